@@ -1,0 +1,57 @@
+# svc: every target installs what it needs by itself. `make` alone prints this help.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+TESTS := 'cmd/**/*.test.ts' 'internal/**/*.test.ts' 'schemas/**/*.test.ts'
+CORE_TESTS := 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
+
+.PHONY: help setup run test check types lint format format-check dead cover bench schemas golden test-crash test-fuzz
+
+help: ## print this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:
+	@scripts/setup
+
+run: setup ## start svcd on an embedded database with the demo repository (or REPO=<path or url>)
+	@exec scripts/run cmd/demo/main.ts $(if $(REPO),--repo '$(REPO)')
+
+test: setup ## run every test (under ten minutes on two cores)
+	@node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts $(TESTS)
+
+check: setup types lint format-check dead cover ## types, lint, import rules, size limits, dead code, core coverage
+
+types: setup
+	@tsc --noEmit -p tsconfig.json
+
+lint: setup
+	@oxlint cmd internal schemas
+	@node --test internal/tidy.test.ts
+
+format: setup ## rewrite the sources in the house format
+	@biome format --write cmd internal schemas scripts package.json tsconfig.json
+
+format-check: setup
+	@biome format cmd internal schemas package.json tsconfig.json
+
+dead: setup
+	@knip
+
+cover: setup ## coverage of the core: at least 95 % of lines and branches
+	@node --test --experimental-test-coverage --test-coverage-include='internal/core/**' --test-coverage-exclude='**/*.test.ts' \
+	  --test-coverage-lines=95 --test-coverage-branches=95 $(CORE_TESTS)
+
+bench: setup ## measure speed as ratios against baselines in the same run
+	@node cmd/bench/main.ts $(ONLY)
+
+schemas: setup ## regenerate the JSON Schemas under schemas/json
+	@node cmd/svc/main.ts schema --write schemas/json
+
+golden: setup ## regenerate golden files under testdata
+	@node --test --test-update-snapshots $(CORE_TESTS)
+
+test-crash: setup ## the long form of the kill tests
+	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts 'internal/**/*.crash.test.ts'
+
+test-fuzz: setup ## the long form of the property and hostile-input tests
+	@SVC_LONG=1 node --test --test-concurrency=2 'internal/**/*.fuzz.test.ts'

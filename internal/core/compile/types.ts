@@ -1,0 +1,67 @@
+// The shapes that the two halves of compile share: layers (imports, variables, remove, merge) hand merged
+// documents to checks (validate, canonical form, cross checks, generated resources).
+
+import type { Bundle, ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../words/bundle.ts';
+import type { Catalog } from '../../words/catalog.ts';
+import type { Diagnostic, Finding } from '../../words/diagnostic.ts';
+import type { Resource } from '../../words/spec.ts';
+import type { MapNode } from '../source/node.ts';
+
+export interface CompileInput {
+  readonly bundle: Bundle;
+  /** Context variables, beneath each document's own `variables`. */
+  readonly context: { readonly [name: string]: string };
+  readonly catalog: Catalog;
+  /** By specifier `@scope/name@requested`. What is absent is reported in `needs`. */
+  readonly templates: ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>;
+  /** Lower-case hex SHA-256; passed in because the core takes nothing from node:crypto. */
+  readonly sha256: (bytes: Uint8Array | string) => string;
+  /** Parses and merged agents of earlier compiles, by content; a caller that keeps one gets incremental compiles. */
+  readonly cache?: CompileCache;
+}
+
+/** Opaque to callers: made with `createCompileCache()`, bounded, safe to share between trees. */
+export interface CompileCache {
+  readonly kind: 'compile-cache';
+}
+
+export interface CompileNeeds {
+  /** Paths outside `.svc/` that imports or `file:` name and the bundle neither has nor lists as absent. */
+  readonly paths: readonly string[];
+  /** Template specifiers that are not in `templates`. */
+  readonly templates: readonly string[];
+}
+
+export interface CompileOutput {
+  /** True when there is no error. Where something is still needed, false. */
+  readonly ok: boolean;
+  /** Sorted by kind, then name; empty unless `ok`. */
+  readonly resources: readonly Resource[];
+  /** Sorted by file, line, column. */
+  readonly diagnostics: readonly Diagnostic[];
+  /** Not empty: supply these and compile again (a closure needs at most `MAX_NEED_ROUNDS` rounds). */
+  readonly needs: CompileNeeds;
+  readonly templateLock: TemplateLock;
+  /** Avatar assets that the resources use, by hash, so that apply can store the bytes. */
+  readonly assets: readonly {
+    readonly sha256: string;
+    readonly path: string;
+    readonly mediaType: 'image/png' | 'image/jpeg';
+  }[];
+}
+
+/** An agent document after imports, variables, remove and merge; file-backed strings are text already. */
+export interface MergedDocument {
+  readonly file: string;
+  /** Index within the file, counting documents that hold something. */
+  readonly document: number;
+  /** The whole merged root; unknown root keys are still in it, and `imports`, `import`, `variables`, `remove` are not. */
+  readonly root: MapNode;
+  /** The document's own root, for findings that have no better place (such as a missing field). */
+  readonly own: MapNode;
+  /** Content key of the document's import closure, context and template versions. */
+  readonly key: string;
+}
+
+/** Collects findings; an error repeated at the same place is kept once. */
+export type Report = (finding: Finding) => void;

@@ -1,0 +1,36 @@
+// What compile knows from configuration: presets, model lists, effort narrowing, tool catalog. Plain data;
+// the shipped, dated default is in base/config, an operator's SVC_CONFIG file may extend or replace it.
+
+import type { Harness, ModelProvider, ReasoningEffort } from './spec.ts';
+
+export interface ProviderModels {
+  /** Curated ids, exact. */
+  readonly ids: readonly string[];
+  /** Open pattern, anchored regular expression source; an id that matches is accepted though not curated. */
+  readonly pattern?: string;
+}
+
+export interface Catalog {
+  /** Environment presets by name; `base` and `node24` always exist. */
+  readonly presets: readonly string[];
+  readonly models: { readonly [provider in ModelProvider]: ProviderModels };
+  readonly harnesses: {
+    readonly [harness in Harness]: {
+      readonly defaultProvider: ModelProvider;
+      readonly providers: readonly ModelProvider[];
+      readonly defaultModel: string;
+      readonly efforts: readonly ReasoningEffort[];
+      readonly defaultEffort: ReasoningEffort;
+    };
+  };
+  /** Efforts that single models accept, where narrower than the harness's: provider → model id → efforts. */
+  readonly effortsByModel: {
+    readonly [provider in ModelProvider]?: { readonly [modelId: string]: readonly ReasoningEffort[] };
+  };
+  /** Names of the brokered code-host tools, with what each needs of a mount beyond reading. */
+  readonly codehostTools: {
+    readonly [tool: string]: { readonly default?: true; readonly needs?: 'merge' | 'secrets' };
+  };
+  /** sha256 (hex) of avatars that the service ships. */
+  readonly avatars: readonly string[];
+}

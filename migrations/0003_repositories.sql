@@ -1,0 +1,104 @@
+-- Watched repositories, what was last read of them, and the runs of their reconciles.
+create table svc.repositories (
+  id uuid primary key default gen_random_uuid(),
+  project_id uuid not null references svc.projects on delete cascade,
+  name text not null check (name ~ '^[A-Za-z0-9_.-]{1,128}$'),
+  url text,
+  path text,
+  branch text,
+  -- Directory of the repository that holds .svc/, '' for its top.
+  root text not null default '',
+  interval_seconds integer not null default 60 check (interval_seconds >= 1),
+  auth jsonb,
+  context jsonb not null default '{}',
+  adopt boolean not null default false,
+  suspended boolean not null default false,
+  guard jsonb not null default '{}',
+  verify jsonb,
+  pinned_commit text,
+  -- The commit that a rollback left: automatic sync passes over it and resumes at any other.
+  quarantined_commit text,
+  -- Raised by every change of the row's settings; an apply re-checks the generation it planned against.
+  generation bigint not null default 1,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  unique (project_id, name),
+  check ((url is null) <> (path is null))
+);
+comment on table svc.repositories is 'Settings of a watched repository. Changed by people only; what the daemon learns is in repository_states.';
+
+create table svc.repository_states (
+  repository_id uuid primary key references svc.repositories on delete cascade,
+  -- Commit whose inputs were last compiled without error and applied (or found unchanged).
+  applied_commit text,
+  -- Tip last seen, and the tree ids that make a commit without relevant change free.
+  seen_commit text,
+  root_tree text,
+  svc_tree text,
+  -- Hash of everything that decides the result besides the commit: context, catalog, template versions, settings.
+  input_hash text,
+  snapshot_id uuid,
+  failures integer not null default 0,
+  condition text,
+  condition_detail text,
+  checked_at timestamptz,
+  next_poll_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
+);
+create index repository_states_due on svc.repository_states (next_poll_at);
+comment on table svc.repository_states is 'What the daemon knows of a repository; one narrow row, written at the end of a sync and by polls that saw something new.';
+
+create table svc.blobs (
+  oid text primary key,
+  size integer not null,
+  -- zstd, storage external: it is compressed already.
+  bytes bytea not null,
+  last_used_at timestamptz not null default now()
+);
+alter table svc.blobs alter column bytes set storage external;
+comment on table svc.blobs is 'File contents by git blob id, shared by all repositories. Written before the snapshot that names them.';
+
+create table svc.snapshots (
+  id uuid primary key,
+  repository_id uuid not null references svc.repositories on delete cascade,
+  commit text not null,
+  root_tree text,
+  svc_tree text,
+  -- [{path, oid, kind, size}] of every entry, and the asked-for paths that do not exist.
+  entries jsonb not null,
+  absent jsonb not null default '[]',
+  created_at timestamptz not null default now()
+);
+create index snapshots_repository on svc.snapshots (repository_id, created_at desc);
+comment on table svc.snapshots is 'The inputs of a reconcile: which files a commit had. Immutable; blobs first, then this row, one transaction.';
+
+create table svc.reconciles (
+  id uuid primary key,
+  -- Order of creation, for streams and lists.
+  seq bigint generated always as identity unique,
+  project_id uuid not null references svc.projects on delete cascade,
+  repository_id uuid references svc.repositories on delete set null,
+  repository_name text,
+  commit text,
+  reason text not null check (reason in ('push', 'poll', 'manual', 'watch', 'resync', 'apply')),
+  status text not null check (status in ('running', 'applied', 'unchanged', 'held', 'failed', 'superseded', 'quarantined')),
+  condition text,
+  detail text,
+  -- The daemon that runs it; a run whose daemon is gone is closed by the next one.
+  daemon_id uuid,
+  started_at timestamptz not null default now(),
+  finished_at timestamptz,
+  stages jsonb not null default '[]',
+  actions jsonb not null default '[]',
+  consequences jsonb not null default '{}',
+  diagnostics jsonb not null default '[]',
+  webhooks jsonb not null default '[]',
+  -- Commit, tree id, snapshot, context, template lock: enough to explain and repeat it.
+  inputs jsonb not null default '{}',
+  check ((status = 'running') = (finished_at is null))
+);
+create index reconciles_project on svc.reconciles (project_id, seq desc);
+create index reconciles_repository on svc.reconciles (repository_id, seq desc);
+-- At most one run of a repository at a time: a newer sync supersedes the running one before it starts its own.
+create unique index reconciles_one_running on svc.reconciles (repository_id) where status = 'running' and repository_id is not null;
+comment on table svc.reconciles is 'Runs. A state machine moved by update … where status = ''running''.';
