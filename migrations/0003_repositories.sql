@@ -64,9 +64,11 @@ create table svc.snapshots (
   commit text not null,
   root_tree text,
   svc_tree text,
-  -- [{path, oid, kind, size}] of every entry, and the asked-for paths that do not exist.
+  -- [{path, oid, kind, size, mode?, tooLarge?}] of every entry, and the asked-for paths that do not exist.
   entries jsonb not null,
   absent jsonb not null default '[]',
+  -- {name: tree id} of the repository's top-level entries that the read went through: one that is the same is not walked again.
+  tops jsonb not null default '{}',
   created_at timestamptz not null default now()
 );
 create index snapshots_repository on svc.snapshots (repository_id, created_at desc);
