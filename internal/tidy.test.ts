@@ -1,0 +1,108 @@
+// The house rules as a test: reads every source of the project and fails on the first thing out of place.
+// It also fails when it finds too few files, and when a violation planted on purpose goes unseen.
+
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { SourceFile } from './tidy-rules.ts';
+import { ROOMS, roomOf, tidy } from './tidy-rules.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+/** Well under the real number; a glob that stops matching must not look like a clean house. */
+const MIN_FILES = 20;
+
+const sources: SourceFile[] = globSync('{cmd,internal,schemas}/**/*.ts', { cwd: ROOT }).map((path) => ({
+  path: path.replaceAll('\\', '/'),
+  text: readFileSync(join(ROOT, path), 'utf8'),
+}));
+
+test('every source keeps the rules of the house', () => {
+  const found = tidy(sources).map((v) => `${v.path}:${v.line}: ${v.rule}: ${v.message}`);
+  assert.deepEqual(found, []);
+});
+
+test('the sources were found', () => {
+  assert.ok(sources.length >= MIN_FILES, `only ${sources.length} files`);
+  for (const room of ['words', 'core/source', 'core/compile']) {
+    assert.ok(
+      sources.some((file) => roomOf(file.path) === room),
+      `no file of ${room}`,
+    );
+  }
+});
+
+test('database drivers are in the store and the job wiring alone', () => {
+  const rooms = Object.keys(ROOMS).filter((room) => ROOMS[room]?.npm.includes('pg'));
+  assert.deepEqual(rooms, ['adapters/store', 'edge/jobs', 'base/testkit']);
+});
+
+const DOOR = '// a\n// b\n// c\n';
+const long = (count: number): string => '  step();\n'.repeat(count);
+
+/** Each plants one thing: path, text, the rule that must see it. */
+const PLANTED: readonly (readonly [string, string, string])[] = [
+  ['internal/core/plan/plan.ts', `${DOOR}import { readFileSync } from 'node:fs';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${DOOR}import { join } from 'node:path';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${DOOR}import { compile } from '../compile/compile.ts';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${DOOR}import type { X } from '../../adapters/store/store.ts';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${DOOR}import { parse } from 'yaml';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${DOOR}const x = await import('../../flows/sync/sync.ts');\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${DOOR}import {\n  a,\n  b,\n} from '../route/route.ts';\n`, 'imports'],
+  ['internal/core/compile/compile.ts', `${DOOR}import { parse } from '../source/yaml.ts';\n`, 'imports'],
+  ['internal/adapters/seal/seal.ts', `${DOOR}import { pool } from '../store/store.ts';\n`, 'imports'],
+  ['internal/adapters/seal/seal.ts', `${DOOR}import pg from 'pg';\n`, 'imports'],
+  ['internal/adapters/providers/chat/chat.ts', `${DOOR}import { x } from '../tracker/tracker.ts';\n`, 'imports'],
+  ['internal/flows/sync/sync.ts', `${DOOR}import { x } from '../dispatch/dispatch.ts';\n`, 'imports'],
+  ['internal/flows/sync/sync.ts', `${DOOR}import { x } from '../../edge/http/http.ts';\n`, 'imports'],
+  ['internal/edge/http/http.ts', `${DOOR}import { x } from '../jobs/jobs.ts';\n`, 'imports'],
+  ['internal/base/log/log.ts', `${DOOR}import { x } from '../../core/plan/plan.ts';\n`, 'imports'],
+  ['internal/base/log/log.ts', `${DOOR}import { x } from '../../../cmd/svcd/main.ts';\n`, 'imports'],
+  ['internal/words/json.ts', "import { x } from '../core/plan/plan.ts';\n", 'imports'],
+  ['internal/words/json.ts', "import * as v from 'valibot';\n", 'imports'],
+  ['schemas/agent.ts', "export { x } from '../internal/core/plan/plan.ts';\n", 'imports'],
+  ['internal/core/plan/plan.ts', `${DOOR}const t = Date.now();\n`, 'clock'],
+  ['internal/flows/sync/sync.ts', `${DOOR}const t = new Date();\n`, 'clock'],
+  ['internal/flows/sync/sync.ts', `${DOOR}const t = Math.${'random'}();\n`, 'randomness'],
+  ['internal/edge/http/http.ts', `${DOOR}const t = process.env['HOME'];\n`, 'environment'],
+  ['internal/edge/http/http.ts', `${DOOR}process.on('SIGTERM', stop);\n`, 'environment'],
+  ['cmd/svc/main.ts', `// ${'TO'}${'DO'} later\n`, 'debt'],
+  ['cmd/svc/main.test.ts', `test.${'skip'}('x', () => {});\n`, 'silenced'],
+  ['cmd/svc/main.ts', `// @ts-${'ignore'}\n`, 'silenced'],
+  ['cmd/svc/main.ts', 'export default 1;\n', 'default-export'],
+  ['cmd/svc/main.ts', "export * from './other.ts';\n", 'default-export'],
+  ['cmd/svc/index.ts', '', 'barrel'],
+  ['cmd/svc/mainFile.ts', '', 'file-name'],
+  ['internal/core/helpers/helpers.ts', DOOR, 'room'],
+  ['internal/core/plan/diff.ts', '', 'door'],
+  ['internal/core/plan/plan.ts', '// one line\n', 'door'],
+  ['internal/core/plan/plan.ts', '// x\n'.repeat(13), 'door'],
+  ['cmd/svc/main.ts', '//\n'.repeat(401), 'file-length'],
+  ['cmd/svc/main.ts', `export function f(): void {\n${long(69)}}\n`, 'function-length'],
+  ['cmd/svc/main.ts', `const f = (a: string): void => {\n${long(69)}};\n`, 'function-length'],
+  ['cmd/svc/main.ts', `class A {\n  async run(): Promise<void> {\n${long(69)}  }\n}\n`, 'function-length'],
+  ['cmd/svc/main.ts', `function f(\n  a: string,\n): void {\n${long(67)}}\n`, 'function-length'],
+];
+
+for (const [path, text, rule] of PLANTED) {
+  test(`sees ${rule} in ${path}: ${JSON.stringify(text.slice(0, 80))}`, () => {
+    assert.deepEqual([...new Set(tidy([{ path, text }]).map((v) => v.rule))], [rule]);
+  });
+}
+
+test('accepts what the table allows', () => {
+  const files: SourceFile[] = [
+    {
+      path: 'internal/core/compile/compile.ts',
+      text: `${DOOR}import { join } from 'node:path/posix';\nimport { read } from '../source/source.ts';\nimport type { Node } from '../source/anything.ts';\nimport { x } from '../../../schemas/agent.ts';\n`,
+    },
+    { path: 'internal/flows/sync/sync.ts', text: `${DOOR}import { x } from '../secrets/secrets.ts';\n` },
+    { path: 'internal/core/match/match.ts', text: `${DOOR}// Date.now() is not for here\n` },
+    {
+      path: 'internal/core/match/match.test.ts',
+      text: "import fc from 'fast-check';\nimport { readFileSync } from 'node:fs';\n",
+    },
+    { path: 'cmd/svcd/main.ts', text: `function f(): void {\n${long(68)}}\nconst home = process.env['HOME'];\n` },
+  ];
+  assert.deepEqual(tidy(files), []);
+});
