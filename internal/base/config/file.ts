@@ -1,0 +1,72 @@
+// The SVC_CONFIG file: the same settings as the environment, and what is richer than a string.
+
+import * as v from 'valibot';
+import { parseDocument } from 'yaml';
+import type { Json } from '../../words/json.ts';
+
+/** A setting that cannot be used. `message` is one line that names it; the process ends with exit code 2. */
+export class ConfigError extends Error {
+  readonly setting: string;
+
+  constructor(setting: string, what: string) {
+    super(`${setting} ${what}`.replaceAll(/\s*\n\s*/g, ' '));
+    this.name = 'ConfigError';
+    this.setting = setting;
+  }
+}
+
+/** What the file may hold beyond the plain settings; each part is checked by the module that reads it. */
+export interface ConfigFile {
+  /** Environment presets, model lists, harness defaults: extends the shipped catalog (catalog.ts). */
+  readonly catalog?: Json;
+  /** Managed template sources. */
+  readonly templates?: Json;
+  /** Provider applications, by provider. */
+  readonly providers?: Json;
+}
+
+const json = v.custom<Json>((value) => value !== undefined);
+const schema = v.strictObject({
+  dataDir: v.optional(v.string()),
+  databaseUrl: v.optional(v.string()),
+  listen: v.optional(v.string()),
+  baseUrl: v.optional(v.string()),
+  roles: v.optional(v.union([v.string(), v.array(v.string())])),
+  masterKeyFile: v.optional(v.string()),
+  harnessACommand: v.optional(v.array(v.string())),
+  harnessBCommand: v.optional(v.array(v.string())),
+  sandbox: v.optional(v.string()),
+  allowPrivateNetwork: v.optional(v.boolean()),
+  logLevel: v.optional(v.string()),
+  catalog: v.optional(json),
+  templates: v.optional(json),
+  providers: v.optional(json),
+});
+
+/** Parses the text of the file. Throws ConfigError naming `name` (how the file was given) and the key that is wrong. */
+export function parseConfigFile(
+  text: string,
+  name: string,
+  path: string,
+): { settings: Omit<v.InferOutput<typeof schema>, keyof ConfigFile>; rest: ConfigFile } {
+  const document = parseDocument(text, { version: '1.2', prettyErrors: true, logLevel: 'silent' });
+  const broken = document.errors[0];
+  if (broken !== undefined) {
+    throw new ConfigError(name, `names ${path}, which is not valid YAML: ${broken.message.split('\n')[0]}`);
+  }
+  const parsed = v.safeParse(schema, document.toJS({ maxAliasCount: 100 }) ?? {});
+  if (!parsed.success) {
+    const issue = parsed.issues[0];
+    const key = v.getDotPath(issue);
+    throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
+  }
+  const { catalog, templates, providers, ...settings } = parsed.output;
+  return {
+    settings,
+    rest: {
+      ...(catalog !== undefined && { catalog }),
+      ...(templates !== undefined && { templates }),
+      ...(providers !== undefined && { providers }),
+    },
+  };
+}

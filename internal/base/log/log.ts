@@ -1,0 +1,25 @@
+// The log: one JSON line per outcome on stderr, constant event names, details in fields. Standard output belongs to
+// the ready line. Known secret-bearing fields are cut out, as a second line of defence behind not logging them.
+
+import { type DestinationStream, destination, type Logger, pino } from 'pino';
+import type { LogLevel } from '../config/config.ts';
+
+const secretFields = ['authorization', 'cookie', 'token', 'password', 'secret', 'value', 'credentials', 'databaseUrl'];
+
+/** A logger that writes to stderr, or to `stream` in tests. */
+export function createLog(level: LogLevel, stream?: DestinationStream): Logger {
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: {
+        paths: secretFields.flatMap((field) => [field, `*.${field}`, `*.*.${field}`]),
+        censor: '[redacted]',
+      },
+    },
+    // Synchronous: what is logged before a crash is on disk, and volume is low by design.
+    stream ?? destination({ dest: 2, sync: true }),
+  );
+}

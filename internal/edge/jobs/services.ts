@@ -1,0 +1,15 @@
+// Loops that run as long as the daemon does (polling, watching), one line each. A loop holds no state that the
+// database does not: another daemon takes over when this one dies.
+
+import type { Role } from '../../base/config/config.ts';
+import type { FlowContext } from '../../flows/context.ts';
+
+export interface Service {
+  readonly name: string;
+  /** Started where the daemon has one of these roles. */
+  readonly roles: readonly Role[];
+  /** Resolves when it runs. `stop` waits for what is in flight and is safe twice. */
+  start(ctx: FlowContext): Promise<{ stop(): Promise<void> }>;
+}
+
+export const services: readonly Service[] = [];

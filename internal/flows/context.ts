@@ -1,0 +1,34 @@
+// What every flow is given: the database, the clock and its kin, configuration, metrics, and whoever acts.
+// Wired once in cmd/svcd; an owner of a further capability adds it here as a field. Holds no logic of its own.
+
+import type { Config } from '../base/config/config.ts';
+import type { Metrics } from '../base/metrics/metrics.ts';
+import type { Runtime } from '../base/runtime.ts';
+import type { Database } from '../adapters/store/db.ts';
+
+export interface FlowContext {
+  readonly db: Database;
+  readonly runtime: Runtime;
+  readonly config: Config;
+  readonly metrics: Metrics;
+  /** This process in svc.daemons. */
+  readonly daemonId: string;
+  /** Public base address without a trailing slash; known once the server listens. */
+  readonly baseUrl: string;
+}
+
+/** Who does something, as the audit names it. A system actor has no id; its name says which part of the daemon it is. */
+export interface Actor {
+  readonly kind: 'user' | 'service_account' | 'session' | 'system';
+  readonly id: string | null;
+  readonly name: string;
+  readonly requestId?: string;
+}
+
+/** A project as flows address it. */
+export interface ProjectRef {
+  readonly id: string;
+  readonly slug: string;
+  readonly orgId: string;
+  readonly orgSlug: string;
+}
