@@ -52,7 +52,15 @@ const repeatable = new Set(['40001', '40P01']);
 const attemptsMax = 5;
 /** Server shutting down or starting, too many connections, and every connection exception (class 08). */
 const unavailableCodes = /^(08...|57P0[1-5]|53300)$/;
-const socketCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOENT', 'ETIMEDOUT', 'ENOTFOUND', 'EHOSTUNREACH']);
+const socketCodes = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ENOENT',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EHOSTUNREACH',
+]);
 
 /** The SQLSTATE of a database error, or a socket's error code, else undefined. */
 export function errorCode(error: unknown): string | undefined {

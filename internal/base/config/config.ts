@@ -104,7 +104,10 @@ function build(
   const baseUrl = readUrl(given('baseUrl'), ['http:', 'https:'])?.replace(/\/+$/, '');
   const masterKeyFile = readPath(given('masterKeyFile'), cwd);
   if (databaseUrl !== undefined && masterKeyFile === undefined) {
-    throw new ConfigError('SVC_MASTER_KEY_FILE', 'is required when SVC_DATABASE_URL is set: every daemon of one database needs the same keys');
+    throw new ConfigError(
+      'SVC_MASTER_KEY_FILE',
+      'is required when SVC_DATABASE_URL is set: every daemon of one database needs the same keys',
+    );
   }
   const harnessACommand = readCommand(given('harnessACommand'));
   const harnessBCommand = readCommand(given('harnessBCommand'));
@@ -167,7 +170,8 @@ function defaultDataDir(env: ConfigSources['env']): string {
 
 function readPath(given: Given | undefined, cwd: string): string | undefined {
   if (given === undefined) return undefined;
-  if (typeof given.value !== 'string' || given.value.includes('\0')) throw new ConfigError(given.name, 'must be a path');
+  if (typeof given.value !== 'string' || given.value.includes('\0'))
+    throw new ConfigError(given.name, 'must be a path');
   return resolve(cwd, given.value);
 }
 
@@ -187,7 +191,10 @@ function readListen(given: Given | undefined): Config['listen'] {
   const match = /^(?:\[([0-9a-fA-F:.%\w]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(String(given.value));
   const port = Number(match?.[3]);
   if (match === null || port > 65_535) {
-    throw new ConfigError(given.name, `must be an address and a port such as 127.0.0.1:4400, not ${JSON.stringify(given.value)}`);
+    throw new ConfigError(
+      given.name,
+      `must be an address and a port such as 127.0.0.1:4400, not ${JSON.stringify(given.value)}`,
+    );
   }
   return { host: match[1] ?? (match[2] || '0.0.0.0'), port };
 }

@@ -9,7 +9,12 @@ export interface Metrics {
   counter<L extends string>(name: string, help: string, labels?: readonly L[]): Counter<L>;
   gauge<L extends string>(name: string, help: string, labels?: readonly L[]): Gauge<L>;
   /** `buckets` are upper bounds in the metric's unit, which its name ends with (`_seconds`). */
-  histogram<L extends string>(name: string, help: string, labels?: readonly L[], buckets?: readonly number[]): Histogram<L>;
+  histogram<L extends string>(
+    name: string,
+    help: string,
+    labels?: readonly L[],
+    buckets?: readonly number[],
+  ): Histogram<L>;
 }
 
 const secondsBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
