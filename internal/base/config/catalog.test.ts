@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as v from 'valibot';
+import { PROVIDERS } from '../../words/spec.ts';
+import type { ModelProvider } from '../../words/spec.ts';
+import { CatalogSection, DEFAULT_CATALOG, extendCatalog } from './catalog.ts';
+
+const accepts = (provider: ModelProvider, id: string, catalog = DEFAULT_CATALOG): boolean => {
+  const { ids, pattern } = catalog.models[provider];
+  return ids.includes(id) || (pattern !== undefined && new RegExp(pattern, 'u').test(id));
+};
+
+const MODELS: readonly (readonly [ModelProvider, string, boolean])[] = [
+  ['provider-a', 'claude-opus-4-8', true],
+  ['provider-a', 'claude-sonnet-5', true],
+  ['provider-a', 'claude-fable-5', true],
+  ['provider-a', 'claude-sonnet-5-20261101', true],
+  ['provider-a', 'claude-', false],
+  ['provider-a', 'gpt-5', false],
+  ['provider-a', 'my claude-opus-4-8', false],
+  ['provider-b', 'gpt-5.2-codex', true],
+  ['provider-b', 'o3', true],
+  ['provider-b', 'o4-mini', true],
+  ['provider-b', 'claude-opus-4-8', false],
+  ['provider-b', 'octopus', false],
+  ['provider-c', 'vendor/model', true],
+  ['provider-c', 'vendor/model:free', true],
+  ['provider-c', 'vendor', false],
+  ['provider-c', 'a/b/c', false],
+  ['provider-c', 'vendor/ model', false],
+];
+for (const [provider, id, expected] of MODELS) {
+  test(`${provider} ${expected ? 'accepts' : 'refuses'} ${JSON.stringify(id)}`, () => {
+    assert.equal(accepts(provider, id), expected);
+  });
+}
+
+test('presets base and node24 ship', () => {
+  assert.deepEqual(DEFAULT_CATALOG.presets, ['base', 'node24']);
+});
+
+test('exactly 24 brokered tools are exposed by default and none of them merges or touches secrets', () => {
+  const defaults = Object.values(DEFAULT_CATALOG.codehostTools).filter((tool) => tool.default);
+  assert.equal(defaults.length, 24);
+  assert.ok(defaults.every((tool) => tool.needs === undefined));
+});
+
+test('merge and secrets tools say what they need', () => {
+  const needs = (kind: string) =>
+    Object.entries(DEFAULT_CATALOG.codehostTools).flatMap(([name, tool]) => (tool.needs === kind ? [name] : []));
+  assert.deepEqual(needs('merge'), ['enable_pull_request_auto_merge', 'merge_pull_request']);
+  assert.equal(needs('secrets').length, 3);
+});
+
+test('harness defaults are the spec’s', () => {
+  const { 'harness-a': a, 'harness-b': b } = DEFAULT_CATALOG.harnesses;
+  assert.deepEqual([a.efforts, a.defaultEffort], [['low', 'medium', 'high', 'xhigh', 'max'], 'high']);
+  assert.deepEqual([b.efforts, b.defaultEffort], [['minimal', 'low', 'medium', 'high', 'xhigh'], 'medium']);
+  assert.deepEqual([a.providers, b.providers], [['provider-a'], ['provider-b', 'provider-c']]);
+  assert.ok(accepts(a.defaultProvider, a.defaultModel) && accepts(b.defaultProvider, b.defaultModel));
+});
+
+test('narrowed efforts are among those of the harness', () => {
+  const known = DEFAULT_CATALOG.harnesses['harness-b'].efforts;
+  for (const efforts of Object.values(DEFAULT_CATALOG.effortsByModel['provider-c'] ?? {})) {
+    assert.ok(efforts.every((effort) => known.includes(effort)));
+  }
+});
+
+test('no section changes nothing', () => {
+  assert.equal(extendCatalog(DEFAULT_CATALOG, undefined), DEFAULT_CATALOG);
+  assert.deepEqual(extendCatalog(DEFAULT_CATALOG, {}).models, DEFAULT_CATALOG.models);
+});
+
+test('a section adds presets, models, efforts and tools to what ships', () => {
+  const section = v.parse(CatalogSection, {
+    presets: ['python'],
+    models: { 'provider-b': { ids: ['house-model'], pattern: 'house-[0-9]+' } },
+    efforts: { 'provider-c': { 'a/b': ['high'] } },
+    harnesses: { 'harness-b': { defaultProvider: 'provider-c', defaultModel: 'a/b', defaultEffort: 'high' } },
+    codehostTools: { extra: { needs: 'merge' } },
+  });
+  const catalog = extendCatalog(DEFAULT_CATALOG, section);
+  assert.deepEqual(catalog.presets, ['base', 'node24', 'python']);
+  assert.ok(accepts('provider-b', 'house-model', catalog) && accepts('provider-b', 'gpt-5', catalog));
+  assert.ok(accepts('provider-b', 'house-7', catalog) && !accepts('provider-b', 'my-house-7', catalog));
+  assert.ok(accepts('provider-a', 'claude-opus-4-8', catalog));
+  assert.deepEqual(catalog.effortsByModel['provider-c']?.['a/b'], ['high']);
+  assert.deepEqual(catalog.harnesses['harness-b'].defaultProvider, 'provider-c');
+  assert.deepEqual(catalog.codehostTools['extra'], { needs: 'merge' });
+  assert.ok(catalog.codehostTools['pull_request_read']?.default);
+});
+
+test('replace leaves only the operator’s models', () => {
+  const catalog = extendCatalog(DEFAULT_CATALOG, { models: { 'provider-a': { replace: true, ids: ['one'] } } });
+  assert.deepEqual(catalog.models['provider-a'], { ids: ['one'] });
+  for (const other of PROVIDERS.slice(1)) assert.equal(catalog.models[other], DEFAULT_CATALOG.models[other]);
+});
+
+test('a default that contradicts its harness is refused by name', () => {
+  const refuse = (section: CatalogSection, message: RegExp) =>
+    assert.throws(() => extendCatalog(DEFAULT_CATALOG, section), message);
+  refuse({ harnesses: { 'harness-a': { defaultProvider: 'provider-b' } } }, /harness-a\.defaultProvider/);
+  refuse({ harnesses: { 'harness-a': { defaultEffort: 'minimal' } } }, /harness-a\.defaultEffort/);
+});
+
+test('the section refuses unknown keys, bad patterns and empty effort lists', () => {
+  for (const bad of [
+    { modles: {} },
+    { models: { 'provider-d': {} } },
+    { models: { 'provider-a': { pattern: '(' } } },
+    { efforts: { 'provider-c': { 'a/b': [] } } },
+    { presets: ['a b'] },
+  ]) {
+    assert.equal(v.safeParse(CatalogSection, bad).success, false, JSON.stringify(bad));
+  }
+});

@@ -1,0 +1,172 @@
+// The shipped catalog: presets, models, reasoning efforts, brokered tools (spec, Model; Reasoning effort; Tools;
+// contract, "Undecided by the spec"). Data with a date: what the providers offered on CATALOG_DATE. An operator adds to
+// it in the SVC_CONFIG file, so that a new model needs no new release; nothing here is ever fetched.
+
+import * as v from 'valibot';
+import type { Catalog } from '../../words/catalog.ts';
+import { EFFORTS, HARNESSES, PROVIDERS, RESOURCE_NAME } from '../../words/spec.ts';
+import { CODEHOST_TOOLS } from './codehost-tools.ts';
+
+/** When the lists below were last compared with what the providers publish. */
+export const CATALOG_DATE = '2026-11-20';
+
+export const DEFAULT_CATALOG: Catalog = {
+  presets: ['base', 'node24'],
+  models: {
+    'provider-a': {
+      ids: [
+        'claude-fable-5',
+        'claude-haiku-4-5',
+        'claude-haiku-5',
+        'claude-opus-4-5',
+        'claude-opus-4-6',
+        'claude-opus-4-7',
+        'claude-opus-4-8',
+        'claude-sonnet-4-5',
+        'claude-sonnet-4-6',
+        'claude-sonnet-5',
+      ],
+      pattern: '^claude-[a-z0-9][a-z0-9.-]*$',
+    },
+    'provider-b': {
+      ids: [
+        'codex-mini-latest',
+        'gpt-5',
+        'gpt-5-codex',
+        'gpt-5-mini',
+        'gpt-5.1',
+        'gpt-5.1-codex',
+        'gpt-5.2',
+        'o3',
+        'o4-mini',
+      ],
+      pattern: '^(?:gpt-[a-z0-9][a-z0-9.-]*|o[0-9][a-z0-9.-]*|codex-[a-z0-9][a-z0-9.-]*)$',
+    },
+    // Any vendor/model slug, with an optional :tag (decision 44).
+    'provider-c': { ids: [], pattern: '^[^/\\s]+/[^/\\s]+$' },
+  },
+  harnesses: {
+    'harness-a': {
+      defaultProvider: 'provider-a',
+      providers: ['provider-a'],
+      defaultModel: 'claude-opus-4-8',
+      efforts: ['low', 'medium', 'high', 'xhigh', 'max'],
+      defaultEffort: 'high',
+    },
+    'harness-b': {
+      defaultProvider: 'provider-b',
+      providers: ['provider-b', 'provider-c'],
+      defaultModel: 'gpt-5.2',
+      efforts: ['minimal', 'low', 'medium', 'high', 'xhigh'],
+      defaultEffort: 'medium',
+    },
+  },
+  effortsByModel: {
+    'provider-c': {
+      'deepseek/deepseek-v3.2': ['high', 'xhigh'],
+      'deepseek/deepseek-v4': ['high', 'xhigh'],
+      'minimax/minimax-m2': ['medium', 'high'],
+      'moonshotai/kimi-k2-thinking': ['medium', 'high'],
+      'z-ai/glm-4.7': ['medium', 'high'],
+      'z-ai/glm-5': ['high', 'xhigh'],
+    },
+  },
+  codehostTools: CODEHOST_TOOLS,
+  avatars: [],
+};
+
+const isRegExp = (source: string): boolean => {
+  try {
+    new RegExp(source, 'u');
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+const Name = v.pipe(v.string(), v.regex(RESOURCE_NAME, '1 to 128 characters of A-Za-z0-9_.-'));
+const ModelId = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(256));
+const Models = v.strictObject({
+  /** True: these ids and this pattern stand alone, the shipped ones are forgotten. */
+  replace: v.optional(v.boolean()),
+  ids: v.optional(v.array(ModelId)),
+  pattern: v.optional(v.pipe(v.string(), v.maxLength(1024), v.check(isRegExp, 'not a regular expression'))),
+});
+const HarnessDefaults = v.strictObject({
+  defaultProvider: v.optional(v.picklist(PROVIDERS)),
+  defaultModel: v.optional(ModelId),
+  defaultEffort: v.optional(v.picklist(EFFORTS)),
+});
+const CodehostTool = v.strictObject({
+  default: v.exactOptional(v.literal(true)),
+  needs: v.exactOptional(v.picklist(['merge', 'secrets'])),
+});
+
+/** The `catalog` section of the SVC_CONFIG file. Everything is optional and adds to what ships. */
+export const CatalogSection = v.strictObject({
+  presets: v.optional(v.array(Name)),
+  models: v.optional(v.strictObject(v.entriesFromList(PROVIDERS, v.optional(Models)))),
+  harnesses: v.optional(v.strictObject(v.entriesFromList(HARNESSES, v.optional(HarnessDefaults)))),
+  efforts: v.optional(
+    v.strictObject(
+      v.entriesFromList(PROVIDERS, v.optional(v.record(ModelId, v.pipe(v.array(v.picklist(EFFORTS)), v.minLength(1))))),
+    ),
+  ),
+  codehostTools: v.optional(v.record(Name, CodehostTool)),
+});
+export type CatalogSection = v.InferOutput<typeof CatalogSection>;
+
+const union = (...lists: readonly (readonly string[] | undefined)[]): string[] =>
+  [...new Set(lists.flatMap((list) => list ?? []))].sort();
+
+/** An anchored source, whether or not the operator wrote the anchors. */
+const anchored = (source: string): string => `^(?:${source})$`;
+
+function extendModels(base: Catalog['models'], section: CatalogSection['models']): Catalog['models'] {
+  const extended = PROVIDERS.map((provider) => {
+    const shipped = base[provider];
+    const own = section?.[provider];
+    if (own === undefined) return [provider, shipped] as const;
+    const pattern = own.pattern === undefined ? (own.replace ? undefined : shipped.pattern) : anchored(own.pattern);
+    const ids = union(own.replace ? [] : shipped.ids, own.ids);
+    return [provider, pattern === undefined ? { ids } : { ids, pattern }] as const;
+  });
+  return Object.fromEntries(extended) as Catalog['models'];
+}
+
+function extendHarnesses(base: Catalog['harnesses'], section: CatalogSection['harnesses']): Catalog['harnesses'] {
+  const extended = HARNESSES.map((harness) => {
+    const shipped = base[harness];
+    const own = section?.[harness];
+    const provider = own?.defaultProvider ?? shipped.defaultProvider;
+    const effort = own?.defaultEffort ?? shipped.defaultEffort;
+    if (!shipped.providers.includes(provider)) {
+      throw new RangeError(`catalog.harnesses.${harness}.defaultProvider: ${harness} does not speak to ${provider}`);
+    }
+    if (!shipped.efforts.includes(effort)) {
+      throw new RangeError(`catalog.harnesses.${harness}.defaultEffort: ${harness} does not know ${effort}`);
+    }
+    const defaultModel = own?.defaultModel ?? shipped.defaultModel;
+    return [harness, { ...shipped, defaultProvider: provider, defaultEffort: effort, defaultModel }] as const;
+  });
+  return Object.fromEntries(extended) as Catalog['harnesses'];
+}
+
+/**
+ * The catalog with an operator's section added. Lists grow, single values are replaced; `models.<provider>.replace`
+ * drops the shipped ids. Throws RangeError naming the setting when a default contradicts its harness.
+ */
+export function extendCatalog(base: Catalog, section: CatalogSection | undefined): Catalog {
+  if (section === undefined) return base;
+  const efforts = PROVIDERS.map(
+    (provider) => [provider, { ...base.effortsByModel[provider], ...section.efforts?.[provider] }] as const,
+  ).filter(([, models]) => Object.keys(models).length > 0);
+  return {
+    presets: union(base.presets, section.presets),
+    models: extendModels(base.models, section.models),
+    harnesses: extendHarnesses(base.harnesses, section.harnesses),
+    effortsByModel: Object.fromEntries(efforts),
+    codehostTools: { ...base.codehostTools, ...section.codehostTools },
+    avatars: base.avatars,
+  };
+}
