@@ -1,0 +1,255 @@
+// The embedded PostgreSQL: real server programs with their files under the data directory (contract, section 1).
+// Initialises once, starts on a free port of 127.0.0.1 with a generated password, takes over a server that a killed
+// daemon left running, and stops cleanly. Never shares a data directory: callers hold its lock (data-lock.ts).
+
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chown, mkdir, open, readFile, readlink, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import type { Logger } from 'pino';
+import { type Account, type Binaries, findAccount, findBinaries, launchAs } from './embedded-runner.ts';
+
+export interface Embedded {
+  readonly url: string;
+  /** Process of the server. */
+  readonly pid: number;
+  /** Resolves when the server's process ends, whoever ended it. */
+  readonly ended: Promise<void>;
+  /** Fast shutdown: connections are cut, everything committed is on disk. Safe twice. */
+  stop(): Promise<void>;
+}
+
+export interface EmbeddedOptions {
+  readonly dataDir: string;
+  readonly log: Logger;
+  /** For tests: nothing is forced to disk. */
+  readonly volatile?: boolean;
+}
+
+const user = 'svc';
+const startTimeoutMs = 60_000;
+const stopTimeoutMs = 30_000;
+
+/** Starts, or finds running, the server of this data directory; the database `svc` exists when it resolves. */
+export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
+  const binaries = await findBinaries();
+  const account = await findAccount();
+  const cluster = join(options.dataDir, 'postgres');
+  const password = await ensureCluster(options, binaries, account, cluster);
+  const running = await findRunning(cluster);
+  let at: Running;
+  if (running === undefined) at = await start(options, binaries, account, cluster);
+  else {
+    options.log.warn({ pid: running.pid }, 'database.adopted');
+    at = running.ready ? running : await untilReady(cluster, running.pid, join(options.dataDir, 'postgres.log'));
+  }
+  const url = `postgres://${user}:${password}@127.0.0.1:${at.port}/svc`;
+  await ensureDatabase(url);
+  let stopping: Promise<void> | undefined;
+  return {
+    url,
+    pid: at.pid,
+    ended: at.ended ?? untilGone(at.pid, Number.POSITIVE_INFINITY, 1_000).then(() => undefined),
+    stop: () => (stopping ??= stop(at.pid, options.log)),
+  };
+}
+
+interface Running {
+  readonly pid: number;
+  readonly port: number;
+  readonly ready: boolean;
+  readonly ended?: Promise<void>;
+}
+
+/** Initialises the cluster when there is none, and answers with its password. A killed initialisation leaves no cluster. */
+async function ensureCluster(options: EmbeddedOptions, binaries: Binaries, account: Account | undefined, cluster: string): Promise<string> {
+  const passwordFile = join(options.dataDir, 'postgres.password');
+  const major = await readFile(join(cluster, 'PG_VERSION'), 'utf8').catch(() => undefined);
+  if (major !== undefined) {
+    const mine = (await readFile(join(binaries.home, 'share', 'postgresql', 'postgres.bki'), 'utf8')).split('\n', 1)[0]?.split(' ')[2];
+    if (mine !== undefined && mine !== major.trim()) {
+      throw new Error(`the database under ${cluster} is PostgreSQL ${major.trim()}, this svcd brings ${mine}: dump it with the older svcd, or set SVC_DATABASE_URL`);
+    }
+    return (await readFile(passwordFile, 'utf8')).trim();
+  }
+  const password = randomBytes(24).toString('base64url');
+  await writeFile(passwordFile, `${password}\n`, { mode: 0o600 });
+  const fresh = `${cluster}.new`;
+  await rm(fresh, { recursive: true, force: true });
+  await mkdir(fresh, { mode: 0o700 });
+  // The server's user may not read the daemon's file, so it gets one of its own inside its own directory's parent.
+  const handed = join(options.dataDir, 'postgres.initial');
+  await writeFile(handed, `${password}\n`, { mode: 0o600 });
+  if (account !== undefined) {
+    await chown(fresh, account.uid, account.gid);
+    await chown(handed, account.uid, account.gid);
+  }
+  try {
+    const args = [`--pgdata=${fresh}`, `--username=${user}`, `--pwfile=${handed}`, '--auth=scram-sha-256', '--encoding=UTF8', '--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C', ...(options.volatile ? ['--no-sync', '--no-data-checksums'] : [])];
+    await runInitdb(await launchAs(account, binaries.initdb, args, [fresh, handed]), fresh);
+    await rename(fresh, cluster);
+  } finally {
+    await rm(handed, { force: true });
+  }
+  return password;
+}
+
+async function runInitdb(launch: Awaited<ReturnType<typeof launchAs>>, cwd: string): Promise<void> {
+  const child = spawn(launch.program, launch.args, { ...launch.options, cwd: '/', env: serverEnv(), stdio: ['ignore', 'ignore', 'pipe'] });
+  let stderr = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    stderr = (stderr + chunk.toString()).slice(-4_000);
+  });
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', resolve);
+  });
+  if (code !== 0) throw new Error(`the embedded database could not be initialised in ${cwd}: ${stderr.trim().split('\n').slice(-3).join(' ')}`);
+}
+
+async function start(options: EmbeddedOptions, binaries: Binaries, account: Account | undefined, cluster: string): Promise<Running> {
+  const logFile = join(options.dataDir, 'postgres.log');
+  for (let attempt = 1; ; attempt += 1) {
+    // A stale file may name a process that is someone else's by now, and the server would believe it.
+    await rm(join(cluster, 'postmaster.pid'), { force: true });
+    const port = await freePort();
+    const settings = [
+      'listen_addresses=127.0.0.1',
+      `port=${port}`,
+      'unix_socket_directories=',
+      'max_connections=200',
+      'jit=off',
+      'log_min_messages=warning',
+      ...(options.volatile ? ['wal_level=minimal', 'max_wal_senders=0', 'fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'autovacuum=off'] : []),
+    ];
+    const args = ['-D', cluster, ...settings.flatMap((setting) => ['-c', setting])];
+    const launch = await launchAs(account, binaries.postgres, args, [cluster]);
+    const output = await open(logFile, 'w', 0o600);
+    // A session of its own: an interrupt from the terminal is for the daemon, which then stops the server in order.
+    const child = spawn(launch.program, launch.args, { ...launch.options, cwd: '/', env: serverEnv(), detached: true, stdio: ['ignore', output.fd, output.fd] });
+    const ended = new Promise<void>((resolve) => {
+      child.on('error', () => resolve());
+      child.on('exit', () => resolve());
+    });
+    child.unref();
+    await output.close();
+    if (child.pid === undefined) throw new Error(`the embedded database could not be started: ${launch.program} does not run`);
+    try {
+      return { ...(await untilReady(cluster, child.pid, logFile, ended)), ended };
+    } catch (error) {
+      // The port may have been taken between the choice and the start.
+      const text = await readFile(logFile, 'utf8').catch(() => '');
+      if (attempt >= 3 || !/could not create any TCP\/IP sockets|Address already in use/.test(text)) throw error;
+    }
+  }
+}
+
+async function untilReady(cluster: string, pid: number, logFile: string, ended?: Promise<void>): Promise<Running> {
+  let gone = false;
+  ended?.then(() => {
+    gone = true;
+  }, undefined);
+  const deadline = Date.now() + startTimeoutMs;
+  while (Date.now() < deadline && !gone) {
+    const running = await readPidFile(cluster);
+    if (running?.pid === pid && running.ready) return running;
+    await sleep(5);
+  }
+  const text = await readFile(logFile, 'utf8').catch(() => '');
+  throw new Error(`the embedded database did not start: ${text.trim().split('\n').slice(-3).join(' ') || 'it says nothing'} (see ${logFile})`);
+}
+
+/** postmaster.pid, by line: process, directory, start time, port, socket directory, address, shared memory, status. */
+async function readPidFile(cluster: string): Promise<Running | undefined> {
+  const lines = (await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
+  const pid = Number(lines[0]);
+  if (!Number.isInteger(pid) || pid <= 0) return undefined;
+  return { pid, port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' };
+}
+
+/** The server of this cluster that still runs, if any: the process named by the file works in this very directory. */
+async function findRunning(cluster: string): Promise<Running | undefined> {
+  const found = await readPidFile(cluster);
+  if (found === undefined || !isRunning(found.pid)) return undefined;
+  const cwd = await readlink(`/proc/${found.pid}/cwd`).catch(() => undefined);
+  if (cwd !== undefined) {
+    const [theirs, ours] = await Promise.all([stat(`/proc/${found.pid}/cwd`).catch(() => undefined), stat(cluster)]);
+    return theirs?.ino === ours.ino && theirs.dev === ours.dev ? found : undefined;
+  }
+  // No such view of processes here: whether it is ours shows in that it takes our password.
+  return found;
+}
+
+async function ensureDatabase(url: string): Promise<void> {
+  const probe = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
+  try {
+    await probe.connect();
+    return;
+  } catch (error) {
+    if ((error as { code?: string }).code !== '3D000') throw error;
+  } finally {
+    await probe.end().catch(() => undefined);
+  }
+  const admin = new pg.Client({ connectionString: url.replace(/\/svc$/, '/postgres') });
+  await admin.connect();
+  try {
+    await admin.query('create database svc');
+  } finally {
+    await admin.end();
+  }
+}
+
+async function stop(pid: number, log: Logger): Promise<void> {
+  signal(pid, 'SIGINT');
+  if (await untilGone(pid, stopTimeoutMs, 10)) return;
+  log.error({ pid }, 'database.stop_timed_out');
+  // Immediate shutdown: recovery runs at the next start, nothing committed is lost.
+  signal(pid, 'SIGQUIT');
+  await untilGone(pid, 5_000, 10);
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+async function untilGone(pid: number, timeoutMs: number, everyMs: number): Promise<boolean> {
+  const deadline = Date.now() + timeoutMs;
+  while (isRunning(pid)) {
+    if (Date.now() > deadline) return false;
+    await sleep(everyMs, undefined, { ref: timeoutMs !== Number.POSITIVE_INFINITY });
+  }
+  return true;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no free port');
+  return address.port;
+}
+
+/** The server needs nothing of the daemon's environment, which may hold secrets. */
+function serverEnv(): Record<string, string> {
+  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' };
+}

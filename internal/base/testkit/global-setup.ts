@@ -1,0 +1,15 @@
+// One embedded database server for a whole `node --test` run, with a migrated template that each test file copies.
+
+import { type Cluster, clusterVariable, startCluster } from './postgres.ts';
+
+let cluster: Cluster | undefined;
+
+export async function globalSetup(): Promise<void> {
+  cluster = await startCluster();
+  // Test files run in processes of their own and inherit the environment.
+  process.env[clusterVariable] = cluster.adminUrl;
+}
+
+export async function globalTeardown(): Promise<void> {
+  await cluster?.stop();
+}

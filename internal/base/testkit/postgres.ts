@@ -1,0 +1,100 @@
+// A real database for a test: a copy of a migrated template, made in some tens of milliseconds, dropped afterwards.
+// The server is the run's (global-setup.ts), else one that this process starts when it is first asked, and takes along.
+
+import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { pino } from 'pino';
+import { type Database, openDatabase } from '../../adapters/store/db.ts';
+import { startEmbedded } from '../../adapters/store/embedded.ts';
+import { migrate } from '../../adapters/store/migrate.ts';
+
+export const clusterVariable = 'SVC_TEST_CLUSTER_URL';
+const template = 'svc_template';
+export const silent = pino({ level: 'silent' });
+
+export interface Cluster {
+  /** Its maintenance database, as superuser. */
+  readonly adminUrl: string;
+  readonly pid: number;
+  readonly dir: string;
+  stop(): Promise<void>;
+}
+
+export interface TestDatabase {
+  readonly url: string;
+  readonly db: Database;
+  /** Closes `db` and drops the database. */
+  close(): Promise<void>;
+}
+
+/** Starts a server that forces nothing to disk, with the migrated template in it. */
+export async function startCluster(): Promise<Cluster> {
+  const dir = await mkdtemp(join(tmpdir(), 'svc-test-'));
+  const embedded = await startEmbedded({ dataDir: dir, log: silent, volatile: true });
+  const adminUrl = withDatabase(embedded.url, 'postgres');
+  await asAdmin(adminUrl, `create database ${template}`);
+  await migrate(withDatabase(embedded.url, template), silent);
+  return {
+    adminUrl,
+    pid: embedded.pid,
+    dir,
+    async stop() {
+      await embedded.stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+let own: Promise<string> | undefined;
+
+/** Address of the maintenance database of the server that tests use. */
+export function testCluster(): Promise<string> {
+  const shared = process.env[clusterVariable];
+  if (shared !== undefined) return Promise.resolve(shared);
+  own ??= startCluster().then((cluster) => {
+    // A test process has no moment to wait at its end: immediate shutdown, and the files go with it.
+    process.on('exit', () => {
+      process.kill(cluster.pid, 'SIGQUIT');
+      rmSync(cluster.dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 });
+    });
+    return cluster.adminUrl;
+  });
+  return own;
+}
+
+/** Creates a database for one test file; `empty` leaves out the migrations. */
+export async function createTestDatabase(options: { empty?: boolean } = {}): Promise<TestDatabase> {
+  const adminUrl = await testCluster();
+  const name = `t_${process.pid}_${randomBytes(6).toString('hex')}`;
+  await asAdmin(adminUrl, `create database ${name}${options.empty ? '' : ` template ${template}`}`);
+  const url = withDatabase(adminUrl, name);
+  const db = openDatabase({ url, log: silent });
+  return {
+    url,
+    db,
+    async close() {
+      await db.close();
+      await asAdmin(adminUrl, `drop database if exists ${name} with (force)`);
+    },
+  };
+}
+
+function withDatabase(url: string, name: string): string {
+  const copy = new URL(url);
+  copy.pathname = `/${name}`;
+  return copy.href;
+}
+
+async function asAdmin(url: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
