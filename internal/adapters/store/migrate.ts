@@ -38,7 +38,11 @@ export async function readMigrations(from: string = directory): Promise<Migratio
  */
 export async function migrate(url: string, log: Log, from?: string): Promise<string[]> {
   const known = await readMigrations(from);
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000, application_name: 'svcd migrate' });
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 5_000,
+    application_name: 'svcd migrate',
+  });
   // Without a listener a lost connection would end the process; the statement in flight fails anyway.
   client.on('error', (error) => log.warn({ err: error }, 'database.migration_connection_lost'));
   await client.connect();
@@ -67,7 +71,11 @@ async function requireVersion(client: pg.Client): Promise<void> {
   const result = await client.query<{ server_version_num: string }>('show server_version_num');
   const version = Number(result.rows[0]?.server_version_num);
   if (version >= 150_000) return;
-  throw new Fault('unavailable', 'database-version', `The database is PostgreSQL ${Math.floor(version / 10_000)}; svcd needs 15 or later.`);
+  throw new Fault(
+    'unavailable',
+    'database-version',
+    `The database is PostgreSQL ${Math.floor(version / 10_000)}; svcd needs 15 or later.`,
+  );
 }
 
 async function applyMissing(client: pg.Client, known: readonly Migration[]): Promise<string[]> {
@@ -77,14 +85,24 @@ async function applyMissing(client: pg.Client, known: readonly Migration[]): Pro
       name text not null,
       applied_at timestamptz not null default now()
     )`);
-  const rows = (await client.query<{ number: number; name: string }>('select number, name from svc.migrations order by number')).rows;
+  const rows = (
+    await client.query<{ number: number; name: string }>('select number, name from svc.migrations order by number')
+  ).rows;
   for (const row of rows) {
     const mine = known[row.number - 1];
     if (mine === undefined) {
-      throw new Fault('unavailable', 'database-newer', `The database has migration ${row.name}, which this svcd does not know: start a newer svcd.`);
+      throw new Fault(
+        'unavailable',
+        'database-newer',
+        `The database has migration ${row.name}, which this svcd does not know: start a newer svcd.`,
+      );
     }
     if (mine.name !== row.name) {
-      throw new Fault('unavailable', 'database-newer', `The database has migration ${row.name} where this svcd has ${mine.name}: it belongs to another program.`);
+      throw new Fault(
+        'unavailable',
+        'database-newer',
+        `The database has migration ${row.name} where this svcd has ${mine.name}: it belongs to another program.`,
+      );
     }
   }
   const missing = known.slice(rows.length);
@@ -92,7 +110,10 @@ async function applyMissing(client: pg.Client, known: readonly Migration[]): Pro
     await client.query('begin');
     try {
       await client.query(migration.sql);
-      await client.query('insert into svc.migrations (number, name) values ($1::int, $2::text)', [migration.number, migration.name]);
+      await client.query('insert into svc.migrations (number, name) values ($1::int, $2::text)', [
+        migration.number,
+        migration.name,
+      ]);
       await client.query('commit');
     } catch (error) {
       await client.query('rollback');
@@ -104,7 +125,9 @@ async function applyMissing(client: pg.Client, known: readonly Migration[]): Pro
 
 /** How many migrations the job runner's installed schema has had is its own affair; whether it exists is ours. */
 async function workerSchemaMissing(client: pg.Client): Promise<boolean> {
-  const found = await client.query<{ found: boolean }>(`select to_regclass('graphile_worker._private_jobs') is not null as found`);
+  const found = await client.query<{ found: boolean }>(
+    `select to_regclass('graphile_worker._private_jobs') is not null as found`,
+  );
   return found.rows[0]?.found !== true;
 }
 
