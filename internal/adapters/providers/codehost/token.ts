@@ -1,0 +1,83 @@
+// An installation's access token: a JSON Web Token signed with the application's key, exchanged at the provider's API.
+// The key and the token stay in memory; neither reaches a log, an error or a row.
+
+import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
+import { type Dispatcher, request } from 'undici';
+
+export interface MintRequest {
+  /** Such as `https://api.example.com`, without a trailing slash. */
+  readonly apiUrl: string;
+  readonly appId: string;
+  readonly installationId: string;
+  /** PEM. */
+  readonly privateKey: string;
+  readonly now: Date;
+  readonly dispatcher?: Dispatcher;
+}
+
+export interface InstallationToken {
+  readonly token: string;
+  readonly expiresAt: Date;
+}
+
+const timeoutMs = 10_000;
+const answerBytes = 64 * 1024;
+
+const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+function appToken(input: MintRequest, key: KeyObject): string {
+  const seconds = Math.floor(input.now.getTime() / 1000);
+  // Issued a minute ago: the provider's clock may be behind ours. Ten minutes is the most it takes.
+  const claims = { iat: seconds - 60, exp: seconds + 540, iss: input.appId };
+  const head = `${part({ alg: 'RS256', typ: 'JWT' })}.${part(claims)}`;
+  return `${head}.${sign('sha256', Buffer.from(head), key).toString('base64url')}`;
+}
+
+async function bounded(body: Dispatcher.ResponseData['body']): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += (chunk as Buffer).length;
+    if (size > answerBytes) throw new Error('the provider answered with more than an answer to this call can be');
+    chunks.push(chunk as Buffer);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/**
+ * Asks the provider for a token of one installation. Throws an Error whose message holds no secret; `status` on it is
+ * the provider's, absent where it could not be reached.
+ */
+export async function mintInstallationToken(input: MintRequest): Promise<InstallationToken> {
+  let key: KeyObject;
+  try {
+    key = createPrivateKey(input.privateKey);
+  } catch {
+    // The cause would quote what it could not parse.
+    throw Object.assign(new Error('the private key of the connection is not a PEM key'), { status: 401 });
+  }
+  const url = `${input.apiUrl}/app/installations/${encodeURIComponent(input.installationId)}/access_tokens`;
+  const { statusCode, body } = await request(url, {
+    method: 'POST',
+    headers: {
+      accept: 'application/vnd.github+json',
+      authorization: `Bearer ${appToken(input, key)}`,
+      'user-agent': 'svc',
+      'x-github-api-version': '2022-11-28',
+    },
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    ...(input.dispatcher !== undefined && { dispatcher: input.dispatcher }),
+  });
+  const answer = await bounded(body);
+  if (statusCode !== 201) {
+    throw Object.assign(new Error(`the provider refused an installation token with ${statusCode}`), {
+      status: statusCode,
+    });
+  }
+  const { token, expires_at: expiresAt } = JSON.parse(answer) as { token?: unknown; expires_at?: unknown };
+  if (typeof token !== 'string' || typeof expiresAt !== 'string') {
+    throw new Error('the provider answered without a token');
+  }
+  return { token, expiresAt: new Date(expiresAt) };
+}
