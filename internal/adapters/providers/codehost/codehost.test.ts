@@ -152,5 +152,7 @@ test('an installation token is minted with a signed claim of the application', a
   assert.equal(JSON.parse(Buffer.from(claims ?? '', 'base64url').toString()).iss, '5');
 
   await assert.rejects(mintInstallationToken({ ...base, installationId: '99' }), { status: 404 });
-  await assert.rejects(mintInstallationToken({ ...base, installationId: '1', privateKey: 'nonsense' }), { status: 401 });
+  await assert.rejects(mintInstallationToken({ ...base, installationId: '1', privateKey: 'nonsense' }), {
+    status: 401,
+  });
 });
