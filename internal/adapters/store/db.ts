@@ -3,11 +3,12 @@
 // Knows no table: those are in the files beside this one, one per table family. Never retries a statement whose
 // outcome is unknown; a caller that wants that writes an idempotent transaction (design, Rules of construction).
 
+import { randomInt } from 'node:crypto';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Json } from '../../words/json.ts';
 import { Fault } from '../../words/fault.ts';
-import { startListener } from './listen.ts';
+import { ListenHub } from './listen.ts';
 
 export interface Sql {
   /** Runs one statement. `bigint` columns arrive as numbers, `timestamptz` as Date, `bytea` as Buffer. */
@@ -37,6 +38,8 @@ export interface Database extends Sql {
   listen(channel: string, fn: (payload: string | null) => void): Promise<() => Promise<void>>;
   /** Statements sent since the start, `begin` and `commit` not counted; for tests and benchmarks. */
   statements(): number;
+  /** Queries that wait for a free connection: a measure of overload. */
+  waiting(): number;
   close(): Promise<void>;
 }
 
@@ -113,7 +116,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   const pool = new pg.Pool({ ...connectionConfig(options), max: options.poolSize ?? 10 });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
   pool.on('error', (error) => options.log.warn({ err: error }, 'database.idle_connection_lost'));
-  const listener = startListener(connectionConfig(options), options.log);
+  const listener = new ListenHub(connectionConfig(options), options.log);
   let count = 0;
 
   async function send<R>(client: pg.ClientBase | pg.Pool, text: string, values?: readonly unknown[]) {
@@ -149,6 +152,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   return {
     url: options.url,
     statements: () => count,
+    waiting: () => pool.waitingCount,
     async query(text, values) {
       try {
         return await send(pool, text, values);
@@ -163,8 +167,8 @@ export function openDatabase(options: DatabaseOptions): Database {
           return await once(fn, begin);
         } catch (error) {
           if (attempt >= attemptsMax || !repeatable.has(errorCode(error) ?? '')) throw asFault(error);
-          // Spread the contenders; the delay needs no quality of randomness.
-          await new Promise((resolve) => setTimeout(resolve, attempt * 10 + Math.random() * 20));
+          // Spread the contenders.
+          await new Promise((resolve) => setTimeout(resolve, attempt * 10 + randomInt(20)));
         }
       }
     },

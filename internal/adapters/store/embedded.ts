@@ -200,8 +200,8 @@ async function untilReady(cluster: string, pid: number, logFile: string, ended?:
   ended?.then(() => {
     gone = true;
   }, undefined);
-  const deadline = Date.now() + startTimeoutMs;
-  while (Date.now() < deadline && !gone) {
+  const deadline = performance.now() + startTimeoutMs;
+  while (performance.now() < deadline && !gone) {
     const running = await readPidFile(cluster);
     if (running?.pid === pid && running.ready) return running;
     await sleep(5);
@@ -279,9 +279,9 @@ function isRunning(pid: number): boolean {
 }
 
 async function untilGone(pid: number, timeoutMs: number, everyMs: number): Promise<boolean> {
-  const deadline = Date.now() + timeoutMs;
+  const deadline = performance.now() + timeoutMs;
   while (isRunning(pid)) {
-    if (Date.now() > deadline) return false;
+    if (performance.now() > deadline) return false;
     await sleep(everyMs, undefined, { ref: timeoutMs !== Number.POSITIVE_INFINITY });
   }
   return true;

@@ -5,101 +5,105 @@ import type { Logger } from 'pino';
 
 type Listener = (payload: string | null) => void;
 
-export interface ListenHub {
-  listen(channel: string, fn: Listener): Promise<() => Promise<void>>;
-  stop(): Promise<void>;
-}
-
 const reconnectMs = { first: 100, most: 5_000 };
+const quoted = (channel: string): string => `"${channel.replaceAll('"', '""')}"`;
 
-/** Starts nothing until the first `listen`. Notifications sent while the connection is down are lost: listeners get null. */
-export function startListener(config: pg.ClientConfig, log: Logger): ListenHub {
-  const channels = new Map<string, Set<Listener>>();
-  let client: pg.Client | undefined;
-  let opening: Promise<void> | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let stopped = false;
-  let delayMs = reconnectMs.first;
+/** Connects at the first `listen`. What is notified while the connection is down is lost: then listeners get null. */
+export class ListenHub {
+  readonly #config: pg.ClientConfig;
+  readonly #log: Logger;
+  readonly #channels = new Map<string, Set<Listener>>();
+  #client: pg.Client | undefined;
+  #opening: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+  #delayMs = reconnectMs.first;
 
-  const quoted = (channel: string): string => `"${channel.replaceAll('"', '""')}"`;
+  constructor(config: pg.ClientConfig, log: Logger) {
+    this.#config = config;
+    this.#log = log;
+  }
 
-  async function connect(): Promise<void> {
-    const next = new pg.Client({ ...config, statement_timeout: 10_000 });
-    next.on('error', () => lost(next));
-    next.on('end', () => lost(next));
+  async listen(channel: string, fn: Listener): Promise<() => Promise<void>> {
+    const listeners = this.#channels.get(channel) ?? new Set<Listener>();
+    const isNew = listeners.size === 0;
+    this.#channels.set(channel, listeners);
+    listeners.add(fn);
+    if (this.#client === undefined) await this.#ready();
+    else if (isNew) await this.#client.query(`listen ${quoted(channel)}`);
+    return async () => {
+      listeners.delete(fn);
+      if (listeners.size > 0) return;
+      this.#channels.delete(channel);
+      // A connection that has just broken listens to nothing any more, which is what was asked for.
+      await this.#client?.query(`unlisten ${quoted(channel)}`).catch(() => undefined);
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    await this.#opening?.catch(() => undefined);
+    const last = this.#client;
+    this.#client = undefined;
+    await last?.end().catch(() => undefined);
+  }
+
+  async #ready(): Promise<void> {
+    this.#opening ??= this.#connect().finally(() => {
+      this.#opening = undefined;
+    });
+    await this.#opening;
+  }
+
+  async #connect(): Promise<void> {
+    const next = new pg.Client({ ...this.#config, statement_timeout: 10_000 });
+    next.on('error', () => this.#lost(next));
+    next.on('end', () => this.#lost(next));
     next.on('notification', (message) => {
-      for (const fn of channels.get(message.channel) ?? []) fn(message.payload ?? '');
+      for (const fn of this.#channels.get(message.channel) ?? []) fn(message.payload ?? '');
     });
     try {
       await next.connect();
-      for (const channel of channels.keys()) await next.query(`listen ${quoted(channel)}`);
+      const done = new Set<string>();
+      // A channel added while the connection was being made is listened to as well.
+      for (let todo = this.#missing(done); todo !== undefined; todo = this.#missing(done)) {
+        await next.query(`listen ${quoted(todo)}`);
+        done.add(todo);
+      }
     } catch (error) {
       next.end().catch(() => undefined);
       throw error;
     }
-    client = next;
-    delayMs = reconnectMs.first;
+    this.#client = next;
+    this.#delayMs = reconnectMs.first;
   }
 
-  function lost(which: pg.Client): void {
-    if (client !== which) return;
-    client = undefined;
-    if (stopped) return;
-    log.warn({}, 'database.listen_lost');
-    schedule();
+  #missing(done: ReadonlySet<string>): string | undefined {
+    return [...this.#channels.keys()].find((channel) => !done.has(channel));
   }
 
-  function schedule(): void {
-    if (stopped || timer !== undefined) return;
-    timer = setTimeout(() => {
-      timer = undefined;
-      opening = connect().then(
+  #lost(which: pg.Client): void {
+    if (this.#client !== which) return;
+    this.#client = undefined;
+    if (this.#stopped) return;
+    this.#log.warn({}, 'database.listen_lost');
+    this.#retryLater();
+  }
+
+  #retryLater(): void {
+    if (this.#stopped) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#ready().then(
         () => {
-          opening = undefined;
-          for (const listeners of channels.values()) for (const fn of listeners) fn(null);
+          for (const listeners of this.#channels.values()) for (const fn of listeners) fn(null);
         },
         () => {
-          opening = undefined;
-          delayMs = Math.min(delayMs * 2, reconnectMs.most);
-          schedule();
+          this.#delayMs = Math.min(this.#delayMs * 2, reconnectMs.most);
+          this.#retryLater();
         },
       );
-    }, delayMs);
+    }, this.#delayMs);
   }
-
-  async function ready(): Promise<void> {
-    if (client !== undefined) return;
-    if (opening === undefined && timer === undefined) {
-      opening = connect().finally(() => {
-        opening = undefined;
-      });
-    }
-    await opening;
-  }
-
-  return {
-    async listen(channel, fn) {
-      const listeners = channels.get(channel) ?? new Set<Listener>();
-      const isNew = listeners.size === 0;
-      channels.set(channel, listeners);
-      listeners.add(fn);
-      await ready();
-      if (isNew && client !== undefined) await client.query(`listen ${quoted(channel)}`);
-      return async () => {
-        listeners.delete(fn);
-        if (listeners.size > 0) return;
-        channels.delete(channel);
-        // A connection that has just broken listens to nothing any more, which is what was asked for.
-        await client?.query(`unlisten ${quoted(channel)}`).catch(() => undefined);
-      };
-    },
-    async stop() {
-      stopped = true;
-      clearTimeout(timer);
-      await opening?.catch(() => undefined);
-      const last = client;
-      client = undefined;
-      await last?.end().catch(() => undefined);
-    },
-  };
 }

@@ -1,5 +1,6 @@
 // Configuration: flags over environment over the SVC_CONFIG file over defaults, each value checked and every error
-// naming its setting (contract, section 1). Never reads the process by itself: environment and arguments are passed in.
+// naming its setting (contract, section 1).
+// Never reads the process by itself: environment and arguments are passed in.
 
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';

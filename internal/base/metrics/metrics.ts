@@ -1,4 +1,5 @@
-// Prometheus metrics: one registry per daemon, so that several can run in one process. Names start with `svc_`;
+// Prometheus metrics: one registry per daemon, so that several can run in one process.
+// Names start with `svc_`;
 // label values come from closed lists, never from what a user wrote.
 
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
