@@ -4,6 +4,8 @@ create table svc.repositories (
   project_id uuid not null references svc.projects on delete cascade,
   name text not null check (name ~ '^[A-Za-z0-9_.-]{1,128}$'),
   url text,
+  -- Host and path of the url in one spelling, by which a push finds its repositories.
+  url_key text,
   path text,
   branch text,
   -- Directory of the repository that holds .svc/, '' for its top.
@@ -25,28 +27,40 @@ create table svc.repositories (
   unique (project_id, name),
   check ((url is null) <> (path is null))
 );
+create index repositories_url_key on svc.repositories (project_id, url_key) where url_key is not null;
 comment on table svc.repositories is 'Settings of a watched repository. Changed by people only; what the daemon learns is in repository_states.';
 
 create table svc.repository_states (
   repository_id uuid primary key references svc.repositories on delete cascade,
   -- Commit whose inputs were last compiled without error and applied (or found unchanged).
   applied_commit text,
-  -- Tip last seen, and the tree ids that make a commit without relevant change free.
-  seen_commit text,
-  root_tree text,
-  svc_tree text,
   -- Hash of everything that decides the result besides the commit: context, catalog, template versions, settings.
-  input_hash text,
+  applied_hash text,
+  -- The inputs of the applied commit, and the template versions that they resolved to.
   snapshot_id uuid,
+  template_lock jsonb not null default '{}',
+  -- The commit that was last looked at to the end, whatever came of it, and under which inputs: a poll that sees it stops.
+  seen_commit text,
+  seen_hash text,
+  -- Consecutive failures to read the source, why, and since when; they decide the back-off.
   failures integer not null default 0,
   condition text,
   condition_detail text,
-  checked_at timestamptz,
-  next_poll_at timestamptz not null default now(),
+  condition_since timestamptz,
+  applied_at timestamptz,
   updated_at timestamptz not null default now()
 );
-create index repository_states_due on svc.repository_states (next_poll_at);
-comment on table svc.repository_states is 'What the daemon knows of a repository; one narrow row, written at the end of a sync and by polls that saw something new.';
+comment on table svc.repository_states is 'What the daemon knows of a repository; one narrow row, written at the end of a sync that learned something. A poll without change writes nothing here.';
+
+-- Unlogged: a poll claims a batch of rows with one statement that writes no log, and after a crash of the database the
+-- rows are made again and every repository is due at once.
+create unlogged table svc.repository_polls (
+  repository_id uuid primary key references svc.repositories on delete cascade,
+  next_at timestamptz not null default now(),
+  resync_at timestamptz not null default now()
+) with (fillfactor = 50);
+create index repository_polls_due on svc.repository_polls (next_at);
+comment on table svc.repository_polls is 'When each repository is looked at next; claimed set-wise with skip locked, so that several daemons share the work.';
 
 create table svc.blobs (
   oid text primary key,
@@ -74,10 +88,14 @@ create table svc.snapshots (
 create index snapshots_repository on svc.snapshots (repository_id, created_at desc);
 comment on table svc.snapshots is 'The inputs of a reconcile: which files a commit had. Immutable; blobs first, then this row, one transaction.';
 
+-- Raised by every change of a run: the id of a stream's event.
+create sequence svc.reconcile_versions;
+
 create table svc.reconciles (
   id uuid primary key,
   -- Order of creation, for streams and lists.
   seq bigint generated always as identity unique,
+  version bigint not null default nextval('svc.reconcile_versions'),
   project_id uuid not null references svc.projects on delete cascade,
   repository_id uuid references svc.repositories on delete set null,
   repository_name text,
@@ -86,7 +104,7 @@ create table svc.reconciles (
   status text not null check (status in ('running', 'applied', 'unchanged', 'held', 'failed', 'superseded', 'quarantined')),
   condition text,
   detail text,
-  -- The daemon that runs it; a run whose daemon is gone is closed by the next one.
+  -- The daemon that runs it; a run whose daemon is gone is closed by the next one. Null while it waits for one.
   daemon_id uuid,
   started_at timestamptz not null default now(),
   finished_at timestamptz,
@@ -95,11 +113,14 @@ create table svc.reconciles (
   consequences jsonb not null default '{}',
   diagnostics jsonb not null default '[]',
   webhooks jsonb not null default '[]',
+  -- What was asked for: {kind: 'sync'}, {kind: 'rollback', …}, {kind: 'approve', …}.
+  request jsonb not null default '{"kind": "sync"}',
   -- Commit, tree id, snapshot, context, template lock: enough to explain and repeat it.
   inputs jsonb not null default '{}',
   check ((status = 'running') = (finished_at is null))
 );
 create index reconciles_project on svc.reconciles (project_id, seq desc);
+create index reconciles_version on svc.reconciles (project_id, version);
 create index reconciles_repository on svc.reconciles (repository_id, seq desc);
 -- At most one run of a repository at a time: a newer sync supersedes the running one before it starts its own.
 create unique index reconciles_one_running on svc.reconciles (repository_id) where status = 'running' and repository_id is not null;
