@@ -57,10 +57,10 @@ export async function pollAt(sql: Sql, repositoryId: string, at: Date): Promise<
 
 /** A resync just happened (a full run): the next one is a period away. */
 export async function resyncAt(sql: Sql, repositoryId: string, at: Date): Promise<void> {
-  await sql.query(
-    'update svc.repository_polls set resync_at = $2::timestamptz where repository_id = $1::uuid',
-    [repositoryId, at],
-  );
+  await sql.query('update svc.repository_polls set resync_at = $2::timestamptz where repository_id = $1::uuid', [
+    repositoryId,
+    at,
+  ]);
 }
 
 /** Repositories that are due and unclaimed: the length of the queue. */

@@ -6,14 +6,7 @@ import type { Json, JsonObject } from '../../words/json.ts';
 import type { Sql } from './db.ts';
 
 export type ReconcileReason = 'push' | 'poll' | 'manual' | 'watch' | 'resync' | 'apply';
-export type ReconcileStatus =
-  | 'running'
-  | 'applied'
-  | 'unchanged'
-  | 'held'
-  | 'failed'
-  | 'superseded'
-  | 'quarantined';
+export type ReconcileStatus = 'running' | 'applied' | 'unchanged' | 'held' | 'failed' | 'superseded' | 'quarantined';
 
 export interface StageTiming {
   readonly name: string;

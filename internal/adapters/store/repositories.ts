@@ -220,10 +220,7 @@ export async function updateState(
     values.push(type === 'jsonb' ? JSON.stringify(value) : value);
     sets.push(`${column} = $${values.length}::${type}`);
   }
-  await sql.query(
-    `update svc.repository_states set ${sets.join(', ')} where repository_id = $1::uuid`,
-    values,
-  );
+  await sql.query(`update svc.repository_states set ${sets.join(', ')} where repository_id = $1::uuid`, values);
 }
 
 /** How many agents a repository owns, by repository id; those that own none are absent. */
@@ -284,5 +281,13 @@ export async function projectOf(
 /** Settings as JSON, for the hash of a sync's inputs: only what decides the outcome. */
 export function decidingSettings(repository: RepositorySettings): JsonObject {
   const { url, path, branch, root, adopt, guard, verify } = repository;
-  return { url, path, branch, root, adopt, guard: { ...guard }, verify: verify === null ? null : { keys: verify.keys } };
+  return {
+    url,
+    path,
+    branch,
+    root,
+    adopt,
+    guard: { ...guard },
+    verify: verify === null ? null : { keys: verify.keys },
+  };
 }
