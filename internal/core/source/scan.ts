@@ -1,0 +1,124 @@
+// The tokens of a YAML text, bounded before anything recurses over them: depth and nodes are counted while the
+// iterative parser runs, tags and directives are judged on the tokens (decisions 71-73).
+
+import { CST, Lexer, Parser } from 'yaml';
+import type { DiagnosticCode } from '../../words/codes.ts';
+import type { Finding } from '../../words/diagnostic.ts';
+import { quoted } from './documents.ts';
+import type { SourceLimits } from './limits.ts';
+
+export type Scan =
+  | { readonly ok: true; readonly tokens: readonly CST.Token[] }
+  | { readonly ok: false; readonly findings: readonly Finding[] };
+
+const CORE_TAG =
+  /^!(?:!(?:map|seq|str|null|bool|int|float)|<tag:yaml\.org,2002:(?:map|seq|str|null|bool|int|float)>)?$/;
+
+/** Tokens of the whole text, or the findings for which it must not be composed. Never throws. */
+export function scanYaml(file: string, text: string, limits: SourceLimits): Scan {
+  const findings: Finding[] = [];
+  const report: Report = (code, message, start, length, hint) => {
+    if (findings.length >= limits.maxFindings) return;
+    const range = { file, start, end: Math.min(start + length, text.length) };
+    findings.push({ severity: 'error', code, message, range, ...(hint === undefined ? {} : { hint }) });
+  };
+  const tokens = tokenize(text, limits, report);
+  if (tokens !== null) {
+    for (const token of tokens) inspect(token, limits, report);
+    if (findings.length === 0) return { ok: true, tokens };
+  }
+  return { ok: false, findings };
+}
+
+type Report = (code: DiagnosticCode, message: string, start: number, length: number, hint?: string) => void;
+
+const reportDepth = (limits: SourceLimits, report: Report, at: number): void =>
+  report('yaml-too-deep', `The file is nested deeper than ${limits.maxDepth} levels`, at, 1);
+
+/** Runs lexer and parser, and stops both at the first bound. */
+function tokenize(text: string, limits: SourceLimits, report: Report): CST.Token[] | null {
+  const tokens: CST.Token[] = [];
+  const parser = new Parser();
+  const counts = { values: 0, lexemes: 0, oddities: 0 };
+  try {
+    for (const lexeme of new Lexer().lex(text)) {
+      for (const token of parser.next(lexeme)) {
+        tokens.push(token);
+        if (token.type === 'error' || token.type === 'directive') counts.oddities++;
+      }
+      // The stack holds the document, one token for each open collection, and perhaps a scalar.
+      if (parser.stack.length > limits.maxDepth + 2) {
+        reportDepth(limits, report, parser.offset);
+        return null;
+      }
+      if (STARTS_VALUE.has(lexeme)) counts.values++;
+      if (counts.values > limits.maxNodes || ++counts.lexemes > limits.maxTokens) {
+        const message = `The file holds more than ${limits.maxNodes} values or ${limits.maxTokens} tokens`;
+        report('yaml-too-large', message, parser.offset, 1, 'Split it into several files.');
+        return null;
+      }
+      if (counts.oddities > limits.maxFindings) break;
+    }
+    // Past so many errors or directives, what was read so far is enough to say that the file is broken.
+    if (counts.oddities > limits.maxFindings) return reportFlood(tokens, report);
+    for (const token of parser.end()) tokens.push(token);
+  } catch (error) {
+    // The parser gives up on some input by throwing; whatever it says, the file cannot be read.
+    const reason = error instanceof Error ? error.message : String(error);
+    report('yaml-syntax', `The file cannot be read as YAML: ${reason}`, parser.offset, 1);
+    return null;
+  }
+  return tokens;
+}
+
+function reportFlood(tokens: readonly CST.Token[], report: Report): null {
+  for (const token of tokens) {
+    if (token.type === 'error') report('yaml-syntax', token.message, token.offset, token.source.length);
+    if (token.type === 'directive') report('yaml-syntax', 'Too many directives', token.offset, token.source.length);
+  }
+  return null;
+}
+
+const STARTS_VALUE: ReadonlySet<string> = new Set([CST.SCALAR, '[', '{', '-', ',', ':', '?', '---']);
+
+/** Looks at directives, tags and depth of one token of the stream, without recursion. */
+function inspect(top: CST.Token, limits: SourceLimits, report: Report): void {
+  if (top.type === 'directive') inspectDirective(top, report);
+  if (top.type !== 'document') return;
+  inspectTags(top.start, report);
+  const open: { readonly token: CST.Token | null | undefined; readonly depth: number }[] = [
+    { token: top.value, depth: 1 },
+  ];
+  for (let item = open.pop(); item !== undefined; item = open.pop()) {
+    const { token, depth } = item;
+    if (token === null || token === undefined) continue;
+    if (token.type === 'block-scalar') inspectTags(token.props, report);
+    if (!CST.isCollection(token)) continue;
+    if (depth > limits.maxDepth) return reportDepth(limits, report, token.offset);
+    for (const { start, key, sep, value } of token.items) {
+      inspectTags(start, report);
+      if (sep !== undefined) inspectTags(sep, report);
+      open.push({ token: value, depth: depth + 1 }, { token: key, depth: depth + 1 });
+    }
+  }
+}
+
+function inspectDirective(token: CST.Directive, report: Report): void {
+  const [name, version] = token.source.trim().split(/[ \t]+/);
+  if (name === '%YAML' && version !== '1.2') {
+    const message = `The directive ${quoted(token.source.trim()).slice(1, -1)} is refused: YAML is 1.2 here`;
+    report('yaml-version', message, token.offset, token.source.length, 'Remove the directive.');
+  }
+  if (name === '%TAG') {
+    const hint = 'Remove the directive; only the tags of the YAML core schema are accepted.';
+    report('yaml-tag', 'The directive %TAG is refused', token.offset, token.source.length, hint);
+  }
+}
+
+function inspectTags(tokens: readonly CST.Token[], report: Report): void {
+  for (const token of tokens) {
+    if (token.type !== 'tag' || CORE_TAG.test(token.source)) continue;
+    const message = `The tag ${quoted(token.source).slice(1, -1)} is not in the YAML core schema`;
+    report('yaml-tag', message, token.offset, token.source.length, 'Remove the tag, or put the value in quotes.');
+  }
+}

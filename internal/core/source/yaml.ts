@@ -1,0 +1,270 @@
+// YAML 1.2, core schema → documents. Tokens are checked and counted first (scan.ts), so that composing, which recurses,
+// only ever sees a bounded tree; keys are compared here, because the library's own check is quadratic.
+
+import {
+  Composer,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type Node as YamlNode,
+  type Pair,
+  type YAMLError,
+} from 'yaml';
+import type { DiagnosticCode } from '../../words/codes.ts';
+import type { Finding, Range } from '../../words/diagnostic.ts';
+import type { JsonScalar } from '../../words/json.ts';
+import { duplicateKey, quoted, type ReadDocuments, unprintable } from './documents.ts';
+import type { SourceLimits } from './limits.ts';
+import type { MapEntry, MapNode, Node } from './node.ts';
+import { scanYaml } from './scan.ts';
+
+/** Reads every document of a YAML text; a document with an error is left out, the others are kept. */
+export function readYaml(file: string, text: string, limits: SourceLimits): ReadDocuments {
+  const scan = scanYaml(file, text, limits);
+  if (!scan.ok) return { documents: [], findings: scan.findings };
+  const composer = new Composer({
+    version: '1.2',
+    schema: 'core',
+    merge: false,
+    resolveKnownTags: false,
+    uniqueKeys: false,
+    strict: true,
+    logLevel: 'silent',
+  });
+  const builder = new Builder(file, limits);
+  const documents: { index: number; root: MapNode }[] = [];
+  let index = 0;
+  for (const document of composer.compose(scan.tokens, false, text.length)) {
+    const before = builder.errors;
+    for (const error of document.errors) builder.syntax(error);
+    for (const warning of document.warnings) builder.syntax(warning);
+    if (document.errors.length === 0 && isEmpty(document)) continue;
+    if (index++ === limits.maxDocuments) {
+      builder.report('too-many-documents', `The file holds more than ${limits.maxDocuments} documents`, 0, 1);
+      break;
+    }
+    const root = builder.errors === before ? builder.document(document) : null;
+    if (root !== null && builder.errors === before) documents.push({ index: index - 1, root });
+  }
+  for (const error of composer.streamInfo().errors) builder.syntax(error);
+  return { documents, findings: builder.findings };
+}
+
+/** A document that holds nothing: no text, comments only, a bare `---` (decision 14). */
+function isEmpty(document: Document.Parsed): boolean {
+  const { contents } = document;
+  if (contents === null) return true;
+  return isScalar(contents) && contents.value === null && contents.source === '' && !contents.anchor && !contents.tag;
+}
+
+const HINTS: { readonly [code: string]: string } = {
+  TAB_AS_INDENT: 'Indent with spaces; YAML does not allow tabs there.',
+  BAD_INDENT: 'Line the entry up with its neighbours.',
+  BLOCK_AS_IMPLICIT_KEY: 'Put the value in quotes if it holds ": ", or move it to its own indented line.',
+  MULTILINE_IMPLICIT_KEY: 'Is a ":" missing after the key, or a quote not closed?',
+  MISSING_CHAR: 'Is a quote, bracket or ":" not closed or missing?',
+  BAD_SCALAR_START: 'Put the value in quotes.',
+  BAD_DQ_ESCAPE: 'Use single quotes where "\\" is meant as it stands.',
+  BAD_ALIAS: 'Put the value in quotes if "*" or "&" is meant as it stands.',
+};
+
+interface Anchor {
+  readonly node: Node;
+  /** What the node holds when its own aliases are followed. */
+  readonly nodes: number;
+  readonly characters: number;
+  readonly height: number;
+}
+
+/** Turns composed nodes into ours, and collects findings. */
+class Builder {
+  readonly findings: Finding[] = [];
+  /** Errors seen, also those past the limit of findings. */
+  errors = 0;
+  readonly #file: string;
+  readonly #limits: SourceLimits;
+  #anchors = new Map<string, Anchor | 'open'>();
+  #nodes = 0;
+  #characters = 0;
+  #deepest = 0;
+  #aliasNodes = 0;
+  #aliasCharacters = 0;
+
+  constructor(file: string, limits: SourceLimits) {
+    this.#file = file;
+    this.#limits = limits;
+  }
+
+  report(code: DiagnosticCode, message: string, start: number, end: number, hint?: string): void {
+    this.#push({
+      severity: 'error',
+      code,
+      message,
+      range: this.#range(start, Math.max(start, end)),
+      ...(hint === undefined ? {} : { hint }),
+    });
+  }
+
+  /** An error or warning of the library. An unresolved tag is a warning there and an error here (decision 72). */
+  syntax(error: YAMLError): void {
+    const [start, end] = error.pos;
+    if (error.code === 'TAG_RESOLVE_FAILED') {
+      this.report('yaml-tag', error.message, start, end, 'Only the tags of the YAML core schema are accepted.');
+    } else if (error.name === 'YAMLWarning') {
+      const range = this.#range(start, end);
+      this.#push({ severity: 'warning', code: 'yaml-syntax', message: error.message, range });
+    } else {
+      this.report('yaml-syntax', error.message, start, end, HINTS[error.code]);
+    }
+  }
+
+  document(document: Document.Parsed): MapNode | null {
+    this.#anchors = new Map();
+    this.#deepest = 0;
+    const { contents } = document;
+    const root = this.#node(contents, document.range[0], 1);
+    if (root.kind === 'map') return root;
+    const what = root.kind === 'seq' ? 'a list' : 'a single value';
+    const { start } = root.range;
+    this.report(
+      'document-not-a-map',
+      `A document is a map of fields, not ${what}`,
+      start,
+      Math.min(root.range.end, start + 1),
+      'Begin with fields at the left margin, such as "name: my-agent".',
+    );
+    return null;
+  }
+
+  #push(finding: Finding): void {
+    if (finding.severity === 'error') this.errors++;
+    if (this.findings.length < this.#limits.maxFindings) this.findings.push(finding);
+  }
+
+  #range(start: number, end: number): Range {
+    return { file: this.#file, start, end };
+  }
+
+  #node(node: YamlNode | null, at: number, depth: number): Node {
+    this.#nodes++;
+    if (depth > this.#deepest) this.#deepest = depth;
+    if (node === null) return { kind: 'scalar', value: null, range: this.#range(at, at) };
+    if (isAlias(node)) return this.#alias(node.source, node.range?.[0] ?? at, node.range?.[1] ?? at, depth);
+    const { anchor } = node;
+    if (anchor === undefined) return this.#bare(node, at, depth);
+    const before = { nodes: this.#nodes, characters: this.#characters, deepest: this.#deepest };
+    this.#anchors.set(anchor, 'open');
+    this.#deepest = depth;
+    const made = this.#bare(node, at, depth);
+    this.#anchors.set(anchor, {
+      node: made,
+      nodes: this.#nodes - before.nodes + 1,
+      characters: this.#characters - before.characters,
+      height: this.#deepest - depth,
+    });
+    this.#deepest = Math.max(this.#deepest, before.deepest);
+    return made;
+  }
+
+  #bare(node: YamlNode, at: number, depth: number): Node {
+    const start = node.range?.[0] ?? at;
+    const end = node.range?.[1] ?? at;
+    if (isMap(node)) return this.#map(node.items as Pair<YamlNode | null, YamlNode | null>[], start, end, depth);
+    if (isSeq(node)) {
+      const items: Node[] = [];
+      for (const item of node.items) items.push(this.#node(item as YamlNode | null, start, depth + 1));
+      return { kind: 'seq', items, range: this.#range(start, end) };
+    }
+    const value = isScalar(node) ? node.value : null;
+    return { kind: 'scalar', value: this.#scalar(value, start, end), range: this.#range(start, end) };
+  }
+
+  #scalar(value: unknown, start: number, end: number): JsonScalar {
+    if (typeof value === 'string') {
+      this.#characters += value.length;
+      const problem = unprintable(value);
+      if (problem !== null) this.report(problem.code, problem.message, start, end);
+      return value;
+    }
+    if (typeof value === 'number' && !Number.isFinite(value)) {
+      this.report(
+        'invalid-value',
+        'Infinity and not-a-number have no place here',
+        start,
+        end,
+        'Quote it to write text.',
+      );
+      return null;
+    }
+    return typeof value === 'number' || typeof value === 'boolean' ? value : null;
+  }
+
+  #map(pairs: readonly Pair<YamlNode | null, YamlNode | null>[], start: number, end: number, depth: number): MapNode {
+    const entries = new Map<string, MapEntry>();
+    for (const pair of pairs) {
+      const keyStart = pair.key?.range?.[0] ?? pair.value?.range?.[0] ?? start;
+      const keyEnd = pair.key?.range?.[1] ?? keyStart;
+      const key = this.#key(pair.key, keyStart, keyEnd, depth);
+      const value = this.#node(pair.value, keyEnd, depth + 1);
+      if (key === null) continue;
+      const keyRange = this.#range(keyStart, keyEnd);
+      const first = entries.get(key);
+      if (first === undefined) entries.set(key, { keyRange, value });
+      else this.#push(duplicateKey(key, keyRange, first.keyRange));
+    }
+    return { kind: 'map', entries, range: this.#range(start, end) };
+  }
+
+  #key(node: YamlNode | null, start: number, end: number, depth: number): string | null {
+    const key = this.#node(node, start, depth + 1);
+    if (key.kind !== 'scalar' || typeof key.value !== 'string') {
+      const shown = key.kind === 'scalar' ? `the key ${String(key.value)}` : `a ${key.kind === 'map' ? 'map' : 'list'}`;
+      this.report('non-string-key', `Keys are strings; this is ${shown}`, start, end, 'Put the key in quotes.');
+      return null;
+    }
+    if (key.value === '<<' && isScalar(node) && node.type === 'PLAIN') {
+      this.report(
+        'yaml-merge-key',
+        'The merge key "<<" is not part of YAML 1.2',
+        start,
+        end,
+        'Use "imports" for shared fields, or repeat the alias at each field.',
+      );
+      return null;
+    }
+    return key.value;
+  }
+
+  #alias(name: string, start: number, end: number, depth: number): Node {
+    const anchor = this.#anchors.get(name);
+    const nothing: Node = { kind: 'scalar', value: null, range: this.#range(start, end) };
+    if (anchor === undefined || anchor === 'open') {
+      const why =
+        anchor === 'open' ? 'stands inside the node that it names' : 'names no anchor before it in this document';
+      this.report('yaml-alias', `The alias *${quoted(name).slice(1, -1)} ${why}`, start, end);
+      return nothing;
+    }
+    this.#aliasNodes += anchor.nodes;
+    this.#aliasCharacters += anchor.characters;
+    if (this.#aliasNodes > this.#limits.maxAliasNodes || this.#aliasCharacters > this.#limits.maxAliasCharacters) {
+      this.report(
+        'yaml-aliases',
+        'The aliases of the file expand to too much',
+        start,
+        end,
+        'Use fewer aliases of aliases.',
+      );
+      return nothing;
+    }
+    if (depth + anchor.height > this.#limits.maxDepth) {
+      this.report('yaml-too-deep', `The alias nests deeper than ${this.#limits.maxDepth} levels`, start, end);
+      return nothing;
+    }
+    this.#nodes += anchor.nodes;
+    this.#characters += anchor.characters;
+    this.#deepest = Math.max(this.#deepest, depth + anchor.height);
+    return anchor.node;
+  }
+}
