@@ -1,0 +1,190 @@
+// Managed templates: turns `@scope/name@version` into the files of a package, from a configured directory or an npm
+// registry, and says which version and which bytes it took (spec, Agent document, imports; contract, "Undecided by the
+// spec"). A lock repeats an earlier resolution exactly or fails; integrity is always verified.
+// It never runs anything of a package, never writes outside its cache, never decides which file of a package an import
+// means (that is compile's), and never throws for a template: what went wrong is a value that compile reports.
+
+import { join } from 'node:path';
+import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../../words/bundle.ts';
+import type { TemplateCache } from './cache.ts';
+import { type ReadTemplate, readDirectory } from './directory.ts';
+import { directoryIntegrity } from './files.ts';
+import { createDispatcher, type TemplateNetwork } from './guard.ts';
+import { TemplateFailure } from './limits.ts';
+import { pack } from './pack.ts';
+import {
+  chooseRelease,
+  fetchPackument,
+  fetchTarball,
+  matchesIntegrity,
+  type RegistryAccess,
+  tarballIntegrity,
+} from './registry.ts';
+import { unpack } from './unpack.ts';
+
+export { folderCache, type TemplateCache } from './cache.ts';
+export type { TemplateNetwork } from './guard.ts';
+
+export type TemplateSource =
+  | { readonly scope: string; readonly directory: string }
+  | { readonly scope: string; readonly registry: string; readonly tokenSecretRef?: string | undefined };
+
+export interface ResolveOptions {
+  /** One for each scope, as configured; `@svc/templates` is always there. */
+  readonly sources: readonly TemplateSource[];
+  /** Specifiers in it resolve to that version with those bytes, or not at all. */
+  readonly lock?: TemplateLock;
+  readonly cache?: TemplateCache;
+  readonly network?: TemplateNetwork;
+  /** The value of a source's `tokenSecretRef`; undefined where the secret does not exist. */
+  readonly token?: (secretRef: string) => Promise<string | undefined>;
+  readonly signal?: AbortSignal;
+  /** Where `@svc/templates` lies; for tests. */
+  readonly shippedDirectory?: string;
+}
+
+const SHIPPED_NAME = '@svc/templates';
+const SHIPPED_DIRECTORY = join(import.meta.dirname, '../../../../templates');
+const SPECIFIER = /^(@[a-z0-9][a-z0-9._~-]*)\/([a-z0-9][a-z0-9._~-]*)@(.{1,256})$/;
+
+interface Work {
+  readonly options: ResolveOptions;
+  readonly network: TemplateNetwork;
+  /** Started once for each package, however many versions of it are asked for. */
+  readonly packuments: Map<string, Promise<unknown>>;
+  readonly access: Map<string, Promise<RegistryAccess>>;
+  readonly dispatcher: () => ReturnType<typeof createDispatcher>;
+}
+
+/** Resolves each specifier (`@scope/name@requested`); every one of them is a key of the result. */
+export async function resolveTemplates(
+  specifiers: readonly string[],
+  options: ResolveOptions,
+): Promise<Map<string, ResolvedTemplate | UnresolvedTemplate>> {
+  const network = options.network ?? {};
+  let dispatcher: ReturnType<typeof createDispatcher> | undefined;
+  const work: Work = {
+    options,
+    network,
+    packuments: new Map(),
+    access: new Map(),
+    dispatcher: () => (dispatcher ??= createDispatcher(network)),
+  };
+  const results = new Map<string, ResolvedTemplate | UnresolvedTemplate>();
+  try {
+    // One after the other: there are few, and a registry that is slow is not asked for everything at once.
+    for (const specifier of new Set(specifiers)) results.set(specifier, await resolveOne(work, specifier));
+  } finally {
+    await dispatcher?.close();
+  }
+  return results;
+}
+
+async function resolveOne(work: Work, specifier: string): Promise<ResolvedTemplate | UnresolvedTemplate> {
+  const [, scope, base, requested] = SPECIFIER.exec(specifier) ?? [];
+  if (scope === undefined || base === undefined || requested === undefined) {
+    return { specifier, error: 'not-found', detail: 'is not of the form @scope/name@version' };
+  }
+  const name = `${scope}/${base}`;
+  try {
+    const read = await readTemplate(work, specifier, name, requested);
+    return { specifier, name, requested, ...read };
+  } catch (error) {
+    if (!(error instanceof TemplateFailure)) throw error;
+    return { specifier, error: error.error, detail: `${name}: ${error.message}` };
+  }
+}
+
+async function readTemplate(work: Work, specifier: string, name: string, requested: string): Promise<ReadTemplate> {
+  const { options } = work;
+  const locked =
+    options.lock !== undefined && Object.hasOwn(options.lock, specifier) ? options.lock[specifier] : undefined;
+  if (locked !== undefined) {
+    const cached = await readCached(options.cache, locked);
+    if (cached !== undefined) return cached;
+  }
+  const [scope, base = ''] = name.split('/');
+  if (name === SHIPPED_NAME) return fromDirectory(work, options.shippedDirectory ?? SHIPPED_DIRECTORY, locked);
+  const source = options.sources.find((candidate) => candidate.scope === scope);
+  if (source === undefined) {
+    throw new TemplateFailure('unknown-source', `no template source is configured for ${scope}`);
+  }
+  if ('directory' in source) return fromDirectory(work, join(source.directory, base), locked);
+  return fromRegistry(work, source, name, requested, locked);
+}
+
+type Locked = TemplateLock[string];
+
+async function readCached(cache: TemplateCache | undefined, locked: Locked): Promise<ReadTemplate | undefined> {
+  const bytes = await cache?.get(locked.integrity);
+  if (bytes === undefined) return undefined;
+  try {
+    const isDirectory = locked.integrity.startsWith('dir-');
+    if (!isDirectory && !matchesIntegrity(bytes, locked.integrity)) return undefined;
+    const files = await unpack(bytes);
+    if (isDirectory && directoryIntegrity(files) !== locked.integrity) return undefined;
+    return { ...locked, files };
+  } catch (error) {
+    // A damaged entry is as good as none: the source is asked again.
+    if (error instanceof TemplateFailure) return undefined;
+    throw error;
+  }
+}
+
+async function fromDirectory(work: Work, directory: string, locked: Locked | undefined): Promise<ReadTemplate> {
+  const read = await readDirectory(directory);
+  if (locked !== undefined && locked.integrity !== read.integrity) {
+    throw new TemplateFailure('integrity-mismatch', 'its directory has changed since the resolution that is asked for');
+  }
+  const packed = work.options.cache === undefined ? undefined : await pack(read.files);
+  if (packed !== undefined) await work.options.cache?.put(read.integrity, packed);
+  return read;
+}
+
+async function fromRegistry(
+  work: Work,
+  source: Extract<TemplateSource, { registry: string }>,
+  name: string,
+  requested: string,
+  locked: Locked | undefined,
+): Promise<ReadTemplate> {
+  const access = await once(work.access, source.scope, () => openRegistry(work, source));
+  const packument = await once(work.packuments, name, () => fetchPackument(access, name));
+  const release = chooseRelease(packument, locked?.version ?? requested);
+  const bytes = await fetchTarball(access, release);
+  const integrity = tarballIntegrity(bytes);
+  if (locked !== undefined && !matchesIntegrity(bytes, locked.integrity)) {
+    throw new TemplateFailure('integrity-mismatch', `${release.version} is not what was resolved before`);
+  }
+  const files = await unpack(bytes);
+  await work.options.cache?.put(integrity, bytes);
+  return { version: release.version, integrity, files };
+}
+
+async function openRegistry(
+  work: Work,
+  source: Extract<TemplateSource, { registry: string }>,
+): Promise<RegistryAccess> {
+  const { options, network } = work;
+  const { tokenSecretRef } = source;
+  const token = tokenSecretRef === undefined ? undefined : await options.token?.(tokenSecretRef);
+  if (tokenSecretRef !== undefined && token === undefined) {
+    throw new TemplateFailure('unreachable', `the secret ${tokenSecretRef} of its source does not exist`);
+  }
+  return {
+    url: source.registry,
+    dispatcher: work.dispatcher(),
+    network,
+    ...(token !== undefined && { token }),
+    ...(options.signal !== undefined && { signal: options.signal }),
+  };
+}
+
+function once<T>(made: Map<string, Promise<T>>, key: string, make: () => Promise<T>): Promise<T> {
+  let value = made.get(key);
+  if (value === undefined) {
+    value = make();
+    made.set(key, value);
+  }
+  return value;
+}
