@@ -48,3 +48,18 @@ export interface Diagnostic {
     readonly column: number;
   }[];
 }
+
+/** Where a part of a resource stands in the files; lines and columns count from 1, columns in UTF-16 units. */
+export interface Place {
+  readonly file: string;
+  readonly line?: number;
+  readonly column?: number;
+  readonly endLine?: number;
+  readonly endColumn?: number;
+  readonly excerpt?: string;
+}
+
+/** Places of resources' parts: by `Kind/name`, then by JSON path within the stored spec; `''` is the resource itself. */
+export interface Places {
+  readonly [resource: string]: { readonly [path: string]: Place };
+}

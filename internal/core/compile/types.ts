@@ -3,7 +3,7 @@
 
 import type { Bundle, ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../words/bundle.ts';
 import type { Catalog } from '../../words/catalog.ts';
-import type { Diagnostic, Finding } from '../../words/diagnostic.ts';
+import type { Diagnostic, Finding, Places } from '../../words/diagnostic.ts';
 import type { Resource } from '../../words/spec.ts';
 import type { MapNode } from '../source/node.ts';
 
@@ -42,6 +42,12 @@ export interface CompileOutput {
   /** Not empty: supply these and compile again (a closure needs at most `MAX_NEED_ROUNDS` rounds). */
   readonly needs: CompileNeeds;
   readonly templateLock: TemplateLock;
+  /**
+   * Where the parts stand that only an apply can check, so that its diagnostics have a line too: for each Agent `''`,
+   * `identity`, `env.<NAME>`, `tools.<alias>`, `triggers[n]` and its `event`, `connection`, `endpoint`, `auth`, `cron`; for
+   * each Environment and Identity `''`, `env.<NAME>` and `avatar`. A part without a place takes that of its parent.
+   */
+  readonly places?: Places;
   /** Avatar assets that the resources use, by hash, so that apply can store the bytes. */
   readonly assets: readonly {
     readonly sha256: string;

@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { AgentSpec, Trigger } from '../../words/spec.ts';
+import { agent, applied, emptyState, environment, identity, options, tree } from './fixture.ts';
+import { diffJson } from './diff.ts';
+import { plan, specsNeeded } from './plan.ts';
+import { sortDiagnostics } from './report.ts';
+import type { Current, Desired } from './types.ts';
+
+const spawn = { kind: 'spawn' } as const;
+const event = (key: string, more: object = {}): Trigger =>
+  ({ kind: 'event', event: key, where: {}, fallback: false, routing: spawn, ...more }) as Trigger;
+const heartbeat = (cron: string): Trigger => ({
+  kind: 'heartbeat',
+  cron,
+  timezone: 'UTC',
+  where: {},
+  fallback: false,
+  routing: spawn,
+});
+
+const triggers = fc.array(
+  fc.oneof(
+    fc.constantFrom('svc.a', 'svc.b').map((key) => event(key)),
+    fc.constantFrom('e1', 'e2').map((name) => event('webhook.x', { endpoint: name, auth: { kind: 'none' } })),
+    fc.constantFrom('1 * * * *', '2 * * * *').map(heartbeat),
+    fc.constant(event('codehost.push', { optional: true })),
+  ),
+  { maxLength: 3 },
+);
+const agents = fc.dictionary(
+  fc.constantFrom('a', 'b', 'c', 'd'),
+  fc.record({
+    prompt: fc.constantFrom('x', 'y'),
+    environment: fc.constantFrom('n1', 'n2'),
+    identity: fc.option(fc.constantFrom('i1', 'i2'), { nil: undefined }),
+    triggers,
+  }),
+);
+const steps = fc.array(
+  fc.record({
+    owner: fc.constantFrom('one', 'two', null),
+    adopt: fc.boolean(),
+    prune: fc.boolean(),
+    content: fc.constantFrom('p', 'q'),
+    agents,
+  }),
+  { minLength: 1, maxLength: 6 },
+);
+type Step = typeof steps extends fc.Arbitrary<readonly (infer S)[]> ? S : never;
+
+function treeOf(step: Step): Desired {
+  const all = Object.entries(step.agents);
+  const environments = new Set(all.map(([, spec]) => spec.environment));
+  const identities = new Set(all.flatMap(([, spec]) => spec.identity ?? []));
+  return tree([
+    ...all.map(([name, { prompt, environment: env, identity: id, triggers: list }]) => {
+      const spec: Partial<AgentSpec> = { systemPrompt: prompt, environment: env, triggers: list };
+      return agent(name, id === undefined ? spec : { ...spec, identity: id });
+    }),
+    ...[...environments].map((name) => environment(name, { steps: [step.content] })),
+    ...[...identities].map((name) => identity(name, { description: step.content })),
+  ]);
+}
+
+function assertShared(current: Current): void {
+  const ids = new Set(current.agents.map((item) => item.id));
+  for (const item of current.generated) {
+    for (const user of item.users) assert.ok(ids.has(user), `${item.id} has only users that exist`);
+  }
+  for (const item of current.agents) {
+    assert.ok(current.generated.some((env) => env.kind === 'Environment' && env.name === item.environment));
+  }
+}
+
+test('a plan that was applied leaves nothing to do, and never takes what another owns', () => {
+  fc.assert(
+    fc.property(steps, (list) => {
+      let current = emptyState();
+      for (const step of list) {
+        const desired = treeOf(step);
+        const { owner, adopt, prune } = step;
+        const set = plan(desired, current, options({ owner, adopt, prune }));
+        assert.deepEqual(plan(desired, current, options({ owner, adopt, prune })), set, 'a plan is deterministic');
+        if (!set.ok) continue;
+        const before = current;
+        current = applied(current, set, owner);
+        for (const item of before.agents) {
+          if (item.repositoryId === owner || item.name in step.agents) continue;
+          assert.deepEqual(
+            current.agents.find(({ id }) => id === item.id),
+            item,
+            'what another owns stays as it is',
+          );
+          const own = (state: Current) => state.triggers.filter((row) => row.agentId === item.id);
+          assert.deepEqual(own(current), own(before));
+        }
+        assertShared(current);
+        const again = plan(desired, current, options({ owner, adopt, prune, verify: true }));
+        assert.equal(again.changed, false);
+        const rows = Object.entries(again.writes).filter(([, list]) => list.length > 0);
+        assert.deepEqual(rows, [], 'nothing is written a second time');
+      }
+    }),
+    { numRuns: 400 },
+  );
+});
+
+const withTriggers = tree([
+  agent('a', { triggers: [event('svc.a'), heartbeat('1 * * * *')], identity: 'i' }),
+  environment('base'),
+  identity('i', { displayName: 'I' }),
+]);
+const settled = applied(emptyState(), plan(withTriggers, emptyState(), options()), 'one');
+
+test('rows that were lost or changed behind the plan are put right, though no spec changed', () => {
+  const cases: { readonly drifted: Current; readonly path: string; readonly verify?: true }[] = [
+    { drifted: { ...settled, triggers: settled.triggers.slice(1) }, path: 'triggers[0].status' },
+    { drifted: { ...settled, schedules: [] }, path: 'triggers[1].schedule' },
+    {
+      drifted: { ...settled, schedules: settled.schedules.map((row) => ({ ...row, cron: '9 * * * *' })) },
+      path: 'triggers[1].schedule',
+    },
+    {
+      drifted: { ...settled, triggers: settled.triggers.map((row) => ({ ...row, status: 'skipped' as const })) },
+      path: 'triggers[0].status',
+    },
+    {
+      drifted: { ...settled, triggers: settled.triggers.map((row) => ({ ...row, hash: 'other' })) },
+      path: 'triggers[0]',
+      verify: true,
+    },
+    {
+      drifted: { ...settled, triggers: [...settled.triggers, { ...settled.triggers[0]!, ordinal: 7 }] },
+      path: 'triggers[7].status',
+    },
+    {
+      drifted: { ...settled, schedules: [...settled.schedules, { ...settled.schedules[0]!, id: 'x', ordinal: 7 }] },
+      path: 'triggers[7].schedule',
+    },
+  ];
+  for (const { drifted, path, verify = false } of cases) {
+    const set = plan(withTriggers, drifted, options({ verify }));
+    const action = set.actions.find((item) => item.kind === 'Agent');
+    assert.equal(action?.op, 'update', path);
+    assert.equal(action.changes[0]?.path, path);
+    assert.deepEqual(set.writes.agents, [], 'no revision is made');
+    const healed = applied(drifted, set, 'one');
+    assert.equal(plan(withTriggers, healed, options({ verify: true })).changed, false, path);
+  }
+});
+
+test('a trigger that waited for its connection is activated by the next apply, without a revision', () => {
+  const desired = tree([agent('a', { triggers: [event('codehost.push', { optional: true })] }), environment('base')]);
+  const current = applied(emptyState(), plan(desired, emptyState(), options()), 'one');
+  const connections = [{ id: 'c', name: 'gh', provider: 'codehost', product: 'codehost', active: true }] as const;
+  const set = plan(desired, { ...current, connections }, options());
+  assert.deepEqual(set.consequences.triggers.activated, [{ agent: 'a', ordinal: 0, event: 'codehost.push' }]);
+  assert.deepEqual(set.actions[0]?.changes, [{ path: 'triggers[0].status', from: 'skipped', to: 'active' }]);
+  assert.equal(set.writes.triggers[0]?.connectionId, 'c');
+  assert.deepEqual(set.writes.agents, []);
+});
+
+test('a document that moved is recorded and is no change', () => {
+  const desired = tree([agent('a', {}, '.svc/agents/x.yaml'), environment('base')]);
+  const current = applied(emptyState(), plan(desired, emptyState(), options()), 'one');
+  const moved = tree([agent('a', {}, '.svc/agents/y.yaml'), environment('base')]);
+  const set = plan(moved, current, options());
+  assert.equal(set.changed, false);
+  assert.deepEqual(set.writes.sources, [{ id: 'a', source: { file: '.svc/agents/y.yaml', document: 0 } }]);
+});
+
+test('only the specs of what differs are asked for', () => {
+  const desired = tree([agent('a', { systemPrompt: 'new' }), agent('b'), environment('base', { steps: ['x'] })]);
+  const old = tree([agent('a'), agent('b'), environment('base')]);
+  const current = applied(emptyState(), plan(old, emptyState(), options()), 'one');
+  assert.deepEqual(specsNeeded(desired, current), { agents: ['a'], generated: ['Environment/base'] });
+});
+
+test('an avatar whose bytes were lost is stored again', () => {
+  const sha256 = 'd'.repeat(64);
+  const asset = { sha256, path: '.svc/assets/a.png', mediaType: 'image/png' };
+  const avatar = { asset: asset.path, sha256 };
+  const all = [agent('a', { identity: 'i' }), agent('b', { identity: 'j' }), environment('base')];
+  const desired = tree([...all, identity('i', { avatar }), identity('j', { avatar })], [asset]);
+  const current = applied(emptyState(), plan(desired, emptyState(), options()), 'one');
+  assert.equal(plan(desired, current, options()).changed, false);
+  const set = plan(desired, { ...current, assets: new Set() }, options());
+  assert.deepEqual(set.writes.assets, [asset], 'once, though two identities name it');
+  assert.equal(set.counts.update, 2);
+});
+
+test('paths of changes are JSON paths, in one order', () => {
+  const rows: [from: unknown, to: unknown, paths: string[]][] = [
+    [{ a: 1 }, { a: 1 }, []],
+    [{ b: 1, a: [1, 2] }, { b: 2, a: [1, 3, 4] }, ['a[1]', 'a[2]', 'b']],
+    [{ '$.x.y': { c: null } }, { '$.x.y': { c: 0 } }, ['["$.x.y"].c']],
+    [{ a: {} }, { a: [] }, ['a']],
+    [undefined, null, ['']],
+    [{ a: { 'b c': 1 } }, { a: {} }, ['a["b c"]']],
+  ];
+  for (const [from, to, paths] of rows) {
+    assert.deepEqual(
+      diffJson(from as never, to as never).map((change) => change.path),
+      paths,
+    );
+  }
+});
+
+test('diagnostics are sorted by place, and one mistake at one place is told once', () => {
+  const at = (file: string | undefined, line?: number, message = 'm') =>
+    ({
+      severity: 'error',
+      code: 'secret-missing',
+      message,
+      ...(file && { file }),
+      ...(line && { line, column: 1 }),
+    }) as never;
+  const sorted = sortDiagnostics([at('b', 2), at('a', 9), at('b', 2), at('b', 1), at(undefined), at('a', 9, 'l')]);
+  assert.deepEqual(
+    sorted.map((item) => [item.file, item.line, item.message]),
+    [
+      [undefined, undefined, 'm'],
+      ['a', 9, 'l'],
+      ['a', 9, 'm'],
+      ['b', 1, 'm'],
+      ['b', 2, 'm'],
+    ],
+  );
+});

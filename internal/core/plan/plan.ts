@@ -1,0 +1,168 @@
+// Desired × current → ChangeSet: what an apply would create, change, delete and leave, field by field, with the rows
+// to write and what follows from it (schedules, endpoints, triggers). Decides ownership, sharing of generated
+// resources, the blast-radius guard, and every rule that needs stored state: connections, secrets, webhook
+// endpoints, stored identities and avatars. Never reads a clock or a database, never writes, never makes an id.
+// Spec: Trigger resource, Tools, Webhook endpoint resource, Heartbeat schedule, Errors; contract: section 2,
+// "Each resource has one owner", "An apply is atomic", "held". An error anywhere makes the whole set unusable.
+
+import type { Json } from '../../words/json.ts';
+import { agentActions, changedResources, guard, planAgents, type AgentsPlan, type DesiredAgent } from './agents.ts';
+import { checkTool } from './connections.ts';
+import { planEndpoints, type EndpointPlan } from './endpoints.ts';
+import { indexFacts, type Facts } from './facts.ts';
+import { planGenerated, type GeneratedPlan } from './generated.ts';
+import { sortDiagnostics, toDiagnostic, type Problem, type Report } from './report.ts';
+import { planRows, type RowsPlan } from './rows.ts';
+import { checkEnv, checkToken } from './secrets.ts';
+import type {
+  Action,
+  ChangeSet,
+  Consequences,
+  Current,
+  Desired,
+  DesiredResource,
+  Op,
+  PlanOptions,
+  Writes,
+} from './types.ts';
+
+/** Ids of stored agents and generated resources whose `spec` the plan needs, because it differs from the desired one. */
+export function specsNeeded(desired: Desired, current: Current): { agents: string[]; generated: string[] } {
+  return changedResources(desired, indexFacts(current));
+}
+
+/**
+ * Plans one apply. Pure and deterministic: equal input gives an equal ChangeSet. Where `ok` is false or `held` is set,
+ * nothing of `writes` may be written.
+ */
+export function plan(desired: Desired, current: Current, options: PlanOptions): ChangeSet {
+  const facts = indexFacts(current);
+  const problems: Problem[] = [];
+  const report: Report = (problem) => problems.push(problem);
+  const agents = planAgents(desired, facts, options, report);
+  const held = guard(desired, agents, options);
+  const generated = planGenerated(desired, agents, facts, options, report);
+  const rows = planRows(agents, facts, options, report);
+  const endpoints = planEndpoints(facts, rows.webhooks, report);
+  checkReferences(desired, agents, facts, report);
+  const actions = [...agentActions(agents, facts, rows.drift), ...generated.actions].sort(compareActions);
+  const counts = countActions(actions);
+  const diagnostics = sortDiagnostics(problems.map((problem) => toDiagnostic(desired, problem)));
+  return {
+    ok: !diagnostics.some((item) => item.severity === 'error'),
+    changed: counts.create + counts.update + counts.delete > 0,
+    ...(held === undefined ? {} : { held }),
+    actions,
+    counts,
+    consequences: consequencesOf(facts, rows, endpoints),
+    receipts: endpoints.receipts,
+    diagnostics,
+    writes: writesOf(agents, generated, rows, endpoints),
+  };
+}
+
+/** Rules about single resources that need the stored state. */
+function checkReferences(desired: Desired, agents: AgentsPlan, facts: Facts, report: Report): void {
+  const identities = new Set(desired.resources.filter((item) => item.kind === 'Identity').map((item) => item.name));
+  for (const resource of desired.resources) {
+    if (!isStored(resource, facts)) checkText(resource, report);
+    if (resource.kind === 'Environment') checkEnv(facts, resource, resource.spec.env, report);
+  }
+  for (const agent of agents.desired) {
+    checkEnv(facts, agent, agent.spec.env, report);
+    for (const [alias, tool] of Object.entries(agent.spec.tools)) {
+      checkTool(facts, agent, alias, tool, report);
+      checkToken(facts, agent, alias, tool, report);
+    }
+    checkIdentity(agent, identities, facts, report);
+  }
+}
+
+/** An identity by name comes from the tree or is stored already (decision 46). */
+function checkIdentity(agent: DesiredAgent, inTree: ReadonlySet<string>, facts: Facts, report: Report): void {
+  const name = agent.spec.identity;
+  if (name === undefined || inTree.has(name) || facts.generatedByKey.has(`Identity/${name}`)) return;
+  report({
+    resource: agent,
+    path: ['identity'],
+    code: 'identity-not-stored',
+    message: `Identity ${name} is neither in this tree nor stored in the project`,
+    hint: 'Declare it inline on one agent, or correct the name.',
+  });
+}
+
+function isStored(resource: DesiredResource, facts: Facts): boolean {
+  if (resource.kind === 'Agent') return facts.agentByName.get(resource.name)?.hash === resource.hash;
+  return facts.generatedByKey.get(`${resource.kind}/${resource.name}`)?.hash === resource.hash;
+}
+
+/** Text that JSON can carry and the database cannot keep: NUL and lone surrogates (decision 74). */
+function checkText(resource: DesiredResource, report: Report): void {
+  visit(resource.spec as unknown as Json, [], (path, text) => {
+    const isNul = text.includes('\0');
+    if (!isNul && text.isWellFormed()) return;
+    const message = isNul ? 'Text holds a NUL character' : 'Text holds half of a surrogate pair';
+    report({ resource, path, code: isNul ? 'nul-byte' : 'invalid-utf8', message });
+  });
+}
+
+type Visitor = (path: readonly (string | number)[], text: string) => void;
+
+/** Calls `found` for every key and every string. */
+function visit(value: Json | undefined, path: (string | number)[], found: Visitor): void {
+  if (typeof value === 'string') return found(path, value);
+  if (value === null || typeof value !== 'object') return;
+  if (Array.isArray(value)) {
+    value.forEach((item, index) => visit(item as Json, [...path, index], found));
+    return;
+  }
+  for (const [key, member] of Object.entries(value)) {
+    found(path, key);
+    visit(member as Json, [...path, key], found);
+  }
+}
+
+const compareActions = (a: Action, b: Action): number => {
+  if (a.kind !== b.kind) return a.kind < b.kind ? -1 : 1;
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+};
+
+function countActions(actions: readonly Action[]): { [op in Op]: number } {
+  const counts = { create: 0, update: 0, delete: 0, unchanged: 0 };
+  for (const action of actions) counts[action.op] += 1;
+  return counts;
+}
+
+function consequencesOf(facts: Facts, rows: RowsPlan, endpoints: EndpointPlan): Consequences {
+  const before = new Set<string>();
+  for (const row of facts.current.triggers) {
+    const endpoint = row.endpointId === null ? undefined : facts.endpointById.get(row.endpointId);
+    if (endpoint !== undefined) before.add(endpoint.name);
+  }
+  return {
+    schedules: { gained: rows.gained, changed: rows.changed, lost: rows.lost },
+    endpoints: {
+      gained: endpoints.writes.map((endpoint) => endpoint.name),
+      lost: [...before].filter((name) => !rows.endpointsInUse.has(name)).sort(),
+    },
+    triggers: { activated: rows.activated, skipped: rows.skipped },
+  };
+}
+
+function writesOf(agents: AgentsPlan, generated: GeneratedPlan, rows: RowsPlan, endpoints: EndpointPlan): Writes {
+  return {
+    agents: agents.writes,
+    agentDeletes: agents.deletes.map((agent) => agent.id),
+    sources: agents.sources,
+    generated: generated.writes,
+    generatedDeletes: generated.deletes,
+    users: generated.users,
+    userDeletes: generated.userDeletes,
+    endpoints: endpoints.writes,
+    triggers: rows.triggers,
+    triggerDeletes: rows.triggerDeletes,
+    schedules: rows.schedules,
+    scheduleDeletes: rows.scheduleDeletes,
+    assets: generated.assets,
+  };
+}

@@ -1,0 +1,86 @@
+// Diagnostics of the rules that need stored state, each at the place that compile recorded for its part of the
+// resource, else at the nearest enclosing part that has one, else at the document that made the resource.
+
+import type { DiagnosticCode } from '../../words/codes.ts';
+import type { Diagnostic, Place, Severity } from '../../words/diagnostic.ts';
+import { memberPath } from './diff.ts';
+import type { Desired, DesiredResource } from './types.ts';
+
+export interface Problem {
+  readonly resource: DesiredResource;
+  /** Steps into the stored spec: `['triggers', 0, 'connection']`. */
+  readonly path: readonly (string | number)[];
+  readonly code: DiagnosticCode;
+  readonly message: string;
+  readonly hint?: string;
+  readonly severity?: Severity;
+}
+
+export type Report = (problem: Problem) => void;
+
+/** Prints steps as a JSON path. */
+export function printSteps(steps: readonly (string | number)[]): string {
+  let path = '';
+  for (const step of steps) path = typeof step === 'number' ? `${path}[${step}]` : memberPath(path, step);
+  return path;
+}
+
+function findPlace(desired: Desired, problem: Problem): Place | undefined {
+  const { resource } = problem;
+  const known = desired.places?.[`${resource.kind}/${resource.name}`];
+  if (known !== undefined) {
+    for (let length = problem.path.length; length >= 0; length -= 1) {
+      const path = printSteps(problem.path.slice(0, length));
+      if (Object.hasOwn(known, path)) return known[path];
+    }
+  }
+  const maker = resource.source === undefined ? makerOf(desired, resource) : resource;
+  return maker?.source === undefined ? undefined : { file: maker.source.file };
+}
+
+/** The first agent of the tree that refers to a generated resource. */
+function makerOf(desired: Desired, resource: DesiredResource): DesiredResource | undefined {
+  const field = resource.kind === 'Environment' ? 'environment' : 'identity';
+  return desired.resources.find((item) => item.kind === 'Agent' && item.spec[field] === resource.name);
+}
+
+/** A problem as the outside sees it (contract section 2). */
+export function toDiagnostic(desired: Desired, problem: Problem): Diagnostic {
+  const path = printSteps(problem.path);
+  return {
+    severity: problem.severity ?? 'error',
+    code: problem.code,
+    message: problem.message,
+    ...findPlace(desired, problem),
+    ...(path === '' ? {} : { path }),
+    ...(problem.hint === undefined ? {} : { hint: problem.hint }),
+  };
+}
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** The order of every list of diagnostics: file, line, column (decision 20), then code and message; repeats are kept once. */
+export function sortDiagnostics(diagnostics: readonly Diagnostic[]): Diagnostic[] {
+  const sorted = diagnostics.toSorted(
+    (a, b) =>
+      compareText(a.file ?? '', b.file ?? '') ||
+      (a.line ?? 0) - (b.line ?? 0) ||
+      (a.column ?? 0) - (b.column ?? 0) ||
+      compareText(a.code, b.code) ||
+      compareText(a.message, b.message) ||
+      compareText(a.path ?? '', b.path ?? ''),
+  );
+  return sorted.filter((item, index) => index === 0 || !isRepeat(item, sorted[index - 1] as Diagnostic));
+}
+
+/** The same mistake at the same place, such as in an import that several agents share, is told once (decision 22). */
+function isRepeat(a: Diagnostic, b: Diagnostic): boolean {
+  return (
+    a.file === b.file &&
+    a.line === b.line &&
+    a.column === b.column &&
+    a.code === b.code &&
+    a.message === b.message &&
+    (a.line !== undefined || a.path === b.path)
+  );
+}

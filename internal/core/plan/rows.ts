@@ -1,0 +1,202 @@
+// The rows beneath an agent: one trigger per event key and heartbeat, one schedule per heartbeat (spec, Trigger
+// resource, Heartbeat schedule). Compared with the rows that are there, so that whatever drifted is put right.
+
+import { canonicalJson } from '../../words/json.ts';
+import { asJson, type HeartbeatTrigger, type Trigger } from '../../words/spec.ts';
+import type { AgentsPlan, DesiredAgent } from './agents.ts';
+import { resolveTrigger } from './connections.ts';
+import type { WebhookAt } from './endpoints.ts';
+import { rowKey, type Facts } from './facts.ts';
+import type { Report } from './report.ts';
+import type {
+  Change,
+  CurrentAgent,
+  CurrentSchedule,
+  CurrentTrigger,
+  PlanOptions,
+  ScheduleConsequence,
+  ScheduleWrite,
+  TriggerConsequence,
+  TriggerWrite,
+} from './types.ts';
+
+/** How many next fire times a plan shows of a schedule. */
+export const NEXT_FIRES = 3;
+
+export interface RowsPlan {
+  readonly triggers: TriggerWrite[];
+  readonly triggerDeletes: { agentId: string; ordinal: number }[];
+  readonly schedules: ScheduleWrite[];
+  readonly scheduleDeletes: string[];
+  readonly webhooks: WebhookAt[];
+  /** By agent name: row-level differences of agents that exist, for their actions. */
+  readonly drift: Map<string, Change[]>;
+  readonly gained: ScheduleConsequence[];
+  readonly changed: ScheduleConsequence[];
+  readonly lost: ScheduleConsequence[];
+  readonly activated: TriggerConsequence[];
+  readonly skipped: TriggerConsequence[];
+  /** Endpoint names that a trigger uses after the apply. */
+  readonly endpointsInUse: Set<string>;
+}
+
+interface Scope {
+  readonly facts: Facts;
+  readonly options: PlanOptions;
+  readonly report: Report;
+  readonly plan: RowsPlan;
+}
+
+/** `heartbeat.<agentResourceId>.<ordinal>` (spec, Events). */
+export const heartbeatKey = (agentId: string, ordinal: number): string => `heartbeat.${agentId}.${ordinal}`;
+/** `heartbeat-<agentResourceId>-<ordinal>` (spec, Heartbeat schedule). */
+export const scheduleId = (agentId: string, ordinal: number): string => `heartbeat-${agentId}-${ordinal}`;
+
+/** Compares triggers and schedules of all desired agents with the stored rows. */
+export function planRows(agents: AgentsPlan, facts: Facts, options: PlanOptions, report: Report): RowsPlan {
+  const plan: RowsPlan = {
+    triggers: [],
+    triggerDeletes: [],
+    schedules: [],
+    scheduleDeletes: [],
+    webhooks: [],
+    drift: new Map(),
+    gained: [],
+    changed: [],
+    lost: [],
+    activated: [],
+    skipped: [],
+    endpointsInUse: new Set(),
+  };
+  const scope: Scope = { facts, options, report, plan };
+  for (const agent of agents.desired) planAgentRows(scope, agent);
+  for (const agent of agents.deletes) {
+    for (const row of facts.schedulesByAgent.get(agent.id) ?? []) plan.lost.push(lostSchedule(agent.name, row));
+  }
+  const settled = new Set([...agents.desired, ...agents.deletes].map((agent) => agent.name));
+  for (const row of facts.current.triggers) {
+    const agent = facts.agentById.get(row.agentId);
+    if (agent === undefined || settled.has(agent.name)) continue;
+    const endpoint = endpointName(facts, row);
+    if (endpoint !== null) plan.endpointsInUse.add(endpoint);
+  }
+  return plan;
+}
+
+const endpointName = (facts: Facts, row: CurrentTrigger): string | null =>
+  row.endpointId === null ? null : (facts.endpointById.get(row.endpointId)?.name ?? null);
+
+function planAgentRows(scope: Scope, agent: DesiredAgent): void {
+  const { facts, plan } = scope;
+  const stored = facts.agentByName.get(agent.name);
+  const drift: Change[] = [];
+  agent.spec.triggers.forEach((trigger, ordinal) => {
+    const write = triggerWrite(scope, agent, ordinal, trigger);
+    if (write.endpoint !== null) plan.endpointsInUse.add(write.endpoint);
+    compareTrigger(scope, stored, write, drift, stored !== undefined && stored.hash === agent.hash);
+    if (trigger.kind === 'heartbeat') compareSchedule(scope, agent, ordinal, trigger, drift);
+  });
+  if (stored === undefined) return;
+  for (const row of facts.triggersByAgent.get(stored.id) ?? []) {
+    if (row.ordinal < agent.spec.triggers.length) continue;
+    plan.triggerDeletes.push({ agentId: stored.id, ordinal: row.ordinal });
+    if (stored.hash === agent.hash) drift.push({ path: `triggers[${row.ordinal}].status`, from: row.status, to: null });
+  }
+  for (const row of facts.schedulesByAgent.get(stored.id) ?? []) {
+    if (agent.spec.triggers[row.ordinal]?.kind === 'heartbeat') continue;
+    plan.scheduleDeletes.push(row.id);
+    plan.lost.push(lostSchedule(agent.name, row));
+    if (stored.hash === agent.hash) drift.push({ path: `triggers[${row.ordinal}].schedule`, from: row.cron, to: null });
+  }
+  if (drift.length > 0) plan.drift.set(agent.name, drift);
+}
+
+function triggerWrite(scope: Scope, agent: DesiredAgent, ordinal: number, trigger: Trigger): TriggerWrite {
+  const base = { agent: agent.name, ordinal, spec: trigger, hash: '' };
+  if (trigger.kind === 'heartbeat') {
+    return { ...base, kind: 'heartbeat', event: null, endpoint: null, connectionId: null, status: 'active' };
+  }
+  const resolved = resolveTrigger(scope.facts, { agent, ordinal, trigger }, scope.report);
+  const endpoint = trigger.endpoint ?? null;
+  if (endpoint !== null) scope.plan.webhooks.push({ agent, ordinal, trigger: { ...trigger, endpoint } });
+  return { ...base, kind: 'event', event: trigger.event, endpoint, ...resolved };
+}
+
+/** The row of an agent whose spec is unchanged holds that spec's trigger, unless drift is looked for (`verify`). */
+function compareTrigger(
+  scope: Scope,
+  agent: CurrentAgent | undefined,
+  write: TriggerWrite,
+  drift: Change[],
+  sameSpec: boolean,
+): void {
+  const { facts, plan, options } = scope;
+  const at = { agent: write.agent, ordinal: write.ordinal, event: write.event ?? 'heartbeat' };
+  const row = agent === undefined ? undefined : facts.triggerByKey.get(rowKey(agent.id, write.ordinal));
+  const trusted = sameSpec && row !== undefined && !options.verify;
+  const hash = trusted ? row.hash : sha256Of(options, write.spec);
+  if (agent !== undefined && row !== undefined && isSameTrigger(facts, agent, row, { ...write, hash })) return;
+  plan.triggers.push({ ...write, hash });
+  if (write.status === 'skipped' && row?.status !== 'skipped') plan.skipped.push(at);
+  if (write.status === 'active' && row?.status === 'skipped') plan.activated.push(at);
+  if (!sameSpec) return;
+  const path = `triggers[${write.ordinal}]`;
+  if (row?.status !== write.status) drift.push({ path: `${path}.status`, from: row?.status ?? null, to: write.status });
+  else drift.push({ path, from: null, to: asJson(write.spec) });
+}
+
+const sha256Of = (options: PlanOptions, trigger: Trigger): string => options.sha256(canonicalJson(asJson(trigger)));
+
+function isSameTrigger(facts: Facts, agent: CurrentAgent, row: CurrentTrigger, write: TriggerWrite): boolean {
+  return (
+    row.event === (write.event ?? heartbeatKey(agent.id, write.ordinal)) &&
+    row.status === write.status &&
+    row.connectionId === write.connectionId &&
+    endpointName(facts, row) === write.endpoint &&
+    row.hash === write.hash
+  );
+}
+
+function compareSchedule(
+  scope: Scope,
+  agent: DesiredAgent,
+  ordinal: number,
+  trigger: HeartbeatTrigger,
+  drift: Change[],
+): void {
+  const { facts, options, plan } = scope;
+  const { cron, timezone } = trigger;
+  const stored = facts.agentByName.get(agent.name);
+  const row = stored === undefined ? undefined : facts.scheduleByKey.get(rowKey(stored.id, ordinal));
+  if (row?.cron === cron && row.timezone === timezone) return;
+  const next = nextFires(options, trigger);
+  const [first] = next;
+  if (first === undefined) {
+    const message = `Cron ${cron} in ${timezone} never fires`;
+    scope.report({ resource: agent, path: ['triggers', ordinal, 'cron'], code: 'cron-invalid', message });
+    return;
+  }
+  plan.schedules.push({ agent: agent.name, ordinal, cron, timezone, nextAt: first });
+  const shown = { agent: agent.name, ordinal, cron, timezone, next: next.map((time) => time.toISOString()) };
+  if (row === undefined) plan.gained.push(shown);
+  else plan.changed.push({ ...shown, from: { cron: row.cron, timezone: row.timezone } });
+  if (stored?.hash === agent.hash) {
+    drift.push({ path: `triggers[${ordinal}].schedule`, from: row?.cron ?? null, to: cron });
+  }
+}
+
+function nextFires(options: PlanOptions, trigger: HeartbeatTrigger): Date[] {
+  const fires: Date[] = [];
+  let after = options.now;
+  while (fires.length < NEXT_FIRES) {
+    const next = options.nextTick(trigger.cron, trigger.timezone, after);
+    if (next === null) break;
+    fires.push(next);
+    after = next;
+  }
+  return fires;
+}
+
+function lostSchedule(agent: string, row: CurrentSchedule): ScheduleConsequence {
+  return { agent, ordinal: row.ordinal, cron: row.cron, timezone: row.timezone, next: [] };
+}

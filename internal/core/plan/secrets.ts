@@ -1,0 +1,52 @@
+// Required secrets exist and are live when an apply names them (spec, Environment variables, Webhook endpoint).
+
+import type { EnvMap, Tool } from '../../words/spec.ts';
+import type { Facts } from './facts.ts';
+import type { Report } from './report.ts';
+import type { DesiredResource } from './types.ts';
+
+interface SecretAt {
+  readonly resource: DesiredResource;
+  readonly path: readonly (string | number)[];
+  readonly name: string;
+}
+
+/** The words are those of a launch that lacks the secret (spec, Errors). */
+function checkSecret(facts: Facts, at: SecretAt, report: Report): void {
+  if (facts.current.liveSecrets.has(at.name)) return;
+  const expired = facts.current.expiredSecrets.has(at.name);
+  report({
+    resource: at.resource,
+    path: at.path,
+    code: 'secret-missing',
+    message: expired ? `Secret has expired: ${at.name}` : `Secret not found: ${at.name}`,
+    hint: expired
+      ? `Write a new value with: svc secret set ${at.name}`
+      : `Set it with: svc secret set ${at.name} (in the project or the organization)`,
+  });
+}
+
+/** `$secret` references of an agent's or an environment's env; optional ones need not exist. */
+export function checkEnv(facts: Facts, resource: DesiredResource, env: EnvMap, report: Report): void {
+  for (const [key, value] of Object.entries(env)) {
+    if (typeof value === 'string' || value.optional === true) continue;
+    checkSecret(facts, { resource, path: ['env', key], name: value.$secret }, report);
+  }
+}
+
+/** The token of a remote tool with bearer auth. */
+export function checkToken(facts: Facts, resource: DesiredResource, alias: string, tool: Tool, report: Report): void {
+  if (tool.kind !== 'mcp_remote' || tool.auth.kind !== 'bearer') return;
+  checkSecret(facts, { resource, path: ['tools', alias, 'auth', 'token'], name: tool.auth.token.$secret }, report);
+}
+
+/** The secret that a trigger's own `auth` names; an inherited one is the endpoint's affair and shown as its problem. */
+export function checkEndpointSecret(
+  facts: Facts,
+  resource: DesiredResource,
+  ordinal: number,
+  name: string,
+  report: Report,
+): void {
+  checkSecret(facts, { resource, path: ['triggers', ordinal, 'auth', 'secretRef'], name }, report);
+}
