@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { lookUp, missingPaths, parseTemplate, renderTemplate, substituteVariables } from './template.ts';
+
+const payload = {
+  chat: { provider: 'slack', count: 3, open: true, none: null, empty: '', 'with-dash': 'd' },
+  list: [1, { k: 'v' }],
+  '{{ chat.provider }}': 'x',
+};
+
+const RENDERED: readonly (readonly [name: string, template: string, expected: string])[] = [
+  ['a string', 'on {{chat.provider}}!', 'on slack!'],
+  ['white space inside the braces', '{{ chat.provider }}{{\n\tchat.count\n}}', 'slack3'],
+  ['a boolean', '{{ chat.open }}', 'true'],
+  ['an object as JSON', '{{ list.1 }}', '{"k":"v"}'],
+  ['an array as JSON', '{{ list }}', '[1,{"k":"v"}]'],
+  ['an item of an array', '{{ list.1.k }}', 'v'],
+  ['null as nothing', '[{{ chat.none }}]', '[]'],
+  ['a missing path as nothing', '[{{ chat.nope.deeper }}{{ nope }}]', '[]'],
+  ['a path through a scalar as nothing', '[{{ chat.provider.length }}]', '[]'],
+  ['prototypes as nothing', '[{{ chat.constructor }}{{ chat.__proto__ }}{{ toString }}]', '[]'],
+  ['a dash in a segment', '{{ chat.with-dash }}', 'd'],
+  ['a variable as text', '{{ $chat }} {{$chat.provider}}', '{{ $chat }} {{$chat.provider}}'],
+  [
+    'braces around no path as text',
+    '{{ }} {{ a b }} {{ .a }} {{ a. }} {{ a..b }} {{ a',
+    '{{ }} {{ a b }} {{ .a }} {{ a. }} {{ a..b }} {{ a',
+  ],
+  ['single braces as text', '{ "name": "x" } {chat.provider}', '{ "name": "x" } {chat.provider}'],
+  ['the inner pair of three braces', '{{{ chat.count }}}', '{3}'],
+];
+
+for (const [name, template, expected] of RENDERED) {
+  test(`rendering gives ${name}`, () => assert.equal(renderTemplate(template, payload), expected));
+}
+
+test('a template read once renders many payloads', () => {
+  const template = parseTemplate('{{ a }}-{{ a }}-{{ b.c }}');
+  assert.deepEqual(
+    template.tokens.map(({ path, start, end }) => [path, start, end]),
+    [
+      ['a', 0, 7],
+      ['a', 8, 15],
+      ['b.c', 16, 25],
+    ],
+  );
+  assert.equal(renderTemplate(template, { a: 1 }), '1-1-');
+  assert.equal(renderTemplate(template, { a: 'x', b: { c: [] } }), 'x-x-[]');
+});
+
+test('a rendered value is not read again for tokens', () => {
+  assert.equal(renderTemplate('{{ a }}', { a: '{{ b }}', b: 'no' }), '{{ b }}');
+});
+
+test('missing paths are named once each, in order', () => {
+  assert.deepEqual(missingPaths('{{ z }}{{ chat.none }}{{ chat.empty }}{{ z }}{{ chat.count }}', payload), [
+    'z',
+    'chat.none',
+    'chat.empty',
+  ]);
+  assert.deepEqual(missingPaths(parseTemplate('plain'), payload), []);
+});
+
+test('look-up walks own properties only', () => {
+  assert.equal(lookUp(JSON.parse('{"__proto__": {"a": 1}}'), ['__proto__', 'a']), 1);
+  assert.equal(lookUp({}, ['__proto__', 'a']), undefined);
+  assert.equal(lookUp(null, ['a']), undefined);
+  assert.equal(lookUp('text', ['length']), undefined);
+});
+
+const scope = new Map([
+  ['a', 'A'],
+  ['b_1', '{{ $a }}'],
+  ['empty', ''],
+]);
+
+const SUBSTITUTED: readonly (readonly [name: string, text: string, expected: string])[] = [
+  ['a token', 'x {{ $a }} y', 'x A y'],
+  ['free white space', '{{$a}}{{  $a\n}}{{\t$a}}', 'AAA'],
+  ['a value that looks like a token, once', '{{ $b_1 }}', '{{ $a }}'],
+  ['an empty value', '[{{ $empty }}]', '[]'],
+  ['tokens without $ untouched', '{{ a }} {{a.b}} {{ }}', '{{ a }} {{a.b}} {{ }}'],
+  ['a token inside more braces', '{{{ $a }}}', '{A}'],
+  ['a dollar without braces untouched', '$a {$a} { {$a} }', '$a {$a} { {$a} }'],
+];
+
+for (const [name, text, expected] of SUBSTITUTED) {
+  test(`substitution gives ${name}`, () =>
+    assert.deepEqual(substituteVariables(text, scope), { text: expected, problems: [] }));
+}
+
+test('unknown and malformed tokens are problems with their place, and stay', () => {
+  const text = '{{ $nope }} {{ $1x }} {{ $a.b }} {{ $ }} {{ $a b }} {{ $a }} {{ $a {{ $a }} {{ $end';
+  const { text: result, problems } = substituteVariables(text, scope);
+  assert.equal(result, '{{ $nope }} {{ $1x }} {{ $a.b }} {{ $ }} {{ $a b }} A {{ $a A {{ $end');
+  assert.deepEqual(
+    problems.map((p) => [p.kind, p.token, p.name, text.slice(p.start, p.end).trimEnd()]),
+    [
+      ['unknown', '{{ $nope }}', 'nope', '{{ $nope }}'],
+      ['malformed', '{{ $1x }}', undefined, '{{ $1x }}'],
+      ['malformed', '{{ $a.b }}', undefined, '{{ $a.b }}'],
+      ['malformed', '{{ $ }}', undefined, '{{ $ }}'],
+      ['malformed', '{{ $a b }}', undefined, '{{ $a b }}'],
+      ['malformed', '{{ $a', undefined, '{{ $a'],
+      ['malformed', '{{ $end', undefined, '{{ $end'],
+    ],
+  );
+});
+
+test('a long malformed token is quoted in part', () => {
+  const [problem] = substituteVariables(`{{ $${'x'.repeat(200)} y }}`, scope).problems;
+  assert.equal(problem?.token.length, 61);
+});
+
+test('names of prototypes are no variables', () => {
+  assert.equal(substituteVariables('{{ $constructor }}{{ $__proto__ }}', new Map()).problems.length, 2);
+});
+
+test('text without tokens comes back as it was, whatever it is', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom('{', '}', ' ', '$', 'a', '.', '\n', '1') }), (text) => {
+      const { text: result, problems } = substituteVariables(text, scope);
+      if (!/\{\{\s*\$/.test(text)) assert.deepEqual([result, problems], [text, []]);
+      for (const { start, end } of problems) assert.ok(start < end && end <= text.length);
+      renderTemplate(text, payload);
+    }),
+  );
+});
