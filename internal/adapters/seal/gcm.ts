@@ -1,0 +1,34 @@
+// AES-256-GCM with nothing left to choose: 32-byte keys, 12-byte nonces, 16-byte tags, never a shorter one (Node takes
+// tags of four bytes unless told), and no byte of plaintext before the tag has been checked.
+
+import { createCipheriv, createDecipheriv } from 'node:crypto';
+
+export const KEY_BYTES = 32;
+export const NONCE_BYTES = 12;
+export const TAG_BYTES = 16;
+
+/** Ciphertext followed by its tag. */
+export function encrypt(key: Uint8Array, nonce: Uint8Array, plaintext: Uint8Array, aad: Uint8Array): Buffer {
+  if (key.length !== KEY_BYTES || nonce.length !== NONCE_BYTES) throw new Error('AES-256-GCM: bad key or nonce length');
+  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES });
+  cipher.setAAD(aad);
+  return Buffer.concat([cipher.update(plaintext), cipher.final(), cipher.getAuthTag()]);
+}
+
+/** The plaintext, or undefined where key, nonce, text, tag or additional data are not those of the encryption. */
+export function decrypt(key: Uint8Array, nonce: Uint8Array, sealed: Uint8Array, aad: Uint8Array): Buffer | undefined {
+  if (key.length !== KEY_BYTES || nonce.length !== NONCE_BYTES || sealed.length < TAG_BYTES) return undefined;
+  const cut = sealed.length - TAG_BYTES;
+  const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES });
+  decipher.setAAD(aad);
+  decipher.setAuthTag(sealed.subarray(cut));
+  const plaintext = decipher.update(sealed.subarray(0, cut));
+  try {
+    decipher.final();
+  } catch {
+    // The only failure of final() here is a tag that does not fit: an answer, not an accident.
+    plaintext.fill(0);
+    return undefined;
+  }
+  return plaintext;
+}

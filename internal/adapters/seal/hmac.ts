@@ -1,0 +1,25 @@
+// Proofs over received bytes: HMAC-SHA256 signatures and shared tokens, compared in constant time.
+
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+
+/** HMAC-SHA256 over the raw bytes. An empty key proves nothing, so it is refused. */
+export function hmacSha256(key: Uint8Array, body: Uint8Array): Buffer {
+  if (key.length === 0) throw new Error('an empty HMAC key proves nothing');
+  return createHmac('sha256', key).update(body).digest();
+}
+
+/**
+ * Whether `signature` (hex, with or without `sha256=`) is the body's under `key`. The shape is checked first: Node's hex
+ * decoder stops at the first bad character, and the comparison throws on unequal lengths. False for an empty key.
+ */
+export function hmacMatches(key: Uint8Array, body: Uint8Array, signature: string | undefined): boolean {
+  const hex = /^(?:sha256=)?([0-9a-fA-F]{64})$/.exec(signature ?? '')?.[1];
+  if (hex === undefined || key.length === 0) return false;
+  return timingSafeEqual(Buffer.from(hex, 'hex'), hmacSha256(key, body));
+}
+
+/** Whether two secrets are equal, in a time that tells neither their lengths nor where they differ. False for empty ones. */
+export function secretsMatch(expected: Uint8Array, given: Uint8Array): boolean {
+  const digest = (bytes: Uint8Array): Buffer => createHash('sha256').update(bytes).digest();
+  return timingSafeEqual(digest(expected), digest(given)) && expected.length > 0;
+}

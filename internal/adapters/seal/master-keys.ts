@@ -1,0 +1,77 @@
+// The master keys (contract, SVC_MASTER_KEY_FILE): one `version:base64(32 bytes)` a line, the last one current.
+// What is wrong with the file is said by line number; a key or a piece of one never stands in a message.
+
+import { createHash, randomBytes } from 'node:crypto';
+import { link, mkdir, readFile, unlink, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { ConfigError } from '../../base/config/config.ts';
+import { KEY_BYTES } from './gcm.ts';
+
+export interface MasterKeys {
+  /** The version that seals. */
+  readonly current: number;
+  readonly byVersion: ReadonlyMap<number, Buffer>;
+}
+
+/** `key_version` is an integer column. */
+const VERSION_MAX = 2_147_483_647;
+const FILE_BYTES_MAX = 64 * 1024;
+
+/** Reads the text of a key file. Throws ConfigError naming `setting` and the line. */
+export function parseMasterKeys(text: string, setting = 'SVC_MASTER_KEY_FILE'): MasterKeys {
+  const byVersion = new Map<number, Buffer>();
+  const prints = new Set<string>();
+  let current: number | undefined;
+  const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/);
+  for (const [index, line] of lines.entries()) {
+    if (line.trim() === '') continue;
+    const refuse = (what: string): ConfigError => new ConfigError(setting, `line ${index + 1} ${what}`);
+    const match = /^\s*([1-9][0-9]{0,9}):([A-Za-z0-9+/]{43}=)\s*$/.exec(line);
+    const version = Number(match?.[1]);
+    const key = Buffer.from(match?.[2] ?? '', 'base64');
+    if (match === null || version > VERSION_MAX || key.length !== KEY_BYTES) {
+      throw refuse('is not version:base64(32 bytes), with a version from 1 up');
+    }
+    if (byVersion.has(version)) throw refuse(`names version ${version} a second time`);
+    const print = createHash('sha256').update(key).digest('hex');
+    if (prints.has(print)) throw refuse(`gives version ${version} the key of an earlier version`);
+    prints.add(print);
+    byVersion.set(version, key);
+    current = version;
+  }
+  if (current === undefined) throw new ConfigError(setting, 'names a file that holds no key');
+  return { current, byVersion };
+}
+
+/** Reads the key file. Throws ConfigError where it is missing or cannot be used. */
+export async function readMasterKeys(path: string, setting = 'SVC_MASTER_KEY_FILE'): Promise<MasterKeys> {
+  let bytes: Buffer;
+  try {
+    bytes = await readFile(path);
+  } catch (error) {
+    throw new ConfigError(setting, `names ${path}, which cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+  try {
+    if (bytes.length > FILE_BYTES_MAX)
+      throw new ConfigError(setting, `names ${path}, which is too large for a key file`);
+    return parseMasterKeys(bytes.toString('latin1'), setting);
+  } finally {
+    bytes.fill(0);
+  }
+}
+
+/** Writes a first key (version 1, mode 0600) unless the file exists; of two that race, one file stays whole. */
+export async function createMasterKeyFile(path: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`;
+  const key = randomBytes(KEY_BYTES);
+  await writeFile(draft, `1:${key.toString('base64')}\n`, { mode: 0o600, flag: 'wx', flush: true });
+  key.fill(0);
+  try {
+    await link(draft, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  } finally {
+    await unlink(draft);
+  }
+}
