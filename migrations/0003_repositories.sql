@@ -42,6 +42,8 @@ create table svc.repository_states (
   -- The commit that was last looked at to the end, whatever came of it, and under which inputs: a poll that sees it stops.
   seen_commit text,
   seen_hash text,
+  -- The branch that was last read, where the repository names none: the server's default one.
+  ref_branch text,
   -- Consecutive failures to read the source, why, and since when; they decide the back-off.
   failures integer not null default 0,
   condition text,
@@ -78,6 +80,8 @@ create table svc.snapshots (
   commit text not null,
   root_tree text,
   svc_tree text,
+  -- Whether there is a .svc/ at all: an empty one is not the same as none.
+  has_svc boolean not null,
   -- [{path, oid, kind, size, mode?, tooLarge?}] of every entry, and the asked-for paths that do not exist.
   entries jsonb not null,
   absent jsonb not null default '[]',

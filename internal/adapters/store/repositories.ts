@@ -45,6 +45,7 @@ export interface RepositoryState {
   readonly templateLock: { readonly [specifier: string]: { readonly version: string; readonly integrity: string } };
   readonly seenCommit: string | null;
   readonly seenHash: string | null;
+  readonly refBranch: string | null;
   readonly failures: number;
   readonly condition: string | null;
   readonly conditionDetail: string | null;
@@ -82,7 +83,7 @@ const selected = `
   r.created_at as "createdAt", r.updated_at as "updatedAt",
   json_build_object('appliedCommit', s.applied_commit, 'appliedHash', s.applied_hash, 'appliedAt', s.applied_at,
     'snapshotId', s.snapshot_id, 'templateLock', coalesce(s.template_lock, '{}'), 'seenCommit', s.seen_commit,
-    'seenHash', s.seen_hash, 'failures', coalesce(s.failures, 0), 'condition', s.condition,
+    'seenHash', s.seen_hash, 'refBranch', s.ref_branch, 'failures', coalesce(s.failures, 0), 'condition', s.condition,
     'conditionDetail', s.condition_detail, 'conditionSince', s.condition_since) as state`;
 const joined = 'svc.repositories r left join svc.repository_states s on s.repository_id = r.id';
 
@@ -208,6 +209,7 @@ export async function updateState(
     templateLock: ['template_lock', 'jsonb'],
     seenCommit: ['seen_commit', 'text'],
     seenHash: ['seen_hash', 'text'],
+    refBranch: ['ref_branch', 'text'],
     failures: ['failures', 'int'],
     condition: ['condition', 'text'],
     conditionDetail: ['condition_detail', 'text'],

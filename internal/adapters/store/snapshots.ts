@@ -8,6 +8,8 @@ export interface StoredSnapshot {
   readonly commit: string;
   readonly rootTree: string | null;
   readonly svcTree: string | null;
+  /** Whether there is a `.svc/` at all. */
+  readonly hasSvc: boolean;
   readonly entries: readonly {
     readonly path: string;
     readonly kind: 'file' | 'symlink' | 'submodule';
@@ -28,8 +30,8 @@ export async function insertSnapshot(
   row: StoredSnapshot & { readonly id: string; readonly repositoryId: string },
 ): Promise<void> {
   await sql.query(
-    `insert into svc.snapshots (id, repository_id, commit, root_tree, svc_tree, entries, absent, tops)
-     values ($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::jsonb, $7::jsonb, $8::jsonb)`,
+    `insert into svc.snapshots (id, repository_id, commit, root_tree, svc_tree, entries, absent, tops, has_svc)
+     values ($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::jsonb, $7::jsonb, $8::jsonb, $9::boolean)`,
     [
       row.id,
       row.repositoryId,
@@ -39,13 +41,14 @@ export async function insertSnapshot(
       JSON.stringify(row.entries),
       JSON.stringify(row.absent),
       JSON.stringify(row.tops),
+      row.hasSvc,
     ],
   );
 }
 
 export async function snapshotById(sql: Sql, id: string): Promise<(StoredSnapshot & { id: string }) | undefined> {
   const { rows } = await sql.query<StoredSnapshot & { id: string }>(
-    `select id, commit, root_tree as "rootTree", svc_tree as "svcTree", entries, absent, tops
+    `select id, commit, root_tree as "rootTree", svc_tree as "svcTree", has_svc as "hasSvc", entries, absent, tops
        from svc.snapshots where id = $1::uuid`,
     [id],
   );

@@ -1,0 +1,35 @@
+// The adapters that flows reach the outside through, as flows see them: made once per daemon, handed on in the context.
+// A test that must not wait for a network or a worker hands in its own.
+
+import type { Credentials, HostCache, NetworkSettings, RepoSource, RepoTarget, VerifyPolicy } from '../adapters/repo/types.ts';
+import type { CompileInput, CompileOutput } from '../core/compile/types.ts';
+import type { BlobStore } from '../adapters/repo/types.ts';
+import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../words/bundle.ts';
+import type { Catalog } from '../words/catalog.ts';
+
+export interface SourceOptions {
+  readonly credentials?: Credentials;
+  readonly blobs: BlobStore;
+  readonly verify: VerifyPolicy | null;
+}
+
+export interface SyncPorts {
+  readonly catalog: Catalog;
+  /** SHA-256 (hex) of the catalog: a changed one is a reason to compile again. */
+  readonly catalogHash: string;
+  openSource(target: RepoTarget, options: SourceOptions): RepoSource;
+  /** Compiles in a worker, within its time limit; never throws for what an author wrote. */
+  compile(input: Pick<CompileInput, 'bundle' | 'context' | 'templates'>): Promise<CompileOutput>;
+  /** A lock repeats an earlier resolution exactly; `secret` gives the value of a registry's token. */
+  resolveTemplates(
+    specifiers: readonly string[],
+    options: { readonly lock?: TemplateLock; readonly secret: (name: string) => Promise<string | undefined> },
+  ): Promise<ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>>;
+  /** Runs `fn` when this process has a connection to spare, of its whole budget and of the host's. */
+  limited<T>(host: string, fn: () => Promise<T>): Promise<T>;
+  readonly network: NetworkSettings;
+  readonly hostCache: HostCache;
+  /** Installation tokens by connection id, until four fifths of their life. */
+  readonly tokens: Map<string, { readonly token: string; readonly until: Date }>;
+  stop(): Promise<void>;
+}
