@@ -1,7 +1,14 @@
 // The adapters that flows reach the outside through, as flows see them: made once per daemon, handed on in the context.
 // A test that must not wait for a network or a worker hands in its own.
 
-import type { Credentials, HostCache, NetworkSettings, RepoSource, RepoTarget, VerifyPolicy } from '../adapters/repo/types.ts';
+import type {
+  Credentials,
+  HostCache,
+  NetworkSettings,
+  RepoSource,
+  RepoTarget,
+  VerifyPolicy,
+} from '../adapters/repo/types.ts';
 import type { CompileInput, CompileOutput } from '../core/compile/types.ts';
 import type { BlobStore } from '../adapters/repo/types.ts';
 import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../words/bundle.ts';

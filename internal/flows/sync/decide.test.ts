@@ -59,11 +59,16 @@ test('a run of the same commit and settings is left to finish, any other is supe
 
 test('a back-off never shrinks with more failures, and never exceeds fifteen minutes', () => {
   fc.assert(
-    fc.property(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 1, max: 3600 }), fc.double({ min: 0, max: 1, noNaN: true }), (failures, seconds, random) => {
-      const now = backOffMs({ failures, intervalMs: seconds * 1000, random });
-      const next = backOffMs({ failures: failures + 1, intervalMs: seconds * 1000, random });
-      assert.ok(now <= next && next <= backOffMaxMs && now > 0);
-    }),
+    fc.property(
+      fc.integer({ min: 1, max: 60 }),
+      fc.integer({ min: 1, max: 3600 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (failures, seconds, random) => {
+        const now = backOffMs({ failures, intervalMs: seconds * 1000, random });
+        const next = backOffMs({ failures: failures + 1, intervalMs: seconds * 1000, random });
+        assert.ok(now <= next && next <= backOffMaxMs && now > 0);
+      },
+    ),
   );
 });
 test('a pause that the server asks for is kept to', () => {
@@ -86,7 +91,11 @@ test('the context names the repository, its branch and its connection, and what 
     branch: 'main',
     codehostConnection: 'hub',
   });
-  const declared = { ...remote, context: { branch: 'mine', team: 'x' }, auth: { kind: 'connection', connection: 'c2' } as const };
+  const declared = {
+    ...remote,
+    context: { branch: 'mine', team: 'x' },
+    auth: { kind: 'connection', connection: 'c2' } as const,
+  };
   const context = contextOf(declared, { branch: 'main', connections: ['hub', 'c2'] });
   assert.equal(context['branch'], 'mine');
   assert.equal(context['team'], 'x');
