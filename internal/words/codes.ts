@@ -116,6 +116,7 @@ export const DIAGNOSTIC_CODES = {
   'fallback-unreachable': null,
   'ignored-token': null,
   'bind-never-matches': null,
+  'loop-possible': null,
   // apply: what needs stored state
   'connection-missing': null,
   'connection-ambiguous': null,

@@ -1,0 +1,237 @@
+// From the drafts of all documents to the resources of the tree: what one document cannot know. Names stand once,
+// generated environments and identities of one name have one content, names that are used exist, endpoints have one
+// authentication, and avatars are what their bytes say (spec, Agent document; contract, section 2).
+
+import { canonicalJson } from '../../words/json.ts';
+import type { Range } from '../../words/diagnostic.ts';
+import type { EnvironmentSpec, IdentitySpec, Resource, ResourceKind } from '../../words/spec.ts';
+import { asJson } from '../../words/spec.ts';
+import { avatarProblem, readImage } from './avatar.ts';
+import type { AgentDraft, EndpointDraft, NameRef } from './check-agent.ts';
+import type { Generated } from './check-environment.ts';
+import type { GeneratedIdentity } from './check-identity.ts';
+import { pathOf } from './read.ts';
+import type { CompileInput, CompileOutput, Report } from './types.ts';
+
+export interface Assembled {
+  /** Sorted by kind, then name. Of no use where an error was reported. */
+  readonly resources: readonly Resource[];
+  readonly assets: CompileOutput['assets'];
+}
+
+type Asset = CompileOutput['assets'][number];
+
+/** Joins the drafts. Reads `input.bundle` for avatars, `input.catalog` for those that are shipped, and `input.sha256`. */
+export function assemble(drafts: readonly AgentDraft[], input: CompileInput, report: Report): Assembled {
+  checkNames(drafts, report);
+  checkEndpoints(drafts, report);
+  const assets = new Map<string, Asset>();
+  const images = new Map<string, CheckedAsset>();
+  const identities = drafts.map((draft) => draft.identity && withAvatar(draft.identity, input, images, assets, report));
+  const environments = drafts.map((draft) => draft.environment);
+  const resources = [
+    ...agents(drafts),
+    ...unify('Environment', environments, report, (name, spec, index) => {
+      return { kind: 'Environment', name, source: sourceOf(drafts[index]), spec: spec as EnvironmentSpec };
+    }),
+    ...unify('Identity', identities, report, (name, spec, index) => {
+      return { kind: 'Identity', name, source: sourceOf(drafts[index]), spec: spec as IdentitySpec };
+    }),
+  ];
+  checkReferences(drafts, report);
+  return {
+    resources: resources.toSorted(byKindAndName),
+    assets: [...assets.values()].toSorted((a, b) => compare(a.path, b.path)),
+  };
+}
+
+const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0);
+const byKindAndName = (left: Resource, right: Resource): number =>
+  compare(left.kind, right.kind) || compare(left.name, right.name);
+const sourceOf = (draft: AgentDraft | undefined) => ({ file: draft?.file ?? '', document: draft?.document ?? 0 });
+
+function agents(drafts: readonly AgentDraft[]): Resource[] {
+  const resources: Resource[] = [];
+  for (const draft of drafts) {
+    if (draft.name === undefined || draft.spec === undefined) continue;
+    resources.push({ kind: 'Agent', name: draft.name.name, source: sourceOf(draft), spec: draft.spec });
+  }
+  return resources;
+}
+
+/** Groups what has one name, in the order of first appearance. */
+function groupBy<T>(values: readonly T[], nameOf: (value: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const value of values) {
+    const group = groups.get(nameOf(value));
+    if (group === undefined) groups.set(nameOf(value), [value]);
+    else group.push(value);
+  }
+  return groups;
+}
+
+const also = (message: string, range: Range) => ({ related: [{ message, range }] });
+
+function checkNames(drafts: readonly AgentDraft[], report: Report): void {
+  const named = drafts.flatMap((draft) => (draft.name === undefined ? [] : [draft.name]));
+  for (const [name, places] of groupBy(named, (place) => place.name)) {
+    if (places.length < 2) continue;
+    for (const place of places) {
+      const other = places.find((one) => one !== place) as NameRef;
+      const message = `Two agents have the name ${name}; names are unique in a project`;
+      report({
+        severity: 'error',
+        code: 'name-duplicate',
+        message,
+        range: place.range,
+        path: place.path,
+        ...also('the other one', other.range),
+      });
+    }
+  }
+}
+
+function checkEndpoints(drafts: readonly AgentDraft[], report: Report): void {
+  const declared = drafts.flatMap((draft) => draft.endpoints).filter((endpoint) => endpoint.auth !== undefined);
+  for (const [name, places] of groupBy(declared, (endpoint) => endpoint.name)) {
+    const authOf = (endpoint: EndpointDraft): string => canonicalJson({ ...endpoint.auth });
+    const first = places[0] as EndpointDraft;
+    const other = places.find((place) => authOf(place) !== authOf(first));
+    if (other === undefined) continue;
+    for (const place of places) {
+      const against = authOf(place) === authOf(first) ? other : first;
+      const message = `Two different auth for the webhook endpoint ${name}; declare it once, or alike`;
+      const range = place.authRange ?? place.range;
+      const path = place.authPath ?? place.path;
+      report({
+        severity: 'error',
+        code: 'endpoint-auth-conflict',
+        message,
+        range,
+        path,
+        ...also('the other auth', against.authRange ?? against.range),
+      });
+    }
+  }
+}
+
+/** One resource for equal content; different content under one name is an error at every place. */
+function unify<S extends EnvironmentSpec | IdentitySpec>(
+  kind: ResourceKind,
+  generated: readonly (Generated<S> | undefined)[],
+  report: Report,
+  make: (name: string, spec: S, index: number) => Resource,
+): Resource[] {
+  const present = generated.flatMap((one, index) => (one === undefined ? [] : [{ one, index }]));
+  const resources: Resource[] = [];
+  for (const [name, group] of groupBy(present, ({ one }) => one.name)) {
+    const first = group[0];
+    if (first === undefined) continue;
+    resources.push(make(name, first.one.spec, first.index));
+    if (group.every(({ one }) => one.spec === first.one.spec)) continue;
+    const texts = group.map(({ one }) => canonicalJson(asJson(one.spec)));
+    const different = group[texts.findIndex((text) => text !== texts[0])];
+    if (different === undefined) continue;
+    for (const [position, { one }] of group.entries()) {
+      const against = texts[position] === texts[0] ? different.one : first.one;
+      const message = `Conflicting generated resource: ${kind} ${name} is declared with different content`;
+      report({
+        severity: 'error',
+        code: 'resource-conflict',
+        message,
+        range: one.range,
+        path: one.path,
+        ...also('the other declaration', against.range),
+      });
+    }
+  }
+  return resources;
+}
+
+/** A string environment must be generated in the tree; an identity may be stored already (decision 46). */
+function checkReferences(drafts: readonly AgentDraft[], report: Report): void {
+  // A name that is generated wrongly counts as generated: its own error says enough.
+  const environments = new Set(drafts.flatMap((draft) => draft.environment?.name ?? draft.brokenEnvironment ?? []));
+  const identities = new Set(drafts.flatMap((draft) => draft.identity?.name ?? draft.brokenIdentity ?? []));
+  for (const { environmentRef: environment, identityRef: identity } of drafts) {
+    if (environment !== undefined && !environments.has(environment.name)) {
+      const message = `Nothing in the tree generates the environment ${environment.name}`;
+      const hint = 'Declare it inline with that name in one of the agents.';
+      report({
+        severity: 'error',
+        code: 'environment-unknown',
+        message,
+        range: environment.range,
+        path: environment.path,
+        hint,
+      });
+    }
+    if (identity !== undefined && !identities.has(identity.name)) {
+      const message = `Nothing in the tree generates the identity ${identity.name}; apply will look for a stored one`;
+      report({ severity: 'warning', code: 'identity-unknown', message, range: identity.range, path: identity.path });
+    }
+  }
+}
+
+interface CheckedAsset {
+  readonly problem: string | null;
+  readonly sha256: string;
+  readonly mediaType: Asset['mediaType'];
+}
+
+/** The identity with the hash of its avatar's bytes; what is wrong with them is reported at `asset`. */
+function withAvatar(
+  identity: GeneratedIdentity,
+  input: CompileInput,
+  images: Map<string, CheckedAsset>,
+  assets: Map<string, Asset>,
+  report: Report,
+): GeneratedIdentity {
+  const { avatar } = identity.spec;
+  const { asset, sha256 } = identity;
+  if (avatar === undefined || asset === undefined) return identity;
+  const at = { range: asset.node.range, path: pathOf(asset.trail) };
+  const invalid = (problem: string): GeneratedIdentity => {
+    report({ severity: 'error', code: 'avatar-invalid', message: `The avatar ${avatar.asset} ${problem}`, ...at });
+    return identity;
+  };
+  const entry = input.bundle.entries.get(avatar.asset);
+  if (entry === undefined) {
+    if (avatar.sha256 !== undefined) return identity; // Apply looks for the hash among stored and shipped avatars.
+    const message = `The avatar ${avatar.asset} does not exist`;
+    report({
+      severity: 'error',
+      code: 'avatar-missing',
+      message,
+      ...at,
+      hint: 'Add the file, or pin a stored avatar with sha256.',
+    });
+    return identity;
+  }
+  if (entry.kind !== 'file') return invalid(`is a ${entry.kind}, not a file`);
+  if (entry.tooLarge === true || entry.bytes === undefined) return invalid('is too large; at most 2 MiB are accepted');
+  const image = images.get(avatar.asset) ?? inspect(entry.bytes, input);
+  images.set(avatar.asset, image);
+  if (image.problem !== null) return invalid(image.problem);
+  if (avatar.sha256 !== undefined && avatar.sha256 !== image.sha256 && sha256 !== undefined) {
+    const message = `avatar.sha256 is not the hash of ${avatar.asset}, which is ${image.sha256}; that one is stored`;
+    report({
+      severity: 'warning',
+      code: 'avatar-hash-mismatch',
+      message,
+      range: sha256.node.range,
+      path: pathOf(sha256.trail),
+    });
+  }
+  assets.set(
+    image.sha256,
+    assets.get(image.sha256) ?? { sha256: image.sha256, path: avatar.asset, mediaType: image.mediaType },
+  );
+  return { ...identity, spec: { ...identity.spec, avatar: { asset: avatar.asset, sha256: image.sha256 } } };
+}
+
+function inspect(bytes: Uint8Array, input: CompileInput): CheckedAsset {
+  const problem = avatarProblem(bytes);
+  const mediaType = readImage(bytes)?.mediaType ?? 'image/png';
+  return { problem, sha256: problem === null ? input.sha256(bytes) : '', mediaType };
+}

@@ -1,0 +1,295 @@
+// Checks one merged agent document and gives its canonical spec (spec, Agent document; contract, section 2, the shape of
+// `spec`). Reports every independent error at the key or value that is wrong; needs nothing but the document and the
+// catalog, so that what it gives may be kept under the document's key. What needs other documents is in assemble.
+
+import type { Range } from '../../words/diagnostic.ts';
+import type { AgentSpec, EndpointAuth, EnvironmentSpec, Harness, Mount } from '../../words/spec.ts';
+import { HARNESSES, RESOURCE_NAME } from '../../words/spec.ts';
+import type { MapEntry, MapNode } from '../source/node.ts';
+import { checkBindings, checkHeld, foldBindings } from './check-bindings.ts';
+import { envMap } from './check-env.ts';
+import type { Generated } from './check-environment.ts';
+import { checkEnvironment } from './check-environment.ts';
+import {
+  checkConcurrency,
+  checkManages,
+  checkSession,
+  checkSpendCaps,
+  onReplacePrompt,
+  displayTitle,
+  initialPrompt,
+} from './check-fields.ts';
+import type { GeneratedIdentity } from './check-identity.ts';
+import { checkIdentity } from './check-identity.ts';
+import { checkEffort, checkModel } from './check-model.ts';
+import { checkMounts } from './check-mounts.ts';
+import { checkTools } from './check-tools.ts';
+import type { TriggerDraft } from './check-triggers.ts';
+import { checkTriggers } from './check-triggers.ts';
+import { crossCheck, releasedTargets } from './cross-checks.ts';
+import { lintDocument } from './lint-document.ts';
+import type { Check, MapSpot, Spot } from './read.ts';
+import {
+  compact,
+  createCheck,
+  fault,
+  field,
+  oneOf,
+  optional,
+  pathOf,
+  resourceName,
+  string,
+  stringMap,
+  text,
+  wrong,
+} from './read.ts';
+import type { CompileInput, MergedDocument, Report } from './types.ts';
+
+/** A name that the document uses for a resource, and where. */
+export interface NameRef {
+  readonly name: string;
+  readonly range: Range;
+  readonly path: string;
+}
+export interface EndpointDraft extends NameRef {
+  readonly auth?: EndpointAuth;
+  readonly authRange?: Range;
+  readonly authPath?: string;
+}
+
+/** What one document gives to the tree. Parts that are wrong are absent and have been reported. */
+export interface AgentDraft {
+  readonly file: string;
+  readonly document: number;
+  readonly name?: NameRef;
+  /** Absent where the document has an error. */
+  readonly spec?: AgentSpec;
+  /** The generated environment, or the name of one that another document generates. */
+  readonly environment?: Generated<EnvironmentSpec>;
+  readonly environmentRef?: NameRef;
+  readonly identity?: GeneratedIdentity;
+  readonly identityRef?: NameRef;
+  /** Names of inline resources that have an error of their own: declared all the same, for who refers to them. */
+  readonly brokenEnvironment?: string;
+  readonly brokenIdentity?: string;
+  /** Endpoints in the order of the triggers that name them. */
+  readonly endpoints: readonly EndpointDraft[];
+}
+
+/** Checks a document. Only `input.catalog` is read. Reports at most a few findings per node; never throws. */
+export function checkAgent(doc: MergedDocument, input: Pick<CompileInput, 'catalog'>, report: Report): AgentDraft {
+  const check = createCheck(report);
+  const root = rootSpot(doc);
+  const home = firstKey(doc);
+  const lacking = (
+    code: 'missing-field' | 'missing-harness' | 'missing-environment',
+    message: string,
+    path: string,
+  ): void => {
+    fault(check, code, message, home, path);
+  };
+  const name = checkName(check, root);
+  if (!root.node.entries.has('name')) lacking('missing-field', 'Agent requires name', 'name');
+  if (!root.node.entries.has('harness')) lacking('missing-harness', 'Agent requires harness', 'harness');
+  if (!root.node.entries.has('environment'))
+    lacking('missing-environment', 'Agent requires environment', 'environment');
+  const harness = optional(check, root, 'harness', oneOf(HARNESSES));
+  const environment = readEnvironment(check, root, input);
+  const identity = readIdentity(check, root, name?.name);
+  const triggers = optional(check, root, 'triggers', checkTriggers) ?? [];
+  const body = readBody(check, root, input, harness, triggers);
+  lintDocument(root, triggers, report);
+  const endpoints = triggers.flatMap((draft) => (draft.endpoint === undefined ? [] : [endpointDraft(draft.endpoint)]));
+  const environmentName = environment.generated?.name ?? environment.ref?.name;
+  const identityName = identity.generated?.name ?? identity.ref?.name;
+  const isSound = check.errors === 0 && harness !== undefined && environmentName !== undefined;
+  const spec = isSound ? canonical(body, { harness, environment: environmentName, identity: identityName }) : undefined;
+  return compact<AgentDraft>({
+    file: doc.file,
+    document: doc.document,
+    name,
+    spec,
+    environment: environment.generated,
+    environmentRef: environment.ref,
+    identity: identity.generated,
+    identityRef: identity.ref,
+    brokenEnvironment: environment.broken,
+    brokenIdentity: identity.broken,
+    endpoints,
+  });
+}
+
+/** The root without keys that hold nothing: a bare `key:` counts as not written (decision 18). */
+function rootSpot(doc: MergedDocument): MapSpot {
+  const entries = new Map<string, MapEntry>();
+  for (const [key, entry] of doc.root.entries) {
+    if (entry.value.kind !== 'scalar' || entry.value.value !== null) entries.set(key, entry);
+  }
+  const node: MapNode = { kind: 'map', entries, range: doc.root.range };
+  return { node, key: doc.root.range, trail: null };
+}
+
+function firstKey(doc: MergedDocument): Range {
+  const first = doc.own.entries.values().next().value;
+  return first?.keyRange ?? doc.own.range;
+}
+
+function checkName(check: Check, root: MapSpot): NameRef | undefined {
+  const at = field(root, 'name');
+  const name = at && string(check, at, 'a name')?.trim();
+  if (at === undefined || name === undefined) return undefined;
+  if (RESOURCE_NAME.test(name)) return { name, range: at.node.range, path: 'name' };
+  return wrong(check, at, '1 to 128 of the characters A-Z a-z 0-9 _ . -', { code: 'name-invalid' });
+}
+
+interface Generating<G> {
+  readonly generated?: G;
+  readonly ref?: NameRef;
+  readonly broken?: string;
+}
+
+/** A field that holds the name of a resource or the inline resource itself. */
+function nameOrInline<G>(
+  check: Check,
+  root: MapSpot,
+  key: string,
+  inline: (spot: Spot) => G | undefined,
+): Generating<G> {
+  const at = field(root, key);
+  if (at === undefined) return {};
+  if (at.node.kind === 'map') {
+    const generated = inline(at);
+    const name = field(at as MapSpot, 'name')?.node;
+    const broken =
+      generated === undefined && name?.kind === 'scalar' && typeof name.value === 'string' ? name.value : undefined;
+    return compact<Generating<G>>({ generated, ref: undefined, broken });
+  }
+  if (at.node.kind === 'scalar' && typeof at.node.value === 'string') {
+    const name = resourceName(check, at);
+    return name === undefined ? {} : { ref: { name, range: at.node.range, path: key } };
+  }
+  wrong(check, at, `the name of an ${key} or an inline ${key}`, { code: 'invalid-type' });
+  return {};
+}
+
+const readEnvironment = (
+  check: Check,
+  root: MapSpot,
+  input: Pick<CompileInput, 'catalog'>,
+): Generating<Generated<EnvironmentSpec>> =>
+  nameOrInline(check, root, 'environment', (spot) => checkEnvironment(check, spot, input.catalog));
+
+const readIdentity = (check: Check, root: MapSpot, agentName: string | undefined): Generating<GeneratedIdentity> =>
+  nameOrInline(check, root, 'identity', (spot) => checkIdentity(check, spot, agentName));
+
+type Body = {
+  readonly [K in Exclude<keyof AgentSpec, 'harness' | 'environment' | 'identity'>]: AgentSpec[K] | undefined;
+};
+
+function readBody(
+  check: Check,
+  root: MapSpot,
+  input: Pick<CompileInput, 'catalog'>,
+  harness: Harness | undefined,
+  triggers: readonly TriggerDraft[],
+): Body {
+  const { catalog } = input;
+  const model = optional(check, root, 'model', (_, at) => checkModel(check, at, harness, catalog));
+  const hasModel = root.node.entries.has('model');
+  const before = check.errors;
+  const mounts = optional(check, root, 'mounts', checkMounts) ?? [];
+  const soundMounts: readonly Mount[] | undefined = check.errors === before ? mounts : undefined;
+  const concurrency = optional(check, root, 'concurrency', checkConcurrency);
+  const replace = checkReplace(check, root);
+  const declared = optional(check, root, 'bindings', checkBindings);
+  const inline = triggers.flatMap((draft) => draft.routing?.inline ?? []);
+  checkHeld(check, [...(declared?.values ?? []), ...inline], releasedTargets(triggers));
+  crossCheck(check, root, triggers);
+  return {
+    labels: optional(check, root, 'labels', stringMap),
+    annotations: optional(check, root, 'annotations', stringMap),
+    model,
+    reasoningEffort: optional(check, root, 'reasoningEffort', (_, at) =>
+      checkEffort(check, at, harness, model, hasModel, catalog),
+    ),
+    systemPrompt: optional(check, root, 'systemPrompt', text({ trim: true, most: 100_000 })),
+    initialPrompt: optional(check, root, 'initialPrompt', initialPrompt),
+    displayTitle: optional(check, root, 'displayTitle', displayTitle),
+    env: optional(check, root, 'env', envMap) ?? {},
+    mounts,
+    tools:
+      optional(check, root, 'tools', (_, at) => checkTools(check, at, { harness, mounts: soundMounts, catalog })) ?? {},
+    triggers: triggers.flatMap((draft) => draft.triggers),
+    session: optional(check, root, 'session', checkSession) ?? {},
+    spendCaps: optional(check, root, 'spendCaps', checkSpendCaps),
+    concurrency,
+    replace,
+    onReplace: optional(check, root, 'onReplace', onReplacePrompt),
+    manages: optional(check, root, 'manages', checkManages),
+    bindings: foldBindings(check, declared, inline),
+    workingDirectory: optional(check, root, 'workingDirectory', text({ trim: true })),
+  };
+}
+
+/** `replace` needs `concurrency`; `onReplace` needs `replace: auto`. Each is wrong at the dependent key (decision 76). */
+function checkReplace(check: Check, root: MapSpot): 'auto' | undefined {
+  const replace = optional(check, root, 'replace', oneOf(['auto'] as const));
+  const at = field(root, 'replace');
+  const onReplace = field(root, 'onReplace');
+  if (at !== undefined && !root.node.entries.has('concurrency')) {
+    fault(check, 'replace-requires-concurrency', 'replace requires concurrency', at.key, 'replace', {
+      hint: 'Add concurrency: 1.',
+    });
+  }
+  if (onReplace !== undefined && at === undefined) {
+    const message = 'onReplace requires replace: auto';
+    fault(check, 'on-replace-requires-replace', message, onReplace.key, 'onReplace', {
+      hint: 'Add replace: auto and concurrency: 1.',
+    });
+  }
+  return replace;
+}
+
+function endpointDraft(endpoint: NonNullable<TriggerDraft['endpoint']>): EndpointDraft {
+  const { name, spot, auth, authSpot } = endpoint;
+  const range = spot.node.range;
+  return compact<EndpointDraft>({
+    name,
+    range,
+    path: pathOf(spot.trail),
+    auth,
+    authRange: auth === undefined ? undefined : authSpot?.node.range,
+    authPath: auth === undefined || authSpot === undefined ? undefined : pathOf(authSpot.trail),
+  });
+}
+
+type Names = { readonly harness: Harness; readonly environment: string; readonly identity: string | undefined };
+
+/** The spec in the order of the spec's own table. */
+function canonical(body: Body, names: Names): AgentSpec {
+  const {
+    labels,
+    annotations,
+    model,
+    reasoningEffort,
+    systemPrompt,
+    initialPrompt: start,
+    displayTitle: title,
+    env,
+    ...rest
+  } = body;
+  return compact<AgentSpec>({
+    labels,
+    annotations,
+    harness: names.harness,
+    model,
+    reasoningEffort,
+    systemPrompt,
+    initialPrompt: start,
+    displayTitle: title,
+    environment: names.environment,
+    env,
+    identity: names.identity,
+    ...rest,
+  });
+}

@@ -1,0 +1,138 @@
+// Binding policies (spec, Bindings; decisions 57 and 59): the explicit map, and the policies that routes fold into it.
+
+import type { JsonObject } from '../../words/json.ts';
+import { nearest } from '../../words/nearest.ts';
+import type { BindingPolicy, BindingTarget, Continuity, EventContext, Lifecycle } from '../../words/spec.ts';
+import { BINDING_TARGETS, CHAT_TARGETS } from '../../words/spec.ts';
+import type { Check, MapSpot, Reader, Spot } from './read.ts';
+import { compact, fault, faultAt, field, jsonObject, map, oneOf, optional, pathOf, strict } from './read.ts';
+
+const LIFECYCLES = ['manual', 'held'] as const;
+const CONTINUITIES = ['session', 'agent'] as const;
+const MODES = ['onAttributedEvent', 'onMention'] as const;
+type Mode = (typeof MODES)[number];
+
+/** One policy value as a document declares it, explicitly or on a route. */
+export interface PolicyValue {
+  readonly target: BindingTarget;
+  readonly field: 'lifecycle' | 'continuity' | 'bind';
+  readonly value: Lifecycle | Continuity | Mode;
+  readonly spot: Spot;
+}
+
+type PolicyContexts = Pick<BindingPolicy, 'context' | 'eventContext'>;
+
+export interface DeclaredBindings {
+  readonly policies: { readonly [target in BindingTarget]?: PolicyContexts };
+  readonly values: readonly PolicyValue[];
+}
+
+export const eventContext: Reader<EventContext> = (check, spot) => {
+  const found = strict(check, spot, ['bound', 'updated', 'unbound']);
+  if (found === undefined) return undefined;
+  const part = (name: string): JsonObject | undefined => optional(check, found, name, jsonObject);
+  return compact<EventContext>({ bound: part('bound'), updated: part('updated'), unbound: part('unbound') });
+};
+
+/** Reads `lifecycle` and `continuity` where a map has them: in `bindings` and as sugar on routes. */
+export function policyValues(check: Check, spot: MapSpot, target: BindingTarget | undefined): PolicyValue[] {
+  const values: PolicyValue[] = [];
+  const add = (name: 'lifecycle' | 'continuity', read: Reader<Lifecycle> | Reader<Continuity>): void => {
+    const at = field(spot, name);
+    const value = at && read(check, at);
+    if (at !== undefined && value !== undefined && target !== undefined)
+      values.push({ target, field: name, value, spot: at });
+  };
+  add('lifecycle', oneOf(LIFECYCLES));
+  add('continuity', oneOf(CONTINUITIES));
+  return values;
+}
+
+/** The explicit `bindings` map. */
+export const checkBindings: Reader<DeclaredBindings> = (check, spot) => {
+  const found = map(check, spot, 'a map from binding target to policy');
+  if (found === undefined) return undefined;
+  const policies: { [target in BindingTarget]?: PolicyContexts } = {};
+  const values: PolicyValue[] = [];
+  for (const [key, entry] of found.node.entries) {
+    const target = BINDING_TARGETS.find((one) => one === key);
+    const at: Spot = { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: key } };
+    if (target === undefined) unknownTarget(check, at, key);
+    const policy = strict(check, at, ['lifecycle', 'continuity', 'bind', 'context', 'eventContext']);
+    if (policy === undefined || target === undefined) continue;
+    values.push(...policyValues(check, policy, target), ...checkMode(check, policy, target));
+    policies[target] = compact<PolicyContexts>({
+      context: optional(check, policy, 'context', jsonObject),
+      eventContext: optional(check, policy, 'eventContext', eventContext),
+    });
+  }
+  return { policies, values };
+};
+
+function unknownTarget(check: Check, spot: Spot, key: string): void {
+  const near = nearest(key, BINDING_TARGETS);
+  const hint = near === undefined ? `Binding targets: ${BINDING_TARGETS.join(', ')}.` : `Did you mean ${near}?`;
+  const name = JSON.stringify(key.slice(0, 80).toWellFormed());
+  const message =
+    key === 'agent.singleton' ? 'agent.singleton cannot be a key of bindings' : `${name} is not a binding target`;
+  fault(check, 'binding-target', message, spot.key, pathOf(spot.trail), { hint });
+}
+
+function checkMode(check: Check, policy: MapSpot, target: BindingTarget): PolicyValue[] {
+  const at = field(policy, 'bind');
+  const value = at && oneOf(MODES)(check, at);
+  if (at === undefined || value === undefined) return [];
+  const legal: readonly BindingTarget[] = value === 'onMention' ? CHAT_TARGETS : ['codehost.pull_request'];
+  if (legal.includes(target)) return [{ target, field: 'bind', value, spot: at }];
+  faultAt(check, 'binding-mode', `bind: ${value} is accepted only for ${legal.join(', ')}, not for ${target}`, at);
+  return [];
+}
+
+/** Folds explicit and inline policies into one map with defaults; two that differ are an error at both places. */
+export function foldBindings(
+  check: Check,
+  declared: DeclaredBindings | undefined,
+  inline: readonly PolicyValue[],
+): { readonly [target in BindingTarget]?: BindingPolicy } {
+  const taken = new Map<string, PolicyValue>();
+  for (const value of [...(declared?.values ?? []), ...inline]) {
+    const key = `${value.target} ${value.field}`;
+    const first = taken.get(key);
+    if (first === undefined) taken.set(key, value);
+    else if (first.value !== value.value) conflict(check, first, value);
+  }
+  const bindings: { [target in BindingTarget]?: BindingPolicy } = {};
+  for (const target of BINDING_TARGETS) {
+    const rest = declared?.policies[target];
+    if (rest === undefined && !inline.some((value) => value.target === target)) continue;
+    const lifecycle = taken.get(`${target} lifecycle`)?.value as Lifecycle | undefined;
+    const continuity = taken.get(`${target} continuity`)?.value as Continuity | undefined;
+    const bind = taken.get(`${target} bind`)?.value as Mode | undefined;
+    bindings[target] = compact<BindingPolicy>({
+      lifecycle: lifecycle ?? 'manual',
+      continuity: continuity ?? 'session',
+      bind,
+      context: rest?.context,
+      eventContext: rest?.eventContext,
+    });
+  }
+  return bindings;
+}
+
+function conflict(check: Check, first: PolicyValue, second: PolicyValue): void {
+  const message = `Two different ${first.field} policies for ${first.target}: ${first.value} and ${second.value}; declare one`;
+  const related = (other: PolicyValue) => ({
+    related: [{ message: `${other.value} is declared here`, range: other.spot.node.range }],
+  });
+  faultAt(check, 'binding-conflict', message, second.spot, related(first));
+  faultAt(check, 'binding-conflict', message, first.spot, related(second));
+}
+
+/** `held` needs a bind route on the same target that releases (spec, Bindings, lifecycle; decision 4). */
+export function checkHeld(check: Check, values: readonly PolicyValue[], releasing: ReadonlySet<string>): void {
+  for (const value of values) {
+    if (value.value !== 'held' || releasing.has(value.target)) continue;
+    const message = `lifecycle: held on ${value.target} requires a bind trigger on that target with release: true`;
+    faultAt(check, 'binding-held', message, value.spot);
+  }
+}

@@ -1,0 +1,114 @@
+// The inline identity object (spec, Identity; decisions 50 to 52). The avatar's bytes are looked at by assemble.
+
+import type { IdentitySpec } from '../../words/spec.ts';
+import type { Generated } from './check-environment.ts';
+import type { Check, Reader, Spot } from './read.ts';
+import {
+  compact,
+  faultAt,
+  field,
+  optional,
+  pathOf,
+  required,
+  resourceName,
+  strict,
+  string,
+  text,
+  wrong,
+} from './read.ts';
+
+const FIELDS = ['displayName', 'username', 'avatar', 'description'];
+const KEYS = ['name', ...FIELDS];
+const MAX_DESCRIPTION = 140;
+
+/** An identity that an agent document generates, with the place of its avatar. */
+export interface GeneratedIdentity extends Generated<IdentitySpec> {
+  readonly asset?: Spot;
+  readonly sha256?: Spot;
+}
+
+/** The identity; one without a name takes the agent's. Undefined where anything in it is wrong. */
+export function checkIdentity(check: Check, spot: Spot, agentName: string | undefined): GeneratedIdentity | undefined {
+  const before = check.errors;
+  const found = strict(check, spot, KEYS, 'the name of an identity or an inline identity');
+  if (found === undefined) return undefined;
+  const name = optional(check, found, 'name', resourceName) ?? agentName;
+  const displayName = optional(check, found, 'displayName', text({ trim: true, most: 80 }));
+  const username = optional(check, found, 'username', text({ trim: true, most: 80 }));
+  const avatar = optional(check, found, 'avatar', checkAvatar);
+  const description = optional(check, found, 'description', checkDescription);
+  if (!FIELDS.some((key) => found.node.entries.has(key))) {
+    faultAt(check, 'missing-field', `${pathOf(spot.trail)} needs at least one of ${FIELDS.join(', ')}`, spot);
+  }
+  if (check.errors > before || name === undefined) return undefined;
+  const spec = compact<IdentitySpec>({ displayName, username, avatar: avatar?.value, description });
+  const range = field(found, 'name')?.node.range ?? spot.node.range;
+  return compact<GeneratedIdentity>({
+    name,
+    spec,
+    range,
+    path: pathOf(spot.trail),
+    asset: avatar?.asset,
+    sha256: avatar?.sha256,
+  });
+}
+
+interface CheckedAvatar {
+  readonly value: NonNullable<IdentitySpec['avatar']>;
+  readonly asset: Spot;
+  readonly sha256: Spot | undefined;
+}
+
+const checkAvatar: Reader<CheckedAvatar> = (check, spot) => {
+  const found = strict(check, spot, ['asset', 'sha256']);
+  if (found === undefined) return undefined;
+  const asset = required(check, found, 'asset', checkAsset);
+  const sha256 = optional(check, found, 'sha256', (_, at) => {
+    const value = string(check, at, 'a SHA-256 in lower-case hex');
+    if (value === undefined || /^[0-9a-f]{64}$/.test(value)) return value;
+    return wrong(check, at, '64 lower-case hex digits');
+  });
+  const place = field(found, 'asset');
+  if (asset === undefined || place === undefined) return undefined;
+  return { value: compact({ asset, sha256 }), asset: place, sha256: field(found, 'sha256') };
+};
+
+const checkAsset: Reader<string> = (check, spot) => {
+  const value = string(check, spot, 'a path under .svc/assets/');
+  if (value === undefined) return undefined;
+  const segments = value.split('/');
+  const clean = segments.every((segment) => segment !== '' && segment !== '.' && segment !== '..');
+  const isAsset = value.startsWith('.svc/assets/') && /\.(png|jpe?g)$/.test(value) && !/[\\\u0000]/.test(value);
+  if (clean && isAsset) return value;
+  return wrong(
+    check,
+    spot,
+    'a relative path under .svc/assets/ that ends in .png, .jpg or .jpeg and has no .. segment',
+    {
+      hint: 'Write the path from the root of the tree, such as .svc/assets/agent.png.',
+    },
+  );
+};
+
+/** Length in JSON-escaped form: `"`, `\`, `/` count 2, non-ASCII 6 a UTF-16 unit, control characters as JSON escapes them. */
+export function escapedLength(value: string): number {
+  let length = 0;
+  for (let index = 0; index < value.length; index++) {
+    const unit = value.charCodeAt(index);
+    if (unit === 0x22 || unit === 0x5c || unit === 0x2f) length += 2;
+    else if (unit < 0x20) length += '\b\t\n\f\r'.includes(value.charAt(index)) ? 2 : 6;
+    else length += unit < 0x80 ? 1 : 6;
+  }
+  return length;
+}
+
+const checkDescription: Reader<string> = (check, spot) => {
+  const value = text({ trim: true })(check, spot);
+  if (value === undefined) return undefined;
+  const length = escapedLength(value);
+  if (length <= MAX_DESCRIPTION) return value;
+  const message = `${pathOf(spot.trail)} must have at most ${MAX_DESCRIPTION} characters in JSON-escaped form, not ${length}`;
+  return faultAt(check, 'identity-description', message, spot, {
+    hint: 'A non-ASCII character counts 6, an emoji 12, and each of " \\ / counts 2.',
+  });
+};

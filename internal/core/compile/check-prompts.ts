@@ -1,0 +1,24 @@
+// Templates rendered against the normalized payload, whose root is the payload itself: a `payload.` prefix would find
+// nothing there and is refused (spec, Errors; decision 40).
+
+import type { Check, Spot } from './read.ts';
+import { faultAt, pathOf } from './read.ts';
+
+const PREFIX = /\{\{\s*payload\./;
+
+/** The token with a `payload.` prefix that a template holds, or null. */
+export function payloadToken(template: string): string | null {
+  const found = PREFIX.exec(template);
+  const end = found === null ? -1 : template.indexOf('}}', found.index);
+  return found === null || end < 0 ? null : template.slice(found.index, end + 2);
+}
+
+/** Passes a template on, or reports the token in it that begins with `payload.`. */
+export function noPayloadPrefix(check: Check, spot: Spot, template: string | undefined): string | undefined {
+  const token = template === undefined ? null : payloadToken(template);
+  if (token === null) return template;
+  const shown = token.length > 80 ? `${token.slice(0, 80).toWellFormed()}…` : token;
+  const message = `${pathOf(spot.trail)} must not use the payload. prefix: ${shown}`;
+  const hint = 'The payload is the template root here: write {{ path }} without payload. in front.';
+  return faultAt(check, 'payload-prefix', message, spot, { hint });
+}

@@ -1,0 +1,34 @@
+// Hands a checked document to the linter as plain values with places, and reports what it finds.
+
+import type { Range } from '../../words/diagnostic.ts';
+import { lint } from '../lint/lint.ts';
+import type { LintTrigger } from '../lint/lint.ts';
+import type { TriggerDraft } from './check-triggers.ts';
+import type { MapSpot } from './read.ts';
+import { field, pathOf } from './read.ts';
+import type { Report } from './types.ts';
+
+export function lintDocument(root: MapSpot, triggers: readonly TriggerDraft[], report: Report): void {
+  const rootKeys = [...root.node.entries].map(([key, entry]) => ({ key, range: entry.keyRange }));
+  for (const finding of lint({ rootKeys, triggers: triggers.flatMap(lintTrigger) })) report(finding);
+}
+
+function lintTrigger(draft: TriggerDraft): LintTrigger[] {
+  if (draft.routing === undefined) return [];
+  const whereRanges = new Map<string, Range>();
+  for (const [key, entry] of draft.whereSpot?.node.entries ?? []) whereRanges.set(key, entry.keyRange);
+  const fallback = field(draft.spot, 'fallback');
+  return [
+    {
+      path: pathOf(draft.spot.trail),
+      events: draft.events.map(({ key, spot }) => ({ key, range: spot.node.range, path: pathOf(spot.trail) })),
+      where: draft.where,
+      whereRanges,
+      fallback: fallback?.node.kind === 'scalar' && fallback.node.value === true,
+      fallbackRange: fallback?.node.range,
+      routing: draft.routing.routing,
+      aimRange: (draft.routing.aimSpot ?? draft.routing.kindSpot).node.range,
+      endpoint: draft.endpoint?.name,
+    },
+  ];
+}

@@ -1,0 +1,316 @@
+// Checked readers over positioned nodes: each gives a plain value or reports what is wrong, what is accepted and where,
+// and gives undefined. A reader never stops the ones beside it, so that all independent errors come out of one run.
+
+import type { DiagnosticCode } from '../../words/codes.ts';
+import type { Finding, Range } from '../../words/diagnostic.ts';
+import type { Json, JsonObject, JsonScalar } from '../../words/json.ts';
+import { nearest } from '../../words/nearest.ts';
+import { RESOURCE_NAME } from '../../words/spec.ts';
+import type { MapNode, Node, PathStep } from '../source/node.ts';
+import { printPath } from '../source/node.ts';
+import type { Report } from './types.ts';
+
+/** A path as a chain from leaf to root: made on the way down at no cost, printed only when something is wrong. */
+export interface Trail {
+  readonly parent: Trail | null;
+  readonly step: PathStep;
+}
+/** A value, its place, and the place of the key or item that holds it. */
+export interface Spot<N extends Node = Node> {
+  readonly node: N;
+  readonly key: Range;
+  readonly trail: Trail | null;
+}
+export type MapSpot = Spot<MapNode>;
+
+/** What one document's readers share. `errors` counts what was reported as an error. */
+export interface Check {
+  readonly report: Report;
+  errors: number;
+}
+
+export interface Extra {
+  readonly hint?: string;
+  readonly related?: NonNullable<Finding['related']>;
+}
+
+export const createCheck = (report: Report): Check => ({ report, errors: 0 });
+
+/** Prints a trail, with further steps behind it: `triggers[0].routing.kind`. */
+export function pathOf(trail: Trail | null, ...more: PathStep[]): string {
+  const steps: PathStep[] = [...more];
+  for (let at = trail; at !== null; at = at.parent) steps.unshift(at.step);
+  return printPath(steps);
+}
+
+/** How a value is named in a message; never a text longer than 40 characters. */
+export function show(node: Node): string {
+  if (node.kind === 'seq') return 'a list';
+  if (node.kind === 'map') return 'a map';
+  if (node.value === null) return 'nothing';
+  if (typeof node.value !== 'string') return String(node.value);
+  const text = node.value.length > 40 ? `${node.value.slice(0, 40).toWellFormed()}…` : node.value;
+  return JSON.stringify(text);
+}
+
+/** Reports an error at a range. */
+export function fault(
+  check: Check,
+  code: DiagnosticCode,
+  message: string,
+  range: Range,
+  path: string,
+  extra: Extra = {},
+): undefined {
+  check.errors += 1;
+  check.report({ severity: 'error', code, message, range, path, ...extra });
+  return undefined;
+}
+
+/** Reports an error at a value. */
+export function faultAt(check: Check, code: DiagnosticCode, message: string, spot: Spot, extra: Extra = {}): undefined {
+  return fault(check, code, message, spot.node.range, pathOf(spot.trail), extra);
+}
+
+/** Reports that a value is not what its field accepts: `path must be …, not …`. */
+export function wrong(
+  check: Check,
+  spot: Spot,
+  expected: string,
+  extra: Extra & { code?: DiagnosticCode } = {},
+): undefined {
+  const { code = 'invalid-value', ...rest } = extra;
+  return faultAt(check, code, `${pathOf(spot.trail)} must be ${expected}, not ${show(spot.node)}`, spot, rest);
+}
+
+const wrongType = (check: Check, spot: Spot, expected: string, hint?: string): undefined =>
+  wrong(check, spot, expected, hint === undefined ? { code: 'invalid-type' } : { code: 'invalid-type', hint });
+
+/** The value under a key, or undefined where the map does not have it. */
+export function field(spot: MapSpot, name: string): Spot | undefined {
+  const entry = spot.node.entries.get(name);
+  if (entry === undefined) return undefined;
+  return { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: name } };
+}
+
+/** Reads a field where the map has it. */
+export function optional<T>(check: Check, spot: MapSpot, name: string, read: Reader<T>): T | undefined {
+  const found = field(spot, name);
+  return found === undefined ? undefined : read(check, found);
+}
+
+/** Reads a field that must be there; a missing one is reported where the map begins. */
+export function required<T>(check: Check, spot: MapSpot, name: string, read: Reader<T>, hint?: string): T | undefined {
+  const found = field(spot, name);
+  if (found !== undefined) return read(check, found);
+  return missing(check, spot, name, hint);
+}
+
+export function missing(check: Check, spot: MapSpot, name: string, hint?: string): undefined {
+  const first = spot.node.entries.values().next().value;
+  const path = pathOf(spot.trail, name);
+  const range = first?.keyRange ?? spot.node.range;
+  return fault(check, 'missing-field', `${path} is required`, range, path, hint === undefined ? {} : { hint });
+}
+
+export type Reader<T> = (check: Check, spot: Spot) => T | undefined;
+
+/** A map of any keys. */
+export function map(check: Check, spot: Spot, what = 'a map'): MapSpot | undefined {
+  if (spot.node.kind === 'map') return spot as MapSpot;
+  return wrongType(check, spot, what);
+}
+
+/** A map of known keys: every other key is one error at that key, with the nearest known one. */
+export function strict(check: Check, spot: Spot, known: readonly string[], what?: string): MapSpot | undefined {
+  const found = map(check, spot, what ?? `a map with the keys ${known.join(', ')}`);
+  if (found === undefined) return undefined;
+  for (const [key, entry] of found.node.entries) {
+    if (!known.includes(key)) unknownKey(check, found, key, entry.keyRange, known);
+  }
+  return found;
+}
+
+export function unknownKey(check: Check, spot: MapSpot, key: string, range: Range, known: readonly string[]): void {
+  const near = nearest(key, known);
+  const hint = near === undefined ? `Accepted here: ${known.join(', ')}.` : `Did you mean ${near}?`;
+  const where = spot.trail === null ? 'the agent' : pathOf(spot.trail);
+  const name = JSON.stringify(key.slice(0, 80).toWellFormed());
+  fault(check, 'unknown-key', `Unknown key ${name} in ${where}`, range, pathOf(spot.trail, key), { hint });
+}
+
+/** The items of a list; `least` and `most` bound their number. */
+export function items(
+  check: Check,
+  spot: Spot,
+  what: string,
+  least = 0,
+  most = Number.POSITIVE_INFINITY,
+  code: DiagnosticCode = 'invalid-value',
+): readonly Spot[] | undefined {
+  if (spot.node.kind !== 'seq') return wrongType(check, spot, what);
+  const count = spot.node.items.length;
+  if (count < least || count > most) {
+    const bound = count < least ? `at least ${least}` : `at most ${most}`;
+    const noun = (count < least ? least : most) === 1 ? 'entry' : 'entries';
+    return faultAt(check, code, `${pathOf(spot.trail)} must have ${bound} ${noun}, not ${count}`, spot);
+  }
+  return spot.node.items.map((node, step) => ({ node, key: node.range, trail: { parent: spot.trail, step } }));
+}
+
+/** A list read item by item; undefined where the list or one of its items is wrong. */
+export function listOf<T>(
+  read: Reader<T>,
+  what: string,
+  least = 0,
+  most = Number.POSITIVE_INFINITY,
+  code?: DiagnosticCode,
+): Reader<readonly T[]> {
+  return (check, spot) => all(items(check, spot, what, least, most, code), (item) => read(check, item));
+}
+
+function all<T>(spots: readonly Spot[] | undefined, read: (spot: Spot) => T | undefined): readonly T[] | undefined {
+  if (spots === undefined) return undefined;
+  const values: T[] = [];
+  for (const spot of spots) {
+    const value = read(spot);
+    if (value !== undefined) values.push(value);
+  }
+  return values.length === spots.length ? values : undefined;
+}
+
+export function boolean(check: Check, spot: Spot): boolean | undefined {
+  if (spot.node.kind === 'scalar' && typeof spot.node.value === 'boolean') return spot.node.value;
+  return wrongType(check, spot, 'true or false');
+}
+
+const VARIABLES_ARE_TEXT =
+  'Write the number without quotes; what a variable puts in is always text, so it cannot stand here.';
+
+/** A whole number between two bounds, inclusive. */
+export function integer(least: number, most: number, what: string): Reader<number> {
+  return (check, spot) => {
+    const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
+    if (typeof value !== 'number') {
+      const digits = typeof value === 'string' && /^\s*-?\d+\s*$/.test(value);
+      return wrongType(check, spot, what, digits ? VARIABLES_ARE_TEXT : undefined);
+    }
+    return Number.isSafeInteger(value) && value >= least && value <= most ? value : wrong(check, spot, what);
+  };
+}
+
+export function oneOf<T extends string>(values: readonly T[], code?: DiagnosticCode): Reader<T> {
+  return (check, spot) => {
+    const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
+    const found = values.find((one) => one === value);
+    if (found !== undefined) return found;
+    const near = typeof value === 'string' ? nearest(value, values) : undefined;
+    const expected = values.length === 1 ? String(values[0]) : `one of ${values.join(', ')}`;
+    const type = typeof value === 'string' ? 'invalid-value' : 'invalid-type';
+    return wrong(check, spot, expected, {
+      code: code ?? type,
+      ...(near === undefined ? {} : { hint: `Did you mean ${near}?` }),
+    });
+  };
+}
+
+/** Length in characters, that is Unicode code points (decision 39), counted only where it can matter. */
+export function longerThan(text: string, most: number): boolean {
+  if (text.length <= most) return false;
+  if (text.length > most * 2) return true;
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count > most;
+}
+
+export interface TextRules {
+  readonly most?: number;
+  /** Trimmed, as the spec says of the field; the trimmed text is what counts and what is kept. */
+  readonly trim?: boolean;
+  readonly what?: string;
+}
+
+/** A text of at least one character. */
+export function text(rules: TextRules = {}): Reader<string> {
+  const { most = Number.POSITIVE_INFINITY, trim = false, what = 'a text' } = rules;
+  return (check, spot) => {
+    const raw = string(check, spot, what);
+    if (raw === undefined) return undefined;
+    const value = trim ? raw.trim() : raw;
+    const path = () => pathOf(spot.trail);
+    if (value === '') return faultAt(check, 'invalid-value', `${path()} must not be empty`, spot);
+    if (!longerThan(value, most)) return value;
+    return faultAt(
+      check,
+      'invalid-value',
+      `${path()} must have at most ${most.toLocaleString('en-US')} characters`,
+      spot,
+    );
+  };
+}
+
+const QUOTE_IT = 'Put the value in quotes.';
+
+/** Any string, empty ones included. */
+export function string(check: Check, spot: Spot, what = 'a text'): string | undefined {
+  if (spot.node.kind === 'scalar' && typeof spot.node.value === 'string') return spot.node.value;
+  const quotable = spot.node.kind === 'scalar' && spot.node.value !== null;
+  return wrongType(check, spot, what, quotable ? QUOTE_IT : undefined);
+}
+const anyString: Reader<string> = (check, spot) => string(check, spot);
+
+/** A resource name: 1 to 128 of `A-Za-z0-9_.-` (spec, Limits). */
+export const resourceName: Reader<string> = (check, spot) => {
+  const value = string(check, spot, 'a name');
+  if (value === undefined || RESOURCE_NAME.test(value)) return value;
+  return wrong(check, spot, '1 to 128 of the characters A-Z a-z 0-9 _ . -', { code: 'name-invalid' });
+};
+
+/** A map of any non-empty keys, each value read alike. Keys may be `__proto__`: the result has no prototype. */
+export function recordOf<T>(
+  read: (check: Check, spot: Spot, key: string) => T | undefined,
+  what: string,
+): Reader<{ readonly [key: string]: T }> {
+  return (check, spot) => {
+    const found = map(check, spot, what);
+    if (found === undefined) return undefined;
+    const record: { [key: string]: T } = Object.create(null);
+    for (const [key, entry] of found.node.entries) {
+      const value = read(
+        check,
+        { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: key } },
+        key,
+      );
+      if (value !== undefined) record[key] = value;
+    }
+    return record;
+  };
+}
+
+/** Labels and annotations: non-empty keys, texts as values. */
+export const stringMap = recordOf((check, spot, key) => {
+  if (key !== '') return anyString(check, spot);
+  return fault(check, 'invalid-value', `${pathOf(spot.trail)}: a key must not be empty`, spot.key, pathOf(spot.trail));
+}, 'a map of texts');
+
+/** A scalar that JSON has: NaN and infinities are refused. */
+export const scalar: Reader<JsonScalar> = (check, spot) => {
+  if (spot.node.kind !== 'scalar') return wrongType(check, spot, 'a text, number, true, false or null');
+  const value = spot.node.value;
+  return typeof value !== 'number' || Number.isFinite(value) ? value : wrong(check, spot, 'a finite number');
+};
+
+/** Free-form JSON. */
+export const json: Reader<Json> = (check, spot) => {
+  if (spot.node.kind === 'scalar') return scalar(check, spot);
+  if (spot.node.kind === 'map') return jsonObject(check, spot);
+  return all(items(check, spot, 'a list'), (item) => json(check, item));
+};
+export const jsonObject: Reader<JsonObject> = (check, spot) => recordOf<Json>(json, 'a JSON object')(check, spot);
+
+/** Leaves out what is undefined, so that a canonical record holds only what is set; keeps the order given. */
+export function compact<T extends object>(record: { [K in keyof T]: T[K] | undefined }): T {
+  const kept: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(record)) if (value !== undefined) kept[key] = value;
+  return kept as T;
+}

@@ -1,0 +1,77 @@
+// Event keys that no source emits, and filters on an `authored` path that the payload of the event cannot carry
+// (contract, section 4: codehost payloads have it at `$.svc` and `$.codehost.svc`, the others at `$.svc` alone).
+
+import type { Finding } from '../../words/diagnostic.ts';
+import type { EventSource } from '../../words/events.ts';
+import { EVENT_SOURCES, isKnownEvent, KNOWN_EVENTS, sourceOf } from '../../words/events.ts';
+import { nearest } from '../../words/nearest.ts';
+import type { LintTrigger } from './lint.ts';
+
+const OPEN_EXAMPLES = ['codehost.check_run.requested_action.<identifier>', 'webhook.received'];
+
+export function lintEvents(trigger: LintTrigger): Finding[] {
+  const findings: Finding[] = [];
+  for (const { key, range, path } of trigger.events) {
+    if (isKnownEvent(key)) continue;
+    const near = nearestEvent(key);
+    const message = `No known source emits the event ${key.slice(0, 80)}; the trigger applies and never fires`;
+    const hint = near === undefined ? {} : { hint: `Did you mean ${near}?` };
+    findings.push({ severity: 'warning', code: 'event-unknown', message, range, path, ...hint });
+  }
+  return findings;
+}
+
+/** The nearest known key: by edits where it is close, else one that has the same last segments. */
+function nearestEvent(key: string): string | undefined {
+  const close = nearest(key, [...KNOWN_EVENTS, ...OPEN_EXAMPLES], Math.max(3, Math.floor(key.length / 3)));
+  if (close !== undefined) return close;
+  const last = key.slice(key.lastIndexOf('.'));
+  return [...KNOWN_EVENTS].find((known) => sourceOf(known) === sourceOf(key) && known.endsWith(last));
+}
+
+/** Where each source's payload says who caused the event. Webhook bodies are the caller's own, so any path may exist. */
+const AUTHORED_PATHS: { readonly [source in EventSource]: readonly string[] | null } = {
+  codehost: ['$.svc.authored', '$.codehost.svc.authored'],
+  tracker: ['$.svc.authored'],
+  chat: ['$.svc.authored'],
+  svc: ['$.svc.authored'],
+  webhook: null,
+};
+const SPELLINGS = new Set([
+  'authored',
+  '$.authored',
+  '$.auto.authored',
+  ...EVENT_SOURCES.flatMap((source) => [`$.${source}.svc.authored`, `$.${source}.authored`]),
+]);
+SPELLINGS.delete('$.svc.authored');
+
+export function lintPaths(trigger: LintTrigger): Finding[] {
+  const findings: Finding[] = [];
+  const isHeartbeat = trigger.events.length === 0;
+  for (const [path, range] of trigger.whereRanges) {
+    if (!SPELLINGS.has(path) && !(isHeartbeat && path === '$.svc.authored')) continue;
+    const source = firstWithout(trigger, path);
+    if (source === undefined) continue;
+    const right = source === 'heartbeat' ? undefined : AUTHORED_PATHS[source]?.[0];
+    findings.push({
+      severity: 'warning',
+      code: 'authored-path',
+      message: `${path} never exists in ${source} payloads`,
+      range,
+      path: `${trigger.path}.where[${JSON.stringify(path)}]`,
+      ...(right === undefined ? {} : { hint: `Use ${right}.` }),
+    });
+  }
+  return findings;
+}
+
+/** The first source among a trigger's events whose payload lacks the path. */
+function firstWithout(trigger: LintTrigger, path: string): EventSource | 'heartbeat' | undefined {
+  if (trigger.events.length === 0) return 'heartbeat';
+  for (const { key } of trigger.events) {
+    const source = sourceOf(key);
+    const paths = source === null ? null : AUTHORED_PATHS[source];
+    if (source !== null && paths !== null && !paths.includes(path)) return source;
+  }
+  return undefined;
+}

@@ -1,0 +1,43 @@
+// What applies cleanly and still cannot work (contract, section 2; decisions 58 and 70): event keys that no source emits,
+// near-miss root keys, filters on a path that an event never carries, routes and fallbacks that never match, loops.
+// Every finding is a warning. Decides nothing about validity, and takes plain values with places, never the tree itself.
+
+import type { Finding, Range } from '../../words/diagnostic.ts';
+import type { Routing, Where } from '../../words/spec.ts';
+import { lintEvents, lintPaths } from './events.ts';
+import { lintRootKeys } from './root-keys.ts';
+import { lintFallbacks, lintLoops, lintRoutes } from './routes.ts';
+
+/** One authored trigger with the places that a warning may point at. */
+export interface LintTrigger {
+  /** JSON path of the trigger. */
+  readonly path: string;
+  /** Empty for a heartbeat. */
+  readonly events: readonly { readonly key: string; readonly range: Range; readonly path: string }[];
+  readonly where: Where;
+  /** Places of the keys of `where`. */
+  readonly whereRanges: ReadonlyMap<string, Range>;
+  readonly fallback: boolean;
+  readonly fallbackRange: Range | undefined;
+  readonly routing: Routing;
+  /** The value that says where the route aims: `target`, `routeBy.kind`, else `kind`. */
+  readonly aimRange: Range;
+  readonly endpoint: string | undefined;
+}
+
+export interface LintDocument {
+  readonly rootKeys: readonly { readonly key: string; readonly range: Range }[];
+  readonly triggers: readonly LintTrigger[];
+}
+
+/** All warnings of one agent document. */
+export function lint(document: LintDocument): Finding[] {
+  const findings: Finding[] = [...lintRootKeys(document.rootKeys)];
+  for (const trigger of document.triggers) {
+    findings.push(...lintEvents(trigger), ...lintPaths(trigger), ...lintRoutes(trigger), ...lintLoops(trigger));
+  }
+  findings.push(...lintFallbacks(document.triggers));
+  return findings;
+}
+
+export { ROOT_KEYS } from './root-keys.ts';

@@ -1,0 +1,54 @@
+// Unknown root keys are ignored (spec, File rules); one within edit distance 2 of a known key is most likely a slip.
+
+import type { Finding, Range } from '../../words/diagnostic.ts';
+import { nearest } from '../../words/nearest.ts';
+
+/** Every key that the root of an agent document may have. */
+export const ROOT_KEYS: readonly string[] = [
+  'name',
+  'labels',
+  'annotations',
+  'imports',
+  'import',
+  'variables',
+  'remove',
+  'harness',
+  'model',
+  'reasoningEffort',
+  'systemPrompt',
+  'initialPrompt',
+  'displayTitle',
+  'environment',
+  'env',
+  'identity',
+  'mounts',
+  'tools',
+  'triggers',
+  'session',
+  'spendCaps',
+  'concurrency',
+  'replace',
+  'onReplace',
+  'manages',
+  'bindings',
+  'workingDirectory',
+];
+
+export function lintRootKeys(keys: readonly { readonly key: string; readonly range: Range }[]): Finding[] {
+  const findings: Finding[] = [];
+  for (const { key, range } of keys) {
+    if (ROOT_KEYS.includes(key)) continue;
+    const near = nearest(key, ROOT_KEYS);
+    if (near === undefined) continue;
+    const message = `Unknown root key ${key} is ignored`;
+    findings.push({
+      severity: 'warning',
+      code: 'unknown-root-key',
+      message,
+      range,
+      path: key,
+      hint: `Did you mean ${near}?`,
+    });
+  }
+  return findings;
+}

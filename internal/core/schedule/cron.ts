@@ -1,0 +1,103 @@
+// The grammar of a cron expression: five fields as cron(5) has them, and nothing else. Expressions come out in numbers
+// alone, so that what runs them has no room for reading of its own.
+
+export interface CronFields {
+  /** The five fields in numbers, as the scheduler takes them. */
+  readonly pattern: string;
+  /** True where the day of month or the day of week begins with `*`: then both must fit, else either (cron(5)). */
+  readonly bothDays: boolean;
+}
+
+interface Field {
+  readonly name: string;
+  readonly least: number;
+  readonly most: number;
+  readonly words: readonly string[];
+}
+const MONTHS = 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ');
+const DAYS = 'sun mon tue wed thu fri sat'.split(' ');
+const SUNDAY_AS_7 = 7;
+const FIELDS: readonly Field[] = [
+  { name: 'minute', least: 0, most: 59, words: [] },
+  { name: 'hour', least: 0, most: 23, words: [] },
+  { name: 'day of month', least: 1, most: 31, words: [] },
+  { name: 'month', least: 1, most: 12, words: MONTHS },
+  { name: 'day of week', least: 0, most: SUNDAY_AS_7, words: DAYS },
+];
+
+/** The expression in numbers, or `{ problem }`: what is wrong and what is accepted (contract, Cron; decision 68). */
+export function parseCron(expression: string): CronFields | { readonly problem: string } {
+  const text = expression.trim();
+  if (text === '') return { problem: 'a cron expression must not be empty' };
+  if (text.startsWith('@'))
+    return { problem: `${quote(text)} is a nickname; write five fields, such as "0 9 * * 1-5"` };
+  if (/^(CRON_)?TZ\s*=/i.test(text))
+    return { problem: 'TZ= is not accepted in a cron expression; use the field timezone' };
+  const parts = text.split(/[ \t]+/);
+  if (parts.length !== FIELDS.length) {
+    return {
+      problem: `a cron expression has five fields (minute, hour, day of month, month, day of week), not ${parts.length}`,
+    };
+  }
+  const numbers: string[] = [];
+  for (const [index, field] of FIELDS.entries()) {
+    const part = parts[index] ?? '';
+    const parsed = parseField(part, field);
+    if (parsed === null) return { problem: `${quote(part)} is not a ${field.name}; ${accepted(field)}` };
+    numbers.push(parsed);
+  }
+  const bothDays = [parts[2], parts[4]].some((part) => part?.startsWith('*') === true);
+  return { pattern: numbers.join(' '), bothDays };
+}
+
+const quote = (text: string): string => JSON.stringify(text.slice(0, 40).toWellFormed());
+
+function accepted(field: Field): string {
+  const words = field.words.length === 0 ? '' : `, names such as ${field.words[1]}`;
+  return `accepted are *, ${field.least} to ${field.most}${words}, ranges a-b, lists a,b and steps */n or a-b/n`;
+}
+
+function parseField(part: string, field: Field): string | null {
+  const elements: string[] = [];
+  for (const element of part.split(',')) {
+    const parsed = parseElement(element, field);
+    if (parsed === null) return null;
+    elements.push(parsed);
+  }
+  return elements.join(',');
+}
+
+const ELEMENT = /^(?:(\*)|([0-9]{1,2}|[A-Za-z]{3})(?:-([0-9]{1,2}|[A-Za-z]{3}))?)(?:\/([0-9]{1,4}))?$/;
+
+/** One of `*`, a star with a step, `a`, `a-b`, `a-b/n`. */
+function parseElement(element: string, field: Field): string | null {
+  const found = ELEMENT.exec(element);
+  if (found === null) return null;
+  const [, star, low, high, step] = found;
+  const by = step === undefined ? '' : stepOf(step, field);
+  if (by === null) return null;
+  if (star !== undefined) return `*${by}`;
+  const from = valueOf(low ?? '', field, false);
+  if (from === null) return null;
+  if (high === undefined) return step === undefined ? String(from) : null;
+  const to = valueOf(high, field, true);
+  return to === null || to < from ? null : `${from}-${to}${by}`;
+}
+
+/** A step longer than the field reaches its first value alone, as the longest step does. */
+function stepOf(text: string, field: Field): string | null {
+  const step = Number(text);
+  const longest = field.words === DAYS ? DAYS.length : field.most - field.least + 1;
+  return step === 0 ? null : `/${Math.min(step, longest)}`;
+}
+
+/** A number or a name; Sunday is 0, and 7 too, so that a range may end on it. */
+function valueOf(text: string, field: Field, isEnd: boolean): number | null {
+  if (/^[0-9]/.test(text)) {
+    const value = Number(text);
+    return value >= field.least && value <= field.most ? value : null;
+  }
+  const index = field.words.indexOf(text.toLowerCase());
+  if (index < 0) return null;
+  return isEnd && index === 0 && field.words === DAYS ? SUNDAY_AS_7 : index + field.least;
+}

@@ -1,0 +1,93 @@
+// When a heartbeat fires (spec, Heartbeat schedule and Routing rules, 7; contract, Cron; decision 68): checks cron
+// expressions and time zones, gives the next tick, and judges a tick that is due. A fixed time that a clock change skips
+// fires once right after the gap, one that it repeats fires once; jobs with a wildcard in minute or hour follow the wall
+// clock. Never reads the clock: every instant is passed in, and a next tick is always later than the instant it follows.
+
+import { Cron } from 'croner';
+import { parseCron } from './cron.ts';
+
+/** What is wrong with a cron expression and what is accepted, or null where it is sound. */
+export function checkCron(expression: string): string | null {
+  const parsed = parseCron(expression);
+  return 'problem' in parsed ? parsed.problem : null;
+}
+
+/** True where the runtime's zone database has the zone by that name, links included. Offsets are refused. */
+export function checkTimezone(name: string): boolean {
+  // A name begins with a letter; `+01:00` is an offset, which the runtime would take.
+  if (!/^[A-Za-z][A-Za-z0-9_+\-/]*$/.test(name)) return false;
+  try {
+    return new Intl.DateTimeFormat('en-US', { timeZone: name }).resolvedOptions().timeZone !== '';
+  } catch (error) {
+    if (error instanceof RangeError) return false;
+    throw error;
+  }
+}
+
+/**
+ * The first tick strictly after an instant, or null where none is left (30 February).
+ * Throws a RangeError for an expression or a zone that the checks above refuse.
+ */
+export function nextTick(cron: string, timezone: string, after: Date): Date | null {
+  return createTicker(cron, timezone)(after);
+}
+
+/** The next `count` ticks after an instant; fewer where there are no more. */
+export function nextTicks(cron: string, timezone: string, after: Date, count: number): Date[] {
+  const next = createTicker(cron, timezone);
+  const ticks: Date[] = [];
+  let at: Date | null = after;
+  while (ticks.length < count) {
+    at = next(at);
+    if (at === null) return ticks;
+    ticks.push(at);
+  }
+  return ticks;
+}
+
+const MINUTE_MS = 60_000;
+/** How often a scheduler that gives an instant not later than the last may be asked again from further on. */
+const MAX_NUDGES = 3 * 60;
+
+function createTicker(cron: string, timezone: string): (after: Date) => Date | null {
+  const parsed = parseCron(cron);
+  if ('problem' in parsed) throw new RangeError(parsed.problem);
+  if (!checkTimezone(timezone)) throw new RangeError(`${JSON.stringify(timezone)} is not a time zone`);
+  const job = new Cron(parsed.pattern, {
+    timezone,
+    mode: '5-part',
+    paused: true,
+    fixedTimeRule: 'no-wildcard',
+    domAndDow: parsed.bothDays,
+  });
+  return (after) => {
+    let from = after;
+    for (let nudge = 0; nudge < MAX_NUDGES; nudge++) {
+      const next = job.nextRun(from);
+      if (next === null || next.getTime() > after.getTime()) return next;
+      from = new Date(from.getTime() + MINUTE_MS);
+    }
+    return null;
+  };
+}
+
+/** A tick that is due later than this after its time is missed (spec, Limits, Heartbeat). */
+export const CATCH_UP_MS = 60_000;
+
+export type Judgement = 'fire' | 'skip-late' | 'skip-overlap' | 'delete';
+
+export interface DueTick {
+  readonly scheduledAt: Date;
+  readonly now: Date;
+  /** True while the dispatch of the schedule's previous tick still runs. */
+  readonly isDispatching: boolean;
+  /** False where the agent is gone: such a schedule deletes itself. */
+  readonly hasAgent: boolean;
+}
+
+/** What to do with a tick that is due. A tick at the edge of the window still fires. */
+export function judge(tick: DueTick): Judgement {
+  if (!tick.hasAgent) return 'delete';
+  if (tick.now.getTime() - tick.scheduledAt.getTime() > CATCH_UP_MS) return 'skip-late';
+  return tick.isDispatching ? 'skip-overlap' : 'fire';
+}

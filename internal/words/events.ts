@@ -1,0 +1,91 @@
+// Event keys as data (spec, Events; contract section 4): which source a prefix names and what apply asks of it, the keys
+// that some source emits, and the routing target that each derives. Keys beyond the prefix are an open set.
+
+import type { BindingTarget } from './spec.ts';
+
+export const EVENT_SOURCES = ['codehost', 'tracker', 'chat', 'webhook', 'svc'] as const;
+export type EventSource = (typeof EVENT_SOURCES)[number];
+
+/** What apply asks of an event of a source: a connection of that provider, a webhook endpoint, or nothing. */
+export const SOURCE_NEEDS: { readonly [source in EventSource]: 'connection' | 'endpoint' | 'nothing' } = {
+  codehost: 'connection',
+  tracker: 'connection',
+  chat: 'connection',
+  webhook: 'endpoint',
+  svc: 'nothing',
+};
+
+/** The source of an event key by its first segment, or null where no source has that prefix. */
+export function sourceOf(event: string): EventSource | null {
+  const dot = event.indexOf('.');
+  if (dot < 0) return null;
+  const prefix = event.slice(0, dot);
+  return EVENT_SOURCES.find((source) => source === prefix) ?? null;
+}
+
+const keys = (prefix: string, names: string): readonly string[] => names.split(' ').map((name) => prefix + name);
+
+/** Keys that a known source emits. Code-host actions are those that the provider documents. */
+export const KNOWN_EVENTS: ReadonlySet<string> = new Set([
+  ...keys(
+    'codehost.pull_request.',
+    'opened reopened synchronize edited closed labeled unlabeled ready_for_review converted_to_draft merge_conflict ' +
+      'assigned unassigned review_requested review_request_removed locked unlocked enqueued dequeued milestoned ' +
+      'demilestoned auto_merge_enabled auto_merge_disabled',
+  ),
+  ...keys(
+    'codehost.issue.',
+    'opened edited closed reopened labeled unlabeled assigned unassigned deleted transferred pinned unpinned locked ' +
+      'unlocked milestoned demilestoned typed untyped comment.created comment.edited comment.deleted',
+  ),
+  ...keys('codehost.issue_comment.', 'created edited deleted'),
+  ...keys('codehost.review.', 'submitted edited dismissed'),
+  ...keys('codehost.pull_request_review.', 'submitted edited dismissed'),
+  ...keys('codehost.pull_request_review_comment.', 'created edited deleted'),
+  ...keys('codehost.check_run.', 'completed'),
+  ...keys('codehost.', 'workflow_run.completed push commit_comment.created'),
+  ...keys('tracker.', 'issue.created issue.updated issue.removed comment.created'),
+  ...keys('chat.message.', 'mentioned direct subscribed edited'),
+  ...keys('chat.reaction.', 'added removed'),
+  ...keys('svc.session.binding.', 'bound updated unbound'),
+  ...keys('svc.project_resource_apply.', 'started completed failed'),
+  ...keys('svc.', 'connection.established connection.removed project.onboarded'),
+  ...keys('svc.errtrack.issue.', 'created resolved unresolved assigned ignored'),
+]);
+
+/** Families whose last segment the sender chooses. */
+export const OPEN_EVENTS: readonly string[] = ['codehost.check_run.requested_action.', 'webhook.'];
+
+/** True where some known source can emit the key. */
+export function isKnownEvent(event: string): boolean {
+  if (KNOWN_EVENTS.has(event)) return true;
+  return OPEN_EVENTS.some((prefix) => event.startsWith(prefix) && event.length > prefix.length);
+}
+
+/** Routing target by the beginning of the key; the first row that fits decides (spec, Events, second table). */
+export const EVENT_TARGETS: readonly (readonly [prefix: string, target: BindingTarget])[] = [
+  ['codehost.pull_request.', 'codehost.pull_request'],
+  ['codehost.pull_request_review.', 'codehost.pull_request'],
+  ['codehost.pull_request_review_comment.', 'codehost.pull_request'],
+  ['codehost.issue_comment.', 'codehost.pull_request'],
+  ['codehost.review.', 'codehost.pull_request'],
+  ['codehost.check_run.', 'codehost.pull_request'],
+  ['codehost.issue.', 'codehost.issue'],
+  ['tracker.issue.', 'tracker.issue'],
+  ['tracker.comment.', 'tracker.issue'],
+  ['chat.message.', 'chat.thread'],
+  ['chat.reaction.', 'chat.thread'],
+  ['svc.session.binding.', 'svc.session'],
+];
+
+/** The type of target that events of this key derive, or null where they have none (pushes, ticks, webhooks). */
+export function targetOf(event: string): BindingTarget | null {
+  for (const [prefix, target] of EVENT_TARGETS) if (event.startsWith(prefix)) return target;
+  return null;
+}
+
+/** The three events on which a route may observe another session's binding (spec, Routing object, observedTarget). */
+export const BINDING_EVENTS: readonly string[] = keys('svc.session.binding.', 'bound updated unbound');
+
+/** Only on these may a trigger declare checks (spec, Event trigger fields). */
+export const CHECK_EVENTS_PREFIX = 'codehost.pull_request.';
