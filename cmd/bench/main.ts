@@ -1,0 +1,26 @@
+// `make bench [ONLY=name]`: runs the benches, prints a table of ratios, and exits 1 when a bound is missed.
+// Each bench compares with its baseline in the same run; what they have to keep is written beside each row.
+
+import { type Bench, isKept, printRows, runBench } from './harness.ts';
+
+const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {};
+
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !Object.hasOwn(BENCHES, name));
+if (unknown.length > 0) {
+  console.error(`no bench is called ${unknown.join(', ')}; there are ${Object.keys(BENCHES).join(', ')}`);
+  process.exit(2);
+}
+
+let missed = 0;
+for (const [name, load] of Object.entries(BENCHES)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue;
+  const bench = await load();
+  const rows = await runBench(bench);
+  console.log(`\n${printRows(`${name}: ${bench.title}`, rows)}`);
+  missed += rows.filter((row) => !isKept(row)).length;
+}
+if (missed > 0) {
+  console.error(`\n${missed} ${missed === 1 ? 'bound was' : 'bounds were'} missed`);
+  process.exitCode = 1;
+}
