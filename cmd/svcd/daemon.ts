@@ -63,7 +63,13 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   await ensureMasterKey(config, await holdsSealed(store.db));
   await firstClient(config, { db: store.db, runtime });
 
-  const part = { db: store.db, runtime, config, metrics: createMetrics({ processMetrics: !options.test }), daemonId: runtime.uuid() };
+  const part = {
+    db: store.db,
+    runtime,
+    config,
+    metrics: createMetrics({ processMetrics: !options.test }),
+    daemonId: runtime.uuid(),
+  };
   let ctx: FlowContext = { ...part, baseUrl: config.baseUrl ?? '' };
   const http = await listen(config, () => ctx, store);
   stops.push(() => http.stop());
@@ -89,15 +95,25 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
 async function openConfiguredStore({ config, log, test }: DaemonOptions): Promise<Store> {
   const { dataDir, databaseUrl } = config;
   try {
-    return await openStore({ dataDir, log, ...(databaseUrl !== undefined && { databaseUrl }), ...(test && { volatile: true }) });
+    return await openStore({
+      dataDir,
+      log,
+      ...(databaseUrl !== undefined && { databaseUrl }),
+      ...(test && { volatile: true }),
+    });
   } catch (error) {
     const code = errorCode(error);
     if (error instanceof DataDirInUse) throw new ConfigError('SVC_DATA_DIR', `cannot be used: ${error.message}`);
-    const isFile = (error as NodeJS.ErrnoException).syscall !== undefined && (error as NodeJS.ErrnoException).path !== undefined;
+    const isFile =
+      (error as NodeJS.ErrnoException).syscall !== undefined && (error as NodeJS.ErrnoException).path !== undefined;
     if (isFile) throw new ConfigError('SVC_DATA_DIR', `cannot be used: ${(error as Error).message}`);
     // Not reachable, not let in, or no such database: the message of the driver holds no password.
     const refused = code !== undefined && /^(E[A-Z]+|08...|28...|3D000|57P03|53300)$/.test(code);
-    if (databaseUrl !== undefined && (refused || /^(timeout expired|Connection terminated|SASL|The server does not support SSL)/.test((error as Error).message))) {
+    if (
+      databaseUrl !== undefined &&
+      (refused ||
+        /^(timeout expired|Connection terminated|SASL|The server does not support SSL)/.test((error as Error).message))
+    ) {
       throw new ConfigError('SVC_DATABASE_URL', `cannot be used: ${(error as Error).message || code}`);
     }
     throw error;
@@ -132,7 +148,11 @@ async function listen(config: Config, ctx: () => FlowContext, store: Store): Pro
     },
   ];
   try {
-    return await startHttp(ctx, { routes: config.roles.includes('api') ? routes : [], readiness, listen: config.listen });
+    return await startHttp(ctx, {
+      routes: config.roles.includes('api') ? routes : [],
+      readiness,
+      listen: config.listen,
+    });
   } catch (error) {
     if (!/^E(ADDRINUSE|ADDRNOTAVAIL|ACCES|NOTFOUND|AI_AGAIN)$/.test(errorCode(error) ?? '')) throw error;
     const { host, port } = config.listen;

@@ -57,9 +57,11 @@ export async function ensureMasterKey(config: Config, holdsSealed: boolean): Pro
     text = await readFile(path, 'utf8');
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
-    const mayGenerate = code === 'ENOENT' && path === join(config.dataDir, 'master.key') && config.databaseUrl === undefined;
+    const mayGenerate =
+      code === 'ENOENT' && path === join(config.dataDir, 'master.key') && config.databaseUrl === undefined;
     if (!mayGenerate) throw wrong(`names a file that cannot be read: ${code}`);
-    if (holdsSealed) throw wrong('is missing, and the database holds secrets that only the lost key opens: put the file back');
+    if (holdsSealed)
+      throw wrong('is missing, and the database holds secrets that only the lost key opens: put the file back');
     await replaceFile(path, `1:${randomBytes(32).toString('base64')}\n`);
     return;
   }

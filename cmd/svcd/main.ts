@@ -14,7 +14,8 @@ function failStart(error: unknown): never {
     process.stderr.write(`svcd: ${error.message}\n`);
     process.exit(2);
   }
-  const text = error instanceof Fault ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error);
+  const text =
+    error instanceof Fault ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error);
   process.stderr.write(`svcd: ${text}\n`);
   process.exit(1);
 }
@@ -53,7 +54,9 @@ async function main(): Promise<void> {
   }
   daemon = await startDaemon({ config, log });
   if (signalled) return end(0);
-  process.stdout.write(`${JSON.stringify({ event: 'ready', url: daemon.url, pid: process.pid, dataDir: config.dataDir })}\n`);
+  process.stdout.write(
+    `${JSON.stringify({ event: 'ready', url: daemon.url, pid: process.pid, dataDir: config.dataDir })}\n`,
+  );
   log.info({ url: daemon.url, roles: config.roles }, 'daemon.ready');
   const reason = await daemon.failed;
   log.fatal({ err: reason }, 'daemon.failed');

@@ -5,7 +5,13 @@ import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { apiClient, embeddedPid, readClientFile, spawnDaemon, tempDataDir } from '../../internal/base/testkit/daemon.ts';
+import {
+  apiClient,
+  embeddedPid,
+  readClientFile,
+  spawnDaemon,
+  tempDataDir,
+} from '../../internal/base/testkit/daemon.ts';
 import { createTestDatabase } from '../../internal/base/testkit/postgres.ts';
 
 async function me(dataDir: string): Promise<number> {
@@ -108,7 +114,10 @@ describe('svcd with nothing configured', () => {
     await first.ready;
     const second = spawnDaemon({ dataDir: data.path });
     assert.equal((await second.exited).code, 2);
-    assert.match(second.stderr(), new RegExp(`^svcd: SVC_DATA_DIR .*in use by another svcd \\(process ${first.process.pid}\\)\\n$`));
+    assert.match(
+      second.stderr(),
+      new RegExp(`^svcd: SVC_DATA_DIR .*in use by another svcd \\(process ${first.process.pid}\\)\\n$`),
+    );
     assert.equal(await me(data.path), 200);
     await first.kill('SIGTERM');
   });
@@ -148,7 +157,10 @@ describe('svcd on an external database', () => {
     const masterKey = join(dir.path, 'keys');
     writeFileSync(masterKey, `1:${randomBytes(32).toString('base64')}\n`);
     await database.db.query(`insert into svc.migrations (number, name) values (9999, '9999_later')`);
-    const daemon = spawnDaemon({ dataDir: dir.path, env: { SVC_DATABASE_URL: database.url, SVC_MASTER_KEY_FILE: masterKey } });
+    const daemon = spawnDaemon({
+      dataDir: dir.path,
+      env: { SVC_DATABASE_URL: database.url, SVC_MASTER_KEY_FILE: masterKey },
+    });
     assert.equal((await daemon.exited).code, 1);
     assert.match(daemon.stderr(), /^svcd: The database has migration 9999_later, which this svcd does not know/);
     await dir.remove();
@@ -162,11 +174,31 @@ describe('svcd with a setting it cannot use', () => {
     { name: 'an unknown role', env: { SVC_ROLES: 'api,cook' }, says: /^svcd: SVC_ROLES has the unknown role "cook"/ },
     { name: 'a listen address without a port', args: ['--listen', 'localhost'], says: /^svcd: --listen / },
     { name: 'an unknown sandbox', env: { SVC_SANDBOX: 'castle' }, says: /^svcd: SVC_SANDBOX / },
-    { name: 'a harness command that is not JSON', env: { SVC_HARNESS_A_COMMAND: 'node x' }, says: /^svcd: SVC_HARNESS_A_COMMAND / },
-    { name: 'an external database without keys', env: { SVC_DATABASE_URL: 'postgres://127.0.0.1:1/x' }, says: /^svcd: SVC_MASTER_KEY_FILE is required/ },
-    { name: 'a configuration file that is not there', env: { SVC_CONFIG: '/nowhere/svc.yaml' }, says: /^svcd: SVC_CONFIG / },
-    { name: 'a database that cannot be reached', env: { SVC_DATABASE_URL: 'postgres://u:hush@127.0.0.1:1/x', SVC_MASTER_KEY_FILE: '/dev/null' }, says: /^svcd: SVC_DATABASE_URL cannot be used: .*ECONNREFUSED/ },
-    { name: 'a data directory that cannot be made', args: ['--data-dir', '/proc/svc'], says: /^svcd: --data-dir is given more than once/ },
+    {
+      name: 'a harness command that is not JSON',
+      env: { SVC_HARNESS_A_COMMAND: 'node x' },
+      says: /^svcd: SVC_HARNESS_A_COMMAND /,
+    },
+    {
+      name: 'an external database without keys',
+      env: { SVC_DATABASE_URL: 'postgres://127.0.0.1:1/x' },
+      says: /^svcd: SVC_MASTER_KEY_FILE is required/,
+    },
+    {
+      name: 'a configuration file that is not there',
+      env: { SVC_CONFIG: '/nowhere/svc.yaml' },
+      says: /^svcd: SVC_CONFIG /,
+    },
+    {
+      name: 'a database that cannot be reached',
+      env: { SVC_DATABASE_URL: 'postgres://u:hush@127.0.0.1:1/x', SVC_MASTER_KEY_FILE: '/dev/null' },
+      says: /^svcd: SVC_DATABASE_URL cannot be used: .*ECONNREFUSED/,
+    },
+    {
+      name: 'a data directory that cannot be made',
+      args: ['--data-dir', '/proc/svc'],
+      says: /^svcd: --data-dir is given more than once/,
+    },
     { name: 'a data directory of another kind', env: { SVC_DATA_DIR: '/dev/null/x' }, says: /^svcd: SVC_DATA_DIR / },
   ];
   for (const { name, args, env, says } of cases) {

@@ -66,7 +66,12 @@ async function adopt(options: EmbeddedOptions, cluster: string): Promise<Running
   const running = await findRunning(cluster);
   if (running === undefined) return undefined;
   options.log.warn({ pid: running.pid }, 'database.adopted');
-  return untilReady(cluster, running.pid, join(options.dataDir, 'postgres.log'), untilGone(running.pid, Number.POSITIVE_INFINITY, 500));
+  return untilReady(
+    cluster,
+    running.pid,
+    join(options.dataDir, 'postgres.log'),
+    untilGone(running.pid, Number.POSITIVE_INFINITY, 500),
+  );
 }
 
 interface Running {
@@ -206,7 +211,11 @@ async function start(
     } catch (error) {
       // The port may have been taken between the choice and the start; processes of a killed server may still end.
       const text = await readFile(logFile, 'utf8').catch(() => '');
-      if (attempt >= 10 || !/could not create any TCP\/IP sockets|Address already in use|shared memory block/.test(text)) throw error;
+      if (
+        attempt >= 10 ||
+        !/could not create any TCP\/IP sockets|Address already in use|shared memory block/.test(text)
+      )
+        throw error;
       await sleep(100);
     }
   }

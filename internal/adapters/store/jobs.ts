@@ -83,7 +83,10 @@ export async function listParkedJobs(sql: Sql, limit = 100): Promise<ParkedJob[]
 
 /** Takes the remaining attempts away from a job that runs, so that its failure parks it. */
 export async function exhaustJob(sql: Sql, id: string): Promise<void> {
-  await sql.query('update graphile_worker._private_jobs set max_attempts = greatest(attempts, 1) where id = $1::bigint', [id]);
+  await sql.query(
+    'update graphile_worker._private_jobs set max_attempts = greatest(attempts, 1) where id = $1::bigint',
+    [id],
+  );
 }
 
 /** Gives a parked job its attempts back. False when there is no such parked job. */

@@ -25,9 +25,14 @@ export class FailureLimit {
     this.#failures.set(address, entry);
     if (entry.count <= failuresMax) return;
     const retryAfterSeconds = Math.max(1, Math.ceil((entry.since + windowMs - nowMs) / 1_000));
-    throw new Fault('rate_limited', 'too-many-failures', 'Too many requests without a valid token; wait and try again.', {
-      retryAfterSeconds,
-    });
+    throw new Fault(
+      'rate_limited',
+      'too-many-failures',
+      'Too many requests without a valid token; wait and try again.',
+      {
+        retryAfterSeconds,
+      },
+    );
   }
 }
 
@@ -62,7 +67,11 @@ export async function authorize(
   }
   const changes = route.method !== 'GET' && route.permission !== 'project:write';
   if (access.project?.archived && changes) {
-    throw new Fault('conflict', 'project-archived', 'The project is archived; bring it back before changing anything in it.');
+    throw new Fault(
+      'conflict',
+      'project-archived',
+      'The project is archived; bring it back before changing anything in it.',
+    );
   }
   return access;
 }
@@ -88,7 +97,10 @@ export function makeCall(
     ctx,
     params: request.params as Record<string, string>,
     query: route.query === undefined ? {} : check(route.query, query, 'query'),
-    body: route.rawBody || route.body === undefined ? undefined : check(route.body, readJson(raw, contentType) ?? {}, 'body'),
+    body:
+      route.rawBody || route.body === undefined
+        ? undefined
+        : check(route.body, readJson(raw, contentType) ?? {}, 'body'),
     raw,
     headers: contentType === undefined ? headers : { ...headers, 'content-type': contentType },
     requestId: request.id,

@@ -53,7 +53,8 @@ export function routeTable(routes: readonly Route[], readiness: readonly Readine
     seen.add(shape);
     if ((route.permission === null) !== (route.scope === 'public')) throw new Error(`${key} names no permission`);
     const needs = { public: [], self: [], org: [':org'], project: [':org', ':project'] }[route.scope];
-    if (!needs.every((name) => route.path.split('/').includes(name))) throw new Error(`${key} has no ${needs.join(' and ')}`);
+    if (!needs.every((name) => route.path.split('/').includes(name)))
+      throw new Error(`${key} has no ${needs.join(' and ')}`);
   }
   return table;
 }
@@ -104,7 +105,8 @@ function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInst
   app.setNotFoundHandler(async (request) => {
     const path = request.url.split('?', 1)[0] ?? '';
     const methods = table.filter((route) => matches(route.path, path)).map((route) => route.method);
-    if (methods.length === 0) throw new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
+    if (methods.length === 0)
+      throw new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
     const allow = [...new Set(methods)].sort().join(', ');
     throw new HttpFault(405, 'method-not-allowed', `This resource takes ${allow}.`, { allow });
   });
@@ -118,16 +120,34 @@ function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInst
 function matches(pattern: string, path: string): boolean {
   const want = pattern.split('/');
   const have = path.split('/');
-  return want.length === have.length && want.every((part, at) => part === have[at] || (part.startsWith(':') && have[at] !== ''));
+  return (
+    want.length === have.length &&
+    want.every((part, at) => part === have[at] || (part.startsWith(':') && have[at] !== ''))
+  );
 }
 
-function addRoute(app: FastifyInstance, ctx: () => FlowContext, route: Route, limit: FailureLimit, draining: AbortSignal): void {
+function addRoute(
+  app: FastifyInstance,
+  ctx: () => FlowContext,
+  route: Route,
+  limit: FailureLimit,
+  draining: AbortSignal,
+): void {
   const accesses = new WeakMap<FastifyRequest, Access | undefined>();
   const contentTypes = new WeakMap<FastifyRequest, string | undefined>();
   const cors = route.cors ? { 'access-control-allow-origin': '*' } : {};
-  const seconds = ctx().metrics.histogram('svc_http_request_seconds', 'Time to answer a request', ['route', 'method', 'status']);
+  const seconds = ctx().metrics.histogram('svc_http_request_seconds', 'Time to answer a request', [
+    'route',
+    'method',
+    'status',
+  ]);
   if (route.cors) {
-    const preflight = { ...cors, 'access-control-allow-methods': route.method, 'access-control-allow-headers': '*', 'access-control-max-age': '600' };
+    const preflight = {
+      ...cors,
+      'access-control-allow-methods': route.method,
+      'access-control-allow-headers': '*',
+      'access-control-max-age': '600',
+    };
     app.options(route.path, async (_request, reply) => reply.code(204).headers(preflight).send());
   }
   app.route({
@@ -138,18 +158,30 @@ function addRoute(app: FastifyInstance, ctx: () => FlowContext, route: Route, li
       if (route.noStore) reply.header('cache-control', 'no-store');
       reply.headers(cors);
       if (ctx().db.waiting() > limits.waitingMax) {
-        throw new Fault('unavailable', 'overloaded', 'Too much is waiting for the database; try again.', { retryAfterSeconds: 1 });
+        throw new Fault('unavailable', 'overloaded', 'Too much is waiting for the database; try again.', {
+          retryAfterSeconds: 1,
+        });
       }
       requireIdentity(request.headers['content-encoding']);
       accesses.set(request, await authorize(ctx(), route, request, limit));
       // One reading of a body whatever it is called: the route decides what it takes, not the framework's parsers.
       contentTypes.set(request, request.headers['content-type']);
-      if (request.headers['content-type'] !== undefined) request.raw.headers['content-type'] = 'application/octet-stream';
+      if (request.headers['content-type'] !== undefined)
+        request.raw.headers['content-type'] = 'application/octet-stream';
     },
     onResponse: async (request, reply) => {
-      seconds.observe({ route: route.path, method: route.method, status: String(reply.statusCode) }, reply.elapsedTime / 1_000);
+      seconds.observe(
+        { route: route.path, method: route.method, status: String(reply.statusCode) },
+        reply.elapsedTime / 1_000,
+      );
       ctx().runtime.log.debug(
-        { requestId: request.id, method: route.method, route: route.path, status: reply.statusCode, ms: Math.round(reply.elapsedTime) },
+        {
+          requestId: request.id,
+          method: route.method,
+          route: route.path,
+          status: reply.statusCode,
+          ms: Math.round(reply.elapsedTime),
+        },
         'http.answered',
       );
     },
@@ -166,7 +198,9 @@ function addRoute(app: FastifyInstance, ctx: () => FlowContext, route: Route, li
 
 async function send(answer: Answer, reply: FastifyReply, signal: AbortSignal): Promise<FastifyReply> {
   if (answer.stream !== undefined) {
-    const headers = Object.fromEntries(Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)]));
+    const headers = Object.fromEntries(
+      Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)]),
+    );
     reply.hijack();
     await sendEvents(reply.raw, { ...headers, ...answer.headers }, answer.stream, signal);
     return reply;
@@ -179,7 +213,11 @@ async function send(answer: Answer, reply: FastifyReply, signal: AbortSignal): P
 
 function fail(ctx: FlowContext, error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const { problem, headers, isBug } = renderProblem(error, request.id);
-  if (isBug) ctx.runtime.log.error({ err: error, requestId: request.id, method: request.method, route: request.routeOptions.url }, 'http.failed');
+  if (isBug)
+    ctx.runtime.log.error(
+      { err: error, requestId: request.id, method: request.method, route: request.routeOptions.url },
+      'http.failed',
+    );
   if (reply.raw.headersSent) {
     // A stream broke after its start: the only way to say so is to end it short.
     reply.raw.destroy();

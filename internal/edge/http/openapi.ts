@@ -10,7 +10,18 @@ type Json = { [key: string]: unknown };
 function schemaOf(schema: Schema): Json {
   const { $schema: _, ...json } = toJsonSchema(schema, {
     typeMode: 'input',
-    ignoreActions: ['transform', 'check', 'raw_check', 'partial_check', 'trim', 'to_lower_case', 'raw_transform', 'readonly', 'brand', 'max_bytes'],
+    ignoreActions: [
+      'transform',
+      'check',
+      'raw_check',
+      'partial_check',
+      'trim',
+      'to_lower_case',
+      'raw_transform',
+      'readonly',
+      'brand',
+      'max_bytes',
+    ],
   }) as Json;
   return json;
 }
@@ -39,7 +50,9 @@ function operationOf(route: Route): Json {
       requestBody: { content: { 'application/json': { schema: schemaOf(route.body) } } },
     }),
     responses: {
-      ...Object.fromEntries(Object.entries(route.answers).map(([status, schema]) => [status, answerOf(route, status, schema)])),
+      ...Object.fromEntries(
+        Object.entries(route.answers).map(([status, schema]) => [status, answerOf(route, status, schema)]),
+      ),
       ...Object.fromEntries(problemStatuses(route).map((status) => [status, problemRef])),
     },
   };
@@ -47,8 +60,11 @@ function operationOf(route: Route): Json {
 
 function answerOf(route: Route, status: string, schema: Schema | null): Json {
   const description = STATUS_CODES[Number(status)] ?? status;
-  if (route.stream && status === '200') return { description, content: { 'text/event-stream': { schema: { type: 'string' } } } };
-  return schema === null ? { description } : { description, content: { 'application/json': { schema: schemaOf(schema) } } };
+  if (route.stream && status === '200')
+    return { description, content: { 'text/event-stream': { schema: { type: 'string' } } } };
+  return schema === null
+    ? { description }
+    : { description, content: { 'application/json': { schema: schemaOf(schema) } } };
 }
 
 function problemStatuses(route: Route): string[] {
@@ -78,11 +94,22 @@ export function openApi(routes: readonly Route[], version: string): Json {
         Problem: {
           type: 'object',
           required: ['type', 'title', 'status', 'detail', 'code', 'requestId'],
-          properties: { type: text, title: text, status: { type: 'integer' }, detail: text, code: text, requestId: text, diagnostics: { type: 'array' } },
+          properties: {
+            type: text,
+            title: text,
+            status: { type: 'integer' },
+            detail: text,
+            code: text,
+            requestId: text,
+            diagnostics: { type: 'array' },
+          },
         },
       },
       responses: {
-        Problem: { description: 'RFC 9457 problem', content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } } },
+        Problem: {
+          description: 'RFC 9457 problem',
+          content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+        },
       },
     },
   };

@@ -21,7 +21,8 @@ export interface Page {
 /** Reads the two; throws Fault `invalid` for a limit out of range or a cursor that was not made here. */
 export function readPage(query: { limit?: string | undefined; cursor?: string | undefined }): Page {
   const limit = query.limit === undefined ? limitDefault : Number(query.limit);
-  if (limit > limitMax) throw new Fault('invalid', 'invalid-query', `The query is not as expected. limit: Expected 1 to ${limitMax}`);
+  if (limit > limitMax)
+    throw new Fault('invalid', 'invalid-query', `The query is not as expected. limit: Expected 1 to ${limitMax}`);
   return { limit, after: query.cursor === undefined ? undefined : readCursor(query.cursor) };
 }
 
@@ -79,7 +80,10 @@ function readCursor(text: string): readonly (string | number)[] {
   } catch {
     throw badCursor();
   }
-  if (!Array.isArray(value) || !value.every((part) => typeof part === 'number' || (typeof part === 'string' && !part.includes('\0')))) {
+  if (
+    !Array.isArray(value) ||
+    !value.every((part) => typeof part === 'number' || (typeof part === 'string' && !part.includes('\0')))
+  ) {
     throw badCursor();
   }
   return value;

@@ -53,7 +53,11 @@ const badText = new Set(['22021', '22P05']);
 /** What the framework throws, by its code; anything else of its own with a status below 500 keeps that status. */
 const frameworkFaults: { readonly [code: string]: readonly [FaultKind, string, string] } = {
   FST_ERR_CTP_BODY_TOO_LARGE: ['too_large', 'body-too-large', 'The body is larger than this call accepts.'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid', 'invalid-content-length', 'The body is not as long as Content-Length says.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
+    'invalid',
+    'invalid-content-length',
+    'The body is not as long as Content-Length says.',
+  ],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media', 'unsupported-media-type', 'The body must be application/json.'],
   FST_ERR_BAD_URL: ['invalid', 'invalid-url', 'The URL cannot be decoded.'],
 };

@@ -40,7 +40,8 @@ function requireShallow(bytes: Buffer): void {
     } else if (byte === 0x22) quoted = true;
     else if (byte === 0x7b || byte === 0x5b) {
       depth += 1;
-      if (depth > depthMax) throw new Fault('invalid', 'json-too-deep', `The body is nested deeper than ${depthMax} levels.`);
+      if (depth > depthMax)
+        throw new Fault('invalid', 'json-too-deep', `The body is nested deeper than ${depthMax} levels.`);
     } else if (byte === 0x7d || byte === 0x5d) depth -= 1;
   }
 }
@@ -65,6 +66,7 @@ export function requireIdentity(contentEncoding: string | undefined): void {
 /** NUL cannot be part of any name here. */
 export function requirePlain(values: Iterable<unknown>): void {
   for (const value of values) {
-    if (typeof value === 'string' && value.includes('\0')) throw new HttpFault(400, 'invalid-text', 'A NUL character has no place in a URL.');
+    if (typeof value === 'string' && value.includes('\0'))
+      throw new HttpFault(400, 'invalid-text', 'A NUL character has no place in a URL.');
   }
 }

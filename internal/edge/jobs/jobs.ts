@@ -60,9 +60,14 @@ export class JobRunner {
   async start(): Promise<void> {
     const { db } = this.#ctx;
     here.add(this.#ctx.daemonId);
-    const dead = (await listDaemons(db)).filter((row) => row.host === hostname() && !here.has(row.id) && isGone(row.pid));
+    const dead = (await listDaemons(db)).filter(
+      (row) => row.host === hostname() && !here.has(row.id) && isGone(row.pid),
+    );
     await this.#beat();
-    await buryDaemons(db, dead.map((row) => row.id));
+    await buryDaemons(
+      db,
+      dead.map((row) => row.id),
+    );
     this.#timer = setInterval(() => {
       this.#beating ??= this.#tick().finally(() => {
         this.#beating = undefined;
@@ -93,7 +98,13 @@ export class JobRunner {
 
   async #beat(): Promise<void> {
     const { config, daemonId, db } = this.#ctx;
-    await beat(db, { id: daemonId, roles: config.roles, host: hostname(), pid: process.pid, workerIds: [...this.#workers] });
+    await beat(db, {
+      id: daemonId,
+      roles: config.roles,
+      host: hostname(),
+      pid: process.pid,
+      workerIds: [...this.#workers],
+    });
   }
 
   async #tick(): Promise<void> {
@@ -161,7 +172,12 @@ export class JobRunner {
       if (list[task.name] !== undefined) throw new Error(`two tasks named ${task.name}`);
       list[task.name] = async (payload, { job }) => {
         const log = this.#ctx.runtime.log.child({ task: task.name, jobId: String(job.id) });
-        await this.#perform(task, payload, { id: String(job.id), attempt: job.attempts, key: job.key ?? undefined }, log);
+        await this.#perform(
+          task,
+          payload,
+          { id: String(job.id), attempt: job.attempts, key: job.key ?? undefined },
+          log,
+        );
       };
     }
     return list;
@@ -182,7 +198,12 @@ export class JobRunner {
       throw new Error(`the payload of ${task.name} is not as declared: ${parsed.issues[0].message}`);
     }
     try {
-      const outcome = await task.handle(this.#ctx, parsed.output, { id: job.id, attempt: job.attempt, log, signal: this.#draining.signal });
+      const outcome = await task.handle(this.#ctx, parsed.output, {
+        id: job.id,
+        attempt: job.attempt,
+        log,
+        signal: this.#draining.signal,
+      });
       if (outcome === undefined) {
         ended.inc({ task: task.name, outcome: 'done' });
       } else if ('retryAfterMs' in outcome) {

@@ -84,7 +84,8 @@ function seenOrg(row: AccessRow): Access['org'] {
 }
 
 function seenProject(row: AccessRow): Access['project'] {
-  if (row.projectId === null || row.projectSlug === null || row.orgId === null || row.orgSlug === null) return undefined;
+  if (row.projectId === null || row.projectSlug === null || row.orgId === null || row.orgSlug === null)
+    return undefined;
   if (row.orgRole !== 'admin' && row.projectRole === null) return undefined;
   return {
     id: row.projectId,
