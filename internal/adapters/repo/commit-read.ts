@@ -99,7 +99,10 @@ export class CommitRead {
     if (before.length + fresh.length > this.caps.outsidePaths) throw tooManyPaths(this.caps);
     const outside = await this.outside(fresh, signal);
     const blobs = await this.bytes(outside.entries, signal);
-    const held = snapshot.record.entries.map((entry) => ({ ...entry, bytes: snapshot.bundle?.entries.get(entry.path)?.bytes }));
+    const held = snapshot.record.entries.map((entry) => ({
+      ...entry,
+      bytes: snapshot.bundle?.entries.get(entry.path)?.bytes,
+    }));
     const added = withBytes(outside.entries, blobs).filter(({ path }) => !known.has(path));
     const absent = [...new Set([...snapshot.bundle.absent, ...outside.absent])];
     const spent = traffic();
@@ -153,14 +156,18 @@ export class CommitRead {
     const first = segments[0] as string;
     const top = this.top(first);
     const { prior } = this;
-    if (segments.length > 1 && prior !== null && Object.hasOwn(prior.tops, first) && prior.tops[first] === top) return prior.svcTree;
+    if (segments.length > 1 && prior !== null && Object.hasOwn(prior.tops, first) && prior.tops[first] === top)
+      return prior.svcTree;
     let tree = this.topTree as Buffer;
     for (const [index, segment] of segments.entries()) {
       const entry = findInTree(tree, segment);
       if (entry === null) return null;
       if (entry.mode === '120000' || entry.mode === '160000') {
         const path = segments.slice(0, index + 1).join('/');
-        throw new RepoCondition('hostile', `${path} is a ${entry.mode === '120000' ? 'symbolic link' : 'submodule'}: it must be a directory`);
+        throw new RepoCondition(
+          'hostile',
+          `${path} is a ${entry.mode === '120000' ? 'symbolic link' : 'submodule'}: it must be a directory`,
+        );
       }
       if (entry.mode !== '40000') return null;
       if (index === segments.length - 1) return entry.oid;
@@ -182,7 +189,10 @@ export class CommitRead {
       }
       const name = full.split('/')[0] as string;
       const top = this.top(name);
-      const reused = this.prior !== null && Object.hasOwn(this.prior.tops, name) && this.prior.tops[name] === top ? this.recall(path) : null;
+      const reused =
+        this.prior !== null && Object.hasOwn(this.prior.tops, name) && this.prior.tops[name] === top
+          ? this.recall(path)
+          : null;
       if (reused === null) toWalk.push(path);
       else {
         for (const entry of reused.entries) entries.set(entry.path, entry);
@@ -206,18 +216,25 @@ export class CommitRead {
     const own = entries.find((entry) => entry.path === path);
     if (own !== undefined) return { entries: [own], absent: [] };
     if (!prior.absent.includes(path)) return null;
-    return { entries: entries.filter((entry) => entry.kind !== 'file' && path.startsWith(`${entry.path}/`)), absent: [path] };
+    return {
+      entries: entries.filter((entry) => entry.kind !== 'file' && path.startsWith(`${entry.path}/`)),
+      absent: [path],
+    };
   }
 
   /** Everything under `.svc/`, with bytes. Where the server left out too much, once more from nothing. */
-  private async readSvc(svcTree: string, signal: AbortSignal): Promise<{ files: ReadFile[]; findings: readonly RepoFinding[] }> {
+  private async readSvc(
+    svcTree: string,
+    signal: AbortSignal,
+  ): Promise<{ files: ReadFile[]; findings: readonly RepoFinding[] }> {
     const { prior } = this;
     const known = prior?.svcTree ? rebuildTrees(prior.entries, prior.svcTree) : null;
     if (known !== null && this.open.blobs !== undefined) {
       try {
         return await this.readSvcOnce(svcTree, known, signal);
       } catch (error) {
-        const gap = error instanceof GitServerError || (error instanceof RepoCondition && error.condition === 'corrupt');
+        const gap =
+          error instanceof GitServerError || (error instanceof RepoCondition && error.condition === 'corrupt');
         if (!gap || signal.aborted) throw error;
       }
     }
@@ -227,7 +244,10 @@ export class CommitRead {
   private async readSvcOnce(svcTree: string, known: Map<string, Buffer>, signal: AbortSignal) {
     const objects = this.objects as CommitObjects;
     const sparse = this.wire !== null && (objects.via === 'sparse3' || objects.via === 'sparse4');
-    const fresh = sparse && !known.has(svcTree) ? await this.fetchSvc(this.wire as GitWire, svcTree, known, signal) : new Map<string, GitObject>();
+    const fresh =
+      sparse && !known.has(svcTree)
+        ? await this.fetchSvc(this.wire as GitWire, svcTree, known, signal)
+        : new Map<string, GitObject>();
     const treeOf = (oid: string) => {
       const object = fresh.get(oid);
       return object?.type === 'tree' ? object.bytes : known.get(oid);
@@ -242,12 +262,19 @@ export class CommitRead {
     const heldOnce = new Map((this.prior?.entries ?? []).map((entry) => [entry.oid, entry]));
     const dropped = sparse && fresh.size > 0 ? lacking.filter(({ oid }) => known.size === 0 || !heldOnce.has(oid)) : [];
     for (const { oid } of dropped) bytes.set(oid, null);
-    const rest = lacking.filter(({ oid }) => !bytes.has(oid)).map((entry) => (heldOnce.get(entry.oid)?.tooLarge ? { ...entry, tooLarge: true as const } : entry));
+    const rest = lacking
+      .filter(({ oid }) => !bytes.has(oid))
+      .map((entry) => (heldOnce.get(entry.oid)?.tooLarge ? { ...entry, tooLarge: true as const } : entry));
     for (const [oid, blob] of await this.bytes(rest, signal)) bytes.set(oid, blob);
     return { files: withBytes(entries, bytes), findings: walk.findings };
   }
 
-  private fetchSvc(wire: GitWire, svcTree: string, known: Map<string, Buffer>, signal: AbortSignal): Promise<Map<string, GitObject>> {
+  private fetchSvc(
+    wire: GitWire,
+    svcTree: string,
+    known: Map<string, Buffer>,
+    signal: AbortSignal,
+  ): Promise<Map<string, GitObject>> {
     const haves = known.size === 0 || this.prior?.svcTree == null ? [] : [this.prior.svcTree];
     const filter = `blob:limit=${this.caps.fileBytes + 1}`;
     const lookup = (oids: readonly string[]) => this.bases(oids, known);
@@ -317,15 +344,26 @@ function outsidePaths(record: SnapshotRecord): string[] {
   const files = record.entries.filter(({ path, kind }) => !isInside(path) && kind === 'file').map(({ path }) => path);
   const links = record.entries.filter(({ path, kind }) => !isInside(path) && kind !== 'file').map(({ path }) => path);
   // A link that stood in the way of a path was not asked for itself.
-  return [...files, ...links.filter((link) => !record.absent.some((path) => path.startsWith(`${link}/`))), ...record.absent];
+  return [
+    ...files,
+    ...links.filter((link) => !record.absent.some((path) => path.startsWith(`${link}/`))),
+    ...record.absent,
+  ];
 }
 
 function sameOutside(prior: PriorRead, outside: Outside, sameCount: boolean): boolean {
   if (!sameCount) return false;
   const before = new Map(prior.entries.filter(({ path }) => !isInside(path)).map((entry) => [entry.path, entry]));
-  const same = outside.entries.every(({ path, oid, kind }) => before.get(path)?.oid === oid && before.get(path)?.kind === kind);
+  const same = outside.entries.every(
+    ({ path, oid, kind }) => before.get(path)?.oid === oid && before.get(path)?.kind === kind,
+  );
   const absent = new Set(prior.absent);
-  return same && outside.entries.length === before.size && outside.absent.length === absent.size && outside.absent.every((path) => absent.has(path));
+  return (
+    same &&
+    outside.entries.length === before.size &&
+    outside.absent.length === absent.size &&
+    outside.absent.every((path) => absent.has(path))
+  );
 }
 
 function checkedWants(paths: readonly string[], caps: RepoCaps): readonly string[] {

@@ -60,7 +60,10 @@ export async function watchFolder(
     if (key === watched) return;
     watched = key;
     const before = current;
-    current = await watchPaths([exists ? svc : directory, ...files], bits.dirty, { depthZero: !exists, coalesced: true });
+    current = await watchPaths([exists ? svc : directory, ...files], bits.dirty, {
+      depthZero: !exists,
+      coalesced: true,
+    });
     await before?.stop();
   };
   await arrange();
@@ -116,4 +119,3 @@ export async function watchPaths(
     },
   };
 }
-

@@ -151,7 +151,12 @@ class FolderReader {
     }
     const entries = raw.map((entry) => ({ entry, name: checkedName(path, entry.name) }));
     entries.sort((a, b) => (a.name < b.name ? -1 : 1));
-    this.findings.push(...nameFindings(path, entries.map(({ name }) => name)));
+    this.findings.push(
+      ...nameFindings(
+        path,
+        entries.map(({ name }) => name),
+      ),
+    );
     for (const { entry, name } of entries) {
       const [place, child] = [join(directory, name), `${path}/${name}`];
       if (entry.isDirectory()) await this.readDirectory(place, child, depth + 1);
@@ -176,7 +181,11 @@ class FolderReader {
       const last = index === segments.length - 1;
       if (stats?.isSymbolicLink() === true) {
         const here = segments.slice(0, index + 1).join('/');
-        const shown = last ? path : here.startsWith(`${this.root}/`) ? here.slice(this.root.length + 1) : `${up}${here}`;
+        const shown = last
+          ? path
+          : here.startsWith(`${this.root}/`)
+            ? here.slice(this.root.length + 1)
+            : `${up}${here}`;
         await this.keepLink(place, shown);
         if (!last) this.absent.add(path);
         return;
@@ -214,7 +223,8 @@ class FolderReader {
         return;
       }
       this.bytes += bytes.length;
-      if (this.bytes > this.caps.totalBytes) throw tooLarge('the files read have more bytes together', this.caps.totalBytes);
+      if (this.bytes > this.caps.totalBytes)
+        throw tooLarge('the files read have more bytes together', this.caps.totalBytes);
       this.keep({ path, kind: 'file', oid: objectId('blob', bytes), bytes });
     } finally {
       await handle.close();
@@ -274,7 +284,9 @@ function unreadable(path: string, error: unknown): RepoCondition {
 }
 
 function outsideOf(record: PriorRead): string[] {
-  const links = record.entries.filter(({ kind, path }) => kind === 'symlink' && !isInside(path)).map(({ path }) => path);
+  const links = record.entries
+    .filter(({ kind, path }) => kind === 'symlink' && !isInside(path))
+    .map(({ path }) => path);
   const inTheWay = links.filter((link) => record.absent.some((path) => path.startsWith(`${link}/`)));
   const files = record.entries.map(({ path }) => path).filter((path) => !isInside(path) && !inTheWay.includes(path));
   return [...files, ...record.absent];

@@ -99,7 +99,8 @@ export class GitHttp {
     refresh: boolean,
   ): Promise<Dispatcher.ResponseData> {
     const fault = this.network.allowPrivate === true ? null : hostFault(url.hostname);
-    if (fault !== null) throw unreachable(`${url.host} is refused: ${fault}, and private networks are not allowed by the configuration`);
+    if (fault !== null)
+      throw unreachable(`${url.host} is refused: ${fault}, and private networks are not allowed by the configuration`);
     const authorization = url.origin === this.home ? await this.authorize(refresh) : null;
     this.requests += 1;
     try {
@@ -138,10 +139,16 @@ export class GitHttp {
       await response.body.dump({ limit: 65_536 }).catch(() => undefined);
       throw failure;
     }
-    const contentType = String(response.headers['content-type'] ?? '').split(';')[0]?.trim() ?? '';
+    const contentType =
+      String(response.headers['content-type'] ?? '')
+        .split(';')[0]
+        ?.trim() ?? '';
     if (contentType !== expected || response.headers['content-encoding'] !== undefined) {
       response.body.destroy();
-      throw new RepoCondition('not-found', `${this.base.host} does not answer as a git server there: check the address`);
+      throw new RepoCondition(
+        'not-found',
+        `${this.base.host} does not answer as a git server there: check the address`,
+      );
     }
     return { contentType, body: this.counted(response.body, signal) };
   }
@@ -220,8 +227,10 @@ function redirectTarget(from: URL, location: string | string[] | undefined): URL
   const clean = new URL(url.href);
   clean.username = '';
   clean.password = '';
-  if (!url.href.endsWith(discovery)) throw moved(clean, 'the repository redirects to something that is not a repository');
-  if (url.username !== '' || url.password !== '') throw moved(clean, 'the repository redirects to an address with credentials');
+  if (!url.href.endsWith(discovery))
+    throw moved(clean, 'the repository redirects to something that is not a repository');
+  if (url.username !== '' || url.password !== '')
+    throw moved(clean, 'the repository redirects to an address with credentials');
   const allowed = url.origin === from.origin || (url.protocol === 'https:' && from.protocol === 'https:');
   if (!allowed) throw moved(clean, 'the repository redirects to another, unprotected place');
   return url;
@@ -241,10 +250,15 @@ function statusFault(response: Dispatcher.ResponseData, host: string): RepoCondi
   if (status === 429 || ((status === 503 || status === 403) && (retryAfterSeconds !== undefined || exhausted))) {
     return new RepoCondition('rate-limited', `${host} asks to come back later (${status})`, limited);
   }
-  if (status === 401) return new RepoCondition('auth-failed', `${host} refuses the credentials, or asks for some (401)`);
-  if (status === 403) return new RepoCondition('auth-failed', `the credentials may not read the repository on ${host} (403)`);
+  if (status === 401)
+    return new RepoCondition('auth-failed', `${host} refuses the credentials, or asks for some (401)`);
+  if (status === 403)
+    return new RepoCondition('auth-failed', `the credentials may not read the repository on ${host} (403)`);
   if (status === 404 || status === 410) {
-    return new RepoCondition('not-found', `${host} knows no such repository, or hides it from these credentials (${status})`);
+    return new RepoCondition(
+      'not-found',
+      `${host} knows no such repository, or hides it from these credentials (${status})`,
+    );
   }
   return unreachable(`${host} answers with status ${status}`);
 }

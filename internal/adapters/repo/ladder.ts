@@ -154,10 +154,13 @@ export class Ladder {
     signal: AbortSignal,
   ): Promise<CommitObjects> {
     const { wire, caps } = this.options;
-    const pack = await SpoolPack.take(chunks, this.options.spoolDir ?? tmpdir(), caps, signal).catch((error: unknown) => {
-      if (via === 'spool' && error instanceof RepoCondition && error.condition === 'too-large') throw lacksFilter(caps, error);
-      throw error;
-    });
+    const pack = await SpoolPack.take(chunks, this.options.spoolDir ?? tmpdir(), caps, signal).catch(
+      (error: unknown) => {
+        if (via === 'spool' && error instanceof RepoCondition && error.condition === 'too-large')
+          throw lacksFilter(caps, error);
+        throw error;
+      },
+    );
     try {
       const commit = commitOf(await pack.small(oid), oid);
       return {
@@ -205,7 +208,8 @@ async function wantedBlobs(
   try {
     await take(oids, bound(oids.length));
   } catch (error) {
-    if (!(error instanceof RepoCondition) || error.condition !== 'too-large' || oids.length > caps.outsidePaths) throw error;
+    if (!(error instanceof RepoCondition) || error.condition !== 'too-large' || oids.length > caps.outsidePaths)
+      throw error;
     for (const oid of oids) {
       await take([oid], bound(1)).catch((single: unknown) => {
         if (!(single instanceof RepoCondition) || single.condition !== 'too-large') throw single;
@@ -227,7 +231,9 @@ function isMissing(error: unknown): boolean {
 }
 
 export function gone(commit: string, cause: unknown): RepoCondition {
-  return new RepoCondition('ref-missing', `the git server does not have the commit ${commit.slice(0, 64)} (any more)`, { cause });
+  return new RepoCondition('ref-missing', `the git server does not have the commit ${commit.slice(0, 64)} (any more)`, {
+    cause,
+  });
 }
 
 export function refusalCondition(error: unknown): RepoCondition {

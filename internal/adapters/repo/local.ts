@@ -120,7 +120,8 @@ async function readRaw(gitdir: string, oid: string, cache: object): Promise<{ ty
   const read = await git.readObject({ fs, gitdir, oid, format: 'content', cache });
   const bytes = Buffer.from(read.object as Uint8Array);
   const type = read.type as ObjectType;
-  if (objectId(type, bytes) !== oid) throw badPack(`the object ${oid} of the repository has another content than its id says`);
+  if (objectId(type, bytes) !== oid)
+    throw badPack(`the object ${oid} of the repository has another content than its id says`);
   return { type, bytes };
 }
 
@@ -134,7 +135,8 @@ export async function findGitDirectory(path: string): Promise<string> {
   let gitdir = kind === null ? path : dotGit;
   if (kind?.isFile() === true) {
     const pointer = /^gitdir: (.+?)\s*$/m.exec(await readFile(dotGit, 'utf8'))?.[1];
-    if (pointer === undefined) throw new RepoCondition('not-found', 'the .git file of the directory names no repository');
+    if (pointer === undefined)
+      throw new RepoCondition('not-found', 'the .git file of the directory names no repository');
     gitdir = resolvePath(path, pointer);
   }
   const common = await readFile(join(gitdir, 'commondir'), 'utf8').catch(() => null);
@@ -142,10 +144,16 @@ export async function findGitDirectory(path: string): Promise<string> {
   const config = await readFile(join(gitdir, 'config'), 'utf8').catch(() => null);
   const objects = await stat(join(gitdir, 'objects')).catch(() => null);
   if (config === null || objects?.isDirectory() !== true) {
-    throw new RepoCondition('not-found', 'there is no git repository at the path: leave out the branch to read the folder as it is');
+    throw new RepoCondition(
+      'not-found',
+      'there is no git repository at the path: leave out the branch to read the folder as it is',
+    );
   }
   if (/^\s*refstorage\s*=\s*reftable\s*$/im.test(config)) {
-    throw new RepoCondition('corrupt', 'the repository keeps its refs in the reftable format, which is not supported: leave out the branch to read the folder, or serve it over http');
+    throw new RepoCondition(
+      'corrupt',
+      'the repository keeps its refs in the reftable format, which is not supported: leave out the branch to read the folder, or serve it over http',
+    );
   }
   if (/^\s*objectformat\s*=\s*sha256\s*$/im.test(config)) throw sha256Repository();
   return gitdir;

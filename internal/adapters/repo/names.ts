@@ -28,8 +28,12 @@ export function nameFault(name: string): string | null {
   // biome-ignore lint: control characters are what is looked for
   if (/[\u0000-\u001f\u007f-\u009f]/.test(name)) return 'it holds a control character';
   if (bidi.test(name)) return 'it holds a character that reverses the direction of writing';
-  const folded = name.replace(ignorable, '').toLowerCase().replace(/[. ]+$/, '');
-  if (folded === '.git' || folded.startsWith('.git:') || /^git~\d+$/.test(folded)) return 'it stands for the git directory';
+  const folded = name
+    .replace(ignorable, '')
+    .toLowerCase()
+    .replace(/[. ]+$/, '');
+  if (folded === '.git' || folded.startsWith('.git:') || /^git~\d+$/.test(folded))
+    return 'it stands for the git directory';
   return null;
 }
 

@@ -76,4 +76,3 @@ export async function walkOutside(
   }
   return { found: [...found.values()], absent };
 }
-

@@ -40,13 +40,21 @@ interface Pending {
 }
 
 const types: readonly (EntryHeader['type'] | null)[] = [
-  null, 'commit', 'tree', 'blob', 'tag', null, 'ofs-delta', 'ref-delta',
+  null,
+  'commit',
+  'tree',
+  'blob',
+  'tag',
+  null,
+  'ofs-delta',
+  'ref-delta',
 ];
 
 /** Number of objects that a pack says it holds. */
 export function packObjectCount(head: Buffer): number {
   const version = head.length >= 12 ? head.readUInt32BE(4) : 0;
-  if (head.toString('latin1', 0, 4) !== 'PACK' || (version !== 2 && version !== 3)) throw badPack('it has no pack header');
+  if (head.toString('latin1', 0, 4) !== 'PACK' || (version !== 2 && version !== 3))
+    throw badPack('it has no pack header');
   return head.readUInt32BE(8);
 }
 

@@ -233,7 +233,10 @@ function checkOid(oid: string): void {
 }
 
 export function sha256Repository(): RepoCondition {
-  return new RepoCondition('corrupt', 'the repository uses SHA-256 object ids, which are not supported: use a SHA-1 one');
+  return new RepoCondition(
+    'corrupt',
+    'the repository uses SHA-256 object ids, which are not supported: use a SHA-1 one',
+  );
 }
 
 function notGit(): RepoCondition {

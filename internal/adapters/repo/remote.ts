@@ -104,7 +104,8 @@ export class RemoteSource implements RepoSource {
       return await run(signal === undefined ? timeout : AbortSignal.any([signal, timeout]));
     } catch (error) {
       if (signal?.aborted === true) throw signal.reason;
-      if (timeout.aborted) throw new RepoCondition('unreachable', `reading the repository took longer than ${limitMs / 1000} s`);
+      if (timeout.aborted)
+        throw new RepoCondition('unreachable', `reading the repository took longer than ${limitMs / 1000} s`);
       if (error instanceof GitServerError) throw refusalCondition(error);
       throw error;
     }
@@ -130,7 +131,8 @@ export class RemoteSource implements RepoSource {
       try {
         return await this.wire.lsRefs([wanted], signal);
       } catch (error) {
-        const odd = error instanceof GitServerError || (error instanceof RepoCondition && error.condition === 'corrupt');
+        const odd =
+          error instanceof GitServerError || (error instanceof RepoCondition && error.condition === 'corrupt');
         if (!odd) throw error;
         const said = await this.wire.capabilities(2, signal);
         if (said.objectFormat !== 'sha1') throw sha256Repository();
@@ -147,7 +149,9 @@ export class RemoteSource implements RepoSource {
       return said.refs;
     }
     this.ladder.learn(said.protocol, 'spool');
-    const peeled = new Map(said.refs.filter(({ name }) => name.endsWith('^{}')).map(({ name, oid }) => [name.slice(0, -3), oid]));
+    const peeled = new Map(
+      said.refs.filter(({ name }) => name.endsWith('^{}')).map(({ name, oid }) => [name.slice(0, -3), oid]),
+    );
     return said.refs.map((ref) => {
       const oid = peeled.get(ref.name);
       return oid === undefined ? ref : { ...ref, peeled: oid };

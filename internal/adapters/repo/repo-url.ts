@@ -6,7 +6,8 @@ import { RepoCondition } from './types.ts';
 /** The base URL, without a trailing slash, to which `/info/refs` is added. Throws `not-found` with what to write instead. */
 export function parseRepoUrl(text: string, allowHttp: boolean): URL {
   const url = URL.parse(rewriteSsh(text.trim()));
-  if (url === null || url.hostname === '') throw refused('the repository address is not a URL: write https://host/owner/repository.git');
+  if (url === null || url.hostname === '')
+    throw refused('the repository address is not a URL: write https://host/owner/repository.git');
   if (url.username !== '' || url.password !== '') {
     throw refused('the repository address holds credentials: give them as auth, with the token in a secret');
   }

@@ -14,7 +14,11 @@ export async function openRepository(target: RepoTarget, options: OpenOptions = 
 }
 
 /** Asks a git server what it supports: `svc repo probe`. Throws `RepoCondition` where it cannot be talked to. */
-export async function probeRepository(url: string, options: OpenOptions = {}, signal?: AbortSignal): Promise<ProbeReport> {
+export async function probeRepository(
+  url: string,
+  options: OpenOptions = {},
+  signal?: AbortSignal,
+): Promise<ProbeReport> {
   return (await import('./probe.ts')).probeRemote(url, options, signal);
 }
 

@@ -29,7 +29,11 @@ export function assemble(
     const large = kind === 'file' && bytes === undefined ? { tooLarge: true as const } : {};
     entries.set(path, { path, kind, oid, ...large, ...(bytes === undefined ? {} : { bytes }) });
     if ('tooLarge' in large) {
-      remarks.push({ rule: 'too-large', path, message: `${shownPath(path)} is larger than a file may be and was not read` });
+      remarks.push({
+        rule: 'too-large',
+        path,
+        message: `${shownPath(path)} is larger than a file may be and was not read`,
+      });
     }
     return { path, kind, oid, size: bytes?.length ?? 0, ...large, ...(mode === undefined ? {} : { mode }) };
   });

@@ -9,7 +9,15 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createInflate } from 'node:zlib';
 import { type GitObject, type ObjectType, objectId } from './objects.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';
-import { badPack, type EntryHeader, entryHeader, inflateEntry, packObjectCount, sizeLimit, tooLarge } from './pack-reader.ts';
+import {
+  badPack,
+  type EntryHeader,
+  entryHeader,
+  inflateEntry,
+  packObjectCount,
+  sizeLimit,
+  tooLarge,
+} from './pack-reader.ts';
 import type { RepoCaps } from './types.ts';
 
 const windowBytes = 1 << 20;
@@ -41,7 +49,13 @@ export class SpoolPack {
   private work = 0;
   private readonly signal: AbortSignal;
 
-  private constructor(file: FileHandle, caps: RepoCaps, signal: AbortSignal, index: Index, refBases: Map<number, string>) {
+  private constructor(
+    file: FileHandle,
+    caps: RepoCaps,
+    signal: AbortSignal,
+    index: Index,
+    refBases: Map<number, string>,
+  ) {
     this.file = file;
     this.caps = caps;
     this.signal = signal;
@@ -49,12 +63,18 @@ export class SpoolPack {
     this.refBases = refBases;
     for (let entry = 0; entry < index.count; entry += 1) {
       // Blobs are many and looked up in batches; everything else gets an index.
-      if (index.known[entry] === 1 && types[index.kinds[entry] as number] !== 'blob') this.byOid.set(this.oidAt(entry), entry);
+      if (index.known[entry] === 1 && types[index.kinds[entry] as number] !== 'blob')
+        this.byOid.set(this.oidAt(entry), entry);
     }
   }
 
   /** Takes in a pack; `signal` bounds all work on it. The file is unlinked before the first byte is written. Throws `corrupt`, `too-large`. */
-  static async take(chunks: AsyncIterable<Buffer>, directory: string, caps: RepoCaps, signal: AbortSignal): Promise<SpoolPack> {
+  static async take(
+    chunks: AsyncIterable<Buffer>,
+    directory: string,
+    caps: RepoCaps,
+    signal: AbortSignal,
+  ): Promise<SpoolPack> {
     const path = join(directory, `svc-spool-${process.pid}-${randomBytes(8).toString('hex')}`);
     const file = await open(path, 'wx+', 0o600);
     try {
@@ -124,7 +144,8 @@ export class SpoolPack {
     for (const delta of chain.reverse()) {
       const data = await this.inflate(delta);
       // A small file may build on a larger one, so the bound is that of all that may be held at once.
-      if (deltaSizes(data).resultBytes > this.caps.totalBytes / 4) throw tooLarge('a base of a delta', this.caps.totalBytes / 4);
+      if (deltaSizes(data).resultBytes > this.caps.totalBytes / 4)
+        throw tooLarge('a base of a delta', this.caps.totalBytes / 4);
       bytes = applyDelta(bytes, data);
     }
     return { type, bytes };
@@ -236,7 +257,8 @@ async function scan(file: FileHandle, end: number, trailer: boolean, caps: RepoC
     if (header.size <= windowBytes) {
       await ensure(whole);
       const inflated = inflateEntry(window.bytes, header.dataAt - window.from, header.size);
-      if (index.bases[entry] === -1) name(index, entry, objectId(types[index.kinds[entry] as number] as ObjectType, inflated.data));
+      if (index.bases[entry] === -1)
+        name(index, entry, objectId(types[index.kinds[entry] as number] as ObjectType, inflated.data));
       at = window.from + inflated.next;
     } else {
       at = await scanLarge(file, header, end, index, entry, caps);

@@ -37,7 +37,9 @@ export function parseSshPublicKey(line: string): SshKey {
 
 /** The fingerprint of the key of `allowed` that signed `payload`. Throws `signature-rejected`. */
 export function verifySshSignature(armored: string, payload: Buffer, allowed: readonly SshKey[]): string {
-  const body = /^-----BEGIN SSH SIGNATURE-----\n([A-Za-z0-9+/=\n]+)\n-----END SSH SIGNATURE-----\n?$/.exec(armored)?.[1];
+  const body = /^-----BEGIN SSH SIGNATURE-----\n([A-Za-z0-9+/=\n]+)\n-----END SSH SIGNATURE-----\n?$/.exec(
+    armored,
+  )?.[1];
   if (body === undefined) throw rejected('the SSH signature is not armored as it should be');
   const reader = new Reader(Buffer.from(body, 'base64'));
   if (reader.take(6).toString('latin1') !== 'SSHSIG') throw rejected('the SSH signature has no magic');
@@ -51,7 +53,8 @@ export function verifySshSignature(armored: string, payload: Buffer, allowed: re
   if (namespace.toString('latin1') !== 'git') throw rejected('the SSH signature was made for another purpose than git');
   if (hash !== 'sha256' && hash !== 'sha512') throw rejected('the SSH signature uses an unknown hash');
   const key = allowed.find((candidate) => candidate.blob.equals(keyBlob));
-  if (key === undefined) throw rejected(`the commit is signed by ${fingerprintOf(keyBlob)}, which the policy does not name`);
+  if (key === undefined)
+    throw rejected(`the commit is signed by ${fingerprintOf(keyBlob)}, which the policy does not name`);
   const digest = createHash(hash).update(payload).digest();
   const signed = Buffer.concat([Buffer.from('SSHSIG'), ...[namespace, reserved, Buffer.from(hash), digest].map(field)]);
   if (!verifyOne(key, signature, signed)) throw rejected(`the signature by ${key.fingerprint} does not fit the commit`);
@@ -120,7 +123,12 @@ function jwkOf(type: string, reader: Reader) {
   if (reader.text() !== curve.name) throw rejected('a public key names another curve than its type');
   const point = reader.string();
   if (point.length !== curve.bytes * 2 + 1 || point[0] !== 4) throw rejected('a public key is malformed');
-  return { kty: 'EC', crv: curve.crv, x: text(point.subarray(1, 1 + curve.bytes)), y: text(point.subarray(1 + curve.bytes)) };
+  return {
+    kty: 'EC',
+    crv: curve.crv,
+    x: text(point.subarray(1, 1 + curve.bytes)),
+    y: text(point.subarray(1 + curve.bytes)),
+  };
 }
 
 function unsigned(mpint: Buffer): Buffer {

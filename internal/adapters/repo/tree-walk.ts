@@ -53,11 +53,22 @@ export function walkTree(
       continue;
     }
     const entries = strictEntries(tree, dir.path);
-    findings.push(...nameFindings(dir.path, entries.map(({ name }) => name)));
+    findings.push(
+      ...nameFindings(
+        dir.path,
+        entries.map(({ name }) => name),
+      ),
+    );
     for (const { name, kind, entry } of entries) {
       const child = `${dir.path}/${name}`;
       if (kind === 'dir') stack.push({ oid: entry.oid, path: child, depth: dir.depth + 1 });
-      else files.push({ path: child, kind, oid: entry.oid, ...(entry.mode === usualModes[kind] ? {} : { mode: entry.mode }) });
+      else
+        files.push({
+          path: child,
+          kind,
+          oid: entry.oid,
+          ...(entry.mode === usualModes[kind] ? {} : { mode: entry.mode }),
+        });
       if (files.length > caps.files) throw tooLarge(`.svc/ has more than ${caps.files} files`, caps.files);
     }
   }

@@ -58,16 +58,27 @@ export class GitWire {
   async *pack(request: FetchRequest, signal: AbortSignal, limit: number): AsyncGenerator<Buffer> {
     const body = await this.post(fetchRequest(request), 2, signal);
     // Frames add five bytes to at most 65 kB, other frames are few: the same bound twice holds both in check.
-    yield* bounded(fetchedPack(readPkts(bounded(body, limit + limit / 8 + 1_000_000, 'the answer'))), limit, 'the pack');
+    yield* bounded(
+      fetchedPack(readPkts(bounded(body, limit + limit / 8 + 1_000_000, 'the answer'))),
+      limit,
+      'the pack',
+    );
   }
 
   /** The whole tree of one commit from a server of version 0 or 1. */
   async *oldPack(oid: string, offered: Capabilities, signal: AbortSignal, limit: number): AsyncGenerator<Buffer> {
     if (!offered.capabilities.includes('side-band-64k')) {
-      throw new RepoCondition('server-lacks-filter', 'the git server is too old: it has neither protocol version 2 nor side bands');
+      throw new RepoCondition(
+        'server-lacks-filter',
+        'the git server is too old: it has neither protocol version 2 nor side bands',
+      );
     }
     const body = await this.post(oldFetchRequest(oid, offered.capabilities), 0, signal);
-    yield* bounded(oldFetchedPack(readPkts(bounded(body, limit + limit / 8 + 1_000_000, 'the answer'))), limit, 'the pack');
+    yield* bounded(
+      oldFetchedPack(readPkts(bounded(body, limit + limit / 8 + 1_000_000, 'the answer'))),
+      limit,
+      'the pack',
+    );
   }
 
   private async post(body: Buffer, protocol: 0 | 2, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
@@ -75,7 +86,8 @@ export class GitWire {
       return (await this.http.post(body, protocol, signal)).body;
     } catch (error) {
       // Some hosts redirect only the discovery request of a renamed repository, and know nothing of the rest.
-      const elsewhere = error instanceof MovedOnPost || (error instanceof RepoCondition && error.condition === 'not-found');
+      const elsewhere =
+        error instanceof MovedOnPost || (error instanceof RepoCondition && error.condition === 'not-found');
       if (!elsewhere || this.discovered !== null) {
         throw error instanceof MovedOnPost ? new RepoCondition('moved', 'the git server redirects in circles') : error;
       }
@@ -89,7 +101,11 @@ export class GitWire {
   }
 }
 
-async function* bounded<T extends Uint8Array>(chunks: AsyncIterable<T>, limit: number, what: string): AsyncGenerator<T> {
+async function* bounded<T extends Uint8Array>(
+  chunks: AsyncIterable<T>,
+  limit: number,
+  what: string,
+): AsyncGenerator<T> {
   let bytes = 0;
   for await (const chunk of chunks) {
     bytes += chunk.length;

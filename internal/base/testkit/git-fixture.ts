@@ -52,7 +52,11 @@ export async function runGit(
     readonly env?: Readonly<Record<string, string>>;
   },
 ): Promise<Buffer> {
-  const child = spawn('git', args, { cwd: options.cwd, env: gitEnvironment(options.env), stdio: ['pipe', 'pipe', 'pipe'] });
+  const child = spawn('git', args, {
+    cwd: options.cwd,
+    env: gitEnvironment(options.env),
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
   const out: Buffer[] = [];
   const err: Buffer[] = [];
   child.stdout.on('data', (chunk: Buffer) => out.push(chunk));

@@ -24,7 +24,12 @@ export interface LoggedRequest {
 
 /** What to do instead of answering. */
 export type Fault =
-  | { readonly kind: 'status'; readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
+  | {
+      readonly kind: 'status';
+      readonly status: number;
+      readonly headers?: Record<string, string>;
+      readonly body?: string;
+    }
   /** Answer, and destroy the connection after so many bytes of the body. */
   | { readonly kind: 'cut'; readonly afterBytes: number }
   /** Answer, and end the body early as if it were complete. */
@@ -165,7 +170,10 @@ export class GitServer {
     input: Buffer,
     fault: Fault | null,
   ): Promise<void> {
-    const child = spawn('git', ['http-backend'], { env: this.environment(request, logged, input.length), stdio: ['pipe', 'pipe', 'ignore'] });
+    const child = spawn('git', ['http-backend'], {
+      env: this.environment(request, logged, input.length),
+      stdio: ['pipe', 'pipe', 'ignore'],
+    });
     this.children.add(child);
     child.once('close', () => this.children.delete(child));
     response.once('close', () => child.kill());
@@ -213,7 +221,9 @@ export class GitServer {
       REMOTE_USER: 'demo',
       GIT_CONFIG_COUNT: String(entries.length / 2),
       ...(Object.fromEntries(entries) as Record<string, string>),
-      ...((this.options.passProtocol ?? true) && logged.gitProtocol !== undefined ? { GIT_PROTOCOL: logged.gitProtocol } : {}),
+      ...((this.options.passProtocol ?? true) && logged.gitProtocol !== undefined
+        ? { GIT_PROTOCOL: logged.gitProtocol }
+        : {}),
     });
   }
 }
