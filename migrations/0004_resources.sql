@@ -9,6 +9,9 @@ create table svc.agents (
   revision integer not null,
   spec jsonb not null,
   spec_hash text not null,
+  -- The generated resources it refers to, beside the spec so that planning does not unpack a thousand specs.
+  environment text generated always as (spec ->> 'environment') stored,
+  identity text generated always as (spec ->> 'identity') stored,
   source jsonb not null,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),

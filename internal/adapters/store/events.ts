@@ -1,6 +1,7 @@
 // Recorded events: each once, by its deduplication hash within a project. What was received is kept byte for byte beside
 // the normalized payload; both are bytea, because NUL and lone surrogates are legal JSON and illegal in the database.
 
+import type { Json } from '../../words/json.ts';
 import type { Sql } from './db.ts';
 
 export interface NewEvent {
@@ -57,4 +58,49 @@ export async function recordEvent(sql: Sql, event: NewEvent): Promise<RecordedEv
   // Gone between the two statements, by retention: nothing else deletes events.
   if (found === undefined) throw new Error('an event that conflicts is not there');
   return { ...found, created: false };
+}
+
+export interface EventRow {
+  readonly id: string;
+  readonly seq: number;
+  readonly key: string;
+  readonly source: string;
+  readonly payload: Json;
+  readonly routerStatus: RouterStatus;
+  readonly receivedAt: Date;
+}
+
+interface StoredEvent extends Omit<EventRow, 'payload'> {
+  readonly payload: Buffer;
+}
+
+const selected = `id, seq, key, source, payload, router_status as "routerStatus", received_at as "receivedAt"`;
+const parsed = (row: StoredEvent): EventRow => ({ ...row, payload: JSON.parse(row.payload.toString('utf8')) as Json });
+
+export interface EventFilter {
+  readonly key?: string | undefined;
+  readonly status?: RouterStatus | undefined;
+  /** Only events recorded before the one of this number. */
+  readonly before?: number | undefined;
+  readonly limit: number;
+}
+
+/** A page of a project's events, newest first. */
+export async function listEvents(sql: Sql, projectId: string, filter: EventFilter): Promise<EventRow[]> {
+  const { rows } = await sql.query<StoredEvent>(
+    `select ${selected} from svc.events
+      where project_id = $1::uuid and ($2::text is null or key = $2::text)
+        and ($3::text is null or router_status = $3::text) and ($4::bigint is null or seq < $4::bigint)
+      order by seq desc limit $5::int`,
+    [projectId, filter.key ?? null, filter.status ?? null, filter.before ?? null, filter.limit],
+  );
+  return rows.map(parsed);
+}
+
+export async function eventById(sql: Sql, projectId: string, id: string): Promise<EventRow | undefined> {
+  const { rows } = await sql.query<StoredEvent>(
+    `select ${selected} from svc.events where project_id = $1::uuid and id = $2::uuid`,
+    [projectId, id],
+  );
+  return rows[0] === undefined ? undefined : parsed(rows[0]);
 }

@@ -70,7 +70,7 @@ export function planGenerated(
     wanted.set(key, names);
     const stored = facts.generatedByKey.get(key);
     const foreign = foreignUsers(stored, settled, facts, options);
-    if (stored !== undefined && stored.hash !== resource.hash && foreign.length > 0) {
+    if (stored !== undefined && (stored.agreedHash ?? stored.hash) !== resource.hash && foreign.length > 0) {
       reportConflict(resource, foreign, facts, report);
     }
     const asset = avatarToStore(resource, desired, facts, options, report);

@@ -151,6 +151,24 @@ test('rows that were lost or changed behind the plan are put right, though no sp
   }
 });
 
+test('a shared resource that drifted is put right, though another owner generates it too', () => {
+  const shared = tree([agent('a'), environment('base')]);
+  const both = applied(
+    settled,
+    plan(tree([agent('b'), environment('base')]), settled, options({ owner: 'two' })),
+    'two',
+  );
+  const drift = (agreedHash: string) => ({
+    ...both,
+    generated: both.generated.map((item) => (item.name === 'base' ? { ...item, hash: 'drifted', agreedHash } : item)),
+  });
+  const agreed = both.generated.find((item) => item.name === 'base')?.hash ?? '';
+  const set = plan(shared, drift(agreed), options());
+  assert.deepEqual(set.diagnostics, []);
+  assert.equal(set.writes.generated[0]?.hash, agreed);
+  assert.equal(plan(shared, drift('other'), options()).diagnostics[0]?.code, 'resource-conflict');
+});
+
 test('a trigger that waited for its connection is activated by the next apply, without a revision', () => {
   const desired = tree([agent('a', { triggers: [event('codehost.push', { optional: true })] }), environment('base')]);
   const current = applied(emptyState(), plan(desired, emptyState(), options()), 'one');

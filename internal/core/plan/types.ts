@@ -40,6 +40,8 @@ export interface CurrentGenerated {
   readonly kind: 'Environment' | 'Identity';
   readonly name: string;
   readonly hash: string;
+  /** Where `hash` is that of a row that drifted: the hash of what its users agreed on. */
+  readonly agreedHash?: string;
   /** Ids of the agents that generate it. */
   readonly users: readonly string[];
   readonly spec?: Json;

@@ -1,0 +1,115 @@
+// What makes an apply one apply: the lock on its project, the settings it was planned against, and the reading of
+// everything that a plan compares with. Reading takes a fixed number of statements, whatever the project holds.
+
+import type { Current } from '../../core/plan/types.ts';
+import type { JsonObject } from '../../words/json.ts';
+import { readAgents } from './agents.ts';
+import { readAssetHashes } from './assets.ts';
+import { readConnections } from './connections.ts';
+import type { Sql } from './db.ts';
+import { readEndpoints } from './endpoints.ts';
+import { readGenerated } from './generated.ts';
+import { readSchedules } from './schedules.ts';
+import { readSecretNames } from './secrets-meta.ts';
+import { readTriggers } from './triggers.ts';
+
+/**
+ * Takes the project for the rest of the transaction: applies of one project, and whatever else changes its agents or
+ * endpoints, happen one after the other. Gives the organization's id, or undefined for a project that is not there.
+ */
+export async function lockProject(tx: Sql, projectId: string): Promise<string | undefined> {
+  // Waiting for the lock may outlast a statement's time limit only behind applies that are themselves limited.
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('svc.project:' || $1::text, 0))`, [projectId]);
+  return orgOfProject(tx, projectId);
+}
+
+/** The organization of a project, or undefined for a project that is not there. */
+export async function orgOfProject(sql: Sql, projectId: string): Promise<string | undefined> {
+  const { rows } = await sql.query<{ orgId: string }>(
+    'select org_id as "orgId" from svc.projects where id = $1::uuid',
+    [projectId],
+  );
+  return rows[0]?.orgId;
+}
+
+export interface OwnerRow {
+  readonly id: string;
+  readonly name: string;
+  readonly generation: number;
+}
+
+/** The repositories of a project: who may own, by which name, and with which settings now. */
+export async function readOwners(sql: Sql, projectId: string): Promise<OwnerRow[]> {
+  const { rows } = await sql.query<OwnerRow>(
+    'select id, name, generation from svc.repositories where project_id = $1::uuid',
+    [projectId],
+  );
+  return rows;
+}
+
+export interface ReadOptions {
+  readonly projectId: string;
+  readonly orgId: string;
+  readonly owners: readonly OwnerRow[];
+  readonly now: Date;
+}
+
+/** Everything that a plan compares with, but the specs (`readSpecs`, only of what differs). */
+export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Current> {
+  const { projectId, orgId, owners, now } = options;
+  const agents = await readAgents(sql, projectId);
+  const generated = await readGenerated(sql, projectId);
+  const triggers = await readTriggers(sql, projectId);
+  const endpoints = await readEndpoints(sql, projectId);
+  const schedules = await readSchedules(sql, projectId);
+  const connections = await readConnections(sql, projectId);
+  const secrets = await readSecretNames(sql, orgId, projectId, now);
+  const assets = await readAssetHashes(sql, projectId);
+  return {
+    repositories: new Map(owners.map((row) => [row.id, row.name])),
+    agents,
+    generated,
+    triggers,
+    endpoints,
+    schedules,
+    connections,
+    liveSecrets: secrets.live,
+    expiredSecrets: secrets.expired,
+    assets,
+  };
+}
+
+export interface ApplyAudit {
+  readonly orgId: string;
+  readonly projectId: string;
+  readonly principal: {
+    readonly kind: string;
+    readonly id: string | null;
+    readonly name: string;
+    readonly requestId?: string;
+  };
+  readonly action: string;
+  readonly subject?: { readonly kind: string; readonly name: string };
+  readonly detail: JsonObject;
+}
+
+/** The audit entry of an apply, in its transaction. */
+export async function recordApplyAudit(tx: Sql, entry: ApplyAudit): Promise<void> {
+  await tx.query(
+    `insert into svc.audit (org_id, project_id, principal_kind, principal_id, principal_name, action,
+       subject_kind, subject_name, request_id, detail)
+     values ($1::uuid, $2::uuid, $3::text, $4::uuid, $5::text, $6::text, $7::text, $8::text, $9::text, $10::jsonb)`,
+    [
+      entry.orgId,
+      entry.projectId,
+      entry.principal.kind,
+      entry.principal.id,
+      entry.principal.name,
+      entry.action,
+      entry.subject?.kind ?? null,
+      entry.subject?.name ?? null,
+      entry.principal.requestId ?? null,
+      JSON.stringify(entry.detail),
+    ],
+  );
+}

@@ -1,0 +1,79 @@
+// What an apply takes and gives. A result is a value also when it is a failure: only what is no author's mistake throws.
+
+import type { Sql } from '../../adapters/store/db.ts';
+import type { CompileOutput } from '../../core/compile/types.ts';
+import type { Action, Consequences, Held } from '../../core/plan/types.ts';
+import type { Diagnostic } from '../../words/diagnostic.ts';
+import type { Actor } from '../context.ts';
+
+export type ApplyStatus =
+  | 'applied'
+  /** Nothing differs; nothing was written but what `finish` wrote. */
+  | 'unchanged'
+  /** A dry run: what would be applied. */
+  | 'planned'
+  /** The blast-radius guard holds it until it is approved; nothing was written. */
+  | 'held'
+  /** The tree or the plan has an error; nothing was written. */
+  | 'failed'
+  /** The repository's settings changed since it was read, or `finish` said so; nothing was written. */
+  | 'superseded';
+
+/** A webhook trigger's receipt (spec, Webhook endpoint resource). */
+export interface Receipt {
+  readonly event: string;
+  readonly endpoint: string;
+  readonly ingestUrl: string;
+  readonly status: 'ready';
+}
+
+export interface ApplyResult {
+  readonly status: ApplyStatus;
+  readonly actions: readonly Action[];
+  readonly consequences: Consequences;
+  readonly webhooks: readonly Receipt[];
+  /** Of compile and of the plan, sorted by place. */
+  readonly diagnostics: readonly Diagnostic[];
+  readonly held?: Held;
+}
+
+export type ApplyOwner =
+  | { readonly kind: 'manual' }
+  | {
+      readonly kind: 'repository';
+      readonly repositoryId: string;
+      /** Generation of the settings that the tree was compiled under; a later one supersedes this apply. */
+      readonly generation: number;
+    };
+
+export interface ApplyRequest {
+  /** Id of the reconcile; also the `operationId` of the lifecycle events. */
+  readonly operationId: string;
+  readonly projectId: string;
+  readonly owner: ApplyOwner;
+  readonly compiled: Pick<CompileOutput, 'ok' | 'resources' | 'diagnostics' | 'assets' | 'places'>;
+  /**
+   * False where the tree has no `.svc/` at all: an empty tree, which the guard holds; `failed` with the diagnostics of
+   * `compiled` where the owner has nothing that could be lost.
+   */
+  readonly hasSvc: boolean;
+  /** The bytes of a file of the tree, for avatars. */
+  readonly fileBytes: (path: string) => Uint8Array | undefined;
+  readonly prune: boolean;
+  readonly adopt: boolean;
+  readonly dryRun: boolean;
+  /** `off` for people's own applies and for approved runs. */
+  readonly guard: 'off' | { readonly deleteMax?: number };
+  /** Compare every row with what it should be, not only its hash (periodic resync). */
+  readonly verify: boolean;
+  readonly commit: string | null;
+  readonly actor: Actor;
+  /** SHA-256 (hex) of avatars that the service ships. */
+  readonly shippedAvatars: readonly string[];
+  /**
+   * Finishes the run in the transaction of the apply: called once with the result before the commit, in every case but
+   * a dry run. For `failed` and `superseded` that is a transaction of its own. `rollback` undoes an apply that has been
+   * superseded meanwhile. May be called again when the database asks to repeat the transaction.
+   */
+  readonly finish?: (tx: Sql, result: ApplyResult) => Promise<'commit' | 'rollback'>;
+}
