@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 TESTS := 'cmd/**/*.test.ts' 'internal/**/*.test.ts' 'schemas/**/*.test.ts'
-CORE_TESTS := 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
+CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 
 .PHONY: help setup run test check types lint format format-check dead cover bench schemas golden test-crash test-fuzz
 

@@ -1,6 +1,7 @@
 // The shapes through which the rest of the service reads a repository: what to read (target), what was seen (tip),
 // what was read (snapshot), and the closed list of reasons why it could not be (contract, section 3, `condition`).
 
+import type { lookup as dnsLookup } from 'node:dns';
 import type { Bundle } from '../../words/bundle.ts';
 
 /**
@@ -65,7 +66,7 @@ export interface BlobStore {
 
 /** A remark about what was read that does not stop it. */
 export interface RepoFinding {
-  readonly rule: 'name-case' | 'name-form' | 'git-name' | 'too-large';
+  readonly rule: 'name-case' | 'name-form' | 'too-large';
   readonly path: string;
   readonly message: string;
 }
@@ -111,9 +112,15 @@ export interface SnapshotOptions {
 
 /** One repository or folder. Calls of one source are made one after the other. All throw `RepoCondition`. */
 export interface RepoSource {
-  /** The present head: one small request, one read of HEAD, or a hash of the folder. */
-  resolve(signal?: AbortSignal): Promise<Tip>;
-  /** Reads `.svc/` and `wantPaths` at a commit; for a pin or a rollback any commit may be given as `tip`. */
+  /**
+   * The present head: one small request, one read of a ref, or a hash of the folder. The hash of a folder covers the
+   * files outside `.svc/` that `prior` (or the last snapshot of this source) has.
+   */
+  resolve(signal?: AbortSignal, prior?: PriorRead | null): Promise<Tip>;
+  /**
+   * Reads `.svc/` and `wantPaths` at a commit; for a pin or a rollback any commit may be given as `tip`. A folder is read
+   * as it is now, so its snapshot's `commit` may be newer than the tip's.
+   */
   snapshot(tip: Tip, options?: SnapshotOptions): Promise<Snapshot>;
   /** The same snapshot with further paths outside `.svc/`, as compile's `needs.paths` asks for them. */
   more(snapshot: Snapshot, paths: readonly string[], signal?: AbortSignal): Promise<Snapshot>;
@@ -140,6 +147,8 @@ export interface NetworkSettings {
   /** PEM certificates that are trusted besides the built-in ones. */
   readonly ca?: string;
   readonly userAgent?: string;
+  /** Resolver of names, for tests; the system's own when absent. */
+  readonly lookup?: typeof dnsLookup;
   readonly headersTimeoutMs?: number;
   readonly idleTimeoutMs?: number;
   /** Deadline of one whole call (resolve, snapshot, more, probe). */

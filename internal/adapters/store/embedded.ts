@@ -14,10 +14,10 @@ import { type Account, type Binaries, findAccount, findBinaries, launchAs } from
 
 export interface Embedded {
   readonly url: string;
-  /** Process of the server. */
-  readonly pid: number;
-  /** Resolves when the server's process ends, whoever ended it. */
-  readonly ended: Promise<void>;
+  /** Process of the server that runs now. */
+  pid(): number;
+  /** Resolves when the server has ended by itself and could not be started again. */
+  readonly lost: Promise<void>;
   /** Fast shutdown: connections are cut, everything committed is on disk. Safe twice. */
   stop(): Promise<void>;
 }
@@ -39,29 +39,47 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const account = await findAccount();
   const cluster = join(options.dataDir, 'postgres');
   const password = await ensureCluster(options, binaries, account, cluster);
-  const running = await findRunning(cluster);
-  let at: Running;
-  if (running === undefined) at = await start(options, binaries, account, cluster);
-  else {
-    options.log.warn({ pid: running.pid }, 'database.adopted');
-    at = running.ready ? running : await untilReady(cluster, running.pid, join(options.dataDir, 'postgres.log'));
-  }
+  const launch = (port?: number): Promise<Running> => start(options, binaries, account, cluster, port);
+  let at = await adopt(options, cluster).then((running) => running ?? launch());
   const url = `postgres://${user}:${password}@127.0.0.1:${at.port}/svc`;
   await ensureDatabase(url);
   let stopping: Promise<void> | undefined;
-  return {
-    url,
-    pid: at.pid,
-    ended: at.ended ?? untilGone(at.pid, Number.POSITIVE_INFINITY, 1_000).then(() => undefined),
-    stop: () => (stopping ??= stop(at.pid, options.log)),
+  // A server that dies under us (killed, out of memory) is started again at its address; recovery is its own work.
+  const watch = async (): Promise<void> => {
+    for (;;) {
+      await at.ended;
+      if (stopping !== undefined) return new Promise<void>(() => undefined);
+      options.log.error({ pid: at.pid }, 'database.died');
+      try {
+        at = await launch(at.port);
+      } catch (error) {
+        options.log.error({ err: error }, 'database.restart_failed');
+        return;
+      }
+    }
   };
+  return { url, pid: () => at.pid, lost: watch(), stop: () => (stopping ??= stop(at.pid, options.log)) };
+}
+
+/** The server that a killed daemon left running, once it is ready. */
+async function adopt(options: EmbeddedOptions, cluster: string): Promise<Running | undefined> {
+  const running = await findRunning(cluster);
+  if (running === undefined) return undefined;
+  options.log.warn({ pid: running.pid }, 'database.adopted');
+  return untilReady(
+    cluster,
+    running.pid,
+    join(options.dataDir, 'postgres.log'),
+    untilGone(running.pid, Number.POSITIVE_INFINITY, 500),
+  );
 }
 
 interface Running {
   readonly pid: number;
   readonly port: number;
   readonly ready: boolean;
-  readonly ended?: Promise<void>;
+  /** Resolves when the process is gone, whoever ended it. */
+  readonly ended: Promise<unknown>;
 }
 
 /** Initialises the cluster when there is none, and answers with its password. A killed initialisation leaves no cluster. */
@@ -142,12 +160,15 @@ async function start(
   binaries: Binaries,
   account: Account | undefined,
   cluster: string,
+  wanted?: number,
 ): Promise<Running> {
   const logFile = join(options.dataDir, 'postgres.log');
   for (let attempt = 1; ; attempt += 1) {
-    // A stale file may name a process that is someone else's by now, and the server would believe it.
-    await rm(join(cluster, 'postmaster.pid'), { force: true });
-    const port = await freePort();
+    // A file that names someone else's process by now would keep the server from starting. One that names no process
+    // stays: by it the server sees whether processes of a killed predecessor still use the files.
+    const stale = await readPidFile(cluster);
+    if (stale !== undefined && isRunning(stale.pid)) await rm(join(cluster, 'postmaster.pid'), { force: true });
+    const port = wanted ?? (await freePort());
     const settings = [
       'listen_addresses=127.0.0.1',
       `port=${port}`,
@@ -186,24 +207,29 @@ async function start(
     if (child.pid === undefined)
       throw new Error(`the embedded database could not be started: ${launch.program} does not run`);
     try {
-      return { ...(await untilReady(cluster, child.pid, logFile, ended)), ended };
+      return await untilReady(cluster, child.pid, logFile, ended);
     } catch (error) {
-      // The port may have been taken between the choice and the start.
+      // The port may have been taken between the choice and the start; processes of a killed server may still end.
       const text = await readFile(logFile, 'utf8').catch(() => '');
-      if (attempt >= 3 || !/could not create any TCP\/IP sockets|Address already in use/.test(text)) throw error;
+      if (
+        attempt >= 10 ||
+        !/could not create any TCP\/IP sockets|Address already in use|shared memory block/.test(text)
+      )
+        throw error;
+      await sleep(100);
     }
   }
 }
 
-async function untilReady(cluster: string, pid: number, logFile: string, ended?: Promise<void>): Promise<Running> {
+async function untilReady(cluster: string, pid: number, logFile: string, ended: Promise<unknown>): Promise<Running> {
   let gone = false;
-  ended?.then(() => {
+  ended.then(() => {
     gone = true;
   }, undefined);
   const deadline = performance.now() + startTimeoutMs;
   while (performance.now() < deadline && !gone) {
     const running = await readPidFile(cluster);
-    if (running?.pid === pid && running.ready) return running;
+    if (running?.pid === pid && running.ready) return { ...running, ended };
     await sleep(5);
   }
   const text = await readFile(logFile, 'utf8').catch(() => '');
@@ -213,7 +239,7 @@ async function untilReady(cluster: string, pid: number, logFile: string, ended?:
 }
 
 /** postmaster.pid, by line: process, directory, start time, port, socket directory, address, shared memory, status. */
-async function readPidFile(cluster: string): Promise<Running | undefined> {
+async function readPidFile(cluster: string): Promise<Omit<Running, 'ended'> | undefined> {
   const lines = (await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
   const pid = Number(lines[0]);
   if (!Number.isInteger(pid) || pid <= 0) return undefined;
@@ -221,7 +247,7 @@ async function readPidFile(cluster: string): Promise<Running | undefined> {
 }
 
 /** The server of this cluster that still runs, if any: the process named by the file works in this very directory. */
-async function findRunning(cluster: string): Promise<Running | undefined> {
+async function findRunning(cluster: string): Promise<Omit<Running, 'ended'> | undefined> {
   const found = await readPidFile(cluster);
   if (found === undefined || !isRunning(found.pid)) return undefined;
   const cwd = await readlink(`/proc/${found.pid}/cwd`).catch(() => undefined);

@@ -13,7 +13,7 @@ export { DataDirInUse } from './data-lock.ts';
 
 export interface Store {
   readonly db: Database;
-  /** Resolves if the embedded server ends by itself; never for an external one. */
+  /** Resolves if the embedded server has died and does not come back; never for an external one. */
   readonly lost: Promise<void>;
   /** Closes connections, stops the embedded server, releases the data directory. Safe twice. */
   stop(): Promise<void>;
@@ -51,7 +51,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     db = openDatabase({ url, log });
     return {
       db,
-      lost: embedded?.ended ?? new Promise<void>(() => undefined),
+      lost: embedded?.lost ?? new Promise<void>(() => undefined),
       stop: () => (stopping ??= stop()),
     };
   } catch (error) {

@@ -40,7 +40,7 @@ export async function startCluster(): Promise<Cluster> {
   await migrate(withDatabase(embedded.url, template), silent);
   return {
     adminUrl,
-    pid: embedded.pid,
+    pid: embedded.pid(),
     dir,
     async stop() {
       await embedded.stop();

@@ -12,7 +12,7 @@ import { DEFAULT_LIMITS, type SourceLimits } from './limits.ts';
 import type { MapNode } from './node.ts';
 import { readYaml } from './yaml.ts';
 
-export { decodeText } from './decode.ts';
+export { decodeText, tooLarge } from './decode.ts';
 export { LineTable } from './lines.ts';
 export type { SourceLimits } from './limits.ts';
 export { printDiagnostics, renderDiagnostic } from './print.ts';

@@ -1,0 +1,162 @@
+// The daemon's wiring: database → first rows → jobs → HTTP → services, and the same backwards. Nothing is decided here.
+
+import { randomBytes, randomUUID } from 'node:crypto';
+import { pendingMigrations } from '../../internal/adapters/store/migrate.ts';
+import { holdsSealed } from '../../internal/adapters/store/bootstrap.ts';
+import { errorCode } from '../../internal/adapters/store/db.ts';
+import { DataDirInUse, openStore, type Store } from '../../internal/adapters/store/store.ts';
+import { type Config, ConfigError } from '../../internal/base/config/config.ts';
+import { armFailpoint } from '../../internal/base/failpoint.ts';
+import { createMetrics } from '../../internal/base/metrics/metrics.ts';
+import type { Runtime } from '../../internal/base/runtime.ts';
+import { type HttpServer, type Readiness, startHttp } from '../../internal/edge/http/http.ts';
+import { routes } from '../../internal/edge/http/routes.ts';
+import { JobRunner } from '../../internal/edge/jobs/jobs.ts';
+import { services } from '../../internal/edge/jobs/services.ts';
+import { tasks } from '../../internal/edge/jobs/tasks.ts';
+import type { FlowContext } from '../../internal/flows/context.ts';
+import { bootstrap, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
+import { ensureMasterKey, readClient, writeClient } from './files.ts';
+
+export interface Daemon {
+  readonly url: string;
+  readonly ctx: FlowContext;
+  /** Resolves when the daemon cannot go on, with the reason. */
+  readonly failed: Promise<Error>;
+  /** Drains: no new work, running work ends or is handed back, the database last. Safe twice. */
+  stop(): Promise<void>;
+}
+
+export interface DaemonOptions {
+  readonly config: Config;
+  readonly log: Runtime['log'];
+  /** Overrides for tests. */
+  readonly runtime?: Partial<Runtime>;
+  /** In a test process: no process-wide metrics, nothing forced to disk. */
+  readonly test?: boolean;
+}
+
+/** Starts everything; resolves when the daemon is ready. What has been started is stopped again when a later part fails. */
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const stops: (() => Promise<void>)[] = [];
+  let stopping: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    for (const each of stops.reverse()) {
+      await each().catch((error: unknown) => options.log.error({ err: error }, 'daemon.stop_failed'));
+    }
+  };
+  try {
+    const parts = await startParts(options, stops);
+    return { ...parts, stop: () => (stopping ??= stop()) };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]): Promise<Omit<Daemon, 'stop'>> {
+  const { config, log } = options;
+  armFailpoint(config.failpoint);
+  const store = await openConfiguredStore(options);
+  stops.push(() => store.stop());
+  const runtime: Runtime = { now: () => new Date(), uuid: randomUUID, randomBytes, log, ...options.runtime };
+  await ensureMasterKey(config, await holdsSealed(store.db));
+  await firstClient(config, { db: store.db, runtime });
+
+  const part = {
+    db: store.db,
+    runtime,
+    config,
+    metrics: createMetrics({ processMetrics: !options.test }),
+    daemonId: runtime.uuid(),
+  };
+  let ctx: FlowContext = { ...part, baseUrl: config.baseUrl ?? '' };
+  const http = await listen(config, () => ctx, store);
+  stops.push(() => http.stop());
+  ctx = { ...part, baseUrl: config.baseUrl ?? http.url };
+
+  const jobs = new JobRunner(ctx, { tasks });
+  stops.push(() => jobs.stop());
+  await jobs.start();
+  for (const service of services.filter((one) => one.roles.some((role) => config.roles.includes(role)))) {
+    const running = await service.start(ctx);
+    stops.push(() => running.stop());
+  }
+  const client = await readClient(config.dataDir);
+  if (client !== undefined && config.roles.includes('api')) await writeClient(config.dataDir, http.url, client);
+  return {
+    url: http.url,
+    ctx,
+    failed: store.lost.then(() => new Error('the embedded database has stopped and cannot be started again')),
+  };
+}
+
+/** Turns what a setting is to blame for into an error that names it. */
+async function openConfiguredStore({ config, log, test }: DaemonOptions): Promise<Store> {
+  const { dataDir, databaseUrl } = config;
+  try {
+    return await openStore({
+      dataDir,
+      log,
+      ...(databaseUrl !== undefined && { databaseUrl }),
+      ...(test && { volatile: true }),
+    });
+  } catch (error) {
+    const code = errorCode(error);
+    if (error instanceof DataDirInUse) throw new ConfigError('SVC_DATA_DIR', `cannot be used: ${error.message}`);
+    const isFile =
+      (error as NodeJS.ErrnoException).syscall !== undefined && (error as NodeJS.ErrnoException).path !== undefined;
+    if (isFile) throw new ConfigError('SVC_DATA_DIR', `cannot be used: ${(error as Error).message}`);
+    // Not reachable, not let in, or no such database: the message of the driver holds no password.
+    const refused = code !== undefined && /^(E[A-Z]+|08...|28...|3D000|57P03|53300)$/.test(code);
+    if (
+      databaseUrl !== undefined &&
+      (refused ||
+        /^(timeout expired|Connection terminated|SASL|The server does not support SSL)/.test((error as Error).message))
+    ) {
+      throw new ConfigError('SVC_DATABASE_URL', `cannot be used: ${(error as Error).message || code}`);
+    }
+    throw error;
+  }
+}
+
+async function firstClient(config: Config, ctx: Pick<FlowContext, 'db' | 'runtime'>): Promise<void> {
+  const { dataDir } = config;
+  const placeholder = config.baseUrl ?? `http://${config.listen.host}:${config.listen.port}`;
+  if ((await bootstrap(ctx, (client) => writeClient(dataDir, placeholder, client))) !== undefined) return;
+  // The owner of an embedded database's directory can do everything anyway; an external one hands out nothing.
+  if (config.databaseUrl !== undefined || (await readClient(dataDir)) !== undefined) return;
+  const recovered = await recoverClient(ctx);
+  if (recovered !== undefined) await writeClient(dataDir, placeholder, recovered);
+}
+
+async function listen(config: Config, ctx: () => FlowContext, store: Store): Promise<HttpServer> {
+  const readiness: Readiness[] = [
+    {
+      name: 'database',
+      check: async () => {
+        await store.db.query('select 1');
+        return undefined;
+      },
+    },
+    {
+      name: 'migrations',
+      check: async () => {
+        const pending = await pendingMigrations(store.db);
+        return pending.length === 0 ? undefined : `pending: ${pending.join(', ')}`;
+      },
+    },
+  ];
+  try {
+    return await startHttp(ctx, {
+      routes: config.roles.includes('api') ? routes : [],
+      readiness,
+      listen: config.listen,
+    });
+  } catch (error) {
+    if (!/^E(ADDRINUSE|ADDRNOTAVAIL|ACCES|NOTFOUND|AI_AGAIN)$/.test(errorCode(error) ?? '')) throw error;
+    const { host, port } = config.listen;
+    const why = errorCode(error) === 'EADDRINUSE' ? 'the port is in use' : (error as Error).message;
+    throw new ConfigError('SVC_LISTEN', `cannot be used: ${host}:${port}: ${why}`);
+  }
+}

@@ -1,0 +1,66 @@
+// svcd: reads its settings, starts the daemon, says that it is ready, drains at the first signal.
+// Exit codes: 0 drained, 1 failed, 2 a setting that cannot be used (one line on stderr that names it).
+
+import { ConfigError, loadConfig } from '../../internal/base/config/config.ts';
+import { createLog } from '../../internal/base/log/log.ts';
+import { Fault } from '../../internal/words/fault.ts';
+import { type Daemon, startDaemon } from './daemon.ts';
+
+/** A drain that hangs must not outlive a supervisor's patience. */
+const drainMs = 25_000;
+
+function failStart(error: unknown): never {
+  if (error instanceof ConfigError) {
+    process.stderr.write(`svcd: ${error.message}\n`);
+    process.exit(2);
+  }
+  const text =
+    error instanceof Fault ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error);
+  process.stderr.write(`svcd: ${text}\n`);
+  process.exit(1);
+}
+
+async function main(): Promise<void> {
+  const config = loadConfig({ env: process.env, argv: process.argv.slice(2) });
+  const log = createLog(config.logLevel);
+  let daemon: Daemon | undefined;
+  let ending = false;
+  const end = async (code: number): Promise<void> => {
+    if (ending) return;
+    ending = true;
+    const late = setTimeout(() => {
+      log.error({}, 'daemon.drain_timed_out');
+      process.exit(1);
+    }, drainMs);
+    late.unref();
+    await daemon?.stop();
+    log.info({ code }, 'daemon.stopped');
+    process.exit(code);
+  };
+  // A signal during the start ends it as soon as there is something to stop.
+  let signalled = false;
+  for (const name of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(name, () => {
+      signalled = true;
+      log.info({ signal: name }, 'daemon.draining');
+      if (daemon !== undefined) void end(0);
+    });
+  }
+  for (const name of ['uncaughtException', 'unhandledRejection'] as const) {
+    process.on(name, (error: unknown) => {
+      log.fatal({ err: error }, 'daemon.crashed');
+      void end(1);
+    });
+  }
+  daemon = await startDaemon({ config, log });
+  if (signalled) return end(0);
+  process.stdout.write(
+    `${JSON.stringify({ event: 'ready', url: daemon.url, pid: process.pid, dataDir: config.dataDir })}\n`,
+  );
+  log.info({ url: daemon.url, roles: config.roles }, 'daemon.ready');
+  const reason = await daemon.failed;
+  log.fatal({ err: reason }, 'daemon.failed');
+  await end(1);
+}
+
+main().catch(failStart);

@@ -1,0 +1,121 @@
+// Notices that a folder (or a local branch) may have changed. Events are a dirty bit and nothing else: what changed
+// is found out by reading again. Loads chokidar, so import it only when something is to be watched.
+
+import { lstat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type FSWatcher, watch } from 'chokidar';
+import { editorFile } from './folder.ts';
+
+const quietMs = 75;
+const longestMs = 500;
+const rescanMs = 30_000;
+
+export interface Watching {
+  stop(): Promise<void>;
+}
+
+/** Calls `tell` after events, once they pause for 75 ms, or at the latest 500 ms after the first. */
+export function coalesce(tell: () => void, quiet = quietMs, longest = longestMs): { dirty(): void; cancel(): void } {
+  let timer: NodeJS.Timeout | null = null;
+  let first = 0;
+  const fire = () => {
+    timer = null;
+    tell();
+  };
+  return {
+    dirty: () => {
+      const now = performance.now();
+      if (timer === null) first = now;
+      else clearTimeout(timer);
+      timer = setTimeout(fire, Math.max(0, Math.min(quiet, first + longest - now)));
+    },
+    cancel: () => {
+      if (timer !== null) clearTimeout(timer);
+      timer = null;
+    },
+  };
+}
+
+/** Watches `.svc/` in `directory` (or for its coming into being) and the files outside it that were read. */
+export async function watchFolder(
+  directory: string,
+  outside: () => readonly string[],
+  onDirty: () => void,
+): Promise<Watching> {
+  const svc = join(directory, '.svc');
+  let current: Watching | null = null;
+  let stopped = false;
+  let watched = '';
+  // One switch of watchers at a time; a change that arrives meanwhile is seen by the next look.
+  let turn: Promise<void> = Promise.resolve();
+  const bits = coalesce(() => {
+    onDirty();
+    turn = turn.then(arrange);
+  });
+  const arrange = async (): Promise<void> => {
+    if (stopped) return;
+    const exists = (await lstat(svc).catch(() => null))?.isDirectory() === true;
+    const files = outside().map((path) => join(directory, path));
+    const key = JSON.stringify([exists, files]);
+    if (key === watched) return;
+    watched = key;
+    const before = current;
+    current = await watchPaths([exists ? svc : directory, ...files], bits.dirty, {
+      depthZero: !exists,
+      coalesced: true,
+    });
+    await before?.stop();
+  };
+  await arrange();
+  return {
+    stop: async () => {
+      stopped = true;
+      bits.cancel();
+      await turn;
+      await current?.stop();
+    },
+  };
+}
+
+/** Watches paths, whether or not they exist; falls back to polling where the system has no more watches to give. */
+export async function watchPaths(
+  paths: readonly string[],
+  onDirty: () => void,
+  options: { readonly depthZero?: boolean; readonly coalesced?: boolean } = {},
+): Promise<Watching> {
+  const bits = options.coalesced === true ? { dirty: onDirty, cancel: () => undefined } : coalesce(onDirty);
+  let watcher: FSWatcher;
+  let polling = false;
+  let closing: Promise<void> = Promise.resolve();
+  const begin = async (): Promise<void> => {
+    watcher = watch([...paths], {
+      ignoreInitial: true,
+      followSymlinks: false,
+      persistent: true,
+      usePolling: polling,
+      interval: 500,
+      ignored: (path) => editorFile.test(path),
+      ...(options.depthZero === true ? { depth: 0 } : {}),
+    });
+    watcher.on('all', bits.dirty);
+    watcher.on('error', () => {
+      bits.dirty();
+      if (polling) return;
+      polling = true;
+      closing = watcher.close().then(begin);
+    });
+    await new Promise<void>((resolve) => watcher.once('ready', resolve));
+  };
+  await begin();
+  const rescan = setInterval(bits.dirty, rescanMs);
+  rescan.unref();
+  return {
+    stop: async () => {
+      clearInterval(rescan);
+      bits.cancel();
+      polling = true;
+      await closing;
+      await watcher.close();
+    },
+  };
+}

@@ -1,0 +1,293 @@
+// A folder as it lies on disk. Links are named and never followed, every directory is checked to be where it seems to
+// be, and the same bounds hold as for git. Its commit is a hash of what was read, so equal trees are equal commits.
+
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open, readdir, readlink, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
+import { decodeName, nameFault, nameFindings, shownPath } from './names.ts';
+import { objectId } from './objects.ts';
+import { isInside, normalRoot, repositoryPath } from './outside.ts';
+import { tooLarge } from './pack-reader.ts';
+import { assemble, type ReadFile } from './snapshot.ts';
+import {
+  defaultCaps,
+  type OpenOptions,
+  type PriorRead,
+  type RepoCaps,
+  RepoCondition,
+  type RepoFinding,
+  type RepoSource,
+  type RepoTarget,
+  type Snapshot,
+  type SnapshotOptions,
+  type Tip,
+} from './types.ts';
+
+/** What editors leave lying about while they work. */
+export const editorFile = /(^|\/)([^/]*~|\.[^/]*\.sw[a-z]|4913|[^/]*\.tmp|\.#[^/]*|#[^/]*#)$/;
+const noSubmodule = '0'.repeat(40);
+
+interface FolderRead {
+  readonly commit: string;
+  readonly files: readonly ReadFile[];
+  readonly absent: readonly string[];
+  readonly findings: readonly RepoFinding[];
+  readonly hasSvc: boolean;
+}
+
+export class FolderSource implements RepoSource {
+  private readonly path: string;
+  private readonly root: string;
+  private readonly caps: RepoCaps;
+  private outside: readonly string[] = [];
+
+  constructor(target: Extract<RepoTarget, { kind: 'folder' }>, options: OpenOptions) {
+    this.path = target.path;
+    this.root = normalRoot(target.root);
+    this.caps = { ...defaultCaps, ...options.caps };
+  }
+
+  async resolve(signal?: AbortSignal, prior?: PriorRead | null): Promise<Tip> {
+    const paths = prior === undefined || prior === null ? this.outside : outsideOf(prior);
+    return { commit: (await this.read(paths, signal)).commit };
+  }
+
+  async snapshot(_tip: Tip, options: SnapshotOptions = {}): Promise<Snapshot> {
+    const prior = options.prior ?? null;
+    const paths = [...new Set([...(prior === null ? [] : outsideOf(prior)), ...(options.wantPaths ?? [])])];
+    const read = await this.read(paths, options.signal);
+    const unchanged = prior !== null && prior.commit === read.commit;
+    return { ...this.toSnapshot(read, unchanged), ...(unchanged && options.full !== true ? { bundle: null } : {}) };
+  }
+
+  async more(snapshot: Snapshot, paths: readonly string[], signal?: AbortSignal): Promise<Snapshot> {
+    const read = await this.read([...new Set([...outsideOf(snapshot.record), ...paths])], signal);
+    return this.toSnapshot(read, snapshot.unchanged);
+  }
+
+  async watch(onDirty: () => void): Promise<{ stop(): Promise<void> }> {
+    const { watchFolder } = await import('./folder-watch.ts');
+    return watchFolder(join(this.path, this.root), () => this.outside, onDirty);
+  }
+
+  async close(): Promise<void> {}
+
+  private toSnapshot(read: FolderRead, unchanged: boolean): Snapshot {
+    this.outside = [...read.absent, ...read.files.map(({ path }) => path).filter((path) => !isInside(path))];
+    const facts = { commit: read.commit, rootTree: null, svcTree: null, tops: {} };
+    return {
+      commit: read.commit,
+      rootTree: null,
+      svcTree: null,
+      signature: { status: 'unchecked' },
+      via: 'folder',
+      unchanged,
+      traffic: { requests: 0, bytesDown: 0 },
+      ...assemble(facts, read.files, read.absent, read.findings, read.hasSvc),
+    };
+  }
+
+  private async read(outside: readonly string[], signal?: AbortSignal): Promise<FolderRead> {
+    const wanted = outside.filter((path) => !isInside(path));
+    if (wanted.length > this.caps.outsidePaths) {
+      throw new RepoCondition('too-large', `the tree names more than ${this.caps.outsidePaths} files outside .svc/`);
+    }
+    const reader = new FolderReader(await realDirectory(this.path), this.root, this.caps, signal);
+    const hasSvc = await reader.readSvc();
+    for (const path of wanted) await reader.readOutside(path);
+    const files = [...reader.files.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
+    const absent = [...reader.absent].sort();
+    const hash = createHash('sha256').update(hasSvc ? 'svc\n' : 'none\n');
+    for (const file of files) hash.update(`${JSON.stringify(file.path)} ${file.kind} ${file.oid}\n`);
+    for (const path of absent) hash.update(`${JSON.stringify(path)} absent\n`);
+    return { commit: `folder:${hash.digest('hex')}`, files, absent, findings: reader.findings, hasSvc };
+  }
+}
+
+class FolderReader {
+  readonly files = new Map<string, ReadFile>();
+  readonly absent = new Set<string>();
+  readonly findings: RepoFinding[] = [];
+  private readonly base: string;
+  private readonly root: string;
+  private readonly caps: RepoCaps;
+  private readonly signal: AbortSignal | undefined;
+  private bytes = 0;
+  private dirs = 0;
+
+  constructor(base: string, root: string, caps: RepoCaps, signal: AbortSignal | undefined) {
+    this.base = base;
+    this.root = root;
+    this.caps = caps;
+    this.signal = signal;
+  }
+
+  /** True where there is a `.svc/` directory. */
+  async readSvc(): Promise<boolean> {
+    const top = join(this.base, this.root);
+    const place = await realpath(top).catch(() => null);
+    if (place === null) return false;
+    if (place !== top) throw new RepoCondition('hostile', `${shownPath(this.root)} is reached through a symbolic link`);
+    const stats = await lstat(join(top, '.svc')).catch(absentAsNull);
+    if (stats === null) return false;
+    if (stats.isSymbolicLink()) throw new RepoCondition('hostile', '.svc is a symbolic link: it must be a directory');
+    if (!stats.isDirectory()) return false;
+    await this.readDirectory(join(top, '.svc'), '.svc', 1);
+    return true;
+  }
+
+  private async readDirectory(directory: string, path: string, depth: number): Promise<void> {
+    this.signal?.throwIfAborted();
+    this.dirs += 1;
+    if (this.dirs > this.caps.dirs) throw tooLarge(`.svc/ has more than ${this.caps.dirs} directories`, this.caps.dirs);
+    if (depth > this.caps.depth) throw tooLarge(`.svc/ is nested more than ${this.caps.depth} deep`, this.caps.depth);
+    // A directory that was swapped for a link since it was listed is not where it seems to be.
+    if ((await realpath(directory).catch(absentAsNull)) !== directory) return;
+    const raw = (await readdir(directory, { withFileTypes: true, encoding: 'buffer' }).catch(absentAsNull)) ?? [];
+    if (depth > 1 && raw.some((entry) => entry.name.equals(Buffer.from('.git')))) {
+      this.keep({ path, kind: 'submodule', oid: noSubmodule, bytes: undefined });
+      return;
+    }
+    const entries = raw.map((entry) => ({ entry, name: checkedName(path, entry.name) }));
+    entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+    this.findings.push(
+      ...nameFindings(
+        path,
+        entries.map(({ name }) => name),
+      ),
+    );
+    for (const { entry, name } of entries) {
+      const [place, child] = [join(directory, name), `${path}/${name}`];
+      if (entry.isDirectory()) await this.readDirectory(place, child, depth + 1);
+      else if (entry.isSymbolicLink()) await this.keepLink(place, child);
+      else if (entry.isFile() && !editorFile.test(child)) await this.keepFile(place, child);
+    }
+  }
+
+  /** One file outside `.svc/`, down from the top, never past a link. */
+  async readOutside(path: string): Promise<void> {
+    const full = repositoryPath(this.root, path);
+    if (full === null) {
+      this.absent.add(path);
+      return;
+    }
+    const up = this.root === '' ? '' : '../'.repeat(this.root.split('/').length);
+    const segments = full.split('/');
+    let place = this.base;
+    for (const [index, segment] of segments.entries()) {
+      place = join(place, segment);
+      const stats = await lstat(place).catch(absentAsNull);
+      const last = index === segments.length - 1;
+      if (stats?.isSymbolicLink() === true) {
+        const here = segments.slice(0, index + 1).join('/');
+        const shown = last
+          ? path
+          : here.startsWith(`${this.root}/`)
+            ? here.slice(this.root.length + 1)
+            : `${up}${here}`;
+        await this.keepLink(place, shown);
+        if (!last) this.absent.add(path);
+        return;
+      }
+      if (stats === null || (last ? !stats.isFile() : !stats.isDirectory())) {
+        this.absent.add(path);
+        return;
+      }
+    }
+    await this.keepFile(place, path);
+    if (!this.files.has(path)) this.absent.add(path);
+  }
+
+  private async keepLink(place: string, path: string): Promise<void> {
+    const target = await readlink(place, { encoding: 'buffer' }).catch(absentAsNull);
+    if (target !== null) this.keep({ path, kind: 'symlink', oid: objectId('blob', target), bytes: undefined });
+  }
+
+  private async keepFile(place: string, path: string): Promise<void> {
+    let handle: FileHandle;
+    try {
+      handle = await open(place, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    } catch (error) {
+      // Gone or turned into a link since it was listed: the watcher brings the next look.
+      if (['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO'].includes((error as NodeJS.ErrnoException).code ?? '')) return;
+      throw unreadable(path, error);
+    }
+    try {
+      const stats = await handle.stat();
+      if (!stats.isFile()) return;
+      const bytes = stats.size > this.caps.fileBytes ? null : await readBounded(handle, this.caps.fileBytes);
+      if (bytes === null) {
+        const oid = objectId('blob', Buffer.from(`too large: ${stats.size} ${stats.mtimeMs}`));
+        this.keep({ path, kind: 'file', oid, bytes: undefined });
+        return;
+      }
+      this.bytes += bytes.length;
+      if (this.bytes > this.caps.totalBytes)
+        throw tooLarge('the files read have more bytes together', this.caps.totalBytes);
+      this.keep({ path, kind: 'file', oid: objectId('blob', bytes), bytes });
+    } finally {
+      await handle.close();
+    }
+  }
+
+  private keep(file: ReadFile): void {
+    this.files.set(file.path, file);
+    if (this.files.size > this.caps.files + this.caps.outsidePaths) {
+      throw tooLarge(`.svc/ has more than ${this.caps.files} files`, this.caps.files);
+    }
+  }
+}
+
+/** The whole file, or null where it grows past the limit while being read. */
+async function readBounded(handle: FileHandle, limit: number): Promise<Buffer | null> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for (;;) {
+    const chunk = Buffer.allocUnsafe(65_536);
+    const { bytesRead } = await handle.read(chunk, 0, chunk.length, length);
+    if (bytesRead === 0) return Buffer.concat(chunks);
+    chunks.push(chunk.subarray(0, bytesRead));
+    length += bytesRead;
+    if (length > limit) return null;
+  }
+}
+
+function checkedName(directory: string, bytes: Buffer): string {
+  const name = decodeName(bytes);
+  const fault = name === null ? 'it is not UTF-8' : nameFault(name);
+  if (name !== null && fault === null) return name;
+  const shown = shownPath(`${directory}/${bytes.toString('utf8')}`);
+  throw new RepoCondition('hostile', `the file name ${shown} is refused: ${fault}`);
+}
+
+async function realDirectory(path: string): Promise<string> {
+  try {
+    const place = await realpath(path);
+    if ((await lstat(place)).isDirectory()) return place;
+  } catch (error) {
+    if (absentAsNull(error) !== null) throw error;
+  }
+  throw new RepoCondition('not-found', 'there is no directory at the path');
+}
+
+/** Null for what is not there; anything else is a reason to stop. */
+function absentAsNull(error: unknown): null {
+  const { code, path } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+  throw unreadable(path ?? '', error);
+}
+
+function unreadable(path: string, error: unknown): RepoCondition {
+  const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+  return new RepoCondition('unreachable', `${shownPath(path)} cannot be read (${code})`, { cause: error });
+}
+
+function outsideOf(record: PriorRead): string[] {
+  const links = record.entries
+    .filter(({ kind, path }) => kind === 'symlink' && !isInside(path))
+    .map(({ path }) => path);
+  const inTheWay = links.filter((link) => record.absent.some((path) => path.startsWith(`${link}/`)));
+  const files = record.entries.map(({ path }) => path).filter((path) => !isInside(path) && !inTheWay.includes(path));
+  return [...files, ...record.absent];
+}

@@ -1,0 +1,291 @@
+// One git server over HTTP, the only user of undici here: where to connect (private-network rule, proxy, own
+// certificates), as whom (Basic, one refresh), how long (headers, idle, whole), and where to when it has moved
+// (redirects of the discovery request alone, without credentials elsewhere). Statuses become conditions.
+
+import { rootCertificates } from 'node:tls';
+import { Agent, type Dispatcher, ProxyAgent } from 'undici';
+import { guardedLookup, hostFault, PrivateAddressError } from './net-guard.ts';
+import { type Credentials, type NetworkSettings, RepoCondition } from './types.ts';
+
+const maxRedirects = 3;
+const discovery = '/info/refs?service=git-upload-pack';
+
+export interface Answer {
+  readonly contentType: string;
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+/** Thrown by `post` when the server has moved: the discovery request finds out where. */
+export class MovedOnPost extends Error {}
+
+/** Built once for each settings object, so that sources share connections. */
+const dispatchers = new WeakMap<NetworkSettings, { direct: Dispatcher; http: Dispatcher; https: Dispatcher }>();
+
+export class GitHttp {
+  requests = 0;
+  bytesDown = 0;
+  /** Where the repository answers now, once a redirect was followed. */
+  movedTo: string | undefined;
+  private base: URL;
+  private authorization: string | null | undefined;
+  private readonly home: string;
+  private readonly network: NetworkSettings;
+  private readonly credentials: Credentials | undefined;
+
+  constructor(base: URL, network: NetworkSettings, credentials: Credentials | undefined) {
+    this.base = base;
+    this.home = base.origin;
+    this.network = network;
+    this.credentials = credentials;
+  }
+
+  get origin(): string {
+    return this.base.origin;
+  }
+
+  /** `GET info/refs`, following redirects by the rules and remembering the new base. */
+  async discover(protocol: 1 | 2, signal: AbortSignal): Promise<Answer> {
+    let target = new URL(`${this.base.href}${discovery}`);
+    const headers = protocol === 2 ? { 'git-protocol': 'version=2' } : {};
+    for (let followed = 0; ; followed += 1) {
+      const response = await this.send('GET', target, headers, null, signal);
+      if (!isRedirect(response.statusCode)) {
+        return this.answer(response, 'application/x-git-upload-pack-advertisement', signal);
+      }
+      await response.body.dump();
+      const next = redirectTarget(target, response.headers['location']);
+      if (followed === maxRedirects) throw moved(next, `the repository redirects more than ${maxRedirects} times`);
+      target = next;
+      const base = new URL(target.href.slice(0, -discovery.length));
+      this.base = base;
+      this.movedTo = base.href;
+    }
+  }
+
+  /** `POST git-upload-pack` in protocol 2 (or older). Throws MovedOnPost at a redirect. */
+  async post(body: Buffer, protocol: 0 | 1 | 2, signal: AbortSignal): Promise<Answer> {
+    const headers = {
+      'content-type': 'application/x-git-upload-pack-request',
+      accept: 'application/x-git-upload-pack-result',
+      ...(protocol === 2 ? { 'git-protocol': 'version=2' } : {}),
+    };
+    const response = await this.send('POST', new URL(`${this.base.href}/git-upload-pack`), headers, body, signal);
+    if (isRedirect(response.statusCode)) {
+      await response.body.dump();
+      throw new MovedOnPost('the server redirects the request');
+    }
+    return this.answer(response, 'application/x-git-upload-pack-result', signal);
+  }
+
+  private async send(
+    method: 'GET' | 'POST',
+    url: URL,
+    headers: Record<string, string>,
+    body: Buffer | null,
+    signal: AbortSignal,
+  ): Promise<Dispatcher.ResponseData> {
+    const first = await this.sendOnce(method, url, headers, body, signal, false);
+    if (first.statusCode !== 401 || this.credentials === undefined || url.origin !== this.home) return first;
+    await first.body.dump();
+    return this.sendOnce(method, url, headers, body, signal, true);
+  }
+
+  private async sendOnce(
+    method: 'GET' | 'POST',
+    url: URL,
+    headers: Record<string, string>,
+    body: Buffer | null,
+    signal: AbortSignal,
+    refresh: boolean,
+  ): Promise<Dispatcher.ResponseData> {
+    const fault = this.network.allowPrivate === true ? null : hostFault(url.hostname);
+    if (fault !== null)
+      throw unreachable(`${url.host} is refused: ${fault}, and private networks are not allowed by the configuration`);
+    const authorization = url.origin === this.home ? await this.authorize(refresh) : null;
+    this.requests += 1;
+    try {
+      return await dispatcherFor(this.network, url).request({
+        origin: url.origin,
+        path: url.pathname + url.search,
+        method,
+        headers: {
+          'user-agent': this.network.userAgent ?? 'git/svc',
+          ...headers,
+          ...(authorization === null ? {} : { authorization }),
+        },
+        body,
+        signal,
+        headersTimeout: this.network.headersTimeoutMs ?? 10_000,
+        bodyTimeout: this.network.idleTimeoutMs ?? 15_000,
+      });
+    } catch (error) {
+      throw this.networkFault(error, url, signal);
+    }
+  }
+
+  private async authorize(refresh: boolean): Promise<string | null> {
+    if (this.credentials === undefined) return null;
+    if (this.authorization === undefined || refresh) {
+      const given = await this.credentials({ origin: this.home, refresh });
+      const text = given === null ? null : `${given.username ?? 'x-access-token'}:${given.token}`;
+      this.authorization = text === null ? null : `Basic ${Buffer.from(text).toString('base64')}`;
+    }
+    return this.authorization;
+  }
+
+  private async answer(response: Dispatcher.ResponseData, expected: string, signal: AbortSignal): Promise<Answer> {
+    const failure = statusFault(response, this.base.host);
+    if (failure !== null) {
+      await response.body.dump({ limit: 65_536 }).catch(() => undefined);
+      throw failure;
+    }
+    const contentType =
+      String(response.headers['content-type'] ?? '')
+        .split(';')[0]
+        ?.trim() ?? '';
+    if (contentType !== expected || response.headers['content-encoding'] !== undefined) {
+      response.body.destroy();
+      throw new RepoCondition(
+        'not-found',
+        `${this.base.host} does not answer as a git server there: check the address`,
+      );
+    }
+    return { contentType, body: this.counted(response.body, signal) };
+  }
+
+  private async *counted(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of body) {
+        this.bytesDown += chunk.length;
+        yield chunk;
+      }
+    } catch (error) {
+      throw this.networkFault(error, this.base, signal);
+    }
+  }
+
+  private networkFault(error: unknown, url: URL, signal: AbortSignal): Error {
+    if (error instanceof RepoCondition) return error;
+    if (signal.aborted) return signal.reason instanceof Error ? signal.reason : new Error('aborted');
+    const cause = rootCause(error);
+    if (cause instanceof PrivateAddressError) return unreachable(cause.message, error);
+    const code = (cause as { code?: unknown }).code;
+    const words: Record<string, string> = {
+      UND_ERR_HEADERS_TIMEOUT: 'it did not answer in time',
+      UND_ERR_BODY_TIMEOUT: 'it stopped sending in the middle of an answer',
+      UND_ERR_CONNECT_TIMEOUT: 'no connection in time',
+      UND_ERR_SOCKET: 'the connection was cut',
+      ENOTFOUND: 'the name is not known',
+      ECONNREFUSED: 'the connection is refused',
+    };
+    const why = words[String(code)] ?? `the connection failed${typeof code === 'string' ? ` (${code})` : ''}`;
+    return unreachable(`${url.host} cannot be reached: ${why}`, error);
+  }
+}
+
+function dispatcherFor(network: NetworkSettings, url: URL): Dispatcher {
+  let set = dispatchers.get(network);
+  if (set === undefined) {
+    set = buildDispatchers(network);
+    dispatchers.set(network, set);
+  }
+  if (bypassesProxy(network.noProxy ?? '', url)) return set.direct;
+  return url.protocol === 'https:' ? set.https : set.http;
+}
+
+function buildDispatchers(network: NetworkSettings): { direct: Dispatcher; http: Dispatcher; https: Dispatcher } {
+  const ca = network.ca === undefined ? {} : { ca: [...rootCertificates, network.ca] };
+  const guard = network.allowPrivate === true ? {} : { lookup: guardedLookup(network.lookup) };
+  const timeout = network.headersTimeoutMs ?? 10_000;
+  const direct = new Agent({ connections: 8, connect: { timeout, ...ca, ...guard } });
+  // The proxy is the operator's own and may be private; it resolves the names of its targets itself.
+  const proxy = (uri: string | undefined) =>
+    uri === undefined || uri === ''
+      ? direct
+      : new ProxyAgent({ uri, connections: 8, connectTimeout: timeout, requestTls: ca, proxyTls: ca });
+  return { direct, http: proxy(network.httpProxy), https: proxy(network.httpsProxy) };
+}
+
+/** Whether a `no_proxy` list (names, `.suffixes`, `*`, optional ports) covers the URL. */
+export function bypassesProxy(noProxy: string, url: URL): boolean {
+  const host = url.hostname.replace(/^\[|\]$/g, '').toLowerCase();
+  const port = url.port !== '' ? url.port : url.protocol === 'https:' ? '443' : '80';
+  return noProxy
+    .split(/[\s,]+/)
+    .filter((entry) => entry !== '')
+    .some((entry) => {
+      const [, name = '', entryPort] = /^(.*?)(?::(\d+))?$/.exec(entry.toLowerCase()) ?? [];
+      if (entryPort !== undefined && entryPort !== port) return false;
+      const suffix = name.replace(/^\*?\.?/, '');
+      return name === '*' || host === suffix || host.endsWith(`.${suffix}`);
+    });
+}
+
+function redirectTarget(from: URL, location: string | string[] | undefined): URL {
+  const url = typeof location === 'string' ? URL.parse(location, from.href) : null;
+  if (url === null) throw new RepoCondition('moved', 'the repository redirects without saying where');
+  const clean = new URL(url.href);
+  clean.username = '';
+  clean.password = '';
+  if (!url.href.endsWith(discovery))
+    throw moved(clean, 'the repository redirects to something that is not a repository');
+  if (url.username !== '' || url.password !== '')
+    throw moved(clean, 'the repository redirects to an address with credentials');
+  const allowed = url.origin === from.origin || (url.protocol === 'https:' && from.protocol === 'https:');
+  if (!allowed) throw moved(clean, 'the repository redirects to another, unprotected place');
+  return url;
+}
+
+function moved(to: URL, why: string): RepoCondition {
+  const base = to.href.split('/info/refs')[0] as string;
+  return new RepoCondition('moved', `${why}: ${base.slice(0, 300)}`, { movedTo: base });
+}
+
+function statusFault(response: Dispatcher.ResponseData, host: string): RepoCondition | null {
+  const status = response.statusCode;
+  if (status === 200) return null;
+  const retryAfterSeconds = retryAfter(response.headers);
+  const limited = { ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) };
+  const exhausted = response.headers['x-ratelimit-remaining'] === '0';
+  if (status === 429 || ((status === 503 || status === 403) && (retryAfterSeconds !== undefined || exhausted))) {
+    return new RepoCondition('rate-limited', `${host} asks to come back later (${status})`, limited);
+  }
+  if (status === 401)
+    return new RepoCondition('auth-failed', `${host} refuses the credentials, or asks for some (401)`);
+  if (status === 403)
+    return new RepoCondition('auth-failed', `the credentials may not read the repository on ${host} (403)`);
+  if (status === 404 || status === 410) {
+    return new RepoCondition(
+      'not-found',
+      `${host} knows no such repository, or hides it from these credentials (${status})`,
+    );
+  }
+  return unreachable(`${host} answers with status ${status}`);
+}
+
+function retryAfter(headers: Dispatcher.ResponseData['headers']): number | undefined {
+  const value = headers['retry-after'];
+  if (typeof value !== 'string') return undefined;
+  if (/^\d{1,9}$/.test(value.trim())) return Number(value);
+  const at = Date.parse(value);
+  const date = typeof headers['date'] === 'string' ? Date.parse(headers['date']) : Number.NaN;
+  return Number.isNaN(at) || Number.isNaN(date) ? undefined : Math.max(0, Math.ceil((at - date) / 1000));
+}
+
+function isRedirect(status: number): boolean {
+  return status === 301 || status === 302 || status === 303 || status === 307 || status === 308;
+}
+
+function rootCause(error: unknown): object {
+  let cause = error;
+  for (let hops = 0; hops < 5 && cause instanceof Error; hops += 1) {
+    const inner: unknown = cause instanceof AggregateError ? cause.errors[0] : cause.cause;
+    if (!(inner instanceof Error)) return cause;
+    cause = inner;
+  }
+  return cause instanceof Error ? cause : new Error('unknown failure');
+}
+
+function unreachable(why: string, cause?: unknown): RepoCondition {
+  return new RepoCondition('unreachable', why, { cause });
+}

@@ -1,0 +1,160 @@
+// The commits of a repository on this machine, through isomorphic-git. The repository belongs to whoever runs the
+// service, so its packs are trusted; names and sizes are judged as everywhere. Nothing is written.
+
+import fs from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import { join, resolve as resolvePath } from 'node:path';
+import * as git from 'isomorphic-git';
+import { CommitRead } from './commit-read.ts';
+import { type CommitObjects, gone } from './ladder.ts';
+import { type ObjectType, objectId } from './objects.ts';
+import { normalRoot } from './outside.ts';
+import { badPack } from './pack-reader.ts';
+import { sha256Repository } from './protocol.ts';
+import { refMissing, wantedRef } from './ref-names.ts';
+import {
+  defaultCaps,
+  type OpenOptions,
+  RepoCondition,
+  type RepoSource,
+  type RepoTarget,
+  type Snapshot,
+  type SnapshotOptions,
+  type Tip,
+} from './types.ts';
+
+const noTraffic = () => ({ requests: 0, bytesDown: 0 });
+
+export class LocalSource implements RepoSource {
+  private readonly target: Extract<RepoTarget, { kind: 'local' }>;
+  private readonly options: OpenOptions;
+  private readonly reads = new WeakMap<Snapshot, CommitRead>();
+  private gitdir: string | undefined;
+
+  constructor(target: Extract<RepoTarget, { kind: 'local' }>, options: OpenOptions) {
+    this.target = { ...target, root: normalRoot(target.root) };
+    this.options = options;
+  }
+
+  async resolve(signal?: AbortSignal): Promise<Tip> {
+    signal?.throwIfAborted();
+    const gitdir = await this.directory();
+    const ref = wantedRef(this.target.branch);
+    let oid: string;
+    try {
+      oid = await git.resolveRef({ fs, gitdir, ref });
+    } catch (error) {
+      if (error instanceof git.Errors.NotFoundError) throw refMissing(this.target.branch);
+      throw error;
+    }
+    for (let hops = 0; hops < 5; hops += 1) {
+      const object = await readRaw(gitdir, oid, {});
+      if (object.type !== 'tag') break;
+      oid = /^object ([0-9a-f]{40})\n/.exec(object.bytes.toString('latin1'))?.[1] ?? oid;
+    }
+    return { commit: oid, ref };
+  }
+
+  async snapshot(tip: Tip, options: SnapshotOptions = {}): Promise<Snapshot> {
+    const gitdir = await this.directory();
+    const { root } = this.target;
+    const read = new CommitRead(tip.commit, root, this.options, options, null, (oid) => this.open(gitdir, oid));
+    const snapshot = await read.run(options.signal ?? new AbortController().signal, noTraffic);
+    this.reads.set(snapshot, read);
+    return snapshot;
+  }
+
+  async more(snapshot: Snapshot, paths: readonly string[], signal?: AbortSignal): Promise<Snapshot> {
+    const read = this.reads.get(snapshot);
+    if (read === undefined) throw new TypeError('more() takes a snapshot of the same source');
+    const grown = await read.more(snapshot, paths, signal ?? new AbortController().signal, noTraffic);
+    this.reads.set(grown, read);
+    return grown;
+  }
+
+  /** Watches the files that a ref may live in. A loose ref that goes away was packed, not deleted: the reader decides. */
+  async watch(onDirty: () => void): Promise<{ stop(): Promise<void> }> {
+    const { watchPaths } = await import('./folder-watch.ts');
+    const gitdir = await this.directory();
+    return watchPaths([join(gitdir, 'HEAD'), join(gitdir, 'refs', 'heads'), join(gitdir, 'packed-refs')], onDirty);
+  }
+
+  async close(): Promise<void> {}
+
+  private async directory(): Promise<string> {
+    this.gitdir ??= await findGitDirectory(this.target.path);
+    return this.gitdir;
+  }
+
+  private async open(gitdir: string, oid: string): Promise<CommitObjects> {
+    const caps = { ...defaultCaps, ...this.options.caps };
+    // Holds packs for the length of one read, and is dropped with it.
+    const cache = {};
+    const commit = await readRaw(gitdir, oid, cache).catch((error: unknown) => {
+      if (error instanceof git.Errors.NotFoundError) throw gone(oid, error);
+      throw error;
+    });
+    if (commit.type !== 'commit') throw badPack('the commit is not in it');
+    return {
+      via: 'local',
+      commit: commit.bytes,
+      trees: async (oids) => {
+        const trees = new Map<string, Buffer>();
+        for (const wanted of oids) trees.set(wanted, (await readRaw(gitdir, wanted, cache)).bytes);
+        return (wanted) => trees.get(wanted) as Buffer;
+      },
+      blobs: async (oids) => {
+        const blobs = new Map<string, Buffer | null>();
+        for (const wanted of oids) {
+          const { bytes } = await readRaw(gitdir, wanted, cache);
+          blobs.set(wanted, bytes.length > caps.fileBytes ? null : bytes);
+        }
+        return blobs;
+      },
+      close: async () => {},
+    };
+  }
+}
+
+async function readRaw(gitdir: string, oid: string, cache: object): Promise<{ type: ObjectType; bytes: Buffer }> {
+  const read = await git.readObject({ fs, gitdir, oid, format: 'content', cache });
+  const bytes = Buffer.from(read.object as Uint8Array);
+  const type = read.type as ObjectType;
+  if (objectId(type, bytes) !== oid)
+    throw badPack(`the object ${oid} of the repository has another content than its id says`);
+  return { type, bytes };
+}
+
+/**
+ * The directory that holds objects and branches: of a work tree, a linked work tree, or a bare repository. Throws
+ * `not-found`, and `corrupt` for the formats that cannot be read.
+ */
+export async function findGitDirectory(path: string): Promise<string> {
+  const dotGit = join(path, '.git');
+  const kind = await stat(dotGit).catch(() => null);
+  let gitdir = kind === null ? path : dotGit;
+  if (kind?.isFile() === true) {
+    const pointer = /^gitdir: (.+?)\s*$/m.exec(await readFile(dotGit, 'utf8'))?.[1];
+    if (pointer === undefined)
+      throw new RepoCondition('not-found', 'the .git file of the directory names no repository');
+    gitdir = resolvePath(path, pointer);
+  }
+  const common = await readFile(join(gitdir, 'commondir'), 'utf8').catch(() => null);
+  if (common !== null) gitdir = resolvePath(gitdir, common.trim());
+  const config = await readFile(join(gitdir, 'config'), 'utf8').catch(() => null);
+  const objects = await stat(join(gitdir, 'objects')).catch(() => null);
+  if (config === null || objects?.isDirectory() !== true) {
+    throw new RepoCondition(
+      'not-found',
+      'there is no git repository at the path: leave out the branch to read the folder as it is',
+    );
+  }
+  if (/^\s*refstorage\s*=\s*reftable\s*$/im.test(config)) {
+    throw new RepoCondition(
+      'corrupt',
+      'the repository keeps its refs in the reftable format, which is not supported: leave out the branch to read the folder, or serve it over http',
+    );
+  }
+  if (/^\s*objectformat\s*=\s*sha256\s*$/im.test(config)) throw sha256Repository();
+  return gitdir;
+}

@@ -1,0 +1,235 @@
+// Reads a small pack that is held in memory. Every size is judged before it is inflated or allocated, the trailer
+// and every object id are recomputed, chains of deltas are bounded, and nothing that cannot be resolved vanishes
+// quietly. A pack that may be large is read by spool-pack.ts instead.
+
+import { createHash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { inflateSync } from 'node:zlib';
+import { type GitObject, type ObjectType, objectId } from './objects.ts';
+import { applyDelta, deltaSizes } from './pack-delta.ts';
+import { RepoCondition } from './types.ts';
+
+export interface PackLimits {
+  readonly objects: number;
+  readonly fileBytes: number;
+  readonly treeBytes: number;
+  readonly commitBytes: number;
+  /** Sum of all that is inflated or built. */
+  readonly totalBytes: number;
+  readonly deltaDepth: number;
+}
+
+/** Objects that a thin pack builds upon and does not hold. */
+export type BaseLookup = (oids: readonly string[]) => Promise<ReadonlyMap<string, GitObject>>;
+
+export interface EntryHeader {
+  readonly type: ObjectType | 'ofs-delta' | 'ref-delta';
+  readonly size: number;
+  /** Where the compressed bytes begin. */
+  readonly dataAt: number;
+  /** Offset of the base of an ofs-delta. */
+  readonly baseAt?: number;
+  readonly baseOid?: string;
+}
+
+interface Pending {
+  readonly header: EntryHeader;
+  readonly data: Buffer;
+  object?: GitObject;
+  depth: number;
+}
+
+const types: readonly (EntryHeader['type'] | null)[] = [
+  null,
+  'commit',
+  'tree',
+  'blob',
+  'tag',
+  null,
+  'ofs-delta',
+  'ref-delta',
+];
+
+/** Number of objects that a pack says it holds. */
+export function packObjectCount(head: Buffer): number {
+  const version = head.length >= 12 ? head.readUInt32BE(4) : 0;
+  if (head.toString('latin1', 0, 4) !== 'PACK' || (version !== 2 && version !== 3))
+    throw badPack('it has no pack header');
+  return head.readUInt32BE(8);
+}
+
+/** The header of the entry at `start`, an offset of the pack; `bytes` begins at offset `origin` of it. */
+export function entryHeader(bytes: Buffer, start: number, origin = 0): EntryHeader {
+  let at = start - origin;
+  const next = () => {
+    const byte = bytes[at];
+    if (byte === undefined) throw badPack('it ends inside an entry');
+    at += 1;
+    return byte;
+  };
+  let byte = next();
+  const type = types[(byte >> 4) & 7];
+  let size = byte & 15;
+  let weight = 16;
+  while ((byte & 0x80) !== 0) {
+    byte = next();
+    size += (byte & 0x7f) * weight;
+    weight *= 128;
+    if (size > 2 ** 45) throw badPack('an entry has an impossible size');
+  }
+  if (type === null || type === undefined) throw badPack('an entry is of no known type');
+  if (type === 'ref-delta') {
+    if (at + 20 > bytes.length) throw badPack('it ends inside an entry');
+    return { type, size, dataAt: origin + at + 20, baseOid: bytes.toString('hex', at, at + 20) };
+  }
+  if (type !== 'ofs-delta') return { type, size, dataAt: origin + at };
+  byte = next();
+  let distance = byte & 0x7f;
+  while ((byte & 0x80) !== 0) {
+    byte = next();
+    distance = (distance + 1) * 128 + (byte & 0x7f);
+    if (distance > 2 ** 45) throw badPack('a delta points outside of it');
+  }
+  if (distance === 0 || start - distance < 12) throw badPack('a delta points outside of it');
+  return { type, size, dataAt: origin + at, baseAt: start - distance };
+}
+
+/** Inflates exactly `size` bytes at `at` and says where the next entry begins. */
+export function inflateEntry(bytes: Buffer, at: number, size: number): { data: Buffer; next: number } {
+  try {
+    const chunkSize = Math.min(Math.max(size, 64), 1 << 20);
+    const result = inflateSync(bytes.subarray(at), { info: true, maxOutputLength: Math.max(size, 1), chunkSize });
+    const { buffer, engine } = result as unknown as { buffer: Buffer; engine: { bytesWritten: number } };
+    if (buffer.length !== size) throw badPack('an object is not of the size it claims');
+    return { data: buffer, next: at + engine.bytesWritten };
+  } catch (error) {
+    if (error instanceof RepoCondition) throw error;
+    throw badPack('an object cannot be inflated, or is larger than it claims');
+  }
+}
+
+export function sizeLimit(type: EntryHeader['type'], limits: PackLimits): number {
+  if (type === 'tree') return limits.treeBytes;
+  if (type === 'commit' || type === 'tag') return limits.commitBytes;
+  if (type === 'blob') return limits.fileBytes;
+  return Math.max(limits.treeBytes, limits.fileBytes);
+}
+
+/**
+ * All objects of a pack by recomputed id. Throws `too-large` past a limit and `corrupt` for all that does not fit,
+ * including a delta whose base neither the pack nor `lookup` has.
+ */
+export async function readPack(pack: Buffer, limits: PackLimits, lookup?: BaseLookup): Promise<Map<string, GitObject>> {
+  if (pack.length < 32) throw badPack('it is too short');
+  const count = packObjectCount(pack);
+  if (count > limits.objects) throw tooLarge(`the pack holds ${count} objects`, limits.objects);
+  const end = pack.length - 20;
+  const trailer = createHash('sha1').update(pack.subarray(0, end)).digest();
+  if (!trailer.equals(pack.subarray(end))) throw badPack('its checksum does not fit');
+  const reader = new Resolver(limits);
+  let at = 12;
+  const body = pack.subarray(0, end);
+  for (let index = 0; index < count; index += 1) {
+    const header = entryHeader(body, at);
+    if (header.size > sizeLimit(header.type, limits)) {
+      throw tooLarge(`a ${header.type} of ${header.size} bytes`, sizeLimit(header.type, limits));
+    }
+    if (reader.spend(header.size)) await nextTurn();
+    const { data, next } = inflateEntry(body, header.dataAt, header.size);
+    reader.add(at, header, data);
+    at = next;
+  }
+  if (at !== end) throw badPack('it holds more than it says');
+  await reader.resolveAll(lookup);
+  return reader.objects;
+}
+
+class Resolver {
+  readonly objects = new Map<string, GitObject>();
+  private readonly byOffset = new Map<number, Pending>();
+  private readonly byOid = new Map<string, Pending>();
+  private deltas: Pending[] = [];
+  private spent = 0;
+  private sinceTurn = 0;
+  private readonly limits: PackLimits;
+
+  constructor(limits: PackLimits) {
+    this.limits = limits;
+  }
+
+  /** Counts bytes about to be made; true where it is time to let others run. */
+  spend(bytes: number): boolean {
+    this.spent += bytes;
+    if (this.spent > this.limits.totalBytes) throw tooLarge('the pack inflates to more', this.limits.totalBytes);
+    this.sinceTurn += bytes + 2048;
+    if (this.sinceTurn < 4 << 20) return false;
+    this.sinceTurn = 0;
+    return true;
+  }
+
+  add(offset: number, header: EntryHeader, data: Buffer): void {
+    const pending: Pending = { header, data, depth: 0 };
+    this.byOffset.set(offset, pending);
+    if (header.type === 'ofs-delta' || header.type === 'ref-delta') this.deltas.push(pending);
+    else this.settle(pending, { type: header.type, bytes: data }, 0);
+  }
+
+  async resolveAll(lookup?: BaseLookup): Promise<void> {
+    await this.pass();
+    const missing = this.deltas.flatMap(({ header }) => (header.baseOid === undefined ? [] : [header.baseOid]));
+    if (missing.length > 0 && lookup !== undefined) {
+      for (const [oid, object] of await lookup([...new Set(missing)])) {
+        if (objectId(object.type, object.bytes) !== oid) throw badPack('a base that is held has another content');
+        const header: EntryHeader = { type: object.type, size: object.bytes.length, dataAt: 0 };
+        this.byOid.set(oid, { header, data: object.bytes, object, depth: 0 });
+      }
+      await this.pass();
+    }
+    if (this.deltas.length > 0) throw badPack('it lacks the base of a delta');
+  }
+
+  /** Entries come after their ofs-base, so one pass settles all but what waits for a ref-base; repeat while it helps. */
+  private async pass(): Promise<void> {
+    for (let before = -1; before !== this.deltas.length && this.deltas.length > 0; ) {
+      before = this.deltas.length;
+      const rest: Pending[] = [];
+      for (const delta of this.deltas) {
+        const { baseAt, baseOid } = delta.header;
+        if (baseAt !== undefined && !this.byOffset.has(baseAt)) throw badPack('a delta points between two entries');
+        const base = baseAt === undefined ? this.byOid.get(baseOid as string) : this.byOffset.get(baseAt);
+        if (base?.object === undefined) {
+          rest.push(delta);
+          continue;
+        }
+        if (this.build(delta, base, base.object)) await nextTurn();
+      }
+      this.deltas = rest;
+    }
+  }
+
+  private build(delta: Pending, base: Pending, object: GitObject): boolean {
+    if (base.depth + 1 > this.limits.deltaDepth) throw badPack(`a chain of more than ${this.limits.deltaDepth} deltas`);
+    const { resultBytes } = deltaSizes(delta.data);
+    const limit = sizeLimit(object.type, this.limits);
+    if (resultBytes > limit) throw tooLarge(`a ${object.type} of ${resultBytes} bytes`, limit);
+    const pause = this.spend(resultBytes);
+    this.settle(delta, { type: object.type, bytes: applyDelta(object.bytes, delta.data) }, base.depth + 1);
+    return pause;
+  }
+
+  private settle(pending: Pending, object: GitObject, depth: number): void {
+    pending.object = object;
+    pending.depth = depth;
+    const oid = objectId(object.type, object.bytes);
+    this.objects.set(oid, object);
+    if (!this.byOid.has(oid)) this.byOid.set(oid, pending);
+  }
+}
+
+export function badPack(why: string): RepoCondition {
+  return new RepoCondition('corrupt', `the pack cannot be read: ${why}`);
+}
+
+export function tooLarge(what: string, limit: number): RepoCondition {
+  return new RepoCondition('too-large', `${what}; the limit is ${limit}`);
+}

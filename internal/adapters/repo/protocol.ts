@@ -1,0 +1,256 @@
+// Requests and answers of the git wire protocol, version 2 (and the advertisement and fetch of versions 0 and 1,
+// for old servers). Pure: takes frames, gives values. A server's abort is never swallowed: `ERR` frames become a
+// GitServerError, side-band channel 3 becomes the condition `corrupt`.
+
+import { delimPkt, encodePkt, flushPkt, type Pkt } from './pkt-line.ts';
+import { RepoCondition } from './types.ts';
+
+export const agentName = 'agent=svc/1';
+
+/** The server refused in its own words (an `ERR` frame). */
+export class GitServerError extends Error {
+  constructor(message: string) {
+    super(printable(message));
+    this.name = 'GitServerError';
+  }
+}
+
+export interface RemoteRef {
+  readonly name: string;
+  readonly oid: string;
+  readonly symrefTarget?: string;
+  readonly peeled?: string;
+}
+
+export interface Capabilities {
+  readonly protocol: 0 | 1 | 2;
+  readonly agent: string | null;
+  readonly objectFormat: string;
+  readonly filter: boolean;
+  readonly capabilities: readonly string[];
+  /** Only versions 0 and 1 list them here. */
+  readonly refs: readonly RemoteRef[];
+}
+
+export interface FetchRequest {
+  readonly wants: readonly string[];
+  readonly haves?: readonly string[];
+  readonly depth?: number;
+  readonly filter?: string;
+  readonly thin?: boolean;
+}
+
+export function lsRefsRequest(prefixes: readonly string[]): Buffer {
+  return Buffer.concat([
+    encodePkt('command=ls-refs\n'),
+    encodePkt(`${agentName}\n`),
+    delimPkt,
+    encodePkt('peel\n'),
+    encodePkt('symrefs\n'),
+    ...prefixes.map((prefix) => encodePkt(`ref-prefix ${prefix}\n`)),
+    flushPkt,
+  ]);
+}
+
+export function fetchRequest(request: FetchRequest): Buffer {
+  return Buffer.concat([
+    encodePkt('command=fetch\n'),
+    encodePkt(`${agentName}\n`),
+    delimPkt,
+    ...(request.thin === true ? [encodePkt('thin-pack\n')] : []),
+    encodePkt('no-progress\n'),
+    encodePkt('ofs-delta\n'),
+    ...(request.depth === undefined ? [] : [encodePkt(`deepen ${request.depth}\n`)]),
+    ...(request.filter === undefined ? [] : [encodePkt(`filter ${request.filter}\n`)]),
+    ...request.wants.map((oid) => encodePkt(`want ${oid}\n`)),
+    ...(request.haves ?? []).map((oid) => encodePkt(`have ${oid}\n`)),
+    encodePkt('done\n'),
+    flushPkt,
+  ]);
+}
+
+/** The request of versions 0 and 1 for the whole tree of one commit. */
+export function oldFetchRequest(oid: string, offered: readonly string[]): Buffer {
+  const wanted = ['side-band-64k', 'ofs-delta', 'no-progress'].filter((word) => offered.includes(word));
+  const shallow = offered.includes('shallow');
+  return Buffer.concat([
+    encodePkt(`want ${oid} ${[...wanted, agentName].join(' ')}\n`),
+    ...(shallow ? [encodePkt('deepen 1\n')] : []),
+    flushPkt,
+    encodePkt('done\n'),
+  ]);
+}
+
+/** Reads an ls-refs answer. Refs with names or ids that cannot be are `corrupt`; a SHA-256 id has its own words. */
+export async function parseLsRefs(pkts: AsyncIterable<Pkt>): Promise<RemoteRef[]> {
+  const refs: RemoteRef[] = [];
+  for await (const pkt of pkts) {
+    if (pkt.kind === 'flush') return refs;
+    refs.push(parseRefLine(textOf(pkt)));
+    if (refs.length > 1_000_000) throw new RepoCondition('too-large', 'the git server lists over 1000000 refs');
+  }
+  throw cutOff();
+}
+
+function parseRefLine(line: string): RemoteRef {
+  const [oid, name, ...attributes] = line.split(' ');
+  if (oid === undefined || name === undefined || name === '') throw notGit();
+  checkOid(oid);
+  let ref: RemoteRef = { name, oid };
+  for (const attribute of attributes) {
+    if (attribute.startsWith('symref-target:')) ref = { ...ref, symrefTarget: attribute.slice(14) };
+    if (attribute.startsWith('peeled:')) {
+      checkOid(attribute.slice(7));
+      ref = { ...ref, peeled: attribute.slice(7) };
+    }
+  }
+  return ref;
+}
+
+/** Reads the answer to `GET info/refs?service=git-upload-pack` in any version. */
+export async function parseAdvertisement(pkts: AsyncIterable<Pkt>): Promise<Capabilities> {
+  const lines: string[] = [];
+  let flushes = 0;
+  let protocol: 0 | 1 | 2 = 0;
+  for await (const pkt of pkts) {
+    if (pkt.kind === 'flush') {
+      flushes += 1;
+      // The service line has a flush of its own; version 2 may come without it.
+      if (lines.length > 0) return advertised(protocol, lines);
+      if (flushes > 2) break;
+      continue;
+    }
+    const line = textOf(pkt);
+    if (line.startsWith('# service=') && lines.length === 0) continue;
+    if (lines.length === 0 && line === 'version 2') protocol = 2;
+    else if (lines.length === 0 && protocol === 0 && line === 'version 1') protocol = 1;
+    else lines.push(line);
+    if (lines.length > 1_000_000) throw new RepoCondition('too-large', 'the git server lists over 1000000 refs');
+  }
+  throw flushes > 1 ? notGit() : cutOff();
+}
+
+function advertised(protocol: 0 | 1 | 2, lines: readonly string[]): Capabilities {
+  if (protocol === 2) {
+    const fetch = lines.find((line) => line.startsWith('fetch=')) ?? '';
+    return described(protocol, lines, fetch.slice(6).split(' ').includes('filter'), []);
+  }
+  const [first = '', ...others] = lines;
+  const cut = first.indexOf('\0');
+  if (cut < 0) throw notGit();
+  const capabilities = first.slice(cut + 1).split(' ');
+  const symrefs = new Map<string, string>();
+  for (const capability of capabilities) {
+    const match = /^symref=([^:]+):(.+)$/.exec(capability);
+    if (match?.[1] !== undefined && match[2] !== undefined) symrefs.set(match[1], match[2]);
+  }
+  const refs = [first.slice(0, cut), ...others.filter((line) => !line.startsWith('shallow '))]
+    .filter((line) => !line.endsWith(' capabilities^{}'))
+    .map((line) => {
+      const ref = parseRefLine(line);
+      const target = symrefs.get(ref.name);
+      return target === undefined ? ref : { ...ref, symrefTarget: target };
+    });
+  return described(protocol, capabilities, capabilities.includes('filter'), refs);
+}
+
+function described(
+  protocol: 0 | 1 | 2,
+  capabilities: readonly string[],
+  filter: boolean,
+  refs: readonly RemoteRef[],
+): Capabilities {
+  const value = (key: string) => capabilities.find((word) => word.startsWith(`${key}=`))?.slice(key.length + 1);
+  const agent = value('agent');
+  return {
+    protocol,
+    agent: agent === undefined ? null : printable(agent),
+    objectFormat: value('object-format') ?? 'sha1',
+    filter,
+    capabilities,
+    refs,
+  };
+}
+
+/** The bytes of the pack in a version 2 fetch answer. Ends only after the closing flush; all else throws. */
+export async function* fetchedPack(pkts: AsyncIterable<Pkt>): AsyncGenerator<Buffer> {
+  let inPack = false;
+  for await (const pkt of pkts) {
+    if (!inPack) {
+      if (pkt.kind === 'delim') continue;
+      if (pkt.kind !== 'data') throw notGit();
+      inPack = textOf(pkt) === 'packfile';
+      continue;
+    }
+    if (pkt.kind === 'flush') return;
+    if (pkt.kind !== 'data') throw notGit();
+    const data = sideBand(pkt.payload);
+    if (data !== null) yield data;
+  }
+  throw cutOff();
+}
+
+/** The same for versions 0 and 1: shallow lines, a flush, NAK, then the pack in side-band frames. */
+export async function* oldFetchedPack(pkts: AsyncIterable<Pkt>): AsyncGenerator<Buffer> {
+  let inPack = false;
+  for await (const pkt of pkts) {
+    if (!inPack) {
+      if (pkt.kind !== 'data') continue;
+      const line = textOf(pkt);
+      if (line === 'NAK' || line.startsWith('ACK ')) inPack = true;
+      else if (!line.startsWith('shallow ') && !line.startsWith('unshallow ')) throw notGit();
+      continue;
+    }
+    if (pkt.kind === 'flush') return;
+    if (pkt.kind !== 'data') throw notGit();
+    const data = sideBand(pkt.payload);
+    if (data !== null) yield data;
+  }
+  throw cutOff();
+}
+
+function sideBand(payload: Buffer): Buffer | null {
+  const channel = payload[0];
+  if (channel === 1) return payload.subarray(1);
+  if (channel === 2) return null;
+  if (channel === 3) {
+    throw new RepoCondition('corrupt', `the git server aborted: ${printable(payload.subarray(1).toString('utf8'))}`);
+  }
+  throw notGit();
+}
+
+function textOf(pkt: Pkt): string {
+  if (pkt.kind !== 'data') throw notGit();
+  const text = pkt.payload.toString('utf8').replace(/\n$/, '');
+  if (text.startsWith('ERR ')) throw new GitServerError(text.slice(4));
+  return text;
+}
+
+function checkOid(oid: string): void {
+  if (/^[0-9a-f]{40}$/.test(oid)) return;
+  if (/^[0-9a-f]{64}$/.test(oid)) throw sha256Repository();
+  throw notGit();
+}
+
+export function sha256Repository(): RepoCondition {
+  return new RepoCondition(
+    'corrupt',
+    'the repository uses SHA-256 object ids, which are not supported: use a SHA-1 one',
+  );
+}
+
+function notGit(): RepoCondition {
+  return new RepoCondition('corrupt', 'the answer is not what a git server sends');
+}
+
+function cutOff(): RepoCondition {
+  return new RepoCondition('corrupt', 'the answer of the git server was cut off');
+}
+
+/** A server's words on one line, without control characters, at most 200 long. */
+export function printable(text: string): string {
+  return text
+    .replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ')
+    .trim()
+    .slice(0, 200);
+}

@@ -1,0 +1,164 @@
+// A repository on a git server, read without a checkout and without a git directory: the tip, the top tree, the tree
+// of `.svc/`, and whatever lies outside that is asked for. What an earlier read had is not fetched again.
+
+import { GitHttp } from './http.ts';
+import { type CommitObjects, createHostCache, gone, Ladder, refusalCondition } from './ladder.ts';
+import { normalRoot } from './outside.ts';
+import { type Capabilities, GitServerError, type RemoteRef, sha256Repository } from './protocol.ts';
+import { CommitRead } from './commit-read.ts';
+import { refMissing, wantedRef } from './ref-names.ts';
+import { parseRepoUrl } from './repo-url.ts';
+import {
+  defaultCaps,
+  type NetworkSettings,
+  type OpenOptions,
+  RepoCondition,
+  type RepoSource,
+  type RepoTarget,
+  type Snapshot,
+  type SnapshotOptions,
+  type Tip,
+  type Traffic,
+} from './types.ts';
+import { GitWire } from './wire.ts';
+
+const defaultNetwork: NetworkSettings = {};
+const defaultHosts = createHostCache();
+
+export class RemoteSource implements RepoSource {
+  readonly wire: GitWire;
+  readonly ladder: Ladder;
+  private readonly target: Extract<RepoTarget, { kind: 'remote' }>;
+  private readonly options: OpenOptions;
+  private readonly reads = new WeakMap<Snapshot, CommitRead>();
+  private readonly open = new Set<CommitObjects>();
+
+  constructor(target: Extract<RepoTarget, { kind: 'remote' }>, options: OpenOptions) {
+    const network = options.network ?? defaultNetwork;
+    const allowHttp = network.allowHttp === true || network.allowPrivate === true;
+    this.target = { ...target, root: normalRoot(target.root) };
+    this.options = options;
+    const caps = { ...defaultCaps, ...options.caps };
+    this.wire = new GitWire(new GitHttp(parseRepoUrl(target.url, allowHttp), network, options.credentials), caps);
+    this.ladder = new Ladder({
+      wire: this.wire,
+      caps,
+      hosts: options.hostCache ?? defaultHosts,
+      spoolDir: options.spoolDir,
+      now: options.now ?? (() => new Date()),
+    });
+  }
+
+  async resolve(signal?: AbortSignal): Promise<Tip> {
+    return this.within(signal, async (deadline) => {
+      const wanted = wantedRef(this.target.branch);
+      const refs = await this.refs(wanted, deadline);
+      const ref = refs.find(({ name }) => name === wanted);
+      if (ref === undefined) throw refMissing(this.target.branch);
+      const { movedTo } = this.wire.http;
+      return {
+        commit: ref.peeled ?? ref.oid,
+        ref: ref.symrefTarget ?? ref.name,
+        ...(movedTo === undefined ? {} : { movedTo }),
+      };
+    });
+  }
+
+  async snapshot(tip: Tip, options: SnapshotOptions = {}): Promise<Snapshot> {
+    return this.within(options.signal, async (deadline) => {
+      await this.dropObjects();
+      const before = this.traffic();
+      const read = new CommitRead(tip.commit, this.target.root, this.options, options, this.wire, (oid, signal) =>
+        this.openCommit(oid, signal),
+      );
+      const snapshot = await read.run(deadline, () => difference(before, this.traffic()));
+      this.reads.set(snapshot, read);
+      return snapshot;
+    });
+  }
+
+  async more(snapshot: Snapshot, paths: readonly string[], signal?: AbortSignal): Promise<Snapshot> {
+    const read = this.reads.get(snapshot);
+    if (read === undefined) throw new TypeError('more() takes a snapshot of the same source');
+    return this.within(signal, async (deadline) => {
+      const before = this.traffic();
+      const grown = await read.more(snapshot, paths, deadline, () => difference(before, this.traffic()));
+      this.reads.set(grown, read);
+      return grown;
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.dropObjects();
+  }
+
+  traffic(): Traffic {
+    return { requests: this.wire.http.requests, bytesDown: this.wire.http.bytesDown };
+  }
+
+  /** Runs a call under its deadline; what a server says in its own words leaves as a condition. */
+  async within<T>(signal: AbortSignal | undefined, run: (deadline: AbortSignal) => Promise<T>): Promise<T> {
+    const limitMs = this.options.network?.totalTimeoutMs ?? 60_000;
+    const timeout = AbortSignal.timeout(limitMs);
+    try {
+      return await run(signal === undefined ? timeout : AbortSignal.any([signal, timeout]));
+    } catch (error) {
+      if (signal?.aborted === true) throw signal.reason;
+      if (timeout.aborted)
+        throw new RepoCondition('unreachable', `reading the repository took longer than ${limitMs / 1000} s`);
+      if (error instanceof GitServerError) throw refusalCondition(error);
+      throw error;
+    }
+  }
+
+  private async openCommit(oid: string, signal: AbortSignal): Promise<CommitObjects> {
+    if (!/^[0-9a-f]{40}$/.test(oid)) {
+      throw /^[0-9a-f]{64}$/.test(oid) ? sha256Repository() : gone(oid, undefined);
+    }
+    const objects = await this.ladder.open(oid, signal);
+    this.open.add(objects);
+    return objects;
+  }
+
+  private async dropObjects(): Promise<void> {
+    for (const objects of this.open) await objects.close();
+    this.open.clear();
+  }
+
+  private async refs(wanted: string, signal: AbortSignal): Promise<readonly RemoteRef[]> {
+    const known = this.ladder.facts();
+    if (known === undefined || known.protocol === 2) {
+      try {
+        return await this.wire.lsRefs([wanted], signal);
+      } catch (error) {
+        const odd =
+          error instanceof GitServerError || (error instanceof RepoCondition && error.condition === 'corrupt');
+        if (!odd) throw error;
+        const said = await this.wire.capabilities(2, signal);
+        if (said.objectFormat !== 'sha1') throw sha256Repository();
+        if (said.protocol === 2) throw refusalCondition(error);
+        return this.oldRefs(said);
+      }
+    }
+    return this.oldRefs(await this.wire.capabilities(1, signal));
+  }
+
+  private oldRefs(said: Capabilities): readonly RemoteRef[] {
+    if (said.protocol === 2) {
+      this.ladder.forget();
+      return said.refs;
+    }
+    this.ladder.learn(said.protocol, 'spool');
+    const peeled = new Map(
+      said.refs.filter(({ name }) => name.endsWith('^{}')).map(({ name, oid }) => [name.slice(0, -3), oid]),
+    );
+    return said.refs.map((ref) => {
+      const oid = peeled.get(ref.name);
+      return oid === undefined ? ref : { ...ref, peeled: oid };
+    });
+  }
+}
+
+function difference(before: Traffic, after: Traffic): Traffic {
+  return { requests: after.requests - before.requests, bytesDown: after.bytesDown - before.bytesDown };
+}

@@ -1,0 +1,32 @@
+// What a repository's address may look like. Pure. The scp form (`git@host:owner/repo.git`) and ssh:// become https;
+// credentials, queries and fragments are refused, and so is every scheme but https (http where it is allowed).
+
+import { RepoCondition } from './types.ts';
+
+/** The base URL, without a trailing slash, to which `/info/refs` is added. Throws `not-found` with what to write instead. */
+export function parseRepoUrl(text: string, allowHttp: boolean): URL {
+  const url = URL.parse(rewriteSsh(text.trim()));
+  if (url === null || url.hostname === '')
+    throw refused('the repository address is not a URL: write https://host/owner/repository.git');
+  if (url.username !== '' || url.password !== '') {
+    throw refused('the repository address holds credentials: give them as auth, with the token in a secret');
+  }
+  if (url.protocol === 'http:' && !allowHttp) throw refused('plain http is refused: use https');
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+    throw refused(`repositories are read over https, not ${url.protocol.slice(0, 20)}`);
+  }
+  if (url.search !== '' || url.hash !== '') throw refused('the repository address holds a query or fragment');
+  url.pathname = url.pathname.replace(/\/+$/, '');
+  return url;
+}
+
+function rewriteSsh(text: string): string {
+  const scp = /^(?:[A-Za-z0-9_.-]+@)?([A-Za-z0-9.-]+):(?!\/\/)\/?([^\s]+)$/.exec(text);
+  if (scp !== null && !/^\d+(?:\/|$)/.test(scp[2] as string)) return `https://${scp[1]}/${scp[2]}`;
+  const ssh = /^(?:git\+)?ssh:\/\/(?:[A-Za-z0-9_.-]+@)?([A-Za-z0-9.-]+)(?::\d+)?\/([^\s]+)$/.exec(text);
+  return ssh === null ? text : `https://${ssh[1]}/${ssh[2]}`;
+}
+
+function refused(why: string): RepoCondition {
+  return new RepoCondition('not-found', why);
+}

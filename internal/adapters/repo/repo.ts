@@ -1,0 +1,41 @@
+// The door to repositories: opens a git server's repository, a local one or a plain folder, and reads from it the
+// files of `.svc/` at a commit (and those outside it that compile asks for) as a Bundle. It decides how to ask and what
+// to refuse; it never checks anything out, never writes, and never takes an error for an empty tree. Implements the
+// contract's section 3 (`condition`, `auth`, probe) and decisions 25 and 77. The drivers are loaded when they are
+// needed: reading a folder loads neither an HTTP client nor a git library.
+
+import { type OpenOptions, type ProbeReport, RepoCondition, type RepoSource, type RepoTarget } from './types.ts';
+
+/** Opens a target; nothing is contacted yet. Throws `RepoCondition` where the address or root cannot be meant. */
+export async function openRepository(target: RepoTarget, options: OpenOptions = {}): Promise<RepoSource> {
+  if (target.kind === 'remote') return new (await import('./remote.ts')).RemoteSource(target, options);
+  if (target.kind === 'local') return new (await import('./local.ts')).LocalSource(target, options);
+  return new (await import('./folder.ts')).FolderSource(target, options);
+}
+
+/** Asks a git server what it supports: `svc repo probe`. Throws `RepoCondition` where it cannot be talked to. */
+export async function probeRepository(
+  url: string,
+  options: OpenOptions = {},
+  signal?: AbortSignal,
+): Promise<ProbeReport> {
+  return (await import('./probe.ts')).probeRemote(url, options, signal);
+}
+
+/** Checks what somebody sets as `url`, so that a wrong one is told at once. Throws `RepoCondition` with what to write. */
+export async function checkRepositoryUrl(url: string, network: OpenOptions['network'] = {}): Promise<string> {
+  const allowHttp = network.allowHttp === true || network.allowPrivate === true;
+  return (await import('./repo-url.ts')).parseRepoUrl(url, allowHttp).href;
+}
+
+/** Checks the keys of a signature policy. Throws `signature-rejected` with what is wrong. */
+export async function checkVerifyPolicy(keys: readonly string[]): Promise<void> {
+  const { readPolicy } = await import('./commit-signature.ts');
+  if (readPolicy({ keys }).pgp.length === 0) return;
+  const { readKeys } = await import('openpgp');
+  for (const armoredKeys of readPolicy({ keys }).pgp) {
+    await readKeys({ armoredKeys }).catch((cause: unknown) => {
+      throw new RepoCondition('signature-rejected', 'a PGP public key of the policy cannot be read', { cause });
+    });
+  }
+}

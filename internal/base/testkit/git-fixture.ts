@@ -1,0 +1,184 @@
+// Git repositories for tests, benches and the demo: made with the git program in a clean environment, filled through
+// `git fast-import`, so that a commit of any size is one process and equal calls give equal commit ids.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+
+/** What to write at a path: text, bytes, a link, a submodule, an executable file; null deletes. */
+export type FixtureFile =
+  | string
+  | Uint8Array
+  | null
+  | { readonly symlink: string }
+  | { readonly submodule: string }
+  | { readonly executable: string };
+
+export interface CommitOptions {
+  readonly branch?: string;
+  readonly message?: string;
+  /** Seconds since 1970; each commit defaults to one later than the one before. */
+  readonly time?: number;
+  /** Start a new history instead of growing the branch. */
+  readonly orphan?: boolean;
+}
+
+/** The environment in which git runs: nothing of the machine's or user's configuration. */
+export function gitEnvironment(more: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return {
+    PATH: process.env['PATH'] ?? '',
+    HOME: tmpdir(),
+    LC_ALL: 'C',
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_CONFIG_GLOBAL: '/dev/null',
+    GIT_TERMINAL_PROMPT: '0',
+    GIT_AUTHOR_NAME: 'Demo',
+    GIT_AUTHOR_EMAIL: 'demo@example.com',
+    GIT_COMMITTER_NAME: 'Demo',
+    GIT_COMMITTER_EMAIL: 'demo@example.com',
+    ...more,
+  };
+}
+
+/** Runs git and gives its standard output. Throws with git's words where it fails. */
+export async function runGit(
+  args: readonly string[],
+  options: {
+    readonly cwd: string;
+    readonly input?: Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>;
+    readonly env?: Readonly<Record<string, string>>;
+  },
+): Promise<Buffer> {
+  const child = spawn('git', args, {
+    cwd: options.cwd,
+    env: gitEnvironment(options.env),
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const out: Buffer[] = [];
+  const err: Buffer[] = [];
+  child.stdout.on('data', (chunk: Buffer) => out.push(chunk));
+  child.stderr.on('data', (chunk: Buffer) => err.push(chunk));
+  const closed = once(child, 'close');
+  // A git that ends early closes its input; its own words say why, so the broken pipe itself is not the news.
+  const fed = pipeline(Readable.from(options.input ?? []), child.stdin).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
+  });
+  const [code] = (await closed) as [number | null];
+  await fed;
+  if (code !== 0) throw new Error(`git ${args[0]} failed (${code}): ${Buffer.concat(err).toString('utf8').trim()}`);
+  return Buffer.concat(out);
+}
+
+export class GitFixture {
+  readonly dir: string;
+  private time = 1_700_000_000;
+
+  private constructor(dir: string) {
+    this.dir = dir;
+  }
+
+  /** A new repository at `dir` (bare unless told otherwise) whose HEAD names `branch`. */
+  static async create(
+    dir: string,
+    options: { readonly branch?: string; readonly bare?: boolean; readonly objectFormat?: 'sha1' | 'sha256' } = {},
+  ): Promise<GitFixture> {
+    await mkdir(dir, { recursive: true });
+    const bare = options.bare === false ? [] : ['--bare'];
+    const format = options.objectFormat === undefined ? [] : [`--object-format=${options.objectFormat}`];
+    await runGit(['init', '-q', ...bare, ...format, '-b', options.branch ?? 'main', '.'], { cwd: dir });
+    return new GitFixture(dir);
+  }
+
+  async git(args: readonly string[], input?: string | Uint8Array): Promise<string> {
+    return (await this.gitBytes(args, input)).toString('utf8').trimEnd();
+  }
+
+  async gitBytes(args: readonly string[], input?: string | Uint8Array): Promise<Buffer> {
+    return runGit(args, { cwd: this.dir, ...(input === undefined ? {} : { input: [input] }) });
+  }
+
+  /** Commits changes of files on top of the branch (which it makes) and gives the commit id. */
+  async commit(files: Readonly<Record<string, FixtureFile>>, options: CommitOptions = {}): Promise<string> {
+    return this.commitMany(Object.entries(files), options);
+  }
+
+  /** The same for a stream of files of any length: they are never held together. */
+  async commitMany(
+    files: Iterable<readonly [string, FixtureFile]> | AsyncIterable<readonly [string, FixtureFile]>,
+    options: CommitOptions = {},
+  ): Promise<string> {
+    const branch = options.branch ?? 'main';
+    const ref = `refs/heads/${branch}`;
+    const exists = options.orphan !== true && (await this.git(['for-each-ref', '--format=%(refname)', ref])) !== '';
+    this.time = options.time ?? this.time + 1;
+    const message = Buffer.from(options.message ?? 'Change files');
+    const head = `commit ${ref}\ncommitter Demo <demo@example.com> ${this.time} +0000\ndata ${message.length}\n${message}\n`;
+    const input = async function* () {
+      if (options.orphan === true) yield `reset ${ref}\n`;
+      yield head;
+      if (exists) yield `from ${ref}^0\n`;
+      for await (const [path, file] of files) yield change(path, file);
+      yield '\ndone\n';
+    };
+    await runGit(['fast-import', '--quiet', '--force', '--done'], { cwd: this.dir, input: input() });
+    return this.head(branch);
+  }
+
+  /** The commit id of a branch. */
+  async head(branch = 'main'): Promise<string> {
+    return this.git(['rev-parse', '--verify', `refs/heads/${branch}`]);
+  }
+
+  /** Writes an object without asking whether it makes sense, for hostile trees. */
+  async writeObject(type: 'blob' | 'tree' | 'commit', bytes: Uint8Array): Promise<string> {
+    return this.git(['hash-object', '-t', type, '-w', '--stdin', '--literally'], bytes);
+  }
+
+  /** A commit of a tree that is there already, with the branch moved to it. */
+  async commitTree(tree: string, options: CommitOptions = {}): Promise<string> {
+    this.time = options.time ?? this.time + 1;
+    const who = `Demo <demo@example.com> ${this.time} +0000`;
+    const text = `tree ${tree}\nauthor ${who}\ncommitter ${who}\n\n${options.message ?? 'Change files'}\n`;
+    const commit = await this.writeObject('commit', Buffer.from(text));
+    await this.git(['update-ref', `refs/heads/${options.branch ?? 'main'}`, commit]);
+    return commit;
+  }
+}
+
+/** Files of a large repository: `count` source files, spread over directories, and `svcCount` under `.svc/agents/`. */
+export function* largeTree(count: number, svcCount: number): Generator<readonly [string, string]> {
+  for (let index = 0; index < count; index += 1) {
+    const path = `src/d${index % 97}/e${index % 1009}/file-${index}.txt`;
+    yield [path, `file ${index}\n${`${(index * 2_654_435_761) >>> 0} `.repeat(40)}\n`];
+  }
+  for (let index = 0; index < svcCount; index += 1) {
+    yield [`.svc/agents/agent-${index}.yaml`, `name: agent-${index}\nsystemPrompt: |\n  You are number ${index}.\n`];
+  }
+}
+
+function change(path: string, file: FixtureFile): Buffer {
+  const name = quoted(path);
+  if (file === null) return Buffer.from(`D ${name}\n`);
+  if (typeof file === 'object' && 'submodule' in file) return Buffer.from(`M 160000 ${file.submodule} ${name}\n`);
+  const [mode, content] =
+    typeof file === 'string' || file instanceof Uint8Array
+      ? (['100644', file] as const)
+      : 'symlink' in file
+        ? (['120000', file.symlink] as const)
+        : (['100755', file.executable] as const);
+  const bytes = Buffer.from(content as Uint8Array);
+  return Buffer.concat([Buffer.from(`M ${mode} inline ${name}\ndata ${bytes.length}\n`), bytes, Buffer.from('\n')]);
+}
+
+/** A path as fast-import reads it: quoted, with every unusual byte in octal. */
+function quoted(path: string): string {
+  let text = '"';
+  for (const byte of Buffer.from(path)) {
+    const plain = byte >= 0x20 && byte < 0x7f && byte !== 0x22 && byte !== 0x5c;
+    text += plain ? String.fromCharCode(byte) : `\\${byte.toString(8).padStart(3, '0')}`;
+  }
+  return `${text}"`;
+}

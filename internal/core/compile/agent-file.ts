@@ -1,0 +1,128 @@
+// One agent file → the drafts of its documents, with everything that it read written down, so that the result can be
+// kept until one of those changes.
+
+import type { Finding } from '../../words/diagnostic.ts';
+import type { SourceDocument } from '../source/source.ts';
+import { tooLarge } from '../source/source.ts';
+import type { AgentRecord, Dependency } from './cache.ts';
+import { type AgentDraft, checkAgent } from './check-agent.ts';
+import { envelopeOf } from './envelope.ts';
+import type { Files } from './files.ts';
+import { baseOf, Layering, type Loaded, type SharedLayers } from './layers.ts';
+import { appendWithoutBase } from './merge.ts';
+import { treeFile } from './paths.ts';
+import { written } from './strings.ts';
+import type { CompileInput, MergedDocument } from './types.ts';
+import { declareVariables, type LayerFinding, type Scope, Substituter } from './variables.ts';
+
+/** What the agents of one compile share. */
+export interface AgentContext {
+  readonly input: CompileInput;
+  readonly files: Files;
+  readonly shared: SharedLayers;
+  /** The context variables. */
+  readonly scope: Scope;
+  /** Hash of what all agents depend on: context and catalog. */
+  readonly salt: string;
+}
+
+/** What a field that may be in a missing import would be blamed for; left out while an import is missing. */
+const ABSENCES: ReadonlySet<string> = new Set([
+  'missing-field',
+  'missing-harness',
+  'missing-environment',
+  'replace-requires-concurrency',
+  'on-replace-requires-replace',
+  'deliver-without-slot',
+  'binding-held',
+  'tool-capability',
+  'attributions-exclusive',
+  'environment-unknown',
+  'identity-unknown',
+  'fallback-unreachable',
+]);
+
+const MAX_FILE_BYTES = 1024 * 1024;
+
+/** Compiles the documents of one agent file. */
+export function compileAgentFile(path: string, context: AgentContext): AgentRecord {
+  const ref = treeFile(path);
+  const dependencies: Dependency[] = [];
+  const found = context.files.find(ref, dependencies);
+  if (found.kind !== 'file') {
+    return { dependencies, findings: [tooLarge(path, MAX_FILE_BYTES)], drafts: [], isWhole: false, isKeepable: false };
+  }
+  const source = context.files.source(ref, found.entry, found.bytes);
+  const findings: Finding[] = [...source.findings];
+  const drafts: AgentDraft[] = [];
+  let isWhole = !source.broken;
+  for (const document of source.documents) {
+    const made = compileDocument(path, found.entry.oid, document, context);
+    findings.push(...made.findings);
+    dependencies.push(...made.dependencies);
+    if (made.draft !== null) drafts.push(made.draft);
+    isWhole &&= made.isWhole;
+  }
+  const isKeepable = isWhole && findings.every(({ severity }) => severity !== 'error');
+  return { dependencies: distinct(dependencies), findings, drafts, isWhole, isKeepable };
+}
+
+interface Made {
+  readonly draft: AgentDraft | null;
+  readonly findings: readonly Finding[];
+  readonly dependencies: readonly Dependency[];
+  readonly isWhole: boolean;
+}
+
+function compileDocument(path: string, oid: string, document: SourceDocument, context: AgentContext): Made {
+  const { root, index } = document;
+  const envelope = envelopeOf(root);
+  if (envelope !== null) return { draft: null, findings: [envelope], dependencies: [], isWhole: false };
+  const findings: LayerFinding[] = [];
+  const report = (finding: LayerFinding): void => void findings.push(finding);
+  const scope = declareVariables(written(root, 'variables'), context.scope, report);
+  const layering = new Layering(context.input, context.files, context.shared, new Substituter(scope));
+  const loaded = layering.entry(treeFile(path), root, baseOf(root));
+  const dependencies = closure(loaded, report);
+  for (const [field, waiting] of loaded.layer.pending) {
+    if (!loaded.isIncomplete) report(appendWithoutBase(field, waiting));
+  }
+  const merged: MergedDocument = {
+    file: path,
+    document: index,
+    root: { kind: 'map', entries: loaded.layer.entries, range: root.range },
+    own: root,
+    key: keyOf(path, oid, index, dependencies, context),
+  };
+  const draft = checkAgent(merged, context.input, (finding) => {
+    if (!(loaded.isIncomplete && ABSENCES.has(finding.code))) report(finding);
+  });
+  return { draft, findings, dependencies, isWhole: !loaded.isIncomplete };
+}
+
+/** Reports the findings of a document and of all that it imports, each document once; gives what they depend on. */
+function closure(loaded: Loaded, report: (finding: LayerFinding) => void): Dependency[] {
+  const dependencies: Dependency[] = [];
+  const seen = new Set<Loaded>([loaded]);
+  for (const one of seen) {
+    for (const finding of one.findings) report(finding);
+    dependencies.push(...one.dependencies);
+    for (const next of one.imports) seen.add(next);
+  }
+  return distinct(dependencies);
+}
+
+function distinct(dependencies: readonly Dependency[]): Dependency[] {
+  return [...new Map(dependencies.map((one) => [`${one.kind} ${one.name}`, one])).values()];
+}
+
+function keyOf(
+  path: string,
+  oid: string,
+  index: number,
+  dependencies: readonly Dependency[],
+  context: AgentContext,
+): string {
+  const parts = dependencies.map(({ kind, name, state }) => [kind, name, state].join('\0')).sort();
+  return context.input.sha256([path, oid, index, context.salt, ...parts].join('\n'));
+}

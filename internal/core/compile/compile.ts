@@ -1,0 +1,138 @@
+// A tree of files → the resources that it declares, or every finding about it at once (spec, Agent document; contract,
+// section 2). It decides which files are agents, how imports, variables, `remove` and merging make one document of
+// several, and hands merged documents to their checks. It never reads a clock, a disk or the network: what it lacks
+// (files outside `.svc/`, templates) it names in `needs`, and the caller supplies it and compiles again. Equal input
+// gives equal output, byte for byte, in whatever order the files come and whatever a cache holds; it never throws on
+// what an author wrote, and what it spends is bounded (limits.ts).
+
+import { canonicalJson } from '../../words/json.ts';
+import type { TemplateLock } from '../../words/bundle.ts';
+import type { Finding } from '../../words/diagnostic.ts';
+import { printDiagnostics } from '../source/source.ts';
+import { type AgentRecord, Cache } from './cache.ts';
+import { type AgentContext, compileAgentFile } from './agent-file.ts';
+import { assemble } from './assemble.ts';
+import { Files, pathState, templateState } from './files.ts';
+import { MAX_IMPORT_DEPTH, MAX_OUTSIDE_PATHS } from './limits.ts';
+import { ignoredFile, surveyTree } from './tree.ts';
+import type { CompileCache, CompileInput, CompileOutput } from './types.ts';
+import { createScope } from './variables.ts';
+
+/** Each round can show needs one import deeper, and no import is deeper than the limit. */
+export const MAX_NEED_ROUNDS = MAX_IMPORT_DEPTH + 1;
+
+/** A cache for `CompileInput.cache`; bounded, and safe to share between trees. */
+export function createCompileCache(): CompileCache {
+  return new Cache();
+}
+
+/** Compiles a tree. Never throws on what an author wrote; see `CompileOutput` for what it gives. */
+export function compile(input: CompileInput): CompileOutput {
+  const cache = input.cache instanceof Cache ? input.cache : new Cache();
+  const files = new Files(input, cache);
+  const survey = surveyTree(input.bundle);
+  const findings = new Set<Finding>(survey.findings);
+  const records = compileAgents(input, survey.agents, files, cache);
+  for (const record of records) for (const finding of record.findings) findings.add(finding);
+  for (const finding of ignoredFiles(survey.unnamed, records)) findings.add(finding);
+  if (files.outside.size > MAX_OUTSIDE_PATHS) findings.add(tooManyOutside(files.outside.size));
+  const needs = { paths: [...files.neededPaths].sort(), templates: [...files.neededTemplates].sort() };
+  const isWaiting = needs.paths.length > 0 || needs.templates.length > 0;
+  const assembled = isWaiting ? { resources: [], assets: [] } : assembleRecords(records, input, findings);
+  const diagnostics = printDiagnostics(once(findings), (file) => files.textOf(file));
+  const ok = !isWaiting && diagnostics.every(({ severity }) => severity !== 'error');
+  return {
+    ok,
+    resources: ok ? assembled.resources : [],
+    diagnostics,
+    needs,
+    templateLock: lockOf(input, records),
+    assets: ok ? assembled.assets : [],
+  };
+}
+
+function compileAgents(input: CompileInput, paths: readonly string[], files: Files, cache: Cache): AgentRecord[] {
+  const context: AgentContext = {
+    input,
+    files,
+    shared: new Map(),
+    scope: createScope(new Map(Object.entries(input.context))),
+    salt: input.sha256(canonicalJson([{ ...input.context }, JSON.parse(JSON.stringify(input.catalog))])),
+  };
+  return paths.map((path) => {
+    const key = `${path}\0${input.bundle.entries.get(path)?.oid ?? ''}\0${context.salt}`;
+    const kept = cache.agents.get(key);
+    if (kept !== undefined && isCurrent(kept, input)) {
+      for (const { kind, name } of kept.dependencies) if (kind === 'path') files.named(name);
+      return kept;
+    }
+    const record = compileAgentFile(path, context);
+    if (record.isKeepable) cache.agents.set(key, record, 1);
+    return record;
+  });
+}
+
+/** True while everything that a record rests on is as it was. */
+function isCurrent(record: AgentRecord, input: CompileInput): boolean {
+  return record.dependencies.every(({ kind, name, state }) =>
+    kind === 'path' ? pathState(input.bundle, name) === state : templateState(input, name) === state,
+  );
+}
+
+/** Findings of the tree as a whole. What rests on a document that is not whole is not blamed on the others. */
+function assembleRecords(records: readonly AgentRecord[], input: CompileInput, findings: Set<Finding>) {
+  const isWhole = records.every((record) => record.isWhole);
+  return assemble(
+    records.flatMap((record) => record.drafts),
+    input,
+    (finding) => {
+      if (isWhole || !(finding.code === 'environment-unknown' || finding.code === 'identity-unknown'))
+        findings.add(finding);
+    },
+  );
+}
+
+function ignoredFiles(unnamed: readonly string[], records: readonly AgentRecord[]): Finding[] {
+  if (unnamed.length === 0) return [];
+  const used = new Set(records.flatMap(({ dependencies }) => dependencies.map(({ name }) => name)));
+  return unnamed.filter((path) => !used.has(path)).map(ignoredFile);
+}
+
+/** Of the findings that name one cause by `once`, the first; `once` itself stays inside. */
+function once(findings: Iterable<Finding & { readonly once?: string }>): Finding[] {
+  const kept: Finding[] = [];
+  const seen = new Set<string>();
+  for (const finding of findings) {
+    if (finding.once !== undefined) {
+      const cause = `${finding.code} ${finding.once}`;
+      if (seen.has(cause)) continue;
+      seen.add(cause);
+    }
+    kept.push(finding);
+  }
+  return kept;
+}
+
+function tooManyOutside(count: number): Finding {
+  return {
+    severity: 'error',
+    code: 'too-many-files',
+    message: `The tree names ${count} files outside .svc/; at most ${MAX_OUTSIDE_PATHS} are read`,
+    hint: 'Move shared files into .svc/fragments/.',
+  };
+}
+
+function lockOf(input: CompileInput, records: readonly AgentRecord[]): TemplateLock {
+  const names = new Set<string>();
+  for (const { dependencies } of records) {
+    for (const { kind, name } of dependencies) if (kind === 'template') names.add(name);
+  }
+  const lock: { [specifier: string]: { version: string; integrity: string } } = {};
+  for (const name of [...names].sort()) {
+    const template = input.templates.get(name);
+    if (template !== undefined && !('error' in template)) {
+      lock[name] = { version: template.version, integrity: template.integrity };
+    }
+  }
+  return lock;
+}

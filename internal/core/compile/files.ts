@@ -1,0 +1,118 @@
+// Files as imports meet them: looked up in the tree or a template, parsed once, and written down as what an agent
+// depends on. What the tree does not have yet is collected as a need (decision 77).
+
+import type { Bundle, BundleEntry } from '../../words/bundle.ts';
+import { decodeText, readSource, type Source } from '../source/source.ts';
+import type { Cache, Dependency } from './cache.ts';
+import type { FileRef } from './paths.ts';
+import type { CompileInput } from './types.ts';
+
+export type LookUp =
+  | { readonly kind: 'file'; readonly entry: BundleEntry; readonly bytes: Uint8Array }
+  | { readonly kind: 'link'; readonly path: string; readonly what: 'symlink' | 'submodule' }
+  | { readonly kind: 'too-large' | 'missing' | 'needed' };
+
+const MAX_FILE_BYTES = 1024 * 1024;
+
+const isInside = (path: string): boolean => path.startsWith('.svc/');
+
+/** The answer to "what is at this path?", as text that changes when the answer does. */
+export function pathState(bundle: Bundle, path: string): string {
+  const entry = bundle.entries.get(path);
+  if (entry !== undefined) return `${entry.kind} ${entry.oid} ${entry.tooLarge === true}`;
+  return bundle.absent.has(path) || isInside(path) ? 'absent' : 'needed';
+}
+
+/** The answer to "which version is this template?". */
+export function templateState(input: CompileInput, specifier: string): string {
+  const template = input.templates.get(specifier);
+  if (template === undefined) return 'needed';
+  return 'error' in template ? `error ${template.error}` : `${template.version} ${template.integrity}`;
+}
+
+/** Paths of all folders above a path, nearest first. */
+function* foldersAbove(path: string): Generator<string> {
+  for (let at = path.lastIndexOf('/'); at > 0; at = path.lastIndexOf('/', at - 1)) yield path.slice(0, at);
+}
+
+export class Files {
+  readonly neededPaths = new Set<string>();
+  readonly neededTemplates = new Set<string>();
+  /** Paths outside `.svc/` that something names. */
+  readonly outside = new Set<string>();
+  readonly #input: CompileInput;
+  readonly #cache: Cache;
+
+  constructor(input: CompileInput, cache: Cache) {
+    this.#input = input;
+    this.#cache = cache;
+  }
+
+  /** Counts a path that something names. */
+  named(path: string): void {
+    if (!isInside(path)) this.outside.add(path);
+  }
+
+  /** Looks a file up, and adds to `dependencies` what the answer rests on. */
+  find(ref: FileRef, dependencies: Dependency[]): LookUp {
+    if (ref.template !== null) return judge(ref.template.files, ref.path) ?? { kind: 'missing' };
+    const { bundle } = this.#input;
+    const note = (name: string): void => {
+      dependencies.push({ kind: 'path', name, state: pathState(bundle, name) });
+    };
+    note(ref.path);
+    this.named(ref.path);
+    const found = judge(bundle.entries, ref.path);
+    if (found !== null) return found;
+    for (const folder of foldersAbove(ref.path)) note(folder);
+    if (bundle.absent.has(ref.path) || isInside(ref.path)) return { kind: 'missing' };
+    this.neededPaths.add(ref.path);
+    return { kind: 'needed' };
+  }
+
+  /** A file of documents, parsed once for each content. */
+  source(ref: FileRef, entry: BundleEntry, bytes: Uint8Array): Source {
+    const key = `${ref.id}\0${entry.oid}`;
+    const kept = this.#cache.sources.get(key);
+    if (kept !== undefined) return kept;
+    const source = readSource(ref.id, bytes);
+    this.#cache.sources.set(key, source, source.text.length + 1_000);
+    return source;
+  }
+
+  /** A file of text for `file:`, strictly decoded. */
+  text(ref: FileRef, bytes: Uint8Array): ReturnType<typeof decodeText> {
+    return decodeText(ref.id, bytes, MAX_FILE_BYTES);
+  }
+
+  /** The text of a file that a finding names, for its line and column. */
+  textOf(id: string): string | undefined {
+    const bytes = this.#input.bundle.entries.get(id)?.bytes ?? this.#templateBytes(id);
+    return bytes === undefined ? undefined : decodeText(id, bytes, MAX_FILE_BYTES).text;
+  }
+
+  #templateBytes(id: string): Uint8Array | undefined {
+    for (const template of this.#input.templates.values()) {
+      if ('error' in template) continue;
+      const prefix = `${template.name}@${template.version}/`;
+      const bytes = id.startsWith(prefix) ? template.files.get(id.slice(prefix.length))?.bytes : undefined;
+      if (bytes !== undefined) return bytes;
+    }
+    return undefined;
+  }
+}
+
+/** The entry at a path, or the link that stands in its way; null where there is neither. */
+function judge(entries: ReadonlyMap<string, BundleEntry>, path: string): LookUp | null {
+  const entry = entries.get(path);
+  if (entry?.kind === 'symlink' || entry?.kind === 'submodule') return { kind: 'link', path, what: entry.kind };
+  if (entry !== undefined) {
+    return entry.bytes === undefined ? { kind: 'too-large' } : { kind: 'file', entry, bytes: entry.bytes };
+  }
+  for (const folder of foldersAbove(path)) {
+    const above = entries.get(folder);
+    if (above?.kind === 'symlink' || above?.kind === 'submodule')
+      return { kind: 'link', path: folder, what: above.kind };
+  }
+  return null;
+}

@@ -1,0 +1,150 @@
+// Entries of `imports`, and the way from what an entry says to the file that it names (spec, imports; decisions 24-26).
+
+import type { UnresolvedTemplate } from '../../words/bundle.ts';
+import type { DiagnosticCode } from '../../words/codes.ts';
+import type { Range } from '../../words/diagnostic.ts';
+import type { MapNode, Node, PathStep } from '../source/node.ts';
+import { printPath } from '../source/node.ts';
+import type { Dependency } from './cache.ts';
+import { type LookUp, templateState } from './files.ts';
+import { MAX_IMPORTS } from './limits.ts';
+import { type FileRef, isAbsoluteOrUrl, parseSpecifier, resolveBeside, templateFile } from './paths.ts';
+import { written } from './strings.ts';
+import type { CompileInput } from './types.ts';
+import type { LayerFinding } from './variables.ts';
+
+/** What one entry of `imports` says, and where. */
+export interface Import {
+  readonly text: string;
+  readonly range: Range;
+  readonly path: string;
+}
+
+export interface Problem {
+  readonly code: DiagnosticCode;
+  readonly message: string;
+  readonly hint?: string;
+}
+
+/** The entries of `imports`, or of its alias `import` where that is not written. */
+export function importsOf(root: MapNode, report: (finding: LayerFinding) => void): Import[] {
+  const key = written(root, 'imports') === undefined ? 'import' : 'imports';
+  const node = written(root, key);
+  if (node === undefined) return [];
+  const entries: Import[] = [];
+  const add = (item: Node, path: readonly PathStep[]): void => {
+    if (item.kind === 'scalar' && typeof item.value === 'string') {
+      entries.push({ text: item.value, range: item.range, path: printPath(path) });
+    } else {
+      const message = `"${key}" is a string or a list of strings`;
+      report({ severity: 'error', code: 'import-invalid', message, range: item.range, path: printPath(path) });
+    }
+  };
+  if (node.kind !== 'seq') add(node, [key]);
+  else node.items.slice(0, MAX_IMPORTS).forEach((item, index) => add(item, [key, index]));
+  if (node.kind === 'seq' && node.items.length > MAX_IMPORTS) {
+    const message = `"${key}" has more than ${MAX_IMPORTS} entries`;
+    report({ severity: 'error', code: 'import-invalid', message, range: node.range, path: key });
+  }
+  return entries;
+}
+
+export type Resolved = FileRef | Problem | { readonly neededTemplate: string };
+
+/** The file that an import names, seen from the importing file. */
+export function resolveImport(input: CompileInput, from: FileRef, text: string, dependencies: Dependency[]): Resolved {
+  if (text.startsWith('@')) return resolveSpecifier(input, text, dependencies);
+  if (text.trim() === '') return { code: 'import-invalid', message: 'The import is empty' };
+  if (isAbsoluteOrUrl(text)) {
+    return {
+      code: 'import-not-relative',
+      message: `Agent import must be a relative path: ${shown(text)}`,
+      hint: 'Write the path from the folder of this file, such as ../fragments/base.yaml.',
+    };
+  }
+  return resolveBeside(from, text) ?? outside(from, text);
+}
+
+/** The problem of a path that leaves the tree or the package. */
+export function outside(from: FileRef, text: string): Problem {
+  const what = from.template === null ? 'the repository' : `the template package ${from.template.name}`;
+  return { code: 'import-outside-repository', message: `The path ${shown(text)} leaves ${what}` };
+}
+
+function resolveSpecifier(input: CompileInput, text: string, dependencies: Dependency[]): Resolved {
+  const parsed = parseSpecifier(text);
+  if (parsed === null) {
+    return {
+      code: 'template-specifier',
+      message: `${shown(text)} is not a managed template: @scope/name@version/subpath`,
+      hint: 'The version may be left out, the subpath may not; a file whose name begins with @ is imported as ./@name.',
+    };
+  }
+  const { specifier, subpath } = parsed;
+  dependencies.push({ kind: 'template', name: specifier, state: templateState(input, specifier) });
+  const template = input.templates.get(specifier);
+  if (template === undefined) return { neededTemplate: specifier };
+  if ('error' in template) return unresolved(template);
+  return templateFile(template, subpath);
+}
+
+const REASONS: { readonly [error in UnresolvedTemplate['error']]: string } = {
+  'unknown-source': 'no template source is configured for it',
+  'not-found': 'it does not exist',
+  'no-such-version': 'it has no such version',
+  'integrity-mismatch': 'what was fetched is not what its integrity says',
+  unreachable: 'its source cannot be reached',
+  'too-large': 'it is too large',
+  corrupt: 'its package cannot be read',
+};
+
+function unresolved({ specifier, error, detail }: UnresolvedTemplate): Problem {
+  const more = detail === '' ? '' : `: ${shown(detail)}`;
+  return { code: 'template-unresolved', message: `The template ${specifier} cannot be used, ${REASONS[error]}${more}` };
+}
+
+/** Why a file that an import or `file:` names cannot be read; null where it can, or may be later. */
+export function lookUpProblem(
+  found: LookUp,
+  ref: FileRef,
+  text: string,
+  missing: DiagnosticCode,
+  input: CompileInput,
+): Problem | null {
+  switch (found.kind) {
+    case 'file':
+    case 'needed':
+      return null;
+    case 'link': {
+      const name = found.what === 'symlink' ? 'a symbolic link' : 'a submodule';
+      const code = found.what === 'symlink' ? 'symlink-refused' : 'submodule-refused';
+      return {
+        code,
+        message: `${shown(text)} goes through ${found.path}, which is ${name}`,
+        hint: 'Commit the file itself.',
+      };
+    }
+    case 'too-large':
+      return { code: 'file-too-large', message: `${ref.id} is too large to be read` };
+    case 'missing': {
+      const hint = adviceFor(ref, text, input);
+      return { code: missing, message: `${ref.id} does not exist`, ...(hint === null ? {} : { hint }) };
+    }
+  }
+}
+
+function adviceFor(ref: FileRef, text: string, input: CompileInput): string | null {
+  if (text.includes('\\')) return 'Use "/" between folders; "\\" is an ordinary character.';
+  const paths = [...(ref.template?.files ?? input.bundle.entries).keys()];
+  if (paths.some((path) => path.startsWith(`${ref.path}/`))) return 'It is a folder; name a file in it.';
+  const name = stem(ref.path);
+  const near = paths.filter((path) => stem(path) === name && name !== '').sort();
+  return near[0] === undefined ? null : `Did you mean ${near[0]}?`;
+}
+
+const stem = (path: string): string => (path.split('/').at(-1) ?? '').replace(/\.[a-z]+$/i, '').toLowerCase();
+
+/** A path as a message shows it. */
+export function shown(text: string): string {
+  return JSON.stringify((text.length > 120 ? `${text.slice(0, 120)}…` : text).toWellFormed());
+}

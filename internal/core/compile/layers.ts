@@ -1,0 +1,264 @@
+// One document → one merged layer: its imports in order, `remove` against them, its own fields last (spec, Agent
+// document, compilation order). Imported layers are shared between agents while nothing in them depends on who imports
+// them, so that fan-out stays linear (decision 27).
+
+import type { Range } from '../../words/diagnostic.ts';
+import { type MapNode, type Node } from '../source/node.ts';
+import { isDocumentFile, type Source } from '../source/source.ts';
+import type { Dependency } from './cache.ts';
+import { envelopeOf } from './envelope.ts';
+import type { Files } from './files.ts';
+import { type Import, importsOf, lookUpProblem, outside, type Problem, resolveImport, shown } from './imports.ts';
+import { MAX_IMPORT_DEPTH } from './limits.ts';
+import { EMPTY_LAYER, type Layer, mergeLayers } from './merge.ts';
+import { type FileRef, isAbsoluteOrUrl, resolveBeside } from './paths.ts';
+import { applyRemove } from './remove.ts';
+import { ownLayer, written } from './strings.ts';
+import type { CompileInput } from './types.ts';
+import type { LayerFinding, Substituter } from './variables.ts';
+
+/** A document merged with its imports, and what that rests on. */
+export interface Loaded {
+  readonly ref: FileRef;
+  readonly layer: Layer;
+  /** Of this document alone; those of its imports are in `imports`. */
+  readonly findings: readonly LayerFinding[];
+  readonly dependencies: readonly Dependency[];
+  readonly imports: readonly Loaded[];
+  /** Imports nested below this document. */
+  readonly height: number;
+  /** True when something that it imports or loads could not be had, so that fields may be missing. */
+  readonly isIncomplete: boolean;
+  /** True when its text or that of an import holds variables. */
+  readonly usesScope: boolean;
+  /** False when a cycle or the depth limit cut it: then it holds for one agent only. */
+  readonly isShareable: boolean;
+  /** Where an imported document declares variables, which it may not. */
+  readonly variables: Range | null;
+}
+
+/** Imported layers that do not depend on their importer, by scope key (`''` where no variable is used) and file. */
+export type SharedLayers = Map<string, Map<string, Loaded>>;
+
+interface Draft {
+  readonly ref: FileRef;
+  readonly findings: LayerFinding[];
+  readonly dependencies: Dependency[];
+  readonly imports: Loaded[];
+  height: number;
+  isIncomplete: boolean;
+  usesScope: boolean;
+  isShareable: boolean;
+  variables: Range | null;
+}
+
+const newDraft = (ref: FileRef): Draft => ({
+  ref,
+  findings: [],
+  dependencies: [],
+  imports: [],
+  height: 0,
+  isIncomplete: false,
+  usesScope: false,
+  isShareable: true,
+  variables: null,
+});
+
+/** Merges one agent document with its imports. Made for one agent; the shared layers are the tree's. */
+export class Layering {
+  readonly #input: CompileInput;
+  readonly #files: Files;
+  readonly #shared: SharedLayers;
+  readonly #substituter: Substituter;
+  readonly #own = new Map<string, Loaded>();
+
+  constructor(input: CompileInput, files: Files, shared: SharedLayers, substituter: Substituter) {
+    this.#input = input;
+    this.#files = files;
+    this.#shared = shared;
+    this.#substituter = substituter;
+  }
+
+  /** An agent document, whose own body is never substituted; `base` lies beneath its imports. */
+  entry(ref: FileRef, root: MapNode, base: Layer): Loaded {
+    return this.#merge(newDraft(ref), root, base, [ref.id], false);
+  }
+
+  #merge(draft: Draft, root: MapNode, base: Layer, stack: readonly string[], isImported: boolean): Loaded {
+    const report = (finding: LayerFinding): void => void draft.findings.push(finding);
+    let layer = base;
+    const seen = new Set<string>();
+    for (const one of importsOf(root, report)) {
+      const loaded = this.#import(draft, one, stack, seen);
+      if (loaded !== null) layer = mergeLayers(layer, loaded.layer, report);
+    }
+    layer = applyRemove(layer, written(root, 'remove'), draft.isIncomplete, report);
+    const load = (path: string, range: Range, field: string): string | null =>
+      this.#loadText(draft, { text: path, range, path: field }, isImported);
+    return { ...draft, layer: mergeLayers(layer, ownLayer(root, load, report), report) };
+  }
+
+  /** Loads one import of a document. What is wrong with it is reported at the import. */
+  #import(draft: Draft, one: Import, stack: readonly string[], seen: Set<string>): Loaded | null {
+    const ref = resolveImport(this.#input, draft.ref, one.text, draft.dependencies);
+    if ('neededTemplate' in ref) {
+      this.#files.neededTemplates.add(ref.neededTemplate);
+      draft.isIncomplete = true;
+      return null;
+    }
+    if ('code' in ref) return fail(draft, one, ref);
+    if (seen.has(ref.id)) {
+      const message = `${ref.id} is imported twice here, and merged twice`;
+      draft.findings.push({ severity: 'warning', code: 'import-repeated', message, range: one.range, path: one.path });
+    }
+    seen.add(ref.id);
+    const cut = closing(stack, ref) ?? tooDeep(stack, ref);
+    if (cut !== null) {
+      draft.isShareable = false;
+      return fail(draft, one, cut);
+    }
+    const loaded = this.#known(ref, stack.length) ?? this.#load(draft, one, ref, stack);
+    if (loaded === null) return null;
+    draft.imports.push(loaded);
+    draft.height = Math.max(draft.height, loaded.height + 1);
+    draft.isIncomplete ||= loaded.isIncomplete;
+    draft.usesScope ||= loaded.usesScope;
+    draft.isShareable &&= loaded.isShareable;
+    if (loaded.variables !== null) {
+      const related = [{ message: 'the variables', range: loaded.variables }];
+      const message = `${ref.id} declares variables; only an agent document that is not imported may`;
+      const code = 'variables-in-import';
+      draft.findings.push({ severity: 'error', code, message, range: one.range, path: one.path, related });
+    }
+    return loaded;
+  }
+
+  /** A layer that is already there and is not cut differently at this depth. */
+  #known(ref: FileRef, depth: number): Loaded | undefined {
+    const shared = this.#shared.get('')?.get(ref.id) ?? this.#shared.get(this.#substituter.scope.key)?.get(ref.id);
+    if (shared !== undefined && depth + shared.height <= MAX_IMPORT_DEPTH) return shared;
+    return this.#own.get(ref.id);
+  }
+
+  #keep(loaded: Loaded): Loaded {
+    if (!loaded.isShareable) {
+      this.#own.set(loaded.ref.id, loaded);
+      return loaded;
+    }
+    const scope = loaded.usesScope ? this.#substituter.scope.key : '';
+    const layers = this.#shared.get(scope) ?? new Map<string, Loaded>();
+    layers.set(loaded.ref.id, loaded);
+    this.#shared.set(scope, layers);
+    return loaded;
+  }
+
+  /** Reads the file of an import and merges its one document. */
+  #load(draft: Draft, one: Import, ref: FileRef, stack: readonly string[]): Loaded | null {
+    if (!isDocumentFile(ref.path)) {
+      const message = `${ref.id} is not a .yaml, .yml or .json file`;
+      return fail(draft, one, { code: 'import-invalid', message, hint: 'Text is loaded with "file:", in a prompt.' });
+    }
+    const found = this.#files.find(ref, draft.dependencies);
+    if (found.kind !== 'file') {
+      return fail(draft, one, lookUpProblem(found, ref, one.text, 'import-missing', this.#input));
+    }
+    const source = this.#files.source(ref, found.entry, found.bytes);
+    const imported = newDraft(ref);
+    imported.findings.push(...source.findings);
+    if (source.broken) {
+      imported.isIncomplete = true;
+      return this.#keep({ ...imported, layer: EMPTY_LAYER });
+    }
+    const [document, second] = source.documents;
+    if (document === undefined || second !== undefined) return fail(draft, one, documentCount(ref, source));
+    return this.#keep(this.#imported(imported, document.root, stack));
+  }
+
+  #imported(draft: Draft, root: MapNode, stack: readonly string[]): Loaded {
+    const envelope = envelopeOf(root);
+    if (envelope !== null) {
+      draft.findings.push(envelope);
+      draft.isIncomplete = true;
+      return { ...draft, layer: EMPTY_LAYER };
+    }
+    const report = (finding: LayerFinding): void => void draft.findings.push(finding);
+    const before = draft.findings.length;
+    const substituted = this.#substituter.document(root, report);
+    draft.usesScope = substituted !== root || draft.findings.length > before;
+    if (written(root, 'variables') !== undefined) draft.variables = root.entries.get('variables')?.keyRange ?? null;
+    return this.#merge(draft, substituted, EMPTY_LAYER, [...stack, draft.ref.id], true);
+  }
+
+  /** The text of a `file:`, substituted where the document that declares it is imported; null when it cannot be had. */
+  #loadText(draft: Draft, one: Import, isImported: boolean): string | null {
+    if (one.text.trim() === '' || isAbsoluteOrUrl(one.text)) {
+      return fail(draft, one, {
+        code: 'file-reference',
+        message: `A file must be a relative path: ${shown(one.text)}`,
+      });
+    }
+    const ref = resolveBeside(draft.ref, one.text);
+    if (ref === null) return fail(draft, one, outside(draft.ref, one.text));
+    const found = this.#files.find(ref, draft.dependencies);
+    if (found.kind !== 'file')
+      return fail(draft, one, lookUpProblem(found, ref, one.text, 'file-missing', this.#input));
+    const decoded = this.#files.text(ref, found.bytes);
+    if (!decoded.ok) {
+      draft.findings.push(decoded.finding);
+      draft.isIncomplete = true;
+      return null;
+    }
+    if (!isImported) return decoded.text;
+    const before = draft.findings.length;
+    const range = (start: number, end: number): Range => ({ file: ref.id, start, end });
+    const report = (finding: LayerFinding): void => void draft.findings.push(finding);
+    const text = this.#substituter.text(decoded.text, range, [one.path], report);
+    draft.usesScope ||= text !== decoded.text || draft.findings.length > before;
+    return text;
+  }
+}
+
+/** Reports a problem at an import or `file:`; without one the file is merely not there yet. */
+function fail(draft: Draft, one: Import, problem: (Problem & { readonly once?: string }) | null): null {
+  draft.isIncomplete = true;
+  if (problem !== null) draft.findings.push({ severity: 'error', ...problem, range: one.range, path: one.path });
+  return null;
+}
+
+/** The import that closes a cycle names it; a cycle entered at several files is one (decision 27). */
+function closing(stack: readonly string[], ref: FileRef): (Problem & { readonly once: string }) | null {
+  const at = stack.indexOf(ref.id);
+  if (at === -1) return null;
+  const cycle = stack.slice(at);
+  const first = cycle.indexOf([...cycle].sort()[0] ?? '');
+  const once = JSON.stringify([...cycle.slice(first), ...cycle.slice(0, first)]);
+  return { code: 'import-cycle', message: `Import cycle: ${[...cycle, ref.id].join(' → ')}`, once };
+}
+
+function tooDeep(stack: readonly string[], ref: FileRef): Problem | null {
+  if (stack.length <= MAX_IMPORT_DEPTH) return null;
+  return { code: 'import-too-deep', message: `Imports are nested deeper than ${MAX_IMPORT_DEPTH} levels at ${ref.id}` };
+}
+
+function documentCount(ref: FileRef, source: Source): Problem {
+  const count = source.documents.length;
+  return {
+    code: 'import-documents',
+    message: `An imported file holds exactly one document; ${ref.id} holds ${count === 0 ? 'none' : count}`,
+  };
+}
+
+/** The base of the agent named `default`, standing at its name (spec, File rules; contract section 2; decision 21). */
+export function baseOf(root: MapNode): Layer {
+  const name = root.entries.get('name')?.value;
+  if (name?.kind !== 'scalar' || typeof name.value !== 'string' || name.value.trim() !== 'default') return EMPTY_LAYER;
+  const { range } = name;
+  const text = (value: string): Node => ({ kind: 'scalar', value, range });
+  const map = (fields: { readonly [key: string]: Node }): MapNode => ({
+    kind: 'map',
+    entries: new Map(Object.entries(fields).map(([key, value]) => [key, { keyRange: range, value }])),
+    range,
+  });
+  const environment = map({ name: text('default'), image: map({ kind: text('preset'), name: text('base') }) });
+  return { entries: map({ harness: text('harness-a'), environment }).entries, pending: new Map() };
+}

@@ -1,0 +1,14 @@
+// Bounds on what compile builds from files that are each within their own bounds (decisions 27, 73, 77).
+
+/** Nested imports below an agent document. */
+export const MAX_IMPORT_DEPTH = 100;
+/** Entries of one `imports` list. */
+export const MAX_IMPORTS = 1_000;
+/** Files outside `.svc/` that a tree may import or load. */
+export const MAX_OUTSIDE_PATHS = 100;
+/** Characters of one text that appending or substitution makes. */
+export const MAX_TEXT_CHARACTERS = 1024 * 1024;
+/** Characters that substitution may write for one agent. */
+export const MAX_SUBSTITUTED_CHARACTERS = 16 * 1024 * 1024;
+/** Items of a merged list. */
+export const MAX_LIST_ITEMS = 10_000;

@@ -1,0 +1,195 @@
+// Merging per field class (spec, Merge behavior): one rule for each root field, in one table. Nodes keep their ranges,
+// so a merged document still knows where each of its parts was written.
+
+import type { Finding } from '../../words/diagnostic.ts';
+import type { MapEntry, Node, ScalarNode } from '../source/node.ts';
+import { MAX_LIST_ITEMS, MAX_TEXT_CHARACTERS } from './limits.ts';
+
+/** A document on its way through merging: its fields, and `append` texts that have found no base yet. */
+export interface Layer {
+  readonly entries: ReadonlyMap<string, MapEntry>;
+  readonly pending: ReadonlyMap<string, PendingAppend>;
+}
+export interface PendingAppend {
+  readonly keyRange: MapEntry['keyRange'];
+  readonly value: ScalarNode & { readonly value: string };
+}
+
+export const EMPTY_LAYER: Layer = { entries: new Map(), pending: new Map() };
+
+type Rule = (base: Node, overlay: Node) => Node;
+
+const replace: Rule = (_base, overlay) => overlay;
+
+/** Maps merge key by key with a rule for each key; anything else is replaced. */
+function keyed(ruleOf: (key: string) => Rule): Rule {
+  return (base, overlay) => {
+    if (base.kind !== 'map' || overlay.kind !== 'map') return overlay;
+    const entries = new Map(base.entries);
+    for (const [key, entry] of overlay.entries) {
+      const under = entries.get(key);
+      entries.set(
+        key,
+        under === undefined ? entry : { keyRange: entry.keyRange, value: ruleOf(key)(under.value, entry.value) },
+      );
+    }
+    return { kind: 'map', entries, range: overlay.range };
+  };
+}
+
+/** Records merge key-wise to any depth; scalars and arrays override. */
+const deep: Rule = keyed(() => deep);
+/** A map whose values are leaves: env maps and `where` clauses (decision 11). */
+const leaves: Rule = keyed(() => replace);
+const environment: Rule = keyed((key) => (key === 'env' ? leaves : deep));
+const trigger: Rule = keyed((key) => (key === 'where' ? leaves : deep));
+
+/**
+ * Lists of named items: an overlay item merges into the first base item of its key that no earlier overlay item has
+ * taken, else it is appended; items of one document never merge with each other (contract, section 2).
+ */
+function named(keyOf: (item: Node) => string | null, item: Rule): Rule {
+  return (base, overlay) => {
+    if (base.kind !== 'seq' || overlay.kind !== 'seq') return overlay;
+    const places = new Map<string, number[]>();
+    base.items.forEach((one, index) => {
+      const key = keyOf(one);
+      if (key === null) return;
+      const list = places.get(key);
+      if (list === undefined) places.set(key, [index]);
+      else list.push(index);
+    });
+    for (const list of places.values()) list.reverse();
+    const items = [...base.items];
+    for (const one of overlay.items) {
+      const key = keyOf(one);
+      const at = key === null ? undefined : places.get(key)?.pop();
+      const under = at === undefined ? undefined : items[at];
+      if (at === undefined || under === undefined) items.push(one);
+      else items[at] = item(under, one);
+    }
+    return { kind: 'seq', items, range: overlay.range };
+  };
+}
+
+function textOf(node: Node, key: string): string | null {
+  const value = node.kind === 'map' ? node.entries.get(key)?.value : undefined;
+  return value?.kind === 'scalar' && typeof value.value === 'string' ? value.value : null;
+}
+
+/** The key of a mount: its `name`, else its `mountPath`. */
+export function mountKey(mount: Node): string | null {
+  return textOf(mount, 'name') ?? textOf(mount, 'mountPath');
+}
+
+/** The key of a trigger: `name`, else `event`, else joined `events`, else `cron:<cron>:<timezone as authored>`. */
+export function triggerKey(node: Node): string | null {
+  const single = textOf(node, 'name') ?? textOf(node, 'event');
+  if (single !== null || node.kind !== 'map') return single;
+  const events = node.entries.get('events')?.value;
+  if (events?.kind === 'seq') {
+    const keys = events.items.map((item) =>
+      item.kind === 'scalar' && typeof item.value === 'string' ? item.value : '',
+    );
+    if (keys.length > 0) return keys.join(',');
+  }
+  const cron = textOf(node, 'cron');
+  return cron === null ? null : `cron:${cron}:${textOf(node, 'timezone') ?? ''}`;
+}
+
+/** Spec, Merge behavior, row by row. A root field that is not here is unknown and the last one stands. */
+const RULES: { readonly [field: string]: Rule } = {
+  name: replace,
+  labels: deep,
+  annotations: deep,
+  harness: replace,
+  model: deep,
+  reasoningEffort: replace,
+  displayTitle: replace,
+  session: deep,
+  spendCaps: deep,
+  concurrency: replace,
+  replace: replace,
+  manages: replace,
+  bindings: deep,
+  workingDirectory: replace,
+  environment,
+  identity: deep,
+  env: leaves,
+  tools: deep,
+  mounts: named(mountKey, deep),
+  triggers: named(triggerKey, trigger),
+};
+
+/** Fields that take `file:` and `append:` (spec, File-backed strings). */
+export const FILE_BACKED: ReadonlySet<string> = new Set(['systemPrompt', 'initialPrompt', 'onReplace']);
+
+/** Merges one layer over another; what cannot be merged is reported and the overlay stands. */
+export function mergeLayers(base: Layer, overlay: Layer, report: (finding: Finding) => void): Layer {
+  if (base.entries.size === 0 && base.pending.size === 0) return overlay;
+  const entries = new Map(base.entries);
+  const pending = new Map(base.pending);
+  for (const [field, entry] of overlay.entries) {
+    const waiting = pending.get(field);
+    if (waiting !== undefined) {
+      report(plainOverAppend(field, entry, waiting));
+      pending.delete(field);
+    }
+    const under = entries.get(field);
+    const rule = Object.hasOwn(RULES, field) ? RULES[field] : undefined;
+    const value = under === undefined || rule === undefined ? entry.value : rule(under.value, entry.value);
+    entries.set(field, { keyRange: entry.keyRange, value: bounded(field, value, entry, report) });
+  }
+  for (const [field, append] of overlay.pending) {
+    const under = entries.get(field);
+    const text = under?.value ?? pending.get(field)?.value;
+    const joined = text === undefined ? append : appended(field, text, append, report);
+    if (under === undefined) pending.set(field, joined);
+    else if (under.value.kind === 'scalar' && typeof under.value.value === 'string') entries.set(field, joined);
+  }
+  return { entries, pending };
+}
+
+function bounded(field: string, value: Node, overlay: MapEntry, report: (finding: Finding) => void): Node {
+  if (value.kind !== 'seq' || value.items.length <= MAX_LIST_ITEMS) return value;
+  const message = `${field} grows past ${MAX_LIST_ITEMS} items by merging`;
+  report({ severity: 'error', code: 'invalid-value', message, range: overlay.keyRange, path: field });
+  return overlay.value;
+}
+
+/** Joins an append to its base with exact white space and no separator. */
+function appended(field: string, base: Node, append: PendingAppend, report: (finding: Finding) => void): PendingAppend {
+  const { value: overlay, keyRange } = append;
+  if (base.kind !== 'scalar' || typeof base.value !== 'string') return append;
+  const value = base.value + overlay.value;
+  if (value.length > MAX_TEXT_CHARACTERS) {
+    const message = `${field} grows past ${MAX_TEXT_CHARACTERS} characters by appending`;
+    report({ severity: 'error', code: 'invalid-value', message, range: overlay.range, path: field });
+    return append;
+  }
+  return { keyRange, value: { kind: 'scalar', value, range: overlay.range } };
+}
+
+function plainOverAppend(field: string, entry: MapEntry, waiting: PendingAppend): Finding {
+  return {
+    severity: 'error',
+    code: 'plain-over-append',
+    message: `A plain ${field} merges over an append that has found no base yet; import the base before its append overlay`,
+    range: entry.value.range,
+    path: field,
+    hint: 'List the file that sets the plain text first in "imports", then the one that appends.',
+    related: [{ message: 'the append that waits for a base', range: waiting.value.range }],
+  };
+}
+
+/** The finding for an append that is left when an agent document is complete. */
+export function appendWithoutBase(field: string, waiting: PendingAppend): Finding {
+  return {
+    severity: 'error',
+    code: 'append-without-base',
+    message: `The append to ${field} finds no base to append to`,
+    range: waiting.value.range,
+    path: field,
+    hint: `Import a file that sets ${field} as plain text before this append, or write the text plainly.`,
+  };
+}

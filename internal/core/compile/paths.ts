@@ -1,0 +1,58 @@
+// What an import or a `file:` names: a path relative to the declaring file, or a file of a managed template
+// (spec, imports; contract section 2; decisions 24, 25, 77).
+
+import { dirname, join } from 'node:path/posix';
+import type { ResolvedTemplate } from '../../words/bundle.ts';
+
+/** A file of the tree or of a template. */
+export interface FileRef {
+  /** How it is named in diagnostics and memos: its path in the tree, or `@scope/name@version/path`. */
+  readonly id: string;
+  /** From the root of the tree or of the package. */
+  readonly path: string;
+  readonly template: ResolvedTemplate | null;
+}
+
+export const treeFile = (path: string): FileRef => ({ id: path, path, template: null });
+export const templateFile = (template: ResolvedTemplate, path: string): FileRef => ({
+  id: `${template.name}@${template.version}/${path}`,
+  path,
+  template,
+});
+
+/** True for what the spec rejects with 'must be a relative path': absolute paths, drive letters and URLs. */
+export function isAbsoluteOrUrl(path: string): boolean {
+  return path.startsWith('/') || path.startsWith('\\') || /^[A-Za-z][A-Za-z0-9+.-]*:/.test(path);
+}
+
+/** The file that a relative path names beside `from`, or null where it leaves the repository or the package. */
+export function resolveBeside(from: FileRef, path: string): FileRef | null {
+  const target = join(dirname(from.path), path);
+  if (target === '..' || target.startsWith('../')) return null;
+  return from.template === null ? treeFile(target) : templateFile(from.template, target);
+}
+
+export interface TemplateSpecifier {
+  /** `@scope/name@requested`, the key under which the template is asked for. */
+  readonly specifier: string;
+  readonly subpath: string;
+}
+
+const SPECIFIER = /^(@[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)(?:@([^/@\s][^/]*))?\/(.+)$/;
+
+/** Reads `@scope/name@version/subpath`; the version defaults to `latest` (spec, Versioning). Null where it is malformed. */
+export function parseSpecifier(text: string): TemplateSpecifier | null {
+  const match = SPECIFIER.exec(text);
+  if (match === null) return null;
+  const subpath = join(match[3] ?? '');
+  if (
+    subpath.startsWith('/') ||
+    subpath === '.' ||
+    subpath === '..' ||
+    subpath.startsWith('../') ||
+    subpath.endsWith('/')
+  ) {
+    return null;
+  }
+  return { specifier: `${match[1] ?? ''}@${match[2] ?? 'latest'}`, subpath };
+}

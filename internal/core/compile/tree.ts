@@ -1,0 +1,88 @@
+// Which files of `.svc/` are agent documents, and what is said about the others (spec, File rules; contract, section 2;
+// decisions 15, 16, 25).
+
+import type { Bundle } from '../../words/bundle.ts';
+import type { Finding } from '../../words/diagnostic.ts';
+import { isDocumentFile } from '../source/source.ts';
+
+export interface Survey {
+  /** Paths of agent files, sorted. */
+  readonly agents: readonly string[];
+  /** Files that the spec does not name, sorted; each is a warning unless an agent imports or loads it. */
+  readonly unnamed: readonly string[];
+  readonly findings: readonly Finding[];
+}
+
+const LEGACY = ['sessions', 'environments', 'identities'];
+
+/** Sorts the entries under `.svc/` into agent files, unnamed files and findings. */
+export function surveyTree(bundle: Bundle): Survey {
+  const findings: Finding[] = [];
+  const agents: string[] = [];
+  const unnamed: string[] = [];
+  const legacy = new Set<string>();
+  const paths = [...bundle.entries.keys()].filter((path) => path === '.svc' || path.startsWith('.svc/')).sort();
+  if (!bundle.hasSvc && paths.length === 0) findings.push(noTree());
+  for (const path of paths) {
+    const kind = bundle.entries.get(path)?.kind;
+    const [, room = '', ...rest] = path.split('/');
+    if (kind === 'symlink' || kind === 'submodule') findings.push(link(path, kind));
+    else if (LEGACY.includes(room) && rest.length > 0) legacy.add(room);
+    else if (room === 'agents' && rest.length === 1 && isAgentName(rest[0] ?? '')) agents.push(path);
+    else if (!((room === 'fragments' || room === 'assets') && rest.length > 0)) unnamed.push(path);
+  }
+  for (const room of legacy) findings.push(legacyDirectory(room));
+  return { agents, unnamed, findings };
+}
+
+const isAgentName = (name: string): boolean => isDocumentFile(name) && !name.startsWith('.');
+
+/** The warning for a file that the spec does not name and nothing uses. */
+export function ignoredFile(path: string): Finding {
+  const below = path.startsWith('.svc/agents/');
+  const nested = below && path.split('/').length > 3;
+  const reason = nested
+    ? 'it is not directly in .svc/agents/'
+    : 'agents are .yaml, .yml and .json files in .svc/agents/';
+  return {
+    severity: 'warning',
+    code: 'ignored-file',
+    message: `The file is ignored: ${reason}`,
+    file: path,
+    hint: nested
+      ? 'Move it up to make it an agent, or to .svc/fragments/ to import it.'
+      : 'Remove it, or move it out of .svc/.',
+  };
+}
+
+function noTree(): Finding {
+  return {
+    severity: 'error',
+    code: 'no-svc-directory',
+    message: 'There is no .svc directory here',
+    hint: 'Agents are declared in .svc/agents/*.yaml below the root of the tree.',
+  };
+}
+
+function link(path: string, kind: 'symlink' | 'submodule'): Finding {
+  return {
+    severity: 'error',
+    code: kind === 'symlink' ? 'symlink-refused' : 'submodule-refused',
+    message: `${path} is a ${kind === 'symlink' ? 'symbolic link' : 'submodule'}, which is refused`,
+    file: path,
+    hint: 'Commit the files themselves.',
+  };
+}
+
+function legacyDirectory(room: string): Finding {
+  return {
+    severity: 'error',
+    code: 'legacy-directory',
+    message: `The legacy directory .svc/${room}/ is rejected`,
+    file: `.svc/${room}`,
+    hint:
+      room === 'sessions'
+        ? 'Move the agents to .svc/agents/, with their fields at the document root.'
+        : `Declare ${room} inline in the agents that use them, or in a fragment that they import.`,
+  };
+}

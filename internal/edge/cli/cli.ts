@@ -1,0 +1,112 @@
+// The command line (contract, section 2): parses arguments against a table of commands kept as data, loads the one
+// handler that is asked for, and turns what comes of it into an exit code: 0 done, 1 refused or failed, 2 misused.
+// Under --json stdout carries exactly one JSON document (streams: one a line) and failures are problem documents on
+// stderr. Never reads the process by itself, never prints a token, holds no business rule: commands that need a
+// server are thin clients of the HTTP API, the offline ones call the same compile that the daemon calls.
+
+import { Misuse, type Problem, Refusal } from './failure.ts';
+import { createScreen, type Screen } from './screen.ts';
+import { parseArgv, type Parsed } from './parse.ts';
+import { commands, globalOptions } from './table.ts';
+import type { Call, CliIo, CommandSpec } from './types.ts';
+
+export type { CliIo } from './types.ts';
+
+/** Runs one command line (`argv` without the program). Resolves with the exit code; throws only what is a bug. */
+export async function runCli(argv: readonly string[], io: CliIo): Promise<number> {
+  let screen = createScreen(io, wantsJson(argv));
+  try {
+    const parsed = parseArgv(asHelp(argv), commands, globalOptions);
+    screen = createScreen(io, parsed.globals.has('json'));
+    return await dispatch(parsed, io, screen);
+  } catch (error) {
+    screen.progress('');
+    if (error instanceof Misuse) return report(screen, misuseProblem(error), error.hint, 2);
+    if (error instanceof Refusal) return await refuse(screen, error);
+    throw error;
+  }
+}
+
+// `svc help repo add` is `svc repo add --help`.
+const asHelp = (argv: readonly string[]): readonly string[] =>
+  argv[0] === 'help' ? [...argv.slice(1), '--help'] : argv;
+
+// Known before parsing, because a command line that cannot be parsed is answered in its own manner too.
+function wantsJson(argv: readonly string[]): boolean {
+  const end = argv.indexOf('--');
+  return (end === -1 ? argv : argv.slice(0, end)).some((token) => token === '--json' || token === '--json=true');
+}
+
+async function dispatch(parsed: Parsed, io: CliIo, screen: Screen): Promise<number> {
+  const { command, words } = parsed;
+  if (parsed.globals.has('version')) return dispatch(parseArgv(['version'], commands, []), io, screen);
+  const help = parsed.globals.has('help');
+  if (command === undefined || help) {
+    const { commandHelp, groupHelp, overview } = await import('./help.ts');
+    if (command !== undefined)
+      screen.emit(helpJson([command]), () => commandHelp(command, globalOptions, screen.paint));
+    else if (words.length === 0) screen.emit(helpJson(commands), () => overview(commands, globalOptions, screen.paint));
+    else {
+      const inside = commands.filter((each) => words.every((word, index) => each.words[index] === word));
+      const shown = groupHelp(words, commands, screen.errPaint);
+      if (!help) throw new Misuse(`svc ${words.join(' ')} needs a command`, screen.json ? undefined : shown);
+      screen.emit(helpJson(inside), () => groupHelp(words, commands, screen.paint));
+    }
+    return 0;
+  }
+  const handler = await command.load();
+  return handler(makeCall(command, parsed, io, screen));
+}
+
+const helpJson = (list: readonly CommandSpec[]): unknown => ({
+  commands: list.map(({ words, summary, args, options }) => ({ command: words.join(' '), summary, args, options })),
+});
+
+function makeCall(command: CommandSpec, parsed: Parsed, io: CliIo, screen: Screen): Call {
+  const position = (name: string): number => {
+    const index = command.args.findIndex((arg) => arg.name === name);
+    if (index === -1) throw new Error(`${command.words.join(' ')} has no argument ${name}`);
+    return index;
+  };
+  return {
+    command,
+    io,
+    screen,
+    json: screen.json,
+    arg: (name) => {
+      const value = parsed.args[position(name)];
+      if (value === undefined) throw new Misuse(`${name} is missing`);
+      return value;
+    },
+    optionalArg: (name) => parsed.args[position(name)],
+    text: (option) => parsed.strings.get(option),
+    global: (option) => parsed.globals.get(option),
+    list: (option) => parsed.lists.get(option) ?? [],
+    flag: (option) => parsed.flags.get(option) === true,
+    bool: (option) => parsed.flags.get(option) !== false,
+  };
+}
+
+function misuseProblem(error: Misuse): Problem {
+  return { type: 'about:blank', title: 'Misuse', code: 'misuse', detail: error.message };
+}
+
+function report(screen: Screen, problem: Problem, hint: string | undefined, code: number): number {
+  if (screen.json) screen.note(JSON.stringify(hint === undefined ? problem : { ...problem, hint }));
+  else {
+    screen.note(`${screen.errPaint('red', 'svc:')} ${problem.detail ?? problem.title ?? 'failed'}`);
+    if (hint !== undefined) screen.note(hint);
+  }
+  return code;
+}
+
+async function refuse(screen: Screen, error: Refusal): Promise<number> {
+  if (!screen.json && error.problem.diagnostics !== undefined && error.problem.diagnostics.length > 0) {
+    const { printDiagnostics } = await import('./diagnostics.ts');
+    screen.note(printDiagnostics(error.problem.diagnostics, screen.errPaint));
+  }
+  const { clean } = await import('./text.ts');
+  const request = error.problem.requestId === undefined ? '' : ` (request ${error.problem.requestId})`;
+  const detail = clean(`${error.problem.detail ?? error.problem.title ?? 'failed'}${request}`);
+  return report(screen, screen.json ? error.problem : { ...error.problem, detail }, error.hint, 1);
+}

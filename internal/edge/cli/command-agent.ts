@@ -1,0 +1,95 @@
+// `svc agent …`: what is stored of agents, and starting one by hand.
+
+import { connect, type Client } from './client.ts';
+import { readJson } from './input.ts';
+import { jsonLines, rowOf, showList } from './lists.ts';
+import { clean, details, relativeTime } from './text.ts';
+import type { Handler } from './types.ts';
+
+const agentPath = (client: Client, name: string, rest = ''): string =>
+  client.project(`/agents/${encodeURIComponent(name)}${rest}`);
+
+// An owner is `manual` or a repository, as a word or as an object that names it.
+export function ownerText(owner: unknown): string {
+  if (typeof owner === 'string') return owner;
+  const named = Object(owner) as { name?: unknown; repository?: unknown; kind?: unknown };
+  const text = named.repository ?? named.name ?? named.kind;
+  return typeof text === 'string' ? text : 'manual';
+}
+
+export const agentList: Handler = async (call) => {
+  const client = await connect(call);
+  return showList(call, client, {
+    path: client.project('/agents'),
+    empty: 'no agents',
+    head: ['name', 'revision', 'harness', 'environment', 'triggers', 'owner', 'updated'],
+    row: (agent) => {
+      const triggers = agent.raw('spec.triggers') ?? agent.raw('triggers');
+      return [
+        agent.text('name'),
+        agent.text('revision'),
+        agent.text(agent.raw('spec') === undefined ? 'harness' : 'spec.harness'),
+        agent.text(agent.raw('spec') === undefined ? 'environment' : 'spec.environment'),
+        Array.isArray(triggers) ? String(triggers.length) : agent.text('triggers'),
+        ownerText(agent.raw('owner')),
+        relativeTime(agent.raw('updatedAt') as string | undefined, call.screen.now()),
+      ];
+    },
+  });
+};
+
+export const agentShow: Handler = async (call) => {
+  const client = await connect(call);
+  const value = await client.request('GET', agentPath(client, call.arg('NAME')));
+  call.screen.emit(value, () => {
+    const agent = rowOf(value);
+    const source = agent.raw('source') === undefined ? undefined : agent.text('source.file');
+    const head = details(
+      [
+        ['agent', call.screen.paint('bold', clean(agent.text('name'), true))],
+        ['id', agent.text('resourceId')],
+        ['revision', agent.text('revision')],
+        ['owner', clean(ownerText(agent.raw('owner')), true)],
+        ['source', source === undefined ? undefined : clean(source, true)],
+      ],
+      call.screen.paint,
+    );
+    return `${head}\n\n${call.screen.paint('bold', 'spec')}\n${jsonLines(agent.raw('spec') ?? {}, '  ')}`;
+  });
+  return 0;
+};
+
+export const agentHistory: Handler = async (call) => {
+  const client = await connect(call);
+  return showList(call, client, {
+    path: agentPath(client, call.arg('NAME'), '/revisions'),
+    empty: 'no revisions',
+    head: ['revision', 'created', 'commit', 'owner', 'run'],
+    row: (revision) => [
+      revision.text('revision'),
+      relativeTime(revision.raw('createdAt') as string | undefined, call.screen.now()),
+      revision.text('commit').slice(0, 12),
+      revision.raw('owner') === undefined ? revision.text('repository') : ownerText(revision.raw('owner')),
+      revision.text(revision.raw('reconcileId') === undefined ? 'applyId' : 'reconcileId'),
+    ],
+  });
+};
+
+export const agentStart: Handler = async (call) => {
+  const file = call.text('input');
+  const message = call.text('message');
+  const input = file === undefined ? undefined : await readJson(call, file, '--input');
+  const client = await connect(call);
+  const body = { ...(message !== undefined && { message }), ...(input !== undefined && { input }) };
+  const session = await client.request('POST', agentPath(client, call.arg('NAME'), '/sessions'), { body });
+  call.screen.emit(session, () => `started session ${rowOf(session).text('id')}`);
+  return 0;
+};
+
+export const agentDelete: Handler = async (call) => {
+  const client = await connect(call);
+  const name = call.arg('NAME');
+  const answer = await client.request('DELETE', agentPath(client, name));
+  call.screen.emit(answer ?? { name, status: 'deleted' }, () => `deleted ${name}`);
+  return 0;
+};

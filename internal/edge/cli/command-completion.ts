@@ -1,0 +1,225 @@
+// `svc completion bash|zsh|fish`: scripts made from the command table. They hold words only and ask no server.
+
+import { commands, globalOptions } from './table.ts';
+import type { ArgSpec, CommandSpec, Handler, OptionSpec } from './types.ts';
+
+export const completionCommand: Handler = async (call) => {
+  const shell = call.arg('SHELL');
+  const script = completionScript(shell as 'bash' | 'zsh' | 'fish');
+  call.screen.emit({ shell, script }, () => script);
+  return 0;
+};
+
+export function completionScript(shell: 'bash' | 'zsh' | 'fish'): string {
+  if (shell === 'bash') return bash();
+  return shell === 'zsh' ? zsh() : fish();
+}
+
+/** First words, and the second words of each group. */
+function groups(): Map<string, CommandSpec[]> {
+  const found = new Map<string, CommandSpec[]>();
+  for (const command of commands) {
+    const first = command.words[0] ?? '';
+    found.set(first, [...(found.get(first) ?? []), command]);
+  }
+  return found;
+}
+
+const optionNames = (command: CommandSpec): string[] => [
+  ...new Set([...command.options, ...globalOptions].map((option) => `--${option.name}`)),
+];
+const takesValue = (option: OptionSpec): boolean => option.type === 'string' || option.type === 'list';
+
+function bash(): string {
+  const cases: string[] = [];
+  for (const [first, inside] of groups()) {
+    const single = inside.length === 1 && inside[0]?.words.length === 1 ? inside[0] : undefined;
+    if (single !== undefined) cases.push(bashCase(single, first));
+    else {
+      for (const command of inside) cases.push(bashCase(command, command.words.join(' ')));
+      const words = inside.map((command) => command.words[1]).join(' ');
+      cases.push(`    ${first}) words='${words} --help' ;;`);
+    }
+  }
+  const files = [...valueOptions('file'), ...valueOptions('directory')].map((name) => `--${name}`);
+  const withValue = [
+    ...new Set([...commands.flatMap((command) => command.options), ...globalOptions].filter(takesValue)),
+  ];
+  const skip = [...new Set(withValue.map((option) => `--${option.name}`))];
+  return `# bash completion for svc
+_svc() {
+  local cur prev words='' paths='' command='' token skip=''
+  cur=\${COMP_WORDS[COMP_CWORD]}
+  prev=\${COMP_WORDS[COMP_CWORD-1]}
+  case $prev in
+    ${[...new Set(files)].join('|')}) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+  esac
+  for token in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    if [ -n "$skip" ]; then skip=''; continue; fi
+    case $token in
+      ${skip.join('|')}) skip=1 ;;
+      -*) ;;
+      *) case $command in
+           *' '*) ;;
+           *) command="\${command:+$command }$token" ;;
+         esac ;;
+    esac
+  done
+  case $command in
+${cases.join('\n')}
+    '') words='${[...groups().keys()].join(' ')} --help --version' ;;
+    *) ;;
+  esac
+  if [ -z "$words" ]; then
+    case \${command%% *} in
+${[...groups()]
+  .filter(([, inside]) => inside.length === 1 && inside[0]?.words.length === 1)
+  .map(([first, inside]) => bashCase(inside[0] as CommandSpec, first).replace(/^/gm, '  '))
+  .join('\n')}
+      *) ;;
+    esac
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+  if [ -n "$paths" ]; then COMPREPLY+=($(compgen -f -- "$cur")); fi
+}
+complete -o filenames -F _svc svc
+`;
+}
+
+function bashCase(command: CommandSpec, pattern: string): string {
+  const choices = command.args.flatMap((arg) => arg.choices ?? []);
+  const paths = command.args.some((arg) => arg.completes !== undefined) ? ' paths=1' : '';
+  const quoted = pattern.includes(' ') ? `'${pattern}'` : pattern;
+  return `    ${quoted}) words='${[...choices, ...optionNames(command)].join(' ')}'${paths} ;;`;
+}
+
+const valueOptions = (kind: 'file' | 'directory'): string[] =>
+  [...commands.flatMap((command) => command.options), ...globalOptions]
+    .filter((option) => option.completes === kind)
+    .map((option) => option.name);
+
+// Inside single quotes, and with the characters that _arguments reads escaped.
+const zshText = (text: string): string => text.replaceAll("'", "'\\''").replace(/[[\]:]/g, '\\$&');
+
+function zsh(): string {
+  const functions: string[] = [];
+  const firsts: string[] = [];
+  const cases: string[] = [];
+  for (const [first, inside] of groups()) {
+    const single = inside.length === 1 && inside[0]?.words.length === 1 ? inside[0] : undefined;
+    firsts.push(`    '${first}:${zshText(single?.summary ?? inside.map((command) => command.words[1]).join(', '))}'`);
+    cases.push(`    ${first}) _svc_${first} ;;`);
+    if (single !== undefined) functions.push(`_svc_${first}() {\n${zshArguments(single)}\n}`);
+    else functions.push(zshGroup(first, inside));
+  }
+  return `#compdef svc
+# zsh completion for svc
+${functions.join('\n')}
+_svc() {
+  local -a commands
+  commands=(
+${firsts.join('\n')}
+  )
+  if (( CURRENT == 2 )); then
+    _describe 'command' commands
+    return
+  fi
+  local first=$words[2]
+  shift words
+  (( CURRENT-- ))
+  case $first in
+${cases.join('\n')}
+  esac
+}
+if [ "$funcstack[1]" = _svc ]; then
+  _svc "$@"
+else
+  compdef _svc svc
+fi
+`;
+}
+
+function zshGroup(first: string, inside: readonly CommandSpec[]): string {
+  const list = inside.map((command) => `    '${command.words[1]}:${zshText(command.summary)}'`).join('\n');
+  const cases = inside.map((command) => `    ${command.words[1]})\n${zshArguments(command)} ;;`).join('\n');
+  return `_svc_${first}() {
+  local -a commands
+  commands=(
+${list}
+  )
+  if (( CURRENT == 2 )); then
+    _describe 'command' commands
+    return
+  fi
+  local second=$words[2]
+  shift words
+  (( CURRENT-- ))
+  case $second in
+${cases}
+  esac
+}`;
+}
+
+function zshArguments(command: CommandSpec): string {
+  const own = new Set(command.options.map((option) => option.name));
+  const options = [...command.options, ...globalOptions.filter((option) => !own.has(option.name))];
+  const specs = options.map((option) => `'${zshOption(option)}'`);
+  const args = command.args.map((arg, index) => `'${index + 1}:${arg.name}:${zshAction(arg)}'`);
+  return `    _arguments ${[...specs, ...args].join(' ')}`;
+}
+
+function zshOption(option: OptionSpec): string {
+  const head = `${option.type === 'list' ? '*' : ''}--${option.name}[${zshText(option.help)}]`;
+  if (!takesValue(option))
+    return option.type === 'bool' ? `--${option.name}=-[${zshText(option.help)}]::value:(true false)` : head;
+  return `${head}:${option.value ?? 'value'}:${zshAction(option)}`.replaceAll('=V:', '\\=V:');
+}
+
+function zshAction(spec: ArgSpec | OptionSpec): string {
+  if (spec.choices !== undefined) return `(${spec.choices.join(' ')})`;
+  if (spec.completes === 'directory') return '_files -/';
+  return spec.completes === 'file' ? '_files' : '';
+}
+
+const fishText = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll("'", "\\'");
+
+function fish(): string {
+  const lines = ['# fish completion for svc', 'complete -c svc -f'];
+  for (const option of globalOptions) lines.push(fishOption(option, ''));
+  const firsts = [...groups().keys()];
+  for (const [first, inside] of groups()) {
+    const single = inside.length === 1 && inside[0]?.words.length === 1 ? inside[0] : undefined;
+    const about = single?.summary ?? inside.map((command) => command.words[1]).join(', ');
+    lines.push(`complete -c svc -n '__fish_use_subcommand' -a '${first}' -d '${fishText(about)}'`);
+    if (single !== undefined) {
+      lines.push(...fishCommand(single, `__fish_seen_subcommand_from ${first}`));
+      continue;
+    }
+    const seconds = inside.map((command) => command.words[1]).join(' ');
+    for (const command of inside) {
+      const second = command.words[1] ?? '';
+      const before = `__fish_seen_subcommand_from ${first}; and not __fish_seen_subcommand_from ${seconds}`;
+      lines.push(`complete -c svc -n '${before}' -a '${second}' -d '${fishText(command.summary)}'`);
+      lines.push(
+        ...fishCommand(command, `__fish_seen_subcommand_from ${first}; and __fish_seen_subcommand_from ${second}`),
+      );
+    }
+  }
+  if (firsts.length === 0) throw new Error('the command table is empty');
+  return `${lines.join('\n')}\n`;
+}
+
+function fishCommand(command: CommandSpec, condition: string): string[] {
+  const lines = command.options.map((option) => fishOption(option, ` -n '${condition}'`));
+  for (const arg of command.args) {
+    if (arg.choices !== undefined) lines.push(`complete -c svc -n '${condition}' -a '${arg.choices.join(' ')}'`);
+    if (arg.completes !== undefined) lines.push(`complete -c svc -n '${condition}' -F`);
+  }
+  return lines;
+}
+
+function fishOption(option: OptionSpec, condition: string): string {
+  const short = option.short === undefined ? '' : ` -s ${option.short}`;
+  const value = takesValue(option) ? (option.completes === undefined ? ' -x' : ' -r -F') : '';
+  return `complete -c svc${condition} -l ${option.name}${short}${value} -d '${fishText(option.help)}'`;
+}

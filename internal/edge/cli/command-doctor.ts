@@ -1,0 +1,218 @@
+// `svc doctor`: what is wrong with this installation and what to do. First what only this side can see (files, reach,
+// token, clock, versions), then what the server finds about itself. Exit 1 when anything is an error.
+
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createClient } from './client.ts';
+import { ownVersion } from './command-version.ts';
+import { Misuse, Refusal } from './failure.ts';
+import { rowOf } from './lists.ts';
+import { dataDirOf, findServer, readClientFile, type ServerSettings } from './settings.ts';
+import { clean, count, durationText, type Paint } from './text.ts';
+import type { Call, Handler } from './types.ts';
+
+export interface Check {
+  readonly name: string;
+  readonly status: 'ok' | 'warning' | 'error';
+  readonly message: string;
+  /** What to do. */
+  readonly hint?: string;
+}
+
+const CLOCK_WARNING_MS = 30_000;
+
+export const doctorCommand: Handler = async (call) => {
+  const checks = [await checkNode(), ...(await checkClientFile(call)), ...(await checkServer(call))];
+  const errors = checks.filter((check) => check.status === 'error').length;
+  call.screen.emit({ ok: errors === 0, checks }, () => doctorText(checks, call.screen.paint));
+  if (errors > 0 && !call.json)
+    call.screen.note(`${call.screen.errPaint('red', 'svc:')} ${count(errors, 'problem')} found`);
+  return errors === 0 ? 0 : 1;
+};
+
+export function doctorText(checks: readonly Check[], paint: Paint): string {
+  const marks = { ok: paint('green', '✓'), warning: paint('yellow', '!'), error: paint('red', '✗') };
+  const width = Math.max(...checks.map((check) => check.name.length));
+  return checks
+    .flatMap((check) => [
+      `${marks[check.status]} ${clean(check.name, true).padEnd(width)}  ${clean(check.message, true)}`,
+      ...(check.hint === undefined ? [] : [`  ${' '.repeat(width)}  ${paint('cyan', '→')} ${clean(check.hint, true)}`]),
+    ])
+    .join('\n');
+}
+
+async function checkNode(): Promise<Check> {
+  return { name: 'program', status: 'ok', message: `svc ${await ownVersion()} on node ${process.versions.node}` };
+}
+
+async function checkClientFile(call: Call): Promise<Check[]> {
+  const path = join(dataDirOf(call), 'client.json');
+  const name = 'client.json';
+  try {
+    const file = await readClientFile(path);
+    if (file === undefined) {
+      return [
+        {
+          name,
+          status: 'warning',
+          message: `there is no ${path}`,
+          hint: 'svcd writes it; another machine needs SVC_URL and SVC_TOKEN',
+        },
+      ];
+    }
+    const mode = (await stat(path)).mode & 0o777;
+    if ((mode & 0o077) !== 0) {
+      return [
+        {
+          name,
+          status: 'error',
+          message: `${path} can be read by others (mode ${mode.toString(8)})`,
+          hint: `chmod 600 ${path}`,
+        },
+      ];
+    }
+    return [{ name, status: 'ok', message: path }];
+  } catch (error) {
+    return [failed(name, error)];
+  }
+}
+
+function failed(name: string, error: unknown): Check {
+  if (!(error instanceof Refusal) && !(error instanceof Misuse)) throw error;
+  return { name, status: 'error', message: error.message, ...(error.hint !== undefined && { hint: error.hint }) };
+}
+
+async function checkServer(call: Call): Promise<Check[]> {
+  let server: ServerSettings;
+  try {
+    server = await findServer(call);
+  } catch (error) {
+    return [failed('server', error)];
+  }
+  const reach = await checkReach(server, call);
+  if (reach.some((check) => check.status === 'error')) return reach;
+  return [...reach, ...(await checkReady(server)), ...(await checkToken(server, call))];
+}
+
+async function checkReach(server: ServerSettings, call: Call): Promise<Check[]> {
+  const startedMs = call.io.now().getTime();
+  let response: Response;
+  try {
+    response = await fetch(`${server.url}/healthz`, { redirect: 'manual', signal: AbortSignal.timeout(10_000) });
+  } catch (error) {
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    const why = (cause as NodeJS.ErrnoException).code ?? (cause instanceof Error ? cause.message : 'no answer');
+    return [
+      {
+        name: 'server',
+        status: 'error',
+        message: `${server.url} cannot be reached (${why})`,
+        hint: 'start svcd, or check --url and SVC_URL',
+      },
+    ];
+  }
+  await response.arrayBuffer();
+  const endedMs = call.io.now().getTime();
+  if (!response.ok) {
+    return [
+      {
+        name: 'server',
+        status: 'error',
+        message: `${server.url} answers /healthz with ${response.status}`,
+        hint: 'is this address svcd’s?',
+      },
+    ];
+  }
+  const checks: Check[] = [
+    {
+      name: 'server',
+      status: 'ok',
+      message: `${server.url} answers in ${durationText(endedMs - startedMs)} (from ${server.from})`,
+    },
+  ];
+  const date = Date.parse(response.headers.get('date') ?? '');
+  if (!Number.isNaN(date)) checks.push(clockCheck(date - (startedMs + endedMs) / 2));
+  return checks;
+}
+
+/** `skewMs` above zero: the server's clock is ahead. Its header is exact to a second. */
+export function clockCheck(skewMs: number): Check {
+  const name = 'clock';
+  if (Math.abs(skewMs) < CLOCK_WARNING_MS) return { name, status: 'ok', message: 'this machine and the server agree' };
+  const direction = skewMs > 0 ? 'behind' : 'ahead of';
+  return {
+    name,
+    status: 'warning',
+    message: `this machine is ${durationText(Math.abs(skewMs))} ${direction} the server`,
+    hint: 'set both clocks by NTP: signatures and schedules depend on them',
+  };
+}
+
+async function checkReady(server: ServerSettings): Promise<Check[]> {
+  const response = await fetch(`${server.url}/readyz`, {
+    redirect: 'manual',
+    signal: AbortSignal.timeout(10_000),
+  }).catch(() => undefined);
+  if (response === undefined)
+    return [{ name: 'ready', status: 'error', message: `${server.url}/readyz does not answer` }];
+  const text = await response.text();
+  if (response.ok) return [{ name: 'ready', status: 'ok', message: 'the daemon takes work' }];
+  return [
+    { name: 'ready', status: 'error', message: `not ready: ${text.slice(0, 300)}`, hint: 'the daemon’s log tells why' },
+  ];
+}
+
+async function checkToken(server: ServerSettings, call: Call): Promise<Check[]> {
+  if (server.token === undefined) {
+    return [
+      {
+        name: 'token',
+        status: 'error',
+        message: `no token is known for ${server.url}`,
+        hint: 'give --token or SVC_TOKEN',
+      },
+    ];
+  }
+  const client = createClient(server, call.io.signal);
+  try {
+    const me = rowOf(await client.request('GET', '/api/v1/me'));
+    const who = me.raw('principal.name') === undefined ? me.text('name') : me.text('principal.name');
+    const found = await client.request('GET', client.project('/doctor'), { timeoutMs: 60_000 });
+    const checks = (Object(found) as { checks?: readonly unknown[] }).checks ?? [];
+    return [
+      { name: 'token', status: 'ok', message: `valid: ${who} in ${server.org}/${server.project}` },
+      ...(await versionCheck(found)),
+      ...checks.map(serverCheck),
+    ];
+  } catch (error) {
+    return [failed('token', error)];
+  }
+}
+
+async function versionCheck(found: unknown): Promise<Check[]> {
+  const theirs = (Object(found) as { version?: unknown }).version;
+  if (typeof theirs !== 'string') return [];
+  const ours = await ownVersion();
+  if (theirs === ours) return [{ name: 'version', status: 'ok', message: `server and client are ${ours}` }];
+  return [
+    {
+      name: 'version',
+      status: 'warning',
+      message: `the server is ${theirs}, this program ${ours}`,
+      hint: 'use the same version on both sides',
+    },
+  ];
+}
+
+function serverCheck(value: unknown): Check {
+  const check = rowOf(value);
+  const word = check.raw('status') ?? check.raw('severity');
+  const status = word === 'error' || word === 'warning' ? word : 'ok';
+  const hint = check.raw('hint') ?? check.raw('action');
+  return {
+    name: check.text(check.raw('name') === undefined ? 'id' : 'name'),
+    status,
+    message: check.text('message'),
+    ...(typeof hint === 'string' && { hint }),
+  };
+}

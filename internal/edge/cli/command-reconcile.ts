@@ -1,0 +1,117 @@
+// `svc reconcile …`: runs, one run, and what happens as it happens.
+
+import { type Client, connect } from './client.ts';
+import { wholeNumber } from './input.ts';
+import {
+  countText,
+  printRun,
+  type PrintOptions,
+  type Run,
+  runLine,
+  runMs,
+  shortCommit,
+  statusColour,
+} from './print-run.ts';
+import { printDiagnostics } from './diagnostics.ts';
+import { durationText, relativeTime, table } from './text.ts';
+import type { Call, Handler } from './types.ts';
+
+export const printOptions = (call: Call): PrintOptions => ({
+  paint: call.screen.paint,
+  width: call.screen.width,
+  now: call.screen.now(),
+});
+
+export const reconcileList: Handler = async (call) => {
+  const client = await connect(call);
+  const limit = wholeNumber(call, 'limit', 1, 10_000) ?? 20;
+  const query = { repository: call.text('repo'), status: call.text('status') };
+  const page = await client.list(client.project('/reconciles'), query, limit);
+  call.screen.emit(page, () => runTable(page.items as readonly Run[], call));
+  return 0;
+};
+
+function runTable(runs: readonly Run[], call: Call): string {
+  const { paint, width, now } = printOptions(call);
+  if (runs.length === 0) return 'no runs yet';
+  return table(
+    ['started', 'repository', 'status', 'commit', 'reason', 'took', 'changes', 'id'],
+    runs.map((run) => {
+      const ms = runMs(run);
+      return [
+        relativeTime(run.startedAt, now),
+        run.repository ?? 'manual',
+        { text: run.condition ? `${run.status} (${run.condition})` : run.status, colour: statusColour(run.status) },
+        shortCommit(run.commit),
+        run.reason ?? '-',
+        ms === undefined ? '-' : durationText(ms),
+        run.actions === undefined || run.actions.length === 0 ? '-' : countText(run.actions),
+        run.id,
+      ];
+    }),
+    { paint, width },
+  );
+}
+
+export const reconcileShow: Handler = async (call) => {
+  const client = await connect(call);
+  const run = (await client.request('GET', client.project(`/reconciles/${encodeURIComponent(call.arg('ID'))}`))) as Run;
+  call.screen.emit(run, () => printRun(run, printOptions(call)));
+  return 0;
+};
+
+export const reconcileLogs: Handler = async (call) => {
+  const client = await connect(call);
+  const repository = call.text('repo');
+  const limit = wholeNumber(call, 'limit', 0, 10_000) ?? 10;
+  const recent = limit === 0 ? [] : (await client.list(client.project('/reconciles'), { repository }, limit)).items;
+  const printed = new Map<string, string>();
+  for (const run of [...(recent as readonly Run[])].reverse()) logRun(call, run, printed);
+  if (call.flag('follow')) await follow(call, client, repository, printed);
+  return 0;
+};
+
+async function follow(
+  call: Call,
+  client: Client,
+  repository: string | undefined,
+  printed: Map<string, string>,
+): Promise<void> {
+  for await (const message of client.events(client.project('/reconciles/stream'), { repository })) {
+    const run = parseRun(message.data);
+    if (run !== undefined) logRun(call, run, printed);
+  }
+}
+
+/** A run in an event of the stream; undefined for events of another kind, such as a keep-alive. */
+export function parseRun(data: string): Run | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch {
+    return undefined;
+  }
+  const run = Object(value) as Run;
+  return typeof run.id === 'string' && typeof run.status === 'string' ? run : undefined;
+}
+
+// A run is told again only when there is something new in it; its stages are told once each.
+function logRun(call: Call, run: Run, printed: Map<string, string>): void {
+  const state = JSON.stringify([run.status, run.stages?.length, run.finishedAt]);
+  if (printed.get(run.id) === state) return;
+  printed.set(run.id, state);
+  if (printed.size > 5000) printed.delete(printed.keys().next().value ?? '');
+  call.screen.stream(run, () => logText(run, printOptions(call)));
+}
+
+function logText(run: Run, options: PrintOptions): string {
+  const stages = (run.stages ?? []).map(
+    (stage) => `${stage.name} ${stage.ms === undefined ? '…' : durationText(stage.ms)}`,
+  );
+  const lines = [runLine(run, options)];
+  if (stages.length > 0) lines.push(`    ${options.paint('grey', stages.join(' · '))}`);
+  if (run.detail) lines.push(`    ${run.detail}`);
+  const found = run.diagnostics ?? [];
+  if (found.length > 0) lines.push(printDiagnostics(found, options.paint).replace(/^(?=.)/gm, '    '));
+  return lines.join('\n');
+}

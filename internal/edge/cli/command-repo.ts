@@ -1,0 +1,290 @@
+// `svc repo …`: watched repositories.
+
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { type Client, connect } from './client.ts';
+import { printOptions } from './command-reconcile.ts';
+import { Misuse } from './failure.ts';
+import { wholeNumber } from './input.ts';
+import { printRun, type Run, shortCommit, statusColour } from './print-run.ts';
+import { contextOf } from './settings.ts';
+import { clean, details, parseDurationSeconds, relativeTime, table } from './text.ts';
+import type { Call, Handler } from './types.ts';
+import { syncAndWait } from './wait.ts';
+
+/** What the API answers for a repository; a newer server may say more. */
+export interface Repository {
+  readonly name: string;
+  readonly url?: string | null;
+  readonly path?: string | null;
+  readonly branch?: string | null;
+  readonly root?: string;
+  readonly intervalSeconds?: number;
+  readonly suspended?: boolean;
+  readonly status?: string;
+  readonly condition?: string | null;
+  readonly conditionDetail?: string | null;
+  readonly conditionSince?: string | null;
+  readonly appliedCommit?: string | null;
+  readonly appliedAt?: string | null;
+  readonly seenCommit?: string | null;
+  readonly pinnedCommit?: string | null;
+  readonly quarantinedCommit?: string | null;
+  readonly failures?: number;
+  readonly nextPollAt?: string | null;
+  readonly agents?: number;
+  readonly context?: { readonly [name: string]: string };
+  readonly auth?: { readonly kind: string; readonly secretRef?: string; readonly connection?: string } | null;
+  readonly state?: Partial<Repository>;
+}
+
+const repositoryPath = (client: Client, name: string, action = ''): string =>
+  client.project(`/repositories/${encodeURIComponent(name)}${action}`);
+
+/** What is known of it, wherever the server puts it. */
+const known = (repository: Repository): Repository => ({ ...repository.state, ...repository });
+
+export function stateOf(repository: Repository): string {
+  const { suspended, condition, status, appliedCommit, pinnedCommit } = known(repository);
+  if (suspended === true) return 'suspended';
+  if (condition) return condition;
+  if (status) return status;
+  if (pinnedCommit) return 'pinned';
+  return appliedCommit ? 'ready' : 'pending';
+}
+
+export const repoAdd: Handler = async (call) => {
+  const url = call.text('url');
+  const path = call.text('path');
+  if ((url === undefined) === (path === undefined)) throw new Misuse('give exactly one of --url and --path');
+  if (url !== undefined) checkUrl(url);
+  const suspended = call.flag('suspend');
+  const body = {
+    name: call.arg('NAME'),
+    ...(url !== undefined && { url }),
+    ...(path !== undefined && { path: resolve(call.io.cwd, path) }),
+    ...(await settingsOf(call)),
+    ...(suspended && { suspended }),
+  };
+  const client = await connect(call);
+  const repository = (await client.request('POST', client.project('/repositories'), { body })) as Repository;
+  call.screen.emit(
+    repository,
+    () => `added ${repository.name}; \`svc repo sync ${repository.name} --wait\` shows its first run`,
+  );
+  return 0;
+};
+
+// Neither sent nor repeated: it would be in the server's log and on the screen.
+function checkUrl(url: string): void {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed !== undefined && (parsed.username !== '' || parsed.password !== '')) {
+    throw new Misuse('the URL holds credentials', 'put the token into a secret and name it with --secret');
+  }
+}
+
+function authOf(call: Call): object | undefined {
+  const connection = call.text('connection');
+  const secretRef = call.text('secret');
+  const username = call.text('username');
+  if (connection !== undefined && secretRef !== undefined) throw new Misuse('give one of --connection and --secret');
+  if (username !== undefined && secretRef === undefined) throw new Misuse('--username goes with --secret');
+  if (connection !== undefined) return { kind: 'connection', connection };
+  return secretRef === undefined
+    ? undefined
+    : { kind: 'token', secretRef, ...(username !== undefined && { username }) };
+}
+
+async function settingsOf(call: Call): Promise<object> {
+  const branch = call.text('branch');
+  const root = call.text('root');
+  const interval = call.text('interval');
+  const intervalSeconds = interval === undefined ? undefined : parseDurationSeconds(interval);
+  if (interval !== undefined && (intervalSeconds === undefined || intervalSeconds < 1)) {
+    throw new Misuse(`--interval takes a duration such as 60s, 5m or 1h, not "${interval}"`);
+  }
+  const auth = authOf(call);
+  const deleteMax = wholeNumber(call, 'delete-max', 0, 1_000_000);
+  const context = contextOf(call);
+  const keys: string[] = [];
+  for (const file of call.list('verify-key')) {
+    keys.push(
+      await readFile(resolve(call.io.cwd, file), 'utf8').catch((error: NodeJS.ErrnoException) => {
+        throw new Misuse(`--verify-key: ${file} cannot be read (${error.code})`);
+      }),
+    );
+  }
+  return {
+    ...(branch !== undefined && { branch }),
+    ...(root !== undefined && { root }),
+    ...(intervalSeconds !== undefined && { intervalSeconds }),
+    ...(auth !== undefined && { auth }),
+    ...(Object.keys(context).length > 0 && { context }),
+    ...(call.flag('adopt') && { adopt: true }),
+    ...(deleteMax !== undefined && { guard: { deleteMax } }),
+    ...(keys.length > 0 && { verify: { keys } }),
+  };
+}
+
+export const repoList: Handler = async (call) => {
+  const client = await connect(call);
+  const page = await client.list(client.project('/repositories'));
+  call.screen.emit(page, () => {
+    const { paint, width, now } = printOptions(call);
+    if (page.items.length === 0) return 'no repositories; `svc repo add NAME --url URL` watches one';
+    return table(
+      ['name', 'source', 'branch', 'state', 'commit', 'applied'],
+      (page.items as readonly Repository[])
+        .map(known)
+        .map((repository) => [
+          repository.name,
+          repository.url ?? repository.path ?? '-',
+          repository.branch ?? '-',
+          { text: stateOf(repository), colour: stateColour(repository) },
+          shortCommit(repository.appliedCommit),
+          relativeTime(repository.appliedAt, now),
+        ]),
+      { paint, width },
+    );
+  });
+  return 0;
+};
+
+const stateColour = (repository: Repository): ReturnType<typeof statusColour> =>
+  known(repository).condition && known(repository).suspended !== true ? 'red' : statusColour(stateOf(repository));
+
+export const repoShow: Handler = async (call) => {
+  const client = await connect(call);
+  const name = call.arg('NAME');
+  const repository = known((await client.request('GET', repositoryPath(client, name))) as Repository);
+  const runs = await client.list(client.project('/reconciles'), { repository: name }, 1);
+  const latest = runs.items[0] as Run | undefined;
+  const run =
+    latest === undefined
+      ? undefined
+      : ((await client.request('GET', client.project(`/reconciles/${encodeURIComponent(latest.id)}`))) as Run);
+  call.screen.emit({ ...repository, latestReconcile: run ?? null }, () => showText(repository, run, call));
+  return 0;
+};
+
+function showText(repository: Repository, run: Run | undefined, call: Call): string {
+  const options = printOptions(call);
+  const { paint, now } = options;
+  const at = (time: string | null | undefined): string | undefined =>
+    time ? `${time} (${relativeTime(time, now)})` : undefined;
+  const auth = repository.auth;
+  const context = Object.entries(repository.context ?? {});
+  const text = details(
+    [
+      ['repository', paint('bold', clean(repository.name, true))],
+      ['source', clean(repository.url ?? repository.path ?? '-', true)],
+      ['branch', repository.branch ? clean(repository.branch, true) : undefined],
+      ['root', repository.root ? clean(repository.root, true) : undefined],
+      ['state', paint(stateColour(repository), stateOf(repository))],
+      ['because', repository.conditionDetail ? clean(repository.conditionDetail) : undefined],
+      ['since', at(repository.conditionSince)],
+      ['failures', repository.failures ? `${repository.failures} in a row` : undefined],
+      ['applied', repository.appliedCommit ? clean(repository.appliedCommit, true) : undefined],
+      ['applied at', at(repository.appliedAt)],
+      [
+        'seen',
+        repository.seenCommit && repository.seenCommit !== repository.appliedCommit
+          ? clean(repository.seenCommit, true)
+          : undefined,
+      ],
+      ['pinned', repository.pinnedCommit ? clean(repository.pinnedCommit, true) : undefined],
+      ['quarantined', repository.quarantinedCommit ? clean(repository.quarantinedCommit, true) : undefined],
+      ['interval', repository.intervalSeconds === undefined ? undefined : `${repository.intervalSeconds}s`],
+      ['next poll', at(repository.nextPollAt)],
+      ['auth', auth ? `${auth.kind} ${clean(auth.secretRef ?? auth.connection ?? '', true)}` : undefined],
+      ['context', context.map(([key, value]) => clean(`${key}=${value}`, true)).join(', ') || undefined],
+    ],
+    paint,
+  );
+  return run === undefined
+    ? `${text}\n\nno run yet`
+    : `${text}\n\n${paint('bold', 'latest run')}\n${printRun(run, options)}`;
+}
+
+export const repoSync: Handler = async (call) => {
+  const name = call.arg('NAME');
+  const timeout = call.text('timeout') ?? '10m';
+  const timeoutSeconds = parseDurationSeconds(timeout);
+  if (timeoutSeconds === undefined) throw new Misuse(`--timeout takes a duration such as 60s or 5m, not "${timeout}"`);
+  const client = await connect(call);
+  const start = async (): Promise<{ reconcileId: string }> =>
+    (await client.request('POST', repositoryPath(client, name, '/sync'))) as { reconcileId: string };
+  if (call.flag('wait')) return syncAndWait(call, client, name, start, timeoutSeconds);
+  const answer = await start();
+  call.screen.emit(
+    answer,
+    () => `started ${answer.reconcileId}; \`svc reconcile show ${answer.reconcileId}\` tells how it went`,
+  );
+  return 0;
+};
+
+const PAST: { readonly [word: string]: string } = {
+  suspend: 'suspended',
+  resume: 'resumed',
+  rollback: 'rolling back',
+  pin: 'pinned',
+  unpin: 'unpinned',
+  approve: 'approved',
+};
+
+/** Actions that are one POST: suspend, resume, rollback, pin, unpin, approve. */
+export function repoAction(word: string): Handler {
+  return async (call) => {
+    const client = await connect(call);
+    const name = call.arg('NAME');
+    const body = actionBody(call, word);
+    const path = repositoryPath(client, name, `/${word}`);
+    const answer = await client.request('POST', path, body === undefined ? {} : { body });
+    const run = (Object(answer) as { reconcileId?: unknown }).reconcileId;
+    const text = `${PAST[word] ?? word} ${name}${typeof run === 'string' ? `; run ${run}` : ''}`;
+    call.screen.emit(answer ?? { name, status: PAST[word] ?? word }, () => text);
+    return 0;
+  };
+}
+
+function actionBody(call: Call, word: string): object | undefined {
+  if (word === 'approve') return { reconcileId: call.arg('RECONCILE') };
+  if (word === 'pin') return { commit: call.arg('COMMIT') };
+  if (word !== 'rollback') return undefined;
+  const commit = call.optionalArg('COMMIT');
+  return commit === undefined ? {} : { commit };
+}
+
+export const repoRemove: Handler = async (call) => {
+  const client = await connect(call);
+  const name = call.arg('NAME');
+  const keepResources = call.flag('keep-resources');
+  const answer = await client.request('DELETE', repositoryPath(client, name), {
+    query: { keepResources: keepResources || undefined },
+  });
+  call.screen.emit(answer ?? { name, status: 'removed', keepResources }, () =>
+    keepResources ? `removed ${name}; its resources stay, owned by "manual"` : `removed ${name} and what it owned`,
+  );
+  return 0;
+};
+
+export const repoProbe: Handler = async (call) => {
+  const url = call.arg('URL');
+  checkUrl(url);
+  const auth = authOf(call);
+  const client = await connect(call);
+  const body = { url, ...(auth !== undefined && { auth }) };
+  const report = await client.request('POST', client.project('/repositories/probe'), { body, timeoutMs: 180_000 });
+  call.screen.emit(report, () => probeText(Object(report) as Record<string, unknown>, call));
+  return 0;
+};
+
+function probeText(report: Record<string, unknown>, call: Call): string {
+  const plain = Object.entries(report).filter(([name, value]) => name !== 'advice' && value !== null);
+  const pairs = plain.map(([name, value]): readonly [string, string] => [
+    name,
+    clean(typeof value === 'object' ? JSON.stringify(value) : String(value), true),
+  ]);
+  const advice = Array.isArray(report['advice']) ? report['advice'].map((line) => `- ${clean(String(line))}`) : [];
+  return [details(pairs, call.screen.paint), ...(advice.length > 0 ? ['', ...advice] : [])].join('\n');
+}

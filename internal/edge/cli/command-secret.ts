@@ -1,0 +1,101 @@
+// `svc secret …`. A value comes from a prompt without an echo, a file or stdin, and is printed by `reveal` alone.
+
+import { type Client, connect } from './client.ts';
+import { Misuse } from './failure.ts';
+import { readSecret } from './input.ts';
+import { rowOf, showList } from './lists.ts';
+import { scoped } from './scope.ts';
+import { parseDurationSeconds, relativeTime } from './text.ts';
+import type { Call, Handler } from './types.ts';
+
+const secretPath = (call: Call, client: Client, action = ''): string =>
+  scoped(call, client, `/secrets/${encodeURIComponent(call.arg('NAME'))}${action}`);
+
+export const secretSet: Handler = async (call) => {
+  const settings = settingsOf(call);
+  const value = await readSecret(call, `value of ${call.arg('NAME')}`);
+  const client = await connect(call);
+  const body = { value, ...settings, ...(call.flag('unprotected') && { protected: false }) };
+  return done(call, await client.request('PUT', secretPath(call, client), { body }), 'stored');
+};
+
+function settingsOf(call: Call): object {
+  const description = call.text('description');
+  const expiresAt = call.text('expires-at');
+  if (expiresAt !== undefined && Number.isNaN(Date.parse(expiresAt)))
+    throw new Misuse('--expires-at takes an ISO time');
+  const idle = call.text('idle-expiry');
+  const idleExpirySeconds = idle === undefined ? undefined : parseDurationSeconds(idle);
+  if (idle !== undefined && idleExpirySeconds === undefined) throw new Misuse('--idle-expiry takes seconds, or 30d');
+  const injection = injectionOf(call);
+  return {
+    ...(description !== undefined && { description }),
+    ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
+    ...(idleExpirySeconds !== undefined && { idleExpirySeconds }),
+    ...(injection !== undefined && { injection }),
+  };
+}
+
+function injectionOf(call: Call): object | undefined {
+  const hosts = call.list('inject-host');
+  const header = call.text('inject-header');
+  const format = call.text('inject-format');
+  if (hosts.length === 0 && header === undefined && format === undefined) return undefined;
+  if (hosts.length === 0 || header === undefined) throw new Misuse('--inject-host and --inject-header go together');
+  return { hosts, header, ...(format !== undefined && { format }) };
+}
+
+// An answer about a secret is metadata; a server that put a value there would be wrong, and it is not printed.
+function done(call: Call, answer: unknown, what: string): number {
+  const name = call.arg('NAME');
+  const { value: _value, ...metadata } = Object(answer ?? { name, status: what }) as {
+    readonly [key: string]: unknown;
+  };
+  call.screen.emit(metadata, () => `${what} ${name}`);
+  return 0;
+}
+
+export const secretList: Handler = async (call) => {
+  const client = await connect(call);
+  const now = call.screen.now();
+  return showList(call, client, {
+    path: scoped(call, client, '/secrets'),
+    empty: 'no secrets',
+    head: ['name', 'protected', 'expires', 'rotated', 'used', 'description'],
+    row: (secret) => [
+      secret.text('name'),
+      secret.raw('protected') === false ? 'no' : 'yes',
+      secret.raw('expired') === true
+        ? { text: 'expired', colour: 'red' }
+        : relativeTime(secret.raw('expiresAt') as string | null, now),
+      relativeTime(secret.raw('lastRotatedAt') as string | null, now),
+      relativeTime(secret.raw('lastAccessedAt') as string | null, now),
+      secret.text('description'),
+    ],
+  });
+};
+
+export const secretEdit: Handler = async (call) => {
+  const body = { ...settingsOf(call), ...(call.flag('protect') && { protected: true }) };
+  if (Object.keys(body).length === 0) throw new Misuse('nothing to change was given');
+  const client = await connect(call);
+  return done(call, await client.request('PATCH', secretPath(call, client), { body }), 'changed');
+};
+
+export const secretRotate: Handler = async (call) => {
+  const value = await readSecret(call, `new value of ${call.arg('NAME')}`);
+  const client = await connect(call);
+  return done(call, await client.request('POST', secretPath(call, client, '/rotate'), { body: { value } }), 'rotated');
+};
+
+export const secretReveal: Handler = async (call) => {
+  const client = await connect(call);
+  const answer = await client.request('POST', secretPath(call, client, '/reveal'));
+  call.screen.emit(answer, () => rowOf(answer).text('value'));
+  return 0;
+};
+
+export const secretDelete: Handler = async (call) => {
+  const client = await connect(call);
+  return done(call, await client.request('DELETE', secretPath(call, client)), 'deleted');
+};

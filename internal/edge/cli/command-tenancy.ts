@@ -1,0 +1,138 @@
+// `svc org|project|member|token|audit …`: tenants and who may do what.
+
+import { type Client, connect } from './client.ts';
+import { Misuse } from './failure.ts';
+import { rowOf, showList } from './lists.ts';
+import { scoped } from './scope.ts';
+import { clean, relativeTime } from './text.ts';
+import type { Call, Handler } from './types.ts';
+
+const tenantList = (path: (client: Client) => string, empty: string): Handler => {
+  return async (call) => {
+    const client = await connect(call);
+    const now = call.screen.now();
+    return showList(call, client, {
+      path: path(client),
+      empty,
+      head: ['slug', 'name', 'created', 'id'],
+      row: (tenant) => [
+        tenant.text('slug'),
+        tenant.text('name'),
+        relativeTime(tenant.raw('createdAt') as string, now),
+        tenant.text('id'),
+      ],
+    });
+  };
+};
+
+const tenantCreate = (path: (client: Client) => string, noun: string): Handler => {
+  return async (call) => {
+    const client = await connect(call);
+    const slug = call.arg('SLUG');
+    const answer = await client.request('POST', path(client), { body: { slug, name: call.text('name') ?? slug } });
+    call.screen.emit(answer, () => `made the ${noun} ${slug}`);
+    return 0;
+  };
+};
+
+const orgs = (): string => '/api/v1/orgs';
+const projects = (client: Client): string => client.org('/projects');
+export const orgList = tenantList(orgs, 'no organizations');
+export const orgCreate = tenantCreate(orgs, 'organization');
+export const projectList = tenantList(projects, 'no projects');
+export const projectCreate = tenantCreate(projects, 'project');
+
+export const memberList: Handler = async (call) => {
+  const client = await connect(call);
+  return showList(call, client, {
+    path: scoped(call, client, '/members'),
+    empty: 'no members',
+    head: ['name', 'kind', 'role', 'email', 'id'],
+    row: (member) => [
+      member.text('name'),
+      member.text('kind'),
+      member.text('role'),
+      member.text('email'),
+      member.text(member.raw('principalId') === undefined ? 'id' : 'principalId'),
+    ],
+  });
+};
+
+const memberPath = (call: Call, client: Client): string =>
+  scoped(call, client, `/members/${encodeURIComponent(call.arg('PRINCIPAL'))}`);
+
+export const memberSet: Handler = async (call) => {
+  const role = call.text('role');
+  const roles = call.flag('org') ? ['member', 'admin'] : ['viewer', 'operator', 'admin'];
+  if (role === undefined || !roles.includes(role)) throw new Misuse(`--role takes ${roles.join(', ')}`);
+  const client = await connect(call);
+  const answer = await client.request('PUT', memberPath(call, client), { body: { role } });
+  call.screen.emit(answer ?? { id: call.arg('PRINCIPAL'), role }, () => `${call.arg('PRINCIPAL')} is ${role}`);
+  return 0;
+};
+
+export const memberRemove: Handler = async (call) => {
+  const client = await connect(call);
+  const id = call.arg('PRINCIPAL');
+  const answer = await client.request('DELETE', memberPath(call, client));
+  call.screen.emit(answer ?? { id, status: 'removed' }, () => `removed ${id}`);
+  return 0;
+};
+
+export const tokenCreate: Handler = async (call) => {
+  const expiresAt = call.text('expires-at');
+  if (expiresAt !== undefined && Number.isNaN(Date.parse(expiresAt)))
+    throw new Misuse('--expires-at takes an ISO time');
+  const client = await connect(call);
+  const body = {
+    name: call.arg('NAME'),
+    ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
+  };
+  const answer = await client.request('POST', '/api/v1/tokens', { body });
+  call.screen.emit(answer, () => clean(rowOf(answer).text('token'), true));
+  if (!call.json) call.screen.note('this is the only time that it is shown');
+  return 0;
+};
+
+export const tokenList: Handler = async (call) => {
+  const client = await connect(call);
+  const now = call.screen.now();
+  return showList(call, client, {
+    path: '/api/v1/tokens',
+    empty: 'no tokens',
+    head: ['name', 'created', 'used', 'expires', 'revoked', 'id'],
+    row: (token) => [
+      token.text('name'),
+      ...['createdAt', 'lastUsedAt', 'expiresAt', 'revokedAt'].map((field) =>
+        relativeTime(token.raw(field) as string | null, now),
+      ),
+      token.text('id'),
+    ],
+  });
+};
+
+export const tokenRevoke: Handler = async (call) => {
+  const client = await connect(call);
+  const id = call.arg('ID');
+  const answer = await client.request('DELETE', `/api/v1/tokens/${encodeURIComponent(id)}`);
+  call.screen.emit(answer ?? { id, status: 'revoked' }, () => `revoked ${id}`);
+  return 0;
+};
+
+export const auditList: Handler = async (call) => {
+  const client = await connect(call);
+  const now = call.screen.now();
+  return showList(call, client, {
+    path: scoped(call, client, '/audit'),
+    limit: 50,
+    empty: 'nothing yet',
+    head: ['at', 'who', 'action', 'subject', 'request'],
+    row: (entry) => [
+      relativeTime(entry.raw('at') as string, now),
+      entry.text(entry.raw('principalName') === undefined ? 'actor.name' : 'principalName'),
+      entry.text('action'),
+      `${entry.text('subjectKind')} ${entry.text('subjectName')}`.replace(/^- -$/, '-'),
+      entry.text('requestId'),
+    ],
+  });
+};

@@ -1,0 +1,16 @@
+// `svc version`.
+
+import { readFile } from 'node:fs/promises';
+import type { Handler } from './types.ts';
+
+/** The version in package.json, which the daemon of the same checkout reports too. */
+export async function ownVersion(): Promise<string> {
+  const text = await readFile(new URL('../../../package.json', import.meta.url), 'utf8');
+  return String((JSON.parse(text) as { version: unknown }).version);
+}
+
+export const versionCommand: Handler = async ({ screen }) => {
+  const version = await ownVersion();
+  screen.emit({ version, node: process.versions.node }, () => `svc ${version} (node ${process.versions.node})`);
+  return 0;
+};

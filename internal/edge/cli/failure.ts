@@ -1,0 +1,42 @@
+// The two ways a command ends badly: misuse (exit 2) and refusal or failure (exit 1, a problem document).
+
+import type { Diagnostic } from '../../words/diagnostic.ts';
+
+/** The command line was not understood: exit 2. `hint` says what to type instead. */
+export class Misuse extends Error {
+  readonly hint: string | undefined;
+  constructor(message: string, hint?: string) {
+    super(message);
+    this.name = 'Misuse';
+    this.hint = hint;
+  }
+}
+
+/** RFC 9457, as the server sends it (contract, section 3); the client makes the same shape for its own failures. */
+export interface Problem {
+  readonly type?: string;
+  readonly title?: string;
+  readonly status?: number;
+  readonly detail?: string;
+  readonly code?: string;
+  readonly requestId?: string;
+  readonly diagnostics?: readonly Diagnostic[];
+  readonly [member: string]: unknown;
+}
+
+/** Refused or failed: exit 1. */
+export class Refusal extends Error {
+  readonly problem: Problem;
+  readonly hint: string | undefined;
+  constructor(problem: Problem, hint?: string) {
+    super(problem.detail ?? problem.title ?? 'failed');
+    this.name = 'Refusal';
+    this.problem = problem;
+    this.hint = hint;
+  }
+}
+
+/** A failure of the client's own, in the problem shape. */
+export function refusal(code: string, detail: string, hint?: string): Refusal {
+  return new Refusal({ type: 'about:blank', title: 'Failed', code, detail }, hint);
+}

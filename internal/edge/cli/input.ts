@@ -1,0 +1,104 @@
+// What a command reads besides its arguments: files, stdin, and secrets typed without an echo.
+
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { Misuse, refusal } from './failure.ts';
+import type { Call } from './types.ts';
+
+const MAX_BYTES = 16 * 1024 * 1024;
+
+/** Text of a file, or of stdin for `-`. */
+export async function readText(call: Call, path: string, option: string): Promise<string> {
+  if (path === '-') return readStdin(call);
+  try {
+    return await readFile(resolve(call.io.cwd, path), 'utf8');
+  } catch (error) {
+    throw new Misuse(`${option}: ${path} cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
+async function readStdin(call: Call): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of call.io.stdin) {
+    const bytes = Buffer.from(chunk as Buffer);
+    size += bytes.length;
+    if (size > MAX_BYTES) throw refusal('too-large', 'stdin holds more than 16 MiB');
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** JSON of a file or stdin. The parser's message is not passed on, since it quotes the text. */
+export async function readJson(call: Call, path: string, option: string): Promise<unknown> {
+  const text = await readText(call, path, option);
+  try {
+    return JSON.parse(text.replace(/^\ufeff/, ''));
+  } catch {
+    throw new Misuse(`${option}: ${path === '-' ? 'stdin' : path} is not JSON`);
+  }
+}
+
+/**
+ * A secret value: from `--from-file` (a file, or `-` for stdin), else typed at a terminal without an echo. One newline
+ * at the end is dropped from a prompt and from a pipe, never from a file. An argument never holds one.
+ */
+export async function readSecret(call: Call, prompt: string, option = 'from-file'): Promise<string> {
+  const path = call.text(option);
+  const { stdin } = call.io;
+  if (path !== undefined && path !== '-') return readText(call, path, `--${option}`);
+  const value =
+    path === undefined && stdin.isTTY === true ? await typed(call, prompt) : await pipedSecret(call, path, option);
+  if (value === '') throw new Misuse('the value is empty');
+  return value;
+}
+
+async function pipedSecret(call: Call, path: string | undefined, option: string): Promise<string> {
+  if (path === undefined) {
+    throw new Misuse('there is no terminal to ask for the value', `give --${option} FILE, or --${option} - for stdin`);
+  }
+  return (await readStdin(call)).replace(/\r?\n$/, '');
+}
+
+function typed(call: Call, prompt: string): Promise<string> {
+  const { stdin, stderr, signal } = call.io;
+  stderr.write(`${prompt}: `);
+  stdin.setRawMode(true);
+  stdin.setEncoding('utf8');
+  stdin.resume();
+  return new Promise((resolvePromise, reject) => {
+    let value = '';
+    const finish = (error?: Error): void => {
+      stdin.setRawMode(false);
+      stdin.pause();
+      stdin.off('data', onData);
+      signal.removeEventListener('abort', onAbort);
+      stderr.write('\n');
+      if (error === undefined) resolvePromise(value);
+      else reject(error);
+    };
+    const onAbort = (): void => finish(refusal('interrupted', 'interrupted'));
+    const onData = (text: string): void => {
+      for (const character of text) {
+        if (character === '\r' || character === '\n' || character === '\u0004') return finish();
+        if (character === '\u0003') return finish(refusal('interrupted', 'interrupted'));
+        if (character === '\u007f' || character === '\b') value = [...value].slice(0, -1).join('');
+        else if (character === '\u0015') value = '';
+        else value += character;
+      }
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    stdin.on('data', onData);
+  });
+}
+
+/** Asks for a whole number of an option. */
+export function wholeNumber(call: Call, option: string, min: number, max: number): number | undefined {
+  const text = call.text(option);
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < min || value > max) {
+    throw new Misuse(`--${option} takes a whole number from ${min} to ${max}`);
+  }
+  return value;
+}

@@ -1,0 +1,168 @@
+// argv → a command of the table with its arguments and options. Unknown words are misuse, with the nearest known one.
+
+import { Misuse } from './failure.ts';
+import { nearest } from './text.ts';
+import type { CommandSpec, OptionSpec, ParsedValues } from './types.ts';
+
+export interface Parsed extends ParsedValues {
+  readonly command: CommandSpec | undefined;
+  /** The words that named the command or group, also where help was asked for a group. */
+  readonly words: readonly string[];
+  readonly args: readonly string[];
+}
+
+interface Values {
+  readonly strings: Map<string, string>;
+  readonly lists: Map<string, string[]>;
+  readonly flags: Map<string, boolean>;
+  readonly globals: Map<string, string>;
+}
+
+/**
+ * Reads argv against the table. Options may stand anywhere; `--` ends them. Throws `Misuse` on an unknown command or
+ * option, a missing or surplus argument or value. With --help nothing is required.
+ */
+export function parseArgv(
+  argv: readonly string[],
+  commands: readonly CommandSpec[],
+  globals: readonly OptionSpec[],
+): Parsed {
+  const values: Values = { strings: new Map(), lists: new Map(), flags: new Map(), globals: new Map() };
+  const words: string[] = [];
+  const args: string[] = [];
+  let command: CommandSpec | undefined;
+  let index = 0;
+  let open = true;
+  while (index < argv.length) {
+    const token = argv[index] ?? '';
+    index++;
+    if (open && token === '--') open = false;
+    else if (open && token.startsWith('-') && token !== '-')
+      index = readOption(token, index, argv, command, globals, values);
+    else if (command !== undefined) args.push(token);
+    else {
+      words.push(token);
+      command = commandOf(words, commands);
+    }
+  }
+  if (!values.globals.has('help') && command !== undefined) checkArgs(command, args);
+  return { command, words, args, ...values };
+}
+
+function commandOf(words: readonly string[], commands: readonly CommandSpec[]): CommandSpec | undefined {
+  const matching = commands.filter((command) => words.every((word, index) => command.words[index] === word));
+  if (matching.length === 0) {
+    const last = words.length - 1;
+    const before = words.slice(0, last);
+    const siblings = commands.filter((command) => before.every((word, index) => command.words[index] === word));
+    const known = new Set(siblings.map((command) => command.words[last] ?? ''));
+    const near = nearest(words[last] ?? '', known);
+    throw new Misuse(
+      `unknown command "${words.join(' ')}"`,
+      near === undefined
+        ? `\`svc ${[...before, '--help'].join(' ')}\` lists the commands`
+        : `did you mean \`svc ${[...before, near].join(' ')}\`?`,
+    );
+  }
+  return matching.find((command) => command.words.length === words.length);
+}
+
+function readOption(
+  token: string,
+  next: number,
+  argv: readonly string[],
+  command: CommandSpec | undefined,
+  globals: readonly OptionSpec[],
+  values: Values,
+): number {
+  const equals = token.indexOf('=');
+  const name = equals === -1 ? token : token.slice(0, equals);
+  const inline = equals === -1 ? undefined : token.slice(equals + 1);
+  // A command's own option wins over a global one of the same name (`secret set --org`).
+  const specs = [...(command?.options ?? []), ...globals];
+  const found = findOption(name, specs);
+  if (found === undefined) throw unknownOption(name, specs, command);
+  const { spec, negated } = found;
+  const own = !globals.includes(spec);
+  if (spec.type === 'flag' || spec.type === 'bool') {
+    const on = readBoolean(name, inline, spec) !== negated;
+    if (own) values.flags.set(spec.name, on);
+    else if (on) values.globals.set(spec.name, 'true');
+    // A flag that may name something (`--org=acme`) keeps what it names.
+    if (inline !== undefined && spec.value !== undefined) values.strings.set(spec.name, inline);
+    return next;
+  }
+  const value = inline ?? argv[next];
+  if (value === undefined || (inline === undefined && value.startsWith('-') && value !== '-')) {
+    throw new Misuse(`${name} needs a value`, `write ${name}=${spec.value ?? 'VALUE'}`);
+  }
+  if (spec.choices !== undefined && !spec.choices.includes(value)) {
+    throw new Misuse(`${name} takes ${spec.choices.join(', ')}`);
+  }
+  if (!own) values.globals.set(spec.name, value);
+  else if (spec.type === 'list') values.lists.set(spec.name, [...(values.lists.get(spec.name) ?? []), value]);
+  else values.strings.set(spec.name, value);
+  return inline === undefined ? next + 1 : next;
+}
+
+function findOption(
+  name: string,
+  specs: readonly OptionSpec[],
+): { readonly spec: OptionSpec; readonly negated: boolean } | undefined {
+  for (const spec of specs) {
+    if (name === `--${spec.name}` || (spec.short !== undefined && name === `-${spec.short}`)) {
+      return { spec, negated: false };
+    }
+    if (spec.type === 'bool' && name === `--no-${spec.name}`) return { spec, negated: true };
+  }
+  return undefined;
+}
+
+function readBoolean(name: string, inline: string | undefined, spec: OptionSpec): boolean {
+  if (inline === undefined || inline === 'true') return true;
+  if (inline === 'false') return false;
+  if (spec.value !== undefined) return true;
+  throw new Misuse(`${name} takes true or false`);
+}
+
+function unknownOption(name: string, specs: readonly OptionSpec[], command: CommandSpec | undefined): Misuse {
+  const near = nearest(
+    name,
+    specs.map((spec) => `--${spec.name}`),
+  );
+  const help = ['svc', ...(command?.words ?? []), '--help'].join(' ');
+  const where = command === undefined ? '' : ` for \`svc ${command.words.join(' ')}\``;
+  return new Misuse(
+    `unknown option ${name}${where}`,
+    near === undefined ? `\`${help}\` lists the options` : `did you mean ${near}?`,
+  );
+}
+
+function checkArgs(command: CommandSpec, args: readonly string[]): void {
+  const usage = `usage: ${usageOf(command)}`;
+  for (const [index, spec] of command.args.entries()) {
+    const value = args[index];
+    if (value === undefined) {
+      if (spec.optional !== true) throw new Misuse(`${spec.name} is missing`, usage);
+    } else if (value === '') throw new Misuse(`${spec.name} is empty`, usage);
+    else if (spec.choices !== undefined && !spec.choices.includes(value)) {
+      const near = nearest(value, spec.choices);
+      throw new Misuse(
+        `${spec.name} is one of ${spec.choices.join(', ')}, not "${value}"`,
+        near === undefined ? usage : `did you mean ${near}?`,
+      );
+    }
+  }
+  if (args.length > command.args.length) {
+    throw new Misuse(`unexpected argument "${args[command.args.length]}"`, usage);
+  }
+}
+
+/** `svc repo add NAME [options]`. */
+export function usageOf(command: CommandSpec): string {
+  const args = command.args.map((arg) => {
+    const shown = arg.choices === undefined ? arg.name : arg.choices.join('|');
+    return arg.optional === true ? `[${shown}]` : shown;
+  });
+  return ['svc', ...command.words, ...args, ...(command.options.length > 0 ? ['[options]'] : [])].join(' ');
+}

@@ -1,0 +1,289 @@
+// A reconcile run or a plan for people: condition, stages, changes field by field, consequences, diagnostics. Pure.
+// What it reads comes from a server, perhaps a newer one: fields that are missing are left out, never guessed.
+
+import type { Diagnostic } from '../../words/diagnostic.ts';
+import { printDiagnostics } from './diagnostics.ts';
+import {
+  clean,
+  type Colour,
+  count,
+  cut,
+  details,
+  durationText,
+  pad,
+  type Paint,
+  relativeTime,
+  widthOf,
+} from './text.ts';
+
+export interface Change {
+  readonly path: string;
+  readonly from: unknown;
+  readonly to: unknown;
+}
+export interface Action {
+  readonly op: 'create' | 'update' | 'delete' | 'unchanged';
+  readonly kind: string;
+  readonly name: string;
+  readonly changes?: readonly Change[];
+}
+interface Scheduled {
+  readonly agent: string;
+  readonly ordinal: number;
+  readonly cron: string;
+  readonly timezone: string;
+  readonly next?: readonly string[];
+  readonly from?: { readonly cron: string; readonly timezone: string };
+}
+interface Triggered {
+  readonly agent: string;
+  readonly ordinal: number;
+  readonly event: string;
+}
+export interface Consequences {
+  readonly schedules?: {
+    readonly gained?: readonly Scheduled[];
+    readonly changed?: readonly Scheduled[];
+    readonly lost?: readonly Scheduled[];
+  };
+  readonly endpoints?: { readonly gained?: readonly string[]; readonly lost?: readonly string[] };
+  readonly triggers?: { readonly activated?: readonly Triggered[]; readonly skipped?: readonly Triggered[] };
+}
+export interface Webhook {
+  readonly event: string;
+  readonly endpoint: string;
+  readonly ingestUrl: string;
+}
+export interface Stage {
+  readonly name: string;
+  readonly ms?: number;
+}
+
+/** What the API answers for a run (contract, section 3). */
+export interface Run {
+  readonly id: string;
+  readonly repository?: string | null;
+  readonly commit?: string | null;
+  readonly reason?: string;
+  readonly status: string;
+  readonly condition?: string | null;
+  readonly detail?: string | null;
+  readonly startedAt?: string;
+  readonly finishedAt?: string | null;
+  readonly stages?: readonly Stage[];
+  readonly actions?: readonly Action[];
+  readonly consequences?: Consequences;
+  readonly webhooks?: readonly Webhook[];
+  readonly diagnostics?: readonly Diagnostic[];
+}
+
+export interface PrintOptions {
+  readonly paint: Paint;
+  readonly width?: number | undefined;
+  readonly now: Date;
+}
+
+const STATUS_COLOURS: { readonly [status: string]: Colour } = {
+  applied: 'green',
+  unchanged: 'green',
+  ready: 'green',
+  active: 'green',
+  running: 'blue',
+  pending: 'blue',
+  planned: 'blue',
+  held: 'yellow',
+  superseded: 'yellow',
+  quarantined: 'yellow',
+  suspended: 'yellow',
+  reserved: 'yellow',
+  skipped: 'yellow',
+  warning: 'yellow',
+  failed: 'red',
+  error: 'red',
+};
+export const statusColour = (status: string): Colour => STATUS_COLOURS[status] ?? 'cyan';
+
+/** A commit as it is shown: twelve characters of an id; a folder's keeps its prefix. */
+export function shortCommit(commit: string | null | undefined): string {
+  if (commit === null || commit === undefined || commit === '') return '-';
+  const folder = /^folder:(.*)$/.exec(commit);
+  return folder === null ? clean(commit.slice(0, 12), true) : `folder:${clean((folder[1] ?? '').slice(0, 12), true)}`;
+}
+
+export function runMs(run: Run): number | undefined {
+  if (!run.startedAt || !run.finishedAt) return undefined;
+  return Math.max(0, Date.parse(run.finishedAt) - Date.parse(run.startedAt));
+}
+
+/** `2 created, 1 updated, 3 unchanged`. */
+export function countText(actions: readonly Action[], tense: 'done' | 'planned' = 'done'): string {
+  const words = { create: 'created', update: 'updated', delete: 'deleted', unchanged: 'unchanged' } as const;
+  const parts = (['create', 'update', 'delete', 'unchanged'] as const).flatMap((op) => {
+    const number = actions.filter((action) => action.op === op).length;
+    if (number === 0) return [];
+    return [`${number} ${tense === 'planned' && op !== 'unchanged' ? `to ${op}` : words[op]}`];
+  });
+  return parts.length === 0 ? 'no resources' : parts.join(', ');
+}
+
+/** One line: when, repository, status, commit, reason, counts, how long. */
+export function runLine(run: Run, options: PrintOptions): string {
+  const { paint } = options;
+  const ms = runMs(run);
+  const parts = [
+    paint('grey', run.startedAt ?? ''),
+    paint('bold', clean(run.repository ?? 'manual', true)),
+    paint(statusColour(run.status), run.status),
+    shortCommit(run.commit),
+    ...(run.reason === undefined ? [] : [`by ${run.reason}`]),
+    ...(run.actions !== undefined && run.actions.length > 0
+      ? [`(${countText(run.actions, run.status === 'held' ? 'planned' : 'done')})`]
+      : []),
+    ...(ms === undefined ? [] : [`in ${durationText(ms)}`]),
+    ...(run.condition ? [paint('red', run.condition)] : []),
+  ];
+  return parts.filter((part) => part !== '').join('  ');
+}
+
+/** The whole run. */
+export function printRun(run: Run, options: PrintOptions): string {
+  const { paint, now } = options;
+  const ms = runMs(run);
+  const head = details(
+    [
+      ['run', run.id],
+      ['repository', run.repository ? clean(run.repository, true) : undefined],
+      ['status', paint(statusColour(run.status), run.status)],
+      ['condition', run.condition ? paint('red', clean(run.condition, true)) : undefined],
+      ['detail', run.detail ? clean(run.detail) : undefined],
+      ['commit', run.commit ? clean(run.commit, true) : undefined],
+      ['reason', run.reason],
+      ['started', run.startedAt === undefined ? undefined : `${run.startedAt} (${relativeTime(run.startedAt, now)})`],
+      ['took', ms === undefined ? undefined : durationText(ms)],
+    ],
+    paint,
+  );
+  return [head, ...printStages(run.stages ?? [], paint), ...printPlan(run, options)].join('\n');
+}
+
+function printStages(stages: readonly Stage[], paint: Paint): string[] {
+  if (stages.length === 0) return [];
+  const width = Math.max(...stages.map((stage) => stage.name.length));
+  const times = stages.map((stage) => (stage.ms === undefined ? '…' : durationText(stage.ms)));
+  const right = Math.max(...times.map((time) => time.length));
+  const longest = Math.max(1, ...stages.map((stage) => stage.ms ?? 0));
+  return [
+    '',
+    paint('bold', 'stages'),
+    ...stages.map((stage, index) => {
+      const bar = '▪'.repeat(Math.round(((stage.ms ?? 0) / longest) * 20));
+      return `  ${clean(stage.name, true).padEnd(width)}  ${(times[index] ?? '').padStart(right)}  ${paint('grey', bar)}`.trimEnd();
+    }),
+  ];
+}
+
+/** Changes, consequences, webhooks and diagnostics of a run or a dry run; what is empty is left out. */
+export function printPlan(
+  plan: Pick<Run, 'actions' | 'consequences' | 'webhooks' | 'diagnostics' | 'status'>,
+  options: PrintOptions,
+): string[] {
+  const planned = ['planned', 'held', 'failed'].includes(plan.status);
+  const lines: string[] = [];
+  const actions = plan.actions ?? [];
+  if (actions.length > 0) {
+    lines.push('', options.paint('bold', `changes: ${countText(actions, planned ? 'planned' : 'done')}`));
+    for (const action of actions) if (action.op !== 'unchanged') lines.push(...printAction(action, options));
+  }
+  lines.push(...printConsequences(plan.consequences ?? {}, options));
+  const hooks = plan.webhooks ?? [];
+  if (hooks.length > 0) {
+    lines.push('', options.paint('bold', 'webhooks'));
+    for (const hook of hooks) {
+      lines.push(
+        `  ${clean(hook.endpoint, true)}  ${options.paint('cyan', clean(hook.ingestUrl, true))}  ${clean(hook.event, true)}`,
+      );
+    }
+  }
+  if (plan.diagnostics !== undefined && plan.diagnostics.length > 0) {
+    lines.push('', printDiagnostics(plan.diagnostics, options.paint));
+  }
+  return lines;
+}
+
+const SIGNS = {
+  create: ['+', 'green'],
+  update: ['~', 'yellow'],
+  delete: ['-', 'red'],
+  unchanged: ['=', 'grey'],
+} as const;
+
+function printAction(action: Action, options: PrintOptions): string[] {
+  const [sign, colour] = SIGNS[action.op];
+  const lines = [options.paint(colour, `  ${sign} ${action.kind} ${clean(action.name, true)}`)];
+  for (const change of action.changes ?? []) lines.push(...printChange(change, options));
+  return lines;
+}
+
+// Long values get a line for each side; a side that is null is a field that came or went.
+function printChange(change: Change, { paint, width }: PrintOptions): string[] {
+  const room = Math.max(30, (width ?? 160) - 10);
+  const path = clean(change.path, true);
+  const from = change.from === null || change.from === undefined ? undefined : valueText(change.from);
+  const to = change.to === null || change.to === undefined ? undefined : valueText(change.to);
+  if (from === undefined) return [paint('green', cut(`      + ${path}: ${to ?? 'null'}`, room + 10))];
+  if (to === undefined) return [paint('red', cut(`      - ${path}: ${from}`, room + 10))];
+  const short = `      ~ ${path}: ${from} → ${to}`;
+  if (widthOf(short) <= room + 10) return [paint('yellow', short)];
+  const [left, right] = apart(from, to, room);
+  return [paint('yellow', `      ~ ${path}:`), paint('red', `        - ${left}`), paint('green', `        + ${right}`)];
+}
+
+const valueText = (value: unknown): string => clean(JSON.stringify(value) ?? 'null', true);
+
+// Where two long texts begin alike, what they share is dropped, so that the difference is within the width.
+function apart(from: string, to: string, room: number): readonly [string, string] {
+  let same = 0;
+  while (same < from.length && from[same] === to[same]) same++;
+  const skip = same < room / 2 ? 0 : same - 20;
+  const side = (text: string): string => cut(skip === 0 ? text : `…${text.slice(skip)}`, room);
+  return [side(from), side(to)];
+}
+
+function printConsequences(consequences: Consequences, { paint, now }: PrintOptions): string[] {
+  const { schedules = {}, endpoints = {}, triggers = {} } = consequences;
+  const rows: (readonly [sign: '+' | '~' | '-', what: string, name: string, text: string])[] = [];
+  const tick = (schedule: Scheduled): string => {
+    const next = (schedule.next ?? []).slice(0, 3).map((at) => relativeTime(at, now));
+    const was = schedule.from === undefined ? '' : ` (was ${schedule.from.cron} ${schedule.from.timezone})`;
+    return `${schedule.cron} ${schedule.timezone}${was}${next.length === 0 ? '' : `, next ${next.join(', ')}`}`;
+  };
+  const schedule = (sign: '+' | '~' | '-', list: readonly Scheduled[] | undefined): void => {
+    for (const each of list ?? []) rows.push([sign, 'schedule', `${each.agent}#${each.ordinal}`, tick(each)]);
+  };
+  schedule('+', schedules.gained);
+  schedule('~', schedules.changed);
+  schedule('-', schedules.lost);
+  for (const name of endpoints.gained ?? []) rows.push(['+', 'endpoint', name, '']);
+  for (const name of endpoints.lost ?? []) rows.push(['-', 'endpoint', name, '']);
+  for (const each of triggers.activated ?? []) rows.push(['+', 'trigger', `${each.agent}#${each.ordinal}`, each.event]);
+  for (const each of triggers.skipped ?? []) {
+    rows.push(['-', 'trigger', `${each.agent}#${each.ordinal}`, `${each.event} (skipped until its connection exists)`]);
+  }
+  if (rows.length === 0) return [];
+  const width = Math.max(...rows.map((row) => widthOf(clean(row[2], true))));
+  const colours = { '+': 'green', '~': 'yellow', '-': 'red' } as const;
+  return [
+    '',
+    paint('bold', 'consequences'),
+    ...rows.map(([sign, what, name, text]) =>
+      `  ${paint(colours[sign], sign)} ${what.padEnd(8)}  ${pad(clean(name, true), width)}  ${clean(text, true)}`.trimEnd(),
+    ),
+  ];
+}
+
+/** `3 agents, 1 environment` of compiled resources. */
+export function resourceCount(resources: readonly { readonly kind: string }[]): string {
+  const kinds = new Map<string, number>();
+  for (const { kind } of resources) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  return [...kinds].map(([kind, number]) => count(number, kind.toLowerCase())).join(', ') || 'no resources';
+}

@@ -1,0 +1,56 @@
+// Where a command's words go: one JSON document on stdout under --json, else text; notes and progress on stderr.
+
+import { colourPaint, type Paint, plainPaint } from './text.ts';
+import type { CliIo } from './types.ts';
+
+export interface Screen {
+  readonly json: boolean;
+  /** Colours for stdout; `errPaint` for stderr. Plain off a terminal, under --json and with NO_COLOR. */
+  readonly paint: Paint;
+  readonly errPaint: Paint;
+  /** Columns of stdout, absent where it is no terminal. */
+  readonly width: number | undefined;
+  readonly now: () => Date;
+  /** The command's one result: JSON under --json, else the text (a newline is added; '' prints nothing). */
+  emit(value: unknown, text: () => string): void;
+  /** One JSON line or one piece of text, for streams. */
+  stream(value: unknown, text: () => string): void;
+  /** Text on stderr, in both modes (a newline is added). */
+  note(text: string): void;
+  /** A line that is rewritten in place, on stderr and only on a terminal; '' clears it. */
+  progress(text: string): void;
+}
+
+export function createScreen(io: CliIo, json: boolean): Screen {
+  const colours = (stream: NodeJS.WriteStream): boolean =>
+    !json && stream.isTTY === true && (io.env['NO_COLOR'] ?? '') === '' && io.env['TERM'] !== 'dumb';
+  let shown = false;
+  const clear = (): void => {
+    if (shown) io.stderr.write('\r\u001b[2K');
+    shown = false;
+  };
+  const out = (text: string): void => {
+    clear();
+    if (text !== '') io.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
+  };
+  return {
+    json,
+    paint: colours(io.stdout) ? colourPaint : plainPaint,
+    errPaint: colours(io.stderr) ? colourPaint : plainPaint,
+    width: io.stdout.isTTY === true ? io.stdout.columns : undefined,
+    now: io.now,
+    emit: (value, text) => out(json ? JSON.stringify(value, null, 2) : text()),
+    stream: (value, text) => out(json ? JSON.stringify(value) : text()),
+    note: (text) => {
+      clear();
+      io.stderr.write(text.endsWith('\n') ? text : `${text}\n`);
+    },
+    progress: (text) => {
+      if (json || io.stderr.isTTY !== true) return;
+      clear();
+      if (text === '') return;
+      io.stderr.write(text);
+      shown = true;
+    },
+  };
+}

@@ -1,0 +1,130 @@
+// Which server a command speaks to and as whom (contract, section 1): flags, then environment, then client.json of the
+// data directory. The token of client.json is used for client.json's own address and for no other.
+
+import { readFile } from 'node:fs/promises';
+import { isAbsolute, join, resolve } from 'node:path';
+import { Misuse, refusal } from './failure.ts';
+import type { Call } from './types.ts';
+
+export interface ClientFile {
+  readonly url: string;
+  readonly token: string;
+  readonly org: string;
+  readonly project: string;
+}
+
+export interface ServerSettings {
+  /** Without a trailing slash. */
+  readonly url: string;
+  readonly token: string | undefined;
+  readonly org: string;
+  readonly project: string;
+  /** Where the address came from, for `svc doctor`. */
+  readonly from: 'flag' | 'environment' | 'client.json';
+}
+
+const setOr = (value: string | undefined): string | undefined => (value === '' ? undefined : value);
+
+/** `--data-dir`, SVC_DATA_DIR, `$XDG_DATA_HOME/svc`, `~/.local/share/svc`. */
+export function dataDirOf(call: Call): string {
+  const { env, cwd, home } = call.io;
+  const given = call.global('data-dir') ?? setOr(env['SVC_DATA_DIR']);
+  if (given !== undefined) return resolve(cwd, given);
+  const xdg = env['XDG_DATA_HOME'];
+  // A relative path there is invalid by its own rule and is ignored.
+  if (xdg !== undefined && isAbsolute(xdg)) return join(xdg, 'svc');
+  return join(home, '.local', 'share', 'svc');
+}
+
+/** Undefined where there is none; throws `Refusal` where it cannot be read. */
+export async function readClientFile(path: string): Promise<ClientFile | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    throw refusal('client-file', `${path} cannot be read (${code})`);
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // The text holds a token: the parser's message, which quotes it, is not passed on.
+    throw refusal('client-file', `${path} is not JSON`, 'start svcd again, it writes the file anew');
+  }
+  const { url, token, org, project } = Object(value) as { [key: string]: unknown };
+  if (typeof url !== 'string' || typeof token !== 'string') {
+    throw refusal('client-file', `${path} has no url or no token`, 'start svcd again, it writes the file anew');
+  }
+  return {
+    url,
+    token,
+    org: typeof org === 'string' ? org : 'default',
+    project: typeof project === 'string' ? project : 'default',
+  };
+}
+
+/** Finds the server. Throws `Refusal` where none is known and `Misuse` for an address or token that cannot be one. */
+export async function findServer(call: Call): Promise<ServerSettings> {
+  const { env } = call.io;
+  const path = join(dataDirOf(call), 'client.json');
+  const flagUrl = call.global('url');
+  const envUrl = setOr(env['SVC_URL']);
+  const givenUrl = flagUrl ?? envUrl;
+  const givenToken = call.global('token') ?? setOr(env['SVC_TOKEN']);
+  const file = await clientFileOrNone(path, givenUrl !== undefined && givenToken !== undefined);
+  const url = givenUrl ?? file?.url;
+  if (url === undefined) {
+    throw refusal(
+      'no-server',
+      `no server is known: there is no ${path}`,
+      'start svcd, which writes that file, or give --url and --token (SVC_URL, SVC_TOKEN)',
+    );
+  }
+  const address = checkUrl(url, flagUrl !== undefined ? '--url' : envUrl !== undefined ? 'SVC_URL' : path);
+  const token = givenToken ?? (file !== undefined && sameOrigin(file.url, address) ? file.token : undefined);
+  if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
+    throw new Misuse('the token holds white space or characters that no token has');
+  }
+  const org = call.global('org') ?? setOr(env['SVC_ORG']) ?? file?.org ?? 'default';
+  const project = call.global('project') ?? setOr(env['SVC_PROJECT']) ?? file?.project ?? 'default';
+  const from = flagUrl !== undefined ? 'flag' : envUrl !== undefined ? 'environment' : 'client.json';
+  return { url: address, token, org, project, from };
+}
+
+// Where flags or environment say everything, an unreadable file is nobody's business.
+async function clientFileOrNone(path: string, optional: boolean): Promise<ClientFile | undefined> {
+  if (!optional) return readClientFile(path);
+  return readClientFile(path).catch(() => undefined);
+}
+
+function checkUrl(text: string, name: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
+    throw new Misuse(`${name} must be a URL that starts with http:// or https://`);
+  }
+  if (url.username !== '' || url.password !== '') throw new Misuse(`${name} must not hold credentials; use --token`);
+  return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+}
+
+const sameOrigin = (a: string, b: string): boolean =>
+  URL.canParse(a) && URL.canParse(b) && new URL(a).origin === new URL(b).origin;
+
+/** `k=v` options → an object. Splits at the first `=`; a name outside the pattern is misuse (decision 31). */
+export function contextOf(call: Call): { readonly [name: string]: string } {
+  const context: { [name: string]: string } = Object.create(null);
+  for (const entry of call.list('context')) {
+    const equals = entry.indexOf('=');
+    const name = equals === -1 ? entry : entry.slice(0, equals);
+    if (equals === -1) throw new Misuse(`--context takes NAME=VALUE, not "${entry}"`);
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+      throw new Misuse(
+        `--context: "${name}" is not a variable name`,
+        'a name is a letter or _, then letters, digits and _',
+      );
+    }
+    context[name] = entry.slice(equals + 1);
+  }
+  return context;
+}

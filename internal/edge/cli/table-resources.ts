@@ -1,0 +1,264 @@
+// The part of the command table that speaks to a server about sources and what they made.
+
+import { tenantCommands } from './table-tenant.ts';
+import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
+
+export const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
+export const limitOption = (fallback: number): OptionSpec => ({
+  name: 'limit',
+  type: 'string',
+  value: 'N',
+  help: `how many, newest first (default ${fallback})`,
+});
+
+const repoSettings: readonly OptionSpec[] = [
+  { name: 'url', type: 'string', value: 'URL', help: 'https address of a git repository' },
+  { name: 'path', type: 'string', value: 'DIR', help: 'a directory on the daemon’s machine', completes: 'directory' },
+  {
+    name: 'branch',
+    type: 'string',
+    value: 'B',
+    help: 'branch (default: the repository’s own; with --path: the files as they lie)',
+  },
+  { name: 'root', type: 'string', value: 'DIR', help: 'directory of the repository that holds .svc/' },
+  { name: 'interval', type: 'string', value: '60s', help: 'how often it is polled: 30s, 5m, 1h' },
+  { name: 'connection', type: 'string', value: 'C', help: 'authenticate by this code-host connection' },
+  { name: 'secret', type: 'string', value: 'NAME', help: 'authenticate by the token in this secret' },
+  { name: 'username', type: 'string', value: 'NAME', help: 'user name beside --secret' },
+  { name: 'context', type: 'list', value: 'K=V', help: 'context variable beneath each document’s own variables' },
+  {
+    name: 'verify-key',
+    type: 'list',
+    value: 'FILE',
+    help: 'a public key (SSH or PGP) that must have signed the commit',
+    completes: 'file',
+  },
+  { name: 'delete-max', type: 'string', value: 'N', help: 'hold a sync that would delete more agents than this' },
+  { name: 'adopt', type: 'flag', help: 'take over names that another owner holds' },
+  { name: 'suspend', type: 'flag', help: 'register it without syncing' },
+];
+
+const repo = async (): Promise<typeof import('./command-repo.ts')> => import('./command-repo.ts');
+const repoAction = (word: string, summary: string): CommandSpec => ({
+  words: ['repo', word],
+  summary,
+  args: [NAME],
+  options: [],
+  load: async () => (await repo()).repoAction(word),
+});
+
+const repoCommands: readonly CommandSpec[] = [
+  {
+    words: ['repo', 'add'],
+    summary: 'watch a repository',
+    args: [NAME],
+    options: repoSettings,
+    notes: ['--url names the repository here; the server’s own address comes from SVC_URL or client.json'],
+    load: async () => (await repo()).repoAdd,
+  },
+  {
+    words: ['repo', 'list'],
+    summary: 'watched repositories',
+    args: [],
+    options: [],
+    load: async () => (await repo()).repoList,
+  },
+  {
+    words: ['repo', 'show'],
+    summary: 'a repository and its latest run',
+    args: [NAME],
+    options: [],
+    load: async () => (await repo()).repoShow,
+  },
+  {
+    words: ['repo', 'sync'],
+    summary: 'sync now',
+    args: [NAME],
+    options: [
+      { name: 'wait', type: 'flag', help: 'show the stages as they happen; exit 1 when the run fails or is held' },
+      { name: 'timeout', type: 'string', value: '10m', help: 'give up waiting after this (default 10m)' },
+    ],
+    load: async () => (await repo()).repoSync,
+  },
+  repoAction('suspend', 'stop syncing'),
+  repoAction('resume', 'sync again'),
+  {
+    words: ['repo', 'remove'],
+    summary: 'stop watching, and delete what it owns',
+    args: [NAME],
+    options: [{ name: 'keep-resources', type: 'flag', help: 'leave its resources, owned by "manual"' }],
+    load: async () => (await repo()).repoRemove,
+  },
+  {
+    words: ['repo', 'rollback'],
+    summary: 're-apply an earlier commit and quarantine the present one',
+    args: [NAME, { name: 'COMMIT', help: 'default: the one applied before', optional: true }],
+    options: [],
+    load: async () => (await repo()).repoAction('rollback'),
+  },
+  {
+    words: ['repo', 'pin'],
+    summary: 'stay at a commit',
+    args: [NAME, { name: 'COMMIT', help: 'its id' }],
+    options: [],
+    load: async () => (await repo()).repoAction('pin'),
+  },
+  repoAction('unpin', 'follow the branch again'),
+  {
+    words: ['repo', 'approve'],
+    summary: 'let a held run go on',
+    args: [NAME, { name: 'RECONCILE', help: 'id of the held run' }],
+    options: [],
+    load: async () => (await repo()).repoAction('approve'),
+  },
+  {
+    words: ['repo', 'probe'],
+    summary: 'what a git server supports, and how its repository would be read',
+    args: [{ name: 'URL', help: 'https address of a git repository' }],
+    options: repoSettings.filter((option) => ['connection', 'secret', 'username'].includes(option.name)),
+    load: async () => (await repo()).repoProbe,
+  },
+];
+
+const reconcile = async (): Promise<typeof import('./command-reconcile.ts')> => import('./command-reconcile.ts');
+const REPO_FILTER: OptionSpec = { name: 'repo', type: 'string', value: 'NAME', help: 'of this repository only' };
+const reconcileCommands: readonly CommandSpec[] = [
+  {
+    words: ['reconcile', 'list'],
+    summary: 'runs, newest first',
+    args: [],
+    options: [
+      REPO_FILTER,
+      { name: 'status', type: 'string', value: 'S', help: 'with this status only' },
+      limitOption(20),
+    ],
+    load: async () => (await reconcile()).reconcileList,
+  },
+  {
+    words: ['reconcile', 'show'],
+    summary: 'one run: stages, planned actions, consequences, diagnostics',
+    args: [{ name: 'ID', help: 'id of the run' }],
+    options: [],
+    load: async () => (await reconcile()).reconcileShow,
+  },
+  {
+    words: ['reconcile', 'logs'],
+    summary: 'what the runs did',
+    args: [],
+    options: [
+      REPO_FILTER,
+      { name: 'follow', short: 'f', type: 'flag', help: 'stay and print runs as they happen' },
+      limitOption(10),
+    ],
+    notes: ['with --json each run is one line; with -f a line is printed at each change of a run'],
+    load: async () => (await reconcile()).reconcileLogs,
+  },
+];
+
+const agent = async (): Promise<typeof import('./command-agent.ts')> => import('./command-agent.ts');
+const AGENT_FILTER: OptionSpec = { name: 'agent', type: 'string', value: 'A', help: 'of this agent only' };
+const agentCommands: readonly CommandSpec[] = [
+  { words: ['agent', 'list'], summary: 'agents', args: [], options: [], load: async () => (await agent()).agentList },
+  {
+    words: ['agent', 'show'],
+    summary: 'the stored spec of an agent',
+    args: [NAME],
+    options: [],
+    load: async () => (await agent()).agentShow,
+  },
+  {
+    words: ['agent', 'history'],
+    summary: 'revisions of an agent',
+    args: [NAME],
+    options: [],
+    load: async () => (await agent()).agentHistory,
+  },
+  {
+    words: ['agent', 'start'],
+    summary: 'start a session by hand',
+    args: [NAME],
+    options: [
+      { name: 'message', type: 'string', value: 'M', help: 'first message' },
+      {
+        name: 'input',
+        type: 'string',
+        value: 'FILE',
+        help: 'JSON input of the session; - for stdin',
+        completes: 'file',
+      },
+    ],
+    load: async () => (await agent()).agentStart,
+  },
+  {
+    words: ['agent', 'delete'],
+    summary: 'delete an agent that "manual" owns',
+    args: [NAME],
+    options: [],
+    load: async () => (await agent()).agentDelete,
+  },
+];
+
+const trigger = async (): Promise<typeof import('./command-trigger.ts')> => import('./command-trigger.ts');
+const triggerCommands: readonly CommandSpec[] = [
+  {
+    words: ['trigger', 'list'],
+    summary: 'triggers',
+    args: [],
+    options: [AGENT_FILTER],
+    load: async () => (await trigger()).triggerList,
+  },
+  {
+    words: ['trigger', 'explain'],
+    summary: 'what an event would do, clause by clause; changes nothing',
+    args: [],
+    options: [
+      { name: 'event', type: 'string', value: 'KEY', help: 'event key, such as webhook.received' },
+      { name: 'payload', type: 'string', value: 'FILE', help: 'JSON payload; - for stdin', completes: 'file' },
+      { name: 'endpoint', type: 'string', value: 'E', help: 'endpoint that received it' },
+    ],
+    load: async () => (await trigger()).triggerExplain,
+  },
+  {
+    words: ['endpoint', 'list'],
+    summary: 'webhook endpoints',
+    args: [],
+    options: [],
+    load: async () => (await trigger()).endpointList,
+  },
+  {
+    words: ['endpoint', 'show'],
+    summary: 'an endpoint: address, auth, triggers, problems',
+    args: [NAME],
+    options: [],
+    load: async () => (await trigger()).endpointShow,
+  },
+  {
+    words: ['endpoint', 'reserve'],
+    summary: 'hold an endpoint’s address for one hour',
+    args: [NAME],
+    options: [],
+    load: async () => (await trigger()).endpointReserve,
+  },
+  {
+    words: ['endpoint', 'delete'],
+    summary: 'give up a reserved endpoint',
+    args: [NAME],
+    options: [],
+    load: async () => (await trigger()).endpointDelete,
+  },
+  {
+    words: ['schedule', 'list'],
+    summary: 'heartbeat schedules and their next ticks',
+    args: [],
+    options: [],
+    load: async () => (await trigger()).scheduleList,
+  },
+];
+
+export const resourceCommands: readonly CommandSpec[] = [
+  ...repoCommands,
+  ...reconcileCommands,
+  ...agentCommands,
+  ...triggerCommands,
+  ...tenantCommands,
+];

@@ -1,0 +1,311 @@
+// The part of the command table about tenants, secrets, connections and what has run: thin clients of calls that the
+// contract fixes. Where a server does not have a call yet, its own answer is printed.
+
+import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
+
+const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
+const ID: ArgSpec = { name: 'ID', help: 'its id' };
+const LIMIT: OptionSpec = { name: 'limit', type: 'string', value: 'N', help: 'how many, newest first (default 50)' };
+const ORG_SCOPE: OptionSpec = {
+  name: 'org',
+  type: 'flag',
+  value: 'ORG',
+  help: 'at organization scope; --org=ORG for another organization',
+};
+const FROM_FILE: OptionSpec = {
+  name: 'from-file',
+  type: 'string',
+  value: 'FILE',
+  help: 'read the value from FILE, or from stdin for -; else it is asked for without an echo',
+  completes: 'file',
+};
+const secretSettings: readonly OptionSpec[] = [
+  { name: 'description', type: 'string', value: 'D', help: 'what it is for' },
+  { name: 'expires-at', type: 'string', value: 'T', help: 'ISO time after which it counts as absent' },
+  { name: 'idle-expiry', type: 'string', value: 'S', help: 'expires when unused this long: seconds, or 30d' },
+  { name: 'inject-host', type: 'list', value: 'H', help: 'host to which the sandbox edge adds the value' },
+  { name: 'inject-header', type: 'string', value: 'H', help: 'header in which it is added' },
+  { name: 'inject-format', type: 'string', value: 'F', help: 'format of the header’s value' },
+];
+
+const secret = async (): Promise<typeof import('./command-secret.ts')> => import('./command-secret.ts');
+const secretCommands: readonly CommandSpec[] = [
+  {
+    words: ['secret', 'set'],
+    summary: 'write a secret; the value never is an argument',
+    args: [NAME],
+    options: [
+      FROM_FILE,
+      ORG_SCOPE,
+      ...secretSettings,
+      { name: 'unprotected', type: 'flag', help: 'allow it to be revealed' },
+    ],
+    load: async () => (await secret()).secretSet,
+  },
+  {
+    words: ['secret', 'list'],
+    summary: 'secrets, without values',
+    args: [],
+    options: [ORG_SCOPE],
+    load: async () => (await secret()).secretList,
+  },
+  {
+    words: ['secret', 'edit'],
+    summary: 'change what is not the value',
+    args: [NAME],
+    options: [ORG_SCOPE, ...secretSettings, { name: 'protect', type: 'flag', help: 'never reveal it again' }],
+    load: async () => (await secret()).secretEdit,
+  },
+  {
+    words: ['secret', 'rotate'],
+    summary: 'replace the value',
+    args: [NAME],
+    options: [FROM_FILE, ORG_SCOPE],
+    load: async () => (await secret()).secretRotate,
+  },
+  {
+    words: ['secret', 'reveal'],
+    summary: 'print the value of an unprotected secret',
+    args: [NAME],
+    options: [ORG_SCOPE],
+    load: async () => (await secret()).secretReveal,
+  },
+  {
+    words: ['secret', 'delete'],
+    summary: 'delete a secret',
+    args: [NAME],
+    options: [ORG_SCOPE],
+    load: async () => (await secret()).secretDelete,
+  },
+];
+
+const runtime = async (): Promise<typeof import('./command-runtime.ts')> => import('./command-runtime.ts');
+const AGENT: OptionSpec = { name: 'agent', type: 'string', value: 'A', help: 'of this agent only' };
+const runtimeCommands: readonly CommandSpec[] = [
+  {
+    words: ['event', 'list'],
+    summary: 'events, newest first',
+    args: [],
+    options: [
+      { name: 'key', type: 'string', value: 'K', help: 'with this key' },
+      { name: 'status', type: 'string', value: 'S', help: 'pending, routed, unmatched or failed' },
+      LIMIT,
+    ],
+    load: async () => (await runtime()).eventList,
+  },
+  {
+    words: ['event', 'show'],
+    summary: 'an event and what came of it',
+    args: [ID],
+    options: [],
+    load: async () => (await runtime()).eventShow,
+  },
+  {
+    words: ['event', 'explain'],
+    summary: 'every trigger on its key, clause by clause',
+    args: [ID],
+    options: [],
+    load: async () => (await runtime()).eventExplain,
+  },
+  {
+    words: ['event', 'replay'],
+    summary: 'route it again',
+    args: [ID],
+    options: [],
+    load: async () => (await runtime()).eventReplay,
+  },
+  {
+    words: ['session', 'list'],
+    summary: 'sessions, newest first',
+    args: [],
+    options: [AGENT, { name: 'live', type: 'flag', help: 'live ones only' }, LIMIT],
+    load: async () => (await runtime()).sessionList,
+  },
+  {
+    words: ['session', 'show'],
+    summary: 'a session',
+    args: [ID],
+    options: [],
+    load: async () => (await runtime()).sessionShow,
+  },
+  {
+    words: ['session', 'logs'],
+    summary: 'its messages',
+    args: [ID],
+    options: [{ name: 'follow', short: 'f', type: 'flag', help: 'stay and print messages as they come' }],
+    notes: ['with --json each message is one line'],
+    load: async () => (await runtime()).sessionLogs,
+  },
+  {
+    words: ['session', 'send'],
+    summary: 'send it a message',
+    args: [ID, { name: 'MESSAGE', help: 'the text' }],
+    options: [],
+    load: async () => (await runtime()).sessionSend,
+  },
+  {
+    words: ['session', 'archive'],
+    summary: 'end it',
+    args: [ID],
+    options: [],
+    load: async () => (await runtime()).sessionArchive,
+  },
+  {
+    words: ['binding', 'list'],
+    summary: 'who holds which target',
+    args: [],
+    options: [{ name: 'all', type: 'flag', help: 'released ones too' }, LIMIT],
+    load: async () => (await runtime()).bindingList,
+  },
+  {
+    words: ['binding', 'release'],
+    summary: 'release a binding, over its holder’s head',
+    args: [ID],
+    options: [],
+    load: async () => (await runtime()).bindingRelease,
+  },
+];
+
+const PROVIDER: ArgSpec = {
+  name: 'PROVIDER',
+  help: 'codehost, tracker or chat',
+  choices: ['codehost', 'tracker', 'chat'],
+};
+const tenancy = async (): Promise<typeof import('./command-tenancy.ts')> => import('./command-tenancy.ts');
+const connection = async (): Promise<typeof import('./command-connection.ts')> => import('./command-connection.ts');
+const connectionCommands: readonly CommandSpec[] = [
+  {
+    words: ['connection', 'list'],
+    summary: 'connections',
+    args: [],
+    options: [],
+    load: async () => (await connection()).connectionList,
+  },
+  {
+    words: ['connection', 'add'],
+    summary: 'connect a provider; credentials never are arguments',
+    args: [PROVIDER, NAME],
+    options: [
+      { ...FROM_FILE, help: 'the webhook or signing secret: FILE, or stdin for -; else asked for without an echo' },
+      {
+        name: 'private-key-file',
+        type: 'string',
+        value: 'FILE',
+        help: 'codehost: the application’s private key (PEM)',
+        completes: 'file',
+      },
+      { name: 'api-key-file', type: 'string', value: 'FILE', help: 'tracker: API key', completes: 'file' },
+      { name: 'bot-token-file', type: 'string', value: 'FILE', help: 'chat: bot token', completes: 'file' },
+      { name: 'api-url', type: 'string', value: 'URL', help: 'codehost: address of its API' },
+      { name: 'app-id', type: 'string', value: 'ID', help: 'codehost: application id' },
+      { name: 'installation-id', type: 'string', value: 'ID', help: 'codehost: installation id' },
+      { name: 'bot-login', type: 'string', value: 'LOGIN', help: 'codehost: the application’s bot' },
+      { name: 'bot-user-id', type: 'string', value: 'ID', help: 'tracker, chat: the bot’s user id' },
+      { name: 'workspace-id', type: 'string', value: 'ID', help: 'chat: workspace id' },
+    ],
+    load: async () => (await connection()).connectionAdd,
+  },
+  {
+    words: ['connection', 'remove'],
+    summary: 'disconnect',
+    args: [NAME],
+    options: [],
+    load: async () => (await connection()).connectionRemove,
+  },
+];
+
+const DISPLAY: OptionSpec = { name: 'name', type: 'string', value: 'TEXT', help: 'display name (default: the slug)' };
+const ROLE: OptionSpec = {
+  name: 'role',
+  type: 'string',
+  value: 'ROLE',
+  help: 'viewer, operator or admin in a project; member or admin in an organization',
+};
+const PRINCIPAL: ArgSpec = { name: 'PRINCIPAL', help: 'id of a user or service account' };
+const SLUG: ArgSpec = { name: 'SLUG', help: 'lower-case letters, digits and dashes' };
+const tenancyCommands: readonly CommandSpec[] = [
+  {
+    words: ['org', 'list'],
+    summary: 'organizations',
+    args: [],
+    options: [],
+    load: async () => (await tenancy()).orgList,
+  },
+  {
+    words: ['org', 'create'],
+    summary: 'make an organization',
+    args: [SLUG],
+    options: [DISPLAY],
+    load: async () => (await tenancy()).orgCreate,
+  },
+  {
+    words: ['project', 'list'],
+    summary: 'projects of the organization',
+    args: [],
+    options: [],
+    load: async () => (await tenancy()).projectList,
+  },
+  {
+    words: ['project', 'create'],
+    summary: 'make a project',
+    args: [SLUG],
+    options: [DISPLAY],
+    load: async () => (await tenancy()).projectCreate,
+  },
+  {
+    words: ['member', 'list'],
+    summary: 'members of the project',
+    args: [],
+    options: [ORG_SCOPE],
+    load: async () => (await tenancy()).memberList,
+  },
+  {
+    words: ['member', 'set'],
+    summary: 'give a role',
+    args: [PRINCIPAL],
+    options: [ROLE, ORG_SCOPE],
+    load: async () => (await tenancy()).memberSet,
+  },
+  {
+    words: ['member', 'remove'],
+    summary: 'take the role away',
+    args: [PRINCIPAL],
+    options: [ORG_SCOPE],
+    load: async () => (await tenancy()).memberRemove,
+  },
+  {
+    words: ['token', 'create'],
+    summary: 'make an API token; it is shown once',
+    args: [NAME],
+    options: [{ name: 'expires-at', type: 'string', value: 'T', help: 'ISO time after which it is not valid' }],
+    load: async () => (await tenancy()).tokenCreate,
+  },
+  {
+    words: ['token', 'list'],
+    summary: 'your API tokens',
+    args: [],
+    options: [],
+    load: async () => (await tenancy()).tokenList,
+  },
+  {
+    words: ['token', 'revoke'],
+    summary: 'make a token worthless',
+    args: [ID],
+    options: [],
+    load: async () => (await tenancy()).tokenRevoke,
+  },
+  {
+    words: ['audit', 'list'],
+    summary: 'who did what',
+    args: [],
+    options: [ORG_SCOPE, LIMIT],
+    load: async () => (await tenancy()).auditList,
+  },
+];
+
+export const tenantCommands: readonly CommandSpec[] = [
+  ...secretCommands,
+  ...runtimeCommands,
+  ...connectionCommands,
+  ...tenancyCommands,
+];

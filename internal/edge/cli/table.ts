@@ -1,0 +1,54 @@
+// Every command as data: words, arguments, options, help, and the file that does it, loaded only when asked for.
+// Parsing, help and shell completion are made from this table and from nothing else.
+
+import { offlineCommands } from './table-offline.ts';
+import { resourceCommands } from './table-resources.ts';
+import type { CommandSpec, OptionSpec } from './types.ts';
+
+export const globalOptions: readonly OptionSpec[] = [
+  { name: 'json', type: 'flag', help: 'one JSON document on stdout; failures as problem documents on stderr' },
+  { name: 'url', type: 'string', value: 'URL', help: 'server address (SVC_URL, else client.json)' },
+  { name: 'token', type: 'string', value: 'TOKEN', help: 'API token (SVC_TOKEN, else client.json)' },
+  { name: 'org', type: 'string', value: 'ORG', help: 'organization (SVC_ORG, else client.json)' },
+  { name: 'project', type: 'string', value: 'PROJECT', help: 'project (SVC_PROJECT, else client.json)' },
+  {
+    name: 'data-dir',
+    type: 'string',
+    value: 'DIR',
+    help: 'where client.json lies (SVC_DATA_DIR)',
+    completes: 'directory',
+  },
+  { name: 'help', short: 'h', type: 'flag', help: 'help for a command' },
+  { name: 'version', short: 'V', type: 'flag', help: 'the version' },
+];
+
+const tools: readonly CommandSpec[] = [
+  {
+    words: ['doctor'],
+    summary: 'what is wrong with this installation, and what to do',
+    args: [],
+    options: [],
+    load: async () => (await import('./command-doctor.ts')).doctorCommand,
+  },
+  {
+    words: ['completion'],
+    summary: 'a completion script for a shell',
+    args: [{ name: 'SHELL', help: 'bash, zsh or fish', choices: ['bash', 'zsh', 'fish'] }],
+    options: [],
+    notes: [
+      'bash: svc completion bash > ~/.local/share/bash-completion/completions/svc',
+      'zsh:  svc completion zsh > "${fpath[1]}/_svc"',
+      'fish: svc completion fish > ~/.config/fish/completions/svc.fish',
+    ],
+    load: async () => (await import('./command-completion.ts')).completionCommand,
+  },
+  {
+    words: ['version'],
+    summary: 'the version of this program',
+    args: [],
+    options: [],
+    load: async () => (await import('./command-version.ts')).versionCommand,
+  },
+];
+
+export const commands: readonly CommandSpec[] = [...offlineCommands, ...resourceCommands, ...tools];

@@ -1,0 +1,79 @@
+// The shapes of the command table and of one call: shared by the table, the parser, help, completion and handlers.
+
+import type { Screen } from './screen.ts';
+
+/** `flag` takes no value; `bool` is true unless written `--x=false` or `--no-x`; `list` may be repeated. */
+export type OptionType = 'flag' | 'bool' | 'string' | 'list';
+
+export interface OptionSpec {
+  readonly name: string;
+  readonly short?: string;
+  readonly type: OptionType;
+  /** Placeholder of the value in help, such as `FILE`. */
+  readonly value?: string;
+  readonly help: string;
+  readonly choices?: readonly string[];
+  /** What a shell should complete the value with. */
+  readonly completes?: 'file' | 'directory';
+}
+
+export interface ArgSpec {
+  readonly name: string;
+  readonly help: string;
+  readonly optional?: true;
+  readonly choices?: readonly string[];
+  readonly completes?: 'file' | 'directory';
+}
+
+export interface CommandSpec {
+  /** `['repo', 'add']`. */
+  readonly words: readonly string[];
+  readonly summary: string;
+  readonly args: readonly ArgSpec[];
+  readonly options: readonly OptionSpec[];
+  /** Lines after the options in help. */
+  readonly notes?: readonly string[];
+  readonly load: () => Promise<Handler>;
+}
+
+/** Does the command and gives the exit code: 0 done, 1 refused or failed. Misuse is thrown (`Misuse`). */
+export type Handler = (call: Call) => Promise<number>;
+
+/** What the command line takes from its process, so that tests and `cmd/svc` decide it. */
+export interface CliIo {
+  readonly stdin: NodeJS.ReadStream;
+  readonly stdout: NodeJS.WriteStream;
+  readonly stderr: NodeJS.WriteStream;
+  readonly env: { readonly [name: string]: string | undefined };
+  readonly cwd: string;
+  readonly home: string;
+  readonly now: () => Date;
+  /** Aborted by SIGINT and SIGTERM, so that a stream ends with what it has. */
+  readonly signal: AbortSignal;
+}
+
+export interface ParsedValues {
+  readonly strings: ReadonlyMap<string, string>;
+  readonly lists: ReadonlyMap<string, readonly string[]>;
+  readonly flags: ReadonlyMap<string, boolean>;
+  /** Options of every command; kept apart, since a command may have one of its own of the same name. */
+  readonly globals: ReadonlyMap<string, string>;
+}
+
+export interface Call {
+  readonly command: CommandSpec;
+  readonly io: CliIo;
+  readonly screen: Screen;
+  readonly json: boolean;
+  /** A required argument. */
+  arg(name: string): string;
+  optionalArg(name: string): string | undefined;
+  text(option: string): string | undefined;
+  /** An option of every command, such as `url`. */
+  global(option: string): string | undefined;
+  list(option: string): readonly string[];
+  /** False where not given. */
+  flag(option: string): boolean;
+  /** True unless switched off. */
+  bool(option: string): boolean;
+}

@@ -1,0 +1,107 @@
+// `svc repo sync --wait`: asks for the run until it has ended, and shows its stages as they come.
+
+import type { Client } from './client.ts';
+import { printOptions } from './command-reconcile.ts';
+import { Refusal, refusal } from './failure.ts';
+import { printRun, type Run, type Stage } from './print-run.ts';
+import { pause } from './sse.ts';
+import { clean, durationText } from './text.ts';
+import type { Call } from './types.ts';
+
+const POLL_MS = 150;
+const SPINNER = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏';
+
+/** Exit 0 when the run was applied or unchanged, else 1 with its reason on stderr. */
+export async function syncAndWait(
+  call: Call,
+  client: Client,
+  name: string,
+  start: () => Promise<{ reconcileId: string }>,
+  timeoutSeconds: number,
+): Promise<number> {
+  const startedMs = call.io.now().getTime();
+  const { reconcileId } = await start();
+  const path = client.project(`/reconciles/${encodeURIComponent(reconcileId)}`);
+  let shown = 0;
+  for (let turn = 0; ; turn++) {
+    const run = await readRun(client, path);
+    if (run !== undefined) shown = showStages(call, run.stages ?? [], shown, run.status === 'running');
+    if (run !== undefined && run.status !== 'running') return finish(call, name, run);
+    const elapsedMs = call.io.now().getTime() - startedMs;
+    if (elapsedMs > timeoutSeconds * 1000) {
+      throw refusal(
+        'timeout',
+        `${name} is still syncing after ${durationText(elapsedMs)}`,
+        `svc reconcile show ${reconcileId}`,
+      );
+    }
+    const frame = SPINNER[turn % SPINNER.length] ?? '';
+    const stage = run?.stages?.at(-1)?.name ?? 'waiting for a daemon';
+    call.screen.progress(`${frame} syncing ${name}: ${clean(stage, true)} (${durationText(elapsedMs)})`);
+    await pause(POLL_MS, call.io.signal);
+    if (call.io.signal.aborted) {
+      throw refusal('interrupted', 'stopped waiting; the sync goes on', `svc reconcile show ${reconcileId}`);
+    }
+  }
+}
+
+// The run may be written a moment after its id was handed out.
+async function readRun(client: Client, path: string): Promise<Run | undefined> {
+  try {
+    return (await client.request('GET', path)) as Run;
+  } catch (error) {
+    if (error instanceof Refusal && error.problem.status === 404) return undefined;
+    throw error;
+  }
+}
+
+function showStages(call: Call, stages: readonly Stage[], from: number, running: boolean): number {
+  const { screen } = call;
+  // The last stage of a running run may still be going on; it is told when it has its time.
+  const done = stages.filter((stage, index) => stage.ms !== undefined && (!running || index < stages.length));
+  if (!screen.json) {
+    for (const stage of done.slice(from)) {
+      screen.note(
+        `${screen.errPaint('green', '✓')} ${clean(stage.name, true)} ${screen.errPaint('grey', durationText(stage.ms ?? 0))}`,
+      );
+    }
+  }
+  return Math.max(from, done.length);
+}
+
+function finish(call: Call, name: string, run: Run): number {
+  const { screen } = call;
+  screen.progress('');
+  // The stages were told one by one; the text has the rest, and its diagnostics go with the reason.
+  screen.emit(run, () =>
+    printRun(
+      { ...run, stages: [], diagnostics: run.status === 'failed' ? [] : (run.diagnostics ?? []) },
+      printOptions(call),
+    ),
+  );
+  if (run.status === 'applied' || run.status === 'unchanged') return 0;
+  throw new Refusal(
+    {
+      type: 'about:blank',
+      title: 'The sync did not apply',
+      code: `sync-${run.status}`,
+      detail: `${name}: ${reasonOf(run)}`,
+      reconcileId: run.id,
+      ...(run.condition && { condition: run.condition }),
+      ...(run.diagnostics !== undefined && run.diagnostics.length > 0 && { diagnostics: run.diagnostics }),
+    },
+    run.status === 'held' ? `look at the changes, then: svc repo approve ${name} ${run.id}` : undefined,
+  );
+}
+
+function reasonOf(run: Run): string {
+  const detail = run.detail ?? undefined;
+  if (run.status === 'failed') {
+    const errors = (run.diagnostics ?? []).filter((diagnostic) => diagnostic.severity === 'error').length;
+    const why = run.condition ? `${run.condition}${detail === undefined ? '' : `: ${detail}`}` : detail;
+    return `the sync failed${why !== undefined ? `: ${why}` : errors > 0 ? `: ${errors} error${errors === 1 ? '' : 's'} in the tree` : ''}`;
+  }
+  if (run.status === 'held') return `held${detail === undefined ? '' : `: ${detail}`}`;
+  if (run.status === 'superseded') return 'superseded by a newer sync';
+  return `${run.status}${detail === undefined ? '' : `: ${detail}`}`;
+}

@@ -1,0 +1,245 @@
+// The HTTP server, made from the table of routes (contract, section 3): authentication, permission, limits, reading,
+// answering. Deny by default: a route that names no permission fails the start. Every failure is problem+json, and what
+// a caller may not see answers exactly like what does not exist. Holds no business rule; those are in flows.
+
+import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { FlowContext } from '../../flows/context.ts';
+import type { Access } from '../../flows/tenancy/tenancy.ts';
+import { Fault } from '../../words/fault.ts';
+import { authorize, FailureLimit, makeCall } from './call.ts';
+import { HttpFault, renderProblem } from './problem.ts';
+import { requireIdentity } from './read.ts';
+import type { Answer, Route } from './route.ts';
+import { type Readiness, serverRoutes } from './routes/health.ts';
+import { sendEvents } from './sse.ts';
+
+export type { Readiness } from './routes/health.ts';
+
+const mebibyte = 1_048_576;
+const limits = {
+  bodyBytes: mebibyte,
+  headersMs: 10_000,
+  idleMs: 10_000,
+  requestMs: 30_000,
+  drainMs: 10_000,
+  /** Queries that wait for a connection, above which new requests are turned away. */
+  waitingMax: 500,
+};
+
+export interface HttpServer {
+  /** Where it listens, `http://127.0.0.1:4400`. */
+  readonly url: string;
+  /** Stops listening, ends streams, lets running requests finish for up to 10 s. Safe twice. */
+  stop(): Promise<void>;
+}
+
+export interface HttpOptions {
+  readonly routes: readonly Route[];
+  readonly readiness: readonly Readiness[];
+  readonly listen: { readonly host: string; readonly port: number };
+}
+
+/** The whole table, the server's own routes included. Throws where two routes collide or one has no permission. */
+export function routeTable(routes: readonly Route[], readiness: readonly Readiness[]): readonly Route[] {
+  const table: Route[] = [...routes];
+  table.push(...serverRoutes(readiness, () => table));
+  const seen = new Set<string>();
+  for (const route of table) {
+    const key = `${route.method} ${route.path}`;
+    const shape = key.replaceAll(/:\w+/g, ':');
+    if (seen.has(shape)) throw new Error(`two routes for ${key}`);
+    seen.add(shape);
+    if ((route.permission === null) !== (route.scope === 'public')) throw new Error(`${key} names no permission`);
+    const needs = { public: [], self: [], org: [':org'], project: [':org', ':project'] }[route.scope];
+    if (!needs.every((name) => route.path.split('/').includes(name)))
+      throw new Error(`${key} has no ${needs.join(' and ')}`);
+  }
+  return table;
+}
+
+/** Starts listening. `ctx` is asked for at each request: its base address is known only once this resolves. */
+export async function startHttp(ctx: () => FlowContext, options: HttpOptions): Promise<HttpServer> {
+  const draining = new AbortController();
+  const readiness: Readiness[] = [
+    ...options.readiness,
+    { name: 'draining', check: async () => (draining.signal.aborted ? 'the daemon is shutting down' : undefined) },
+  ];
+  const table = routeTable(options.routes, readiness);
+  const app = createApp(ctx, table);
+  const limit = new FailureLimit();
+  for (const route of table) addRoute(app, ctx, route, limit, draining.signal);
+  const address = await app.listen({ host: options.listen.host, port: options.listen.port });
+  let stopping: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    draining.abort();
+    const force = setTimeout(() => app.server.closeAllConnections(), limits.drainMs);
+    await app.close();
+    clearTimeout(force);
+  };
+  return { url: address, stop: () => (stopping ??= stop()) };
+}
+
+function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInstance {
+  const app = Fastify({
+    logger: false,
+    bodyLimit: limits.bodyBytes,
+    requestTimeout: limits.requestMs,
+    keepAliveTimeout: limits.idleMs,
+    forceCloseConnections: 'idle',
+    genReqId: (request) => {
+      const given = request.headers['x-request-id'];
+      return typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
+    },
+    routerOptions: { maxParamLength: 300 },
+    clientErrorHandler: refuseUnreadable,
+    frameworkErrors: (error, request, reply) => {
+      fail(ctx(), error, request, reply as FastifyReply);
+    },
+  });
+  app.server.headersTimeout = limits.headersMs;
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  app.setErrorHandler((error, request, reply) => fail(ctx(), error, request, reply));
+  app.setNotFoundHandler(async (request) => {
+    const path = request.url.split('?', 1)[0] ?? '';
+    const methods = table.filter((route) => matches(route.path, path)).map((route) => route.method);
+    if (methods.length === 0)
+      throw new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
+    const allow = [...new Set(methods)].sort().join(', ');
+    throw new HttpFault(405, 'method-not-allowed', `This resource takes ${allow}.`, { allow });
+  });
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+    reply.header('x-content-type-options', 'nosniff');
+  });
+  return app;
+}
+
+function matches(pattern: string, path: string): boolean {
+  const want = pattern.split('/');
+  const have = path.split('/');
+  return (
+    want.length === have.length &&
+    want.every((part, at) => part === have[at] || (part.startsWith(':') && have[at] !== ''))
+  );
+}
+
+function addRoute(
+  app: FastifyInstance,
+  ctx: () => FlowContext,
+  route: Route,
+  limit: FailureLimit,
+  draining: AbortSignal,
+): void {
+  const accesses = new WeakMap<FastifyRequest, Access | undefined>();
+  const contentTypes = new WeakMap<FastifyRequest, string | undefined>();
+  const cors = route.cors ? { 'access-control-allow-origin': '*' } : {};
+  const seconds = ctx().metrics.histogram('svc_http_request_seconds', 'Time to answer a request', [
+    'route',
+    'method',
+    'status',
+  ]);
+  if (route.cors) {
+    const preflight = {
+      ...cors,
+      'access-control-allow-methods': route.method,
+      'access-control-allow-headers': '*',
+      'access-control-max-age': '600',
+    };
+    app.options(route.path, async (_request, reply) => reply.code(204).headers(preflight).send());
+  }
+  app.route({
+    method: route.method,
+    url: route.path,
+    bodyLimit: route.bodyLimitBytes ?? limits.bodyBytes,
+    onRequest: async (request, reply) => {
+      if (route.noStore) reply.header('cache-control', 'no-store');
+      reply.headers(cors);
+      if (ctx().db.waiting() > limits.waitingMax) {
+        throw new Fault('unavailable', 'overloaded', 'Too much is waiting for the database; try again.', {
+          retryAfterSeconds: 1,
+        });
+      }
+      requireIdentity(request.headers['content-encoding']);
+      accesses.set(request, await authorize(ctx(), route, request, limit));
+      // One reading of a body whatever it is called: the route decides what it takes, not the framework's parsers.
+      contentTypes.set(request, request.headers['content-type']);
+      if (request.headers['content-type'] !== undefined)
+        request.raw.headers['content-type'] = 'application/octet-stream';
+    },
+    onResponse: async (request, reply) => {
+      seconds.observe(
+        { route: route.path, method: route.method, status: String(reply.statusCode) },
+        reply.elapsedTime / 1_000,
+      );
+      ctx().runtime.log.debug(
+        {
+          requestId: request.id,
+          method: route.method,
+          route: route.path,
+          status: reply.statusCode,
+          ms: Math.round(reply.elapsedTime),
+        },
+        'http.answered',
+      );
+    },
+    handler: async (request, reply) => {
+      const gone = new AbortController();
+      reply.raw.once('close', () => gone.abort());
+      const signal = AbortSignal.any([gone.signal, draining]);
+      const call = makeCall(ctx(), route, request, accesses.get(request), contentTypes.get(request), signal);
+      const answer = await route.handle(call);
+      return send(answer, reply, signal);
+    },
+  });
+}
+
+async function send(answer: Answer, reply: FastifyReply, signal: AbortSignal): Promise<FastifyReply> {
+  if (answer.stream !== undefined) {
+    const headers = Object.fromEntries(
+      Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)]),
+    );
+    reply.hijack();
+    await sendEvents(reply.raw, { ...headers, ...answer.headers }, answer.stream, signal);
+    return reply;
+  }
+  reply.code(answer.status).headers(answer.headers ?? {});
+  if (answer.body === undefined) return reply.send();
+  if (answer.contentType !== undefined) return reply.type(answer.contentType).send(answer.body);
+  return reply.type('application/json; charset=utf-8').send(JSON.stringify(answer.body));
+}
+
+function fail(ctx: FlowContext, error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const { problem, headers, isBug } = renderProblem(error, request.id);
+  if (isBug)
+    ctx.runtime.log.error(
+      { err: error, requestId: request.id, method: request.method, route: request.routeOptions.url },
+      'http.failed',
+    );
+  if (reply.raw.headersSent) {
+    // A stream broke after its start: the only way to say so is to end it short.
+    reply.raw.destroy();
+    return;
+  }
+  // The rest of a refused body is not read.
+  if (problem.status === 413) reply.header('connection', 'close');
+  reply.code(problem.status).headers(headers).type('application/problem+json').send(JSON.stringify(problem));
+}
+
+/** What is not even HTTP: too long headers, timeouts, garbage. */
+function refuseUnreadable(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const [status, code, detail] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? ([431, 'headers-too-large', 'The headers are too large.'] as const)
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? ([408, 'request-timeout', 'The request took too long to arrive.'] as const)
+        : ([400, 'invalid-request', 'The request is not valid HTTP.'] as const);
+  const { problem } = renderProblem(new HttpFault(status, code, detail), randomUUID());
+  const body = JSON.stringify(problem);
+  socket.end(
+    `HTTP/1.1 ${status} ${problem.title}\r\ncontent-type: application/problem+json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  );
+}

@@ -1,0 +1,238 @@
+// The job runner: graphile-worker over the table of tasks (design, Jobs). Keeps this daemon's heartbeat, hands back the
+// jobs of daemons that died, parks what cannot succeed with a visible reason, and comes back when the database was away.
+// Decides nothing about the work itself: a task does. Uses neither batch delays nor named queues, whose failure modes
+// strand jobs.
+
+import { EventEmitter } from 'node:events';
+import { hostname } from 'node:os';
+import { Logger as WorkerLogger, type Runner, run, type TaskList, type WorkerEvents } from 'graphile-worker';
+import pg from 'pg';
+import * as v from 'valibot';
+import { addJob, connectionConfig } from '../../adapters/store/db.ts';
+import { beat, buryDaemons, exhaustJob, leave, listDaemons } from '../../adapters/store/jobs.ts';
+import type { FlowContext } from '../../flows/context.ts';
+import type { Json } from '../../words/json.ts';
+import type { Task } from './task.ts';
+
+export interface JobsOptions {
+  readonly tasks: readonly Task[];
+  /** Jobs at a time; default 8. */
+  readonly concurrency?: number;
+  readonly beatMs?: number;
+}
+
+/** Daemons that run in this very process; tests have several. */
+const here = new Set<string>();
+const restartMs = { first: 200, most: 5_000 };
+
+/** Runs from `start` to `stop`, whatever the database does in between. */
+export class JobRunner {
+  readonly #ctx: FlowContext;
+  readonly #options: JobsOptions;
+  readonly #pool: pg.Pool;
+  readonly #draining = new AbortController();
+  readonly #workers = new Set<string>();
+  #runner: Runner | undefined;
+  #supervising: Promise<void> | undefined;
+  #beating: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #wake: () => void = () => undefined;
+  #stopping: Promise<void> | undefined;
+
+  constructor(ctx: FlowContext, options: JobsOptions) {
+    this.#ctx = ctx;
+    this.#options = options;
+    const { log } = ctx.runtime;
+    this.#pool = new pg.Pool({
+      ...connectionConfig({ url: ctx.db.url, log, applicationName: 'svcd jobs' }),
+      max: this.#concurrency + 3,
+    });
+    // The runner insists on both; a lost connection shows at its next statement and is handled there.
+    this.#pool.on('error', (error) => log.warn({ err: error }, 'jobs.idle_connection_lost'));
+    this.#pool.on('connect', (client) => client.on('error', () => undefined));
+  }
+
+  get #concurrency(): number {
+    return this.#options.concurrency ?? 8;
+  }
+
+  /** Resolves when jobs run: dead daemons' jobs are handed back first. */
+  async start(): Promise<void> {
+    const { db } = this.#ctx;
+    here.add(this.#ctx.daemonId);
+    const dead = (await listDaemons(db)).filter(
+      (row) => row.host === hostname() && !here.has(row.id) && isGone(row.pid),
+    );
+    await this.#beat();
+    await buryDaemons(
+      db,
+      dead.map((row) => row.id),
+    );
+    this.#timer = setInterval(() => {
+      this.#beating ??= this.#tick().finally(() => {
+        this.#beating = undefined;
+      });
+    }, this.#options.beatMs ?? 3_000);
+    this.#runner = await this.#launch();
+    this.#supervising = this.#supervise(this.#runner);
+  }
+
+  /** No new jobs; running ones are told, and have 5 s before they are handed back. Safe twice. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#drain();
+    return this.#stopping;
+  }
+
+  async #drain(): Promise<void> {
+    this.#draining.abort();
+    here.delete(this.#ctx.daemonId);
+    clearInterval(this.#timer);
+    this.#wake();
+    await this.#runner?.stop().catch(() => undefined);
+    await this.#supervising;
+    await this.#beating;
+    // A database that is gone finds out by the silence.
+    await leave(this.#ctx.db, this.#ctx.daemonId).catch(() => undefined);
+    await this.#pool.end();
+  }
+
+  async #beat(): Promise<void> {
+    const { config, daemonId, db } = this.#ctx;
+    await beat(db, {
+      id: daemonId,
+      roles: config.roles,
+      host: hostname(),
+      pid: process.pid,
+      workerIds: [...this.#workers],
+    });
+  }
+
+  async #tick(): Promise<void> {
+    const { log } = this.#ctx.runtime;
+    try {
+      await this.#beat();
+      const buried = await buryDaemons(this.#ctx.db);
+      if (buried.length > 0) log.warn({ daemons: buried }, 'daemon.buried');
+    } catch (error) {
+      log.warn({ err: error }, 'daemon.beat_failed');
+    }
+  }
+
+  async #launch(): Promise<Runner> {
+    const { log } = this.#ctx.runtime;
+    const events: WorkerEvents = new EventEmitter();
+    events.on('worker:create', ({ worker }) => this.#workers.add(worker.workerId));
+    events.on('worker:stop', ({ worker }) => this.#workers.delete(worker.workerId));
+    const runner = await run({
+      events,
+      pgPool: this.#pool,
+      taskList: this.#taskList(),
+      concurrency: this.#concurrency,
+      noHandleSignals: true,
+      pollInterval: 1_000,
+      logger: new WorkerLogger(() => (level, message) => {
+        if (level === 'error') log.warn({ message }, 'jobs.runner_error');
+        else log.trace({ message }, 'jobs.runner');
+      }),
+    });
+    // A worker that gives up is not replaced by the pool; start over as a whole.
+    events.on('worker:fatalError', () => void runner.stop().catch(() => undefined));
+    return runner;
+  }
+
+  async #supervise(first: Runner): Promise<void> {
+    const { log } = this.#ctx.runtime;
+    let delayMs = restartMs.first;
+    let current: Runner | undefined = first;
+    while (!this.#draining.signal.aborted) {
+      try {
+        current ??= await this.#launch();
+        this.#runner = current;
+        await this.#beat();
+        delayMs = restartMs.first;
+        await current.promise;
+      } catch (error) {
+        log.warn({ err: error }, 'jobs.runner_lost');
+      }
+      current = undefined;
+      if (this.#draining.signal.aborted) return;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        setTimeout(resolve, delayMs);
+      });
+      delayMs = Math.min(delayMs * 2, restartMs.most);
+    }
+    await current?.stop().catch(() => undefined);
+  }
+
+  #taskList(): TaskList {
+    const mine = this.#options.tasks.filter((task) => this.#ctx.config.roles.includes(task.role));
+    const list: TaskList = {};
+    for (const task of mine) {
+      if (list[task.name] !== undefined) throw new Error(`two tasks named ${task.name}`);
+      list[task.name] = async (payload, { job }) => {
+        const log = this.#ctx.runtime.log.child({ task: task.name, jobId: String(job.id) });
+        await this.#perform(
+          task,
+          payload,
+          { id: String(job.id), attempt: job.attempts, key: job.key ?? undefined },
+          log,
+        );
+      };
+    }
+    return list;
+  }
+
+  async #perform(
+    task: Task,
+    payload: unknown,
+    job: { id: string; attempt: number; key: string | undefined },
+    log: FlowContext['runtime']['log'],
+  ): Promise<void> {
+    const { db, metrics, runtime } = this.#ctx;
+    const ended = metrics.counter('svc_jobs_total', 'Jobs by how they ended', ['task', 'outcome']);
+    const parsed = v.safeParse(task.payload, payload);
+    if (!parsed.success) {
+      await exhaustJob(db, job.id);
+      ended.inc({ task: task.name, outcome: 'stopped' });
+      throw new Error(`the payload of ${task.name} is not as declared: ${parsed.issues[0].message}`);
+    }
+    try {
+      const outcome = await task.handle(this.#ctx, parsed.output, {
+        id: job.id,
+        attempt: job.attempt,
+        log,
+        signal: this.#draining.signal,
+      });
+      if (outcome === undefined) {
+        ended.inc({ task: task.name, outcome: 'done' });
+      } else if ('retryAfterMs' in outcome) {
+        const runAt = new Date(runtime.now().getTime() + outcome.retryAfterMs);
+        await addJob(db, task.name, payload as Json, { runAt, ...(job.key !== undefined && { jobKey: job.key }) });
+        ended.inc({ task: task.name, outcome: 'later' });
+      } else {
+        await exhaustJob(db, job.id);
+        ended.inc({ task: task.name, outcome: 'stopped' });
+        throw new Stopped(outcome.stop);
+      }
+    } catch (error) {
+      if (!(error instanceof Stopped)) ended.inc({ task: task.name, outcome: 'failed' });
+      log.warn({ err: error, attempt: job.attempt }, 'job.failed');
+      throw error;
+    }
+  }
+}
+
+/** Ends a job that waits for a person; its text is the reason that is shown. */
+class Stopped extends Error {}
+
+/** Whether no process of that number runs here. Our own number in another daemon's row is an earlier life of ours. */
+function isGone(pid: number): boolean {
+  if (pid === process.pid) return true;
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ESRCH';
+  }
+}

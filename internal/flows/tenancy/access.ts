@@ -1,0 +1,112 @@
+// From a token to what it may do: one statement, then the roles table.
+
+import { createHash } from 'node:crypto';
+import { type AccessRow, findAccess, touchToken } from '../../adapters/store/access.ts';
+import { Fault } from '../../words/fault.ts';
+import { orgRoles, type Permission, projectRoles, type SelfPermission } from '../../words/permission.ts';
+import type { FlowContext, ProjectRef } from '../context.ts';
+
+export interface Access {
+  readonly principal: {
+    readonly id: string;
+    readonly kind: 'user' | 'service_account';
+    readonly name: string;
+    readonly email: string | null;
+    readonly orgId: string | null;
+    readonly tokenId: string;
+  };
+  /** Present when an organization was named and the principal can see it. */
+  readonly org?: { readonly id: string; readonly slug: string; readonly name: string };
+  /** Present when a project was named and the principal can see it. */
+  readonly project?: ProjectRef & { readonly archived: boolean };
+  /** At the narrowest scope that was named. */
+  readonly permissions: ReadonlySet<Permission>;
+}
+
+const tokenShape = /^svc_[A-Za-z0-9_-]{43}$/;
+
+/** SHA-256 of the whole token text, as it is stored. */
+export function hashToken(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
+}
+
+/** The one answer for whatever the caller may not see and whatever does not exist (contract, section 3). */
+export function notVisible(): Fault {
+  return new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
+}
+
+/**
+ * Resolves a token at a scope. Throws Fault `unauthenticated` without a live token and `not_found` where the
+ * organization or project does not exist or is not visible. Whether a permission is held is the caller's to check.
+ */
+export async function resolveAccess(
+  ctx: FlowContext,
+  token: string | undefined,
+  scope: { readonly org?: string; readonly project?: string },
+): Promise<Access> {
+  const now = ctx.runtime.now();
+  const row =
+    token !== undefined && tokenShape.test(token)
+      ? await findAccess(ctx.db, hashToken(token), now, scope.org, scope.project)
+      : undefined;
+  if (row === undefined) {
+    throw new Fault('unauthenticated', 'invalid-token', 'A valid API token is required: Authorization: Bearer svc_….');
+  }
+  if (row.stale) await touchToken(ctx.db, row.tokenId, now);
+  const principal = {
+    id: row.principalId,
+    kind: row.kind,
+    name: row.principalName,
+    email: row.email,
+    orgId: row.principalOrgId,
+    tokenId: row.tokenId,
+  };
+  const org = seenOrg(row);
+  const project = org === undefined ? undefined : seenProject(row);
+  if (scope.org !== undefined && org === undefined) throw notVisible();
+  if (scope.project !== undefined && project === undefined) throw notVisible();
+  return {
+    principal,
+    ...(org !== undefined && { org }),
+    ...(project !== undefined && { project }),
+    permissions: new Set([
+      ...selfPermissions(row),
+      ...(scope.org !== undefined && scope.project === undefined ? orgPermissions(row) : []),
+      ...(scope.project === undefined ? [] : projectPermissions(row)),
+    ]),
+  };
+}
+
+function seenOrg(row: AccessRow): Access['org'] {
+  if (row.orgId === null || row.orgSlug === null || row.orgName === null) return undefined;
+  const belongs = row.orgRole !== null || row.inSomeProject || row.principalOrgId === row.orgId;
+  return belongs ? { id: row.orgId, slug: row.orgSlug, name: row.orgName } : undefined;
+}
+
+function seenProject(row: AccessRow): Access['project'] {
+  if (row.projectId === null || row.projectSlug === null || row.orgId === null || row.orgSlug === null)
+    return undefined;
+  if (row.orgRole !== 'admin' && row.projectRole === null) return undefined;
+  return {
+    id: row.projectId,
+    slug: row.projectSlug,
+    orgId: row.orgId,
+    orgSlug: row.orgSlug,
+    archived: row.projectArchived,
+  };
+}
+
+/** New organizations are for people who administer one already; a service account stays in its own. */
+function selfPermissions(row: AccessRow): SelfPermission[] {
+  const own: SelfPermission[] = ['self:read', 'self:write', 'orgs:list'];
+  return row.kind === 'user' && row.adminSomewhere ? [...own, 'orgs:create'] : own;
+}
+
+function orgPermissions(row: AccessRow): readonly Permission[] {
+  return orgRoles[row.orgRole ?? 'member'];
+}
+
+function projectPermissions(row: AccessRow): readonly Permission[] {
+  if (row.orgRole === 'admin') return projectRoles.admin;
+  return row.projectRole === null ? [] : projectRoles[row.projectRole];
+}
