@@ -73,7 +73,7 @@ export class CommitRead {
     const priorOutside = prior === null ? [] : outsidePaths(prior);
     const asked = svcSame ? [...new Set([...priorOutside, ...wants])] : wants;
     const outside = await this.outside(asked, signal);
-    const unchanged = svcSame && prior !== null && sameOutside(prior, outside, asked.length === priorOutside.length);
+    const unchanged = svcSame && prior !== null && sameOutside(prior, asked, outside);
     const result = { commit: this.commit, rootTree: this.rootTree, svcTree, signature, via: this.via(), unchanged };
     if (unchanged && this.options.full !== true) {
       const record = { ...prior, commit: this.commit, rootTree: this.rootTree, tops: Object.fromEntries(this.tops) };
@@ -135,8 +135,7 @@ export class CommitRead {
     this.objects = await this.openCommit(this.commit, signal);
     const commit = parseCommit(this.objects.commit);
     const { verify } = this.open;
-    const now = this.open.now?.() ?? new Date();
-    const signature: SigStatus = verify ? await verifyCommit(commit, verify, now) : { status: 'unchecked' };
+    const signature: SigStatus = verify ? await verifyCommit(commit, verify, this.open.now()) : { status: 'unchecked' };
     this.rootTree = commit.tree;
     this.topTree = (await this.objects.trees([commit.tree], signal))(commit.tree);
     return signature;
@@ -351,18 +350,17 @@ function outsidePaths(record: SnapshotRecord): string[] {
   ];
 }
 
-function sameOutside(prior: PriorRead, outside: Outside, sameCount: boolean): boolean {
-  if (!sameCount) return false;
+/** True where every path that was asked for is known, and what is there now is what was there then. */
+function sameOutside(prior: PriorRead, asked: readonly string[], now: Outside): boolean {
   const before = new Map(prior.entries.filter(({ path }) => !isInside(path)).map((entry) => [entry.path, entry]));
-  const same = outside.entries.every(
-    ({ path, oid, kind }) => before.get(path)?.oid === oid && before.get(path)?.kind === kind,
-  );
   const absent = new Set(prior.absent);
+  if (!asked.every((path) => before.has(path) || absent.has(path))) return false;
+  const gone = new Set(now.absent);
   return (
-    same &&
-    outside.entries.length === before.size &&
-    outside.absent.length === absent.size &&
-    outside.absent.every((path) => absent.has(path))
+    now.entries.length === before.size &&
+    now.entries.every(({ path, oid, kind }) => before.get(path)?.oid === oid && before.get(path)?.kind === kind) &&
+    gone.size === absent.size &&
+    now.absent.every((path) => absent.has(path))
   );
 }
 

@@ -10,12 +10,17 @@ const quietMs = 75;
 const longestMs = 500;
 const rescanMs = 30_000;
 
+export interface DirtyBit {
+  readonly dirty: () => void;
+  readonly cancel: () => void;
+}
+
 export interface Watching {
   stop(): Promise<void>;
 }
 
 /** Calls `tell` after events, once they pause for 75 ms, or at the latest 500 ms after the first. */
-export function coalesce(tell: () => void, quiet = quietMs, longest = longestMs): { dirty(): void; cancel(): void } {
+export function coalesce(tell: () => void, quiet = quietMs, longest = longestMs): DirtyBit {
   let timer: NodeJS.Timeout | null = null;
   let first = 0;
   const fire = () => {

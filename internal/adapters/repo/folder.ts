@@ -28,6 +28,19 @@ import {
 export const editorFile = /(^|\/)([^/]*~|\.[^/]*\.sw[a-z]|4913|[^/]*\.tmp|\.#[^/]*|#[^/]*#)$/;
 const noSubmodule = '0'.repeat(40);
 
+/**
+ * Paths outside `.svc/` that the last read of a folder in this process had. A source lives for one sync; without this
+ * the next one's hash would not cover them, and a change of only such a file would go unseen until somebody asks.
+ */
+const outsideByFolder = new Map<string, readonly string[]>();
+
+function remember(key: string, paths: readonly string[]): void {
+  outsideByFolder.delete(key);
+  if (paths.length === 0) return;
+  if (outsideByFolder.size >= 10_000) outsideByFolder.delete(outsideByFolder.keys().next().value as string);
+  outsideByFolder.set(key, paths);
+}
+
 interface FolderRead {
   readonly commit: string;
   readonly files: readonly ReadFile[];
@@ -40,7 +53,6 @@ export class FolderSource implements RepoSource {
   private readonly path: string;
   private readonly root: string;
   private readonly caps: RepoCaps;
-  private outside: readonly string[] = [];
 
   constructor(target: Extract<RepoTarget, { kind: 'folder' }>, options: OpenOptions) {
     this.path = target.path;
@@ -49,7 +61,7 @@ export class FolderSource implements RepoSource {
   }
 
   async resolve(signal?: AbortSignal, prior?: PriorRead | null): Promise<Tip> {
-    const paths = prior === undefined || prior === null ? this.outside : outsideOf(prior);
+    const paths = prior === undefined || prior === null ? this.outside() : outsideOf(prior);
     return { commit: (await this.read(paths, signal)).commit };
   }
 
@@ -68,13 +80,21 @@ export class FolderSource implements RepoSource {
 
   async watch(onDirty: () => void): Promise<{ stop(): Promise<void> }> {
     const { watchFolder } = await import('./folder-watch.ts');
-    return watchFolder(join(this.path, this.root), () => this.outside, onDirty);
+    return watchFolder(join(this.path, this.root), () => this.outside(), onDirty);
   }
 
   async close(): Promise<void> {}
 
+  private get key(): string {
+    return JSON.stringify([this.path, this.root]);
+  }
+
+  private outside(): readonly string[] {
+    return outsideByFolder.get(this.key) ?? [];
+  }
+
   private toSnapshot(read: FolderRead, unchanged: boolean): Snapshot {
-    this.outside = [...read.absent, ...read.files.map(({ path }) => path).filter((path) => !isInside(path))];
+    remember(this.key, [...read.absent, ...read.files.map(({ path }) => path).filter((path) => !isInside(path))]);
     const facts = { commit: read.commit, rootTree: null, svcTree: null, tops: {} };
     return {
       commit: read.commit,

@@ -6,7 +6,7 @@ import type { RepoFinding } from './types.ts';
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Zero-width characters that some file systems drop, which would make another name out of this one. */
-const ignorable = /[\u200c\u200d\u206a-\u206f\ufeff]/g;
+const ignorable = /\u200c|\u200d|[\u206a-\u206f]|\ufeff/g;
 const bidi = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 
 /** The text of a name, or null where it is not UTF-8. */

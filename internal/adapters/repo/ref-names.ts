@@ -5,9 +5,7 @@ import { RepoCondition } from './types.ts';
 /** The full name of the ref that a branch setting means; HEAD where there is none. Throws `ref-missing`. */
 export function wantedRef(branch: string | undefined): string {
   if (branch === undefined || branch === '') return 'HEAD';
-  const odd =
-    [...branch].some((char) => char <= ' ' || char === '\u007f') ||
-    /[~^:?*[\\]|\.\.|@\{|\/\/|^\/|\/$|\.lock$/.test(branch);
+  const odd = /\p{Cc}| /u.test(branch) || /[~^:?*[\\]|\.\.|@\{|\/\/|^\/|\/$|\.lock$/.test(branch);
   if (odd || branch.length > 250) throw new RepoCondition('ref-missing', 'the branch name is none that git allows');
   return branch.startsWith('refs/') ? branch : `refs/heads/${branch}`;
 }

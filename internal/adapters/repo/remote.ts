@@ -31,7 +31,8 @@ export class RemoteSource implements RepoSource {
   private readonly target: Extract<RepoTarget, { kind: 'remote' }>;
   private readonly options: OpenOptions;
   private readonly reads = new WeakMap<Snapshot, CommitRead>();
-  private readonly open = new Set<CommitObjects>();
+  /** Of the last commit that was read, for reading more of it. */
+  private open: { readonly oid: string; readonly objects: CommitObjects } | null = null;
 
   constructor(target: Extract<RepoTarget, { kind: 'remote' }>, options: OpenOptions) {
     const network = options.network ?? defaultNetwork;
@@ -45,7 +46,7 @@ export class RemoteSource implements RepoSource {
       caps,
       hosts: options.hostCache ?? defaultHosts,
       spoolDir: options.spoolDir,
-      now: options.now ?? (() => new Date()),
+      now: options.now,
     });
   }
 
@@ -66,7 +67,7 @@ export class RemoteSource implements RepoSource {
 
   async snapshot(tip: Tip, options: SnapshotOptions = {}): Promise<Snapshot> {
     return this.within(options.signal, async (deadline) => {
-      await this.dropObjects();
+      if (this.open?.oid !== tip.commit) await this.dropObjects();
       const before = this.traffic();
       const read = new CommitRead(tip.commit, this.target.root, this.options, options, this.wire, (oid, signal) =>
         this.openCommit(oid, signal),
@@ -115,14 +116,15 @@ export class RemoteSource implements RepoSource {
     if (!/^[0-9a-f]{40}$/.test(oid)) {
       throw /^[0-9a-f]{64}$/.test(oid) ? sha256Repository() : gone(oid, undefined);
     }
+    if (this.open?.oid === oid) return this.open.objects;
     const objects = await this.ladder.open(oid, signal);
-    this.open.add(objects);
+    this.open = { oid, objects };
     return objects;
   }
 
   private async dropObjects(): Promise<void> {
-    for (const objects of this.open) await objects.close();
-    this.open.clear();
+    await this.open?.objects.close();
+    this.open = null;
   }
 
   private async refs(wanted: string, signal: AbortSignal): Promise<readonly RemoteRef[]> {

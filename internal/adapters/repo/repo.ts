@@ -4,21 +4,71 @@
 // contract's section 3 (`condition`, `auth`, probe) and decisions 25 and 77. The drivers are loaded when they are
 // needed: reading a folder loads neither an HTTP client nor a git library.
 
-import { type OpenOptions, type ProbeReport, RepoCondition, type RepoSource, type RepoTarget } from './types.ts';
+import {
+  type OpenOptions,
+  type PriorRead,
+  type ProbeReport,
+  RepoCondition,
+  type RepoSource,
+  type RepoTarget,
+  type Snapshot,
+  type SnapshotOptions,
+  type Tip,
+} from './types.ts';
 
-/** Opens a target; nothing is contacted yet. Throws `RepoCondition` where the address or root cannot be meant. */
-export async function openRepository(target: RepoTarget, options: OpenOptions = {}): Promise<RepoSource> {
+/** Opens a target. Nothing is loaded or contacted yet; what is wrong with an address is thrown by the first call. */
+export function openRepository(target: RepoTarget, options: OpenOptions): RepoSource {
+  return new LazySource(target, () => loadDriver(target, options));
+}
+
+async function loadDriver(target: RepoTarget, options: OpenOptions): Promise<RepoSource> {
   if (target.kind === 'remote') return new (await import('./remote.ts')).RemoteSource(target, options);
   if (target.kind === 'local') return new (await import('./local.ts')).LocalSource(target, options);
   return new (await import('./folder.ts')).FolderSource(target, options);
 }
 
+class LazySource implements RepoSource {
+  readonly watch?: NonNullable<RepoSource['watch']>;
+  private readonly load: () => Promise<RepoSource>;
+  private driver: Promise<RepoSource> | null = null;
+
+  constructor(target: RepoTarget, load: () => Promise<RepoSource>) {
+    this.load = load;
+    if (target.kind === 'remote') return;
+    this.watch = async (onDirty) => {
+      const driver = await this.open();
+      return (driver.watch as NonNullable<RepoSource['watch']>).call(driver, onDirty);
+    };
+  }
+
+  async resolve(signal?: AbortSignal, prior?: PriorRead | null): Promise<Tip> {
+    return (await this.open()).resolve(signal, prior);
+  }
+
+  async snapshot(tip: Tip, options?: SnapshotOptions): Promise<Snapshot> {
+    return (await this.open()).snapshot(tip, options);
+  }
+
+  async more(snapshot: Snapshot, paths: readonly string[], signal?: AbortSignal): Promise<Snapshot> {
+    return (await this.open()).more(snapshot, paths, signal);
+  }
+
+  async close(): Promise<void> {
+    // A driver that could not be opened has nothing to close, and has told its caller so.
+    await this.driver?.then(
+      (driver) => driver.close(),
+      () => undefined,
+    );
+  }
+
+  private open(): Promise<RepoSource> {
+    this.driver ??= this.load();
+    return this.driver;
+  }
+}
+
 /** Asks a git server what it supports: `svc repo probe`. Throws `RepoCondition` where it cannot be talked to. */
-export async function probeRepository(
-  url: string,
-  options: OpenOptions = {},
-  signal?: AbortSignal,
-): Promise<ProbeReport> {
+export async function probeRepository(url: string, options: OpenOptions, signal?: AbortSignal): Promise<ProbeReport> {
   return (await import('./probe.ts')).probeRemote(url, options, signal);
 }
 

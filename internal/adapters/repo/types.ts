@@ -201,7 +201,7 @@ export interface OpenOptions {
   readonly verify?: VerifyPolicy | null;
   /** Directory for spooled packs (unlinked as soon as they are open); the system's own when absent. */
   readonly spoolDir?: string;
-  readonly now?: () => Date;
+  readonly now: () => Date;
 }
 
 /** What `svc repo probe URL` tells of a server. */

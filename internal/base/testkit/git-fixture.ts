@@ -114,8 +114,8 @@ export class GitFixture {
     const ref = `refs/heads/${branch}`;
     const exists = options.orphan !== true && (await this.git(['for-each-ref', '--format=%(refname)', ref])) !== '';
     this.time = options.time ?? this.time + 1;
-    const message = Buffer.from(options.message ?? 'Change files');
-    const head = `commit ${ref}\ncommitter Demo <demo@example.com> ${this.time} +0000\ndata ${message.length}\n${message}\n`;
+    const message = options.message ?? 'Change files';
+    const head = `commit ${ref}\ncommitter Demo <demo@example.com> ${this.time} +0000\ndata ${Buffer.byteLength(message)}\n${message}\n`;
     const input = async function* () {
       if (options.orphan === true) yield `reset ${ref}\n`;
       yield head;
