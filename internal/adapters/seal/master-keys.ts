@@ -1,9 +1,8 @@
 // The master keys (contract, SVC_MASTER_KEY_FILE): one `version:base64(32 bytes)` a line, the last one current.
 // What is wrong with the file is said by line number; a key or a piece of one never stands in a message.
 
-import { createHash, randomBytes } from 'node:crypto';
-import { link, mkdir, readFile, unlink, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { ConfigError } from '../../base/config/config.ts';
 import { KEY_BYTES } from './gcm.ts';
 
@@ -57,21 +56,5 @@ export async function readMasterKeys(path: string, setting = 'SVC_MASTER_KEY_FIL
     return parseMasterKeys(bytes.toString('latin1'), setting);
   } finally {
     bytes.fill(0);
-  }
-}
-
-/** Writes a first key (version 1, mode 0600) unless the file exists; of two that race, one file stays whole. */
-export async function createMasterKeyFile(path: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`;
-  const key = randomBytes(KEY_BYTES);
-  await writeFile(draft, `1:${key.toString('base64')}\n`, { mode: 0o600, flag: 'wx', flush: true });
-  key.fill(0);
-  try {
-    await link(draft, path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  } finally {
-    await unlink(draft);
   }
 }

@@ -12,7 +12,7 @@ import { decrypt, encrypt, KEY_BYTES, NONCE_BYTES, TAG_BYTES } from './gcm.ts';
 import type { MasterKeys } from './master-keys.ts';
 
 export { hmacMatches, hmacSha256, secretsMatch } from './hmac.ts';
-export { createMasterKeyFile, type MasterKeys, parseMasterKeys, readMasterKeys } from './master-keys.ts';
+export { type MasterKeys, parseMasterKeys, readMasterKeys } from './master-keys.ts';
 
 /** Whose value it is. Every field is bound; ids rather than slugs, so that a renamed project keeps its secrets. */
 export interface SealBinding {
