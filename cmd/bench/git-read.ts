@@ -17,7 +17,10 @@ const POLLS = 100;
 
 const [mode, url] = process.argv.slice(2);
 if (url === undefined || (mode !== 'sync' && mode !== 'poll')) throw new Error('usage: git-read.ts sync|poll URL');
-const source = await openRepository({ kind: 'remote', url, root: '' }, { network: { allowPrivate: true } });
+const source = openRepository(
+  { kind: 'remote', url, root: '' },
+  { now: () => new Date(), network: { allowPrivate: true } },
+);
 let files = 0;
 if (mode === 'poll') for (let turn = 0; turn < WARM_UP; turn += 1) await source.resolve();
 const start = performance.now();
