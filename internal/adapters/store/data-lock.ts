@@ -4,6 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { processState } from './process-state.ts';
 
 export interface DataLock {
   release(): Promise<void>;
@@ -21,7 +22,7 @@ export class DataDirInUse extends Error {
 export async function lockDataDir(dataDir: string): Promise<DataLock> {
   const path = join(dataDir, 'svcd.lock');
   const mine = `${path}.${randomUUID()}`;
-  const text = `${process.pid} ${await startTime(process.pid)}\n`;
+  const text = `${process.pid} ${(await processState(process.pid)).started}\n`;
   await writeFile(mine, text, { mode: 0o600 });
   try {
     for (;;) {
@@ -49,7 +50,8 @@ async function clearStale(dataDir: string, path: string): Promise<void> {
   const seen = await readFile(path, 'utf8').catch(() => undefined);
   if (seen === undefined) return;
   const [pid = '', started = ''] = seen.trim().split(' ');
-  if (await isAlive(Number(pid), started)) throw new DataDirInUse(dataDir, Number(pid));
+  const holder = await processState(Number(pid));
+  if (holder.alive && holder.started === started) throw new DataDirInUse(dataDir, Number(pid));
   const aside = `${path}.${randomUUID()}`;
   try {
     await rename(path, aside);
@@ -60,23 +62,4 @@ async function clearStale(dataDir: string, path: string): Promise<void> {
   const moved = await readFile(aside, 'utf8');
   if (moved !== seen) await link(aside, path).catch(() => undefined);
   await rm(aside, { force: true });
-}
-
-async function isAlive(pid: number, started: string): Promise<boolean> {
-  if (!Number.isInteger(pid) || pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
-  }
-  return (await startTime(pid)) === started;
-}
-
-/** Start time of a process in clock ticks since boot; `-` where the system does not tell, or the process has ended. */
-async function startTime(pid: number): Promise<string> {
-  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
-  // The second field is the program's name in parentheses and may itself hold spaces and parentheses.
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  // A zombie has released all it held.
-  return fields[0] === 'Z' ? 'ended' : (fields[19] ?? '-');
 }

@@ -4,12 +4,13 @@
 
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chown, mkdir, open, readFile, readlink, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { chown, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { processesIn, processState } from './process-state.ts';
 import { type Account, type Binaries, findAccount, findBinaries, launchAs } from './embedded-runner.ts';
 
 export interface Embedded {
@@ -61,17 +62,33 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   return { url, pid: () => at.pid, lost: watch(), stop: () => (stopping ??= stop(at.pid, options.log)) };
 }
 
-/** The server that a killed daemon left running, once it is ready. */
+/** The server that a killed daemon left running, once it answers; undefined when there is none, or it ends meanwhile. */
 async function adopt(options: EmbeddedOptions, cluster: string): Promise<Running | undefined> {
-  const running = await findRunning(cluster);
-  if (running === undefined) return undefined;
-  options.log.warn({ pid: running.pid }, 'database.adopted');
-  return untilReady(
-    cluster,
-    running.pid,
-    join(options.dataDir, 'postgres.log'),
-    untilGone(running.pid, Number.POSITIVE_INFINITY, 500),
-  );
+  const deadline = performance.now() + startTimeoutMs;
+  while (performance.now() < deadline) {
+    const running = await findRunning(cluster);
+    if (running === undefined) return undefined;
+    if (running.ready && (await answers(running.port))) {
+      options.log.warn({ pid: running.pid }, 'database.adopted');
+      return { ...running, ended: untilGone(running.pid, Number.POSITIVE_INFINITY, 500) };
+    }
+    await sleep(50);
+  }
+  throw new Error(`a server left running under ${cluster} does not answer`);
+}
+
+/** Whether something accepts connections at this port. */
+async function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port, timeout: 1_000 });
+    const end = (value: boolean): void => {
+      socket.destroy();
+      resolve(value);
+    };
+    socket.on('connect', () => end(true));
+    socket.on('error', () => end(false));
+    socket.on('timeout', () => end(false));
+  });
 }
 
 interface Running {
@@ -164,10 +181,7 @@ async function start(
 ): Promise<Running> {
   const logFile = join(options.dataDir, 'postgres.log');
   for (let attempt = 1; ; attempt += 1) {
-    // A file that names someone else's process by now would keep the server from starting. One that names no process
-    // stays: by it the server sees whether processes of a killed predecessor still use the files.
-    const stale = await readPidFile(cluster);
-    if (stale !== undefined && isRunning(stale.pid)) await rm(join(cluster, 'postmaster.pid'), { force: true });
+    await clearStale(cluster);
     const port = wanted ?? (await freePort());
     const settings = [
       'listen_addresses=127.0.0.1',
@@ -221,6 +235,21 @@ async function start(
   }
 }
 
+/**
+ * After a server that did not end in order: waits until none of its processes uses the files any more, then removes its
+ * mark, which may name a process that is someone else's by now. What cannot be seen here the server checks itself.
+ */
+async function clearStale(cluster: string): Promise<void> {
+  const stale = await readPidFile(cluster);
+  if (stale === undefined) return;
+  const deadline = performance.now() + startTimeoutMs;
+  while ((await processesIn(cluster)).length > 0) {
+    if (performance.now() > deadline) throw new Error(`processes of an earlier server still use ${cluster}`);
+    await sleep(20);
+  }
+  if (isSignallable(stale.pid)) await rm(join(cluster, 'postmaster.pid'), { force: true });
+}
+
 async function untilReady(cluster: string, pid: number, logFile: string, ended: Promise<unknown>): Promise<Running> {
   let gone = false;
   ended.then(() => {
@@ -249,14 +278,10 @@ async function readPidFile(cluster: string): Promise<Omit<Running, 'ended'> | un
 /** The server of this cluster that still runs, if any: the process named by the file works in this very directory. */
 async function findRunning(cluster: string): Promise<Omit<Running, 'ended'> | undefined> {
   const found = await readPidFile(cluster);
-  if (found === undefined || !isRunning(found.pid)) return undefined;
-  const cwd = await readlink(`/proc/${found.pid}/cwd`).catch(() => undefined);
-  if (cwd !== undefined) {
-    const [theirs, ours] = await Promise.all([stat(`/proc/${found.pid}/cwd`).catch(() => undefined), stat(cluster)]);
-    return theirs?.ino === ours.ino && theirs.dev === ours.dev ? found : undefined;
-  }
-  // No such view of processes here: whether it is ours shows in that it takes our password.
-  return found;
+  if (found === undefined || !(await processState(found.pid)).alive) return undefined;
+  const users = await processesIn(cluster);
+  const canSee = (await stat('/proc/self/cwd').catch(() => undefined)) !== undefined;
+  return canSee && !users.includes(found.pid) ? undefined : found;
 }
 
 async function ensureDatabase(url: string): Promise<void> {
@@ -295,7 +320,7 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-function isRunning(pid: number): boolean {
+function isSignallable(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
@@ -306,7 +331,7 @@ function isRunning(pid: number): boolean {
 
 async function untilGone(pid: number, timeoutMs: number, everyMs: number): Promise<boolean> {
   const deadline = performance.now() + timeoutMs;
-  while (isRunning(pid)) {
+  while ((await processState(pid)).alive) {
     if (performance.now() > deadline) return false;
     await sleep(everyMs, undefined, { ref: timeoutMs !== Number.POSITIVE_INFINITY });
   }

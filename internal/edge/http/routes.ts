@@ -2,5 +2,14 @@
 // routes on one path, or one without a permission, fail the start.
 
 import type { Route } from './route.ts';
+import { auditRoutes } from './routes/audit.ts';
+import { memberRoutes } from './routes/members.ts';
+import { tenancyRoutes } from './routes/tenancy.ts';
+import { tokenRoutes } from './routes/tokens.ts';
 
-export const routes: readonly Route[] = [];
+export const routes: readonly Route[] = [
+  ...tenancyRoutes,
+  ...memberRoutes,
+  ...tokenRoutes,
+  ...auditRoutes,
+];

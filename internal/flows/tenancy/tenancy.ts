@@ -5,3 +5,23 @@
 
 export { type Access, hashToken, notVisible, resolveAccess } from './access.ts';
 export { bootstrap, type Client, newToken, recoverClient } from './bootstrap.ts';
+export { type Grants, listGrants } from './me.ts';
+export {
+  createServiceAccount,
+  removeMember,
+  removeServiceAccount,
+  setOrgMember,
+  setProjectMember,
+  type WhoInput,
+} from './members.ts';
+export {
+  changeOrg,
+  changeProject,
+  createOrg,
+  createProject,
+  readOrg,
+  readProject,
+  removeOrg,
+  removeProject,
+} from './orgs.ts';
+export { createOrgToken, createOwnToken, dropToken, type MadeToken } from './tokens.ts';

@@ -1,0 +1,111 @@
+// Members of organizations and projects, and service accounts; each change with its audit row.
+
+import { isUuid } from '../../adapters/store/access.ts';
+import { recordAudit } from '../../adapters/store/audit.ts';
+import { isUniqueViolation, type Sql } from '../../adapters/store/db.ts';
+import {
+  deleteServiceAccount,
+  ensureUser,
+  findOrgPrincipal,
+  insertServiceAccount,
+  type PrincipalRow,
+} from '../../adapters/store/principals.ts';
+import { countOrgAdmins, deleteMember, type Membership, type MemberRow, putMember } from '../../adapters/store/tenancy.ts';
+import { Fault } from '../../words/fault.ts';
+import type { OrgRole, ProjectRole } from '../../words/permission.ts';
+import type { Actor, FlowContext } from '../context.ts';
+import { notVisible } from './access.ts';
+
+/** A principal by id, a person by e-mail address, or a service account by name; one of them. */
+export interface WhoInput {
+  readonly principalId?: string | undefined;
+  readonly email?: string | undefined;
+  readonly serviceAccount?: string | undefined;
+}
+
+async function named(tx: Sql, orgId: string, who: WhoInput): Promise<PrincipalRow | undefined> {
+  if (who.principalId !== undefined && !isUuid(who.principalId)) return undefined;
+  return findOrgPrincipal(tx, orgId, {
+    ...(who.principalId !== undefined && { id: who.principalId }),
+    ...(who.email !== undefined && { email: who.email }),
+    ...(who.serviceAccount !== undefined && { account: who.serviceAccount }),
+  });
+}
+
+const nobody = (): Fault =>
+  new Fault('unprocessable', 'unknown-principal', 'The organization has no member or service account of that name; add it to the organization first.');
+
+async function audit(tx: Sql, actor: Actor, membership: Membership, action: string, member: { name: string; role?: string }): Promise<void> {
+  const scope = membership.projectId === undefined ? 'org_member' : 'project_member';
+  await recordAudit(tx, {
+    orgId: membership.orgId,
+    projectId: membership.projectId ?? null,
+    principal: actor,
+    action: `${scope}.${action}`,
+    subject: { kind: 'principal', name: member.name },
+    ...(member.role !== undefined && { detail: { role: member.role } }),
+  });
+}
+
+/** Adds a person (made when the address is new) or changes a role. Throws `conflict` when no administrator would be left. */
+export async function setOrgMember(ctx: FlowContext, actor: Actor, orgId: string, who: WhoInput & { name?: string | undefined }, role: OrgRole): Promise<MemberRow> {
+  return ctx.db.tx(async (tx) => {
+    let principal = await named(tx, orgId, who);
+    if (principal === undefined && who.email !== undefined) principal = await ensureUser(tx, who.email, who.name ?? who.email);
+    if (principal === undefined) throw nobody();
+    const member = await putMember(tx, { orgId }, principal.id, role);
+    await requireAdmin(tx, orgId);
+    await audit(tx, actor, { orgId }, 'set', { name: principal.name, role });
+    return member;
+  });
+}
+
+/** The principal must belong to the organization. */
+export async function setProjectMember(ctx: FlowContext, actor: Actor, membership: Membership & { projectId: string }, who: WhoInput, role: ProjectRole): Promise<MemberRow> {
+  return ctx.db.tx(async (tx) => {
+    const principal = await named(tx, membership.orgId, who);
+    if (principal === undefined) throw nobody();
+    const member = await putMember(tx, membership, principal.id, role);
+    await audit(tx, actor, membership, 'set', { name: principal.name, role });
+    return member;
+  });
+}
+
+export async function removeMember(ctx: FlowContext, actor: Actor, membership: Membership, principalId: string): Promise<void> {
+  if (!isUuid(principalId)) throw notVisible();
+  await ctx.db.tx(async (tx) => {
+    const removed = await deleteMember(tx, membership, principalId);
+    if (removed === undefined) throw notVisible();
+    if (membership.projectId === undefined) await requireAdmin(tx, membership.orgId);
+    await audit(tx, actor, membership, 'removed', { name: removed.name });
+  });
+}
+
+async function requireAdmin(tx: Sql, orgId: string): Promise<void> {
+  if ((await countOrgAdmins(tx, orgId)) > 0) return;
+  throw new Fault('conflict', 'last-administrator', 'The organization would be left without an administrator.');
+}
+
+/** With a role in the organization when given; its name is unique there. */
+export async function createServiceAccount(ctx: FlowContext, actor: Actor, orgId: string, given: { name: string; role?: OrgRole | undefined }): Promise<PrincipalRow> {
+  try {
+    return await ctx.db.tx(async (tx) => {
+      const account = await insertServiceAccount(tx, orgId, given.name);
+      if (given.role !== undefined) await putMember(tx, { orgId }, account.id, given.role);
+      await audit(tx, actor, { orgId }, 'service_account_created', { name: given.name, ...(given.role !== undefined && { role: given.role }) });
+      return account;
+    });
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error;
+    throw new Fault('conflict', 'name-taken', 'The organization has a service account of this name already.', { cause: error });
+  }
+}
+
+/** By id or name; its tokens stop with the commit. */
+export async function removeServiceAccount(ctx: FlowContext, actor: Actor, orgId: string, account: string): Promise<void> {
+  await ctx.db.tx(async (tx) => {
+    const removed = await deleteServiceAccount(tx, orgId, isUuid(account) ? { id: account } : { name: account });
+    if (removed === undefined) throw notVisible();
+    await audit(tx, actor, { orgId }, 'service_account_deleted', { name: removed.name });
+  });
+}
