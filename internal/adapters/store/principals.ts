@@ -29,7 +29,11 @@ const tokenColumns = `t.id, t.name, p.id as "principalId", p.kind as "principalK
   t.created_at as "createdAt", t.expires_at as "expiresAt", t.last_used_at as "lastUsedAt", t.revoked_at as "revokedAt"`;
 
 /** Principals that an organization may name: its members and its service accounts, by id, e-mail or account name. */
-export async function findOrgPrincipal(sql: Sql, orgId: string, by: { id?: string; email?: string; account?: string }): Promise<PrincipalRow | undefined> {
+export async function findOrgPrincipal(
+  sql: Sql,
+  orgId: string,
+  by: { id?: string; email?: string; account?: string },
+): Promise<PrincipalRow | undefined> {
   const { rows } = await sql.query<PrincipalRow>(
     `select ${principalColumns} from svc.principals p
      where (p.org_id = $1::uuid or exists (select from svc.org_members m where m.org_id = $1::uuid and m.principal_id = p.id))
@@ -61,7 +65,11 @@ export async function insertServiceAccount(tx: Sql, orgId: string, name: string)
   return rows[0] as PrincipalRow;
 }
 
-export async function listServiceAccounts(sql: Sql, orgId: string, page: { readonly after?: string; readonly limit: number }): Promise<PrincipalRow[]> {
+export async function listServiceAccounts(
+  sql: Sql,
+  orgId: string,
+  page: { readonly after?: string; readonly limit: number },
+): Promise<PrincipalRow[]> {
   const { rows } = await sql.query<PrincipalRow>(
     `select ${principalColumns} from svc.principals p
      where p.kind = 'service_account' and p.org_id = $1::uuid and ($2::text is null or p.name > $2::text)
@@ -72,7 +80,11 @@ export async function listServiceAccounts(sql: Sql, orgId: string, page: { reado
 }
 
 /** Its tokens and memberships go with it. */
-export async function deleteServiceAccount(tx: Sql, orgId: string, account: { id?: string; name?: string }): Promise<PrincipalRow | undefined> {
+export async function deleteServiceAccount(
+  tx: Sql,
+  orgId: string,
+  account: { id?: string; name?: string },
+): Promise<PrincipalRow | undefined> {
   const { rows } = await tx.query<PrincipalRow>(
     `delete from svc.principals p where p.kind = 'service_account' and p.org_id = $1::uuid
        and (p.id = $2::uuid or p.name = $3::text) returning ${principalColumns}`,
@@ -144,5 +156,8 @@ export async function getToken(sql: Sql, scope: TokenScope, tokenId: string): Pr
 
 /** Valid no more from the commit on. Safe twice: the first time of revocation stays. */
 export async function revokeToken(tx: Sql, tokenId: string, now: Date): Promise<void> {
-  await tx.query('update svc.api_tokens set revoked_at = coalesce(revoked_at, $2::timestamptz) where id = $1::uuid', [tokenId, now]);
+  await tx.query('update svc.api_tokens set revoked_at = coalesce(revoked_at, $2::timestamptz) where id = $1::uuid', [
+    tokenId,
+    now,
+  ]);
 }

@@ -61,7 +61,11 @@ export async function getOrg(sql: Sql, orgId: string): Promise<OrgRow | undefine
   return (await sql.query<OrgRow>(`select ${orgColumns} from svc.orgs o where o.id = $1::uuid`, [orgId])).rows[0];
 }
 
-export async function updateOrg(tx: Sql, orgId: string, change: { slug?: string; name?: string }): Promise<OrgRow | undefined> {
+export async function updateOrg(
+  tx: Sql,
+  orgId: string,
+  change: { slug?: string; name?: string },
+): Promise<OrgRow | undefined> {
   const { rows } = await tx.query<OrgRow>(
     `update svc.orgs o set slug = coalesce($2::text, slug), name = coalesce($3::text, name)
      where o.id = $1::uuid returning ${orgColumns}`,
@@ -97,7 +101,11 @@ export async function listProjects(
   return rows;
 }
 
-export async function insertProject(tx: Sql, orgId: string, project: { slug: string; name: string }): Promise<ProjectRow> {
+export async function insertProject(
+  tx: Sql,
+  orgId: string,
+  project: { slug: string; name: string },
+): Promise<ProjectRow> {
   const { rows } = await tx.query<ProjectRow>(
     `insert into svc.projects as j (org_id, slug, name) values ($1::uuid, $2::text, $3::text) returning ${projectColumns}`,
     [orgId, project.slug, project.name],
@@ -106,7 +114,9 @@ export async function insertProject(tx: Sql, orgId: string, project: { slug: str
 }
 
 export async function getProject(sql: Sql, projectId: string): Promise<ProjectRow | undefined> {
-  return (await sql.query<ProjectRow>(`select ${projectColumns} from svc.projects j where j.id = $1::uuid`, [projectId])).rows[0];
+  return (
+    await sql.query<ProjectRow>(`select ${projectColumns} from svc.projects j where j.id = $1::uuid`, [projectId])
+  ).rows[0];
 }
 
 export async function updateProject(
@@ -129,7 +139,9 @@ export async function deleteProject(tx: Sql, projectId: string): Promise<void> {
 }
 
 /** Which membership: of an organization, or of one of its projects. */
-export type Membership = { readonly orgId: string; readonly projectId?: undefined } | { readonly orgId: string; readonly projectId: string };
+export type Membership =
+  | { readonly orgId: string; readonly projectId?: undefined }
+  | { readonly orgId: string; readonly projectId: string };
 
 function tableOf(membership: Membership): { table: string; key: string; id: string } {
   return membership.projectId === undefined
@@ -152,7 +164,12 @@ export async function listMembers(
   return rows;
 }
 
-export async function putMember(tx: Sql, membership: Membership, principalId: string, role: string): Promise<MemberRow> {
+export async function putMember(
+  tx: Sql,
+  membership: Membership,
+  principalId: string,
+  role: string,
+): Promise<MemberRow> {
   const { table, key, id } = tableOf(membership);
   const { rows } = await tx.query<MemberRow>(
     `with m as (insert into ${table} (${key}, principal_id, role) values ($1::uuid, $2::uuid, $3::text)
@@ -164,7 +181,11 @@ export async function putMember(tx: Sql, membership: Membership, principalId: st
 }
 
 /** The removed member, or undefined. Whoever leaves an organization leaves its projects as well. */
-export async function deleteMember(tx: Sql, membership: Membership, principalId: string): Promise<MemberRow | undefined> {
+export async function deleteMember(
+  tx: Sql,
+  membership: Membership,
+  principalId: string,
+): Promise<MemberRow | undefined> {
   const { table, key, id } = tableOf(membership);
   const { rows } = await tx.query<MemberRow>(
     `with m as (delete from ${table} where ${key} = $1::uuid and principal_id = $2::uuid returning *)

@@ -7,9 +7,4 @@ import { memberRoutes } from './routes/members.ts';
 import { tenancyRoutes } from './routes/tenancy.ts';
 import { tokenRoutes } from './routes/tokens.ts';
 
-export const routes: readonly Route[] = [
-  ...tenancyRoutes,
-  ...memberRoutes,
-  ...tokenRoutes,
-  ...auditRoutes,
-];
+export const routes: readonly Route[] = [...tenancyRoutes, ...memberRoutes, ...tokenRoutes, ...auditRoutes];

@@ -10,7 +10,13 @@ import {
   insertServiceAccount,
   type PrincipalRow,
 } from '../../adapters/store/principals.ts';
-import { countOrgAdmins, deleteMember, type Membership, type MemberRow, putMember } from '../../adapters/store/tenancy.ts';
+import {
+  countOrgAdmins,
+  deleteMember,
+  type Membership,
+  type MemberRow,
+  putMember,
+} from '../../adapters/store/tenancy.ts';
 import { Fault } from '../../words/fault.ts';
 import type { OrgRole, ProjectRole } from '../../words/permission.ts';
 import type { Actor, FlowContext } from '../context.ts';
@@ -33,9 +39,19 @@ async function named(tx: Sql, orgId: string, who: WhoInput): Promise<PrincipalRo
 }
 
 const nobody = (): Fault =>
-  new Fault('unprocessable', 'unknown-principal', 'The organization has no member or service account of that name; add it to the organization first.');
+  new Fault(
+    'unprocessable',
+    'unknown-principal',
+    'The organization has no member or service account of that name; add it to the organization first.',
+  );
 
-async function audit(tx: Sql, actor: Actor, membership: Membership, action: string, member: { name: string; role?: string }): Promise<void> {
+async function audit(
+  tx: Sql,
+  actor: Actor,
+  membership: Membership,
+  action: string,
+  member: { name: string; role?: string },
+): Promise<void> {
   const scope = membership.projectId === undefined ? 'org_member' : 'project_member';
   await recordAudit(tx, {
     orgId: membership.orgId,
@@ -48,10 +64,17 @@ async function audit(tx: Sql, actor: Actor, membership: Membership, action: stri
 }
 
 /** Adds a person (made when the address is new) or changes a role. Throws `conflict` when no administrator would be left. */
-export async function setOrgMember(ctx: FlowContext, actor: Actor, orgId: string, who: WhoInput & { name?: string | undefined }, role: OrgRole): Promise<MemberRow> {
+export async function setOrgMember(
+  ctx: FlowContext,
+  actor: Actor,
+  orgId: string,
+  who: WhoInput & { name?: string | undefined },
+  role: OrgRole,
+): Promise<MemberRow> {
   return ctx.db.tx(async (tx) => {
     let principal = await named(tx, orgId, who);
-    if (principal === undefined && who.email !== undefined) principal = await ensureUser(tx, who.email, who.name ?? who.email);
+    if (principal === undefined && who.email !== undefined)
+      principal = await ensureUser(tx, who.email, who.name ?? who.email);
     if (principal === undefined) throw nobody();
     const member = await putMember(tx, { orgId }, principal.id, role);
     await requireAdmin(tx, orgId);
@@ -61,7 +84,13 @@ export async function setOrgMember(ctx: FlowContext, actor: Actor, orgId: string
 }
 
 /** The principal must belong to the organization. */
-export async function setProjectMember(ctx: FlowContext, actor: Actor, membership: Membership & { projectId: string }, who: WhoInput, role: ProjectRole): Promise<MemberRow> {
+export async function setProjectMember(
+  ctx: FlowContext,
+  actor: Actor,
+  membership: Membership & { projectId: string },
+  who: WhoInput,
+  role: ProjectRole,
+): Promise<MemberRow> {
   return ctx.db.tx(async (tx) => {
     const principal = await named(tx, membership.orgId, who);
     if (principal === undefined) throw nobody();
@@ -71,7 +100,12 @@ export async function setProjectMember(ctx: FlowContext, actor: Actor, membershi
   });
 }
 
-export async function removeMember(ctx: FlowContext, actor: Actor, membership: Membership, principalId: string): Promise<void> {
+export async function removeMember(
+  ctx: FlowContext,
+  actor: Actor,
+  membership: Membership,
+  principalId: string,
+): Promise<void> {
   if (!isUuid(principalId)) throw notVisible();
   await ctx.db.tx(async (tx) => {
     const removed = await deleteMember(tx, membership, principalId);
@@ -87,22 +121,37 @@ async function requireAdmin(tx: Sql, orgId: string): Promise<void> {
 }
 
 /** With a role in the organization when given; its name is unique there. */
-export async function createServiceAccount(ctx: FlowContext, actor: Actor, orgId: string, given: { name: string; role?: OrgRole | undefined }): Promise<PrincipalRow> {
+export async function createServiceAccount(
+  ctx: FlowContext,
+  actor: Actor,
+  orgId: string,
+  given: { name: string; role?: OrgRole | undefined },
+): Promise<PrincipalRow> {
   try {
     return await ctx.db.tx(async (tx) => {
       const account = await insertServiceAccount(tx, orgId, given.name);
       if (given.role !== undefined) await putMember(tx, { orgId }, account.id, given.role);
-      await audit(tx, actor, { orgId }, 'service_account_created', { name: given.name, ...(given.role !== undefined && { role: given.role }) });
+      await audit(tx, actor, { orgId }, 'service_account_created', {
+        name: given.name,
+        ...(given.role !== undefined && { role: given.role }),
+      });
       return account;
     });
   } catch (error) {
     if (!isUniqueViolation(error)) throw error;
-    throw new Fault('conflict', 'name-taken', 'The organization has a service account of this name already.', { cause: error });
+    throw new Fault('conflict', 'name-taken', 'The organization has a service account of this name already.', {
+      cause: error,
+    });
   }
 }
 
 /** By id or name; its tokens stop with the commit. */
-export async function removeServiceAccount(ctx: FlowContext, actor: Actor, orgId: string, account: string): Promise<void> {
+export async function removeServiceAccount(
+  ctx: FlowContext,
+  actor: Actor,
+  orgId: string,
+  account: string,
+): Promise<void> {
   await ctx.db.tx(async (tx) => {
     const removed = await deleteServiceAccount(tx, orgId, isUuid(account) ? { id: account } : { name: account });
     if (removed === undefined) throw notVisible();

@@ -22,7 +22,10 @@ import { notVisible } from './access.ts';
 const slugShape = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 /** A slug from what was given, or made from the name. Throws Fault `invalid` where it is none. */
-export function slugOf(given: { slug?: string | undefined; name?: string | undefined }): { slug: string; name: string } {
+export function slugOf(given: { slug?: string | undefined; name?: string | undefined }): {
+  slug: string;
+  name: string;
+} {
   const name = (given.name ?? given.slug ?? '').trim();
   const slug =
     given.slug ??
@@ -38,7 +41,11 @@ export function slugOf(given: { slug?: string | undefined; name?: string | undef
 function requireSlug(slug: string): void {
   // A slug in the shape of an id would be taken for one wherever either is accepted.
   if (slugShape.test(slug) && !isUuid(slug)) return;
-  throw new Fault('invalid', 'invalid-slug', 'slug must be 1 to 63 of a-z, 0-9 and -, must not begin with -, and must not look like an id.');
+  throw new Fault(
+    'invalid',
+    'invalid-slug',
+    'slug must be 1 to 63 of a-z, 0-9 and -, must not begin with -, and must not look like an id.',
+  );
 }
 
 /** Runs `change` in a transaction; a slug that is taken becomes a conflict. */
@@ -46,27 +53,50 @@ async function write<T>(ctx: FlowContext, what: string, change: (tx: Sql) => Pro
   try {
     return await ctx.db.tx(change);
   } catch (error) {
-    if (isUniqueViolation(error)) throw new Fault('conflict', 'slug-taken', `Another ${what} has this slug already.`, { cause: error });
+    if (isUniqueViolation(error))
+      throw new Fault('conflict', 'slug-taken', `Another ${what} has this slug already.`, { cause: error });
     throw error;
   }
 }
 
 /** Its maker becomes its administrator. */
-export async function createOrg(ctx: FlowContext, actor: Actor, given: { slug?: string | undefined; name?: string | undefined }): Promise<OrgRow> {
+export async function createOrg(
+  ctx: FlowContext,
+  actor: Actor,
+  given: { slug?: string | undefined; name?: string | undefined },
+): Promise<OrgRow> {
   const org = slugOf(given);
   return write(ctx, 'organization', async (tx) => {
     const row = await insertOrg(tx, org, actor.id ?? '');
-    await recordAudit(tx, { orgId: row.id, projectId: null, principal: actor, action: 'org.created', subject: { kind: 'org', name: row.slug } });
+    await recordAudit(tx, {
+      orgId: row.id,
+      projectId: null,
+      principal: actor,
+      action: 'org.created',
+      subject: { kind: 'org', name: row.slug },
+    });
     return row;
   });
 }
 
-export async function changeOrg(ctx: FlowContext, actor: Actor, orgId: string, change: { slug?: string; name?: string }): Promise<OrgRow> {
+export async function changeOrg(
+  ctx: FlowContext,
+  actor: Actor,
+  orgId: string,
+  change: { slug?: string; name?: string },
+): Promise<OrgRow> {
   if (change.slug !== undefined) requireSlug(change.slug);
   return write(ctx, 'organization', async (tx) => {
     const row = await updateOrg(tx, orgId, change);
     if (row === undefined) throw notVisible();
-    await recordAudit(tx, { orgId, projectId: null, principal: actor, action: 'org.updated', subject: { kind: 'org', name: row.slug }, detail: { ...change } });
+    await recordAudit(tx, {
+      orgId,
+      projectId: null,
+      principal: actor,
+      action: 'org.updated',
+      subject: { kind: 'org', name: row.slug },
+      detail: { ...change },
+    });
     return row;
   });
 }
@@ -77,15 +107,32 @@ export async function removeOrg(ctx: FlowContext, actor: Actor, org: { id: strin
     if (!(await deleteEmptyOrg(tx, org.id))) {
       throw new Fault('conflict', 'org-not-empty', 'The organization still has projects; delete them first.');
     }
-    await recordAudit(tx, { orgId: org.id, projectId: null, principal: actor, action: 'org.deleted', subject: { kind: 'org', name: org.slug } });
+    await recordAudit(tx, {
+      orgId: org.id,
+      projectId: null,
+      principal: actor,
+      action: 'org.deleted',
+      subject: { kind: 'org', name: org.slug },
+    });
   });
 }
 
-export async function createProject(ctx: FlowContext, actor: Actor, orgId: string, given: { slug?: string | undefined; name?: string | undefined }): Promise<ProjectRow> {
+export async function createProject(
+  ctx: FlowContext,
+  actor: Actor,
+  orgId: string,
+  given: { slug?: string | undefined; name?: string | undefined },
+): Promise<ProjectRow> {
   const project = slugOf(given);
   return write(ctx, 'project', async (tx) => {
     const row = await insertProject(tx, orgId, project);
-    await recordAudit(tx, { orgId, projectId: row.id, principal: actor, action: 'project.created', subject: { kind: 'project', name: row.slug } });
+    await recordAudit(tx, {
+      orgId,
+      projectId: row.id,
+      principal: actor,
+      action: 'project.created',
+      subject: { kind: 'project', name: row.slug },
+    });
     return row;
   });
 }
@@ -100,7 +147,14 @@ export async function changeProject(
   return write(ctx, 'project', async (tx) => {
     const row = await updateProject(tx, project.id, change, ctx.runtime.now());
     if (row === undefined) throw notVisible();
-    await recordAudit(tx, { orgId: project.orgId, projectId: project.id, principal: actor, action: 'project.updated', subject: { kind: 'project', name: row.slug }, detail: { ...change } });
+    await recordAudit(tx, {
+      orgId: project.orgId,
+      projectId: project.id,
+      principal: actor,
+      action: 'project.updated',
+      subject: { kind: 'project', name: row.slug },
+      detail: { ...change },
+    });
     return row;
   });
 }
@@ -109,7 +163,13 @@ export async function changeProject(
 export async function removeProject(ctx: FlowContext, actor: Actor, project: ProjectRef): Promise<void> {
   await ctx.db.tx(async (tx) => {
     await deleteProject(tx, project.id);
-    await recordAudit(tx, { orgId: project.orgId, projectId: project.id, principal: actor, action: 'project.deleted', subject: { kind: 'project', name: project.slug } });
+    await recordAudit(tx, {
+      orgId: project.orgId,
+      projectId: project.id,
+      principal: actor,
+      action: 'project.deleted',
+      subject: { kind: 'project', name: project.slug },
+    });
   });
 }
 

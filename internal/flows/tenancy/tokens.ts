@@ -2,7 +2,15 @@
 
 import { isUuid } from '../../adapters/store/access.ts';
 import { recordAudit } from '../../adapters/store/audit.ts';
-import { belongsElsewhere, findOrgPrincipal, getToken, insertToken, revokeToken, type TokenRow, type TokenScope } from '../../adapters/store/principals.ts';
+import {
+  belongsElsewhere,
+  findOrgPrincipal,
+  getToken,
+  insertToken,
+  revokeToken,
+  type TokenRow,
+  type TokenScope,
+} from '../../adapters/store/principals.ts';
 import type { Sql } from '../../adapters/store/db.ts';
 import { listOrgs } from '../../adapters/store/tenancy.ts';
 import { Fault } from '../../words/fault.ts';
@@ -26,7 +34,13 @@ export async function createOwnToken(ctx: FlowContext, actor: Actor, given: NewT
  * One for a member or service account of an organization, by its administrator. Not for a person who belongs to
  * another organization too: the token would open that one as well.
  */
-export async function createOrgToken(ctx: FlowContext, actor: Actor, orgId: string, who: WhoInput, given: NewToken): Promise<MadeToken> {
+export async function createOrgToken(
+  ctx: FlowContext,
+  actor: Actor,
+  orgId: string,
+  who: WhoInput,
+  given: NewToken,
+): Promise<MadeToken> {
   const isKnown = who.principalId === undefined || isUuid(who.principalId);
   const principal = isKnown
     ? await findOrgPrincipal(ctx.db, orgId, {
@@ -36,15 +50,29 @@ export async function createOrgToken(ctx: FlowContext, actor: Actor, orgId: stri
       })
     : undefined;
   if (principal === undefined) {
-    throw new Fault('unprocessable', 'unknown-principal', 'The organization has no member or service account of that name.');
+    throw new Fault(
+      'unprocessable',
+      'unknown-principal',
+      'The organization has no member or service account of that name.',
+    );
   }
   if (principal.id !== actor.id && principal.kind === 'user' && (await belongsElsewhere(ctx.db, principal.id, orgId))) {
-    throw new Fault('forbidden', 'belongs-elsewhere', 'This person belongs to another organization as well and has to make a token by itself.');
+    throw new Fault(
+      'forbidden',
+      'belongs-elsewhere',
+      'This person belongs to another organization as well and has to make a token by itself.',
+    );
   }
   return make(ctx, actor, orgId, principal.id, given);
 }
 
-async function make(ctx: FlowContext, actor: Actor, orgId: string | null, principalId: string, given: NewToken): Promise<MadeToken> {
+async function make(
+  ctx: FlowContext,
+  actor: Actor,
+  orgId: string | null,
+  principalId: string,
+  given: NewToken,
+): Promise<MadeToken> {
   const expiresAt = given.expiresAt === undefined ? null : new Date(given.expiresAt);
   if (expiresAt !== null && expiresAt <= ctx.runtime.now()) {
     throw new Fault('invalid', 'invalid-expiry', 'expiresAt must lie in the future.');
@@ -70,7 +98,8 @@ export async function dropToken(ctx: FlowContext, actor: Actor, scope: TokenScop
 
 /** A principal's own token opens every organization that it belongs to, so each of them has the entry. */
 async function audit(tx: Sql, actor: Actor, orgId: string | null, action: string, token: TokenRow): Promise<void> {
-  const orgIds = orgId === null ? (await listOrgs(tx, token.principalId, { limit: 200 })).map((org) => org.id) : [orgId];
+  const orgIds =
+    orgId === null ? (await listOrgs(tx, token.principalId, { limit: 200 })).map((org) => org.id) : [orgId];
   for (const id of orgIds) {
     await recordAudit(tx, {
       orgId: id,

@@ -29,7 +29,11 @@ const show = (row: AuditRow) => ({
   detail: row.detail,
 });
 
-async function list(ctx: FlowContext, scope: { orgId: string; projectId?: string }, input: v.InferOutput<typeof query>): Promise<Answer> {
+async function list(
+  ctx: FlowContext,
+  scope: { orgId: string; projectId?: string },
+  input: v.InferOutput<typeof query>,
+): Promise<Answer> {
   const { limit, before } = readNumberPage(input);
   const rows = await listAudit(ctx.db, scope, {
     limit: limit + 1,

@@ -44,9 +44,14 @@ const accountAnswer = v.object({ id: v.string(), name: v.string(), createdAt: v.
 const showMember = (row: MemberRow) => ({ ...row, createdAt: row.createdAt.toISOString() });
 const showAccount = (row: PrincipalRow) => ({ id: row.id, name: row.name, createdAt: row.createdAt.toISOString() });
 
-async function list(ctx: FlowContext, membership: Membership, query: { limit?: string | undefined; cursor?: string | undefined }): Promise<Answer> {
+async function list(
+  ctx: FlowContext,
+  membership: Membership,
+  query: { limit?: string | undefined; cursor?: string | undefined },
+): Promise<Answer> {
   const { limit, after } = readTextPage(query);
-  if (after !== undefined && !isUuid(after)) throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
+  if (after !== undefined && !isUuid(after))
+    throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
   const rows = await listMembers(ctx.db, membership, { limit: limit + 1, ...(after !== undefined && { after }) });
   return ok(pageOf(rows, limit, (row) => [row.principalId], showMember));
 }
@@ -71,9 +76,13 @@ const orgMembers: readonly Route[] = [
     summary: 'Add a member, or change its role; a new e-mail address makes a new person',
     scope: 'org',
     permission: 'org_members:write',
-    body: v.pipe(v.strictObject({ ...whoEntries, name: v.optional(text), role: v.optional(orgRole, 'member') }), v.check((input) => namesOne(input), oneWho)),
+    body: v.pipe(
+      v.strictObject({ ...whoEntries, name: v.optional(text), role: v.optional(orgRole, 'member') }),
+      v.check((input) => namesOne(input), oneWho),
+    ),
     answers: { 201: memberAnswer },
-    handle: async ({ ctx, actor, org: { id }, body }) => created(showMember(await setOrgMember(ctx, actor, id, body, body.role))),
+    handle: async ({ ctx, actor, org: { id }, body }) =>
+      created(showMember(await setOrgMember(ctx, actor, id, body, body.role))),
   }),
   defineRoute({
     method: 'PATCH',
@@ -117,7 +126,10 @@ const projectMembers: readonly Route[] = [
     summary: 'Add a member of the organization to the project, or change its role',
     scope: 'project',
     permission: 'members:write',
-    body: v.pipe(v.strictObject({ ...whoEntries, role: v.optional(projectRole, 'viewer') }), v.check((input) => namesOne(input), oneWho)),
+    body: v.pipe(
+      v.strictObject({ ...whoEntries, role: v.optional(projectRole, 'viewer') }),
+      v.check((input) => namesOne(input), oneWho),
+    ),
     answers: { 201: memberAnswer },
     handle: async ({ ctx, actor, project: { id, orgId }, body }) =>
       created(showMember(await setProjectMember(ctx, actor, { orgId, projectId: id }, body, body.role))),
@@ -131,7 +143,17 @@ const projectMembers: readonly Route[] = [
     body: v.strictObject({ role: projectRole }),
     answers: { 200: memberAnswer },
     handle: async ({ ctx, actor, project: { id, orgId }, params, body }) =>
-      ok(showMember(await setProjectMember(ctx, actor, { orgId, projectId: id }, { principalId: params['member'] ?? '' }, body.role))),
+      ok(
+        showMember(
+          await setProjectMember(
+            ctx,
+            actor,
+            { orgId, projectId: id },
+            { principalId: params['member'] ?? '' },
+            body.role,
+          ),
+        ),
+      ),
   }),
   defineRoute({
     method: 'DELETE',
@@ -170,7 +192,8 @@ const serviceAccounts: readonly Route[] = [
     permission: 'org_members:write',
     body: v.strictObject({ name: text, role: v.optional(orgRole) }),
     answers: { 201: accountAnswer },
-    handle: async ({ ctx, actor, org: { id }, body }) => created(showAccount(await createServiceAccount(ctx, actor, id, body))),
+    handle: async ({ ctx, actor, org: { id }, body }) =>
+      created(showAccount(await createServiceAccount(ctx, actor, id, body))),
   }),
   defineRoute({
     method: 'DELETE',

@@ -18,8 +18,19 @@ import { created, defineRoute, noContent, ok, type Route } from '../route.ts';
 
 const name = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(200));
 const orgAnswer = v.object({ id: v.string(), slug: v.string(), name: v.string(), createdAt: v.string() });
-const projectAnswer = v.object({ ...orgAnswer.entries, org: v.string(), archived: v.boolean(), archivedAt: v.nullable(v.string()) });
-const grants = { id: v.string(), slug: v.string(), name: v.string(), role: v.string(), permissions: v.array(v.string()) };
+const projectAnswer = v.object({
+  ...orgAnswer.entries,
+  org: v.string(),
+  archived: v.boolean(),
+  archivedAt: v.nullable(v.string()),
+});
+const grants = {
+  id: v.string(),
+  slug: v.string(),
+  name: v.string(),
+  role: v.string(),
+  permissions: v.array(v.string()),
+};
 
 /** Leaves out what was not given, so that a change says only what it changes. */
 function given<T extends object>(input: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
@@ -28,7 +39,12 @@ function given<T extends object>(input: T): { [K in keyof T]-?: Exclude<T[K], un
   };
 }
 
-const showOrg = (row: OrgRow) => ({ id: row.id, slug: row.slug, name: row.name, createdAt: row.createdAt.toISOString() });
+const showOrg = (row: OrgRow) => ({
+  id: row.id,
+  slug: row.slug,
+  name: row.name,
+  createdAt: row.createdAt.toISOString(),
+});
 const showProject = (row: ProjectRow, org: string) => ({
   ...showOrg(row),
   org,
@@ -135,7 +151,14 @@ const projects: readonly Route[] = [
       const { limit, after } = readTextPage(query);
       const page = { limit: limit + 1, ...(after !== undefined && { after }) };
       const rows = await listProjects(ctx.db, org.id, principal.id, page);
-      return ok(pageOf(rows, limit, (row) => [row.slug], (row) => showProject(row, org.slug)));
+      return ok(
+        pageOf(
+          rows,
+          limit,
+          (row) => [row.slug],
+          (row) => showProject(row, org.slug),
+        ),
+      );
     },
   }),
   defineRoute({
@@ -146,7 +169,8 @@ const projects: readonly Route[] = [
     permission: 'projects:create',
     body: newTenant,
     answers: { 201: projectAnswer },
-    handle: async ({ ctx, actor, org, body }) => created(showProject(await createProject(ctx, actor, org.id, body), org.slug)),
+    handle: async ({ ctx, actor, org, body }) =>
+      created(showProject(await createProject(ctx, actor, org.id, body), org.slug)),
   }),
   defineRoute({
     method: 'GET',

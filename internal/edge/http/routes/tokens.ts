@@ -36,12 +36,22 @@ const show = (row: TokenRow) => ({
 });
 const showMade = (row: MadeToken) => ({ ...show(row), token: row.token });
 
-async function list(ctx: FlowContext, scope: TokenScope, query: { limit?: string | undefined; cursor?: string | undefined }): Promise<Answer> {
+async function list(
+  ctx: FlowContext,
+  scope: TokenScope,
+  query: { limit?: string | undefined; cursor?: string | undefined },
+): Promise<Answer> {
   const { limit, after } = readPage(query);
   const [at, id] = after ?? [];
-  const isWrong = after !== undefined && !(typeof at === 'string' && !Number.isNaN(Date.parse(at)) && typeof id === 'string' && isUuid(id));
-  if (isWrong) throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
-  const rows = await listTokens(ctx.db, scope, { limit: limit + 1, ...(after !== undefined && { before: [String(at), String(id)] as const }) });
+  const isWrong =
+    after !== undefined &&
+    !(typeof at === 'string' && !Number.isNaN(Date.parse(at)) && typeof id === 'string' && isUuid(id));
+  if (isWrong)
+    throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
+  const rows = await listTokens(ctx.db, scope, {
+    limit: limit + 1,
+    ...(after !== undefined && { before: [String(at), String(id)] as const }),
+  });
   return ok(pageOf(rows, limit, (row) => [row.createdAt.toISOString(), row.id], show));
 }
 
@@ -96,9 +106,13 @@ export const tokenRoutes: readonly Route[] = [
     scope: 'org',
     permission: 'tokens:write',
     noStore: true,
-    body: v.pipe(v.strictObject({ ...whoEntries, ...newToken }), v.check((input) => namesOne(input), oneWho)),
+    body: v.pipe(
+      v.strictObject({ ...whoEntries, ...newToken }),
+      v.check((input) => namesOne(input), oneWho),
+    ),
     answers: { 201: madeAnswer },
-    handle: async ({ ctx, actor, org, body }) => created(showMade(await createOrgToken(ctx, actor, org.id, body, body))),
+    handle: async ({ ctx, actor, org, body }) =>
+      created(showMade(await createOrgToken(ctx, actor, org.id, body, body))),
   }),
   defineRoute({
     method: 'DELETE',
