@@ -29,6 +29,7 @@ export const DIAGNOSTIC_CODES = {
   'submodule-refused': null,
   'too-many-files': null,
   'compile-timeout': null,
+  'compile-memory': null,
   // imports, variables, remove, merge
   'import-not-relative': 'Agent import must be a relative path',
   'import-missing': null,

@@ -158,19 +158,24 @@ export class Layering {
       const message = `${ref.id} is not a .yaml, .yml or .json file`;
       return fail(draft, one, { code: 'import-invalid', message, hint: 'Text is loaded with "file:", in a prompt.' });
     }
-    const found = this.#files.find(ref, draft.dependencies);
+    // What is found belongs to the imported layer, which others may share; what is not, to the one who asks.
+    const imported = newDraft(ref);
+    const found = this.#files.find(ref, imported.dependencies);
     if (found.kind !== 'file') {
+      draft.dependencies.push(...imported.dependencies);
       return fail(draft, one, lookUpProblem(found, ref, one.text, 'import-missing', this.#input));
     }
     const source = this.#files.source(ref, found.entry, found.bytes);
-    const imported = newDraft(ref);
     imported.findings.push(...source.findings);
     if (source.broken) {
       imported.isIncomplete = true;
       return this.#keep({ ...imported, layer: EMPTY_LAYER });
     }
     const [document, second] = source.documents;
-    if (document === undefined || second !== undefined) return fail(draft, one, documentCount(ref, source));
+    if (document === undefined || second !== undefined) {
+      draft.dependencies.push(...imported.dependencies);
+      return fail(draft, one, documentCount(ref, source));
+    }
     return this.#keep(this.#imported(imported, document.root, stack));
   }
 

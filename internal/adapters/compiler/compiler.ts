@@ -1,0 +1,146 @@
+// Runs compile where it can be stopped: in a worker thread with a limit of time and of memory, so that no tree, however
+// hostile, ends the process or holds its event loop (decision 73; docs/adr/0001-compile-in-a-worker.md).
+// It decides how long a compile may take, and what a compile that was stopped answers: a diagnostic, as for any other
+// mistake of the author. It never decides what compiles, and supplies nothing that `needs` asks for: its callers loop.
+// `compileInline` is the same without a thread, for a command line that ends with its one compile.
+
+import { Worker } from 'node:worker_threads';
+import type { DiagnosticCode } from '../../words/codes.ts';
+import { Fault } from '../../words/fault.ts';
+import { type CompiledOutput, type CompilerInput, createRunner } from './run.ts';
+
+export type { CompiledOutput, CompiledResource, CompilerInput } from './run.ts';
+
+export interface CompilerOptions {
+  /** Wall-clock limit of one compile, in milliseconds. */
+  readonly timeoutMs?: number;
+  /** Limit of the heap of one worker, in mebibytes. */
+  readonly maxHeapMb?: number;
+  /** Workers at most; one is started when all others are busy. Each keeps its own cache. */
+  readonly workers?: number;
+}
+
+export interface Compiler {
+  /** Compiles a tree. Rejects only with a Fault (`compiler-stopped`) or a bug of compile itself. */
+  readonly compile: (input: CompilerInput) => Promise<CompiledOutput>;
+  /** Stops the workers; compiles that run or wait are rejected. Safe to call twice. */
+  readonly stop: () => Promise<void>;
+}
+
+const DEFAULTS: Required<CompilerOptions> = { timeoutMs: 30_000, maxHeapMb: 512, workers: 2 };
+
+/** Compiles in this thread, without limits of time or memory. */
+export function compileInline(input: CompilerInput): CompiledOutput {
+  return createRunner()(input);
+}
+
+/** Makes a compiler; its workers start with the first compile. */
+export function startCompiler(options: CompilerOptions = {}): Compiler {
+  const pool = new Pool({ ...DEFAULTS, ...options });
+  return { compile: (input) => pool.compile(input), stop: () => pool.stop() };
+}
+
+interface Job {
+  readonly input: CompilerInput;
+  readonly resolve: (output: CompiledOutput) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** What a worker answers. */
+export type Answer =
+  | { readonly kind: 'output'; readonly output: CompiledOutput }
+  | { readonly kind: 'error'; readonly error: Error };
+
+class Pool {
+  readonly #options: Required<CompilerOptions>;
+  readonly #waiting: Job[] = [];
+  readonly #busy = new Map<Worker, Job>();
+  /** Last used last: the one with the warmest cache is taken first. */
+  readonly #idle: Worker[] = [];
+  #isStopped = false;
+
+  constructor(options: Required<CompilerOptions>) {
+    this.#options = options;
+  }
+
+  compile(input: CompilerInput): Promise<CompiledOutput> {
+    return new Promise((resolve, reject) => {
+      if (this.#isStopped) return reject(stopped());
+      this.#waiting.push({ input, resolve, reject });
+      this.#next();
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const job of this.#waiting.splice(0)) job.reject(stopped());
+    for (const job of this.#busy.values()) job.reject(stopped());
+    const workers = [...this.#idle.splice(0), ...this.#busy.keys()];
+    this.#busy.clear();
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  }
+
+  #next(): void {
+    if (this.#waiting.length === 0 || this.#busy.size >= this.#options.workers) return;
+    const job = this.#waiting.shift();
+    if (job !== undefined) this.#run(this.#idle.pop() ?? this.#start(), job);
+  }
+
+  #start(): Worker {
+    const { maxHeapMb } = this.#options;
+    const worker = new Worker(new URL('./worker.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: maxHeapMb, maxYoungGenerationSizeMb: 64, stackSizeMb: 4 },
+      // A compile reads nothing but its input; what the daemon's environment holds is not for this thread.
+      env: {},
+      name: 'svc-compile',
+    });
+    worker.unref();
+    return worker;
+  }
+
+  #run(worker: Worker, job: Job): void {
+    this.#busy.set(worker, job);
+    const settle = (isAlive: boolean, act: () => void): void => {
+      clearTimeout(timer);
+      worker.removeAllListeners();
+      // What a worker says once it is given up has been answered for.
+      worker.on('error', () => undefined);
+      const wasBusy = this.#busy.delete(worker);
+      if (isAlive && wasBusy) this.#idle.push(worker);
+      else void worker.terminate();
+      act();
+      this.#next();
+    };
+    const { timeoutMs, maxHeapMb } = this.#options;
+    const timer = setTimeout(() => {
+      const message = `Compiling took longer than ${timeoutMs} ms and was stopped`;
+      settle(false, () => job.resolve(refusal('compile-timeout', message)));
+    }, timeoutMs);
+    worker.on('message', (answer: Answer) => {
+      settle(true, () => (answer.kind === 'output' ? job.resolve(answer.output) : job.reject(answer.error)));
+    });
+    worker.on('error', (error: Error & { readonly code?: string }) => {
+      settle(false, () => {
+        if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') return job.reject(error);
+        job.resolve(refusal('compile-memory', `Compiling took more than ${maxHeapMb} MiB of memory and was stopped`));
+      });
+    });
+    worker.on('exit', (code) => settle(false, () => job.reject(new Error(`the compile worker exited with ${code}`))));
+    worker.postMessage(job.input);
+  }
+}
+
+const stopped = (): Fault => new Fault('unavailable', 'compiler-stopped', 'The compiler was stopped');
+
+/** The output of a compile that was cut short. */
+function refusal(code: DiagnosticCode, message: string): CompiledOutput {
+  const hint = 'Split the tree, or make its imports, aliases and lists smaller.';
+  return {
+    ok: false,
+    resources: [],
+    diagnostics: [{ severity: 'error', code, message, hint }],
+    needs: { paths: [], templates: [] },
+    templateLock: {},
+    assets: [],
+  };
+}
