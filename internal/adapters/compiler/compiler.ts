@@ -51,12 +51,19 @@ export type Answer =
   | { readonly kind: 'output'; readonly output: CompiledOutput }
   | { readonly kind: 'error'; readonly error: Error };
 
+/** A worker, and the job that it has. */
+interface Hand {
+  readonly worker: Worker;
+  job: Job | null;
+  timer: NodeJS.Timeout | undefined;
+}
+
 class Pool {
   readonly #options: Required<CompilerOptions>;
   readonly #waiting: Job[] = [];
-  readonly #busy = new Map<Worker, Job>();
+  readonly #busy = new Set<Hand>();
   /** Last used last: the one with the warmest cache is taken first. */
-  readonly #idle: Worker[] = [];
+  readonly #idle: Hand[] = [];
   #isStopped = false;
 
   constructor(options: Required<CompilerOptions>) {
@@ -74,19 +81,19 @@ class Pool {
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const job of this.#waiting.splice(0)) job.reject(stopped());
-    for (const job of this.#busy.values()) job.reject(stopped());
-    const workers = [...this.#idle.splice(0), ...this.#busy.keys()];
-    this.#busy.clear();
-    await Promise.all(workers.map((worker) => worker.terminate()));
+    const hands = [...this.#idle, ...this.#busy];
+    for (const hand of this.#busy) this.#finish(hand, false)?.reject(stopped());
+    this.#idle.length = 0;
+    await Promise.all(hands.map(({ worker }) => worker.terminate()));
   }
 
   #next(): void {
     if (this.#waiting.length === 0 || this.#busy.size >= this.#options.workers) return;
     const job = this.#waiting.shift();
-    if (job !== undefined) this.#run(this.#idle.pop() ?? this.#start(), job);
+    if (job !== undefined) this.#give(this.#idle.pop() ?? this.#start(), job);
   }
 
-  #start(): Worker {
+  #start(): Hand {
     const { maxHeapMb } = this.#options;
     const worker = new Worker(new URL('./worker.ts', import.meta.url), {
       resourceLimits: { maxOldGenerationSizeMb: maxHeapMb, maxYoungGenerationSizeMb: 64, stackSizeMb: 4 },
@@ -94,39 +101,52 @@ class Pool {
       env: {},
       name: 'svc-compile',
     });
-    worker.unref();
-    return worker;
-  }
-
-  #run(worker: Worker, job: Job): void {
-    this.#busy.set(worker, job);
-    const settle = (isAlive: boolean, act: () => void): void => {
-      clearTimeout(timer);
-      worker.removeAllListeners();
-      // What a worker says once it is given up has been answered for.
-      worker.on('error', () => undefined);
-      const wasBusy = this.#busy.delete(worker);
-      if (isAlive && wasBusy) this.#idle.push(worker);
-      else void worker.terminate();
-      act();
-      this.#next();
-    };
-    const { timeoutMs, maxHeapMb } = this.#options;
-    const timer = setTimeout(() => {
-      const message = `Compiling took longer than ${timeoutMs} ms and was stopped`;
-      settle(false, () => job.resolve(refusal('compile-timeout', message)));
-    }, timeoutMs);
+    const hand: Hand = { worker, job: null, timer: undefined };
     worker.on('message', (answer: Answer) => {
-      settle(true, () => (answer.kind === 'output' ? job.resolve(answer.output) : job.reject(answer.error)));
+      const job = this.#finish(hand, true);
+      if (answer.kind === 'output') job?.resolve(answer.output);
+      else job?.reject(answer.error);
     });
     worker.on('error', (error: Error & { readonly code?: string }) => {
-      settle(false, () => {
-        if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') return job.reject(error);
-        job.resolve(refusal('compile-memory', `Compiling took more than ${maxHeapMb} MiB of memory and was stopped`));
-      });
+      const job = this.#finish(hand, false);
+      if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') job?.reject(error);
+      else
+        job?.resolve(refusal('compile-memory', `Compiling took more than ${maxHeapMb} MiB of memory and was stopped`));
     });
-    worker.on('exit', (code) => settle(false, () => job.reject(new Error(`the compile worker exited with ${code}`))));
-    worker.postMessage(job.input);
+    worker.on('exit', (code) => this.#finish(hand, false)?.reject(new Error(`the compile worker exited with ${code}`)));
+    return hand;
+  }
+
+  #give(hand: Hand, job: Job): void {
+    const { timeoutMs } = this.#options;
+    this.#busy.add(hand);
+    hand.job = job;
+    hand.timer = setTimeout(() => {
+      const message = `Compiling took longer than ${timeoutMs} ms and was stopped`;
+      this.#finish(hand, false)?.resolve(refusal('compile-timeout', message));
+    }, timeoutMs);
+    // A process that only waits for work may end; one that waits for an answer may not.
+    hand.worker.ref();
+    hand.worker.postMessage(job.input);
+  }
+
+  /** Takes the job from a worker, which is kept or given up; null where that has happened already. */
+  #finish(hand: Hand, isAlive: boolean): Job | null {
+    const { worker, job, timer } = hand;
+    clearTimeout(timer);
+    hand.job = null;
+    const wasBusy = this.#busy.delete(hand);
+    if (isAlive && wasBusy && !this.#isStopped) {
+      worker.unref();
+      this.#idle.push(hand);
+    } else if (!isAlive) {
+      const at = this.#idle.indexOf(hand);
+      if (at !== -1) this.#idle.splice(at, 1);
+      void worker.terminate();
+    }
+    // The caller answers first, in this turn.
+    queueMicrotask(() => this.#next());
+    return job;
   }
 }
 
