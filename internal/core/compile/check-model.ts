@@ -67,7 +67,7 @@ function resolveProvider(
 function accepts(provider: ModelProvider, id: string, catalog: Catalog): boolean {
   const models = catalog.models[provider];
   if (models.ids.includes(id)) return true;
-  if (models.pattern !== undefined && new RegExp(`^(?:${models.pattern})$`).test(id)) return true;
+  if (models.pattern !== undefined && new RegExp(`^(?:${models.pattern})$`, 'u').test(id)) return true;
   return provider === GATEWAY_PROVIDER && SLUG.test(id);
 }
 

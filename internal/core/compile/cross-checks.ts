@@ -64,18 +64,21 @@ function checkExclusive(check: Check, triggers: readonly TriggerDraft[]): void {
       else drafts.push(draft);
     }
   }
+  const told = new Set<TriggerDraft>();
   for (const [event, receiving] of delivers) {
     const spawning = spawns.get(event) ?? [];
     // Each wrong one is paired with the first of the other side, so that the work stays linear in the triggers.
-    for (const spawn of spawning) if (!requiresExists(spawn, false)) notExclusive(check, event, spawn, receiving[0]);
+    for (const spawn of spawning)
+      if (!requiresExists(spawn, false)) notExclusive(check, event, told, spawn, receiving[0]);
     for (const deliver of receiving)
-      if (!requiresExists(deliver, true)) notExclusive(check, event, spawning[0], deliver);
+      if (!requiresExists(deliver, true)) notExclusive(check, event, told, spawning[0], deliver);
   }
 }
 
 function notExclusive(
   check: Check,
   event: string,
+  told: Set<TriggerDraft>,
   spawn: TriggerDraft | undefined,
   deliver: TriggerDraft | undefined,
 ): void {
@@ -85,8 +88,13 @@ function notExclusive(
   const message =
     `A spawn and an attributedSessions delivery on ${event.slice(0, 80)} must exclude each other by ${ATTRIBUTIONS}: ` +
     'the spawn needs exists: false, the delivery exists: true';
-  faultAt(check, 'attributions-exclusive', message, spawnAt, other('the delivery', deliverAt));
-  faultAt(check, 'attributions-exclusive', message, deliverAt, other('the spawn', spawnAt));
+  const tell = (draft: TriggerDraft, at: Spot, related: ReturnType<typeof other>): void => {
+    if (told.has(draft)) return;
+    told.add(draft);
+    faultAt(check, 'attributions-exclusive', message, at, related);
+  };
+  tell(spawn, spawnAt, other('the delivery', deliverAt));
+  tell(deliver, deliverAt, other('the spawn', spawnAt));
 }
 
 const other = (message: string, spot: Spot) => ({ related: [{ message, range: spot.node.range }] });

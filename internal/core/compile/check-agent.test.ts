@@ -1,0 +1,333 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { MapEntry, Node } from '../source/node.ts';
+import { checkAgent } from './check-agent.ts';
+import { canonicalCap } from './check-fields.ts';
+import { checkText, HEAD, marked, mergedFrom, specOf, TEST_CATALOG } from './testkit.ts';
+
+type Case = readonly [body: string, codes: string, message?: string];
+
+function holds(cases: readonly Case[], head?: string): void {
+  for (const [body, codes, message] of cases) {
+    test(`refuses ${JSON.stringify(body.slice(0, 100))}`, () => {
+      const { expected, found, messages } =
+        head === undefined ? marked(body, codes) : marked(body, codes, 'error', head);
+      assert.deepEqual(found, expected, messages.join('\n'));
+      if (message !== undefined) assert.ok(messages[0]?.startsWith(message), messages[0]);
+    });
+  }
+}
+
+const long = (count: number): string => 'x'.repeat(count);
+
+test('missing name, harness and environment stand at the first key of the document', () => {
+  const { expected, found, messages } = marked('§labels: {}\n', 'missing-field', 'error', '');
+  assert.deepEqual(found, ['0 missing-field', '0 missing-harness', '0 missing-environment']);
+  assert.deepEqual(expected, ['0 missing-field']);
+  assert.deepEqual(messages, ['Agent requires name', 'Agent requires harness', 'Agent requires environment']);
+});
+
+holds(
+  [
+    ['name: §a b\n', 'name-invalid'],
+    ['name: §""\n', 'name-invalid'],
+    [`name: §${long(129)}\n`, 'name-invalid'],
+    ['name: §[a]\n', 'invalid-type'],
+  ],
+  'harness: harness-a\nenvironment: {name: e, image: {kind: preset, name: base}}\n',
+);
+
+holds(
+  [
+    ['harness: §harness-c\n', 'invalid-value'],
+    ['harness: §3\n', 'invalid-type'],
+  ],
+  'name: a\nenvironment: {name: e, image: {kind: preset, name: base}}\n',
+);
+
+holds([
+  ['labels: §x\n', 'invalid-type'],
+  ['labels: {a: §1}\n', 'invalid-type'],
+  ['annotations: {§"": a}\n', 'invalid-value'],
+  ['reasoningEffort: §minimal\n', 'effort-unsupported'],
+  ['reasoningEffort: §hihg\n', 'invalid-value'],
+  [`systemPrompt: §"  "\n`, 'invalid-value'],
+  [`systemPrompt: §${long(100_001)}\n`, 'invalid-value'],
+  [`initialPrompt: §${long(20_001)}\n`, 'invalid-value'],
+  ['initialPrompt: §"see {{ payload.a }}"\n', 'payload-prefix'],
+  ['displayTitle: §"{{payload.x.y}}"\n', 'payload-prefix'],
+  ['displayTitle: §true\n', 'invalid-type'],
+  ['workingDirectory: §" "\n', 'invalid-value'],
+  ['session: {§archive: 1}\n', 'unknown-key'],
+  ['session: {archiveAfterInactive: {seconds: §59}}\n', 'invalid-value'],
+  ['session: {archiveAfterInactive: {seconds: §31536001}}\n', 'invalid-value'],
+  ['session: {archiveAfterInactive: {seconds: §60.5}}\n', 'invalid-value'],
+  ['session: {observeSpawnedSessions: §"yes"}\n', 'invalid-type'],
+  ['spendCaps: {dailyUsd: §5}\n', 'spend-cap'],
+  ['spendCaps: {dailyUsd: §"5."}\n', 'spend-cap'],
+  ['spendCaps: {monthlyUsd: §".5"}\n', 'spend-cap'],
+  ['spendCaps: {monthlyUsd: §"12345678901"}\n', 'spend-cap'],
+  ['spendCaps: {maxPerSessionUsd: §"1.12345678901"}\n', 'spend-cap'],
+  ['spendCaps: {§weeklyUsd: "1"}\n', 'unknown-key'],
+  ['concurrency: §2\n', 'concurrency-invalid'],
+  ['concurrency: §"1"\n', 'concurrency-invalid'],
+  ['§replace: auto\n', 'replace-requires-concurrency', 'replace requires concurrency'],
+  ['concurrency: 1\nreplace: §manual\n', 'invalid-value'],
+  ['concurrency: 1\n§onReplace: hello\n', 'on-replace-requires-replace', 'onReplace requires replace: auto'],
+  ['manages: [a, §"b c"]\n', 'name-invalid'],
+  [`manages: §[${'a, '.repeat(65)}]\n`, 'invalid-value'],
+  ['env: {§1A: x}\n', 'invalid-value'],
+  ['env: {A: §1}\n', 'invalid-type'],
+  ['env: {A: {$secret: §"a b"}}\n', 'name-invalid'],
+  ['env: {A: {$secret: a, optional: §1}}\n', 'invalid-type'],
+  ['env: §[]\n', 'invalid-type'],
+]);
+
+test('a misspelled key and the missing one that it was meant for are two errors', () => {
+  const { found } = marked('env: {A: {§secret: x}}\n', 'unknown-key');
+  assert.deepEqual(
+    found.map((line) => line.split(' ')[1]),
+    ['unknown-key', 'missing-field'],
+  );
+});
+
+test('defaults are written, and nothing that was not declared', () => {
+  assert.deepEqual(specOf(''), {
+    harness: 'harness-a',
+    environment: 'e',
+    env: {},
+    mounts: [],
+    tools: {},
+    triggers: [],
+    session: {},
+    bindings: {},
+  });
+});
+
+test('every simple field comes out canonical', () => {
+  const body =
+    'labels: {a: b}\nannotations: {c: ""}\nreasoningEffort: max\nsystemPrompt: "  hi  "\ninitialPrompt: "{{ payload }} {{a.b}}"\n' +
+    'displayTitle: infer\nenv: {A: b, C: {$secret: s, optional: true}, D: {$secret: s, optional: false}}\nidentity: someone\n' +
+    'session: {archiveAfterInactive: {seconds: 60}, observeSpawnedSessions: false}\nconcurrency: 1\nreplace: auto\nonReplace: " x "\n' +
+    'spendCaps: {dailyUsd: "0012.500", monthlyUsd: "0.0", maxPerSessionUsd: "7"}\nmanages: [b, b]\nworkingDirectory: " /w "\n' +
+    'whatever: [1]\n';
+  assert.deepEqual(specOf(body), {
+    labels: { a: 'b' },
+    annotations: { c: '' },
+    harness: 'harness-a',
+    reasoningEffort: 'max',
+    systemPrompt: 'hi',
+    initialPrompt: '{{ payload }} {{a.b}}',
+    displayTitle: 'infer',
+    environment: 'e',
+    env: { A: 'b', C: { $secret: 's', optional: true }, D: { $secret: 's' } },
+    identity: 'someone',
+    mounts: [],
+    tools: {},
+    triggers: [],
+    session: { archiveAfterInactive: { seconds: 60 }, observeSpawnedSessions: false },
+    spendCaps: { dailyUsd: '12.5', monthlyUsd: '0', maxPerSessionUsd: '7' },
+    concurrency: 1,
+    replace: 'auto',
+    onReplace: 'x',
+    manages: ['b', 'b'],
+    bindings: {},
+    workingDirectory: '/w',
+  });
+});
+
+test('a bare root key counts as not written', () => {
+  assert.deepEqual(Object.keys(specOf('model:\ntriggers:\nreplace:\nlabels: null\n')).includes('model'), false);
+});
+
+test('characters are code points', () => {
+  assert.equal(specOf(`initialPrompt: "${'😀'.repeat(20_000)}"\n`).initialPrompt?.length, 40_000);
+  assert.equal(checkText(`${HEAD}initialPrompt: "${'😀'.repeat(20_001)}"\n`).of('error').length, 1);
+});
+
+test('keys that mean something to JavaScript are data', () => {
+  const { draft } = checkText(`${HEAD}labels: {__proto__: x, constructor: y}\nenv: {__proto__: z}\n`);
+  assert.deepEqual(Object.entries(draft.spec?.labels ?? {}), [
+    ['__proto__', 'x'],
+    ['constructor', 'y'],
+  ]);
+  assert.deepEqual(Object.entries(draft.spec?.env ?? {}), [['__proto__', 'z']]);
+  assert.equal(checkText(`${HEAD}session: {__proto__: 1}\n`).of('error')[0]?.code, 'unknown-key');
+});
+
+test('independent errors come out of one run', () => {
+  const { expected, found } = marked(
+    'concurrency: §3\nreasoningEffort: §minimal\nspendCaps: {dailyUsd: §1}\nmounts: [{kind: §svn, repository: §x, mountPath: §y}]\n',
+    'concurrency-invalid effort-unsupported spend-cap invalid-value invalid-value invalid-value',
+  );
+  assert.deepEqual(found, expected);
+});
+
+test('an unknown root key is ignored, with a warning where it is close to a known one', () => {
+  const { draft, findings } = checkText(`${HEAD}trigers: []\nimprots: x\nx-own: 1\nkind: Agent\n`);
+  assert.ok(draft.spec !== undefined);
+  assert.deepEqual(
+    findings.map((f) => [f.severity, f.code, f.hint]),
+    [
+      ['warning', 'unknown-root-key', 'Did you mean triggers?'],
+      ['warning', 'unknown-root-key', 'Did you mean imports?'],
+    ],
+  );
+});
+
+test('a string where a number stands says what variables give', () => {
+  const { of } = checkText(`${HEAD}mounts: [{kind: git, repository: a/b, mountPath: /a, depth: "1"}]\n`);
+  assert.match(of('error')[0]?.hint ?? '', /variable/);
+});
+
+test('a value in env is not repeated in the message', () => {
+  const { of } = checkText(`${HEAD}env: {A: 12345}\n`);
+  assert.ok(!of('error')[0]?.message.includes('12345'));
+});
+
+test('spend caps keep their value whatever their spelling', () => {
+  const digits = fc.stringMatching(/^[0-9]{1,10}$/);
+  fc.assert(
+    fc.property(digits, fc.option(digits, { nil: undefined }), (whole, fraction) => {
+      const written = fraction === undefined ? whole : `${whole}.${fraction}`;
+      const cap = canonicalCap(written) ?? 'none';
+      assert.match(cap, /^(0|[1-9]\d*)(\.\d*[1-9])?$/);
+      const scaled = (text: string): bigint => {
+        const [left = '', right = ''] = text.split('.');
+        return BigInt(left + right.padEnd(10, '0'));
+      };
+      assert.equal(scaled(cap), scaled(written));
+      assert.equal(canonicalCap(cap), cap);
+    }),
+  );
+});
+
+/** Nodes of any shape, with the words of agent documents among their keys and values. */
+const WORDS = [
+  'name',
+  'harness',
+  'harness-a',
+  'harness-b',
+  'environment',
+  'image',
+  'kind',
+  'preset',
+  'base',
+  'triggers',
+  'event',
+  'events',
+  'routing',
+  'spawn',
+  'deliver',
+  'bind',
+  'target',
+  'chat.thread',
+  'agent.singleton',
+  'chat.message.mentioned',
+  'where',
+  '$.svc.authored',
+  'exists',
+  'in',
+  'mounts',
+  'git',
+  'auth',
+  'codehostApp',
+  'capabilities',
+  'merge',
+  'write',
+  'tools',
+  'local',
+  'codehost',
+  'svc',
+  'implementation',
+  'model',
+  'id',
+  'provider',
+  'gateway',
+  'models',
+  'fallbacks',
+  'bindings',
+  'lifecycle',
+  'held',
+  'identity',
+  'avatar',
+  'asset',
+  'heartbeat',
+  'cron',
+  '* * * * *',
+  'timezone',
+  'checks',
+  'release',
+  'observedTarget',
+  'action',
+  'context',
+  'env',
+  '$secret',
+  'session',
+  'concurrency',
+  'replace',
+  'auto',
+  'routeBy',
+  'ownedArtifact',
+  'deliverOrSpawn',
+  'artifactType',
+  'onUnmatched',
+  '__proto__',
+  'constructor',
+  'setup',
+  'cache',
+  'description',
+  'fallback',
+  'connection',
+];
+const range = { file: 'f', start: 0, end: 1 };
+const { node } = fc.letrec<{ node: Node }>((tie) => ({
+  node: fc.oneof(
+    { maxDepth: 6, withCrossShrink: true },
+    fc
+      .oneof(fc.constantFrom(...WORDS), fc.string(), fc.double(), fc.integer(), fc.boolean(), fc.constant(null))
+      .map((value): Node => ({ kind: 'scalar', value, range })),
+    fc.array(tie('node'), { maxLength: 4 }).map((items): Node => ({ kind: 'seq', items, range })),
+    fc
+      .array(fc.tuple(fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...WORDS) }, fc.string()), tie('node')), {
+        maxLength: 8,
+      })
+      .map(
+        (pairs): Node => ({
+          kind: 'map',
+          entries: new Map(pairs.map(([key, value]): [string, MapEntry] => [key, { keyRange: range, value }])),
+          range,
+        }),
+      ),
+  ),
+}));
+
+test('no merged document whatever makes the checks throw', () => {
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.tuple(fc.constantFrom(...WORDS), node), { selector: ([key]) => key }), (pairs) => {
+      const entries = new Map(pairs.map(([key, value]): [string, MapEntry] => [key, { keyRange: range, value }]));
+      const root = { kind: 'map', entries, range } as const;
+      let errors = 0;
+      const draft = checkAgent(
+        { file: 'f', document: 0, root, own: root, key: '' },
+        { catalog: TEST_CATALOG },
+        (finding) => {
+          if (finding.severity === 'error') errors += 1;
+          assert.ok(finding.range !== undefined && finding.message.length < 1000);
+        },
+      );
+      assert.equal(draft.spec === undefined, errors > 0);
+    }),
+    { numRuns: 400 },
+  );
+});
+
+test('what was read once reads the same again', () => {
+  const doc = mergedFrom(HEAD);
+  const first = checkAgent(doc, { catalog: TEST_CATALOG }, () => {});
+  assert.deepEqual(
+    checkAgent(doc, { catalog: TEST_CATALOG }, () => {}),
+    first,
+  );
+});

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { escapedLength } from './check-identity.ts';
+import { checkText, marked } from './testkit.ts';
+
+const HEAD = 'name: a\nharness: harness-a\n';
+const env = (inner: string): string => `environment: {name: e, image: {kind: preset, name: base}, ${inner}}\n`;
+const named = (inner: string): string => `environment: {name: e, image: {kind: preset, name: base}}\n${inner}`;
+const hash = 'a'.repeat(64);
+
+const REFUSED: readonly (readonly [body: string, codes: string])[] = [
+  ['environment: §3\n', 'invalid-type'],
+  ['environment: §"a b"\n', 'name-invalid'],
+  ['environment: {§image: {kind: preset, name: base}}\n', 'missing-field'],
+  ['environment: {§name: e}\n', 'missing-field'],
+  ['environment: {name: §"", image: {kind: preset, name: base}}\n', 'name-invalid'],
+  ['environment: {name: e, image: {kind: §docker, name: base}}\n', 'invalid-value'],
+  ['environment: {name: e, image: {kind: preset, name: §node42}}\n', 'environment-preset'],
+  ['environment: {name: e, image: {§kind: preset}}\n', 'missing-field'],
+  ['environment: {name: e, image: {kind: preset, name: base, §tag: x}}\n', 'unknown-key'],
+  [env('§foo: 1'), 'unknown-key'],
+  [env('env: {A: §1}'), 'invalid-type'],
+  [env('labels: {a: §[]}'), 'invalid-type'],
+  [env('resources: §{}'), 'missing-field'],
+  [env('resources: {cpuCount: §0}'), 'invalid-value'],
+  [env('resources: {memoryMB: §127}'), 'invalid-value'],
+  [env('resources: {memoryMB: §"512"}'), 'invalid-type'],
+  [env('steps: §echo'), 'invalid-type'],
+  [env('steps: [a, §1]'), 'invalid-type'],
+  [env('setup: [{§name: a}]'), 'missing-field'],
+  [env('setup: [{name: a, commands: §[]}]'), 'invalid-value'],
+  [env('setup: [{name: a, commands: [§""]}]'), 'invalid-value'],
+  [env('setup: [{name: a, commands: [x]}, {name: §a, commands: [y]}]'), 'invalid-value'],
+  [env('setup: [{name: a, commands: [x], cache: {files: [§/abs]}}]'), 'invalid-value'],
+  [env('setup: [{name: a, commands: [x], cache: {files: [§a/../b]}}]'), 'invalid-value'],
+  [env('setup: [{name: a, commands: [x], cache: {files: [§""]}}]'), 'invalid-value'],
+  [env('setup: [{name: a, commands: [x], cache: {paths: [§/home/other]}}]'), 'invalid-value'],
+  [env('setup: [{name: a, commands: [x], cache: {paths: [§/home/user/../x]}}]'), 'invalid-value'],
+  [env('setup: [{name: a, commands: [x], cache: {paths: [§/home/username]}}]'), 'invalid-value'],
+  [env('setup: [{name: a, commands: [x], cache: {key: §"a b"}}]'), 'name-invalid'],
+  [env('setupCache: §{}'), 'missing-field'],
+  [env('setupCache: {ttl: §0h}'), 'invalid-value'],
+  [env('setupCache: {ttl: §1w}'), 'invalid-value'],
+  [env('setupCache: {ttl: §3}'), 'invalid-type'],
+  [env('approvals: §ask'), 'invalid-value'],
+  [named('identity: §{}\n'), 'missing-field'],
+  [named('identity: §{name: x}\n'), 'missing-field'],
+  [named('identity: {§labels: {}, username: x}\n'), 'unknown-key'],
+  [named(`identity: {displayName: §${'x'.repeat(81)}}\n`), 'invalid-value'],
+  [named('identity: {username: §" "}\n'), 'invalid-value'],
+  [named(`identity: {description: §"${'x'.repeat(141)}"}\n`), 'identity-description'],
+  [named(`identity: {description: §"${'—'.repeat(24)}"}\n`), 'identity-description'],
+  [named('identity: {avatar: §{}}\n'), 'missing-field'],
+  [named('identity: {avatar: {asset: §/x.png}}\n'), 'invalid-value'],
+  [named('identity: {avatar: {asset: §.svc/assets/../x.png}}\n'), 'invalid-value'],
+  [named('identity: {avatar: {asset: §.svc/assets/x.gif}}\n'), 'invalid-value'],
+  [named('identity: {avatar: {asset: §"C:/x.png"}}\n'), 'invalid-value'],
+  [named('identity: {avatar: {asset: §assets/x.png}}\n'), 'invalid-value'],
+  [named(`identity: {avatar: {asset: .svc/assets/x.png, sha256: §${hash.toUpperCase()}}}\n`), 'invalid-value'],
+  [named('identity: {avatar: {asset: .svc/assets/x.png, §url: y}}\n'), 'unknown-key'],
+  [named('identity: §[]\n'), 'invalid-type'],
+];
+for (const [body, codes] of REFUSED) {
+  test(`refuses ${JSON.stringify(body.slice(0, 130))}`, () => {
+    const { expected, found, messages } = marked(body, codes, 'error', HEAD);
+    assert.deepEqual(found, expected, messages.join('\n'));
+  });
+}
+
+test('an environment carries its defaults and only the fields that were set', () => {
+  const plain = checkText(HEAD + named('')).draft.environment;
+  assert.equal(plain?.name, 'e');
+  assert.deepEqual(plain?.spec, {
+    image: { kind: 'preset', name: 'base' },
+    env: {},
+    steps: [],
+    setup: [],
+    approvals: 'bypass',
+  });
+});
+
+test('an environment in full comes out as written', () => {
+  const full = env(
+    'labels: {a: b}, annotations: {c: d}, env: {A: {$secret: s}}, resources: {cpuCount: 2, memoryMB: 128}, steps: [x], ' +
+      'setup: [{name: i, commands: [npm ci], cache: {key: k, files: [package-lock.json], paths: [/home/user, /home/user/.npm]}}], setupCache: {ttl: 24h}, approvals: prompt',
+  );
+  const spec = JSON.parse(JSON.stringify(checkText(HEAD + full).draft.environment?.spec));
+  assert.deepEqual(spec, {
+    labels: { a: 'b' },
+    annotations: { c: 'd' },
+    image: { kind: 'preset', name: 'base' },
+    env: { A: { $secret: 's' } },
+    resources: { cpuCount: 2, memoryMB: 128 },
+    steps: ['x'],
+    setup: [
+      {
+        name: 'i',
+        commands: ['npm ci'],
+        cache: { key: 'k', files: ['package-lock.json'], paths: ['/home/user', '/home/user/.npm'] },
+      },
+    ],
+    setupCache: { ttl: '24h' },
+    approvals: 'prompt',
+  });
+});
+
+test('an identity without a name takes the agent’s, and texts are trimmed', () => {
+  const { draft } = checkText(HEAD + named('identity: {displayName: " D ", username: u, description: " d "}\n'));
+  assert.equal(draft.identity?.name, 'a');
+  assert.deepEqual(draft.identity?.spec, { displayName: 'D', username: 'u', description: 'd' });
+  assert.equal(draft.spec?.identity, 'a');
+  assert.equal(checkText(HEAD + named('identity: {name: other, username: u}\n')).draft.spec?.identity, 'other');
+});
+
+test('a description counts in JSON-escaped form', () => {
+  const counts: readonly (readonly [string, number])[] = [
+    ['abc', 3],
+    ['—', 6],
+    ['😀', 12],
+    ['"', 2],
+    ['\\', 2],
+    ['/', 2],
+    ['\n', 2],
+    ['\t', 2],
+    ['\u0001', 6],
+    ['👩‍💻', 30],
+    ['\u007f', 1],
+  ];
+  for (const [text, length] of counts) assert.equal(escapedLength(text), length, JSON.stringify(text));
+});

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DEFAULT_CAPABILITIES } from './check-mounts.ts';
+import { HEAD, marked, specOf } from './testkit.ts';
+
+const mount = (inner: string): string => `mounts: [{kind: git, repository: a/b, mountPath: /m${inner}}]\n`;
+const app = (inner: string): string => mount(`, auth: {kind: codehostApp, ${inner}}`);
+const tool = (inner: string): string => `tools: {t: {${inner}}}\n`;
+
+const REFUSED: readonly (readonly [body: string, codes: string, message?: string])[] = [
+  ['mounts: [{§repository: a/b, mountPath: /m}]\n', 'missing-field'],
+  ['mounts: [{§kind: git, mountPath: /m}]\n', 'missing-field'],
+  ['mounts: [{§kind: git, repository: a/b}]\n', 'missing-field'],
+  ['mounts: [{kind: §hg, repository: a/b, mountPath: /m}]\n', 'invalid-value'],
+  ['mounts: [{kind: git, repository: §ab, mountPath: /m}]\n', 'invalid-value'],
+  ['mounts: [{kind: git, repository: §" ", mountPath: /m}]\n', 'invalid-value'],
+  ['mounts: [{kind: git, repository: a/b, mountPath: §m}]\n', 'invalid-value'],
+  ['mounts: [§x]\n', 'invalid-type'],
+  [mount(', depth: §0'), 'invalid-value'],
+  [mount(', depth: §"1"'), 'invalid-type'],
+  [mount(', ref: §1'), 'invalid-type'],
+  [mount(', §branch: x'), 'unknown-key'],
+  [mount(', auth: {§installationId: x}'), 'missing-field'],
+  [mount(', auth: {kind: §token}'), 'invalid-value'],
+  [mount(', auth: {kind: none, §capabilities: {}}'), 'mount-capabilities'],
+  [app('installationId: §12'), 'invalid-type'],
+  [app('commitAuthor: {name: §"", email: a@b}'), 'invalid-value'],
+  [app('commitAuthor: {name: n, email: §ab}'), 'invalid-value'],
+  [app('commitAuthor: {§name: n}'), 'missing-field'],
+  [app('capabilities: {contents: §admin}'), 'mount-capabilities'],
+  [app('capabilities: {merge: §read}'), 'mount-capabilities'],
+  [app('capabilities: {§deployments: read}'), 'unknown-key'],
+  [app('capabilities: {contents: read, merge: §write}'), 'mount-capabilities'],
+  [app('capabilities: {pullRequests: none, merge: §write}'), 'mount-capabilities'],
+  [
+    'mounts: [{kind: git, repository: a/b, mountPath: §/m}, {kind: git, repository: a/c, mountPath: §/m/}]\n',
+    'mount-conflict',
+  ],
+  ['tools: {§workspace: {kind: local, implementation: ping}}\n', 'tool-alias-reserved'],
+  ['tools: {§"a b": {kind: local, implementation: ping}}\n', 'name-invalid'],
+  ['tools: {t: §x}\n', 'invalid-type'],
+  ['tools: {t: §{}}\n', 'missing-field'],
+  [tool('kind: §mcp'), 'invalid-value'],
+  [tool('§kind: mcp_remote'), 'missing-field'],
+  [tool('kind: mcp_remote, url: §http://x.test'), 'invalid-value'],
+  [tool('kind: mcp_remote, url: §"https://"'), 'invalid-value'],
+  [tool('kind: mcp_remote, url: §"https://a b"'), 'invalid-value'],
+  [tool('kind: mcp_remote, url: https://x.test, transport: §sse'), 'invalid-value'],
+  [tool('kind: mcp_remote, url: https://x.test, description: §""'), 'invalid-value'],
+  [tool('kind: mcp_remote, url: https://x.test, §headers: {}'), 'unknown-key'],
+  [tool('kind: mcp_remote, url: https://x.test, auth: {kind: §basic}'), 'invalid-value'],
+  [tool('kind: mcp_remote, url: https://x.test, auth: {§kind: bearer}'), 'missing-field'],
+  [tool('kind: mcp_remote, url: https://x.test, auth: {kind: bearer, token: §abc}'), 'invalid-type'],
+  [
+    tool('kind: mcp_remote, url: https://x.test, auth: {kind: bearer, token: {$secret: s, §optional: true}}'),
+    'unknown-key',
+  ],
+  [tool('kind: mcp_remote, url: https://x.test, auth: {§kind: mcp_oauth}'), 'missing-field'],
+  [tool('kind: mcp_remote, url: https://x.test, auth: {§kind: provider_oauth, connection: c}'), 'missing-field'],
+  [tool('kind: mcp_remote, url: https://x.test, auth: {kind: none, §token: {$secret: s}}'), 'unknown-key'],
+  [tool('kind: connection, provider: §"", connection: c'), 'invalid-value'],
+  [tool(`kind: connection, provider: §${'x'.repeat(65)}, connection: c`), 'invalid-value'],
+  [tool('kind: connection, provider: p, connection: §"c d"'), 'name-invalid'],
+  [tool('kind: connection, provider: p, connection: c, disabled: §"true"'), 'invalid-type'],
+  [tool('kind: local, implementation: §shell'), 'invalid-value'],
+  [tool('§kind: local'), 'missing-field'],
+  [tool('kind: local, implementation: svc, capabilities: {billing: §all}'), 'invalid-value'],
+  [tool('kind: local, implementation: svc, §auth: {}'), 'unknown-key'],
+  [tool('kind: local, implementation: ping, §capabilities: {}'), 'unknown-key'],
+  [tool('§kind: local, implementation: chat'), 'missing-field'],
+  [tool('kind: local, implementation: chat, auth: {§kind: connection, provider: p}'), 'missing-field'],
+  [tool('kind: local, implementation: chat, auth: {kind: connections, connections: §[]}'), 'invalid-value'],
+  [
+    tool('kind: local, implementation: chat, auth: {kind: connections, connections: [{§provider: p}]}'),
+    'missing-field',
+  ],
+  [tool('kind: codehost, §auth: {kind: none}'), 'unknown-key'],
+  [tool('kind: codehost, tools: §[]'), 'invalid-value'],
+  [tool('kind: codehost, tools: [§pull_request_raed]'), 'tool-unknown'],
+  [tool('kind: codehost, tools: [§merge_pull_request]'), 'tool-capability'],
+  [tool('kind: codehost, tools: [§list_secrets, pull_request_read]'), 'tool-capability'],
+];
+for (const [body, codes] of REFUSED) {
+  test(`refuses ${JSON.stringify(body.slice(0, 130))}`, () => {
+    const { expected, found, messages } = marked(body, codes);
+    assert.deepEqual(found, expected, messages.join('\n'));
+  });
+}
+
+test('a mount carries its auth, a code-host mount every capability, and its name is not stored', () => {
+  assert.deepEqual(specOf('mounts: [{name: m, kind: git, repository: " a/b ", mountPath: /m}]\n').mounts, [
+    { kind: 'git', repository: 'a/b', mountPath: '/m', auth: { kind: 'none' } },
+  ]);
+  const full = app(
+    'installationId: "7", commitAuthor: {name: n, email: n@x}, capabilities: {merge: write, secrets: read}',
+  ).replace('/m,', '/m, ref: "{{ payload.a }}", depth: 3,');
+  assert.deepEqual(specOf(full).mounts, [
+    {
+      kind: 'git',
+      repository: 'a/b',
+      mountPath: '/m',
+      ref: '{{ payload.a }}',
+      depth: 3,
+      auth: {
+        kind: 'codehostApp',
+        installationId: '7',
+        commitAuthor: { name: 'n', email: 'n@x' },
+        capabilities: { ...DEFAULT_CAPABILITIES, merge: 'write', secrets: 'read' },
+      },
+    },
+  ]);
+});
+
+test('every kind of tool comes out canonical', () => {
+  const tools = {
+    a: [
+      'kind: mcp_remote, url: "https://x.test/mcp"',
+      { kind: 'mcp_remote', url: 'https://x.test/mcp', transport: 'streamable_http', auth: { kind: 'none' } },
+    ],
+    b: [
+      'kind: mcp_remote, url: "https://x.test", auth: {kind: bearer, token: {$secret: s}}, disabled: true, description: d',
+      {
+        kind: 'mcp_remote',
+        disabled: true,
+        description: 'd',
+        url: 'https://x.test',
+        transport: 'streamable_http',
+        auth: { kind: 'bearer', token: { $secret: 's' } },
+      },
+    ],
+    c: [
+      'kind: mcp_remote, url: "https://x.test", auth: {kind: mcp_oauth, connection: c, optional: true}',
+      {
+        kind: 'mcp_remote',
+        url: 'https://x.test',
+        transport: 'streamable_http',
+        auth: { kind: 'mcp_oauth', connection: 'c', optional: true },
+      },
+    ],
+    d: [
+      'kind: mcp_remote, url: "https://x.test", auth: {kind: provider_oauth, provider: p, connection: c}',
+      {
+        kind: 'mcp_remote',
+        url: 'https://x.test',
+        transport: 'streamable_http',
+        auth: { kind: 'provider_oauth', provider: 'p', connection: 'c' },
+      },
+    ],
+    e: [
+      'kind: connection, provider: p, connection: c, optional: true',
+      { kind: 'connection', provider: 'p', connection: 'c', optional: true },
+    ],
+    f: [
+      'kind: local, implementation: svc',
+      { kind: 'local', implementation: 'svc', capabilities: { billing: 'none' } },
+    ],
+    g: [
+      'kind: local, implementation: svc, capabilities: {billing: read}',
+      { kind: 'local', implementation: 'svc', capabilities: { billing: 'read' } },
+    ],
+    h: [
+      'kind: local, implementation: chat, auth: {kind: connections, connections: [{provider: p, connection: c}], optional: true}',
+      {
+        kind: 'local',
+        implementation: 'chat',
+        auth: { kind: 'connections', connections: [{ provider: 'p', connection: 'c' }], optional: true },
+      },
+    ],
+    i: ['kind: local, implementation: ping', { kind: 'local', implementation: 'ping' }],
+    j: ['kind: codehost', { kind: 'codehost' }],
+    k: [
+      'kind: codehost, tools: [merge_pull_request, list_secrets]',
+      { kind: 'codehost', tools: ['merge_pull_request', 'list_secrets'] },
+    ],
+  } as const;
+  const written = Object.entries(tools).map(([alias, [text]]) => `${alias}: {${text}}`);
+  const granted = app('capabilities: {merge: write, secrets: read}');
+  const expected = Object.fromEntries(Object.entries(tools).map(([alias, [, value]]) => [alias, value]));
+  assert.deepEqual(specOf(`${granted}tools: {${written.join(', ')}}\n`).tools, expected);
+});
+
+test('the alias workspace is free under the other harness', () => {
+  const head = HEAD.replace('harness-a', 'harness-b');
+  assert.ok('workspace' in specOf('tools: {workspace: {kind: local, implementation: ping}}\n', head).tools);
+});

@@ -1,0 +1,103 @@
+// What the tests of checks share: a catalog of their own, and documents whose wrong places are marked with `§`.
+
+import type { Catalog } from '../../words/catalog.ts';
+import type { Finding, Severity } from '../../words/diagnostic.ts';
+import type { AgentSpec } from '../../words/spec.ts';
+import type { MapNode } from '../source/node.ts';
+import { readSource } from '../source/source.ts';
+import type { AgentDraft } from './check-agent.ts';
+import { checkAgent } from './check-agent.ts';
+import type { MergedDocument } from './types.ts';
+
+export const TEST_CATALOG: Catalog = {
+  presets: ['base', 'node24'],
+  models: {
+    'provider-a': { ids: ['alpha-1', 'alpha-2', 'alpha-3'], pattern: 'alpha-x-[0-9]+' },
+    'provider-b': { ids: ['beta-1', 'beta-2'] },
+    'provider-c': { ids: ['listed'] },
+  },
+  harnesses: {
+    'harness-a': {
+      defaultProvider: 'provider-a',
+      providers: ['provider-a'],
+      defaultModel: 'alpha-1',
+      efforts: ['low', 'medium', 'high', 'xhigh', 'max'],
+      defaultEffort: 'high',
+    },
+    'harness-b': {
+      defaultProvider: 'provider-b',
+      providers: ['provider-b', 'provider-c'],
+      defaultModel: 'beta-2',
+      efforts: ['minimal', 'low', 'medium', 'high', 'xhigh'],
+      defaultEffort: 'medium',
+    },
+  },
+  effortsByModel: { 'provider-b': { 'beta-2': ['medium', 'high'] }, 'provider-c': { 'v/narrow': ['high', 'xhigh'] } },
+  codehostTools: {
+    pull_request_read: { default: true },
+    add_issue_comment: { default: true },
+    merge_pull_request: { needs: 'merge' },
+    list_secrets: { needs: 'secrets' },
+  },
+  avatars: [],
+};
+
+const FILE = '.svc/agents/a.yaml';
+const MARK = '§';
+
+/** A document that holds whatever a test does not speak of. */
+export const HEAD = 'name: a\nharness: harness-a\nenvironment: {name: e, image: {kind: preset, name: base}}\n';
+
+export function mergedFrom(text: string, file = FILE): MergedDocument {
+  const source = readSource(file, new TextEncoder().encode(text));
+  const root: MapNode | undefined = source.documents[0]?.root;
+  if (root === undefined)
+    throw new Error(`not a document: ${source.findings.map((f) => f.message).join('; ')}\n${text}`);
+  return { file, document: 0, root, own: root, key: text };
+}
+
+export interface Checked {
+  readonly draft: AgentDraft;
+  readonly findings: readonly Finding[];
+  /** Findings of one severity, in order of place, as `code` and message. */
+  readonly of: (severity: Severity) => readonly Finding[];
+}
+
+export function checkText(text: string): Checked {
+  const findings: Finding[] = [];
+  const draft = checkAgent(mergedFrom(text), { catalog: TEST_CATALOG }, (finding) => findings.push(finding));
+  const start = (finding: Finding): number => finding.range?.start ?? -1;
+  const sorted = findings.toSorted((a, b) => start(a) - start(b));
+  return { draft, findings: sorted, of: (severity) => sorted.filter((finding) => finding.severity === severity) };
+}
+
+/** The canonical spec of a body under HEAD; throws with what was reported where there is none. */
+export function specOf(body: string, head = HEAD): AgentSpec {
+  const { draft, of } = checkText(head + body);
+  if (draft.spec === undefined)
+    throw new Error(
+      of('error')
+        .map((f) => `${f.code}: ${f.message}`)
+        .join('\n'),
+    );
+  return JSON.parse(JSON.stringify(draft.spec)) as AgentSpec;
+}
+
+/**
+ * Checks a body under HEAD whose wrong places are marked: gives what is expected and what was found, line for line,
+ * as `offset code`. `codes` has one entry for each mark, or one for all.
+ */
+export function marked(body: string, codes: string, severity: Severity = 'error', head = HEAD) {
+  const whole = head + body;
+  const parts = whole.split(MARK);
+  const list = codes.split(' ');
+  const expected: string[] = [];
+  let offset = 0;
+  for (const [index, part] of parts.slice(0, -1).entries()) {
+    offset += part.length;
+    expected.push(`${offset} ${list[index] ?? list[0]}`);
+  }
+  const { of } = checkText(parts.join(''));
+  const found = of(severity);
+  return { expected, found: found.map((f) => `${f.range?.start} ${f.code}`), messages: found.map((f) => f.message) };
+}
