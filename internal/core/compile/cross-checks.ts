@@ -82,8 +82,9 @@ function notExclusive(
   spawn: TriggerDraft | undefined,
   deliver: TriggerDraft | undefined,
 ): void {
-  const spawnAt = spawn && filterSpot(spawn);
-  const deliverAt = deliver && filterSpot(deliver);
+  if (spawn === undefined || deliver === undefined) return;
+  const spawnAt = filterSpot(spawn);
+  const deliverAt = filterSpot(deliver);
   if (spawnAt === undefined || deliverAt === undefined) return;
   const message =
     `A spawn and an attributedSessions delivery on ${event.slice(0, 80)} must exclude each other by ${ATTRIBUTIONS}: ` +

@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { CATCH_UP_MS, checkCron, checkTimezone, judge, nextTick, nextTicks } from './schedule.ts';
+
+const ACCEPTED = [
+  '* * * * *',
+  '*/5 * * * *',
+  '0 9 * * 1-5',
+  '0 9 * * MON-FRI',
+  '0 9 * * mon,wed,Fri',
+  '15,45 8-18/2 1,15 jan-jun/2 *',
+  '0 0 * * 0',
+  '0 0 * * 7',
+  '0 0 * * 5-7',
+  '0 0 * * fri-sun',
+  '05 04 01 12 *',
+  '*/60 * * * *',
+  '*/100 * * * *',
+  '  0   9\t* * *  ',
+  '59 23 31 12 *',
+  '0-59/7 0 * * *',
+  '0 0 29 2 *',
+];
+const REFUSED = [
+  '',
+  '   ',
+  '* * * *',
+  '* * * * * *',
+  '0 0 0 * * * *',
+  '@daily',
+  '@every 5m',
+  'TZ=UTC 0 0 * * *',
+  'CRON_TZ=UTC 0 9 * * *',
+  '60 * * * *',
+  '* 24 * * *',
+  '* * 0 * *',
+  '* * 32 * *',
+  '* * * 0 *',
+  '* * * 13 *',
+  '* * * * 8',
+  '*/0 * * * *',
+  '5/10 * * * *',
+  '5-1 * * * *',
+  '0 0 * * sat-mon',
+  '0 0 L * *',
+  '0 0 15W * *',
+  '0 0 * * 5L',
+  '0 0 * * 1#2',
+  '0 0 ? * *',
+  '0 0 * * ?',
+  '1,,2 * * * *',
+  ',1 * * * *',
+  '1, * * * *',
+  '-1 * * * *',
+  '1- * * * *',
+  '* * * foo *',
+  'mon * * * *',
+  '0 0 * * monday',
+  '1.5 * * * *',
+  '+1 * * * *',
+  '0x1 * * * *',
+  '*/* * * * *',
+  '**/2 * * * *',
+  '*5 * * * *',
+  '001 * * * *',
+  '٣ * * * *',
+  '0\n0 * * *',
+];
+test('cron expressions have five fields of names, ranges, lists and steps', () => {
+  for (const cron of ACCEPTED) assert.equal(checkCron(cron), null, cron);
+  for (const cron of REFUSED) assert.notEqual(checkCron(cron), null, JSON.stringify(cron));
+});
+
+test('the text of a refusal says what is accepted', () => {
+  assert.match(checkCron('61 * * * *') ?? '', /"61" is not a minute; accepted are \*, 0 to 59/);
+  assert.match(checkCron('0 0 * * * *') ?? '', /five fields .* not 6/);
+  assert.match(checkCron('0 0 * * x') ?? '', /names such as mon/);
+});
+
+test('zones are known by name, links included, and offsets are refused', () => {
+  for (const name of [
+    'UTC',
+    'Etc/UTC',
+    'Europe/Berlin',
+    'Asia/Kolkata',
+    'Asia/Calcutta',
+    'America/Argentina/Buenos_Aires',
+    'US/Pacific',
+    'Etc/GMT+5',
+    'GMT',
+  ]) {
+    assert.equal(checkTimezone(name), true, name);
+  }
+  for (const name of [
+    '',
+    ' ',
+    'Mars/Base',
+    '+01:00',
+    '-0530',
+    'UTC+1',
+    'Europe/Berlin ',
+    'Europe',
+    'local',
+    '../etc',
+    '1',
+  ]) {
+    assert.equal(checkTimezone(name), false, name);
+  }
+});
+
+type Vector = readonly [cron: string, timezone: string, after: string, ...ticks: string[]];
+/** Written by hand from the zones' rules: 2026-03-08 and 11-01 in the United States, 03-29 and 10-25 in Europe. */
+const VECTORS: readonly Vector[] = [
+  ['*/15 * * * *', 'UTC', '2026-01-01T00:00:00Z', '2026-01-01T00:15:00Z', '2026-01-01T00:30:00Z'],
+  ['*/15 * * * *', 'UTC', '2026-01-01T00:14:59.999Z', '2026-01-01T00:15:00Z'],
+  ['0 0 1 1 *', 'UTC', '2026-01-01T00:00:00Z', '2027-01-01T00:00:00Z'],
+  ['0 0 29 2 *', 'UTC', '2026-01-01T00:00:00Z', '2028-02-29T00:00:00Z', '2032-02-29T00:00:00Z'],
+  ['59 23 31 12 *', 'Asia/Kolkata', '2026-01-01T00:00:00Z', '2026-12-31T18:29:00Z'],
+  ['0 9 * * 1-5', 'America/New_York', '2026-03-06T15:00:00Z', '2026-03-09T13:00:00Z'],
+  ['0 0 * * 7', 'UTC', '2026-11-21T00:00:00Z', '2026-11-22T00:00:00Z'],
+  ['0 0 * * 0', 'UTC', '2026-11-21T00:00:00Z', '2026-11-22T00:00:00Z'],
+  [
+    '0 0 * * fri-sun',
+    'UTC',
+    '2026-11-19T12:00:00Z',
+    '2026-11-20T00:00:00Z',
+    '2026-11-21T00:00:00Z',
+    '2026-11-22T00:00:00Z',
+    '2026-11-27T00:00:00Z',
+  ],
+  // Day of month or day of week where both are restricted, and both where one begins with a star.
+  ['0 0 13 * 5', 'UTC', '2026-11-01T00:00:00Z', '2026-11-06T00:00:00Z', '2026-11-13T00:00:00Z', '2026-11-20T00:00:00Z'],
+  ['0 0 */2 * 1', 'UTC', '2026-11-01T00:00:00Z', '2026-11-09T00:00:00Z', '2026-11-23T00:00:00Z'],
+  // A fixed time that the gap of 8 March (02:00 to 03:00) skips fires once, right after it.
+  ['30 2 * * *', 'America/New_York', '2026-03-07T07:30:00Z', '2026-03-08T07:00:00Z', '2026-03-09T06:30:00Z'],
+  ['0,30 2 * * *', 'America/New_York', '2026-03-07T08:00:00Z', '2026-03-08T07:00:00Z', '2026-03-09T06:00:00Z'],
+  [
+    '30 1,2,3 * * *',
+    'America/New_York',
+    '2026-03-08T06:00:00Z',
+    '2026-03-08T06:30:00Z',
+    '2026-03-08T07:00:00Z',
+    '2026-03-08T07:30:00Z',
+  ],
+  ['0 3 * * *', 'America/New_York', '2026-03-08T06:00:00Z', '2026-03-08T07:00:00Z', '2026-03-09T07:00:00Z'],
+  ['30 2 * * *', 'Europe/Berlin', '2026-03-28T12:00:00Z', '2026-03-29T01:00:00Z', '2026-03-30T00:30:00Z'],
+  // One that the repeated hour of 1 November (01:00 to 02:00) brings twice fires once.
+  ['30 1 * * *', 'America/New_York', '2026-10-31T12:00:00Z', '2026-11-01T05:30:00Z', '2026-11-02T06:30:00Z'],
+  ['30 2 * * *', 'Europe/Berlin', '2026-10-24T12:00:00Z', '2026-10-25T00:30:00Z', '2026-10-26T01:30:00Z'],
+  [
+    '0,30 1 * * *',
+    'America/New_York',
+    '2026-11-01T04:00:00Z',
+    '2026-11-01T05:00:00Z',
+    '2026-11-01T05:30:00Z',
+    '2026-11-02T06:00:00Z',
+  ],
+  ['30 1 * * *', 'America/New_York', '2026-11-01T05:45:00Z', '2026-11-02T06:30:00Z'],
+  // Wildcards follow the wall clock: nothing in the gap, both halves of the repeated hour.
+  ['30 * * * *', 'America/New_York', '2026-03-08T06:00:00Z', '2026-03-08T06:30:00Z', '2026-03-08T07:30:00Z'],
+  [
+    '30 * * * *',
+    'America/New_York',
+    '2026-11-01T05:00:00Z',
+    '2026-11-01T05:30:00Z',
+    '2026-11-01T06:30:00Z',
+    '2026-11-01T07:30:00Z',
+  ],
+  ['*/30 2 * * *', 'America/New_York', '2026-03-08T06:00:00Z', '2026-03-09T06:00:00Z'],
+  // A zone that skips midnight, one of half an hour, and one that skipped a whole day.
+  ['0 0 * * *', 'America/Santiago', '2026-09-05T05:00:00Z', '2026-09-06T04:00:00Z', '2026-09-07T03:00:00Z'],
+  ['15 2 * * *', 'Australia/Lord_Howe', '2026-10-03T00:00:00Z', '2026-10-03T15:30:00Z'],
+  ['0 12 * * *', 'Pacific/Apia', '2011-12-29T12:00:00Z', '2011-12-29T22:00:00Z', '2011-12-30T22:00:00Z'],
+];
+for (const [cron, timezone, after, ...ticks] of VECTORS) {
+  test(`${cron} in ${timezone} after ${after}`, () => {
+    const found = nextTicks(cron, timezone, new Date(after), ticks.length);
+    assert.deepEqual(
+      found.map((tick) => tick.toISOString()),
+      ticks.map((tick) => new Date(tick).toISOString()),
+    );
+    assert.deepEqual(nextTick(cron, timezone, new Date(after)), found[0]);
+  });
+}
+
+test('what never comes is null, and ends a list', () => {
+  assert.equal(nextTick('0 0 30 2 *', 'UTC', new Date(0)), null);
+  assert.deepEqual(nextTicks('0 0 31 4,6 *', 'UTC', new Date(0), 3), []);
+});
+
+test('an expression or a zone that the checks refuse is a range error', () => {
+  assert.throws(() => nextTick('@daily', 'UTC', new Date(0)), RangeError);
+  assert.throws(() => nextTick('0 0 * * *', '', new Date(0)), RangeError);
+  assert.throws(() => nextTick('0 0 * * *', '+01:00', new Date(0)), RangeError);
+});
+
+const ZONES = [
+  'UTC',
+  'America/New_York',
+  'Europe/London',
+  'Australia/Lord_Howe',
+  'America/Santiago',
+  'Africa/Casablanca',
+  'Asia/Kathmandu',
+  'Pacific/Apia',
+];
+test('a next tick is later than what it follows, on a whole minute', () => {
+  const field = (least: number, most: number) =>
+    fc.oneof(
+      fc.constant('*'),
+      fc.integer({ min: 1, max: most }).map((step) => `*/${step}`),
+      fc.integer({ min: least, max: most }).map(String),
+      fc
+        .tuple(fc.integer({ min: least, max: most }), fc.integer({ min: least, max: most }))
+        .map(([a, b]) => `${Math.min(a, b)}-${Math.max(a, b)}`),
+    );
+  const cron = fc
+    .tuple(field(0, 59), field(0, 23), field(1, 28), field(1, 12), field(0, 7))
+    .map((fields) => fields.join(' '));
+  const after = fc.date({ min: new Date('2020-01-01'), max: new Date('2035-01-01'), noInvalidDate: true });
+  fc.assert(
+    fc.property(cron, fc.constantFrom(...ZONES), after, (expression, zone, from) => {
+      assert.equal(checkCron(expression), null, expression);
+      const tick = nextTick(expression, zone, from);
+      assert.ok(tick === null || tick.getTime() > from.getTime());
+      assert.equal((tick?.getTime() ?? 0) % 60_000, 0);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('no text whatever makes the checks throw, and what they accept can be scheduled', () => {
+  const texts = fc.oneof(fc.string(), fc.stringMatching(/^[-*/,0-9a-zA-Z#?LW@ ]{0,30}$/));
+  fc.assert(
+    fc.property(texts, texts, (cron, zone) => {
+      const isZone = checkTimezone(zone);
+      if (checkCron(cron) === null) nextTick(cron, isZone ? zone : 'UTC', new Date(0));
+    }),
+  );
+});
+
+test('a due tick fires, is skipped or deletes its schedule', () => {
+  const scheduledAt = new Date('2026-01-01T00:00:00Z');
+  const at = (ms: number) => new Date(scheduledAt.getTime() + ms);
+  const cases = [
+    [{ now: at(0), isDispatching: false, hasAgent: true }, 'fire'],
+    [{ now: at(CATCH_UP_MS), isDispatching: false, hasAgent: true }, 'fire'],
+    [{ now: at(CATCH_UP_MS + 1), isDispatching: false, hasAgent: true }, 'skip-late'],
+    [{ now: at(CATCH_UP_MS + 1), isDispatching: true, hasAgent: true }, 'skip-late'],
+    [{ now: at(10), isDispatching: true, hasAgent: true }, 'skip-overlap'],
+    [{ now: at(CATCH_UP_MS * 9), isDispatching: true, hasAgent: false }, 'delete'],
+  ] as const;
+  for (const [tick, expected] of cases) assert.equal(judge({ scheduledAt, ...tick }), expected);
+});
