@@ -252,9 +252,10 @@ async function clearStale(cluster: string): Promise<void> {
 
 async function untilReady(cluster: string, pid: number, logFile: string, ended: Promise<unknown>): Promise<Running> {
   let gone = false;
-  ended.then(() => {
+  const note = (): void => {
     gone = true;
-  }, undefined);
+  };
+  ended.then(note, note);
   const deadline = performance.now() + startTimeoutMs;
   while (performance.now() < deadline && !gone) {
     const running = await readPidFile(cluster);

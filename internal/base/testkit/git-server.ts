@@ -216,6 +216,8 @@ export class GitServer {
       PATH_INFO: logged.path,
       QUERY_STRING: logged.query,
       CONTENT_TYPE: request.headers['content-type'] ?? '',
+      // git compresses larger requests, such as a long list of wants.
+      HTTP_CONTENT_ENCODING: request.headers['content-encoding'] ?? '',
       CONTENT_LENGTH: String(length),
       REMOTE_ADDR: '127.0.0.1',
       REMOTE_USER: 'demo',

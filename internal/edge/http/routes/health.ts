@@ -35,9 +35,9 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
       noStore: true,
       handle: async () => {
         const checks = await Promise.all(
-          readiness.map(async ({ name, check }) => {
-            const reason = await check().catch((error: unknown) => (error instanceof Error ? error.message : 'failed'));
-            return { name, ok: reason === undefined, ...(reason !== undefined && { reason }) };
+          readiness.map(async (part) => {
+            const reason = await part.check().catch((error: unknown) => (error instanceof Error ? error.message : 'failed'));
+            return { name: part.name, ok: reason === undefined, ...(reason !== undefined && { reason }) };
           }),
         );
         const ready = checks.every((one) => one.ok);
