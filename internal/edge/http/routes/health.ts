@@ -36,7 +36,9 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
       handle: async () => {
         const checks = await Promise.all(
           readiness.map(async (part) => {
-            const reason = await part.check().catch((error: unknown) => (error instanceof Error ? error.message : 'failed'));
+            const reason = await part
+              .check()
+              .catch((error: unknown) => (error instanceof Error ? error.message : 'failed'));
             return { name: part.name, ok: reason === undefined, ...(reason !== undefined && { reason }) };
           }),
         );
