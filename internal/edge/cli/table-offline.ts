@@ -1,5 +1,56 @@
 // The part of the command table that compiles a tree here, with or without a server behind it.
 
-import type { CommandSpec } from './types.ts';
+import type { CommandSpec, OptionSpec } from './types.ts';
 
-export const offlineCommands: readonly CommandSpec[] = [];
+const PATH = { name: 'PATH', help: 'the directory that holds .svc/', completes: 'directory' } as const;
+const CONTEXT: OptionSpec = {
+  name: 'context',
+  type: 'list',
+  value: 'K=V',
+  help: 'context variable beneath each document’s own variables',
+};
+const CONFIG: OptionSpec = {
+  name: 'config',
+  type: 'string',
+  value: 'FILE',
+  help: 'presets, models and template sources as the daemon has them (SVC_CONFIG)',
+  completes: 'file',
+};
+const PRUNE: OptionSpec = {
+  name: 'prune',
+  type: 'bool',
+  help: 'keep what manual owns and the tree no longer declares',
+};
+const ADOPT: OptionSpec = { name: 'adopt', type: 'flag', help: 'take over names that another owner holds' };
+
+export const offlineCommands: readonly CommandSpec[] = [
+  {
+    words: ['compile'],
+    summary: 'compile a tree offline; no server',
+    args: [PATH],
+    options: [CONTEXT, CONFIG],
+    notes: ['exit status 0 when the tree compiles, 1 when it does not, 2 when PATH is no directory'],
+    load: async () => (await import('./command-compile.ts')).compileCommand,
+  },
+  {
+    words: ['validate'],
+    summary: 'compile and print the diagnostics only',
+    args: [PATH],
+    options: [CONTEXT, CONFIG],
+    load: async () => (await import('./command-compile.ts')).validateCommand,
+  },
+  {
+    words: ['diff'],
+    summary: 'what apply would change, against the stored state',
+    args: [PATH],
+    options: [CONTEXT, CONFIG, PRUNE, ADOPT],
+    load: async () => (await import('./command-apply.ts')).diffCommand,
+  },
+  {
+    words: ['apply'],
+    summary: 'compile, diff and apply a tree; its owner is "manual"',
+    args: [PATH],
+    options: [CONTEXT, CONFIG, PRUNE, { name: 'dry-run', type: 'flag', help: 'plan only' }, ADOPT],
+    load: async () => (await import('./command-apply.ts')).applyCommand,
+  },
+];

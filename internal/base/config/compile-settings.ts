@@ -1,0 +1,47 @@
+// The sections of the SVC_CONFIG file that decide how a tree compiles, checked: the catalog and the template sources.
+
+import { isAbsolute, resolve } from 'node:path';
+import * as v from 'valibot';
+import type { Catalog } from '../../words/catalog.ts';
+import type { Json } from '../../words/json.ts';
+import { CatalogSection, DEFAULT_CATALOG, extendCatalog } from './catalog.ts';
+import { ConfigError, type ConfigFile } from './file.ts';
+import { TemplatesSection } from './templates.ts';
+
+export interface CompileSettings {
+  readonly catalog: Catalog;
+  readonly templateSources: TemplatesSection;
+}
+
+/**
+ * The shipped catalog with the file's `catalog` added, and its `templates`. Relative directories count from `base`, the
+ * directory of the file. Throws ConfigError that names the key.
+ */
+export function compileSettings(file: ConfigFile, base: string): CompileSettings {
+  const section = file.catalog === undefined ? undefined : read(CatalogSection, file.catalog, 'catalog');
+  const sources = file.templates === undefined ? [] : read(TemplatesSection, file.templates, 'templates');
+  return {
+    catalog: extended(section),
+    templateSources: sources.map((source) =>
+      'directory' in source && !isAbsolute(source.directory)
+        ? { ...source, directory: resolve(base, source.directory) }
+        : source,
+    ),
+  };
+}
+
+function extended(section: CatalogSection | undefined): Catalog {
+  try {
+    return extendCatalog(DEFAULT_CATALOG, section);
+  } catch (error) {
+    if (error instanceof RangeError) throw new ConfigError('catalog', `cannot be used: ${error.message}`);
+    throw error;
+  }
+}
+
+function read<S extends v.GenericSchema>(schema: S, value: Json, key: string): v.InferOutput<S> {
+  const parsed = v.safeParse(schema, value);
+  if (parsed.success) return parsed.output;
+  const path = v.getDotPath(parsed.issues[0]);
+  throw new ConfigError(path === null ? key : `${key}.${path}`, `cannot be used: ${parsed.issues[0].message}`);
+}

@@ -1,0 +1,82 @@
+// `svc diff` and `svc apply`: the tree is read and compiled here to learn which files it names, then the files go to the
+// server, which compiles them against its own configuration and decides.
+
+import { connect } from './client.ts';
+import { printOptions } from './command-reconcile.ts';
+import { Refusal } from './failure.ts';
+import { type Action, countText, printPlan, type Run } from './print-run.ts';
+import { contextOf } from './settings.ts';
+import { compileTree, type CompiledTree } from './tree.ts';
+import type { Call, Handler } from './types.ts';
+
+interface ApplyAnswer extends Pick<Run, 'consequences' | 'webhooks' | 'diagnostics' | 'status'> {
+  readonly applyId?: string | null;
+  readonly actions: readonly Action[];
+}
+
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+export const diffCommand: Handler = (call) => run(call, true);
+export const applyCommand: Handler = (call) => run(call, call.flag('dry-run'));
+
+async function run(call: Call, dryRun: boolean): Promise<number> {
+  const tree = await compileTree(call);
+  refuseWhatCannotBeSent(tree);
+  const client = await connect(call);
+  const context = contextOf(call);
+  const body = {
+    files: filesOf(tree),
+    ...(Object.keys(context).length > 0 && { context }),
+    ...(dryRun && { dryRun: true }),
+    ...(call.bool('prune') ? {} : { prune: false }),
+    ...(call.flag('adopt') && { adopt: true }),
+  };
+  call.screen.progress(dryRun ? 'planning…' : 'applying…');
+  const answer = (await client.request('POST', client.project('/apply'), { body, timeoutMs: 300_000 })) as ApplyAnswer;
+  call.screen.emit(answer, () => applyText(answer, call));
+  return 0;
+}
+
+function applyText(answer: ApplyAnswer, call: Call): string {
+  const planned = answer.status === 'planned';
+  const changed = answer.actions.some((action) => action.op !== 'unchanged');
+  if (!changed && (answer.diagnostics ?? []).length === 0) {
+    return `no changes (${countText(answer.actions)})`;
+  }
+  const head = planned ? 'plan' : answer.applyId ? `${answer.status} ${answer.applyId}` : answer.status;
+  return [call.screen.paint('bold', head), ...printPlan(answer, printOptions(call))].join('\n');
+}
+
+// What has no bytes cannot be sent, and the server would not know that it was there.
+function refuseWhatCannotBeSent({ bundle, output }: CompiledTree): void {
+  const entries = [...bundle.entries.values()];
+  const unsendable = new Set(entries.filter((entry) => entry.bytes === undefined).map((entry) => entry.path));
+  if (unsendable.size === 0 && bundle.hasSvc) return;
+  throw new Refusal({
+    type: 'about:blank',
+    title: 'The tree cannot be applied',
+    code: 'invalid-tree',
+    detail: bundle.hasSvc ? `${unsendable.size} files of the tree cannot be sent` : 'there is no .svc directory here',
+    diagnostics: output.diagnostics.filter(
+      ({ severity, file }) => severity === 'error' && (file === undefined || unsendable.has(file) || !bundle.hasSvc),
+    ),
+  });
+}
+
+function filesOf({ bundle }: CompiledTree): object[] {
+  const files: object[] = [];
+  for (const { path, bytes } of bundle.entries.values()) {
+    if (bytes === undefined) continue;
+    files.push(asText(path, bytes) ?? { path, content: Buffer.from(bytes).toString('base64'), encoding: 'base64' });
+  }
+  return files;
+}
+
+function asText(path: string, bytes: Uint8Array): object | undefined {
+  try {
+    return { path, content: UTF8.decode(bytes) };
+  } catch {
+    // Not UTF-8: an image, or a mistake that the server reports at its place.
+    return undefined;
+  }
+}

@@ -1,0 +1,123 @@
+// A directory on this machine, read and compiled as the daemon would (contract, section 2): the same folder driver, the
+// same compile, the same shipped catalog and templates, and those of the configuration file where one is named.
+
+import { createHash } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { openRepository } from '../../adapters/repo/repo.ts';
+import { DEFAULT_CATALOG } from '../../base/config/catalog.ts';
+import type { CompileSettings } from '../../base/config/compile-settings.ts';
+import { compile, MAX_NEED_ROUNDS } from '../../core/compile/compile.ts';
+import type { CompileOutput } from '../../core/compile/types.ts';
+import type { Bundle, ResolvedTemplate, UnresolvedTemplate } from '../../words/bundle.ts';
+import type { Catalog } from '../../words/catalog.ts';
+import type { Diagnostic } from '../../words/diagnostic.ts';
+import { Misuse, refusal } from './failure.ts';
+import { contextOf, dataDirOf } from './settings.ts';
+import type { Call } from './types.ts';
+
+export interface CompiledTree {
+  readonly bundle: Bundle;
+  readonly output: Pick<CompileOutput, 'ok' | 'resources' | 'diagnostics'>;
+}
+
+interface Surroundings {
+  readonly catalog: Catalog;
+  readonly resolveTemplates: (
+    specifiers: readonly string[],
+  ) => Promise<ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>>;
+}
+
+const sha256 = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');
+
+/** Reads and compiles PATH. Misuse where it is no directory; a directory without `.svc/` is compile's error. */
+export async function compileTree(call: Call): Promise<CompiledTree> {
+  const path = resolve(call.io.cwd, call.arg('PATH'));
+  const context = contextOf(call);
+  await requireDirectory(path, call.arg('PATH'));
+  const { catalog, resolveTemplates } = await surroundingsOf(call);
+  const source = await openRepository({ kind: 'folder', path, root: '' }, { now: call.io.now });
+  try {
+    let snapshot = await source.snapshot(await source.resolve());
+    const templates = new Map<string, ResolvedTemplate | UnresolvedTemplate>();
+    for (let round = 0; round <= MAX_NEED_ROUNDS; round++) {
+      const bundle = snapshot.bundle;
+      if (bundle === null) throw new Error('a folder that was read without a prior read has no files');
+      const output = compile({ bundle, context, catalog, templates, sha256 });
+      const { needs } = output;
+      if (needs.paths.length === 0 && needs.templates.length === 0) {
+        return { bundle, output: withRemarks(output, snapshot.findings) };
+      }
+      for (const [name, template] of await resolveTemplates(needs.templates)) templates.set(name, template);
+      if (needs.paths.length > 0) snapshot = await source.more(snapshot, needs.paths);
+    }
+    throw refusal('compile-needs', 'the tree asks for more files in every round');
+  } catch (error) {
+    throw conditionOf(error);
+  } finally {
+    await source.close();
+  }
+}
+
+// What the folder driver says of names that cannot be in git, beside what compile found.
+function withRemarks(
+  output: CompileOutput,
+  remarks: readonly { rule: string; path: string; message: string }[],
+): CompiledTree['output'] {
+  const found = remarks
+    .filter((remark) => remark.rule !== 'too-large')
+    .map(
+      (remark): Diagnostic => ({
+        severity: 'warning',
+        code: 'hostile-path',
+        message: remark.message,
+        file: remark.path,
+      }),
+    );
+  if (found.length === 0) return output;
+  const byPlace = (a: Diagnostic, b: Diagnostic): number => {
+    const [left, right] = [a.file ?? '', b.file ?? ''];
+    return left < right ? -1 : left > right ? 1 : (a.line ?? 0) - (b.line ?? 0);
+  };
+  return { ...output, diagnostics: [...output.diagnostics, ...found].sort(byPlace) };
+}
+
+// A folder that cannot be read within its bounds is a refusal with the condition's own word.
+function conditionOf(error: unknown): unknown {
+  const { condition, message } = Object(error) as { condition?: unknown; message?: unknown };
+  return typeof condition === 'string' ? refusal(condition, String(message)) : error;
+}
+
+async function requireDirectory(path: string, given: string): Promise<void> {
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    throw new Misuse(`${given} cannot be read (${error.code})`, 'PATH is the directory that holds .svc/');
+  });
+  if (!found.isDirectory()) throw new Misuse(`${given} is not a directory`, 'PATH is the directory that holds .svc/');
+}
+
+/** Catalog and template sources: shipped, and extended by the configuration file (`--config`, SVC_CONFIG). */
+async function surroundingsOf(call: Call): Promise<Surroundings> {
+  const settings = await settingsOf(call);
+  return {
+    catalog: settings?.catalog ?? DEFAULT_CATALOG,
+    // Loaded only when a tree imports one: the resolver brings an HTTP client along.
+    resolveTemplates: async (specifiers) => {
+      if (specifiers.length === 0) return new Map();
+      const { folderCache, resolveTemplates } = await import('../../adapters/providers/templates/templates.ts');
+      return resolveTemplates(specifiers, {
+        sources: settings?.templateSources ?? [],
+        cache: folderCache(resolve(dataDirOf(call), 'templates')),
+        network: { allowPrivate: call.io.env['SVC_ALLOW_PRIVATE_NETWORK'] === 'true' },
+        signal: call.io.signal,
+      });
+    },
+  };
+}
+
+async function settingsOf(call: Call): Promise<CompileSettings | undefined> {
+  const flag = call.text('config');
+  const given = flag ?? (call.io.env['SVC_CONFIG'] || undefined);
+  if (given === undefined) return undefined;
+  const { loadOfflineConfig } = await import('./offline-config.ts');
+  return loadOfflineConfig(resolve(call.io.cwd, given), flag === undefined ? 'SVC_CONFIG' : '--config');
+}
