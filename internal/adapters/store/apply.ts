@@ -2,7 +2,6 @@
 // everything that a plan compares with. Reading takes a fixed number of statements, whatever the project holds.
 
 import type { Current } from '../../core/plan/types.ts';
-import type { JsonObject } from '../../words/json.ts';
 import { readAgents } from './agents.ts';
 import { readAssetHashes } from './assets.ts';
 import { readConnections } from './connections.ts';
@@ -77,39 +76,4 @@ export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Curre
     expiredSecrets: secrets.expired,
     assets,
   };
-}
-
-export interface ApplyAudit {
-  readonly orgId: string;
-  readonly projectId: string;
-  readonly principal: {
-    readonly kind: string;
-    readonly id: string | null;
-    readonly name: string;
-    readonly requestId?: string;
-  };
-  readonly action: string;
-  readonly subject?: { readonly kind: string; readonly name: string };
-  readonly detail: JsonObject;
-}
-
-/** The audit entry of an apply, in its transaction. */
-export async function recordApplyAudit(tx: Sql, entry: ApplyAudit): Promise<void> {
-  await tx.query(
-    `insert into svc.audit (org_id, project_id, principal_kind, principal_id, principal_name, action,
-       subject_kind, subject_name, request_id, detail)
-     values ($1::uuid, $2::uuid, $3::text, $4::uuid, $5::text, $6::text, $7::text, $8::text, $9::text, $10::jsonb)`,
-    [
-      entry.orgId,
-      entry.projectId,
-      entry.principal.kind,
-      entry.principal.id,
-      entry.principal.name,
-      entry.action,
-      entry.subject?.kind ?? null,
-      entry.subject?.name ?? null,
-      entry.principal.requestId ?? null,
-      JSON.stringify(entry.detail),
-    ],
-  );
 }

@@ -68,6 +68,8 @@ export interface TriggerRow {
 export interface TriggerFilter {
   readonly agent?: string | undefined;
   readonly endpointId?: string | undefined;
+  /** Only those of webhook endpoints. */
+  readonly onEndpoints?: true;
   readonly after?: readonly [agent: string, ordinal: number] | undefined;
   readonly limit: number;
 }
@@ -82,7 +84,7 @@ export async function listTriggers(sql: Sql, projectId: string, filter: TriggerF
        left join svc.endpoints e on e.id = t.endpoint_id
        left join svc.connections c on c.id = t.connection_id
       where t.project_id = $1::uuid and ($2::text is null or a.name = $2::text)
-        and ($3::uuid is null or t.endpoint_id = $3::uuid)
+        and ($3::uuid is null or t.endpoint_id = $3::uuid) and (not $7::boolean or t.endpoint_id is not null)
         and ($4::text is null or (a.name collate "C", t.ordinal) > ($4::text collate "C", $5::int))
       order by a.name collate "C", t.ordinal limit $6::int`,
     [
@@ -92,6 +94,7 @@ export async function listTriggers(sql: Sql, projectId: string, filter: TriggerF
       filter.after?.[0] ?? null,
       filter.after?.[1] ?? null,
       filter.limit,
+      filter.onEndpoints === true,
     ],
   );
   return rows;

@@ -2,9 +2,24 @@
 // routes on one path, or one without a permission, fail the start.
 
 import type { Route } from './route.ts';
+import { agentRoutes } from './routes/agents.ts';
 import { auditRoutes } from './routes/audit.ts';
+import { endpointRoutes } from './routes/endpoints.ts';
+import { eventRoutes } from './routes/events.ts';
 import { memberRoutes } from './routes/members.ts';
+import { scheduleRoutes } from './routes/schedules.ts';
 import { tenancyRoutes } from './routes/tenancy.ts';
 import { tokenRoutes } from './routes/tokens.ts';
+import { triggerRoutes } from './routes/triggers.ts';
 
-export const routes: readonly Route[] = [...tenancyRoutes, ...memberRoutes, ...tokenRoutes, ...auditRoutes];
+export const routes: readonly Route[] = [
+  ...tenancyRoutes,
+  ...memberRoutes,
+  ...tokenRoutes,
+  ...auditRoutes,
+  ...agentRoutes,
+  ...endpointRoutes,
+  ...eventRoutes,
+  ...scheduleRoutes,
+  ...triggerRoutes,
+];

@@ -2,7 +2,7 @@
 // section 4) and the audit entry. An apply that changes nothing records neither.
 
 import { createHash } from 'node:crypto';
-import { recordApplyAudit } from '../../adapters/store/apply.ts';
+import { recordAudit } from '../../adapters/store/audit.ts';
 import type { Sql } from '../../adapters/store/db.ts';
 import { recordEvent } from '../../adapters/store/events.ts';
 import type { ChangeSet } from '../../core/plan/types.ts';
@@ -71,7 +71,7 @@ export async function recordApplied(ctx: FlowContext, tx: Sql, entry: ApplyRecor
   await record(ctx, tx, entry, 'started', payload, entry.startedAt);
   await record(ctx, tx, entry, 'completed', payload, ctx.runtime.now());
   const { request, repository, set } = entry;
-  await recordApplyAudit(tx, {
+  await recordAudit(tx, {
     orgId,
     projectId: request.projectId,
     principal: request.actor,

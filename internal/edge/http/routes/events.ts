@@ -1,0 +1,80 @@
+// Recorded events (contract, section 3).
+
+import * as v from 'valibot';
+import { eventById, type EventRow, listEvents } from '../../../adapters/store/events.ts';
+import { Fault } from '../../../words/fault.ts';
+import { pageOf, pageQuery, pageSchema, readNumberPage } from '../page.ts';
+import { defineRoute, ok, type Route } from '../route.ts';
+import { project, timestamp } from './shapes.ts';
+
+const statuses = ['pending', 'routed', 'unmatched', 'failed'] as const;
+const severities = ['warning', 'error'] as const;
+
+const event = v.object({
+  id: v.string(),
+  key: v.string(),
+  source: v.string(),
+  payload: v.unknown(),
+  target: v.nullable(v.object({ type: v.string(), key: v.string() })),
+  routerStatus: v.picklist(statuses),
+  severity: v.optional(v.picklist(severities)),
+  receivedAt: timestamp,
+  routes: v.array(
+    v.object({
+      agent: v.string(),
+      ordinal: v.number(),
+      decision: v.string(),
+      sessionId: v.optional(v.string()),
+    }),
+  ),
+});
+
+const show = (row: EventRow) => ({
+  id: row.id,
+  key: row.key,
+  source: row.source,
+  payload: row.payload,
+  // None of the keys that are recorded has a routing target, and none has been routed (spec, "Routing target").
+  target: null,
+  routerStatus: row.routerStatus,
+  receivedAt: row.receivedAt,
+  routes: [],
+});
+
+const read = { method: 'GET', scope: 'project', permission: 'events:read' } as const;
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+export const eventRoutes: readonly Route[] = [
+  defineRoute({
+    ...read,
+    path: `${project}/events`,
+    summary: 'Recorded events, newest first',
+    query: v.strictObject({
+      ...pageQuery,
+      key: v.optional(v.string()),
+      status: v.optional(v.picklist(statuses)),
+      severity: v.optional(v.picklist(severities)),
+    }),
+    answers: { 200: pageSchema(event) },
+    handle: async ({ ctx, project: where, query }) => {
+      const { limit, before } = readNumberPage(query);
+      // A severity is what a routing decision gives; nothing that is recorded has one yet.
+      if (query.severity !== undefined) return ok({ items: [], nextCursor: null });
+      const { key, status } = query;
+      const rows = await listEvents(ctx.db, where.id, { key, status, before, limit: limit + 1 });
+      return ok(pageOf(rows, limit, (row) => [row.seq], show));
+    },
+  }),
+  defineRoute({
+    ...read,
+    path: `${project}/events/:id`,
+    summary: 'One recorded event',
+    answers: { 200: event },
+    handle: async ({ ctx, project: where, params }) => {
+      const id = params['id'] ?? '';
+      const row = uuid.test(id) ? await eventById(ctx.db, where.id, id) : undefined;
+      if (row === undefined) throw new Fault('not_found', 'event-not-found', `There is no event ${id}.`);
+      return ok(show(row));
+    },
+  }),
+];

@@ -1,0 +1,59 @@
+// Shapes of stored resources in answers, shared by the routes that show them and by the API's description.
+
+import * as v from 'valibot';
+import { type Page, readPage } from '../page.ts';
+import { Fault } from '../../../words/fault.ts';
+
+export const project = '/api/v1/orgs/:org/projects/:project';
+
+/** Who owns a resource: the repository of that name, or `manual`, which is whatever people applied by hand. */
+export const owner = v.variant('kind', [
+  v.object({ kind: v.literal('repository'), name: v.string() }),
+  v.object({ kind: v.literal('manual') }),
+]);
+
+/** `repository` is a repository's name, or null for `manual`. */
+export const ownerOf = (repository: string | null) =>
+  repository === null ? { kind: 'manual' as const } : { kind: 'repository' as const, name: repository };
+
+export const json = v.record(v.string(), v.unknown());
+export const timestamp = v.pipe(v.string(), v.isoTimestamp());
+export const source = v.object({ file: v.string(), document: v.number() });
+export const status = v.picklist(['active', 'skipped']);
+
+export const change = v.object({ path: v.string(), from: v.unknown(), to: v.unknown() });
+export const action = v.object({
+  op: v.picklist(['create', 'update', 'delete', 'unchanged']),
+  kind: v.picklist(['Agent', 'Environment', 'Identity']),
+  name: v.string(),
+  changes: v.array(change),
+});
+export const receipt = v.object({
+  event: v.string(),
+  endpoint: v.string(),
+  ingestUrl: v.string(),
+  status: v.literal('ready'),
+});
+export const diagnostic = v.object({
+  severity: v.picklist(['error', 'warning']),
+  code: v.string(),
+  message: v.string(),
+  file: v.optional(v.string()),
+  line: v.optional(v.number()),
+  column: v.optional(v.number()),
+  path: v.optional(v.string()),
+});
+
+/** A page of a list whose key is an agent's name and an ordinal. */
+export function readOrdinalPage(query: { limit?: string | undefined; cursor?: string | undefined }): {
+  readonly limit: number;
+  readonly after: readonly [agent: string, ordinal: number] | undefined;
+} {
+  const { limit, after }: Page = readPage(query);
+  if (after === undefined) return { limit, after };
+  const [agent, ordinal] = after;
+  if (after.length !== 2 || typeof agent !== 'string' || !Number.isSafeInteger(ordinal)) {
+    throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
+  }
+  return { limit, after: [agent, Number(ordinal)] };
+}

@@ -1,0 +1,185 @@
+// Changes of single resources besides an apply: deleting an agent that nobody's files declare, reserving and deleting
+// webhook endpoints. Each under the project's lock, so that none falls into the middle of an apply, with its audit entry
+// in the same transaction. Contract, section 3 (agents, endpoints).
+
+import { agentByName, deleteAgents } from '../../adapters/store/agents.ts';
+import { lockProject } from '../../adapters/store/apply.ts';
+import { recordAudit } from '../../adapters/store/audit.ts';
+import type { Sql } from '../../adapters/store/db.ts';
+import {
+  deleteEndpoint as deleteEndpointRow,
+  endpointByName,
+  type EndpointRow,
+  reserveEndpoint as reserveEndpointRow,
+} from '../../adapters/store/endpoints.ts';
+import { deleteUnusedGenerated } from '../../adapters/store/generated.ts';
+import { readSecretNames } from '../../adapters/store/secrets-meta.ts';
+import { listTriggers, type TriggerRow } from '../../adapters/store/triggers.ts';
+import { Fault } from '../../words/fault.ts';
+import type { Actor, FlowContext, ProjectRef } from '../context.ts';
+import { endpointSlug, ingestUrl } from './apply-slug.ts';
+
+/** How long a reservation holds (contract, "hold a slug for one hour"). */
+export const RESERVATION_MS = 60 * 60 * 1000;
+/** Triggers of one endpoint that are looked at and shown; more than any project has. */
+const TRIGGERS_MAX = 10_000;
+
+async function underLock<T>(ctx: FlowContext, project: ProjectRef, work: (tx: Sql) => Promise<T>): Promise<T> {
+  return ctx.db.tx(async (tx) => {
+    await lockProject(tx, project.id);
+    return work(tx);
+  });
+}
+
+interface Change {
+  readonly actor: Actor;
+  readonly action: string;
+  readonly kind: 'Agent' | 'Endpoint';
+  readonly name: string;
+}
+
+const audit = (tx: Sql, project: ProjectRef, { actor, action, kind, name }: Change): Promise<void> =>
+  recordAudit(tx, {
+    orgId: project.orgId,
+    projectId: project.id,
+    principal: actor,
+    action,
+    subject: { kind, name },
+  });
+
+/** Deletes an agent owned by `manual`. Faults: `not_found`; `conflict` naming the repository that owns it. */
+export async function deleteAgent(ctx: FlowContext, project: ProjectRef, name: string, actor: Actor): Promise<void> {
+  await underLock(ctx, project, async (tx) => {
+    const agent = await agentByName(tx, project.id, name);
+    if (agent === undefined) throw new Fault('not_found', 'agent-not-found', `There is no agent ${name}.`);
+    if (agent.repositoryId !== null) {
+      throw new Fault(
+        'conflict',
+        'agent-owned',
+        `Agent ${name} is owned by repository ${agent.repository}; delete it there (${agent.source.file}).`,
+      );
+    }
+    await deleteAgents(tx, [agent.id]);
+    await deleteUnusedGenerated(tx, project.id);
+    await audit(tx, project, { actor, action: 'agent.deleted', kind: 'Agent', name });
+  });
+}
+
+/** Holds an endpoint's name and URL for an hour, or for another one. Fault `conflict` when the endpoint exists. */
+export async function reserveEndpoint(
+  ctx: FlowContext,
+  project: ProjectRef,
+  name: string,
+  actor: Actor,
+): Promise<EndpointView> {
+  return underLock(ctx, project, async (tx) => {
+    const now = ctx.runtime.now();
+    const until = new Date(now.getTime() + RESERVATION_MS);
+    const row = await reserveEndpointRow(tx, project.id, { name, slug: endpointSlug(project.id, name), until, now });
+    if (row === undefined) {
+      throw new Fault(
+        'conflict',
+        'endpoint-exists',
+        `Webhook endpoint ${name} exists already; there is nothing to reserve.`,
+      );
+    }
+    await audit(tx, project, { actor, action: 'endpoint.reserved', kind: 'Endpoint', name });
+    return viewOf(ctx, tx, project, row, await secretsOf(ctx, tx, project));
+  });
+}
+
+/** Deletes an endpoint or a reservation. Fault `conflict` while an active trigger uses it. */
+export async function deleteEndpoint(ctx: FlowContext, project: ProjectRef, name: string, actor: Actor): Promise<void> {
+  await underLock(ctx, project, async (tx) => {
+    const row = await requireEndpoint(ctx, tx, project, name);
+    const [user] = await listTriggers(tx, project.id, { endpointId: row.id, limit: 1 });
+    if (user !== undefined) {
+      throw new Fault(
+        'conflict',
+        'endpoint-in-use',
+        `Webhook endpoint ${name} is used by a trigger of agent ${user.agent}.`,
+      );
+    }
+    await deleteEndpointRow(tx, row.id);
+    await audit(tx, project, { actor, action: 'endpoint.deleted', kind: 'Endpoint', name });
+  });
+}
+
+export interface EndpointProblem {
+  readonly severity: 'error' | 'warning';
+  readonly message: string;
+}
+export interface EndpointView {
+  readonly endpoint: EndpointRow;
+  readonly ingestUrl: string;
+  readonly triggers: readonly Pick<TriggerRow, 'agent' | 'ordinal' | 'event' | 'status'>[];
+  readonly problems: readonly EndpointProblem[];
+}
+
+type Secrets = Awaited<ReturnType<typeof readSecretNames>>;
+const secretsOf = (ctx: FlowContext, sql: Sql, project: ProjectRef): Promise<Secrets> =>
+  readSecretNames(sql, project.orgId, project.id, ctx.runtime.now());
+
+async function requireEndpoint(ctx: FlowContext, sql: Sql, project: ProjectRef, name: string): Promise<EndpointRow> {
+  const row = await endpointByName(sql, project.id, name, ctx.runtime.now());
+  if (row === undefined) throw new Fault('not_found', 'endpoint-not-found', `There is no webhook endpoint ${name}.`);
+  return row;
+}
+
+/** An endpoint with its triggers and problems (spec, Webhook endpoint resource, Diagnostics). */
+export async function showEndpoint(ctx: FlowContext, project: ProjectRef, name: string): Promise<EndpointView> {
+  const row = await requireEndpoint(ctx, ctx.db, project, name);
+  return viewOf(ctx, ctx.db, project, row, await secretsOf(ctx, ctx.db, project));
+}
+
+/** The same for a page of endpoints. */
+export async function showEndpoints(
+  ctx: FlowContext,
+  project: ProjectRef,
+  rows: readonly EndpointRow[],
+): Promise<EndpointView[]> {
+  const secrets = await secretsOf(ctx, ctx.db, project);
+  const triggers = await listTriggers(ctx.db, project.id, { limit: TRIGGERS_MAX, onEndpoints: true });
+  const byEndpoint = Map.groupBy(triggers, (row) => row.endpoint);
+  return rows.map((row) => view(ctx, row, byEndpoint.get(row.name) ?? [], secrets));
+}
+
+async function viewOf(
+  ctx: FlowContext,
+  sql: Sql,
+  project: ProjectRef,
+  row: EndpointRow,
+  secrets: Secrets,
+): Promise<EndpointView> {
+  const triggers = await listTriggers(sql, project.id, { endpointId: row.id, limit: TRIGGERS_MAX });
+  return view(ctx, row, triggers, secrets);
+}
+
+function view(ctx: FlowContext, row: EndpointRow, triggers: readonly TriggerRow[], secrets: Secrets): EndpointView {
+  return {
+    endpoint: row,
+    ingestUrl: ingestUrl(ctx.baseUrl, row.slug),
+    triggers: triggers.map(({ agent, ordinal, event, status }) => ({ agent, ordinal, event, status })),
+    problems: problemsOf(row, triggers, secrets),
+  };
+}
+
+function problemsOf(row: EndpointRow, triggers: readonly TriggerRow[], secrets: Secrets): EndpointProblem[] {
+  const { auth } = row;
+  if (auth === null) {
+    const message = `The endpoint is only reserved; an apply that declares ${row.name} with auth makes it ready.`;
+    return [{ severity: 'warning', message }];
+  }
+  const problems: EndpointProblem[] = [];
+  const name = auth.kind === 'none' ? undefined : (auth as { readonly secretRef?: string }).secretRef;
+  if (auth.kind !== 'none' && name === undefined) {
+    problems.push({ severity: 'error', message: `Auth ${auth.kind} has no secretRef; every call is refused.` });
+  } else if (name !== undefined && !secrets.live.has(name)) {
+    const what = secrets.expired.has(name) ? `Secret has expired: ${name}` : `Secret not found: ${name}`;
+    problems.push({ severity: 'error', message: `${what}; every call is refused until it has a value.` });
+  }
+  if (!triggers.some((trigger) => trigger.status === 'active')) {
+    problems.push({ severity: 'warning', message: 'No active trigger uses the endpoint; its events wake nobody.' });
+  }
+  return problems;
+}
