@@ -1,5 +1,6 @@
 // What the tests of checks share: a catalog of their own, and documents whose wrong places are marked with `§`.
 
+import type { BundleEntry } from '../../words/bundle.ts';
 import type { Catalog } from '../../words/catalog.ts';
 import type { Finding, Severity } from '../../words/diagnostic.ts';
 import type { AgentSpec } from '../../words/spec.ts';
@@ -7,7 +8,7 @@ import type { MapNode } from '../source/node.ts';
 import { readSource } from '../source/source.ts';
 import type { AgentDraft } from './check-agent.ts';
 import { checkAgent } from './check-agent.ts';
-import type { MergedDocument } from './types.ts';
+import type { CompileInput, MergedDocument } from './types.ts';
 
 export const TEST_CATALOG: Catalog = {
   presets: ['base', 'node24'],
@@ -100,4 +101,64 @@ export function marked(body: string, codes: string, severity: Severity = 'error'
   const { of } = checkText(parts.join(''));
   const found = of(severity);
   return { expected, found: found.map((f) => `${f.range?.start} ${f.code}`), messages: found.map((f) => f.message) };
+}
+
+const u16 = (value: number): number[] => [value >> 8, value & 0xff];
+const u32 = (value: number): number[] => [...u16(value >>> 16), ...u16(value & 0xffff)];
+
+/** The first bytes of a PNG of that size: all that is ever read of one. */
+export function png(width: number, height: number): Uint8Array<ArrayBuffer> {
+  const magic = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
+  return Uint8Array.from([
+    ...magic,
+    ...u32(13),
+    0x49,
+    0x48,
+    0x44,
+    0x52,
+    ...u32(width),
+    ...u32(height),
+    8,
+    2,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+  ]);
+}
+
+interface JpegParts {
+  /** The marker of the frame. */
+  readonly frame?: number;
+  /** What the first application segment holds. */
+  readonly application?: readonly number[];
+  /** Bytes between the application segment and the frame. */
+  readonly before?: readonly number[];
+}
+
+/** The beginning of a JPEG of that size, down to its frame header. */
+export function jpeg(width: number, height: number, parts: JpegParts = {}): Uint8Array<ArrayBuffer> {
+  const { frame = 0xc0, application = [0x4a, 0x46], before = [] } = parts;
+  const segment = [0xff, 0xe1, ...u16(application.length + 2), ...application];
+  const header = [0xff, frame, ...u16(11), 8, ...u16(height), ...u16(width), 1, 1, 0x11, 0];
+  return Uint8Array.from([0xff, 0xd8, ...segment, ...before, ...header]);
+}
+
+/** An input with the test catalog and the given files, hashed by their length so that a test can say what to expect. */
+export function inputWith(files: { readonly [path: string]: Uint8Array | Partial<BundleEntry> } = {}): CompileInput {
+  const entries = new Map<string, BundleEntry>();
+  for (const [path, file] of Object.entries(files)) {
+    const entry: BundleEntry = { path, kind: 'file', oid: path };
+    entries.set(path, file instanceof Uint8Array ? { ...entry, bytes: file } : { ...entry, ...file });
+  }
+  return {
+    bundle: { entries, absent: new Set(), hasSvc: true },
+    context: {},
+    catalog: TEST_CATALOG,
+    templates: new Map(),
+    sha256: (bytes) => bytes.length.toString(16).padStart(64, '0'),
+  };
 }

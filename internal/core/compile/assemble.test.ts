@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Finding } from '../../words/diagnostic.ts';
+import { assemble } from './assemble.ts';
+import { checkAgent } from './check-agent.ts';
+import { inputWith, jpeg, mergedFrom, png } from './testkit.ts';
+
+const NODE = 'environment: {name: node, image: {kind: preset, name: base}}';
+const agent = (name: string, rest: string): string => `name: ${name}\nharness: harness-a\n${rest}\n`;
+
+/** Documents by file, marked with `§` where a finding is expected; gives findings as `file code`, in order of report. */
+function build(documents: { readonly [file: string]: string }, input = inputWith()) {
+  const findings: Finding[] = [];
+  const report = (finding: Finding): void => void findings.push(finding);
+  const expected: string[] = [];
+  const drafts = Object.entries(documents).map(([name, text]) => {
+    const parts = text.split('§');
+    let offset = 0;
+    for (const part of parts.slice(0, -1)) {
+      offset += part.length;
+      expected.push(`${name}:${offset}`);
+    }
+    return checkAgent(mergedFrom(parts.join(''), name), input, report);
+  });
+  const { resources, assets } = assemble(drafts, input, report);
+  const places = findings.map(({ range }) => `${range?.file}:${range?.start}`);
+  return {
+    resources,
+    assets,
+    findings,
+    places: places.toSorted(),
+    expected: expected.toSorted(),
+    codes: findings.map(({ code }) => code),
+  };
+}
+
+test('resources come sorted by kind and name, with equal environments once', () => {
+  const { resources, findings } = build({
+    b: agent('zed', `${NODE}\nidentity: {username: z}`),
+    a: agent('Abe', `${NODE.replace('}}', '}, steps: [], env: {}, approvals: bypass}')}`),
+    c: agent('bob', 'environment: node\nidentity: zed'),
+  });
+  assert.deepEqual(findings, []);
+  assert.deepEqual(
+    resources.map(({ kind, name }) => `${kind} ${name}`),
+    ['Agent Abe', 'Agent bob', 'Agent zed', 'Environment node', 'Identity zed'],
+  );
+  assert.deepEqual(resources[3]?.source, { file: 'b', document: 0 });
+});
+
+test('two agents of one name are an error at both, whatever their files', () => {
+  const { places, expected, findings } = build({
+    a: agent('§same', NODE),
+    b: agent('§same', NODE),
+    c: agent('Same', NODE),
+    d: agent('§same', NODE),
+  });
+  assert.deepEqual(places, expected);
+  assert.ok(findings.every(({ code, related }) => code === 'name-duplicate' && related?.length === 1));
+});
+
+test('different content under one generated name is an error at every place', () => {
+  const other = 'environment: {name: §node, image: {kind: preset, name: node24}}';
+  const first = NODE.replace('node', '§node');
+  const { places, expected, findings } = build({ a: agent('a', first), b: agent('b', other), c: agent('c', first) });
+  assert.deepEqual(places, expected);
+  assert.ok(findings.every(({ message }) => message.startsWith('Conflicting generated resource')));
+  const labels = build({
+    a: agent('a', NODE),
+    b: agent('b', NODE.replace('name: node', 'name: node, labels: {x: y}')),
+  });
+  assert.deepEqual(labels.codes, ['resource-conflict', 'resource-conflict']);
+  const identity = build({
+    a: agent('a', `${NODE}\nidentity: {name: §i, username: x}`),
+    b: agent('b', `${NODE}\nidentity: {name: §i, username: y}`),
+  });
+  assert.deepEqual(identity.places, identity.expected);
+});
+
+test('a name that nothing generates is an error for an environment and a warning for an identity', () => {
+  const { findings, places, expected } = build({ a: agent('a', 'environment: §nowhere\nidentity: §nobody') });
+  assert.deepEqual(
+    findings.map(({ severity, code }) => `${severity} ${code}`),
+    ['error environment-unknown', 'warning identity-unknown'],
+  );
+  assert.deepEqual(places, expected);
+});
+
+test('who refers to a resource that is declared wrongly is not blamed', () => {
+  const { codes } = build({
+    a: agent('a', 'environment: {name: node, image: {kind: preset, name: nope}}\nidentity: {name: i}'),
+    b: agent('b', 'environment: node\nidentity: i'),
+  });
+  assert.deepEqual(codes, ['environment-preset', 'missing-field']);
+});
+
+const hook = (name: string, auth: string): string =>
+  agent(name, `${NODE}\ntriggers: [{event: webhook.received, endpoint: hook, ${auth}routing: {kind: spawn}}]`);
+
+test('one endpoint has one auth in a tree; saying nothing is fine', () => {
+  const alike = 'auth: {kind: hmac_sha256, secretRef: s}, ';
+  assert.deepEqual(build({ a: hook('a', alike), b: hook('b', alike), c: hook('c', '') }).codes, []);
+  const { places, expected, codes } = build({
+    a: hook('a', 'auth: §{kind: hmac_sha256, secretRef: s}, '),
+    b: hook('b', 'auth: §{kind: hmac_sha256, secretRef: t}, '),
+    c: hook('c', 'auth: §{kind: none}, '),
+  });
+  assert.deepEqual(places, expected);
+  assert.deepEqual(codes, ['endpoint-auth-conflict', 'endpoint-auth-conflict', 'endpoint-auth-conflict']);
+});
+
+const PATH = '.svc/assets/a.png';
+const withAvatar = (more = ''): string =>
+  agent('a', `${NODE}\nidentity: {username: u, avatar: {asset: §${PATH}${more}}}`);
+const avatarOf = (built: ReturnType<typeof build>) => built.resources.find(({ kind }) => kind === 'Identity')?.spec;
+
+test('an avatar is hashed from its bytes and listed once', () => {
+  const image = png(512, 512);
+  const hash = image.length.toString(16).padStart(64, '0');
+  const built = build(
+    { a: withAvatar().replace('§', ''), b: withAvatar().replace('§', '').replace('name: a', 'name: b') },
+    inputWith({ [PATH]: image }),
+  );
+  assert.deepEqual(built.findings, []);
+  assert.deepEqual(avatarOf(built), { username: 'u', avatar: { asset: PATH, sha256: hash } });
+  assert.deepEqual(built.assets, [{ sha256: hash, path: PATH, mediaType: 'image/png' }]);
+  assert.equal(
+    build({ a: withAvatar().replace('§', '') }, inputWith({ [PATH]: jpeg(600, 600) })).assets[0]?.mediaType,
+    'image/jpeg',
+  );
+});
+
+test('a pinned hash is overwritten with a warning where the file differs, and kept where there is no file', () => {
+  const pin = 'b'.repeat(64);
+  const image = png(512, 512);
+  const text = withAvatar().replace('§', '').replace(`${PATH}}`, `${PATH}, sha256: §${pin}}`);
+  const differs = build({ a: text }, inputWith({ [PATH]: image }));
+  assert.deepEqual(
+    differs.findings.map(({ severity, code }) => `${severity} ${code}`),
+    ['warning avatar-hash-mismatch'],
+  );
+  assert.deepEqual(differs.places, differs.expected);
+  assert.notDeepEqual(avatarOf(differs), { username: 'u', avatar: { asset: PATH, sha256: pin } });
+  const absent = build({ a: text.replace('§', '') });
+  assert.deepEqual(absent.findings, []);
+  assert.deepEqual(avatarOf(absent), { username: 'u', avatar: { asset: PATH, sha256: pin } });
+  assert.deepEqual(absent.assets, []);
+});
+
+test('an avatar that is missing or is none is an error at asset', () => {
+  const cases = [
+    [{}, 'avatar-missing'],
+    [{ [PATH]: png(100, 100) }, 'avatar-invalid'],
+    [{ [PATH]: { kind: 'symlink' } }, 'avatar-invalid'],
+    [{ [PATH]: { tooLarge: true } }, 'avatar-invalid'],
+    [{ [PATH]: new Uint8Array(0) }, 'avatar-invalid'],
+  ] as const;
+  for (const [files, code] of cases) {
+    const { codes, places, expected } = build({ a: withAvatar() }, inputWith(files));
+    assert.deepEqual(codes, [code]);
+    assert.deepEqual(places, expected);
+  }
+});

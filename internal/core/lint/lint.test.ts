@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { EVENT_TARGETS, KNOWN_EVENTS, isKnownEvent, sourceOf, targetOf } from '../../words/events.ts';
+import { editDistance, nearest } from '../../words/nearest.ts';
+import type { Routing, Where } from '../../words/spec.ts';
+import type { LintTrigger } from './lint.ts';
+import { lint } from './lint.ts';
+
+const at = (start: number) => ({ file: 'f', start, end: start + 1 });
+const SPAWN: Routing = { kind: 'spawn' };
+
+function trigger(
+  events: readonly string[],
+  parts: { where?: Where; routing?: Routing; fallback?: boolean; endpoint?: string } = {},
+): LintTrigger {
+  const { where = { '$.svc.authored': false }, routing = SPAWN, fallback = false, endpoint } = parts;
+  return {
+    path: 'triggers[0]',
+    events: events.map((key, index) => ({ key, range: at(index), path: `triggers[0].events[${index}]` })),
+    where: events.length === 0 ? (parts.where ?? {}) : where,
+    whereRanges: new Map(
+      Object.keys(events.length === 0 ? (parts.where ?? {}) : where).map((key, index) => [key, at(100 + index)]),
+    ),
+    fallback,
+    fallbackRange: fallback ? at(200) : undefined,
+    routing,
+    aimRange: at(300),
+    endpoint,
+  };
+}
+const warn = (...triggers: LintTrigger[]) => lint({ rootKeys: [], triggers });
+const codes = (...triggers: LintTrigger[]) => warn(...triggers).map(({ code }) => code);
+
+test('every warning is a warning, with a place and a path', () => {
+  for (const finding of warn(trigger(['codehost.pushed'], { where: { '$.chat.svc.authored': false } }))) {
+    assert.equal(finding.severity, 'warning');
+    assert.ok(finding.range !== undefined && finding.path !== undefined);
+  }
+});
+
+test('a key that no source emits is named with the nearest that one does', () => {
+  const cases = [
+    ['codehost.pull_request.open', 'codehost.pull_request.opened'],
+    ['codehost.pull_requests.opened', 'codehost.pull_request.opened'],
+    ['chat.message.mention', 'chat.message.mentioned'],
+    ['svc.session.binding.bonud', 'svc.session.binding.bound'],
+    ['codehost.check_run.requested_action.', 'codehost.check_run.requested_action.<identifier>'],
+    ['tracker.i.updated', 'tracker.issue.updated'],
+  ] as const;
+  for (const [key, near] of cases) {
+    const [finding] = warn(trigger([key])).filter(({ code }) => code === 'event-unknown');
+    assert.equal(finding?.hint, `Did you mean ${near}?`, key);
+  }
+  assert.equal(warn(trigger(['svc.zzzzzzzzzzzzzzzzzzzzzzzzz.qqqqqqqqqqqqqqqqqqqq']))[0]?.hint, undefined);
+});
+
+test('keys of every known source pass, aliases and open families too', () => {
+  const passing = [
+    ...KNOWN_EVENTS,
+    'codehost.check_run.requested_action.rerun',
+    'webhook.deploy.finished',
+    'webhook.received',
+  ];
+  for (const key of passing) assert.ok(!codes(trigger([key])).includes('event-unknown'), key);
+  assert.ok(isKnownEvent('codehost.pull_request_review.submitted'));
+});
+
+test('targets are those that the spec derives', () => {
+  const cases = {
+    'codehost.pull_request.opened': 'codehost.pull_request',
+    'codehost.review.submitted': 'codehost.pull_request',
+    'codehost.check_run.completed': 'codehost.pull_request',
+    'codehost.issue_comment.created': 'codehost.pull_request',
+    'codehost.issue.comment.created': 'codehost.issue',
+    'codehost.issue.opened': 'codehost.issue',
+    'tracker.issue.updated': 'tracker.issue',
+    'chat.reaction.added': 'chat.thread',
+    'svc.session.binding.unbound': 'svc.session',
+    'codehost.push': null,
+    'codehost.workflow_run.completed': null,
+    'codehost.commit_comment.created': null,
+    'webhook.received': null,
+    'svc.project.onboarded': null,
+  };
+  for (const [event, target] of Object.entries(cases)) assert.equal(targetOf(event), target, event);
+  assert.ok(EVENT_TARGETS.every(([prefix]) => sourceOf(prefix) !== null));
+  assert.equal(sourceOf('codehost'), null);
+  assert.equal(sourceOf('x.y'), null);
+});
+
+test('authored is looked for where the payload of the source has it', () => {
+  const paths = (event: string[], path: string) =>
+    codes(trigger(event, { where: { [path]: false } })).filter((code) => code === 'authored-path');
+  assert.deepEqual(paths(['codehost.issue.opened'], '$.codehost.svc.authored'), []);
+  assert.deepEqual(paths(['codehost.issue.opened'], '$.svc.authored'), []);
+  assert.deepEqual(paths(['chat.message.mentioned'], '$.svc.authored'), []);
+  assert.deepEqual(paths(['webhook.received'], 'authored'), []);
+  assert.deepEqual(paths(['chat.message.mentioned'], '$.codehost.svc.authored'), ['authored-path']);
+  assert.deepEqual(paths(['chat.message.mentioned'], '$.chat.svc.authored'), ['authored-path']);
+  assert.deepEqual(paths(['codehost.issue.opened'], '$.auto.authored'), ['authored-path']);
+  assert.deepEqual(paths(['codehost.issue.opened', 'tracker.issue.created'], '$.codehost.svc.authored'), [
+    'authored-path',
+  ]);
+  assert.deepEqual(paths([], '$.svc.authored'), ['authored-path']);
+  const [finding] = warn(trigger(['tracker.issue.created'], { where: { '$.tracker.svc.authored': false } }));
+  assert.equal(finding?.hint, 'Use $.svc.authored.');
+});
+
+const bind = (target: 'chat.thread' | 'codehost.issue' | 'agent.singleton'): Routing => ({
+  kind: 'bind',
+  target,
+  onUnmatched: 'drop',
+  release: false,
+});
+
+test('routes that no event of the trigger can match are named', () => {
+  const attributed: Routing = { kind: 'deliver', routeBy: { kind: 'attributedSessions' }, onUnmatched: 'drop' };
+  const cases: readonly (readonly [LintTrigger, readonly string[]])[] = [
+    [trigger(['codehost.push'], { routing: bind('codehost.issue') }), ['route-never-matches']],
+    [trigger(['codehost.issue.opened'], { routing: bind('codehost.issue') }), []],
+    [trigger(['codehost.issue.opened', 'codehost.push'], { routing: bind('codehost.issue') }), ['route-never-matches']],
+    [trigger(['codehost.push'], { routing: bind('agent.singleton') }), []],
+    [trigger([], { routing: bind('chat.thread') }), ['route-never-matches']],
+    [trigger([], { routing: attributed }), ['route-never-matches']],
+    [trigger(['codehost.push'], { routing: attributed }), ['route-never-matches']],
+    [trigger(['chat.message.edited'], { routing: attributed }), []],
+    [
+      trigger(['codehost.push'], { routing: { kind: 'spawn', bind: { target: 'codehost.issue' } } }),
+      ['bind-never-matches'],
+    ],
+    [
+      trigger(['codehost.issue.opened'], { routing: { kind: 'spawn', bind: { target: 'agent.singleton' } } }),
+      ['bind-never-matches'],
+    ],
+    [
+      trigger(['codehost.issue.opened'], {
+        routing: { kind: 'deliver', onUnmatched: 'drop', bind: { target: 'chat.thread' } },
+      }),
+      ['route-never-matches'],
+    ],
+    [trigger(['codehost.issue.opened'], { routing: { kind: 'deliver', onUnmatched: 'drop' } }), []],
+  ];
+  for (const [one, expected] of cases) assert.deepEqual(codes(one), expected, JSON.stringify(one.routing));
+});
+
+test('a fallback that another trigger leaves nothing is named', () => {
+  const fallback = (where: Where, endpoint?: string) =>
+    trigger(['webhook.x'], { where, fallback: true, ...(endpoint ? { endpoint } : {}) });
+  const plain = (where: Where, endpoint?: string) =>
+    trigger(['webhook.x'], { where, ...(endpoint ? { endpoint } : {}) });
+  assert.deepEqual(codes(fallback({ a: 1 }), plain({})), ['fallback-unreachable']);
+  assert.deepEqual(codes(plain({ b: 2, a: 1 }), fallback({ a: 1, b: 2 })), ['fallback-unreachable']);
+  assert.deepEqual(codes(plain({ a: 1 }), fallback({})), []);
+  assert.deepEqual(codes(plain({}, 'one'), fallback({}, 'two')), []);
+  assert.deepEqual(codes(plain({}, 'one'), fallback({}, 'one')), ['fallback-unreachable']);
+  assert.deepEqual(codes(fallback({}), fallback({})), []);
+});
+
+test('a spawn on what sessions write themselves may go round', () => {
+  const loops = (event: string, where: Where) => codes(trigger([event], { where })).includes('loop-possible');
+  assert.equal(loops('codehost.issue_comment.created', {}), true);
+  assert.equal(loops('codehost.issue_comment.created', { '$.codehost.svc.authored': false }), false);
+  assert.equal(loops('chat.message.mentioned', {}), false);
+  assert.equal(loops('chat.message.subscribed', {}), true);
+  assert.equal(loops('codehost.issue.opened', {}), false);
+});
+
+test('near-miss root keys are named, far ones and known ones are not', () => {
+  const rootKeys = ['tirggers', 'enviroment', 'Model', 'description', 'x-team', 'imports', 'remove', 'kind'].map(
+    (key, index) => ({ key, range: at(index) }),
+  );
+  const found = lint({ rootKeys, triggers: [] }).map(({ path, hint }) => `${path}: ${hint}`);
+  assert.deepEqual(found, [
+    'tirggers: Did you mean triggers?',
+    'enviroment: Did you mean environment?',
+    'Model: Did you mean model?',
+  ]);
+});
+
+test('edit distance counts a swap of neighbours once and stops at its limit', () => {
+  assert.equal(editDistance('kind', 'kind', 2), 0);
+  assert.equal(editDistance('knid', 'kind', 2), 1);
+  assert.equal(editDistance('', 'ab', 2), 2);
+  assert.equal(editDistance('abc', 'xyz', 1), 2);
+  assert.equal(editDistance('abcdef', 'a', 2), 3);
+  assert.equal(nearest('x'.repeat(65), ['x'.repeat(64)]), undefined);
+  assert.equal(nearest('evnt', ['event', 'events']), 'event');
+});
