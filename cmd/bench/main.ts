@@ -7,6 +7,7 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   git: async () => (await import('./git.ts')).bench,
   poll: async () => (await import('./poll.ts')).bench,
   compile: async () => (await import('./compile.ts')).bench,
+  apply: async () => (await import('./apply.ts')).bench,
   validate: async () => (await import('./validate.ts')).bench,
 };
 
