@@ -26,6 +26,8 @@ import type {
   Writes,
 } from './types.ts';
 
+export { sortDiagnostics } from './report.ts';
+
 /** Ids of stored agents and generated resources whose `spec` the plan needs, because it differs from the desired one. */
 export function specsNeeded(desired: Desired, current: Current): { agents: string[]; generated: string[] } {
   return changedResources(desired, indexFacts(current));
