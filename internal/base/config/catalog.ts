@@ -1,14 +1,12 @@
 // The shipped catalog: presets, models, reasoning efforts, brokered tools (spec, Model; Reasoning effort; Tools;
-// contract, "Undecided by the spec"). Data with a date: what the providers offered on CATALOG_DATE. An operator adds to
-// it in the SVC_CONFIG file, so that a new model needs no new release; nothing here is ever fetched.
+// contract, "Undecided by the spec"). Data with a date: the lists were last held against what the providers publish on
+// 2026-11-20. An operator adds to them in the SVC_CONFIG file, so that a new model needs no new release; nothing here
+// is ever fetched.
 
 import * as v from 'valibot';
 import type { Catalog } from '../../words/catalog.ts';
 import { EFFORTS, HARNESSES, PROVIDERS, RESOURCE_NAME } from '../../words/spec.ts';
 import { CODEHOST_TOOLS } from './codehost-tools.ts';
-
-/** When the lists below were last compared with what the providers publish. */
-export const CATALOG_DATE = '2026-11-20';
 
 export const DEFAULT_CATALOG: Catalog = {
   presets: ['base', 'node24'],

@@ -13,7 +13,7 @@ import type { Bundle, ResolvedTemplate, UnresolvedTemplate } from '../../words/b
 import type { Catalog } from '../../words/catalog.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
 import { Misuse, refusal } from './failure.ts';
-import { contextOf, dataDirOf } from './settings.ts';
+import { contextOf } from './settings.ts';
 import type { Call } from './types.ts';
 
 export interface CompiledTree {
@@ -103,10 +103,9 @@ async function surroundingsOf(call: Call): Promise<Surroundings> {
     // Loaded only when a tree imports one: the resolver brings an HTTP client along.
     resolveTemplates: async (specifiers) => {
       if (specifiers.length === 0) return new Map();
-      const { folderCache, resolveTemplates } = await import('../../adapters/providers/templates/templates.ts');
+      const { resolveTemplates } = await import('../../adapters/providers/templates/templates.ts');
       return resolveTemplates(specifiers, {
         sources: settings?.templateSources ?? [],
-        cache: folderCache(resolve(dataDirOf(call), 'templates')),
         network: { allowPrivate: call.io.env['SVC_ALLOW_PRIVATE_NETWORK'] === 'true' },
         signal: call.io.signal,
       });
