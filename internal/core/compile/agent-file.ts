@@ -9,11 +9,12 @@ import { type AgentDraft, checkAgent } from './check-agent.ts';
 import { envelopeOf } from './envelope.ts';
 import type { Files } from './files.ts';
 import { baseOf, Layering, type Loaded, type SharedLayers } from './layers.ts';
+import { MAX_FINDINGS } from './limits.ts';
 import { appendWithoutBase } from './merge.ts';
 import { treeFile } from './paths.ts';
 import { written } from './strings.ts';
 import type { CompileInput, MergedDocument } from './types.ts';
-import { declareVariables, type LayerFinding, type Scope, Substituter } from './variables.ts';
+import { boundedReport, declareVariables, type LayerFinding, type Scope, Substituter } from './variables.ts';
 
 /** What the agents of one compile share. */
 export interface AgentContext {
@@ -79,7 +80,7 @@ function compileDocument(path: string, oid: string, document: SourceDocument, co
   const envelope = envelopeOf(root);
   if (envelope !== null) return { draft: null, findings: [envelope], dependencies: [], isWhole: false };
   const findings: LayerFinding[] = [];
-  const report = (finding: LayerFinding): void => void findings.push(finding);
+  const report = boundedReport(findings, MAX_FINDINGS * 5);
   const scope = declareVariables(written(root, 'variables'), context.scope, report);
   const layering = new Layering(context.input, context.files, context.shared, new Substituter(scope));
   const loaded = layering.entry(treeFile(path), root, baseOf(root));

@@ -9,13 +9,13 @@ import type { Dependency } from './cache.ts';
 import { envelopeOf } from './envelope.ts';
 import type { Files } from './files.ts';
 import { type Import, importsOf, lookUpProblem, outside, type Problem, resolveImport, shown } from './imports.ts';
-import { MAX_IMPORT_DEPTH } from './limits.ts';
+import { MAX_FINDINGS, MAX_IMPORT_DEPTH } from './limits.ts';
 import { EMPTY_LAYER, type Layer, mergeLayers } from './merge.ts';
 import { type FileRef, isAbsoluteOrUrl, resolveBeside } from './paths.ts';
 import { applyRemove } from './remove.ts';
 import { ownLayer, written } from './strings.ts';
 import type { CompileInput } from './types.ts';
-import type { LayerFinding, Substituter } from './variables.ts';
+import { boundedReport, type LayerFinding, type Substituter } from './variables.ts';
 
 /** A document merged with its imports, and what that rests on. */
 export interface Loaded {
@@ -85,10 +85,13 @@ export class Layering {
   }
 
   #merge(draft: Draft, root: MapNode, base: Layer, stack: readonly string[], isImported: boolean): Loaded {
-    const report = (finding: LayerFinding): void => void draft.findings.push(finding);
+    const report = reporter(draft);
     let layer = base;
     const seen = new Set<string>();
-    for (const one of importsOf(root, report)) {
+    const before = draft.findings.length;
+    const imports = importsOf(root, report);
+    draft.isIncomplete ||= draft.findings.length > before;
+    for (const one of imports) {
       const loaded = this.#import(draft, one, stack, seen);
       if (loaded !== null) layer = mergeLayers(layer, loaded.layer, report);
     }
@@ -186,10 +189,9 @@ export class Layering {
       draft.isIncomplete = true;
       return { ...draft, layer: EMPTY_LAYER };
     }
-    const report = (finding: LayerFinding): void => void draft.findings.push(finding);
-    const before = draft.findings.length;
-    const substituted = this.#substituter.document(root, report);
-    draft.usesScope = substituted !== root || draft.findings.length > before;
+    const before = this.#substituter.tokens;
+    const substituted = this.#substituter.document(root, reporter(draft));
+    draft.usesScope = this.#substituter.tokens > before;
     if (written(root, 'variables') !== undefined) draft.variables = root.entries.get('variables')?.keyRange ?? null;
     return this.#merge(draft, substituted, EMPTY_LAYER, [...stack, draft.ref.id], true);
   }
@@ -214,14 +216,15 @@ export class Layering {
       return null;
     }
     if (!isImported) return decoded.text;
-    const before = draft.findings.length;
+    const before = this.#substituter.tokens;
     const range = (start: number, end: number): Range => ({ file: ref.id, start, end });
-    const report = (finding: LayerFinding): void => void draft.findings.push(finding);
-    const text = this.#substituter.text(decoded.text, range, [one.path], report);
-    draft.usesScope ||= text !== decoded.text || draft.findings.length > before;
+    const text = this.#substituter.text(decoded.text, range, [one.path], reporter(draft));
+    draft.usesScope ||= this.#substituter.tokens > before;
     return text;
   }
 }
+
+const reporter = (draft: Draft): ((finding: LayerFinding) => void) => boundedReport(draft.findings, MAX_FINDINGS);
 
 /** Reports a problem at an import or `file:`; without one the file is merely not there yet. */
 function fail(draft: Draft, one: Import, problem: (Problem & { readonly once?: string }) | null): null {

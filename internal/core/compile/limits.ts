@@ -12,3 +12,5 @@ export const MAX_TEXT_CHARACTERS = 1024 * 1024;
 export const MAX_SUBSTITUTED_CHARACTERS = 16 * 1024 * 1024;
 /** Items of a merged list. */
 export const MAX_LIST_ITEMS = 10_000;
+/** Findings of one document, so that a broken one cannot bury the others. */
+export const MAX_FINDINGS = 200;

@@ -12,6 +12,16 @@ import { MAX_SUBSTITUTED_CHARACTERS, MAX_TEXT_CHARACTERS } from './limits.ts';
 export type LayerFinding = Finding & { readonly once?: string };
 type Report = (finding: LayerFinding) => void;
 
+/** Adds findings to a list up to a bound; past it a first error is still told, lest a broken document pass for sound. */
+export function boundedReport(findings: LayerFinding[], most: number): Report {
+  let errors = 0;
+  return (finding) => {
+    if (findings.length >= most && (finding.severity !== 'error' || errors > 0)) return;
+    if (finding.severity === 'error') errors++;
+    findings.push(finding);
+  };
+}
+
 export interface Scope {
   readonly values: ReadonlyMap<string, string>;
   /** Equal keys mean equal values. */
@@ -54,6 +64,8 @@ export function declareVariables(node: Node | undefined, context: Scope, report:
 /** Substitutes in one agent's imports, within a budget of characters. */
 export class Substituter {
   readonly scope: Scope;
+  /** Tokens met so far; a document that adds none does not depend on the scope. */
+  tokens = 0;
   #left = MAX_SUBSTITUTED_CHARACTERS;
 
   constructor(scope: Scope) {
@@ -68,7 +80,8 @@ export class Substituter {
   /** A text that an imported document loads; `range` gives the place of a problem by its offsets in the text. */
   text(text: string, range: (start: number, end: number) => Range, path: readonly PathStep[], report: Report): string {
     if (!text.includes('{{')) return text;
-    const { text: result, problems } = substituteVariables(text, this.scope.values);
+    const { text: result, tokens, problems } = substituteVariables(text, this.scope.values);
+    this.tokens += tokens;
     for (const { kind, token, name, start, end } of problems) {
       const place = range(start, end);
       report({

@@ -116,7 +116,10 @@ class Builder {
       const range = this.#range(start, end);
       this.#push({ severity: 'warning', code: 'yaml-syntax', message: error.message, range });
     } else {
-      this.report('yaml-syntax', error.message, start, end, HINTS[error.code]);
+      const hint = error.message.startsWith('Flow')
+        ? 'Is the bracket closed, and indented further than its key?'
+        : HINTS[error.code];
+      this.report('yaml-syntax', error.message, start, end, hint);
     }
   }
 

@@ -13,6 +13,8 @@ export interface VariableProblem {
 
 export interface Substitution {
   readonly text: string;
+  /** How many tokens there were, good or not: 0 means that the text depends on no variable. */
+  readonly tokens: number;
   readonly problems: readonly VariableProblem[];
 }
 
@@ -28,9 +30,11 @@ export function substituteVariables(text: string, scope: ReadonlyMap<string, str
   const problems: VariableProblem[] = [];
   let result = '';
   let from = 0;
+  let tokens = 0;
   OPENING.lastIndex = 0;
   for (let opening = OPENING.exec(text); opening !== null; opening = OPENING.exec(text)) {
     const start = opening.index;
+    tokens++;
     MARK.lastIndex = start + opening[0].length;
     const mark = MARK.exec(text);
     const closed = mark?.[0] === '}}';
@@ -52,7 +56,7 @@ export function substituteVariables(text: string, scope: ReadonlyMap<string, str
     }
     OPENING.lastIndex = end;
   }
-  return { text: from === 0 ? text : result + text.slice(from), problems };
+  return { text: from === 0 ? text : result + text.slice(from), tokens, problems };
 }
 
 function shorten(token: string): string {
