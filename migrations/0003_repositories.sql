@@ -59,7 +59,7 @@ comment on table svc.repository_states is 'What the daemon knows of a repository
 create unlogged table svc.repository_polls (
   repository_id uuid primary key references svc.repositories on delete cascade,
   next_at timestamptz not null default now(),
-  resync_at timestamptz not null default now()
+  resync_at timestamptz not null default now() + interval '10 minutes'
 ) with (fillfactor = 50);
 create index repository_polls_due on svc.repository_polls (next_at);
 comment on table svc.repository_polls is 'When each repository is looked at next; claimed set-wise with skip locked, so that several daemons share the work.';

@@ -15,6 +15,7 @@ import { JobRunner } from '../../internal/edge/jobs/jobs.ts';
 import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
 import type { FlowContext } from '../../internal/flows/context.ts';
+import { startSyncPorts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
 import { ensureMasterKey, readClient, writeClient } from './files.ts';
 
@@ -63,7 +64,10 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   await ensureMasterKey(config, await holdsSealed(store.db));
   await firstClient(config, { db: store.db, runtime });
 
+  const sync = await startSyncPorts(config, runtime);
+  stops.push(() => sync.stop());
   const part = {
+    sync,
     db: store.db,
     runtime,
     config,

@@ -5,6 +5,7 @@ import type { Config } from '../base/config/config.ts';
 import type { Metrics } from '../base/metrics/metrics.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { Database } from '../adapters/store/db.ts';
+import type { SyncPorts } from './ports.ts';
 
 export interface FlowContext {
   readonly db: Database;
@@ -15,6 +16,14 @@ export interface FlowContext {
   readonly daemonId: string;
   /** Public base address without a trailing slash; known once the server listens. */
   readonly baseUrl: string;
+  /** What reads repositories, compiles and opens sealed values; absent in tests that need none of it. */
+  readonly sync?: SyncPorts;
+}
+
+/** The daemon's ports. Throws where it was wired without. */
+export function portsOf(ctx: FlowContext): SyncPorts {
+  if (ctx.sync === undefined) throw new Error('this daemon was wired without its sync ports');
+  return ctx.sync;
 }
 
 /** Who does something, as the audit names it. A system actor has no id; its name says which part of the daemon it is. */

@@ -1,16 +1,19 @@
 // The adapters that flows reach the outside through, as flows see them: made once per daemon, handed on in the context.
 // A test that must not wait for a network or a worker hands in its own.
 
+import type { InstallationToken, MintRequest } from '../adapters/providers/codehost/codehost.ts';
 import type {
+  BlobStore,
   Credentials,
   HostCache,
   NetworkSettings,
+  ProbeReport,
   RepoSource,
   RepoTarget,
   VerifyPolicy,
 } from '../adapters/repo/types.ts';
+import type { Sealer } from '../adapters/seal/seal.ts';
 import type { CompileInput, CompileOutput } from '../core/compile/types.ts';
-import type { BlobStore } from '../adapters/repo/types.ts';
 import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../words/bundle.ts';
 import type { Catalog } from '../words/catalog.ts';
 
@@ -25,6 +28,8 @@ export interface SyncPorts {
   /** SHA-256 (hex) of the catalog: a changed one is a reason to compile again. */
   readonly catalogHash: string;
   openSource(target: RepoTarget, options: SourceOptions): RepoSource;
+  /** What a server supports; throws `RepoCondition` where it cannot be asked. */
+  probe(url: string, credentials: Credentials | undefined): Promise<ProbeReport>;
   /** Compiles in a worker, within its time limit; never throws for what an author wrote. */
   compile(input: Pick<CompileInput, 'bundle' | 'context' | 'templates'>): Promise<CompileOutput>;
   /** A lock repeats an earlier resolution exactly; `secret` gives the value of a registry's token. */
@@ -34,6 +39,9 @@ export interface SyncPorts {
   ): Promise<ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>>;
   /** Runs `fn` when this process has a connection to spare, of its whole budget and of the host's. */
   limited<T>(host: string, fn: () => Promise<T>): Promise<T>;
+  readonly sealer: Sealer;
+  /** A token of a code host's installation, asked for under the network rules. */
+  mintToken(request: Omit<MintRequest, 'allowPrivate'>): Promise<InstallationToken>;
   readonly network: NetworkSettings;
   readonly hostCache: HostCache;
   /** Installation tokens by connection id, until four fifths of their life. */

@@ -16,6 +16,8 @@ import {
   type Tip,
 } from './types.ts';
 
+export { RepoCondition } from './types.ts';
+
 /** Opens a target. Nothing is loaded or contacted yet; what is wrong with an address is thrown by the first call. */
 export function openRepository(target: RepoTarget, options: OpenOptions): RepoSource {
   return new LazySource(target, () => loadDriver(target, options));

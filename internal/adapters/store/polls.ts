@@ -55,14 +55,6 @@ export async function pollAt(sql: Sql, repositoryId: string, at: Date): Promise<
   );
 }
 
-/** A resync just happened (a full run): the next one is a period away. */
-export async function resyncAt(sql: Sql, repositoryId: string, at: Date): Promise<void> {
-  await sql.query('update svc.repository_polls set resync_at = $2::timestamptz where repository_id = $1::uuid', [
-    repositoryId,
-    at,
-  ]);
-}
-
 /** Repositories that are due and unclaimed: the length of the queue. */
 export async function pollsDue(sql: Sql, now: Date): Promise<number> {
   const { rows } = await sql.query<{ count: number }>(
@@ -70,4 +62,13 @@ export async function pollsDue(sql: Sql, now: Date): Promise<number> {
     [now],
   );
   return rows[0]?.count ?? 0;
+}
+
+/** When a repository is looked at next. */
+export async function nextPolls(sql: Sql, repositoryIds: readonly string[]): Promise<ReadonlyMap<string, Date>> {
+  const { rows } = await sql.query<{ id: string; at: Date }>(
+    'select repository_id as id, next_at as at from svc.repository_polls where repository_id = any($1::uuid[])',
+    [repositoryIds],
+  );
+  return new Map(rows.map((row) => [row.id, row.at]));
 }

@@ -60,15 +60,17 @@ export interface NewRun {
   readonly daemonId: string | null;
   readonly startedAt: Date;
   readonly request?: JsonObject;
+  readonly inputs?: unknown;
 }
 
 /** Starts a run. Fails on `reconciles_one_running` where the repository has one already. */
 export async function insertRun(sql: Sql, run: NewRun): Promise<void> {
   await sql.query(
     `insert into svc.reconciles
-       (id, project_id, repository_id, repository_name, commit, reason, status, daemon_id, started_at, request)
+       (id, project_id, repository_id, repository_name, commit, reason, status, daemon_id, started_at,
+        request, inputs)
      values ($1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, 'running', $7::uuid, $8::timestamptz,
-       $9::jsonb)`,
+       $9::jsonb, $10::jsonb)`,
     [
       run.id,
       run.projectId,
@@ -79,6 +81,7 @@ export async function insertRun(sql: Sql, run: NewRun): Promise<void> {
       run.daemonId,
       run.startedAt,
       JSON.stringify(run.request ?? { kind: 'sync' }),
+      JSON.stringify(run.inputs ?? {}),
     ],
   );
   await wake(sql, run.projectId);
@@ -268,17 +271,26 @@ export async function latestVersion(sql: Sql, projectId: string): Promise<number
   return rows[0]?.version ?? 0;
 }
 
+/** Running runs of one daemon. */
+export async function ownRuns(sql: Sql, daemonId: string): Promise<OrphanedRun[]> {
+  const { rows } = await sql.query<OrphanedRun>(
+    `select id, repository_id as "repositoryId", request, reason from svc.reconciles
+      where status = 'running' and daemon_id = $1::uuid for update skip locked`,
+    [daemonId],
+  );
+  return rows;
+}
+
+export interface OrphanedRun {
+  readonly id: string;
+  readonly repositoryId: string | null;
+  readonly request: JsonObject;
+  readonly reason: ReconcileReason;
+}
+
 /** Running runs whose daemon is gone or has been silent since `silentSince`. */
-export async function orphanedRuns(
-  sql: Sql,
-  silentSince: Date,
-): Promise<{ id: string; repositoryId: string | null; request: JsonObject; reason: ReconcileReason }[]> {
-  const { rows } = await sql.query<{
-    id: string;
-    repositoryId: string | null;
-    request: JsonObject;
-    reason: ReconcileReason;
-  }>(
+export async function orphanedRuns(sql: Sql, silentSince: Date): Promise<OrphanedRun[]> {
+  const { rows } = await sql.query<OrphanedRun>(
     `select r.id, r.repository_id as "repositoryId", r.request, r.reason from svc.reconciles r
       where r.status = 'running' and r.daemon_id is not null
         and not exists (select from svc.daemons d where d.id = r.daemon_id and d.beat_at > $1::timestamptz)

@@ -8,6 +8,8 @@ import { endpointRoutes } from './routes/endpoints.ts';
 import { eventRoutes } from './routes/events.ts';
 import { memberRoutes } from './routes/members.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
+import { reconcileRoutes } from './routes/reconciles.ts';
+import { repositoryRoutes } from './routes/repositories.ts';
 import { tenancyRoutes } from './routes/tenancy.ts';
 import { tokenRoutes } from './routes/tokens.ts';
 import { triggerRoutes } from './routes/triggers.ts';
@@ -22,4 +24,6 @@ export const routes: readonly Route[] = [
   ...eventRoutes,
   ...scheduleRoutes,
   ...triggerRoutes,
+  ...repositoryRoutes,
+  ...reconcileRoutes,
 ];

@@ -1,15 +1,6 @@
-// Loops that run as long as the daemon does (polling, watching), one line each. A loop holds no state that the
-// database does not: another daemon takes over when this one dies.
+// Every service of the daemon, one line each.
 
-import type { Role } from '../../base/config/config.ts';
-import type { FlowContext } from '../../flows/context.ts';
+import type { Service } from './service.ts';
+import { syncServices } from './sync-services.ts';
 
-export interface Service {
-  readonly name: string;
-  /** Started where the daemon has one of these roles. */
-  readonly roles: readonly Role[];
-  /** Resolves when it runs. `stop` waits for what is in flight and is safe twice. */
-  start(ctx: FlowContext): Promise<{ stop(): Promise<void> }>;
-}
-
-export const services: readonly Service[] = [];
+export const services: readonly Service[] = [...syncServices];

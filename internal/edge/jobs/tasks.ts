@@ -1,5 +1,6 @@
 // Every task of the daemon, one line each.
 
+import { syncTasks } from './sync-tasks.ts';
 import type { Task } from './task.ts';
 
-export const tasks: readonly Task[] = [];
+export const tasks: readonly Task[] = [...syncTasks];

@@ -142,7 +142,7 @@ test('an installation token is minted with a signed claim of the application', a
   t.after(() => server.close());
   const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
-  const base = { apiUrl, appId: '5', privateKey: pem, now: new Date('2030-01-01T00:00:00Z') };
+  const base = { apiUrl, allowPrivate: true, appId: '5', privateKey: pem, now: new Date('2030-01-01T00:00:00Z') };
 
   const minted = await mintInstallationToken({ ...base, installationId: '42' });
   assert.deepEqual(minted, { token: 'ghs_x', expiresAt: new Date('2030-01-01T01:00:00Z') });
@@ -152,6 +152,7 @@ test('an installation token is minted with a signed claim of the application', a
   assert.equal(JSON.parse(Buffer.from(claims ?? '', 'base64url').toString()).iss, '5');
 
   await assert.rejects(mintInstallationToken({ ...base, installationId: '99' }), { status: 404 });
+  await assert.rejects(mintInstallationToken({ ...base, installationId: '42', allowPrivate: false }), /public https/);
   await assert.rejects(mintInstallationToken({ ...base, installationId: '1', privateKey: 'nonsense' }), {
     status: 401,
   });

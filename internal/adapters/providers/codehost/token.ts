@@ -3,16 +3,18 @@
 
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
 import { type Dispatcher, request } from 'undici';
+import { dispatcherFor } from './guard.ts';
 
 export interface MintRequest {
-  /** Such as `https://api.example.com`, without a trailing slash. */
-  readonly apiUrl: string;
+  /** Where the provider's API answers; absent: its public one. */
+  readonly apiUrl?: string;
   readonly appId: string;
   readonly installationId: string;
   /** PEM. */
   readonly privateKey: string;
   readonly now: Date;
-  readonly dispatcher?: Dispatcher;
+  /** Loopback and private addresses, and plain http, may be asked. */
+  readonly allowPrivate: boolean;
 }
 
 export interface InstallationToken {
@@ -20,6 +22,7 @@ export interface InstallationToken {
   readonly expiresAt: Date;
 }
 
+const publicApiUrl = 'https://api.github.com';
 const timeoutMs = 10_000;
 const answerBytes = 64 * 1024;
 
@@ -56,7 +59,8 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
     // The cause would quote what it could not parse.
     throw Object.assign(new Error('the private key of the connection is not a PEM key'), { status: 401 });
   }
-  const url = `${input.apiUrl}/app/installations/${encodeURIComponent(input.installationId)}/access_tokens`;
+  const apiUrl = (input.apiUrl ?? publicApiUrl).replace(/\/+$/, '');
+  const url = `${apiUrl}/app/installations/${encodeURIComponent(input.installationId)}/access_tokens`;
   const { statusCode, body } = await request(url, {
     method: 'POST',
     headers: {
@@ -67,7 +71,7 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
     },
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
-    ...(input.dispatcher !== undefined && { dispatcher: input.dispatcher }),
+    dispatcher: dispatcherFor(new URL(url), input.allowPrivate),
   });
   const answer = await bounded(body);
   if (statusCode !== 201) {

@@ -1,0 +1,116 @@
+// The loops behind the reconciler: polling what is due, watching folders, taking over from daemons that are gone, and
+// sweeping. Each turn is a function of flows/sync; here is only when.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { watchedFolders } from '../../adapters/store/repositories.ts';
+import type { FlowContext } from '../../flows/context.ts';
+import { enqueueSync, keepPolls, lookAtAll, openForWatch, pollTurn, sweep, takeOver } from '../../flows/sync/sync.ts';
+import type { Service } from './service.ts';
+
+const every = { pollMs: 500, keepMs: 10_000, foldersMs: 2_000, takeOverMs: 3_000, sweepMs: 60 * 60 * 1000 } as const;
+
+/** Calls `turn` again and again with a pause in between, until stopped; a turn that fails is logged and forgotten. */
+function loop(ctx: FlowContext, name: string, pauseMs: number, turn: (signal: AbortSignal) => Promise<void>) {
+  const stopping = new AbortController();
+  const run = async (): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      await turn(stopping.signal).catch((error: unknown) => {
+        if (!stopping.signal.aborted) ctx.runtime.log.warn({ err: error, service: name }, 'service.turn_failed');
+      });
+      // Rejects when the loop is stopped, which is what it waits for.
+      await sleep(pauseMs, undefined, { signal: stopping.signal }).catch(() => undefined);
+    }
+  };
+  const running = run();
+  return {
+    async stop(): Promise<void> {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
+  const { log } = ctx.runtime;
+  const inFlight = new Set<Promise<void>>();
+  await takeOver(ctx, log);
+  await lookAtAll(ctx);
+  const loops = [
+    loop(ctx, 'poll', every.pollMs, async (signal) => {
+      await pollTurn(ctx, { inFlight, signal, log });
+    }),
+    loop(ctx, 'keep', every.keepMs, () => keepPolls(ctx)),
+    loop(ctx, 'take-over', every.takeOverMs, async () => {
+      await takeOver(ctx, log);
+    }),
+    loop(ctx, 'sweep', every.sweepMs, () => sweep(ctx, log)),
+  ];
+  return {
+    async stop() {
+      await Promise.all(loops.map((one) => one.stop()));
+      await Promise.all(inFlight);
+    },
+  };
+}
+
+interface Watched {
+  readonly generation: number;
+  stop(): Promise<void>;
+}
+
+async function watchOne(ctx: FlowContext, id: string, generation: number): Promise<Watched> {
+  const source = await openForWatch(ctx, id);
+  if (source === null || source.watch === undefined) {
+    await source?.close();
+    return { generation, stop: async () => undefined };
+  }
+  const { log } = ctx.runtime;
+  const dirty = (): void => {
+    enqueueSync(ctx.db, id, 'watch', ctx.runtime.now()).catch((error: unknown) => {
+      // The next poll sees what this did not say.
+      log.warn({ err: error, repositoryId: id }, 'repo.watch_failed');
+    });
+  };
+  const watching = await source.watch(dirty);
+  return {
+    generation,
+    async stop() {
+      await watching.stop();
+      await source.close();
+    },
+  };
+}
+
+async function startWatching(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
+  const watched = new Map<string, Watched>();
+  const turn = async (): Promise<void> => {
+    const wanted = new Map((await watchedFolders(ctx.db)).map((row) => [row.id, row.generation]));
+    for (const [id, one] of watched) {
+      if (wanted.get(id) === one.generation) continue;
+      watched.delete(id);
+      await one.stop();
+    }
+    for (const [id, generation] of wanted) {
+      if (watched.has(id)) continue;
+      try {
+        watched.set(id, await watchOne(ctx, id, generation));
+      } catch (error) {
+        // A folder that is not there (yet) is polled; the watch is tried again with the next turn.
+        ctx.runtime.log.debug({ err: error, repositoryId: id }, 'repo.watch_failed');
+      }
+    }
+  };
+  const running = loop(ctx, 'folders', every.foldersMs, turn);
+  return {
+    async stop() {
+      await running.stop();
+      for (const one of watched.values()) await one.stop();
+      watched.clear();
+    },
+  };
+}
+
+export const syncServices: readonly Service[] = [
+  { name: 'repo.poll', roles: ['sync'], start: startPolling },
+  { name: 'repo.watch', roles: ['sync'], start: startWatching },
+];

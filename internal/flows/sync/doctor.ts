@@ -1,0 +1,61 @@
+// What is wrong with a project's repositories and jobs, and what to do about each (`svc doctor`). Reads only.
+
+import { findTroubles } from '../../adapters/store/troubles.ts';
+import type { FlowContext, ProjectRef } from '../context.ts';
+
+export interface Check {
+  readonly name: string;
+  readonly status: 'ok' | 'warning' | 'error';
+  readonly message: string;
+  readonly hint?: string;
+}
+
+/** A repository that has not been read for so many of its intervals, and at least a quarter of an hour, is stalled. */
+const stalledIntervals = 20;
+
+const hints: { readonly [condition: string]: string } = {
+  'auth-failed': 'check the secret or connection that its auth names, then: svc repo sync',
+  'not-found': 'check the url, and whether the credentials may see the repository',
+  moved: 'set the url to the new address',
+  'ref-missing': 'the branch does not exist (or the repository is empty); push it, or change branch',
+  unreachable: 'check the network between this daemon and the server; private addresses need SVC_ALLOW_PRIVATE_NETWORK',
+  'rate-limited': 'nothing to do: it is tried again when the server allows; raise the interval if it stays',
+  'server-lacks-filter': 'the server cannot serve parts of a repository, and this one is too large to read whole',
+  'too-large': 'make .svc/ smaller; the detail names what is over its limit',
+  hostile: 'the tree holds names or objects that are refused; the detail names them',
+  'signature-rejected': 'sign the tip with a key of the policy, or change verify',
+};
+
+/** Every check that found something; one `ok` check where nothing did. */
+export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<Check[]> {
+  const now = ctx.runtime.now();
+  const found = await findTroubles(ctx.db, project, { now, stalledIntervals });
+  const checks: Check[] = [];
+  for (const row of found.conditions) {
+    const message = `repository ${row.name} cannot be read (${row.condition}, ${row.failures} in a row): ${row.detail}`;
+    checks.push({ name: 'repository', status: 'error', message, hint: hints[row.condition] ?? 'see: svc repo show' });
+  }
+  for (const row of found.runs) {
+    const isHeld = row.status === 'held';
+    checks.push({
+      name: isHeld ? 'held' : 'sync',
+      status: isHeld ? 'warning' : 'error',
+      message: `repository ${row.name}: commit ${row.commit ?? 'unknown'} is ${row.status}: ${row.detail ?? 'see the run'}`,
+      hint: isHeld ? `svc repo approve ${row.name} ${row.id}` : `svc reconcile show ${row.id}`,
+    });
+  }
+  for (const name of found.stalled) {
+    const message = `repository ${name} has been due for long and nobody looks at it`;
+    checks.push({ name: 'stalled', status: 'error', message, hint: 'is a daemon with the role sync running?' });
+  }
+  for (const row of found.secrets) {
+    const message = `secret ${row.secret}, which repository ${row.repository} reads with, does not exist or has expired`;
+    checks.push({ name: 'secret', status: 'error', message, hint: `svc secret set ${row.secret}` });
+  }
+  for (const row of found.jobs) {
+    const message = `${row.count} job${row.count === 1 ? '' : 's'} ${row.task} gave up: ${row.error}`;
+    checks.push({ name: 'jobs', status: 'error', message, hint: 'the log has the reason; a new sync makes a new job' });
+  }
+  if (checks.length > 0) return checks;
+  return [{ name: 'repositories', status: 'ok', message: `${found.repositories} watched, all as they should be` }];
+}

@@ -1,0 +1,271 @@
+// What people do to a repository: add, change, remove, sync, suspend, resume, roll back, pin, approve. Each is one
+// transaction that ends with a run to wait for or a job to come, and each leaves an audit entry.
+
+import { addressKey } from '../../adapters/providers/codehost/codehost.ts';
+import { recordAudit } from '../../adapters/store/audit.ts';
+import { isUniqueViolation, type Sql } from '../../adapters/store/db.ts';
+import { pollAt } from '../../adapters/store/polls.ts';
+import { insertRun, moveRun, type ReconcileRow, runningRun } from '../../adapters/store/reconciles.ts';
+import {
+  deleteRepository,
+  insertRepository,
+  lockRepository,
+  releaseOwned,
+  type Repository,
+  repositoryByName,
+  type RepositoryPatch,
+  type RepositorySettings,
+  updateRepository,
+  updateState,
+} from '../../adapters/store/repositories.ts';
+import { Fault } from '../../words/fault.ts';
+import type { JsonObject } from '../../words/json.ts';
+import type { Actor, FlowContext, ProjectRef } from '../context.ts';
+import { applyPlan } from './apply.ts';
+import type { SyncRequest } from './decide.ts';
+import { checkAddress, checkRoot } from './settings.ts';
+import { enqueueSync } from './work.ts';
+
+export interface Caller {
+  readonly project: ProjectRef;
+  readonly actor: Actor;
+}
+
+/** What POST and PATCH take; the shapes are checked by the route. */
+export type SettingsInput = Partial<Omit<RepositorySettings, 'urlKey'>>;
+
+/** The repository of that name. Throws Fault `not_found`. */
+export async function findRepository(sql: Sql, project: ProjectRef, name: string): Promise<Repository> {
+  const found = await repositoryByName(sql, project.id, name);
+  if (found === undefined) throw new Fault('not_found', 'repository-not-found', `there is no repository ${name}`);
+  return found;
+}
+
+async function audit(tx: Sql, caller: Caller, action: string, name: string, detail: JsonObject = {}): Promise<void> {
+  const { project, actor } = caller;
+  const subject = { kind: 'Repository', name };
+  await recordAudit(tx, { orgId: project.orgId, projectId: project.id, principal: actor, action, subject, detail });
+}
+
+/** Registers a repository and asks for its first sync. Throws `conflict` for a taken name, `invalid` naming a bad setting. */
+export async function addRepository(
+  ctx: FlowContext,
+  caller: Caller,
+  input: SettingsInput & { readonly name: string; readonly suspended?: boolean },
+): Promise<Repository> {
+  const { name, suspended = false, url = null, path = null } = input;
+  if ((url === null) === (path === null))
+    throw new Fault('invalid', 'invalid-body', 'give exactly one of url and path');
+  checkAddress(url, path);
+  const settings = withDefaults({ ...input, url, path });
+  const id = ctx.runtime.uuid();
+  const now = ctx.runtime.now();
+  try {
+    return await ctx.db.tx(async (tx) => {
+      await insertRepository(tx, { ...settings, id, projectId: caller.project.id, name, suspended, now });
+      await pollAt(tx, id, now);
+      await audit(tx, caller, 'repository.created', name, { url, path });
+      if (!suspended) await enqueueSync(tx, id, 'poll', now);
+      return findRepository(tx, caller.project, name);
+    });
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error;
+    throw new Fault('conflict', 'name-taken', `a repository named ${name} exists already`);
+  }
+}
+
+function withDefaults(input: SettingsInput & { url: string | null; path: string | null }): RepositorySettings {
+  return {
+    url: input.url,
+    urlKey: input.url === null ? null : (addressKey(input.url) ?? null),
+    path: input.path,
+    branch: input.branch ?? null,
+    root: checkRoot(input.root ?? ''),
+    intervalSeconds: input.intervalSeconds ?? 60,
+    auth: input.auth ?? null,
+    context: input.context ?? {},
+    adopt: input.adopt ?? false,
+    guard: input.guard ?? {},
+    verify: input.verify ?? null,
+  };
+}
+
+/** Changes settings, raises the generation, asks for a sync. A run under the old settings is superseded by its fence. */
+export async function changeRepository(
+  ctx: FlowContext,
+  caller: Caller,
+  name: string,
+  input: SettingsInput & { readonly suspended?: boolean },
+): Promise<Repository> {
+  return ctx.db.tx(async (tx) => {
+    const before = await lockNamed(tx, caller.project, name);
+    const patch: { -readonly [key in keyof RepositoryPatch]: RepositoryPatch[key] } = { ...input };
+    if (input.url != null) patch.path = null;
+    if (input.path != null) patch.url = null;
+    const url = patch.url === undefined ? before.url : patch.url;
+    const path = patch.path === undefined ? before.path : patch.path;
+    if ((url === null) === (path === null))
+      throw new Fault('invalid', 'invalid-body', 'give exactly one of url and path');
+    checkAddress(url, path);
+    if (patch.url !== undefined) patch.urlKey = patch.url === null ? null : (addressKey(patch.url) ?? null);
+    if (patch.root !== undefined) patch.root = checkRoot(patch.root);
+    const now = ctx.runtime.now();
+    await updateRepository(tx, before.id, patch, now);
+    // What was seen elsewhere says nothing here, and a source that was corrected deserves a look at once.
+    if (url !== before.url || path !== before.path)
+      await updateState(tx, before.id, { seenHash: null, failures: 0 }, now);
+    await pollAt(tx, before.id, now);
+    await audit(tx, caller, 'repository.changed', name, { keys: Object.keys(input) });
+    await enqueueSync(tx, before.id, 'poll', now);
+    return findRepository(tx, caller.project, name);
+  });
+}
+
+async function lockNamed(tx: Sql, project: ProjectRef, name: string): Promise<Repository> {
+  const { id } = await findRepository(tx, project, name);
+  const locked = await lockRepository(tx, id);
+  if (locked === undefined) throw new Fault('not_found', 'repository-not-found', `there is no repository ${name}`);
+  return locked;
+}
+
+/** Suspends (no sync at all until resumed) or resumes (with a sync at once). Doing it twice is fine. */
+export async function setSuspended(
+  ctx: FlowContext,
+  caller: Caller,
+  name: string,
+  suspended: boolean,
+): Promise<Repository> {
+  return ctx.db.tx(async (tx) => {
+    const { id } = await lockNamed(tx, caller.project, name);
+    const now = ctx.runtime.now();
+    await updateRepository(tx, id, { suspended }, now);
+    await audit(tx, caller, suspended ? 'repository.suspended' : 'repository.resumed', name);
+    if (suspended) {
+      const running = await runningRun(tx, id);
+      if (running) await moveRun(tx, running.id, { status: 'superseded', detail: 'the repository was suspended' }, now);
+    } else {
+      await pollAt(tx, id, now);
+      await enqueueSync(tx, id, 'poll', now);
+    }
+    return findRepository(tx, caller.project, name);
+  });
+}
+
+/** Keeps the repository at one commit, also when the branch moves; null lets it follow the branch again. */
+export async function setPin(
+  ctx: FlowContext,
+  caller: Caller,
+  name: string,
+  commit: string | null,
+): Promise<{ reconcileId: string }> {
+  return ctx.db.tx(async (tx) => {
+    const repository = await lockNamed(tx, caller.project, name);
+    const isFolder = repository.path !== null && repository.branch === null;
+    if (commit !== null && isFolder) {
+      throw new Fault(
+        'invalid',
+        'invalid-body',
+        'a folder has no commits to pin; name a branch to follow its repository',
+      );
+    }
+    await updateRepository(tx, repository.id, { pinnedCommit: commit }, ctx.runtime.now());
+    await audit(tx, caller, commit === null ? 'repository.unpinned' : 'repository.pinned', name, { commit });
+    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null) };
+  });
+}
+
+/** A sync by hand: resolves to the run to wait for. A run that nobody has begun yet serves as well as a new one. */
+export async function requestSync(ctx: FlowContext, caller: Caller, name: string): Promise<{ reconcileId: string }> {
+  return ctx.db.tx(async (tx) => {
+    const repository = await lockNamed(tx, caller.project, name);
+    if (repository.suspended) {
+      throw new Fault('conflict', 'repository-suspended', `repository ${name} is suspended; resume it first`);
+    }
+    const waiting = await runningRun(tx, repository.id);
+    if (waiting !== undefined && waiting.daemonId === null) return { reconcileId: waiting.id };
+    await updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now());
+    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null) };
+  });
+}
+
+/** A run that waits for a daemon, in the place of the one under way. */
+export async function startRun(
+  ctx: FlowContext,
+  tx: Sql,
+  repository: Repository,
+  request: SyncRequest,
+  commit: string | null,
+): Promise<string> {
+  const now = ctx.runtime.now();
+  const id = ctx.runtime.uuid();
+  const running = await runningRun(tx, repository.id);
+  if (running !== undefined) {
+    await moveRun(tx, running.id, { status: 'superseded', detail: 'superseded by a sync by hand' }, now);
+  }
+  await insertRun(tx, {
+    id,
+    projectId: repository.projectId,
+    repositoryId: repository.id,
+    repositoryName: repository.name,
+    commit,
+    reason: 'manual',
+    daemonId: null,
+    startedAt: now,
+    request: { ...request },
+  });
+  await enqueueSync(tx, repository.id, 'manual', now);
+  return id;
+}
+
+/** Removes the repository: what it owns goes with it, or stays and becomes `manual`. All in one transaction. */
+export async function removeRepository(
+  ctx: FlowContext,
+  caller: Caller,
+  name: string,
+  keepResources: boolean,
+): Promise<void> {
+  const repository = await findRepository(ctx.db, caller.project, name);
+  const remove = async (tx: Sql): Promise<void> => {
+    const locked = await lockRepository(tx, repository.id);
+    if (locked === undefined) return;
+    const running = await runningRun(tx, repository.id);
+    if (running)
+      await moveRun(tx, running.id, { status: 'superseded', detail: 'the repository was removed' }, ctx.runtime.now());
+    if (keepResources) await releaseOwned(tx, repository.id);
+    await deleteRepository(tx, repository.id);
+    await audit(tx, caller, 'repository.removed', name, { keepResources });
+  };
+  if (keepResources) return ctx.db.tx(remove);
+  const { id, generation } = repository;
+  const result = await applyPlan(ctx, {
+    operationId: ctx.runtime.uuid(),
+    projectId: caller.project.id,
+    owner: { kind: 'repository', repositoryId: id, generation },
+    compiled: { ok: true, resources: [], diagnostics: [], assets: [], places: {} },
+    hasSvc: true,
+    fileBytes: () => undefined,
+    prune: true,
+    adopt: false,
+    dryRun: false,
+    guard: 'off',
+    verify: false,
+    commit: null,
+    actor: caller.actor,
+    shippedAvatars: [],
+    finish: async (tx) => {
+      await remove(tx);
+      return 'commit';
+    },
+  });
+  if (result.status === 'superseded') {
+    throw new Fault('conflict', 'repository-changed', `repository ${name} was changed meanwhile; try again`);
+  }
+}
+
+/** The run of that id as one of this repository. Throws Fault `not_found`. */
+export function ofRepository(run: ReconcileRow | undefined, repository: Repository): ReconcileRow {
+  if (run === undefined || run.repositoryId !== repository.id) {
+    throw new Fault('not_found', 'reconcile-not-found', `repository ${repository.name} has no such reconcile`);
+  }
+  return run;
+}

@@ -1,0 +1,117 @@
+// Opens the source of a repository row: what to read, with whose credentials. A credential is looked up each time it is
+// asked for (a rotated secret counts at once), lives in memory alone, and never stands in a message.
+
+import { RepoCondition } from '../../adapters/repo/repo.ts';
+import type { Credentials, RepoSource, RepoTarget } from '../../adapters/repo/types.ts';
+import { readBlobs, storedBlobs } from '../../adapters/store/blobs.ts';
+import { connectionByName, findSecret, type SealedConnection } from '../../adapters/store/credentials.ts';
+import type { Repository, RepositoryAuth } from '../../adapters/store/repositories.ts';
+import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
+
+/** What a row says is to be read. */
+export function targetOf(repository: Pick<Repository, 'url' | 'path' | 'branch' | 'root'>): RepoTarget {
+  const { url, path, branch, root } = repository;
+  if (url !== null) return { kind: 'remote', url, root, ...(branch !== null && { branch }) };
+  if (path === null) throw new Error('a repository has neither url nor path');
+  return branch === null ? { kind: 'folder', path, root } : { kind: 'local', path, branch, root };
+}
+
+/** The key under which a source shares its server's budget. */
+export function hostOf(repository: Pick<Repository, 'url'>): string {
+  return (repository.url === null ? undefined : URL.parse(repository.url)?.host) ?? 'local';
+}
+
+/** A source of the repository, to be closed by the caller. */
+export function openRepository(ctx: FlowContext, project: ProjectRef, repository: Repository): RepoSource {
+  const credentials = credentialsOf(ctx, project, repository.auth);
+  return portsOf(ctx).openSource(targetOf(repository), {
+    blobs: { has: (oids) => storedBlobs(ctx.db, oids), get: (oids) => readBlobs(ctx.db, oids) },
+    verify: repository.verify,
+    ...(credentials !== undefined && { credentials }),
+  });
+}
+
+/** The plaintext of a secret for use by the service itself; undefined where it is absent or expired. */
+export async function secretText(ctx: FlowContext, project: ProjectRef, name: string): Promise<string | undefined> {
+  const found = await findSecret(ctx.db, { orgId: project.orgId, projectId: project.id }, name, ctx.runtime.now());
+  if (found === undefined) return undefined;
+  const binding = { orgId: project.orgId, projectId: found.projectId ?? undefined, name, use: 'secret' as const };
+  return portsOf(ctx).sealer.open(found, binding).toString('utf8');
+}
+
+/** A connection's credentials, as its POST took them. */
+export function connectionSecrets(ctx: FlowContext, connection: SealedConnection): { readonly [key: string]: unknown } {
+  if (connection.sealed === null || connection.keyVersion === null) return {};
+  const { orgId, projectId, name, keyVersion, sealed } = connection;
+  const text = portsOf(ctx).sealer.open({ keyVersion, sealed }, { orgId, projectId, name, use: 'connection' });
+  return JSON.parse(text.toString('utf8')) as { [key: string]: unknown };
+}
+
+/** What `auth` means, as the sources ask for it. */
+export function credentialsOf(
+  ctx: FlowContext,
+  project: ProjectRef,
+  auth: RepositoryAuth | null,
+): Credentials | undefined {
+  if (auth === null) return undefined;
+  if (auth.kind === 'connection') return ({ refresh }) => connectionToken(ctx, project, auth.connection, refresh);
+  return async () => {
+    const token = await secretText(ctx, project, auth.secretRef);
+    if (token === undefined) {
+      throw new RepoCondition(
+        'auth-failed',
+        `Secret not found: ${auth.secretRef} (named by the repository's auth; set it, or it may have expired)`,
+      );
+    }
+    return { token: token.trim(), ...(auth.username !== undefined && { username: auth.username }) };
+  };
+}
+
+const text = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined;
+
+async function connectionToken(
+  ctx: FlowContext,
+  project: ProjectRef,
+  name: string,
+  refresh: boolean,
+): Promise<{ username?: string; token: string }> {
+  const connection = await connectionByName(ctx.db, project.id, name);
+  if (connection === undefined || connection.provider !== 'codehost' || connection.status !== 'active') {
+    throw new RepoCondition('auth-failed', `there is no active code-host connection ${name}; add it, or change auth`);
+  }
+  const credentials = connectionSecrets(ctx, connection);
+  const token = text(credentials['token']);
+  if (token !== undefined) return { token };
+  const { tokens } = portsOf(ctx);
+  const now = ctx.runtime.now();
+  const kept = tokens.get(connection.id);
+  if (!refresh && kept !== undefined && kept.until > now) return { username: 'x-access-token', token: kept.token };
+  const minted = await mint(ctx, connection, text(credentials['privateKey']), now);
+  // Four fifths of its life: what is handed out must outlive the longest read.
+  const until = new Date(now.getTime() + (minted.expiresAt.getTime() - now.getTime()) * 0.8);
+  tokens.set(connection.id, { token: minted.token, until });
+  return { username: 'x-access-token', token: minted.token };
+}
+
+async function mint(ctx: FlowContext, connection: SealedConnection, privateKey: string | undefined, now: Date) {
+  const { config, name } = connection;
+  const appId = text(config['appId']);
+  const installationId = text(config['installationId']);
+  const apiUrl = text(config['apiUrl']);
+  if (privateKey === undefined || appId === undefined || installationId === undefined) {
+    throw new RepoCondition(
+      'auth-failed',
+      `connection ${name} cannot read repositories: it needs config.appId, config.installationId and a privateKey`,
+    );
+  }
+  try {
+    const { mintToken } = portsOf(ctx);
+    return await mintToken({ appId, installationId, privateKey, now, ...(apiUrl !== undefined && { apiUrl }) });
+  } catch (cause) {
+    if (cause instanceof RepoCondition) throw cause;
+    const status = (cause as { status?: number }).status;
+    const message = `connection ${name}: ${cause instanceof Error ? cause.message : 'no installation token'}`;
+    throw new RepoCondition(status === undefined || status >= 500 ? 'unreachable' : 'auth-failed', message, { cause });
+  }
+}

@@ -1,0 +1,64 @@
+// Makes the ports of a daemon from its configuration: sources, compiler, templates, sealed values, the network's rules
+// and the budget of connections. Everything here is shared by all repositories of the process.
+
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { startCompiler } from '../../adapters/compiler/compiler.ts';
+import { mintInstallationToken } from '../../adapters/providers/codehost/codehost.ts';
+import { folderCache, resolveTemplates } from '../../adapters/providers/templates/templates.ts';
+import { openRepository, probeRepository } from '../../adapters/repo/repo.ts';
+import type { HostCache, HostFacts, NetworkSettings } from '../../adapters/repo/types.ts';
+import { createSealer, readMasterKeys } from '../../adapters/seal/seal.ts';
+import type { Config } from '../../base/config/config.ts';
+import { readSections } from '../../base/config/sections.ts';
+import type { Runtime } from '../../base/runtime.ts';
+import { canonicalJson, type Json } from '../../words/json.ts';
+import { createLimiter } from '../limits.ts';
+import type { SyncPorts } from '../ports.ts';
+
+/** Connections to git servers at a time: in all, and to one server. */
+const connections = { total: 32, host: 8 };
+
+/** Reads the key file and the rich sections of the configuration. Throws ConfigError naming what cannot be used. */
+export async function startSyncPorts(config: Config, runtime: Runtime): Promise<SyncPorts> {
+  const { catalog, templates: sources } = readSections(config.file);
+  const sealer = createSealer(await readMasterKeys(config.masterKeyFile));
+  const network: NetworkSettings = { allowPrivate: config.allowPrivateNetwork, userAgent: 'svc' };
+  const hostCache = memoryHostCache();
+  const cache = folderCache(join(config.dataDir, 'templates'));
+  const compiler = startCompiler();
+  const shared = { network, hostCache, now: runtime.now };
+  return {
+    catalog,
+    catalogHash: createHash('sha256')
+      .update(canonicalJson(catalog as unknown as Json))
+      .digest('hex'),
+    sealer,
+    network,
+    hostCache,
+    tokens: new Map(),
+    limited: createLimiter(connections.total, connections.host),
+    openSource: (target, options) => openRepository(target, { ...shared, ...options }),
+    probe: (url, credentials) => probeRepository(url, { ...shared, ...(credentials && { credentials }) }),
+    compile: (input) => compiler.compile({ ...input, catalog }),
+    resolveTemplates: (specifiers, { lock, secret }) =>
+      resolveTemplates(specifiers, {
+        sources,
+        cache,
+        network: { allowPrivate: config.allowPrivateNetwork },
+        token: secret,
+        ...(lock !== undefined && { lock }),
+      }),
+    mintToken: (request) => mintInstallationToken({ ...request, allowPrivate: config.allowPrivateNetwork }),
+    stop: () => compiler.stop(),
+  };
+}
+
+function memoryHostCache(): HostCache {
+  const facts = new Map<string, HostFacts>();
+  return {
+    get: (key) => facts.get(key),
+    set: (key, value) => void facts.set(key, value),
+    delete: (key) => void facts.delete(key),
+  };
+}

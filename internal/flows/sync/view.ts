@@ -1,0 +1,74 @@
+// Repositories and runs as the API shows them (contract, section 3). Never a credential: `auth` names a secret or a
+// connection, and an address cannot hold one.
+
+import type { ReconcileRow } from '../../adapters/store/reconciles.ts';
+import type { Repository } from '../../adapters/store/repositories.ts';
+
+/** A run. `actions` that change nothing are left out: their number is in the lifecycle event. */
+export function showRun(run: ReconcileRow) {
+  return {
+    id: run.id,
+    repository: run.repository,
+    commit: run.commit,
+    reason: run.reason,
+    status: run.status,
+    ...(run.condition !== null && { condition: run.condition }),
+    ...(run.detail !== null && { detail: run.detail }),
+    startedAt: run.startedAt.toISOString(),
+    finishedAt: run.finishedAt?.toISOString() ?? null,
+    stages: run.stages,
+    actions: run.actions,
+    diagnostics: run.diagnostics,
+  };
+}
+
+/** One run with everything that explains it. */
+export function showWholeRun(run: ReconcileRow) {
+  return { ...showRun(run), consequences: run.consequences, webhooks: run.webhooks, inputs: run.inputs };
+}
+
+/** A repository with what the daemon knows of it. */
+export function showRepository(
+  repository: Repository,
+  more: {
+    readonly lastRun?: ReconcileRow | undefined;
+    readonly agents?: number | undefined;
+    readonly nextPollAt?: Date | undefined;
+  },
+) {
+  const { state, lastRun } = { state: repository.state, lastRun: more.lastRun };
+  return {
+    id: repository.id,
+    name: repository.name,
+    url: repository.url,
+    path: repository.path,
+    branch: repository.branch,
+    root: repository.root,
+    intervalSeconds: repository.intervalSeconds,
+    auth: repository.auth,
+    context: repository.context,
+    adopt: repository.adopt,
+    guard: repository.guard,
+    verify: repository.verify,
+    suspended: repository.suspended,
+    pinnedCommit: repository.pinnedCommit,
+    quarantinedCommit: repository.quarantinedCommit,
+    generation: repository.generation,
+    status: lastRun?.status ?? null,
+    commit: state.appliedCommit,
+    appliedCommit: state.appliedCommit,
+    appliedAt: state.appliedAt?.toISOString() ?? null,
+    seenCommit: state.seenCommit,
+    condition: state.condition,
+    conditionDetail: state.conditionDetail,
+    conditionSince: state.conditionSince?.toISOString() ?? null,
+    failures: state.failures,
+    nextPollAt: more.nextPollAt?.toISOString() ?? null,
+    agents: more.agents ?? 0,
+    lastReconcile: lastRun === undefined ? null : showRun(lastRun),
+    createdAt: repository.createdAt.toISOString(),
+    updatedAt: repository.updatedAt.toISOString(),
+  };
+}
+
+export type RunView = ReturnType<typeof showRun>;
