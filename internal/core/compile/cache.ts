@@ -1,7 +1,7 @@
 // What one compile leaves for the next: parsed files by content, and whole agent files by everything that they read.
 // Bounded by text and by number; the least recently used goes first. Only agents without an error are kept.
 
-import type { Finding } from '../../words/diagnostic.ts';
+import type { Finding, Places } from '../../words/diagnostic.ts';
 import type { Source } from '../source/source.ts';
 import type { AgentDraft } from './check-agent.ts';
 import type { CompileCache } from './types.ts';
@@ -19,6 +19,8 @@ export interface AgentRecord {
   readonly dependencies: readonly Dependency[];
   readonly findings: readonly Finding[];
   readonly drafts: readonly AgentDraft[];
+  /** Of the parts of its drafts; absent where there is an error. */
+  readonly places?: Places;
   /** False where a document could not be read, or something that it imports could not be had. */
   readonly isWhole: boolean;
   /** True where there is no error, so that it may stand for the file until a dependency changes. */

@@ -28,6 +28,7 @@ import type { TriggerDraft } from './check-triggers.ts';
 import { checkTriggers } from './check-triggers.ts';
 import { crossCheck, releasedTargets } from './cross-checks.ts';
 import { lintDocument } from './lint-document.ts';
+import { type Part, partsOf } from './places.ts';
 import type { Check, MapSpot, Spot } from './read.ts';
 import {
   compact,
@@ -74,6 +75,8 @@ export interface AgentDraft {
   readonly brokenIdentity?: string;
   /** Endpoints in the order of the triggers that name them. */
   readonly endpoints: readonly EndpointDraft[];
+  /** Places that an apply may have to point at; empty where the document has an error. */
+  readonly parts: readonly Part[];
 }
 
 /** Checks a document. Only `input.catalog` is read. Reports at most a few findings per node; never throws. */
@@ -116,6 +119,10 @@ export function checkAgent(doc: MergedDocument, input: Pick<CompileInput, 'catal
     brokenEnvironment: environment.broken,
     brokenIdentity: identity.broken,
     endpoints,
+    parts:
+      spec === undefined || name === undefined
+        ? []
+        : partsOf(root, triggers, { agent: name, environment: environment.generated, identity: identity.generated }),
   });
 }
 

@@ -8,12 +8,13 @@
 import { canonicalJson } from '../../words/json.ts';
 import type { TemplateLock } from '../../words/bundle.ts';
 import type { Finding } from '../../words/diagnostic.ts';
-import { printDiagnostics } from '../source/source.ts';
+import { type LineTable, printDiagnostics } from '../source/source.ts';
 import { type AgentRecord, Cache } from './cache.ts';
 import { type AgentContext, compileAgentFile } from './agent-file.ts';
 import { assemble } from './assemble.ts';
 import { Files, pathState, templateState } from './files.ts';
 import { MAX_IMPORT_DEPTH, MAX_OUTSIDE_PATHS } from './limits.ts';
+import { placed, placesOf } from './places.ts';
 import { ignoredFile, surveyTree } from './tree.ts';
 import type { CompileCache, CompileInput, CompileOutput } from './types.ts';
 import { createScope } from './variables.ts';
@@ -47,6 +48,7 @@ export function compile(input: CompileInput): CompileOutput {
     diagnostics,
     needs,
     templateLock: lockOf(input, records),
+    ...(ok && { places: placesOf(records) }),
     assets: ok ? assembled.assets : [],
   };
 }
@@ -59,6 +61,7 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
     scope: createScope(new Map(Object.entries(input.context))),
     salt: input.sha256(canonicalJson([{ ...input.context }, JSON.parse(JSON.stringify(input.catalog))])),
   };
+  const tables = new Map<string, LineTable | undefined>();
   return paths.map((path) => {
     const key = `${path}\0${input.bundle.entries.get(path)?.oid ?? ''}\0${context.salt}`;
     const kept = cache.agents.get(key);
@@ -66,7 +69,7 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
       for (const { kind, name } of kept.dependencies) if (kind === 'path') files.named(name);
       return kept;
     }
-    const record = compileAgentFile(path, context);
+    const record = placed(compileAgentFile(path, context), tables, (file) => files.textOf(file));
     if (record.isKeepable) cache.agents.set(key, record, 1);
     return record;
   });

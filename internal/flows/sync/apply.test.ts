@@ -264,3 +264,17 @@ test('avatars are stored with the identity that names them', async () => {
   const row = await one<{ bytes: Buffer }>('select bytes from svc.assets');
   assert.equal(row.bytes.toString(), 'picture');
 });
+
+test('a mistake that only an apply can see has its place, and the text of its line', async () => {
+  const compiled = agentsTree({ placed: { triggers: [onEvent('tracker.issue.created')] } });
+  const places = { 'Agent/placed': { 'triggers[0]': { file: '.svc/agents/x.yaml', line: 2, column: 10 } } };
+  const result = await bench.apply(
+    { ...compiled, places },
+    { prune: false, fileBytes: () => Buffer.from('triggers:\r\n- event: tracker.issue.created\n') },
+  );
+  const [diagnostic] = result.diagnostics;
+  assert.deepEqual(
+    [diagnostic?.file, diagnostic?.line, diagnostic?.column, diagnostic?.path, diagnostic?.excerpt],
+    ['.svc/agents/x.yaml', 2, 10, 'triggers[0].event', '- event: tracker.issue.created'],
+  );
+});

@@ -19,6 +19,7 @@ import { Fault } from '../../words/fault.ts';
 import { canonicalJson, type Json } from '../../words/json.ts';
 import { asJson } from '../../words/spec.ts';
 import type { FlowContext } from '../context.ts';
+import { withExcerpts } from './apply-excerpt.ts';
 import { errorOf, recordApplied, recordFailed, type ApplyRecord } from './apply-record.ts';
 import { endpointSlug, ingestUrl } from './apply-slug.ts';
 import type { ApplyRequest, ApplyResult, ApplyStatus, Receipt } from './apply-types.ts';
@@ -145,7 +146,8 @@ async function planUnder(ctx: FlowContext, tx: Sql, request: ApplyRequest, locke
     sha256,
     shippedAvatars: request.shippedAvatars,
   });
-  const diagnostics = mergeDiagnostics(request.hasSvc ? request.compiled.diagnostics : [], set);
+  const merged = mergeDiagnostics(request.hasSvc ? request.compiled.diagnostics : [], set);
+  const diagnostics = withExcerpts(merged, request.fileBytes);
   const webhooks = set.ok ? await receiptsOf(ctx, tx, request, set.receipts) : [];
   return { result: resultOf(request, set, diagnostics, webhooks), set, repository: owner?.name };
 }
