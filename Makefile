@@ -38,7 +38,7 @@ dead: setup
 	@knip
 
 cover: setup ## coverage of the core: at least 95 % of lines and branches
-	@node --test --experimental-test-coverage --test-coverage-include='internal/core/**' --test-coverage-exclude='**/*.test.ts' \
+	@node --test --experimental-test-coverage --test-coverage-include='internal/core/**' --test-coverage-exclude='**/*.test.ts' --test-coverage-exclude='**/{testkit,fixture}.ts' \
 	  --test-coverage-lines=95 --test-coverage-branches=95 $(CORE_TESTS)
 
 bench: setup ## measure speed as ratios against baselines in the same run

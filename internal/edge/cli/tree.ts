@@ -36,7 +36,7 @@ export async function compileTree(call: Call): Promise<CompiledTree> {
   const context = contextOf(call);
   await requireDirectory(path, call.arg('PATH'));
   const { catalog, resolveTemplates } = await surroundingsOf(call);
-  const source = await openRepository({ kind: 'folder', path, root: '' }, { now: call.io.now });
+  const source = openRepository({ kind: 'folder', path, root: '' }, { now: call.io.now });
   try {
     let snapshot = await source.snapshot(await source.resolve());
     const templates = new Map<string, ResolvedTemplate | UnresolvedTemplate>();
