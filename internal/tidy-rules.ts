@@ -96,7 +96,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
 const SIDE_DOORS: readonly RegExp[] = [
   /^internal\/core\/source\/node\.ts$/, // the shape that all halves of compile share
   /^internal\/core\/compile\/types\.ts$/,
-  /^internal\/core\/[a-z-]+\/fixture\.ts$/, // values for tests of other rooms
+  /\/(fixture|([a-z]+-)?testkit)\.ts$/, // for tests of other rooms
   /^internal\/base\/[a-z-]+\/[a-z-]+\.ts$/, // base has no decisions to hide
   /^internal\/adapters\/store\/[a-z-]+\.ts$/, // one public file per table family
 ];
