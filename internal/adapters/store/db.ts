@@ -77,7 +77,8 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
   return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
 }
 
-function isConnectionLoss(error: unknown): boolean {
+/** True when the server could not be reached, or the connection broke: what was in flight may have happened or not. */
+export function isConnectionLoss(error: unknown): boolean {
   const code = errorCode(error);
   if (code !== undefined && (unavailableCodes.test(code) || socketCodes.has(code))) return true;
   const message = error instanceof Error ? error.message : '';

@@ -213,6 +213,7 @@ async function send(answer: Answer, reply: FastifyReply, signal: AbortSignal): P
 
 function fail(ctx: FlowContext, error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const { problem, headers, isBug } = renderProblem(error, request.id);
+  reply.header('x-request-id', request.id);
   if (isBug)
     ctx.runtime.log.error(
       { err: error, requestId: request.id, method: request.method, route: request.routeOptions.url },
@@ -225,7 +226,7 @@ function fail(ctx: FlowContext, error: unknown, request: FastifyRequest, reply: 
   }
   // The rest of a refused body is not read.
   if (problem.status === 413) reply.header('connection', 'close');
-  reply.code(problem.status).headers(headers).type('application/problem+json').send(JSON.stringify(problem));
+  reply.code(problem.status).headers(headers).type('application/problem+json').send(Buffer.from(JSON.stringify(problem)));
 }
 
 /** What is not even HTTP: too long headers, timeouts, garbage. */

@@ -6,12 +6,12 @@
 import { EventEmitter } from 'node:events';
 import { hostname } from 'node:os';
 import { Logger as WorkerLogger, type Runner, run, type TaskList, type WorkerEvents } from 'graphile-worker';
-import pg from 'pg';
 import * as v from 'valibot';
 import { addJob, connectionConfig } from '../../adapters/store/db.ts';
 import { beat, buryDaemons, exhaustJob, leave, listDaemons } from '../../adapters/store/jobs.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import type { Json } from '../../words/json.ts';
+import { SteadyPool } from './steady-pool.ts';
 import type { Task } from './task.ts';
 
 export interface JobsOptions {
@@ -29,7 +29,7 @@ const restartMs = { first: 200, most: 5_000 };
 export class JobRunner {
   readonly #ctx: FlowContext;
   readonly #options: JobsOptions;
-  readonly #pool: pg.Pool;
+  readonly #pool: SteadyPool;
   readonly #draining = new AbortController();
   readonly #workers = new Set<string>();
   #runner: Runner | undefined;
@@ -43,10 +43,10 @@ export class JobRunner {
     this.#ctx = ctx;
     this.#options = options;
     const { log } = ctx.runtime;
-    this.#pool = new pg.Pool({
-      ...connectionConfig({ url: ctx.db.url, log, applicationName: 'svcd jobs' }),
-      max: this.#concurrency + 3,
-    });
+    this.#pool = new SteadyPool(
+      { ...connectionConfig({ url: ctx.db.url, log, applicationName: 'svcd jobs' }), max: this.#concurrency + 3 },
+      this.#draining.signal,
+    );
     // The runner insists on both; a lost connection shows at its next statement and is handled there.
     this.#pool.on('error', (error) => log.warn({ err: error }, 'jobs.idle_connection_lost'));
     this.#pool.on('connect', (client) => client.on('error', () => undefined));
@@ -121,8 +121,12 @@ export class JobRunner {
   async #launch(): Promise<Runner> {
     const { log } = this.#ctx.runtime;
     const events: WorkerEvents = new EventEmitter();
-    events.on('worker:create', ({ worker }) => this.#workers.add(worker.workerId));
-    events.on('worker:stop', ({ worker }) => this.#workers.delete(worker.workerId));
+    // Jobs are locked in the name of the pool of workers.
+    const pools: string[] = [];
+    events.on('pool:create', ({ workerPool }) => {
+      pools.push(workerPool.id);
+      this.#workers.add(workerPool.id);
+    });
     const runner = await run({
       events,
       pgPool: this.#pool,
@@ -137,6 +141,11 @@ export class JobRunner {
     });
     // A worker that gives up is not replaced by the pool; start over as a whole.
     events.on('worker:fatalError', () => void runner.stop().catch(() => undefined));
+    // What a runner that is gone still holds is handed back like that of a dead daemon.
+    const forget = (): void => {
+      for (const id of pools) this.#workers.delete(id);
+    };
+    runner.promise.then(forget, forget);
     return runner;
   }
 

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, it } from 'node:test';
+import { ConfigError, loadConfig } from './config.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'svc-config-'));
+const file = (text: string): string => {
+  const path = join(dir, `${Math.random()}.yaml`);
+  writeFileSync(path, text);
+  return path;
+};
+const load = (env: Record<string, string> = {}, argv: string[] = []) => loadConfig({ env: { HOME: '/h', ...env }, argv, cwd: '/w' });
+
+describe('configuration', () => {
+  after(() => rmSync(dir, { recursive: true }));
+
+  it('is complete without anything', () => {
+    assert.deepEqual(load(), {
+      dataDir: '/h/.local/share/svc',
+      listen: { host: '127.0.0.1', port: 4400 },
+      roles: ['api', 'sync', 'route', 'schedule', 'session'],
+      masterKeyFile: '/h/.local/share/svc/master.key',
+      sandbox: 'auto',
+      allowPrivateNetwork: false,
+      logLevel: 'info',
+      file: {},
+    });
+  });
+
+  it('follows the XDG rule for the data directory', () => {
+    assert.equal(load({ XDG_DATA_HOME: '/x' }).dataDir, '/x/svc');
+    assert.equal(load({ XDG_DATA_HOME: 'x' }).dataDir, '/h/.local/share/svc', 'a relative one is invalid there');
+    assert.equal(load({ XDG_DATA_HOME: '' }).dataDir, '/h/.local/share/svc');
+  });
+
+  it('takes flags over environment over file over default', () => {
+    const path = file('listen: 127.0.0.1:3\nlogLevel: debug\nroles: [api, sync]\nallowPrivateNetwork: true\n');
+    const all = load({ SVC_CONFIG: path, SVC_LISTEN: '127.0.0.1:2' }, ['--listen', '127.0.0.1:1']);
+    assert.equal(all.listen.port, 1);
+    assert.equal(load({ SVC_CONFIG: path, SVC_LISTEN: '127.0.0.1:2' }).listen.port, 2);
+    const rest = load({ SVC_CONFIG: path, SVC_LOG_LEVEL: '' });
+    assert.deepEqual([rest.listen.port, rest.logLevel, rest.roles, rest.allowPrivateNetwork], [3, 'debug', ['api', 'sync'], true]);
+    assert.equal(load({}, [`--config=${path}`]).logLevel, 'debug');
+  });
+
+  it('keeps what is richer than a string for whoever reads it', () => {
+    const path = file('providers: {errtrack: {baseUrl: https://e.example}}\ntemplates: [{scope: "@a"}]\n');
+    assert.deepEqual(load({ SVC_CONFIG: path }).file, {
+      providers: { errtrack: { baseUrl: 'https://e.example' } },
+      templates: [{ scope: '@a' }],
+    });
+  });
+
+  it('reads each setting in its own form', () => {
+    assert.deepEqual(load({ SVC_LISTEN: '[::1]:0' }).listen, { host: '::1', port: 0 });
+    assert.deepEqual(load({ SVC_LISTEN: ':80' }).listen, { host: '0.0.0.0', port: 80 });
+    assert.equal(load({ SVC_BASE_URL: 'https://svc.example/' }).baseUrl, 'https://svc.example');
+    assert.deepEqual(load({ SVC_HARNESS_A_COMMAND: '["node","a.js"]' }).harnessACommand, ['node', 'a.js']);
+    assert.deepEqual(load({ SVC_ROLES: 'session, api' }).roles, ['api', 'session']);
+    assert.equal(load({ SVC_DATA_DIR: 'd' }).dataDir, '/w/d');
+    const external = load({ SVC_DATABASE_URL: 'postgres://h/d', SVC_MASTER_KEY_FILE: 'k' });
+    assert.deepEqual([external.databaseUrl, external.masterKeyFile], ['postgres://h/d', '/w/k']);
+  });
+
+  it('names the setting that it cannot use, on one line, and repeats no secret', () => {
+    const cases: [Record<string, string>, string[], string][] = [
+      [{ SVC_LISTEN: '127.0.0.1' }, [], 'SVC_LISTEN'],
+      [{ SVC_LISTEN: '127.0.0.1:65536' }, [], 'SVC_LISTEN'],
+      [{ SVC_BASE_URL: 'svc.example' }, [], 'SVC_BASE_URL'],
+      [{ SVC_DATABASE_URL: 'mysql://u:hush@h/d' }, [], 'SVC_DATABASE_URL'],
+      [{ SVC_DATABASE_URL: 'hush' }, [], 'SVC_DATABASE_URL'],
+      [{ SVC_ROLES: ',' }, [], 'SVC_ROLES'],
+      [{ SVC_SANDBOX: 'x' }, [], 'SVC_SANDBOX'],
+      [{ SVC_ALLOW_PRIVATE_NETWORK: 'maybe' }, [], 'SVC_ALLOW_PRIVATE_NETWORK'],
+      [{ SVC_LOG_LEVEL: 'loud' }, [], 'SVC_LOG_LEVEL'],
+      [{ SVC_HARNESS_B_COMMAND: '[]' }, [], 'SVC_HARNESS_B_COMMAND'],
+      [{}, ['--listen'], '--listen'],
+      [{}, ['--frob', 'x'], '--frob'],
+      [{}, ['stray'], 'arguments'],
+      [{}, ['--log-level', 'info', '--log-level', 'warn'], '--log-level'],
+      [{ SVC_CONFIG: '/nowhere' }, [], 'SVC_CONFIG'],
+      [{ SVC_CONFIG: file('a: [') }, [], 'SVC_CONFIG'],
+      [{ SVC_CONFIG: file('colour: red') }, [], 'colour in'],
+      [{ SVC_CONFIG: file('listen: {a: 1}') }, [], 'listen in'],
+      [{ SVC_CONFIG: file('logLevel: loud') }, [], 'logLevel in'],
+    ];
+    for (const [env, argv, name] of cases) {
+      assert.throws(
+        () => load(env, argv),
+        (error: unknown) => error instanceof ConfigError && error.message.startsWith(name) && !/\n|hush/.test(error.message),
+        JSON.stringify([env, argv, name]),
+      );
+    }
+  });
+});
