@@ -11,7 +11,8 @@ const file = (text: string): string => {
   writeFileSync(path, text);
   return path;
 };
-const load = (env: Record<string, string> = {}, argv: string[] = []) => loadConfig({ env: { HOME: '/h', ...env }, argv, cwd: '/w' });
+const load = (env: Record<string, string> = {}, argv: string[] = []) =>
+  loadConfig({ env: { HOME: '/h', ...env }, argv, cwd: '/w' });
 
 describe('configuration', () => {
   after(() => rmSync(dir, { recursive: true }));
@@ -41,7 +42,10 @@ describe('configuration', () => {
     assert.equal(all.listen.port, 1);
     assert.equal(load({ SVC_CONFIG: path, SVC_LISTEN: '127.0.0.1:2' }).listen.port, 2);
     const rest = load({ SVC_CONFIG: path, SVC_LOG_LEVEL: '' });
-    assert.deepEqual([rest.listen.port, rest.logLevel, rest.roles, rest.allowPrivateNetwork], [3, 'debug', ['api', 'sync'], true]);
+    assert.deepEqual(
+      [rest.listen.port, rest.logLevel, rest.roles, rest.allowPrivateNetwork],
+      [3, 'debug', ['api', 'sync'], true],
+    );
     assert.equal(load({}, [`--config=${path}`]).logLevel, 'debug');
   });
 
@@ -89,7 +93,8 @@ describe('configuration', () => {
     for (const [env, argv, name] of cases) {
       assert.throws(
         () => load(env, argv),
-        (error: unknown) => error instanceof ConfigError && error.message.startsWith(name) && !/\n|hush/.test(error.message),
+        (error: unknown) =>
+          error instanceof ConfigError && error.message.startsWith(name) && !/\n|hush/.test(error.message),
         JSON.stringify([env, argv, name]),
       );
     }

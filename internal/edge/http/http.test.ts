@@ -38,9 +38,16 @@ const testRoutes: readonly Route[] = [
     rawBody: true,
     cors: true,
     bodyLimitBytes: 100,
-    handle: async ({ raw, headers, params }) => ok({ hex: raw.toString('hex'), type: headers['content-type'], slug: params['slug'] }),
+    handle: async ({ raw, headers, params }) =>
+      ok({ hex: raw.toString('hex'), type: headers['content-type'], slug: params['slug'] }),
   }),
-  defineRoute({ ...none, method: 'GET', path: '/t/query', query: v.strictObject({ a: v.string() }), handle: async ({ query }) => ok(query) }),
+  defineRoute({
+    ...none,
+    method: 'GET',
+    path: '/t/query',
+    query: v.strictObject({ a: v.string() }),
+    handle: async ({ query }) => ok(query),
+  }),
   defineRoute({
     ...none,
     method: 'GET',
@@ -57,7 +64,13 @@ const testRoutes: readonly Route[] = [
       throw new Fault('unavailable', 'away', 'Gone for a moment.', { retryAfterSeconds: 7 });
     },
   }),
-  defineRoute({ ...none, method: 'GET', path: '/t/stream', stream: true, handle: async ({ signal }) => ({ status: 200, stream: forever(signal) }) }),
+  defineRoute({
+    ...none,
+    method: 'GET',
+    path: '/t/stream',
+    stream: true,
+    handle: async ({ signal }) => ({ status: 200, stream: forever(signal) }),
+  }),
   defineRoute({ ...none, method: 'GET', path: '/t/last', handle: async ({ lastEventId }) => ok({ lastEventId }) }),
   defineRoute({
     method: 'GET',
@@ -77,7 +90,11 @@ describe('the HTTP server', () => {
   let api: Api;
   before(async () => {
     daemon = await startTestDaemon();
-    server = await startHttp(() => daemon.ctx, { routes: testRoutes, readiness: [], listen: { host: '127.0.0.1', port: 0 } });
+    server = await startHttp(() => daemon.ctx, {
+      routes: testRoutes,
+      readiness: [],
+      listen: { host: '127.0.0.1', port: 0 },
+    });
     api = apiClient(server.url, daemon.token);
   });
   after(async () => {
@@ -93,13 +110,37 @@ describe('the HTTP server', () => {
       ['no such path', '/t/none', {}, 404, 'not-found'],
       ['wrong method', '/t/echo', { method: 'DELETE' }, 405, 'method-not-allowed'],
       ['malformed JSON', '/t/echo', { method: 'POST', headers: json, body: '{"text":' }, 400, 'invalid-json'],
-      ['not UTF-8', '/t/echo', { method: 'POST', headers: json, body: Buffer.from([0x22, 0xff, 0x22]) }, 400, 'invalid-json'],
+      [
+        'not UTF-8',
+        '/t/echo',
+        { method: 'POST', headers: json, body: Buffer.from([0x22, 0xff, 0x22]) },
+        400,
+        'invalid-json',
+      ],
       ['too deep', '/t/echo', { method: 'POST', headers: json, body: '['.repeat(100_000) }, 400, 'json-too-deep'],
       ['no body', '/t/echo', { method: 'POST' }, 400, 'invalid-body'],
       ['an unknown key', '/t/echo', { method: 'POST', headers: json, body: '{"text":"","x":1}' }, 400, 'invalid-body'],
-      ['another media type', '/t/echo', { method: 'POST', headers: { 'content-type': 'text/plain' }, body: '{}' }, 415, 'unsupported-media-type'],
-      ['an encoding', '/t/echo', { method: 'POST', headers: { ...json, 'content-encoding': 'gzip' }, body: '{}' }, 415, 'unsupported-encoding'],
-      ['a body over 1 MiB', '/t/echo', { method: 'POST', headers: json, body: `"${'a'.repeat(1_048_576)}"` }, 413, 'body-too-large'],
+      [
+        'another media type',
+        '/t/echo',
+        { method: 'POST', headers: { 'content-type': 'text/plain' }, body: '{}' },
+        415,
+        'unsupported-media-type',
+      ],
+      [
+        'an encoding',
+        '/t/echo',
+        { method: 'POST', headers: { ...json, 'content-encoding': 'gzip' }, body: '{}' },
+        415,
+        'unsupported-encoding',
+      ],
+      [
+        'a body over 1 MiB',
+        '/t/echo',
+        { method: 'POST', headers: json, body: `"${'a'.repeat(1_048_576)}"` },
+        413,
+        'body-too-large',
+      ],
       ['a body over the route’s limit', '/t/raw/x', { method: 'POST', body: 'a'.repeat(101) }, 413, 'body-too-large'],
       ['an unknown query', '/t/query?a=1&b=2', {}, 400, 'invalid-query'],
       ['a query given twice', '/t/query?a=1&a=2', {}, 400, 'invalid-query'],
@@ -148,7 +189,11 @@ describe('the HTTP server', () => {
 
   it('hands over raw bytes whatever they are called, and opens only where a route says so', async () => {
     for (const type of ['application/json', 'text/plain', 'nonsense', 'application/x-www-form-urlencoded; charset=x']) {
-      const response = await send('/t/raw/s', { method: 'POST', headers: { 'content-type': type }, body: Buffer.from([0, 255]) });
+      const response = await send('/t/raw/s', {
+        method: 'POST',
+        headers: { 'content-type': type },
+        body: Buffer.from([0, 255]),
+      });
       assert.deepEqual(await response.json(), { hex: '00ff', type, slug: 's' });
       assert.equal(response.headers.get('access-control-allow-origin'), '*');
     }
@@ -159,8 +204,14 @@ describe('the HTTP server', () => {
   });
 
   it('takes a request id that is one, and makes its own otherwise', async () => {
-    assert.equal((await send('/healthz', { headers: { 'x-request-id': 'abc-1' } })).headers.get('x-request-id'), 'abc-1');
-    assert.match(String((await send('/healthz', { headers: { 'x-request-id': 'a b' } })).headers.get('x-request-id')), /^[0-9a-f-]{36}$/);
+    assert.equal(
+      (await send('/healthz', { headers: { 'x-request-id': 'abc-1' } })).headers.get('x-request-id'),
+      'abc-1',
+    );
+    assert.match(
+      String((await send('/healthz', { headers: { 'x-request-id': 'a b' } })).headers.get('x-request-id')),
+      /^[0-9a-f-]{36}$/,
+    );
   });
 
   it('streams events with ids, and lets the source go when the reader leaves', async () => {
@@ -180,7 +231,11 @@ describe('the HTTP server', () => {
   });
 
   it('ends streams and finishes requests when it stops', async () => {
-    const own = await startHttp(() => daemon.ctx, { routes: testRoutes, readiness: [], listen: { host: '127.0.0.1', port: 0 } });
+    const own = await startHttp(() => daemon.ctx, {
+      routes: testRoutes,
+      readiness: [],
+      listen: { host: '127.0.0.1', port: 0 },
+    });
     const response = await fetch(`${own.url}/t/stream`);
     const whole = response.text();
     await own.stop();
@@ -215,7 +270,14 @@ describe('the HTTP server', () => {
 
   it('wants a token, then sight, then the permission, before it reads the body', async () => {
     const path = '/t/orgs/default/projects/default/secret';
-    for (const authorization of ['', 'Bearer', 'Bearer x', `Bearer svc_${'a'.repeat(43)}`, `Basic ${daemon.token}`, daemon.token]) {
+    for (const authorization of [
+      '',
+      'Bearer',
+      'Bearer x',
+      `Bearer svc_${'a'.repeat(43)}`,
+      `Basic ${daemon.token}`,
+      daemon.token,
+    ]) {
       const response = await send(path, { headers: { authorization } });
       assert.equal(response.status, 401, authorization);
       assert.equal(response.headers.get('www-authenticate'), 'Bearer');
@@ -231,7 +293,8 @@ describe('the HTTP server', () => {
 
   it('tells an address with many failures to wait, and still lets valid tokens pass', async () => {
     const statuses = new Set<number>();
-    for (let count = 0; count < 120; count += 1) statuses.add((await api('GET', '/t/orgs/default/projects/default/secret', undefined, { token: 'svc_x' })).status);
+    for (let count = 0; count < 120; count += 1)
+      statuses.add((await api('GET', '/t/orgs/default/projects/default/secret', undefined, { token: 'svc_x' })).status);
     assert.deepEqual(statuses, new Set([401, 429]));
     assert.equal((await api('GET', '/t/orgs/default/projects/default/secret')).status, 200);
   });
@@ -240,19 +303,33 @@ describe('the HTTP server', () => {
     const bare = { ...none, method: 'GET', path: '/x', handle: async () => ok({}) } as const;
     assert.throws(() => routeTable([{ ...bare, scope: 'self' }], []), /GET \/x names no permission/);
     assert.throws(() => routeTable([bare, bare], []), /two routes for GET \/x/);
-    assert.throws(() => routeTable([{ ...bare, path: '/y/:a' }, { ...bare, path: '/y/:b' }], []), /two routes/);
+    assert.throws(
+      () =>
+        routeTable(
+          [
+            { ...bare, path: '/y/:a' },
+            { ...bare, path: '/y/:b' },
+          ],
+          [],
+        ),
+      /two routes/,
+    );
     assert.throws(() => routeTable([{ ...bare, scope: 'org', permission: 'org:read' }], []), /has no :org/);
   });
 
   it('describes every route of the table', async () => {
     const response = await fetch(`${daemon.url}/api/v1/openapi.json`);
-    const document = (await response.json()) as { openapi: string; paths: Record<string, Record<string, { responses: object; security?: unknown[] }>> };
+    const document = (await response.json()) as {
+      openapi: string;
+      paths: Record<string, Record<string, { responses: object; security?: unknown[] }>>;
+    };
     assert.equal(document.openapi, '3.1.0');
     const table = routeTable(routes, []);
     for (const route of table) {
       const operation = document.paths[route.path.replaceAll(/:(\w+)/g, '{$1}')]?.[route.method.toLowerCase()];
       assert.ok(operation !== undefined, `${route.method} ${route.path}`);
-      for (const status of Object.keys(route.answers)) assert.ok(status in operation.responses, `${route.path} ${status}`);
+      for (const status of Object.keys(route.answers))
+        assert.ok(status in operation.responses, `${route.path} ${status}`);
       assert.equal(operation.security?.length === 0, route.scope === 'public', route.path);
     }
     const described = Object.values(document.paths).flatMap((methods) => Object.keys(methods)).length;

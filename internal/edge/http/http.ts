@@ -226,7 +226,11 @@ function fail(ctx: FlowContext, error: unknown, request: FastifyRequest, reply: 
   }
   // The rest of a refused body is not read.
   if (problem.status === 413) reply.header('connection', 'close');
-  reply.code(problem.status).headers(headers).type('application/problem+json').send(Buffer.from(JSON.stringify(problem)));
+  reply
+    .code(problem.status)
+    .headers(headers)
+    .type('application/problem+json')
+    .send(Buffer.from(JSON.stringify(problem)));
 }
 
 /** What is not even HTTP: too long headers, timeouts, garbage. */

@@ -33,7 +33,15 @@ describe('organizations, projects, members and tokens', () => {
     assert.equal(org?.['slug'], 'default');
     assert.equal(org?.['role'], 'admin');
     const permissions = JSON.stringify(org?.['projects']?.[0]?.['permissions']);
-    for (const one of ['secrets:list', 'secrets:write', 'secrets:reveal', 'provider_grants:write', 'provider_grants:use', 'repositories:write', 'sessions:control']) {
+    for (const one of [
+      'secrets:list',
+      'secrets:write',
+      'secrets:reveal',
+      'provider_grants:write',
+      'provider_grants:use',
+      'repositories:write',
+      'sessions:control',
+    ]) {
       assert.ok(permissions.includes(`"${one}"`), one);
     }
   });
@@ -54,7 +62,10 @@ describe('organizations, projects, members and tokens', () => {
     const byId = await api('GET', `/api/v1/orgs/${made.body['id']}/projects/${project.body['id']}`);
     assert.deepEqual(byId.body, project.body);
     assert.equal((await api('PATCH', `${base}/web`, { name: 'The Web', archived: true })).body['archived'], true);
-    assert.equal((await api('POST', `${base}/web/members`, { email: 'x@example.com', role: 'viewer' })).body['code'], 'project-archived');
+    assert.equal(
+      (await api('POST', `${base}/web/members`, { email: 'x@example.com', role: 'viewer' })).body['code'],
+      'project-archived',
+    );
     assert.equal((await api('PATCH', `${base}/web`, { archived: false })).body['archivedAt'], null);
     assert.equal((await api('DELETE', '/api/v1/orgs/acme-works')).body['code'], 'org-not-empty');
     assert.equal((await api('DELETE', `${base}/web`)).status, 204);
@@ -71,19 +82,40 @@ describe('organizations, projects, members and tokens', () => {
     let cursor: unknown = '';
     for (let pages = 0; cursor !== null; pages += 1) {
       assert.ok(pages < 5);
-      const { body }: Awaited<ReturnType<Api>> = await api('GET', `${base}?limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`);
+      const { body }: Awaited<ReturnType<Api>> = await api(
+        'GET',
+        `${base}?limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`,
+      );
       for (const item of body['items'] as unknown as { slug: string }[]) seen.push(item.slug);
       cursor = body['nextCursor'];
     }
     assert.deepEqual(seen, ['a', 'b', 'c', 'd', 'e']);
-    for (const query of ['limit=0', 'limit=201', 'limit=x', 'cursor=!!', `cursor=${Buffer.from('[1]').toString('base64url')}`, 'page=2']) {
+    for (const query of [
+      'limit=0',
+      'limit=201',
+      'limit=x',
+      'cursor=!!',
+      `cursor=${Buffer.from('[1]').toString('base64url')}`,
+      'page=2',
+    ]) {
       assert.equal((await api('GET', `${base}?${query}`)).status, 400, query);
     }
-    for (const list of ['/api/v1/orgs/paged/members', '/api/v1/tokens', '/api/v1/orgs/paged/audit', '/api/v1/orgs/paged/service-accounts', '/api/v1/orgs/paged/tokens']) {
-      assert.equal((await api('GET', `${list}?cursor=${Buffer.from('["a",{}]').toString('base64url')}`)).status, 400, list);
+    for (const list of [
+      '/api/v1/orgs/paged/members',
+      '/api/v1/tokens',
+      '/api/v1/orgs/paged/audit',
+      '/api/v1/orgs/paged/service-accounts',
+      '/api/v1/orgs/paged/tokens',
+    ]) {
+      assert.equal(
+        (await api('GET', `${list}?cursor=${Buffer.from('["a",{}]').toString('base64url')}`)).status,
+        400,
+        list,
+      );
       const first = await api('GET', `${list}?limit=1`);
       assert.equal(first.status, 200, list);
-      if (first.body['nextCursor'] !== null) assert.equal((await api('GET', `${list}?cursor=${first.body['nextCursor']}`)).status, 200, list);
+      if (first.body['nextCursor'] !== null)
+        assert.equal((await api('GET', `${list}?cursor=${first.body['nextCursor']}`)).status, 200, list);
     }
   });
 
@@ -111,7 +143,10 @@ describe('organizations, projects, members and tokens', () => {
       assert.deepEqual({ ...hidden.body, requestId: '' }, { ...missing.body, requestId: '' }, path);
     }
     const { body } = await outsider.api('GET', '/api/v1/orgs');
-    assert.deepEqual((body['items'] as unknown as { slug: string }[]).map((org) => org.slug), ['default']);
+    assert.deepEqual(
+      (body['items'] as unknown as { slug: string }[]).map((org) => org.slug),
+      ['default'],
+    );
     // The path's organization counts, not another one's project that the caller can see.
     const mine = (await api('GET', '/api/v1/orgs/default/projects/default')).body['id'];
     assert.equal((await api('GET', `/api/v1/orgs/hidden/projects/${mine}`)).status, 404);
@@ -129,7 +164,11 @@ describe('organizations, projects, members and tokens', () => {
     assert.equal((await theirs('GET', `${base}/audit`)).status, 403);
     assert.equal((await api('PATCH', `${base}/members/${id}`, { role: 'admin' })).body['role'], 'admin');
     assert.equal((await theirs('GET', `${base}/audit`)).status, 200);
-    assert.equal((await theirs('PATCH', '/api/v1/orgs/default', { name: 'x' })).status, 403, 'a project is not the organization');
+    assert.equal(
+      (await theirs('PATCH', '/api/v1/orgs/default', { name: 'x' })).status,
+      403,
+      'a project is not the organization',
+    );
     assert.equal((await api('DELETE', `${base}/members/${id}`)).status, 204);
     assert.equal((await theirs('GET', base)).status, 404, 'at once');
     assert.equal((await api('DELETE', `${base}/members/${id}`)).status, 404);
@@ -137,11 +176,20 @@ describe('organizations, projects, members and tokens', () => {
 
   it('takes project members from the organization alone, and keeps an administrator', async () => {
     const base = '/api/v1/orgs/default/projects/default';
-    assert.equal((await api('POST', `${base}/members`, { email: 'stranger@example.com' })).body['code'], 'unknown-principal');
+    assert.equal(
+      (await api('POST', `${base}/members`, { email: 'stranger@example.com' })).body['code'],
+      'unknown-principal',
+    );
     const myself = (await api('GET', '/api/v1/me')).body['id'];
-    assert.equal((await api('PATCH', `/api/v1/orgs/default/members/${myself}`, { role: 'member' })).body['code'], 'last-administrator');
+    assert.equal(
+      (await api('PATCH', `/api/v1/orgs/default/members/${myself}`, { role: 'member' })).body['code'],
+      'last-administrator',
+    );
     assert.equal((await api('DELETE', `/api/v1/orgs/default/members/${myself}`)).body['code'], 'last-administrator');
-    assert.equal((await api('POST', '/api/v1/orgs/default/members', { email: 'a@b.example', principalId: 'x' })).status, 400);
+    assert.equal(
+      (await api('POST', '/api/v1/orgs/default/members', { email: 'a@b.example', principalId: 'x' })).status,
+      400,
+    );
   });
 
   it('shows a token once, and stops it at once when revoked, expired or its account is deleted', async () => {
@@ -167,12 +215,17 @@ describe('organizations, projects, members and tokens', () => {
     assert.equal((await api('GET', '/api/v1/me', undefined, { token: short })).status, 200);
     await new Promise((resolve) => setTimeout(resolve, 350));
     assert.equal((await api('GET', '/api/v1/me', undefined, { token: short })).status, 401);
-    assert.equal((await api('POST', '/api/v1/tokens', { name: 'past', expiresAt: '2020-01-01T00:00:00Z' })).body['code'], 'invalid-expiry');
+    assert.equal(
+      (await api('POST', '/api/v1/tokens', { name: 'past', expiresAt: '2020-01-01T00:00:00Z' })).body['code'],
+      'invalid-expiry',
+    );
 
     const account = await api('POST', '/api/v1/orgs/default/service-accounts', { name: 'robot' });
     assert.equal(account.status, 201);
     assert.equal((await api('POST', '/api/v1/orgs/default/service-accounts', { name: 'robot' })).status, 409);
-    const theirs = String((await api('POST', '/api/v1/orgs/default/tokens', { serviceAccount: 'robot', name: 'ci' })).body['token']);
+    const theirs = String(
+      (await api('POST', '/api/v1/orgs/default/tokens', { serviceAccount: 'robot', name: 'ci' })).body['token'],
+    );
     assert.equal((await api('GET', '/api/v1/me', undefined, { token: theirs })).body['kind'], 'service_account');
     assert.equal((await api('POST', '/api/v1/orgs', { slug: 'robots' }, { token: theirs })).status, 403);
     assert.equal((await api('DELETE', '/api/v1/orgs/default/service-accounts/robot')).status, 204);
@@ -192,7 +245,9 @@ describe('organizations, projects, members and tokens', () => {
   it('notes when a token was last used', async () => {
     const { body } = await api('GET', '/api/v1/tokens');
     assert.match(String(body['items']?.[0]?.['createdAt']), /^20/);
-    const used = (body['items'] as unknown as { name: string; lastUsedAt: string | null }[]).find((one) => one.name === 'client.json');
+    const used = (body['items'] as unknown as { name: string; lastUsedAt: string | null }[]).find(
+      (one) => one.name === 'client.json',
+    );
     assert.match(String(used?.lastUsedAt), /^20/);
   });
 
@@ -201,9 +256,21 @@ describe('organizations, projects, members and tokens', () => {
     await api('POST', '/api/v1/orgs/audited/projects', { slug: 'p' }, { headers: { 'x-request-id': 'req-42' } });
     await api('POST', '/api/v1/orgs/audited/projects', { slug: 'p' });
     const { body } = await api('GET', '/api/v1/orgs/audited/audit');
-    const items = body['items'] as unknown as { action: string; principal: { name: string; kind: string }; subject: { kind: string; name: string }; requestId: string }[];
-    assert.deepEqual(items.map((one) => one.action), ['project.created', 'org.created'], 'a refused change leaves none');
-    assert.deepEqual([items[0]?.requestId, items[0]?.principal.name, items[0]?.subject.name], ['req-42', 'administrator', 'p']);
+    const items = body['items'] as unknown as {
+      action: string;
+      principal: { name: string; kind: string };
+      subject: { kind: string; name: string };
+      requestId: string;
+    }[];
+    assert.deepEqual(
+      items.map((one) => one.action),
+      ['project.created', 'org.created'],
+      'a refused change leaves none',
+    );
+    assert.deepEqual(
+      [items[0]?.requestId, items[0]?.principal.name, items[0]?.subject.name],
+      ['req-42', 'administrator', 'p'],
+    );
     const own = await api('GET', '/api/v1/orgs/audited/projects/p/audit');
     assert.equal((own.body['items'] as unknown as unknown[]).length, 1);
     await assert.rejects(daemon.database.db.query(`update svc.audit set action = 'x'`), /append-only/);

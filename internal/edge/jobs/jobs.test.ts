@@ -40,24 +40,39 @@ describe('the job runner', () => {
 
   it('performs jobs with their checked payload, and drains', async () => {
     const seen: number[] = [];
-    const task = defineTask({ name: 't.plain', role: 'sync', payload: number, handle: async (_ctx, { n }) => void seen.push(n) });
+    const task = defineTask({
+      name: 't.plain',
+      role: 'sync',
+      payload: number,
+      handle: async (_ctx, { n }) => void seen.push(n),
+    });
     const jobs = await runner([task]);
     for (let n = 0; n < 20; n += 1) await addJob(daemon.database.db, 't.plain', { n });
     await until('all performed', () => seen.length === 20);
     await jobs.stop();
     await jobs.stop();
-    assert.deepEqual([...seen].sort((a, b) => a - b), Array.from({ length: 20 }, (_, n) => n));
+    assert.deepEqual(
+      [...seen].sort((a, b) => a - b),
+      Array.from({ length: 20 }, (_, n) => n),
+    );
   });
 
   it('runs only the tasks of its roles', async () => {
-    const task = defineTask({ name: 't.session', role: 'session', payload: number, handle: async () => assert.fail('not here') });
+    const task = defineTask({
+      name: 't.session',
+      role: 'session',
+      payload: number,
+      handle: async () => assert.fail('not here'),
+    });
     const config = { ...daemon.ctx.config, roles: ['sync'] as const };
     const jobs = new JobRunner({ ...daemon.ctx, config, daemonId: randomUUID() }, { tasks: [task] });
     await jobs.start();
     await addJob(daemon.database.db, 't.session', { n: 1 });
     await sleep(300);
     await jobs.stop();
-    const { rows } = await daemon.database.db.query(`select attempts from graphile_worker.jobs where task_identifier = 't.session'`);
+    const { rows } = await daemon.database.db.query(
+      `select attempts from graphile_worker.jobs where task_identifier = 't.session'`,
+    );
     assert.deepEqual(rows, [{ attempts: 0 }]);
   });
 
@@ -72,7 +87,12 @@ describe('the job runner', () => {
         return runs < 3 ? { retryAfterMs: 10 } : undefined;
       },
     });
-    const stop = defineTask({ name: 't.stop', role: 'sync', payload: number, handle: async () => ({ stop: 'the key is missing: put it back' }) });
+    const stop = defineTask({
+      name: 't.stop',
+      role: 'sync',
+      payload: number,
+      handle: async () => ({ stop: 'the key is missing: put it back' }),
+    });
     const jobs = await runner([later, stop]);
     const { db } = daemon.database;
     await addJob(db, 't.later', { n: 1 }, { jobKey: 'later' });
@@ -156,17 +176,29 @@ describe('the job runner', () => {
   it('goes on after every connection to the database was cut', async () => {
     const { db } = daemon.database;
     const seen: number[] = [];
-    const task = defineTask({ name: 't.cut', role: 'sync', payload: number, handle: async (_ctx, { n }) => void seen.push(n) });
+    const task = defineTask({
+      name: 't.cut',
+      role: 'sync',
+      payload: number,
+      handle: async (_ctx, { n }) => void seen.push(n),
+    });
     const jobs = await runner([task]);
     await addJob(db, 't.cut', { n: 1 });
     await until('before', () => seen.includes(1));
     for (let round = 0; round < 3; round += 1) {
       await db
-        .query('select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()')
+        .query(
+          'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+        )
         .catch(() => undefined);
       await sleep(50);
     }
-    await until('added', () => addJob(db, 't.cut', { n: 2 }).then(() => true, () => false));
+    await until('added', () =>
+      addJob(db, 't.cut', { n: 2 }).then(
+        () => true,
+        () => false,
+      ),
+    );
     await until('after', () => seen.includes(2));
     await jobs.stop();
   });

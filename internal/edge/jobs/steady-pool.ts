@@ -11,7 +11,9 @@ const repeated = '40001';
 const connectMs = { first: 50, most: 2_000 };
 
 function asRepeated(error: unknown): unknown {
-  return isConnectionLoss(error) ? Object.assign(new Error('the connection was lost', { cause: error }), { code: repeated }) : error;
+  return isConnectionLoss(error)
+    ? Object.assign(new Error('the connection was lost', { cause: error }), { code: repeated })
+    : error;
 }
 
 export class SteadyPool extends pg.Pool {
