@@ -1,0 +1,79 @@
+// The SVC_CONFIG file (contract, section 1): the settings of the environment, and what is richer than a text.
+
+import * as v from 'valibot';
+import { EFFORTS, HARNESSES, PROVIDERS } from '../internal/words/spec.ts';
+import { choice, described, flag, name, text } from './common.ts';
+
+const command = v.pipe(v.array(v.string()), v.minLength(1));
+const ids = v.array(text(256, 'Model id.'));
+const plain = (description: string) => described(v.string(), description);
+const optional = <const S extends v.GenericSchema>(schema: S) => v.optional(schema);
+/** One optional field for each word of a list. */
+const each = <const K extends readonly string[], const S extends v.GenericSchema>(keys: K, schema: S) =>
+  v.strictObject(v.entriesFromList(keys, v.optional(schema)));
+
+const catalog = v.strictObject({
+  presets: optional(described(v.array(name('Preset.')), 'Environment presets beside base and node24.')),
+  models: optional(
+    each(
+      PROVIDERS,
+      v.strictObject({
+        replace: optional(flag('True: these alone, the shipped ones are forgotten.')),
+        ids: optional(ids),
+        pattern: optional(text(1024, 'Regular expression of further ids.')),
+      }),
+    ),
+  ),
+  harnesses: optional(
+    each(
+      HARNESSES,
+      v.strictObject({
+        defaultProvider: optional(v.picklist(PROVIDERS)),
+        defaultModel: optional(text(256, 'Model id.')),
+        defaultEffort: optional(v.picklist(EFFORTS)),
+      }),
+    ),
+  ),
+  efforts: optional(each(PROVIDERS, v.record(v.string(), v.pipe(v.array(v.picklist(EFFORTS)), v.minLength(1))))),
+  codehostTools: optional(
+    v.record(
+      v.string(),
+      v.strictObject({ default: optional(v.literal(true)), needs: optional(v.picklist(['merge', 'secrets'])) }),
+    ),
+  ),
+});
+
+const scope = text(128, 'Scope of the templates: @acme.');
+const templates = v.array(
+  v.union([
+    v.strictObject({ scope, directory: text(4096, 'Directory with one folder for each package.') }),
+    v.strictObject({
+      scope,
+      registry: text(4096, 'Base URL of an npm registry, without credentials.'),
+      tokenSecretRef: optional(name('Secret that holds the token.')),
+    }),
+  ]),
+);
+
+export const config = v.pipe(
+  v.strictObject({
+    dataDir: optional(plain('Embedded database, repository cache, generated keys, sandboxes.')),
+    databaseUrl: optional(plain('Any PostgreSQL 15 or later; embedded where absent.')),
+    listen: optional(plain('Address and port; port 0 picks a free one.')),
+    baseUrl: optional(plain('Public base address used in every URL handed out.')),
+    roles: optional(
+      described(v.union([v.string(), v.array(v.string())]), 'all, or of api, sync, route, schedule, session.'),
+    ),
+    masterKeyFile: optional(plain('Key-encryption keys, one version:base64 a line, the last one current.')),
+    harnessACommand: optional(described(command, 'The program that speaks the Agent Client Protocol for harness-a.')),
+    harnessBCommand: optional(described(command, 'The program that speaks the Agent Client Protocol for harness-b.')),
+    sandbox: optional(choice(['auto', 'bubblewrap', 'process', 'command'], 'auto is bubblewrap where it works.')),
+    allowPrivateNetwork: optional(flag('Lets outbound requests reach loopback and private addresses.')),
+    logLevel: optional(plain('A level of the log: info.')),
+    catalog: optional(described(catalog, 'Presets, model lists and tools beside those that ship.')),
+    templates: optional(described(templates, 'Where managed templates come from, one source for each scope.')),
+    providers: optional(described(v.record(v.string(), v.unknown()), 'Provider applications, by provider.')),
+  }),
+  v.title('Configuration'),
+  v.description('The file that SVC_CONFIG names.'),
+);

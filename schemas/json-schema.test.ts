@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import * as v from 'valibot';
+import { CatalogSection } from '../internal/base/config/catalog.ts';
+import { TemplatesSection } from '../internal/base/config/templates.ts';
+import { agent } from './agent.ts';
+import { config } from './config.ts';
+import { jsonSchema, jsonSchemaText, SCHEMA_KINDS } from './json-schema.ts';
+
+for (const kind of SCHEMA_KINDS) {
+  test(`schemas/json/${kind}.schema.json is what the shapes give; make schemas writes it`, () => {
+    const file = new URL(`json/${kind}.schema.json`, import.meta.url);
+    assert.equal(readFileSync(file, 'utf8'), jsonSchemaText(kind));
+  });
+}
+
+test('the agent schema has an open root, descriptions, and enums that an editor can offer', () => {
+  const schema = jsonSchema('agent') as {
+    properties: Record<string, { description?: string; anyOf?: { description?: string; enum?: string[] }[] }>;
+  };
+  assert.ok(!('additionalProperties' in schema));
+  assert.deepEqual(schema.properties['harness']?.anyOf?.[0]?.enum, ['harness-a', 'harness-b']);
+  for (const [key, property] of Object.entries(schema.properties)) {
+    const described = property.description ?? property.anyOf?.[0]?.description;
+    assert.ok(described !== undefined || key === 'session', key);
+  }
+});
+
+const ACCEPTED: readonly unknown[] = [
+  {},
+  { name: 'a', whatever: [1], kind: 'x' },
+  {
+    imports: '../f.yaml',
+    import: ['a', 'b'],
+    variables: { a: 1, b: true, c: 'x' },
+    remove: { tools: 'a', triggers: ['b'], env: [] },
+  },
+  { systemPrompt: { file: 'x.md' }, initialPrompt: { append: '' }, onReplace: 'x' },
+  { model: null, triggers: null },
+  { triggers: [{ name: 'x', message: 'overlay alone' }, { routing: { kind: 'deliverOrSpawn' } }] },
+  { triggers: [{ routing: { kind: 'deliver', routeBy: { kind: 'ownedArtifact', artifactType: 'chat.thread' } } }] },
+  { tools: { x: { disabled: true } }, mounts: [{ name: 'm', depth: 1 }], environment: { env: { A: 'b' } } },
+  { name: '{{ $name }}', mounts: [{ repository: '{{ $repo }}' }] },
+];
+const REFUSED: readonly unknown[] = [
+  { name: 'a b' },
+  { harness: 'harness-c' },
+  { model: { temperature: 1 } },
+  { triggers: [{ event: 'codehost.push', rooting: {} }] },
+  { triggers: [{ routing: { kind: 'spawn', onUnmatched: 'drop' } }] },
+  { remove: { mounts: 'x' } },
+  { systemPrompt: { append: 'x', file: 'y' } },
+  { bindings: { 'agent.singleton': {} } },
+  { concurrency: 2 },
+];
+test('what authors may write in one file is accepted, legacy spellings and overlays too', () => {
+  for (const value of ACCEPTED) assert.ok(v.is(agent, value), JSON.stringify(value));
+  for (const value of REFUSED) assert.ok(!v.is(agent, value), JSON.stringify(value));
+});
+
+test('the configuration schema has the keys that configuration reads', () => {
+  const catalog = {
+    presets: ['x'],
+    models: { 'provider-a': { replace: true, ids: ['m'], pattern: 'm-.*' } },
+    harnesses: { 'harness-b': { defaultProvider: 'provider-c', defaultModel: 'a/b', defaultEffort: 'high' } },
+    efforts: { 'provider-c': { 'a/b': ['high'] } },
+    codehostTools: { x: { default: true, needs: 'merge' } },
+  };
+  const templates = [
+    { scope: '@a', directory: '/x' },
+    { scope: '@b', registry: 'https://r.test', tokenSecretRef: 's' },
+  ];
+  assert.ok(v.is(CatalogSection, catalog));
+  assert.ok(v.is(TemplatesSection, templates));
+  assert.ok(v.is(config, { listen: '127.0.0.1:0', roles: ['api'], catalog, templates, providers: { errtrack: {} } }));
+  assert.ok(!v.is(config, { catalog: { ...catalog, preset: [] } }));
+  assert.ok(!v.is(config, { listne: 'x' }));
+});
