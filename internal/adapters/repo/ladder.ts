@@ -33,21 +33,6 @@ export interface CommitObjects {
   close(): Promise<void>;
 }
 
-export function createHostCache(): HostCache {
-  const facts = new Map<string, HostFacts>();
-  return {
-    get: (key) => facts.get(key),
-    set: (key, value) => {
-      // Bounded: a cache of hosts, not a log of them.
-      if (facts.size >= 10_000 && !facts.has(key)) facts.delete(facts.keys().next().value as string);
-      facts.set(key, value);
-    },
-    delete: (key) => {
-      facts.delete(key);
-    },
-  };
-}
-
 export class Ladder {
   private readonly options: LadderOptions;
 

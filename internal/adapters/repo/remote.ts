@@ -2,7 +2,8 @@
 // of `.svc/`, and whatever lies outside that is asked for. What an earlier read had is not fetched again.
 
 import { GitHttp } from './http.ts';
-import { type CommitObjects, createHostCache, gone, Ladder, refusalCondition } from './ladder.ts';
+import { createHostCache } from './host-cache.ts';
+import { type CommitObjects, gone, Ladder, refusalCondition } from './ladder.ts';
 import { normalRoot } from './outside.ts';
 import { type Capabilities, GitServerError, type RemoteRef, sha256Repository } from './protocol.ts';
 import { CommitRead } from './commit-read.ts';

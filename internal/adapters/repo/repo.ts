@@ -17,6 +17,7 @@ import {
 } from './types.ts';
 
 export { RepoCondition } from './types.ts';
+export { createHostCache } from './host-cache.ts';
 
 /** Opens a target. Nothing is loaded or contacted yet; what is wrong with an address is thrown by the first call. */
 export function openRepository(target: RepoTarget, options: OpenOptions): RepoSource {

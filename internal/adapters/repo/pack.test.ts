@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { GitFixture } from '../../base/testkit/git-fixture.ts';
+import { objectId } from './objects.ts';
+import { type PackLimits, readPack } from './pack-reader.ts';
+import { SpoolPack } from './spool-pack.ts';
+import { condition, ofsDelta, packOf, refDelta, sizeBytes, temporary, wholeEntry } from './test-support.ts';
+import { defaultCaps, type RepoCaps } from './types.ts';
+
+const limits: PackLimits = defaultCaps;
+const half = 512 * 1024 * 1024;
+
+async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += 1000) yield bytes.subarray(at, at + 1000);
+}
+
+async function spooled(t: { after(fn: () => Promise<void>): void }, pack: Buffer, caps: RepoCaps = defaultCaps) {
+  const spool = await SpoolPack.take(once(pack), await temporary(t), caps, new AbortController().signal);
+  t.after(() => spool.close());
+  return spool;
+}
+
+/** A delta that turns `base` into a result of `size` bytes by copying the base over and over. */
+function growing(baseBytes: number, size: number): Buffer {
+  const copy = Buffer.from([0x80 | 0x10 | 0x20 | 0x40, 0xff, 0xff, 0xff]);
+  return Buffer.concat([sizeBytes(baseBytes), sizeBytes(size), copy]);
+}
+
+test('a blob bomb is refused by the size that it claims, before it is inflated', async () => {
+  const bomb = wholeEntry('blob', Buffer.alloc(1000), half);
+  await assert.rejects(readPack(packOf([bomb]), limits), condition('too-large', /536870912/));
+});
+
+test('a blob that inflates to more than it claims is corrupt', async () => {
+  await assert.rejects(readPack(packOf([wholeEntry('blob', Buffer.alloc(5_000_000), 10)]), limits), condition('corrupt'));
+  await assert.rejects(readPack(packOf([wholeEntry('blob', Buffer.alloc(10), 11)]), limits), condition('corrupt'));
+});
+
+test('a delta of a few bytes that makes half a gigabyte is refused before anything is allocated', async () => {
+  const base = wholeEntry('blob', Buffer.alloc(20));
+  const pack = packOf([base, ofsDelta(base.length, growing(20, half))]);
+  assert.ok(pack.length < 158);
+  await assert.rejects(readPack(pack, limits), condition('too-large', /536870912/));
+});
+
+test('the sum of all that is inflated is bounded', async () => {
+  const blob = wholeEntry('blob', Buffer.alloc(1_000_000));
+  const pack = packOf(new Array<Buffer>(70).fill(blob));
+  await assert.rejects(readPack(pack, limits), condition('too-large', /inflates/));
+});
+
+test('a chain of fifty deltas is read, one of fifty-one is refused', async () => {
+  const chain = (deltas: number) => {
+    const entries = [wholeEntry('blob', Buffer.from('0123456789'))];
+    for (let n = 0; n < deltas; n += 1) {
+      const text = Buffer.from(`v${n}`);
+      entries.push(ofsDelta((entries.at(-1) as Buffer).length, Buffer.concat([sizeBytes(n === 0 ? 10 : `v${n - 1}`.length), sizeBytes(text.length), Buffer.from([text.length]), text])));
+    }
+    return packOf(entries);
+  };
+  assert.equal((await readPack(chain(50), limits)).size, 51);
+  await assert.rejects(readPack(chain(51), limits), condition('corrupt', /50 deltas/));
+});
+
+const hello = wholeEntry('blob', Buffer.from('hello'));
+const misfits: readonly (readonly [string, Buffer])[] = [
+  ['another checksum', Buffer.concat([packOf([hello]).subarray(0, -1), Buffer.from([0])])],
+  ['fewer objects than it says', packOf([hello], 2)],
+  ['more objects than it says', packOf([hello, hello], 1)],
+  ['an unknown type', packOf([Buffer.concat([Buffer.from([0x55]), hello.subarray(1)])])],
+  ['a delta on itself', packOf([hello, ofsDelta(0, growing(5, 5))])],
+  ['a delta on the header', packOf([hello, ofsDelta(hello.length + 5, growing(5, 5))])],
+  ['a delta between two entries', packOf([hello, ofsDelta(hello.length - 1, growing(5, 5))])],
+  ['a delta on a base of another size', packOf([hello, ofsDelta(hello.length, growing(6, 5))])],
+  ['a copy outside the base', packOf([hello, ofsDelta(hello.length, Buffer.from([5, 4, 0x91, 9, 4]))])],
+  ['an insertion past the end', packOf([hello, ofsDelta(hello.length, Buffer.from([5, 4, 4, 65]))])],
+  ['a reserved instruction', packOf([hello, ofsDelta(hello.length, Buffer.from([5, 4, 0]))])],
+  ['a result that is too short', packOf([hello, ofsDelta(hello.length, Buffer.from([5, 4, 1, 65]))])],
+  ['a base that nobody has', packOf([refDelta('d'.repeat(40), Buffer.from([5, 1, 1, 65]))])],
+  ['no header', Buffer.alloc(100)],
+  ['hardly any bytes', Buffer.from('PACK')],
+];
+for (const [what, pack] of misfits) {
+  test(`a pack with ${what} is corrupt, in memory and spooled`, async (t) => {
+    await assert.rejects(readPack(pack, limits), condition('corrupt'));
+    await assert.rejects(async () => {
+      const spool = await spooled(t, pack);
+      const wanted = objectId('blob', Buffer.from('A'));
+      const found = await spool.blobs([wanted]);
+      if (!found.has(wanted)) throw await rejection(readPack(pack, limits));
+    }, condition('corrupt'));
+  });
+}
+
+async function rejection(work: Promise<unknown>): Promise<unknown> {
+  return work.then(() => new Error('no rejection'), (error: unknown) => error);
+}
+
+test('a pack cut at any byte is refused', async () => {
+  const pack = packOf([hello, ofsDelta(hello.length, Buffer.from([5, 1, 1, 65]))]);
+  assert.equal((await readPack(pack, limits)).size, 2);
+  for (let length = 0; length < pack.length; length += 1) {
+    await assert.rejects(readPack(pack.subarray(0, length), limits), condition('corrupt'), `cut at ${length}`);
+  }
+});
+
+test('a pack with any byte changed gives its objects or a condition', async () => {
+  const pack = packOf([hello, ofsDelta(hello.length, Buffer.from([5, 1, 1, 65]))]);
+  await fc.assert(
+    fc.asyncProperty(fc.nat(pack.length - 21), fc.integer({ min: 1, max: 255 }), async (at, flip) => {
+      const bad = Buffer.from(pack);
+      bad[at] = (bad[at] as number) ^ flip;
+      const resealed = packOf([bad.subarray(12, -20)], bad.readUInt32BE(8) >>> 0);
+      await readPack(resealed, limits).catch((error: unknown) => {
+        if (!['corrupt', 'too-large'].includes((error as { condition: string }).condition)) throw error;
+      });
+    }),
+  );
+});
+
+test('a base that the pack lacks is taken from outside, and checked', async () => {
+  const base = Buffer.from('hello');
+  const oid = objectId('blob', base);
+  const pack = packOf([refDelta(oid, Buffer.from([5, 6, 0x90, 5, 1, 33]))]);
+  const read = await readPack(pack, limits, async () => new Map([[oid, { type: 'blob', bytes: base }]]));
+  assert.deepEqual([...read.values()].map(({ bytes }) => bytes.toString()), ['hello!']);
+  const lying = async () => new Map([[oid, { type: 'blob' as const, bytes: Buffer.from('other') }]]);
+  await assert.rejects(readPack(pack, limits, lying), condition('corrupt', /another content/));
+});
+
+test('what git packs is read as git reads it, with deltas of both kinds, in memory and spooled', async (t) => {
+  const repo = await GitFixture.create(join(await temporary(t), 'r.git'));
+  let text = randomBytes(4000).toString('base64');
+  for (let round = 0; round < 12; round += 1) {
+    text = `${text.slice(0, 900 + round * 10)}changed ${round}${text.slice(900 + round * 10)}`;
+    await repo.commit({ 'a.txt': text, [`d/${round}.txt`]: text.slice(round * 100), 'big.bin': Buffer.alloc(3_000_000 + round, round) });
+  }
+  const listed = (await repo.git(['cat-file', '--batch-all-objects', '--batch-check'])).split('\n').map((line) => line.split(' '));
+  for (const flags of [['--delta-base-offset'], []]) {
+    const pack = await repo.gitBytes(['pack-objects', '--all', '--stdout', '--window=50', '-q', ...flags], '');
+    const objects = await readPack(pack, { ...limits, fileBytes: 4_000_000 });
+    assert.deepEqual([...objects.keys()].sort(), listed.map(([oid]) => oid).sort());
+    const spool = await spooled(t, pack);
+    const blobs = listed.filter(([, type]) => type === 'blob');
+    const found = await spool.blobs(blobs.map(([oid]) => oid as string));
+    for (const [oid = '', , size] of blobs) {
+      const expected = Number(size) > defaultCaps.fileBytes ? null : objects.get(oid)?.bytes;
+      assert.deepEqual(found.get(oid), expected, `${oid} of ${size} bytes`);
+    }
+    for (const [oid = '', type] of listed) if (type === 'tree') assert.deepEqual((await spool.small(oid))?.bytes, objects.get(oid)?.bytes);
+    assert.equal(await spool.small('f'.repeat(40)), undefined);
+  }
+});
