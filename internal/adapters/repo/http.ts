@@ -144,7 +144,7 @@ export class GitHttp {
         .split(';')[0]
         ?.trim() ?? '';
     if (contentType !== expected || response.headers['content-encoding'] !== undefined) {
-      response.body.destroy();
+      await response.body.dump({ limit: 65_536 }).catch(() => undefined);
       throw new RepoCondition(
         'not-found',
         `${this.base.host} does not answer as a git server there: check the address`,

@@ -35,7 +35,10 @@ test('a blob bomb is refused by the size that it claims, before it is inflated',
 });
 
 test('a blob that inflates to more than it claims is corrupt', async () => {
-  await assert.rejects(readPack(packOf([wholeEntry('blob', Buffer.alloc(5_000_000), 10)]), limits), condition('corrupt'));
+  await assert.rejects(
+    readPack(packOf([wholeEntry('blob', Buffer.alloc(5_000_000), 10)]), limits),
+    condition('corrupt'),
+  );
   await assert.rejects(readPack(packOf([wholeEntry('blob', Buffer.alloc(10), 11)]), limits), condition('corrupt'));
 });
 
@@ -57,7 +60,17 @@ test('a chain of fifty deltas is read, one of fifty-one is refused', async () =>
     const entries = [wholeEntry('blob', Buffer.from('0123456789'))];
     for (let n = 0; n < deltas; n += 1) {
       const text = Buffer.from(`v${n}`);
-      entries.push(ofsDelta((entries.at(-1) as Buffer).length, Buffer.concat([sizeBytes(n === 0 ? 10 : `v${n - 1}`.length), sizeBytes(text.length), Buffer.from([text.length]), text])));
+      entries.push(
+        ofsDelta(
+          (entries.at(-1) as Buffer).length,
+          Buffer.concat([
+            sizeBytes(n === 0 ? 10 : `v${n - 1}`.length),
+            sizeBytes(text.length),
+            Buffer.from([text.length]),
+            text,
+          ]),
+        ),
+      );
     }
     return packOf(entries);
   };
@@ -96,7 +109,10 @@ for (const [what, pack] of misfits) {
 }
 
 async function rejection(work: Promise<unknown>): Promise<unknown> {
-  return work.then(() => new Error('no rejection'), (error: unknown) => error);
+  return work.then(
+    () => new Error('no rejection'),
+    (error: unknown) => error,
+  );
 }
 
 test('a pack cut at any byte is refused', async () => {
@@ -126,7 +142,10 @@ test('a base that the pack lacks is taken from outside, and checked', async () =
   const oid = objectId('blob', base);
   const pack = packOf([refDelta(oid, Buffer.from([5, 6, 0x90, 5, 1, 33]))]);
   const read = await readPack(pack, limits, async () => new Map([[oid, { type: 'blob', bytes: base }]]));
-  assert.deepEqual([...read.values()].map(({ bytes }) => bytes.toString()), ['hello!']);
+  assert.deepEqual(
+    [...read.values()].map(({ bytes }) => bytes.toString()),
+    ['hello!'],
+  );
   const lying = async () => new Map([[oid, { type: 'blob' as const, bytes: Buffer.from('other') }]]);
   await assert.rejects(readPack(pack, limits, lying), condition('corrupt', /another content/));
 });
@@ -136,13 +155,19 @@ test('what git packs is read as git reads it, with deltas of both kinds, in memo
   let text = randomBytes(4000).toString('base64');
   for (let round = 0; round < 12; round += 1) {
     text = `${text.slice(0, 900 + round * 10)}changed ${round}${text.slice(900 + round * 10)}`;
-    await repo.commit({ 'a.txt': text, [`d/${round}.txt`]: text.slice(round * 100), 'big.bin': Buffer.alloc(3_000_000 + round, round) });
+    await repo.commit({
+      'a.txt': text,
+      [`d/${round}.txt`]: text.slice(round * 100),
+      'big.bin': Buffer.alloc(3_000_000 + round, round),
+    });
   }
-  const listed = (await repo.git(['cat-file', '--batch-all-objects', '--batch-check'])).split('\n').map((line) => line.split(' '));
+  const listed = (await repo.git(['cat-file', '--batch-all-objects', '--batch-check']))
+    .split('\n')
+    .map((line) => line.split(' '));
   for (const flags of [['--delta-base-offset'], []]) {
     const pack = await repo.gitBytes(['pack-objects', '--all', '--stdout', '--window=50', '-q', ...flags], '');
     const objects = await readPack(pack, { ...limits, fileBytes: 4_000_000 });
-    assert.deepEqual([...objects.keys()].sort(), listed.map(([oid]) => oid).sort());
+    assert.deepEqual([...objects.keys()].sort(), listed.map(([oid = '']) => oid).sort());
     const spool = await spooled(t, pack);
     const blobs = listed.filter(([, type]) => type === 'blob');
     const found = await spool.blobs(blobs.map(([oid]) => oid as string));
@@ -150,7 +175,8 @@ test('what git packs is read as git reads it, with deltas of both kinds, in memo
       const expected = Number(size) > defaultCaps.fileBytes ? null : objects.get(oid)?.bytes;
       assert.deepEqual(found.get(oid), expected, `${oid} of ${size} bytes`);
     }
-    for (const [oid = '', type] of listed) if (type === 'tree') assert.deepEqual((await spool.small(oid))?.bytes, objects.get(oid)?.bytes);
+    for (const [oid = '', type] of listed)
+      if (type === 'tree') assert.deepEqual((await spool.small(oid))?.bytes, objects.get(oid)?.bytes);
     assert.equal(await spool.small('f'.repeat(40)), undefined);
   }
 });

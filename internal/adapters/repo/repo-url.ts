@@ -6,15 +6,15 @@ import { RepoCondition } from './types.ts';
 /** The base URL, without a trailing slash, to which `/info/refs` is added. Throws `not-found` with what to write instead. */
 export function parseRepoUrl(text: string, allowHttp: boolean): URL {
   const url = URL.parse(rewriteSsh(text.trim()));
-  if (url === null || url.hostname === '')
-    throw refused('the repository address is not a URL: write https://host/owner/repository.git');
+  const form = 'write https://host/owner/repository.git';
+  if (url === null) throw refused(`the repository address is not a URL: ${form}`);
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+    throw refused(`repositories are read over https, not ${url.protocol.slice(0, 20)} ${form}`);
+  }
   if (url.username !== '' || url.password !== '') {
     throw refused('the repository address holds credentials: give them as auth, with the token in a secret');
   }
   if (url.protocol === 'http:' && !allowHttp) throw refused('plain http is refused: use https');
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
-    throw refused(`repositories are read over https, not ${url.protocol.slice(0, 20)}`);
-  }
   if (url.search !== '' || url.hash !== '') throw refused('the repository address holds a query or fragment');
   url.pathname = url.pathname.replace(/\/+$/, '');
   return url;

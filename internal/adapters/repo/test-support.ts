@@ -8,7 +8,14 @@ import { deflateSync } from 'node:zlib';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer, type GitServerOptions } from '../../base/testkit/git-server.ts';
 import { createHostCache, openRepository } from './repo.ts';
-import { type BlobStore, type OpenOptions, RepoCondition, type RepoSource, type RepoTarget, type Snapshot } from './types.ts';
+import {
+  type BlobStore,
+  type OpenOptions,
+  RepoCondition,
+  type RepoSource,
+  type RepoTarget,
+  type Snapshot,
+} from './types.ts';
 
 export interface Cleanup {
   after(fn: () => Promise<void>): void;
@@ -44,7 +51,8 @@ export class MemoryBlobs implements BlobStore {
   }
 
   keep(snapshot: Snapshot): void {
-    for (const { oid, bytes } of snapshot.bundle?.entries.values() ?? []) if (bytes !== undefined) this.held.set(oid, bytes);
+    for (const { oid, bytes } of snapshot.bundle?.entries.values() ?? [])
+      if (bytes !== undefined) this.held.set(oid, bytes);
   }
 }
 
@@ -68,7 +76,10 @@ export function remote(t: Cleanup, url: string, options: TestOptions = {}): Repo
 export function contents(snapshot: Snapshot): Record<string, string> {
   const entries = [...(snapshot.bundle?.entries.values() ?? [])];
   return Object.fromEntries(
-    entries.map(({ path, kind, bytes, tooLarge }) => [path, tooLarge ? '<too large>' : kind === 'file' ? Buffer.from(bytes ?? []).toString() : `<${kind}>`]),
+    entries.map(({ path, kind, bytes, tooLarge }) => [
+      path,
+      tooLarge ? '<too large>' : kind === 'file' ? Buffer.from(bytes ?? []).toString() : `<${kind}>`,
+    ]),
   );
 }
 
@@ -77,7 +88,8 @@ export function condition(word: string, message?: RegExp) {
   return (error: unknown): boolean => {
     if (!(error instanceof RepoCondition)) throw error;
     if (error.condition !== word) throw new Error(`${error.condition} instead of ${word}: ${error.message}`);
-    if (message !== undefined && !message.test(error.message)) throw new Error(`not the expected words: ${error.message}`);
+    if (message !== undefined && !message.test(error.message))
+      throw new Error(`not the expected words: ${error.message}`);
     return true;
   };
 }
@@ -110,7 +122,8 @@ export function wholeEntry(type: keyof typeof typeNumbers, bytes: Uint8Array, cl
 
 export function ofsDelta(distance: number, delta: Buffer): Buffer {
   const bytes = [distance & 0x7f];
-  for (let rest = Math.floor(distance / 128); rest > 0; rest = Math.floor(rest / 128)) bytes.unshift(0x80 | (--rest & 0x7f));
+  for (let rest = Math.floor(distance / 128); rest > 0; rest = Math.floor(rest / 128))
+    bytes.unshift(0x80 | (--rest & 0x7f));
   return Buffer.concat([entryHead(6, delta.length), Buffer.from(bytes), deflateSync(delta)]);
 }
 

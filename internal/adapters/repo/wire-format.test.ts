@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { encodePkt, flushPkt, PktDecoder, type Pkt, readPkts } from './pkt-line.ts';
-import { fetchedPack, fetchRequest, GitServerError, lsRefsRequest, oldFetchedPack, parseAdvertisement, parseLsRefs } from './protocol.ts';
+import {
+  fetchedPack,
+  fetchRequest,
+  GitServerError,
+  lsRefsRequest,
+  oldFetchedPack,
+  parseAdvertisement,
+  parseLsRefs,
+} from './protocol.ts';
 import { condition } from './test-support.ts';
 
 const oid = 'a'.repeat(40);
@@ -30,7 +38,10 @@ test('frames come out as they went in, however the stream is cut', async () => {
       parts.push(stream.subarray(at));
       const frames = await collect(readPkts(chunksOf(...parts)));
       assert.equal(frames.pop()?.kind, 'flush');
-      assert.deepEqual(frames.map((frame) => Buffer.from((frame as { payload: Buffer }).payload).toString('hex')), payloads.map((p) => Buffer.from(p).toString('hex')));
+      assert.deepEqual(
+        frames.map((frame) => Buffer.from((frame as { payload: Buffer }).payload).toString('hex')),
+        payloads.map((p) => Buffer.from(p).toString('hex')),
+      );
     }),
   );
 });
@@ -71,19 +82,34 @@ test('a fetch answer gives the pack alone', async () => {
 
 test('a fetch answer cut at any byte is corrupt', async () => {
   for (let length = 0; length < answer.length; length += 1) {
-    await assert.rejects(collect(fetchedPack(readPkts(chunksOf(answer.subarray(0, length))))), condition('corrupt'), `cut at ${length}`);
+    await assert.rejects(
+      collect(fetchedPack(readPkts(chunksOf(answer.subarray(0, length))))),
+      condition('corrupt'),
+      `cut at ${length}`,
+    );
   }
 });
 
 test('an abort on channel 3 is told in the words of the server, on one line', async () => {
-  const stream = Buffer.concat([encodePkt('packfile\n'), encodePkt('\x01PACK'), encodePkt('\x03aborting\u001b[31m due to\nloss'), flushPkt]);
-  await assert.rejects(collect(fetchedPack(readPkts(chunksOf(stream)))), condition('corrupt', /aborted: aborting \[31m due to loss$/));
+  const stream = Buffer.concat([
+    encodePkt('packfile\n'),
+    encodePkt('\x01PACK'),
+    encodePkt('\x03aborting\u001b[31m due to\nloss'),
+    flushPkt,
+  ]);
+  await assert.rejects(
+    collect(fetchedPack(readPkts(chunksOf(stream)))),
+    condition('corrupt', /aborted: aborting \[31m due to loss$/),
+  );
   const old = Buffer.concat([encodePkt('NAK\n'), encodePkt('\x03no'), flushPkt]);
   await assert.rejects(collect(oldFetchedPack(readPkts(chunksOf(old)))), condition('corrupt', /no$/));
 });
 
 test('an ERR frame is the refusal of the server', async () => {
-  await assert.rejects(collect(fetchedPack(readPkts(chunksOf(encodePkt('ERR upload-pack: not our ref x'))))), GitServerError);
+  await assert.rejects(
+    collect(fetchedPack(readPkts(chunksOf(encodePkt('ERR upload-pack: not our ref x'))))),
+    GitServerError,
+  );
   await assert.rejects(parseLsRefs(readPkts(chunksOf(encodePkt('ERR go away'), flushPkt))), /go away/);
 });
 
@@ -99,7 +125,10 @@ test('refs come with their symbolic target and what a tag stands for', async () 
 test('a repository of SHA-256 ids is told apart from nonsense', async () => {
   const line = encodePkt(`${'c'.repeat(64)} HEAD\n`);
   await assert.rejects(parseLsRefs(readPkts(chunksOf(line, flushPkt))), condition('corrupt', /SHA-256/));
-  await assert.rejects(parseLsRefs(readPkts(chunksOf(encodePkt('hello'), flushPkt))), condition('corrupt', /not what a git server/));
+  await assert.rejects(
+    parseLsRefs(readPkts(chunksOf(encodePkt('hello'), flushPkt))),
+    condition('corrupt', /not what a git server/),
+  );
 });
 
 test('advertisements of version 2 and of version 0 are understood', async () => {
@@ -107,16 +136,24 @@ test('advertisements of version 2 and of version 0 are understood', async () => 
   const two = ['version 2\n', 'agent=git/9\n', 'fetch=shallow filter\n', 'object-format=sha1\n'].map(encodePkt);
   const v2 = await parseAdvertisement(readPkts(chunksOf(...service, ...two, flushPkt)));
   assert.deepEqual([v2.protocol, v2.filter, v2.agent, v2.objectFormat], [2, true, 'git/9', 'sha1']);
-  const zero = [`${oid} HEAD\0shallow side-band-64k symref=HEAD:refs/heads/main\n`, `${oid} refs/heads/main\n`].map(encodePkt);
+  const zero = [`${oid} HEAD\0shallow side-band-64k symref=HEAD:refs/heads/main\n`, `${oid} refs/heads/main\n`].map(
+    encodePkt,
+  );
   const v0 = await parseAdvertisement(readPkts(chunksOf(...service, ...zero, flushPkt)));
-  assert.deepEqual([v0.protocol, v0.filter, v0.refs[0]?.symrefTarget, v0.refs.length], [0, false, 'refs/heads/main', 2]);
+  assert.deepEqual(
+    [v0.protocol, v0.filter, v0.refs[0]?.symrefTarget, v0.refs.length],
+    [0, false, 'refs/heads/main', 2],
+  );
   const empty = [`${'0'.repeat(40)} capabilities^{}\0shallow\n`].map(encodePkt);
   assert.deepEqual((await parseAdvertisement(readPkts(chunksOf(...service, ...empty, flushPkt)))).refs, []);
 });
 
 test('requests are what git reads', () => {
   const text = (bytes: Buffer) => frames(bytes).join('|');
-  assert.equal(text(lsRefsRequest(['refs/heads/main'])), 'command=ls-refs|agent=svc/1|<delim>|peel|symrefs|ref-prefix refs/heads/main|<flush>');
+  assert.equal(
+    text(lsRefsRequest(['refs/heads/main'])),
+    'command=ls-refs|agent=svc/1|<delim>|peel|symrefs|ref-prefix refs/heads/main|<flush>',
+  );
   assert.equal(
     text(fetchRequest({ wants: ['w'], haves: ['h'], depth: 1, filter: 'tree:1', thin: true })),
     'command=fetch|agent=svc/1|<delim>|thin-pack|no-progress|ofs-delta|deepen 1|filter tree:1|want w|have h|done|<flush>',
@@ -124,5 +161,7 @@ test('requests are what git reads', () => {
 });
 
 function frames(bytes: Buffer): string[] {
-  return new PktDecoder().push(bytes).map((pkt: Pkt) => (pkt.kind === 'data' ? pkt.payload.toString().trim() : `<${pkt.kind}>`));
+  return new PktDecoder()
+    .push(bytes)
+    .map((pkt: Pkt) => (pkt.kind === 'data' ? pkt.payload.toString().trim() : `<${pkt.kind}>`));
 }

@@ -38,8 +38,8 @@ export type Fault =
   | { readonly kind: 'slow'; readonly delayMs: number }
   /** Begin to answer and then say nothing more. */
   | { readonly kind: 'stall'; readonly afterBytes: number }
-  /** Send this as the answer of git. */
-  | { readonly kind: 'replace'; readonly body: (real: Buffer) => Buffer };
+  /** Send this as the answer of git, and then end it, or destroy the connection. */
+  | { readonly kind: 'replace'; readonly body: (real: Buffer) => Buffer; readonly cut?: boolean };
 
 export interface GitServerOptions {
   /** Directory whose subdirectories are the repositories. */
@@ -290,7 +290,8 @@ class Sender {
     if (this.fault?.kind === 'replace') {
       const body = this.fault.body(Buffer.concat(this.held));
       this.logged.bytesDown = body.length;
-      this.response.end(body);
+      if (this.fault.cut === true) this.response.write(body, () => this.response.destroy());
+      else this.response.end(body);
     } else this.response.end();
   }
 }
