@@ -176,7 +176,7 @@ async function checkToken(server: ServerSettings, call: Call): Promise<Check[]> 
   const client = createClient(server, call.io.signal);
   try {
     const me = rowOf(await client.request('GET', '/api/v1/me'));
-    const who = me.raw('principal.name') === undefined ? me.text('name') : me.text('principal.name');
+    const who = me.text('name');
     const found = await client.request('GET', client.project('/doctor'), { timeoutMs: 60_000 });
     const checks = (Object(found) as { checks?: readonly unknown[] }).checks ?? [];
     return [

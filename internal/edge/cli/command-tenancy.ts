@@ -53,28 +53,32 @@ export const memberList: Handler = async (call) => {
       member.text('kind'),
       member.text('role'),
       member.text('email'),
-      member.text(member.raw('principalId') === undefined ? 'id' : 'principalId'),
+      member.text('principalId'),
     ],
   });
 };
 
-const memberPath = (call: Call, client: Client): string =>
-  scoped(call, client, `/members/${encodeURIComponent(call.arg('PRINCIPAL'))}`);
+// A person by e-mail address, a principal by id, else a service account by name.
+function whoIs(text: string): object {
+  if (text.includes('@')) return { email: text };
+  return /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(text) ? { principalId: text } : { serviceAccount: text };
+}
 
 export const memberSet: Handler = async (call) => {
   const role = call.text('role');
   const roles = call.flag('org') ? ['member', 'admin'] : ['viewer', 'operator', 'admin'];
   if (role === undefined || !roles.includes(role)) throw new Misuse(`--role takes ${roles.join(', ')}`);
   const client = await connect(call);
-  const answer = await client.request('PUT', memberPath(call, client), { body: { role } });
-  call.screen.emit(answer ?? { id: call.arg('PRINCIPAL'), role }, () => `${call.arg('PRINCIPAL')} is ${role}`);
+  const body = { ...whoIs(call.arg('WHO')), role };
+  const answer = await client.request('POST', scoped(call, client, '/members'), { body });
+  call.screen.emit(answer, () => `${call.arg('WHO')} is ${role}`);
   return 0;
 };
 
 export const memberRemove: Handler = async (call) => {
   const client = await connect(call);
-  const id = call.arg('PRINCIPAL');
-  const answer = await client.request('DELETE', memberPath(call, client));
+  const id = call.arg('ID');
+  const answer = await client.request('DELETE', scoped(call, client, `/members/${encodeURIComponent(id)}`));
   call.screen.emit(answer ?? { id, status: 'removed' }, () => `removed ${id}`);
   return 0;
 };
@@ -84,25 +88,32 @@ export const tokenCreate: Handler = async (call) => {
   if (expiresAt !== undefined && Number.isNaN(Date.parse(expiresAt)))
     throw new Misuse('--expires-at takes an ISO time');
   const client = await connect(call);
+  const who = call.text('for');
   const body = {
     name: call.arg('NAME'),
+    ...(who !== undefined && whoIs(who)),
     ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
   };
-  const answer = await client.request('POST', '/api/v1/tokens', { body });
+  const path = who === undefined ? '/api/v1/tokens' : client.org('/tokens');
+  const answer = await client.request('POST', path, { body });
   call.screen.emit(answer, () => clean(rowOf(answer).text('token'), true));
   if (!call.json) call.screen.note('this is the only time that it is shown');
   return 0;
 };
 
+const tokensPath = (call: Call, client: Client): string =>
+  call.flag('org') ? scoped(call, client, '/tokens') : '/api/v1/tokens';
+
 export const tokenList: Handler = async (call) => {
   const client = await connect(call);
   const now = call.screen.now();
   return showList(call, client, {
-    path: '/api/v1/tokens',
+    path: tokensPath(call, client),
     empty: 'no tokens',
-    head: ['name', 'created', 'used', 'expires', 'revoked', 'id'],
+    head: ['name', 'of', 'created', 'used', 'expires', 'revoked', 'id'],
     row: (token) => [
       token.text('name'),
+      token.text('principal.name'),
       ...['createdAt', 'lastUsedAt', 'expiresAt', 'revokedAt'].map((field) =>
         relativeTime(token.raw(field) as string | null, now),
       ),
@@ -114,7 +125,7 @@ export const tokenList: Handler = async (call) => {
 export const tokenRevoke: Handler = async (call) => {
   const client = await connect(call);
   const id = call.arg('ID');
-  const answer = await client.request('DELETE', `/api/v1/tokens/${encodeURIComponent(id)}`);
+  const answer = await client.request('DELETE', `${tokensPath(call, client)}/${encodeURIComponent(id)}`);
   call.screen.emit(answer ?? { id, status: 'revoked' }, () => `revoked ${id}`);
   return 0;
 };
@@ -129,9 +140,9 @@ export const auditList: Handler = async (call) => {
     head: ['at', 'who', 'action', 'subject', 'request'],
     row: (entry) => [
       relativeTime(entry.raw('at') as string, now),
-      entry.text(entry.raw('principalName') === undefined ? 'actor.name' : 'principalName'),
+      entry.text('principal.name'),
       entry.text('action'),
-      `${entry.text('subjectKind')} ${entry.text('subjectName')}`.replace(/^- -$/, '-'),
+      entry.raw('subject') === null ? '-' : `${entry.text('subject.kind')} ${entry.text('subject.name')}`,
       entry.text('requestId'),
     ],
   });

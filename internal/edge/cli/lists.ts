@@ -78,7 +78,7 @@ export function jsonLines(value: unknown, indent = ''): string {
 function scalarText(value: unknown, indent: string): string {
   if (typeof value !== 'string') return JSON.stringify(value) ?? 'null';
   if (!value.includes('\n')) return /^[\w./@:+ -]+$/.test(value) ? value : clean(JSON.stringify(value), true);
-  return `|\n${clean(value.replace(/\n$/, '')).replace(/^/gm, indent)}`;
+  return `|\n${clean(value.replace(/\n$/, '')).replace(/^(?=.)/gm, indent)}`;
 }
 
 export const short = (text: string, width = 60): string => cut(clean(text, true), width);

@@ -221,7 +221,7 @@ const ROLE: OptionSpec = {
   value: 'ROLE',
   help: 'viewer, operator or admin in a project; member or admin in an organization',
 };
-const PRINCIPAL: ArgSpec = { name: 'PRINCIPAL', help: 'id of a user or service account' };
+const WHO: ArgSpec = { name: 'WHO', help: 'e-mail address, id, or name of a service account' };
 const SLUG: ArgSpec = { name: 'SLUG', help: 'lower-case letters, digits and dashes' };
 const tenancyCommands: readonly CommandSpec[] = [
   {
@@ -262,14 +262,14 @@ const tenancyCommands: readonly CommandSpec[] = [
   {
     words: ['member', 'set'],
     summary: 'give a role',
-    args: [PRINCIPAL],
+    args: [WHO],
     options: [ROLE, ORG_SCOPE],
     load: async () => (await tenancy()).memberSet,
   },
   {
     words: ['member', 'remove'],
     summary: 'take the role away',
-    args: [PRINCIPAL],
+    args: [ID],
     options: [ORG_SCOPE],
     load: async () => (await tenancy()).memberRemove,
   },
@@ -277,21 +277,24 @@ const tenancyCommands: readonly CommandSpec[] = [
     words: ['token', 'create'],
     summary: 'make an API token; it is shown once',
     args: [NAME],
-    options: [{ name: 'expires-at', type: 'string', value: 'T', help: 'ISO time after which it is not valid' }],
+    options: [
+      { name: 'for', type: 'string', value: 'WHO', help: 'for a member or service account of the organization' },
+      { name: 'expires-at', type: 'string', value: 'T', help: 'ISO time after which it is not valid' },
+    ],
     load: async () => (await tenancy()).tokenCreate,
   },
   {
     words: ['token', 'list'],
-    summary: 'your API tokens',
+    summary: 'your API tokens, or the organization’s',
     args: [],
-    options: [],
+    options: [ORG_SCOPE],
     load: async () => (await tenancy()).tokenList,
   },
   {
     words: ['token', 'revoke'],
     summary: 'make a token worthless',
     args: [ID],
-    options: [],
+    options: [ORG_SCOPE],
     load: async () => (await tenancy()).tokenRevoke,
   },
   {

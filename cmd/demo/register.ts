@@ -1,0 +1,50 @@
+// Registers the source, or points an earlier registration of that name at where the source is now.
+
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DemoError } from './processes.ts';
+import type { Source } from './source.ts';
+
+export interface ClientFile {
+  readonly url: string;
+  readonly token: string;
+  readonly org: string;
+  readonly project: string;
+}
+
+export async function readClient(dataDir: string): Promise<ClientFile> {
+  return JSON.parse(await readFile(join(dataDir, 'client.json'), 'utf8')) as ClientFile;
+}
+
+/** One call below the default project; gives status and JSON. */
+export async function call(
+  dataDir: string,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<{ readonly status: number; readonly body: unknown }> {
+  const { url, token, org, project } = await readClient(dataDir);
+  const response = await fetch(`${url}/api/v1/orgs/${org}/projects/${project}${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, body: text === '' ? undefined : JSON.parse(text) };
+}
+
+export async function register(dataDir: string, source: Source): Promise<void> {
+  const path = `/repositories/${encodeURIComponent(source.name)}`;
+  const found = await call(dataDir, 'GET', path);
+  const answer =
+    found.status === 404
+      ? await call(dataDir, 'POST', '/repositories', { name: source.name, ...source.settings })
+      : await call(dataDir, 'PATCH', path, source.settings);
+  if (answer.status >= 300) {
+    const { detail } = Object(answer.body) as { detail?: unknown };
+    throw new DemoError(`${source.name} could not be registered (${answer.status}): ${String(detail)}`);
+  }
+}

@@ -1,0 +1,78 @@
+// What the demo shows after its first sync, and the commands that a reader can copy.
+
+import { call } from './register.ts';
+import { svc } from './processes.ts';
+import type { Source } from './source.ts';
+
+export const farewell = '\nstopping…';
+
+const RUN = 'npm run -s svc --';
+
+/** Prints the run, the agents, the webhook addresses, and what to try next. */
+export async function tour(
+  dataDir: string,
+  source: Source,
+  synced: boolean,
+  say: (text: string) => void,
+): Promise<void> {
+  say('');
+  await svc(dataDir, ['reconcile', 'logs', '--repo', source.name, '--limit', '5']);
+  say('');
+  await svc(dataDir, ['agent', 'list']);
+  say('');
+  const endpoints = await listEndpoints(dataDir);
+  for (const endpoint of endpoints) {
+    say(`webhook ${endpoint.name}: ${endpoint.ingestUrl}`);
+    if (endpoint.auth?.kind === 'none') {
+      say(`  curl -sS ${endpoint.ingestUrl} -H 'content-type: application/json' -d '{"name":"Ada"}'`);
+    }
+  }
+  if (endpoints.length > 0) say('');
+  if (!synced) say(`the first sync did not apply: ${RUN} repo show ${source.name}\n`);
+  for (const line of changeLines(source)) say(line);
+  say('');
+  say('look around, in another terminal in this directory:');
+  const environment = process.env['SVC_DATA_DIR'] === undefined ? '' : `SVC_DATA_DIR='${dataDir}' `;
+  for (const line of [
+    `repo show ${source.name}`,
+    'reconcile logs -f',
+    'trigger list',
+    'schedule list',
+    'doctor',
+    '--help',
+  ]) {
+    say(`  ${environment}${RUN} ${line}`);
+  }
+  say('');
+  say('new runs appear here; Ctrl-C stops everything');
+}
+
+interface Endpoint {
+  readonly name: string;
+  readonly ingestUrl: string;
+  readonly auth?: { readonly kind: string } | null;
+}
+
+async function listEndpoints(dataDir: string): Promise<readonly Endpoint[]> {
+  const { status, body } = await call(dataDir, 'GET', '/endpoints');
+  return status === 200 ? (body as { items: readonly Endpoint[] }).items : [];
+}
+
+/** How to change what runs. */
+export function changeLines(source: Source): string[] {
+  if (source.folder !== undefined) {
+    return ['change something and watch it here:', `  edit a file under ${source.folder}/.svc and save it`];
+  }
+  if (source.cloneUrl === undefined) {
+    return [
+      'change something and watch it here:',
+      `  push a commit to ${String(source.settings['url'] ?? source.settings['path'])}`,
+    ];
+  }
+  return [
+    'change something, push it, and watch it here:',
+    `  git clone ${source.cloneUrl} svc-demo-fleet && cd svc-demo-fleet`,
+    "  sed -i.bak 's/tone: warm/tone: cheerful/' .svc/agents/greeter.yaml && rm .svc/agents/greeter.yaml.bak",
+    "  git -c user.name=You -c user.email=you@example.com commit -am 'Cheer the greeter up' && git push",
+  ];
+}
