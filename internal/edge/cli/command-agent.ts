@@ -2,20 +2,17 @@
 
 import { connect, type Client } from './client.ts';
 import { readJson } from './input.ts';
-import { jsonLines, rowOf, showList } from './lists.ts';
+import { jsonLines, type Row, rowOf, showList } from './lists.ts';
+import { shortCommit } from './print-run.ts';
 import { clean, details, relativeTime } from './text.ts';
 import type { Handler } from './types.ts';
 
 const agentPath = (client: Client, name: string, rest = ''): string =>
   client.project(`/agents/${encodeURIComponent(name)}${rest}`);
 
-// An owner is `manual` or a repository, as a word or as an object that names it.
-export function ownerText(owner: unknown): string {
-  if (typeof owner === 'string') return owner;
-  const named = Object(owner) as { name?: unknown; repository?: unknown; kind?: unknown };
-  const text = named.repository ?? named.name ?? named.kind;
-  return typeof text === 'string' ? text : 'manual';
-}
+/** `manual`, or the repository's name. */
+const ownerText = (agent: Row): string =>
+  agent.text(agent.raw('owner.name') === undefined ? 'owner.kind' : 'owner.name');
 
 export const agentList: Handler = async (call) => {
   const client = await connect(call);
@@ -24,14 +21,14 @@ export const agentList: Handler = async (call) => {
     empty: 'no agents',
     head: ['name', 'revision', 'harness', 'environment', 'triggers', 'owner', 'updated'],
     row: (agent) => {
-      const triggers = agent.raw('spec.triggers') ?? agent.raw('triggers');
+      const triggers = agent.raw('spec.triggers');
       return [
         agent.text('name'),
         agent.text('revision'),
-        agent.text(agent.raw('spec') === undefined ? 'harness' : 'spec.harness'),
-        agent.text(agent.raw('spec') === undefined ? 'environment' : 'spec.environment'),
-        Array.isArray(triggers) ? String(triggers.length) : agent.text('triggers'),
-        ownerText(agent.raw('owner')),
+        agent.text('spec.harness'),
+        agent.text('spec.environment'),
+        Array.isArray(triggers) ? String(triggers.length) : '-',
+        ownerText(agent),
         relativeTime(agent.raw('updatedAt') as string | undefined, call.screen.now()),
       ];
     },
@@ -43,14 +40,13 @@ export const agentShow: Handler = async (call) => {
   const value = await client.request('GET', agentPath(client, call.arg('NAME')));
   call.screen.emit(value, () => {
     const agent = rowOf(value);
-    const source = agent.raw('source') === undefined ? undefined : agent.text('source.file');
     const head = details(
       [
         ['agent', call.screen.paint('bold', clean(agent.text('name'), true))],
         ['id', agent.text('resourceId')],
         ['revision', agent.text('revision')],
-        ['owner', clean(ownerText(agent.raw('owner')), true)],
-        ['source', source === undefined ? undefined : clean(source, true)],
+        ['owner', clean(ownerText(agent), true)],
+        ['source', clean(agent.text('source.file'), true)],
       ],
       call.screen.paint,
     );
@@ -64,13 +60,12 @@ export const agentHistory: Handler = async (call) => {
   return showList(call, client, {
     path: agentPath(client, call.arg('NAME'), '/revisions'),
     empty: 'no revisions',
-    head: ['revision', 'created', 'commit', 'owner', 'run'],
+    head: ['revision', 'created', 'commit', 'run'],
     row: (revision) => [
       revision.text('revision'),
       relativeTime(revision.raw('createdAt') as string | undefined, call.screen.now()),
-      revision.text('commit').slice(0, 12),
-      revision.raw('owner') === undefined ? revision.text('repository') : ownerText(revision.raw('owner')),
-      revision.text(revision.raw('reconcileId') === undefined ? 'applyId' : 'reconcileId'),
+      shortCommit(revision.raw('commit') as string | null),
+      revision.text('reconcileId'),
     ],
   });
 };

@@ -3,7 +3,7 @@
 
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createClient } from './client.ts';
+import { type Client, createClient } from './client.ts';
 import { ownVersion } from './command-version.ts';
 import { Misuse, Refusal } from './failure.ts';
 import { rowOf } from './lists.ts';
@@ -181,7 +181,7 @@ async function checkToken(server: ServerSettings, call: Call): Promise<Check[]> 
     const checks = (Object(found) as { checks?: readonly unknown[] }).checks ?? [];
     return [
       { name: 'token', status: 'ok', message: `valid: ${who} in ${server.org}/${server.project}` },
-      ...(await versionCheck(found)),
+      await versionCheck(client),
       ...checks.map(serverCheck),
     ];
   } catch (error) {
@@ -189,29 +189,26 @@ async function checkToken(server: ServerSettings, call: Call): Promise<Check[]> 
   }
 }
 
-async function versionCheck(found: unknown): Promise<Check[]> {
-  const theirs = (Object(found) as { version?: unknown }).version;
-  if (typeof theirs !== 'string') return [];
+async function versionCheck(client: Client): Promise<Check> {
+  const name = 'version';
+  const theirs = rowOf(await client.request('GET', '/api/v1/openapi.json')).text('info.version');
   const ours = await ownVersion();
-  if (theirs === ours) return [{ name: 'version', status: 'ok', message: `server and client are ${ours}` }];
-  return [
-    {
-      name: 'version',
-      status: 'warning',
-      message: `the server is ${theirs}, this program ${ours}`,
-      hint: 'use the same version on both sides',
-    },
-  ];
+  if (theirs === ours) return { name, status: 'ok', message: `server and client are ${ours}` };
+  return {
+    name,
+    status: 'warning',
+    message: `the server is ${theirs}, this program ${ours}`,
+    hint: 'use the same version on both sides',
+  };
 }
 
 function serverCheck(value: unknown): Check {
   const check = rowOf(value);
-  const word = check.raw('status') ?? check.raw('severity');
-  const status = word === 'error' || word === 'warning' ? word : 'ok';
-  const hint = check.raw('hint') ?? check.raw('action');
+  const word = check.raw('status');
+  const hint = check.raw('hint');
   return {
-    name: check.text(check.raw('name') === undefined ? 'id' : 'name'),
-    status,
+    name: check.text('name'),
+    status: word === 'error' || word === 'warning' ? word : 'ok',
     message: check.text('message'),
     ...(typeof hint === 'string' && { hint }),
   };

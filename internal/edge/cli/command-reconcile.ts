@@ -1,6 +1,6 @@
 // `svc reconcile …`: runs, one run, and what happens as it happens.
 
-import { type Client, connect } from './client.ts';
+import { connect } from './client.ts';
 import { wholeNumber } from './input.ts';
 import {
   countText,
@@ -64,27 +64,25 @@ export const reconcileLogs: Handler = async (call) => {
   const client = await connect(call);
   const repository = call.text('repo');
   const limit = wholeNumber(call, 'limit', 0, 10_000) ?? 10;
-  const recent = limit === 0 ? [] : (await client.list(client.project('/reconciles'), { repository }, limit)).items;
   const printed = new Map<string, string>();
+  // Opened before the list is read, so that no run falls between the two; what comes twice is told once.
+  const stream = call.flag('follow') ? client.events(client.project('/reconciles/stream'), { repository }) : undefined;
+  let next = stream?.next();
+  next?.catch(() => undefined);
+  const recent = limit === 0 ? [] : (await client.list(client.project('/reconciles'), { repository }, limit)).items;
   for (const run of [...(recent as readonly Run[])].reverse()) logRun(call, run, printed);
-  if (call.flag('follow')) await follow(call, client, repository, printed);
+  while (stream !== undefined && next !== undefined) {
+    const message = await next;
+    if (message.done === true) break;
+    const run = parseRun(message.value.data);
+    if (run !== undefined) logRun(call, run, printed);
+    next = stream.next();
+  }
   return 0;
 };
 
-async function follow(
-  call: Call,
-  client: Client,
-  repository: string | undefined,
-  printed: Map<string, string>,
-): Promise<void> {
-  for await (const message of client.events(client.project('/reconciles/stream'), { repository })) {
-    const run = parseRun(message.data);
-    if (run !== undefined) logRun(call, run, printed);
-  }
-}
-
 /** A run in an event of the stream; undefined for events of another kind, such as a keep-alive. */
-export function parseRun(data: string): Run | undefined {
+function parseRun(data: string): Run | undefined {
   let value: unknown;
   try {
     value = JSON.parse(data);

@@ -12,45 +12,40 @@ import { clean, details, parseDurationSeconds, relativeTime, table } from './tex
 import type { Call, Handler } from './types.ts';
 import { syncAndWait } from './wait.ts';
 
-/** What the API answers for a repository; a newer server may say more. */
-export interface Repository {
+/** What the API answers for a repository (contract, section 3), as far as it is shown. */
+interface Repository {
   readonly name: string;
-  readonly url?: string | null;
-  readonly path?: string | null;
-  readonly branch?: string | null;
-  readonly root?: string;
-  readonly intervalSeconds?: number;
-  readonly suspended?: boolean;
-  readonly status?: string;
-  readonly condition?: string | null;
-  readonly conditionDetail?: string | null;
-  readonly conditionSince?: string | null;
-  readonly appliedCommit?: string | null;
-  readonly appliedAt?: string | null;
-  readonly seenCommit?: string | null;
-  readonly pinnedCommit?: string | null;
-  readonly quarantinedCommit?: string | null;
-  readonly failures?: number;
-  readonly nextPollAt?: string | null;
-  readonly agents?: number;
-  readonly context?: { readonly [name: string]: string };
-  readonly auth?: { readonly kind: string; readonly secretRef?: string; readonly connection?: string } | null;
-  readonly state?: Partial<Repository>;
+  readonly url: string | null;
+  readonly path: string | null;
+  readonly branch: string | null;
+  readonly root: string;
+  readonly intervalSeconds: number;
+  readonly auth: { readonly kind: string; readonly secretRef?: string; readonly connection?: string } | null;
+  readonly context: { readonly [name: string]: string };
+  readonly suspended: boolean;
+  readonly pinnedCommit: string | null;
+  readonly quarantinedCommit: string | null;
+  /** Of the latest run; null before the first. */
+  readonly status: string | null;
+  readonly appliedCommit: string | null;
+  readonly appliedAt: string | null;
+  readonly seenCommit: string | null;
+  readonly condition: string | null;
+  readonly conditionDetail: string | null;
+  readonly conditionSince: string | null;
+  readonly failures: number;
+  readonly nextPollAt: string | null;
+  readonly agents: number;
 }
 
 const repositoryPath = (client: Client, name: string, action = ''): string =>
   client.project(`/repositories/${encodeURIComponent(name)}${action}`);
 
-/** What is known of it, wherever the server puts it. */
-const known = (repository: Repository): Repository => ({ ...repository.state, ...repository });
-
-export function stateOf(repository: Repository): string {
-  const { suspended, condition, status, appliedCommit, pinnedCommit } = known(repository);
-  if (suspended === true) return 'suspended';
-  if (condition) return condition;
-  if (status) return status;
-  if (pinnedCommit) return 'pinned';
-  return appliedCommit ? 'ready' : 'pending';
+/** One word: what keeps it from following its source, else how its latest run went. */
+function stateOf(repository: Repository): string {
+  if (repository.suspended) return 'suspended';
+  if (repository.condition !== null) return repository.condition;
+  return repository.status ?? 'pending';
 }
 
 export const repoAdd: Handler = async (call) => {
@@ -133,17 +128,16 @@ export const repoList: Handler = async (call) => {
     const { paint, width, now } = printOptions(call);
     if (page.items.length === 0) return 'no repositories; `svc repo add NAME --url URL` watches one';
     return table(
-      ['name', 'source', 'branch', 'state', 'commit', 'applied'],
-      (page.items as readonly Repository[])
-        .map(known)
-        .map((repository) => [
-          repository.name,
-          repository.url ?? repository.path ?? '-',
-          repository.branch ?? '-',
-          { text: stateOf(repository), colour: stateColour(repository) },
-          shortCommit(repository.appliedCommit),
-          relativeTime(repository.appliedAt, now),
-        ]),
+      ['name', 'source', 'branch', 'state', 'commit', 'applied', 'agents'],
+      (page.items as readonly Repository[]).map((repository) => [
+        repository.name,
+        repository.url ?? repository.path ?? '-',
+        repository.branch ?? '-',
+        { text: stateOf(repository), colour: stateColour(repository) },
+        shortCommit(repository.appliedCommit),
+        relativeTime(repository.appliedAt, now),
+        String(repository.agents),
+      ]),
       { paint, width },
     );
   });
@@ -151,12 +145,12 @@ export const repoList: Handler = async (call) => {
 };
 
 const stateColour = (repository: Repository): ReturnType<typeof statusColour> =>
-  known(repository).condition && known(repository).suspended !== true ? 'red' : statusColour(stateOf(repository));
+  repository.condition !== null && !repository.suspended ? 'red' : statusColour(stateOf(repository));
 
 export const repoShow: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
-  const repository = known((await client.request('GET', repositoryPath(client, name))) as Repository);
+  const repository = (await client.request('GET', repositoryPath(client, name))) as Repository;
   const runs = await client.list(client.project('/reconciles'), { repository: name }, 1);
   const latest = runs.items[0] as Run | undefined;
   const run =
@@ -173,7 +167,7 @@ function showText(repository: Repository, run: Run | undefined, call: Call): str
   const at = (time: string | null | undefined): string | undefined =>
     time ? `${time} (${relativeTime(time, now)})` : undefined;
   const auth = repository.auth;
-  const context = Object.entries(repository.context ?? {});
+  const context = Object.entries(repository.context);
   const text = details(
     [
       ['repository', paint('bold', clean(repository.name, true))],
@@ -194,7 +188,7 @@ function showText(repository: Repository, run: Run | undefined, call: Call): str
       ],
       ['pinned', repository.pinnedCommit ? clean(repository.pinnedCommit, true) : undefined],
       ['quarantined', repository.quarantinedCommit ? clean(repository.quarantinedCommit, true) : undefined],
-      ['interval', repository.intervalSeconds === undefined ? undefined : `${repository.intervalSeconds}s`],
+      ['interval', `${repository.intervalSeconds}s`],
       ['next poll', at(repository.nextPollAt)],
       ['auth', auth ? `${auth.kind} ${clean(auth.secretRef ?? auth.connection ?? '', true)}` : undefined],
       ['context', context.map(([key, value]) => clean(`${key}=${value}`, true)).join(', ') || undefined],

@@ -25,7 +25,7 @@ export async function syncAndWait(
   let shown = 0;
   for (let turn = 0; ; turn++) {
     const run = await readRun(client, path);
-    if (run !== undefined) shown = showStages(call, run.stages ?? [], shown, run.status === 'running');
+    if (run !== undefined) shown = showStages(call, run.stages ?? [], shown);
     if (run !== undefined && run.status !== 'running') return finish(call, name, run);
     const elapsedMs = call.io.now().getTime() - startedMs;
     if (elapsedMs > timeoutSeconds * 1000) {
@@ -55,18 +55,16 @@ async function readRun(client: Client, path: string): Promise<Run | undefined> {
   }
 }
 
-function showStages(call: Call, stages: readonly Stage[], from: number, running: boolean): number {
+// A stage is listed when it has ended.
+function showStages(call: Call, stages: readonly Stage[], from: number): number {
   const { screen } = call;
-  // The last stage of a running run may still be going on; it is told when it has its time.
-  const done = stages.filter((stage, index) => stage.ms !== undefined && (!running || index < stages.length));
   if (!screen.json) {
-    for (const stage of done.slice(from)) {
-      screen.note(
-        `${screen.errPaint('green', '✓')} ${clean(stage.name, true)} ${screen.errPaint('grey', durationText(stage.ms ?? 0))}`,
-      );
+    for (const stage of stages.slice(from)) {
+      const took = durationText(stage.ms ?? 0);
+      screen.note(`${screen.errPaint('green', '✓')} ${clean(stage.name, true)} ${screen.errPaint('grey', took)}`);
     }
   }
-  return Math.max(from, done.length);
+  return Math.max(from, stages.length);
 }
 
 function finish(call: Call, name: string, run: Run): number {
