@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { ConfigError, loadConfig } from '../../internal/base/config/config.ts';
 import { children, type Daemon, follow, freeListen, startSvcd, svc } from './processes.ts';
 import { demoSource, givenSource, type Source } from './source.ts';
-import { register } from './register.ts';
+import { firstRun, register } from './register.ts';
 import { farewell, tour } from './tour.ts';
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -35,10 +35,9 @@ async function main(stopping: Promise<void>): Promise<number> {
     daemon = await startSvcd(dataDir, listen.address, stopping);
     if (daemon === undefined) return 0;
     say(`svcd serves ${daemon.url}; its log is ${daemon.logFile}`);
-    await register(dataDir, source);
     say('');
-    const synced = await svc(dataDir, ['repo', 'sync', source.name, '--wait']);
-    await tour(dataDir, source, synced === 0, say);
+    const synced = await firstSync(dataDir, source);
+    await tour(dataDir, source, synced, say);
     follow(dataDir, ['reconcile', 'logs', '--repo', source.name, '--follow', '--limit', '0']);
     const ended = await Promise.race([stopping.then(() => undefined), daemon.exited]);
     if (ended !== undefined) {
@@ -56,6 +55,15 @@ async function main(stopping: Promise<void>): Promise<number> {
     }
     await source?.stop?.();
   }
+}
+
+/** Registering starts a sync by itself, which is shown when it is done; what was registered before is synced by hand. */
+async function firstSync(dataDir: string, source: Source): Promise<boolean> {
+  const { changed } = await register(dataDir, source);
+  const run = changed ? await firstRun(dataDir, source) : undefined;
+  if (run === undefined) return (await svc(dataDir, ['repo', 'sync', source.name, '--wait'])) === 0;
+  await svc(dataDir, ['reconcile', 'show', run.id]);
+  return run.status === 'applied' || run.status === 'unchanged';
 }
 
 const stopping = new Promise<void>((resolve) => {

@@ -2,17 +2,21 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { DemoError } from './processes.ts';
 import type { Source } from './source.ts';
 
-export interface ClientFile {
+const FIRST_RUN_TRIES = 600;
+const FIRST_RUN_PAUSE_MS = 100;
+
+interface ClientFile {
   readonly url: string;
   readonly token: string;
   readonly org: string;
   readonly project: string;
 }
 
-export async function readClient(dataDir: string): Promise<ClientFile> {
+async function readClient(dataDir: string): Promise<ClientFile> {
   return JSON.parse(await readFile(join(dataDir, 'client.json'), 'utf8')) as ClientFile;
 }
 
@@ -36,9 +40,14 @@ export async function call(
   return { status: response.status, body: text === '' ? undefined : JSON.parse(text) };
 }
 
-export async function register(dataDir: string, source: Source): Promise<void> {
+/** Registers the source; `changed` where that starts a sync by itself. */
+export async function register(dataDir: string, source: Source): Promise<{ readonly changed: boolean }> {
   const path = `/repositories/${encodeURIComponent(source.name)}`;
   const found = await call(dataDir, 'GET', path);
+  if (found.status === 200) {
+    const stored = Object(found.body) as { readonly [key: string]: unknown };
+    if (Object.entries(source.settings).every(([key, value]) => stored[key] === value)) return { changed: false };
+  }
   const answer =
     found.status === 404
       ? await call(dataDir, 'POST', '/repositories', { name: source.name, ...source.settings })
@@ -47,4 +56,21 @@ export async function register(dataDir: string, source: Source): Promise<void> {
     const { detail } = Object(answer.body) as { detail?: unknown };
     throw new DemoError(`${source.name} could not be registered (${answer.status}): ${String(detail)}`);
   }
+  return { changed: true };
+}
+
+interface Run {
+  readonly id: string;
+  readonly status: string;
+}
+
+/** The run that a registration started, once it has ended; undefined where none ends in time. */
+export async function firstRun(dataDir: string, source: Source): Promise<Run | undefined> {
+  for (let tries = 0; tries < FIRST_RUN_TRIES; tries++) {
+    const { body } = await call(dataDir, 'GET', `/reconciles?repository=${encodeURIComponent(source.name)}&limit=1`);
+    const run = (Object(body) as { items?: readonly Run[] }).items?.[0];
+    if (run !== undefined && run.status !== 'running') return run;
+    await sleep(FIRST_RUN_PAUSE_MS);
+  }
+  return undefined;
 }

@@ -13,8 +13,11 @@ import {
   statusColour,
 } from './print-run.ts';
 import { printDiagnostics } from './diagnostics.ts';
-import { durationText, relativeTime, table } from './text.ts';
+import { clean, durationText, relativeTime, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
+
+/** Runs of which a follower remembers what it has told. */
+const MAX_REMEMBERED = 5000;
 
 export const printOptions = (call: Call): PrintOptions => ({
   paint: call.screen.paint,
@@ -93,13 +96,18 @@ function parseRun(data: string): Run | undefined {
   return typeof run.id === 'string' && typeof run.status === 'string' ? run : undefined;
 }
 
-// A run is told again only when there is something new in it; its stages are told once each.
+// JSON tells every change of a run, text its end; what is under way is a line in place on a terminal.
 function logRun(call: Call, run: Run, printed: Map<string, string>): void {
   const state = JSON.stringify([run.status, run.stages?.length, run.finishedAt]);
   if (printed.get(run.id) === state) return;
   printed.set(run.id, state);
-  if (printed.size > 5000) printed.delete(printed.keys().next().value ?? '');
-  call.screen.stream(run, () => logText(run, printOptions(call)));
+  if (printed.size > MAX_REMEMBERED) printed.delete(printed.keys().next().value ?? '');
+  if (!call.json && run.status === 'running') {
+    const stage = run.stages?.at(-1)?.name;
+    call.screen.progress(
+      `… ${clean(run.repository ?? 'manual', true)}${stage === undefined ? '' : `: ${clean(stage, true)} done`}`,
+    );
+  } else call.screen.stream(run, () => logText(run, printOptions(call)));
 }
 
 function logText(run: Run, options: PrintOptions): string {
