@@ -30,6 +30,7 @@ export const DIAGNOSTIC_CODES = {
   'too-many-files': null,
   'compile-timeout': null,
   'compile-memory': null,
+  'too-many-findings': null,
   // imports, variables, remove, merge
   'import-not-relative': 'Agent import must be a relative path',
   'import-missing': null,

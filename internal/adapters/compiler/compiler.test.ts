@@ -73,6 +73,12 @@ test('a compile that takes too much memory is stopped with a diagnostic, and the
       output.diagnostics.map((d) => d.code),
       ['compile-memory'],
     );
+    assert.equal((await small.compile(GOOD)).ok, true);
+    const again = await small.compile(tree(Object.fromEntries(files)));
+    assert.deepEqual(
+      again.diagnostics.map((d) => d.code),
+      ['compile-memory'],
+    );
   } finally {
     await small.stop();
   }

@@ -54,6 +54,8 @@ export type Answer =
 /** A worker, and the job that it has. */
 interface Hand {
   readonly worker: Worker;
+  /** Compiles that it has answered: what it keeps of them takes memory too. */
+  answered: number;
   job: Job | null;
   timer: NodeJS.Timeout | undefined;
 }
@@ -101,8 +103,9 @@ class Pool {
       env: {},
       name: 'svc-compile',
     });
-    const hand: Hand = { worker, job: null, timer: undefined };
+    const hand: Hand = { worker, answered: 0, job: null, timer: undefined };
     worker.on('message', (answer: Answer) => {
+      hand.answered++;
       const job = this.#finish(hand, true);
       if (answer.kind === 'output') job?.resolve(answer.output);
       else job?.reject(answer.error);
@@ -110,11 +113,19 @@ class Pool {
     worker.on('error', (error: Error & { readonly code?: string }) => {
       const job = this.#finish(hand, false);
       if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') job?.reject(error);
-      else
-        job?.resolve(refusal('compile-memory', `Compiling took more than ${maxHeapMb} MiB of memory and was stopped`));
+      else if (job !== null) this.#outOfMemory(hand, job);
     });
     worker.on('exit', (code) => this.#finish(hand, false)?.reject(new Error(`the compile worker exited with ${code}`)));
     return hand;
+  }
+
+  /** A worker that had compiled before may have been full of that: the tree gets a fresh one before it is blamed. */
+  #outOfMemory(hand: Hand, job: Job): void {
+    if (hand.answered > 0) this.#waiting.unshift(job);
+    else
+      job.resolve(
+        refusal('compile-memory', `Compiling took more than ${this.#options.maxHeapMb} MiB of memory and was stopped`),
+      );
   }
 
   #give(hand: Hand, job: Job): void {

@@ -27,7 +27,8 @@ export interface AgentRecord {
   readonly isKeepable: boolean;
 }
 
-const MAX_SOURCE_CHARACTERS = 64 * 1024 * 1024;
+/** Nodes take up to some ten times the memory of their text. */
+const MAX_SOURCE_CHARACTERS = 16 * 1024 * 1024;
 const MAX_RECORDS = 20_000;
 
 /** A map that forgets what was not asked for longest, when its weight is over its bound. */

@@ -258,3 +258,17 @@ test('a cache answers with what a fresh compile gives after every kind of change
     assert.equal(JSON.stringify(compile({ ...step, cache })), fresh);
   }
 });
+
+test('findings past the bound are counted, and warnings give way to errors', () => {
+  const files: { [path: string]: string } = {};
+  for (let k = 0; k < 1_500; k++) {
+    files[`.svc/notes/${k}.txt`] = 'x';
+    files[`.svc/agents/a${k}.yaml`] = `name: a${k}\nimports: gone.yaml\n`;
+  }
+  const output = compile(input(files));
+  assert.deepEqual(
+    [output.diagnostics.length, output.diagnostics[0]?.message],
+    [2_001, '1000 more findings are not shown'],
+  );
+  assert.equal(codes(output).filter((code) => code === 'import-missing').length, 1_500);
+});

@@ -7,13 +7,13 @@
 
 import { canonicalJson } from '../../words/json.ts';
 import type { TemplateLock } from '../../words/bundle.ts';
-import type { Finding } from '../../words/diagnostic.ts';
+import type { Diagnostic, Finding } from '../../words/diagnostic.ts';
 import { type LineTable, printDiagnostics } from '../source/source.ts';
 import { type AgentRecord, Cache } from './cache.ts';
 import { type AgentContext, compileAgentFile } from './agent-file.ts';
 import { assemble } from './assemble.ts';
 import { Files, pathState, templateState } from './files.ts';
-import { MAX_IMPORT_DEPTH, MAX_OUTSIDE_PATHS } from './limits.ts';
+import { MAX_DIAGNOSTICS, MAX_IMPORT_DEPTH, MAX_OUTSIDE_PATHS } from './limits.ts';
 import { placed, placesOf } from './places.ts';
 import { ignoredFile, surveyTree } from './tree.ts';
 import type { CompileCache, CompileInput, CompileOutput } from './types.ts';
@@ -40,7 +40,7 @@ export function compile(input: CompileInput): CompileOutput {
   const needs = { paths: [...files.neededPaths].sort(), templates: [...files.neededTemplates].sort() };
   const isWaiting = needs.paths.length > 0 || needs.templates.length > 0;
   const assembled = isWaiting ? { resources: [], assets: [] } : assembleRecords(records, input, findings);
-  const diagnostics = printDiagnostics(once(findings), (file) => files.textOf(file));
+  const diagnostics = bounded(printDiagnostics(once(findings), (file) => files.textOf(file)));
   const ok = !isWaiting && diagnostics.every(({ severity }) => severity !== 'error');
   return {
     ok,
@@ -114,6 +114,17 @@ function once(findings: Iterable<Finding & { readonly once?: string }>): Finding
     kept.push(finding);
   }
   return kept;
+}
+
+/** At most so many diagnostics, errors before warnings, and one that counts what is left out. */
+function bounded(diagnostics: Diagnostic[]): Diagnostic[] {
+  if (diagnostics.length <= MAX_DIAGNOSTICS) return diagnostics;
+  const errors = diagnostics.filter(({ severity }) => severity === 'error');
+  const warnings = diagnostics.filter(({ severity }) => severity !== 'error');
+  const kept = new Set([...errors, ...warnings].slice(0, MAX_DIAGNOSTICS));
+  const severity = errors.length > 0 ? 'error' : 'warning';
+  const message = `${diagnostics.length - MAX_DIAGNOSTICS} more findings are not shown`;
+  return [{ severity, code: 'too-many-findings', message }, ...diagnostics.filter((one) => kept.has(one))];
 }
 
 function tooManyOutside(count: number): Finding {

@@ -14,3 +14,5 @@ export const MAX_SUBSTITUTED_CHARACTERS = 16 * 1024 * 1024;
 export const MAX_LIST_ITEMS = 10_000;
 /** Findings of one document, so that a broken one cannot bury the others. */
 export const MAX_FINDINGS = 200;
+/** Diagnostics of one compile; the rest is counted. */
+export const MAX_DIAGNOSTICS = 2_000;

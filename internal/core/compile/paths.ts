@@ -22,7 +22,7 @@ export const templateFile = (template: ResolvedTemplate, path: string): FileRef 
 
 /** True for what the spec rejects with 'must be a relative path': absolute paths, drive letters and URLs. */
 export function isAbsoluteOrUrl(path: string): boolean {
-  return path.startsWith('/') || path.startsWith('\\') || /^[A-Za-z][A-Za-z0-9+.-]*:/.test(path);
+  return path.startsWith('/') || /^[A-Za-z][A-Za-z0-9+.-]*:/.test(path);
 }
 
 /** The file that a relative path names beside `from`, or null where it leaves the repository or the package. */
