@@ -4,7 +4,7 @@
 
 import { rootCertificates } from 'node:tls';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
-import { guardedLookup, hostFault, PrivateAddressError } from './net-guard.ts';
+import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
 import { type Credentials, type NetworkSettings, RepoCondition } from './types.ts';
 
 const maxRedirects = 3;

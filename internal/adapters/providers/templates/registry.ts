@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { maxSatisfying, rcompare, satisfies, valid, validRange } from 'semver';
 import { type Dispatcher, request } from 'undici';
+import { PrivateAddressError } from '../../../base/net/net.ts';
 import { checkUrl, RefusedAddressError, type TemplateNetwork } from './guard.ts';
 import { CALL_TIMEOUT_MS, PACKUMENT_BYTES_MAX, REDIRECTS_MAX, TARBALL_BYTES_MAX, TemplateFailure } from './limits.ts';
 
@@ -86,7 +87,7 @@ async function reaching<T>(work: () => Promise<T>): Promise<T> {
     if (error instanceof TemplateFailure) throw error;
     if (error instanceof RefusedAddressError) throw new TemplateFailure('unreachable', error.message);
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    if (cause instanceof RefusedAddressError) throw new TemplateFailure('unreachable', cause.message);
+    if (cause instanceof PrivateAddressError) throw new TemplateFailure('unreachable', cause.message);
     const code = (cause as NodeJS.ErrnoException).code ?? (cause as Error).name;
     throw new TemplateFailure('unreachable', `the registry cannot be reached (${code})`);
   }

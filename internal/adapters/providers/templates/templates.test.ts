@@ -10,7 +10,6 @@ import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { type Header, pack } from 'tar-stream';
 import type { ResolvedTemplate, UnresolvedTemplate } from '../../../words/bundle.ts';
-import { isPublicAddress } from './guard.ts';
 import { folderCache, type ResolveOptions, resolveTemplates } from './templates.ts';
 
 type Item = { readonly header: Partial<Header> & { readonly name: string }; readonly body?: string | Buffer };
@@ -275,33 +274,9 @@ test('private addresses and plain http are refused unless allowed', async () => 
   ]) {
     const result = failed(await fromRegistry('@acme/kit@1.0.0', url, { network: {} }));
     assert.equal(result.error, 'unreachable');
-    assert.match(result.detail, /SVC_ALLOW_PRIVATE_NETWORK/, url);
+    assert.match(result.detail, /SVC_ALLOW_PRIVATE_NETWORK|private/, url);
   }
   assert.deepEqual(registry.asked, []);
-});
-
-test('which addresses are public', () => {
-  for (const address of ['8.8.8.8', '2606:4700::1111', '172.15.0.1', '172.32.0.1'])
-    assert.ok(isPublicAddress(address), address);
-  for (const address of [
-    '127.0.0.1',
-    '10.1.1.1',
-    '172.16.0.1',
-    '192.168.1.1',
-    '169.254.169.254',
-    '0.0.0.0',
-    '100.64.0.1',
-    '::1',
-    '::',
-    'fe80::1',
-    'fc00::1',
-    '::ffff:8.8.8.8',
-    '64:ff9b::a00:1',
-    '2002:a00::1',
-    'ff02::1',
-    'x',
-  ])
-    assert.ok(!isPublicAddress(address), address);
 });
 
 test('one package asked for in two versions costs one document', async () => {

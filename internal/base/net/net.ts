@@ -1,5 +1,6 @@
-// Which addresses a request may reach. The check is made on the address that is connected to, when it is connected
-// to, so that a name that answers differently the second time gains nothing.
+// Which addresses an outbound request may reach (contract, SVC_ALLOW_PRIVATE_NETWORK). The check is made on the address
+// that is connected to, when it is connected to, so that a name that answers differently the second time gains nothing.
+// Decides nothing about schemes, redirects or credentials: those are the client's.
 
 import { lookup as dnsLookup, type LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
