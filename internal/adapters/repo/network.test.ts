@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { LookupAddress, lookup } from 'node:dns';
 import { test } from 'node:test';
 import { bypassesProxy } from './http.ts';
-import { guardedLookup, hostFault, isPrivateAddress } from './net-guard.ts';
+import { guardedLookup, hostFault, isPrivateAddress } from '../../base/net/net.ts';
 import { openRepository } from './repo.ts';
 import { parseRepoUrl } from './repo-url.ts';
 import { condition, remote, served } from './test-support.ts';
