@@ -4,14 +4,14 @@ import fc from 'fast-check';
 import { lookUp, missingPaths, parseTemplate, renderTemplate, substituteVariables } from './template.ts';
 
 const payload = {
-  chat: { provider: 'slack', count: 3, open: true, none: null, empty: '', 'with-dash': 'd' },
+  chat: { provider: 'huddle', count: 3, open: true, none: null, empty: '', 'with-dash': 'd' },
   list: [1, { k: 'v' }],
   '{{ chat.provider }}': 'x',
 };
 
 const RENDERED: readonly (readonly [name: string, template: string, expected: string])[] = [
-  ['a string', 'on {{chat.provider}}!', 'on slack!'],
-  ['white space inside the braces', '{{ chat.provider }}{{\n\tchat.count\n}}', 'slack3'],
+  ['a string', 'on {{chat.provider}}!', 'on huddle!'],
+  ['white space inside the braces', '{{ chat.provider }}{{\n\tchat.count\n}}', 'huddle3'],
   ['a boolean', '{{ chat.open }}', 'true'],
   ['an object as JSON', '{{ list.1 }}', '{"k":"v"}'],
   ['an array as JSON', '{{ list }}', '[1,{"k":"v"}]'],
