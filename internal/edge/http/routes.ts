@@ -6,6 +6,7 @@ import { agentRoutes } from './routes/agents.ts';
 import { auditRoutes } from './routes/audit.ts';
 import { endpointRoutes } from './routes/endpoints.ts';
 import { eventRoutes } from './routes/events.ts';
+import { intakeRoutes } from './routes/intake.ts';
 import { memberRoutes } from './routes/members.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
 import { reconcileRoutes } from './routes/reconciles.ts';
@@ -26,4 +27,5 @@ export const routes: readonly Route[] = [
   ...triggerRoutes,
   ...repositoryRoutes,
   ...reconcileRoutes,
+  ...intakeRoutes,
 ];

@@ -4,7 +4,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { watchedFolders } from '../../adapters/store/repositories.ts';
 import type { FlowContext } from '../../flows/context.ts';
-import { enqueueSync, keepPolls, lookAtAll, openForWatch, pollTurn, sweep, takeOver } from '../../flows/sync/sync.ts';
+import { enqueueSync } from '../../flows/enqueue.ts';
+import { keepPolls, lookAtAll, openForWatch, pollTurn, sweep, takeOver } from '../../flows/sync/sync.ts';
 import type { Service } from './service.ts';
 
 const every = { pollMs: 500, keepMs: 10_000, foldersMs: 2_000, takeOverMs: 3_000, sweepMs: 60 * 60 * 1000 } as const;

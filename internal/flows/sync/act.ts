@@ -6,10 +6,11 @@ import { moveRun, type RunPatch } from '../../adapters/store/reconciles.ts';
 import { type RepositoryState, updateRepository, updateState } from '../../adapters/store/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { type FlowContext, portsOf } from '../context.ts';
+import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
 import type { ApplyRequest, ApplyResult } from './apply-types.ts';
 import { appliedState, calm } from './read.ts';
-import { enqueueSync, openRun, recordedInputs, type Stage, StandAside, type Work } from './work.ts';
+import { openRun, recordedInputs, type Stage, StandAside, type Work } from './work.ts';
 
 const actor = { kind: 'system', id: null, name: 'repository-sync' } as const;
 

@@ -8,11 +8,12 @@ import { pollAt } from '../../adapters/store/polls.ts';
 import { moveRun, type ReconcileReason, type ReconcileStatus, runningRun } from '../../adapters/store/reconciles.ts';
 import { projectOf, type Repository, repositoryById, updateState } from '../../adapters/store/repositories.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
+import { enqueueSync } from '../enqueue.ts';
 import { apply } from './act.ts';
 import { backOffMs, type SyncRequest } from './decide.ts';
 import { calm, compile, peek, resolve, snapshot } from './read.ts';
 import { openRepository } from './source.ts';
-import { type Ending, enqueueSync, finish, NotOurs, runStages, type Stage, StandAside, type Work } from './work.ts';
+import { type Ending, finish, NotOurs, runStages, type Stage, StandAside, type Work } from './work.ts';
 
 /** The stages of a sync, in order; each may end it. */
 export const stages: readonly Stage[] = [resolve, snapshot, compile, apply];

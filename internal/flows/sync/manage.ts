@@ -21,10 +21,10 @@ import {
 import { Fault } from '../../words/fault.ts';
 import type { JsonObject } from '../../words/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
+import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
 import type { SyncRequest } from './decide.ts';
 import { checkAddress, checkRoot } from './settings.ts';
-import { enqueueSync } from './work.ts';
 
 export interface Caller {
   readonly project: ProjectRef;

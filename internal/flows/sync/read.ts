@@ -14,7 +14,8 @@ import type { Bundle, BundleEntry, ResolvedTemplate, TemplateLock, UnresolvedTem
 import type { Diagnostic } from '../../words/diagnostic.ts';
 import { portsOf } from '../context.ts';
 import { assess, contextOf, inputsText } from './decide.ts';
-import { hostOf, secretText } from './source.ts';
+import { secretText } from '../sealed.ts';
+import { hostOf } from './source.ts';
 import { type Ending, ensureRun, type Inputs, recordedInputs, type Stage, touch, type Work } from './work.ts';
 
 /** Rounds of asking for what compile still needs; a closure that needs more is an endless one. */

@@ -1,6 +1,18 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { agentFile, agentNames, type Bench, startBench, word } from './sync-testkit.ts';
+import {
+  agentFile,
+  agentNames,
+  type Bench,
+  ended,
+  resourceRows,
+  runsOf,
+  settled,
+  startBench,
+  syncNow,
+  until,
+  word,
+} from './sync-testkit.ts';
 
 describe('a repository over HTTP', () => {
   let bench: Bench;
@@ -8,6 +20,8 @@ describe('a repository over HTTP', () => {
     bench = await startBench();
   });
   after(() => bench.stop());
+  const has = async (name: string): Promise<boolean> => (await agentNames(bench.daemon)).includes(name);
+  const repositoryOf = async (name: string) => (await bench.daemon.api('GET', `P/repositories/${name}`)).body;
 
   it('becomes agents with its first sync, in stages', async () => {
     const repo = await bench.repository('first');
@@ -20,6 +34,151 @@ describe('a repository over HTTP', () => {
       stages.map((stage) => stage.name),
       ['resolve', 'snapshot', 'compile', 'apply'],
     );
-    assert.ok((await agentNames(bench.daemon)).includes('first-a'));
+    assert.ok(await has('first-a'));
+    const shown = await repositoryOf('first');
+    assert.deepEqual(
+      [word(shown['appliedCommit']), word(shown['agents']), word(shown['status'])],
+      [commit, '1', 'applied'],
+    );
+  });
+
+  it('follows a push by polling', async () => {
+    const repo = await bench.repository('polled');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('polled-a') });
+    await bench.watch('polled', { intervalSeconds: 1 });
+    const commit = await repo.commit({ '.svc/agents/b.yaml': agentFile('polled-b') });
+    const run = await settled(bench.daemon, 'polled', (latest) => word(latest['commit']) === commit);
+    assert.deepEqual([word(run['status']), word(run['reason'])], ['applied', 'poll']);
+    assert.ok(await has('polled-b'));
+  });
+
+  it('keeps the last good state when a push is broken, says where, and heals with the next', async () => {
+    const repo = await bench.repository('broken');
+    const good = await repo.commit({ '.svc/agents/a.yaml': agentFile('broken-a') });
+    await bench.watch('broken');
+    const bad = await repo.commit({ '.svc/agents/a.yaml': 'name: broken-a\nharness: nonsense\n' });
+    const run = await syncNow(bench.daemon, 'broken');
+    assert.deepEqual([word(run['status']), word(run['commit'])], ['failed', bad]);
+    const diagnostics = run['diagnostics'] as unknown as { file: string; line: number; severity: string }[];
+    assert.ok(diagnostics.some((item) => item.file === '.svc/agents/a.yaml' && item.line > 0));
+    assert.ok(await has('broken-a'));
+    assert.equal(word((await repositoryOf('broken'))['appliedCommit']), good);
+    assert.equal(word((await syncNow(bench.daemon, 'broken'))['status']), 'failed', 'by hand it fails again');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('broken-b') });
+    assert.equal(word((await syncNow(bench.daemon, 'broken'))['status']), 'applied');
+    assert.deepEqual([await has('broken-a'), await has('broken-b')], [false, true]);
+  });
+
+  it('is not tried again by a poll while the commit is broken', async () => {
+    const repo = await bench.repository('stuck');
+    await repo.commit({ '.svc/agents/a.yaml': 'name: stuck\n' });
+    await bench.watch('stuck', { intervalSeconds: 1 });
+    const asked = bench.server.log.length;
+    await until('three more polls', async () => bench.server.log.length >= asked + 3);
+    assert.equal((await runsOf(bench.daemon, 'stuck')).length, 1);
+  });
+
+  it('writes nothing for a second sync of the same commit', async () => {
+    const repo = await bench.repository('twice');
+    await repo.commit({
+      '.svc/agents/a.yaml': agentFile(
+        'twice-a',
+        'triggers:',
+        '  - event: svc.project.onboarded',
+        '    routing: { kind: spawn }',
+      ),
+    });
+    await bench.watch('twice');
+    const before = await resourceRows(bench.daemon);
+    const run = await syncNow(bench.daemon, 'twice');
+    assert.equal(word(run['status']), 'unchanged', JSON.stringify(run['diagnostics']));
+    assert.equal(await resourceRows(bench.daemon), before);
+  });
+
+  it('records the id alone of a commit that changes no file it reads, without compiling', async () => {
+    const repo = await bench.repository('docs');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('docs-a') });
+    await bench.watch('docs', { intervalSeconds: 1 });
+    const before = await resourceRows(bench.daemon);
+    const commit = await repo.commit({ 'README.md': 'words' });
+    const run = await settled(bench.daemon, 'docs', (latest) => word(latest['commit']) === commit);
+    assert.equal(word(run['status']), 'unchanged');
+    const stages = run['stages'] as unknown as { name: string }[];
+    assert.deepEqual(
+      stages.map((stage) => stage.name),
+      ['resolve', 'snapshot'],
+    );
+    assert.equal(await resourceRows(bench.daemon), before);
+    assert.equal(word((await repositoryOf('docs'))['appliedCommit']), commit);
+  });
+
+  it('makes no revision for a comment', async () => {
+    const repo = await bench.repository('comment');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('comment-a') });
+    await bench.watch('comment');
+    const commit = await repo.commit({ '.svc/agents/a.yaml': `# why\n${agentFile('comment-a')}` });
+    const run = await syncNow(bench.daemon, 'comment');
+    assert.deepEqual([word(run['status']), word(run['commit'])], ['unchanged', commit]);
+    const { rows } = await bench.daemon.ctx.db.query<{ revision: number }>(
+      `select revision from svc.agents where name = 'comment-a'`,
+    );
+    assert.deepEqual(rows, [{ revision: 1 }]);
+  });
+
+  it('follows a force-push like any other', async () => {
+    const repo = await bench.repository('forced');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('forced-a') });
+    await bench.watch('forced');
+    const commit = await repo.commit({ '.svc/agents/b.yaml': agentFile('forced-b') }, { orphan: true });
+    const run = await syncNow(bench.daemon, 'forced');
+    assert.deepEqual([word(run['status']), word(run['commit'])], ['applied', commit]);
+    assert.deepEqual([await has('forced-a'), await has('forced-b')], [false, true]);
+  });
+
+  it('prunes nothing when its branch is gone, and goes on when it is back', async () => {
+    const repo = await bench.repository('gone');
+    const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('gone-a') }, { branch: 'work' });
+    await bench.watch('gone', { branch: 'work' });
+    await repo.git(['update-ref', '-d', 'refs/heads/work']);
+    const run = await syncNow(bench.daemon, 'gone');
+    assert.deepEqual([word(run['status']), word(run['condition'])], ['failed', 'ref-missing']);
+    assert.ok(await has('gone-a'));
+    assert.equal(word((await repositoryOf('gone'))['condition']), 'ref-missing');
+    await repo.git(['update-ref', 'refs/heads/work', commit]);
+    assert.equal(word((await syncNow(bench.daemon, 'gone'))['status']), 'unchanged');
+    assert.equal((await repositoryOf('gone'))['condition'], null);
+  });
+
+  it('holds a sync that finds no .svc/ any more until it is approved', async () => {
+    const repo = await bench.repository('held');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('held-a') });
+    await bench.watch('held');
+    await repo.commit({ 'README.md': 'x' }, { orphan: true });
+    const held = await syncNow(bench.daemon, 'held');
+    assert.equal(word(held['status']), 'held', JSON.stringify(held));
+    assert.ok(await has('held-a'));
+    const approve = (id: string) => bench.daemon.api('POST', 'P/repositories/held/approve', { reconcileId: id });
+    const [first] = (await runsOf(bench.daemon, 'held')).slice(-1);
+    assert.equal((await approve(word(first?.['id']))).status, 409, 'what is not held cannot be approved');
+    const again = await syncNow(bench.daemon, 'held');
+    assert.equal(word(again['status']), 'held');
+    assert.equal((await approve(word(held['id']))).status, 409, 'a newer run makes it stale');
+    const answer = await approve(word(again['id']));
+    assert.equal(answer.status, 202, JSON.stringify(answer.body));
+    assert.equal(word((await ended(bench.daemon, word(answer.body['reconcileId'])))['status']), 'applied');
+    assert.equal(await has('held-a'), false);
+  });
+
+  it('holds a sync that would delete more than the guard lets it', async () => {
+    const repo = await bench.repository('many');
+    const names = Array.from({ length: 12 }, (_, index) => `many-${index}`);
+    await repo.commit(Object.fromEntries(names.map((name) => [`.svc/agents/${name}.yaml`, agentFile(name)])));
+    await bench.watch('many');
+    await repo.commit({ '.svc/agents/many-0.yaml': agentFile('many-0') }, { orphan: true });
+    assert.equal(word((await syncNow(bench.daemon, 'many'))['status']), 'held');
+    assert.ok(await has('many-11'));
+    await bench.daemon.api('PATCH', 'P/repositories/many', { guard: { deleteMax: 50 } });
+    await settled(bench.daemon, 'many', (run) => word(run['status']) === 'applied');
+    assert.equal(await has('many-11'), false);
   });
 });

@@ -6,6 +6,15 @@
 // author can mend, and never lets one repository delay another.
 
 export { applyPlan } from './apply.ts';
+export {
+  deleteAgent,
+  deleteEndpoint,
+  type EndpointProblem,
+  type EndpointView,
+  reserveEndpoint,
+  showEndpoint,
+  showEndpoints,
+} from './apply-single.ts';
 export type { ApplyRequest, ApplyResult } from './apply-types.ts';
 export { diagnose } from './doctor.ts';
 export { openForWatch, stages, syncRepository } from './engine.ts';
@@ -26,4 +35,3 @@ export { streamRuns } from './stream.ts';
 export { approve, rollBack } from './turn-back.ts';
 export { showRepository, showRun, showWholeRun } from './view.ts';
 export { keepPolls, lookAtAll, pollTurn, sweep, takeOver } from './watch.ts';
-export { enqueueSync } from './work.ts';

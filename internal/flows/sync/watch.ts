@@ -16,8 +16,8 @@ import { repositoryById } from '../../adapters/store/repositories.ts';
 import { sweepSnapshots } from '../../adapters/store/snapshots.ts';
 import type { Sql } from '../../adapters/store/db.ts';
 import type { FlowContext } from '../context.ts';
+import { enqueueSync } from '../enqueue.ts';
 import { isActive, lookAt } from './engine.ts';
-import { enqueueSync } from './work.ts';
 
 /** How often a repository is compared as a whole with what is stored, changed or not. */
 export const resyncSeconds = 600;

@@ -2,8 +2,7 @@
 // holds while the run is still ours, and the first that ends the run ends it in one transaction with what was learned.
 
 import type { RepoSource, Tip } from '../../adapters/repo/types.ts';
-import { addJob, type Sql } from '../../adapters/store/db.ts';
-import { pollAt } from '../../adapters/store/polls.ts';
+import type { Sql } from '../../adapters/store/db.ts';
 import {
   insertRun,
   moveRun,
@@ -197,21 +196,4 @@ export async function runStages(work: Work, stages: readonly Stage[]): Promise<E
     return ending;
   }
   throw new Error('the last stage of a sync must end it');
-}
-
-/** Asks for a sync of a repository inside the caller's transaction. Asked again while it waits, it is one. */
-export async function enqueueSync(
-  sql: Sql,
-  repositoryId: string,
-  reason: ReconcileReason,
-  now: Date,
-  hint?: string,
-): Promise<void> {
-  const payload = { repositoryId, reason, ...(hint !== undefined && { hint }) };
-  await addJob(sql, 'repo.sync', payload, { jobKey: `repo.sync:${repositoryId}`, runAt: now });
-}
-
-/** Makes the repository due for a look at once. */
-export async function lookSoon(sql: Sql, repositoryId: string, now: Date): Promise<void> {
-  await pollAt(sql, repositoryId, now);
 }
