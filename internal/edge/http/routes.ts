@@ -3,6 +3,7 @@
 
 import type { Route } from './route.ts';
 import { agentRoutes } from './routes/agents.ts';
+import { applyRoutes } from './routes/apply.ts';
 import { auditRoutes } from './routes/audit.ts';
 import { endpointRoutes } from './routes/endpoints.ts';
 import { eventRoutes } from './routes/events.ts';
@@ -20,6 +21,7 @@ export const routes: readonly Route[] = [
   ...memberRoutes,
   ...tokenRoutes,
   ...auditRoutes,
+  ...applyRoutes,
   ...agentRoutes,
   ...endpointRoutes,
   ...eventRoutes,

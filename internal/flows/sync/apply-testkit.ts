@@ -6,7 +6,7 @@ import { loadConfig } from '../../base/config/config.ts';
 import { createMetrics } from '../../base/metrics/metrics.ts';
 import { createTestDatabase, silent } from '../../base/testkit/postgres.ts';
 import { agent, environment, tree } from '../../core/plan/fixture.ts';
-import type { AgentSpec, Trigger } from '../../words/spec.ts';
+import type { AgentSpec, Resource, Trigger } from '../../words/spec.ts';
 import type { FlowContext } from '../context.ts';
 import { applyPlan } from './apply.ts';
 import type { ApplyOwner, ApplyRequest, ApplyResult } from './apply-types.ts';
@@ -27,7 +27,9 @@ export function agentsTree(agents: { readonly [name: string]: Partial<AgentSpec>
     ...Object.entries(agents).map(([name, spec]) => agent(name, spec)),
     ...[...names].map((name) => environment(name)),
   ]);
-  return { ok: true, resources, diagnostics: [], assets: [] };
+  // The fixture's hashes are stand-ins; here each resource is hashed for real.
+  const unhashed = resources.map(({ hash: _hash, ...resource }) => resource as Resource);
+  return { ok: true, resources: unhashed, diagnostics: [], assets: [] };
 }
 
 export interface Bench {

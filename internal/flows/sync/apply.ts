@@ -17,7 +17,7 @@ import { nextTick } from '../../core/schedule/schedule.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
 import { Fault } from '../../words/fault.ts';
 import { canonicalJson, type Json } from '../../words/json.ts';
-import { asJson } from '../../words/spec.ts';
+import { asJson, type Resource } from '../../words/spec.ts';
 import type { FlowContext } from '../context.ts';
 import { withExcerpts } from './apply-excerpt.ts';
 import { errorOf, recordApplied, recordFailed, type ApplyRecord } from './apply-record.ts';
@@ -211,11 +211,16 @@ function actualHash(stored: string, spec: Json): string {
   return actual === stored ? actual : `drifted:${actual}`;
 }
 
+/** The compiler hashes each resource once, where it keeps it; a tree from elsewhere is hashed here. */
+function hashOf(resource: Resource & { readonly hash?: string }): string {
+  return resource.hash ?? sha256(canonicalJson(asJson(resource.spec)));
+}
+
 function desiredOf(request: ApplyRequest): Desired {
   if (!request.hasSvc) return { resources: [], assets: [], hasSvc: false };
   const { resources, assets, places } = request.compiled;
   return {
-    resources: resources.map((item) => ({ ...item, hash: sha256(canonicalJson(asJson(item.spec))) })),
+    resources: resources.map((item) => ({ ...item, hash: hashOf(item) })),
     assets,
     hasSvc: true,
     ...(places !== undefined && { places }),

@@ -6,6 +6,7 @@
 // author can mend, and never lets one repository delay another.
 
 export { applyPlan } from './apply.ts';
+export { applyFiles } from './apply-files.ts';
 export {
   deleteAgent,
   deleteEndpoint,
@@ -15,6 +16,7 @@ export {
   showEndpoint,
   showEndpoints,
 } from './apply-single.ts';
+export { endpointSlug, ingestUrl } from './apply-slug.ts';
 export type { ApplyRequest, ApplyResult } from './apply-types.ts';
 export { diagnose } from './doctor.ts';
 export { openForWatch, stages, syncRepository } from './engine.ts';

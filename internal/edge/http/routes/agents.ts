@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { type AgentRow, agentByName, listAgents, listRevisions } from '../../../adapters/store/agents.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
-import { deleteAgent } from '../../../flows/sync/apply-single.ts';
+import { deleteAgent } from '../../../flows/sync/sync.ts';
 import { Fault } from '../../../words/fault.ts';
 import { pageOf, pageQuery, pageSchema, readNumberPage, readTextPage } from '../page.ts';
 import { defineRoute, noContent, ok, type Route } from '../route.ts';

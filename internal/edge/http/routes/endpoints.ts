@@ -8,7 +8,7 @@ import {
   reserveEndpoint,
   showEndpoint,
   showEndpoints,
-} from '../../../flows/sync/apply-single.ts';
+} from '../../../flows/sync/sync.ts';
 import { RESOURCE_NAME } from '../../../words/spec.ts';
 import { pageOf, pageQuery, pageSchema, readTextPage } from '../page.ts';
 import { created, defineRoute, noContent, ok, type Route } from '../route.ts';

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { DEFAULT_CATALOG } from '../../../base/config/catalog.ts';
+import { compileInline } from '../../../adapters/compiler/compiler.ts';
+import type { SyncPorts } from '../../../flows/ports.ts';
+import { startServer, type Server } from './testkit.ts';
+
+let server: Server;
+before(async () => {
+  // Real compile, in this thread; templates are none.
+  const ports: Partial<SyncPorts> = {
+    catalog: DEFAULT_CATALOG,
+    compile: async (input) => compileInline({ ...input, catalog: DEFAULT_CATALOG }),
+    resolveTemplates: async (specifiers) =>
+      new Map(specifiers.map((specifier) => [specifier, { specifier, error: 'unknown-source', detail: 'no source' }])),
+  };
+  server = await startServer({ sync: ports as SyncPorts });
+});
+after(() => server.stop());
+
+const HEAD = 'harness: harness-a\nenvironment: { name: node, image: { kind: preset, name: base } }\n';
+const file = (path: string, content: string) => ({ path, content });
+const agent = (name: string, more = '') => file(`.svc/agents/${name}.yaml`, `name: ${name}\n${HEAD}${more}`);
+
+interface Answer {
+  readonly applyId: string;
+  readonly status: string;
+  readonly actions: { op: string; kind: string; name: string; changes: unknown[] }[];
+  readonly webhooks: { ingestUrl: string; endpoint: string }[];
+  readonly diagnostics: {
+    severity: string;
+    code: string;
+    message: string;
+    file?: string;
+    line?: number;
+    excerpt?: string;
+  }[];
+}
+const apply = async (files: unknown[], more: object = {}): Promise<{ status: number; body: Answer }> =>
+  (await server.call('POST', 'apply', { files, ...more })) as { status: number; body: Answer };
+const ops = (answer: Answer): string[] =>
+  answer.actions.filter(({ op }) => op !== 'unchanged').map(({ op, kind, name }) => `${op} ${kind}/${name}`);
+
+test('files are applied with the owner manual, and the run is among the reconciles', async () => {
+  const hook =
+    'triggers:\n  - event: webhook.received\n    endpoint: in\n    auth: { kind: none }\n    routing: { kind: spawn }\n';
+  const { status, body } = await apply([agent('a', hook), agent('b')]);
+  assert.equal(status, 200);
+  assert.deepEqual(ops(body), ['create Agent/a', 'create Agent/b', 'create Environment/node']);
+  assert.equal(body.status, 'applied');
+  assert.equal(body.webhooks[0]?.endpoint, 'in');
+  const stored = (await server.call('GET', 'agents/a')).body as { owner: unknown };
+  assert.deepEqual(stored.owner, { kind: 'manual' });
+  const { rows } = await server.bench.db.query(
+    'select status, reason, repository_id, jsonb_array_length(actions) as actions from svc.reconciles where id = $1::uuid',
+    [body.applyId],
+  );
+  assert.deepEqual(rows, [{ status: 'applied', reason: 'apply', repository_id: null, actions: 3 }]);
+});
+
+test('a dry run says what would change, field by field, and changes nothing', async () => {
+  const before = await server.bench.dump();
+  const { status, body } = await apply([agent('a', 'systemPrompt: new\n')], { dryRun: true });
+  assert.equal(status, 200);
+  assert.equal(body.status, 'planned');
+  assert.deepEqual(ops(body), ['update Agent/a', 'delete Agent/b']);
+  assert.deepEqual(body.actions[0]?.changes[0], { path: 'systemPrompt', from: null, to: 'new' });
+  assert.equal(await server.bench.dump(), before);
+  const { rows } = await server.bench.db.query<{ n: number }>('select count(*) as n from svc.reconciles');
+  assert.equal(rows[0]?.n, 1);
+});
+
+test('prune is the default and can be left out; the same files again are unchanged', async () => {
+  assert.deepEqual(ops((await apply([agent('c')], { prune: false })).body), ['create Agent/c']);
+  assert.equal((await apply([agent('c')], { prune: false })).body.status, 'unchanged');
+  assert.deepEqual(ops((await apply([agent('c')])).body), ['delete Agent/a', 'delete Agent/b']);
+});
+
+test('mistakes answer 422 with every diagnostic at its place, and nothing changes', async () => {
+  const before = (await server.call('GET', 'agents')).body;
+  const broken = await server.call('POST', 'apply', {
+    files: [file('.svc/agents/x.yaml', 'name: x\nconcurrency: 2\n')],
+  });
+  assert.equal(broken.status, 422);
+  const problem = broken.body as Answer & { code: string };
+  assert.equal(problem.code, 'apply-refused');
+  assert.ok(problem.diagnostics.length >= 3);
+  const needy = 'env:\n  TOKEN: { $secret: absent }\n';
+  const late = await server.call('POST', 'apply', { files: [agent('x', needy)] });
+  assert.equal(late.status, 422);
+  const [diagnostic] = (late.body as Answer).diagnostics;
+  assert.deepEqual(
+    [diagnostic?.code, diagnostic?.file, diagnostic?.line, diagnostic?.excerpt],
+    ['secret-missing', '.svc/agents/x.yaml', 5, '  TOKEN: { $secret: absent }'],
+  );
+  assert.deepEqual((await server.call('GET', 'agents')).body, before);
+  const { rows } = await server.bench.db.query(`select status from svc.reconciles order by seq desc limit 2`);
+  assert.deepEqual(rows, [{ status: 'failed' }, { status: 'failed' }], 'both are among the reconciles');
+  assert.equal((await server.call('POST', 'apply', { files: [agent('x', needy)], dryRun: true })).status, 422);
+  assert.equal((await server.call('POST', 'apply', { files: [] })).status, 422, 'there is no .svc/');
+});
+
+test('what imports name outside .svc/ comes from the files given, or is missing', async () => {
+  const importing = agent('c', 'imports: ../../shared/base.yaml\n');
+  const given = await apply([importing, file('shared/base.yaml', 'systemPrompt: "for {{ $team }}"\n')], {
+    context: { team: 'ops' },
+  });
+  assert.equal(given.status, 200);
+  assert.deepEqual(given.body.actions[0]?.changes, [{ path: 'systemPrompt', from: null, to: 'for ops' }]);
+  const missing = await apply([importing]);
+  assert.deepEqual([missing.status, missing.body.diagnostics[0]?.code], [422, 'import-missing']);
+  const template = await apply([agent('c', 'imports: "@acme/none/base.yaml"\n')]);
+  assert.deepEqual([template.status, template.body.diagnostics[0]?.code], [422, 'template-unresolved']);
+});
+
+test('what belongs to a repository is taken over only when asked to', async () => {
+  const owner = await server.bench.addRepository('fleet');
+  await server.bench.db.query('update svc.agents set repository_id = $1::uuid', [owner.repositoryId]);
+  const refused = await apply([agent('c')]);
+  assert.equal(refused.status, 422);
+  assert.equal(refused.body.diagnostics[0]?.message, 'Agent c is owned by repository fleet');
+  const taken = await apply([agent('c')], { adopt: true });
+  assert.equal(taken.status, 200);
+  assert.deepEqual(taken.body.actions[0]?.changes.at(-1), { path: 'owner', from: 'repository fleet', to: 'manual' });
+});
+
+test('bytes come as base64; paths and encodings that are none are refused', async () => {
+  const encoded = { ...agent('c'), content: Buffer.from(agent('c').content).toString('base64'), encoding: 'base64' };
+  assert.equal((await apply([encoded], { dryRun: true })).status, 200);
+  const bad: unknown[][] = [
+    [file('/etc/x', '')],
+    [file('.svc/../x', '')],
+    [file('a//b', '')],
+    [agent('c'), agent('c')],
+    [{ path: 'x', content: '?', encoding: 'base64' }],
+    [{ path: 'x', content: '', encoding: 'hex' }],
+    [{ path: 'x', content: '\ud800' }],
+    [{ path: 'x' }],
+  ];
+  for (const files of bad) assert.equal((await apply(files)).status, 400, JSON.stringify(files));
+  assert.equal((await apply([agent('c')], { context: { 'not a name': 'x' } })).status, 400);
+  assert.equal((await server.call('POST', 'apply', { files: [agent('c')] }, 'viewer')).status, 403);
+});

@@ -1,0 +1,63 @@
+// `POST P/apply`: files in, plan or outcome out (contract, section 3).
+
+import * as v from 'valibot';
+import { applyFiles } from '../../../flows/sync/sync.ts';
+import { defineRoute, ok, type Route } from '../route.ts';
+import { action, diagnostic, json, project, receipt } from './shapes.ts';
+
+/** Room for the largest tree that compile accepts with its avatars, in base64. */
+const BODY_LIMIT_BYTES = 64 * 1024 * 1024;
+const FILES_MAX = 20_000;
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+const body = v.strictObject({
+  files: v.pipe(
+    v.array(
+      v.strictObject({
+        path: v.pipe(v.string(), v.minLength(1), v.maxLength(4_096)),
+        content: v.string(),
+        encoding: v.optional(v.picklist(['utf8', 'base64'])),
+      }),
+    ),
+    v.maxLength(FILES_MAX),
+  ),
+  /** Context variables, beneath each document's own. */
+  context: v.optional(v.record(v.pipe(v.string(), v.regex(VARIABLE)), v.string())),
+  dryRun: v.optional(v.boolean()),
+  prune: v.optional(v.boolean()),
+  adopt: v.optional(v.boolean()),
+});
+
+const answer = v.object({
+  applyId: v.string(),
+  status: v.picklist(['applied', 'unchanged', 'planned']),
+  actions: v.array(action),
+  consequences: json,
+  webhooks: v.array(receipt),
+  diagnostics: v.array(diagnostic),
+});
+
+export const applyRoutes: readonly Route[] = [
+  defineRoute({
+    method: 'POST',
+    scope: 'project',
+    permission: 'resources:apply',
+    path: `${project}/apply`,
+    summary: 'Apply files with the owner manual; 422 with diagnostics when nothing could be changed',
+    body,
+    bodyLimitBytes: BODY_LIMIT_BYTES,
+    answers: { 200: answer },
+    handle: async ({ ctx, project: where, body: sent, actor }) => {
+      const { applyId, status, actions, consequences, webhooks, diagnostics } = await applyFiles(ctx, {
+        project: where,
+        files: sent.files,
+        context: sent.context ?? {},
+        dryRun: sent.dryRun ?? false,
+        prune: sent.prune ?? true,
+        adopt: sent.adopt ?? false,
+        actor,
+      });
+      return ok({ applyId, status, actions, consequences, webhooks, diagnostics });
+    },
+  }),
+];

@@ -1,0 +1,176 @@
+// Applies files that a person sent: the tree is built from them, compiled with the loop on what it needs, and applied
+// with the owner `manual`. Outside paths come from the files given, templates from the configured sources. A real
+// apply leaves a run with the reason `apply`, whatever its outcome (contract, section 3, `POST P/apply`).
+
+import { createHash } from 'node:crypto';
+import type { Sql } from '../../adapters/store/db.ts';
+import { insertRun, moveRun } from '../../adapters/store/reconciles.ts';
+import type { CompileOutput } from '../../core/compile/types.ts';
+import type { Bundle, BundleEntry, ResolvedTemplate, UnresolvedTemplate } from '../../words/bundle.ts';
+import { Fault } from '../../words/fault.ts';
+import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { secretText } from '../sealed.ts';
+import { applyPlan } from './apply.ts';
+import type { ApplyResult } from './apply-types.ts';
+
+/** Rounds of asking for what compile still needs; a closure that needs more is an endless one. */
+const NEED_ROUNDS = 101;
+
+export interface SentFile {
+  readonly path: string;
+  readonly content: string;
+  readonly encoding?: 'utf8' | 'base64' | undefined;
+}
+export interface FilesRequest {
+  readonly project: ProjectRef;
+  readonly files: readonly SentFile[];
+  readonly context: { readonly [name: string]: string };
+  readonly dryRun: boolean;
+  readonly prune: boolean;
+  readonly adopt: boolean;
+  readonly actor: Actor;
+}
+export interface FilesResult extends ApplyResult {
+  /** Id of the run; a dry run leaves none, and has an id all the same. */
+  readonly applyId: string;
+}
+
+/**
+ * Applies or plans. Faults: `invalid` for a path or an encoding that is none, `unprocessable` with the diagnostics when
+ * the tree or the plan has an error, in which case nothing changed.
+ */
+export async function applyFiles(ctx: FlowContext, request: FilesRequest): Promise<FilesResult> {
+  const startedAt = ctx.runtime.now();
+  const begun = performance.now();
+  const entries = new Map(request.files.map((file) => [file.path, entryOf(file)]));
+  if (entries.size < request.files.length) throw badFile('a path is given twice');
+  const { output, ms: compileMs } = await compileAll(ctx, request, entries);
+  const operationId = ctx.runtime.uuid();
+  const finish = async (tx: Sql, result: ApplyResult): Promise<'commit'> => {
+    const applyMs = performance.now() - begun - compileMs;
+    const stages = [
+      { name: 'compile', ms: rounded(compileMs) },
+      { name: 'apply', ms: rounded(applyMs) },
+    ];
+    await keepRun(ctx, tx, { request, output, operationId, startedAt, result, stages });
+    return 'commit';
+  };
+  const result = await applyPlan(ctx, {
+    operationId,
+    projectId: request.project.id,
+    owner: { kind: 'manual' },
+    compiled: output,
+    hasSvc: true,
+    fileBytes: (path) => entries.get(path)?.bytes,
+    prune: request.prune,
+    adopt: request.adopt,
+    dryRun: request.dryRun,
+    guard: 'off',
+    // People who apply by hand expect the state to be what they sent, also where somebody edited the rows.
+    verify: true,
+    commit: null,
+    actor: request.actor,
+    shippedAvatars: portsOf(ctx).catalog.avatars,
+    finish,
+  });
+  logOutcome(ctx, request, operationId, result);
+  if (result.status === 'failed') throw refused(result);
+  return { ...result, applyId: operationId };
+}
+
+const rounded = (ms: number): number => Math.round(ms * 10) / 10;
+
+function refused(result: ApplyResult): Fault {
+  const count = result.diagnostics.filter((item) => item.severity === 'error').length;
+  const message = `The tree has ${count} error${count === 1 ? '' : 's'}; nothing was changed.`;
+  return new Fault('unprocessable', 'apply-refused', message, { diagnostics: result.diagnostics });
+}
+
+function logOutcome(ctx: FlowContext, request: FilesRequest, operationId: string, result: ApplyResult): void {
+  if (request.dryRun) return;
+  const { status, actions, diagnostics } = result;
+  const changed = actions.filter((action) => action.op !== 'unchanged').length;
+  const fields = { project: request.project.slug, operationId, status, changed, diagnostics: diagnostics.length };
+  ctx.runtime.log.info({ ...fields, actor: request.actor.name }, 'apply.finished');
+}
+
+const badFile = (what: string): Fault =>
+  new Fault('invalid', 'invalid-file', `The files are not as expected: ${what}.`);
+
+/** A path from the tree root: no empty, `.` or `..` step, no NUL. Shown as JSON, since it may hold anything. */
+function entryOf(file: SentFile): BundleEntry {
+  const { path, content } = file;
+  const isPlain = path.split('/').every((step) => step !== '' && step !== '.' && step !== '..');
+  if (!isPlain || path.includes('\0') || !path.isWellFormed()) {
+    throw badFile(`${JSON.stringify(path.slice(0, 200))} is not a path from the root of the tree`);
+  }
+  if (file.encoding !== 'base64' && !content.isWellFormed()) {
+    throw badFile(`${JSON.stringify(path)} is not text; send it with encoding base64`);
+  }
+  const bytes = file.encoding === 'base64' ? decoded(path, content) : Buffer.from(content, 'utf8');
+  const oid = createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
+  return { path, kind: 'file', oid, bytes };
+}
+
+function decoded(path: string, content: string): Buffer {
+  const bytes = Buffer.from(content, 'base64');
+  const isWhole = bytes.toString('base64').replace(/=+$/, '') === content.replace(/=+$/, '');
+  if (!isWhole) throw badFile(`${JSON.stringify(path)} is not base64`);
+  return bytes;
+}
+
+/** Compiles until nothing is needed that could be had: what was not sent does not exist. */
+async function compileAll(
+  ctx: FlowContext,
+  request: FilesRequest,
+  entries: ReadonlyMap<string, BundleEntry>,
+): Promise<{ output: CompileOutput; ms: number }> {
+  const begun = performance.now();
+  const ports = portsOf(ctx);
+  const hasSvc = [...entries.keys()].some((path) => path.startsWith('.svc/'));
+  const absent = new Set<string>();
+  const templates = new Map<string, ResolvedTemplate | UnresolvedTemplate>();
+  const secret = (name: string): Promise<string | undefined> => secretText(ctx, request.project, name);
+  for (let round = 0; round < NEED_ROUNDS; round += 1) {
+    const bundle: Bundle = { entries, absent: new Set(absent), hasSvc };
+    const output = await ports.compile({ bundle, context: request.context, templates: new Map(templates) });
+    const { needs } = output;
+    if (needs.paths.length === 0 && needs.templates.length === 0) return { output, ms: performance.now() - begun };
+    for (const path of needs.paths) absent.add(path);
+    if (needs.templates.length === 0) continue;
+    for (const [name, template] of await ports.resolveTemplates(needs.templates, { secret })) {
+      templates.set(name, template);
+    }
+  }
+  throw new Fault('unprocessable', 'compile-needs', 'Imports ask for ever more files.');
+}
+
+interface Kept {
+  readonly request: FilesRequest;
+  readonly output: CompileOutput;
+  readonly operationId: string;
+  readonly startedAt: Date;
+  readonly result: ApplyResult;
+  readonly stages: readonly { readonly name: string; readonly ms: number }[];
+}
+
+/** The run of an apply: made and ended in the transaction of what it tells. */
+async function keepRun(ctx: FlowContext, tx: Sql, kept: Kept): Promise<void> {
+  const { request, output, operationId: id, startedAt, result, stages } = kept;
+  if (result.status === 'planned') throw new Error('a dry run leaves no run');
+  await insertRun(tx, {
+    id,
+    projectId: request.project.id,
+    repositoryId: null,
+    repositoryName: null,
+    commit: null,
+    reason: 'apply',
+    daemonId: ctx.daemonId,
+    startedAt,
+    request: { kind: 'apply', actor: request.actor.name, prune: request.prune, adopt: request.adopt },
+  });
+  const { status, actions, consequences, diagnostics, webhooks } = result;
+  const inputs = { context: request.context, templateLock: output.templateLock };
+  const patch = { status, stages, actions, consequences, diagnostics, webhooks, inputs };
+  await moveRun(tx, id, patch, ctx.runtime.now());
+}
