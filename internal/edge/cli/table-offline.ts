@@ -53,4 +53,30 @@ export const offlineCommands: readonly CommandSpec[] = [
     options: [CONTEXT, CONFIG, PRUNE, { name: 'dry-run', type: 'flag', help: 'plan only' }, ADOPT],
     load: async () => (await import('./command-apply.ts')).applyCommand,
   },
+  {
+    words: ['schema'],
+    summary: 'JSON Schema for editors',
+    args: [
+      {
+        name: 'KIND',
+        help: 'agent (default), environment, identity or config',
+        optional: true,
+        choices: ['agent', 'environment', 'identity', 'config'],
+      },
+    ],
+    options: [
+      {
+        name: 'write',
+        type: 'string',
+        value: 'DIR',
+        help: 'write KIND, or all, as files into DIR',
+        completes: 'directory',
+      },
+    ],
+    notes: [
+      'first line of an agent file, for the YAML plugin of an editor:',
+      '  # yaml-language-server: $schema=path/to/agent.schema.json',
+    ],
+    load: async () => (await import('./command-schema.ts')).schemaCommand,
+  },
 ];

@@ -1,7 +1,12 @@
 // Text for people: widths, tables, times, colours. Pure; everything that comes from a repository or a server
 // passes through `clean`, so that no control sequence in it reaches a terminal.
 
-const SEGMENTS = new Intl.Segmenter('en', { granularity: 'grapheme' });
+let segmenter: Intl.Segmenter | undefined;
+// Made when text beyond ASCII comes by: it takes longer to make than most commands take.
+const segments = (text: string): Intl.Segments => {
+  segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
+  return segmenter.segment(text);
+};
 // biome-ignore format: one line reads better
 const WIDE = /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
 const ANSI = /\u001b\[[0-9;]*m/g;
@@ -23,7 +28,7 @@ export function widthOf(text: string): number {
   const bare = text.includes('\u001b') ? text.replace(ANSI, '') : text;
   if (PLAIN.test(bare)) return bare.length;
   let width = 0;
-  for (const { segment } of SEGMENTS.segment(bare)) width += WIDE.test(segment) ? 2 : 1;
+  for (const { segment } of segments(bare)) width += WIDE.test(segment) ? 2 : 1;
   return width;
 }
 
@@ -33,7 +38,7 @@ export function cut(text: string, width: number): string {
   if (width <= 1) return '…';
   let out = '';
   let used = 0;
-  for (const { segment } of SEGMENTS.segment(text)) {
+  for (const { segment } of segments(text)) {
     const next = WIDE.test(segment) ? 2 : 1;
     if (used + next > width - 1) break;
     out += segment;

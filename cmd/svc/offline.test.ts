@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { emptyHome, runSvc } from './testkit.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const DEMO = join(ROOT, 'testdata/demo');
+
+let home: Awaited<ReturnType<typeof emptyHome>>;
+before(async () => {
+  home = await emptyHome();
+});
+after(async () => home.remove());
+
+const run = (...args: string[]) => runSvc(home.path, args);
+
+/** A tree of its own with these files. */
+async function tree(name: string, files: { readonly [path: string]: string }): Promise<string> {
+  const root = join(home.path, name);
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(join(root, path, '..'), { recursive: true });
+    await writeFile(join(root, path), text);
+  }
+  return root;
+}
+
+const BROKEN = `name: triage
+harness: harness-c
+environment: { name: node, image: { kind: preset, name: node24 } }
+triggers:
+  - event: webhook.received
+    endpont: reports
+    routing: { kind: spawn }
+`;
+
+test('compile --json prints one document of the contract’s shape, the same each time', async () => {
+  const first = await run('compile', DEMO, '--json');
+  assert.equal(first.code, 0, first.stderr);
+  assert.equal(first.stderr, '');
+  const document = JSON.parse(first.stdout);
+  assert.deepEqual(Object.keys(document), ['ok', 'resources', 'diagnostics']);
+  assert.equal(document.ok, true);
+  assert.deepEqual(
+    document.resources.map((resource: { kind: string; name: string }) => `${resource.kind}/${resource.name}`),
+    ['Agent/gardener', 'Agent/greeter', 'Environment/garden', 'Identity/greeter'],
+  );
+  assert.deepEqual(document.resources[1].source, { file: '.svc/agents/greeter.yaml', document: 0 });
+  assert.match(document.resources[1].spec.systemPrompt, /^Write English\. Your tone is warm\./);
+  const second = await run('compile', '--json', '--', DEMO);
+  assert.equal(second.stdout, first.stdout);
+});
+
+test('a broken tree exits 1 with every diagnostic at its place, on stderr or in the document', async () => {
+  const path = await tree('broken', { '.svc/agents/a.yaml': BROKEN });
+  const text = await run('validate', path);
+  assert.equal(text.code, 1);
+  assert.equal(text.stdout, '');
+  assert.match(
+    text.stderr,
+    /^\.svc\/agents\/a\.yaml:2:10: error \[invalid-value\] .*\n {2}2 \| harness: harness-c\n {4}\| {10}\^{9}$/m,
+  );
+  assert.match(text.stderr, /hint: Did you mean endpoint\?/);
+  assert.match(text.stderr, /^3 errors$/m);
+  const json = await run('validate', path, '--json');
+  assert.equal(json.code, 1);
+  const document = JSON.parse(json.stdout);
+  assert.deepEqual(Object.keys(document), ['ok', 'diagnostics']);
+  assert.equal(document.diagnostics.length, 3);
+  const compiled = JSON.parse((await run('compile', path, '--json')).stdout);
+  assert.deepEqual([compiled.ok, compiled.resources], [false, []]);
+});
+
+test('validate of a good tree says what it holds', async () => {
+  const { code, stdout, stderr } = await run('validate', DEMO);
+  assert.deepEqual([code, stdout, stderr], [0, 'ok: 2 agents, 1 environment, 1 identity\n', '']);
+});
+
+test('a path that is no directory is misuse, a directory without .svc is an error of the tree', async () => {
+  const file = await run('compile', join(DEMO, 'README.md'));
+  assert.equal(file.code, 2);
+  assert.match(file.stderr, /is not a directory/);
+  const missing = await run('compile', join(home.path, 'nowhere'), '--json');
+  assert.equal(missing.code, 2);
+  assert.equal(missing.stdout, '');
+  assert.equal(JSON.parse(missing.stderr).code, 'misuse');
+  const empty = await tree('empty', { 'README.md': '' });
+  const { code, stderr } = await run('validate', empty);
+  assert.equal(code, 1);
+  assert.match(stderr, /no-svc-directory/);
+  assert.equal((await run('compile')).code, 2);
+});
+
+test('--context splits at the first =, and a name outside the pattern is misuse', async () => {
+  const path = await tree('context', {
+    '.svc/agents/a.yaml': 'name: default\nimports: ../fragments/f.yaml\n',
+    '.svc/fragments/f.yaml': 'systemPrompt: "{{ $where }}"\n',
+  });
+  assert.match((await run('compile', path)).stderr, /where/);
+  const good = await run('compile', path, '--json', '--context', 'where=a=b');
+  assert.equal(JSON.parse(good.stdout).resources[0].spec.systemPrompt, 'a=b');
+  for (const context of ['1x=y', 'a-b=c', '=c', 'plain']) {
+    assert.equal((await run('compile', path, '--context', context)).code, 2, context);
+  }
+});
+
+test('files outside .svc that an import names are read, links are refused', async () => {
+  const path = await tree('outside', {
+    '.svc/agents/a.yaml': 'name: default\nimports: ../../shared/f.yaml\n',
+    'shared/f.yaml': 'systemPrompt: from outside\n',
+  });
+  const good = await run('compile', path, '--json');
+  assert.equal(JSON.parse(good.stdout).resources[0].spec.systemPrompt, 'from outside');
+  await symlink('a.yaml', join(path, '.svc/agents/b.yaml'));
+  const linked = await run('validate', path);
+  assert.equal(linked.code, 1);
+  assert.match(linked.stderr, /symlink-refused/);
+});
+
+test('shipped templates and those of a configuration file are found', async () => {
+  const path = await tree('templates', {
+    '.svc/agents/a.yaml': 'name: default\nimports: "@house/base@latest/prompt.yaml"\n',
+    'sources/base/prompt.yaml': 'systemPrompt: of the house\n',
+    'svc.yaml': 'templates: [{ scope: "@house", directory: ./sources }]\n',
+  });
+  assert.match((await run('validate', path)).stderr, /template-unresolved/);
+  const good = await run('compile', path, '--json', '--config', join(path, 'svc.yaml'));
+  assert.equal(JSON.parse(good.stdout).resources?.[0]?.spec.systemPrompt, 'of the house', good.stdout);
+  const bad = await tree('badconfig', { 'svc.yaml': 'catalog: { presets: 7 }\n' });
+  const { code, stderr } = await run('validate', path, '--config', join(bad, 'svc.yaml'));
+  assert.equal(code, 2);
+  assert.match(stderr, /catalog/);
+});
+
+test('schema prints what is kept under schemas/json, and writes the same files', async () => {
+  const kept = await readFile(join(ROOT, 'schemas/json/environment.schema.json'), 'utf8');
+  assert.equal((await run('schema', 'environment')).stdout, kept);
+  const target = join(home.path, 'written');
+  assert.equal((await run('schema', '--write', target)).code, 0);
+  assert.deepEqual((await readdir(target)).sort(), (await readdir(join(ROOT, 'schemas/json'))).sort());
+});
+
+test('help names every command and goes to stdout; a group alone is misuse', async () => {
+  const { code, stdout } = await run('--help');
+  assert.equal(code, 0);
+  for (const words of ['compile', 'repo sync', 'reconcile logs', 'secret set', 'completion'])
+    assert.ok(stdout.includes(words));
+  const group = await run('repo');
+  assert.equal(group.code, 2);
+  assert.match(group.stderr, /svc repo add NAME/);
+  assert.match((await run('help', 'repo', 'add')).stdout, /usage\n {2}svc repo add NAME/);
+  assert.equal((await run('rpeo', 'list')).code, 2);
+});
+
+test('completion scripts are syntactically right for the shells that are here', async () => {
+  for (const shell of ['bash', 'zsh', 'fish']) {
+    const { code, stdout } = await run('completion', shell);
+    assert.equal(code, 0);
+    assert.match(stdout, /reconcile/);
+    const checked = spawnSync(shell, ['-n'], { input: stdout, encoding: 'utf8' });
+    // A machine need not have every shell; bash it has, or the tests would not run.
+    if (shell === 'bash' || checked.error === undefined) assert.equal(checked.status, 0, checked.stderr);
+  }
+});
+
+test('bash completes commands, second words, options and choices', async () => {
+  const { stdout: script } = await run('completion', 'bash');
+  const complete = (...words: string[]): string[] => {
+    const list = words.map((word) => `'${word}'`).join(' ');
+    const code = `${script}\nCOMP_WORDS=(svc ${list}); COMP_CWORD=${words.length}; _svc; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const ran = spawnSync('bash', ['-c', code], { encoding: 'utf8' });
+    assert.equal(ran.status, 0, ran.stderr);
+    return ran.stdout.trim().split('\n');
+  };
+  assert.deepEqual(complete('rec'), ['reconcile']);
+  assert.deepEqual(complete('reconcile', 'l'), ['list', 'logs']);
+  assert.deepEqual(complete('repo', 'add', 'x', '--br'), ['--branch']);
+  assert.deepEqual(complete('--json', 'completion', 'f'), ['fish']);
+  assert.deepEqual(complete('validate', '--cont'), ['--context']);
+});
+
+test('without a server the reason says how to find one, and a token is never repeated', async () => {
+  const none = await run('agent', 'list');
+  assert.equal(none.code, 1);
+  assert.match(none.stderr, /client\.json.*\n.*SVC_URL/s);
+  const away = await runSvc(home.path, ['agent', 'list', '--json'], {
+    env: { SVC_URL: 'http://127.0.0.1:9', SVC_TOKEN: 'svc_do-not-show-me' },
+  });
+  assert.equal(away.code, 1);
+  assert.equal(away.stdout, '');
+  assert.equal(JSON.parse(away.stderr).code, 'unreachable');
+  const odd = await run('agent', 'list', '--url', 'http://127.0.0.1:9', '--token', 'svc_do-not show-me');
+  assert.equal(odd.code, 2);
+  for (const { stderr } of [away, odd]) assert.ok(!stderr.includes('show-me'), stderr);
+});
+
+test('the token of client.json goes to the server of client.json alone', async () => {
+  await tree('data', {
+    'client.json': JSON.stringify({ url: 'http://127.0.0.1:9', token: 'svc_mine', org: 'o', project: 'p' }),
+  });
+  const other = await run('agent', 'list', '--data-dir', join(home.path, 'data'), '--url', 'http://127.0.0.1:8');
+  assert.equal(other.code, 1);
+  assert.match(other.stderr, /no token is known for http:\/\/127\.0\.0\.1:8/);
+});
+
+test('a URL with credentials is neither sent nor repeated', async () => {
+  const { code, stderr } = await run('repo', 'add', 'x', '--url', 'https://me:hunter2@git.example.com/x.git');
+  assert.equal(code, 2);
+  assert.ok(!stderr.includes('hunter2'));
+});

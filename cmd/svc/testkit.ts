@@ -1,0 +1,55 @@
+// Runs the real program as its users do: a process of its own with a home that is empty.
+
+import { spawn } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export interface Ran {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly env?: { readonly [name: string]: string };
+  readonly cwd?: string;
+  /** Closed without a byte when absent. */
+  readonly stdin?: string;
+  readonly signal?: AbortSignal;
+  readonly onStdout?: (text: string) => void;
+}
+
+const MAIN = join(import.meta.dirname, 'main.ts');
+
+/** An empty home shared by the runs of one test file; modules are cached there. */
+export async function emptyHome(): Promise<{ readonly path: string; remove(): Promise<void> }> {
+  const path = await mkdtemp(join(tmpdir(), 'svc-cli-'));
+  return { path, remove: () => rm(path, { recursive: true, force: true }) };
+}
+
+/** Runs `svc ARGS`; resolves when it has ended. */
+export function runSvc(home: string, args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [MAIN, ...args], {
+      cwd: options.cwd ?? home,
+      env: { PATH: process.env['PATH'] ?? '', HOME: home, ...options.env },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    let stdout = '';
+    let stderr = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text;
+      options.onStdout?.(stdout);
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr += text;
+    });
+    // A program that never reads its input may be gone by then.
+    child.stdin.on('error', () => undefined);
+    child.stdin.end(options.stdin ?? '');
+    options.signal?.addEventListener('abort', () => child.kill('SIGINT'), { once: true });
+    child.once('error', reject);
+    child.once('close', (code) => resolve({ code, stdout, stderr }));
+  });
+}
