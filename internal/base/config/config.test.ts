@@ -6,8 +6,9 @@ import { after, describe, it } from 'node:test';
 import { ConfigError, loadConfig } from './config.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'svc-config-'));
+let files = 0;
 const file = (text: string): string => {
-  const path = join(dir, `${Math.random()}.yaml`);
+  const path = join(dir, `${files++}.yaml`);
   writeFileSync(path, text);
   return path;
 };
