@@ -3,6 +3,8 @@ import { test } from 'node:test';
 import * as v from 'valibot';
 import { PROVIDERS } from '../../words/spec.ts';
 import type { ModelProvider } from '../../words/spec.ts';
+import { compileSettings } from './compile-settings.ts';
+import { ConfigError } from './config.ts';
 import { CatalogSection, DEFAULT_CATALOG, extendCatalog } from './catalog.ts';
 
 const accepts = (provider: ModelProvider, id: string, catalog = DEFAULT_CATALOG): boolean => {
@@ -113,5 +115,44 @@ test('the section refuses unknown keys, bad patterns and empty effort lists', ()
     { presets: ['a b'] },
   ]) {
     assert.equal(v.safeParse(CatalogSection, bad).success, false, JSON.stringify(bad));
+  }
+});
+
+test('template directories of a file count from the file', () => {
+  const { templateSources } = compileSettings(
+    {
+      templates: [
+        { scope: '@a', directory: 'kits' },
+        { scope: '@b', directory: '/srv/kits' },
+      ],
+    },
+    '/etc/svc',
+  );
+  assert.deepEqual(templateSources, [
+    { scope: '@a', directory: '/etc/svc/kits' },
+    { scope: '@b', directory: '/srv/kits' },
+  ]);
+});
+
+test('a section that cannot be used is named with its key', () => {
+  for (const [file, message] of [
+    [{ catalog: { presets: 'x' } }, /^catalog\.presets /],
+    [{ catalog: { harnesses: { 'harness-a': { defaultEffort: 'minimal' } } } }, /^catalog .*harness-a\.defaultEffort/],
+    [{ templates: [{ scope: 'a', directory: '/x' }] }, /^templates/],
+    [{ templates: [{ scope: '@a', registry: 'https://me:hush@npm.example.com' }] }, /^templates/],
+    [
+      {
+        templates: [
+          { scope: '@a', directory: '/x' },
+          { scope: '@a', directory: '/y' },
+        ],
+      },
+      /two sources/,
+    ],
+  ] as const) {
+    assert.throws(
+      () => compileSettings(file, '/'),
+      (error) => error instanceof ConfigError && message.test(error.message) && !error.message.includes('hush'),
+    );
   }
 });

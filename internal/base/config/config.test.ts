@@ -28,6 +28,7 @@ describe('configuration', () => {
       allowPrivateNetwork: false,
       logLevel: 'info',
       file: {},
+      fileDir: '/w',
     });
   });
 

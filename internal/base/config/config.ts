@@ -4,7 +4,7 @@
 
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { isAbsolute, join, resolve } from 'node:path';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ConfigError, type ConfigFile, parseConfigFile } from './file.ts';
 
@@ -33,6 +33,8 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** The parts of the SVC_CONFIG file that are richer than a string; empty without one. */
   readonly file: ConfigFile;
+  /** Where relative paths inside that file start: its directory. */
+  readonly fileDir: string;
   /** Crash tests: `name[:count]`, the point at which the process kills itself. */
   readonly failpoint?: string;
 }
@@ -91,7 +93,8 @@ export function loadConfig(sources: ConfigSources): Config {
     const own = (file.settings as Record<string, unknown>)[key];
     return own === undefined ? undefined : { value: own, name: `${key} in ${filePath}` };
   };
-  return build(given, sources.env, cwd, file.rest);
+  const fileDir = filePath === undefined ? cwd : dirname(resolve(cwd, filePath));
+  return { ...build(given, sources.env, cwd, file.rest), fileDir };
 }
 
 function build(
@@ -99,7 +102,7 @@ function build(
   env: ConfigSources['env'],
   cwd: string,
   rest: ConfigFile,
-): Config {
+): Omit<Config, 'fileDir'> {
   const dataDir = readPath(given('dataDir'), cwd) ?? defaultDataDir(env);
   const databaseUrl = readUrl(given('databaseUrl'), ['postgres:', 'postgresql:']);
   const baseUrl = readUrl(given('baseUrl'), ['http:', 'https:'])?.replace(/\/+$/, '');

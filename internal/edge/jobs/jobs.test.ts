@@ -100,7 +100,9 @@ describe('the job runner', () => {
     await addJob(db, 't.stop', { wrong: true });
     await until('third run', () => runs === 3);
     await until('parked', async () => (await listParkedJobs(db)).length === 2);
-    const reasons = (await listParkedJobs(db)).map((job) => [job.task, job.reason]).sort();
+    const reasons = (await listParkedJobs(db))
+      .map((job) => [job.task, job.reason])
+      .sort((a, b) => (String(a) < String(b) ? -1 : 1));
     assert.match(String(reasons[0]?.[1]), /the key is missing: put it back/);
     assert.match(String(reasons[1]?.[1]), /payload of t\.stop is not as declared/);
     const [first] = await listParkedJobs(db);

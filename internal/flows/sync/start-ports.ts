@@ -10,7 +10,7 @@ import { openRepository, probeRepository } from '../../adapters/repo/repo.ts';
 import type { HostCache, HostFacts, NetworkSettings } from '../../adapters/repo/types.ts';
 import { createSealer, readMasterKeys } from '../../adapters/seal/seal.ts';
 import type { Config } from '../../base/config/config.ts';
-import { readSections } from '../../base/config/sections.ts';
+import { compileSettings } from '../../base/config/compile-settings.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import { canonicalJson, type Json } from '../../words/json.ts';
 import { createLimiter } from '../limits.ts';
@@ -21,7 +21,7 @@ const connections = { total: 32, host: 8 };
 
 /** Reads the key file and the rich sections of the configuration. Throws ConfigError naming what cannot be used. */
 export async function startSyncPorts(config: Config, runtime: Runtime): Promise<SyncPorts> {
-  const { catalog, templates: sources } = readSections(config.file);
+  const { catalog, templateSources: sources } = compileSettings(config.file, config.fileDir);
   const sealer = createSealer(await readMasterKeys(config.masterKeyFile));
   const network: NetworkSettings = { allowPrivate: config.allowPrivateNetwork, userAgent: 'svc' };
   const hostCache = memoryHostCache();
