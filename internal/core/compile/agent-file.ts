@@ -95,10 +95,31 @@ function compileDocument(path: string, oid: string, document: SourceDocument, co
     own: root,
     key: keyOf(path, oid, index, dependencies, context),
   };
-  const draft = checkAgent(merged, context.input, (finding) => {
+  const draft = checkBounded(merged, context.input, (finding) => {
     if (!(loaded.isIncomplete && ABSENCES.has(finding.code))) report(finding);
   });
-  return { draft, findings, dependencies, isWhole: !loaded.isIncomplete };
+  return { draft, findings, dependencies, isWhole: !loaded.isIncomplete && draft !== null };
+}
+
+/** Ends the checks of a document that is nothing but errors; caught where it is thrown for. */
+class Flood extends Error {}
+
+/** Checks a document; null where it was given up because its errors are too many to be of use. */
+function checkBounded(
+  merged: MergedDocument,
+  input: CompileInput,
+  report: (finding: Finding) => void,
+): AgentDraft | null {
+  let errors = 0;
+  try {
+    return checkAgent(merged, input, (finding) => {
+      report(finding);
+      if (finding.severity === 'error' && ++errors > MAX_FINDINGS * 10) throw new Flood();
+    });
+  } catch (error) {
+    if (error instanceof Flood) return null;
+    throw error;
+  }
 }
 
 /** Reports the findings of a document and of all that it imports, each document once; gives what they depend on. */

@@ -272,3 +272,11 @@ test('findings past the bound are counted, and warnings give way to errors', () 
   );
   assert.equal(codes(output).filter((code) => code === 'import-missing').length, 1_500);
 });
+
+test('a document of nothing but errors is given up after many, and stays an error', () => {
+  const list = `triggers: [${'1,'.repeat(20_000)}]\n`;
+  const output = compile(input({ '.svc/agents/a.yaml': `name: default\n${list}`, '.svc/agents/b.yaml': 'name: b\n' }));
+  assert.equal(output.ok, false);
+  assert.ok(output.diagnostics.length < 1_100);
+  assert.ok(output.diagnostics.some((d) => d.file === '.svc/agents/b.yaml'));
+});
