@@ -1,0 +1,192 @@
+// The commands that need a server, as processes of their own against a real daemon on a real database.
+
+import assert from 'node:assert/strict';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
+
+const DEMO = join(import.meta.dirname, '../../testdata/demo');
+
+let home: Awaited<ReturnType<typeof emptyHome>>;
+let daemon: TestDaemon;
+let fleet: string;
+before(async () => {
+  home = await emptyHome();
+  daemon = await startTestDaemon();
+  fleet = await mkdtemp(join(tmpdir(), 'svc-fleet-'));
+  await cp(DEMO, fleet, { recursive: true });
+});
+after(async () => {
+  await daemon?.stop();
+  await home?.remove();
+  await rm(fleet, { recursive: true, force: true });
+});
+
+/** With client.json of the daemon's data directory, as on the machine where it runs. */
+const svc = (args: readonly string[], options: RunOptions = {}): Promise<Ran> =>
+  runSvc(home.path, args, { ...options, env: { SVC_DATA_DIR: daemon.dataDir, ...options.env } });
+
+async function json(...args: string[]): Promise<Record<string, unknown>> {
+  const { code, stdout, stderr } = await svc([...args, '--json']);
+  assert.equal(code, 0, stderr);
+  assert.equal(stderr, '');
+  return JSON.parse(stdout);
+}
+
+const items = async (...args: string[]): Promise<readonly Record<string, unknown>[]> =>
+  (await json(...args))['items'] as readonly Record<string, unknown>[];
+
+test('a folder is added, synced with its stages shown, listed and shown', async () => {
+  const added = await json('repo', 'add', 'fleet', '--path', fleet, '--interval', '5m', '--context', 'team=a=b');
+  assert.equal(added['intervalSeconds'], 300);
+  assert.deepEqual(added['context'], { team: 'a=b' });
+  const synced = await svc(['repo', 'sync', 'fleet', '--wait']);
+  assert.equal(synced.code, 0, synced.stderr);
+  for (const stage of ['resolve', 'snapshot']) assert.match(synced.stderr, new RegExp(`^✓ ${stage} \\d+`, 'm'));
+  const listed = await svc(['repo', 'list']);
+  assert.match(listed.stdout, /^NAME +SOURCE +BRANCH +STATE +COMMIT +APPLIED +AGENTS\nfleet +\/.* 2\n$/);
+  const shown = await svc(['repo', 'show', 'fleet']);
+  assert.match(shown.stdout, /^latest run$/m);
+  assert.match(shown.stdout, /^context: +team=a=b$/m);
+});
+
+test('what the sync stored is listed: agents, triggers, endpoints, schedules', async () => {
+  assert.deepEqual(
+    (await items('agent', 'list')).map((agent) => agent['name']),
+    ['gardener', 'greeter'],
+  );
+  const shown = await svc(['agent', 'show', 'greeter']);
+  assert.match(shown.stdout, /^owner: +fleet$/m);
+  assert.match(shown.stdout, /^ {2}harness: harness-a$/m);
+  assert.match((await svc(['agent', 'history', 'greeter'])).stdout, /^REVISION +CREATED +COMMIT +RUN\n1 /);
+  assert.equal((await items('trigger', 'list', '--agent', 'greeter')).length, 1);
+  assert.match((await svc(['endpoint', 'show', 'greetings'])).stdout, /^address: +http.*\/events$/m);
+  assert.match((await svc(['schedule', 'list'])).stdout, /gardener +0 +30 7 \* \* 1-5 +Europe\/Lisbon +in /);
+});
+
+test('an agent of a repository is not deleted by hand, and the reason names the repository', async () => {
+  const text = await svc(['agent', 'delete', 'greeter']);
+  assert.equal(text.code, 1);
+  assert.match(text.stderr, /fleet/);
+  const problem = await svc(['agent', 'delete', 'greeter', '--json']);
+  assert.equal(problem.code, 1);
+  assert.equal(problem.stdout, '');
+  assert.equal(JSON.parse(problem.stderr).status, 409);
+});
+
+test('runs are shown with stages and changes, and a broken tree fails the sync with its diagnostics', async () => {
+  const run = (await items('reconcile', 'list', '--repo', 'fleet', '--status', 'applied'))[0];
+  assert.ok(run !== undefined);
+  const shown = await svc(['reconcile', 'show', String(run['id'])]);
+  for (const line of [
+    /^stages$/m,
+    /^changes: 4 created$/m,
+    /^ {2}\+ Agent greeter$/m,
+    /^consequences$/m,
+    /\+ schedule +gardener#0/,
+  ]) {
+    assert.match(shown.stdout, line);
+  }
+  const file = join(fleet, '.svc/agents/greeter.yaml');
+  const good = await readFile(file, 'utf8');
+  await writeFile(file, good.replace('routing: { kind: spawn }', 'routing: { kind: spwn }'));
+  const failed = await svc(['repo', 'sync', 'fleet', '--wait']);
+  assert.equal(failed.code, 1);
+  assert.match(failed.stderr, /greeter\.yaml:\d+:\d+: error \[routing-invalid\]/);
+  assert.match(failed.stderr, /\^\^\^\^/);
+  assert.match(failed.stderr, /fleet: the sync failed/);
+  const problem = await svc(['repo', 'sync', 'fleet', '--wait', '--json']);
+  assert.equal(problem.code, 1);
+  assert.equal(JSON.parse(problem.stdout).status, 'failed');
+  assert.equal(JSON.parse(problem.stderr).code, 'sync-failed');
+  await writeFile(file, good);
+});
+
+test('logs -f tells runs as they happen, one JSON line a change, and ends at Ctrl-C', async () => {
+  const stop = new AbortController();
+  const followed = svc(['reconcile', 'logs', '--follow', '--limit', '0', '--json'], {
+    signal: stop.signal,
+    onStdout: (text) => {
+      if (/"status":"(unchanged|applied)"/.test(text)) stop.abort();
+    },
+  });
+  // Whenever the follower has opened its stream, one of these runs is after that.
+  const beat = setInterval(() => void svc(['repo', 'sync', 'fleet']), 1500);
+  const { code, stdout } = await followed.finally(() => clearInterval(beat));
+  assert.equal(code, 130);
+  const lines = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  assert.ok(lines.every((run) => run.repository === 'fleet'));
+});
+
+test('apply sends the tree with what it names outside .svc; diff and a dry run change nothing', async () => {
+  const tree = await mkdtemp(join(tmpdir(), 'svc-apply-'));
+  try {
+    await cp(DEMO, tree, { recursive: true });
+    await rm(join(tree, '.svc/agents/gardener.yaml'));
+    await writeFile(join(tree, 'outside.yaml'), 'systemPrompt: from outside\n');
+    await writeFile(
+      join(tree, '.svc/agents/greeter.yaml'),
+      'name: guest\nimports: [../fragments/sandbox.yaml, ../../outside.yaml]\n',
+    );
+    const plan = await svc(['diff', tree]);
+    assert.equal(plan.code, 0, plan.stderr);
+    assert.match(plan.stdout, /^ {2}\+ Agent guest$/m);
+    assert.equal((await json('apply', tree, '--dry-run'))['status'], 'planned');
+    assert.equal((await json('apply', tree))['status'], 'applied');
+    assert.match((await svc(['agent', 'show', 'guest'])).stdout, /from outside/);
+    assert.match((await svc(['diff', tree])).stdout, /^no changes/);
+    await writeFile(join(tree, '.svc/agents/greeter.yaml'), 'name: guest\nharness: x\nenvironment: garden\n');
+    const refused = await svc(['apply', tree]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /greeter\.yaml:2:10: error/);
+    assert.equal((await svc(['agent', 'delete', 'guest'])).code, 0);
+  } finally {
+    await rm(tree, { recursive: true, force: true });
+  }
+});
+
+test('suspend, resume, reserve and remove do what they say', async () => {
+  assert.equal((await json('repo', 'suspend', 'fleet'))['suspended'], true);
+  assert.match((await svc(['repo', 'list'])).stdout, /suspended/);
+  assert.equal((await json('repo', 'resume', 'fleet'))['suspended'], false);
+  assert.match((await svc(['endpoint', 'reserve', 'later'])).stdout, /reserved for one hour: http/);
+  assert.equal((await svc(['endpoint', 'delete', 'later'])).code, 0);
+  assert.equal((await svc(['repo', 'remove', 'fleet'])).code, 0);
+  assert.deepEqual(await items('agent', 'list'), []);
+  assert.equal((await svc(['repo', 'show', 'fleet'])).code, 1);
+});
+
+test('tenants, members, tokens and the audit are there', async () => {
+  assert.equal((await svc(['project', 'create', 'second', '--name', 'Second one'])).code, 0);
+  assert.deepEqual((await items('project', 'list')).map((project) => project['slug']).toSorted(), [
+    'default',
+    'second',
+  ]);
+  assert.deepEqual(await items('agent', 'list', '--project', 'second'), []);
+  assert.equal((await svc(['member', 'set', 'ada@example.com', '--role', 'member', '--org'])).code, 0);
+  assert.equal((await svc(['member', 'set', 'ada@example.com', '--role', 'operator'])).code, 0);
+  assert.match((await svc(['member', 'list'])).stdout, /ada@example\.com/);
+  const made = await svc(['token', 'create', 'ci']);
+  assert.match(made.stdout, /^svc_[A-Za-z0-9_-]{43}\n$/);
+  const token = (await items('token', 'list')).find((each) => each['name'] === 'ci');
+  assert.equal((await svc(['token', 'revoke', String(token?.['id'])])).code, 0);
+  const dead = await svc(['agent', 'list'], { env: { SVC_TOKEN: made.stdout.trim() } });
+  assert.equal(dead.code, 1);
+  assert.match(dead.stderr, /the token is not valid there/);
+  assert.match((await svc(['audit', 'list'])).stdout, /repository\.created/);
+});
+
+test('doctor passes on a sound installation and fails on a bad token', async () => {
+  const sound = await json('doctor');
+  assert.equal(sound['ok'], true, JSON.stringify(sound));
+  const bad = await svc(['doctor'], { env: { SVC_TOKEN: 'svc_wrong-and-not-shown' } });
+  assert.equal(bad.code, 1);
+  assert.match(bad.stdout, /✗ token/);
+  assert.ok(!`${bad.stdout}${bad.stderr}`.includes('wrong-and-not-shown'));
+});
