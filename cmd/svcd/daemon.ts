@@ -2,11 +2,11 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { pendingMigrations } from '../../internal/adapters/store/migrate.ts';
-import { holdsSealed } from '../../internal/adapters/store/bootstrap.ts';
+import { sealedVersions } from '../../internal/adapters/store/bootstrap.ts';
 import { errorCode } from '../../internal/adapters/store/db.ts';
 import { DataDirInUse, openStore, type Store } from '../../internal/adapters/store/store.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
-import { armFailpoint } from '../../internal/base/failpoint.ts';
+import { armFailpoint, failpoint } from '../../internal/base/failpoint.ts';
 import { createMetrics } from '../../internal/base/metrics/metrics.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
 import { type HttpServer, type Readiness, startHttp } from '../../internal/edge/http/http.ts';
@@ -16,8 +16,8 @@ import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
 import type { FlowContext } from '../../internal/flows/context.ts';
 import { startSyncPorts } from '../../internal/flows/sync/sync.ts';
-import { bootstrap, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
-import { ensureMasterKey, readClient, writeClient } from './files.ts';
+import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
+import { ensureMasterKey, lackingVersions, readClient, writeClient } from './files.ts';
 
 export interface Daemon {
   readonly url: string;
@@ -61,7 +61,7 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   const store = await openConfiguredStore(options);
   stops.push(() => store.stop());
   const runtime: Runtime = { now: () => new Date(), uuid: randomUUID, randomBytes, log, ...options.runtime };
-  await ensureMasterKey(config, await holdsSealed(store.db));
+  await ensureMasterKey(config, await sealedVersions(store.db));
   await firstClient(config, { db: store.db, runtime });
 
   const sync = await startSyncPorts(config, runtime);
@@ -127,7 +127,11 @@ async function openConfiguredStore({ config, log, test }: DaemonOptions): Promis
 async function firstClient(config: Config, ctx: Pick<FlowContext, 'db' | 'runtime'>): Promise<void> {
   const { dataDir } = config;
   const placeholder = config.baseUrl ?? `http://${config.listen.host}:${config.listen.port}`;
-  if ((await bootstrap(ctx, (client) => writeClient(dataDir, placeholder, client))) !== undefined) return;
+  const keep = async (client: Client): Promise<void> => {
+    await writeClient(dataDir, placeholder, client);
+    failpoint('bootstrap.before-commit');
+  };
+  if ((await bootstrap(ctx, keep)) !== undefined) return;
   // The owner of an embedded database's directory can do everything anyway; an external one hands out nothing.
   if (config.databaseUrl !== undefined || (await readClient(dataDir)) !== undefined) return;
   const recovered = await recoverClient(ctx);
@@ -148,6 +152,13 @@ async function listen(config: Config, ctx: () => FlowContext, store: Store): Pro
       check: async () => {
         const pending = await pendingMigrations(store.db);
         return pending.length === 0 ? undefined : `pending: ${pending.join(', ')}`;
+      },
+    },
+    {
+      name: 'keys',
+      check: async () => {
+        const lacking = await lackingVersions(config, await sealedVersions(store.db));
+        return lacking.length === 0 ? undefined : `the master key file lacks version ${lacking.join(', ')}`;
       },
     },
   ];

@@ -1,8 +1,9 @@
 // The two files that the daemon keeps for people: client.json and master.key, both mode 0600 and replaced as a whole.
 
 import { randomBytes, randomUUID } from 'node:crypto';
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { access, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readMasterKeys } from '../../internal/adapters/seal/seal.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import type { Client } from '../../internal/flows/tenancy/tenancy.ts';
 
@@ -46,34 +47,27 @@ export async function readClient(dataDir: string): Promise<Client | undefined> {
 }
 
 /**
- * Makes sure that the key file can be used: generates the default one for a database that holds nothing sealed, and
- * checks its lines. Throws ConfigError; no message repeats a key.
+ * Makes sure that there is a key file that opens what is stored: generates the default one where nothing is sealed yet.
+ * Throws ConfigError; no message repeats a key.
  */
-export async function ensureMasterKey(config: Config, holdsSealed: boolean): Promise<void> {
+export async function ensureMasterKey(config: Config, sealed: readonly number[]): Promise<void> {
   const path = config.masterKeyFile;
-  const wrong = (what: string): ConfigError => new ConfigError('SVC_MASTER_KEY_FILE', `${what} (${path})`);
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    const mayGenerate =
-      code === 'ENOENT' && path === join(config.dataDir, 'master.key') && config.databaseUrl === undefined;
-    if (!mayGenerate) throw wrong(`names a file that cannot be read: ${code}`);
-    if (holdsSealed)
-      throw wrong('is missing, and the database holds secrets that only the lost key opens: put the file back');
-    await replaceFile(path, `1:${randomBytes(32).toString('base64')}\n`);
-    return;
-  }
-  const versions = new Set<number>();
-  for (const [index, line] of text.split(/\r?\n/).entries()) {
-    if (line.trim() === '') continue;
-    const [, version = '', key = ''] = /^(\d{1,9}):([A-Za-z0-9+/]+={0,2})\s*$/.exec(line) ?? [];
-    if (Buffer.from(key, 'base64').length !== 32 || Number(version) < 1) {
-      throw wrong(`must hold lines of version:base64(32 bytes); line ${index + 1} is not`);
-    }
-    if (versions.has(Number(version))) throw wrong(`has version ${version} twice`);
-    versions.add(Number(version));
-  }
-  if (versions.size === 0) throw wrong('holds no key');
+  const isDefault = path === join(config.dataDir, 'master.key') && config.databaseUrl === undefined;
+  const isMissing = await access(path).then(
+    () => false,
+    (error: NodeJS.ErrnoException) => error.code === 'ENOENT',
+  );
+  if (isMissing && isDefault && sealed.length === 0) await replaceFile(path, `1:${randomBytes(32).toString('base64')}\n`);
+  const lacking = await lackingVersions(config, sealed);
+  if (lacking.length === 0) return;
+  throw new ConfigError(
+    'SVC_MASTER_KEY_FILE',
+    `(${path}) lacks version ${lacking.join(', ')}, with which stored secrets are sealed: put it back`,
+  );
+}
+
+/** Versions among `sealed` that the key file does not hold. Throws ConfigError where the file cannot be used. */
+export async function lackingVersions(config: Config, sealed: readonly number[]): Promise<number[]> {
+  const { byVersion } = await readMasterKeys(config.masterKeyFile);
+  return sealed.filter((version) => !byVersion.has(version));
 }

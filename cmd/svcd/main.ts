@@ -1,7 +1,7 @@
 // svcd: reads its settings, starts the daemon, says that it is ready, drains at the first signal.
 // Exit codes: 0 drained, 1 failed, 2 a setting that cannot be used (one line on stderr that names it).
 
-import { ConfigError, loadConfig } from '../../internal/base/config/config.ts';
+import { ConfigError, loadConfig, settings } from '../../internal/base/config/config.ts';
 import { createLog } from '../../internal/base/log/log.ts';
 import { Fault } from '../../internal/words/fault.ts';
 import { type Daemon, startDaemon } from './daemon.ts';
@@ -10,17 +10,25 @@ import { type Daemon, startDaemon } from './daemon.ts';
 const drainMs = 25_000;
 
 function failStart(error: unknown): never {
-  if (error instanceof ConfigError) {
-    process.stderr.write(`svcd: ${error.message}\n`);
-    process.exit(2);
-  }
-  const text =
-    error instanceof Fault ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error);
-  process.stderr.write(`svcd: ${text}\n`);
-  process.exit(1);
+  const text = error instanceof Error ? error.message : String(error);
+  process.stderr.write(`svcd: ${text.replaceAll(/\s*\n\s*/g, ' ')}\n`);
+  // What nobody foresaw is worth its place in the code.
+  const isForeseen = error instanceof ConfigError || error instanceof Fault;
+  if (!isForeseen && error instanceof Error) process.stderr.write(`${error.stack}\n`);
+  process.exit(error instanceof ConfigError ? 2 : 1);
+}
+
+/** The settings, as people type them. */
+function help(): string {
+  const rows = settings.map(({ env, flag }) => `  ${env.padEnd(28)}${flag === undefined ? '' : `--${flag}`}`);
+  return `svcd: the svc daemon. Complete without any setting.\n\n${rows.join('\n')}\n  ${'SVC_CONFIG'.padEnd(28)}--config\n`;
 }
 
 async function main(): Promise<void> {
+  if (process.argv.includes('--help')) {
+    process.stdout.write(help());
+    return;
+  }
   const config = loadConfig({ env: process.env, argv: process.argv.slice(2) });
   const log = createLog(config.logLevel);
   let daemon: Daemon | undefined;

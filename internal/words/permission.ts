@@ -80,8 +80,3 @@ export const orgRoles: { readonly [role in OrgRole]: readonly Permission[] } = {
   member: orgMember,
   admin: [...orgAdmin, ...projectAdmin],
 };
-
-/** Every permission that exists, sorted. */
-export const allPermissions: readonly Permission[] = [
-  ...new Set<Permission>([...orgRoles.admin, 'self:read', 'self:write', 'orgs:list', 'orgs:create']),
-].sort();

@@ -55,10 +55,12 @@ export async function insertRecoveredToken(
   return rows[0];
 }
 
-/** Whether anything is sealed: then a new master key could open none of it. */
-export async function holdsSealed(sql: Sql): Promise<boolean> {
-  const { rows } = await sql.query<{ found: boolean }>(
-    `select exists (select from svc.secrets) or exists (select from svc.connections where sealed_credentials is not null) as found`,
+/** Versions of the master key that something stored needs, in order. */
+export async function sealedVersions(sql: Sql): Promise<number[]> {
+  const { rows } = await sql.query<{ version: number }>(
+    `select key_version as version from svc.secrets
+     union select key_version from svc.connections where sealed_credentials is not null and key_version is not null
+     order by version`,
   );
-  return rows[0]?.found === true;
+  return rows.map((row) => row.version);
 }

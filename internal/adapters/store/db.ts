@@ -116,7 +116,10 @@ export function connectionConfig(options: DatabaseOptions): pg.PoolConfig {
 export function openDatabase(options: DatabaseOptions): Database {
   const pool = new pg.Pool({ ...connectionConfig(options), max: options.poolSize ?? 10 });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-  pool.on('error', (error) => options.log.warn({ err: error }, 'database.idle_connection_lost'));
+  let closing = false;
+  pool.on('error', (error) => {
+    if (!closing) options.log.warn({ err: error }, 'database.idle_connection_lost');
+  });
   const listener = new ListenHub(connectionConfig(options), options.log);
   let count = 0;
 
@@ -175,6 +178,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
     listen: (channel, fn) => listener.listen(channel, fn),
     async close() {
+      closing = true;
       await listener.stop();
       await pool.end();
     },

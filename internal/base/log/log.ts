@@ -7,6 +7,19 @@ import type { LogLevel } from '../config/config.ts';
 
 const secretFields = ['authorization', 'cookie', 'token', 'password', 'secret', 'value', 'credentials', 'databaseUrl'];
 
+/** Of an error what explains it, and nothing that hangs on it: drivers put whole connections there, keys included. */
+function describeError(error: unknown, depth = 0): unknown {
+  if (!(error instanceof Error)) return String(error);
+  const { code, cause } = error as Error & { code?: unknown };
+  return {
+    type: error.name,
+    message: error.message,
+    ...(typeof code === 'string' && { code }),
+    stack: error.stack,
+    ...(cause !== undefined && depth < 3 && { cause: describeError(cause, depth + 1) }),
+  };
+}
+
 /** A logger that writes to stderr, or to `stream` in tests. */
 export function createLog(level: LogLevel, stream?: DestinationStream): Logger {
   return pino(
@@ -15,6 +28,7 @@ export function createLog(level: LogLevel, stream?: DestinationStream): Logger {
       base: null,
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: (error: unknown) => describeError(error) },
       redact: {
         paths: secretFields.flatMap((field) => [field, `*.${field}`, `*.*.${field}`]),
         censor: '[redacted]',

@@ -2,7 +2,7 @@
 // The server is the run's (global-setup.ts), else one that this process starts when it is first asked, and takes along.
 
 import { randomBytes } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -59,11 +59,24 @@ export function testCluster(): Promise<string> {
     // A test process has no moment to wait at its end: immediate shutdown, and the files go with it.
     process.on('exit', () => {
       process.kill(cluster.pid, 'SIGQUIT');
-      rmSync(cluster.dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 });
+      for (let tries = 0; tries < 300 && !hasEnded(cluster.pid); tries += 1) {
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+      }
+      rmSync(cluster.dir, { recursive: true, force: true });
     });
     return cluster.adminUrl;
   });
   return own;
+}
+
+/** Also true for a process that has ended and was not collected, as our own children are while we exit. */
+function hasEnded(pid: number): boolean {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return text.slice(text.lastIndexOf(')') + 2).startsWith('Z');
+  } catch {
+    return true;
+  }
 }
 
 /** Creates a database for one test file; `empty` leaves out the migrations. */

@@ -57,7 +57,9 @@ const newTenant = v.pipe(
   v.check((input) => input.slug !== undefined || input.name !== undefined, 'Expected slug or name'),
 );
 
-const orgs: readonly Route[] = [
+const selfPermissions = ['orgs:create', 'orgs:list', 'self:read', 'self:write'] as const;
+
+const orgRoutes: readonly Route[] = [
   defineRoute({
     method: 'GET',
     path: '/api/v1/me',
@@ -77,8 +79,13 @@ const orgs: readonly Route[] = [
     },
     async handle({ ctx, principal, can }) {
       const { id, kind, name: own, email } = principal;
-      const self = (['orgs:create', 'orgs:list', 'self:read', 'self:write'] as const).filter((one) => can(one));
-      return ok({ id, kind, name: own, email, permissions: self, orgs: await listGrants(ctx, id) });
+      const orgs = await listGrants(ctx, id);
+      // What the caller may do somewhere; the lists below say where.
+      const everywhere = new Set<string>(selfPermissions.filter((one) => can(one)));
+      for (const org of orgs) {
+        for (const one of [org, ...org.projects]) for (const permission of one.permissions) everywhere.add(permission);
+      }
+      return ok({ id, kind, name: own, email, permissions: [...everywhere].sort(), orgs });
     },
   }),
   defineRoute({
@@ -138,7 +145,7 @@ const orgs: readonly Route[] = [
   }),
 ];
 
-const projects: readonly Route[] = [
+const projectRoutes: readonly Route[] = [
   defineRoute({
     method: 'GET',
     path: '/api/v1/orgs/:org/projects',
@@ -206,4 +213,4 @@ const projects: readonly Route[] = [
   }),
 ];
 
-export const tenancyRoutes: readonly Route[] = [...orgs, ...projects];
+export const tenancyRoutes: readonly Route[] = [...orgRoutes, ...projectRoutes];
