@@ -57,7 +57,8 @@ export async function ensureMasterKey(config: Config, sealed: readonly number[])
     () => false,
     (error: NodeJS.ErrnoException) => error.code === 'ENOENT',
   );
-  if (isMissing && isDefault && sealed.length === 0) await replaceFile(path, `1:${randomBytes(32).toString('base64')}\n`);
+  if (isMissing && isDefault && sealed.length === 0)
+    await replaceFile(path, `1:${randomBytes(32).toString('base64')}\n`);
   const lacking = await lackingVersions(config, sealed);
   if (lacking.length === 0) return;
   throw new ConfigError(

@@ -29,7 +29,8 @@ describe('svcd killed while it starts', () => {
   });
 
   it('at moments across the first start: the next one always completes', async () => {
-    const moments = process.env['SVC_LONG'] === '1' ? Array.from({ length: 30 }, (_, n) => 200 + n * 60) : [450, 900, 1_400];
+    const moments =
+      process.env['SVC_LONG'] === '1' ? Array.from({ length: 30 }, (_, n) => 200 + n * 60) : [450, 900, 1_400];
     for (const afterMs of moments) {
       const data = await tempDataDir();
       const killed = spawnDaemon({ dataDir: data.path });
@@ -78,7 +79,10 @@ describe('svcd and its master key', () => {
     const path = join(data.path, 'keys');
     for (const text of ['', 'hush', `1:${randomBytes(31).toString('base64')}`, `1:${'hush'.repeat(11)}`]) {
       writeFileSync(path, text);
-      const daemon = spawnDaemon({ dataDir: data.path, env: { SVC_DATABASE_URL: database.url, SVC_MASTER_KEY_FILE: path } });
+      const daemon = spawnDaemon({
+        dataDir: data.path,
+        env: { SVC_DATABASE_URL: database.url, SVC_MASTER_KEY_FILE: path },
+      });
       assert.equal((await daemon.exited).code, 2, text);
       assert.match(daemon.stderr(), /^svcd: SVC_MASTER_KEY_FILE /);
       assert.doesNotMatch(daemon.stderr(), /hush/);

@@ -14,7 +14,10 @@ describe('the lock of a data directory', () => {
 
   it('is held by one at a time, and names the holder', async () => {
     const lock = await lockDataDir(dir);
-    await assert.rejects(lockDataDir(dir), (error: unknown) => error instanceof DataDirInUse && error.message.includes(`process ${process.pid}`));
+    await assert.rejects(
+      lockDataDir(dir),
+      (error: unknown) => error instanceof DataDirInUse && error.message.includes(`process ${process.pid}`),
+    );
     await lock.release();
     await (await lockDataDir(dir)).release();
     assert.deepEqual(await readdir(dir), []);

@@ -37,7 +37,9 @@ describe('migrations', () => {
   it('leave nothing of one that fails, and name it', async () => {
     await put('0003_three.sql', 'create table svc.three (n int); select 1 / 0');
     await assert.rejects(migrate(test.url, silent, dir), /migration 0003_three failed: division by zero/);
-    const { rows } = await test.db.query(`select to_regclass('svc.three') is null as gone, (select count(*) from svc.migrations) as n`);
+    const { rows } = await test.db.query(
+      `select to_regclass('svc.three') is null as gone, (select count(*) from svc.migrations) as n`,
+    );
     assert.deepEqual(rows, [{ gone: true, n: 2 }]);
     await put('0003_three.sql', 'create table svc.three (n int)');
     assert.deepEqual(await migrate(test.url, silent, dir), ['0003_three']);

@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createLog } from './log.ts';
 
-function logged(write: (log: ReturnType<typeof createLog>) => void, level: 'info' | 'warn' = 'info'): Record<string, unknown>[] {
+function logged(
+  write: (log: ReturnType<typeof createLog>) => void,
+  level: 'info' | 'warn' = 'info',
+): Record<string, unknown>[] {
   const lines: string[] = [];
   write(createLog(level, { write: (line: string) => void lines.push(line) }));
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
@@ -14,11 +17,16 @@ describe('the log', () => {
     assert.equal(line?.['level'], 'info');
     assert.equal(line?.['msg'], 'repo.synced');
     assert.match(String(line?.['time']), /^\d{4}-\d\d-\d\dT.*Z$/);
-    assert.deepEqual(logged((log) => log.info({}, 'x'), 'warn'), []);
+    assert.deepEqual(
+      logged((log) => log.info({}, 'x'), 'warn'),
+      [],
+    );
   });
 
   it('cuts secret-bearing fields out', () => {
-    const lines = logged((log) => log.info({ token: 'hush', headers: { authorization: 'hush' }, a: { b: { password: 'hush' } } }, 'x'));
+    const lines = logged((log) =>
+      log.info({ token: 'hush', headers: { authorization: 'hush' }, a: { b: { password: 'hush' } } }, 'x'),
+    );
     assert.doesNotMatch(JSON.stringify(lines), /hush/);
   });
 
