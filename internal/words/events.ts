@@ -36,12 +36,12 @@ export const KNOWN_EVENTS: ReadonlySet<string> = new Set([
   ...keys(
     'codehost.issue.',
     'opened edited closed reopened labeled unlabeled assigned unassigned deleted transferred pinned unpinned locked ' +
-      'unlocked milestoned demilestoned typed untyped comment.created comment.edited comment.deleted',
+      'unlocked milestoned demilestoned typed untyped comment.created comment.edited',
   ),
-  ...keys('codehost.issue_comment.', 'created edited deleted'),
+  ...keys('codehost.issue_comment.', 'created edited'),
   ...keys('codehost.review.', 'submitted edited dismissed'),
   ...keys('codehost.pull_request_review.', 'submitted edited dismissed'),
-  ...keys('codehost.pull_request_review_comment.', 'created edited deleted'),
+  ...keys('codehost.pull_request_review_comment.', 'created edited'),
   ...keys('codehost.check_run.', 'completed'),
   ...keys('codehost.', 'workflow_run.completed push commit_comment.created'),
   ...keys('tracker.', 'issue.created issue.updated issue.removed comment.created'),

@@ -45,7 +45,8 @@ test('resources come sorted by kind and name, with equal environments once', () 
     resources.map(({ kind, name }) => `${kind} ${name}`),
     ['Agent Abe', 'Agent bob', 'Agent zed', 'Environment node', 'Identity zed'],
   );
-  assert.deepEqual(resources[3]?.source, { file: 'b', document: 0 });
+  assert.deepEqual(resources[0]?.source, { file: 'a', document: 0 });
+  assert.deepEqual(Object.keys(resources[3] ?? {}), ['kind', 'name', 'spec']);
 });
 
 test('two agents of one name are an error at both, whatever their files', () => {
@@ -160,4 +161,38 @@ test('an avatar that is missing or is none is an error at asset', () => {
     assert.deepEqual(codes, [code]);
     assert.deepEqual(places, expected);
   }
+});
+
+test('documents that have a name or an environment from one import are told apart by their own places', () => {
+  const findings: Finding[] = [];
+  const shared = mergedFrom(agent('same', NODE), 'fragment');
+  const drafts = ['a', 'b'].map((file, index) => {
+    const own = mergedFrom('imports: fragment', file).root;
+    const image = mergedFrom(
+      `environment: {image: {kind: preset, name: ${index === 0 ? 'base' : 'node24'}}}`,
+      file,
+    ).root.entries.get('environment');
+    const base = shared.root.entries.get('environment')?.value;
+    if (base?.kind !== 'map' || image?.value.kind !== 'map') throw new Error('not maps');
+    const environment = {
+      keyRange: image.keyRange,
+      value: { ...base, entries: new Map([...base.entries, ...image.value.entries]) },
+    };
+    const root = { ...shared.root, entries: new Map([...shared.root.entries, ['environment', environment]]) };
+    return checkAgent({ file, document: 0, root, own, key: file }, inputWith(), (finding) => findings.push(finding));
+  });
+  assemble(drafts, inputWith(), (finding) => findings.push(finding));
+  const places = findings.map(({ code, range }) => `${code} ${range?.file}`);
+  assert.deepEqual(places, ['name-duplicate a', 'name-duplicate b', 'resource-conflict a', 'resource-conflict b']);
+});
+
+test('a fallback that another agent’s trigger leaves nothing is warned of', () => {
+  const push = (name: string, more: string): string =>
+    agent(name, `${NODE}\ntriggers: [{event: codehost.push, ${more}, routing: {kind: spawn}}]`);
+  const { findings, places, expected } = build({ a: push('a', 'fallback: §true'), b: push('b', 'where: {}') });
+  assert.deepEqual(
+    findings.map(({ severity, code }) => `${severity} ${code}`),
+    ['warning fallback-unreachable'],
+  );
+  assert.deepEqual(places, expected);
 });

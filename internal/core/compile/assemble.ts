@@ -6,8 +6,9 @@ import { canonicalJson } from '../../words/json.ts';
 import type { Range } from '../../words/diagnostic.ts';
 import type { EnvironmentSpec, IdentitySpec, Resource, ResourceKind } from '../../words/spec.ts';
 import { asJson } from '../../words/spec.ts';
+import { lintFallbacks } from '../lint/lint.ts';
 import { avatarProblem, readImage } from './avatar.ts';
-import type { AgentDraft, EndpointDraft, NameRef } from './check-agent.ts';
+import type { AgentDraft, EndpointDraft } from './check-agent.ts';
 import type { Generated } from './check-environment.ts';
 import type { GeneratedIdentity } from './check-identity.ts';
 import { pathOf } from './read.ts';
@@ -29,15 +30,13 @@ export function assemble(drafts: readonly AgentDraft[], input: CompileInput, rep
   const images = new Map<string, CheckedAsset>();
   const identities = drafts.map((draft) => draft.identity && withAvatar(draft.identity, input, images, assets, report));
   const environments = drafts.map((draft) => draft.environment);
+  const homes = drafts.map((draft) => draft.home);
   const resources = [
     ...agents(drafts),
-    ...unify('Environment', environments, report, (name, spec, index) => {
-      return { kind: 'Environment', name, source: sourceOf(drafts[index]), spec: spec as EnvironmentSpec };
-    }),
-    ...unify('Identity', identities, report, (name, spec, index) => {
-      return { kind: 'Identity', name, source: sourceOf(drafts[index]), spec: spec as IdentitySpec };
-    }),
+    ...unify('Environment', environments, homes, report, (name, spec) => ({ kind: 'Environment', name, spec })),
+    ...unify('Identity', identities, homes, report, (name, spec) => ({ kind: 'Identity', name, spec })),
   ];
+  for (const finding of lintFallbacks(drafts.flatMap((draft) => draft.lint))) report(finding);
   checkReferences(drafts, report);
   return {
     resources: resources.toSorted(byKindAndName),
@@ -72,20 +71,35 @@ function groupBy<T>(values: readonly T[], nameOf: (value: T) => string): Map<str
 
 const also = (message: string, range: Range) => ({ related: [{ message, range }] });
 
+/**
+ * A place of each one's own: the first of its choices, or where an import gave several documents the same place, the
+ * first further choice that is not one of those.
+ */
+function apart(places: readonly (readonly [Range, ...Range[]])[]): Range[] {
+  const print = (range: Range): string => `${range.start} ${range.file}`;
+  const counts = new Map<string, number>();
+  for (const [first] of places) counts.set(print(first), (counts.get(print(first)) ?? 0) + 1);
+  return places.map(([first, ...others]) => {
+    if (counts.get(print(first)) === 1) return first;
+    return others.find((range) => !counts.has(print(range))) ?? first;
+  });
+}
+
 function checkNames(drafts: readonly AgentDraft[], report: Report): void {
-  const named = drafts.flatMap((draft) => (draft.name === undefined ? [] : [draft.name]));
-  for (const [name, places] of groupBy(named, (place) => place.name)) {
-    if (places.length < 2) continue;
-    for (const place of places) {
-      const other = places.find((one) => one !== place) as NameRef;
-      const message = `Two agents have the name ${name}; names are unique in a project`;
+  const named = drafts.flatMap((draft) => (draft.name === undefined ? [] : [{ name: draft.name, home: draft.home }]));
+  for (const [name, group] of groupBy(named, (one) => one.name.name)) {
+    if (group.length < 2) continue;
+    const places = apart(group.map((one) => [one.name.range, one.home]));
+    const message = `Two agents have the name ${name}; names are unique in a project`;
+    for (const [index, range] of places.entries()) {
+      const other = places[index === 0 ? 1 : 0] ?? range;
       report({
         severity: 'error',
         code: 'name-duplicate',
         message,
-        range: place.range,
-        path: place.path,
-        ...also('the other one', other.range),
+        range,
+        path: 'name',
+        ...also('the other one', other),
       });
     }
   }
@@ -119,30 +133,28 @@ function checkEndpoints(drafts: readonly AgentDraft[], report: Report): void {
 function unify<S extends EnvironmentSpec | IdentitySpec>(
   kind: ResourceKind,
   generated: readonly (Generated<S> | undefined)[],
+  homes: readonly Range[],
   report: Report,
-  make: (name: string, spec: S, index: number) => Resource,
+  make: (name: string, spec: S) => Resource,
 ): Resource[] {
-  const present = generated.flatMap((one, index) => (one === undefined ? [] : [{ one, index }]));
+  const present = generated.flatMap((one, index) =>
+    one === undefined ? [] : [{ one, home: homes[index] ?? one.key }],
+  );
   const resources: Resource[] = [];
   for (const [name, group] of groupBy(present, ({ one }) => one.name)) {
     const first = group[0];
     if (first === undefined) continue;
-    resources.push(make(name, first.one.spec, first.index));
-    if (group.every(({ one }) => one.spec === first.one.spec)) continue;
+    resources.push(make(name, first.one.spec));
     const texts = group.map(({ one }) => canonicalJson(asJson(one.spec)));
-    const different = group[texts.findIndex((text) => text !== texts[0])];
-    if (different === undefined) continue;
-    for (const [position, { one }] of group.entries()) {
-      const against = texts[position] === texts[0] ? different.one : first.one;
-      const message = `Conflicting generated resource: ${kind} ${name} is declared with different content`;
-      report({
-        severity: 'error',
-        code: 'resource-conflict',
-        message,
-        range: one.range,
-        path: one.path,
-        ...also('the other declaration', against.range),
-      });
+    const different = texts.findIndex((text) => text !== texts[0]);
+    if (different === -1) continue;
+    const places = apart(group.map(({ one, home }) => [one.range, one.key, home]));
+    const message = `Conflicting generated resource: ${kind} ${name} is declared with different content`;
+    for (const [index, { one }] of group.entries()) {
+      const range = places[index] ?? one.range;
+      const against = places[texts[index] === texts[0] ? different : 0] ?? one.range;
+      const related = also('the other declaration', against);
+      report({ severity: 'error', code: 'resource-conflict', message, range, path: one.path, ...related });
     }
   }
   return resources;

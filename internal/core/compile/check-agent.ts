@@ -5,6 +5,7 @@
 import type { Range } from '../../words/diagnostic.ts';
 import type { AgentSpec, EndpointAuth, EnvironmentSpec, Harness, Mount } from '../../words/spec.ts';
 import { HARNESSES, RESOURCE_NAME } from '../../words/spec.ts';
+import type { LintTrigger } from '../lint/lint.ts';
 import type { MapEntry, MapNode } from '../source/node.ts';
 import { checkBindings, checkHeld, foldBindings } from './check-bindings.ts';
 import { envMap } from './check-env.ts';
@@ -73,6 +74,10 @@ export interface AgentDraft {
   /** Names of inline resources that have an error of their own: declared all the same, for who refers to them. */
   readonly brokenEnvironment?: string;
   readonly brokenIdentity?: string;
+  /** What the linter needs of the triggers to judge them against other agents'. */
+  readonly lint: readonly LintTrigger[];
+  /** The document's first key, for findings that have no better place. */
+  readonly home: Range;
   /** Endpoints in the order of the triggers that name them. */
   readonly endpoints: readonly EndpointDraft[];
   /** Places that an apply may have to point at; empty where the document has an error. */
@@ -101,7 +106,7 @@ export function checkAgent(doc: MergedDocument, input: Pick<CompileInput, 'catal
   const identity = readIdentity(check, root, name?.name);
   const triggers = optional(check, root, 'triggers', checkTriggers) ?? [];
   const body = readBody(check, root, input, harness, triggers);
-  lintDocument(root, triggers, report);
+  const lint = lintDocument(root, triggers, report);
   const endpoints = triggers.flatMap((draft) => (draft.endpoint === undefined ? [] : [endpointDraft(draft.endpoint)]));
   const environmentName = environment.generated?.name ?? environment.ref?.name;
   const identityName = identity.generated?.name ?? identity.ref?.name;
@@ -119,6 +124,8 @@ export function checkAgent(doc: MergedDocument, input: Pick<CompileInput, 'catal
     brokenEnvironment: environment.broken,
     brokenIdentity: identity.broken,
     endpoints,
+    lint,
+    home,
     parts:
       spec === undefined || name === undefined
         ? []

@@ -32,6 +32,8 @@ export interface Generated<Spec> {
   readonly name: string;
   readonly spec: Spec;
   readonly range: Range;
+  /** The key that the inline object stands under; another file's than `range` where layers merged. */
+  readonly key: Range;
   readonly path: string;
 }
 
@@ -82,7 +84,7 @@ export function checkEnvironment(check: Check, spot: Spot, catalog: Catalog): Ge
     approvals,
   });
   const range = field(found, 'name')?.node.range ?? spot.node.range;
-  return { name, spec, range, path: pathOf(spot.trail) };
+  return { name, spec, range, key: spot.key, path: pathOf(spot.trail) };
 }
 
 function checkImage(check: Check, spot: Spot, catalog: Catalog): EnvironmentSpec['image'] | undefined {

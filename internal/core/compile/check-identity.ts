@@ -47,6 +47,7 @@ export function checkIdentity(check: Check, spot: Spot, agentName: string | unde
     name,
     spec,
     range,
+    key: spot.key,
     path: pathOf(spot.trail),
     asset: avatar?.asset,
     sha256: avatar?.sha256,

@@ -20,6 +20,7 @@ import {
   fault,
   field,
   jsonObject,
+  layerOf,
   map,
   oneOf,
   optional,
@@ -254,10 +255,4 @@ function leftovers(check: Check, spot: MapSpot, own: readonly string[]): void {
       path,
     );
   }
-}
-
-/** Says which layer a key came from, where another file set the discriminator. */
-export function layerOf(file: string, discriminator: Spot): string {
-  const other = discriminator.node.range.file;
-  return file === other ? '' : `; the key comes from ${file}, the kind from ${other}`;
 }

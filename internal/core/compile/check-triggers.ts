@@ -8,7 +8,7 @@ import { checkCron, checkTimezone } from '../schedule/schedule.ts';
 import { checkChecks } from './check-checks.ts';
 import { noPayloadPrefix } from './check-prompts.ts';
 import type { RoutingDraft } from './check-routing.ts';
-import { checkRouting, layerOf } from './check-routing.ts';
+import { checkRouting } from './check-routing.ts';
 import { checkWhere } from './check-where.ts';
 import type { Check, MapSpot, Reader, Spot } from './read.ts';
 import {
@@ -18,6 +18,7 @@ import {
   faultAt,
   field,
   items,
+  layerOf,
   longerThan,
   map,
   missing,
@@ -269,7 +270,7 @@ function checkFamilies(check: Check, spot: MapSpot, events: Keys): void {
     );
   }
   const webhook = events.find(({ key }) => sourceOf(key) === 'webhook');
-  if (webhook !== undefined && field(spot, 'endpoint') === undefined && foreign.length === 0) {
+  if (webhook !== undefined && field(spot, 'endpoint') === undefined) {
     faultAt(
       check,
       'trigger-endpoint',

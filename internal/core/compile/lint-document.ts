@@ -8,9 +8,12 @@ import type { MapSpot } from './read.ts';
 import { field, pathOf } from './read.ts';
 import type { Report } from './types.ts';
 
-export function lintDocument(root: MapSpot, triggers: readonly TriggerDraft[], report: Report): void {
+/** Gives the triggers as the linter sees them, for what only the whole tree can tell. */
+export function lintDocument(root: MapSpot, triggers: readonly TriggerDraft[], report: Report): readonly LintTrigger[] {
   const rootKeys = [...root.node.entries].map(([key, entry]) => ({ key, range: entry.keyRange }));
-  for (const finding of lint({ rootKeys, triggers: triggers.flatMap(lintTrigger) })) report(finding);
+  const seen = triggers.flatMap(lintTrigger);
+  for (const finding of lint({ rootKeys, triggers: seen })) report(finding);
+  return seen;
 }
 
 function lintTrigger(draft: TriggerDraft): LintTrigger[] {
@@ -18,6 +21,7 @@ function lintTrigger(draft: TriggerDraft): LintTrigger[] {
   const whereRanges = new Map<string, Range>();
   for (const [key, entry] of draft.whereSpot?.node.entries ?? []) whereRanges.set(key, entry.keyRange);
   const fallback = field(draft.spot, 'fallback');
+  const [first] = draft.triggers;
   return [
     {
       path: pathOf(draft.spot.trail),
@@ -29,6 +33,8 @@ function lintTrigger(draft: TriggerDraft): LintTrigger[] {
       routing: draft.routing.routing,
       aimRange: (draft.routing.aimSpot ?? draft.routing.kindSpot).node.range,
       endpoint: draft.endpoint?.name,
+      connection: first?.kind === 'event' ? first.connection : undefined,
+      isOptional: first?.kind === 'event' && first.optional === true,
     },
   ];
 }

@@ -136,7 +136,15 @@ export function unknownKey(check: Check, spot: MapSpot, key: string, range: Rang
   const hint = near === undefined ? `Accepted here: ${known.join(', ')}.` : `Did you mean ${near}?`;
   const where = spot.trail === null ? 'the agent' : pathOf(spot.trail);
   const name = JSON.stringify(key.slice(0, 80).toWellFormed());
-  fault(check, 'unknown-key', `Unknown key ${name} in ${where}`, range, pathOf(spot.trail, key), { hint });
+  const discriminator = field(spot, 'kind');
+  const layer = discriminator === undefined ? '' : layerOf(range.file, discriminator);
+  fault(check, 'unknown-key', `Unknown key ${name} in ${where}${layer}`, range, pathOf(spot.trail, key), { hint });
+}
+
+/** Says which layer a key came from, where another file set the discriminator that it does not fit (decision 11). */
+export function layerOf(file: string, discriminator: Spot): string {
+  const other = discriminator.node.range.file;
+  return file === other ? '' : `; the key comes from ${file}, the kind from ${other}`;
 }
 
 /** The items of a list; `least` and `most` bound their number. */

@@ -4,14 +4,21 @@ import { EVENT_TARGETS, KNOWN_EVENTS, isKnownEvent, sourceOf, targetOf } from '.
 import { editDistance, nearest } from '../../words/nearest.ts';
 import type { Routing, Where } from '../../words/spec.ts';
 import type { LintTrigger } from './lint.ts';
-import { lint } from './lint.ts';
+import { lint, lintFallbacks } from './lint.ts';
 
 const at = (start: number) => ({ file: 'f', start, end: start + 1 });
 const SPAWN: Routing = { kind: 'spawn' };
 
 function trigger(
   events: readonly string[],
-  parts: { where?: Where; routing?: Routing; fallback?: boolean; endpoint?: string } = {},
+  parts: {
+    where?: Where;
+    routing?: Routing;
+    fallback?: boolean;
+    endpoint?: string;
+    connection?: string | undefined;
+    isOptional?: boolean;
+  } = {},
 ): LintTrigger {
   const { where = { '$.svc.authored': false }, routing = SPAWN, fallback = false, endpoint } = parts;
   return {
@@ -26,6 +33,8 @@ function trigger(
     routing,
     aimRange: at(300),
     endpoint,
+    connection: parts.connection,
+    isOptional: parts.isOptional ?? false,
   };
 }
 const warn = (...triggers: LintTrigger[]) => lint({ rootKeys: [], triggers });
@@ -144,16 +153,18 @@ test('routes that no event of the trigger can match are named', () => {
 });
 
 test('a fallback that another trigger leaves nothing is named', () => {
-  const fallback = (where: Where, endpoint?: string) =>
-    trigger(['webhook.x'], { where, fallback: true, ...(endpoint ? { endpoint } : {}) });
-  const plain = (where: Where, endpoint?: string) =>
-    trigger(['webhook.x'], { where, ...(endpoint ? { endpoint } : {}) });
-  assert.deepEqual(codes(fallback({ a: 1 }), plain({})), ['fallback-unreachable']);
-  assert.deepEqual(codes(plain({ b: 2, a: 1 }), fallback({ a: 1, b: 2 })), ['fallback-unreachable']);
-  assert.deepEqual(codes(plain({ a: 1 }), fallback({})), []);
-  assert.deepEqual(codes(plain({}, 'one'), fallback({}, 'two')), []);
-  assert.deepEqual(codes(plain({}, 'one'), fallback({}, 'one')), ['fallback-unreachable']);
-  assert.deepEqual(codes(fallback({}), fallback({})), []);
+  type Parts = Parameters<typeof trigger>[1];
+  const fallback = (where: Where, parts: Parts = {}) => trigger(['webhook.x'], { ...parts, where, fallback: true });
+  const plain = (where: Where, parts: Parts = {}) => trigger(['webhook.x'], { ...parts, where });
+  const dead = (...triggers: LintTrigger[]) => lintFallbacks(triggers).length;
+  assert.equal(dead(fallback({ a: 1 }), plain({})), 1);
+  assert.equal(dead(plain({ b: 2, a: 1 }), fallback({ a: 1, b: 2 })), 1);
+  assert.equal(dead(plain({ a: 1 }), fallback({})), 0);
+  assert.equal(dead(plain({}, { endpoint: 'one' }), fallback({}, { endpoint: 'two' })), 0);
+  assert.equal(dead(plain({}, { endpoint: 'one' }), fallback({}, { endpoint: 'one' })), 1);
+  assert.equal(dead(plain({}, { connection: 'one' }), fallback({})), 0);
+  assert.equal(dead(plain({}, { isOptional: true }), fallback({})), 0);
+  assert.equal(dead(fallback({}), fallback({})), 0);
 });
 
 test('a spawn on what sessions write themselves may go round', () => {

@@ -6,7 +6,7 @@ import type { Finding, Range } from '../../words/diagnostic.ts';
 import type { Routing, Where } from '../../words/spec.ts';
 import { lintEvents, lintPaths } from './events.ts';
 import { lintRootKeys } from './root-keys.ts';
-import { lintFallbacks, lintLoops, lintRoutes } from './routes.ts';
+import { lintLoops, lintRoutes } from './routes.ts';
 
 /** One authored trigger with the places that a warning may point at. */
 export interface LintTrigger {
@@ -23,6 +23,9 @@ export interface LintTrigger {
   /** The value that says where the route aims: `target`, `routeBy.kind`, else `kind`. */
   readonly aimRange: Range;
   readonly endpoint: string | undefined;
+  readonly connection: string | undefined;
+  /** True where apply may skip the trigger. */
+  readonly isOptional: boolean;
 }
 
 export interface LintDocument {
@@ -30,14 +33,13 @@ export interface LintDocument {
   readonly triggers: readonly LintTrigger[];
 }
 
-/** All warnings of one agent document. */
+/** All warnings that one agent document can have by itself. */
 export function lint(document: LintDocument): Finding[] {
   const findings: Finding[] = [...lintRootKeys(document.rootKeys)];
   for (const trigger of document.triggers) {
     findings.push(...lintEvents(trigger), ...lintPaths(trigger), ...lintRoutes(trigger), ...lintLoops(trigger));
   }
-  findings.push(...lintFallbacks(document.triggers));
   return findings;
 }
 
-export { ROOT_KEYS } from './root-keys.ts';
+export { lintFallbacks } from './routes.ts';

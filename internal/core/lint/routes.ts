@@ -44,19 +44,20 @@ function derives(event: string, target: RouteTarget, what: string): boolean {
   return what === 'routeBy attributedSessions' ? has !== null : has === target;
 }
 
-/** What a trigger takes: an event key, the endpoint that scopes it, and the filters. */
+/** What a trigger takes: an event key, the endpoint and connection that scope it, and the filters. */
 const takes = (trigger: LintTrigger, event: string, where: string): string =>
-  `${event}\n${trigger.endpoint ?? ''}\n${where}`;
+  [event, trigger.endpoint ?? '', trigger.connection ?? '', where].join('\n');
 const ALL = canonicalJson({});
 
 /**
  * A fallback fires only where no other trigger on its key matched: one that takes every event on that key, or that has
- * the fallback's own filters, leaves it nothing. A heartbeat's key is its own, so a fallback there is never anything else.
+ * the fallback's own filters, leaves it nothing, whichever agent it belongs to. One that apply may skip does not count.
+ * A heartbeat's key is its own, so a fallback there is never anything else.
  */
 export function lintFallbacks(triggers: readonly LintTrigger[]): Finding[] {
   const taken = new Set<string>();
   for (const trigger of triggers) {
-    if (trigger.fallback) continue;
+    if (trigger.fallback || trigger.isOptional) continue;
     const where = canonicalJson(trigger.where);
     for (const { key } of trigger.events) taken.add(takes(trigger, key, where));
   }
