@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { printDiagnostics, readSource, renderDiagnostic } from './source.ts';
 
@@ -131,3 +133,18 @@ test('a billion laughs are refused before they are laughed', () => {
   assert.deepEqual([...new Set(source.findings.map((f) => f.code))], ['yaml-aliases']);
   assert.deepEqual(source.documents, []);
 });
+
+const CORPUS = fileURLToPath(new URL('../../../testdata/hostile/', import.meta.url));
+const corpus = readdirSync(CORPUS).sort();
+assert.ok(corpus.length > 30, 'the hostile corpus is there');
+
+for (const name of corpus) {
+  const [code = '', what] = name.split('.');
+  test(`hostile: ${name} is refused as ${code} (${what})`, () => {
+    const bytes = readFileSync(`${CORPUS}${name}`);
+    examine(name, bytes);
+    const source = readSource(name, bytes);
+    assert.deepEqual([...new Set(source.findings.map((finding) => finding.code))], [code]);
+    assert.deepEqual(source.documents, []);
+  });
+}
