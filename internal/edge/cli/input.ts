@@ -62,10 +62,11 @@ async function pipedSecret(call: Call, path: string | undefined, option: string)
 
 function typed(call: Call, prompt: string): Promise<string> {
   const { stdin, stderr, signal } = call.io;
-  stderr.write(`${prompt}: `);
+  // Before the prompt, so that not even a fast typist's first key is echoed.
   stdin.setRawMode(true);
   stdin.setEncoding('utf8');
   stdin.resume();
+  stderr.write(`${prompt}: `);
   return new Promise((resolvePromise, reject) => {
     let value = '';
     const finish = (error?: Error): void => {
