@@ -16,7 +16,6 @@ export {
   showEndpoint,
   showEndpoints,
 } from './apply-single.ts';
-export { endpointSlug, ingestUrl } from './apply-slug.ts';
 export type { ApplyRequest, ApplyResult } from './apply-types.ts';
 export { diagnose } from './doctor.ts';
 export { openForWatch, stages, syncRepository } from './engine.ts';
