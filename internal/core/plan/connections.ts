@@ -45,11 +45,12 @@ function resolveNamed(facts: Facts, at: TriggerAt, source: Source, name: string,
   const path = ['triggers', at.ordinal, 'connection'];
   const hint = `Add the connection, or set optional: true to skip the trigger until it is there.`;
   if (connection?.provider === source) {
-    const message = `Connection ${name} has no active grant, and ${at.trigger.event} needs one`;
+    // The key is left out: several keys share one `connection`, and one mistake is told once (decision 22).
+    const message = `Connection ${name} has no active grant, and ${source} events need one`;
     report({ resource: at.agent, path, code: 'connection-inactive', message, hint });
   } else {
     const what = connection === undefined ? 'does not exist' : `is a ${connection.provider} connection`;
-    const message = `Connection ${name} ${what}; ${at.trigger.event} needs a ${source} connection`;
+    const message = `Connection ${name} ${what}; ${source} events need a ${source} connection`;
     report({ resource: at.agent, path, code: 'connection-missing', message, hint });
   }
   return SKIPPED;
