@@ -1,7 +1,7 @@
 // A project in a real database, and trees to apply to it. Only tests import this.
 
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { Sql } from '../../adapters/store/db.ts';
+import { openDatabase, type Sql } from '../../adapters/store/db.ts';
 import { loadConfig } from '../../base/config/config.ts';
 import { createMetrics } from '../../base/metrics/metrics.ts';
 import { createTestDatabase, silent } from '../../base/testkit/postgres.ts';
@@ -35,6 +35,7 @@ export function agentsTree(agents: { readonly [name: string]: Partial<AgentSpec>
 export interface Bench {
   readonly ctx: FlowContext;
   readonly db: FlowContext['db'];
+  readonly url: string;
   readonly orgId: string;
   readonly projectId: string;
   /** Moves the clock. */
@@ -60,13 +61,23 @@ async function dump(sql: Sql): Promise<string> {
 /** A fresh database with one organization and one project. */
 export async function createBench(): Promise<Bench> {
   const test = await createTestDatabase();
-  const { db } = test;
   const [orgId, projectId] = [randomUUID(), randomUUID()];
-  await db.query(`insert into svc.orgs (id, slug, name) values ($1::uuid, 'o', 'O')`, [orgId]);
-  await db.query(`insert into svc.projects (id, org_id, slug, name) values ($1::uuid, $2::uuid, 'p', 'P')`, [
+  await test.db.query(`insert into svc.orgs (id, slug, name) values ($1::uuid, 'o', 'O')`, [orgId]);
+  await test.db.query(`insert into svc.projects (id, org_id, slug, name) values ($1::uuid, $2::uuid, 'p', 'P')`, [
     projectId,
     orgId,
   ]);
+  return benchOver({ db: test.db, url: test.url, orgId, projectId, close: () => test.close() });
+}
+
+/** The same project from another process. */
+export function joinBench(place: Pick<Bench, 'url' | 'orgId' | 'projectId'>): Bench {
+  const db = openDatabase({ url: place.url, log: silent });
+  return benchOver({ ...place, db, close: () => db.close() });
+}
+
+function benchOver(place: Pick<Bench, 'db' | 'url' | 'orgId' | 'projectId' | 'close'>): Bench {
+  const { db, projectId } = place;
   let now = new Date('2026-11-21T12:00:00Z');
   const ctx: FlowContext = {
     db,
@@ -77,10 +88,8 @@ export async function createBench(): Promise<Bench> {
     baseUrl: 'http://svc.test',
   };
   return {
+    ...place,
     ctx,
-    db,
-    orgId,
-    projectId,
     setNow: (text) => {
       now = new Date(text);
     },
@@ -94,7 +103,6 @@ export async function createBench(): Promise<Bench> {
     },
     apply: (compiled, more = {}) => applyPlan(ctx, requestOf(projectId, compiled, more)),
     dump: () => dump(db),
-    close: () => test.close(),
   };
 }
 

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { DEFAULT_CATALOG } from '../../../base/config/catalog.ts';
 import { compileInline } from '../../../adapters/compiler/compiler.ts';
+import { png } from '../../../core/compile/testkit.ts';
 import type { SyncPorts } from '../../../flows/ports.ts';
 import { startServer, type Server } from './testkit.ts';
 
@@ -140,4 +142,19 @@ test('bytes come as base64; paths and encodings that are none are refused', asyn
   for (const files of bad) assert.equal((await apply(files)).status, 400, JSON.stringify(files));
   assert.equal((await apply([agent('c')], { context: { 'not a name': 'x' } })).status, 400);
   assert.equal((await server.call('POST', 'apply', { files: [agent('c')] }, 'viewer')).status, 403);
+});
+
+test('an avatar is stored with the tree that carries it, and may be pinned by its hash afterwards', async () => {
+  const picture = Buffer.from(png(512, 512));
+  const sha256 = createHash('sha256').update(picture).digest('hex');
+  const identity = (pin: string) => agent('face', `identity: { avatar: { asset: .svc/assets/f.png${pin} } }\n`);
+  const carried = { path: '.svc/assets/f.png', content: picture.toString('base64'), encoding: 'base64' };
+  const stored = await apply([identity(''), carried], { prune: false });
+  assert.equal(stored.status, 200, JSON.stringify(stored.body.diagnostics));
+  const { rows } = await server.bench.db.query('select sha256, media_type, bytes from svc.assets');
+  assert.deepEqual(rows, [{ sha256, media_type: 'image/png', bytes: picture }]);
+  assert.equal((await apply([identity(`, sha256: ${sha256}`)], { prune: false })).body.status, 'unchanged');
+  const unknown = await apply([identity(`, sha256: ${'f'.repeat(64)}`)], { prune: false });
+  assert.deepEqual([unknown.status, unknown.body.diagnostics[0]?.code], [422, 'asset-missing']);
+  assert.equal(unknown.body.diagnostics[0]?.line, 4);
 });
