@@ -4,7 +4,7 @@
 import { verifyCommit } from './commit-signature.ts';
 import type { CommitObjects } from './ladder.ts';
 import { type GitObject, findInTree, objectId, parseCommit } from './objects.ts';
-import { isInside, repositoryPath, walkOutside } from './outside.ts';
+import { isInside, type Outside, outsidePaths, repositoryPath, sameOutside, walkOutside } from './outside.ts';
 import { badPack, tooLarge } from './pack-reader.ts';
 import { GitServerError } from './protocol.ts';
 import { assemble, type ReadFile } from './snapshot.ts';
@@ -20,17 +20,12 @@ import {
   type Snapshot,
   type SnapshotEntry,
   type SnapshotOptions,
-  type SnapshotRecord,
   type Traffic,
 } from './types.ts';
 import type { GitWire } from './wire.ts';
 
-type OpenCommit = (oid: string, signal: AbortSignal) => Promise<CommitObjects>;
-
-interface Outside {
-  readonly entries: readonly SnapshotEntry[];
-  readonly absent: readonly string[];
-}
+/** `heldTree`: the top tree of an earlier read, all below which the server need not send. */
+type OpenCommit = (oid: string, signal: AbortSignal, heldTree: string | null) => Promise<CommitObjects>;
 
 export class CommitRead {
   private readonly commit: string;
@@ -59,7 +54,9 @@ export class CommitRead {
     this.open = open;
     this.caps = { ...defaultCaps, ...open.caps };
     this.options = options;
-    this.prior = options.prior ?? null;
+    const prior = options.prior ?? null;
+    // A record that was made under another root directory has the same paths for other files.
+    this.prior = prior !== null && Object.hasOwn(prior.tops, svcPlace(root)) ? prior : null;
     this.wire = wire;
     this.openCommit = openCommit;
   }
@@ -132,7 +129,7 @@ export class CommitRead {
   }
 
   private async begin(signal: AbortSignal): Promise<SigStatus> {
-    this.objects = await this.openCommit(this.commit, signal);
+    this.objects = await this.openCommit(this.commit, signal, this.prior?.rootTree ?? null);
     const commit = parseCommit(this.objects.commit);
     const { verify } = this.open;
     const signature: SigStatus = verify ? await verifyCommit(commit, verify, this.open.now()) : { status: 'unchecked' };
@@ -144,19 +141,20 @@ export class CommitRead {
   private top(name: string): string | null {
     const known = this.tops.get(name);
     if (known !== undefined) return known;
-    const oid = findInTree(this.topTree as Buffer, name)?.oid ?? null;
-    this.tops.set(name, oid);
-    return oid;
+    const entry = findInTree(this.topTree as Buffer, name);
+    const text = entry === null ? null : entry.mode === '40000' ? entry.oid : `${entry.mode} ${entry.oid}`;
+    this.tops.set(name, text);
+    return text;
   }
 
   /** The tree id of `.svc/`, or null. Under a root directory an unchanged top entry answers without a walk. */
   private async findSvc(signal: AbortSignal): Promise<string | null> {
-    const segments = [...(this.root === '' ? [] : this.root.split('/')), '.svc'];
-    const first = segments[0] as string;
-    const top = this.top(first);
+    const place = svcPlace(this.root);
+    const segments = place.split('/');
+    const top = this.top(segments[0] as string);
+    this.tops.set(place, top);
     const { prior } = this;
-    if (segments.length > 1 && prior !== null && Object.hasOwn(prior.tops, first) && prior.tops[first] === top)
-      return prior.svcTree;
+    if (segments.length > 1 && prior?.tops[place] === top) return prior.svcTree;
     let tree = this.topTree as Buffer;
     for (const [index, segment] of segments.entries()) {
       const entry = findInTree(tree, segment);
@@ -251,7 +249,7 @@ export class CommitRead {
       const object = fresh.get(oid);
       return object?.type === 'tree' ? object.bytes : known.get(oid);
     };
-    const walk = sparse ? walkTree(svcTree, '.svc', treeOf, this.caps) : await this.walkByLevel(svcTree, signal);
+    const walk = sparse ? walkTree(svcTree, '.svc', treeOf, this.caps) : await this.walkByLevel(svcTree, known, signal);
     if (walk.missing.length > 0) throw badPack('a directory of .svc/ is not in it');
     const bytes = new Map<string, Buffer | null>();
     for (const [oid, object] of fresh) if (object.type === 'blob') bytes.set(oid, object.bytes);
@@ -292,8 +290,8 @@ export class CommitRead {
     return found;
   }
 
-  private async walkByLevel(svcTree: string, signal: AbortSignal): Promise<Walk> {
-    const trees = new Map<string, Buffer>();
+  private async walkByLevel(svcTree: string, known: ReadonlyMap<string, Buffer>, signal: AbortSignal): Promise<Walk> {
+    const trees = new Map(known);
     for (let round = 0; ; round += 1) {
       const walk = walkTree(svcTree, '.svc', (oid) => trees.get(oid), this.caps);
       if (walk.missing.length === 0) return walk;
@@ -329,6 +327,10 @@ export class CommitRead {
   }
 }
 
+function svcPlace(root: string): string {
+  return root === '' ? '.svc' : `${root}/.svc`;
+}
+
 const emptyWalk: { files: ReadFile[]; findings: readonly RepoFinding[] } = { files: [], findings: [] };
 
 function withBytes(entries: readonly SnapshotEntry[], blobs: ReadonlyMap<string, Buffer | null>): ReadFile[] {
@@ -337,31 +339,6 @@ function withBytes(entries: readonly SnapshotEntry[], blobs: ReadonlyMap<string,
     const bytes = entry.kind === 'file' ? blobs.get(entry.oid) : undefined;
     return { ...rest, bytes: bytes ?? undefined };
   });
-}
-
-function outsidePaths(record: SnapshotRecord): string[] {
-  const files = record.entries.filter(({ path, kind }) => !isInside(path) && kind === 'file').map(({ path }) => path);
-  const links = record.entries.filter(({ path, kind }) => !isInside(path) && kind !== 'file').map(({ path }) => path);
-  // A link that stood in the way of a path was not asked for itself.
-  return [
-    ...files,
-    ...links.filter((link) => !record.absent.some((path) => path.startsWith(`${link}/`))),
-    ...record.absent,
-  ];
-}
-
-/** True where every path that was asked for is known, and what is there now is what was there then. */
-function sameOutside(prior: PriorRead, asked: readonly string[], now: Outside): boolean {
-  const before = new Map(prior.entries.filter(({ path }) => !isInside(path)).map((entry) => [entry.path, entry]));
-  const absent = new Set(prior.absent);
-  if (!asked.every((path) => before.has(path) || absent.has(path))) return false;
-  const gone = new Set(now.absent);
-  return (
-    now.entries.length === before.size &&
-    now.entries.every(({ path, oid, kind }) => before.get(path)?.oid === oid && before.get(path)?.kind === kind) &&
-    gone.size === absent.size &&
-    now.absent.every((path) => absent.has(path))
-  );
 }
 
 function checkedWants(paths: readonly string[], caps: RepoCaps): readonly string[] {

@@ -99,7 +99,7 @@ export async function watchPaths(
       persistent: true,
       usePolling: polling,
       interval: 500,
-      ignored: (path) => editorFile.test(path),
+      ignored: (path) => editorFile.test(path) && !paths.includes(path),
       ...(options.depthZero === true ? { depth: 0 } : {}),
     });
     watcher.on('all', bits.dirty);

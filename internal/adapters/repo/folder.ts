@@ -53,14 +53,22 @@ export class FolderSource implements RepoSource {
   private readonly path: string;
   private readonly root: string;
   private readonly caps: RepoCaps;
+  private readonly signed: boolean;
 
   constructor(target: Extract<RepoTarget, { kind: 'folder' }>, options: OpenOptions) {
     this.path = target.path;
     this.root = normalRoot(target.root);
+    this.signed = options.verify !== undefined && options.verify !== null;
     this.caps = { ...defaultCaps, ...options.caps };
   }
 
   async resolve(signal?: AbortSignal, prior?: PriorRead | null): Promise<Tip> {
+    if (this.signed) {
+      throw new RepoCondition(
+        'signature-rejected',
+        'a folder has no commits that could be signed: give a branch, or drop the policy',
+      );
+    }
     const paths = prior === undefined || prior === null ? this.outside() : outsideOf(prior);
     return { commit: (await this.read(paths, signal)).commit };
   }

@@ -84,7 +84,12 @@ export class GitHttp {
     body: Buffer | null,
     signal: AbortSignal,
   ): Promise<Dispatcher.ResponseData> {
-    const first = await this.sendOnce(method, url, headers, body, signal, false);
+    const first = await this.sendOnce(method, url, headers, body, signal, false).catch((error: unknown) => {
+      // A kept connection that the server closes just now says nothing of the server, and every request here only reads.
+      const code = (rootCause((error as Error).cause) as { code?: unknown }).code;
+      if (signal.aborted || !['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'].includes(String(code))) throw error;
+      return this.sendOnce(method, url, headers, body, signal, false);
+    });
     if (first.statusCode !== 401 || this.credentials === undefined || url.origin !== this.home) return first;
     await first.body.dump();
     return this.sendOnce(method, url, headers, body, signal, true);

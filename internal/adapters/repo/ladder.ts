@@ -5,7 +5,7 @@
 import { tmpdir } from 'node:os';
 import { type GitObject, objectId } from './objects.ts';
 import { badPack } from './pack-reader.ts';
-import { type Capabilities, GitServerError, sha256Repository } from './protocol.ts';
+import { type Capabilities, type FetchRequest, GitServerError, sha256Repository } from './protocol.ts';
 import { SpoolPack } from './spool-pack.ts';
 import { type HostCache, type HostFacts, RepoCondition, type RepoCaps } from './types.ts';
 import type { GitWire } from './wire.ts';
@@ -55,15 +55,15 @@ export class Ladder {
     this.options.hosts.delete(this.options.wire.http.origin);
   }
 
-  /** The objects of a commit, from the highest rung that works. */
-  async open(commit: string, signal: AbortSignal): Promise<CommitObjects> {
+  /** The objects of a commit, from the highest rung that works. `heldTree` is a top tree that is known already. */
+  async open(commit: string, signal: AbortSignal, heldTree: string | null = null): Promise<CommitObjects> {
     const known = this.facts();
     if (known !== undefined && known.protocol < 2) return this.spoolOld(commit, signal);
     let capabilities: Capabilities | null = null;
     let rung: Rung = known?.via ?? 'sparse3';
     for (;;) {
       try {
-        const objects = await this.tryRung(rung, commit, signal);
+        const objects = await this.tryRung(rung, commit, signal, heldTree);
         if (known?.via !== rung) this.learn(2, rung);
         return objects;
       } catch (error) {
@@ -87,11 +87,25 @@ export class Ladder {
     }
   }
 
-  private tryRung(rung: Rung, commit: string, signal: AbortSignal): Promise<CommitObjects> {
+  private async tryRung(
+    rung: Rung,
+    commit: string,
+    signal: AbortSignal,
+    heldTree: string | null,
+  ): Promise<CommitObjects> {
     if (rung === 'sparse3') return this.sparse(commit, 'tree:1', signal);
     if (rung === 'sparse4') return this.sparse(commit, 'tree:0', signal);
     const { wire, caps } = this.options;
     const filter = rung === 'blobless' ? { filter: 'blob:none' } : {};
+    if (heldTree !== null) {
+      const changes = await this.changes(
+        rung,
+        commit,
+        { wants: [commit], depth: 1, haves: [heldTree], ...filter },
+        signal,
+      );
+      if (changes !== null) return changes;
+    }
     const limit = rung === 'blobless' ? caps.packBytes : caps.spoolBytes;
     return this.spooled(rung, commit, wire.pack({ wants: [commit], depth: 1, ...filter }, signal, limit), signal);
   }
@@ -114,6 +128,55 @@ export class Ladder {
       },
       blobs: (oids, signal) => wantedBlobs(wire, caps, oids, signal),
       close: async () => {},
+    };
+  }
+
+  /**
+   * Without tree filters, an update still need not take the whole tree: a server leaves out what the earlier top tree
+   * reaches. What turns out to be missing after all is fetched whole, then. Null where the server will not have it so.
+   */
+  private async changes(
+    via: 'blobless' | 'spool',
+    oid: string,
+    request: FetchRequest,
+    signal: AbortSignal,
+  ): Promise<CommitObjects | null> {
+    const { wire, caps } = this.options;
+    const objects = await wire.fetch(request, signal).catch((error: unknown) => {
+      if (error instanceof GitServerError || error instanceof RepoCondition) return null;
+      throw error;
+    });
+    const commit = objects?.get(oid);
+    if (objects === null || commit === undefined) return null;
+    const held = treesOf(objects);
+    let whole: CommitObjects | null = null;
+    const fallBack = async (signal: AbortSignal) => {
+      whole ??= await this.tryRung(via, oid, signal, null);
+      return whole;
+    };
+    return {
+      via,
+      commit: commitOf(commit, oid),
+      trees: async (oids, signal) => {
+        const lacking = oids.filter((wanted) => !held.has(wanted));
+        const rest = lacking.length === 0 ? null : await (await fallBack(signal)).trees(lacking, signal);
+        return (wanted) => held.get(wanted) ?? present(rest?.(wanted));
+      },
+      blobs: async (oids, signal) => {
+        const found = new Map<string, Buffer | null>();
+        for (const wanted of oids) {
+          const object = objects.get(wanted);
+          if (object?.type === 'blob') found.set(wanted, object.bytes);
+        }
+        const lacking = oids.filter((wanted) => !found.has(wanted));
+        if (lacking.length === 0) return found;
+        const rest = await wantedBlobs(wire, caps, lacking, signal).catch(async (error: unknown) => {
+          if (!(error instanceof GitServerError)) throw error;
+          return (await fallBack(signal)).blobs(lacking, signal);
+        });
+        return new Map([...found, ...rest]);
+      },
+      close: async () => whole?.close(),
     };
   }
 

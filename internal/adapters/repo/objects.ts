@@ -64,11 +64,21 @@ export function compareTreeNames(a: { name: Buffer; dir: boolean }, b: { name: B
 
 /** The one entry of that name, or null. A name that stands twice is `hostile`; other names are not looked at. */
 export function findInTree(tree: Buffer, name: string): { mode: string; oid: string } | null {
-  const wanted = Buffer.from(name);
-  const found = parseTree(tree).filter((entry) => entry.name.equals(wanted));
-  if (found.length > 1) throw new RepoCondition('hostile', `the tree names ${JSON.stringify(name)} twice`);
-  const entry = found[0];
-  return entry === undefined ? null : { mode: entry.mode, oid: entry.oid };
+  const wanted = Buffer.from(`${name}\0`);
+  let found: { mode: string; oid: string } | null = null;
+  // Only steps from entry to entry: a top directory may have a hundred thousand of them, and be asked a hundred times.
+  for (let at = 0; at < tree.length; ) {
+    const space = tree.indexOf(0x20, at);
+    const nul = space < 0 ? -1 : tree.indexOf(0, space + 1);
+    if (space < 0 || space - at > 7 || nul < 0 || nul + 21 > tree.length) throw badTree();
+    if (nul + 1 - (space + 1) === wanted.length && tree.compare(wanted, 0, wanted.length, space + 1, nul + 1) === 0) {
+      if (found !== null) throw new RepoCondition('hostile', `the tree names ${JSON.stringify(name)} twice`);
+      const mode = tree.toString('latin1', at, space).replace(/^0+/, '');
+      found = { mode, oid: tree.toString('hex', nul + 1, nul + 21) };
+    }
+    at = nul + 21;
+  }
+  return found;
 }
 
 export interface ParsedCommit {

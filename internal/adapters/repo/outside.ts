@@ -5,11 +5,17 @@ import { posix } from 'node:path';
 import { nameFault } from './names.ts';
 import { findInTree } from './objects.ts';
 import { kindOfMode, type WalkedFile } from './tree-walk.ts';
-import { RepoCondition } from './types.ts';
+import { type PriorRead, RepoCondition, type SnapshotEntry, type SnapshotRecord } from './types.ts';
 
 export interface OutsideWalk {
   /** The files, and the links (or submodules) that stood in the way of one. */
   readonly found: readonly WalkedFile[];
+  readonly absent: readonly string[];
+}
+
+/** Entries (without bytes) of paths outside, and those that are not there. */
+export interface Outside {
+  readonly entries: readonly SnapshotEntry[];
   readonly absent: readonly string[];
 }
 
@@ -75,4 +81,30 @@ export async function walkOutside(
     steps = next.map(({ step, oid }) => ({ ...step, at: step.at + 1, tree: (treeOf as (oid: string) => Buffer)(oid) }));
   }
   return { found: [...found.values()], absent };
+}
+
+/** The paths outside `.svc/` that an earlier read was asked for. */
+export function outsidePaths(record: SnapshotRecord): string[] {
+  const files = record.entries.filter(({ path, kind }) => !isInside(path) && kind === 'file').map(({ path }) => path);
+  const links = record.entries.filter(({ path, kind }) => !isInside(path) && kind !== 'file').map(({ path }) => path);
+  // A link that stood in the way of a path was not asked for itself.
+  return [
+    ...files,
+    ...links.filter((link) => !record.absent.some((path) => path.startsWith(`${link}/`))),
+    ...record.absent,
+  ];
+}
+
+/** True where every path that was asked for is known, and what is there now is what was there then. */
+export function sameOutside(prior: PriorRead, asked: readonly string[], now: Outside): boolean {
+  const before = new Map(prior.entries.filter(({ path }) => !isInside(path)).map((entry) => [entry.path, entry]));
+  const absent = new Set(prior.absent);
+  if (!asked.every((path) => before.has(path) || absent.has(path))) return false;
+  const gone = new Set(now.absent);
+  return (
+    now.entries.length === before.size &&
+    now.entries.every(({ path, oid, kind }) => before.get(path)?.oid === oid && before.get(path)?.kind === kind) &&
+    gone.size === absent.size &&
+    now.absent.every((path) => absent.has(path))
+  );
 }

@@ -127,6 +127,54 @@ test('an update heals a store that has lost what the server takes to be held', a
   assert.deepEqual(contents(astray), contents(update));
 });
 
+test('without filters the whole tree is sent once, and then only what changes', async (t) => {
+  for (const options of [{ allowFilter: false }, { config: { 'uploadpackfilter.tree.allow': 'false' } }]) {
+    const { repo, server, url } = await served(t, options);
+    const blobs = new MemoryBlobs();
+    await repo.commitMany(largeTree(2000, 50));
+    const source = remote(t, url, { blobs });
+    let last = await source.snapshot(await source.resolve());
+    assert.ok(server.traffic().bytesDown > 100_000);
+    blobs.keep(last);
+    const changes = [
+      { 'src/new': 'x' },
+      { '.svc/agents/agent-1.yaml': 'changed', '.svc/deep/er/x.md': 'x' },
+      { '.svc/deep/er/x.md': null },
+    ];
+    for (const [round, change] of changes.entries()) {
+      await repo.commit(change);
+      server.log.length = 0;
+      const next = await source.snapshot(await source.resolve(), { prior: last.record });
+      assert.equal(next.unchanged, round === 0);
+      assert.ok(server.traffic().requests <= 3 && server.traffic().bytesDown < 8000, JSON.stringify(server.traffic()));
+      if (!next.unchanged) blobs.keep(next);
+      const fresh = await remote(t, url).snapshot({ commit: next.commit });
+      assert.equal(next.record.svcTree, fresh.record.svcTree);
+      if (next.bundle !== null) assert.deepEqual(contents(next), contents(fresh));
+      last = next;
+    }
+  }
+});
+
+test('a record that was made under another root is not taken for this one', async (t) => {
+  const { repo, url } = await served(t);
+  await repo.commit({ 's/one/.svc/a.yaml': '1', 's/two/.svc/a.yaml': '2', 's/one/p': 'one', 's/two/p': 'two' });
+  const one = remote(t, url, { root: 's/one' });
+  const prior = (await one.snapshot(await one.resolve(), { wantPaths: ['p'] })).record;
+  const two = await remote(t, url, { root: 's/two' }).snapshot(await one.resolve(), { prior, wantPaths: ['p'] });
+  assert.deepEqual([contents(two), two.unchanged], [{ '.svc/a.yaml': '2', p: 'two' }, false]);
+});
+
+test('a file outside that turns into a link of the same content is a change', async (t) => {
+  const { repo, url } = await served(t);
+  await repo.commit({ ...agents, 'p.md': 'q.md' });
+  const source = remote(t, url);
+  const first = await source.snapshot(await source.resolve(), { wantPaths: ['p.md'] });
+  await repo.commit({ 'p.md': { symlink: 'q.md' } });
+  const next = await source.snapshot(await source.resolve(), { prior: first.record });
+  assert.deepEqual([next.unchanged, contents(next)['p.md']], [false, '<symlink>']);
+});
+
 test('a directory of the repository can be the root', async (t) => {
   const { repo, server, url } = await served(t);
   await repo.commit({
@@ -231,7 +279,7 @@ test('files up to 2 MiB are read, larger ones are named and left out, in .svc/ a
     await repo.commit({
       '.svc/assets/fits.png': Buffer.alloc(limit, 1),
       '.svc/assets/large.png': Buffer.alloc(limit + 1, 2),
-      'out/large.md': Buffer.alloc(limit * 40, 3),
+      'out/large.md': Buffer.alloc(limit * 4, 3),
       'out/small.md': 's',
     });
     const source = remote(t, url);

@@ -70,8 +70,13 @@ export class RemoteSource implements RepoSource {
     return this.within(options.signal, async (deadline) => {
       if (this.open?.oid !== tip.commit) await this.dropObjects();
       const before = this.traffic();
-      const read = new CommitRead(tip.commit, this.target.root, this.options, options, this.wire, (oid, signal) =>
-        this.openCommit(oid, signal),
+      const read = new CommitRead(
+        tip.commit,
+        this.target.root,
+        this.options,
+        options,
+        this.wire,
+        (oid, signal, heldTree) => this.openCommit(oid, signal, heldTree),
       );
       const snapshot = await read.run(deadline, () => difference(before, this.traffic()));
       this.reads.set(snapshot, read);
@@ -113,12 +118,12 @@ export class RemoteSource implements RepoSource {
     }
   }
 
-  private async openCommit(oid: string, signal: AbortSignal): Promise<CommitObjects> {
+  private async openCommit(oid: string, signal: AbortSignal, heldTree: string | null): Promise<CommitObjects> {
     if (!/^[0-9a-f]{40}$/.test(oid)) {
       throw /^[0-9a-f]{64}$/.test(oid) ? sha256Repository() : gone(oid, undefined);
     }
     if (this.open?.oid === oid) return this.open.objects;
-    const objects = await this.ladder.open(oid, signal);
+    const objects = await this.ladder.open(oid, signal, heldTree);
     this.open = { oid, objects };
     return objects;
   }
