@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { after, before, test } from 'node:test';
-import { agentsTree, createBench, hook, onCron, type Bench } from './apply-testkit.ts';
+import { agentsTree, createBench, hook, joinBench, onCron, type Bench } from './apply-testkit.ts';
 
 // An apply that is killed outright at each of its points: what is stored is the old state or the new one, and the same
 // apply again arrives at the new one.
@@ -77,7 +77,9 @@ test('killed at any point, an apply has happened wholly or not at all, and the n
     const prompt = `next${index}`;
     assert.equal(await applyKilled(point, prompt), 'SIGKILL', point);
     if (!wrote) assert.deepEqual(await names(), old, `${point}: the old state`);
-    const again = await bench.apply(fleet(prompt), { verify: true });
+    const restarted = joinBench(bench);
+    const again = await restarted.apply(fleet(prompt), { verify: true });
+    await restarted.close();
     assert.equal(again.status, wrote ? 'unchanged' : 'applied', point);
     const now = await names();
     assert.equal(now.length, old.length);

@@ -5,18 +5,15 @@
 // resources in one transaction only (apply.ts). It never takes an error for an empty tree, never retries what only an
 // author can mend, and never lets one repository delay another.
 
-export { applyPlan } from './apply.ts';
 export { applyFiles } from './apply-files.ts';
 export {
   deleteAgent,
   deleteEndpoint,
-  type EndpointProblem,
   type EndpointView,
   reserveEndpoint,
   showEndpoint,
   showEndpoints,
 } from './apply-single.ts';
-export type { ApplyRequest, ApplyResult } from './apply-types.ts';
 export { diagnose } from './doctor.ts';
 export { openForWatch, stages, syncRepository } from './engine.ts';
 export {
