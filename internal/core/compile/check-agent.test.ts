@@ -50,7 +50,7 @@ holds([
   ['labels: §x\n', 'invalid-type'],
   ['labels: {a: §1}\n', 'invalid-type'],
   ['annotations: {§"": a}\n', 'invalid-value'],
-  ['reasoningEffort: §minimal\n', 'effort-unsupported'],
+  ['§reasoningEffort: minimal\n', 'effort-unsupported'],
   ['reasoningEffort: §hihg\n', 'invalid-value'],
   [`systemPrompt: §"  "\n`, 'invalid-value'],
   [`systemPrompt: §${long(100_001)}\n`, 'invalid-value'],
@@ -158,7 +158,7 @@ test('keys that mean something to JavaScript are data', () => {
 
 test('independent errors come out of one run', () => {
   const { expected, found } = marked(
-    'concurrency: §3\nreasoningEffort: §minimal\nspendCaps: {dailyUsd: §1}\nmounts: [{kind: §svn, repository: §x, mountPath: §y}]\n',
+    'concurrency: §3\n§reasoningEffort: minimal\nspendCaps: {dailyUsd: §1}\nmounts: [{kind: §svn, repository: §x, mountPath: §y}]\n',
     'concurrency-invalid effort-unsupported spend-cap invalid-value invalid-value invalid-value',
   );
   assert.deepEqual(found, expected);
@@ -179,6 +179,16 @@ test('an unknown root key is ignored, with a warning where it is close to a know
 test('a string where a number stands says what variables give', () => {
   const { of } = checkText(`${HEAD}mounts: [{kind: git, repository: a/b, mountPath: /a, depth: "1"}]\n`);
   assert.match(of('error')[0]?.hint ?? '', /variable/);
+});
+
+test('a document of nothing but slips is read in proportion, with suggestions for the first of them', () => {
+  const keys = Array.from({ length: 3000 }, (_, index) => `dailyUsb${index}: x`).join(', ');
+  const events = Array.from({ length: 3000 }, (_, index) => `codehost.pull_request.opend${index}`).join(', ');
+  const { findings } = checkText(
+    `${HEAD}spendCaps: {${keys}}\ntriggers: [{events: [${events}], routing: {kind: spawn}}]\n`,
+  );
+  assert.equal(findings.length, 6000);
+  assert.ok(findings.filter(({ hint }) => hint?.startsWith('Did you mean')).length <= 400);
 });
 
 test('a value in env is not repeated in the message', () => {

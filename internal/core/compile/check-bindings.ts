@@ -1,11 +1,10 @@
 // Binding policies (spec, Bindings; decisions 57 and 59): the explicit map, and the policies that routes fold into it.
 
 import type { JsonObject } from '../../words/json.ts';
-import { nearest } from '../../words/nearest.ts';
 import type { BindingPolicy, BindingTarget, Continuity, EventContext, Lifecycle } from '../../words/spec.ts';
 import { BINDING_TARGETS, CHAT_TARGETS } from '../../words/spec.ts';
 import type { Check, MapSpot, Reader, Spot } from './read.ts';
-import { compact, fault, faultAt, field, jsonObject, map, oneOf, optional, pathOf, strict } from './read.ts';
+import { compact, fault, faultAt, field, jsonObject, map, oneOf, optional, pathOf, strict, suggest } from './read.ts';
 
 const LIFECYCLES = ['manual', 'held'] as const;
 const CONTINUITIES = ['session', 'agent'] as const;
@@ -70,7 +69,7 @@ export const checkBindings: Reader<DeclaredBindings> = (check, spot) => {
 };
 
 function unknownTarget(check: Check, spot: Spot, key: string): void {
-  const near = nearest(key, BINDING_TARGETS);
+  const near = suggest(check, key, BINDING_TARGETS);
   const hint = near === undefined ? `Binding targets: ${BINDING_TARGETS.join(', ')}.` : `Did you mean ${near}?`;
   const name = JSON.stringify(key.slice(0, 80).toWellFormed());
   const message =

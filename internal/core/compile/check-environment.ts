@@ -2,7 +2,6 @@
 
 import type { Catalog } from '../../words/catalog.ts';
 import type { Range } from '../../words/diagnostic.ts';
-import { nearest } from '../../words/nearest.ts';
 import type { EnvironmentSpec } from '../../words/spec.ts';
 import { envMap } from './check-env.ts';
 import type { Check, Reader, Spot } from './read.ts';
@@ -23,6 +22,7 @@ import {
   strict,
   string,
   stringMap,
+  suggest,
   text,
   wrong,
 } from './read.ts';
@@ -94,7 +94,7 @@ function checkImage(check: Check, spot: Spot, catalog: Catalog): EnvironmentSpec
   const name = required(check, found, 'name', (_, at) => {
     const value = string(check, at, 'the name of a preset');
     if (value === undefined || catalog.presets.includes(value)) return value;
-    const near = nearest(value, catalog.presets);
+    const near = suggest(check, value, catalog.presets);
     const hint = near === undefined ? `Configured presets: ${catalog.presets.join(', ')}.` : `Did you mean ${near}?`;
     return wrong(check, at, 'a configured environment preset', { code: 'environment-preset', hint });
   });

@@ -12,9 +12,9 @@ const REFUSED: readonly (readonly [head: string, body: string, codes: string])[]
   [A, 'model: {id: §gamma}\n', 'model-id'],
   [A, 'model: {id: §"  "}\n', 'invalid-value'],
   [A, `model: {id: §${'x'.repeat(257)}}\n`, 'invalid-value'],
-  [A, 'model: {provider: §provider-b, id: beta-1}\n', 'model-provider'],
+  [A, 'model: {§provider: provider-b, id: beta-1}\n', 'model-provider'],
   [A, 'model: {provider: §provider-d, id: alpha-1}\n', 'invalid-value'],
-  [B, 'model: {provider: §provider-a, id: alpha-1}\n', 'model-provider'],
+  [B, 'model: {§provider: provider-a, id: alpha-1}\n', 'model-provider'],
   [B, 'model: {provider: provider-c, id: §no-slug}\n', 'model-id'],
   [B, 'model: {provider: provider-c, id: §a/b/c}\n', 'model-id'],
   [B, 'model: {id: beta-1, §gateway: {models: [v/m]}}\n', 'model-gateway'],
@@ -44,11 +44,11 @@ const REFUSED: readonly (readonly [head: string, body: string, codes: string])[]
   [A, 'model: {id: alpha-1, fallbacks: [{id: §nobody}]}\n', 'model-id'],
   [A, 'model: {id: alpha-1, fallbacks: [§{}]}\n', 'missing-field'],
   [B, 'model: {id: beta-1, fallbacks: [{id: beta-2, provider: §provider-c}]}\n', 'model-fallbacks'],
-  [A, 'reasoningEffort: §minimal\n', 'effort-unsupported'],
-  [B, 'reasoningEffort: §max\n', 'effort-unsupported'],
-  [B, 'reasoningEffort: §low\n', 'effort-unsupported'],
-  [B, 'reasoningEffort: §medium\nmodel: {provider: provider-c, id: v/narrow}\n', 'effort-unsupported'],
-  [B, 'reasoningEffort: §low\nmodel: {id: beta-1, fallbacks: [{id: beta-2}]}\n', 'effort-unsupported'],
+  [A, '§reasoningEffort: minimal\n', 'effort-unsupported'],
+  [B, '§reasoningEffort: max\n', 'effort-unsupported'],
+  [B, '§reasoningEffort: low\n', 'effort-unsupported'],
+  [B, '§reasoningEffort: medium\nmodel: {provider: provider-c, id: v/narrow}\n', 'effort-unsupported'],
+  [B, '§reasoningEffort: low\nmodel: {id: beta-1, fallbacks: [{id: beta-2}]}\n', 'effort-unsupported'],
 ];
 for (const [head, body, codes] of REFUSED) {
   test(`refuses ${JSON.stringify(body.slice(0, 110))}`, () => {

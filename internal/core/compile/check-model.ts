@@ -1,7 +1,6 @@
 // The model and the reasoning effort (spec, Model; decisions 44 and 45), against the configured catalog.
 
 import type { Catalog } from '../../words/catalog.ts';
-import { nearest } from '../../words/nearest.ts';
 import type { Harness, ModelProvider, ModelSpec, ReasoningEffort } from '../../words/spec.ts';
 import { EFFORTS, PROVIDERS } from '../../words/spec.ts';
 import type { Check, MapSpot, Reader, Spot } from './read.ts';
@@ -11,13 +10,14 @@ import {
   fault,
   faultAt,
   field,
-  listOf,
   items,
+  listOf,
   oneOf,
   optional,
   pathOf,
   required,
   strict,
+  suggest,
   text,
   wrong,
 } from './read.ts';
@@ -61,7 +61,8 @@ function resolveProvider(
   const accepted = catalog.harnesses[harness].providers;
   if (accepted.includes(declared)) return declared;
   const message = `model.provider ${declared} does not run under ${harness}, which accepts ${accepted.join(' and ')}`;
-  return faultAt(check, 'model-provider', message, field(model, 'provider') as Spot);
+  const at = field(model, 'provider') as Spot;
+  return fault(check, 'model-provider', message, at.key, pathOf(at.trail));
 }
 
 function accepts(provider: ModelProvider, id: string, catalog: Catalog): boolean {
@@ -74,7 +75,7 @@ function accepts(provider: ModelProvider, id: string, catalog: Catalog): boolean
 function checkId(check: Check, spot: Spot, id: string, provider: ModelProvider, catalog: Catalog): boolean {
   if (accepts(provider, id, catalog)) return true;
   const ids = catalog.models[provider].ids;
-  const near = nearest(id, ids, 3);
+  const near = suggest(check, id, ids, 3);
   const hint =
     near === undefined
       ? `Configured for ${provider}: ${ids.slice(0, 12).join(', ') || 'none'}.`
@@ -208,7 +209,7 @@ export function checkEffort(
   const rules = catalog.harnesses[harness];
   if (!rules.efforts.includes(effort)) {
     const message = `reasoningEffort ${effort} is not accepted by ${harness}`;
-    return faultAt(check, 'effort-unsupported', message, spot, {
+    return fault(check, 'effort-unsupported', message, spot.key, pathOf(spot.trail), {
       hint: `${harness} accepts ${rules.efforts.join(', ')}.`,
     });
   }
@@ -220,7 +221,9 @@ export function checkEffort(
     if (narrowed === undefined || narrowed.includes(effort)) continue;
     const role = one === used ? 'model' : 'fallback';
     const message = `reasoningEffort ${effort} is not accepted by the ${role} ${one.id}`;
-    return faultAt(check, 'effort-unsupported', message, spot, { hint: `${one.id} accepts ${narrowed.join(', ')}.` });
+    return fault(check, 'effort-unsupported', message, spot.key, pathOf(spot.trail), {
+      hint: `${one.id} accepts ${narrowed.join(', ')}.`,
+    });
   }
   return effort;
 }

@@ -142,12 +142,8 @@ const checkCapabilities: Reader<MountCapabilities> = (check, spot) => {
   const merge = field(found, 'merge');
   if (check.errors > before || merge === undefined || capabilities.merge !== 'write') return capabilities;
   if (capabilities.contents === 'write' && capabilities.pullRequests === 'write') return capabilities;
-  return faultAt(
-    check,
-    'mount-capabilities',
-    'merge: write requires both contents: write and pullRequests: write',
-    merge,
-  );
+  const message = 'merge: write requires both contents: write and pullRequests: write';
+  return fault(check, 'mount-capabilities', message, merge.key, pathOf(merge.trail));
 };
 
 /** True where some mount grants what a brokered tool needs (spec, Tools, codehost). */

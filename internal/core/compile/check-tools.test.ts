@@ -30,8 +30,8 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
   [app('capabilities: {contents: §admin}'), 'mount-capabilities'],
   [app('capabilities: {merge: §read}'), 'mount-capabilities'],
   [app('capabilities: {§deployments: read}'), 'unknown-key'],
-  [app('capabilities: {contents: read, merge: §write}'), 'mount-capabilities'],
-  [app('capabilities: {pullRequests: none, merge: §write}'), 'mount-capabilities'],
+  [app('capabilities: {contents: read, §merge: write}'), 'mount-capabilities'],
+  [app('capabilities: {pullRequests: none, §merge: write}'), 'mount-capabilities'],
   [
     'mounts: [{kind: git, repository: a/b, mountPath: §/m}, {kind: git, repository: a/c, mountPath: §/m/}]\n',
     'mount-conflict',

@@ -1,7 +1,6 @@
 // Tools by alias (spec, Tools; decisions 55 and 56): one row per kind and implementation, each strict.
 
 import type { Catalog } from '../../words/catalog.ts';
-import { nearest } from '../../words/nearest.ts';
 import type { ChatAuth, Harness, Mount, RemoteAuth, Tool } from '../../words/spec.ts';
 import { RESOURCE_NAME } from '../../words/spec.ts';
 import { plainSecretRef } from './check-env.ts';
@@ -24,6 +23,7 @@ import {
   resourceName,
   strict,
   string,
+  suggest,
   text,
   wrong,
 } from './read.ts';
@@ -196,7 +196,7 @@ function checkToolName(check: Check, spot: Spot, world: ToolWorld): string | und
   if (name === undefined) return undefined;
   const known = world.catalog.codehostTools;
   if (!Object.hasOwn(known, name)) {
-    const near = nearest(name, Object.keys(known), 3);
+    const near = suggest(check, name, Object.keys(known), 3);
     const hint = near === undefined ? 'Omit tools for the default list.' : `Did you mean ${near}?`;
     return faultAt(check, 'tool-unknown', `${show40(name)} is not a tool of the code host`, spot, { hint });
   }

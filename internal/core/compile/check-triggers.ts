@@ -3,7 +3,6 @@
 import { BINDING_EVENTS, CHECK_EVENTS_PREFIX, EVENT_SOURCES, sourceOf, SOURCE_NEEDS } from '../../words/events.ts';
 import type { EventSource } from '../../words/events.ts';
 import type { Check as CheckSpec, EndpointAuth, Trigger, Where } from '../../words/spec.ts';
-import { nearest } from '../../words/nearest.ts';
 import { checkCron, checkTimezone } from '../schedule/schedule.ts';
 import { checkChecks } from './check-checks.ts';
 import { noPayloadPrefix } from './check-prompts.ts';
@@ -29,6 +28,7 @@ import {
   resourceName,
   strict,
   string,
+  suggest,
   text,
   wrong,
 } from './read.ts';
@@ -235,7 +235,7 @@ const eventKey: Reader<string> = (check, spot) => {
   const key = text({ trim: true, what: 'an event key' })(check, spot);
   if (key === undefined || sourceOf(key) !== null) return key;
   const prefix = key.split('.', 1)[0] ?? '';
-  const near = nearest(prefix, EVENT_SOURCES);
+  const near = suggest(check, prefix, EVENT_SOURCES);
   const known = `Event keys begin with ${EVENT_SOURCES.map((source) => `${source}.`).join(' ')}`;
   const hint = near === undefined || near === prefix ? known : `Did you mean ${near}.? ${known}`;
   const shown = JSON.stringify(key.slice(0, 80).toWellFormed());

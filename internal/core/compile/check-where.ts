@@ -1,10 +1,9 @@
 // Where filters (spec, Where filter grammar; decision 66): the grammar of paths and clauses. Keys stay as authored.
 
 import type { JsonScalar } from '../../words/json.ts';
-import { nearest } from '../../words/nearest.ts';
 import type { Where, WhereClause } from '../../words/spec.ts';
 import type { Check, MapSpot, Reader, Spot } from './read.ts';
-import { boolean, fault, field, listOf, map, pathOf, recordOf, scalar } from './read.ts';
+import { boolean, fault, field, listOf, map, pathOf, recordOf, scalar, suggest } from './read.ts';
 
 const OPERATORS = ['contains', 'exists', 'in', 'notIn', 'changedTo'] as const;
 const BAD_PATH = 'Trigger filter paths must be a single bare key or use $.path.segments';
@@ -61,7 +60,7 @@ function onlyOperator(check: Check, clause: MapSpot): (typeof OPERATORS)[number]
     const operator = OPERATORS.find((one) => one === key);
     if (operator === undefined) {
       isSound = false;
-      const near = nearest(key, OPERATORS);
+      const near = suggest(check, key, OPERATORS);
       const hint = near === undefined ? `Operators: ${OPERATORS.join(', ')}.` : `Did you mean ${near}?`;
       const name = JSON.stringify(key.slice(0, 80).toWellFormed());
       fault(check, 'where-clause', `Unknown operator ${name} in ${path}`, entry.keyRange, pathOf(clause.trail, key), {

@@ -53,6 +53,14 @@ export function show(node: Node): string {
   return JSON.stringify(text);
 }
 
+/** A document with more errors than this gets no further suggestions: what finds them costs more than what reads. */
+const MAX_SUGGESTIONS = 200;
+
+/** The known word nearest to what was written, for a hint. */
+export function suggest(check: Check, word: string, known: readonly string[], limit = 2): string | undefined {
+  return check.errors > MAX_SUGGESTIONS ? undefined : nearest(word, known, limit);
+}
+
 /** Reports an error at a range. */
 export function fault(
   check: Check,
@@ -132,7 +140,7 @@ export function strict(check: Check, spot: Spot, known: readonly string[], what?
 }
 
 export function unknownKey(check: Check, spot: MapSpot, key: string, range: Range, known: readonly string[]): void {
-  const near = nearest(key, known);
+  const near = suggest(check, key, known);
   const hint = near === undefined ? `Accepted here: ${known.join(', ')}.` : `Did you mean ${near}?`;
   const where = spot.trail === null ? 'the agent' : pathOf(spot.trail);
   const name = JSON.stringify(key.slice(0, 80).toWellFormed());
@@ -212,7 +220,7 @@ export function oneOf<T extends string>(values: readonly T[], code?: DiagnosticC
     const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
     const found = values.find((one) => one === value);
     if (found !== undefined) return found;
-    const near = typeof value === 'string' ? nearest(value, values) : undefined;
+    const near = typeof value === 'string' ? suggest(check, value, values) : undefined;
     const expected = values.length === 1 ? String(values[0]) : `one of ${values.join(', ')}`;
     const type = typeof value === 'string' ? 'invalid-value' : 'invalid-type';
     return wrong(check, spot, expected, {

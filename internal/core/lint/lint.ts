@@ -36,8 +36,14 @@ export interface LintDocument {
 /** All warnings that one agent document can have by itself. */
 export function lint(document: LintDocument): Finding[] {
   const findings: Finding[] = [...lintRootKeys(document.rootKeys)];
+  const suggestions = { count: 0 };
   for (const trigger of document.triggers) {
-    findings.push(...lintEvents(trigger), ...lintPaths(trigger), ...lintRoutes(trigger), ...lintLoops(trigger));
+    findings.push(
+      ...lintEvents(trigger, suggestions),
+      ...lintPaths(trigger),
+      ...lintRoutes(trigger),
+      ...lintLoops(trigger),
+    );
   }
   return findings;
 }
