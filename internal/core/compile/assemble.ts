@@ -129,6 +129,17 @@ function checkEndpoints(drafts: readonly AgentDraft[], report: Report): void {
   }
 }
 
+const contents = new WeakMap<object, string>();
+
+/** Canonical text of a spec, made once for each: a cache gives the same spec again to the next compile. */
+function contentOf(spec: EnvironmentSpec | IdentitySpec): string {
+  const known = contents.get(spec);
+  if (known !== undefined) return known;
+  const text = canonicalJson(asJson(spec));
+  contents.set(spec, text);
+  return text;
+}
+
 /** One resource for equal content; different content under one name is an error at every place. */
 function unify<S extends EnvironmentSpec | IdentitySpec>(
   kind: ResourceKind,
@@ -145,7 +156,7 @@ function unify<S extends EnvironmentSpec | IdentitySpec>(
     const first = group[0];
     if (first === undefined) continue;
     resources.push(make(name, first.one.spec));
-    const texts = group.map(({ one }) => canonicalJson(asJson(one.spec)));
+    const texts = group.map(({ one }) => contentOf(one.spec));
     const different = texts.findIndex((text) => text !== texts[0]);
     if (different === -1) continue;
     const places = apart(group.map(({ one, home }) => [one.range, one.key, home]));

@@ -1,5 +1,5 @@
 // What one compile leaves for the next: parsed files by content, and whole agent files by everything that they read.
-// Bounded by text and by number; the least recently used goes first. Only agents without an error are kept.
+// Bounded by text and by number; what was not used for long goes first. Only agents without an error are kept.
 
 import type { Finding, Places } from '../../words/diagnostic.ts';
 import type { Source } from '../source/source.ts';
@@ -28,41 +28,46 @@ export interface AgentRecord {
 }
 
 /** Nodes take up to some ten times the memory of their text. */
-const MAX_SOURCE_CHARACTERS = 16 * 1024 * 1024;
+const MAX_SOURCE_CHARACTERS = 24 * 1024 * 1024;
 const MAX_RECORDS = 20_000;
 
-/** A map that forgets what was not asked for longest, when its weight is over its bound. */
-class Lru<V> {
-  readonly #values = new Map<string, { readonly value: V; readonly weight: number }>();
+/**
+ * A map in two generations: what is asked for moves to the young one, and when that is full the old one is forgotten.
+ * Close to least-recently-used, at the cost of one look-up.
+ */
+class Generations<V> {
+  #young = new Map<string, V>();
+  #old = new Map<string, V>();
+  readonly #weightOf: (value: V) => number;
   readonly #maxWeight: number;
   #weight = 0;
 
-  constructor(maxWeight: number) {
-    this.#maxWeight = maxWeight;
+  constructor(maxWeight: number, weightOf: (value: V) => number) {
+    this.#weightOf = weightOf;
+    this.#maxWeight = maxWeight / 2;
   }
 
   get(key: string): V | undefined {
-    const found = this.#values.get(key);
-    if (found === undefined) return undefined;
-    this.#values.delete(key);
-    this.#values.set(key, found);
-    return found.value;
+    const young = this.#young.get(key);
+    if (young !== undefined) return young;
+    const old = this.#old.get(key);
+    if (old !== undefined) this.set(key, old);
+    return old;
   }
 
-  set(key: string, value: V, weight: number): void {
-    this.#weight += weight - (this.#values.get(key)?.weight ?? 0);
-    this.#values.delete(key);
-    this.#values.set(key, { value, weight });
-    for (const [oldest, { weight: freed }] of this.#values) {
-      if (this.#weight <= this.#maxWeight) break;
-      this.#values.delete(oldest);
-      this.#weight -= freed;
+  set(key: string, value: V): void {
+    this.#weight += this.#weightOf(value);
+    if (this.#weight > this.#maxWeight) {
+      this.#old = this.#young;
+      this.#young = new Map();
+      this.#weight = this.#weightOf(value);
     }
+    this.#young.set(key, value);
   }
 }
 
 export class Cache implements CompileCache {
   readonly kind = 'compile-cache';
-  readonly sources = new Lru<Source>(MAX_SOURCE_CHARACTERS);
-  readonly agents = new Lru<AgentRecord>(MAX_RECORDS);
+  readonly sources = new Generations<Source>(MAX_SOURCE_CHARACTERS, ({ text }) => text.length + 1_000);
+  readonly agents = new Generations<AgentRecord>(MAX_RECORDS, () => 1);
 }

@@ -70,7 +70,7 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
       return kept;
     }
     const record = placed(compileAgentFile(path, context), tables, (file) => files.textOf(file));
-    if (record.isKeepable) cache.agents.set(key, record, 1);
+    if (record.isKeepable) cache.agents.set(key, record);
     return record;
   });
 }

@@ -76,7 +76,7 @@ export class Files {
     const kept = this.#cache.sources.get(key);
     if (kept !== undefined) return kept;
     const source = readSource(ref.id, bytes);
-    this.#cache.sources.set(key, source, source.text.length + 1_000);
+    this.#cache.sources.set(key, source);
     return source;
   }
 
