@@ -4,10 +4,10 @@
 import { createCompileCache, compile } from '../../internal/core/compile/compile.ts';
 import type { CompileOutput } from '../../internal/core/compile/types.ts';
 import { DEFAULT_CATALOG } from '../../internal/base/config/catalog.ts';
-import type { Sql } from '../../internal/adapters/store/db.ts';
 import { createBench } from '../../internal/flows/sync/apply-testkit.ts';
 import { sha256, toBundle } from './bundle.ts';
 import { fleet } from './fleet.ts';
+import { rowsOf } from './rows.ts';
 import { type Bench, type Bencher, ms, timed } from './harness.ts';
 
 const FEW = 100;
@@ -24,22 +24,6 @@ function compiled(agents: number): CompileOutput {
   });
   if (!output.ok) throw new Error(`the bench tree does not compile: ${JSON.stringify(output.diagnostics.slice(0, 3))}`);
   return output;
-}
-
-/** How many rows each table holds and which transaction wrote last: an update without a change shows too. */
-async function footprint(sql: Sql): Promise<string> {
-  const { rows: tables } = await sql.query<{ name: string }>(
-    `select format('%I.%I', schemaname, tablename) as name from pg_tables
-     where schemaname in ('svc', 'graphile_worker') order by 1`,
-  );
-  const lines: string[] = [];
-  for (const { name } of tables) {
-    const { rows } = await sql.query<{ line: string }>(
-      `select count(*) || ' ' || coalesce(max(xmin::text::bigint), 0) as line from ${name}`,
-    );
-    lines.push(`${name} ${rows[0]?.line}`);
-  }
-  return lines.join('\n');
 }
 
 interface Applied {
@@ -66,10 +50,10 @@ async function applyTwice(bench: Bencher, agents: number): Promise<Applied> {
     return { took, statements: project.db.statements() - before };
   };
   const first = await apply('applied');
-  const before = await footprint(project.db);
+  const before = await rowsOf(project.db, []);
   const again = await apply('unchanged');
   const third = await apply('unchanged');
-  const after = await footprint(project.db);
+  const after = await rowsOf(project.db, []);
   return {
     statements: first.statements,
     firstMs: first.took,

@@ -8,6 +8,7 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   poll: async () => (await import('./poll.ts')).bench,
   compile: async () => (await import('./compile.ts')).bench,
   apply: async () => (await import('./apply.ts')).bench,
+  sync: async () => (await import('./sync.ts')).bench,
   validate: async () => (await import('./validate.ts')).bench,
 };
 
