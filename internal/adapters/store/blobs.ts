@@ -1,13 +1,20 @@
 // Contents of files by git blob id, shared by all repositories, compressed. A blob is written before the snapshot that
 // names it, in one transaction; one that no snapshot names is swept after a while.
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { zstdCompress, zstdDecompress } from 'node:zlib';
+import { zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import type { Sql } from './db.ts';
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
+/**
+ * Up to this size a file is packed and unpacked on the spot: handing it to another thread and back costs ten times as
+ * much. Others get their turn after so many files.
+ */
+const smallBytes = 32 * 1024;
+const turnFiles = 100;
 /** What one statement carries at most. */
 const batchBytes = 8 * 1024 * 1024;
 /** A reused blob that was marked longer ago than this is marked again; the sweep waits twice as long. */
@@ -28,11 +35,12 @@ export async function readBlobs(sql: Sql, oids: readonly string[]): Promise<Read
       'select oid, bytes, size from svc.blobs where oid = any($1::text[])',
       [oids.slice(at, at + 1_000)],
     );
-    await Promise.all(
-      rows.map(async (row) => {
-        found.set(row.oid, await decompress(row.bytes, { maxOutputLength: Math.max(row.size, 1) }));
-      }),
-    );
+    for (const [index, row] of rows.entries()) {
+      const limit = { maxOutputLength: Math.max(row.size, 1) };
+      const isSmall = row.size <= smallBytes;
+      found.set(row.oid, isSmall ? zstdDecompressSync(row.bytes, limit) : await decompress(row.bytes, limit));
+      if (index % turnFiles === turnFiles - 1) await nextTurn();
+    }
   }
   return found;
 }
@@ -64,7 +72,8 @@ export async function writeBlobs(sql: Sql, blobs: ReadonlyMap<string, Uint8Array
   for (const oid of [...blobs.keys()].sort()) {
     const content = blobs.get(oid);
     if (content === undefined || stored.has(oid)) continue;
-    const packed = await compress(content);
+    const packed = content.length <= smallBytes ? zstdCompressSync(content) : await compress(content);
+    if (batch.length % turnFiles === turnFiles - 1) await nextTurn();
     batch.push({ oid, size: content.length, bytes: packed });
     bytes += packed.length;
     if (bytes >= batchBytes) await flush();
