@@ -114,23 +114,73 @@ export function connectionConfig(options: DatabaseOptions): pg.PoolConfig {
 
 /** Opens a pool; no connection is made before the first query. */
 export function openDatabase(options: DatabaseOptions): Database {
-  const pool = new pg.Pool({ ...connectionConfig(options), max: options.poolSize ?? 10 });
-  // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-  let closing = false;
-  pool.on('error', (error) => {
-    if (!closing) options.log.warn({ err: error }, 'database.idle_connection_lost');
-  });
-  const listener = new ListenHub(connectionConfig(options), options.log);
-  let count = 0;
+  return new PooledDatabase(options);
+}
 
-  async function send<R>(client: pg.ClientBase | pg.Pool, text: string, values?: readonly unknown[]) {
-    count += 1;
+class PooledDatabase implements Database {
+  readonly url: string;
+  readonly #pool: pg.Pool;
+  readonly #listener: ListenHub;
+  #count = 0;
+  #closing = false;
+
+  constructor(options: DatabaseOptions) {
+    this.url = options.url;
+    this.#pool = new pg.Pool({ ...connectionConfig(options), max: options.poolSize ?? 10 });
+    // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
+    this.#pool.on('error', (error) => {
+      if (!this.#closing) options.log.warn({ err: error }, 'database.idle_connection_lost');
+    });
+    this.#listener = new ListenHub(connectionConfig(options), options.log);
+  }
+
+  statements(): number {
+    return this.#count;
+  }
+
+  waiting(): number {
+    return this.#pool.waitingCount;
+  }
+
+  async query<R>(text: string, values?: readonly unknown[]): Promise<{ rows: R[]; rowCount: number }> {
+    try {
+      return await this.#send<R>(this.#pool, text, values);
+    } catch (error) {
+      throw asFault(error);
+    }
+  }
+
+  async tx<T>(fn: (tx: Sql) => Promise<T>, options: TxOptions = {}): Promise<T> {
+    const begin = `begin isolation level ${options.isolation ?? 'read committed'}${options.readOnly ? ' read only' : ''}`;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.#once(fn, begin);
+      } catch (error) {
+        if (attempt >= attemptsMax || !repeatable.has(errorCode(error) ?? '')) throw asFault(error);
+        // Spread the contenders.
+        await new Promise((resolve) => setTimeout(resolve, attempt * 10 + randomInt(20)));
+      }
+    }
+  }
+
+  listen(channel: string, fn: (payload: string | null) => void): Promise<() => Promise<void>> {
+    return this.#listener.listen(channel, fn);
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    await this.#listener.stop();
+    await this.#pool.end();
+  }
+
+  async #send<R>(client: pg.ClientBase | pg.Pool, text: string, values?: readonly unknown[]) {
+    this.#count += 1;
     const result = await client.query(text, values as unknown[] | undefined);
     return { rows: result.rows as R[], rowCount: result.rowCount ?? 0 };
   }
 
-  async function once<T>(fn: (tx: Sql) => Promise<T>, begin: string): Promise<T> {
-    const client = await pool.connect();
+  async #once<T>(fn: (tx: Sql) => Promise<T>, begin: string): Promise<T> {
+    const client = await this.#pool.connect();
     let broken: Error | undefined;
     const onError = (error: Error): void => {
       broken = error;
@@ -138,7 +188,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     client.on('error', onError);
     try {
       await client.query(begin);
-      const result = await fn({ query: (text, values) => send(client, text, values) });
+      const result = await fn({ query: (text, values) => this.#send(client, text, values) });
       await client.query('commit');
       return result;
     } catch (error) {
@@ -152,37 +202,6 @@ export function openDatabase(options: DatabaseOptions): Database {
       client.release(broken);
     }
   }
-
-  return {
-    url: options.url,
-    statements: () => count,
-    waiting: () => pool.waitingCount,
-    async query(text, values) {
-      try {
-        return await send(pool, text, values);
-      } catch (error) {
-        throw asFault(error);
-      }
-    },
-    async tx(fn, txOptions = {}) {
-      const begin = `begin isolation level ${txOptions.isolation ?? 'read committed'}${txOptions.readOnly ? ' read only' : ''}`;
-      for (let attempt = 1; ; attempt += 1) {
-        try {
-          return await once(fn, begin);
-        } catch (error) {
-          if (attempt >= attemptsMax || !repeatable.has(errorCode(error) ?? '')) throw asFault(error);
-          // Spread the contenders.
-          await new Promise((resolve) => setTimeout(resolve, attempt * 10 + randomInt(20)));
-        }
-      }
-    },
-    listen: (channel, fn) => listener.listen(channel, fn),
-    async close() {
-      closing = true;
-      await listener.stop();
-      await pool.end();
-    },
-  };
 }
 
 export interface JobOptions {

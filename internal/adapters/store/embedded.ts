@@ -189,7 +189,10 @@ async function start(
       'unix_socket_directories=',
       'max_connections=200',
       'jit=off',
-      'log_min_messages=warning',
+      // Refused statements are the daemon's to report; here they would only fill the disk.
+      'log_min_messages=fatal',
+      // Parallel workers need more shared memory than many containers have, and gain nothing on small tables.
+      'max_parallel_workers_per_gather=0',
       ...(options.volatile
         ? [
             'wal_level=minimal',

@@ -109,6 +109,7 @@ describe('the HTTP server', () => {
     const cases: [string, string, RequestInit, number, string][] = [
       ['no such path', '/t/none', {}, 404, 'not-found'],
       ['wrong method', '/t/echo', { method: 'DELETE' }, 405, 'method-not-allowed'],
+      ['a method that nothing takes', '/healthz', { method: 'PROPFIND' }, 405, 'method-not-allowed'],
       ['malformed JSON', '/t/echo', { method: 'POST', headers: json, body: '{"text":' }, 400, 'invalid-json'],
       [
         'not UTF-8',

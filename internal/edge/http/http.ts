@@ -135,6 +135,8 @@ function addRoute(
 ): void {
   const accesses = new WeakMap<FastifyRequest, Access | undefined>();
   const contentTypes = new WeakMap<FastifyRequest, string | undefined>();
+  // Health and metrics answer under any load: whoever asks has to see it.
+  const isApi = route.path.startsWith('/api/');
   const cors = route.cors ? { 'access-control-allow-origin': '*' } : {};
   const seconds = ctx().metrics.histogram('svc_http_request_seconds', 'Time to answer a request', [
     'route',
@@ -157,7 +159,7 @@ function addRoute(
     onRequest: async (request, reply) => {
       if (route.noStore) reply.header('cache-control', 'no-store');
       reply.headers(cors);
-      if (ctx().db.waiting() > limits.waitingMax) {
+      if (isApi && ctx().db.waiting() > limits.waitingMax) {
         throw new Fault('unavailable', 'overloaded', 'Too much is waiting for the database; try again.', {
           retryAfterSeconds: 1,
         });

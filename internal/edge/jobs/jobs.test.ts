@@ -204,4 +204,43 @@ describe('the job runner', () => {
     await until('after', () => seen.includes(2));
     await jobs.stop();
   });
+
+  it('tells running jobs to end when it drains, and hands back one that does not listen', async () => {
+    const { db } = daemon.database;
+    let started = 0;
+    let heard = false;
+    let release: () => void = () => undefined;
+    const never = new Promise<void>((resolve) => (release = resolve));
+    const polite = defineTask({
+      name: 't.polite',
+      role: 'sync',
+      payload: number,
+      handle: async (_ctx, _payload, job) => {
+        started += 1;
+        await new Promise((resolve) => job.signal.addEventListener('abort', resolve));
+        heard = true;
+      },
+    });
+    const deaf = defineTask({
+      name: 't.deaf',
+      role: 'sync',
+      payload: number,
+      handle: async () => {
+        started += 1;
+        await never;
+      },
+    });
+    const jobs = await runner([polite, deaf]);
+    await addJob(db, 't.polite', { n: 1 });
+    await addJob(db, 't.deaf', { n: 1 });
+    await until('both run', () => started === 2);
+    await jobs.stop();
+    assert.ok(heard);
+    const { rows } = await db.query(
+      `select task_identifier as task, locked_at is null as free from graphile_worker.jobs
+       where task_identifier in ('t.polite', 't.deaf')`,
+    );
+    assert.deepEqual(rows, [{ task: 't.deaf', free: true }]);
+    release();
+  });
 });

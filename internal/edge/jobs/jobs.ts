@@ -23,6 +23,8 @@ export interface JobsOptions {
 
 /** Daemons that run in this very process; tests have several. */
 const here = new Set<string>();
+/** How long a drain waits for running jobs. */
+const handBackMs = 5_000;
 const restartMs = { first: 200, most: 5_000 };
 
 /** Runs from `start` to `stop`, whatever the database does in between. */
@@ -32,6 +34,8 @@ export class JobRunner {
   readonly #pool: SteadyPool;
   readonly #draining = new AbortController();
   readonly #workers = new Set<string>();
+  /** Gives up on each running job, for the runner to hand it back. */
+  readonly #abandons = new Set<() => void>();
   #runner: Runner | undefined;
   #supervising: Promise<void> | undefined;
   #beating: Promise<void> | undefined;
@@ -88,8 +92,12 @@ export class JobRunner {
     here.delete(this.#ctx.daemonId);
     clearInterval(this.#timer);
     this.#wake();
+    const overdue = setTimeout(() => {
+      for (const abandon of this.#abandons) abandon();
+    }, handBackMs);
     await this.#runner?.stop().catch(() => undefined);
     await this.#supervising;
+    clearTimeout(overdue);
     await this.#beating;
     // A database that is gone finds out by the silence.
     await leave(this.#ctx.db, this.#ctx.daemonId).catch(() => undefined);
@@ -181,15 +189,30 @@ export class JobRunner {
       if (list[task.name] !== undefined) throw new Error(`two tasks named ${task.name}`);
       list[task.name] = async (payload, { job }) => {
         const log = this.#ctx.runtime.log.child({ task: task.name, jobId: String(job.id) });
-        await this.#perform(
+        const performed = this.#perform(
           task,
           payload,
           { id: String(job.id), attempt: job.attempts, key: job.key ?? undefined },
           log,
         );
+        await this.#orAbandoned(performed);
       };
     }
     return list;
+  }
+
+  /** Not a race against one promise of the runner's own life, which would keep every job's end in memory. */
+  async #orAbandoned(performed: Promise<void>): Promise<void> {
+    let abandon: () => void = () => undefined;
+    const abandoned = new Promise<never>((_resolve, reject) => {
+      abandon = () => reject(new Error('handed back: the daemon shut down while it ran'));
+    });
+    this.#abandons.add(abandon);
+    try {
+      await Promise.race([performed, abandoned]);
+    } finally {
+      this.#abandons.delete(abandon);
+    }
   }
 
   async #perform(

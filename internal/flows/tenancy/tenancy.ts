@@ -4,15 +4,14 @@
 // answered once, and kept as a hash.
 
 export { type Access, hashToken, notVisible, resolveAccess } from './access.ts';
-export { bootstrap, type Client, newToken, recoverClient } from './bootstrap.ts';
-export { type Grants, listGrants } from './me.ts';
+export { bootstrap, type Client, recoverClient } from './bootstrap.ts';
+export { listGrants } from './me.ts';
 export {
   createServiceAccount,
   removeMember,
   removeServiceAccount,
   setOrgMember,
   setProjectMember,
-  type WhoInput,
 } from './members.ts';
 export {
   changeOrg,
