@@ -32,6 +32,7 @@ tools:
     kind: mcp_remote
     url: https://search.example/mcp
     auth: { kind: bearer, token: { $secret: search } }
+  link: { kind: connection, provider: slack, connection: two }
   talk:
     kind: local
     implementation: chat
@@ -68,12 +69,13 @@ test('what only an apply can check keeps its place, in the file that declares it
     identity: 'a.yaml:3:11',
     'tools.search.auth': 'base.yaml:11:11',
     'tools.search.auth.token': 'base.yaml:11:34',
-    'tools.talk.auth': 'base.yaml:16:7',
-    'tools.talk.auth.connections[0].connection': 'base.yaml:18:42',
-    'triggers[0]': 'base.yaml:20:12',
-    'triggers[0].auth': 'base.yaml:22:11',
-    'triggers[0].auth.secretRef': 'base.yaml:22:43',
-    'triggers[0].endpoint': 'base.yaml:21:15',
+    'tools.link.connection': 'base.yaml:12:58',
+    'tools.talk.auth': 'base.yaml:17:7',
+    'tools.talk.auth.connections[0].connection': 'base.yaml:19:42',
+    'triggers[0]': 'base.yaml:21:12',
+    'triggers[0].auth': 'base.yaml:23:11',
+    'triggers[0].auth.secretRef': 'base.yaml:23:43',
+    'triggers[0].endpoint': 'base.yaml:22:15',
     'triggers[1]': 'a.yaml:8:14',
     'triggers[1].connection': 'a.yaml:9:17',
     'triggers[2]': 'a.yaml:8:29',
