@@ -2,7 +2,7 @@
 
 import type { Range } from '../../words/diagnostic.ts';
 import { lint } from '../lint/lint.ts';
-import type { LintTrigger } from '../lint/lint.ts';
+import type { LintDocument, LintTrigger } from '../lint/lint.ts';
 import type { TriggerDraft } from './check-triggers.ts';
 import type { MapSpot } from './read.ts';
 import { field, pathOf } from './read.ts';
@@ -12,8 +12,19 @@ import type { Report } from './types.ts';
 export function lintDocument(root: MapSpot, triggers: readonly TriggerDraft[], report: Report): readonly LintTrigger[] {
   const rootKeys = [...root.node.entries].map(([key, entry]) => ({ key, range: entry.keyRange }));
   const seen = triggers.flatMap(lintTrigger);
-  for (const finding of lint({ rootKeys, triggers: seen })) report(finding);
+  for (const finding of lint({ rootKeys, triggers: seen, refs: mountRefs(root) })) report(finding);
   return seen;
+}
+
+/** The refs of the mounts, read where they are texts: what else is wrong with a mount is not the linter's business. */
+function mountRefs(root: MapSpot): LintDocument['refs'] {
+  const mounts = root.node.entries.get('mounts')?.value;
+  if (mounts?.kind !== 'seq') return [];
+  return mounts.items.flatMap((mount, index) => {
+    const ref = mount.kind === 'map' ? mount.entries.get('ref')?.value : undefined;
+    if (ref?.kind !== 'scalar' || typeof ref.value !== 'string') return [];
+    return [{ ref: ref.value, range: ref.range, path: `mounts[${index}].ref` }];
+  });
 }
 
 function lintTrigger(draft: TriggerDraft): LintTrigger[] {

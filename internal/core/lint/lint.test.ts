@@ -37,7 +37,7 @@ function trigger(
     isOptional: parts.isOptional ?? false,
   };
 }
-const warn = (...triggers: LintTrigger[]) => lint({ rootKeys: [], triggers });
+const warn = (...triggers: LintTrigger[]) => lint({ rootKeys: [], triggers, refs: [] });
 const codes = (...triggers: LintTrigger[]) => warn(...triggers).map(({ code }) => code);
 
 test('every warning is a warning, with a place and a path', () => {
@@ -180,7 +180,7 @@ test('near-miss root keys are named, far ones and known ones are not', () => {
   const rootKeys = ['tirggers', 'enviroment', 'Model', 'description', 'x-team', 'imports', 'remove', 'kind'].map(
     (key, index) => ({ key, range: at(index) }),
   );
-  const found = lint({ rootKeys, triggers: [] }).map(({ path, hint }) => `${path}: ${hint}`);
+  const found = lint({ rootKeys, triggers: [], refs: [] }).map(({ path, hint }) => `${path}: ${hint}`);
   assert.deepEqual(found, [
     'tirggers: Did you mean triggers?',
     'enviroment: Did you mean environment?',
@@ -196,4 +196,14 @@ test('edit distance counts a swap of neighbours once and stops at its limit', ()
   assert.equal(editDistance('abcdef', 'a', 2), 3);
   assert.equal(nearest('x'.repeat(65), ['x'.repeat(64)]), undefined);
   assert.equal(nearest('evnt', ['event', 'events']), 'event');
+});
+
+test('a token in ref that does not begin with payload is named', () => {
+  const found = (ref: string) =>
+    lint({ rootKeys: [], triggers: [], refs: [{ ref, range: at(0), path: 'mounts[0].ref' }] }).map(({ code }) => code);
+  assert.deepEqual(found('refs/pull/{{codehost.pullRequest.number}}/head'), ['ignored-token']);
+  assert.deepEqual(found('{{ payload.a }}/{{ b }}'), ['ignored-token']);
+  assert.deepEqual(found(`{{${'a'.repeat(1_000_000)}`), []);
+  for (const ref of ['main', '{{ payload.codehost.x }}', '{{triggerEventId}}', '{{', '{{ payload }}', '{{}}'])
+    assert.deepEqual(found(ref), [], ref);
 });

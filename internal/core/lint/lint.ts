@@ -5,6 +5,8 @@
 import type { Finding, Range } from '../../words/diagnostic.ts';
 import type { Routing, Where } from '../../words/spec.ts';
 import { lintEvents, lintPaths } from './events.ts';
+import type { LintRef } from './refs.ts';
+import { lintRefs } from './refs.ts';
 import { lintRootKeys } from './root-keys.ts';
 import { lintLoops, lintRoutes } from './routes.ts';
 
@@ -31,11 +33,13 @@ export interface LintTrigger {
 export interface LintDocument {
   readonly rootKeys: readonly { readonly key: string; readonly range: Range }[];
   readonly triggers: readonly LintTrigger[];
+  /** `ref` of every mount that has one. */
+  readonly refs: readonly LintRef[];
 }
 
 /** All warnings that one agent document can have by itself. */
 export function lint(document: LintDocument): Finding[] {
-  const findings: Finding[] = [...lintRootKeys(document.rootKeys)];
+  const findings: Finding[] = [...lintRootKeys(document.rootKeys), ...lintRefs(document.refs)];
   const suggestions = { count: 0 };
   for (const trigger of document.triggers) {
     findings.push(
