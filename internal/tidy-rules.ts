@@ -126,7 +126,7 @@ const WORDS: readonly WordRule[] = [
   {
     name: 'randomness',
     pattern: /\bMath\.random\(/,
-    allowed: ['cmd/bench/', 'internal/base/testkit/', 'internal/adapters/store/db.ts'],
+    allowed: ['cmd/bench/', 'internal/base/testkit/'],
     inTests: false,
     message: 'randomness is passed in, and a test seeds it',
   },

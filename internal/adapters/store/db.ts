@@ -182,9 +182,7 @@ class PooledDatabase implements Database {
   async #once<T>(fn: (tx: Sql) => Promise<T>, begin: string): Promise<T> {
     const client = await this.#pool.connect();
     let broken: Error | undefined;
-    const onError = (error: Error): void => {
-      broken = error;
-    };
+    const onError = (error: Error): Error => (broken = error);
     client.on('error', onError);
     try {
       await client.query(begin);

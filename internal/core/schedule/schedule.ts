@@ -12,12 +12,19 @@ export function checkCron(expression: string): string | null {
   return 'problem' in parsed ? parsed.problem : null;
 }
 
+/** Names that have been accepted: asking the runtime costs more than all else about a heartbeat. Bounded, as names have many cases. */
+const knownZones = new Set<string>();
+const KNOWN_ZONES_MAX = 1_000;
+
 /** True where the runtime's zone database has the zone by that name, links included. Offsets are refused. */
 export function checkTimezone(name: string): boolean {
+  if (knownZones.has(name)) return true;
   // A name begins with a letter; `+01:00` is an offset, which the runtime would take.
   if (!/^[A-Za-z][A-Za-z0-9_+\-/]*$/.test(name)) return false;
   try {
-    return new Intl.DateTimeFormat('en-US', { timeZone: name }).resolvedOptions().timeZone !== '';
+    const isZone = new Intl.DateTimeFormat('en-US', { timeZone: name }).resolvedOptions().timeZone !== '';
+    if (isZone && knownZones.size < KNOWN_ZONES_MAX) knownZones.add(name);
+    return isZone;
   } catch (error) {
     if (error instanceof RangeError) return false;
     throw error;
