@@ -67,7 +67,7 @@ export function explainText(answer: unknown, paint: Paint): string {
       const trigger = rowOf(value);
       const matched = trigger.raw('matched') === true;
       const mark = matched ? paint('green', '✓ matched') : paint('grey', '✗ not matched');
-      const decision = trigger.raw('decision') === undefined ? '' : `: ${trigger.text('decision')}`;
+      const decision = typeof trigger.raw('decision') === 'string' ? `: ${trigger.text('decision')}` : '';
       const fallback = trigger.raw('fallback') === true ? ' (fallback)' : '';
       const clauses = (trigger.raw('clauses') ?? []) as readonly unknown[];
       return [

@@ -77,8 +77,12 @@ export function jsonLines(value: unknown, indent = ''): string {
 
 function scalarText(value: unknown, indent: string): string {
   if (typeof value !== 'string') return JSON.stringify(value) ?? 'null';
-  if (!value.includes('\n')) return /^[\w./@:+ -]+$/.test(value) ? value : clean(JSON.stringify(value), true);
+  if (!value.includes('\n')) return isPlain(value) ? value : clean(JSON.stringify(value), true);
   return `|\n${clean(value.replace(/\n$/, '')).replace(/^(?=.)/gm, indent)}`;
 }
+
+// Text that nobody could take for a number, a word of JSON or a line of its own.
+const isPlain = (text: string): boolean =>
+  /^[\w./@+$][\w./@:+ -]*$/.test(text) && !/: |[: ]$|^(true|false|null)$/.test(text) && Number.isNaN(Number(text));
 
 export const short = (text: string, width = 60): string => cut(clean(text, true), width);
