@@ -11,7 +11,7 @@ import { Fault } from '../../words/fault.ts';
 import { authorize, FailureLimit, makeCall } from './call.ts';
 import { HttpFault, renderProblem } from './problem.ts';
 import { requireIdentity } from './read.ts';
-import type { Answer, Route } from './route.ts';
+import type { Answer, Call, Route } from './route.ts';
 import { type Readiness, serverRoutes } from './routes/health.ts';
 import { sendEvents } from './sse.ts';
 
@@ -138,11 +138,6 @@ function addRoute(
   // Health and metrics answer under any load: whoever asks has to see it.
   const isApi = route.path.startsWith('/api/');
   const cors = route.cors ? { 'access-control-allow-origin': '*' } : {};
-  const seconds = ctx().metrics.histogram('svc_http_request_seconds', 'Time to answer a request', [
-    'route',
-    'method',
-    'status',
-  ]);
   if (route.cors) {
     const preflight = {
       ...cors,
@@ -171,40 +166,42 @@ function addRoute(
       if (request.headers['content-type'] !== undefined)
         request.raw.headers['content-type'] = 'application/octet-stream';
     },
-    onResponse: async (request, reply) => {
-      seconds.observe(
-        { route: route.path, method: route.method, status: String(reply.statusCode) },
-        reply.elapsedTime / 1_000,
-      );
-      ctx().runtime.log.debug(
-        {
-          requestId: request.id,
-          method: route.method,
-          route: route.path,
-          status: reply.statusCode,
-          ms: Math.round(reply.elapsedTime),
-        },
-        'http.answered',
-      );
-    },
+    onResponse: async (request, reply) => note(ctx(), route, request, reply),
     handler: async (request, reply) => {
       const gone = new AbortController();
       reply.raw.once('close', () => gone.abort());
       const signal = AbortSignal.any([gone.signal, draining]);
       const call = makeCall(ctx(), route, request, accesses.get(request), contentTypes.get(request), signal);
       const answer = await route.handle(call);
-      return send(answer, reply, signal);
+      return send(call, answer, reply);
     },
   });
 }
 
-async function send(answer: Answer, reply: FastifyReply, signal: AbortSignal): Promise<FastifyReply> {
+function note(ctx: FlowContext, route: Route, request: FastifyRequest, reply: FastifyReply): void {
+  const seconds = ctx.metrics.histogram('svc_http_request_seconds', 'Time to answer a request', [
+    'route',
+    'method',
+    'status',
+  ]);
+  const { method, path } = route;
+  seconds.observe({ route: path, method, status: String(reply.statusCode) }, reply.elapsedTime / 1_000);
+  const ms = Math.round(reply.elapsedTime);
+  ctx.runtime.log.debug({ requestId: request.id, method, route: path, status: reply.statusCode, ms }, 'http.answered');
+}
+
+async function send(call: Call, answer: Answer, reply: FastifyReply): Promise<FastifyReply> {
   if (answer.stream !== undefined) {
     const headers = Object.fromEntries(
       Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)]),
     );
     reply.hijack();
-    await sendEvents(reply.raw, { ...headers, ...answer.headers }, answer.stream, signal);
+    try {
+      await sendEvents(reply.raw, { ...headers, ...answer.headers }, answer.stream, call.signal);
+    } catch (error) {
+      // The status has long been sent; the reader sees the end and comes back with its last id.
+      call.log.error({ err: error }, 'http.stream_failed');
+    }
     return reply;
   }
   reply.code(answer.status).headers(answer.headers ?? {});
