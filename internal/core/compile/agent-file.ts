@@ -32,6 +32,7 @@ const ABSENCES: ReadonlySet<string> = new Set([
   'missing-field',
   'missing-harness',
   'missing-environment',
+  'event-missing',
   'replace-requires-concurrency',
   'on-replace-requires-replace',
   'deliver-without-slot',
@@ -95,11 +96,16 @@ function compileDocument(path: string, oid: string, document: SourceDocument, co
     own: root,
     key: keyOf(path, oid, index, dependencies, context),
   };
+  // A value in which a variable is left has been reported; what it is not besides would only repeat that.
+  const blamed = new Set(findings.filter(({ code }) => code.startsWith('variable-')).map(placeOf));
   const draft = checkBounded(merged, context.input, (finding) => {
-    if (!(loaded.isIncomplete && ABSENCES.has(finding.code))) report(finding);
+    if (loaded.isIncomplete && ABSENCES.has(finding.code)) return;
+    if (!blamed.has(placeOf(finding))) report(finding);
   });
   return { draft, findings, dependencies, isWhole: !loaded.isIncomplete && draft !== null };
 }
+
+const placeOf = ({ range }: Finding): string => (range === undefined ? '' : `${range.file} ${range.start}`);
 
 /** Ends the checks of a document that is nothing but errors; caught where it is thrown for. */
 class Flood extends Error {}

@@ -280,3 +280,37 @@ test('a document of nothing but errors is given up after many, and stays an erro
   assert.ok(output.diagnostics.length < 1_100);
   assert.ok(output.diagnostics.some((d) => d.file === '.svc/agents/b.yaml'));
 });
+
+test('a path with an unknown variable is one error: nothing is said of a file by that name', () => {
+  const files = {
+    '.svc/agents/a.yaml': agent('a', '../fragments/f.yaml'),
+    '.svc/fragments/f.yaml': `${BOX}imports: "{{ $x }}.yaml"\nsystemPrompt: {file: "../../{{ $y }}.md"}\n`,
+  };
+  const output = compile(input(files));
+  assert.deepEqual([codes(output), output.needs.paths], [['variable-unknown', 'variable-unknown'], []]);
+});
+
+test('a path that goes through a link is refused, in the tree and outside .svc', () => {
+  const given = input({
+    '.svc/agents/a.yaml': agent('a', '../../shared/x.yaml', 'systemPrompt: {file: ../../one.md}\n'),
+  });
+  const entries = new Map(given.bundle.entries);
+  entries.set('shared', { path: 'shared', kind: 'submodule', oid: '0' });
+  entries.set('one.md', { path: 'one.md', kind: 'symlink', oid: '0' });
+  const output = compile({ ...given, bundle: { ...given.bundle, entries } });
+  assert.deepEqual(
+    output.diagnostics.map((d) => [d.code, d.path]),
+    [
+      ['submodule-refused', 'imports'],
+      ['symlink-refused', 'systemPrompt'],
+    ],
+  );
+});
+
+test('a value with an unknown variable is one error, whatever else it is not', () => {
+  const files = {
+    '.svc/agents/a.yaml': agent('a', '../fragments/f.yaml'),
+    '.svc/fragments/f.yaml': `${BOX}env: {"{{ $key }}": x}\nmounts: [{kind: git, repository: a/b, mountPath: "{{ $root }}"}]\n`,
+  };
+  assert.deepEqual(codes(compile(input(files))), ['variable-unknown', 'variable-unknown']);
+});

@@ -42,6 +42,7 @@ export class Files {
   readonly outside = new Set<string>();
   readonly #input: CompileInput;
   readonly #cache: Cache;
+  readonly #names = new Map<object, Names>();
 
   constructor(input: CompileInput, cache: Cache) {
     this.#input = input;
@@ -91,6 +92,15 @@ export class Files {
     return bytes === undefined ? undefined : decodeText(id, bytes, MAX_FILE_BYTES).text;
   }
 
+  /** For a path that names no file: itself where it is a folder, else the first path with its file name but for the extension. */
+  nearest(ref: FileRef): string | undefined {
+    const entries = ref.template?.files ?? this.#input.bundle.entries;
+    // Gathered once for a tree: a broken one may ask as often as it has imports.
+    const { folders, byStem } = this.#names.get(entries) ?? namesIn(entries);
+    this.#names.set(entries, { folders, byStem });
+    return folders.has(ref.path) ? ref.path : byStem.get(stem(ref.path));
+  }
+
   #templateBytes(id: string): Uint8Array | undefined {
     for (const template of this.#input.templates.values()) {
       if ('error' in template) continue;
@@ -101,6 +111,23 @@ export class Files {
     return undefined;
   }
 }
+
+interface Names {
+  readonly folders: ReadonlySet<string>;
+  readonly byStem: ReadonlyMap<string, string>;
+}
+
+function namesIn(entries: ReadonlyMap<string, BundleEntry>): Names {
+  const folders = new Set<string>();
+  const byStem = new Map<string, string>();
+  for (const path of [...entries.keys()].sort()) {
+    for (const folder of foldersAbove(path)) folders.add(folder);
+    if (!byStem.has(stem(path))) byStem.set(stem(path), path);
+  }
+  return { folders, byStem };
+}
+
+const stem = (path: string): string => (path.split('/').at(-1) ?? '').replace(/\.[a-z]+$/i, '').toLowerCase();
 
 /** The entry at a path, or the link that stands in its way; null where there is neither. */
 function judge(entries: ReadonlyMap<string, BundleEntry>, path: string): LookUp | null {

@@ -6,7 +6,7 @@ import type { Range } from '../../words/diagnostic.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import type { Dependency } from './cache.ts';
-import { type LookUp, templateState } from './files.ts';
+import { type Files, type LookUp, templateState } from './files.ts';
 import { MAX_IMPORTS } from './limits.ts';
 import { type FileRef, isAbsoluteOrUrl, parseSpecifier, resolveBeside, templateFile } from './paths.ts';
 import { written } from './strings.ts';
@@ -109,7 +109,7 @@ export function lookUpProblem(
   ref: FileRef,
   text: string,
   missing: DiagnosticCode,
-  input: CompileInput,
+  files: Files,
 ): Problem | null {
   switch (found.kind) {
     case 'file':
@@ -127,22 +127,18 @@ export function lookUpProblem(
     case 'too-large':
       return { code: 'file-too-large', message: `${ref.id} is too large to be read` };
     case 'missing': {
-      const hint = adviceFor(ref, text, input);
+      const hint = adviceFor(ref, text, files);
       return { code: missing, message: `${ref.id} does not exist`, ...(hint === null ? {} : { hint }) };
     }
   }
 }
 
-function adviceFor(ref: FileRef, text: string, input: CompileInput): string | null {
+function adviceFor(ref: FileRef, text: string, files: Files): string | null {
   if (text.includes('\\')) return 'Use "/" between folders; "\\" is an ordinary character.';
-  const paths = [...(ref.template?.files ?? input.bundle.entries).keys()];
-  if (paths.some((path) => path.startsWith(`${ref.path}/`))) return 'It is a folder; name a file in it.';
-  const name = stem(ref.path);
-  const near = paths.filter((path) => stem(path) === name && name !== '').sort();
-  return near[0] === undefined ? null : `Did you mean ${near[0]}?`;
+  const near = files.nearest(ref);
+  if (near === ref.path) return 'It is a folder; name a file in it.';
+  return near === undefined ? null : `Did you mean ${near}?`;
 }
-
-const stem = (path: string): string => (path.split('/').at(-1) ?? '').replace(/\.[a-z]+$/i, '').toLowerCase();
 
 /** A path as a message shows it. */
 export function shown(text: string): string {

@@ -103,6 +103,7 @@ export class Layering {
 
   /** Loads one import of a document. What is wrong with it is reported at the import. */
   #import(draft: Draft, one: Import, stack: readonly string[], seen: Set<string>): Loaded | null {
+    if (stack.length > 1 && holdsVariable(one.text)) return fail(draft, one, null);
     const ref = resolveImport(this.#input, draft.ref, one.text, draft.dependencies);
     if ('neededTemplate' in ref) {
       this.#files.neededTemplates.add(ref.neededTemplate);
@@ -166,7 +167,7 @@ export class Layering {
     const found = this.#files.find(ref, imported.dependencies);
     if (found.kind !== 'file') {
       draft.dependencies.push(...imported.dependencies);
-      return fail(draft, one, lookUpProblem(found, ref, one.text, 'import-missing', this.#input));
+      return fail(draft, one, lookUpProblem(found, ref, one.text, 'import-missing', this.#files));
     }
     const source = this.#files.source(ref, found.entry, found.bytes);
     imported.findings.push(...source.findings);
@@ -198,6 +199,7 @@ export class Layering {
 
   /** The text of a `file:`, substituted where the document that declares it is imported; null when it cannot be had. */
   #loadText(draft: Draft, one: Import, isImported: boolean): string | null {
+    if (isImported && holdsVariable(one.text)) return fail(draft, one, null);
     if (one.text.trim() === '' || isAbsoluteOrUrl(one.text)) {
       return fail(draft, one, {
         code: 'file-reference',
@@ -208,7 +210,7 @@ export class Layering {
     if (ref === null) return fail(draft, one, outside(draft.ref, one.text));
     const found = this.#files.find(ref, draft.dependencies);
     if (found.kind !== 'file')
-      return fail(draft, one, lookUpProblem(found, ref, one.text, 'file-missing', this.#input));
+      return fail(draft, one, lookUpProblem(found, ref, one.text, 'file-missing', this.#files));
     const decoded = this.#files.text(ref, found.bytes);
     if (!decoded.ok) {
       draft.findings.push(decoded.finding);
@@ -226,7 +228,10 @@ export class Layering {
 
 const reporter = (draft: Draft): ((finding: LayerFinding) => void) => boundedReport(draft.findings, MAX_FINDINGS);
 
-/** Reports a problem at an import or `file:`; without one the file is merely not there yet. */
+/** A path of an imported document in which a variable is left: the variable has been reported, and the path says nothing. */
+const holdsVariable = (path: string): boolean => /\{\{\s*\$/.test(path);
+
+/** Reports a problem at an import or `file:`; without one it is only noted that something is missing. */
 function fail(draft: Draft, one: Import, problem: (Problem & { readonly once?: string }) | null): null {
   draft.isIncomplete = true;
   if (problem !== null) draft.findings.push({ severity: 'error', ...problem, range: one.range, path: one.path });
