@@ -16,6 +16,7 @@ import {
   resourceName,
   strict,
   text,
+  VARIABLES_ARE_TEXT,
   wrong,
 } from './read.ts';
 
@@ -77,7 +78,9 @@ export const checkSpendCaps: Reader<NonNullable<AgentSpec['spendCaps']>> = (chec
 export const checkConcurrency: Reader<1> = (check, spot) => {
   if (spot.node.kind === 'scalar' && spot.node.value === 1) return 1;
   const message = `${pathOf(spot.trail)} must be 1, the only value accepted`;
-  return faultAt(check, 'concurrency-invalid', message, spot, { hint: 'Leave it out for an agent without a slot.' });
+  const isText = spot.node.kind === 'scalar' && typeof spot.node.value === 'string';
+  const hint = isText ? VARIABLES_ARE_TEXT : 'Leave it out for an agent without a slot.';
+  return faultAt(check, 'concurrency-invalid', message, spot, { hint });
 };
 
 export const checkManages = listOf(resourceName, 'a list of agent names', 0, 64);

@@ -96,7 +96,7 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
   [pull(`[{${CHECK}, §required: true}]`), 'unknown-key'],
   [on('§kind: heartbeat, routing: {kind: spawn}'), 'missing-field'],
   [beat('cron: "0 9 * * *", §event: codehost.push'), 'trigger-field'],
-  [beat('cron: "0 9 * * *", §checks: []'), 'trigger-field'],
+  [beat('cron: "0 9 * * *", §checks: []'), 'checks-event', 'Trigger checks are only supported'],
   [beat('cron: "0 9 * * *", §attachedUserPrompt: x'), 'trigger-field'],
   [beat('cron: "0 9 * * *", §zone: x'), 'unknown-key'],
   [beat('cron: §"0 9 * *"'), 'cron-invalid'],

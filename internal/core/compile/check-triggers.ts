@@ -74,6 +74,7 @@ const NOT_ON_HEARTBEATS = [
   'checks',
   'attachedUserPrompt',
 ];
+const CHECKS_EVENT = 'Trigger checks are only supported for code host pull request events';
 const ONLY_ON_HEARTBEATS = ['cron', 'timezone'];
 
 export const checkTriggers: Reader<readonly TriggerDraft[]> = (check, spot) => {
@@ -106,6 +107,10 @@ function knownKeys(check: Check, spot: MapSpot, isHeartbeat: boolean): void {
     const at = foreign.includes(key) ? field(spot, key) : undefined;
     if (at === undefined) continue;
     const layer = kindSpot === undefined ? '' : layerOf(at.key.file, kindSpot);
+    if (isHeartbeat && key === 'checks') {
+      fault(check, 'checks-event', `${CHECKS_EVENT}, not for heartbeats${layer}`, at.key, pathOf(at.trail));
+      continue;
+    }
     const message = isHeartbeat ? `${key} is not accepted on a heartbeat trigger` : `${key} needs kind: heartbeat`;
     fault(check, 'trigger-field', message + layer, at.key, pathOf(at.trail));
   }
@@ -202,7 +207,9 @@ function eventKeys(check: Check, spot: MapSpot): Keys {
   const one = field(spot, 'event');
   const many = field(spot, 'events');
   if (one !== undefined && many !== undefined) {
-    const message = `Use either event or events, not both${layerOf(one.key.file, many)}`;
+    const isLayered = one.key.file !== many.key.file;
+    const layers = isLayered ? `; event comes from ${one.key.file}, events from ${many.key.file}` : '';
+    const message = `Use either event or events, not both${layers}`;
     fault(check, 'event-and-events', message, one.key, pathOf(one.trail));
     fault(check, 'event-and-events', message, many.key, pathOf(many.trail));
   }
@@ -296,7 +303,7 @@ function checkAgainstEvents(check: Check, spot: MapSpot, events: Keys, routing: 
   const checks = field(spot, 'checks');
   const other = events.find(({ key }) => !key.startsWith(CHECK_EVENTS_PREFIX));
   if (checks !== undefined && other !== undefined) {
-    const message = `Trigger checks are only supported for code host pull request events, not for ${other.key.slice(0, 80)}`;
+    const message = `${CHECKS_EVENT}, not for ${other.key.slice(0, 80)}`;
     fault(check, 'checks-event', message, checks.key, pathOf(checks.trail));
   }
   if (routing?.routing.kind === 'bind' && routing.routing.observedTarget !== undefined) {

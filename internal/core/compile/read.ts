@@ -200,7 +200,7 @@ export function boolean(check: Check, spot: Spot): boolean | undefined {
   return wrongType(check, spot, 'true or false');
 }
 
-const VARIABLES_ARE_TEXT =
+export const VARIABLES_ARE_TEXT =
   'Write the number without quotes; what a variable puts in is always text, so it cannot stand here.';
 
 /** A whole number between two bounds, inclusive. */
