@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { apiClient, readClientFile, spawnDaemon, tempDataDir } from '../../internal/base/testkit/daemon.ts';
+import { apiClient, embeddedPid, readClientFile, spawnDaemon, tempDataDir } from '../../internal/base/testkit/daemon.ts';
 import { createTestDatabase } from '../../internal/base/testkit/postgres.ts';
 
 async function me(dataDir: string): Promise<number> {
@@ -42,6 +42,25 @@ describe('svcd killed while it starts', () => {
       assert.deepEqual(await next.kill('SIGTERM'), { code: 0, signal: null });
       await data.remove();
     }
+  });
+});
+
+describe('svcd told to stop while it starts', () => {
+  it('stops what it has started, at whatever moment, and the next start completes', async () => {
+    const data = await tempDataDir();
+    for (const afterMs of [350, 700, 1_000]) {
+      const early = spawnDaemon({ dataDir: data.path });
+      await sleep(afterMs);
+      const end = await early.kill('SIGTERM');
+      // Before it listens for signals there is nothing to stop, and the system's own way of ending is fine.
+      assert.ok(end.code === 0 || end.signal === 'SIGTERM', JSON.stringify(end));
+      assert.equal(await embeddedPid(data.path), undefined);
+    }
+    const next = spawnDaemon({ dataDir: data.path });
+    await next.ready;
+    assert.equal(await me(data.path), 200);
+    await next.kill('SIGTERM');
+    await data.remove();
   });
 });
 
