@@ -6,7 +6,13 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { apiClient, embeddedPid, readClientFile, spawnDaemon, tempDataDir } from '../../internal/base/testkit/daemon.ts';
+import {
+  apiClient,
+  embeddedPid,
+  readClientFile,
+  spawnDaemon,
+  tempDataDir,
+} from '../../internal/base/testkit/daemon.ts';
 import { createTestDatabase } from '../../internal/base/testkit/postgres.ts';
 
 async function me(dataDir: string): Promise<number> {
