@@ -146,8 +146,11 @@ async function readJson(response: Response, server: ServerSettings): Promise<unk
 }
 
 function toProblem(response: Response, value: unknown, server: ServerSettings): Problem {
-  if (value !== null && typeof value === 'object' && !Array.isArray(value) && !response.ok) {
-    return JSON.parse(redact(JSON.stringify({ status: response.status, ...value }), server.token)) as Problem;
+  const { detail, title } = Object(value) as { readonly detail?: unknown; readonly title?: unknown };
+  if (!response.ok && (typeof detail === 'string' || typeof title === 'string')) {
+    return JSON.parse(
+      redact(JSON.stringify({ status: response.status, ...(value as object) }), server.token),
+    ) as Problem;
   }
   const what = response.ok ? 'with something that is not JSON' : `${response.status} ${response.statusText}`.trim();
   return {

@@ -46,9 +46,10 @@ export async function readJson(call: Call, path: string, option: string): Promis
 export async function readSecret(call: Call, prompt: string, option = 'from-file'): Promise<string> {
   const path = call.text(option);
   const { stdin } = call.io;
-  if (path !== undefined && path !== '-') return readText(call, path, `--${option}`);
-  const value =
-    path === undefined && stdin.isTTY === true ? await typed(call, prompt) : await pipedSecret(call, path, option);
+  let value: string;
+  if (path !== undefined && path !== '-') value = await readText(call, path, `--${option}`);
+  else if (path === undefined && stdin.isTTY === true) value = await typed(call, prompt);
+  else value = await pipedSecret(call, path, option);
   if (value === '') throw new Misuse('the value is empty');
   return value;
 }

@@ -1,0 +1,275 @@
+// What the thin clients send, seen from the other end of the wire: path, method and body of each call as the contract
+// has it (section 3), pages followed, and values that appear nowhere but in the request.
+
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { after, before, beforeEach, test } from 'node:test';
+import { emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
+
+const P = '/api/v1/orgs/acme/projects/ops';
+const VALUE = 'v4lue-that-is-secret';
+
+interface Seen {
+  readonly method: string;
+  readonly url: string;
+  readonly authorization: string | undefined;
+  readonly body: unknown;
+}
+
+let home: Awaited<ReturnType<typeof emptyHome>>;
+let server: Server;
+let seen: Seen[] = [];
+let answer: (request: Seen) => { readonly status: number; readonly body?: unknown };
+
+async function read(request: IncomingMessage): Promise<Seen> {
+  let text = '';
+  for await (const chunk of request.setEncoding('utf8')) text += chunk;
+  const { method = '', url = '', headers } = request;
+  return { method, url, authorization: headers.authorization, body: text === '' ? undefined : JSON.parse(text) };
+}
+
+before(async () => {
+  home = await emptyHome();
+  server = createServer((request, response) => {
+    void read(request).then((one) => {
+      seen.push(one);
+      const { status, body } = answer(one);
+      response.writeHead(status, { 'content-type': status < 400 ? 'application/json' : 'application/problem+json' });
+      response.end(body === undefined ? undefined : JSON.stringify(body));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+});
+after(async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  await home.remove();
+});
+beforeEach(() => {
+  seen = [];
+  answer = () => ({ status: 200, body: {} });
+});
+
+function svc(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+  const { port } = server.address() as AddressInfo;
+  const env = {
+    SVC_URL: `http://127.0.0.1:${port}`,
+    SVC_TOKEN: 'svc_t0ken-of-the-test',
+    SVC_ORG: 'acme',
+    SVC_PROJECT: 'ops',
+  };
+  return runSvc(home.path, args, { ...options, env: { ...env, ...options.env } });
+}
+
+interface Case {
+  readonly args: readonly string[];
+  readonly stdin?: string;
+  readonly call: string;
+  readonly body?: unknown;
+}
+
+const CASES: readonly Case[] = [
+  {
+    args: ['secret', 'set', 'db', '--from-file', '-', '--description', 'D', '--unprotected'],
+    stdin: `${VALUE}\n`,
+    call: `PUT ${P}/secrets/db`,
+    body: { value: VALUE, description: 'D', protected: false },
+  },
+  {
+    args: [
+      'secret',
+      'set',
+      'db',
+      '--org',
+      '--from-file',
+      '-',
+      '--idle-expiry',
+      '30d',
+      '--inject-host',
+      'a.example',
+      '--inject-host',
+      'b.example',
+      '--inject-header',
+      'X-Key',
+    ],
+    stdin: VALUE,
+    call: 'PUT /api/v1/orgs/acme/secrets/db',
+    body: {
+      value: VALUE,
+      idleExpirySeconds: 2_592_000,
+      injection: { hosts: ['a.example', 'b.example'], header: 'X-Key' },
+    },
+  },
+  {
+    args: ['secret', 'edit', 'db', '--protect', '--expires-at', '2030-01-01'],
+    call: `PATCH ${P}/secrets/db`,
+    body: { protected: true, expiresAt: '2030-01-01T00:00:00.000Z' },
+  },
+  {
+    args: ['secret', 'rotate', 'db', '--from-file', '-'],
+    stdin: VALUE,
+    call: `POST ${P}/secrets/db/rotate`,
+    body: { value: VALUE },
+  },
+  { args: ['secret', 'delete', 'db', '--org=other'], call: 'DELETE /api/v1/orgs/other/secrets/db' },
+  {
+    args: ['agent', 'start', 'a/b', '--message', 'go', '--input', '-'],
+    stdin: '{"x":1}',
+    call: `POST ${P}/agents/a%2Fb/sessions`,
+    body: { message: 'go', input: { x: 1 } },
+  },
+  {
+    args: ['trigger', 'explain', '--event', 'webhook.received', '--endpoint', 'e', '--payload', '-'],
+    stdin: '[1]',
+    call: `POST ${P}/triggers/explain`,
+    body: { event: 'webhook.received', endpoint: 'e', payload: [1] },
+  },
+  { args: ['event', 'replay', 'E1'], call: `POST ${P}/events/E1/replay` },
+  {
+    args: ['session', 'send', 'S1', 'hello there'],
+    call: `POST ${P}/sessions/S1/messages`,
+    body: { text: 'hello there' },
+  },
+  { args: ['session', 'archive', 'S1'], call: `POST ${P}/sessions/S1/archive` },
+  { args: ['binding', 'release', 'B1'], call: `DELETE ${P}/bindings/B1` },
+  { args: ['connection', 'remove', 'gh'], call: `DELETE ${P}/connections/gh` },
+  {
+    args: ['connection', 'add', 'codehost', 'gh', '--from-file', '-', '--app-id', '7', '--bot-login', 'svc[bot]'],
+    stdin: `${VALUE}\n`,
+    call: `POST ${P}/connections`,
+    body: {
+      provider: 'codehost',
+      name: 'gh',
+      config: { appId: '7', botLogin: 'svc[bot]' },
+      credentials: { webhookSecret: VALUE },
+    },
+  },
+  { args: ['repo', 'rollback', 'r'], call: `POST ${P}/repositories/r/rollback`, body: {} },
+  {
+    args: ['repo', 'rollback', 'r', 'abcd1234'],
+    call: `POST ${P}/repositories/r/rollback`,
+    body: { commit: 'abcd1234' },
+  },
+  { args: ['repo', 'pin', 'r', 'abcd1234'], call: `POST ${P}/repositories/r/pin`, body: { commit: 'abcd1234' } },
+  { args: ['repo', 'unpin', 'r'], call: `POST ${P}/repositories/r/unpin` },
+  { args: ['repo', 'approve', 'r', 'R1'], call: `POST ${P}/repositories/r/approve`, body: { reconcileId: 'R1' } },
+  { args: ['repo', 'remove', 'r', '--keep-resources'], call: `DELETE ${P}/repositories/r?keepResources=true` },
+  {
+    args: ['repo', 'probe', 'https://git.example/x.git', '--secret', 'tok', '--username', 'u'],
+    call: `POST ${P}/repositories/probe`,
+    body: { url: 'https://git.example/x.git', auth: { kind: 'token', secretRef: 'tok', username: 'u' } },
+  },
+  {
+    args: [
+      'repo',
+      'add',
+      'r',
+      '--url',
+      'https://git.example/x.git',
+      '--branch',
+      'b',
+      '--root',
+      'd',
+      '--interval',
+      '2h',
+      '--connection',
+      'gh',
+      '--adopt',
+      '--suspend',
+      '--delete-max',
+      '9',
+    ],
+    call: `POST ${P}/repositories`,
+    body: {
+      name: 'r',
+      url: 'https://git.example/x.git',
+      branch: 'b',
+      root: 'd',
+      intervalSeconds: 7200,
+      auth: { kind: 'connection', connection: 'gh' },
+      adopt: true,
+      guard: { deleteMax: 9 },
+      suspended: true,
+    },
+  },
+];
+
+for (const { args, stdin, call, body } of CASES) {
+  test(`svc ${args.join(' ')}`, async () => {
+    const { code, stdout, stderr } = await svc(args, stdin === undefined ? {} : { stdin });
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(
+      seen.map((one) => [`${one.method} ${one.url}`, one.body]),
+      [[call, body]],
+    );
+    assert.equal(seen[0]?.authorization, 'Bearer svc_t0ken-of-the-test');
+    assert.ok(!`${stdout}${stderr}`.includes(VALUE));
+  });
+}
+
+test('lists follow their cursors, and stop at --limit', async () => {
+  answer = ({ url }) => {
+    const at = Number(new URL(url, 'http://x').searchParams.get('cursor') ?? '0');
+    return { status: 200, body: { items: [{ id: `E${at}`, key: 'k' }], nextCursor: at < 9 ? String(at + 1) : null } };
+  };
+  const all = JSON.parse((await svc(['agent', 'list', '--json'])).stdout);
+  assert.equal(all.items.length, 10);
+  assert.equal(all.nextCursor, null);
+  const some = JSON.parse((await svc(['event', 'list', '--limit', '3', '--status', 'failed', '--json'])).stdout);
+  assert.deepEqual([some.items.length, some.nextCursor], [3, '3']);
+  assert.match(seen.at(-1)?.url ?? '', /status=failed&limit=1&cursor=2/);
+});
+
+test('only reveal prints a value, whatever an answer holds', async () => {
+  answer = () => ({ status: 200, body: { name: 'db', value: VALUE } });
+  assert.equal((await svc(['secret', 'reveal', 'db'])).stdout, `${VALUE}\n`);
+  const set = await svc(['secret', 'set', 'db', '--from-file', '-', '--json'], { stdin: 'x' });
+  assert.ok(!set.stdout.includes(VALUE));
+});
+
+test('a value comes from a file byte by byte, is never empty, and is not asked for without a terminal', async () => {
+  await writeFile(join(home.path, 'value'), ' two\nlines\n');
+  assert.equal((await svc(['secret', 'set', 'db', '--from-file', 'value'])).code, 0);
+  assert.deepEqual(seen[0]?.body, { value: ' two\nlines\n' });
+  const piped = await svc(['secret', 'set', 'db'], { stdin: 'x' });
+  assert.equal(piped.code, 2);
+  assert.match(piped.stderr, /--from-file -/);
+  assert.equal((await svc(['secret', 'set', 'db', '--from-file', '-'])).code, 2);
+  assert.equal((await svc(['secret', 'set', 'db', VALUE])).code, 2);
+  assert.equal(
+    (await svc(['connection', 'add', 'tracker', 't', '--app-id', '7', '--from-file', '-'], { stdin: 'x' })).code,
+    2,
+  );
+  assert.equal(seen.length, 1);
+});
+
+test('a problem is a sentence for people and the server’s document under --json, without the token', async () => {
+  const problem = {
+    type: 'about:blank',
+    title: 'Forbidden',
+    status: 403,
+    code: 'secret-protected',
+    detail: 'db is protected',
+    requestId: 'r-1',
+  };
+  answer = ({ authorization }) => ({ status: 403, body: { ...problem, echo: authorization } });
+  const text = await svc(['secret', 'reveal', 'db']);
+  assert.equal(text.code, 1);
+  assert.equal(text.stdout, '');
+  assert.match(text.stderr, /^svc: db is protected \(request r-1\)$/m);
+  const json = await svc(['secret', 'reveal', 'db', '--json']);
+  assert.equal(json.stdout, '');
+  assert.deepEqual([JSON.parse(json.stderr).code, JSON.parse(json.stderr).status], ['secret-protected', 403]);
+  assert.ok(!`${text.stderr}${json.stderr}`.includes('t0ken-of-the-test'));
+});
+
+test('a redirect is not followed, since it would carry the token away', async () => {
+  answer = () => ({ status: 302, body: {} });
+  const { code, stderr } = await svc(['agent', 'list']);
+  assert.equal(code, 1);
+  assert.match(stderr, /answered 302/);
+  assert.equal(seen.length, 1);
+});
