@@ -9,7 +9,7 @@ import type { DiagnosticCode } from '../../words/codes.ts';
 import { Fault } from '../../words/fault.ts';
 import { type CompiledOutput, type CompilerInput, createRunner } from './run.ts';
 
-export type { CompiledOutput, CompiledResource, CompilerInput } from './run.ts';
+export type { CompiledOutput, CompilerInput } from './run.ts';
 
 export interface CompilerOptions {
   /** Wall-clock limit of one compile, in milliseconds. */

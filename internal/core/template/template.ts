@@ -6,7 +6,7 @@
 
 import type { Json } from '../../words/json.ts';
 
-export { type Substitution, substituteVariables, type VariableProblem } from './variables.ts';
+export { substituteVariables } from './variables.ts';
 
 /** A `{{ dot.path }}` token: its offsets in the text (UTF-16, end exclusive) and its segments. */
 export interface TemplateToken {
