@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { appendFile, mkdir, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { deflateSync } from 'node:zlib';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { openRepository } from './repo.ts';
@@ -46,6 +47,17 @@ test('the commits of a work tree, a linked work tree and a bare repository are r
   assert.deepEqual(contents(after), { '.svc/agents/a.yaml': 'a', '.svc/agents/b.yaml': 'b', '.svc/link': '<symlink>' });
 });
 
+/** Turns the packs of a repository into loose objects. */
+async function explode(repo: GitFixture): Promise<void> {
+  const packs = join(repo.dir, 'objects', 'pack');
+  for (const file of (await readdir(packs)).filter((name) => name.endsWith('.pack'))) {
+    const bytes = await readFile(join(packs, file));
+    await rm(join(packs, file));
+    await rm(join(packs, file.replace(/pack$/, 'idx')));
+    await repo.git(['unpack-objects', '-q'], bytes);
+  }
+}
+
 test('what cannot be read has a condition that says what to do', async (t) => {
   const dir = await temporary(t);
   const repo = await GitFixture.create(join(dir, 'r.git'));
@@ -53,6 +65,14 @@ test('what cannot be read has a condition that says what to do', async (t) => {
   await repo.commit(tree);
   await assert.rejects(local(repo.dir, { branch: 'gone' }).resolve(), condition('ref-missing', /"gone"/));
   await assert.rejects(local(repo.dir).snapshot({ commit: 'a'.repeat(40) }), condition('ref-missing'));
+  const oid = await repo.git(['rev-parse', 'main:.svc/agents/a.yaml']);
+  const loose = join(repo.dir, 'objects', oid.slice(0, 2), oid.slice(2));
+  const tip = await local(repo.dir).resolve();
+  await explode(repo);
+  await rm(loose);
+  await assert.rejects(local(repo.dir).snapshot(tip), condition('corrupt', /lacks the object/));
+  await writeFile(loose, deflateSync(Buffer.from('blob 1\0b')));
+  await assert.rejects(local(repo.dir).snapshot(tip), condition('corrupt'));
   await mkdir(join(dir, 'plain'));
   await assert.rejects(local(join(dir, 'plain')).resolve(), condition('not-found', /leave out the branch/));
   await appendFile(join(repo.dir, 'config'), '[extensions]\n\trefStorage = reftable\n');

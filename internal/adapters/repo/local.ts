@@ -100,13 +100,13 @@ export class LocalSource implements RepoSource {
       commit: commit.bytes,
       trees: async (oids) => {
         const trees = new Map<string, Buffer>();
-        for (const wanted of oids) trees.set(wanted, (await readRaw(gitdir, wanted, cache)).bytes);
+        for (const wanted of oids) trees.set(wanted, await readNeeded(gitdir, wanted, cache));
         return (wanted) => trees.get(wanted) as Buffer;
       },
       blobs: async (oids) => {
         const blobs = new Map<string, Buffer | null>();
         for (const wanted of oids) {
-          const { bytes } = await readRaw(gitdir, wanted, cache);
+          const bytes = await readNeeded(gitdir, wanted, cache);
           blobs.set(wanted, bytes.length > caps.fileBytes ? null : bytes);
         }
         return blobs;
@@ -116,13 +116,33 @@ export class LocalSource implements RepoSource {
   }
 }
 
+/** One object, its id recomputed. Throws NotFoundError where it is not there, else conditions. */
 async function readRaw(gitdir: string, oid: string, cache: object): Promise<{ type: ObjectType; bytes: Buffer }> {
-  const read = await git.readObject({ fs, gitdir, oid, format: 'content', cache });
+  const read = await git.readObject({ fs, gitdir, oid, format: 'content', cache }).catch((error: unknown) => {
+    if (error instanceof git.Errors.NotFoundError) throw error;
+    const code = (error as NodeJS.ErrnoException).code ?? 'unreadable';
+    throw new RepoCondition('corrupt', `the object ${oid} of the repository cannot be read (${code})`, {
+      cause: error,
+    });
+  });
   const bytes = Buffer.from(read.object as Uint8Array);
   const type = read.type as ObjectType;
-  if (objectId(type, bytes) !== oid)
-    throw badPack(`the object ${oid} of the repository has another content than its id says`);
+  if (objectId(type, bytes) !== oid) {
+    throw new RepoCondition('corrupt', `the object ${oid} of the repository has another content than its id says`);
+  }
   return { type, bytes };
+}
+
+/** An object that a commit needs. */
+async function readNeeded(gitdir: string, oid: string, cache: object): Promise<Buffer> {
+  try {
+    return (await readRaw(gitdir, oid, cache)).bytes;
+  } catch (error) {
+    if (!(error instanceof git.Errors.NotFoundError)) throw error;
+    throw new RepoCondition('corrupt', `the repository lacks the object ${oid}: is it a partial clone?`, {
+      cause: error,
+    });
+  }
 }
 
 /**

@@ -5,9 +5,11 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import fc from 'fast-check';
 import * as openpgp from 'openpgp';
 import { readPolicy, verifyCommit } from './commit-signature.ts';
 import { type ParsedCommit, parseCommit } from './objects.ts';
+import { verifySshSignature } from './ssh-signature.ts';
 import { condition, temporary } from './test-support.ts';
 
 const now = new Date('2026-06-01T00:00:00Z');
@@ -185,6 +187,30 @@ test('RSA with SHA-1, short RSA keys and untouched security keys are rejected', 
   await assert.rejects(
     verifyCommit(signed(sshSignature(untouched)), { keys: [untouched.line] }, now),
     condition('signature-rejected', /touched/),
+  );
+});
+
+test('any bytes as a key or signature are rejected, and nothing else', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 200 }), fc.boolean(), (bytes, framed) => {
+      const start = framed
+        ? Buffer.concat([
+            Buffer.from('SSHSIG'),
+            Buffer.from([0, 0, 0, 1]),
+            field(known.blob),
+            field('git'),
+            field(''),
+            field('sha512'),
+          ])
+        : Buffer.alloc(0);
+      const body = Buffer.concat([start, bytes]).toString('base64');
+      const armored = `-----BEGIN SSH SIGNATURE-----\n${body}\n-----END SSH SIGNATURE-----`;
+      assert.throws(
+        () => verifySshSignature(armored, Buffer.from(text), readPolicy(policy).ssh),
+        condition('signature-rejected'),
+      );
+      assert.throws(() => readPolicy({ keys: [`ssh-ed25519 ${body}`] }), condition('signature-rejected'));
+    }),
   );
 });
 

@@ -239,7 +239,6 @@ async function scan(file: FileHandle, end: number, trailer: boolean, caps: RepoC
   if (count > caps.spoolObjects) throw tooLarge(`the pack holds ${count} objects`, caps.spoolObjects);
   const index = emptyIndex(count);
   const refBases = new Map<number, string>();
-  const byOffset = new Map<number, number>();
   let window: { from: number; bytes: Buffer } = { from: 0, bytes: Buffer.alloc(0) };
   let at = 12;
   let since = 0;
@@ -252,7 +251,7 @@ async function scan(file: FileHandle, end: number, trailer: boolean, caps: RepoC
     };
     await ensure(headBytes);
     const header = entryHeader(window.bytes, at, window.from);
-    note(index, refBases, byOffset, entry, at, header);
+    note(index, refBases, entry, at, header);
     const whole = Math.min(header.size * 2 + 4096, end - at);
     if (header.size <= windowBytes) {
       await ensure(whole);
@@ -289,28 +288,33 @@ function emptyIndex(count: number): Index {
   };
 }
 
-function note(
-  index: Index,
-  refBases: Map<number, string>,
-  byOffset: Map<number, number>,
-  entry: number,
-  at: number,
-  header: EntryHeader,
-): void {
+function note(index: Index, refBases: Map<number, string>, entry: number, at: number, header: EntryHeader): void {
   index.offsets[entry] = at;
   index.dataAt[entry] = header.dataAt;
   index.sizes[entry] = header.size;
-  byOffset.set(at, entry);
   if (header.type === 'ref-delta') {
     index.bases[entry] = -2;
     refBases.set(entry, header.baseOid as string);
   } else if (header.type === 'ofs-delta') {
-    const base = byOffset.get(header.baseAt as number);
-    if (base === undefined) throw badPack('a delta points between two entries');
+    const base = entryAt(index, entry, header.baseAt as number);
+    if (base < 0) throw badPack('a delta points between two entries');
     index.bases[entry] = base;
     index.kinds[entry] = index.kinds[base] as number;
     index.depths[entry] = Math.min((index.depths[base] as number) + 1, 255);
   } else index.kinds[entry] = types.indexOf(header.type);
+}
+
+/** The entry, among the first `count`, that begins at an offset; -1 where none does. */
+function entryAt(index: Index, count: number, offset: number): number {
+  let [low, high] = [0, count - 1];
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const found = index.offsets[middle] as number;
+    if (found === offset) return middle;
+    if (found < offset) low = middle + 1;
+    else high = middle - 1;
+  }
+  return -1;
 }
 
 function name(index: Index, entry: number, oid: string): void {

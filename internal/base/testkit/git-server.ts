@@ -177,7 +177,8 @@ export class GitServer {
     this.children.add(child);
     child.once('close', () => this.children.delete(child));
     response.once('close', () => child.kill());
-    child.stdin.on('error', () => response.destroy());
+    // Git may stop reading early (it refuses the request): what it answers is still the answer.
+    child.stdin.on('error', () => undefined);
     child.stdin.end(input);
     const sender = new Sender(response, logged, fault);
     let head: Buffer | null = Buffer.alloc(0);
