@@ -78,6 +78,8 @@ create table svc.snapshots (
   id uuid primary key,
   repository_id uuid not null references svc.repositories on delete cascade,
   commit text not null,
+  -- Address and root it was read from: a commit under another root has other files.
+  source text not null,
   root_tree text,
   svc_tree text,
   -- Whether there is a .svc/ at all: an empty one is not the same as none.

@@ -6,6 +6,8 @@ import type { Sql } from './db.ts';
 /** The record that a source leaves behind (adapters/repo SnapshotRecord), as plain JSON. */
 export interface StoredSnapshot {
   readonly commit: string;
+  /** Address and root that it was read from. */
+  readonly source: string;
   readonly rootTree: string | null;
   readonly svcTree: string | null;
   /** Whether there is a `.svc/` at all. */
@@ -30,8 +32,9 @@ export async function insertSnapshot(
   row: StoredSnapshot & { readonly id: string; readonly repositoryId: string },
 ): Promise<void> {
   await sql.query(
-    `insert into svc.snapshots (id, repository_id, commit, root_tree, svc_tree, entries, absent, tops, has_svc)
-     values ($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::jsonb, $7::jsonb, $8::jsonb, $9::boolean)`,
+    `insert into svc.snapshots (id, repository_id, commit, root_tree, svc_tree, entries, absent, tops, has_svc,
+        source)
+     values ($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::jsonb, $7::jsonb, $8::jsonb, $9::boolean, $10::text)`,
     [
       row.id,
       row.repositoryId,
@@ -42,25 +45,31 @@ export async function insertSnapshot(
       JSON.stringify(row.absent),
       JSON.stringify(row.tops),
       row.hasSvc,
+      row.source,
     ],
   );
 }
 
 export async function snapshotById(sql: Sql, id: string): Promise<(StoredSnapshot & { id: string }) | undefined> {
   const { rows } = await sql.query<StoredSnapshot & { id: string }>(
-    `select id, commit, root_tree as "rootTree", svc_tree as "svcTree", has_svc as "hasSvc", entries, absent, tops
+    `select id, commit, source, root_tree as "rootTree", svc_tree as "svcTree", has_svc as "hasSvc", entries, absent, tops
        from svc.snapshots where id = $1::uuid`,
     [id],
   );
   return rows[0];
 }
 
-/** The latest stored snapshot of a commit of a repository. */
-export async function snapshotOfCommit(sql: Sql, repositoryId: string, commit: string): Promise<string | undefined> {
+/** The latest stored snapshot of a commit of a repository, read from that source. */
+export async function snapshotOfCommit(
+  sql: Sql,
+  repositoryId: string,
+  commit: string,
+  source: string,
+): Promise<string | undefined> {
   const { rows } = await sql.query<{ id: string }>(
-    `select id from svc.snapshots where repository_id = $1::uuid and commit = $2::text
+    `select id from svc.snapshots where repository_id = $1::uuid and commit = $2::text and source = $3::text
       order by created_at desc limit 1`,
-    [repositoryId, commit],
+    [repositoryId, commit, source],
   );
   return rows[0]?.id;
 }

@@ -63,7 +63,7 @@ export async function addRepository(
   try {
     return await ctx.db.tx(async (tx) => {
       await insertRepository(tx, { ...settings, id, projectId: caller.project.id, name, suspended, now });
-      await pollAt(tx, id, now);
+      await pollAt(tx, id, new Date(now.getTime() + settings.intervalSeconds * 1000));
       await audit(tx, caller, 'repository.created', name, { url, path });
       if (!suspended) await enqueueSync(tx, id, 'poll', now);
       return findRepository(tx, caller.project, name);

@@ -15,7 +15,7 @@ import type { Diagnostic } from '../../words/diagnostic.ts';
 import { portsOf } from '../context.ts';
 import { assess, contextOf, inputsText } from './decide.ts';
 import { secretText } from '../sealed.ts';
-import { hostOf } from './source.ts';
+import { hostOf, sourceKey } from './source.ts';
 import { type Ending, ensureRun, type Inputs, recordedInputs, type Stage, touch, type Work } from './work.ts';
 
 /** Rounds of asking for what compile still needs; a closure that needs more is an endless one. */
@@ -132,9 +132,12 @@ export const snapshot: Stage = {
     const { ctx, repository, source, tip, signal } = work;
     if (work.inputs !== null || tip === null) return undefined;
     const { state } = repository;
-    const prior = state.snapshotId === null ? undefined : await snapshotById(ctx.db, state.snapshotId);
-    const known = tip.commit === state.appliedCommit ? state.snapshotId : await pinnedSnapshot(work, tip);
-    const stored = known === null || known === undefined ? undefined : await storedInputs(work, known);
+    const last = state.snapshotId === null ? undefined : await snapshotById(ctx.db, state.snapshotId);
+    // What was read elsewhere says nothing about what is to be read now.
+    const prior = last?.source === sourceKey(repository) ? last : undefined;
+    const isApplied = prior !== undefined && tip.commit === state.appliedCommit;
+    const known = isApplied ? prior.id : await pinnedSnapshot(work, tip);
+    const stored = known === undefined ? undefined : await storedInputs(work, known);
     if (stored !== undefined) {
       work.inputs = stored;
       return undefined;
@@ -162,7 +165,7 @@ export const snapshot: Stage = {
 /** A pinned commit may not be reachable on the server any more; what is stored of it is as good. */
 async function pinnedSnapshot(work: Work, tip: Tip): Promise<string | undefined> {
   if (work.repository.pinnedCommit === null) return undefined;
-  return snapshotOfCommit(work.ctx.db, work.repository.id, tip.commit);
+  return snapshotOfCommit(work.ctx.db, work.repository.id, tip.commit, sourceKey(work.repository));
 }
 
 /** A commit that touches nothing that compile reads: its id is all there is to record. */
@@ -196,7 +199,7 @@ async function store(work: Work, read: Snapshot): Promise<void> {
   const bundle = read.bundle;
   if (bundle === null) throw new Error('the source left out the files');
   const snapshotId = ctx.runtime.uuid();
-  const record: StoredSnapshot = { ...read.record, hasSvc: bundle.hasSvc };
+  const record: StoredSnapshot = { ...read.record, hasSvc: bundle.hasSvc, source: sourceKey(repository) };
   const blobs = new Map<string, Uint8Array>();
   for (const { oid, bytes } of bundle.entries.values()) if (bytes !== undefined) blobs.set(oid, bytes);
   await ctx.db.tx(async (tx) => {

@@ -17,6 +17,11 @@ export function targetOf(repository: Pick<Repository, 'url' | 'path' | 'branch' 
   return branch === null ? { kind: 'folder', path, root } : { kind: 'local', path, branch, root };
 }
 
+/** Where files are read from, without the commit. */
+export function sourceKey(repository: Pick<Repository, 'url' | 'path' | 'root'>): string {
+  return `${repository.url ?? repository.path ?? ''}#${repository.root}`;
+}
+
 /** The key under which a source shares its server's budget. */
 export function hostOf(repository: Pick<Repository, 'url'>): string {
   return (repository.url === null ? undefined : URL.parse(repository.url)?.host) ?? 'local';

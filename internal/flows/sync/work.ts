@@ -129,7 +129,13 @@ export async function openRun(work: Work, tx: Sql, id = work.ctx.runtime.uuid())
   const now = ctx.runtime.now();
   const commit = tip?.commit ?? null;
   work.opened(id);
-  if ((await lockRepository(tx, repository.id)) === undefined) throw new NotOurs();
+  const fresh = await lockRepository(tx, repository.id);
+  if (fresh === undefined) throw new NotOurs();
+  // Somebody else has seen this commit to its end since the row was read.
+  const { state } = fresh;
+  const isDone = state.seenCommit !== repository.state.seenCommit || state.seenHash !== repository.state.seenHash;
+  const isAutomatic = work.reason !== 'manual' && work.reason !== 'resync';
+  if (isAutomatic && isDone && state.seenCommit === commit && state.seenHash === work.hash) throw new StandAside('leave');
   const running = await runningRun(tx, repository.id);
   if (running !== undefined) {
     const generation = Number(running.inputs['generation'] ?? 0);
