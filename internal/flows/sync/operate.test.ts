@@ -124,10 +124,16 @@ describe('what people do to a repository', () => {
 
   it('changes settings, and syncs under them', async () => {
     const repo = await bench.repository('moved');
-    await repo.commit({ '.svc/agents/a.yaml': agentFile('moved-top'), 'sub/.svc/agents/a.yaml': agentFile('moved-sub') });
+    await repo.commit({
+      '.svc/agents/a.yaml': agentFile('moved-top'),
+      'sub/.svc/agents/a.yaml': agentFile('moved-sub'),
+    });
     await bench.watch('moved');
     const before = await repositoryOf('moved');
-    const { status, body } = await bench.daemon.api('PATCH', 'P/repositories/moved', { root: 'sub', context: { team: 'x', size: 3 } });
+    const { status, body } = await bench.daemon.api('PATCH', 'P/repositories/moved', {
+      root: 'sub',
+      context: { team: 'x', size: 3 },
+    });
     assert.equal(status, 200);
     assert.ok(Number(body['generation']) > Number(before['generation']));
     await until('the other root', () => has('moved-sub')).catch(async (error: unknown) => {
@@ -219,7 +225,10 @@ describe('what people do to a repository', () => {
     const read = async (headers: Record<string, string>, enough: (text: string) => boolean): Promise<string> => {
       const stop = new AbortController();
       const late = setTimeout(() => stop.abort(), 15_000);
-      const response = await fetch(stream, { headers: { authorization: `Bearer ${token}`, ...headers }, signal: stop.signal });
+      const response = await fetch(stream, {
+        headers: { authorization: `Bearer ${token}`, ...headers },
+        signal: stop.signal,
+      });
       assert.equal(response.status, 200);
       let text = '';
       const decoder = new TextDecoder();
@@ -244,8 +253,13 @@ describe('what people do to a repository', () => {
     const text = await reading;
     assert.match(text, /"name":"resolve"/);
     const ids = [...text.matchAll(/^id: (\d+)$/gm)].map((match) => Number(match[1]));
-    assert.deepEqual(ids, ids.toSorted((a, b) => a - b));
-    const resumed = await read({ 'last-event-id': String((ids[0] ?? 1) - 1) }, (more) => more.includes('"status":"applied"'));
+    assert.deepEqual(
+      ids,
+      ids.toSorted((a, b) => a - b),
+    );
+    const resumed = await read({ 'last-event-id': String((ids[0] ?? 1) - 1) }, (more) =>
+      more.includes('"status":"applied"'),
+    );
     assert.match(resumed, /told/);
   });
 
@@ -285,8 +299,15 @@ describe('what people do to a repository', () => {
         const on = index % 2 === 0 ? second : bench.daemon;
         await on.api('POST', 'P/repositories/shared/sync');
       }
-      await settled(bench.daemon, 'shared', (latest) => word(latest['commit']) === last && /^(applied|unchanged)$/.test(word(latest['status'])));
-      assert.deepEqual((await agentNames(bench.daemon)).filter((name) => name.startsWith('shared-')), ['shared-8']);
+      await settled(
+        bench.daemon,
+        'shared',
+        (latest) => word(latest['commit']) === last && /^(applied|unchanged)$/.test(word(latest['status'])),
+      );
+      assert.deepEqual(
+        (await agentNames(bench.daemon)).filter((name) => name.startsWith('shared-')),
+        ['shared-8'],
+      );
       const { rows } = await bench.daemon.ctx.db.query<{ n: number }>(
         `select count(*)::int as n from svc.reconciles where status = 'running' and repository_name = 'shared'`,
       );
@@ -308,7 +329,10 @@ describe('what people do to a repository', () => {
         : null;
     const first = await act('overtaken', 'sync');
     const firstId = word(first.body['reconcileId']);
-    await until('its commit', async () => word((await bench.daemon.api('GET', `P/reconciles/${firstId}`)).body['commit']) === one);
+    await until(
+      'its commit',
+      async () => word((await bench.daemon.api('GET', `P/reconciles/${firstId}`)).body['commit']) === one,
+    );
     slow = false;
     const two = await repo.commit({ '.svc/agents/a.yaml': agentFile('overtaken-2') });
     const run2 = await run('overtaken', 'sync');

@@ -135,7 +135,8 @@ export async function openRun(work: Work, tx: Sql, id = work.ctx.runtime.uuid())
   const { state } = fresh;
   const isDone = state.seenCommit !== repository.state.seenCommit || state.seenHash !== repository.state.seenHash;
   const isAutomatic = work.reason !== 'manual' && work.reason !== 'resync';
-  if (isAutomatic && isDone && state.seenCommit === commit && state.seenHash === work.hash) throw new StandAside('leave');
+  if (isAutomatic && isDone && state.seenCommit === commit && state.seenHash === work.hash)
+    throw new StandAside('leave');
   const running = await runningRun(tx, repository.id);
   if (running !== undefined) {
     const generation = Number(running.inputs['generation'] ?? 0);
