@@ -119,6 +119,7 @@ export const DIAGNOSTIC_CODES = {
   'ignored-token': null,
   'bind-never-matches': null,
   'loop-possible': null,
+  'cron-never-fires': null,
   // apply: what needs stored state
   'connection-missing': null,
   'connection-ambiguous': null,

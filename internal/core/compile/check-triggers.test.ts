@@ -212,3 +212,8 @@ test('a webhook event needs its endpoint also beside other events', () => {
   const { expected, found } = marked(on(`events: [codehost.push, §webhook.x], ${SPAWN}`), 'trigger-endpoint');
   assert.deepEqual(found, expected);
 });
+
+test('a heartbeat that never comes is a warning at its expression', () => {
+  const { expected, found } = marked(beat('cron: §"0 0 30 2 *"'), 'cron-never-fires', 'warning');
+  assert.deepEqual(found, expected);
+});

@@ -3,7 +3,7 @@
 import { BINDING_EVENTS, CHECK_EVENTS_PREFIX, EVENT_SOURCES, sourceOf, SOURCE_NEEDS } from '../../words/events.ts';
 import type { EventSource } from '../../words/events.ts';
 import type { Check as CheckSpec, EndpointAuth, Trigger, Where } from '../../words/spec.ts';
-import { checkCron, checkTimezone } from '../schedule/schedule.ts';
+import { checkCron, checkTimezone, neverFires } from '../schedule/schedule.ts';
 import { checkChecks } from './check-checks.ts';
 import { noPayloadPrefix } from './check-prompts.ts';
 import type { RoutingDraft } from './check-routing.ts';
@@ -148,7 +148,13 @@ const cronText: Reader<string> = (check, spot) => {
   const value = text({ most: 512, what: 'a cron expression in quotes' })(check, spot);
   if (value === undefined) return undefined;
   const problem = checkCron(value);
-  return problem === null ? value : faultAt(check, 'cron-invalid', `${pathOf(spot.trail)}: ${problem}`, spot);
+  if (problem !== null) return faultAt(check, 'cron-invalid', `${pathOf(spot.trail)}: ${problem}`, spot);
+  if (neverFires(value)) {
+    const message = 'No month has a day that this cron expression names; the trigger applies and never fires';
+    const place = { range: spot.node.range, path: pathOf(spot.trail) };
+    check.report({ severity: 'warning', code: 'cron-never-fires', message, ...place });
+  }
+  return value;
 };
 
 const timezoneText: Reader<string> = (check, spot) => {

@@ -101,3 +101,24 @@ function valueOf(text: string, field: Field, isEnd: boolean): number | null {
   if (index < 0) return null;
   return isEnd && index === 0 && field.words === DAYS ? SUNDAY_AS_7 : index + field.least;
 }
+
+const LONGEST_MONTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/** True for a sound expression whose days no month has, such as 30 February: it applies and never fires. */
+export function hasNoDay(fields: CronFields): boolean {
+  const [, , days = '*', months = '*', weekdays = '*'] = fields.pattern.split(' ');
+  // Where both kinds of day are restricted either is enough, and every week has its days.
+  if (days.startsWith('*') || !weekdays.startsWith('*')) return false;
+  const earliest = Math.min(...days.split(',').map((element) => Number.parseInt(element, 10)));
+  const lengths = LONGEST_MONTHS.filter((_, index) => months.split(',').some((element) => reaches(element, index + 1)));
+  return lengths.every((length) => earliest > length);
+}
+
+/** True where an element of a field takes a value. */
+function reaches(element: string, value: number): boolean {
+  const [range = '', step = '1'] = element.split('/');
+  const [low = '', high = low] = range.split('-');
+  const from = range === '*' ? 1 : Number(low);
+  const to = range === '*' ? value : Number(high);
+  return value >= from && value <= to && (value - from) % Number(step) === 0;
+}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { CATCH_UP_MS, checkCron, checkTimezone, judge, nextTick, nextTicks } from './schedule.ts';
+import { CATCH_UP_MS, checkCron, checkTimezone, judge, neverFires, nextTick, nextTicks } from './schedule.ts';
 
 const ACCEPTED = [
   '* * * * *',
@@ -252,4 +252,23 @@ test('a due tick fires, is skipped or deletes its schedule', () => {
     [{ now: at(CATCH_UP_MS * 9), isDispatching: true, hasAgent: false }, 'delete'],
   ] as const;
   for (const [tick, expected] of cases) assert.equal(judge({ scheduledAt, ...tick }), expected);
+});
+
+test('an expression that no month has a day for is known to never fire, and only such', () => {
+  const never = ['0 0 30 2 *', '0 0 31 4,6,9,11 *', '0 0 30,31 feb *', '0 0 31 4-6/2 *'];
+  const some = [
+    '0 0 29 2 *',
+    '0 0 30 2 1',
+    '0 0 31 * *',
+    '0 0 1,31 2 *',
+    '0 0 */30 2 *',
+    '0 0 31 */5 *',
+    '0 0 31 3-6 *',
+    '@daily',
+  ];
+  for (const cron of never) {
+    assert.equal(neverFires(cron), true, cron);
+    assert.equal(nextTick(cron, 'UTC', new Date(0)), null, cron);
+  }
+  for (const cron of some) assert.equal(neverFires(cron), false, cron);
 });

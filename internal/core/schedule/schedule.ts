@@ -4,7 +4,7 @@
 // clock. Never reads the clock: every instant is passed in, and a next tick is always later than the instant it follows.
 
 import { Cron } from 'croner';
-import { parseCron } from './cron.ts';
+import { hasNoDay, parseCron } from './cron.ts';
 
 /** What is wrong with a cron expression and what is accepted, or null where it is sound. */
 export function checkCron(expression: string): string | null {
@@ -15,6 +15,12 @@ export function checkCron(expression: string): string | null {
 /** Names that have been accepted: asking the runtime costs more than all else about a heartbeat. Bounded, as names have many cases. */
 const knownZones = new Set<string>();
 const KNOWN_ZONES_MAX = 1_000;
+
+/** True for a sound expression that never comes, such as 30 February. */
+export function neverFires(expression: string): boolean {
+  const parsed = parseCron(expression);
+  return !('problem' in parsed) && hasNoDay(parsed);
+}
 
 /** True where the runtime's zone database has the zone by that name, links included. Offsets are refused. */
 export function checkTimezone(name: string): boolean {
