@@ -163,21 +163,6 @@ export async function runningRun(sql: Sql, repositoryId: string): Promise<Reconc
   return rows[0];
 }
 
-/** A repository's latest run, of any outcome or of those in `statuses`. */
-export async function lastRun(
-  sql: Sql,
-  repositoryId: string,
-  statuses?: readonly ReconcileStatus[],
-): Promise<ReconcileRow | undefined> {
-  const { rows } = await sql.query<ReconcileRow>(
-    `select ${selected} from svc.reconciles
-      where repository_id = $1::uuid and ($2::text[] is null or status = any($2::text[]))
-      order by seq desc limit 1`,
-    [repositoryId, statuses ?? null],
-  );
-  return rows[0];
-}
-
 /** The latest run of each repository, by repository id. */
 export async function lastRuns(sql: Sql, repositoryIds: readonly string[]): Promise<ReadonlyMap<string, ReconcileRow>> {
   const { rows } = await sql.query<ReconcileRow>(

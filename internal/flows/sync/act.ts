@@ -5,7 +5,7 @@ import type { Sql } from '../../adapters/store/db.ts';
 import { moveRun, type RunPatch } from '../../adapters/store/reconciles.ts';
 import { type RepositoryState, updateRepository, updateState } from '../../adapters/store/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { type FlowContext, portsOf } from '../context.ts';
+import { portsOf } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
 import type { ApplyRequest, ApplyResult } from './apply-types.ts';
@@ -152,8 +152,3 @@ async function superseded(work: Work): Promise<void> {
 }
 
 const again = (work: Work) => (work.reason === 'manual' ? 'poll' : work.reason);
-
-/** Closes, in the caller's transaction, whatever run of the repository is under way. */
-export async function supersedeRunning(ctx: FlowContext, tx: Sql, runId: string, detail: string): Promise<void> {
-  await moveRun(tx, runId, { status: 'superseded', detail }, ctx.runtime.now());
-}

@@ -15,10 +15,9 @@ export {
   showEndpoints,
 } from './apply-single.ts';
 export { diagnose } from './doctor.ts';
-export { openForWatch, stages, syncRepository } from './engine.ts';
+export { openForWatch, syncRepository } from './engine.ts';
 export {
   addRepository,
-  type Caller,
   changeRepository,
   findRepository,
   removeRepository,
