@@ -273,3 +273,17 @@ test('a redirect is not followed, since it would carry the token away', async ()
   assert.match(stderr, /answered 302/);
   assert.equal(seen.length, 1);
 });
+
+test('a sync that a newer one supersedes is followed to the end of that one', async () => {
+  answer = ({ url, method }) => {
+    if (method === 'POST') return { status: 202, body: { reconcileId: 'R1' } };
+    if (url.includes('repository='))
+      return { status: 200, body: { items: [{ id: 'R2', status: 'running' }], nextCursor: null } };
+    const status = url.endsWith('R1') ? 'superseded' : 'applied';
+    return { status: 200, body: { id: url.slice(-2), repository: 'r', status, stages: [{ name: 'apply', ms: 3 }] } };
+  };
+  const { code, stdout, stderr } = await svc(['repo', 'sync', 'r', '--wait']);
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /^R1 was superseded; following R2\n✓ apply 3ms$/m);
+  assert.match(stdout, /^run: +R2$/m);
+});

@@ -20,11 +20,19 @@ export async function syncAndWait(
   timeoutSeconds: number,
 ): Promise<number> {
   const startedMs = call.io.now().getTime();
-  const { reconcileId } = await start();
-  const path = client.project(`/reconciles/${encodeURIComponent(reconcileId)}`);
+  let { reconcileId } = await start();
   let shown = 0;
   for (let turn = 0; ; turn++) {
-    const run = await readRun(client, path);
+    const run = await readRun(client, client.project(`/reconciles/${encodeURIComponent(reconcileId)}`));
+    const newer = run?.status === 'superseded' ? await newestOf(client, name, run.id) : undefined;
+    if (newer !== undefined) {
+      // What was asked for lives on in the run that took its place.
+      call.screen.progress('');
+      if (!call.json) call.screen.note(`${reconcileId} was superseded; following ${newer}`);
+      reconcileId = newer;
+      shown = 0;
+      continue;
+    }
     if (run !== undefined) shown = showStages(call, run.stages ?? [], shown);
     if (run !== undefined && run.status !== 'running') return finish(call, name, run);
     const elapsedMs = call.io.now().getTime() - startedMs;
@@ -43,6 +51,13 @@ export async function syncAndWait(
       throw refusal('interrupted', 'stopped waiting; the sync goes on', `svc reconcile show ${reconcileId}`);
     }
   }
+}
+
+/** The repository's newest run, where it is another one. */
+async function newestOf(client: Client, repository: string, than: string): Promise<string | undefined> {
+  const { items } = await client.list(client.project('/reconciles'), { repository }, 1);
+  const newest = items[0] as Run | undefined;
+  return newest === undefined || newest.id === than ? undefined : newest.id;
 }
 
 // The run may be written a moment after its id was handed out.
