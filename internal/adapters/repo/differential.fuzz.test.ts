@@ -7,7 +7,7 @@ import { openRepository } from './repo.ts';
 import { MemoryBlobs, remote, served } from './test-support.ts';
 import type { RepoSource, SnapshotRecord } from './types.ts';
 
-const rounds = process.env['SVC_LONG'] === undefined ? 12 : 300;
+const rounds = process.env['SVC_LONG'] === undefined ? 12 : 150;
 const name = fc.constantFrom('a', 'b', 'a.b', 'a-b', 'agents', 'x.yaml', 'ä.md', 'sp ace', '.hidden', 'Z');
 const path = fc
   .tuple(fc.constantFrom('.svc', '.svc', 'lib', 'src'), fc.array(name, { minLength: 1, maxLength: 4 }))

@@ -237,7 +237,10 @@ export class Ladder {
   }
 }
 
-/** Blobs by id. Servers send what is asked for by id whatever its size, so one that is too large is found alone. */
+/**
+ * Blobs by id. Servers send what is asked for by id whatever its size, so where one turns out to be too large the list
+ * is halved until it stands alone.
+ */
 async function wantedBlobs(
   wire: GitWire,
   caps: RepoCaps,
@@ -245,26 +248,24 @@ async function wantedBlobs(
   signal: AbortSignal,
 ): Promise<Map<string, Buffer | null>> {
   const found = new Map<string, Buffer | null>();
-  if (oids.length === 0) return found;
-  const take = async (wants: readonly string[], packBytes: number) => {
-    for (const [oid, object] of await wire.fetch({ wants }, signal, { packBytes })) {
-      if (object.type === 'blob') found.set(oid, object.bytes);
+  const take = async (wants: readonly string[]): Promise<void> => {
+    // A pack of n such files is at most this long; what is longer holds one that is too large, and is cut off there.
+    const packBytes = Math.min(caps.packBytes, wants.length * (caps.fileBytes + caps.fileBytes / 256 + 4096));
+    try {
+      for (const [oid, object] of await wire.fetch({ wants }, signal, { packBytes })) {
+        if (object.type === 'blob') found.set(oid, object.bytes);
+      }
+    } catch (error) {
+      if (!(error instanceof RepoCondition) || error.condition !== 'too-large') throw error;
+      if (wants.length === 1) found.set(wants[0] as string, null);
+      else {
+        const half = wants.length >> 1;
+        await take(wants.slice(0, half));
+        await take(wants.slice(half));
+      }
     }
   };
-  // A pack of n such files is at most this long; what is longer holds one that is too large, and is cut off there.
-  const bound = (files: number) => Math.min(caps.packBytes, files * (caps.fileBytes + caps.fileBytes / 256 + 4096));
-  try {
-    await take(oids, bound(oids.length));
-  } catch (error) {
-    if (!(error instanceof RepoCondition) || error.condition !== 'too-large' || oids.length > caps.outsidePaths)
-      throw error;
-    for (const oid of oids) {
-      await take([oid], bound(1)).catch((single: unknown) => {
-        if (!(single instanceof RepoCondition) || single.condition !== 'too-large') throw single;
-        found.set(oid, null);
-      });
-    }
-  }
+  if (oids.length > 0) await take(oids);
   if (oids.some((oid) => !found.has(oid))) throw badPack('a file of the commit is not in it');
   return found;
 }

@@ -306,6 +306,19 @@ test('files up to 2 MiB are read, larger ones are named and left out, in .svc/ a
   }
 });
 
+test('one large file among many is found without tree filters, and the others are read', async (t) => {
+  const { repo, url } = await served(t, { config: { 'uploadpackfilter.tree.allow': 'false' } });
+  await repo.commitMany(largeTree(10, 130));
+  await repo.commit({ '.svc/agents/agent-64.yaml': Buffer.alloc(2_500_000, 1) });
+  const source = remote(t, url);
+  const snapshot = await source.snapshot(await source.resolve());
+  assert.deepEqual([snapshot.via, snapshot.bundle?.entries.size], ['blobless', 130]);
+  assert.deepEqual(
+    snapshot.findings.map(({ path }) => path),
+    ['.svc/agents/agent-64.yaml'],
+  );
+});
+
 test('a repository past the cap of a server without filters is refused in words that say what to do', async (t) => {
   const { repo, url } = await served(t, { allowFilter: false });
   await repo.commitMany(largeTree(3000, 3));

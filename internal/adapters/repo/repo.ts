@@ -8,7 +8,6 @@ import {
   type OpenOptions,
   type PriorRead,
   type ProbeReport,
-  RepoCondition,
   type RepoSource,
   type RepoTarget,
   type Snapshot,
@@ -73,22 +72,4 @@ class LazySource implements RepoSource {
 /** Asks a git server what it supports: `svc repo probe`. Throws `RepoCondition` where it cannot be talked to. */
 export async function probeRepository(url: string, options: OpenOptions, signal?: AbortSignal): Promise<ProbeReport> {
   return (await import('./probe.ts')).probeRemote(url, options, signal);
-}
-
-/** Checks what somebody sets as `url`, so that a wrong one is told at once. Throws `RepoCondition` with what to write. */
-export async function checkRepositoryUrl(url: string, network: OpenOptions['network'] = {}): Promise<string> {
-  const allowHttp = network.allowHttp === true || network.allowPrivate === true;
-  return (await import('./repo-url.ts')).parseRepoUrl(url, allowHttp).href;
-}
-
-/** Checks the keys of a signature policy. Throws `signature-rejected` with what is wrong. */
-export async function checkVerifyPolicy(keys: readonly string[]): Promise<void> {
-  const { readPolicy } = await import('./commit-signature.ts');
-  if (readPolicy({ keys }).pgp.length === 0) return;
-  const { readKeys } = await import('openpgp');
-  for (const armoredKeys of readPolicy({ keys }).pgp) {
-    await readKeys({ armoredKeys }).catch((cause: unknown) => {
-      throw new RepoCondition('signature-rejected', 'a PGP public key of the policy cannot be read', { cause });
-    });
-  }
 }
