@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DEFAULT_CATALOG } from './catalog.ts';
+import { compileSettings } from './compile-settings.ts';
+import { ConfigError } from './file.ts';
+
+test('without sections the shipped catalog stands and no source is added', () => {
+  assert.deepEqual(compileSettings({}, '/etc'), { catalog: DEFAULT_CATALOG, templateSources: [] });
+});
+
+test('relative template directories count from the file, and presets are added', () => {
+  const settings = compileSettings(
+    { catalog: { presets: ['python'] }, templates: [{ scope: '@house', directory: './t' }] },
+    '/etc/svc',
+  );
+  assert.deepEqual(settings.templateSources, [{ scope: '@house', directory: '/etc/svc/t' }]);
+  assert.deepEqual(settings.catalog.presets, [...DEFAULT_CATALOG.presets, 'python'].sort());
+});
+
+test('a section that cannot be used names its key', () => {
+  const cases = [
+    [{ catalog: { presets: 7 } }, 'catalog.presets'],
+    [{ templates: [{ scope: 'house', directory: 't' }] }, 'templates'],
+    [{ catalog: { harnesses: { 'harness-a': { defaultProvider: 'provider-c' } } } }, 'catalog'],
+  ] as const;
+  for (const [file, key] of cases) {
+    assert.throws(
+      () => compileSettings(file, '/etc'),
+      (error) => error instanceof ConfigError && error.setting.startsWith(key),
+      key,
+    );
+  }
+});
