@@ -1,9 +1,11 @@
-// One daemon per data directory: a lock file that names the process holding it. A lock whose process is gone is taken
-// over; a process number that the system has given to another program since is recognised by its start time.
+// One daemon per data directory. Whoever wants it first puts down a file of its own, which names its process, and only
+// then looks for others: of two that look, at least one sees the other, so two never hold it. Names are never used
+// twice, so that removing the file of a process that is gone cannot hit a living one's.
 
-import { randomUUID } from 'node:crypto';
-import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { randomInt, randomUUID } from 'node:crypto';
+import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { processState } from './process-state.ts';
 
 export interface DataLock {
@@ -18,48 +20,39 @@ export class DataDirInUse extends Error {
   }
 }
 
+const prefix = 'svcd.lock.';
+/** Two that came at the same moment both step back, and come again at different ones. */
+const attemptsMax = 8;
+const stepBackMs = 40;
+
 /** Takes the lock of `dataDir`, which must exist. Throws DataDirInUse. */
 export async function lockDataDir(dataDir: string): Promise<DataLock> {
-  const path = join(dataDir, 'svcd.lock');
-  const mine = `${path}.${randomUUID()}`;
-  const text = `${process.pid} ${(await processState(process.pid)).started}\n`;
-  await writeFile(mine, text, { mode: 0o600 });
-  try {
-    for (;;) {
-      try {
-        await link(mine, path);
-        break;
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-      }
-      await clearStale(dataDir, path);
-    }
-  } finally {
-    await rm(mine, { force: true });
+  const name = `${prefix}${randomUUID()}`;
+  const path = join(dataDir, name);
+  const { started } = await processState(process.pid);
+  for (let attempt = 1; ; attempt += 1) {
+    // Renamed into place: a reader never sees half of it.
+    const draft = join(dataDir, `.${name}`);
+    await writeFile(draft, `${process.pid} ${started}\n`, { mode: 0o600 });
+    await rename(draft, path);
+    const other = await findOther(dataDir, name);
+    if (other === undefined) return { release: () => rm(path, { force: true }) };
+    await rm(path, { force: true });
+    if (attempt >= attemptsMax) throw new DataDirInUse(dataDir, other);
+    await sleep(randomInt(stepBackMs * attempt) + 1);
   }
-  return {
-    async release() {
-      const current = await readFile(path, 'utf8').catch(() => '');
-      if (current === text) await rm(path, { force: true });
-    },
-  };
 }
 
-/** Removes the lock when its process is gone. Moved aside first, so that a lock taken in between is put back. */
-async function clearStale(dataDir: string, path: string): Promise<void> {
-  const seen = await readFile(path, 'utf8').catch(() => undefined);
-  if (seen === undefined) return;
-  const [pid = '', started = ''] = seen.trim().split(' ');
-  const holder = await processState(Number(pid));
-  if (holder.alive && holder.started === started) throw new DataDirInUse(dataDir, Number(pid));
-  const aside = `${path}.${randomUUID()}`;
-  try {
-    await rename(path, aside);
-  } catch {
-    // Another starting daemon was quicker; the caller looks again.
-    return;
+/** The process of another live lock; files of processes that are gone are removed on the way. */
+async function findOther(dataDir: string, own: string): Promise<number | undefined> {
+  for (const name of await readdir(dataDir)) {
+    if (!name.startsWith(prefix) || name === own) continue;
+    const text = await readFile(join(dataDir, name), 'utf8').catch(() => undefined);
+    if (text === undefined) continue;
+    const [pid = '', started = ''] = text.trim().split(' ');
+    const holder = await processState(Number(pid));
+    if (holder.alive && holder.started === started) return Number(pid);
+    await rm(join(dataDir, name), { force: true });
   }
-  const moved = await readFile(aside, 'utf8');
-  if (moved !== seen) await link(aside, path).catch(() => undefined);
-  await rm(aside, { force: true });
+  return undefined;
 }
