@@ -74,6 +74,25 @@ describe('organizations, projects, members and tokens', () => {
     assert.equal((await api('GET', '/api/v1/orgs/acme-works')).status, 404);
   });
 
+  it('deletes a project with everything in it', async () => {
+    await api('POST', '/api/v1/orgs/default/projects', { slug: 'full' });
+    const base = '/api/v1/orgs/default/projects/full';
+    const content = [
+      'name: a',
+      'harness: harness-a',
+      'environment: {name: default, image: {kind: preset, name: base}}',
+      'triggers:',
+      '  - {kind: heartbeat, cron: "0 * * * *", timezone: UTC, routing: {kind: spawn}}',
+      '  - {event: webhook.received, endpoint: hook, auth: {kind: none}, routing: {kind: spawn}}',
+    ].join('\n');
+    const applied = await api('POST', `${base}/apply`, { files: [{ path: '.svc/agents/a.yaml', content }] });
+    assert.equal(applied.status, 200, JSON.stringify(applied.body));
+    assert.equal((await api('DELETE', base)).status, 204);
+    assert.equal((await api('GET', `${base}/agents`)).status, 404);
+    const { body } = await api('GET', '/api/v1/orgs/default/audit?action=project.deleted&limit=1');
+    assert.equal(body['items']?.[0]?.['subject']?.['name'], 'full');
+  });
+
   it('pages through a list with an opaque cursor', async () => {
     await api('POST', '/api/v1/orgs', { slug: 'paged' });
     const base = '/api/v1/orgs/paged/projects';
