@@ -39,6 +39,8 @@ export interface SyncPorts {
   ): Promise<ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>>;
   /** Runs `fn` when this process has a connection to spare, of its whole budget and of the host's. */
   limited<T>(host: string, fn: () => Promise<T>): Promise<T>;
+  /** Period of the full comparison of a repository with what is stored. */
+  readonly resyncSeconds: number;
   readonly sealer: Sealer;
   /** A token of a code host's installation, asked for under the network rules. */
   mintToken(request: Omit<MintRequest, 'allowPrivate'>): Promise<InstallationToken>;

@@ -15,7 +15,9 @@ import {
   type Tip,
 } from './types.ts';
 
-export { RepoCondition } from './types.ts';
+import { RepoCondition } from './types.ts';
+
+export { RepoCondition };
 export { createHostCache } from './host-cache.ts';
 
 /** Opens a target. Nothing is loaded or contacted yet; what is wrong with an address is thrown by the first call. */
@@ -72,4 +74,17 @@ class LazySource implements RepoSource {
 /** Asks a git server what it supports: `svc repo probe`. Throws `RepoCondition` where it cannot be talked to. */
 export async function probeRepository(url: string, options: OpenOptions, signal?: AbortSignal): Promise<ProbeReport> {
   return (await import('./probe.ts')).probeRemote(url, options, signal);
+}
+
+/** Checks the keys of a signature policy when somebody sets it. Throws `signature-rejected` with what is wrong. */
+export async function checkVerifyPolicy(keys: readonly string[]): Promise<void> {
+  const { readPolicy } = await import('./commit-signature.ts');
+  const { pgp } = readPolicy({ keys });
+  if (pgp.length === 0) return;
+  const { readKeys } = await import('openpgp');
+  for (const armoredKeys of pgp) {
+    await readKeys({ armoredKeys }).catch((cause: unknown) => {
+      throw new RepoCondition('signature-rejected', 'a PGP public key of the policy cannot be read', { cause });
+    });
+  }
 }

@@ -33,6 +33,7 @@ export async function claimDue(
     `with due as (
        select p.repository_id, p.resync_at <= $1::timestamptz as resync, r.interval_seconds
          from svc.repository_polls p join svc.repositories r on r.id = p.repository_id
+         join svc.projects o on o.id = r.project_id and o.archived_at is null
         where p.next_at <= $1::timestamptz and not r.suspended
         order by p.next_at limit $2::int for update of p skip locked)
      update svc.repository_polls p

@@ -267,14 +267,15 @@ export async function watchedFolders(sql: Sql): Promise<{ id: string; generation
   return rows;
 }
 
-/** The project of an id, as flows address it. */
+/** The project of an id, as flows address it; an archived one is none. */
 export async function projectOf(
   sql: Sql,
   projectId: string,
 ): Promise<{ id: string; slug: string; orgId: string; orgSlug: string } | undefined> {
   const { rows } = await sql.query<{ id: string; slug: string; orgId: string; orgSlug: string }>(
     `select p.id, p.slug, o.id as "orgId", o.slug as "orgSlug"
-       from svc.projects p join svc.orgs o on o.id = p.org_id where p.id = $1::uuid`,
+       from svc.projects p join svc.orgs o on o.id = p.org_id
+      where p.id = $1::uuid and p.archived_at is null`,
     [projectId],
   );
   return rows[0];

@@ -21,6 +21,8 @@ export interface ConfigFile {
   readonly catalog?: Json;
   /** Managed template sources. */
   readonly templates?: Json;
+  /** How the reconciler keeps time (sync-settings.ts). */
+  readonly sync?: Json;
   /** Provider applications, by provider. */
   readonly providers?: Json;
 }
@@ -40,6 +42,7 @@ const schema = v.strictObject({
   logLevel: v.optional(v.string()),
   catalog: v.optional(json),
   templates: v.optional(json),
+  sync: v.optional(json),
   providers: v.optional(json),
 });
 
@@ -60,12 +63,13 @@ export function parseConfigFile(
     const key = v.getDotPath(issue);
     throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
   }
-  const { catalog, templates, providers, ...settings } = parsed.output;
+  const { catalog, templates, sync, providers, ...settings } = parsed.output;
   return {
     settings,
     rest: {
       ...(catalog !== undefined && { catalog }),
       ...(templates !== undefined && { templates }),
+      ...(sync !== undefined && { sync }),
       ...(providers !== undefined && { providers }),
     },
   };

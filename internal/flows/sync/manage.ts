@@ -24,7 +24,7 @@ import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
 import type { SyncRequest } from './decide.ts';
-import { checkAddress, checkRoot } from './settings.ts';
+import { checkAddress, checkRoot, checkVerify } from './settings.ts';
 
 export interface Caller {
   readonly project: ProjectRef;
@@ -57,6 +57,7 @@ export async function addRepository(
   if ((url === null) === (path === null))
     throw new Fault('invalid', 'invalid-body', 'give exactly one of url and path');
   checkAddress(url, path);
+  await checkVerify(input.verify);
   const settings = withDefaults({ ...input, url, path });
   const id = ctx.runtime.uuid();
   const now = ctx.runtime.now();
@@ -97,6 +98,7 @@ export async function changeRepository(
   name: string,
   input: SettingsInput & { readonly suspended?: boolean },
 ): Promise<Repository> {
+  await checkVerify(input.verify);
   return ctx.db.tx(async (tx) => {
     const before = await lockNamed(tx, caller.project, name);
     const patch: { -readonly [key in keyof RepositoryPatch]: RepositoryPatch[key] } = { ...input };

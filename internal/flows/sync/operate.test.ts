@@ -170,6 +170,7 @@ describe('what people do to a repository', () => {
       [{ name: 'x', url: 'https://example.com/a', intervalSeconds: 0 }, 400, /intervalSeconds/],
       [{ name: 'x', url: 'https://example.com/a', root: '../up' }, 400, /root/],
       [{ name: 'x', url: 'https://example.com/a', colour: 'red' }, 400, /colour/],
+      [{ name: 'x', url: 'https://example.com/a', verify: { keys: ['nonsense'] } }, 400, /verify/],
     ];
     for (const [body, status, names] of cases) {
       const answer = await bench.daemon.api('POST', 'P/repositories', body);

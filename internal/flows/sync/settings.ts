@@ -2,6 +2,7 @@
 // hold a credential.
 
 import { isAbsolute } from 'node:path';
+import { checkVerifyPolicy, RepoCondition } from '../../adapters/repo/repo.ts';
 import { Fault } from '../../words/fault.ts';
 
 const refuse = (key: string, what: string): Fault => new Fault('invalid', 'invalid-body', `${key}: ${what}`);
@@ -33,4 +34,15 @@ export function checkRoot(root: string): string {
     throw refuse('root', 'must be a directory of the repository, written with / and without a leading one');
   }
   return parts.join('/');
+}
+
+/** Throws Fault `invalid` naming `verify` for keys that cannot be read. */
+export async function checkVerify(verify: { readonly keys: readonly string[] } | null | undefined): Promise<void> {
+  if (verify === null || verify === undefined) return;
+  try {
+    await checkVerifyPolicy(verify.keys);
+  } catch (error) {
+    if (!(error instanceof RepoCondition)) throw error;
+    throw refuse('verify', error.detail);
+  }
 }

@@ -11,6 +11,7 @@ import type { HostCache, HostFacts, NetworkSettings } from '../../adapters/repo/
 import { createSealer, readMasterKeys } from '../../adapters/seal/seal.ts';
 import type { Config } from '../../base/config/config.ts';
 import { compileSettings } from '../../base/config/compile-settings.ts';
+import { syncSettings } from '../../base/config/sync-settings.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import { canonicalJson, type Json } from '../../words/json.ts';
 import { createLimiter } from '../limits.ts';
@@ -22,6 +23,7 @@ const connections = { total: 32, host: 8 };
 /** Reads the key file and the rich sections of the configuration. Throws ConfigError naming what cannot be used. */
 export async function startSyncPorts(config: Config, runtime: Runtime): Promise<SyncPorts> {
   const { catalog, templateSources: sources } = compileSettings(config.file, config.fileDir);
+  const { resyncSeconds } = syncSettings(config.file);
   const sealer = createSealer(await readMasterKeys(config.masterKeyFile));
   const network: NetworkSettings = { allowPrivate: config.allowPrivateNetwork, userAgent: 'svc' };
   const hostCache = memoryHostCache();
@@ -34,6 +36,7 @@ export async function startSyncPorts(config: Config, runtime: Runtime): Promise<
       .update(canonicalJson(catalog as unknown as Json))
       .digest('hex'),
     sealer,
+    resyncSeconds,
     network,
     hostCache,
     tokens: new Map(),

@@ -4,7 +4,7 @@
 import type { ReconcileRow } from '../../adapters/store/reconciles.ts';
 import type { Repository } from '../../adapters/store/repositories.ts';
 
-/** A run. `actions` that change nothing are left out: their number is in the lifecycle event. */
+/** A run; its `actions` are those that change something. */
 export function showRun(run: ReconcileRow) {
   return {
     id: run.id,

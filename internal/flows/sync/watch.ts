@@ -15,12 +15,10 @@ import {
 import { repositoryById } from '../../adapters/store/repositories.ts';
 import { sweepSnapshots } from '../../adapters/store/snapshots.ts';
 import type { Sql } from '../../adapters/store/db.ts';
-import type { FlowContext } from '../context.ts';
+import { type FlowContext, portsOf } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { isActive, lookAt } from './engine.ts';
 
-/** How often a repository is compared as a whole with what is stored, changed or not. */
-export const resyncSeconds = 600;
 /** Looks at a time in one process; each waits for its server within the limits of the ports. */
 const looksMax = 64;
 /** A daemon that has not shown itself for so long is gone. */
@@ -37,7 +35,12 @@ export async function pollTurn(
   const room = looksMax - turn.inFlight.size;
   if (room <= 0) return 0;
   const spread = runtime.randomBytes(2).readUInt16BE() / 0x1_0000;
-  const due = await claimDue(db, { now: runtime.now(), limit: room, resyncSeconds, spread });
+  const due = await claimDue(db, {
+    now: runtime.now(),
+    limit: room,
+    resyncSeconds: portsOf(ctx).resyncSeconds,
+    spread,
+  });
   const polls = metrics.counter('svc_repo_polls_total', 'Looks at repositories, by what they found', ['result']);
   for (const { id, resync } of due) {
     const look = async (): Promise<void> => {
