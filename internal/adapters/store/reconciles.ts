@@ -294,3 +294,13 @@ export async function waitingRuns(sql: Sql, since: Date): Promise<string[]> {
   );
   return rows.map((row) => row.id);
 }
+
+/** Commits of a repository's runs that begin so, at most two. */
+export async function commitsStarting(sql: Sql, repositoryId: string, beginning: string): Promise<string[]> {
+  const { rows } = await sql.query<{ commit: string }>(
+    `select distinct commit from svc.reconciles
+      where repository_id = $1::uuid and starts_with(commit, $2::text) limit 2`,
+    [repositoryId, beginning],
+  );
+  return rows.map((row) => row.commit);
+}

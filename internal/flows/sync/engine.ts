@@ -33,12 +33,16 @@ export type SyncOutcome =
   /** Another run stands in the way and cannot be judged yet: ask again in a second. */
   | { readonly kind: 'wait' };
 
-/** Runs of this process that are under way, so that one that was lost can be told from one that is slow. */
-const active = new Set<string>();
+/** Work of this process that is under way, so that a run that was lost can be told from one that is slow. */
+const active = new Set<Work>();
+
+function close(work: Work): void {
+  active.delete(work);
+}
 
 /** Whether a run of this daemon is really being worked on. */
 export function isActive(runId: string): boolean {
-  return active.has(runId);
+  return [...active].some((work) => work.opened.has(runId));
 }
 
 /** Reads the repository's row afresh and brings the stored state to what its source says (design, section 4). */
@@ -49,16 +53,7 @@ export async function syncRepository(ctx: FlowContext, input: SyncInput): Promis
   if (project === undefined) return { kind: 'nothing' };
   const waiting = await runningRun(ctx.db, repository.id);
   const mine = waiting !== undefined && waiting.daemonId === null;
-  if (mine) {
-    active.add(waiting.id);
-    const taken = await moveRun(ctx.db, waiting.id, { daemonId: ctx.daemonId }, ctx.runtime.now(), null);
-    if (!taken) {
-      active.delete(waiting.id);
-      return { kind: 'wait' };
-    }
-  } else if (repository.suspended) {
-    return { kind: 'nothing' };
-  }
+  if (!mine && repository.suspended) return { kind: 'nothing' };
   const work = begin(ctx, project, repository, {
     signal: input.signal,
     reason: mine ? waiting.reason : input.reason,
@@ -66,9 +61,11 @@ export async function syncRepository(ctx: FlowContext, input: SyncInput): Promis
     runId: mine ? waiting.id : null,
   });
   try {
+    const isTaken = !mine || (await moveRun(ctx.db, waiting.id, { daemonId: ctx.daemonId }, ctx.runtime.now(), null));
+    if (!isTaken) return { kind: 'wait' };
     return await run(work, input.log);
   } finally {
-    if (work.runId !== null) active.delete(work.runId);
+    close(work);
     await work.source.close();
   }
 }
@@ -107,6 +104,7 @@ export async function lookAt(ctx: FlowContext, input: SyncInput): Promise<'nothi
     await sourceFailed(work, error, log);
     return 'failed';
   } finally {
+    close(work);
     await work.source.close();
   }
 }
@@ -117,7 +115,7 @@ function begin(
   repository: Repository,
   asked: Pick<Work, 'signal' | 'reason' | 'request' | 'runId'>,
 ): Work {
-  return {
+  const work: Work = {
     ctx,
     project,
     repository,
@@ -131,8 +129,10 @@ function begin(
     lock: null,
     inputs: null,
     compiled: null,
-    opened: (id) => active.add(id),
+    opened: new Set(asked.runId === null ? [] : [asked.runId]),
   };
+  active.add(work);
+  return work;
 }
 
 async function run(work: Work, log: Logger): Promise<SyncOutcome> {
@@ -215,8 +215,6 @@ async function sourceFailed(work: Work, failure: RepoCondition, log: Logger): Pr
   } catch (error) {
     if (error instanceof NotOurs || error instanceof StandAside) return;
     throw error;
-  } finally {
-    if (work.runId !== null) active.delete(work.runId);
   }
   const fields = {
     repository: repository.name,

@@ -5,7 +5,7 @@ import { addressKey } from '../../adapters/providers/codehost/codehost.ts';
 import { recordAudit } from '../../adapters/store/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/db.ts';
 import { pollAt } from '../../adapters/store/polls.ts';
-import { insertRun, moveRun, type ReconcileRow, runningRun } from '../../adapters/store/reconciles.ts';
+import { commitsStarting, insertRun, moveRun, type ReconcileRow, runningRun } from '../../adapters/store/reconciles.ts';
 import {
   deleteRepository,
   insertRepository,
@@ -170,10 +170,20 @@ export async function setPin(
         'a folder has no commits to pin; name a branch to follow its repository',
       );
     }
-    await updateRepository(tx, repository.id, { pinnedCommit: commit }, ctx.runtime.now());
-    await audit(tx, caller, commit === null ? 'repository.unpinned' : 'repository.pinned', name, { commit });
+    const pinned = commit === null ? null : await fullCommit(tx, repository, commit);
+    await updateRepository(tx, repository.id, { pinnedCommit: pinned }, ctx.runtime.now());
+    await audit(tx, caller, pinned === null ? 'repository.unpinned' : 'repository.pinned', name, { commit: pinned });
     return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null) };
   });
+}
+
+/** The beginning of an id means a commit that has had a run; a whole one may be any. */
+async function fullCommit(tx: Sql, repository: Repository, commit: string): Promise<string> {
+  if (/^[0-9a-f]{40}([0-9a-f]{24})?$/.test(commit)) return commit;
+  const known = await commitsStarting(tx, repository.id, commit);
+  if (known.length === 1 && known[0] !== undefined) return known[0];
+  const what = known.length === 0 ? 'no run of this repository had' : 'several commits begin with';
+  throw new Fault('invalid', 'invalid-body', `commit: ${what} ${commit}; give the full id`);
 }
 
 /** A sync by hand: resolves to the run to wait for. A run that nobody has begun yet serves as well as a new one. */

@@ -70,7 +70,8 @@ describe('what people do to a repository', () => {
     await bench.watch('pinned', { intervalSeconds: 1 });
     const two = await repo.commit({ '.svc/agents/a.yaml': agentFile('pinned-two') });
     await settled(bench.daemon, 'pinned', (latest) => word(latest['commit']) === two);
-    const back = await run('pinned', 'pin', { commit: one });
+    assert.equal((await act('pinned', 'pin', { commit: 'ffffffff' })).status, 400, 'nobody knows that one');
+    const back = await run('pinned', 'pin', { commit: one.slice(0, 10) });
     assert.deepEqual([word(back['status']), word(back['commit'])], ['applied', one]);
     assert.equal(word((await syncNow(bench.daemon, 'pinned'))['commit']), one);
     assert.ok(await has('pinned-one'));

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { startCompiler } from '../../adapters/compiler/compiler.ts';
 import { mintInstallationToken } from '../../adapters/providers/codehost/codehost.ts';
 import { folderCache, resolveTemplates } from '../../adapters/providers/templates/templates.ts';
-import { openRepository, probeRepository } from '../../adapters/repo/repo.ts';
-import type { HostCache, HostFacts, NetworkSettings } from '../../adapters/repo/types.ts';
+import { createHostCache, openRepository, probeRepository } from '../../adapters/repo/repo.ts';
+import type { NetworkSettings } from '../../adapters/repo/types.ts';
 import { createSealer, readMasterKeys } from '../../adapters/seal/seal.ts';
 import type { Config } from '../../base/config/config.ts';
 import { compileSettings } from '../../base/config/compile-settings.ts';
@@ -26,7 +26,7 @@ export async function startSyncPorts(config: Config, runtime: Runtime): Promise<
   const { resyncSeconds } = syncSettings(config.file);
   const sealer = createSealer(await readMasterKeys(config.masterKeyFile));
   const network: NetworkSettings = { allowPrivate: config.allowPrivateNetwork, userAgent: 'svc' };
-  const hostCache = memoryHostCache();
+  const hostCache = createHostCache();
   const cache = folderCache(join(config.dataDir, 'templates'));
   const compiler = startCompiler();
   const shared = { network, hostCache, now: runtime.now };
@@ -54,14 +54,5 @@ export async function startSyncPorts(config: Config, runtime: Runtime): Promise<
       }),
     mintToken: (request) => mintInstallationToken({ ...request, allowPrivate: config.allowPrivateNetwork }),
     stop: () => compiler.stop(),
-  };
-}
-
-function memoryHostCache(): HostCache {
-  const facts = new Map<string, HostFacts>();
-  return {
-    get: (key) => facts.get(key),
-    set: (key, value) => void facts.set(key, value),
-    delete: (key) => void facts.delete(key),
   };
 }

@@ -64,6 +64,10 @@ describe('a repository over HTTP', () => {
     assert.ok(await has('broken-a'));
     assert.equal(word((await repositoryOf('broken'))['appliedCommit']), good);
     assert.equal(word((await syncNow(bench.daemon, 'broken'))['status']), 'failed', 'by hand it fails again');
+    const { rows } = await bench.daemon.ctx.db.query<{ n: number }>(
+      `select count(*)::int as n from svc.events where key = 'svc.project_resource_apply.failed'`,
+    );
+    assert.deepEqual(rows, [{ n: 2 }], 'each failed sync is an event');
     await repo.commit({ '.svc/agents/a.yaml': agentFile('broken-b') });
     assert.equal(word((await syncNow(bench.daemon, 'broken'))['status']), 'applied');
     assert.deepEqual([await has('broken-a'), await has('broken-b')], [false, true]);

@@ -56,8 +56,8 @@ export interface Work {
   inputs: Inputs | null;
   /** Known after `compile`. */
   compiled: CompileOutput | null;
-  /** Told the id of a run before it is written, so that nobody takes it for a lost one. */
-  readonly opened: (runId: string) => void;
+  /** Ids of its runs, there before they are written, so that nobody takes one for lost. */
+  readonly opened: Set<string>;
 }
 
 /** How a run ends. `silent` ends a look that found nothing; with a run it is still closed as `unchanged`. */
@@ -128,7 +128,7 @@ export async function openRun(work: Work, tx: Sql, id = work.ctx.runtime.uuid())
   const { ctx, repository, tip } = work;
   const now = ctx.runtime.now();
   const commit = tip?.commit ?? null;
-  work.opened(id);
+  work.opened.add(id);
   const fresh = await lockRepository(tx, repository.id);
   if (fresh === undefined) throw new NotOurs();
   // Somebody else has seen this commit to its end since the row was read.

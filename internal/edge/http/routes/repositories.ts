@@ -27,11 +27,6 @@ import { runSchema } from './reconciles.ts';
 const P = '/api/v1/orgs/:org/projects/:project';
 
 const name = v.pipe(v.string(), v.regex(/^[A-Za-z0-9_.-]{1,128}$/, 'Expected 1 to 128 characters of A-Za-z0-9_.-'));
-const commit = v.pipe(
-  v.string(),
-  v.regex(/^[0-9a-fA-F]{40}([0-9a-fA-F]{24})?$/, 'Expected a full commit id'),
-  v.toLowerCase(),
-);
 const shortCommit = v.pipe(
   v.string(),
   v.regex(/^(folder:)?[0-9a-fA-F]{4,64}$/, 'Expected a commit id, or the beginning of one'),
@@ -271,7 +266,7 @@ const actions: readonly Route[] = [
     summary: 'Stay at one commit, whatever the branch does',
     scope: 'project',
     permission: 'repositories:sync',
-    body: v.strictObject({ commit }),
+    body: v.strictObject({ commit: shortCommit }),
     answers: { 202: started },
     handle: async ({ ctx, project, actor, params, body }) => ({
       status: 202,
