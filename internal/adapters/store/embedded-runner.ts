@@ -1,9 +1,12 @@
 // Which programs the embedded database consists of and under which user they run. PostgreSQL refuses to run as root:
-// there it runs as the user `postgres`, and where that user cannot reach a directory on the way (a private home), with
-// the one capability of reading directories, handed over by setpriv.
+// there it runs as the user `postgres`, and where that user cannot reach its data directory (in a private home), with
+// the one capability of reading directories, handed over by setpriv. The programs themselves must be reachable without
+// it, since they look themselves up with access(2), which knows no capability: in a private checkout they are copied
+// once to a directory of root's that everyone may read.
 
 import { execFile, spawn } from 'node:child_process';
-import { chmod, readFile, stat, symlink } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import { chmod, cp, lstat, mkdir, mkdtemp, readFile, rename, rm, stat, symlink } from 'node:fs/promises';
 import { dirname, join, parse } from 'node:path';
 import { createRequire } from 'node:module';
 import { promisify } from 'node:util';
@@ -95,6 +98,54 @@ async function reaches(account: Account, path: string): Promise<boolean> {
     const bit = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001;
     if ((mode & bit) === 0) return false;
     if (at === dirname(at)) return true;
+  }
+}
+
+/** Where the copy may live: the first that is, or can be made, root's own and closed to writing by anyone else. */
+const copyParents = ['/var/lib/svc', '/var/tmp/svc', '/tmp/svc'];
+
+/** The same programs at a path that the account can reach: themselves where it can, else a copy made once per version. */
+export async function reachableBinaries(account: Account | undefined, binaries: Binaries): Promise<Binaries> {
+  if (account === undefined || (await reaches(account, binaries.postgres))) return binaries;
+  const { version } = JSON.parse(await readFile(join(dirname(binaries.home), 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  const parent = await ownedParent(account);
+  const home = join(parent, `postgresql-${version}-${process.platform}-${process.arch}`);
+  const copied = { postgres: join(home, 'bin', 'postgres'), initdb: join(home, 'bin', 'initdb'), home };
+  if ((await lstat(home).catch(() => undefined)) !== undefined) return copied;
+  const fresh = await mkdtemp(`${home}.`);
+  await cp(binaries.home, fresh, { recursive: true, verbatimSymlinks: true });
+  await chmod(fresh, 0o755);
+  try {
+    await rename(fresh, home);
+  } catch (error) {
+    // Another daemon has made the same copy meanwhile.
+    if (!['EEXIST', 'ENOTEMPTY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    await rm(fresh, { recursive: true, force: true });
+  }
+  return copied;
+}
+
+async function ownedParent(account: Account): Promise<string> {
+  for (const parent of copyParents) {
+    const found = await ensureDirectory(parent);
+    const isOurs = found?.isDirectory() === true && found.uid === 0 && (found.mode & 0o022) === 0;
+    if (isOurs && (found.mode & 0o005) === 0o005 && (await reaches(account, join(parent, 'any')))) return parent;
+  }
+  throw new Error(
+    `PostgreSQL cannot run as root, and user ${account.uid}, as whom it runs, may not enter this checkout: move the checkout where everyone may read it, or set SVC_DATABASE_URL`,
+  );
+}
+
+/** A directory that cannot be made here is one candidate less, not an error. */
+async function ensureDirectory(path: string): Promise<Stats | undefined> {
+  try {
+    // The process's mask may take away the right to read that the other account needs.
+    if ((await mkdir(path, { recursive: true })) !== undefined) await chmod(path, 0o755);
+    return await lstat(path);
+  } catch {
+    return undefined;
   }
 }
 

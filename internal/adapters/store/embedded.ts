@@ -11,7 +11,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import { processesIn, processState } from './process-state.ts';
-import { type Account, type Binaries, findAccount, findBinaries, launchAs } from './embedded-runner.ts';
+import {
+  type Account,
+  type Binaries,
+  findAccount,
+  findBinaries,
+  launchAs,
+  reachableBinaries,
+} from './embedded-runner.ts';
 
 export interface Embedded {
   readonly url: string;
@@ -36,8 +43,8 @@ const stopTimeoutMs = 30_000;
 
 /** Starts, or finds running, the server of this data directory; the database `svc` exists when it resolves. */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
-  const binaries = await findBinaries();
   const account = await findAccount();
+  const binaries = await reachableBinaries(account, await findBinaries());
   const cluster = join(options.dataDir, 'postgres');
   const password = await ensureCluster(options, binaries, account, cluster);
   const launch = (port?: number): Promise<Running> => start(options, binaries, account, cluster, port);
