@@ -56,6 +56,8 @@ comment on table svc.project_members is 'Project roles.';
 create table svc.api_tokens (
   id uuid primary key default gen_random_uuid(),
   principal_id uuid not null references svc.principals on delete cascade,
+  -- The one organization that it opens; null: every one that its principal belongs to.
+  org_id uuid references svc.orgs on delete cascade,
   -- SHA-256 of the whole token text; the token itself is shown once and stored nowhere.
   token_sha256 bytea not null unique check (length(token_sha256) = 32),
   name text not null,
@@ -84,9 +86,17 @@ create table svc.audit (
 );
 create index audit_org on svc.audit (org_id, id desc);
 create index audit_project on svc.audit (project_id, id desc);
+create index audit_at on svc.audit (at);
 comment on table svc.audit is 'Append-only; written in the transaction of what it records. Holds names and decisions, never values.';
+-- Retention says, for its own transaction, how old an entry has to be; nothing else removes one.
 create function svc.refuse_change() returns trigger language plpgsql as $$
 begin
+  if tg_op = 'DELETE' then
+    if old.at < nullif(current_setting('svc.audit_prune_before', true), '')::timestamptz then
+      return old;
+    end if;
+  end if;
   raise exception 'svc.audit is append-only';
 end $$;
-create trigger audit_append_only before update on svc.audit for each row execute function svc.refuse_change();
+create trigger audit_append_only before update or delete on svc.audit for each row execute function svc.refuse_change();
+create trigger audit_never_truncated before truncate on svc.audit execute function svc.refuse_change();

@@ -59,10 +59,12 @@ const orgAdmin = [
   'keys:rotate',
 ] as const;
 
+/** What a caller may do with what is its own, whatever its roles. */
+export const selfPermissions = ['self:read', 'self:write', 'orgs:list', 'orgs:create'] as const;
+
 export type ProjectPermission = (typeof projectAdmin)[number];
 export type OrgPermission = (typeof orgAdmin)[number];
-/** What a caller may do with what is its own, whatever its roles. */
-export type SelfPermission = 'self:read' | 'self:write' | 'orgs:list' | 'orgs:create';
+export type SelfPermission = (typeof selfPermissions)[number];
 export type Permission = ProjectPermission | OrgPermission | SelfPermission;
 
 /** Project role → permissions in that project. */

@@ -1,11 +1,16 @@
 // Who a token speaks for and what it may see, in one statement: svc.api_tokens, svc.principals and the memberships.
-// A token counts while it is neither revoked nor expired and its principal is not disabled, at the moment of asking.
+// A token counts while it is neither revoked nor expired and its principal is not disabled, at the moment of asking:
+// nothing is remembered from one call to the next, so that a revocation holds at once in every daemon.
 
 import type { OrgRole, ProjectRole } from '../../words/permission.ts';
 import type { Sql } from './db.ts';
 
 export interface AccessRow {
   readonly tokenId: string;
+  /** The one organization that the token opens, null for all of its principal's. */
+  readonly tokenOrgId: string | null;
+  /** False: revoked, expired, or of a disabled principal. */
+  readonly live: boolean;
   readonly principalId: string;
   readonly kind: 'user' | 'service_account';
   readonly principalName: string;
@@ -33,8 +38,8 @@ export function isUuid(text: string): boolean {
 }
 
 /**
- * The principal of a live token, joined with the organization and project that `org` and `project` (slug or id) name.
- * Undefined when no live token has this hash; organization and project are null when they do not exist.
+ * The principal of a token, joined with the organization and project that `org` and `project` (slug or id) name.
+ * Undefined when no token has this hash; organization and project are null when they do not exist.
  */
 export async function findAccess(
   sql: Sql,
@@ -46,23 +51,26 @@ export async function findAccess(
   const [orgId, orgSlug] = org !== undefined && isUuid(org) ? [org, null] : [null, org ?? null];
   const [projectId, projectSlug] = project !== undefined && isUuid(project) ? [project, null] : [null, project ?? null];
   const { rows } = await sql.query<AccessRow>(
-    `select t.id as "tokenId", p.id as "principalId", p.kind, p.name as "principalName", p.email,
+    `select t.id as "tokenId", t.org_id as "tokenOrgId",
+       t.revoked_at is null and p.disabled_at is null
+         and (t.expires_at is null or t.expires_at > $2::timestamptz) as live,
+       p.id as "principalId", p.kind, p.name as "principalName", p.email,
        p.org_id as "principalOrgId",
        (t.last_used_at is null or t.last_used_at < $2::timestamptz - interval '1 minute') as stale,
        o.id as "orgId", o.slug as "orgSlug", o.name as "orgName", om.role as "orgRole",
        exists (select from svc.project_members m join svc.projects x on x.id = m.project_id
          where m.principal_id = p.id and x.org_id = o.id) as "inSomeProject",
-       exists (select from svc.org_members m where m.principal_id = p.id and m.role = 'admin') as "adminSomewhere",
+       t.org_id is null
+         and exists (select from svc.org_members m where m.principal_id = p.id and m.role = 'admin') as "adminSomewhere",
        j.id as "projectId", j.slug as "projectSlug", j.archived_at is not null as "projectArchived",
        jm.role as "projectRole"
      from svc.api_tokens t
      join svc.principals p on p.id = t.principal_id
-     left join svc.orgs o on o.id = $3::uuid or o.slug = $4::text
+     left join svc.orgs o on (o.id = $3::uuid or o.slug = $4::text) and (t.org_id is null or t.org_id = o.id)
      left join svc.org_members om on om.org_id = o.id and om.principal_id = p.id
      left join svc.projects j on j.org_id = o.id and (j.id = $5::uuid or j.slug = $6::text)
      left join svc.project_members jm on jm.project_id = j.id and jm.principal_id = p.id
-     where t.token_sha256 = $1::bytea and t.revoked_at is null and p.disabled_at is null
-       and (t.expires_at is null or t.expires_at > $2::timestamptz)`,
+     where t.token_sha256 = $1::bytea`,
     [tokenSha256, now, orgId, orgSlug, projectId, projectSlug],
   );
   return rows[0];

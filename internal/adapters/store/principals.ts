@@ -18,6 +18,8 @@ export interface TokenRow {
   readonly principalId: string;
   readonly principalKind: string;
   readonly principalName: string;
+  /** The one organization that it opens, null for all of its principal's. */
+  readonly orgId: string | null;
   readonly createdAt: Date;
   readonly expiresAt: Date | null;
   readonly lastUsedAt: Date | null;
@@ -25,7 +27,7 @@ export interface TokenRow {
 }
 
 const principalColumns = `p.id, p.kind, p.org_id as "orgId", p.name, p.email, p.disabled_at as "disabledAt", p.created_at as "createdAt"`;
-const tokenColumns = `t.id, t.name, p.id as "principalId", p.kind as "principalKind", p.name as "principalName",
+const tokenColumns = `t.id, t.name, t.org_id as "orgId", p.id as "principalId", p.kind as "principalKind", p.name as "principalName",
   t.created_at as "createdAt", t.expires_at as "expiresAt", t.last_used_at as "lastUsedAt", t.revoked_at as "revokedAt"`;
 
 /** Principals that an organization may name: its members and its service accounts, by id, e-mail or account name. */
@@ -79,6 +81,29 @@ export async function listServiceAccounts(
   return rows;
 }
 
+export async function findServiceAccount(
+  sql: Sql,
+  orgId: string,
+  account: { id?: string; name?: string },
+): Promise<PrincipalRow | undefined> {
+  const { rows } = await sql.query<PrincipalRow>(
+    `select ${principalColumns} from svc.principals p
+     where p.kind = 'service_account' and p.org_id = $1::uuid and (p.id = $2::uuid or p.name = $3::text)`,
+    [orgId, account.id ?? null, account.name ?? null],
+  );
+  return rows[0];
+}
+
+/** Disabled, none of its tokens is valid; enabled again, those that were valid are. */
+export async function disableServiceAccount(tx: Sql, principalId: string, at: Date | null): Promise<PrincipalRow> {
+  const { rows } = await tx.query<PrincipalRow>(
+    `update svc.principals p set disabled_at = case when $2::timestamptz is null then null else coalesce(disabled_at, $2::timestamptz) end
+     where p.id = $1::uuid returning ${principalColumns}`,
+    [principalId, at],
+  );
+  return rows[0] as PrincipalRow;
+}
+
 /** Its tokens and memberships go with it. */
 export async function deleteServiceAccount(
   tx: Sql,
@@ -107,26 +132,30 @@ export async function belongsElsewhere(sql: Sql, principalId: string, orgId: str
 
 export async function insertToken(
   tx: Sql,
-  token: { principalId: string; sha256: Buffer; name: string; expiresAt: Date | null },
+  token: { principalId: string; orgId: string | null; sha256: Buffer; name: string; expiresAt: Date | null },
 ): Promise<TokenRow> {
   const { rows } = await tx.query<TokenRow>(
-    `with t as (insert into svc.api_tokens (principal_id, token_sha256, name, expires_at)
-       values ($1::uuid, $2::bytea, $3::text, $4::timestamptz) returning *)
+    `with t as (insert into svc.api_tokens (principal_id, token_sha256, name, expires_at, org_id)
+       values ($1::uuid, $2::bytea, $3::text, $4::timestamptz, $5::uuid) returning *)
      select ${tokenColumns} from t join svc.principals p on p.id = t.principal_id`,
-    [token.principalId, token.sha256, token.name, token.expiresAt],
+    [token.principalId, token.sha256, token.name, token.expiresAt, token.orgId],
   );
   return rows[0] as TokenRow;
 }
 
-/** Whose tokens: one principal's own, or those of everybody whom the organization may name. */
-export type TokenScope = { readonly principalId: string } | { readonly orgId: string };
+/**
+ * Which tokens: one principal's own (all of them, or those that open `only` alone), or all that open an organization,
+ * which are those of its service accounts and members unless they are limited to another one.
+ */
+export type TokenScope = { readonly principalId: string; readonly only: string | null } | { readonly orgId: string };
 
 const scopeSql = `($1::uuid is null or t.principal_id = $1::uuid)
-  and ($2::uuid is null or p.org_id = $2::uuid
-    or exists (select from svc.org_members m where m.org_id = $2::uuid and m.principal_id = p.id))`;
+  and ($2::uuid is null or (t.org_id is null or t.org_id = $2::uuid) and (p.org_id = $2::uuid
+    or exists (select from svc.org_members m where m.org_id = $2::uuid and m.principal_id = p.id)))
+  and ($3::uuid is null or t.org_id = $3::uuid)`;
 
-function scopeValues(scope: TokenScope): [string | null, string | null] {
-  return 'principalId' in scope ? [scope.principalId, null] : [null, scope.orgId];
+function scopeValues(scope: TokenScope): [string | null, string | null, string | null] {
+  return 'principalId' in scope ? [scope.principalId, null, scope.only] : [null, scope.orgId, null];
 }
 
 /** Newest first; revoked ones too, as a record. */
@@ -138,8 +167,8 @@ export async function listTokens(
   const { rows } = await sql.query<TokenRow>(
     `select ${tokenColumns} from svc.api_tokens t join svc.principals p on p.id = t.principal_id
      where ${scopeSql}
-       and ($3::timestamptz is null or (date_trunc('milliseconds', t.created_at), t.id) < ($3::timestamptz, $4::uuid))
-     order by date_trunc('milliseconds', t.created_at) desc, t.id desc limit $5::int`,
+       and ($4::timestamptz is null or (date_trunc('milliseconds', t.created_at), t.id) < ($4::timestamptz, $5::uuid))
+     order by date_trunc('milliseconds', t.created_at) desc, t.id desc limit $6::int`,
     [...scopeValues(scope), page.before?.[0] ?? null, page.before?.[1] ?? null, page.limit],
   );
   return rows;
@@ -148,7 +177,7 @@ export async function listTokens(
 export async function getToken(sql: Sql, scope: TokenScope, tokenId: string): Promise<TokenRow | undefined> {
   const { rows } = await sql.query<TokenRow>(
     `select ${tokenColumns} from svc.api_tokens t join svc.principals p on p.id = t.principal_id
-     where ${scopeSql} and t.id = $3::uuid`,
+     where ${scopeSql} and t.id = $4::uuid`,
     [...scopeValues(scope), tokenId],
   );
   return rows[0];

@@ -27,11 +27,14 @@ const orgColumns = `o.id, o.slug, o.name, o.created_at as "createdAt"`;
 const projectColumns = `j.id, j.org_id as "orgId", j.slug, j.name, j.archived_at as "archivedAt", j.created_at as "createdAt"`;
 const memberColumns = `p.id as "principalId", p.kind, p.name, p.email, m.role, m.created_at as "createdAt"`;
 
-/** Organizations that a principal can see, by slug; its role there, null when it comes by a project alone. */
+/**
+ * Organizations that a principal can see, by slug; its role there, null when it comes by a project alone. `only`: an id
+ * to which the list is limited.
+ */
 export async function listOrgs(
   sql: Sql,
   principalId: string,
-  page: { readonly after?: string; readonly limit: number },
+  page: { readonly after?: string; readonly limit: number; readonly only: string | null },
 ): Promise<(OrgRow & { role: OrgRole | null })[]> {
   const { rows } = await sql.query<OrgRow & { role: OrgRole | null }>(
     `select ${orgColumns}, m.role from svc.orgs o
@@ -40,9 +43,9 @@ export async function listOrgs(
          or o.id = (select org_id from svc.principals where id = $1::uuid)
          or exists (select from svc.project_members x join svc.projects j on j.id = x.project_id
               where j.org_id = o.id and x.principal_id = $1::uuid))
-       and ($2::text is null or o.slug > $2::text)
+       and ($2::text is null or o.slug > $2::text) and ($4::uuid is null or o.id = $4::uuid)
      order by o.slug limit $3::int`,
-    [principalId, page.after ?? null, page.limit],
+    [principalId, page.after ?? null, page.limit, page.only],
   );
   return rows;
 }
@@ -74,8 +77,9 @@ export async function updateOrg(
   return rows[0];
 }
 
-/** False when the organization still has projects, and nothing is deleted. */
+/** False when the organization still has projects, and nothing is deleted. Waits for projects that are being made. */
 export async function deleteEmptyOrg(tx: Sql, orgId: string): Promise<boolean> {
+  await tx.query('select from svc.orgs where id = $1::uuid for update', [orgId]);
   const { rowCount } = await tx.query(
     `delete from svc.orgs o where o.id = $1::uuid and not exists (select from svc.projects where org_id = o.id)`,
     [orgId],
@@ -164,6 +168,22 @@ export async function listMembers(
   return rows;
 }
 
+/** Sets the role of a member; undefined where the principal is none. */
+export async function changeMember(
+  tx: Sql,
+  membership: Membership,
+  principalId: string,
+  role: string,
+): Promise<MemberRow | undefined> {
+  const { table, key, id } = tableOf(membership);
+  const { rows } = await tx.query<MemberRow>(
+    `with m as (update ${table} set role = $3::text where ${key} = $1::uuid and principal_id = $2::uuid returning *)
+     select ${memberColumns} from m join svc.principals p on p.id = m.principal_id`,
+    [id, principalId, role],
+  );
+  return rows[0];
+}
+
 export async function putMember(
   tx: Sql,
   membership: Membership,
@@ -202,9 +222,9 @@ export async function deleteMember(
   return rows[0];
 }
 
-/** Locks the organization and counts the administrators that it would be left with. */
+/** Locks the organization (no more than needed: others go on adding to it) and counts the administrators left to it. */
 export async function countOrgAdmins(tx: Sql, orgId: string): Promise<number> {
-  await tx.query('select from svc.orgs where id = $1::uuid for update', [orgId]);
+  await tx.query('select from svc.orgs where id = $1::uuid for no key update', [orgId]);
   const { rows } = await tx.query<{ n: number }>(
     `select count(*) as n from svc.org_members m join svc.principals p on p.id = m.principal_id
      where m.org_id = $1::uuid and m.role = 'admin' and p.kind = 'user' and p.disabled_at is null`,

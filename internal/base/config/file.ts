@@ -25,6 +25,8 @@ export interface ConfigFile {
   readonly sync?: Json;
   /** Provider applications, by provider. */
   readonly providers?: Json;
+  /** How long audit entries are kept; for ever when absent. */
+  readonly audit?: { readonly retentionDays?: number | undefined };
 }
 
 const json = v.custom<Json>((value) => value !== undefined);
@@ -44,6 +46,11 @@ const schema = v.strictObject({
   templates: v.optional(json),
   sync: v.optional(json),
   providers: v.optional(json),
+  audit: v.optional(
+    v.strictObject({
+      retentionDays: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(36_500))),
+    }),
+  ),
 });
 
 /** Parses the text of the file. Throws ConfigError naming `name` (how the file was given) and the key that is wrong. */
@@ -63,7 +70,7 @@ export function parseConfigFile(
     const key = v.getDotPath(issue);
     throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
   }
-  const { catalog, templates, sync, providers, ...settings } = parsed.output;
+  const { catalog, templates, sync, providers, audit, ...settings } = parsed.output;
   return {
     settings,
     rest: {
@@ -71,6 +78,7 @@ export function parseConfigFile(
       ...(templates !== undefined && { templates }),
       ...(sync !== undefined && { sync }),
       ...(providers !== undefined && { providers }),
+      ...(audit !== undefined && { audit }),
     },
   };
 }

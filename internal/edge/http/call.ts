@@ -2,17 +2,21 @@
 
 import type { FastifyRequest } from 'fastify';
 import type { FlowContext } from '../../flows/context.ts';
-import { type Access, notVisible, resolveAccess } from '../../flows/tenancy/tenancy.ts';
+import { type Access, notVisible, resolveAccess, TokenFault } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../words/fault.ts';
-import { check, readJson, requirePlain } from './read.ts';
+import { check, readJson, requireNone, requirePlain } from './read.ts';
 import type { Call, Route } from './route.ts';
 
-/** Failures of authentication per address in a minute, after which more of them are told to wait. */
+/** Unknown tokens per address in a minute, after which more of them are told to wait. */
 const failuresMax = 100;
 const windowMs = 60_000;
 const addressesMax = 10_000;
 
-/** Counts failed authentications. A valid token is never held back: many callers may share an address. */
+/**
+ * Counts what was presented as a token and never was one. A valid token is never held back: many callers may share an
+ * address. A request without a token, or with one that has been revoked or has expired, guesses nothing and is refused as
+ * it is.
+ */
 export class FailureLimit {
   readonly #failures = new Map<string, { count: number; since: number }>();
 
@@ -28,7 +32,7 @@ export class FailureLimit {
     throw new Fault(
       'rate_limited',
       'too-many-failures',
-      'Too many requests without a valid token; wait and try again.',
+      'Too many requests with tokens that are none; wait and try again.',
       {
         retryAfterSeconds,
       },
@@ -58,7 +62,7 @@ export async function authorize(
       ...(route.scope === 'project' && { project: params['project'] ?? '' }),
     });
   } catch (error) {
-    if (error instanceof Fault && error.kind === 'unauthenticated') limit.note(request.ip, ctx.runtime.now().getTime());
+    if (error instanceof TokenFault && error.isGuess) limit.note(request.ip, ctx.runtime.now().getTime());
     throw error;
   }
   // The start refuses a route without a permission; if one came by all the same, nobody holds it.
@@ -88,6 +92,11 @@ export function makeCall(
   const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
   const query = request.query as Record<string, unknown>;
   requirePlain(Object.values(query).flat());
+  const isOpen = route.scope === 'public';
+  const json = route.rawBody || (isOpen && route.body === undefined) ? undefined : readJson(raw, contentType);
+  // What a call does not take is refused, not passed over: it may name another tenant than the path does.
+  if (route.query === undefined && !isOpen) requireNone(query, 'query');
+  if (route.body === undefined) requireNone(json ?? {}, 'body');
   const headers = request.headers as Record<string, string | undefined>;
   const required = <T>(value: T | undefined): T => {
     if (value === undefined) throw notVisible();
@@ -97,10 +106,7 @@ export function makeCall(
     ctx,
     params: request.params as Record<string, string>,
     query: route.query === undefined ? {} : check(route.query, query, 'query'),
-    body:
-      route.rawBody || route.body === undefined
-        ? undefined
-        : check(route.body, readJson(raw, contentType) ?? {}, 'body'),
+    body: route.body === undefined ? undefined : check(route.body, json ?? {}, 'body'),
     raw,
     headers: contentType === undefined ? headers : { ...headers, 'content-type': contentType },
     requestId: request.id,

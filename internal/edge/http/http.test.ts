@@ -78,7 +78,6 @@ const testRoutes: readonly Route[] = [
     summary: 'test',
     scope: 'project',
     permission: 'secrets:reveal',
-    noStore: true,
     answers: { 200: null },
     handle: async ({ project, actor }) => ok({ project: project.slug, actor: actor.name }),
   }),

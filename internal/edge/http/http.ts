@@ -4,14 +4,16 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { FlowContext } from '../../flows/context.ts';
 import type { Access } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../words/fault.ts';
+import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../words/permission.ts';
 import { authorize, FailureLimit, makeCall } from './call.ts';
 import { HttpFault, renderProblem } from './problem.ts';
 import { requireIdentity } from './read.ts';
-import type { Answer, Call, Route } from './route.ts';
+import type { Answer, Call, Route, Scope } from './route.ts';
 import { type Readiness, serverRoutes } from './routes/health.ts';
 import { sendEvents } from './sse.ts';
 
@@ -52,11 +54,19 @@ export function routeTable(routes: readonly Route[], readiness: readonly Readine
     if (seen.has(shape)) throw new Error(`two routes for ${key}`);
     seen.add(shape);
     if ((route.permission === null) !== (route.scope === 'public')) throw new Error(`${key} names no permission`);
+    if (route.permission !== null && !grantable(route.scope).has(route.permission))
+      throw new Error(`${key} names ${route.permission}, which nobody can hold there`);
     const needs = { public: [], self: [], org: [':org'], project: [':org', ':project'] }[route.scope];
     if (!needs.every((name) => route.path.split('/').includes(name)))
       throw new Error(`${key} has no ${needs.join(' and ')}`);
   }
   return table;
+}
+
+/** Permissions that somebody may hold at a scope. */
+function grantable(scope: Scope): ReadonlySet<Permission> {
+  if (scope === 'self') return new Set<Permission>(selfPermissions);
+  return new Set(scope === 'org' ? orgRoles.admin : projectRoles.admin);
 }
 
 /** Starts listening. `ctx` is asked for at each request: its base address is known only once this resolves. */
@@ -113,6 +123,8 @@ function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInst
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);
     reply.header('x-content-type-options', 'nosniff');
+    // What one caller may see is nobody else's to keep.
+    reply.header('cache-control', 'no-store');
   });
   return app;
 }
@@ -152,7 +164,6 @@ function addRoute(
     url: route.path,
     bodyLimit: route.bodyLimitBytes ?? limits.bodyBytes,
     onRequest: async (request, reply) => {
-      if (route.noStore) reply.header('cache-control', 'no-store');
       reply.headers(cors);
       if (isApi && ctx().db.waiting() > limits.waitingMax) {
         throw new Fault('unavailable', 'overloaded', 'Too much is waiting for the database; try again.', {
@@ -191,7 +202,7 @@ function note(ctx: FlowContext, route: Route, request: FastifyRequest, reply: Fa
 }
 
 async function send(call: Call, answer: Answer, reply: FastifyReply): Promise<FastifyReply> {
-  if (answer.stream !== undefined) {
+  if (answer.stream !== undefined && reply.request.method !== 'HEAD') {
     const headers = Object.fromEntries(
       Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)]),
     );
@@ -205,14 +216,24 @@ async function send(call: Call, answer: Answer, reply: FastifyReply): Promise<Fa
     return reply;
   }
   reply.code(answer.status).headers(answer.headers ?? {});
+  if (answer.stream !== undefined) return reply.type('text/event-stream; charset=utf-8').send();
+  if (answer.lines !== undefined) return reply.type('application/x-ndjson').send(jsonLines(answer.lines));
   if (answer.body === undefined) return reply.send();
   if (answer.contentType !== undefined) return reply.type(answer.contentType).send(answer.body);
   return reply.type('application/json; charset=utf-8').send(JSON.stringify(answer.body));
 }
 
+/** A JSON document a line, read as fast as the caller takes it. */
+function jsonLines(documents: AsyncIterable<unknown>): Readable {
+  async function* lines(): AsyncGenerator<string> {
+    for await (const document of documents) yield `${JSON.stringify(document)}\n`;
+  }
+  return Readable.from(lines(), { objectMode: false });
+}
+
 function fail(ctx: FlowContext, error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const { problem, headers, isBug } = renderProblem(error, request.id);
-  reply.header('x-request-id', request.id);
+  reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
   if (isBug)
     ctx.runtime.log.error(
       { err: error, requestId: request.id, method: request.method, route: request.routeOptions.url },

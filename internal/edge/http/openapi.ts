@@ -62,6 +62,8 @@ function answerOf(route: Route, status: string, schema: Schema | null): Json {
   const description = STATUS_CODES[Number(status)] ?? status;
   if (route.stream && status === '200')
     return { description, content: { 'text/event-stream': { schema: { type: 'string' } } } };
+  if (schema !== null && route.lines && status === '200')
+    return { description, content: { 'application/x-ndjson': { schema: { type: 'string' } } } };
   return schema === null
     ? { description }
     : { description, content: { 'application/json': { schema: schemaOf(schema) } } };

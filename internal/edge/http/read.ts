@@ -15,6 +15,10 @@ export function readJson(bytes: Buffer, contentType: string | undefined): unknow
   if (type !== undefined && type !== 'application/json' && !/^application\/[\w.+-]+\+json$/.test(type)) {
     throw new Fault('unsupported_media', 'unsupported-media-type', 'The body must be application/json.');
   }
+  const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(contentType ?? '')?.[1]?.toLowerCase();
+  if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
+    throw new Fault('unsupported_media', 'unsupported-charset', 'JSON is UTF-8 here, whatever its charset is said to be.');
+  }
   requireShallow(bytes);
   let text: string;
   try {
@@ -55,6 +59,13 @@ export function check(schema: Schema, value: unknown, what: 'body' | 'query'): u
     return path === null ? issue.message : `${path}: ${issue.message}`;
   });
   throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. ${problems.join('; ')}`);
+}
+
+/** Refuses a query, or a body other than `{}`, where a route takes none. */
+export function requireNone(value: unknown, what: 'body' | 'query'): void {
+  const isEmpty = typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
+  if (isEmpty) return;
+  throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. This call takes none.`);
 }
 
 /** Bodies arrive as they are: nothing is inflated here, so that a limit means what it says. */

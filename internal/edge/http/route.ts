@@ -17,6 +17,8 @@ export interface Principal {
   /** The organization a service account belongs to. */
   readonly orgId: string | null;
   readonly tokenId: string;
+  /** The one organization that the token opens, null for all of the principal's. */
+  readonly tokenOrgId: string | null;
 }
 
 export interface OrgRef {
@@ -40,6 +42,8 @@ export interface Answer {
   readonly headers?: { readonly [name: string]: string };
   /** Server-sent events; only where the route declares `stream`. Ended by the daemon's drain. */
   readonly stream?: AsyncIterable<SseEvent>;
+  /** JSON lines, one document each; only where the route declares `lines`. An error breaks the answer off. */
+  readonly lines?: AsyncIterable<unknown>;
 }
 
 export interface Call<Q = unknown, B = unknown> {
@@ -93,9 +97,9 @@ export interface RouteSpec<Q extends Schema | undefined, B extends Schema | unde
   readonly rawBody?: boolean;
   /** Status → schema of the JSON it answers, null for no JSON. Problems need not be listed. */
   readonly answers: { readonly [status: number]: Schema | null };
-  /** `Cache-Control: no-store`. */
-  readonly noStore?: boolean;
   readonly stream?: boolean;
+  /** Answers 200 with JSON lines; the schema of that answer is a line's. */
+  readonly lines?: boolean;
   /** `Access-Control-Allow-Origin: *` and an answer to preflights. */
   readonly cors?: boolean;
   handle(

@@ -257,8 +257,59 @@ describe('organizations, projects, members and tokens', () => {
     const admin = await person('south', 'south-admin@example.com', 'admin');
     await person('north', 'both@example.com');
     assert.equal((await admin.api('POST', '/api/v1/orgs/south/members', { email: 'BOTH@example.com' })).status, 201);
-    const refused = await admin.api('POST', '/api/v1/orgs/south/tokens', { email: 'both@example.com', name: 'x' });
-    assert.equal(refused.body['code'], 'belongs-elsewhere');
+    const made = await admin.api('POST', '/api/v1/orgs/south/tokens', { email: 'both@example.com', name: 'x' });
+    const slugs = async (call: Api): Promise<string[]> =>
+      ((await call('GET', '/api/v1/orgs')).body['items'] as unknown as { slug: string }[]).map((org) => org.slug);
+    const limited = apiClient(daemon.url, String(made.body['token']));
+    assert.deepEqual(await slugs(limited), ['south']);
+    assert.equal((await limited('GET', '/api/v1/orgs/north')).status, 404);
+    assert.equal((await limited('GET', '/api/v1/me')).body['orgs']?.[1], undefined);
+    const child = await limited('POST', '/api/v1/tokens', { name: 'child' });
+    assert.deepEqual(await slugs(apiClient(daemon.url, String(child.body['token']))), ['south'], 'nor a way around it');
+    assert.equal((await limited('GET', '/api/v1/tokens')).body['items']?.[2], undefined, 'sees no other of its own');
+    const orgless = await limited('POST', '/api/v1/orgs', { slug: 'more' });
+    assert.equal(orgless.status, 403);
+  });
+
+  it('lets an organization revoke what opens it alone, and nobody’s token for another one', async () => {
+    const admin = await person('south', 'south-two@example.com', 'admin');
+    const both = await person('north', 'two@example.com');
+    await admin.api('POST', '/api/v1/orgs/south/members', { email: 'two@example.com' });
+    const north = (await api('GET', '/api/v1/orgs/north/tokens')).body['items'] as unknown as { id: string }[];
+    for (const { id } of north) {
+      const answer = await admin.api('DELETE', `/api/v1/orgs/south/tokens/${id}`);
+      assert.match(String(answer.body['code']), /^(not-found|belongs-elsewhere)$/);
+    }
+    assert.equal((await both.api('GET', '/api/v1/me')).status, 200);
+  });
+
+  it('disables a service account and enables it again, at once', async () => {
+    await api('POST', '/api/v1/orgs/default/service-accounts', { name: 'sleeper' });
+    const made = await api('POST', '/api/v1/orgs/default/tokens', { serviceAccount: 'sleeper', name: 'x' });
+    const status = async () =>
+      (await api('GET', '/api/v1/me', undefined, { token: String(made.body['token']) })).status;
+    const path = '/api/v1/orgs/default/service-accounts/sleeper';
+    assert.equal(await status(), 200);
+    assert.match(String((await api('PATCH', path, { disabled: true })).body['disabledAt']), /^20/);
+    assert.equal(await status(), 401);
+    assert.equal((await api('PATCH', path, { disabled: false })).body['disabledAt'], null);
+    assert.equal(await status(), 200);
+    assert.equal((await api('GET', path)).body['name'], 'sleeper');
+    assert.equal((await api('PATCH', path.replace('sleeper', 'nobody'), { disabled: true })).status, 404);
+  });
+
+  it('changes the role of members alone, and never leaves two demotions without an administrator', async () => {
+    await api('POST', '/api/v1/orgs', { slug: 'pair' });
+    const other = await person('pair', 'pair@example.com', 'admin');
+    const myself = String((await api('GET', '/api/v1/me')).body['id']);
+    const answers = await Promise.all([
+      api('PATCH', `/api/v1/orgs/pair/members/${myself}`, { role: 'member' }),
+      other.api('PATCH', `/api/v1/orgs/pair/members/${other.id}`, { role: 'member' }),
+    ]);
+    assert.deepEqual(answers.map((one) => one.status).toSorted((a, b) => a - b), [200, 409]);
+    const stranger = await person('north', 'pair-stranger@example.com');
+    for (const id of [stranger.id, 'x', '00000000-0000-4000-8000-000000000000'])
+      assert.equal((await api('PATCH', `/api/v1/orgs/default/members/${id}`, { role: 'member' })).status, 404, id);
   });
 
   it('notes when a token was last used', async () => {

@@ -2,5 +2,6 @@
 
 import type { Service } from './service.ts';
 import { syncServices } from './sync-services.ts';
+import { tenancyServices } from './tenancy-services.ts';
 
-export const services: readonly Service[] = [...syncServices];
+export const services: readonly Service[] = [...syncServices, ...tenancyServices];

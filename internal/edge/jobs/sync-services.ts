@@ -1,35 +1,14 @@
 // The loops behind the reconciler: polling what is due, watching folders, taking over from daemons that are gone, and
 // sweeping. Each turn is a function of flows/sync; here is only when.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { watchedFolders } from '../../adapters/store/repositories.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import { enqueueSync } from '../../flows/enqueue.ts';
 import { keepPolls, lookAtAll, openForWatch, pollTurn, sweep, takeOver } from '../../flows/sync/sync.ts';
+import { loop } from './loop.ts';
 import type { Service } from './service.ts';
 
 const every = { pollMs: 500, keepMs: 10_000, foldersMs: 2_000, takeOverMs: 3_000, sweepMs: 60 * 60 * 1000 } as const;
-
-/** Calls `turn` again and again with a pause in between, until stopped; a turn that fails is logged and forgotten. */
-function loop(ctx: FlowContext, name: string, pauseMs: number, turn: (signal: AbortSignal) => Promise<void>) {
-  const stopping = new AbortController();
-  const run = async (): Promise<void> => {
-    while (!stopping.signal.aborted) {
-      await turn(stopping.signal).catch((error: unknown) => {
-        if (!stopping.signal.aborted) ctx.runtime.log.warn({ err: error, service: name }, 'service.turn_failed');
-      });
-      // Rejects when the loop is stopped, which is what it waits for.
-      await sleep(pauseMs, undefined, { signal: stopping.signal }).catch(() => undefined);
-    }
-  };
-  const running = run();
-  return {
-    async stop(): Promise<void> {
-      stopping.abort();
-      await running;
-    },
-  };
-}
 
 async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
   const { log } = ctx.runtime;

@@ -14,6 +14,8 @@ export interface Access {
     readonly email: string | null;
     readonly orgId: string | null;
     readonly tokenId: string;
+    /** The one organization that the token opens, null for all of the principal's. */
+    readonly tokenOrgId: string | null;
   };
   /** Present when an organization was named and the principal can see it. */
   readonly org?: { readonly id: string; readonly slug: string; readonly name: string };
@@ -30,13 +32,23 @@ export function hashToken(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
+/** No live token. `isGuess`: something was presented that never was a token; worth counting against whoever sent it. */
+export class TokenFault extends Fault {
+  readonly isGuess: boolean;
+
+  constructor(isGuess: boolean) {
+    super('unauthenticated', 'invalid-token', 'A valid API token is required: Authorization: Bearer svc_….');
+    this.isGuess = isGuess;
+  }
+}
+
 /** The one answer for whatever the caller may not see and whatever does not exist (contract, section 3). */
 export function notVisible(): Fault {
   return new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
 }
 
 /**
- * Resolves a token at a scope. Throws Fault `unauthenticated` without a live token and `not_found` where the
+ * Resolves a token at a scope. Throws TokenFault (`unauthenticated`) without a live token and `not_found` where the
  * organization or project does not exist or is not visible. Whether a permission is held is the caller's to check.
  */
 export async function resolveAccess(
@@ -49,9 +61,7 @@ export async function resolveAccess(
     token !== undefined && tokenShape.test(token)
       ? await findAccess(ctx.db, hashToken(token), now, scope.org, scope.project)
       : undefined;
-  if (row === undefined) {
-    throw new Fault('unauthenticated', 'invalid-token', 'A valid API token is required: Authorization: Bearer svc_….');
-  }
+  if (row === undefined || !row.live) throw new TokenFault(token !== undefined && row === undefined);
   if (row.stale) await touchToken(ctx.db, row.tokenId, now);
   const principal = {
     id: row.principalId,
@@ -60,6 +70,7 @@ export async function resolveAccess(
     email: row.email,
     orgId: row.principalOrgId,
     tokenId: row.tokenId,
+    tokenOrgId: row.tokenOrgId,
   };
   const org = seenOrg(row);
   const project = org === undefined ? undefined : seenProject(row);

@@ -15,9 +15,13 @@ export interface Grants {
   readonly permissions: readonly Permission[];
 }
 
-/** Organizations with their visible projects, each with the role and its permissions. */
-export async function listGrants(ctx: FlowContext, principalId: string): Promise<(Grants & { projects: Grants[] })[]> {
-  const orgs = await listOrgs(ctx.db, principalId, { limit: listMax });
+/** Organizations that the token opens, with their visible projects, each with the role and its permissions. */
+export async function listGrants(
+  ctx: FlowContext,
+  principalId: string,
+  tokenOrgId: string | null,
+): Promise<(Grants & { projects: Grants[] })[]> {
+  const orgs = await listOrgs(ctx.db, principalId, { limit: listMax, only: tokenOrgId });
   return Promise.all(
     orgs.map(async (org) => {
       const projects = await listProjects(ctx.db, org.id, principalId, { limit: listMax });

@@ -5,12 +5,15 @@ import { recordAudit } from '../../adapters/store/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/db.ts';
 import {
   deleteServiceAccount,
+  disableServiceAccount,
   ensureUser,
   findOrgPrincipal,
+  findServiceAccount,
   insertServiceAccount,
   type PrincipalRow,
 } from '../../adapters/store/principals.ts';
 import {
+  changeMember,
   countOrgAdmins,
   deleteMember,
   type Membership,
@@ -100,6 +103,24 @@ export async function setProjectMember(
   });
 }
 
+/** Another role for a member, by id. Throws `not_found` for anybody else. */
+export async function changeRole(
+  ctx: FlowContext,
+  actor: Actor,
+  membership: Membership,
+  principalId: string,
+  role: OrgRole | ProjectRole,
+): Promise<MemberRow> {
+  if (!isUuid(principalId)) throw notVisible();
+  return ctx.db.tx(async (tx) => {
+    const member = await changeMember(tx, membership, principalId, role);
+    if (member === undefined) throw notVisible();
+    if (membership.projectId === undefined) await requireAdmin(tx, membership.orgId);
+    await audit(tx, actor, membership, 'set', { name: member.name, role });
+    return member;
+  });
+}
+
 export async function removeMember(
   ctx: FlowContext,
   actor: Actor,
@@ -145,15 +166,41 @@ export async function createServiceAccount(
   }
 }
 
+const account = (text: string) => (isUuid(text) ? { id: text } : { name: text });
+
+/** By id or name. */
+export async function readServiceAccount(ctx: FlowContext, orgId: string, text: string): Promise<PrincipalRow> {
+  const found = await findServiceAccount(ctx.db, orgId, account(text));
+  if (found === undefined) throw notVisible();
+  return found;
+}
+
+/** Disabled, its tokens stop with the commit; enabled, they are valid again. */
+export async function setDisabled(
+  ctx: FlowContext,
+  actor: Actor,
+  orgId: string,
+  given: { readonly account: string; readonly disabled: boolean },
+): Promise<PrincipalRow> {
+  return ctx.db.tx(async (tx) => {
+    const found = await findServiceAccount(tx, orgId, account(given.account));
+    if (found === undefined) throw notVisible();
+    const row = await disableServiceAccount(tx, found.id, given.disabled ? ctx.runtime.now() : null);
+    const action = given.disabled ? 'service_account_disabled' : 'service_account_enabled';
+    await audit(tx, actor, { orgId }, action, { name: row.name });
+    return row;
+  });
+}
+
 /** By id or name; its tokens stop with the commit. */
 export async function removeServiceAccount(
   ctx: FlowContext,
   actor: Actor,
   orgId: string,
-  account: string,
+  text: string,
 ): Promise<void> {
   await ctx.db.tx(async (tx) => {
-    const removed = await deleteServiceAccount(tx, orgId, isUuid(account) ? { id: account } : { name: account });
+    const removed = await deleteServiceAccount(tx, orgId, account(text));
     if (removed === undefined) throw notVisible();
     await audit(tx, actor, { orgId }, 'service_account_deleted', { name: removed.name });
   });

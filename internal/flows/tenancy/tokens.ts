@@ -25,14 +25,19 @@ export interface NewToken {
 }
 export type MadeToken = TokenRow & { readonly token: string };
 
-/** One for the caller itself. */
-export async function createOwnToken(ctx: FlowContext, actor: Actor, given: NewToken): Promise<MadeToken> {
-  return make(ctx, actor, null, actor.id ?? '', given);
+/** One for the caller itself, which opens no more than the token that it called with: `only` is that one's limit. */
+export async function createOwnToken(
+  ctx: FlowContext,
+  actor: Actor,
+  only: string | null,
+  given: NewToken,
+): Promise<MadeToken> {
+  return make(ctx, actor, only, actor.id ?? '', given);
 }
 
 /**
- * One for a member or service account of an organization, by its administrator. Not for a person who belongs to
- * another organization too: the token would open that one as well.
+ * One for a member or service account of an organization, by its administrator. It opens that organization alone,
+ * whatever others the person belongs to or joins later.
  */
 export async function createOrgToken(
   ctx: FlowContext,
@@ -56,13 +61,6 @@ export async function createOrgToken(
       'The organization has no member or service account of that name.',
     );
   }
-  if (principal.id !== actor.id && principal.kind === 'user' && (await belongsElsewhere(ctx.db, principal.id, orgId))) {
-    throw new Fault(
-      'forbidden',
-      'belongs-elsewhere',
-      'This person belongs to another organization as well and has to make a token by itself.',
-    );
-  }
   return make(ctx, actor, orgId, principal.id, given);
 }
 
@@ -74,33 +72,43 @@ async function make(
   given: NewToken,
 ): Promise<MadeToken> {
   const expiresAt = given.expiresAt === undefined ? null : new Date(given.expiresAt);
-  if (expiresAt !== null && expiresAt <= ctx.runtime.now()) {
+  if (expiresAt !== null && !(expiresAt > ctx.runtime.now())) {
     throw new Fault('invalid', 'invalid-expiry', 'expiresAt must lie in the future.');
   }
   const token = newToken(ctx.runtime);
   return ctx.db.tx(async (tx) => {
-    const row = await insertToken(tx, { principalId, sha256: hashToken(token), name: given.name, expiresAt });
-    await audit(tx, actor, orgId, 'token.created', row);
+    const row = await insertToken(tx, { principalId, orgId, sha256: hashToken(token), name: given.name, expiresAt });
+    await audit(tx, actor, 'token.created', row);
     return { ...row, token };
   });
 }
 
-/** Valid no more from the answer on, in every daemon: tokens are looked up at each call. */
+/**
+ * Valid no more from the answer on, in every daemon: tokens are looked up at each call. An organization does not revoke
+ * what a person uses in another one too; removing the member closes it here.
+ */
 export async function dropToken(ctx: FlowContext, actor: Actor, scope: TokenScope, tokenId: string): Promise<void> {
   if (!isUuid(tokenId)) throw notVisible();
   await ctx.db.tx(async (tx) => {
     const row = await getToken(tx, scope, tokenId);
     if (row === undefined) throw notVisible();
+    const isShared = 'orgId' in scope && row.orgId === null && row.principalId !== actor.id;
+    if (isShared && (await belongsElsewhere(tx, row.principalId, scope.orgId))) {
+      throw new Fault(
+        'forbidden',
+        'belongs-elsewhere',
+        'This token opens other organizations of this person as well; remove the member to close this one.',
+      );
+    }
     await revokeToken(tx, tokenId, ctx.runtime.now());
-    await audit(tx, actor, 'orgId' in scope ? scope.orgId : null, 'token.revoked', row);
+    await audit(tx, actor, 'token.revoked', row);
   });
 }
 
-/** A principal's own token opens every organization that it belongs to, so each of them has the entry. */
-async function audit(tx: Sql, actor: Actor, orgId: string | null, action: string, token: TokenRow): Promise<void> {
-  const orgIds =
-    orgId === null ? (await listOrgs(tx, token.principalId, { limit: 200 })).map((org) => org.id) : [orgId];
-  for (const id of orgIds) {
+/** Each organization that the token opens has the entry. */
+async function audit(tx: Sql, actor: Actor, action: string, token: TokenRow): Promise<void> {
+  const orgs = await listOrgs(tx, token.principalId, { limit: 200, only: token.orgId });
+  for (const { id } of orgs) {
     await recordAudit(tx, {
       orgId: id,
       projectId: null,

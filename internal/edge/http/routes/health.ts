@@ -24,7 +24,6 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
       path: '/healthz',
       summary: 'Liveness: the process answers',
       answers: { 200: v.object({ status: v.literal('ok') }) },
-      noStore: true,
       handle: async () => ok({ status: 'ok' }),
     }),
     defineRoute({
@@ -32,7 +31,6 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
       path: '/readyz',
       summary: 'Readiness, with the reasons',
       answers: { 200: state, 503: state },
-      noStore: true,
       handle: async () => {
         const checks = await Promise.all(
           readiness.map(async (part) => {
@@ -51,7 +49,6 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
       path: '/metrics',
       summary: 'Prometheus text',
       answers: { 200: null },
-      noStore: true,
       handle: async ({ ctx }) => ({
         status: 200,
         body: await ctx.metrics.registry.metrics(),

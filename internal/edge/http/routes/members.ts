@@ -5,9 +5,12 @@ import { listServiceAccounts, type PrincipalRow } from '../../../adapters/store/
 import { listMembers, type Membership, type MemberRow } from '../../../adapters/store/tenancy.ts';
 import { isUuid } from '../../../adapters/store/access.ts';
 import {
+  changeRole,
   createServiceAccount,
+  readServiceAccount,
   removeMember,
   removeServiceAccount,
+  setDisabled,
   setOrgMember,
   setProjectMember,
 } from '../../../flows/tenancy/tenancy.ts';
@@ -29,6 +32,11 @@ export function namesOne(input: { principalId?: unknown; email?: unknown; servic
 }
 export const oneWho = 'Expected exactly one of principalId, email and serviceAccount';
 
+/** An account is addressed by name where an id would do as well, so a name must not look like one. */
+const accountName = v.pipe(
+  text,
+  v.check((name) => !isUuid(name), 'Expected a name that does not look like an id'),
+);
 const orgRole = v.picklist(['admin', 'member']);
 const projectRole = v.picklist(['viewer', 'operator', 'admin']);
 const memberAnswer = v.object({
@@ -39,10 +47,20 @@ const memberAnswer = v.object({
   role: v.string(),
   createdAt: v.string(),
 });
-const accountAnswer = v.object({ id: v.string(), name: v.string(), createdAt: v.string() });
+const accountAnswer = v.object({
+  id: v.string(),
+  name: v.string(),
+  disabledAt: v.nullable(v.string()),
+  createdAt: v.string(),
+});
 
 const showMember = (row: MemberRow) => ({ ...row, createdAt: row.createdAt.toISOString() });
-const showAccount = (row: PrincipalRow) => ({ id: row.id, name: row.name, createdAt: row.createdAt.toISOString() });
+const showAccount = (row: PrincipalRow) => ({
+  id: row.id,
+  name: row.name,
+  disabledAt: row.disabledAt?.toISOString() ?? null,
+  createdAt: row.createdAt.toISOString(),
+});
 
 async function list(
   ctx: FlowContext,
@@ -93,7 +111,7 @@ const orgMembers: readonly Route[] = [
     body: v.strictObject({ role: orgRole }),
     answers: { 200: memberAnswer },
     handle: async ({ ctx, actor, org: { id }, params, body }) =>
-      ok(showMember(await setOrgMember(ctx, actor, id, { principalId: params['member'] ?? '' }, body.role))),
+      ok(showMember(await changeRole(ctx, actor, { orgId: id }, params['member'] ?? '', body.role))),
   }),
   defineRoute({
     method: 'DELETE',
@@ -143,17 +161,7 @@ const projectMembers: readonly Route[] = [
     body: v.strictObject({ role: projectRole }),
     answers: { 200: memberAnswer },
     handle: async ({ ctx, actor, project: { id, orgId }, params, body }) =>
-      ok(
-        showMember(
-          await setProjectMember(
-            ctx,
-            actor,
-            { orgId, projectId: id },
-            { principalId: params['member'] ?? '' },
-            body.role,
-          ),
-        ),
-      ),
+      ok(showMember(await changeRole(ctx, actor, { orgId, projectId: id }, params['member'] ?? '', body.role))),
   }),
   defineRoute({
     method: 'DELETE',
@@ -190,10 +198,31 @@ const serviceAccounts: readonly Route[] = [
     summary: 'Create a service account, with a role in the organization when given',
     scope: 'org',
     permission: 'org_members:write',
-    body: v.strictObject({ name: text, role: v.optional(orgRole) }),
+    body: v.strictObject({ name: accountName, role: v.optional(orgRole) }),
     answers: { 201: accountAnswer },
     handle: async ({ ctx, actor, org: { id }, body }) =>
       created(showAccount(await createServiceAccount(ctx, actor, id, body))),
+  }),
+  defineRoute({
+    method: 'GET',
+    path: `${org}/service-accounts/:account`,
+    summary: 'A service account, by id or name',
+    scope: 'org',
+    permission: 'org_members:read',
+    answers: { 200: accountAnswer },
+    handle: async ({ ctx, org: { id }, params }) =>
+      ok(showAccount(await readServiceAccount(ctx, id, params['account'] ?? ''))),
+  }),
+  defineRoute({
+    method: 'PATCH',
+    path: `${org}/service-accounts/:account`,
+    summary: 'Disable a service account, so that none of its tokens is valid, or enable it again; by id or name',
+    scope: 'org',
+    permission: 'org_members:write',
+    body: v.strictObject({ disabled: v.boolean() }),
+    answers: { 200: accountAnswer },
+    handle: async ({ ctx, actor, org: { id }, params, body }) =>
+      ok(showAccount(await setDisabled(ctx, actor, id, { account: params['account'] ?? '', ...body }))),
   }),
   defineRoute({
     method: 'DELETE',

@@ -13,6 +13,7 @@ import {
   removeOrg,
   removeProject,
 } from '../../../flows/tenancy/tenancy.ts';
+import { selfPermissions } from '../../../words/permission.ts';
 import { pageOf, pageQuery, pageSchema, readTextPage } from '../page.ts';
 import { created, defineRoute, noContent, ok, type Route } from '../route.ts';
 
@@ -57,8 +58,6 @@ const newTenant = v.pipe(
   v.check((input) => input.slug !== undefined || input.name !== undefined, 'Expected slug or name'),
 );
 
-const selfPermissions = ['orgs:create', 'orgs:list', 'self:read', 'self:write'] as const;
-
 const orgRoutes: readonly Route[] = [
   defineRoute({
     method: 'GET',
@@ -66,7 +65,6 @@ const orgRoutes: readonly Route[] = [
     summary: 'The caller, with its roles and permissions',
     scope: 'self',
     permission: 'self:read',
-    noStore: true,
     answers: {
       200: v.object({
         id: v.string(),
@@ -79,7 +77,7 @@ const orgRoutes: readonly Route[] = [
     },
     async handle({ ctx, principal, can }) {
       const { id, kind, name: own, email } = principal;
-      const orgs = await listGrants(ctx, id);
+      const orgs = await listGrants(ctx, id, principal.tokenOrgId);
       // What the caller may do somewhere; the lists below say where.
       const everywhere = new Set<string>(selfPermissions.filter((one) => can(one)));
       for (const org of orgs) {
@@ -98,7 +96,8 @@ const orgRoutes: readonly Route[] = [
     answers: { 200: pageSchema(orgAnswer) },
     async handle({ ctx, principal, query }) {
       const { limit, after } = readTextPage(query);
-      const rows = await listOrgs(ctx.db, principal.id, { limit: limit + 1, ...(after !== undefined && { after }) });
+      const page = { limit: limit + 1, only: principal.tokenOrgId, ...(after !== undefined && { after }) };
+      const rows = await listOrgs(ctx.db, principal.id, page);
       return ok(pageOf(rows, limit, (row) => [row.slug], showOrg));
     },
   }),

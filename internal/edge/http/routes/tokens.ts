@@ -14,6 +14,8 @@ const tokenAnswer = v.object({
   id: v.string(),
   name: v.string(),
   principal: v.object({ id: v.string(), kind: v.string(), name: v.string() }),
+  /** The one organization that it opens; null for all of its principal's. */
+  orgId: v.nullable(v.string()),
   createdAt: v.string(),
   expiresAt: v.nullable(v.string()),
   lastUsedAt: v.nullable(v.string()),
@@ -29,12 +31,16 @@ const show = (row: TokenRow) => ({
   id: row.id,
   name: row.name,
   principal: { id: row.principalId, kind: row.principalKind, name: row.principalName },
+  orgId: row.orgId,
   createdAt: row.createdAt.toISOString(),
   expiresAt: row.expiresAt?.toISOString() ?? null,
   lastUsedAt: row.lastUsedAt?.toISOString() ?? null,
   revokedAt: row.revokedAt?.toISOString() ?? null,
 });
 const showMade = (row: MadeToken) => ({ ...show(row), token: row.token });
+
+const isIsoTime = (text: string): boolean =>
+  !Number.isNaN(Date.parse(text)) && new Date(text).toISOString() === text;
 
 async function list(
   ctx: FlowContext,
@@ -45,7 +51,7 @@ async function list(
   const [at, id] = after ?? [];
   const isWrong =
     after !== undefined &&
-    !(typeof at === 'string' && !Number.isNaN(Date.parse(at)) && typeof id === 'string' && isUuid(id));
+    !(typeof at === 'string' && /^\d{4}-/.test(at) && isIsoTime(at) && typeof id === 'string' && isUuid(id));
   if (isWrong)
     throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
   const rows = await listTokens(ctx.db, scope, {
@@ -64,7 +70,8 @@ export const tokenRoutes: readonly Route[] = [
     permission: 'self:read',
     query: v.strictObject(pageQuery),
     answers: { 200: pageSchema(tokenAnswer) },
-    handle: ({ ctx, principal, query }) => list(ctx, { principalId: principal.id }, query),
+    handle: ({ ctx, principal, query }) =>
+      list(ctx, { principalId: principal.id, only: principal.tokenOrgId }, query),
   }),
   defineRoute({
     method: 'POST',
@@ -72,10 +79,10 @@ export const tokenRoutes: readonly Route[] = [
     summary: 'Create a token for the caller; its text is shown this once',
     scope: 'self',
     permission: 'self:write',
-    noStore: true,
     body: v.strictObject(newToken),
     answers: { 201: madeAnswer },
-    handle: async ({ ctx, actor, body }) => created(showMade(await createOwnToken(ctx, actor, body))),
+    handle: async ({ ctx, actor, principal, body }) =>
+      created(showMade(await createOwnToken(ctx, actor, principal.tokenOrgId, body))),
   }),
   defineRoute({
     method: 'DELETE',
@@ -85,14 +92,15 @@ export const tokenRoutes: readonly Route[] = [
     permission: 'self:write',
     answers: { 204: null },
     async handle({ ctx, actor, principal, params }) {
-      await dropToken(ctx, actor, { principalId: principal.id }, params['token'] ?? '');
+      const scope = { principalId: principal.id, only: principal.tokenOrgId };
+      await dropToken(ctx, actor, scope, params['token'] ?? '');
       return noContent;
     },
   }),
   defineRoute({
     method: 'GET',
     path: '/api/v1/orgs/:org/tokens',
-    summary: "Tokens of the organization's members and service accounts, never their text",
+    summary: 'Tokens that open the organization, never their text',
     scope: 'org',
     permission: 'tokens:read',
     query: v.strictObject(pageQuery),
@@ -102,10 +110,9 @@ export const tokenRoutes: readonly Route[] = [
   defineRoute({
     method: 'POST',
     path: '/api/v1/orgs/:org/tokens',
-    summary: 'Create a token for a member or service account; its text is shown this once',
+    summary: 'Create a token for a member or service account, for this organization alone; its text is shown this once',
     scope: 'org',
     permission: 'tokens:write',
-    noStore: true,
     body: v.pipe(
       v.strictObject({ ...whoEntries, ...newToken }),
       v.check((input) => namesOne(input), oneWho),
