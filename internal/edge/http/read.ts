@@ -17,7 +17,11 @@ export function readJson(bytes: Buffer, contentType: string | undefined): unknow
   }
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(contentType ?? '')?.[1]?.toLowerCase();
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
-    throw new Fault('unsupported_media', 'unsupported-charset', 'JSON is UTF-8 here, whatever its charset is said to be.');
+    throw new Fault(
+      'unsupported_media',
+      'unsupported-charset',
+      'JSON is UTF-8 here, whatever its charset is said to be.',
+    );
   }
   requireShallow(bytes);
   let text: string;
@@ -63,7 +67,8 @@ export function check(schema: Schema, value: unknown, what: 'body' | 'query'): u
 
 /** Refuses a query, or a body other than `{}`, where a route takes none. */
 export function requireNone(value: unknown, what: 'body' | 'query'): void {
-  const isEmpty = typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
+  const isEmpty =
+    typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
   if (isEmpty) return;
   throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. This call takes none.`);
 }

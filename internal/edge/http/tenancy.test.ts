@@ -306,7 +306,10 @@ describe('organizations, projects, members and tokens', () => {
       api('PATCH', `/api/v1/orgs/pair/members/${myself}`, { role: 'member' }),
       other.api('PATCH', `/api/v1/orgs/pair/members/${other.id}`, { role: 'member' }),
     ]);
-    assert.deepEqual(answers.map((one) => one.status).toSorted((a, b) => a - b), [200, 409]);
+    assert.deepEqual(
+      answers.map((one) => one.status).toSorted((a, b) => a - b),
+      [200, 409],
+    );
     const stranger = await person('north', 'pair-stranger@example.com');
     for (const id of [stranger.id, 'x', '00000000-0000-4000-8000-000000000000'])
       assert.equal((await api('PATCH', `/api/v1/orgs/default/members/${id}`, { role: 'member' })).status, 404, id);

@@ -193,12 +193,7 @@ export async function setDisabled(
 }
 
 /** By id or name; its tokens stop with the commit. */
-export async function removeServiceAccount(
-  ctx: FlowContext,
-  actor: Actor,
-  orgId: string,
-  text: string,
-): Promise<void> {
+export async function removeServiceAccount(ctx: FlowContext, actor: Actor, orgId: string, text: string): Promise<void> {
   await ctx.db.tx(async (tx) => {
     const removed = await deleteServiceAccount(tx, orgId, account(text));
     if (removed === undefined) throw notVisible();

@@ -102,7 +102,9 @@ describe('the audit', () => {
     await api('POST', '/api/v1/orgs', { slug: 'apart' });
     const member = await api('POST', '/api/v1/orgs/apart/members', { email: 'a@apart.example', role: 'admin' });
     assert.equal(member.status, 201);
-    const token = (await api('POST', '/api/v1/orgs/apart/tokens', { email: 'a@apart.example', name: 't' })).body['token'];
+    const token = (await api('POST', '/api/v1/orgs/apart/tokens', { email: 'a@apart.example', name: 't' })).body[
+      'token'
+    ];
     const theirs = apiClient(daemon.url, String(token));
     assert.equal((await theirs('GET', base)).status, 404);
     assert.equal((await theirs('GET', `${base}/export`)).status, 404);

@@ -39,8 +39,7 @@ const show = (row: TokenRow) => ({
 });
 const showMade = (row: MadeToken) => ({ ...show(row), token: row.token });
 
-const isIsoTime = (text: string): boolean =>
-  !Number.isNaN(Date.parse(text)) && new Date(text).toISOString() === text;
+const isIsoTime = (text: string): boolean => !Number.isNaN(Date.parse(text)) && new Date(text).toISOString() === text;
 
 async function list(
   ctx: FlowContext,
@@ -70,8 +69,7 @@ export const tokenRoutes: readonly Route[] = [
     permission: 'self:read',
     query: v.strictObject(pageQuery),
     answers: { 200: pageSchema(tokenAnswer) },
-    handle: ({ ctx, principal, query }) =>
-      list(ctx, { principalId: principal.id, only: principal.tokenOrgId }, query),
+    handle: ({ ctx, principal, query }) => list(ctx, { principalId: principal.id, only: principal.tokenOrgId }, query),
   }),
   defineRoute({
     method: 'POST',
