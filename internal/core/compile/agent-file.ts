@@ -4,6 +4,7 @@
 import type { Finding } from '../../words/diagnostic.ts';
 import type { SourceDocument } from '../source/source.ts';
 import { tooLarge } from '../source/source.ts';
+import { type Budget, type Cost, weightOf } from './budget.ts';
 import type { AgentRecord, Dependency } from './cache.ts';
 import { type AgentDraft, checkAgent } from './check-agent.ts';
 import { envelopeOf } from './envelope.ts';
@@ -21,6 +22,7 @@ export interface AgentContext {
   readonly input: CompileInput;
   readonly files: Files;
   readonly shared: SharedLayers;
+  readonly budget: Budget;
   /** The context variables. */
   readonly scope: Scope;
   /** Hash of what all agents depend on: context and catalog. */
@@ -52,40 +54,46 @@ export function compileAgentFile(path: string, context: AgentContext): AgentReco
   const dependencies: Dependency[] = [];
   const found = context.files.find(ref, dependencies);
   if (found.kind !== 'file') {
-    return { dependencies, findings: [tooLarge(path, MAX_FILE_BYTES)], drafts: [], isWhole: false, isKeepable: false };
+    const findings = [tooLarge(path, MAX_FILE_BYTES)];
+    return { dependencies, findings, drafts: [], costs: [], isWhole: false, isKeepable: false };
   }
   const source = context.files.source(ref, found.entry, found.bytes);
   const findings: Finding[] = [...source.findings];
   const drafts: AgentDraft[] = [];
+  const costs: Cost[] = [];
   let isWhole = !source.broken;
   for (const document of source.documents) {
+    if (context.budget.isSpent) break;
     const made = compileDocument(path, found.entry.oid, document, context);
     findings.push(...made.findings);
     dependencies.push(...made.dependencies);
+    costs.push(...made.costs);
     if (made.draft !== null) drafts.push(made.draft);
     isWhole &&= made.isWhole;
   }
   const isKeepable = isWhole && findings.every(({ severity }) => severity !== 'error');
-  return { dependencies: distinct(dependencies), findings, drafts, isWhole, isKeepable };
+  return { dependencies: distinct(dependencies), findings, drafts, costs, isWhole, isKeepable };
 }
 
 interface Made {
   readonly draft: AgentDraft | null;
   readonly findings: readonly Finding[];
   readonly dependencies: readonly Dependency[];
+  readonly costs: readonly Cost[];
   readonly isWhole: boolean;
 }
 
 function compileDocument(path: string, oid: string, document: SourceDocument, context: AgentContext): Made {
   const { root, index } = document;
   const envelope = envelopeOf(root);
-  if (envelope !== null) return { draft: null, findings: [envelope], dependencies: [], isWhole: false };
+  if (envelope !== null) return { draft: null, findings: [envelope], dependencies: [], costs: [], isWhole: false };
   const findings: LayerFinding[] = [];
   const report = boundedReport(findings, MAX_FINDINGS * 5);
   const scope = declareVariables(written(root, 'variables'), context.scope, report);
-  const layering = new Layering(context.input, context.files, context.shared, new Substituter(scope));
+  const name = `${path}#${index}`;
+  const layering = new Layering(context, new Substituter(scope), name);
   const loaded = layering.entry(treeFile(path), root, baseOf(root));
-  const dependencies = closure(loaded, report);
+  const { dependencies, costs } = closure(loaded, report);
   for (const [field, waiting] of loaded.layer.pending) {
     if (!loaded.isIncomplete) report(appendWithoutBase(field, waiting));
   }
@@ -96,13 +104,17 @@ function compileDocument(path: string, oid: string, document: SourceDocument, co
     own: root,
     key: keyOf(path, oid, index, dependencies, context),
   };
+  costs.push({ name, work: weightOf(merged.root) });
+  for (const cost of costs) context.budget.pay(cost);
+  // What is too large is refused as a whole by who pays for the tree.
+  if (context.budget.isSpent) return { draft: null, findings, dependencies, costs, isWhole: false };
   // A value in which a variable is left has been reported; what it is not besides would only repeat that.
   const blamed = new Set(findings.filter(({ code }) => code.startsWith('variable-')).map(placeOf));
   const draft = checkBounded(merged, context.input, (finding) => {
     if (loaded.isIncomplete && ABSENCES.has(finding.code)) return;
     if (!blamed.has(placeOf(finding))) report(finding);
   });
-  return { draft, findings, dependencies, isWhole: !loaded.isIncomplete && draft !== null };
+  return { draft, findings, dependencies, costs, isWhole: !loaded.isIncomplete && draft !== null };
 }
 
 const placeOf = ({ range }: Finding): string => (range === undefined ? '' : `${range.file} ${range.start}`);
@@ -128,16 +140,21 @@ function checkBounded(
   }
 }
 
-/** Reports the findings of a document and of all that it imports, each document once; gives what they depend on. */
-function closure(loaded: Loaded, report: (finding: LayerFinding) => void): Dependency[] {
+/** Reports the findings of a document and of all that it imports, each document once; gives what they rest on and cost. */
+function closure(
+  loaded: Loaded,
+  report: (finding: LayerFinding) => void,
+): { readonly dependencies: readonly Dependency[]; readonly costs: Cost[] } {
   const dependencies: Dependency[] = [];
+  const costs: Cost[] = [];
   const seen = new Set<Loaded>([loaded]);
   for (const one of seen) {
     for (const finding of one.findings) report(finding);
     dependencies.push(...one.dependencies);
+    costs.push(one.cost);
     for (const next of one.imports) seen.add(next);
   }
-  return distinct(dependencies);
+  return { dependencies: distinct(dependencies), costs };
 }
 
 function distinct(dependencies: readonly Dependency[]): Dependency[] {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type AgentRecord, Cache } from './cache.ts';
 
-const record: AgentRecord = { dependencies: [], findings: [], drafts: [], isWhole: true, isKeepable: true };
+const record: AgentRecord = { dependencies: [], findings: [], drafts: [], costs: [], isWhole: true, isKeepable: true };
 
 test('a cache forgets what was not asked for long, and keeps what was', () => {
   const { agents } = new Cache();

@@ -3,6 +3,7 @@
 
 import type { Finding, Places } from '../../words/diagnostic.ts';
 import type { Source } from '../source/source.ts';
+import type { Cost } from './budget.ts';
 import type { AgentDraft } from './check-agent.ts';
 import type { CompileCache } from './types.ts';
 
@@ -19,6 +20,8 @@ export interface AgentRecord {
   readonly dependencies: readonly Dependency[];
   readonly findings: readonly Finding[];
   readonly drafts: readonly AgentDraft[];
+  /** What it takes to make it, so that the tree pays alike for what a cache keeps. */
+  readonly costs: readonly Cost[];
   /** Of the parts of its drafts; absent where there is an error. */
   readonly places?: Places;
   /** False where a document could not be read, or something that it imports could not be had. */

@@ -9,6 +9,7 @@ import { canonicalJson } from '../../words/json.ts';
 import type { TemplateLock } from '../../words/bundle.ts';
 import type { Diagnostic, Finding } from '../../words/diagnostic.ts';
 import { type LineTable, printDiagnostics } from '../source/source.ts';
+import { Budget } from './budget.ts';
 import { type AgentRecord, Cache } from './cache.ts';
 import { type AgentContext, compileAgentFile } from './agent-file.ts';
 import { assemble } from './assemble.ts';
@@ -58,21 +59,39 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
     input,
     files,
     shared: new Map(),
+    budget: new Budget(),
     scope: createScope(new Map(Object.entries(input.context))),
     salt: input.sha256(canonicalJson([{ ...input.context }, JSON.parse(JSON.stringify(input.catalog))])),
   };
   const tables = new Map<string, LineTable | undefined>();
-  return paths.map((path) => {
+  const records: AgentRecord[] = [];
+  for (const path of paths) {
     const key = `${path}\0${input.bundle.entries.get(path)?.oid ?? ''}\0${context.salt}`;
     const kept = cache.agents.get(key);
     if (kept !== undefined && isCurrent(kept, input)) {
       for (const { kind, name } of kept.dependencies) if (kind === 'path') files.named(name);
-      return kept;
+      for (const cost of kept.costs) context.budget.pay(cost);
+      records.push(kept);
+    } else {
+      const record = placed(compileAgentFile(path, context), tables, (file) => files.textOf(file));
+      if (record.isKeepable && !context.budget.isSpent) cache.agents.set(key, record);
+      records.push(record);
     }
-    const record = placed(compileAgentFile(path, context), tables, (file) => files.textOf(file));
-    if (record.isKeepable) cache.agents.set(key, record);
-    return record;
-  });
+    if (context.budget.isSpent) return [...records.slice(0, -1), tooLargeTree(path)];
+  }
+  return records;
+}
+
+/** Stands for the file at which a tree has become too large; those after it are not read. */
+function tooLargeTree(path: string): AgentRecord {
+  const finding: Finding = {
+    severity: 'error',
+    code: 'tree-too-large',
+    message: 'The agents up to this file are too large together, with all that they import',
+    file: path,
+    hint: 'Import smaller files, or split the tree into several repositories.',
+  };
+  return { dependencies: [], findings: [finding], drafts: [], costs: [], isWhole: false, isKeepable: false };
 }
 
 /** True while everything that a record rests on is as it was. */

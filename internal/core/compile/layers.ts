@@ -5,6 +5,7 @@
 import type { Range } from '../../words/diagnostic.ts';
 import { type MapNode, type Node } from '../source/node.ts';
 import { isDocumentFile, type Source } from '../source/source.ts';
+import { type Budget, type Cost, Merging, weightOf } from './budget.ts';
 import type { Dependency } from './cache.ts';
 import { envelopeOf } from './envelope.ts';
 import type { Files } from './files.ts';
@@ -35,10 +36,20 @@ export interface Loaded {
   readonly isShareable: boolean;
   /** Where an imported document declares variables, which it may not. */
   readonly variables: Range | null;
+  /** What merging this document took, its imports not counted. */
+  readonly cost: Cost;
 }
 
 /** Imported layers that do not depend on their importer, by scope key (`''` where no variable is used) and file. */
 export type SharedLayers = Map<string, Map<string, Loaded>>;
+
+/** What the documents of a tree share. */
+export interface LayerWorld {
+  readonly input: CompileInput;
+  readonly files: Files;
+  readonly shared: SharedLayers;
+  readonly budget: Budget;
+}
 
 interface Draft {
   readonly ref: FileRef;
@@ -50,6 +61,7 @@ interface Draft {
   usesScope: boolean;
   isShareable: boolean;
   variables: Range | null;
+  readonly merging: Merging;
 }
 
 const newDraft = (ref: FileRef): Draft => ({
@@ -62,6 +74,7 @@ const newDraft = (ref: FileRef): Draft => ({
   usesScope: false,
   isShareable: true,
   variables: null,
+  merging: new Merging(),
 });
 
 /** Merges one agent document with its imports. Made for one agent; the shared layers are the tree's. */
@@ -70,13 +83,19 @@ export class Layering {
   readonly #files: Files;
   readonly #shared: SharedLayers;
   readonly #substituter: Substituter;
+  readonly #budget: Budget;
+  /** What tells the costs of this document's own layers from others'. */
+  readonly #name: string;
   readonly #own = new Map<string, Loaded>();
 
-  constructor(input: CompileInput, files: Files, shared: SharedLayers, substituter: Substituter) {
+  constructor(world: LayerWorld, substituter: Substituter, name: string) {
+    const { input, files, shared, budget } = world;
     this.#input = input;
     this.#files = files;
     this.#shared = shared;
     this.#substituter = substituter;
+    this.#budget = budget;
+    this.#name = name;
   }
 
   /** An agent document, whose own body is never substituted; `base` lies beneath its imports. */
@@ -91,14 +110,23 @@ export class Layering {
     const before = draft.findings.length;
     const imports = importsOf(root, report);
     draft.isIncomplete ||= draft.findings.length > before;
+    const { merging } = draft;
     for (const one of imports) {
-      const loaded = this.#import(draft, one, stack, seen);
-      if (loaded !== null) layer = mergeLayers(layer, loaded.layer, report);
+      if (this.#budget.isSpent) draft.isIncomplete = true;
+      const loaded = merging.isSpent || this.#budget.isSpent ? null : this.#import(draft, one, stack, seen);
+      if (loaded === null) continue;
+      layer = mergeLayers(layer, loaded.layer, merging, report);
+      if (merging.isSpent) fail(draft, one, TOO_LARGE);
     }
-    layer = applyRemove(layer, written(root, 'remove'), draft.isIncomplete, report);
+    layer = applyRemove(layer, written(root, 'remove'), draft.isIncomplete, merging, report);
     const load = (path: string, range: Range, field: string): string | null =>
       this.#loadText(draft, { text: path, range, path: field }, isImported);
-    return { ...draft, layer: mergeLayers(layer, ownLayer(root, load, report), report) };
+    return this.#finished(draft, mergeLayers(layer, ownLayer(root, load, report), merging, report));
+  }
+
+  #finished({ merging, ...draft }: Draft, layer: Layer): Loaded {
+    const owner = draft.isShareable ? (draft.usesScope ? this.#substituter.scope.key : '') : this.#name;
+    return { ...draft, layer, cost: { name: `${owner}\0${draft.ref.id}`, work: merging.work } };
   }
 
   /** Loads one import of a document. What is wrong with it is reported at the import. */
@@ -145,6 +173,7 @@ export class Layering {
   }
 
   #keep(loaded: Loaded): Loaded {
+    this.#budget.pay(loaded.cost);
     if (!loaded.isShareable) {
       this.#own.set(loaded.ref.id, loaded);
       return loaded;
@@ -173,7 +202,7 @@ export class Layering {
     imported.findings.push(...source.findings);
     if (source.broken) {
       imported.isIncomplete = true;
-      return this.#keep({ ...imported, layer: EMPTY_LAYER });
+      return this.#keep(this.#finished(imported, EMPTY_LAYER));
     }
     const [document, second] = source.documents;
     if (document === undefined || second !== undefined) {
@@ -188,10 +217,11 @@ export class Layering {
     if (envelope !== null) {
       draft.findings.push(envelope);
       draft.isIncomplete = true;
-      return { ...draft, layer: EMPTY_LAYER };
+      return this.#finished(draft, EMPTY_LAYER);
     }
     const before = this.#substituter.tokens;
     const substituted = this.#substituter.document(root, reporter(draft));
+    draft.merging.work += weightOf(root);
     draft.usesScope = this.#substituter.tokens > before;
     if (written(root, 'variables') !== undefined) draft.variables = root.entries.get('variables')?.keyRange ?? null;
     return this.#merge(draft, substituted, EMPTY_LAYER, [...stack, draft.ref.id], true);
@@ -225,6 +255,12 @@ export class Layering {
     return text;
   }
 }
+
+const TOO_LARGE: Problem = {
+  code: 'imports-too-large',
+  message: 'The imports up to this one are too much to merge',
+  hint: 'Import smaller files, or fewer of them.',
+};
 
 const reporter = (draft: Draft): ((finding: LayerFinding) => void) => boundedReport(draft.findings, MAX_FINDINGS);
 

@@ -16,3 +16,6 @@ export const MAX_LIST_ITEMS = 10_000;
 export const MAX_FINDINGS = 200;
 /** Diagnostics of one compile; the rest is counted. */
 export const MAX_DIAGNOSTICS = 2_000;
+/** Work of joining one document with its imports, and of a whole tree; counted in values, see budget.ts. */
+export const MAX_DOCUMENT_WORK = 1_000_000;
+export const MAX_TREE_WORK = 16_000_000;

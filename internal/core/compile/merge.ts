@@ -3,6 +3,7 @@
 
 import type { Finding } from '../../words/diagnostic.ts';
 import type { MapEntry, Node, ScalarNode } from '../source/node.ts';
+import type { Merging } from './budget.ts';
 import { MAX_LIST_ITEMS, MAX_TEXT_CHARACTERS } from './limits.ts';
 
 /** A document on its way through merging: its fields, and `append` texts that have found no base yet. */
@@ -17,21 +18,20 @@ export interface PendingAppend {
 
 export const EMPTY_LAYER: Layer = { entries: new Map(), pending: new Map() };
 
-type Rule = (base: Node, overlay: Node) => Node;
+type Rule = (base: Node, overlay: Node, merging: Merging) => Node;
 
 const replace: Rule = (_base, overlay) => overlay;
 
 /** Maps merge key by key with a rule for each key; anything else is replaced. */
 function keyed(ruleOf: (key: string) => Rule): Rule {
-  return (base, overlay) => {
+  return (base, overlay, merging) => {
     if (base.kind !== 'map' || overlay.kind !== 'map') return overlay;
-    const entries = new Map(base.entries);
+    const entries = merging.ownMap(base.entries);
+    merging.work += overlay.entries.size;
     for (const [key, entry] of overlay.entries) {
       const under = entries.get(key);
-      entries.set(
-        key,
-        under === undefined ? entry : { keyRange: entry.keyRange, value: ruleOf(key)(under.value, entry.value) },
-      );
+      const value = under === undefined ? entry.value : ruleOf(key)(under.value, entry.value, merging);
+      entries.set(key, under === undefined ? entry : { keyRange: entry.keyRange, value });
     }
     return { kind: 'map', entries, range: overlay.range };
   };
@@ -49,8 +49,9 @@ const trigger: Rule = keyed((key) => (key === 'where' ? leaves : deep));
  * taken, else it is appended; items of one document never merge with each other (contract, section 2).
  */
 function named(keyOf: (item: Node) => string | null, item: Rule): Rule {
-  return (base, overlay) => {
+  return (base, overlay, merging) => {
     if (base.kind !== 'seq' || overlay.kind !== 'seq') return overlay;
+    merging.work += base.items.length + overlay.items.length;
     const places = new Map<string, number[]>();
     base.items.forEach((one, index) => {
       const key = keyOf(one);
@@ -60,13 +61,13 @@ function named(keyOf: (item: Node) => string | null, item: Rule): Rule {
       else list.push(index);
     });
     for (const list of places.values()) list.reverse();
-    const items = [...base.items];
+    const items = merging.ownList(base.items);
     for (const one of overlay.items) {
       const key = keyOf(one);
       const at = key === null ? undefined : places.get(key)?.pop();
       const under = at === undefined ? undefined : items[at];
       if (at === undefined || under === undefined) items.push(one);
-      else items[at] = item(under, one);
+      else items[at] = item(under, one, merging);
     }
     return { kind: 'seq', items, range: overlay.range };
   };
@@ -124,11 +125,12 @@ const RULES: { readonly [field: string]: Rule } = {
 /** Fields that take `file:` and `append:` (spec, File-backed strings). */
 export const FILE_BACKED: ReadonlySet<string> = new Set(['systemPrompt', 'initialPrompt', 'onReplace']);
 
-/** Merges one layer over another; what cannot be merged is reported and the overlay stands. */
-export function mergeLayers(base: Layer, overlay: Layer, report: (finding: Finding) => void): Layer {
+/** Merges one layer over another, which the merging may use up where it made it; what cannot be merged is reported and the overlay stands. */
+export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, report: (finding: Finding) => void): Layer {
   if (base.entries.size === 0 && base.pending.size === 0) return overlay;
-  const entries = new Map(base.entries);
-  const pending = new Map(base.pending);
+  const entries = merging.ownMap(base.entries);
+  const pending = merging.ownMap(base.pending);
+  merging.work += overlay.entries.size;
   for (const [field, entry] of overlay.entries) {
     const waiting = pending.get(field);
     if (waiting !== undefined) {
@@ -137,13 +139,14 @@ export function mergeLayers(base: Layer, overlay: Layer, report: (finding: Findi
     }
     const under = entries.get(field);
     const rule = Object.hasOwn(RULES, field) ? RULES[field] : undefined;
-    const value = under === undefined || rule === undefined ? entry.value : rule(under.value, entry.value);
+    const value = under === undefined || rule === undefined ? entry.value : rule(under.value, entry.value, merging);
     entries.set(field, { keyRange: entry.keyRange, value: bounded(field, value, entry, report) });
   }
   for (const [field, append] of overlay.pending) {
     const under = entries.get(field);
     const text = under?.value ?? pending.get(field)?.value;
     const joined = text === undefined ? append : appended(field, text, append, report);
+    merging.text(joined.value.value.length);
     if (under === undefined) pending.set(field, joined);
     else if (under.value.kind === 'scalar' && typeof under.value.value === 'string') entries.set(field, joined);
   }

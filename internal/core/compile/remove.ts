@@ -3,6 +3,7 @@
 import type { Finding, Range } from '../../words/diagnostic.ts';
 import type { MapEntry, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
+import type { Merging } from './budget.ts';
 import { type Layer, triggerKey } from './merge.ts';
 
 type Report = (finding: Finding) => void;
@@ -11,13 +12,19 @@ type Report = (finding: Finding) => void;
  * Applies a `remove` value to the merged imports. An unknown target or a malformed key is an error; a key that matches
  * nothing is a warning, unless an import is missing and the key may be in it.
  */
-export function applyRemove(base: Layer, remove: Node | undefined, incomplete: boolean, report: Report): Layer {
+export function applyRemove(
+  base: Layer,
+  remove: Node | undefined,
+  incomplete: boolean,
+  merging: Merging,
+  report: Report,
+): Layer {
   if (remove === undefined) return base;
   if (remove.kind !== 'map') {
     report(fault('remove-invalid', '"remove" is a map of tools, triggers or env to keys', remove.range, ['remove']));
     return base;
   }
-  const entries = new Map(base.entries);
+  const entries = merging.ownMap(base.entries);
   for (const [target, entry] of remove.entries) {
     if (!['tools', 'triggers', 'env'].includes(target)) {
       report({
@@ -31,11 +38,14 @@ export function applyRemove(base: Layer, remove: Node | undefined, incomplete: b
       });
       continue;
     }
-    for (const { key, range, path } of keysOf(target, entry.value, report)) {
-      const field = entries.get(target);
-      const left = field === undefined ? null : without(target, field, key);
-      if (left !== null) entries.set(target, left);
-      else if (!incomplete) report(unmatched(target, key, range, path));
+    const keys = keysOf(target, entry.value, report);
+    const field = entries.get(target);
+    const left = new Set(keys.map(({ key }) => key));
+    if (field !== undefined) entries.set(target, without(target, field, left, merging));
+    for (const { key, range, path } of keys) {
+      // What is still in `left` was not there to take out; a key that is repeated is there but once.
+      if (left.has(key) && !incomplete) report(unmatched(target, key, range, path));
+      left.add(key);
     }
   }
   return { entries, pending: base.pending };
@@ -59,18 +69,28 @@ function keysOf(target: string, node: Node, report: Report): RemoveKey[] {
   return keys;
 }
 
-/** The field without what has the key, or null where nothing has. */
-function without(target: string, field: MapEntry, key: string): MapEntry | null {
+/** The field without what has one of the keys, in one pass; keys that something had are taken out of `keys`. */
+function without(target: string, field: MapEntry, keys: Set<string>, merging: Merging): MapEntry {
   const { value } = field;
-  if (target === 'triggers') {
-    if (value.kind !== 'seq') return null;
-    const items = value.items.filter((item) => triggerKey(item) !== key);
-    return items.length === value.items.length ? null : { ...field, value: { ...value, items } };
+  const found = new Set<string>();
+  let left: Node = value;
+  if (target === 'triggers' && value.kind === 'seq') {
+    merging.work += value.items.length;
+    const items = value.items.filter((item) => {
+      const key = triggerKey(item);
+      if (key === null || !keys.has(key)) return true;
+      found.add(key);
+      return false;
+    });
+    left = { ...value, items };
+  } else if (target !== 'triggers' && value.kind === 'map') {
+    for (const key of keys) if (value.entries.has(key)) found.add(key);
+    const entries = merging.ownMap(value.entries);
+    for (const key of found) entries.delete(key);
+    left = { ...value, entries };
   }
-  if (value.kind !== 'map' || !value.entries.has(key)) return null;
-  const entries = new Map(value.entries);
-  entries.delete(key);
-  return { ...field, value: { ...value, entries } };
+  for (const key of found) keys.delete(key);
+  return found.size === 0 ? field : { ...field, value: left };
 }
 
 function fault(

@@ -1,0 +1,83 @@
+// What one compile may spend on joining files that are each within their own bounds: counted in values merged, substituted
+// and checked, never in time, so that equal input is refused or taken alike on any machine and with any cache (decision 73).
+
+import type { Node } from '../source/node.ts';
+import { MAX_DOCUMENT_WORK, MAX_TREE_WORK } from './limits.ts';
+
+/** Work of one layer or document. The name tells it from others of the tree: what is shared is paid for once. */
+export interface Cost {
+  readonly name: string;
+  readonly work: number;
+}
+
+/** Characters that weigh as much as one value. */
+const CHARACTERS = 32;
+/** A value that is checked, printed and hashed weighs as much as so many that are only merged. */
+const CHECKED = 3;
+
+/** What the documents of one tree have spent. */
+export class Budget {
+  #left = MAX_TREE_WORK;
+  readonly #paid = new Set<string>();
+
+  get isSpent(): boolean {
+    return this.#left < 0;
+  }
+
+  /** Pays for a layer or a document; a second time costs nothing. */
+  pay({ name, work }: Cost): void {
+    if (this.#paid.has(name)) return;
+    this.#paid.add(name);
+    this.#left -= work;
+  }
+}
+
+/** The work of merging one document. Owns what it makes, so that a long list of imports is not copied for each of them. */
+export class Merging {
+  work = 0;
+  readonly #own = new WeakSet<object>();
+
+  get isSpent(): boolean {
+    return this.work > MAX_DOCUMENT_WORK;
+  }
+
+  text(characters: number): void {
+    this.work += Math.ceil(characters / CHARACTERS);
+  }
+
+  /** A map that may be written to: the given one where this merging made it, else a copy. */
+  ownMap<V>(map: ReadonlyMap<string, V>): Map<string, V> {
+    if (this.#own.has(map)) return map as Map<string, V>;
+    this.work += map.size;
+    const copy = new Map(map);
+    this.#own.add(copy);
+    return copy;
+  }
+
+  /** A list that may be written to, as `ownMap`. */
+  ownList<V>(list: readonly V[]): V[] {
+    if (this.#own.has(list)) return list as V[];
+    this.work += list.length;
+    const copy = [...list];
+    this.#own.add(copy);
+    return copy;
+  }
+}
+
+/** What a merged document costs to check: its values and its text. */
+export function weightOf(node: Node): number {
+  let characters = 0;
+  let values = 0;
+  const walk = (one: Node): void => {
+    values += 1;
+    if (one.kind === 'seq') for (const item of one.items) walk(item);
+    else if (one.kind === 'map') {
+      for (const [key, { value }] of one.entries) {
+        characters += key.length;
+        walk(value);
+      }
+    } else if (typeof one.value === 'string') characters += one.value.length;
+  };
+  walk(node);
+  return CHECKED * (values + Math.ceil(characters / CHARACTERS));
+}
