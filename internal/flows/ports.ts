@@ -12,7 +12,7 @@ import type {
   RepoTarget,
   VerifyPolicy,
 } from '../adapters/repo/types.ts';
-import type { Sealer } from '../adapters/seal/seal.ts';
+import type { KeyRing, Sealer } from '../adapters/seal/seal.ts';
 import type { CompileInput, CompileOutput } from '../core/compile/types.ts';
 import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../words/bundle.ts';
 import type { Catalog } from '../words/catalog.ts';
@@ -42,6 +42,10 @@ export interface SyncPorts {
   /** Period of the full comparison of a repository with what is stored. */
   readonly resyncSeconds: number;
   readonly sealer: Sealer;
+  /** What the sealer seals with. */
+  readonly keyRing: KeyRing;
+  /** When this process last noted a use of a secret by the service itself, in milliseconds. */
+  readonly noted: Map<string, number>;
   /** A token of a code host's installation, asked for under the network rules. */
   mintToken(request: Omit<MintRequest, 'allowPrivate'>): Promise<InstallationToken>;
   readonly network: NetworkSettings;

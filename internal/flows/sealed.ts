@@ -1,14 +1,70 @@
 // Sealed values as the service itself uses them: opened at the moment of use, kept in memory alone, never logged.
 
-import { findSecret, type SealedConnection } from '../adapters/store/credentials.ts';
+import { findSecret, type SealedConnection, type SealedSecret } from '../adapters/store/credentials.ts';
+import { noteUse } from '../adapters/store/secrets.ts';
 import { type FlowContext, type ProjectRef, portsOf } from './context.ts';
 
-/** The plaintext of a secret for use by the service itself; undefined where it is absent or expired. */
-export async function secretText(ctx: FlowContext, project: ProjectRef, name: string): Promise<string | undefined> {
+/** What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe. */
+export interface SecretReader {
+  readonly kind: 'repository' | 'templates' | 'probe';
+  readonly name: string;
+}
+
+const dayMs = 24 * 60 * 60 * 1000;
+const notedMax = 10_000;
+
+/**
+ * The plaintext of a secret for use by the service itself; undefined where it is absent or expired. The first use of a
+ * value by a reader, and one a day after it, leave the entry `secret.use` before the value is opened; the others write
+ * nothing, so that a poll that finds nothing new writes nothing. Throws where the entry cannot be written.
+ */
+export async function secretText(
+  ctx: FlowContext,
+  project: ProjectRef,
+  name: string,
+  reader: SecretReader,
+): Promise<string | undefined> {
   const found = await findSecret(ctx.db, { orgId: project.orgId, projectId: project.id }, name, ctx.runtime.now());
   if (found === undefined) return undefined;
+  await note(ctx, project, name, found, reader);
   const binding = { orgId: project.orgId, projectId: found.projectId ?? undefined, name, use: 'secret' as const };
-  return portsOf(ctx).sealer.open(found, binding).toString('utf8');
+  const plaintext = portsOf(ctx).sealer.open(found, binding);
+  try {
+    return plaintext.toString('utf8');
+  } finally {
+    plaintext.fill(0);
+  }
+}
+
+async function note(
+  ctx: FlowContext,
+  project: ProjectRef,
+  name: string,
+  found: SealedSecret,
+  reader: SecretReader,
+): Promise<void> {
+  const { noted } = portsOf(ctx);
+  const now = ctx.runtime.now();
+  const usedBy = `${reader.kind}:${project.id}:${reader.name}`;
+  // The nonce of the wrapping stands for the value.
+  const key = `${found.id} ${usedBy} ${found.sealed.toString('base64', 1, 13)}`;
+  const last = noted.get(key);
+  if (last !== undefined && now.getTime() - last < dayMs) return;
+  await noteUse(ctx.db, {
+    secretId: found.id,
+    orgId: project.orgId,
+    projectId: project.id,
+    name,
+    usedBy,
+    detail: {
+      secret: name,
+      scope: found.projectId === null ? 'organization' : 'project',
+      reader: { kind: reader.kind, name: reader.name },
+    },
+    now,
+  });
+  if (noted.size >= notedMax) noted.clear();
+  noted.set(key, now.getTime());
 }
 
 /** A connection's credentials, as its POST took them. */
@@ -16,5 +72,9 @@ export function connectionSecrets(ctx: FlowContext, connection: SealedConnection
   if (connection.sealed === null || connection.keyVersion === null) return {};
   const { orgId, projectId, name, keyVersion, sealed } = connection;
   const text = portsOf(ctx).sealer.open({ keyVersion, sealed }, { orgId, projectId, name, use: 'connection' });
-  return JSON.parse(text.toString('utf8')) as { [key: string]: unknown };
+  try {
+    return JSON.parse(text.toString('utf8')) as { [key: string]: unknown };
+  } finally {
+    text.fill(0);
+  }
 }

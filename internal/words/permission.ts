@@ -56,11 +56,13 @@ const orgAdmin = [
   'projects:create',
   'tokens:read',
   'tokens:write',
-  'keys:rotate',
 ] as const;
 
-/** What a caller may do with what is its own, whatever its roles. */
-export const selfPermissions = ['self:read', 'self:write', 'orgs:list', 'orgs:create'] as const;
+/**
+ * What a caller may do with what is its own, whatever its roles; and `keys:rotate`, of the whole installation, for
+ * administrators of the organization that it began with.
+ */
+export const selfPermissions = ['self:read', 'self:write', 'orgs:list', 'orgs:create', 'keys:rotate'] as const;
 
 export type ProjectPermission = (typeof projectAdmin)[number];
 export type OrgPermission = (typeof orgAdmin)[number];

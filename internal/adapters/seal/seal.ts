@@ -9,9 +9,11 @@
 import { randomBytes as systemRandomBytes } from 'node:crypto';
 import { Fault } from '../../words/fault.ts';
 import { decrypt, encrypt, KEY_BYTES, NONCE_BYTES, TAG_BYTES } from './gcm.ts';
+import { hmacSha256 } from './hmac.ts';
 import type { MasterKeys } from './master-keys.ts';
 
 export { hmacMatches, hmacSha256, secretsMatch } from './hmac.ts';
+export { type KeyRing, openKeyRing } from './key-ring.ts';
 export { type MasterKeys, parseMasterKeys, readMasterKeys } from './master-keys.ts';
 
 /** Whose value it is. Every field is bound; ids rather than slugs, so that a renamed project keeps its secrets. */
@@ -35,6 +37,11 @@ export interface Sealer {
   readonly currentVersion: number;
   /** Whether this process holds the key of a version; a daemon with a row it cannot open must not start. */
   knows(keyVersion: number): boolean;
+  /**
+   * 16 bytes that tell the key of a version from any other key, and nothing about it: a keyed hash of a constant.
+   * Undefined for a version that is not held.
+   */
+  fingerprint(keyVersion: number): Buffer | undefined;
   /** Seals under the current master key. The caller wipes `plaintext` when it is done with it. */
   seal(plaintext: Uint8Array, binding: SealBinding): Sealed;
   /**
@@ -119,6 +126,10 @@ export function createSealer(keys: MasterKeys, randomBytes: (count: number) => B
   return {
     currentVersion: keys.current,
     knows: (keyVersion) => keys.byVersion.has(keyVersion),
+    fingerprint: (keyVersion) => {
+      const key = keys.byVersion.get(keyVersion);
+      return key && hmacSha256(key, Buffer.from('svc-master-key-fingerprint-1')).subarray(0, 16);
+    },
     seal,
     open,
     reseal: (stored, binding) => {

@@ -24,6 +24,8 @@ export interface AccessRow {
   readonly orgRole: OrgRole | null;
   readonly inSomeProject: boolean;
   readonly adminSomewhere: boolean;
+  /** An administrator of the installation's first organization. */
+  readonly adminOfFirst: boolean;
   readonly projectId: string | null;
   readonly projectSlug: string | null;
   readonly projectArchived: boolean;
@@ -62,10 +64,13 @@ export async function findAccess(
          where m.principal_id = p.id and x.org_id = o.id) as "inSomeProject",
        t.org_id is null
          and exists (select from svc.org_members m where m.principal_id = p.id and m.role = 'admin') as "adminSomewhere",
+       (t.org_id is null or t.org_id = f.id) and exists (select from svc.org_members m
+         where m.principal_id = p.id and m.role = 'admin' and m.org_id = f.id) as "adminOfFirst",
        j.id as "projectId", j.slug as "projectSlug", j.archived_at is not null as "projectArchived",
        jm.role as "projectRole"
      from svc.api_tokens t
      join svc.principals p on p.id = t.principal_id
+     left join (select id from svc.orgs order by created_at, id limit 1) f on true
      left join svc.orgs o on (o.id = $3::uuid or o.slug = $4::text) and (t.org_id is null or t.org_id = o.id)
      left join svc.org_members om on om.org_id = o.id and om.principal_id = p.id
      left join svc.projects j on j.org_id = o.id and (j.id = $5::uuid or j.slug = $6::text)

@@ -105,8 +105,8 @@ export function makeCall(
   return {
     ctx,
     params: request.params as Record<string, string>,
-    query: route.query === undefined ? {} : check(route.query, query, 'query'),
-    body: route.body === undefined ? undefined : check(route.body, json ?? {}, 'body'),
+    query: route.query === undefined ? {} : check(route.query, query, 'query', route.confidential),
+    body: route.body === undefined ? undefined : check(route.body, json ?? {}, 'body', route.confidential),
     raw,
     headers: contentType === undefined ? headers : { ...headers, 'content-type': contentType },
     requestId: request.id,

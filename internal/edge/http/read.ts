@@ -54,13 +54,18 @@ function requireShallow(bytes: Buffer): void {
   }
 }
 
-/** Checks a body or a query against its schema; the fault lists every problem with its path. */
-export function check(schema: Schema, value: unknown, what: 'body' | 'query'): unknown {
+/**
+ * Checks a body or a query against its schema; the fault lists every problem with its path. What was received is never
+ * repeated, and where it is `confidential` not even the name of a key that does not belong there: it may be a value.
+ */
+export function check(schema: Schema, value: unknown, what: 'body' | 'query', confidential = false): unknown {
   const parsed = v.safeParse(schema, value);
   if (parsed.success) return parsed.output;
   const problems = parsed.issues.slice(0, 20).map((issue) => {
+    const message = issue.message.replace(/ but received [^]*$/, '');
+    if (issue.type === 'strict_object' && issue.expected === 'never' && confidential) return 'a key that is unknown here';
     const path = v.getDotPath(issue);
-    return path === null ? issue.message : `${path}: ${issue.message}`;
+    return path === null ? message : `${path}: ${message}`;
   });
   throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. ${problems.join('; ')}`);
 }

@@ -97,6 +97,8 @@ export interface RouteSpec<Q extends Schema | undefined, B extends Schema | unde
   readonly rawBody?: boolean;
   /** Status → schema of the JSON it answers, null for no JSON. Problems need not be listed. */
   readonly answers: { readonly [status: number]: Schema | null };
+  /** What is sent holds secrets: problems name no key that they do not expect. */
+  readonly confidential?: boolean;
   readonly stream?: boolean;
   /** Answers 200 with JSON lines; the schema of that answer is a line's. */
   readonly lines?: boolean;

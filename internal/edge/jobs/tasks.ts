@@ -1,6 +1,7 @@
 // Every task of the daemon, one line each.
 
+import { keyTasks } from './key-tasks.ts';
 import { syncTasks } from './sync-tasks.ts';
 import type { Task } from './task.ts';
 
-export const tasks: readonly Task[] = [...syncTasks];
+export const tasks: readonly Task[] = [...syncTasks, ...keyTasks];

@@ -242,7 +242,8 @@ async function compileAll(work: Work): Promise<CompileOutput> {
     const { paths, templates: specifiers } = output.needs;
     if (paths.length === 0 && specifiers.length === 0) return output;
     if (specifiers.length > 0) {
-      const secret = (name: string) => secretText(ctx, work.project, name);
+      const reader = { kind: 'templates', name: work.repository.name } as const;
+      const secret = (name: string) => secretText(ctx, work.project, name, reader);
       const options = work.lock === null ? { secret } : { secret, lock: work.lock };
       templates = new Map([...templates, ...(await ports.resolveTemplates(specifiers, options))]);
     }

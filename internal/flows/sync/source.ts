@@ -7,7 +7,7 @@ import { readBlobs, storedBlobs } from '../../adapters/store/blobs.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/credentials.ts';
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
-import { connectionSecrets, secretText } from '../sealed.ts';
+import { connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
 
 /** What a row says is to be read. */
 export function targetOf(repository: Pick<Repository, 'url' | 'path' | 'branch' | 'root'>): RepoTarget {
@@ -29,7 +29,7 @@ export function hostOf(repository: Pick<Repository, 'url'>): string {
 
 /** A source of the repository, to be closed by the caller. */
 export function openRepository(ctx: FlowContext, project: ProjectRef, repository: Repository): RepoSource {
-  const credentials = credentialsOf(ctx, project, repository.auth);
+  const credentials = credentialsOf(ctx, project, repository.auth, { kind: 'repository', name: repository.name });
   return portsOf(ctx).openSource(targetOf(repository), {
     blobs: { has: (oids) => storedBlobs(ctx.db, oids), get: (oids) => readBlobs(ctx.db, oids) },
     verify: repository.verify,
@@ -42,11 +42,12 @@ export function credentialsOf(
   ctx: FlowContext,
   project: ProjectRef,
   auth: RepositoryAuth | null,
+  reader: SecretReader,
 ): Credentials | undefined {
   if (auth === null) return undefined;
   if (auth.kind === 'connection') return ({ refresh }) => connectionToken(ctx, project, auth.connection, refresh);
   return async () => {
-    const token = await secretText(ctx, project, auth.secretRef);
+    const token = await secretText(ctx, project, auth.secretRef, reader);
     if (token === undefined) {
       throw new RepoCondition(
         'auth-failed',

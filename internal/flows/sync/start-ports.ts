@@ -8,7 +8,7 @@ import { mintInstallationToken } from '../../adapters/providers/codehost/codehos
 import { folderCache, resolveTemplates } from '../../adapters/providers/templates/templates.ts';
 import { createHostCache, openRepository, probeRepository } from '../../adapters/repo/repo.ts';
 import type { NetworkSettings } from '../../adapters/repo/types.ts';
-import { createSealer, readMasterKeys } from '../../adapters/seal/seal.ts';
+import { openKeyRing } from '../../adapters/seal/seal.ts';
 import type { Config } from '../../base/config/config.ts';
 import { compileSettings } from '../../base/config/compile-settings.ts';
 import { syncSettings } from '../../base/config/sync-settings.ts';
@@ -24,7 +24,7 @@ const connections = { total: 32, host: 8 };
 export async function startSyncPorts(config: Config, runtime: Runtime): Promise<SyncPorts> {
   const { catalog, templateSources: sources } = compileSettings(config.file, config.fileDir);
   const { resyncSeconds } = syncSettings(config.file);
-  const sealer = createSealer(await readMasterKeys(config.masterKeyFile));
+  const keyRing = await openKeyRing(config.masterKeyFile);
   const network: NetworkSettings = { allowPrivate: config.allowPrivateNetwork, userAgent: 'svc' };
   const hostCache = createHostCache();
   const cache = folderCache(join(config.dataDir, 'templates'));
@@ -35,8 +35,10 @@ export async function startSyncPorts(config: Config, runtime: Runtime): Promise<
     catalogHash: createHash('sha256')
       .update(canonicalJson(catalog as unknown as Json))
       .digest('hex'),
-    sealer,
     resyncSeconds,
+    sealer: keyRing.sealer,
+    keyRing,
+    noted: new Map(),
     network,
     hostCache,
     tokens: new Map(),

@@ -110,7 +110,9 @@ function seenProject(row: AccessRow): Access['project'] {
 /** New organizations are for people who administer one already; a service account stays in its own. */
 function selfPermissions(row: AccessRow): SelfPermission[] {
   const own: SelfPermission[] = ['self:read', 'self:write', 'orgs:list'];
-  return row.kind === 'user' && row.adminSomewhere ? [...own, 'orgs:create'] : own;
+  if (row.kind === 'user' && row.adminSomewhere) own.push('orgs:create');
+  if (row.adminOfFirst) own.push('keys:rotate');
+  return own;
 }
 
 function orgPermissions(row: AccessRow): readonly Permission[] {

@@ -1,0 +1,255 @@
+// What people do to a secret: write, edit, rotate, reveal, delete. Each is one transaction with its audit entry.
+
+import { recordAudit } from '../../adapters/store/audit.ts';
+import type { Sql } from '../../adapters/store/db.ts';
+import { countWraps } from '../../adapters/store/keys.ts';
+import { enqueueResyncs } from '../../adapters/store/resyncs.ts';
+import {
+  changeSecret,
+  deleteSecret,
+  lockSecret,
+  putSecret,
+  readSecret,
+  rotateSecret,
+  type SealedValue,
+  type SecretChange,
+  type SecretMetadata,
+  type SecretScope,
+  takeRevealed,
+} from '../../adapters/store/secrets.ts';
+import type { SealBinding } from '../../adapters/seal/seal.ts';
+import { isoMillis, type SecretSettings } from '../../../schemas/secret.ts';
+import { Fault } from '../../words/fault.ts';
+import type { JsonObject } from '../../words/json.ts';
+import { type Actor, type FlowContext, portsOf } from '../context.ts';
+
+/** The body of a write, as its schema gives it. */
+export type SecretInput = SecretSettings & { readonly value: string };
+
+/** One text for what is not there, is expired where that counts as absent, or is not the caller's to see. */
+export const noSecret = (): Fault =>
+  new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
+
+const bindingOf = (scope: SecretScope, name: string): SealBinding => ({
+  orgId: scope.orgId,
+  projectId: scope.projectId ?? undefined,
+  name,
+  use: 'secret',
+});
+
+const scopeWord = (scope: SecretScope): string => (scope.projectId === null ? 'organization' : 'project');
+
+/** Seals a value under the current key; the bytes between are wiped. */
+export function sealValue(ctx: FlowContext, scope: SecretScope, name: string, value: string): SealedValue {
+  const plaintext = Buffer.from(value, 'utf8');
+  try {
+    return portsOf(ctx).sealer.seal(plaintext, bindingOf(scope, name));
+  } finally {
+    plaintext.fill(0);
+  }
+}
+
+/** Counts a sealed value in the transaction that stores it; throws where its key may not seal (any more). */
+export async function countSealed(ctx: FlowContext, tx: Sql, keyVersion: number, count = 1): Promise<void> {
+  const fingerprint = portsOf(ctx).sealer.fingerprint(keyVersion);
+  if (fingerprint === undefined) throw new Fault('unavailable', 'master-key-missing', 'the master key is gone; try again');
+  await countWraps(tx, { version: keyVersion, fingerprint, count });
+}
+
+export async function auditSecret(
+  tx: Sql,
+  scope: SecretScope,
+  actor: Actor,
+  action: string,
+  name: string,
+  detail: JsonObject = {},
+): Promise<void> {
+  await recordAudit(tx, {
+    orgId: scope.orgId,
+    projectId: scope.projectId,
+    principal: actor,
+    action,
+    subject: { kind: 'Secret', name },
+    detail: { scope: scopeWord(scope), ...detail },
+  });
+}
+
+/** The dates and words of a write; what is left out gets its default. */
+export function fullSettings(input: SecretSettings) {
+  return {
+    description: input.description ?? null,
+    protected: input.protected ?? true,
+    injection: injectionOf(input.injection),
+    expiresAt: dateOf(input.expiresAt),
+    idleExpirySeconds: input.idleExpirySeconds ?? null,
+  };
+}
+
+function injectionOf(given: SecretSettings['injection']) {
+  if (given === null || given === undefined) return null;
+  const { hosts, header, format } = given;
+  return { hosts, header, ...(format !== undefined && { format }) };
+}
+
+function dateOf(text: string | null | undefined): Date | null {
+  const at = text === null || text === undefined ? undefined : isoMillis(text);
+  return at === undefined ? null : new Date(at);
+}
+
+/**
+ * Whoever names the secret looks again: everyone where it came or went, and repositories that read with it where only
+ * its value changed.
+ */
+export async function wake(tx: Sql, scope: SecretScope, name: string, cameOrWent: boolean, now: Date): Promise<void> {
+  await enqueueResyncs(tx, { ...scope, ...(!cameOrWent && { secretRef: name }) }, now);
+}
+
+const isLive = (row: SecretMetadata | undefined): boolean => row !== undefined && !row.expired;
+
+/** Metadata of exactly this scope. Throws Fault `not_found`. */
+export async function findSecretMetadata(ctx: FlowContext, scope: SecretScope, name: string): Promise<SecretMetadata> {
+  const found = await readSecret(ctx.db, scope, name, ctx.runtime.now());
+  if (found === undefined) throw noSecret();
+  return found;
+}
+
+async function shown(tx: Sql, scope: SecretScope, name: string, now: Date): Promise<SecretMetadata> {
+  const row = await readSecret(tx, scope, name, now);
+  if (row === undefined) throw noSecret();
+  return row;
+}
+
+/**
+ * A full write: the secret is afterwards what the body says, whatever it was; what the body leaves out has its default.
+ * The idle clock starts again, and an earlier deadline is gone. The same body twice leaves the same secret.
+ */
+export async function writeSecret(
+  ctx: FlowContext,
+  scope: SecretScope,
+  actor: Actor,
+  name: string,
+  input: SecretInput,
+): Promise<{ readonly created: boolean; readonly secret: SecretMetadata }> {
+  const sealed = sealValue(ctx, scope, name, input.value);
+  const settings = fullSettings(input);
+  const now = ctx.runtime.now();
+  return ctx.db.tx(async (tx) => {
+    const before = await lockSecret(tx, scope, name, now);
+    const written = await putSecret(tx, scope, { name, ...sealed, ...settings }, { now });
+    const created = written?.created === true;
+    await auditSecret(tx, scope, actor, created ? 'secret.created' : 'secret.written', name, {
+      protected: settings.protected,
+      injected: settings.injection !== null,
+    });
+    const secret = await shown(tx, scope, name, now);
+    await wake(tx, scope, name, isLive(before) !== isLive(secret), now);
+    await countSealed(ctx, tx, sealed.keyVersion);
+    return { created, secret };
+  });
+}
+
+/**
+ * Changes what is not the value. Expiry only of a secret that is neither protected nor expired; protection only from
+ * false to true. Throws Fault `not_found`, `forbidden` (protected) or `conflict` (expired).
+ */
+export async function editSecret(
+  ctx: FlowContext,
+  scope: SecretScope,
+  actor: Actor,
+  name: string,
+  input: SecretSettings,
+): Promise<SecretMetadata> {
+  const now = ctx.runtime.now();
+  return ctx.db.tx(async (tx) => {
+    const before = await lockSecret(tx, scope, name, now);
+    if (before === undefined) throw noSecret();
+    const change = changeOf(before, input);
+    const keys = Object.keys(change);
+    if (keys.length === 0) return before;
+    await changeSecret(tx, scope, name, change, now);
+    await auditSecret(tx, scope, actor, 'secret.changed', name, { keys });
+    const after = await shown(tx, scope, name, now);
+    if (isLive(before) !== isLive(after)) await wake(tx, scope, name, true, now);
+    return after;
+  });
+}
+
+function changeOf(before: SecretMetadata, input: SecretSettings): SecretChange {
+  if (input.protected === false && before.protected) {
+    throw new Fault(
+      'forbidden',
+      'secret-protected',
+      'A protected secret stays protected; write a new value with protected: false instead.',
+    );
+  }
+  const editsExpiry = input.expiresAt !== undefined || input.idleExpirySeconds !== undefined;
+  if (editsExpiry && before.protected) {
+    throw new Fault(
+      'forbidden',
+      'secret-protected',
+      'The expiry of a protected secret changes with its value only; write the value again with the new expiry.',
+    );
+  }
+  if (editsExpiry && before.expired) {
+    throw new Fault(
+      'conflict',
+      'secret-expired',
+      'The secret has expired; only a new value brings it back. Write or rotate it.',
+    );
+  }
+  return {
+    ...(input.description !== undefined && { description: input.description }),
+    ...(input.protected === true && !before.protected && { protected: true }),
+    ...(input.injection !== undefined && { injection: injectionOf(input.injection) }),
+    ...(input.expiresAt !== undefined && { expiresAt: dateOf(input.expiresAt) }),
+    ...(input.idleExpirySeconds !== undefined && { idleExpirySeconds: input.idleExpirySeconds }),
+  };
+}
+
+/** A new value for a secret that is there, also for an expired one. Throws Fault `not_found`. */
+export async function rotateSecretValue(
+  ctx: FlowContext,
+  scope: SecretScope,
+  actor: Actor,
+  name: string,
+  value: string,
+): Promise<SecretMetadata> {
+  const sealed = sealValue(ctx, scope, name, value);
+  const now = ctx.runtime.now();
+  return ctx.db.tx(async (tx) => {
+    const before = await lockSecret(tx, scope, name, now);
+    if (before === undefined || !(await rotateSecret(tx, scope, name, sealed, now))) throw noSecret();
+    await auditSecret(tx, scope, actor, 'secret.rotated', name);
+    await wake(tx, scope, name, before.expired, now);
+    const after = await shown(tx, scope, name, now);
+    await countSealed(ctx, tx, sealed.keyVersion);
+    return after;
+  });
+}
+
+/**
+ * The plaintext of a live, unprotected secret of exactly this scope. Its audit entry is committed before the value is
+ * opened. Throws Fault `not_found` (absent or expired) or `forbidden` with code `secret-protected`.
+ */
+export async function revealSecret(ctx: FlowContext, scope: SecretScope, actor: Actor, name: string): Promise<string> {
+  const taken = await takeRevealed(ctx.db, scope, name, actor, ctx.runtime.now());
+  if (taken === undefined) throw noSecret();
+  if (taken.protected) throw new Fault('forbidden', 'secret-protected', 'A protected secret is never revealed.');
+  const plaintext = portsOf(ctx).sealer.open(taken, bindingOf(scope, name));
+  try {
+    return plaintext.toString('utf8');
+  } finally {
+    plaintext.fill(0);
+  }
+}
+
+/** Throws Fault `not_found`. What names the secret is told by the next sync or launch. */
+export async function removeSecret(ctx: FlowContext, scope: SecretScope, actor: Actor, name: string): Promise<void> {
+  const now = ctx.runtime.now();
+  await ctx.db.tx(async (tx) => {
+    const before = await lockSecret(tx, scope, name, now);
+    if (before === undefined || !(await deleteSecret(tx, scope, name))) throw noSecret();
+    await auditSecret(tx, scope, actor, 'secret.deleted', name);
+    await wake(tx, scope, name, true, now);
+  });
+}

@@ -1,0 +1,18 @@
+// Secrets: named, write-only values at organization or project scope (spec, Secret resource, Secret states, Environment
+// variables; contract, section 3). Decides what a write, an edit, a rotation and a reveal mean, what expires when, and
+// what a launch gets. Every change writes its audit entry in its transaction; a value is opened only after the entry
+// about it is committed. No answer, error, log or audit entry of this room holds a value, but the one of a reveal.
+
+export { type CreateSecret, createSecret } from './create.ts';
+export { checkKeys, type KeyReport, keyReport, runRotation, startRotation } from './keys.ts';
+export {
+  countSealed,
+  editSecret,
+  findSecretMetadata,
+  removeSecret,
+  revealSecret,
+  rotateSecretValue,
+  type SecretInput,
+  writeSecret,
+} from './manage.ts';
+export { type EdgeInjection, type ResolvedSecrets, resolveSecrets, type SecretUse } from './resolve.ts';
