@@ -35,7 +35,9 @@ export const connectionPost = v.variant(
       name,
       config: v.optional(
         v.strictObject({
-          apiUrl: v.optional(v.pipe(text(2_048), v.check(isApiUrl, 'Expected an http or https address without credentials'))),
+          apiUrl: v.optional(
+            v.pipe(text(2_048), v.check(isApiUrl, 'Expected an http or https address without credentials')),
+          ),
           appId: v.optional(id),
           installationId: v.optional(id),
           botLogin: v.optional(text(256)),

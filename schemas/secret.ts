@@ -31,8 +31,7 @@ export const secretDescription = v.pipe(
 
 /** Milliseconds of an ISO 8601 date and time with a zone, undefined for anything else, such as February 30. */
 export function isoMillis(text: string): number | undefined {
-  const match =
-    /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/.exec(text);
+  const match = /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/.exec(text);
   if (match === null) return undefined;
   const [year, month, day, hour, minute, second] = match.slice(1, 7).map((part) => Number(part ?? 0));
   const calendar = new Date(Date.UTC(year ?? 0, (month ?? 0) - 1, day));

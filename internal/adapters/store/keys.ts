@@ -15,7 +15,8 @@ const sealedTables = {
   connection: {
     table: 'svc.connections',
     column: 'sealed_credentials',
-    select: 'p.org_id as "orgId", r.project_id as "projectId", r.name from svc.connections r join svc.projects p on p.id = r.project_id',
+    select:
+      'p.org_id as "orgId", r.project_id as "projectId", r.name from svc.connections r join svc.projects p on p.id = r.project_id',
   },
 } as const;
 export type SealedUse = keyof typeof sealedTables;

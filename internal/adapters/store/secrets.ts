@@ -80,10 +80,11 @@ export async function lockSecret(
   name: string,
   now: Date,
 ): Promise<SecretMetadata | undefined> {
-  await tx.query(
-    `select from svc.secrets m where ${inScope} and m.name = $3::text for update`,
-    [scope.orgId, scope.projectId, name],
-  );
+  await tx.query(`select from svc.secrets m where ${inScope} and m.name = $3::text for update`, [
+    scope.orgId,
+    scope.projectId,
+    name,
+  ]);
   return readSecret(tx, scope, name, now);
 }
 

@@ -161,7 +161,8 @@ class Reader {
     if (sign === '(') return this.#group(depth);
     if (sign === '[') return chars(this.#class());
     if (sign === '\\') return chars(this.#escape());
-    if (sign === '.') throw new Refused(start, '. stands for no certain character; write a class, or \\. for the character');
+    if (sign === '.')
+      throw new Refused(start, '. stands for no certain character; write a class, or \\. for the character');
     if ('?*+{'.includes(sign)) throw new Refused(start, 'there is nothing before this to repeat');
     if (SPECIAL.includes(sign)) throw new Refused(start, `write \\${sign} for the character`);
     this.at += 1;

@@ -22,8 +22,21 @@ function bytesFrom(seed: number): (count: number) => Uint8Array {
 describe('patterns of generated secrets', () => {
   it('draw values that the same regular expression matches', () => {
     const patterns = [
-      'abc', 'sk-[A-Za-z0-9]{32}', '\\d{6}', '\\w{1,20}', '(?:ab|cd){2,3}x?', '(a|b|)c', '[^a-z ]{4}', 'a\\.b\\{\\}',
-      '[\\d_-]{3}', '[a\\-z]{5}', ' ~!"#%&\',/:;<=>@`-', '[!-~]{1,64}', '((a?){3}b){2}', '[\\]\\\\]{2}', 'x{0}y',
+      'abc',
+      'sk-[A-Za-z0-9]{32}',
+      '\\d{6}',
+      '\\w{1,20}',
+      '(?:ab|cd){2,3}x?',
+      '(a|b|)c',
+      '[^a-z ]{4}',
+      'a\\.b\\{\\}',
+      '[\\d_-]{3}',
+      '[a\\-z]{5}',
+      ' ~!"#%&\',/:;<=>@`-',
+      '[!-~]{1,64}',
+      '((a?){3}b){2}',
+      '[\\]\\\\]{2}',
+      'x{0}y',
     ]; // prettier-ignore
     for (const text of patterns) {
       const pattern = parsed(text);
@@ -88,7 +101,12 @@ describe('patterns of generated secrets', () => {
   });
 
   it('draw every derivation equally often', () => {
-    for (const [text, kinds] of [['[abc]{0,2}x', 13], ['a|bc|[d-h]', 7], ['(a|b)?[xyz]', 9], ['\\d', 10]] as const) {
+    for (const [text, kinds] of [
+      ['[abc]{0,2}x', 13],
+      ['a|bc|[d-h]', 7],
+      ['(a|b)?[xyz]', 9],
+      ['\\d', 10],
+    ] as const) {
       const pattern = parsed(text);
       const seen = new Map<string, number>();
       const turns = 2_000 * kinds;
@@ -110,7 +128,26 @@ describe('patterns of generated secrets', () => {
   });
 
   it('take any text without an accident, and any value of theirs is bounded', () => {
-    const piece = fc.constantFrom('a', '[', ']', '(', ')', '|', '{', '}', '1', ',', '9', '?', '\\', 'd', 'w', '-', '^', 'é');
+    const piece = fc.constantFrom(
+      'a',
+      '[',
+      ']',
+      '(',
+      ')',
+      '|',
+      '{',
+      '}',
+      '1',
+      ',',
+      '9',
+      '?',
+      '\\',
+      'd',
+      'w',
+      '-',
+      '^',
+      'é',
+    );
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 24 }), fc.integer(), (pieces, seed) => {
         const result = parsePattern(pieces.join(''));

@@ -63,7 +63,8 @@ export function check(schema: Schema, value: unknown, what: 'body' | 'query', co
   if (parsed.success) return parsed.output;
   const problems = parsed.issues.slice(0, 20).map((issue) => {
     const message = issue.message.replace(/ but received [^]*$/, '');
-    if (issue.type === 'strict_object' && issue.expected === 'never' && confidential) return 'a key that is unknown here';
+    if (issue.type === 'strict_object' && issue.expected === 'never' && confidential)
+      return 'a key that is unknown here';
     const path = v.getDotPath(issue);
     return path === null ? message : `${path}: ${message}`;
   });

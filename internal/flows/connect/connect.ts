@@ -53,7 +53,16 @@ export async function addConnection(
   const product = input.provider === 'chat' ? (input.config?.provider ?? 'slack') : provider;
   return ctx.db.tx(async (tx) => {
     await lockProject(tx, project.id);
-    const made = await insertConnection(tx, { id, projectId: project.id, provider, product, name, config, now, ...sealed });
+    const made = await insertConnection(tx, {
+      id,
+      projectId: project.id,
+      provider,
+      product,
+      name,
+      config,
+      now,
+      ...sealed,
+    });
     if (!made) throw new Fault('conflict', 'name-taken', `a connection named ${name} exists already`);
     const row: ConnectionRow = { id, provider, name, status: 'active', config };
     await tell(ctx, tx, { project, actor, row, what: 'established', detail: {} });
@@ -76,7 +85,12 @@ function sealCredentials(ctx: FlowContext, project: ProjectRef, name: string, cr
  * Removes a connection; optional triggers that it served are skipped until there is another. Throws Fault `not_found`,
  * or `conflict` naming the agents whose triggers cannot go without it.
  */
-export async function removeConnection(ctx: FlowContext, project: ProjectRef, actor: Actor, name: string): Promise<void> {
+export async function removeConnection(
+  ctx: FlowContext,
+  project: ProjectRef,
+  actor: Actor,
+  name: string,
+): Promise<void> {
   await ctx.db.tx(async (tx) => {
     await lockProject(tx, project.id);
     const row = await findConnection(tx, project.id, name);

@@ -1,6 +1,12 @@
 // Creation by a session (spec, svc.secrets.create): a value that is given, or one drawn here that nobody sees.
 
-import { type SecretMetadata, type SecretScope, isInherited, putSecret, readSecret } from '../../adapters/store/secrets.ts';
+import {
+  type SecretMetadata,
+  type SecretScope,
+  isInherited,
+  putSecret,
+  readSecret,
+} from '../../adapters/store/secrets.ts';
 import { drawPattern, parsePattern } from '../../core/pattern/pattern.ts';
 import type { SecretSettings } from '../../../schemas/secret.ts';
 import { Fault } from '../../words/fault.ts';

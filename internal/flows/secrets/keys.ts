@@ -193,7 +193,8 @@ async function finish(ctx: FlowContext, rotation: RotationRow, broken: number): 
     if (left > broken) return 'later';
     const retired = await retireUnused(tx, rotation.toVersion, now);
     const status = broken === 0 ? 'done' : 'failed';
-    const detail = broken === 0 ? null : `${broken} stored values do not open and were left as they are; the log has their ids`;
+    const detail =
+      broken === 0 ? null : `${broken} stored values do not open and were left as they are; the log has their ids`;
     await endRotation(tx, rotation.id, { status, detail, retired, now });
     await auditEnd(tx, rotation, { retired, broken });
     runtime.log.info({ rotation: rotation.id, toVersion: rotation.toVersion, retired, broken }, 'keys.rotated');

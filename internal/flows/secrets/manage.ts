@@ -52,7 +52,8 @@ export function sealValue(ctx: FlowContext, scope: SecretScope, name: string, va
 /** Counts a sealed value in the transaction that stores it; throws where its key may not seal (any more). */
 export async function countSealed(ctx: FlowContext, tx: Sql, keyVersion: number, count = 1): Promise<void> {
   const fingerprint = portsOf(ctx).sealer.fingerprint(keyVersion);
-  if (fingerprint === undefined) throw new Fault('unavailable', 'master-key-missing', 'the master key is gone; try again');
+  if (fingerprint === undefined)
+    throw new Fault('unavailable', 'master-key-missing', 'the master key is gone; try again');
   await countWraps(tx, { version: keyVersion, fingerprint, count });
 }
 

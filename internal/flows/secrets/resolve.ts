@@ -1,6 +1,11 @@
 // What a launch gets for its `$secret` references: values for the environment, placeholders and a plan for the edge.
 
-import { takeResolved, type Resolution, type ResolvedRow, type WantedSecret } from '../../adapters/store/secret-resolution.ts';
+import {
+  takeResolved,
+  type Resolution,
+  type ResolvedRow,
+  type WantedSecret,
+} from '../../adapters/store/secret-resolution.ts';
 import { Fault } from '../../words/fault.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
 
@@ -73,7 +78,8 @@ function requireAll(wanted: readonly WantedSecret[], resolution: Resolution): vo
   const sealed = new Set(resolution.sealed.map((row) => row.name));
   for (const { name, required } of wanted) {
     if (!required || states.get(name) === 'live') continue;
-    if (states.get(name) === 'expired') throw new Fault('unprocessable', 'secret-expired', `Secret has expired: ${name}`);
+    if (states.get(name) === 'expired')
+      throw new Fault('unprocessable', 'secret-expired', `Secret has expired: ${name}`);
     throw new Fault('unprocessable', 'secret-not-found', `Secret not found: ${name}`);
   }
   const { conflict } = resolution;

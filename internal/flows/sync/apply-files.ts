@@ -130,7 +130,7 @@ async function compileAll(
   const hasSvc = [...entries.keys()].some((path) => path.startsWith('.svc/'));
   const absent = new Set<string>();
   const templates = new Map<string, ResolvedTemplate | UnresolvedTemplate>();
-  const secret = (name: string): Promise<string | undefined> => 
+  const secret = (name: string): Promise<string | undefined> =>
     secretText(ctx, request.project, name, { kind: 'templates', name: 'apply' });
   for (let round = 0; round < NEED_ROUNDS; round += 1) {
     const bundle: Bundle = { entries, absent: new Set(absent), hasSvc };

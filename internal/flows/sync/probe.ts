@@ -16,7 +16,10 @@ export async function probe(
 ): Promise<ProbeReport | { reachable: false; condition: string; detail: string }> {
   checkAddress(input.url, null);
   const ports = portsOf(ctx);
-  const credentials = credentialsOf(ctx, project, input.auth ?? null, { kind: 'probe', name: hostOf({ url: input.url }) });
+  const credentials = credentialsOf(ctx, project, input.auth ?? null, {
+    kind: 'probe',
+    name: hostOf({ url: input.url }),
+  });
   try {
     return await ports.limited(hostOf(input), () => ports.probe(input.url, credentials));
   } catch (error) {

@@ -57,8 +57,7 @@ export const connectionRoutes: readonly Route[] = [
     confidential: true,
     body: connectionPost,
     answers: { 201: summary },
-    handle: async ({ ctx, project, actor, body }) =>
-      created(show(ctx, await addConnection(ctx, project, actor, body))),
+    handle: async ({ ctx, project, actor, body }) => created(show(ctx, await addConnection(ctx, project, actor, body))),
   }),
   defineRoute({
     method: 'GET',

@@ -56,13 +56,16 @@ function nameOf({ params }: Any): string {
   throw new Fault('invalid', 'invalid-name', "A secret's name has 1 to 128 characters of A-Za-z0-9_.-");
 }
 
-/** The same calls at both scopes. */
-function routesOf(
-  base: string,
-  scope: 'org' | 'project',
-  what: string,
-  scopeOf: (call: Pick<Call, 'org' | 'project'>) => SecretScope,
-): readonly Route[] {
+/** The same calls stand at both scopes. */
+interface Place {
+  readonly base: string;
+  readonly scope: 'org' | 'project';
+  readonly what: string;
+  scopeOf(call: Pick<Call, 'org' | 'project'>): SecretScope;
+}
+
+/** Calls without a value. */
+function metadataRoutes({ base, scope, what, scopeOf }: Place): readonly Route[] {
   const one = `${base}/:name`;
   const common = { scope, confidential: true } as const;
   return [
@@ -86,19 +89,6 @@ function routesOf(
     }),
     defineRoute({
       ...common,
-      method: 'PUT',
-      path: one,
-      summary: 'Write a secret with its value; what is left out gets its default',
-      permission: 'secrets:write',
-      body: secretPut,
-      answers: { 200: metadata, 201: metadata },
-      async handle(call) {
-        const written = await writeSecret(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body);
-        return (written.created ? created : ok)(show(written.secret));
-      },
-    }),
-    defineRoute({
-      ...common,
       method: 'GET',
       path: one,
       summary: 'One secret, never its value',
@@ -114,8 +104,40 @@ function routesOf(
       permission: 'secrets:write',
       body: secretPatch,
       answers: { 200: metadata },
-      handle: async (call) =>
-        ok(show(await editSecret(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body))),
+      handle: async (call) => ok(show(await editSecret(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body))),
+    }),
+    defineRoute({
+      ...common,
+      method: 'DELETE',
+      path: one,
+      summary: 'Delete a secret',
+      permission: 'secrets:write',
+      answers: { 204: null },
+      async handle(call) {
+        await removeSecret(call.ctx, scopeOf(call), call.actor, nameOf(call));
+        return noContent;
+      },
+    }),
+  ];
+}
+
+/** Calls that take a value, and the one that answers with it. */
+function valueRoutes({ base, scope, scopeOf }: Place): readonly Route[] {
+  const one = `${base}/:name`;
+  const common = { scope, confidential: true } as const;
+  return [
+    defineRoute({
+      ...common,
+      method: 'PUT',
+      path: one,
+      summary: 'Write a secret with its value; what is left out gets its default',
+      permission: 'secrets:write',
+      body: secretPut,
+      answers: { 200: metadata, 201: metadata },
+      async handle(call) {
+        const written = await writeSecret(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body);
+        return (written.created ? created : ok)(show(written.secret));
+      },
     }),
     defineRoute({
       ...common,
@@ -138,25 +160,25 @@ function routesOf(
       answers: { 200: v.object({ value: v.string() }) },
       handle: async (call) => ok({ value: await revealSecret(call.ctx, scopeOf(call), call.actor, nameOf(call)) }),
     }),
-    defineRoute({
-      ...common,
-      method: 'DELETE',
-      path: one,
-      summary: 'Delete a secret',
-      permission: 'secrets:write',
-      answers: { 204: null },
-      async handle(call) {
-        await removeSecret(call.ctx, scopeOf(call), call.actor, nameOf(call));
-        return noContent;
-      },
-    }),
   ];
 }
 
-export const secretRoutes: readonly Route[] = [
-  ...routesOf('/api/v1/orgs/:org/projects/:project/secrets', 'project', 'a project', ({ project }) => ({
-    orgId: project.orgId,
-    projectId: project.id,
-  })),
-  ...routesOf('/api/v1/orgs/:org/secrets', 'org', 'an organization', ({ org }) => ({ orgId: org.id, projectId: null })),
+const places: readonly Place[] = [
+  {
+    base: '/api/v1/orgs/:org/projects/:project/secrets',
+    scope: 'project',
+    what: 'a project',
+    scopeOf: ({ project }) => ({ orgId: project.orgId, projectId: project.id }),
+  },
+  {
+    base: '/api/v1/orgs/:org/secrets',
+    scope: 'org',
+    what: 'an organization',
+    scopeOf: ({ org }) => ({ orgId: org.id, projectId: null }),
+  },
 ];
+
+export const secretRoutes: readonly Route[] = places.flatMap((place) => [
+  ...metadataRoutes(place),
+  ...valueRoutes(place),
+]);
