@@ -133,6 +133,10 @@ const agentFile = (name: string): string =>
     name,
     harness: 'harness-a',
     environment: { name: `${name}-env`, image: { kind: 'preset', name: 'base' } },
+    triggers: [
+      { kind: 'heartbeat', cron: '0 7 * * *', timezone: 'UTC', message: 'm', routing: { kind: 'spawn' } },
+      { event: 'webhook.received', endpoint: `${name}-hook`, auth: { kind: 'none' }, routing: { kind: 'spawn' } },
+    ],
   });
 
 /** Things in both projects of an organization; answers with beta's names and ids. */
@@ -165,6 +169,13 @@ async function fill(daemon: TestDaemon, table: readonly Route[], org: Org): Prom
     await make('POST', `${P}/endpoints`, { name: `${mark}-endpoint` });
     await make('POST', `${P}/repositories`, { name: `${mark}-repository`, path: `/nowhere/${mark}`, suspended: true });
     await make('PUT', `${P}/secrets/${mark}-secret`, { value: 'hush', protected: false });
+    const credentials = { webhookSecret: 'hush-hush-hush-hush' };
+    await make('POST', `${P}/connections`, { provider: 'codehost', name: `${mark}-connection`, credentials });
+    await daemon.database.db.query(
+      `insert into svc.events (project_id, key, source, payload)
+       select id, 'webhook.received', 'webhook', '{"a":1}'::text::bytea from svc.projects where name = $1::text`,
+      [mark],
+    );
     const runs = await daemon.api('GET', `${P}/reconciles`);
     found.push(`${mark}-agent`, ...(runs.body['items'] as unknown as { id: string }[]).map((run) => run.id));
   }

@@ -2,7 +2,9 @@
 
 import { STATUS_CODES } from 'node:http';
 import { toJsonSchema } from '@valibot/to-json-schema';
+import * as v from 'valibot';
 import type { Route, Schema } from './route.ts';
+import { diagnostic } from './routes/shapes.ts';
 
 type Json = { [key: string]: unknown };
 
@@ -47,13 +49,18 @@ function operationOf(route: Route): Json {
     ...(route.scope === 'public' ? { security: [] } : { description: `Needs the permission \`${route.permission}\`.` }),
     ...(parameters.length > 0 && { parameters }),
     ...(route.body !== undefined && {
-      requestBody: { content: { 'application/json': { schema: schemaOf(route.body) } } },
+      requestBody: {
+        // A call that takes `{}` takes no body as well.
+        required: !v.safeParse(route.body, {}).success,
+        content: { 'application/json': { schema: schemaOf(route.body) } },
+      },
     }),
     responses: {
       ...Object.fromEntries(
         Object.entries(route.answers).map(([status, schema]) => [status, answerOf(route, status, schema)]),
       ),
       ...Object.fromEntries(problemStatuses(route).map((status) => [status, problemRef])),
+      default: problemRef,
     },
   };
 }
@@ -96,6 +103,7 @@ export function openApi(routes: readonly Route[], version: string): Json {
         Problem: {
           type: 'object',
           required: ['type', 'title', 'status', 'detail', 'code', 'requestId'],
+          additionalProperties: false,
           properties: {
             type: text,
             title: text,
@@ -103,7 +111,7 @@ export function openApi(routes: readonly Route[], version: string): Json {
             detail: text,
             code: text,
             requestId: text,
-            diagnostics: { type: 'array' },
+            diagnostics: { type: 'array', items: schemaOf(diagnostic) },
           },
         },
       },

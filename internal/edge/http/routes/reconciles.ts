@@ -6,8 +6,7 @@ import { showRun, showWholeRun, streamRuns } from '../../../flows/sync/sync.ts';
 import { Fault } from '../../../words/fault.ts';
 import { pageOf, pageQuery, pageSchema, readNumberPage } from '../page.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
-
-const P = '/api/v1/orgs/:org/projects/:project';
+import { action, diagnostic, json, project as P, receipt } from './shapes.ts';
 
 const status = v.picklist(['running', 'applied', 'unchanged', 'held', 'failed', 'superseded', 'quarantined']);
 const run = {
@@ -21,15 +20,15 @@ const run = {
   startedAt: v.string(),
   finishedAt: v.nullable(v.string()),
   stages: v.array(v.object({ name: v.string(), ms: v.number() })),
-  actions: v.array(v.looseObject({ op: v.string(), kind: v.string(), name: v.string() })),
-  diagnostics: v.array(v.looseObject({ severity: v.string(), code: v.string(), message: v.string() })),
+  actions: v.array(action),
+  diagnostics: v.array(diagnostic),
 };
 export const runSchema = v.object(run);
 const wholeRunSchema = v.object({
   ...run,
-  consequences: v.looseObject({}),
-  webhooks: v.array(v.looseObject({})),
-  inputs: v.looseObject({}),
+  consequences: json,
+  webhooks: v.array(receipt),
+  inputs: json,
 });
 const repository = v.optional(v.pipe(v.string(), v.maxLength(128)));
 

@@ -122,6 +122,24 @@ const repositorySchema = v.object({
   updatedAt: v.string(),
 });
 const started = v.object({ reconcileId: v.string() });
+const probed = v.variant('reachable', [
+  v.object({
+    reachable: v.literal(true),
+    url: v.string(),
+    protocol: v.picklist([0, 1, 2]),
+    agent: text,
+    objectFormat: v.string(),
+    filter: v.boolean(),
+    via: v.nullable(v.picklist(['sparse3', 'sparse4', 'blobless', 'spool'])),
+    defaultBranch: text,
+    commit: text,
+    hasSvc: v.nullable(v.boolean()),
+    movedTo: text,
+    traffic: v.record(v.string(), v.number()),
+    advice: v.array(v.string()),
+  }),
+  v.object({ reachable: v.literal(false), condition: v.string(), detail: v.string() }),
+]);
 
 /** Numbers and booleans of the context become text, as they do in a document's `variables`. */
 function inputOf<T extends { readonly context?: { readonly [key: string]: string | number | boolean } }>(body: T) {
@@ -308,7 +326,7 @@ const actions: readonly Route[] = [
       url: v.pipe(v.string(), v.minLength(1), v.maxLength(2048)),
       auth: v.exactOptional(v.nullable(auth)),
     }),
-    answers: { 200: v.looseObject({ reachable: v.boolean() }) },
+    answers: { 200: probed },
     handle: async ({ ctx, project, body }) => ok(await probe(ctx, project, body)),
   }),
   defineRoute({

@@ -41,7 +41,14 @@ export const diagnostic = v.object({
   file: v.optional(v.string()),
   line: v.optional(v.number()),
   column: v.optional(v.number()),
+  endLine: v.optional(v.number()),
+  endColumn: v.optional(v.number()),
   path: v.optional(v.string()),
+  hint: v.optional(v.string()),
+  excerpt: v.optional(v.string()),
+  related: v.optional(
+    v.array(v.object({ message: v.string(), file: v.string(), line: v.number(), column: v.number() })),
+  ),
 });
 
 /** A page of a list whose key is an agent's name and an ordinal. */
