@@ -32,6 +32,8 @@ export interface Who {
   readonly inProject: { readonly [where in Where]?: ProjectRole };
   /** The one organization that the token opens. */
   readonly only?: Org;
+  /** Administers the organization that the installation began with, which is none of the three. */
+  readonly isFirst?: true;
 }
 
 const token = (name: string): string => `svc_${createHash('sha256').update(name).digest('base64url').slice(0, 43)}`;
@@ -60,6 +62,7 @@ export const everybody: readonly Who[] = [
   person('of-two-orgs', { alpha: 'member', beta: 'admin' }, { 'alpha/two': 'viewer' }),
   person('outsider', { beta: 'admin' }),
   person('nobody', {}),
+  { ...person('installer', {}), isFirst: true },
   robot('robot', 'alpha'),
   robot('robot-operator', 'alpha', { 'alpha/one': 'operator' }),
   { ...person('limited', { alpha: 'admin', beta: 'admin' }), only: 'beta' },
@@ -102,6 +105,10 @@ export async function createWorld(daemon: TestDaemon, table: readonly Route[]): 
         ids.get(org as Org),
         id,
         role,
+      ]);
+    if (who.isFirst)
+      await db.query(`insert into svc.org_members select id, $1::uuid, 'admin' from svc.orgs where slug = 'default'`, [
+        id,
       ]);
     for (const [where, role] of Object.entries(who.inProject))
       await db.query(`insert into svc.project_members values ($1::uuid, $2::uuid, $3::text)`, [
@@ -189,7 +196,7 @@ export type Verdict = 401 | 404 | 403 | 'pass';
 export function verdict(route: Route, who: Who, org: Org | undefined, where: Where | undefined): Verdict {
   if (route.scope === 'public') return 'pass';
   if (!who.live) return 401;
-  const held = new Set<Permission>(selfPermissions.filter((one) => one !== 'orgs:create' || mayCreate(who)));
+  const held = new Set<Permission>(selfPermissions.filter((one) => mayAnywhere(who, one)));
   if (route.scope !== 'self') {
     const isOpen = org !== undefined && (who.only === undefined || who.only === org);
     const inSome = Object.keys(who.inProject).some((one) => one.startsWith(`${org}/`));
@@ -204,8 +211,11 @@ export function verdict(route: Route, who: Who, org: Org | undefined, where: Whe
   return route.permission !== null && held.has(route.permission) ? 'pass' : 403;
 }
 
-const mayCreate = (who: Who): boolean =>
-  who.kind === 'user' && who.only === undefined && Object.values(who.inOrg).includes('admin');
+function mayAnywhere(who: Who, permission: Permission): boolean {
+  if (permission === 'keys:rotate') return who.isFirst === true;
+  const isAdmin = who.isFirst === true || Object.values(who.inOrg).includes('admin');
+  return permission !== 'orgs:create' || (who.kind === 'user' && who.only === undefined && isAdmin);
+}
 
 export interface Reply {
   readonly status: number;
