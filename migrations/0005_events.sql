@@ -1,24 +1,80 @@
 -- Recorded events and the daemons that work on them.
+create sequence svc.events_seq as bigint cache 1;
 create table svc.events (
-  id uuid primary key default gen_random_uuid(),
-  seq bigint generated always as identity unique,
+  -- Version 7, so that ids grow with time and the bodies can be cut by it.
+  id uuid primary key,
+  -- The order of recording.
+  seq bigint not null default nextval('svc.events_seq'),
   project_id uuid not null references svc.projects on delete cascade,
   key text not null,
-  source text not null,
+  -- Where it came in: neither is a reference, an event outlives both.
+  endpoint_id uuid,
+  connection_id uuid,
   -- SHA-256 of the deduplication scope and key; a long key would not fit a unique index.
   dedup_hash bytea,
-  -- What was received, byte for byte; parsed in the process, never by the database.
-  raw bytea,
-  -- The normalized payload as JSON text (bytea: NUL and lone surrogates are legal JSON and illegal jsonb).
-  payload bytea not null,
+  -- The routing target that the payload names; null where it names none.
+  target_type text,
+  target_key text,
   received_at timestamptz not null default now(),
-  router_status text not null default 'pending' check (router_status in ('pending', 'routed', 'unmatched', 'failed'))
+  router_status text not null default 'pending' check (router_status in ('pending', 'routed', 'unmatched', 'failed')),
+  severity text check (severity in ('warning', 'error')),
+  check ((target_type is null) = (target_key is null))
 );
-alter table svc.events alter column raw set storage external;
-alter table svc.events alter column payload set storage external;
 create unique index events_dedup on svc.events (project_id, dedup_hash) where dedup_hash is not null;
 create index events_project on svc.events (project_id, seq desc);
-comment on table svc.events is 'Every event once.';
+create index events_pending on svc.events (seq) where router_status = 'pending';
+comment on table svc.events is 'Every event once: the narrow row, whose status changes.';
+
+create table svc.event_bodies (
+  event_id uuid primary key,
+  -- What was received, byte for byte; parsed in the process, never by the database.
+  raw bytea,
+  -- The payload as JSON text (bytea: NUL and lone surrogates are legal JSON and illegal in jsonb). Null: `raw` is the payload.
+  payload bytea,
+  check (raw is not null or payload is not null)
+) partition by range (event_id);
+alter table svc.event_bodies alter column raw set storage external;
+alter table svc.event_bodies alter column payload set storage external;
+create table svc.event_bodies_rest partition of svc.event_bodies default;
+comment on table svc.event_bodies_rest is 'Bodies for which no partition was made.';
+comment on table svc.event_bodies is 'The wide half of an event, written once and never changed.';
+
+-- A body goes with its event. No foreign key: it would be looked up for every event that comes in.
+create function svc.drop_event_bodies() returns trigger language plpgsql as $$
+begin
+  delete from svc.event_bodies where event_id in (select id from gone);
+  return null;
+end $$;
+create trigger events_gone after delete on svc.events
+  referencing old table as gone for each statement execute function svc.drop_event_bodies();
+
+create table svc.pull_request_states (
+  connection_id uuid not null references svc.connections on delete cascade,
+  -- owner/name#number, lower case.
+  target_key text not null,
+  head_sha text,
+  mergeable boolean,
+  updated_at timestamptz not null,
+  primary key (connection_id, target_key)
+);
+comment on table svc.pull_request_states is 'What a code host last said of a pull request, for facts that are a change: its head, and whether it can be merged.';
+
+-- Whoever keeps endpoints in memory forgets them: the payload is a slug, or empty for all.
+create function svc.tell_endpoints() returns trigger language plpgsql as $$
+begin
+  if tg_table_name <> 'endpoints' then
+    perform pg_notify('svc_endpoints', '');
+  elsif tg_op = 'DELETE' then
+    perform pg_notify('svc_endpoints', old.slug);
+  else
+    perform pg_notify('svc_endpoints', new.slug);
+  end if;
+  return null;
+end $$;
+create trigger endpoints_told after insert or update or delete on svc.endpoints
+  for each row execute function svc.tell_endpoints();
+create trigger projects_told after update of archived_at, org_id on svc.projects
+  for each row execute function svc.tell_endpoints();
 
 create table svc.daemons (
   id uuid primary key,

@@ -4,6 +4,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { pendingMigrations } from '../../internal/adapters/store/migrate.ts';
 import { sealedVersions } from '../../internal/adapters/store/bootstrap.ts';
 import { errorCode } from '../../internal/adapters/store/db.ts';
+import { routeTask } from '../../internal/adapters/store/events.ts';
 import { DataDirInUse, openStore, type Store } from '../../internal/adapters/store/store.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { armFailpoint, failpoint } from '../../internal/base/failpoint.ts';
@@ -15,6 +16,7 @@ import { JobRunner } from '../../internal/edge/jobs/jobs.ts';
 import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
 import type { FlowContext } from '../../internal/flows/context.ts';
+import { startIngest } from '../../internal/flows/ingest/ingest.ts';
 import { startSyncPorts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
 import { ensureMasterKey, lackingVersions, readClient, writeClient } from './files.ts';
@@ -66,8 +68,11 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
 
   const sync = await startSyncPorts(config, runtime);
   stops.push(() => sync.stop());
+  const ingest = await startIngest(store.db, { routing: tasks.some((task) => task.name === routeTask) });
+  stops.push(() => ingest.stop());
   const part = {
     sync,
+    ingest,
     db: store.db,
     runtime,
     config,

@@ -5,7 +5,7 @@ import type { Config } from '../base/config/config.ts';
 import type { Metrics } from '../base/metrics/metrics.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { Database } from '../adapters/store/db.ts';
-import type { SyncPorts } from './ports.ts';
+import type { IngestPorts, SyncPorts } from './ports.ts';
 
 export interface FlowContext {
   readonly db: Database;
@@ -18,12 +18,20 @@ export interface FlowContext {
   readonly baseUrl: string;
   /** What reads repositories, compiles and opens sealed values; absent in tests that need none of it. */
   readonly sync?: SyncPorts;
+  /** What takes events in; absent in tests that need none of it. */
+  readonly ingest?: IngestPorts;
 }
 
 /** The daemon's ports. Throws where it was wired without. */
 export function portsOf(ctx: FlowContext): SyncPorts {
   if (ctx.sync === undefined) throw new Error('this daemon was wired without its sync ports');
   return ctx.sync;
+}
+
+/** The daemon's ports of intake. Throws where it was wired without. */
+export function ingestOf(ctx: FlowContext): IngestPorts {
+  if (ctx.ingest === undefined) throw new Error('this daemon was wired without its ports of intake');
+  return ctx.ingest;
 }
 
 /** Who does something, as the audit names it. A system actor has no id; its name says which part of the daemon it is. */

@@ -13,6 +13,8 @@ import type {
   VerifyPolicy,
 } from '../adapters/repo/types.ts';
 import type { KeyRing, Sealer } from '../adapters/seal/seal.ts';
+import type { IngestEndpoint } from '../adapters/store/endpoints.ts';
+import type { NewEvent, RecordedEvent } from '../adapters/store/events.ts';
 import type { CompileInput, CompileOutput } from '../core/compile/types.ts';
 import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../words/bundle.ts';
 import type { Catalog } from '../words/catalog.ts';
@@ -52,5 +54,23 @@ export interface SyncPorts {
   readonly hostCache: HostCache;
   /** Installation tokens by connection id, until four fifths of their life. */
   readonly tokens: Map<string, { readonly token: string; readonly until: Date }>;
+  stop(): Promise<void>;
+}
+
+/** What takes events in: made once per daemon. */
+export interface IngestPorts {
+  /** True where this installation routes events: whoever records one asks for its routing too. */
+  readonly routing: boolean;
+  /** The endpoint that takes events under a slug. */
+  endpoint(slug: string, now: Date): Promise<IngestEndpoint | undefined>;
+  /** What `load` gives, by a read that starts after this call; calls of one key share reads. */
+  fresh(key: string, load: () => Promise<string | undefined>): Promise<string | undefined>;
+  /** Records an event together with those that arrive at the same time; resolves after the commit. */
+  record(event: NewEvent): Promise<RecordedEvent>;
+  /**
+   * Makes room for a body of so many bytes (undefined: not announced) before any of it is read; the answer gives the
+   * room back. Throws Fault `unavailable` where there is none.
+   */
+  admit(bytes: number | undefined): () => void;
   stop(): Promise<void>;
 }

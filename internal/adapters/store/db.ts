@@ -11,10 +11,14 @@ import { Fault } from '../../words/fault.ts';
 import { ListenHub } from './listen.ts';
 
 export interface Sql {
-  /** Runs one statement. `bigint` columns arrive as numbers, `timestamptz` as Date, `bytea` as Buffer. */
+  /**
+   * Runs one statement. `bigint` columns arrive as numbers, `timestamptz` as Date, `bytea` as Buffer. `name` has each
+   * connection parse and plan the statement once: for the few that run thousands of times a second.
+   */
   query<R = Record<string, unknown>>(
     text: string,
     values?: readonly unknown[],
+    name?: string,
   ): Promise<{ readonly rows: R[]; readonly rowCount: number }>;
 }
 
@@ -142,9 +146,9 @@ class PooledDatabase implements Database {
     return this.#pool.waitingCount;
   }
 
-  async query<R>(text: string, values?: readonly unknown[]): Promise<{ rows: R[]; rowCount: number }> {
+  async query<R>(text: string, values?: readonly unknown[], name?: string): Promise<{ rows: R[]; rowCount: number }> {
     try {
-      return await this.#send<R>(this.#pool, text, values);
+      return await this.#send<R>(this.#pool, text, values, name);
     } catch (error) {
       throw asFault(error);
     }
@@ -173,9 +177,13 @@ class PooledDatabase implements Database {
     await this.#pool.end();
   }
 
-  async #send<R>(client: pg.ClientBase | pg.Pool, text: string, values?: readonly unknown[]) {
+  async #send<R>(client: pg.ClientBase | pg.Pool, text: string, values?: readonly unknown[], name?: string) {
     this.#count += 1;
-    const result = await client.query(text, values as unknown[] | undefined);
+    const result = await client.query({
+      text,
+      ...(values !== undefined && { values: [...values] }),
+      ...(name !== undefined && { name }),
+    });
     return { rows: result.rows as R[], rowCount: result.rowCount ?? 0 };
   }
 
@@ -186,7 +194,7 @@ class PooledDatabase implements Database {
     client.on('error', onError);
     try {
       await client.query(begin);
-      const result = await fn({ query: (text, values) => this.#send(client, text, values) });
+      const result = await fn({ query: (text, values, name) => this.#send(client, text, values, name) });
       await client.query('commit');
       return result;
     } catch (error) {

@@ -116,3 +116,27 @@ export async function reserveEndpoint(
 export async function deleteEndpoint(tx: Sql, id: string): Promise<void> {
   await tx.query('delete from svc.endpoints where id = $1::uuid', [id]);
 }
+
+/** An endpoint that takes events. */
+export interface IngestEndpoint {
+  readonly id: string;
+  readonly name: string;
+  readonly projectId: string;
+  readonly projectSlug: string;
+  readonly orgId: string;
+  readonly orgSlug: string;
+  readonly auth: EndpointAuth;
+}
+
+/** The ready endpoint of a slug; a reservation is none, and neither is one of an archived project. */
+export async function endpointBySlug(sql: Sql, slug: string): Promise<IngestEndpoint | undefined> {
+  const { rows } = await sql.query<IngestEndpoint>(
+    `select e.id, e.name, e.project_id as "projectId", p.slug as "projectSlug", p.org_id as "orgId",
+       o.slug as "orgSlug", e.auth
+       from svc.endpoints e join svc.projects p on p.id = e.project_id join svc.orgs o on o.id = p.org_id
+      where e.slug = $1::text and e.status = 'ready' and p.archived_at is null`,
+    [slug],
+    'endpoint-by-slug',
+  );
+  return rows[0];
+}

@@ -1,6 +1,7 @@
 // One request: who calls, what they may, what they sent; then the route's handler.
 
 import type { FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
 import type { FlowContext } from '../../flows/context.ts';
 import { type Access, notVisible, resolveAccess, TokenFault } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../words/fault.ts';
@@ -87,8 +88,11 @@ export function makeCall(
   request: FastifyRequest,
   access: Access | undefined,
   contentType: string | undefined,
-  signal: AbortSignal,
+  gone: () => AbortSignal,
 ): Call {
+  // Most handlers ask for neither, and both cost more than parsing a small body.
+  let log: Logger | undefined;
+  let signal: AbortSignal | undefined;
   const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
   const query = request.query as Record<string, unknown>;
   requirePlain(Object.values(query).flat());
@@ -110,8 +114,12 @@ export function makeCall(
     raw,
     headers: contentType === undefined ? headers : { ...headers, 'content-type': contentType },
     requestId: request.id,
-    log: ctx.runtime.log.child({ requestId: request.id }),
-    signal,
+    get log() {
+      return (log ??= ctx.runtime.log.child({ requestId: request.id }));
+    },
+    get signal() {
+      return (signal ??= gone());
+    },
     lastEventId: headers['last-event-id'],
     get principal() {
       return required(access?.principal);

@@ -149,12 +149,15 @@ function addRoute(
   const contentTypes = new WeakMap<FastifyRequest, string | undefined>();
   // Health and metrics answer under any load: whoever asks has to see it.
   const isApi = route.path.startsWith('/api/');
-  const cors = route.cors ? { 'access-control-allow-origin': '*' } : {};
+  const cors: Record<string, string> = route.cors
+    ? { 'access-control-allow-origin': '*', 'access-control-expose-headers': 'retry-after, x-request-id' }
+    : {};
   if (route.cors) {
     const preflight = {
       ...cors,
       'access-control-allow-methods': route.method,
-      'access-control-allow-headers': '*',
+      // The star does not cover Authorization.
+      'access-control-allow-headers': 'authorization, content-type, x-svc-signature-256, *',
       'access-control-max-age': '600',
     };
     app.options(route.path, async (_request, reply) => reply.code(204).headers(preflight).send());
@@ -171,6 +174,10 @@ function addRoute(
         });
       }
       requireIdentity(request.headers['content-encoding']);
+      if (route.admit !== undefined) {
+        const size = Number(request.headers['content-length'] ?? Number.NaN);
+        reply.raw.once('close', route.admit(ctx(), Number.isNaN(size) ? undefined : size));
+      }
       accesses.set(request, await authorize(ctx(), route, request, limit));
       // One reading of a body whatever it is called: the route decides what it takes, not the framework's parsers.
       contentTypes.set(request, request.headers['content-type']);
@@ -179,10 +186,13 @@ function addRoute(
     },
     onResponse: async (request, reply) => note(ctx(), route, request, reply),
     handler: async (request, reply) => {
-      const gone = new AbortController();
-      reply.raw.once('close', () => gone.abort());
-      const signal = AbortSignal.any([gone.signal, draining]);
-      const call = makeCall(ctx(), route, request, accesses.get(request), contentTypes.get(request), signal);
+      const gone = (): AbortSignal => {
+        const controller = new AbortController();
+        if (reply.raw.closed) controller.abort();
+        else reply.raw.once('close', () => controller.abort());
+        return AbortSignal.any([controller.signal, draining]);
+      };
+      const call = makeCall(ctx(), route, request, accesses.get(request), contentTypes.get(request), gone);
       const answer = await route.handle(call);
       return send(call, answer, reply);
     },

@@ -102,6 +102,11 @@ export interface RouteSpec<Q extends Schema | undefined, B extends Schema | unde
   readonly stream?: boolean;
   /** Answers 200 with JSON lines; the schema of that answer is a line's. */
   readonly lines?: boolean;
+  /**
+   * Asked before any of the body is read, with its announced size in bytes; may throw Fault `unavailable`. What it
+   * answers is called when the request is over.
+   */
+  admit?(ctx: FlowContext, bytes: number | undefined): () => void;
   /** `Access-Control-Allow-Origin: *` and an answer to preflights. */
   readonly cors?: boolean;
   handle(

@@ -18,6 +18,7 @@ import { secretRoutes } from './routes/secrets.ts';
 import { tenancyRoutes } from './routes/tenancy.ts';
 import { tokenRoutes } from './routes/tokens.ts';
 import { triggerRoutes } from './routes/triggers.ts';
+import { webhookRoutes } from './routes/webhooks.ts';
 
 export const routes: readonly Route[] = [
   ...tenancyRoutes,
@@ -36,4 +37,5 @@ export const routes: readonly Route[] = [
   ...repositoryRoutes,
   ...reconcileRoutes,
   ...intakeRoutes,
+  ...webhookRoutes,
 ];

@@ -130,7 +130,7 @@ test('an apply that breaks by itself stores nothing but the event that says so',
   });
   await assert.rejects(apply, /division by zero/);
   const { rows } = await bench.db.query<{ key: string; payload: Buffer }>(
-    'select key, payload from svc.events order by seq desc limit 1',
+    'select key, payload from svc.events join svc.event_bodies on event_id = id order by seq desc limit 1',
   );
   assert.equal(rows[0]?.key, 'svc.project_resource_apply.failed');
   assert.ok(!String(rows[0]?.payload).includes('division'), 'what went wrong inside stays inside');

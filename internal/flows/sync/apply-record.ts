@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { recordAudit } from '../../adapters/store/audit.ts';
 import type { Sql } from '../../adapters/store/db.ts';
+import { timeOrderedId } from '../../base/runtime.ts';
 import { recordEvent } from '../../adapters/store/events.ts';
 import type { ChangeSet } from '../../core/plan/types.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
@@ -55,7 +56,7 @@ async function record(
 ): Promise<void> {
   const { operationId, projectId } = entry.request;
   await recordEvent(tx, {
-    id: ctx.runtime.uuid(),
+    id: timeOrderedId(ctx.runtime),
     projectId,
     key: `svc.project_resource_apply.${phase}`,
     dedupHash: createHash('sha256').update(`svc.project_resource_apply\0${operationId}\0${phase}`).digest(),

@@ -79,7 +79,7 @@ test('an apply stores agents, triggers, endpoints and schedules, and says what i
 
 test('an apply that wrote records its start and its end, and an audit entry, in the same transaction', async () => {
   const { rows } = await bench.db.query<{ key: string; payload: Buffer }>(
-    'select key, payload from svc.events order by seq',
+    'select key, payload from svc.events join svc.event_bodies on event_id = id order by seq',
   );
   assert.deepEqual(
     rows.map((row) => row.key),
@@ -172,7 +172,7 @@ test('one error anywhere and nothing changes, but the failure is recorded', asyn
   const cut = (text: string): string => text.slice(0, text.indexOf('\n\nevents\n'));
   assert.equal(cut(await bench.dump()), cut(before));
   const { rows } = await bench.db.query<{ key: string; payload: Buffer }>(
-    'select key, payload from svc.events order by seq desc limit 2',
+    'select key, payload from svc.events join svc.event_bodies on event_id = id order by seq desc limit 2',
   );
   assert.deepEqual(
     rows.map((row) => row.key),

@@ -2,6 +2,7 @@
 
 import * as v from 'valibot';
 import { eventById, type EventRow, listEvents } from '../../../adapters/store/events.ts';
+import { printable } from '../../../flows/ingest/ingest.ts';
 import { Fault } from '../../../words/fault.ts';
 import { pageOf, pageQuery, pageSchema, readNumberPage } from '../page.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
@@ -32,11 +33,11 @@ const event = v.object({
 const show = (row: EventRow) => ({
   id: row.id,
   key: row.key,
-  source: row.source,
-  payload: row.payload,
-  // None of the keys that are recorded has a routing target, and none has been routed (spec, "Routing target").
-  target: null,
+  source: row.key.split('.', 1)[0],
+  payload: printable(row.payload),
+  target: row.target,
   routerStatus: row.routerStatus,
+  ...(row.severity !== null && { severity: row.severity }),
   receivedAt: row.receivedAt,
   routes: [],
 });
@@ -58,10 +59,8 @@ export const eventRoutes: readonly Route[] = [
     answers: { 200: pageSchema(event) },
     handle: async ({ ctx, project: where, query }) => {
       const { limit, before } = readNumberPage(query);
-      // A severity is what a routing decision gives; nothing that is recorded has one yet.
-      if (query.severity !== undefined) return ok({ items: [], nextCursor: null });
-      const { key, status } = query;
-      const rows = await listEvents(ctx.db, where.id, { key, status, before, limit: limit + 1 });
+      const { key, status, severity } = query;
+      const rows = await listEvents(ctx.db, where.id, { key, status, severity, before, limit: limit + 1 });
       return ok(pageOf(rows, limit, (row) => [row.seq], show));
     },
   }),

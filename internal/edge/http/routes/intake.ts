@@ -3,12 +3,8 @@
 import * as v from 'valibot';
 import { takeCodehost } from '../../../flows/ingest/ingest.ts';
 import { defineRoute, type Route } from '../route.ts';
+import { recorded } from './shapes.ts';
 
-const recorded = v.object({
-  eventRecordId: v.string(),
-  created: v.boolean(),
-  routerStatus: v.picklist(['pending', 'routed', 'unmatched', 'failed']),
-});
 const ignored = v.object({ ignored: v.literal(true), reason: v.string() });
 
 export const intakeRoutes: readonly Route[] = [

@@ -64,3 +64,10 @@ export function readOrdinalPage(query: { limit?: string | undefined; cursor?: st
   }
   return { limit, after: [agent, Number(ordinal)] };
 }
+
+/** What an intake answers for an event that it has recorded, now (`created`) or before. */
+export const recorded = v.object({
+  eventRecordId: v.string(),
+  created: v.boolean(),
+  routerStatus: v.picklist(['pending', 'routed', 'unmatched', 'failed']),
+});

@@ -1,0 +1,30 @@
+// Webhook ingest (spec, Webhook ingest). Public: each endpoint says how a caller proves itself. Open to any origin, and
+// no cookie is ever read.
+
+import { ingestOf } from '../../../flows/context.ts';
+import { takeWebhook } from '../../../flows/ingest/ingest.ts';
+import { defineRoute, type Route } from '../route.ts';
+import { recorded } from './shapes.ts';
+
+export const webhookRoutes: readonly Route[] = [
+  defineRoute({
+    method: 'POST',
+    path: '/api/v1/webhook-endpoints/:slug/events',
+    summary: 'An event for a webhook endpoint; recorded once per dedupKey',
+    scope: 'public',
+    permission: null,
+    rawBody: true,
+    cors: true,
+    admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
+    answers: { 200: recorded, 202: recorded },
+    async handle({ ctx, params, raw, headers }) {
+      const body = await takeWebhook(ctx, {
+        slug: params['slug'] ?? '',
+        raw,
+        signature: headers['x-svc-signature-256'],
+        authorization: headers['authorization'],
+      });
+      return { status: body.created ? 202 : 200, body };
+    },
+  }),
+];

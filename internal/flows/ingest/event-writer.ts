@@ -1,0 +1,147 @@
+// Records events in batches that form by themselves: alone on the line, an event is written at once; while commits are
+// pending, those that arrive gather and go together. Answers only after the commit. What does not fit is turned away.
+
+import type { Database } from '../../adapters/store/db.ts';
+import { errorCode } from '../../adapters/store/db.ts';
+import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events.ts';
+import { Fault } from '../../words/fault.ts';
+
+const limits = {
+  /** Statements under way; a second one fills the time in which the first waits for the disk. */
+  inFlight: 2,
+  /** A second statement starts only for at least so many. */
+  secondFrom: 16,
+  batchRows: 256,
+  batchBytes: 4 * 1_048_576,
+  queueRows: 10_000,
+  queueBytes: 64 * 1_048_576,
+  attempts: 4,
+} as const;
+/** Deadlock and serialization failure: known to have been rolled back. */
+const repeatable = new Set(['40001', '40P01']);
+
+interface Waiting {
+  readonly event: NewEvent;
+  readonly bytes: number;
+  readonly done: (recorded: RecordedEvent) => void;
+  readonly failed: (error: unknown) => void;
+}
+
+export class EventWriter {
+  readonly #db: Database;
+  readonly #routing: boolean;
+  #queue: Waiting[] = [];
+  #queuedBytes = 0;
+  #inFlight = 0;
+  #scheduled = false;
+  #idle: (() => void)[] = [];
+
+  constructor(db: Database, options: { readonly routing: boolean }) {
+    this.#db = db;
+    this.#routing = options.routing;
+  }
+
+  /** True when a further event would be turned away. */
+  full(): boolean {
+    return this.#queue.length >= limits.queueRows || this.#queuedBytes >= limits.queueBytes;
+  }
+
+  /**
+   * Records one event; resolves after its commit. Throws Fault `unavailable` where the queue is full or the database
+   * cannot be reached (then the outcome is unknown), Fault `not_found` where its project is gone.
+   */
+  record(event: NewEvent): Promise<RecordedEvent> {
+    if (this.full()) throw overloaded();
+    const bytes = (event.raw?.length ?? 0) + (event.payload?.length ?? 0);
+    return new Promise((done, failed) => {
+      this.#queue.push({ event, bytes, done, failed });
+      this.#queuedBytes += bytes;
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when nothing waits and nothing is under way. */
+  async stop(): Promise<void> {
+    if (this.#queue.length === 0 && this.#inFlight === 0) return;
+    await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    // After this turn of the loop: what arrived in the same turn goes together.
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#start();
+    });
+  }
+
+  #start(): void {
+    while (this.#queue.length > 0 && this.#inFlight < limits.inFlight) {
+      if (this.#inFlight > 0 && this.#queue.length < limits.secondFrom) return;
+      const batch = this.#take();
+      this.#inFlight += 1;
+      const ended = (): void => {
+        this.#inFlight -= 1;
+        if (this.#queue.length > 0) this.#start();
+        else if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve();
+      };
+      this.#write(batch).then(ended, ended);
+    }
+  }
+
+  #take(): Waiting[] {
+    let count = 0;
+    let bytes = 0;
+    for (const next of this.#queue) {
+      if (count === limits.batchRows || (count > 0 && bytes + next.bytes > limits.batchBytes)) break;
+      count += 1;
+      bytes += next.bytes;
+    }
+    this.#queuedBytes -= bytes;
+    return this.#queue.splice(0, count);
+  }
+
+  /** Never rejects: every member of the batch hears of its own end. */
+  async #write(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const recorded = await this.#attempt(batch);
+      batch.forEach((one, at) => one.done(recorded[at] as RecordedEvent));
+    } catch (error) {
+      if (batch.length === 1 || error instanceof Fault) {
+        for (const one of batch) one.failed(asFault(error));
+        return;
+      }
+      // One of them cannot be written: it alone is to hear so.
+      for (const one of batch) await this.#write([one]);
+    }
+  }
+
+  async #attempt(batch: readonly Waiting[]): Promise<RecordedEvent[]> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await recordEvents(
+          this.#db,
+          batch.map((one) => one.event),
+          { routing: this.#routing },
+        );
+      } catch (error) {
+        if (attempt === limits.attempts || !repeatable.has(errorCode(error) ?? '')) throw error;
+      }
+    }
+  }
+}
+
+export function overloaded(): Fault {
+  return new Fault('unavailable', 'overloaded', 'More events arrive than can be recorded; try again.', {
+    retryAfterSeconds: 1,
+  });
+}
+
+function asFault(error: unknown): unknown {
+  // The project was deleted while its event waited.
+  if (errorCode(error) === '23503') return new Fault('not_found', 'not-found', 'There is no such endpoint.');
+  // The server's own time limit: nothing was written.
+  if (errorCode(error) === '57014') return overloaded();
+  return error;
+}
