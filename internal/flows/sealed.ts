@@ -4,9 +4,9 @@ import { findSecret, type SealedConnection, type SealedSecret } from '../adapter
 import { noteUse } from '../adapters/store/secrets.ts';
 import { type FlowContext, type ProjectRef, portsOf } from './context.ts';
 
-/** What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe. */
+/** What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe, a webhook endpoint. */
 export interface SecretReader {
-  readonly kind: 'repository' | 'templates' | 'probe';
+  readonly kind: 'repository' | 'templates' | 'probe' | 'endpoint';
   readonly name: string;
 }
 

@@ -62,7 +62,8 @@ async function authenticate(ctx: FlowContext, endpoint: IngestEndpoint, delivery
     orgSlug: endpoint.orgSlug,
   };
   const name = auth.secretRef;
-  const secret = await ingestOf(ctx).fresh(`${project.id} ${name}`, () => secretText(ctx, project, name));
+  const reader = { kind: 'endpoint', name: endpoint.name } as const;
+  const secret = await ingestOf(ctx).fresh(`${endpoint.id} ${name}`, () => secretText(ctx, project, name, reader));
   const isProven =
     secret !== undefined &&
     (auth.kind === 'hmac_sha256'
