@@ -27,7 +27,13 @@ const isChange = (action: Json): boolean => (action as { readonly op?: unknown }
 
 /** One run with everything that explains it, also what stayed as it was. */
 export function showWholeRun(run: ReconcileRow) {
-  return { ...showRun(run), actions: run.actions, consequences: run.consequences, webhooks: run.webhooks, inputs: run.inputs };
+  return {
+    ...showRun(run),
+    actions: run.actions,
+    consequences: run.consequences,
+    webhooks: run.webhooks,
+    inputs: run.inputs,
+  };
 }
 
 /** A repository with what the daemon knows of it. */
