@@ -72,6 +72,30 @@ const HINTS: { readonly [code: string]: string } = {
   BAD_ALIAS: 'Put the value in quotes if "*" or "&" is meant as it stands.',
 };
 
+/** What the library says in its own words, in an author's. */
+const WORDS: readonly (readonly [pattern: RegExp, message: string, hint: string])[] = [
+  [
+    /^Unexpected .* at node end$/,
+    'There is more after the end of the value',
+    'Put the whole value in quotes; inside double quotes, a quote is written \\".',
+  ],
+  [
+    /^Unexpected .* in YAML stream/,
+    'This belongs to nothing before it',
+    'Is it indented as its neighbours are, or a bracket too many?',
+  ],
+  [
+    /^Nested mappings are not allowed/,
+    'A ": " stands in a value that is not in quotes',
+    HINTS['BLOCK_AS_IMPLICIT_KEY'] ?? '',
+  ],
+  [
+    /^Implicit map keys need to be followed/,
+    'A ":" is missing after this key',
+    'Write "key: value", with a space after the colon.',
+  ],
+];
+
 interface Anchor {
   readonly node: Node;
   /** What the node holds when its own aliases are followed. */
@@ -143,8 +167,9 @@ class Builder {
       const hint = 'Close it, or put the whole value in quotes if it is meant as text.';
       this.report('yaml-syntax', `The ${open.opener} is not closed`, open.start, open.start + 1, hint);
     } else {
-      const hint = isFlow ? 'Is the bracket closed, and indented further than its key?' : HINTS[code];
-      this.report('yaml-syntax', message, start, end, hint);
+      const [, plain = message, advice] = WORDS.find(([pattern]) => pattern.test(message)) ?? [];
+      const hint = isFlow ? 'Is the bracket closed, and indented further than its key?' : (advice ?? HINTS[code]);
+      this.report('yaml-syntax', plain, start, end, hint);
     }
   }
 
