@@ -9,6 +9,7 @@ import { editorFile } from './folder.ts';
 const quietMs = 75;
 const longestMs = 500;
 const rescanMs = 30_000;
+const followMs = 1_000;
 
 export interface DirtyBit {
   readonly dirty: () => void;
@@ -70,11 +71,19 @@ export async function watchFolder(
       coalesced: true,
     });
     await before?.stop();
+    // What changed at a new place before its watch stood was told to nobody.
+    if (before !== null) bits.dirty();
   };
   await arrange();
+  // Which files outside are read is known only after the read that an event has led to.
+  const following = setInterval(() => {
+    turn = turn.then(arrange);
+  }, followMs);
+  following.unref();
   return {
     stop: async () => {
       stopped = true;
+      clearInterval(following);
       bits.cancel();
       await turn;
       await current?.stop();

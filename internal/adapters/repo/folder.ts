@@ -69,7 +69,9 @@ export class FolderSource implements RepoSource {
         'a folder has no commits that could be signed: give a branch, or drop the policy',
       );
     }
-    const paths = prior === undefined || prior === null ? this.outside() : outsideOf(prior);
+    // What this process read last is what was seen last; the record is of the last read that was applied.
+    const known = this.outside();
+    const paths = known.length > 0 || prior === undefined || prior === null ? known : outsideOf(prior);
     return { commit: (await this.read(paths, signal)).commit };
   }
 

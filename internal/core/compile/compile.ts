@@ -49,6 +49,7 @@ export function compile(input: CompileInput): CompileOutput {
     diagnostics,
     needs,
     templateLock: lockOf(input, records),
+    outside: [...files.outside].sort(),
     ...(ok && { places: placesOf(records) }),
     assets: ok ? assembled.assets : [],
   };

@@ -42,6 +42,8 @@ export interface CompileOutput {
   /** Not empty: supply these and compile again (a closure needs at most `MAX_NEED_ROUNDS` rounds). */
   readonly needs: CompileNeeds;
   readonly templateLock: TemplateLock;
+  /** Sorted paths outside `.svc/` that imports or `file:` name, there or not: with `ok`, all that the tree rests on. */
+  readonly outside?: readonly string[];
   /**
    * Where the parts stand that only an apply can check, so that its diagnostics have a line too: for each Agent `''`,
    * `identity`, `env.<NAME>`, `tools.<alias>`, `triggers[n]` and its `event`, `connection`, `endpoint`, `auth`, `cron`; for

@@ -52,6 +52,8 @@ async function watchOne(ctx: FlowContext, id: string, generation: number): Promi
     });
   };
   const watching = await source.watch(dirty);
+  // What changed between the last look and the moment the watch stood was told to nobody.
+  dirty();
   return {
     generation,
     async stop() {

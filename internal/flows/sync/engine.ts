@@ -3,7 +3,7 @@
 
 import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import type { RepoSource } from '../../adapters/repo/types.ts';
+import type { RepoSource, Tip } from '../../adapters/repo/types.ts';
 import { pollAt } from '../../adapters/store/polls.ts';
 import { moveRun, type ReconcileReason, type ReconcileStatus, runningRun } from '../../adapters/store/reconciles.ts';
 import { projectOf, type Repository, repositoryById, updateState } from '../../adapters/store/repositories.ts';
@@ -36,6 +36,32 @@ export type SyncOutcome =
 /** Work of this process that is under way, so that a run that was lost can be told from one that is slow. */
 const active = new Set<Work>();
 
+interface Spot {
+  readonly tip: Tip;
+  readonly generation: number;
+  readonly until: number;
+}
+
+/** What looks of this process have just found, so that the sync they ask for need not ask the server again. */
+const spots = new Map<string, Spot>();
+/** A sync that begins later looks for itself. */
+const spotMs = 2_000;
+
+function spot(repository: Repository, tip: Tip | null): void {
+  const now = performance.now();
+  for (const [id, { until }] of spots) if (until < now) spots.delete(id);
+  if (tip !== null) spots.set(repository.id, { tip, generation: repository.generation, until: now + spotMs });
+}
+
+/** Only for the look's own sync: whoever else asks for one knows of something newer. */
+function takeSpot(repository: Repository, reason: ReconcileReason): Tip | null {
+  const found = spots.get(repository.id);
+  spots.delete(repository.id);
+  const isMeant = (reason === 'poll' || reason === 'resync') && repository.url !== null;
+  if (found === undefined || !isMeant || found.generation !== repository.generation) return null;
+  return found.until < performance.now() ? null : found.tip;
+}
+
 function close(work: Work): void {
   active.delete(work);
 }
@@ -59,6 +85,7 @@ export async function syncRepository(ctx: FlowContext, input: SyncInput): Promis
     reason: mine ? waiting.reason : input.reason,
     request: mine ? (waiting.request as unknown as SyncRequest) : { kind: 'sync' },
     runId: mine ? waiting.id : null,
+    spotted: takeSpot(repository, mine ? waiting.reason : input.reason),
   });
   try {
     const isTaken = !mine || (await moveRun(ctx.db, waiting.id, { daemonId: ctx.daemonId }, ctx.runtime.now(), null));
@@ -88,7 +115,13 @@ export async function lookAt(ctx: FlowContext, input: SyncInput): Promise<'nothi
   const project = await projectOf(ctx.db, repository.projectId);
   if (project === undefined) return 'nothing';
   const { signal, reason, log } = input;
-  const work = begin(ctx, project, repository, { signal, reason, request: { kind: 'sync' }, runId: null });
+  const work = begin(ctx, project, repository, {
+    signal,
+    reason,
+    request: { kind: 'sync' },
+    runId: null,
+    spotted: null,
+  });
   try {
     await peek(work);
     if (work.verdict?.do === 'nothing') return 'nothing';
@@ -96,6 +129,7 @@ export async function lookAt(ctx: FlowContext, input: SyncInput): Promise<'nothi
       await updateState(ctx.db, repository.id, calm, ctx.runtime.now());
       return 'nothing';
     }
+    spot(repository, work.tip);
     await enqueueSync(ctx.db, repository.id, reason, ctx.runtime.now());
     return 'sync';
   } catch (error) {
@@ -113,7 +147,7 @@ function begin(
   ctx: FlowContext,
   project: ProjectRef,
   repository: Repository,
-  asked: Pick<Work, 'signal' | 'reason' | 'request' | 'runId'>,
+  asked: Pick<Work, 'signal' | 'reason' | 'request' | 'runId' | 'spotted'>,
 ): Work {
   const work: Work = {
     ctx,

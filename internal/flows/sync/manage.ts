@@ -2,6 +2,7 @@
 // transaction that ends with a run to wait for or a job to come, and each leaves an audit entry.
 
 import { addressKey } from '../../adapters/providers/codehost/codehost.ts';
+import { lockProject } from '../../adapters/store/apply.ts';
 import { recordAudit } from '../../adapters/store/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/db.ts';
 import { pollAt } from '../../adapters/store/polls.ts';
@@ -193,7 +194,6 @@ export async function requestSync(ctx: FlowContext, caller: Caller, name: string
     if (repository.suspended) {
       throw new Fault('conflict', 'repository-suspended', `repository ${name} is suspended; resume it first`);
     }
-    await audit(tx, caller, 'repository.sync_requested', name);
     const waiting = await runningRun(tx, repository.id);
     if (waiting !== undefined && waiting.daemonId === null) return { reconcileId: waiting.id };
     await updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now());
@@ -248,7 +248,13 @@ export async function removeRepository(
     await deleteRepository(tx, repository.id);
     await audit(tx, caller, 'repository.removed', name, { keepResources });
   };
-  if (keepResources) return ctx.db.tx(remove);
+  if (keepResources) {
+    return ctx.db.tx(async (tx) => {
+      // An apply that is under way would otherwise give what it writes to a repository that is gone.
+      await lockProject(tx, caller.project.id);
+      await remove(tx);
+    });
+  }
   const { id, generation } = repository;
   const result = await applyPlan(ctx, {
     operationId: ctx.runtime.uuid(),

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { lockProject } from '../../adapters/store/apply.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import {
   agentFile,
@@ -159,7 +158,31 @@ describe('what people do to a repository', () => {
     assert.match(JSON.stringify(body['owner']), /manual/);
   });
 
+  it('is removed without what it owns only when no apply is under way', async () => {
+    const repo = await bench.repository('busy');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('busy-a') });
+    await bench.watch('busy');
+    const { db } = bench.daemon.ctx;
+    let isAnswered = false;
+    const { answer } = await db.tx(async (tx) => {
+      const { rows } = await tx.query<{ id: string }>('select project_id as id from svc.repositories limit 1');
+      await lockProject(tx, rows[0]?.id ?? '');
+      const asked = bench.daemon.api('DELETE', 'P/repositories/busy?keepResources=true').finally(() => {
+        isAnswered = true;
+      });
+      await until('the call to wait for the lock', async () => {
+        const waiting = await db.query(`select 1 from pg_locks where locktype = 'advisory' and not granted`);
+        return isAnswered || waiting.rows.length > 0;
+      });
+      assert.equal(isAnswered, false);
+      return { answer: asked };
+    });
+    assert.equal((await answer).status, 204);
+    assert.ok(await has('busy-a'));
+  });
+
   it('refuses what cannot be a repository, naming the key and never the credential', async () => {
+    const signer = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl';
     const cases: readonly (readonly [object, number, RegExp])[] = [
       [{ name: 'x', url: 'https://ann:hunter2@example.com/a/b' }, 400, /url/],
       [{ name: 'x', url: 'https://hunter2@example.com/a/b' }, 400, /url/],
@@ -171,7 +194,8 @@ describe('what people do to a repository', () => {
       [{ name: 'x', url: 'https://example.com/a', intervalSeconds: 0 }, 400, /intervalSeconds/],
       [{ name: 'x', url: 'https://example.com/a', root: '../up' }, 400, /root/],
       [{ name: 'x', url: 'https://example.com/a', colour: 'red' }, 400, /colour/],
-      [{ name: 'x', url: 'https://example.com/a', verify: { keys: ['nonsense'] } }, 400, /verify/],
+      [{ name: '..', url: 'https://example.com/a' }, 400, /name/],
+      [{ name: 'x', url: 'https://example.com/a', verify: { keys: [signer, 'nonsense'] } }, 400, /verify\.keys\[1\]/],
     ];
     for (const [body, status, names] of cases) {
       const answer = await bench.daemon.api('POST', 'P/repositories', body);
@@ -263,26 +287,6 @@ describe('what people do to a repository', () => {
       more.includes('"status":"applied"'),
     );
     assert.match(resumed, /told/);
-  });
-
-  it('follows a folder as it is edited', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'svc-folder-'));
-    await mkdir(join(folder, '.svc/agents'), { recursive: true });
-    await writeFile(join(folder, '.svc/agents/a.yaml'), agentFile('folder-one'));
-    await bench.daemon.api('POST', 'P/repositories', { name: 'folder', path: folder, intervalSeconds: 3600 });
-    const first = await settled(bench.daemon, 'folder');
-    assert.match(word(first['commit']), /^folder:/);
-    assert.ok(await has('folder-one'));
-    // The watch begins within two seconds of the registration; then an edit shows at once.
-    let edits = 0;
-    await until('a run that the watch asked for', async () => {
-      edits += 1;
-      await writeFile(join(folder, '.svc/agents/a.yaml'), agentFile(`folder-${edits}`));
-      const runs = await runsOf(bench.daemon, 'folder');
-      return runs.some((one) => word(one['reason']) === 'watch' && word(one['status']) === 'applied');
-    });
-    await until('the last edit', () => has(`folder-${edits}`));
-    await rm(folder, { recursive: true, force: true });
   });
 
   it('is shared by two daemons of one database', async () => {

@@ -89,6 +89,7 @@ async function settle(work: Work, tip: Tip): Promise<Ending | undefined> {
 async function resolveTip(work: Work): Promise<Tip> {
   const { ctx, repository, source, signal } = work;
   if (repository.pinnedCommit !== null) return { commit: repository.pinnedCommit };
+  if (work.spotted !== null) return work.spotted;
   // What a folder's hash covers outside .svc/ is what was read of it the last time; a commit needs no such help.
   const isFolder = repository.path !== null && repository.branch === null && repository.state.snapshotId !== null;
   const prior = isFolder ? await snapshotById(ctx.db, repository.state.snapshotId ?? '') : undefined;
@@ -225,6 +226,7 @@ export const compile: Stage = {
   async run(work) {
     const { repository, tip } = work;
     work.compiled = await compileAll(work);
+    await forgetUnused(work, work.compiled);
     failpoint('sync.compiled');
     // The periodic comparison of a commit that failed before, and fails again: nobody needs to read that every time.
     const known = work.runId === null && repository.state.seenCommit === tip?.commit;
@@ -252,6 +254,25 @@ async function compileAll(work: Work): Promise<CompileOutput> {
   throw new RepoCondition('hostile', 'imports ask for ever more files outside .svc/');
 }
 
+/**
+ * Leaves files outside `.svc/` that nothing names any more out of the snapshot, so that a commit that touches only those
+ * is one that touches nothing. A folder keeps them: its hash covers what was read.
+ */
+async function forgetUnused(work: Work, { ok, outside }: CompileOutput): Promise<void> {
+  const { ctx, inputs, repository } = work;
+  const isFolder = repository.path !== null && repository.branch === null;
+  if (inputs === null || !ok || outside === undefined || isFolder) return;
+  const used = new Set(outside);
+  const isKept = (path: string): boolean => inSvc(path) || used.has(path);
+  const entries = inputs.record.entries.filter((entry) => isKept(entry.path));
+  const absent = inputs.record.absent.filter(isKept);
+  if (entries.length === inputs.record.entries.length && absent.length === inputs.record.absent.length) return;
+  const snapshotId = ctx.runtime.uuid();
+  const record = { ...inputs.record, entries, absent };
+  await insertSnapshot(ctx.db, { ...record, id: snapshotId, repositoryId: repository.id });
+  work.inputs = { ...inputs, snapshotId, record };
+}
+
 /** Reads the files outside `.svc/` that an import or `file:` names, and stores the larger snapshot. */
 async function readMore(work: Work, paths: readonly string[]): Promise<void> {
   const { ctx, repository, source, tip, inputs, signal } = work;
@@ -262,8 +283,11 @@ async function readMore(work: Work, paths: readonly string[]): Promise<void> {
     source.snapshot(tip, { prior: inputs.record, wantPaths, full: true, signal }),
   );
   const { remarks } = inputs;
-  if (read.commit !== tip.commit)
-    throw new RepoCondition('stale', 'the folder changed while it was read; it is read again');
+  // The hash of a folder covers what is read outside .svc/, and every read is of the whole as it is by then.
+  if (read.commit !== tip.commit) {
+    work.tip = { ...tip, commit: read.commit };
+    await touch(work, { commit: read.commit });
+  }
   await store(work, read);
   if (work.inputs !== null) work.inputs = { ...work.inputs, remarks };
 }

@@ -39,10 +39,12 @@ export function checkRoot(root: string): string {
 /** Throws Fault `invalid` naming `verify` for keys that cannot be read. */
 export async function checkVerify(verify: { readonly keys: readonly string[] } | null | undefined): Promise<void> {
   if (verify === null || verify === undefined) return;
-  try {
-    await checkVerifyPolicy(verify.keys);
-  } catch (error) {
-    if (!(error instanceof RepoCondition)) throw error;
-    throw refuse('verify', error.detail);
+  for (const [index, key] of verify.keys.entries()) {
+    try {
+      await checkVerifyPolicy([key]);
+    } catch (error) {
+      if (!(error instanceof RepoCondition)) throw error;
+      throw refuse(`verify.keys[${index}]`, error.detail);
+    }
   }
 }

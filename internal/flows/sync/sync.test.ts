@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import type { JsonBody } from '../../base/testkit/daemon.ts';
 import {
   agentFile,
   agentNames,
@@ -102,11 +103,16 @@ describe('a repository over HTTP', () => {
   it('records the id alone of a commit that changes no file it reads, without compiling', async () => {
     const repo = await bench.repository('docs');
     await repo.commit({ '.svc/agents/a.yaml': agentFile('docs-a') });
-    await bench.watch('docs', { intervalSeconds: 1 });
+    await bench.watch('docs');
     const before = await resourceRows(bench.daemon);
     const commit = await repo.commit({ 'README.md': 'words' });
+    bench.server.log.length = 0;
+    await bench.daemon.ctx.db.query('update svc.repository_polls set next_at = now()');
     const run = await settled(bench.daemon, 'docs', (latest) => word(latest['commit']) === commit);
     assert.equal(word(run['status']), 'unchanged');
+    const asked = bench.server.log.filter(({ path }) => path.startsWith('/docs.git'));
+    assert.equal(asked.length, 2, 'the look, and the trees');
+    assert.ok(asked.every(({ bytesDown }) => bytesDown < 1000));
     const stages = run['stages'] as unknown as { name: string }[];
     assert.deepEqual(
       stages.map((stage) => stage.name),
@@ -114,6 +120,22 @@ describe('a repository over HTTP', () => {
     );
     assert.equal(await resourceRows(bench.daemon), before);
     assert.equal(word((await repositoryOf('docs'))['appliedCommit']), commit);
+  });
+
+  it('forgets a file outside .svc/ that nothing names any more', async () => {
+    const repo = await bench.repository('outside');
+    const prompt = 'systemPrompt: { file: ../../prompts/p.md }';
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('outside-a', prompt), 'prompts/p.md': 'one' });
+    await bench.watch('outside');
+    const stagesOf = (run: JsonBody) => (run['stages'] as unknown as { name: string }[]).map(({ name }) => name);
+    const next = async (files: { [path: string]: string }) => {
+      const commit = await repo.commit(files);
+      await bench.daemon.ctx.db.query('update svc.repository_polls set next_at = now()');
+      return settled(bench.daemon, 'outside', (latest) => word(latest['commit']) === commit);
+    };
+    assert.equal(word((await next({ 'prompts/p.md': 'two' }))['status']), 'applied');
+    assert.equal(word((await next({ '.svc/agents/a.yaml': agentFile('outside-a') }))['status']), 'applied');
+    assert.deepEqual(stagesOf(await next({ 'prompts/p.md': 'three' })), ['resolve', 'snapshot']);
   });
 
   it('makes no revision for a comment', async () => {

@@ -3,9 +3,8 @@
 
 import type { ReconcileRow } from '../../adapters/store/reconciles.ts';
 import type { Repository } from '../../adapters/store/repositories.ts';
-import type { Json } from '../../words/json.ts';
 
-/** A run as lists and the stream show it: its `actions` are those that change something. */
+/** A run; its `actions` are those that change something. */
 export function showRun(run: ReconcileRow) {
   return {
     id: run.id,
@@ -18,22 +17,14 @@ export function showRun(run: ReconcileRow) {
     startedAt: run.startedAt.toISOString(),
     finishedAt: run.finishedAt?.toISOString() ?? null,
     stages: run.stages,
-    actions: run.actions.filter(isChange),
+    actions: run.actions,
     diagnostics: run.diagnostics,
   };
 }
 
-const isChange = (action: Json): boolean => (action as { readonly op?: unknown } | null)?.op !== 'unchanged';
-
-/** One run with everything that explains it, also what stayed as it was. */
+/** One run with everything that explains it. */
 export function showWholeRun(run: ReconcileRow) {
-  return {
-    ...showRun(run),
-    actions: run.actions,
-    consequences: run.consequences,
-    webhooks: run.webhooks,
-    inputs: run.inputs,
-  };
+  return { ...showRun(run), consequences: run.consequences, webhooks: run.webhooks, inputs: run.inputs };
 }
 
 /** A repository with what the daemon knows of it. */

@@ -45,6 +45,8 @@ export interface Work {
   /** Null until there is something to tell: a look that finds nothing new leaves no row. */
   runId: string | null;
   readonly stages: StageTiming[];
+  /** The tip that the look which asked for this sync has just found; null asks the source. */
+  readonly spotted: Tip | null;
   /** Known after `resolve`. */
   tip: Tip | null;
   context: { readonly [name: string]: string };

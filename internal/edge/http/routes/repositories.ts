@@ -26,7 +26,11 @@ import { runSchema } from './reconciles.ts';
 
 const P = '/api/v1/orgs/:org/projects/:project';
 
-const name = v.pipe(v.string(), v.regex(/^[A-Za-z0-9_.-]{1,128}$/, 'Expected 1 to 128 characters of A-Za-z0-9_.-'));
+const name = v.pipe(
+  v.string(),
+  // A name of dots alone is a step in a path, and no address would lead to it.
+  v.regex(/^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,128}$/, 'Expected 1 to 128 characters of A-Za-z0-9_.-, not only dots'),
+);
 const shortCommit = v.pipe(
   v.string(),
   v.regex(/^(folder:)?[0-9a-fA-F]{4,64}$/, 'Expected a commit id, or the beginning of one'),
