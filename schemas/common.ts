@@ -42,7 +42,7 @@ export const secretRef = v.strictObject({
 /** Environment variables of agents and environments (spec, Environment variables). */
 export const envMap = (description: string) =>
   v.pipe(
-    v.record(v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/)), v.union([v.string(), secretRef])),
+    v.record(v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$|\{\{/)), v.union([v.string(), secretRef])),
     v.description(description),
   );
 

@@ -16,8 +16,10 @@ const clause = v.union([
   v.strictObject({ notIn: v.pipe(v.array(scalar), v.minLength(1)) }),
   v.strictObject({ changedTo: scalar }),
 ]);
+/** A bare key, or `$.` and segments; a token may stand for either. */
+const WHERE_PATH = /^(?:[^.]+|\$(?:\.[^.]+)+)$|\{\{/;
 const where = described(
-  v.record(v.string(), clause),
+  v.record(v.pipe(v.string(), v.regex(WHERE_PATH)), clause),
   'Path to clause: a bare key, or $.path.segments. All must match.',
 );
 

@@ -9,6 +9,7 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   compile: async () => (await import('./compile.ts')).bench,
   apply: async () => (await import('./apply.ts')).bench,
   sync: async () => (await import('./sync.ts')).bench,
+  match: async () => (await import('./match.ts')).bench,
   validate: async () => (await import('./validate.ts')).bench,
 };
 

@@ -53,7 +53,9 @@ function startDemo(args: readonly string[], env: { readonly [name: string]: stri
           resolve();
         };
         waiting.add(look);
-        void ended.then((code) => reject(new Error(`ended with ${code} without ${pattern}:\n${output}`)));
+        const fail = (why: string): void => reject(new Error(`${why} without ${pattern}:\n${output}`));
+        void ended.then((code) => fail(`ended with ${code}`));
+        setTimeout(fail, 60_000, 'a minute went by').unref();
         look();
       }),
     async interrupt() {
@@ -82,7 +84,7 @@ test('the first run shows agents and a webhook, its printed commands push a chan
     env: { PATH: process.env['PATH'], HOME: home },
   });
   assert.equal(shell.status, 0, shell.stderr);
-  await first.shows(/applied .*\(1 updated, 3 unchanged\)/);
+  await first.shows(/applied .*\(1 updated\)/);
   assert.equal(await first.interrupt(), 0);
   assert.equal(await embeddedPid(dataDir), undefined);
   const second = startDemo([]);

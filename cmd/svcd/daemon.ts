@@ -19,11 +19,15 @@ import type { FlowContext } from '../../internal/flows/context.ts';
 import { startIngest } from '../../internal/flows/ingest/ingest.ts';
 import { startSyncPorts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
-import { ensureMasterKey, lackingVersions, readClient, writeClient } from './files.ts';
+import { checkKeys } from '../../internal/flows/secrets/secrets.ts';
+import { ensureMasterKey, readClient, writeClient } from './files.ts';
+import { openKeyGate } from './keys.ts';
 
 export interface Daemon {
   readonly url: string;
   readonly ctx: FlowContext;
+  /** Resolves when work is taken: at once, unless the master keys are not right and a person has to act. */
+  readonly ready: Promise<void>;
   /** Resolves when the daemon cannot go on, with the reason. */
   readonly failed: Promise<Error>;
   /** Drains: no new work, running work ends or is handed back, the database last. Safe twice. */
@@ -39,7 +43,7 @@ export interface DaemonOptions {
   readonly test?: boolean;
 }
 
-/** Starts everything; resolves when the daemon is ready. What has been started is stopped again when a later part fails. */
+/** Starts everything; resolves when the daemon serves. What has been started is stopped again when a later part fails. */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const stops: (() => Promise<void>)[] = [];
   let stopping: Promise<void> | undefined;
@@ -63,7 +67,7 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   const store = await openConfiguredStore(options);
   stops.push(() => store.stop());
   const runtime: Runtime = { now: () => new Date(), uuid: randomUUID, randomBytes, log, ...options.runtime };
-  await ensureMasterKey(config, await sealedVersions(store.db));
+  await ensureMasterKey(config, (await sealedVersions(store.db)).length > 0);
   await firstClient(config, { db: store.db, runtime });
 
   const sync = await startSyncPorts(config, runtime);
@@ -80,24 +84,43 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     daemonId: runtime.uuid(),
   };
   let ctx: FlowContext = { ...part, baseUrl: config.baseUrl ?? '' };
-  const http = await listen(config, () => ctx, store);
+  const gate = await openKeyGate(store.db, sync.keyRing, log);
+  const http = await listen(
+    config,
+    () => ctx,
+    store,
+    () => checkKeys(store.db, sync.keyRing),
+  );
   stops.push(() => http.stop());
   ctx = { ...part, baseUrl: config.baseUrl ?? http.url };
 
-  const jobs = new JobRunner(ctx, { tasks });
-  stops.push(() => jobs.stop());
-  await jobs.start();
-  for (const service of services.filter((one) => one.roles.some((role) => config.roles.includes(role)))) {
-    const running = await service.start(ctx);
-    stops.push(() => running.stop());
-  }
   const client = await readClient(config.dataDir);
   if (client !== undefined && config.roles.includes('api')) await writeClient(config.dataDir, http.url, client);
+  let work: Promise<void> | undefined;
+  const start = (): Promise<void> => (work = startWork(ctx, stops));
+  const ready = gate.waiting === undefined ? start() : gate.waiting.then(start);
+  stops.push(async () => {
+    gate.stop();
+    // What was being started is stopped when it stands; why it failed is told by `ready`.
+    await work?.catch(() => undefined);
+  });
+  if (gate.waiting === undefined) await ready;
   return {
     url: http.url,
     ctx,
+    ready,
     failed: store.lost.then(() => new Error('the embedded database has stopped and cannot be started again')),
   };
+}
+
+async function startWork(ctx: FlowContext, stops: (() => Promise<void>)[]): Promise<void> {
+  const jobs = new JobRunner(ctx, { tasks });
+  stops.push(() => jobs.stop());
+  await jobs.start();
+  for (const service of services.filter((one) => one.roles.some((role) => ctx.config.roles.includes(role)))) {
+    const running = await service.start(ctx);
+    stops.push(() => running.stop());
+  }
 }
 
 /** Turns what a setting is to blame for into an error that names it. */
@@ -143,7 +166,12 @@ async function firstClient(config: Config, ctx: Pick<FlowContext, 'db' | 'runtim
   if (recovered !== undefined) await writeClient(dataDir, placeholder, recovered);
 }
 
-async function listen(config: Config, ctx: () => FlowContext, store: Store): Promise<HttpServer> {
+async function listen(
+  config: Config,
+  ctx: () => FlowContext,
+  store: Store,
+  keys: () => Promise<string | undefined>,
+): Promise<HttpServer> {
   const readiness: Readiness[] = [
     {
       name: 'database',
@@ -159,13 +187,7 @@ async function listen(config: Config, ctx: () => FlowContext, store: Store): Pro
         return pending.length === 0 ? undefined : `pending: ${pending.join(', ')}`;
       },
     },
-    {
-      name: 'keys',
-      check: async () => {
-        const lacking = await lackingVersions(config, await sealedVersions(store.db));
-        return lacking.length === 0 ? undefined : `the master key file lacks version ${lacking.join(', ')}`;
-      },
-    },
+    { name: 'keys', check: keys },
   ];
   try {
     return await startHttp(ctx, {

@@ -3,8 +3,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { access, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readMasterKeys } from '../../internal/adapters/seal/seal.ts';
-import { type Config, ConfigError } from '../../internal/base/config/config.ts';
+import type { Config } from '../../internal/base/config/config.ts';
 import type { Client } from '../../internal/flows/tenancy/tenancy.ts';
 
 /** Writes, forces to disk, then replaces: a reader sees the old file or the new one. */
@@ -47,28 +46,16 @@ export async function readClient(dataDir: string): Promise<Client | undefined> {
 }
 
 /**
- * Makes sure that there is a key file that opens what is stored: generates the default one where nothing is sealed yet.
- * Throws ConfigError; no message repeats a key.
+ * Generates the default key file where there is none and nothing is sealed yet. Whether the file holds the keys that
+ * stored values need is for the readiness to say.
  */
-export async function ensureMasterKey(config: Config, sealed: readonly number[]): Promise<void> {
+export async function ensureMasterKey(config: Config, isSealed: boolean): Promise<void> {
   const path = config.masterKeyFile;
   const isDefault = path === join(config.dataDir, 'master.key') && config.databaseUrl === undefined;
+  if (!isDefault || isSealed) return;
   const isMissing = await access(path).then(
     () => false,
     (error: NodeJS.ErrnoException) => error.code === 'ENOENT',
   );
-  if (isMissing && isDefault && sealed.length === 0)
-    await replaceFile(path, `1:${randomBytes(32).toString('base64')}\n`);
-  const lacking = await lackingVersions(config, sealed);
-  if (lacking.length === 0) return;
-  throw new ConfigError(
-    'SVC_MASTER_KEY_FILE',
-    `(${path}) lacks version ${lacking.join(', ')}, with which stored secrets are sealed: put it back`,
-  );
-}
-
-/** Versions among `sealed` that the key file does not hold. Throws ConfigError where the file cannot be used. */
-export async function lackingVersions(config: Config, sealed: readonly number[]): Promise<number[]> {
-  const { byVersion } = await readMasterKeys(config.masterKeyFile);
-  return sealed.filter((version) => !byVersion.has(version));
+  if (isMissing) await replaceFile(path, `1:${randomBytes(32).toString('base64')}\n`);
 }

@@ -62,6 +62,7 @@ async function main(): Promise<void> {
   }
   daemon = await startDaemon({ config, log });
   if (signalled) return end(0);
+  await daemon.ready;
   process.stdout.write(
     `${JSON.stringify({ event: 'ready', url: daemon.url, pid: process.pid, dataDir: config.dataDir })}\n`,
   );

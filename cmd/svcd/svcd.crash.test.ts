@@ -71,7 +71,7 @@ describe('svcd told to stop while it starts', () => {
 });
 
 describe('svcd and its master key', () => {
-  it('does not start, nor make a new key, where the lost one seals something', async () => {
+  it('is not ready, nor makes a new key, where the lost one seals something', async () => {
     const data = await tempDataDir();
     const first = spawnDaemon({ dataDir: data.path });
     await first.ready;
@@ -89,8 +89,11 @@ describe('svcd and its master key', () => {
     assert.match(await unready.text(), /the master key file lacks version 7/);
     await first.kill('SIGTERM');
     const second = spawnDaemon({ dataDir: data.path });
-    assert.equal((await second.exited).code, 2);
-    assert.match(second.stderr(), /^svcd: SVC_MASTER_KEY_FILE .* lacks version 7/);
+    const blocked = await unreadyReason(data.path, url);
+    assert.match(blocked, /the master key file lacks version 7/);
+    assert.equal(second.stdout(), '', 'not ready is not said to be ready');
+    assert.match(second.stderr(), /keys.unusable/);
+    assert.deepEqual(await second.kill('SIGTERM'), { code: 0, signal: null });
     await rm(join(data.path, 'master.key'));
     const third = spawnDaemon({ dataDir: data.path });
     assert.equal((await third.exited).code, 2);
@@ -134,6 +137,17 @@ describe('svcd with some roles', () => {
     assert.match(daemon.stdout(), /SVC_MASTER_KEY_FILE +--master-key-file/);
   });
 });
+
+/** What the next daemon of a data directory, which is not the one at `before`, is not ready for. */
+async function unreadyReason(dataDir: string, before: string): Promise<string> {
+  for (let tries = 0; tries < 300; tries += 1) {
+    const { url } = readClientFile(dataDir);
+    const answer = url === before ? undefined : await fetch(`${url}/readyz`).catch(() => undefined);
+    if (answer?.status === 503) return answer.text();
+    await sleep(50);
+  }
+  throw new Error('no daemon says that it is not ready');
+}
 
 async function serverOf(dataDir: string): Promise<{ port: string; password: string }> {
   const [mark, password] = await Promise.all([

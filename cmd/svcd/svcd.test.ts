@@ -96,7 +96,7 @@ describe('svcd with nothing configured', () => {
     }
     assert.equal(status, 200);
     assert.equal(await me(data.path), 200);
-    assert.deepEqual(await daemon.kill('SIGTERM'), { code: 0, signal: null });
+    assert.deepEqual(await daemon.kill('SIGTERM'), { code: 0, signal: null }, daemon.stderr());
   });
 
   it('writes client.json again when its owner has lost it', async () => {

@@ -56,6 +56,13 @@ export const KNOWN_EVENTS: ReadonlySet<string> = new Set([
 /** Families whose last segment the sender chooses. */
 export const OPEN_EVENTS: readonly string[] = ['codehost.check_run.requested_action.', 'webhook.'];
 
+const REVIEW = 'codehost.review.';
+const REVIEW_ALIAS = 'codehost.pull_request_review.';
+
+/** The one spelling of an event key: the two of reviews are the same event (contract, section 4). */
+export const canonicalEventKey = (event: string): string =>
+  event.startsWith(REVIEW_ALIAS) ? REVIEW + event.slice(REVIEW_ALIAS.length) : event;
+
 /** True where some known source can emit the key. */
 export function isKnownEvent(event: string): boolean {
   if (KNOWN_EVENTS.has(event)) return true;

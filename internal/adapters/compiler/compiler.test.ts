@@ -25,11 +25,13 @@ function tree(files: { readonly [path: string]: string }): CompilerInput {
 const GOOD = tree({
   '.svc/agents/a.yaml': 'name: default\ntriggers: [{event: codehost.push, routing: {kind: spawn}}]\n',
 });
-/** Each level imports the one below many times: quick to write, slow to merge. */
-const SLOW = tree({
-  '.svc/agents/a.yaml': `name: default\nimports: [${Array(1000).fill('../fragments/big.yaml').join(', ')}]\n`,
-  '.svc/fragments/big.yaml': `labels:\n${Array.from({ length: 30_000 }, (_, k) => `  k${k}: v`).join('\n')}\n`,
-});
+/** Each file is within its bounds; there are many of them, and all are to be read. */
+const LABELS = Array.from({ length: 30_000 }, (_, k) => `  k${k}: v`).join('\n');
+const SLOW = tree(
+  Object.fromEntries(
+    Array.from({ length: 100 }, (_, k) => [`.svc/agents/a${k}.yaml`, `name: a${k}\nlabels:\n${LABELS}\n`]),
+  ),
+);
 
 const compiler = startCompiler({ timeoutMs: 20_000 });
 after(() => compiler.stop());
@@ -40,6 +42,20 @@ test('a worker gives what compiling inline gives, with the hash of each spec', a
   assert.equal(JSON.stringify(output), JSON.stringify(compileInline(GOOD)));
   for (const { spec, hash } of output.resources) assert.equal(hash, sha256(canonicalJson(asJson(spec))));
   assert.deepEqual(await compiler.compile(GOOD), output);
+});
+
+test('an answer too large for one message is the same as a small one', async () => {
+  const prompt = 'words '.repeat(2_000);
+  const files = Array.from({ length: 200 }, (_, k) => {
+    const trigger = `triggers: [{event: webhook.x, endpoint: e${k}, routing: {kind: spawn}}]`;
+    const own = `name: a${k}\nharness: harness-a\nenvironment: {name: e, image: {kind: preset, name: base}}`;
+    return [`.svc/agents/a${k}.yaml`, `${own}\nsystemPrompt: ${prompt}\n${trigger}\n`];
+  });
+  const large = tree(Object.fromEntries(files));
+  const output = await compiler.compile(large);
+  assert.equal(output.resources.length, 201);
+  assert.deepEqual(output, structuredClone(compileInline(large)));
+  assert.equal(JSON.stringify(await compiler.compile(GOOD)), JSON.stringify(compileInline(GOOD)));
 });
 
 test('many compiles at once are all answered', async () => {

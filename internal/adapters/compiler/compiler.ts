@@ -7,7 +7,7 @@
 import { Worker } from 'node:worker_threads';
 import type { DiagnosticCode } from '../../words/codes.ts';
 import { Fault } from '../../words/fault.ts';
-import { type CompiledOutput, type CompilerInput, createRunner } from './run.ts';
+import { type CompiledOutput, type CompiledResource, type CompilerInput, createRunner } from './run.ts';
 
 export type { CompiledOutput, CompilerInput } from './run.ts';
 
@@ -31,7 +31,7 @@ const DEFAULTS: Required<CompilerOptions> = { timeoutMs: 30_000, maxHeapMb: 512,
 
 /** Compiles in this thread, without limits of time or memory. */
 export function compileInline(input: CompilerInput): CompiledOutput {
-  return createRunner()(input);
+  return createRunner().run(input);
 }
 
 /** Makes a compiler; its workers start with the first compile. */
@@ -46,9 +46,16 @@ interface Job {
   readonly reject: (error: Error) => void;
 }
 
-/** What a worker answers. */
+/** Some resources of an output, with the places of their parts. */
+export interface Part {
+  readonly resources: CompiledResource[];
+  readonly places: { [resource: string]: NonNullable<CompiledOutput['places']>[string] };
+}
+
+/** What a worker answers: an error, or parts, each asked for with 'next', and the output with the last of them. */
 export type Answer =
-  | { readonly kind: 'output'; readonly output: CompiledOutput }
+  | { readonly kind: 'part'; readonly part: Part }
+  | { readonly kind: 'output'; readonly output: CompiledOutput; readonly part: Part }
   | { readonly kind: 'error'; readonly error: Error };
 
 /** A worker, and the job that it has. */
@@ -56,6 +63,8 @@ interface Hand {
   readonly worker: Worker;
   /** Compiles that it has answered: what it keeps of them takes memory too. */
   answered: number;
+  /** Parts of the answer to its job that are here already. */
+  parts: Part[];
   job: Job | null;
   timer: NodeJS.Timeout | undefined;
 }
@@ -103,11 +112,14 @@ class Pool {
       env: {},
       name: 'svc-compile',
     });
-    const hand: Hand = { worker, answered: 0, job: null, timer: undefined };
+    const hand: Hand = { worker, answered: 0, parts: [], job: null, timer: undefined };
     worker.on('message', (answer: Answer) => {
+      if (answer.kind !== 'error') hand.parts.push(answer.part);
+      if (answer.kind === 'part') return worker.postMessage('next');
       hand.answered++;
+      const { parts } = hand;
       const job = this.#finish(hand, true);
-      if (answer.kind === 'output') job?.resolve(answer.output);
+      if (answer.kind === 'output') job?.resolve(whole(answer.output, parts));
       else job?.reject(answer.error);
     });
     worker.on('error', (error: Error & { readonly code?: string }) => {
@@ -146,6 +158,7 @@ class Pool {
     const { worker, job, timer } = hand;
     clearTimeout(timer);
     hand.job = null;
+    hand.parts = [];
     const wasBusy = this.#busy.delete(hand);
     if (isAlive && wasBusy && !this.#isStopped) {
       worker.unref();
@@ -159,6 +172,13 @@ class Pool {
     queueMicrotask(() => this.#next());
     return job;
   }
+}
+
+/** An output and its parts as one. */
+function whole(output: CompiledOutput, parts: readonly Part[]): CompiledOutput {
+  const resources = parts.flatMap((part) => part.resources);
+  if (output.places === undefined) return { ...output, resources };
+  return { ...output, resources, places: Object.assign({}, ...parts.map((part) => part.places)) };
 }
 
 const stopped = (): Fault => new Fault('unavailable', 'compiler-stopped', 'The compiler was stopped');

@@ -13,18 +13,32 @@ export type CompiledOutput = Omit<CompileOutput, 'resources'> & { readonly resou
 
 const sha256 = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
 
-/** A function that compiles, and is faster on what it has compiled before. */
-export function createRunner(): (input: CompilerInput) => CompiledOutput {
+/** Compiles, and is faster on what it has compiled before. */
+export interface Runner {
+  readonly run: (input: CompilerInput) => CompiledOutput;
+  /** Characters of the canonical JSON of a resource that it gave. */
+  readonly sizeOf: (resource: CompiledResource) => number;
+}
+
+/** A runner with a cache of its own. */
+export function createRunner(): Runner {
   const cache = createCompileCache();
   // A spec that comes out of the cache is the same object again.
-  const hashes = new WeakMap<object, string>();
-  const hashOf = ({ spec }: Resource): string => {
-    const hash = hashes.get(spec) ?? sha256(canonicalJson(asJson(spec)));
-    hashes.set(spec, hash);
-    return hash;
+  const known = new WeakMap<object, { readonly hash: string; readonly size: number }>();
+  const measure = ({ spec }: Resource): { readonly hash: string; readonly size: number } => {
+    const found = known.get(spec);
+    if (found !== undefined) return found;
+    const text = canonicalJson(asJson(spec));
+    const made = { hash: sha256(text), size: text.length };
+    known.set(spec, made);
+    return made;
   };
-  return (input) => {
-    const output = compile({ ...input, sha256, cache });
-    return { ...output, resources: output.resources.map((resource) => ({ ...resource, hash: hashOf(resource) })) };
+  return {
+    run: (input) => {
+      const output = compile({ ...input, sha256, cache });
+      const resources = output.resources.map((resource) => ({ ...resource, hash: measure(resource).hash }));
+      return { ...output, resources };
+    },
+    sizeOf: (resource) => measure(resource).size,
   };
 }

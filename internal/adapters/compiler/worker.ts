@@ -1,17 +1,43 @@
-// The worker thread: compiles what it is sent and answers, one at a time, keeping its cache between compiles.
+// The worker thread: compiles what it is sent and answers, one at a time, keeping its cache between compiles. A large
+// answer goes in parts, each when the last has been taken, so that taking it never holds the daemon's event loop.
 
 import { parentPort } from 'node:worker_threads';
-import type { Answer } from './compiler.ts';
-import { type CompilerInput, createRunner } from './run.ts';
+import type { Answer, Part } from './compiler.ts';
+import { type CompiledOutput, type CompilerInput, createRunner } from './run.ts';
 
-const run = createRunner();
+/** Characters of JSON in one part: some milliseconds to take. */
+const PART_SIZE = 512 * 1024;
 
-parentPort?.on('message', (input: CompilerInput) => {
-  let answer: Answer;
-  try {
-    answer = { kind: 'output', output: run(input) };
-  } catch (error) {
-    answer = { kind: 'error', error: error instanceof Error ? error : new Error(String(error)) };
-  }
-  parentPort?.postMessage(answer);
+const { run, sizeOf } = createRunner();
+let rest: Iterator<Answer> | undefined;
+
+parentPort?.on('message', (message: CompilerInput | 'next') => {
+  if (message !== 'next') rest = answers(message);
+  const answer = rest?.next();
+  if (answer?.done === false) parentPort?.postMessage(answer.value);
 });
+
+function* answers(input: CompilerInput): Generator<Answer> {
+  let output: CompiledOutput;
+  try {
+    output = run(input);
+  } catch (error) {
+    yield { kind: 'error', error: error instanceof Error ? error : new Error(String(error)) };
+    return;
+  }
+  let size = 0;
+  let part: Part = { resources: [], places: {} };
+  for (const resource of output.resources) {
+    const name = `${resource.kind}/${resource.name}`;
+    const places = output.places?.[name];
+    part.resources.push(resource);
+    if (places !== undefined) part.places[name] = places;
+    size += sizeOf(resource);
+    if (size < PART_SIZE) continue;
+    yield { kind: 'part', part };
+    size = 0;
+    part = { resources: [], places: {} };
+  }
+  const last = { ...output, resources: [], ...(output.places !== undefined && { places: {} }) };
+  yield { kind: 'output', output: last, part };
+}

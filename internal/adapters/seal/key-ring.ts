@@ -4,13 +4,13 @@
 
 import { stat } from 'node:fs/promises';
 import { Fault } from '../../words/fault.ts';
+import { createSealer, type Sealer } from './envelope.ts';
 import { type MasterKeys, readMasterKeys } from './master-keys.ts';
-import { createSealer, type Sealer } from './seal.ts';
 
 export interface KeyRing {
   /** Seals and opens with whatever the ring holds at that moment. */
   readonly sealer: Sealer;
-  /** Every version that is held, in order. */
+  /** Every version that the file holds, as it was last read, in order. */
   versions(): number[];
   /** Reads the file again if it has changed. Throws ConfigError where it cannot be used; the ring stays as it was. */
   reload(): Promise<void>;
@@ -22,6 +22,7 @@ export interface KeyRing {
 export async function openKeyRing(path: string): Promise<KeyRing> {
   let keys = await readMasterKeys(path);
   let stamp = await stampOf(path);
+  let inFile = [...keys.byVersion.keys()];
   let inner = createSealer(keys);
   let blocked: string | undefined;
   const open = (): Sealer => {
@@ -39,11 +40,13 @@ export async function openKeyRing(path: string): Promise<KeyRing> {
       open: (stored, binding) => open().open(stored, binding),
       reseal: (stored, binding) => open().reseal(stored, binding),
     },
-    versions: () => [...keys.byVersion.keys()].sort((a, b) => a - b),
+    versions: () => [...inFile].sort((a, b) => a - b),
     async reload() {
       const seen = await stampOf(path);
       if (seen === stamp) return;
-      keys = merged(keys, await readMasterKeys(path), blocked !== undefined);
+      const read = await readMasterKeys(path);
+      inFile = [...read.byVersion.keys()];
+      keys = merged(keys, read, blocked !== undefined);
       inner = createSealer(keys);
       stamp = seen;
     },

@@ -46,13 +46,25 @@ export async function listKeyVersions(sql: Sql): Promise<KeyVersionRow[]> {
   return rows;
 }
 
-/** Notes the key of a version where none was noted yet; false where another key was. */
-export async function registerKey(sql: Sql, version: number, fingerprint: Buffer): Promise<boolean> {
-  await sql.query(
+/**
+ * Notes the key of a version: where none was noted, or another one that seals nothing (its file was lost before it was
+ * needed). False where another key seals something. Call in a transaction of its own.
+ */
+export async function registerKey(tx: Sql, version: number, fingerprint: Buffer): Promise<boolean> {
+  await tx.query(
     `insert into svc.key_versions (version, fingerprint) values ($1::int, $2::bytea) on conflict (version) do nothing`,
     [version, fingerprint],
   );
-  const { rows } = await sql.query<{ same: boolean }>(
+  // Waits for whoever is storing a value under the other key; the next statement sees that value.
+  await tx.query('select from svc.key_versions where version = $1::int for update', [version]);
+  await tx.query(
+    `update svc.key_versions set fingerprint = $2::bytea, wraps = 0, retired_at = null
+      where version = $1::int and fingerprint <> $2::bytea
+        and not exists (select from svc.secrets where key_version = $1::int)
+        and not exists (select from svc.connections where key_version = $1::int and sealed_credentials is not null)`,
+    [version, fingerprint],
+  );
+  const { rows } = await tx.query<{ same: boolean }>(
     'select fingerprint = $2::bytea as same from svc.key_versions where version = $1::int',
     [version, fingerprint],
   );

@@ -46,6 +46,9 @@ const ABSENCES: ReadonlySet<string> = new Set([
   'fallback-unreachable',
 ]);
 
+/** Errors of reading that leave nothing where a value was. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['yaml-alias', 'invalid-value', 'nul-byte', 'invalid-utf8']);
+
 const MAX_FILE_BYTES = 1024 * 1024;
 
 /** Compiles the documents of one agent file. */
@@ -64,7 +67,7 @@ export function compileAgentFile(path: string, context: AgentContext): AgentReco
   let isWhole = !source.broken;
   for (const document of source.documents) {
     if (context.budget.isSpent) break;
-    const made = compileDocument(path, found.entry.oid, document, context);
+    const made = compileDocument(path, found.entry.oid, document, source.findings, context);
     findings.push(...made.findings);
     dependencies.push(...made.dependencies);
     costs.push(...made.costs);
@@ -83,7 +86,13 @@ interface Made {
   readonly isWhole: boolean;
 }
 
-function compileDocument(path: string, oid: string, document: SourceDocument, context: AgentContext): Made {
+function compileDocument(
+  path: string,
+  oid: string,
+  document: SourceDocument,
+  unread: readonly Finding[],
+  context: AgentContext,
+): Made {
   const { root, index } = document;
   const envelope = envelopeOf(root);
   if (envelope !== null) return { draft: null, findings: [envelope], dependencies: [], costs: [], isWhole: false };
@@ -92,7 +101,7 @@ function compileDocument(path: string, oid: string, document: SourceDocument, co
   const scope = declareVariables(written(root, 'variables'), context.scope, report);
   const name = `${path}#${index}`;
   const layering = new Layering(context, new Substituter(scope), name);
-  const loaded = layering.entry(treeFile(path), root, baseOf(root));
+  const loaded = layering.entry(treeFile(path), document, baseOf(root));
   const { dependencies, costs } = closure(loaded, report);
   for (const [field, waiting] of loaded.layer.pending) {
     if (!loaded.isIncomplete) report(appendWithoutBase(field, waiting));
@@ -108,8 +117,10 @@ function compileDocument(path: string, oid: string, document: SourceDocument, co
   for (const cost of costs) context.budget.pay(cost);
   // What is too large is refused as a whole by who pays for the tree.
   if (context.budget.isSpent) return { draft: null, findings, dependencies, costs, isWhole: false };
-  // A value in which a variable is left has been reported; what it is not besides would only repeat that.
-  const blamed = new Set(findings.filter(({ code }) => code.startsWith('variable-')).map(placeOf));
+  // A value in which a variable is left, or that could not be read, has been reported; what it is not besides would
+  // only repeat that.
+  const told = [...unread, ...findings].filter(({ code }) => code.startsWith('variable-') || LEFT_OUT.has(code));
+  const blamed = new Set(told.map(placeOf));
   const draft = checkBounded(merged, context.input, (finding) => {
     if (loaded.isIncomplete && ABSENCES.has(finding.code)) return;
     if (!blamed.has(placeOf(finding))) report(finding);

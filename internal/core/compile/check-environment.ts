@@ -128,8 +128,8 @@ const checkSetup: Reader<readonly Step[]> = (check, spot) => {
       const at = field(found, 'name') as Spot;
       faultAt(check, 'invalid-value', `${pathOf(at.trail)} repeats the setup name ${name}; each needs its own`, at);
     }
+    if (name !== undefined) names.add(name);
     if (name === undefined || commands === undefined) continue;
-    names.add(name);
     steps.push(compact<Step>({ name, commands, cache }));
   }
   return steps;

@@ -76,10 +76,9 @@ function checkId(check: Check, spot: Spot, id: string, provider: ModelProvider, 
   if (accepts(provider, id, catalog)) return true;
   const ids = catalog.models[provider].ids;
   const near = suggest(check, id, ids, 3);
-  const hint =
-    near === undefined
-      ? `Configured for ${provider}: ${ids.slice(0, 12).join(', ') || 'none'}.`
-      : `Did you mean ${near}?`;
+  const listed =
+    ids.length === 0 ? 'Write it as vendor/model.' : `Configured for ${provider}: ${ids.slice(0, 12).join(', ')}.`;
+  const hint = near === undefined ? listed : `Did you mean ${near}?`;
   wrong(check, spot, provider === GATEWAY_PROVIDER ? 'a vendor/model slug' : `a model of ${provider}`, {
     code: 'model-id',
     hint,

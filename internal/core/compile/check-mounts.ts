@@ -10,6 +10,7 @@ import {
   field,
   integer,
   items,
+  layerOf,
   oneOf,
   optional,
   pathOf,
@@ -106,8 +107,9 @@ function checkNone(check: Check, auth: MapSpot): MountAuth {
   for (const key of AUTH_KEYS) {
     const extra = key === 'kind' ? undefined : field(auth, key);
     if (extra === undefined) continue;
+    const layer = layerOf(extra.key.file, field(auth, 'kind'));
     const message = `${pathOf(extra.trail)} needs auth.kind codehostApp; a mount with kind none clones in public`;
-    fault(check, 'mount-capabilities', message, extra.key, pathOf(extra.trail));
+    fault(check, 'mount-capabilities', message + layer, extra.key, pathOf(extra.trail));
   }
   return { kind: 'none' };
 }

@@ -58,7 +58,7 @@ export function checkTools(check: Check, spot: Spot, world: ToolWorld): { readon
 }
 
 function checkTool(check: Check, spot: Spot, world: ToolWorld): Tool | undefined {
-  const found = map(check, spot, 'a tool');
+  const found = map(check, spot, 'a map with the kind of a tool');
   if (found === undefined) return undefined;
   const kind = required(check, found, 'kind', oneOf(['mcp_remote', 'connection', 'local', 'codehost'] as const));
   if (kind === 'mcp_remote') return checkRemote(check, found);

@@ -106,7 +106,7 @@ function knownKeys(check: Check, spot: MapSpot, isHeartbeat: boolean): void {
   for (const key of rest) {
     const at = foreign.includes(key) ? field(spot, key) : undefined;
     if (at === undefined) continue;
-    const layer = kindSpot === undefined ? '' : layerOf(at.key.file, kindSpot);
+    const layer = layerOf(at.key.file, kindSpot);
     if (isHeartbeat && key === 'checks') {
       fault(check, 'checks-event', `${CHECKS_EVENT}, not for heartbeats${layer}`, at.key, pathOf(at.trail));
       continue;
@@ -264,7 +264,8 @@ function checkFamilies(check: Check, spot: MapSpot, events: Keys): void {
   const connection = field(spot, 'connection');
   const without = [...sources].filter((source) => SOURCE_NEEDS[source] !== 'connection');
   if (connection !== undefined && without.length > 0) {
-    const message = `connection is not accepted on ${without.join(' and ')} events, which take none`;
+    const layer = layerOf(connection.key.file, events[0]?.spot, 'event');
+    const message = `connection is not accepted on ${without.join(' and ')} events, which take none${layer}`;
     fault(check, 'trigger-field', message, connection.key, pathOf(connection.trail));
   } else if (connection !== undefined && sources.size > 1) {
     const message = `One connection cannot serve events of ${[...sources].join(' and ')}; declare a trigger for each`;
@@ -277,7 +278,7 @@ function checkFamilies(check: Check, spot: MapSpot, events: Keys): void {
     fault(
       check,
       'trigger-endpoint',
-      `${name} is accepted only on webhook events, not on ${foreign.join(' and ')}`,
+      `${name} is accepted only on webhook events, not on ${foreign.join(' and ')}${layerOf(at.key.file, events[0]?.spot, 'event')}`,
       at.key,
       pathOf(at.trail),
     );
@@ -293,28 +294,30 @@ function checkFamilies(check: Check, spot: MapSpot, events: Keys): void {
   }
 }
 
-function observed(check: Check, routing: RoutingDraft): void {
+function observed(check: Check, routing: RoutingDraft, events: Keys = []): void {
   const at = routing.observedSpot;
   if (at === undefined) return;
   const message = `observedTarget is accepted only with target: svc.session on ${BINDING_EVENTS.join(', ')}`;
-  fault(check, 'observed-target', message, at.key, pathOf(at.trail));
+  const layer = layerOf(at.key.file, events[0]?.spot, 'event') || layerOf(at.key.file, routing.aimSpot, 'target');
+  fault(check, 'observed-target', message + layer, at.key, pathOf(at.trail));
 }
 
 function checkAgainstEvents(check: Check, spot: MapSpot, events: Keys, routing: RoutingDraft | undefined): void {
   const attached = field(spot, 'attachedUserPrompt');
   if (attached !== undefined && routing !== undefined && routing.routing.kind !== 'spawn') {
-    const message = `Attached user prompt is supported only for spawn routing, not for ${routing.routing.kind}`;
+    const layer = layerOf(attached.key.file, routing.kindSpot, 'routing');
+    const message = `Attached user prompt is supported only for spawn routing, not for ${routing.routing.kind}${layer}`;
     fault(check, 'attached-prompt', message, attached.key, pathOf(attached.trail));
   }
   const checks = field(spot, 'checks');
   const other = events.find(({ key }) => !key.startsWith(CHECK_EVENTS_PREFIX));
   if (checks !== undefined && other !== undefined) {
-    const message = `${CHECKS_EVENT}, not for ${other.key.slice(0, 80)}`;
+    const message = `${CHECKS_EVENT}, not for ${other.key.slice(0, 80)}${layerOf(checks.key.file, other.spot, 'event')}`;
     fault(check, 'checks-event', message, checks.key, pathOf(checks.trail));
   }
   if (routing?.routing.kind === 'bind' && routing.routing.observedTarget !== undefined) {
     const legal = routing.routing.target === 'svc.session' && events.every(({ key }) => BINDING_EVENTS.includes(key));
-    if (!legal) observed(check, routing);
+    if (!legal) observed(check, routing, events);
   }
   if (events.length === 0 || routing === undefined) return;
   attributedAuthored(check, spot, events, routing);
@@ -350,7 +353,8 @@ const checkAuth: Reader<EndpointAuth> = (check, spot) => {
   const secret = field(found, 'secretRef');
   if (kind === 'none') {
     if (secret === undefined) return { kind };
-    return fault(check, 'trigger-endpoint', 'auth.kind none takes no secretRef', secret.key, pathOf(secret.trail));
+    const message = `auth.kind none takes no secretRef${layerOf(secret.key.file, field(found, 'kind'))}`;
+    return fault(check, 'trigger-endpoint', message, secret.key, pathOf(secret.trail));
   }
   if (secret === undefined) return missing(check, found, 'secretRef', 'Name the project secret that callers prove.');
   const secretRef = resourceName(check, secret);

@@ -4,7 +4,7 @@
 
 import type { Range } from '../../words/diagnostic.ts';
 import { type MapNode, type Node } from '../source/node.ts';
-import { isDocumentFile, type Source } from '../source/source.ts';
+import { isDocumentFile, type Source, type SourceDocument } from '../source/source.ts';
 import { type Budget, type Cost, Merging, weightOf } from './budget.ts';
 import type { Dependency } from './cache.ts';
 import { envelopeOf } from './envelope.ts';
@@ -99,8 +99,10 @@ export class Layering {
   }
 
   /** An agent document, whose own body is never substituted; `base` lies beneath its imports. */
-  entry(ref: FileRef, root: MapNode, base: Layer): Loaded {
-    return this.#merge(newDraft(ref), root, base, [ref.id], false);
+  entry(ref: FileRef, { root, isPartial }: SourceDocument, base: Layer): Loaded {
+    const draft = newDraft(ref);
+    draft.isIncomplete = isPartial;
+    return this.#merge(draft, root, base, [ref.id], false);
   }
 
   #merge(draft: Draft, root: MapNode, base: Layer, stack: readonly string[], isImported: boolean): Loaded {
@@ -200,11 +202,9 @@ export class Layering {
     }
     const source = this.#files.source(ref, found.entry, found.bytes);
     imported.findings.push(...source.findings);
-    if (source.broken) {
-      imported.isIncomplete = true;
-      return this.#keep(this.#finished(imported, EMPTY_LAYER));
-    }
     const [document, second] = source.documents;
+    imported.isIncomplete = source.broken;
+    if (source.broken && source.documents.length !== 1) return this.#keep(this.#finished(imported, EMPTY_LAYER));
     if (document === undefined || second !== undefined) {
       draft.dependencies.push(...imported.dependencies);
       return fail(draft, one, documentCount(ref, source));

@@ -58,7 +58,9 @@ const MAX_SUGGESTIONS = 200;
 
 /** The known word nearest to what was written, for a hint. */
 export function suggest(check: Check, word: string, known: readonly string[], limit = 2): string | undefined {
-  return check.errors > MAX_SUGGESTIONS ? undefined : nearest(word, known, limit);
+  // Of a short word, half of it changed is another word.
+  const most = Math.min(limit, Math.max(1, Math.floor(word.length / 2)));
+  return check.errors > MAX_SUGGESTIONS ? undefined : nearest(word, known, most);
 }
 
 /** Reports an error at a range. */
@@ -131,7 +133,7 @@ export function map(check: Check, spot: Spot, what = 'a map'): MapSpot | undefin
 
 /** A map of known keys: every other key is one error at that key, with the nearest known one. */
 export function strict(check: Check, spot: Spot, known: readonly string[], what?: string): MapSpot | undefined {
-  const found = map(check, spot, what ?? `a map with the keys ${known.join(', ')}`);
+  const found = map(check, spot, what ?? `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`);
   if (found === undefined) return undefined;
   for (const [key, entry] of found.node.entries) {
     if (!known.includes(key)) unknownKey(check, found, key, entry.keyRange, known);
@@ -144,16 +146,21 @@ export function unknownKey(check: Check, spot: MapSpot, key: string, range: Rang
   const hint = near === undefined ? `Accepted here: ${known.join(', ')}.` : `Did you mean ${near}?`;
   const where = spot.trail === null ? 'the agent' : pathOf(spot.trail);
   const name = JSON.stringify(key.slice(0, 80).toWellFormed());
-  const discriminator = field(spot, 'kind');
-  const layer = discriminator === undefined ? '' : layerOf(range.file, discriminator);
+  const layers = DISCRIMINATORS.map((one) => layerOf(range.file, field(spot, one), one));
+  const layer = layers.find((text) => text !== '') ?? '';
   fault(check, 'unknown-key', `Unknown key ${name} in ${where}${layer}`, range, pathOf(spot.trail, key), { hint });
 }
 
-/** Says which layer a key came from, where another file set the discriminator that it does not fit (decision 11). */
-export function layerOf(file: string, discriminator: Spot): string {
-  const other = discriminator.node.range.file;
-  return file === other ? '' : `; the key comes from ${file}, the kind from ${other}`;
+const DISCRIMINATORS = ['kind', 'implementation', 'action'];
+
+/** Says which layer a key came from, where another file set the field that it does not fit (decision 11). */
+export function layerOf(file: string, discriminator: Spot | undefined, name = 'kind'): string {
+  const other = discriminator?.node.range.file ?? file;
+  return file === other ? '' : `; the key comes from ${file}, the ${name} from ${other}`;
 }
+
+/** Items past the bound of a list that are still read. */
+const MAX_SURPLUS = 100;
 
 /** The items of a list; `least` and `most` bound their number. */
 export function items(
@@ -169,7 +176,9 @@ export function items(
   if (count < least || count > most) {
     const bound = count < least ? `at least ${least}` : `at most ${most}`;
     const noun = (count < least ? least : most) === 1 ? 'entry' : 'entries';
-    return faultAt(check, code, `${pathOf(spot.trail)} must have ${bound} ${noun}, not ${count}`, spot);
+    faultAt(check, code, `${pathOf(spot.trail)} must have ${bound} ${noun}, not ${count}`, spot);
+    // What is in a list that is too long is judged all the same, as far as a list may be long.
+    if (count < least || count > most + MAX_SURPLUS) return undefined;
   }
   return spot.node.items.map((node, step) => ({ node, key: node.range, trail: { parent: spot.trail, step } }));
 }

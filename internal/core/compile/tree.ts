@@ -41,9 +41,12 @@ const isAgentName = (name: string): boolean => isDocumentFile(name) && !name.sta
 export function ignoredFile(path: string): Finding {
   const below = path.startsWith('.svc/agents/');
   const nested = below && path.split('/').length > 3;
+  const hidden = below && !nested && path.startsWith('.svc/agents/.');
   const reason = nested
     ? 'it is not directly in .svc/agents/'
-    : 'agents are .yaml, .yml and .json files in .svc/agents/';
+    : hidden
+      ? 'its name begins with a dot'
+      : 'agents are .yaml, .yml and .json files in .svc/agents/';
   return {
     severity: 'warning',
     code: 'ignored-file',

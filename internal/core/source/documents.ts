@@ -5,9 +5,20 @@ import type { Finding, Range } from '../../words/diagnostic.ts';
 import type { MapNode } from './node.ts';
 
 export interface ReadDocuments {
-  readonly documents: readonly { readonly index: number; readonly root: MapNode }[];
+  readonly documents: readonly { readonly index: number; readonly root: MapNode; readonly isPartial: boolean }[];
   readonly findings: readonly Finding[];
 }
+
+/** Errors that leave out a key or a value and no more: what else the document says stands, and can be judged. */
+export const LEAVES_THE_REST: ReadonlySet<DiagnosticCode> = new Set([
+  'duplicate-key',
+  'non-string-key',
+  'yaml-merge-key',
+  'yaml-alias',
+  'invalid-value',
+  'nul-byte',
+  'invalid-utf8',
+]);
 
 /** The finding for a key that an earlier entry of the same map has. */
 export function duplicateKey(key: string, range: Range, first: Range): Finding {

@@ -5,7 +5,7 @@ import type { DiagnosticCode } from '../../words/codes.ts';
 import type { JsonScalar } from '../../words/json.ts';
 import type { SourceLimits } from './limits.ts';
 import type { MapEntry, MapNode, Node } from './node.ts';
-import { duplicateKey, type ReadDocuments, unprintable } from './documents.ts';
+import { duplicateKey, LEAVES_THE_REST, type ReadDocuments, unprintable } from './documents.ts';
 
 /** Reads one JSON object. The first syntax error ends the reading; duplicate keys are all reported. */
 export function readJson(file: string, text: string, limits: SourceLimits): ReadDocuments {
@@ -13,9 +13,9 @@ export function readJson(file: string, text: string, limits: SourceLimits): Read
   const reader = new JsonReader(file, text, limits);
   const root = reader.read();
   const { findings } = reader;
-  if (root === null || findings.length > 0) return { documents: [], findings };
-  if (root.kind !== 'map') return { documents: [], findings: [notAnObject(file, root)] };
-  return { documents: [{ index: 0, root }], findings };
+  if (root === null || !findings.every(({ code }) => LEAVES_THE_REST.has(code))) return { documents: [], findings };
+  if (root.kind !== 'map') return { documents: [], findings: [...findings, notAnObject(file, root)] };
+  return { documents: [{ index: 0, root, isPartial: findings.length > 0 }], findings };
 }
 
 function notAnObject(file: string, root: Node): Finding {

@@ -8,8 +8,14 @@ import { quoted } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
 
 export type Scan =
-  | { readonly ok: true; readonly tokens: readonly CST.Token[] }
+  | { readonly ok: true; readonly tokens: readonly CST.Token[]; readonly unclosed: readonly Unclosed[] }
   | { readonly ok: false; readonly findings: readonly Finding[] };
+
+/** A quote or bracket that nothing closes, in the order of the text. */
+export interface Unclosed {
+  readonly start: number;
+  readonly opener: string;
+}
 
 const CORE_TAG =
   /^!(?:!(?:map|seq|str|null|bool|int|float)|<tag:yaml\.org,2002:(?:map|seq|str|null|bool|int|float)>)?$/;
@@ -24,8 +30,9 @@ export function scanYaml(file: string, text: string, limits: SourceLimits): Scan
   };
   const tokens = tokenize(text, limits, report);
   if (tokens !== null) {
-    for (const token of tokens) inspect(token, limits, report);
-    if (findings.length === 0) return { ok: true, tokens };
+    const unclosed: Unclosed[] = [];
+    for (const token of tokens) inspect(token, limits, unclosed, report);
+    if (findings.length === 0) return { ok: true, tokens, unclosed: unclosed.sort((a, b) => a.start - b.start) };
   }
   return { ok: false, findings };
 }
@@ -81,8 +88,8 @@ function reportFlood(tokens: readonly CST.Token[], report: Report): null {
 
 const STARTS_VALUE: ReadonlySet<string> = new Set([CST.SCALAR, '[', '{', '-', ',', ':', '?', '---']);
 
-/** Looks at directives, tags and depth of one token of the stream, without recursion. */
-function inspect(top: CST.Token, limits: SourceLimits, report: Report): void {
+/** Looks at directives, tags, depth and what is not closed in one token of the stream, without recursion. */
+function inspect(top: CST.Token, limits: SourceLimits, unclosed: Unclosed[], report: Report): void {
   if (top.type === 'directive') inspectDirective(top, report);
   if (top.type !== 'document') return;
   inspectTags(top.start, report);
@@ -93,6 +100,8 @@ function inspect(top: CST.Token, limits: SourceLimits, report: Report): void {
     const { token, depth } = item;
     if (token === null || token === undefined) continue;
     if (token.type === 'block-scalar') inspectTags(token.props, report);
+    const opener = openerOf(token);
+    if (opener !== null) unclosed.push({ start: token.offset, opener });
     if (!CST.isCollection(token)) continue;
     if (depth > limits.maxDepth) return reportDepth(limits, report, token.offset);
     for (const { start, key, sep, value } of token.items) {
@@ -101,6 +110,14 @@ function inspect(top: CST.Token, limits: SourceLimits, report: Report): void {
       open.push({ token: value, depth: depth + 1 }, { token: key, depth: depth + 1 });
     }
   }
+}
+
+/** What opens a token that nothing closes, or null. */
+function openerOf(token: CST.Token): string | null {
+  if (token.type === 'flow-collection') return token.end.length === 0 ? `bracket ${token.start.source}` : null;
+  if (token.type !== 'double-quoted-scalar' && token.type !== 'single-quoted-scalar') return null;
+  const quote = token.source.charAt(0);
+  return token.source.length > 1 && token.source.endsWith(quote) ? null : `quote ${quote}`;
 }
 
 function inspectDirective(token: CST.Directive, report: Report): void {

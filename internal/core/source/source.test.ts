@@ -128,6 +128,27 @@ problem('a root scalar is an error', 'just text\n', ['1:1 error document-not-a-m
 problem('tabs as indentation are an error', 'a:\n\tb: 1\n', ['2:1 error yaml-syntax']);
 problem('a colon inside a plain value is an error', 'a: b: c\n', ['1:4 error yaml-syntax']);
 
+problem('a quote that nothing closes is told where it opens', 'a: b\nc: "d\ne: f\n', ['2:4 error yaml-syntax']);
+problem('a bracket that nothing closes is told where it opens, once', 'a: [\n  b,\n  {c: d}\ne: f\n', [
+  '1:4 error yaml-syntax',
+]);
+problem('what a quote upsets behind it is not told too', 'a: {b: "c\n  d"}\ne: [x, {y: z}]\n', []);
+problem('an unclosed quote in a flow map is told once', 'a: {b: "{{\n  $x}}}\nm: [{k: g, r: "o"}]\n', [
+  '1:8 error yaml-syntax',
+]);
+
+test('a document with a repeated key keeps the rest, and says that it is partial', () => {
+  const { documents, broken } = readSource('a.yaml', utf8('a: 1\na: 2\nb: 3\n---\nc: 4\n'));
+  assert.equal(broken, true);
+  assert.deepEqual(
+    documents.map(({ isPartial, root }) => [isPartial, JSON.stringify(toPlain(root))]),
+    [
+      [true, '{"a":1,"b":3}'],
+      [false, '{"c":4}'],
+    ],
+  );
+});
+
 test('syntax errors say what to do', () => {
   const hints = readSource('a.yaml', utf8('a: b: c\n')).findings.map((f) => f.hint);
   assert.match(String(hints[0]), /quotes/);

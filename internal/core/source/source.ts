@@ -21,15 +21,17 @@ export interface SourceDocument {
   /** Index within the file, counting documents that hold something. */
   readonly index: number;
   readonly root: MapNode;
+  /** True where an error left out keys or values, so that what is missing proves nothing. */
+  readonly isPartial: boolean;
 }
 
 export interface Source {
   readonly file: string;
   /** The decoded text, which every range counts in; empty where the bytes are too many. */
   readonly text: string;
-  /** Documents without an error of their own, in written order. */
+  /** Documents that could be read, in written order; those with a syntax error are left out. */
   readonly documents: readonly SourceDocument[];
-  /** True when something in the file could not be read, so that fewer documents are here than the author wrote. */
+  /** True when something in the file could not be read, so that less is here than the author wrote. */
   readonly broken: boolean;
   readonly findings: readonly Finding[];
 }

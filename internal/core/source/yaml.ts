@@ -15,12 +15,12 @@ import {
 import type { DiagnosticCode } from '../../words/codes.ts';
 import type { Finding, Range } from '../../words/diagnostic.ts';
 import type { JsonScalar } from '../../words/json.ts';
-import { duplicateKey, quoted, type ReadDocuments, unprintable } from './documents.ts';
+import { duplicateKey, LEAVES_THE_REST, quoted, type ReadDocuments, unprintable } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
 import type { MapEntry, MapNode, Node } from './node.ts';
-import { scanYaml } from './scan.ts';
+import { scanYaml, type Unclosed } from './scan.ts';
 
-/** Reads every document of a YAML text; a document with an error is left out, the others are kept. */
+/** Reads every document of a YAML text; one with a syntax error is left out, the others are kept. */
 export function readYaml(file: string, text: string, limits: SourceLimits): ReadDocuments {
   const scan = scanYaml(file, text, limits);
   if (!scan.ok) return { documents: [], findings: scan.findings };
@@ -33,11 +33,12 @@ export function readYaml(file: string, text: string, limits: SourceLimits): Read
     strict: true,
     logLevel: 'silent',
   });
-  const builder = new Builder(file, limits);
-  const documents: { index: number; root: MapNode }[] = [];
+  const builder = new Builder(file, limits, scan.unclosed);
+  const documents: { index: number; root: MapNode; isPartial: boolean }[] = [];
   let index = 0;
   for (const document of composer.compose(scan.tokens, false, text.length)) {
     const before = builder.errors;
+    builder.begin();
     for (const error of document.errors) builder.syntax(error);
     for (const warning of document.warnings) builder.syntax(warning);
     if (document.errors.length === 0 && isEmpty(document)) continue;
@@ -45,8 +46,9 @@ export function readYaml(file: string, text: string, limits: SourceLimits): Read
       builder.report('too-many-documents', `The file holds more than ${limits.maxDocuments} documents`, 0, 1);
       break;
     }
-    const root = builder.errors === before ? builder.document(document) : null;
-    if (root !== null && builder.errors === before) documents.push({ index: index - 1, root });
+    const root = builder.isFatal ? null : builder.document(document);
+    if (root !== null && !builder.isFatal)
+      documents.push({ index: index - 1, root, isPartial: builder.errors > before });
   }
   for (const error of composer.streamInfo().errors) builder.syntax(error);
   return { documents, findings: builder.findings };
@@ -70,6 +72,30 @@ const HINTS: { readonly [code: string]: string } = {
   BAD_ALIAS: 'Put the value in quotes if "*" or "&" is meant as it stands.',
 };
 
+/** What the library says in its own words, in an author's. */
+const WORDS: readonly (readonly [pattern: RegExp, message: string, hint: string])[] = [
+  [
+    /^Unexpected .* at node end$/,
+    'There is more after the end of the value',
+    'Put the whole value in quotes; inside double quotes, a quote is written \\".',
+  ],
+  [
+    /^Unexpected .* in YAML stream/,
+    'This belongs to nothing before it',
+    'Is it indented as its neighbours are, or a bracket too many?',
+  ],
+  [
+    /^Nested mappings are not allowed/,
+    'A ": " stands in a value that is not in quotes',
+    HINTS['BLOCK_AS_IMPLICIT_KEY'] ?? '',
+  ],
+  [
+    /^Implicit map keys need to be followed/,
+    'A ":" is missing after this key',
+    'Write "key: value", with a space after the colon.',
+  ],
+];
+
 interface Anchor {
   readonly node: Node;
   /** What the node holds when its own aliases are followed. */
@@ -83,8 +109,11 @@ class Builder {
   readonly findings: Finding[] = [];
   /** Errors seen, also those past the limit of findings. */
   errors = 0;
+  /** True where the document that was begun last cannot be made sense of. */
+  isFatal = false;
   readonly #file: string;
   readonly #limits: SourceLimits;
+  readonly #unclosed: Unclosed[];
   #anchors = new Map<string, Anchor | 'open'>();
   #nodes = 0;
   #characters = 0;
@@ -92,9 +121,15 @@ class Builder {
   #aliasNodes = 0;
   #aliasCharacters = 0;
 
-  constructor(file: string, limits: SourceLimits) {
+  constructor(file: string, limits: SourceLimits, unclosed: readonly Unclosed[]) {
     this.#file = file;
     this.#limits = limits;
+    this.#unclosed = [...unclosed];
+  }
+
+  /** Begins a document. */
+  begin(): void {
+    this.isFatal = false;
   }
 
   report(code: DiagnosticCode, message: string, start: number, end: number, hint?: string): void {
@@ -115,11 +150,26 @@ class Builder {
     } else if (error.name === 'YAMLWarning') {
       const range = this.#range(start, end);
       this.#push({ severity: 'warning', code: 'yaml-syntax', message: error.message, range });
+    } else if (!(this.isFatal && error.message.startsWith('Unexpected '))) {
+      this.#broken(error.message, error.code, start, end);
+    }
+  }
+
+  /** A syntax error; what is never closed is told where it opens, not where the text ends without it. */
+  #broken(message: string, code: string, start: number, end: number): void {
+    const isFlow = message.startsWith('Flow ');
+    const isOpen = isFlow || message.startsWith('Missing closing ');
+    const at = isOpen ? this.#unclosed.findLastIndex((one) => one.start < start) : -1;
+    const [open] = at === -1 ? [] : this.#unclosed.splice(at, 1);
+    // What stands open around an open quote, or after it, is open only because of that.
+    if (open !== undefined && isFlow && this.isFatal) return;
+    if (open !== undefined) {
+      const hint = 'Close it, or put the whole value in quotes if it is meant as text.';
+      this.report('yaml-syntax', `The ${open.opener} is not closed`, open.start, open.start + 1, hint);
     } else {
-      const hint = error.message.startsWith('Flow')
-        ? 'Is the bracket closed, and indented further than its key?'
-        : HINTS[error.code];
-      this.report('yaml-syntax', error.message, start, end, hint);
+      const [, plain = message, advice] = WORDS.find(([pattern]) => pattern.test(message)) ?? [];
+      const hint = isFlow ? 'Is the bracket closed, and indented further than its key?' : (advice ?? HINTS[code]);
+      this.report('yaml-syntax', plain, start, end, hint);
     }
   }
 
@@ -142,7 +192,10 @@ class Builder {
   }
 
   #push(finding: Finding): void {
-    if (finding.severity === 'error') this.errors++;
+    if (finding.severity === 'error') {
+      this.errors++;
+      this.isFatal ||= !LEAVES_THE_REST.has(finding.code);
+    }
     if (this.findings.length < this.#limits.maxFindings) this.findings.push(finding);
   }
 

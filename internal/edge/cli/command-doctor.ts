@@ -159,10 +159,31 @@ async function checkReady(server: ServerSettings): Promise<Check[]> {
     return [{ name: 'ready', status: 'error', message: `${server.url}/readyz does not answer` }];
   const text = await response.text();
   if (response.ok) return [{ name: 'ready', status: 'ok', message: 'the daemon takes work' }];
+  const reasons = unreadyReasons(text);
+  if (reasons.length > 0)
+    return reasons.map(({ name, reason }) => ({ name, status: 'error', message: reason, ...hintOf(name) }));
   return [
     { name: 'ready', status: 'error', message: `not ready: ${text.slice(0, 300)}`, hint: 'the daemon’s log tells why' },
   ];
 }
+
+function unreadyReasons(text: string): { name: string; reason: string }[] {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    // Something else than svcd answered.
+    return [];
+  }
+  const checks = (Object(body) as { checks?: unknown }).checks;
+  return (Array.isArray(checks) ? checks : [])
+    .map(rowOf)
+    .filter((check) => check.raw('ok') === false)
+    .map((check) => ({ name: check.text('name'), reason: check.text('reason') }));
+}
+
+const hintOf = (name: string): { hint?: string } =>
+  name === 'keys' ? { hint: 'put the missing key back into SVC_MASTER_KEY_FILE; it is read again within seconds' } : {};
 
 async function checkToken(server: ServerSettings, call: Call): Promise<Check[]> {
   if (server.token === undefined) {

@@ -19,21 +19,33 @@ export const secretSet: Handler = async (call) => {
   return done(call, await client.request('PUT', secretPath(call, client), { body }), 'stored');
 };
 
+/** What the options say; `none` is the null that clears. */
 function settingsOf(call: Call): object {
   const description = call.text('description');
-  const expiresAt = call.text('expires-at');
-  if (expiresAt !== undefined && Number.isNaN(Date.parse(expiresAt)))
-    throw new Misuse('--expires-at takes an ISO time');
-  const idle = call.text('idle-expiry');
-  const idleExpirySeconds = idle === undefined ? undefined : parseDurationSeconds(idle);
-  if (idle !== undefined && idleExpirySeconds === undefined) throw new Misuse('--idle-expiry takes seconds, or 30d');
+  const expiresAt = expiryOf(call.text('expires-at'));
+  const idleExpirySeconds = idleOf(call.text('idle-expiry'));
   const injection = injectionOf(call);
   return {
     ...(description !== undefined && { description }),
-    ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
+    ...(expiresAt !== undefined && { expiresAt }),
     ...(idleExpirySeconds !== undefined && { idleExpirySeconds }),
     ...(injection !== undefined && { injection }),
   };
+}
+
+function expiryOf(text: string | undefined): string | null | undefined {
+  if (text === undefined) return undefined;
+  if (text === 'none') return null;
+  if (Number.isNaN(Date.parse(text))) throw new Misuse('--expires-at takes an ISO time, or none');
+  return new Date(text).toISOString();
+}
+
+function idleOf(text: string | undefined): number | null | undefined {
+  if (text === undefined) return undefined;
+  if (text === 'none') return null;
+  const seconds = parseDurationSeconds(text);
+  if (seconds === undefined) throw new Misuse('--idle-expiry takes seconds, 30d, or none');
+  return seconds;
 }
 
 function injectionOf(call: Call): object | undefined {

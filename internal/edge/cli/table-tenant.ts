@@ -21,8 +21,13 @@ const FROM_FILE: OptionSpec = {
 };
 const secretSettings: readonly OptionSpec[] = [
   { name: 'description', type: 'string', value: 'D', help: 'what it is for' },
-  { name: 'expires-at', type: 'string', value: 'T', help: 'ISO time after which it counts as absent' },
-  { name: 'idle-expiry', type: 'string', value: 'S', help: 'expires when unused this long: seconds, or 30d' },
+  { name: 'expires-at', type: 'string', value: 'T', help: 'ISO time after which it counts as absent; none clears it' },
+  {
+    name: 'idle-expiry',
+    type: 'string',
+    value: 'S',
+    help: 'expires when unused this long: seconds, or 30d; none clears it',
+  },
   { name: 'inject-host', type: 'list', value: 'H', help: 'host to which the sandbox edge adds the value' },
   { name: 'inject-header', type: 'string', value: 'H', help: 'header in which it is added' },
   { name: 'inject-format', type: 'string', value: 'F', help: 'format of the header’s value' },
@@ -306,8 +311,31 @@ const tenancyCommands: readonly CommandSpec[] = [
   },
 ];
 
+const keys = async (): Promise<typeof import('./command-keys.ts')> => import('./command-keys.ts');
+const keyCommands: readonly CommandSpec[] = [
+  {
+    words: ['keys', 'list'],
+    summary: 'versions of the master key, and what each seals',
+    args: [],
+    options: [],
+    load: async () => (await keys()).keysList,
+  },
+  {
+    words: ['keys', 'rotate'],
+    summary: 'seal every value with the last key of the key file; retire what nothing uses',
+    args: [],
+    options: [],
+    notes: [
+      'Append the new key to the key file of every daemon first, one line `version:base64(32 bytes)`;',
+      'they read it within seconds. A retired version may be taken out of the file afterwards.',
+    ],
+    load: async () => (await keys()).keysRotate,
+  },
+];
+
 export const tenantCommands: readonly CommandSpec[] = [
   ...secretCommands,
+  ...keyCommands,
   ...runtimeCommands,
   ...connectionCommands,
   ...tenancyCommands,

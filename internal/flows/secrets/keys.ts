@@ -40,16 +40,17 @@ export async function checkKeys(db: Database, ring: KeyRing): Promise<string | u
   await ring.reload();
   const { sealer } = ring;
   const rows = await listKeyVersions(db);
-  const lacking = rows.filter((row) => row.rows > 0 && !sealer.knows(row.version)).map((row) => row.version);
+  const lacking = rows
+    .filter((row) => row.rows > 0 && !ring.versions().includes(row.version))
+    .map((row) => row.version);
   const wrong: number[] = [];
   for (const version of ring.versions()) {
     const fingerprint = sealer.fingerprint(version);
     const row = rows.find((one) => one.version === version);
     // A key that neither seals nor sealed anything is nobody's business yet.
     if (fingerprint === undefined || (row === undefined && version !== sealer.currentVersion)) continue;
-    const known = row?.fingerprint ?? null;
-    const same = known === null ? await registerKey(db, version, fingerprint) : known.equals(fingerprint);
-    if (!same) wrong.push(version);
+    const isNoted = row?.fingerprint?.equals(fingerprint) === true;
+    if (!isNoted && !(await db.tx((tx) => registerKey(tx, version, fingerprint)))) wrong.push(version);
   }
   const retired = rows.find((row) => row.version === sealer.currentVersion && row.retiredAt !== null);
   const reasons = [

@@ -100,8 +100,7 @@ async function close(
   const patch: RunPatch = {
     status: result.status,
     stages: [...work.stages, { name: 'apply', ms: Math.round(run.ms * 10) / 10 }],
-    // A thousand resources that stay as they are would be most of the row; what the plan counted is in the event.
-    actions: result.actions.filter((action) => action.op !== 'unchanged'),
+    actions: result.actions,
     consequences: result.consequences,
     webhooks: result.webhooks,
     diagnostics: result.diagnostics,

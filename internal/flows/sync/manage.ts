@@ -194,6 +194,7 @@ export async function requestSync(ctx: FlowContext, caller: Caller, name: string
     if (repository.suspended) {
       throw new Fault('conflict', 'repository-suspended', `repository ${name} is suspended; resume it first`);
     }
+    await audit(tx, caller, 'repository.sync_requested', name);
     const waiting = await runningRun(tx, repository.id);
     if (waiting !== undefined && waiting.daemonId === null) return { reconcileId: waiting.id };
     await updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now());

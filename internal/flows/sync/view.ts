@@ -3,8 +3,9 @@
 
 import type { ReconcileRow } from '../../adapters/store/reconciles.ts';
 import type { Repository } from '../../adapters/store/repositories.ts';
+import type { Json } from '../../words/json.ts';
 
-/** A run; its `actions` are those that change something. */
+/** A run as lists and the stream show it: its `actions` are those that change something. */
 export function showRun(run: ReconcileRow) {
   return {
     id: run.id,
@@ -17,14 +18,22 @@ export function showRun(run: ReconcileRow) {
     startedAt: run.startedAt.toISOString(),
     finishedAt: run.finishedAt?.toISOString() ?? null,
     stages: run.stages,
-    actions: run.actions,
+    actions: run.actions.filter(isChange),
     diagnostics: run.diagnostics,
   };
 }
 
-/** One run with everything that explains it. */
+const isChange = (action: Json): boolean => (action as { readonly op?: unknown } | null)?.op !== 'unchanged';
+
+/** One run with everything that explains it, also what stayed as it was. */
 export function showWholeRun(run: ReconcileRow) {
-  return { ...showRun(run), consequences: run.consequences, webhooks: run.webhooks, inputs: run.inputs };
+  return {
+    ...showRun(run),
+    actions: run.actions,
+    consequences: run.consequences,
+    webhooks: run.webhooks,
+    inputs: run.inputs,
+  };
 }
 
 /** A repository with what the daemon knows of it. */

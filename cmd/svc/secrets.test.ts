@@ -1,0 +1,80 @@
+// The commands of secrets, connections and keys against a daemon: what people type does what the server means.
+
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { appendFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { emptyHome, type Ran, runSvc } from './testkit.ts';
+
+let daemon: TestDaemon;
+let home: Awaited<ReturnType<typeof emptyHome>>;
+before(async () => {
+  daemon = await startTestDaemon();
+  home = await emptyHome();
+});
+after(async () => {
+  await daemon.stop();
+  await home.remove();
+});
+
+const svc = (args: readonly string[], stdin?: string): Promise<Ran> =>
+  runSvc(home.path, args, {
+    env: { SVC_URL: daemon.url, SVC_TOKEN: daemon.token, SVC_ORG: 'default', SVC_PROJECT: 'default' },
+    ...(stdin !== undefined && { stdin }),
+  });
+const done = async (args: readonly string[], stdin?: string): Promise<string> => {
+  const ran = await svc(args, stdin);
+  assert.equal(ran.code, 0, `svc ${args.join(' ')}: ${ran.stderr}`);
+  return ran.stdout;
+};
+
+test('a secret is set, listed, edited, rotated, revealed and deleted', async () => {
+  const options = ['--unprotected', '--idle-expiry', '30d', '--expires-at', '2030-01-01', '--description', 'D'];
+  await done(['secret', 'set', 'db', '--from-file', '-', ...options], 'first\n');
+  assert.equal(await done(['secret', 'reveal', 'db']), 'first\n');
+  const edited = JSON.parse(
+    await done(['secret', 'edit', 'db', '--expires-at', 'none', '--idle-expiry', '60', '--json']),
+  );
+  assert.deepEqual([edited.expiresAt, edited.idleExpirySeconds, edited.description], [null, 60, 'D']);
+  await done(['secret', 'rotate', 'db', '--from-file', '-'], 'second');
+  assert.equal(JSON.parse(await done(['secret', 'reveal', 'db', '--json'])).value, 'second');
+  assert.match(await done(['secret', 'list']), /^db +no /m);
+  await done(['secret', 'edit', 'db', '--protect']);
+  const refused = await svc(['secret', 'reveal', 'db']);
+  assert.deepEqual([refused.code, /never revealed/.test(refused.stderr)], [1, true]);
+  const org = ['--org', '--inject-host', 'api.test', '--inject-header', 'X-Key', '--inject-format', 'k {value}'];
+  await done(['secret', 'set', 'wide', '--from-file', '-', ...org], 'v');
+  assert.match(await done(['secret', 'list', '--org']), /^wide /m);
+  await done(['secret', 'delete', 'db']);
+  assert.equal((await svc(['secret', 'rotate', 'db', '--from-file', '-'], 'x')).code, 1);
+});
+
+test('a connection is added with files, listed and removed', async () => {
+  await writeFile(join(home.path, 'key.pem'), 'PEM\n');
+  const options = ['--app-id', '5', '--installation-id', '6', '--private-key-file', 'key.pem', '--from-file', '-'];
+  assert.match(
+    await done(['connection', 'add', 'codehost', 'gh', ...options], 'hush\n'),
+    /api\/v1\/intake\/codehost\//,
+  );
+  assert.match(await done(['connection', 'list']), /^gh +codehost +active +http/m);
+  await done(['connection', 'remove', 'gh']);
+  assert.equal((await svc(['connection', 'remove', 'gh'])).code, 1);
+});
+
+test('keys are rotated with a key that was appended to the file, and the old version is retired', async () => {
+  await done(['secret', 'set', 'kept', '--from-file', '-', '--unprotected'], 'kept value');
+  await appendFile(daemon.ctx.config.masterKeyFile, `2:${randomBytes(32).toString('base64')}\n`);
+  assert.match(await done(['keys', 'rotate']), /^\d+ values sealed again with version 2\nretired: 1;/);
+  const report = JSON.parse(await done(['keys', 'list', '--json']));
+  assert.deepEqual(
+    report.versions.map((row: { version: number; status: string }) => [row.version, row.status]),
+    [
+      [1, 'retired'],
+      [2, 'current'],
+    ],
+  );
+  assert.match(await done(['keys', 'rotate']), /^0 values .*\nno version was retired/);
+  assert.equal(await done(['secret', 'reveal', 'kept']), 'kept value\n');
+});

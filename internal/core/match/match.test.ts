@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import type { Where } from '../../words/spec.ts';
+import {
+  compileWhere,
+  createTriggerIndex,
+  exactText,
+  explain,
+  isExactNumber,
+  type MatchEvent,
+  type MatchTrigger,
+  matchEach,
+  matchesAll,
+  readPayload,
+} from './match.ts';
+
+const text = readFileSync(new URL('../../../testdata/match/clauses.json', import.meta.url), 'utf8');
+// Read by the room's own reader: some payloads hold numbers that a double does not.
+const cases = readPayload(text) as unknown as readonly {
+  readonly says: string;
+  readonly payload: MatchEvent['payload'];
+  readonly true: readonly Where[];
+  readonly false: readonly Where[];
+}[];
+
+describe('clauses', () => {
+  for (const { says, payload, true: matching, false: failing } of cases) {
+    test(says, () => {
+      for (const [expected, wheres] of [
+        [true, matching],
+        [false, failing],
+      ] as const) {
+        for (const where of wheres) {
+          assert.equal(matchesAll(compileWhere(where), payload), expected, JSON.stringify(where));
+          const trigger = { ...base, where };
+          const event = { key: base.event, scope: null, payload };
+          assert.equal(createTriggerIndex([trigger]).match(event).length === 1, expected, JSON.stringify(where));
+        }
+      }
+    });
+  }
+});
+
+const base: MatchTrigger = { agent: 'a', ordinal: 0, event: 'webhook.x', scope: null, where: {}, fallback: false };
+const labels = (triggers: readonly MatchTrigger[]): string[] => triggers.map((each) => `${each.agent}#${each.ordinal}`);
+
+describe('event keys, scopes and fallbacks', () => {
+  const both = (triggers: readonly MatchTrigger[], event: MatchEvent): string[] => {
+    const found = labels(createTriggerIndex(triggers).match(event));
+    assert.deepEqual(found, labels(matchEach(triggers, event)));
+    return found;
+  };
+
+  test('an event meets the triggers of its key, by agent and ordinal', () => {
+    const triggers = [
+      { ...base, agent: 'b' },
+      { ...base, ordinal: 10 },
+      { ...base, ordinal: 2 },
+      { ...base, event: 'webhook.y' },
+    ];
+    assert.deepEqual(both(triggers, { key: 'webhook.x', scope: null, payload: {} }), ['a#2', 'a#10', 'b#0']);
+    assert.deepEqual(both(triggers, { key: 'webhook.z', scope: null, payload: {} }), []);
+  });
+
+  test('both spellings of a review are one event', () => {
+    const triggers = [
+      { ...base, event: 'codehost.review.submitted' },
+      { ...base, agent: 'b', event: 'codehost.pull_request_review.submitted' },
+      { ...base, agent: 'c', event: 'codehost.pull_request_review_comment.created' },
+    ];
+    for (const key of ['codehost.review.submitted', 'codehost.pull_request_review.submitted']) {
+      assert.deepEqual(both(triggers, { key, scope: null, payload: {} }), ['a#0', 'b#0']);
+    }
+  });
+
+  test('an event through an endpoint or connection meets only triggers of it, and those that need none', () => {
+    const triggers = [
+      { ...base, scope: 'one' },
+      { ...base, agent: 'b', scope: 'two' },
+      { ...base, agent: 'c' },
+    ];
+    assert.deepEqual(both(triggers, { key: 'webhook.x', scope: 'one', payload: {} }), ['a#0', 'c#0']);
+    assert.deepEqual(both(triggers, { key: 'webhook.x', scope: null, payload: {} }), ['c#0']);
+    assert.deepEqual(both(triggers, { key: 'webhook.x', scope: undefined, payload: {} }), ['a#0', 'b#0', 'c#0']);
+  });
+
+  test('a fallback fires only where no other trigger of the key and endpoint matched, and its own where still holds', () => {
+    const triggers = [
+      { ...base, scope: 'one', where: { n: 1 } },
+      { ...base, agent: 'b', scope: 'one', fallback: true },
+      { ...base, agent: 'c', scope: 'one', where: { n: 2 }, fallback: true },
+      { ...base, agent: 'd', scope: 'two' },
+    ];
+    assert.deepEqual(both(triggers, { key: 'webhook.x', scope: 'one', payload: { n: 1 } }), ['a#0']);
+    assert.deepEqual(both(triggers, { key: 'webhook.x', scope: 'one', payload: { n: 2 } }), ['b#0', 'c#0']);
+    assert.deepEqual(both(triggers, { key: 'webhook.x', scope: 'one', payload: { n: 3 } }), ['b#0']);
+  });
+
+  test("an agent's triggers are replaced and removed as one, and nothing is left of them", () => {
+    const index = createTriggerIndex([
+      { ...base, where: { n: 1 } },
+      { ...base, ordinal: 1, where: { n: { in: [1, 2] } }, fallback: true },
+      { ...base, agent: 'b', where: { n: { exists: true } } },
+    ]);
+    const at = (n: number): string[] => labels(index.match({ key: 'webhook.x', scope: null, payload: { n } }));
+    assert.equal(index.size, 3);
+    assert.deepEqual(at(1), ['a#0', 'b#0']);
+    index.setAgent('a', [{ ...base, where: { n: 3 } }]);
+    assert.deepEqual([at(1), at(3)], [['b#0'], ['a#0', 'b#0']]);
+    index.removeAgent('b');
+    index.removeAgent('never there');
+    assert.deepEqual([at(1), at(3), index.size], [[], ['a#0'], 1]);
+    index.removeAgent('a');
+    assert.deepEqual([at(3), index.size], [[], 0]);
+  });
+});
+
+describe('explaining', () => {
+  test('each trigger on the key says what each clause read; an idle fallback did not match', () => {
+    const triggers = [
+      { ...base, where: { n: 1, '$.o.x': { exists: false } } },
+      { ...base, agent: 'b', where: { n: 2 } },
+      { ...base, agent: 'c', where: { n: { in: [1] } }, fallback: true },
+      { ...base, agent: 'd', event: 'webhook.y' },
+    ];
+    const found = explain(triggers, { key: 'webhook.x', scope: null, payload: { n: 1, o: {} } });
+    assert.deepEqual(
+      found.map(({ trigger, ...rest }) => ({ agent: trigger.agent, ...rest })),
+      [
+        {
+          agent: 'a',
+          matched: true,
+          clauses: [
+            { path: 'n', clause: 1, value: 1, matched: true },
+            { path: '$.o.x', clause: { exists: false }, value: undefined, matched: true },
+          ],
+        },
+        { agent: 'b', matched: false, clauses: [{ path: 'n', clause: 2, value: 1, matched: false }] },
+        { agent: 'c', matched: false, clauses: [{ path: 'n', clause: { in: [1] }, value: 1, matched: true }] },
+      ],
+    );
+  });
+});
+
+describe('numbers', () => {
+  test('what a double holds is a number, and what it does not keeps its digits through parsing and printing', () => {
+    const held = [
+      '0',
+      '-0',
+      '1',
+      '0.1',
+      '1e5',
+      '123456789012345',
+      '9007199254740992',
+      '1.7976931348623157e308',
+      '5e-324',
+    ];
+    const exact = [
+      '9007199254740993',
+      '-9007199254740993',
+      '12345678901234567890',
+      '1e400',
+      '-1E+400',
+      '1e-400',
+      '9007199254740992.5',
+      `1${'0'.repeat(30)}1`,
+      `0.${'1'.repeat(200)}`,
+    ];
+    for (const number of held)
+      assert.equal((readPayload(`[${number}]`) as readonly unknown[])[0], Number(number), number);
+    for (const number of exact) {
+      const parsed = readPayload(`{"a": ${number}}`) as { a: MatchEvent['payload'] };
+      assert.ok(isExactNumber(parsed.a), number);
+      assert.equal(exactText(parsed.a), number);
+      assert.equal(JSON.stringify(parsed), `{"a":${number}}`);
+    }
+    assert.equal(readPayload('9007199254740993') !== 9007199254740992, true);
+    assert.equal(exactText('9007199254740993'), undefined);
+  });
+
+  test('long digits inside strings are text, and keys that name prototypes stay keys', () => {
+    const parsed = readPayload('{"a": "x:9007199254740993", "__proto__": {"n": 9007199254740993}, "b": 1e2}');
+    assert.equal(Object.getPrototypeOf(parsed), Object.prototype);
+    assert.equal(JSON.stringify(parsed), '{"a":"x:9007199254740993","__proto__":{"n":9007199254740993},"b":100}');
+  });
+
+  test('what is no JSON is refused on either way of reading', () => {
+    for (const bad of ['', '{', '{"a":1e}', '[12345678901234567890', '{"a":01234567890123456789}']) {
+      assert.throws(() => readPayload(bad), SyntaxError);
+    }
+  });
+});

@@ -1,0 +1,92 @@
+// The world while one event is routed: what was there, and what the decisions so far add. Bindings are kept by agent and
+// target, because an agent has one at most on each.
+
+import type { JsonObject } from '../../words/json.ts';
+import type { EventContext } from '../../words/spec.ts';
+import type { BindEffect, ReleaseEffect, RoutingAgent, SessionRef, Snapshot, Target } from './types.ts';
+
+export interface Holding {
+  /** Null: an agent's claim without a live holder. */
+  readonly holder: SessionRef | null;
+  readonly lifecycle: 'manual' | 'held';
+  readonly eventContext: EventContext | null;
+}
+export interface State {
+  readonly slots: Map<string, SessionRef>;
+  readonly threads: Map<string, SessionRef>;
+  readonly bindings: Map<string, Holding>;
+}
+
+export const bindingKey = (agentId: string, target: Target): string => `${agentId}\n${target.type}\n${target.key}`;
+export const sameRef = (a: SessionRef | null, b: SessionRef): boolean => {
+  if (a === null) return false;
+  return 'session' in a ? 'session' in b && a.session === b.session : 'spawnedBy' in b && a.spawnedBy === b.spawnedBy;
+};
+
+export function openState(snapshot: Snapshot): State {
+  const refs = (claims: ReadonlyMap<string, string>): Map<string, SessionRef> =>
+    new Map([...claims].map(([agentId, session]) => [agentId, { session }]));
+  const bindings = snapshot.bindings.map(({ agentId, target, sessionId, lifecycle, eventContext }) => {
+    const holder = sessionId === null ? null : { session: sessionId };
+    return [bindingKey(agentId, target), { holder, lifecycle, eventContext }] as const;
+  });
+  return { slots: refs(snapshot.slots), threads: refs(snapshot.threads), bindings: new Map(bindings) };
+}
+
+export const copyState = (state: State): State => ({
+  slots: new Map(state.slots),
+  threads: new Map(state.threads),
+  bindings: new Map(state.bindings),
+});
+
+export interface Inline {
+  readonly context?: JsonObject | undefined;
+  readonly eventContext?: EventContext | undefined;
+}
+
+/**
+ * Binds a session to a target under the agent's policy for it, over which what the route says inline is merged key by
+ * key. Notes it in the state.
+ */
+export function bind(
+  state: State,
+  agent: RoutingAgent,
+  target: Target,
+  holder: SessionRef,
+  inline: Inline,
+): BindEffect {
+  const policy = agent.bindings[target.type];
+  const eventContext = mergeEventContexts(policy?.eventContext, inline.eventContext);
+  const lifecycle = policy?.lifecycle ?? 'manual';
+  const takesOver = state.bindings.has(bindingKey(agent.id, target));
+  state.bindings.set(bindingKey(agent.id, target), { holder, lifecycle, eventContext });
+  const context = merge(policy?.context, inline.context);
+  const continuity = policy?.continuity ?? 'session';
+  return { kind: 'bind', agentId: agent.id, target, holder, lifecycle, continuity, context, eventContext, takesOver };
+}
+
+/** Releases an agent's binding; the transition's own context is merged over the declared one (contract, section 5). */
+export function release(
+  state: State,
+  agentId: string,
+  target: Target,
+  declared: EventContext | null | undefined,
+  context: JsonObject | null | undefined,
+): ReleaseEffect {
+  state.bindings.delete(bindingKey(agentId, target));
+  return { kind: 'release', agentId, target, eventContext: merge(declared?.unbound, context) };
+}
+
+function merge(base: JsonObject | null | undefined, over: JsonObject | null | undefined): JsonObject | null {
+  // Keys come from authors: a spread makes own properties of all of them, `__proto__` too.
+  return base || over ? { ...base, ...over } : null;
+}
+
+function mergeEventContexts(base: EventContext | undefined, over: EventContext | undefined): EventContext | null {
+  const merged: Record<string, JsonObject> = {};
+  for (const phase of ['bound', 'updated', 'unbound'] as const) {
+    const context = merge(base?.[phase], over?.[phase]);
+    if (context !== null) merged[phase] = context;
+  }
+  return Object.keys(merged).length === 0 ? null : merged;
+}

@@ -1,0 +1,190 @@
+// Every call that changes something writes who did what, in the same transaction: with the audit out of order the call
+// fails and the database is as it was. A new route that changes something has to be listed here.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { routeTable } from './http.ts';
+import { routes } from './routes.ts';
+
+const O = '/api/v1/orgs/o';
+const P = `${O}/projects/p`;
+const value = 'v4lue-of-a-secret';
+const commit = 'a'.repeat(40);
+/** These change nothing, or leave a record of their own: a probe, and the deliveries of providers. */
+const exempt = /repositories\/probe$|\/intake\/|webhook-endpoints/;
+
+interface Step {
+  readonly call: string;
+  readonly path?: (ids: Ids) => string;
+  readonly body?: (ids: Ids) => unknown;
+  /** SQL before it, where no call of the API brings things there. */
+  readonly first?: string;
+}
+type Ids = { readonly [name: string]: string };
+
+const agent = { name: 'a', harness: 'harness-a', environment: { name: 'e', image: { kind: 'preset', name: 'base' } } };
+const files = [{ path: '.svc/agents/a.json', content: JSON.stringify(agent) }];
+const run = (status: string, inputs: string): string =>
+  `insert into svc.reconciles (id, project_id, repository_id, repository_name, commit, reason, status, finished_at, inputs)
+   select gen_random_uuid(), project_id, id, name, '${commit}', 'poll', '${status}', now(), ${inputs} from svc.repositories`;
+const idle = `update svc.reconciles set status = 'superseded', finished_at = now() where status = 'running'`;
+const secrets = (at: string): Step[] => [
+  { call: `PUT ${at}/secrets/s`, body: () => ({ value, protected: false }) },
+  { call: `PATCH ${at}/secrets/s`, body: () => ({ description: 'd' }) },
+  { call: `POST ${at}/secrets/s/rotate`, body: () => ({ value }) },
+  { call: `POST ${at}/secrets/s/reveal` },
+  { call: `DELETE ${at}/secrets/s` },
+];
+
+const steps: readonly Step[] = [
+  { call: 'POST /api/v1/orgs', body: () => ({ slug: 'o' }) },
+  { call: `PATCH ${O}`, body: () => ({ name: 'Oh' }) },
+  { call: `POST ${O}/projects`, body: () => ({ slug: 'p' }) },
+  { call: `PATCH ${P}`, body: () => ({ name: 'Pe' }) },
+  { call: `POST ${O}/members`, body: () => ({ email: 'm@example.com' }) },
+  { call: `PATCH ${O}/members/x`, path: (ids) => `${O}/members/${ids['member']}`, body: () => ({ role: 'admin' }) },
+  { call: `POST ${P}/members`, body: () => ({ email: 'm@example.com', role: 'viewer' }) },
+  { call: `PATCH ${P}/members/x`, path: (ids) => `${P}/members/${ids['member']}`, body: () => ({ role: 'admin' }) },
+  { call: `DELETE ${P}/members/x`, path: (ids) => `${P}/members/${ids['member']}` },
+  { call: `DELETE ${O}/members/x`, path: (ids) => `${O}/members/${ids['member']}` },
+  { call: `POST ${O}/service-accounts`, body: () => ({ name: 'robot' }) },
+  { call: `POST ${O}/tokens`, body: () => ({ serviceAccount: 'robot', name: 't' }) },
+  { call: `PATCH ${O}/service-accounts/robot`, body: () => ({ disabled: true }) },
+  { call: `DELETE ${O}/tokens/x`, path: (ids) => `${O}/tokens/${ids['token']}` },
+  { call: `DELETE ${O}/service-accounts/robot` },
+  { call: 'POST /api/v1/tokens', body: () => ({ name: 'own' }) },
+  { call: 'DELETE /api/v1/tokens/x', path: (ids) => `/api/v1/tokens/${ids['own']}` },
+  ...secrets(O),
+  ...secrets(P),
+  {
+    call: `POST ${P}/connections`,
+    body: () => ({ provider: 'codehost', name: 'c', credentials: { webhookSecret: value } }),
+  },
+  { call: `DELETE ${P}/connections/c` },
+  { call: `POST ${P}/apply`, body: () => ({ files }) },
+  { call: `DELETE ${P}/agents/a` },
+  { call: `POST ${P}/endpoints`, body: () => ({ name: 'e' }) },
+  { call: `DELETE ${P}/endpoints/e` },
+  { call: `POST ${P}/repositories`, body: () => ({ name: 'r', url: 'https://git.example/x.git' }) },
+  { call: `PATCH ${P}/repositories/r`, body: () => ({ intervalSeconds: 77 }) },
+  { call: `POST ${P}/repositories/r/suspend` },
+  { call: `POST ${P}/repositories/r/resume` },
+  { call: `POST ${P}/repositories/r/sync` },
+  { call: `POST ${P}/repositories/r/pin`, body: () => ({ commit }) },
+  { call: `POST ${P}/repositories/r/unpin` },
+  {
+    call: `POST ${P}/repositories/r/approve`,
+    first: `${idle}; ${run('held', `jsonb_build_object('generation', generation)`)}`,
+    body: (ids) => ({ reconcileId: ids['held'] }),
+  },
+  {
+    call: `POST ${P}/repositories/r/rollback`,
+    first: `${idle}; insert into svc.snapshots (id, repository_id, commit, source, has_svc, entries) select gen_random_uuid(), id, '${commit}', '', true, '[]' from svc.repositories; ${run('applied', `jsonb_build_object('snapshotId', (select id from svc.snapshots limit 1))`)}`,
+    body: () => ({ commit }),
+  },
+  { call: `DELETE ${P}/repositories/r` },
+  { call: `DELETE ${P}` },
+  { call: `DELETE ${O}` },
+  { call: 'POST /api/v1/keys/rotate' },
+];
+
+const patternOf = (call: string): string => {
+  const [method = '', path = ''] = call.split(' ');
+  const parts = path.split('/');
+  const found = routeTable(routes, []).find((route) => {
+    const want = route.path.split('/');
+    const fits = want.every((part, at) => part === parts[at] || (part.startsWith(':') && parts[at] !== undefined));
+    return route.method === method && want.length === parts.length && fits;
+  });
+  return found === undefined ? call : `${found.method} ${found.path}`;
+};
+
+describe('the record of what is changed', () => {
+  let daemon: TestDaemon;
+  before(async () => {
+    daemon = await startTestDaemon({ config: { roles: ['api'] } });
+    await daemon.database.db.query(
+      `create function public.no_paper() returns trigger language plpgsql as $$ begin raise exception 'no paper'; end $$`,
+    );
+  });
+  after(() => daemon.stop());
+
+  /** All rows of all tables, but when a token was last used, that a daemon is alive, and events: a failed apply is one. */
+  async function contents(): Promise<{ readonly [table: string]: string }> {
+    const { db } = daemon.database;
+    const { rows } = await db.query<{ name: string }>(
+      `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+       where c.relkind = 'r' and n.nspname in ('svc', 'graphile_worker') and c.relname not in ('daemons', 'events') order by 1`,
+    );
+    const parts = rows.map(
+      ({ name }) =>
+        `select '${name}' as name, md5(coalesce(string_agg((to_jsonb(t) - 'last_used_at')::text, '' order by t::text), '')) as hash from ${name} t`,
+    );
+    const found = await db.query<{ name: string; hash: string }>(parts.join(' union all '));
+    return Object.fromEntries(found.rows.map((row) => [row.name, row.hash]));
+  }
+
+  async function idsNow(): Promise<Ids> {
+    const { rows } = await daemon.database.db.query<{ name: string; id: string }>(
+      `select 'member' as name, id::text from svc.principals where email = 'm@example.com'
+       union all select case name when 't' then 'token' else name end, id::text from svc.api_tokens where name in ('t', 'own')
+       union all select 'held', id::text from svc.reconciles where status = 'held'`,
+    );
+    return Object.fromEntries(rows.map(({ name, id }) => [name, id]));
+  }
+
+  it('knows every call that changes something', () => {
+    const changing = routes.filter((route) => route.method !== 'GET' && !exempt.test(route.path));
+    const known = new Set(steps.map((step) => patternOf(step.call)));
+    assert.deepEqual(
+      changing.map((route) => `${route.method} ${route.path}`).filter((key) => !known.has(key)),
+      [],
+      'list them among the steps of this test',
+    );
+  });
+
+  for (const [at, step] of steps.entries()) {
+    it(`leaves an entry, or nothing at all: ${step.call}`, async () => {
+      const { db } = daemon.database;
+      for (const statement of step.first?.split('; ') ?? []) await db.query(statement);
+      const ids = await idsNow();
+      const [method = '', written = ''] = step.call.split(' ');
+      const path = step.path?.(ids) ?? written;
+      const headers = { 'x-request-id': `step-${at}` };
+      const earlier = await contents();
+      await db.query(
+        'create trigger no_paper before insert on svc.audit for each row execute function public.no_paper()',
+      );
+      const refused = await daemon.api(method, path, step.body?.(ids), { headers });
+      await db.query('drop trigger no_paper on svc.audit');
+      assert.equal(refused.status, 500, JSON.stringify(refused.body));
+      assert.deepEqual(Object.keys(refused.body).toSorted(), [
+        'code',
+        'detail',
+        'requestId',
+        'status',
+        'title',
+        'type',
+      ]);
+      assert.doesNotMatch(JSON.stringify(refused.body), /paper|v4lue/);
+      const later = await contents();
+      const changed = Object.keys(earlier).filter((name) => later[name] !== earlier[name]);
+      assert.deepEqual(changed, [], 'nothing has happened');
+
+      const done = await daemon.api(method, path, step.body?.(ids), { headers });
+      assert.ok(done.status < 300, JSON.stringify(done.body));
+      const { rows } = await db.query<{ kind: string; who: string; what: string; text: string }>(
+        `select principal_kind as kind, principal_name as who, action as what, a::text as text from svc.audit a
+         where request_id = $1::text`,
+        [`step-${at}`],
+      );
+      assert.ok(rows.length > 0, 'no entry');
+      for (const row of rows) {
+        assert.deepEqual([row.kind, row.who], ['user', 'administrator']);
+        assert.match(row.what, /^[a-z_]+\.[a-z_]+$/);
+        assert.doesNotMatch(row.text, /v4lue|svc_[A-Za-z0-9_-]{43}/);
+      }
+    });
+  }
+});

@@ -1,0 +1,39 @@
+// Reads the master key file again when it has changed, in every daemon: a key that one of them seals with is known to
+// all of them within seconds.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { portsOf, type FlowContext } from '../../flows/context.ts';
+import type { Service } from './service.ts';
+
+const everyMs = 2_000;
+
+async function startWatching(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
+  const { keyRing } = portsOf(ctx);
+  const stopping = new AbortController();
+  let failed = false;
+  const run = async (): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      try {
+        await keyRing.reload();
+        failed = false;
+      } catch (error) {
+        // Said once; readiness says it as long as it lasts.
+        if (!failed) ctx.runtime.log.error({ err: error }, 'keys.file_unusable');
+        failed = true;
+      }
+      // Rejects when the daemon stops, which is what it waits for.
+      await sleep(everyMs, undefined, { signal: stopping.signal }).catch(() => undefined);
+    }
+  };
+  const running = run();
+  return {
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+export const keyServices: readonly Service[] = [
+  { name: 'keys.watch', roles: ['api', 'sync', 'route', 'schedule', 'session'], start: startWatching },
+];
