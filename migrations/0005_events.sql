@@ -29,7 +29,8 @@ create table svc.event_bodies (
   event_id uuid primary key,
   -- What was received, byte for byte; parsed in the process, never by the database.
   raw bytea,
-  -- The payload as JSON text (bytea: NUL and lone surrogates are legal JSON and illegal in jsonb). Null: `raw` is the payload.
+  -- The payload as JSON text (bytea: NUL and lone surrogates are legal JSON and illegal in jsonb). Null: `raw` is the
+  -- payload. Where both are there, `raw` also stands under that name in the payload, and is not written twice.
   payload bytea,
   check (raw is not null or payload is not null)
 ) partition by range (event_id);
@@ -48,16 +49,15 @@ end $$;
 create trigger events_gone after delete on svc.events
   referencing old table as gone for each statement execute function svc.drop_event_bodies();
 
-create table svc.pull_request_states (
+create table svc.provider_facts (
   connection_id uuid not null references svc.connections on delete cascade,
-  -- owner/name#number, lower case.
-  target_key text not null,
-  head_sha text,
-  mergeable boolean,
+  kind text not null check (kind in ('mergeable', 'label', 'state', 'user', 'thread')),
+  key text not null check (length(key) <= 1000),
+  value text not null,
   updated_at timestamptz not null,
-  primary key (connection_id, target_key)
+  primary key (connection_id, kind, key)
 );
-comment on table svc.pull_request_states is 'What a code host last said of a pull request, for facts that are a change: its head, and whether it can be merged.';
+comment on table svc.provider_facts is 'What a provider last said of a thing, where a later delivery gives only its id, or a change is the fact.';
 
 -- Whoever keeps endpoints in memory forgets them: the payload is a slug, or empty for all.
 create function svc.tell_endpoints() returns trigger language plpgsql as $$

@@ -19,7 +19,7 @@ export interface NewEvent {
   readonly dedupHash: Buffer | null;
   /** The received body. */
   readonly raw: Buffer | null;
-  /** The normalized payload as JSON text; null: `raw` is the payload. */
+  /** The normalized payload as the text of a JSON object, without its `raw`; null: the received body is the payload. */
   readonly payload: string | null;
   readonly receivedAt: Date;
   readonly endpointId?: string;
@@ -178,7 +178,7 @@ export interface EventRow {
   readonly id: string;
   readonly seq: number;
   readonly key: string;
-  /** The payload as JSON text in UTF-8: what was received, where nothing was normalized. */
+  /** The whole payload as JSON text in UTF-8. */
   readonly payload: Buffer;
   readonly target: EventTarget | null;
   readonly routerStatus: RouterStatus;
@@ -186,7 +186,26 @@ export interface EventRow {
   readonly receivedAt: Date;
 }
 
-const selected = `e.id, e.seq, e.key, coalesce(b.payload, b.raw) as payload, e.router_status as "routerStatus",
+interface StoredEvent extends Omit<EventRow, 'payload'> {
+  readonly raw: Buffer | null;
+  readonly payload: Buffer | null;
+}
+
+/**
+ * An event's payload from the two halves it is stored in, as JSON text: what was received where nothing was normalized,
+ * else what it was normalized to, with what was received under `raw`.
+ */
+export function wholePayload(raw: Buffer | null, payload: Buffer | null): Buffer {
+  if (raw === null || payload === null) return payload ?? raw ?? Buffer.from('null');
+  const isMarked = raw[0] === 0xef && raw[1] === 0xbb && raw[2] === 0xbf;
+  const open = payload.subarray(0, payload.length - 1);
+  const comma = open.length > 1 ? ',' : '';
+  return Buffer.concat([open, Buffer.from(`${comma}"raw":`), isMarked ? raw.subarray(3) : raw, Buffer.from('}')]);
+}
+
+const whole = ({ raw, ...row }: StoredEvent): EventRow => ({ ...row, payload: wholePayload(raw, row.payload) });
+
+const selected = `e.id, e.seq, e.key, b.raw, b.payload, e.router_status as "routerStatus",
   e.severity, e.received_at as "receivedAt",
   case when e.target_type is not null then json_build_object('type', e.target_type, 'key', e.target_key) end as target`;
 
@@ -201,7 +220,7 @@ export interface EventFilter {
 
 /** A page of a project's events, newest first. */
 export async function listEvents(sql: Sql, projectId: string, filter: EventFilter): Promise<EventRow[]> {
-  const { rows } = await sql.query<EventRow>(
+  const { rows } = await sql.query<StoredEvent>(
     `select ${selected} from svc.events e join svc.event_bodies b on b.event_id = e.id
       where e.project_id = $1::uuid and ($2::text is null or e.key = $2::text)
         and ($3::text is null or e.router_status = $3::text) and ($4::text is null or e.severity = $4::text)
@@ -216,14 +235,14 @@ export async function listEvents(sql: Sql, projectId: string, filter: EventFilte
       filter.limit,
     ],
   );
-  return rows;
+  return rows.map(whole);
 }
 
 export async function eventById(sql: Sql, projectId: string, id: string): Promise<EventRow | undefined> {
-  const { rows } = await sql.query<EventRow>(
+  const { rows } = await sql.query<StoredEvent>(
     `select ${selected} from svc.events e join svc.event_bodies b on b.event_id = e.id
       where e.project_id = $1::uuid and e.id = $2::uuid`,
     [projectId, id],
   );
-  return rows[0];
+  return rows[0] && whole(rows[0]);
 }

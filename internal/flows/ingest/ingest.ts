@@ -6,7 +6,7 @@
 import type { RouterStatus } from '../../adapters/store/events.ts';
 
 export { printable } from './body.ts';
-export { takeCodehost } from './intake.ts';
+export { takeChat, takeCodehost, takeTracker } from './intake.ts';
 export { startIngest } from './ports.ts';
 export { takeWebhook } from './webhook.ts';
 

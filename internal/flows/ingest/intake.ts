@@ -1,13 +1,19 @@
-// Deliveries of providers (contract, section 4): proof, name, record.
+// Deliveries of providers (contract, section 4): proof over the raw bytes, one name for what happened, one record; in
+// the same transaction what later deliveries need to know, and the syncs that a push asks for.
 
 import { createHash } from 'node:crypto';
-import { normalize, type PushHint, verifySignature } from '../../adapters/providers/codehost/codehost.ts';
+import * as chat from '../../adapters/providers/chat/chat.ts';
+import * as codehost from '../../adapters/providers/codehost/codehost.ts';
+import * as tracker from '../../adapters/providers/tracker/tracker.ts';
 import { connectionById, type SealedConnection } from '../../adapters/store/credentials.ts';
-import { recordEvent } from '../../adapters/store/events.ts';
-import { repositoriesOfPush, updateState } from '../../adapters/store/repositories.ts';
 import type { Sql } from '../../adapters/store/db.ts';
+import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events.ts';
+import { agentUsernames, factId, readFacts, writeFacts } from '../../adapters/store/provider-facts.ts';
+import { repositoriesOfPush, updateState } from '../../adapters/store/repositories.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
+import type { Delivery, NamedEvent } from '../../words/delivery.ts';
 import { Fault } from '../../words/fault.ts';
+import { idAt, textAt } from '../../words/fields.ts';
 import type { FlowContext } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { connectionSecrets } from '../sealed.ts';
@@ -16,62 +22,140 @@ import type { Intake } from './ingest.ts';
 
 const headerMax = 200;
 
-export interface CodehostDelivery {
+/** What every provider sends: the bytes, and headers by their lower-case names. */
+export interface ProviderDelivery {
   readonly connectionId: string;
   readonly raw: Buffer;
-  readonly signature: string | undefined;
-  readonly event: string | undefined;
-  readonly deliveryId: string | undefined;
+  readonly headers: { readonly [name: string]: string | undefined };
 }
 
 /**
- * Takes a code host's delivery. Throws Fault `not_found` (no such connection), `unauthenticated` (bad signature) or
- * `invalid` (a body that cannot be read).
+ * Takes a code host's delivery. All of these throw Fault `not_found` (no such connection), `unauthenticated` (a bad
+ * signature, or one outside its window) or `invalid` (a body or header that cannot be read).
  */
-export async function takeCodehost(ctx: FlowContext, delivery: CodehostDelivery): Promise<Intake> {
-  const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(delivery.connectionId);
-  const connection = isId ? await connectionById(ctx.db, delivery.connectionId) : undefined;
-  if (connection === undefined || connection.provider !== 'codehost' || connection.status !== 'active') {
-    throw new Fault('not_found', 'connection-not-found', 'there is no such connection');
-  }
-  const secret = connectionSecrets(ctx, connection)['webhookSecret'];
-  if (typeof secret !== 'string' || !verifySignature(delivery.raw, delivery.signature, secret)) {
-    throw new Fault('unauthenticated', 'bad-signature', 'the signature is missing or is not that of the body');
-  }
-  const event = header(delivery.event, 'X-GitHub-Event');
-  const deliveryId = header(delivery.deliveryId, 'X-GitHub-Delivery');
-  const body = parseBody(delivery.raw);
-  const normalized = normalize(event, deliveryId, body);
-  if (normalized.kind === 'ignored') return { ignored: true, reason: normalized.reason };
-  if (normalized.kind === 'malformed') throw new Fault('invalid', 'invalid-body', normalized.reason);
-  const { key, payload, push } = normalized;
-  const now = ctx.runtime.now();
-  const recorded = await ctx.db.tx(async (tx) => {
-    const found = await recordEvent(tx, {
-      id: timeOrderedId(ctx.runtime),
-      projectId: connection.projectId,
-      key,
-      dedupHash: createHash('sha256').update(`codehost\0${connection.id}\0${deliveryId}`).digest(),
-      raw: delivery.raw,
-      payload: JSON.stringify(payload),
-      receivedAt: now,
-    });
-    if (found.created && push !== undefined) await askForSyncs(tx, connection, push, now);
-    return found;
-  });
-  ctx.runtime.log.info({ event: key, eventRecordId: recorded.id, created: recorded.created }, 'event.received');
-  return { eventRecordId: recorded.id, created: recorded.created, routerStatus: recorded.routerStatus };
+export async function takeCodehost(ctx: FlowContext, delivery: ProviderDelivery): Promise<Intake> {
+  const { connection, secret } = await connectionOf(ctx, 'codehost', delivery.connectionId);
+  const { raw, headers } = delivery;
+  if (!codehost.verifySignature(raw, headers['x-hub-signature-256'], secret)) throw badSignature();
+  const event = header(headers, 'X-GitHub-Event');
+  const deliveryId = header(headers, 'X-GitHub-Delivery');
+  const { appId, botLogin } = connection.config;
+  const self = {
+    appId: idAt(appId),
+    botLogin: textAt(botLogin),
+    usernames: await usernamesFor(ctx, connection, raw),
+  };
+  const normalized = codehost.normalize(event, deliveryId, parseBody(raw), self);
+  return record(ctx, connection, normalized, deliveryId, raw);
 }
 
-function header(value: string | undefined, name: string): string {
+/** Takes an issue tracker's delivery, see `takeCodehost`. */
+export async function takeTracker(ctx: FlowContext, delivery: ProviderDelivery): Promise<Intake> {
+  const { connection, secret } = await connectionOf(ctx, 'tracker', delivery.connectionId);
+  const { raw, headers } = delivery;
+  if (!tracker.verifySignature(raw, headers['linear-signature'], secret)) throw badSignature();
+  const body = parseBody(raw);
+  if (!tracker.isTimely(body, ctx.runtime.now().getTime())) throw badSignature();
+  const deliveryId = header(headers, 'Linear-Delivery');
+  const self = {
+    botUserId: idAt(connection.config['botUserId']),
+    usernames: await usernamesFor(ctx, connection, raw),
+  };
+  return record(ctx, connection, tracker.normalize(body, self), deliveryId, raw);
+}
+
+/** Takes a chat provider's delivery, see `takeCodehost`; or gives its challenge back. */
+export async function takeChat(
+  ctx: FlowContext,
+  delivery: ProviderDelivery,
+): Promise<Intake | { readonly challenge: string }> {
+  const { connection, secret } = await connectionOf(ctx, 'chat', delivery.connectionId);
+  const { raw, headers } = delivery;
+  const proof = { signature: headers['x-slack-signature'], timestamp: headers['x-slack-request-timestamp'] };
+  if (!chat.verifySignature(raw, proof, secret, ctx.runtime.now().getTime())) throw badSignature();
+  const body = parseBody(raw);
+  const challenge = chat.challengeOf(body);
+  if (challenge !== undefined) return { challenge };
+  const { botUserId, workspaceId } = connection.config;
+  const self = { botUserId: idAt(botUserId), workspaceId: idAt(workspaceId) };
+  const normalized = chat.normalize(body, self);
+  const eventId = chat.eventIdOf(body);
+  if (normalized.kind === 'event' && eventId === undefined) {
+    throw new Fault('invalid', 'invalid-body', 'The body has no event_id.');
+  }
+  return record(ctx, connection, normalized, eventId ?? '', raw);
+}
+
+async function connectionOf(
+  ctx: FlowContext,
+  provider: 'codehost' | 'tracker' | 'chat',
+  id: string,
+): Promise<{ connection: SealedConnection; secret: string }> {
+  const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
+  const connection = isId ? await connectionById(ctx.db, id) : undefined;
+  if (connection === undefined || connection.provider !== provider || connection.status !== 'active') {
+    throw new Fault('not_found', 'connection-not-found', 'there is no such connection');
+  }
+  const secret = connectionSecrets(ctx, connection)[provider === 'chat' ? 'signingSecret' : 'webhookSecret'];
+  // Without one nothing can be proven; an empty key would be everybody's.
+  return { connection, secret: typeof secret === 'string' ? secret : '' };
+}
+
+const badSignature = (): Fault =>
+  new Fault('unauthenticated', 'bad-signature', 'the signature is missing, too old, or not that of the body');
+
+function header(headers: ProviderDelivery['headers'], name: string): string {
+  const value = headers[name.toLowerCase()];
   if (value === undefined || value === '' || value.length > headerMax) {
     throw new Fault('invalid', 'invalid-header', `${name} must be there, with at most ${headerMax} characters`);
   }
   return value;
 }
 
+/** Names are looked up only for a body that can name somebody. */
+async function usernamesFor(ctx: FlowContext, connection: SealedConnection, raw: Buffer): Promise<string[]> {
+  return raw.includes('@') || raw.includes('\\u0040') ? agentUsernames(ctx.db, connection.projectId) : [];
+}
+
+async function record(
+  ctx: FlowContext,
+  connection: SealedConnection,
+  delivery: Delivery<{ readonly push?: codehost.PushHint }>,
+  deliveryId: string,
+  raw: Buffer,
+): Promise<Intake> {
+  if (delivery.kind === 'ignored') return { ignored: true, reason: delivery.reason };
+  if (delivery.kind === 'malformed') throw new Fault('invalid', 'invalid-body', delivery.reason);
+  const now = ctx.runtime.now();
+  const made = (event: NamedEvent, part: string): NewEvent => ({
+    id: timeOrderedId(ctx.runtime),
+    projectId: connection.projectId,
+    key: event.key,
+    dedupHash: createHash('sha256').update(`${connection.provider}\0${connection.id}\0${deliveryId}${part}`).digest(),
+    raw,
+    payload: JSON.stringify({ ...event.payload, raw: undefined }),
+    receivedAt: now,
+    connectionId: connection.id,
+    ...(event.target !== undefined && { target: event.target }),
+  });
+  const recorded = await ctx.db.tx(async (tx) => {
+    const known = await readFacts(tx, connection.id, delivery.needs ?? []);
+    const finished = delivery.finish?.((fact) => known.get(factId(fact)));
+    const { event, derived = [] } = finished ?? { event: delivery.event };
+    const events = [made(event, ''), ...derived.map((one) => made(one, `\0${one.key}`))];
+    const [found] = (await recordEvents(tx, events, { routing: ctx.ingest?.routing === true })) as [RecordedEvent];
+    if (!found.created) return found;
+    await writeFacts(tx, connection.id, delivery.learns ?? [], now);
+    if (delivery.push !== undefined) await askForSyncs(tx, connection, delivery.push, now);
+    return found;
+  });
+  const { key } = delivery.event;
+  ctx.runtime.log.info({ event: key, eventRecordId: recorded.id, created: recorded.created }, 'event.received');
+  return { eventRecordId: recorded.id, created: recorded.created, routerStatus: recorded.routerStatus };
+}
+
 /** Repositories of the connection's project that follow the pushed branch; one without a branch follows the default. */
-async function askForSyncs(tx: Sql, connection: SealedConnection, push: PushHint, now: Date): Promise<void> {
+async function askForSyncs(tx: Sql, connection: SealedConnection, push: codehost.PushHint, now: Date): Promise<void> {
   for (const repository of await repositoriesOfPush(tx, connection.projectId, push)) {
     const followed = repository.branch ?? push.defaultBranch ?? push.branch;
     if (repository.suspended || followed !== push.branch) continue;

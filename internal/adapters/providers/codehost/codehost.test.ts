@@ -47,6 +47,7 @@ for (const [address, expected] of ADDRESSES) {
   });
 }
 
+const nobody = { usernames: [] };
 const pushBody = {
   ref: 'refs/heads/main',
   before: '0'.repeat(40),
@@ -70,11 +71,12 @@ const pushBody = {
 };
 
 test('a push is told in the neutral words, with the body kept under raw', () => {
-  const delivery = normalize('push', 'd-1', pushBody);
+  const delivery = normalize('push', 'd-1', pushBody, nobody);
   assert.equal(delivery.kind, 'event');
   if (delivery.kind !== 'event') return;
-  assert.equal(delivery.key, 'codehost.push');
-  assert.deepEqual(delivery.payload, {
+  assert.equal(delivery.event.key, 'codehost.push');
+  assert.equal(delivery.event.target, undefined);
+  assert.deepEqual(delivery.event.payload, {
     codehost: {
       event: 'push',
       deliveryId: 'd-1',
@@ -114,20 +116,20 @@ test('a push is told in the neutral words, with the body kept under raw', () => 
 });
 
 test('a deleted branch gives no commit to look for', () => {
-  const delivery = normalize('push', 'd-1', { ...pushBody, deleted: true, after: '0'.repeat(40) });
+  const delivery = normalize('push', 'd-1', { ...pushBody, deleted: true, after: '0'.repeat(40) }, nobody);
   assert.equal(delivery.kind === 'event' && delivery.push?.commit, undefined);
 });
 
 test('a tag is recorded and concerns no branch', () => {
-  const delivery = normalize('push', 'd-1', { ...pushBody, ref: 'refs/tags/v1' });
+  const delivery = normalize('push', 'd-1', { ...pushBody, ref: 'refs/tags/v1' }, nobody);
   assert.equal(delivery.kind === 'event' && delivery.push === undefined, true);
 });
 
 test('what is not in the catalog is ignored and what cannot be read is malformed', () => {
-  assert.equal(normalize('star', 'd', {}).kind, 'ignored');
-  assert.equal(normalize('push', 'd', []).kind, 'malformed');
-  assert.equal(normalize('push', 'd', { ref: 'refs/heads/x' }).kind, 'malformed');
-  assert.equal(normalize('push', 'd', null).kind, 'malformed');
+  assert.equal(normalize('star', 'd', {}, nobody).kind, 'ignored');
+  assert.equal(normalize('constructor', 'd', {}, nobody).kind, 'ignored');
+  assert.equal(normalize('push', 'd', { ref: 'refs/heads/x' }, nobody).kind, 'malformed');
+  assert.equal(normalize('issues', 'd', { action: 'opened' }, nobody).kind, 'malformed');
 });
 
 test('an installation token is minted with a signed claim of the application', async (t) => {

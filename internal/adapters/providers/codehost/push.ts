@@ -1,16 +1,7 @@
 // The push event, from the provider's field names to ours, and the one form of a repository address.
 
+import { listAt, objectAt, presentOf, textAt } from '../../../words/fields.ts';
 import type { Json, JsonObject } from '../../../words/json.ts';
-
-const object = (value: Json | undefined): JsonObject =>
-  value !== null && typeof value === 'object' && !Array.isArray(value) ? (value as JsonObject) : {};
-const text = (value: Json | undefined): string | undefined => (typeof value === 'string' ? value : undefined);
-const list = (value: Json | undefined): readonly Json[] => (Array.isArray(value) ? (value as readonly Json[]) : []);
-
-/** Leaves out what is undefined, so that a field that does not apply is absent. */
-function present(entries: { readonly [key: string]: Json | undefined }): JsonObject {
-  return Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== undefined));
-}
 
 /**
  * One form of a repository address: host and path, lower case, without scheme, user, `.git` and trailing slashes.
@@ -27,84 +18,73 @@ export function addressKey(address: string): string | undefined {
 }
 
 /** Every address under which the body names its repository, as keys. */
-export function addressKeys(body: JsonObject): string[] {
-  const repository = object(body['repository']);
+function addressKeys(body: JsonObject): string[] {
+  const repository = objectAt(body['repository']);
   const keys = ['clone_url', 'html_url', 'ssh_url', 'git_url', 'url']
-    .map((field) => text(repository[field]))
+    .map((field) => textAt(repository[field]))
     .map((address) => (address === undefined ? undefined : addressKey(address)));
   return [...new Set(keys.filter((key) => key !== undefined))];
 }
 
 function commitOf(value: Json): JsonObject {
-  const commit = object(value);
-  const author = object(commit['author']);
-  return present({
+  const commit = objectAt(value);
+  const author = objectAt(commit['author']);
+  return presentOf({
     id: commit['id'],
     message: commit['message'],
-    author: text(author['username']) ?? text(author['name']),
-    added: list(commit['added']),
-    removed: list(commit['removed']),
-    modified: list(commit['modified']),
+    author: textAt(author['username']) ?? textAt(author['name']),
+    added: listAt(commit['added']),
+    removed: listAt(commit['removed']),
+    modified: listAt(commit['modified']),
   });
 }
 
-function repositoryOf(value: Json | undefined): JsonObject {
-  const repository = object(value);
-  const fullName = text(repository['full_name']) ?? '';
-  const owner = object(repository['owner']);
-  return present({
-    id: repository['id'],
-    fullName,
-    owner: text(owner['login']) ?? text(owner['name']) ?? fullName.split('/')[0],
-    name: repository['name'] ?? fullName.split('/').at(-1),
-    private: repository['private'],
-    defaultBranch: repository['default_branch'] ?? repository['master_branch'],
-    htmlUrl: repository['html_url'],
-  });
-}
-
-export interface Push {
-  readonly payload: JsonObject;
+/** What a push says about who should look: a hint, never the truth (the server's own refs are). */
+export interface PushHint {
+  /** Normalised addresses of the repository, see `addressKey`. */
+  readonly addresses: readonly string[];
+  /** `owner/name`, lower case. */
   readonly fullName: string;
-  /** Absent when the ref is a tag. */
-  readonly branch: string | undefined;
+  readonly branch: string;
   readonly defaultBranch: string | undefined;
-  readonly after: string | undefined;
-  readonly deleted: boolean;
+  /** Absent when the push deleted the branch. */
+  readonly commit: string | undefined;
 }
 
-/** The normalized payload of a push (contract, section 4), or undefined where the body is not one. */
-export function pushPayload(deliveryId: string, body: JsonObject): Push | undefined {
-  const ref = text(body['ref']);
-  const repository = repositoryOf(body['repository']);
-  const fullName = text(repository['fullName']);
-  if (ref === undefined || fullName === undefined || fullName === '') return undefined;
-  const branch = ref.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : undefined;
-  const deleted = body['deleted'] === true;
-  const sender = object(body['sender']);
-  const after = text(body['after']);
-  const svc = { authored: false, externalBot: sender['type'] === 'Bot', mentioned: false };
-  const payload: JsonObject = {
-    codehost: present({
-      event: 'push',
-      deliveryId,
-      installationId: object(body['installation'])['id'],
-      repository,
-      sender: present({ id: sender['id'], login: sender['login'], type: sender['type'] }),
-      push: present({
-        ref,
-        branch,
-        before: body['before'],
-        after,
-        created: body['created'] === true,
-        deleted,
-        forced: body['forced'] === true,
-        commits: list(body['commits']).map(commitOf),
-      }),
-      svc,
-    }),
-    svc: { authored: false },
-    raw: body,
+const branchOf = (body: JsonObject): string | undefined => {
+  const ref = textAt(body['ref']);
+  return ref?.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : undefined;
+};
+
+/** The push in the neutral words (contract, section 4), or undefined where the body is none. */
+export function pushOf(body: JsonObject): JsonObject | undefined {
+  const ref = textAt(body['ref']);
+  if (ref === undefined) return undefined;
+  return presentOf({
+    ref,
+    branch: branchOf(body),
+    before: body['before'],
+    after: textAt(body['after']),
+    created: body['created'] === true,
+    deleted: body['deleted'] === true,
+    forced: body['forced'] === true,
+    commits: listAt(body['commits']).map(commitOf),
+  });
+}
+
+/** Whom a push of a branch concerns; undefined for a tag. */
+export function pushHintOf(
+  body: JsonObject,
+  fullName: string,
+  defaultBranch: string | undefined,
+): PushHint | undefined {
+  const branch = branchOf(body);
+  if (branch === undefined) return undefined;
+  return {
+    addresses: addressKeys(body),
+    fullName: fullName.toLowerCase(),
+    branch,
+    defaultBranch,
+    commit: body['deleted'] === true ? undefined : textAt(body['after']),
   };
-  return { payload, fullName, branch, defaultBranch: text(repository['defaultBranch']), after, deleted };
 }

@@ -1,30 +1,44 @@
 // Deliveries of providers (contract, section 4). Public: each proves itself with its signature.
 
 import * as v from 'valibot';
-import { takeCodehost } from '../../../flows/ingest/ingest.ts';
-import { defineRoute, type Route } from '../route.ts';
+import { type Intake, takeChat, takeCodehost, takeTracker } from '../../../flows/ingest/ingest.ts';
+import { type Answer, type Call, defineRoute, type Route } from '../route.ts';
 import { recorded } from './shapes.ts';
 
 const ignored = v.object({ ignored: v.literal(true), reason: v.string() });
+const challenge = v.object({ challenge: v.string() });
+
+const common = { method: 'POST', scope: 'public', permission: null, rawBody: true } as const;
+const deliveryOf = ({ params, raw, headers }: Call<Record<string, never>, undefined>) => ({
+  connectionId: params['connectionId'] ?? '',
+  raw,
+  headers,
+});
+const answer = (taken: Intake): Answer => ({ status: 'created' in taken && !taken.created ? 200 : 202, body: taken });
 
 export const intakeRoutes: readonly Route[] = [
   defineRoute({
-    method: 'POST',
+    ...common,
     path: '/api/v1/intake/codehost/:connectionId',
     summary: 'Webhooks of a code host; recorded once per delivery',
-    scope: 'public',
-    permission: null,
-    rawBody: true,
     answers: { 200: recorded, 202: v.union([recorded, ignored]) },
-    async handle({ ctx, params, raw, headers }) {
-      const taken = await takeCodehost(ctx, {
-        connectionId: params['connectionId'] ?? '',
-        raw,
-        signature: headers['x-hub-signature-256'],
-        event: headers['x-github-event'],
-        deliveryId: headers['x-github-delivery'],
-      });
-      return { status: 'created' in taken && !taken.created ? 200 : 202, body: taken };
+    handle: async (call) => answer(await takeCodehost(call.ctx, deliveryOf(call))),
+  }),
+  defineRoute({
+    ...common,
+    path: '/api/v1/intake/tracker/:connectionId',
+    summary: 'Webhooks of an issue tracker; recorded once per delivery',
+    answers: { 200: recorded, 202: v.union([recorded, ignored]) },
+    handle: async (call) => answer(await takeTracker(call.ctx, deliveryOf(call))),
+  }),
+  defineRoute({
+    ...common,
+    path: '/api/v1/intake/chat/:connectionId',
+    summary: 'Events of a chat provider; recorded once each. Answers its challenge',
+    answers: { 200: v.union([recorded, challenge]), 202: v.union([recorded, ignored]) },
+    async handle(call) {
+      const taken = await takeChat(call.ctx, deliveryOf(call));
+      return 'challenge' in taken ? { status: 200, body: taken } : answer(taken);
     },
   }),
 ];

@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { describe, it } from 'node:test';
+import { isKnownEvent } from '../../../words/events.ts';
+import { objectAt } from '../../../words/fields.ts';
+import type { JsonObject } from '../../../words/json.ts';
+import { type CodehostDelivery, normalize } from './codehost.ts';
+
+interface Example extends JsonObject {
+  readonly action?: string;
+}
+const corpus = createRequire(import.meta.url)('@octokit/webhooks-examples') as {
+  readonly name: string;
+  readonly examples: readonly Example[];
+}[];
+const self = { appId: '7', botLogin: 'svc-app[bot]', usernames: ['triage'] };
+
+/** Deliveries of the corpus and the key that each has; what is not listed is ignored. */
+const EXPECTED: { readonly [event: string]: (action: string, example: Example) => string | undefined } = {
+  pull_request: (action) => `codehost.pull_request.${action}`,
+  issues: (action) => `codehost.issue.${action}`,
+  issue_comment: (action) => (action === 'deleted' ? undefined : `codehost.issue.comment.${action}`),
+  pull_request_review: (action) => `codehost.review.${action}`,
+  pull_request_review_comment: (action) =>
+    action === 'deleted' ? undefined : `codehost.pull_request_review_comment.${action}`,
+  check_run: (action) =>
+    ({ completed: 'codehost.check_run.completed', requested_action: 'codehost.check_run.requested_action.lgtm|26764' })[
+      action
+    ],
+  workflow_run: (action) => (action === 'completed' ? 'codehost.workflow_run.completed' : undefined),
+  commit_comment: () => 'codehost.commit_comment.created',
+  push: () => 'codehost.push',
+};
+
+const event = (delivery: CodehostDelivery) => {
+  assert.equal(delivery.kind, 'event', JSON.stringify(delivery).slice(0, 200));
+  if (delivery.kind !== 'event') throw new Error('unreachable');
+  return delivery.event;
+};
+const example = (name: string, action?: string): Example => {
+  const found = corpus
+    .find((one) => one.name === name)
+    ?.examples.find((one) => action === undefined || one.action === action);
+  assert.ok(found, `${name} ${action}`);
+  return found;
+};
+const part = (payload: JsonObject, ...path: string[]): unknown =>
+  path.reduce<unknown>((value, step) => (value as { [key: string]: unknown } | undefined)?.[step], payload);
+
+describe('the corpus of deliveries', () => {
+  for (const { name, examples } of corpus) {
+    it(`${name}: each of ${examples.length} has its key`, () => {
+      for (const body of examples) {
+        const delivery = normalize(name, 'd', body, self);
+        const expected = EXPECTED[name]?.(body.action ?? '', body);
+        if (expected === undefined) {
+          assert.equal(delivery.kind, 'ignored');
+          continue;
+        }
+        const { key, payload, target } = event(delivery);
+        assert.equal(key, expected);
+        assert.ok(isKnownEvent(key));
+        assert.equal(part(payload, 'codehost', 'repository', 'fullName'), objectAt(body['repository'])['full_name']);
+        assert.equal(part(payload, 'svc', 'authored'), false);
+        assert.equal(payload['raw'], body);
+        assert.ok(!JSON.stringify(payload['codehost']).includes('"undefined"'));
+        const hasTarget = !/^codehost\.(push|workflow_run|commit_comment)/.test(key);
+        if (name !== 'check_run') assert.equal(target !== undefined, hasTarget, key);
+      }
+    });
+  }
+});
+
+describe('derived facts', () => {
+  it('a comment on a pull request is told from one on an issue', () => {
+    const body = example('issue_comment', 'created');
+    const issue = { ...objectAt(body['issue']), pull_request: { url: 'https://example.com' } };
+    const { key, target, payload } = event(normalize('issue_comment', 'd', { ...body, issue }, self));
+    assert.equal(key, 'codehost.issue_comment.created');
+    assert.equal(target?.type, 'codehost.pull_request');
+    assert.match(target?.key ?? '', /^Codertocat\/Hello-World#\d+$/);
+    assert.equal(part(payload, 'codehost', 'pullRequest', 'number'), issue['number' as never]);
+    assert.equal(part(payload, 'codehost', 'issue'), undefined);
+    assert.equal(event(normalize('issue_comment', 'd', body, self)).target?.type, 'codehost.issue');
+  });
+
+  const by = (sender: object, more: object = {}) =>
+    ({ ...example('pull_request', 'opened'), sender, ...more }) as Example;
+  const authors: readonly (readonly [string, Example, boolean, boolean])[] = [
+    ['a person', by({ login: 'ann', type: 'User' }), false, false],
+    ['our bot', by({ login: 'svc-app[bot]', type: 'Bot' }), true, false],
+    ['our bot in other letters', by({ login: 'SVC-App[bot]', type: 'Bot' }), true, false],
+    ['another bot', by({ login: 'other[bot]', type: 'Bot' }), false, true],
+  ];
+  for (const [who, body, authored, externalBot] of authors) {
+    it(`what ${who} does is ${authored ? '' : 'not '}ours and ${externalBot ? '' : 'not '}another bot's`, () => {
+      const { payload } = event(normalize('pull_request', 'd', body, self));
+      assert.deepEqual(
+        [part(payload, 'svc', 'authored'), part(payload, 'codehost', 'svc', 'authored')],
+        [authored, authored],
+      );
+      assert.equal(part(payload, 'codehost', 'svc', 'externalBot'), externalBot);
+    });
+  }
+
+  it('a check that our application completes is ours, a button that a person presses is not', () => {
+    const body = example('check_run', 'completed');
+    const ours = { ...body, check_run: { ...objectAt(body['check_run']), app: { id: 7 } } };
+    assert.equal(part(event(normalize('check_run', 'd', ours, self)).payload, 'svc', 'authored'), true);
+    const pressed = example('check_run', 'requested_action');
+    const button = { ...pressed, check_run: { ...objectAt(pressed['check_run']), app: { id: 7 } } };
+    const { payload, target } = event(normalize('check_run', 'd', button, self));
+    assert.equal(part(payload, 'svc', 'authored'), false);
+    assert.deepEqual(target, { type: 'codehost.pull_request', key: 'electron/electron#26764' });
+    assert.deepEqual(part(payload, 'codehost', 'checkRun', 'requestedAction'), { identifier: 'lgtm|26764' });
+  });
+
+  it('a check says whether it is of the current head', () => {
+    const body = example('check_run', 'requested_action');
+    const current = event(normalize('check_run', 'd', body, self)).payload;
+    assert.equal(part(current, 'codehost', 'checkRun', 'headIsCurrent'), true);
+    const old = { ...body, check_run: { ...objectAt(body['check_run']), head_sha: 'f'.repeat(40) } };
+    assert.equal(
+      part(event(normalize('check_run', 'd', old, self)).payload, 'codehost', 'checkRun', 'headIsCurrent'),
+      false,
+    );
+    const alone = { ...body, check_run: { ...objectAt(body['check_run']), pull_requests: [] } };
+    const delivery = event(normalize('check_run', 'd', alone, self));
+    assert.equal(part(delivery.payload, 'codehost', 'checkRun', 'headIsCurrent'), undefined);
+    assert.equal(delivery.target, undefined);
+  });
+
+  const texts: readonly (readonly [string, boolean])[] = [
+    ['hello @svc-app please', true],
+    ['@Triage: look', true],
+    ['ask (@triage)', true],
+    ['mail me@triage.test', false],
+    ['@triage-team', false],
+    ['@triage/x', true],
+    ['nobody', false],
+  ];
+  for (const [text, mentioned] of texts) {
+    it(`"${text}" ${mentioned ? 'names' : 'does not name'} one of us`, () => {
+      const body = example('issue_comment', 'created');
+      const comment = { ...objectAt(body['comment']), body: text };
+      const { payload } = event(normalize('issue_comment', 'd', { ...body, comment }, self));
+      assert.equal(part(payload, 'codehost', 'svc', 'mentioned'), mentioned);
+    });
+  }
+
+  it('what changed stands under previous, beside what it is now', () => {
+    const body = { ...example('pull_request', 'opened'), action: 'edited', changes: { title: { from: 'before' } } };
+    const edited = event(normalize('pull_request', 'd', body, self)).payload;
+    assert.deepEqual(part(edited, 'codehost', 'pullRequest', 'previous'), { title: 'before' });
+    const moved = { ...body, changes: { base: { ref: { from: 'dev' }, sha: { from: 'a' } } } };
+    const { payload } = event(normalize('pull_request', 'd', moved, self));
+    assert.deepEqual(part(payload, 'codehost', 'pullRequest', 'base', 'previous'), { ref: 'dev', sha: 'a' });
+    const closed = event(normalize('pull_request', 'd', example('pull_request', 'closed'), self)).payload;
+    assert.equal(part(closed, 'codehost', 'pullRequest', 'previous', 'state'), 'open');
+    const comment = event(normalize('issue_comment', 'd', example('issue_comment', 'edited'), self)).payload;
+    assert.match(String(part(comment, 'codehost', 'issueComment', 'previous', 'body')), /totally right/);
+  });
+
+  it('files that were attached to a comment are listed', () => {
+    const body = example('issue_comment', 'created');
+    const text =
+      '![shot](https://github.com/user-attachments/assets/1) [log](https://github.com/a/b/files/12/x.log) [no](https://example.com)';
+    const comment = { ...objectAt(body['comment']), body: text };
+    const { payload } = event(normalize('issue_comment', 'd', { ...body, comment }, self));
+    assert.deepEqual(part(payload, 'codehost', 'issueComment', 'attachments'), [
+      { name: 'shot', url: 'https://github.com/user-attachments/assets/1' },
+      { name: 'log', url: 'https://github.com/a/b/files/12/x.log' },
+    ]);
+  });
+
+  const conflicts: readonly (readonly [boolean | null, string | undefined, number])[] = [
+    [false, 'true', 1],
+    [false, undefined, 1],
+    [false, 'false', 0],
+    [true, 'false', 0],
+    [null, 'true', 0],
+  ];
+  for (const [mergeable, last, derived] of conflicts) {
+    it(`mergeable ${mergeable} after ${last} derives ${derived} conflicts`, () => {
+      const body = example('pull_request', 'synchronize');
+      const pull = { ...objectAt(body['pull_request']), mergeable, state: 'open' };
+      const delivery = normalize('pull_request', 'd', { ...body, pull_request: pull }, self);
+      assert.equal(delivery.kind, 'event');
+      if (delivery.kind !== 'event') return;
+      const finished = delivery.finish?.(() => last);
+      assert.equal(finished?.derived?.length ?? 0, derived);
+      if (derived === 0) return;
+      assert.equal(finished?.derived?.[0]?.key, 'codehost.pull_request.merge_conflict');
+      assert.equal(finished?.derived?.[0]?.target?.key, delivery.event.target?.key);
+    });
+  }
+});

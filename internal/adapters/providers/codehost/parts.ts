@@ -1,0 +1,178 @@
+// The parts of a code host's deliveries in the neutral words: repository, sender, pull request, issue, comment, checks.
+
+import { idAt, listAt, objectAt, presentOf, someOf, textAt } from '../../../words/fields.ts';
+import type { Json, JsonObject } from '../../../words/json.ts';
+
+export function repositoryOf(value: Json | undefined): JsonObject {
+  const repository = objectAt(value);
+  const fullName = textAt(repository['full_name']) ?? '';
+  const owner = objectAt(repository['owner']);
+  return presentOf({
+    id: repository['id'],
+    fullName,
+    owner: textAt(owner['login']) ?? textAt(owner['name']) ?? fullName.split('/')[0],
+    name: repository['name'] ?? fullName.split('/').at(-1),
+    private: repository['private'],
+    defaultBranch: repository['default_branch'] ?? repository['master_branch'],
+    htmlUrl: repository['html_url'],
+  });
+}
+
+export function senderOf(value: Json | undefined): JsonObject {
+  const sender = objectAt(value);
+  return presentOf({ id: sender['id'], login: sender['login'], type: sender['type'] });
+}
+
+export const loginOf = (value: Json | undefined): string | undefined => textAt(objectAt(value)['login']);
+const namesOf = (value: Json | undefined): string[] =>
+  listAt(value).flatMap((label) => textAt(objectAt(label)['name']) ?? []);
+/** What `changes` says a field was before; null is a value. */
+const before = (changes: JsonObject, field: string): Json | undefined => objectAt(changes[field])['from'];
+
+/** `$.x.state` is compared with `$.x.previous.state`: what each action says of the state before it. */
+function previousState(action: string, value: JsonObject): { readonly [key: string]: Json | undefined } {
+  if (action === 'closed') return { state: 'open', ...(value['merged'] === true && { merged: false }) };
+  if (action === 'reopened') return { state: 'closed' };
+  if (action === 'ready_for_review') return { draft: true };
+  if (action === 'converted_to_draft') return { draft: false };
+  return {};
+}
+
+/** A pull request; as an issue tells of it (`isIssue`), its branches are unknown. */
+export function pullRequestOf(value: JsonObject, body: JsonObject, isIssue = false): JsonObject {
+  const changes = objectAt(body['changes']);
+  const action = textAt(body['action']) ?? '';
+  const head = objectAt(value['head']);
+  const base = objectAt(value['base']);
+  const baseBefore = objectAt(changes['base']);
+  const isMain = body['pull_request'] !== undefined && body['review'] === undefined && body['comment'] === undefined;
+  return presentOf({
+    number: value['number'],
+    title: value['title'],
+    body: value['body'],
+    state: value['state'],
+    draft: value['draft'],
+    merged: isIssue
+      ? undefined
+      : (value['merged'] ?? (value['merged_at'] === undefined ? undefined : value['merged_at'] !== null)),
+    mergeable: value['mergeable'],
+    htmlUrl: value['html_url'],
+    author: loginOf(value['user']),
+    labelNames: namesOf(value['labels']),
+    head: isIssue
+      ? undefined
+      : presentOf({
+          ref: head['ref'],
+          sha: head['sha'],
+          repositoryFullName: objectAt(head['repo'])['full_name'],
+          previous: action === 'synchronize' ? someOf({ sha: textAt(body['before']) }) : undefined,
+        }),
+    base: isIssue
+      ? undefined
+      : presentOf({
+          ref: base['ref'],
+          sha: base['sha'],
+          previous: someOf({ ref: before(baseBefore, 'ref'), sha: before(baseBefore, 'sha') }),
+        }),
+    previous: isMain
+      ? someOf({ title: before(changes, 'title'), body: before(changes, 'body'), ...previousState(action, value) })
+      : undefined,
+  });
+}
+
+export function issueOf(value: JsonObject, body: JsonObject): JsonObject {
+  const changes = objectAt(body['changes']);
+  const isMain = body['comment'] === undefined;
+  return presentOf({
+    number: value['number'],
+    title: value['title'],
+    body: value['body'],
+    state: value['state'],
+    htmlUrl: value['html_url'],
+    author: loginOf(value['user']),
+    labelNames: namesOf(value['labels']),
+    assigneeLogins: listAt(value['assignees']).flatMap((user) => loginOf(user) ?? []),
+    previous: isMain
+      ? someOf({
+          title: before(changes, 'title'),
+          body: before(changes, 'body'),
+          ...previousState(textAt(body['action']) ?? '', value),
+        })
+      : undefined,
+  });
+}
+
+const linkShape = /(!?)\[([^\]\n]{0,300})\]\((https?:\/\/[^\s)]+)\)|<img[^>]{0,500}?\ssrc="(https?:\/\/[^"\s]+)"/g;
+const attachmentShape = /\/user-attachments\/(assets|files)\/|^https:\/\/(private-)?user-images\.|\/files\/\d+\//;
+const attachmentsMax = 50;
+
+/** Files that people attached to a text: they live at addresses of the host's own. */
+function attachmentsOf(text: string): JsonObject[] {
+  const found: JsonObject[] = [];
+  for (const [, , label, linked, image] of text.matchAll(linkShape)) {
+    const url = linked ?? image ?? '';
+    if (!attachmentShape.test(url) || found.length === attachmentsMax) continue;
+    found.push({ name: label || (url.split('/').at(-1) ?? ''), url });
+  }
+  return found;
+}
+
+export function commentOf(value: JsonObject, body: JsonObject): JsonObject {
+  const previous = before(objectAt(body['changes']), 'body');
+  return presentOf({
+    id: value['id'],
+    body: value['body'],
+    htmlUrl: value['html_url'],
+    author: loginOf(value['user']),
+    attachments: attachmentsOf(textAt(value['body']) ?? ''),
+    previous: someOf({ body: previous }),
+  });
+}
+
+export function reviewOf(value: JsonObject): JsonObject {
+  return presentOf({
+    id: value['id'],
+    state: textAt(value['state'])?.toLowerCase(),
+    body: value['body'],
+    htmlUrl: value['html_url'],
+    author: loginOf(value['user']),
+  });
+}
+
+export function reviewCommentOf(value: JsonObject, body: JsonObject): JsonObject {
+  return presentOf({
+    ...commentOf(value, body),
+    path: value['path'],
+    line: value['line'] ?? value['original_line'],
+    inReplyToId: value['in_reply_to_id'],
+  });
+}
+
+/** `headIsCurrent` is absent where the check belongs to no pull request. */
+export function checkRunOf(value: JsonObject, body: JsonObject): JsonObject {
+  const pulls = listAt(value['pull_requests']).map(objectAt);
+  const sha = value['head_sha'];
+  return presentOf({
+    id: value['id'],
+    name: value['name'],
+    status: value['status'],
+    conclusion: value['conclusion'],
+    headSha: sha,
+    headIsCurrent: pulls.length === 0 ? undefined : pulls.some((pull) => objectAt(pull['head'])['sha'] === sha),
+    htmlUrl: value['html_url'],
+    pullRequestNumbers: pulls.flatMap((pull) => (typeof pull['number'] === 'number' ? [pull['number']] : [])),
+    requestedAction: someOf({ identifier: idAt(objectAt(body['requested_action'])['identifier']) }),
+  });
+}
+
+export function workflowRunOf(value: JsonObject): JsonObject {
+  return presentOf({
+    id: value['id'],
+    name: value['name'],
+    status: value['status'],
+    conclusion: value['conclusion'],
+    headSha: value['head_sha'],
+    headBranch: value['head_branch'],
+    htmlUrl: value['html_url'],
+  });
+}

@@ -1,0 +1,37 @@
+// Reading JSON that somebody else shaped: what is not of the expected kind is absent, never an error.
+
+import type { Json, JsonObject } from './json.ts';
+
+/** The object, or an empty one. */
+export const objectAt = (value: Json | undefined): JsonObject =>
+  value !== null && typeof value === 'object' && !Array.isArray(value) ? (value as JsonObject) : {};
+
+export const textAt = (value: Json | undefined): string | undefined => (typeof value === 'string' ? value : undefined);
+
+/** An identifier as text: providers give numbers or strings. */
+export const idAt = (value: Json | undefined): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined;
+
+export const listAt = (value: Json | undefined): readonly Json[] =>
+  Array.isArray(value) ? (value as readonly Json[]) : [];
+
+/** Leaves out what is undefined, so that a field that does not apply is absent; undefined where nothing is left. */
+export function presentOf(entries: { readonly [key: string]: Json | undefined }): JsonObject {
+  return Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== undefined));
+}
+
+/** As `presentOf`, but undefined where every field is absent. */
+export function someOf(entries: { readonly [key: string]: Json | undefined }): JsonObject | undefined {
+  const found = presentOf(entries);
+  return Object.keys(found).length === 0 ? undefined : found;
+}
+
+/** True where `text` names one of `names` after an @, as a word of its own and in any case. */
+export function mentionsAny(text: string, names: readonly string[]): boolean {
+  if (!text.includes('@')) return false;
+  const wanted = new Set(names.map((name) => name.toLowerCase()));
+  for (const match of text.matchAll(/(?<![\w@/`.+-])@([A-Za-z0-9_](?:[\w.-]*[\w])?)/g)) {
+    if (wanted.has((match[1] ?? '').toLowerCase())) return true;
+  }
+  return false;
+}
