@@ -118,6 +118,20 @@ test('files outside .svc that an import names are read, links are refused', asyn
   assert.match(linked.stderr, /symlink-refused/);
 });
 
+test('a .svc that is itself a link is a diagnostic like any other', async () => {
+  const path = await tree('real', { '.svc/agents/a.yaml': 'name: default\n' });
+  const linked = await tree('linked', { 'README.md': '' });
+  await symlink(join(path, '.svc'), join(linked, '.svc'));
+  const { code, stdout } = await run('compile', linked, '--json');
+  assert.equal(code, 1);
+  const { ok, resources, diagnostics } = JSON.parse(stdout);
+  assert.deepEqual([ok, resources], [false, []]);
+  assert.deepEqual(
+    diagnostics.map((one: { code: string; file: string }) => `${one.code} ${one.file}`),
+    ['symlink-refused .svc'],
+  );
+});
+
 test('shipped templates and those of a configuration file are found', async () => {
   const path = await tree('templates', {
     '.svc/agents/a.yaml': 'name: default\nimports: "@house/base@latest/prompt.yaml"\n',

@@ -98,7 +98,8 @@ export class Files {
     // Gathered once for a tree: a broken one may ask as often as it has imports.
     const { folders, byStem } = this.#names.get(entries) ?? namesIn(entries);
     this.#names.set(entries, { folders, byStem });
-    return folders.has(ref.path) ? ref.path : byStem.get(stem(ref.path));
+    const near = folders.has(ref.path.replace(/\/+$/, '')) ? ref.path : byStem.get(stem(ref.path));
+    return near === ref.path && entries.has(near) ? undefined : near;
   }
 
   #templateBytes(id: string): Uint8Array | undefined {

@@ -133,7 +133,8 @@ export function lookUpProblem(
   }
 }
 
-function adviceFor(ref: FileRef, text: string, files: Files): string | null {
+/** What may have been meant by a path that names no file, or null. */
+export function adviceFor(ref: FileRef, text: string, files: Files): string | null {
   if (text.includes('\\')) return 'Use "/" between folders; "\\" is an ordinary character.';
   const near = files.nearest(ref);
   if (near === ref.path) return 'It is a folder; name a file in it.';

@@ -9,7 +9,16 @@ import { type Budget, type Cost, Merging, weightOf } from './budget.ts';
 import type { Dependency } from './cache.ts';
 import { envelopeOf } from './envelope.ts';
 import type { Files } from './files.ts';
-import { type Import, importsOf, lookUpProblem, outside, type Problem, resolveImport, shown } from './imports.ts';
+import {
+  adviceFor,
+  type Import,
+  importsOf,
+  lookUpProblem,
+  outside,
+  type Problem,
+  resolveImport,
+  shown,
+} from './imports.ts';
 import { MAX_FINDINGS, MAX_IMPORT_DEPTH } from './limits.ts';
 import { EMPTY_LAYER, type Layer, mergeLayers } from './merge.ts';
 import { type FileRef, isAbsoluteOrUrl, resolveBeside } from './paths.ts';
@@ -191,7 +200,8 @@ export class Layering {
   #load(draft: Draft, one: Import, ref: FileRef, stack: readonly string[]): Loaded | null {
     if (!isDocumentFile(ref.path)) {
       const message = `${ref.id} is not a .yaml, .yml or .json file`;
-      return fail(draft, one, { code: 'import-invalid', message, hint: 'Text is loaded with "file:", in a prompt.' });
+      const hint = adviceFor(ref, one.text, this.#files) ?? 'Text is loaded with "file:", in a prompt.';
+      return fail(draft, one, { code: 'import-invalid', message, hint });
     }
     // What is found belongs to the imported layer, which others may share; what is not, to the one who asks.
     const imported = newDraft(ref);

@@ -5,11 +5,11 @@ import type { Resource } from '../../words/spec.ts';
 import { jsonLines } from './lists.ts';
 import { resourceCount } from './print-run.ts';
 import { clean } from './text.ts';
-import { compileTree, type CompiledTree } from './tree.ts';
+import { type CompiledTree, compileOutput } from './tree.ts';
 import type { Call, Handler } from './types.ts';
 
 export const compileCommand: Handler = async (call) => {
-  const { output } = await compileTree(call);
+  const output = await compileOutput(call);
   const { ok, resources, diagnostics } = output;
   call.screen.emit({ ok, resources, diagnostics }, () =>
     resources.map((resource) => resourceText(resource, call)).join('\n'),
@@ -24,7 +24,7 @@ function resourceText(resource: Resource, call: Call): string {
 }
 
 export const validateCommand: Handler = async (call) => {
-  const { output } = await compileTree(call);
+  const output = await compileOutput(call);
   const { ok, diagnostics } = output;
   call.screen.emit({ ok, diagnostics }, () =>
     ok ? `${call.screen.paint('green', 'ok')}: ${resourceCount(output.resources)}` : '',

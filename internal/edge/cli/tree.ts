@@ -12,7 +12,7 @@ import type { CompileOutput } from '../../core/compile/types.ts';
 import type { Bundle, ResolvedTemplate, UnresolvedTemplate } from '../../words/bundle.ts';
 import type { Catalog } from '../../words/catalog.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
-import { Misuse, refusal } from './failure.ts';
+import { Misuse, Refusal, refusal } from './failure.ts';
 import { contextOf } from './settings.ts';
 import type { Call } from './types.ts';
 
@@ -57,6 +57,24 @@ export async function compileTree(call: Call): Promise<CompiledTree> {
   } finally {
     await source.close();
   }
+}
+
+/** What a tree compiles to; one that cannot be read within its bounds is the author's mistake like any other. */
+export async function compileOutput(call: Call): Promise<CompiledTree['output']> {
+  try {
+    return (await compileTree(call)).output;
+  } catch (error) {
+    const diagnostic = error instanceof Refusal ? unreadable(error) : undefined;
+    if (diagnostic === undefined) throw error;
+    return { ok: false, resources: [], diagnostics: [diagnostic] };
+  }
+}
+
+function unreadable({ problem, message }: Refusal): Diagnostic | undefined {
+  if (problem.code === 'too-large') return { severity: 'error', code: 'tree-too-large', message };
+  if (problem.code !== 'hostile') return undefined;
+  const code = message.includes('symbolic link') ? 'symlink-refused' : 'hostile-path';
+  return { severity: 'error', code, message, ...(message.startsWith('.svc is ') && { file: '.svc' }) };
 }
 
 // What the folder driver says of names that cannot be in git, beside what compile found.
