@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
 import { describe, it } from 'node:test';
+import examples from '@octokit/webhooks-examples' with { type: 'json' };
 import { isKnownEvent } from '../../../words/events.ts';
 import { objectAt } from '../../../words/fields.ts';
 import type { JsonObject } from '../../../words/json.ts';
@@ -9,7 +9,7 @@ import { type CodehostDelivery, normalize } from './codehost.ts';
 interface Example extends JsonObject {
   readonly action?: string;
 }
-const corpus = createRequire(import.meta.url)('@octokit/webhooks-examples') as {
+const corpus = examples as unknown as {
   readonly name: string;
   readonly examples: readonly Example[];
 }[];
