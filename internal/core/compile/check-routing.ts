@@ -190,7 +190,8 @@ function checkBind(check: Check, spot: MapSpot, kindSpot: Spot): RoutingDraft | 
 function checkRelease(check: Check, spot: MapSpot, target: RouteTarget | undefined): BindRouting['release'] {
   const at = field(spot, 'release');
   if (at === undefined) return false;
-  const release = at.node.kind === 'scalar' ? boolean(check, at) : releaseObject(check, at);
+  const isFlag = at.node.kind === 'scalar' && typeof at.node.value === 'boolean';
+  const release = isFlag ? boolean(check, at) : releaseObject(check, at);
   if (release === undefined || release === false) return false;
   if (target === 'agent.singleton') {
     fault(
