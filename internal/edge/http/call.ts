@@ -100,7 +100,7 @@ export function makeCall(
   const json = route.rawBody || (isOpen && route.body === undefined) ? undefined : readJson(raw, contentType);
   // What a call does not take is refused, not passed over: it may name another tenant than the path does.
   if (route.query === undefined && !isOpen) requireNone(query, 'query');
-  if (route.body === undefined) requireNone(json ?? {}, 'body');
+  if (route.body === undefined) requireNone(json === undefined ? {} : json, 'body');
   const headers = request.headers as Record<string, string | undefined>;
   const required = <T>(value: T | undefined): T => {
     if (value === undefined) throw notVisible();
@@ -110,7 +110,10 @@ export function makeCall(
     ctx,
     params: request.params as Record<string, string>,
     query: route.query === undefined ? {} : check(route.query, query, 'query', route.confidential),
-    body: route.body === undefined ? undefined : check(route.body, json ?? {}, 'body', route.confidential),
+    body:
+      route.body === undefined
+        ? undefined
+        : check(route.body, json === undefined ? {} : json, 'body', route.confidential),
     raw,
     headers: contentType === undefined ? headers : { ...headers, 'content-type': contentType },
     requestId: request.id,

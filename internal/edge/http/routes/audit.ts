@@ -54,8 +54,9 @@ async function list(ctx: FlowContext, scope: AuditScope, input: v.InferOutput<ty
 }
 
 function exported(call: Call<v.InferOutput<typeof exportQuery>>, scope: AuditScope): Answer {
+  const rows = exportAudit(call.ctx, scope, filterOf(call.query), call.signal);
   async function* lines(): AsyncGenerator<unknown> {
-    for await (const row of exportAudit(call.ctx, scope, filterOf(call.query), call.signal)) yield show(row);
+    for await (const row of rows) yield show(row);
   }
   return { status: 200, lines: lines() };
 }
