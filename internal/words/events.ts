@@ -63,6 +63,12 @@ const REVIEW_ALIAS = 'codehost.pull_request_review.';
 export const canonicalEventKey = (event: string): string =>
   event.startsWith(REVIEW_ALIAS) ? REVIEW + event.slice(REVIEW_ALIAS.length) : event;
 
+/** Both spellings of an event key where it has two, the canonical one first. */
+export function eventKeySpellings(event: string): string[] {
+  const canonical = canonicalEventKey(event);
+  return canonical.startsWith(REVIEW) ? [canonical, REVIEW_ALIAS + canonical.slice(REVIEW.length)] : [canonical];
+}
+
 /** True where some known source can emit the key. */
 export function isKnownEvent(event: string): boolean {
   if (KNOWN_EVENTS.has(event)) return true;

@@ -3,6 +3,7 @@
 
 import type { CurrentTrigger, TriggerWrite, Writes } from '../../core/plan/types.ts';
 import type { JsonObject } from '../../words/json.ts';
+import type { AgentSpec, Trigger } from '../../words/spec.ts';
 import type { Sql } from './db.ts';
 
 /** Every trigger row of a project, without specs. */
@@ -96,6 +97,36 @@ export async function listTriggers(sql: Sql, projectId: string, filter: TriggerF
       filter.limit,
       filter.onEndpoints === true,
     ],
+  );
+  return rows;
+}
+
+/** An active trigger as matching and routing read it. */
+export interface ActiveTrigger {
+  readonly agentId: string;
+  readonly agent: string;
+  readonly ordinal: number;
+  readonly event: string;
+  readonly endpointId: string | null;
+  readonly endpoint: string | null;
+  readonly connectionId: string | null;
+  readonly spec: Trigger;
+  readonly concurrency: 1 | null;
+  readonly bindings: AgentSpec['bindings'];
+}
+
+/** A project's active triggers on any of these event keys, with what routing needs of their agents. */
+export async function activeTriggersOn(sql: Sql, projectId: string, keys: readonly string[]): Promise<ActiveTrigger[]> {
+  const { rows } = await sql.query<ActiveTrigger>(
+    `select t.agent_id as "agentId", a.name as agent, t.ordinal, t.event, t.endpoint_id as "endpointId",
+            e.name as endpoint, t.connection_id as "connectionId", t.spec,
+            (a.spec -> 'concurrency')::int as concurrency, coalesce(a.spec -> 'bindings', '{}'::jsonb) as bindings
+       from svc.triggers t
+       join svc.agents a on a.id = t.agent_id
+       left join svc.endpoints e on e.id = t.endpoint_id
+      where t.project_id = $1::uuid and t.event = any($2::text[]) and t.status = 'active'
+      order by a.name collate "C", t.ordinal`,
+    [projectId, keys],
   );
   return rows;
 }

@@ -82,7 +82,7 @@ describe('event keys, scopes and fallbacks', () => {
     ];
     assert.deepEqual(both(triggers, { key: 'webhook.x', scope: 'one', payload: {} }), ['a#0', 'c#0']);
     assert.deepEqual(both(triggers, { key: 'webhook.x', scope: null, payload: {} }), ['c#0']);
-    assert.deepEqual(both(triggers, { key: 'webhook.x', scope: undefined, payload: {} }), ['a#0', 'b#0', 'c#0']);
+    assert.deepEqual(both(triggers, { key: 'webhook.x', scope: 'three', payload: {} }), ['c#0']);
   });
 
   test('a fallback fires only where no other trigger of the key and endpoint matched, and its own where still holds', () => {
@@ -140,6 +140,30 @@ describe('explaining', () => {
         { agent: 'c', matched: false, clauses: [{ path: 'n', clause: { in: [1] }, value: 1, matched: true }] },
       ],
     );
+  });
+});
+
+describe('explaining without a scope', () => {
+  test('every endpoint is read by itself: a match on one leaves the fallback of another alone', () => {
+    const triggers = [
+      { ...base, scope: 'one' },
+      { ...base, agent: 'b', scope: 'two', where: { n: 1 } },
+      { ...base, agent: 'c', scope: 'two', fallback: true },
+      { ...base, agent: 'd', scope: 'one', fallback: true },
+      { ...base, agent: 'e', event: 'webhook.y' },
+    ];
+    const found = explain(triggers, { key: 'webhook.x', scope: undefined, payload: { n: 2 } });
+    assert.deepEqual(
+      found.map(({ trigger, matched }) => [trigger.agent, matched]),
+      [
+        ['a', true],
+        ['b', false],
+        ['c', true],
+        ['d', false],
+      ],
+    );
+    assert.equal(explain(triggers, { key: 'webhook.x', scope: 'two', payload: {} }).length, 2);
+    assert.equal(explain(triggers, { key: 'webhook.x', scope: null, payload: {} }).length, 0);
   });
 });
 

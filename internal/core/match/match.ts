@@ -28,8 +28,8 @@ export interface MatchTrigger {
 
 export interface MatchEvent {
   readonly key: string;
-  /** Endpoint or connection that the event came through, in the triggers' own terms; null: none; undefined: any. */
-  readonly scope: string | null | undefined;
+  /** Endpoint or connection that the event came through, in the triggers' own terms; null: none. */
+  readonly scope: string | null;
   /** As `readPayload` gives it. */
   readonly payload: Json;
 }
@@ -43,7 +43,7 @@ export function byAgentAndOrdinal(a: MatchTrigger, b: MatchTrigger): number {
 /** Whether a trigger listens to an event at all: key (aliases included) and scope, whatever its `where` says. */
 export function isOnKey(trigger: MatchTrigger, event: MatchEvent): boolean {
   if (canonicalEventKey(trigger.event) !== canonicalEventKey(event.key)) return false;
-  return event.scope === undefined || trigger.scope === null || trigger.scope === event.scope;
+  return trigger.scope === null || trigger.scope === event.scope;
 }
 
 /**
@@ -77,20 +77,30 @@ export interface Explained<T extends MatchTrigger> {
   readonly clauses: readonly ExplainedClause[];
 }
 
-/** Every trigger on the event's key and scope, with what each of its clauses read (contract, `triggers/explain`). */
-export function explain<T extends MatchTrigger>(triggers: Iterable<T>, event: MatchEvent): Explained<T>[] {
-  const onKey = [...triggers].filter((trigger) => isOnKey(trigger, event)).sort(byAgentAndOrdinal);
-  const firing = new Set(matchEach(onKey, event));
-  return onKey.map((trigger) => ({
-    trigger,
-    matched: firing.has(trigger),
-    clauses: compileWhere(trigger.where).map((clause) => ({
-      path: clause.path,
-      clause: clause.source,
-      value: readPath(event.payload, clause.segments),
-      matched: evaluate(clause, event.payload),
-    })),
-  }));
+/**
+ * Every trigger on the event's key and scope, with what each of its clauses read (contract, `triggers/explain`). Where
+ * nothing is said of the scope (undefined), as if the event came through each of those that triggers listen through.
+ */
+export function explain<T extends MatchTrigger>(
+  triggers: Iterable<T>,
+  event: Omit<MatchEvent, 'scope'> & { readonly scope: string | null | undefined },
+): Explained<T>[] {
+  const all = [...triggers].sort(byAgentAndOrdinal);
+  const scopes = new Set(event.scope === undefined ? [null, ...all.map((trigger) => trigger.scope)] : [event.scope]);
+  const events = [...scopes].map((scope) => ({ ...event, scope }));
+  const firing = new Set(events.flatMap((each) => matchEach(all, each)));
+  return all
+    .filter((trigger) => events.some((each) => isOnKey(trigger, each)))
+    .map((trigger) => ({
+      trigger,
+      matched: firing.has(trigger),
+      clauses: compileWhere(trigger.where).map((clause) => ({
+        path: clause.path,
+        clause: clause.source,
+        value: readPath(event.payload, clause.segments),
+        matched: evaluate(clause, event.payload),
+      })),
+    }));
 }
 
 export interface TriggerIndex<T extends MatchTrigger> {
@@ -182,7 +192,6 @@ export function createTriggerIndex<T extends MatchTrigger>(triggers: Iterable<T>
 }
 
 function shelvesFor<T>(scopes: ReadonlyMap<string | null, Shelf<T>>, scope: MatchEvent['scope']): Shelf<T>[] {
-  if (scope === undefined) return [...scopes.values()];
   const open = [scopes.get(null), scope === null ? undefined : scopes.get(scope)];
   return open.filter((shelf) => shelf !== undefined);
 }

@@ -1,5 +1,6 @@
 // `svc trigger …`, `svc endpoint …`, `svc schedule list`: what wakes agents.
 
+import { readPayload } from '../../core/match/match.ts';
 import { connect, type Client } from './client.ts';
 import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
@@ -49,7 +50,7 @@ export const triggerExplain: Handler = async (call) => {
   const event = call.text('event');
   const file = call.text('payload');
   if (event === undefined || file === undefined) throw new Misuse('--event KEY and --payload FILE are needed');
-  const payload = await readJson(call, file, '--payload');
+  const payload = await readJson(call, file, '--payload', readPayload);
   const endpoint = call.text('endpoint');
   const client = await connect(call);
   const body = { event, payload, ...(endpoint !== undefined && { endpoint }) };
@@ -66,10 +67,12 @@ export function explainText(answer: unknown, paint: Paint): string {
     .map((value) => {
       const trigger = rowOf(value);
       const matched = trigger.raw('matched') === true;
-      const mark = matched ? paint('green', '✓ matched') : paint('grey', '✗ not matched');
       const decision = typeof trigger.raw('decision') === 'string' ? `: ${trigger.text('decision')}` : '';
       const fallback = trigger.raw('fallback') === true ? ' (fallback)' : '';
       const clauses = (trigger.raw('clauses') ?? []) as readonly unknown[];
+      const isIdle = fallback !== '' && clauses.every((each) => rowOf(each).raw('matched') === true);
+      const missed = isIdle ? '✗ stands back: another trigger matched' : '✗ not matched';
+      const mark = matched ? paint('green', '✓ matched') : paint('grey', missed);
       return [
         `${paint('bold', `${clean(trigger.text('agent'), true)}#${trigger.text('ordinal')}`)}${fallback}  ${mark}${decision}`,
         ...clauses.map((each) => clauseText(rowOf(each), paint)),

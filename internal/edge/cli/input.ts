@@ -30,10 +30,15 @@ async function readStdin(call: Call): Promise<string> {
 }
 
 /** JSON of a file or stdin. The parser's message is not passed on, since it quotes the text. */
-export async function readJson(call: Call, path: string, option: string): Promise<unknown> {
+export async function readJson(
+  call: Call,
+  path: string,
+  option: string,
+  parse: (text: string) => unknown = JSON.parse,
+): Promise<unknown> {
   const text = await readText(call, path, option);
   try {
-    return JSON.parse(text.replace(/^\ufeff/, ''));
+    return parse(text.replace(/^\ufeff/, ''));
   } catch {
     throw new Misuse(`${option}: ${path === '-' ? 'stdin' : path} is not JSON`);
   }

@@ -89,6 +89,7 @@ const EXPLAINED = {
       ],
     },
     { agent: 'catch', ordinal: 1, matched: true, fallback: true, decision: 'spawn', clauses: [] },
+    { agent: 'catch', ordinal: 2, matched: false, fallback: true, decision: null, clauses: [] },
   ],
 };
 

@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import type { FlowContext } from '../../flows/context.ts';
 import { type Access, notVisible, resolveAccess, TokenFault } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../words/fault.ts';
+import { readPayload } from '../../core/match/match.ts';
 import { check, readJson, requireNone, requirePlain } from './read.ts';
 import type { Call, Route } from './route.ts';
 
@@ -97,7 +98,10 @@ export function makeCall(
   const query = request.query as Record<string, unknown>;
   requirePlain(Object.values(query).flat());
   const isOpen = route.scope === 'public';
-  const json = route.rawBody || (isOpen && route.body === undefined) ? undefined : readJson(raw, contentType);
+  const json =
+    route.rawBody || (isOpen && route.body === undefined)
+      ? undefined
+      : readJson(raw, contentType, route.exactNumbers ? readPayload : JSON.parse);
   // What a call does not take is refused, not passed over: it may name another tenant than the path does.
   if (route.query === undefined && !isOpen) requireNone(query, 'query');
   if (route.body === undefined) requireNone(json === undefined ? {} : json, 'body');

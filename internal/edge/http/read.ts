@@ -9,7 +9,7 @@ import type { Schema } from './route.ts';
 const depthMax = 100;
 
 /** Parses a body. An empty one is undefined. */
-export function readJson(bytes: Buffer, contentType: string | undefined): unknown {
+export function readJson(bytes: Buffer, contentType: string | undefined, parse: (text: string) => unknown): unknown {
   if (bytes.length === 0) return undefined;
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase();
   if (type !== undefined && type !== 'application/json' && !/^application\/[\w.+-]+\+json$/.test(type)) {
@@ -31,7 +31,7 @@ export function readJson(bytes: Buffer, contentType: string | undefined): unknow
     throw new Fault('invalid', 'invalid-json', 'The body is not valid UTF-8.');
   }
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     throw new Fault('invalid', 'invalid-json', 'The body is not valid JSON.');
   }

@@ -95,6 +95,8 @@ export interface RouteSpec<Q extends Schema | undefined, B extends Schema | unde
   readonly bodyLimitBytes?: number;
   /** The handler gets the bytes as received, whatever the content type; no JSON is parsed. */
   readonly rawBody?: boolean;
+  /** Numbers of the body that a double cannot hold keep their digits, as in events (core/match, `readPayload`). */
+  readonly exactNumbers?: boolean;
   /** Status → schema of the JSON it answers, null for no JSON. Problems need not be listed. */
   readonly answers: { readonly [status: number]: Schema | null };
   /** What is sent holds secrets: problems name no key that they do not expect. */

@@ -2,6 +2,9 @@
 
 import * as v from 'valibot';
 import { listTriggers, type TriggerRow } from '../../../adapters/store/triggers.ts';
+import { type TriggerExplanation, explainTriggers } from '../../../flows/dispatch/dispatch.ts';
+import { Fault } from '../../../words/fault.ts';
+import type { JsonObject } from '../../../words/json.ts';
 import { pageOf, pageQuery, pageSchema } from '../page.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
 import { json, project, readOrdinalPage, status } from './shapes.ts';
@@ -38,6 +41,29 @@ function show(row: TriggerRow) {
   };
 }
 
+/** Also of a recorded event's explanation. */
+export const explanation = v.object({
+  triggers: v.array(
+    v.object({
+      agent: v.string(),
+      ordinal: v.number(),
+      matched: v.boolean(),
+      clauses: v.array(
+        // Without a value where nothing stands at the path.
+        v.object({ path: v.string(), clause: v.unknown(), value: v.optional(v.unknown()), matched: v.boolean() }),
+      ),
+      fallback: v.boolean(),
+      decision: v.nullable(v.string()),
+    }),
+  ),
+});
+export const showExplanation = (triggers: readonly TriggerExplanation[]) => ({ triggers });
+
+function requireObject(payload: unknown): JsonObject {
+  if (typeof payload === 'object' && payload !== null && !Array.isArray(payload)) return payload as JsonObject;
+  throw new Fault('invalid', 'invalid-body', 'The body is not as expected. payload: a JSON object, as events carry.');
+}
+
 export const triggerRoutes: readonly Route[] = [
   defineRoute({
     method: 'GET',
@@ -51,6 +77,25 @@ export const triggerRoutes: readonly Route[] = [
       const { limit, after } = readOrdinalPage(query);
       const rows = await listTriggers(ctx.db, where.id, { limit: limit + 1, after, agent: query.agent });
       return ok(pageOf(rows, limit, (row) => [row.agent, row.ordinal], show));
+    },
+  }),
+  defineRoute({
+    method: 'POST',
+    scope: 'project',
+    permission: 'triggers:read',
+    path: `${project}/triggers/explain`,
+    summary: 'What an event would do, clause by clause; changes nothing',
+    body: v.strictObject({
+      event: v.pipe(v.string(), v.minLength(1), v.maxLength(512)),
+      payload: v.unknown(),
+      endpoint: v.optional(v.string()),
+    }),
+    exactNumbers: true,
+    answers: { 200: explanation },
+    handle: async ({ ctx, project: where, body }) => {
+      const { event, endpoint } = body;
+      const payload = requireObject(body.payload);
+      return ok(showExplanation(await explainTriggers(ctx, where, { event, payload, endpoint })));
     },
   }),
 ];
