@@ -105,7 +105,7 @@ export class GitHttp {
   ): Promise<Dispatcher.ResponseData> {
     const fault = this.network.allowPrivate === true ? null : hostFault(url.hostname);
     if (fault !== null)
-      throw unreachable(`${url.host} is refused: ${fault}, and private networks are not allowed by the configuration`);
+      throw unreachable(`${url.host} is refused: ${fault}, and private networks need SVC_ALLOW_PRIVATE_NETWORK=true`);
     const authorization = url.origin === this.home ? await this.authorize(refresh) : null;
     this.requests += 1;
     try {

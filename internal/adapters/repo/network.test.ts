@@ -94,7 +94,11 @@ test('loopback and names that lead there are refused, and the server sees nothin
   const { repo, server, url } = await served(t);
   await repo.commit({ '.svc/agents/a.yaml': 'x' });
   const closed = { network: { allowHttp: true } };
-  await assert.rejects(remote(t, url, closed).resolve(), condition('unreachable', /private/));
+  await assert.rejects(remote(t, url, closed).resolve(), condition('unreachable', /SVC_ALLOW_PRIVATE_NETWORK=true/));
+  await assert.rejects(
+    remote(t, url, { network: {} }).resolve(),
+    condition('unreachable', /this machine|private.*SVC_ALLOW_PRIVATE_NETWORK=true/),
+  );
   await assert.rejects(
     remote(t, url.replace('127.0.0.1', 'localhost'), closed).resolve(),
     condition('unreachable', /private/),
@@ -102,7 +106,7 @@ test('loopback and names that lead there are refused, and the server sees nothin
   const rebound = { network: { allowHttp: true, lookup: answering('127.0.0.1') } };
   await assert.rejects(
     remote(t, url.replace('127.0.0.1', 'codehost.example'), rebound).resolve(),
-    condition('unreachable', /private/),
+    condition('unreachable', /private.*SVC_ALLOW_PRIVATE_NETWORK=true/),
   );
   assert.equal(server.log.length, 0);
 });

@@ -83,7 +83,7 @@ export function hostFault(hostname: string): string | null {
 
 export class PrivateAddressError extends Error {
   constructor(hostname: string) {
-    super(`${hostname} has a private address, and private networks are not allowed by the configuration`);
+    super(`${hostname} has a private address, and private networks need SVC_ALLOW_PRIVATE_NETWORK=true`);
     this.name = 'PrivateAddressError';
   }
 }

@@ -13,7 +13,6 @@ import { readTriggerSpecs } from '../../adapters/store/triggers.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { plan, sortDiagnostics, specsNeeded } from '../../core/plan/plan.ts';
 import type { ChangeSet, Consequences, Current, Desired, PlannedReceipt } from '../../core/plan/types.ts';
-import { nextTick } from '../../core/schedule/schedule.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
 import { Fault } from '../../words/fault.ts';
 import { canonicalJson, type Json } from '../../words/json.ts';
@@ -21,6 +20,7 @@ import { asJson, type Resource } from '../../words/spec.ts';
 import type { FlowContext } from '../context.ts';
 import { withExcerpts } from './apply-excerpt.ts';
 import { errorOf, recordApplied, recordFailed, type ApplyRecord } from './apply-record.ts';
+import { clockOf, mapInSlices } from './apply-slices.ts';
 import { endpointSlug, ingestUrl } from './apply-slug.ts';
 import type { ApplyRequest, ApplyResult, ApplyStatus, Receipt } from './apply-types.ts';
 import { writePlan } from './apply-write.ts';
@@ -135,14 +135,15 @@ async function planUnder(ctx: FlowContext, tx: Sql, request: ApplyRequest, locke
     const diagnostics = sortDiagnostics(request.compiled.diagnostics);
     return { result: emptyResult('failed', diagnostics), set: undefined, repository: owner?.name };
   }
+  const now = ctx.runtime.now();
   const set = plan(desired, state, {
     owner: ownerId,
     prune: request.prune,
     adopt: request.adopt,
     verify: request.verify,
     guard: request.guard,
-    now: ctx.runtime.now(),
-    nextTick,
+    now,
+    nextTick: await clockOf(desired, state, now),
     sha256,
     shippedAvatars: request.shippedAvatars,
   });
@@ -195,9 +196,9 @@ async function readState(
     desired,
     state: {
       ...state,
-      agents: state.agents.map((row) => withSpec(row, agents)),
-      generated: state.generated.map((row) => ({ ...withSpec(row, generated), agreedHash: row.hash })),
-      triggers: state.triggers.map((row) => {
+      agents: await mapInSlices(state.agents, (row) => withSpec(row, agents)),
+      generated: await mapInSlices(state.generated, (row) => ({ ...withSpec(row, generated), agreedHash: row.hash })),
+      triggers: await mapInSlices(state.triggers, (row) => {
         const spec = triggers?.get(`${row.agentId}/${row.ordinal}`);
         return spec === undefined ? row : { ...row, hash: actualHash(row.hash, spec) };
       }),
