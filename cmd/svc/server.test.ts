@@ -182,6 +182,42 @@ test('tenants, members, tokens and the audit are there', async () => {
   assert.match((await svc(['audit', 'list'])).stdout, /repository\.created/);
 });
 
+test('service accounts, archived projects and the exported audit are there', async () => {
+  assert.equal((await svc(['account', 'create', 'robot', '--role', 'member'])).code, 0);
+  const made = await svc(['token', 'create', 'robots', '--for', 'robot']);
+  assert.match(made.stdout, /^svc_[A-Za-z0-9_-]{43}\n$/);
+  const asRobot = async () => (await svc(['org', 'list'], { env: { SVC_TOKEN: made.stdout.trim() } })).code;
+  assert.equal(await asRobot(), 0);
+  assert.equal((await svc(['account', 'disable', 'robot'])).code, 0);
+  assert.equal(await asRobot(), 1);
+  assert.match((await svc(['account', 'list'])).stdout, /robot +disabled/);
+  assert.equal((await svc(['account', 'enable', 'robot'])).code, 0);
+  assert.equal(await asRobot(), 0);
+  assert.equal((await svc(['account', 'delete', 'robot'])).code, 0);
+  assert.equal(await asRobot(), 1);
+
+  assert.equal((await svc(['project', 'create', 'third'])).code, 0);
+  assert.equal((await svc(['project', 'rename', 'third', 'Third one'])).code, 0);
+  assert.equal((await svc(['project', 'archive', 'third'])).code, 0);
+  const refused = await svc(['endpoint', 'reserve', 'x', '--project', 'third']);
+  assert.match(refused.stderr, /archived/);
+  assert.equal((await svc(['project', 'restore', 'third'])).code, 0);
+
+  const listed = await items('audit', 'list', '--org', '--subject', 'third', '--action', 'project.updated');
+  assert.equal(listed.length, 3);
+  assert.equal((await svc(['audit', 'list', '--since', 'yesterday'])).code, 1);
+  const exported = await svc(['audit', 'export', '--org']);
+  const lines = exported.stdout.trimEnd().split('\n');
+  const ids = lines.map((line) => Number(JSON.parse(line).id));
+  assert.ok(ids.length > 10);
+  assert.deepEqual(
+    ids,
+    ids.toSorted((a, b) => a - b),
+  );
+  assert.ok(!exported.stdout.includes(made.stdout.trim()));
+  assert.equal((await svc(['audit', 'export', '--project', 'nowhere'])).code, 1);
+});
+
 test('doctor passes on a sound installation and fails on a bad token', async () => {
   const sound = await json('doctor');
   assert.equal(sound['ok'], true, JSON.stringify(sound));

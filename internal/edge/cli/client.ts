@@ -27,6 +27,8 @@ export interface Client {
   request(method: string, path: string, options?: RequestOptions): Promise<unknown>;
   /** Follows `nextCursor` until `limit` items are read (default: all). */
   list(path: string, query?: RequestOptions['query'], limit?: number): Promise<Page>;
+  /** Text of a 2xx answer as it arrives. Throws `Refusal`, also where it breaks off. */
+  download(path: string, query?: RequestOptions['query']): AsyncGenerator<string>;
   /** Server-sent events, reconnecting with Last-Event-ID until the caller leaves or the process is asked to stop. */
   events(path: string, query?: RequestOptions['query']): AsyncGenerator<SseMessage>;
 }
@@ -55,10 +57,28 @@ export function createClient(server: ServerSettings, signal: AbortSignal): Clien
       return readJson(response, server);
     },
     list: (path, query, limit) => readPages(client, path, query ?? {}, limit),
+    download: (path, query) => download(server, path, query, signal),
     events: (path, query) =>
       sseMessages((lastEventId) => openStream(server, withQuery(path, query), lastEventId, signal), signal),
   };
   return client;
+}
+
+async function* download(
+  server: ServerSettings,
+  path: string,
+  query: RequestOptions['query'],
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const accept = { accept: 'application/x-ndjson, application/problem+json' };
+  const response = await send(server, 'GET', path, query === undefined ? {} : { query }, signal, accept);
+  if (!response.ok) await readJson(response, server);
+  const decoder = new TextDecoder();
+  try {
+    for await (const chunk of response.body ?? []) yield decoder.decode(chunk as Uint8Array, { stream: true });
+  } catch (error) {
+    throw unreachable(server, error);
+  }
 }
 
 async function readPages(

@@ -1,6 +1,7 @@
 // `svc org|project|member|token|audit …`: tenants and who may do what.
 
 import { type Client, connect } from './client.ts';
+import { auditFilters } from './command-account.ts';
 import { Misuse } from './failure.ts';
 import { rowOf, showList } from './lists.ts';
 import { scoped } from './scope.ts';
@@ -135,6 +136,7 @@ export const auditList: Handler = async (call) => {
   const now = call.screen.now();
   return showList(call, client, {
     path: scoped(call, client, '/audit'),
+    query: auditFilters(call),
     limit: 50,
     empty: 'nothing yet',
     head: ['at', 'who', 'action', 'subject', 'request'],

@@ -302,13 +302,6 @@ const tenancyCommands: readonly CommandSpec[] = [
     options: [ORG_SCOPE],
     load: async () => (await tenancy()).tokenRevoke,
   },
-  {
-    words: ['audit', 'list'],
-    summary: 'who did what',
-    args: [],
-    options: [ORG_SCOPE, LIMIT],
-    load: async () => (await tenancy()).auditList,
-  },
 ];
 
 const keys = async (): Promise<typeof import('./command-keys.ts')> => import('./command-keys.ts');

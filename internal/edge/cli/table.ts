@@ -1,6 +1,7 @@
 // Every command as data: words, arguments, options, help, and the file that does it, loaded only when asked for.
 // Parsing, help and shell completion are made from this table and from nothing else.
 
+import { accountTable } from './table-account.ts';
 import { offlineCommands } from './table-offline.ts';
 import { resourceCommands } from './table-resources.ts';
 import type { CommandSpec, OptionSpec } from './types.ts';
@@ -51,4 +52,4 @@ const tools: readonly CommandSpec[] = [
   },
 ];
 
-export const commands: readonly CommandSpec[] = [...offlineCommands, ...resourceCommands, ...tools];
+export const commands: readonly CommandSpec[] = [...offlineCommands, ...resourceCommands, ...accountTable, ...tools];

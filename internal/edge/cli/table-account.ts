@@ -1,0 +1,101 @@
+// The part of the command table about service accounts, projects that exist, and the audit.
+
+import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
+
+const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
+const SLUG: ArgSpec = { name: 'SLUG', help: 'its slug' };
+const ORG_SCOPE: OptionSpec = {
+  name: 'org',
+  type: 'flag',
+  value: 'ORG',
+  help: 'at organization scope; --org=ORG for another organization',
+};
+const FILTERS: readonly OptionSpec[] = [
+  { name: 'action', type: 'string', value: 'A', help: 'with this action, such as secret.reveal' },
+  { name: 'subject', type: 'string', value: 'S', help: 'about the thing of this name' },
+  { name: 'principal', type: 'string', value: 'W', help: 'by the one of this name or id' },
+  { name: 'since', type: 'string', value: 'T', help: 'from this day or ISO time on' },
+  { name: 'until', type: 'string', value: 'T', help: 'before this day or ISO time' },
+];
+
+const account = async (): Promise<typeof import('./command-account.ts')> => import('./command-account.ts');
+const tenancy = async (): Promise<typeof import('./command-tenancy.ts')> => import('./command-tenancy.ts');
+
+export const accountTable: readonly CommandSpec[] = [
+  {
+    words: ['account', 'list'],
+    summary: 'service accounts of the organization',
+    args: [],
+    options: [],
+    load: async () => (await account()).accountList,
+  },
+  {
+    words: ['account', 'create'],
+    summary: 'make a service account; a token for it is made with `token create --for`',
+    args: [NAME],
+    options: [
+      { name: 'role', type: 'string', value: 'R', help: 'its role in the organization', choices: ['member', 'admin'] },
+    ],
+    load: async () => (await account()).accountCreate,
+  },
+  {
+    words: ['account', 'disable'],
+    summary: 'make none of its tokens valid, until enabled',
+    args: [NAME],
+    options: [],
+    load: async () => (await account()).accountDisable,
+  },
+  {
+    words: ['account', 'enable'],
+    summary: 'let its tokens be valid again',
+    args: [NAME],
+    options: [],
+    load: async () => (await account()).accountEnable,
+  },
+  {
+    words: ['account', 'delete'],
+    summary: 'delete it with its tokens',
+    args: [NAME],
+    options: [],
+    load: async () => (await account()).accountDelete,
+  },
+  {
+    words: ['project', 'rename'],
+    summary: 'give a project another name',
+    args: [SLUG, { name: 'NAME', help: 'the name that people see' }],
+    options: [],
+    load: async () => (await account()).projectRename,
+  },
+  {
+    words: ['project', 'archive'],
+    summary: 'keep a project as it is',
+    args: [SLUG],
+    options: [],
+    load: async () => (await account()).projectArchive,
+  },
+  {
+    words: ['project', 'restore'],
+    summary: 'bring an archived project back',
+    args: [SLUG],
+    options: [],
+    load: async () => (await account()).projectRestore,
+  },
+  {
+    words: ['audit', 'list'],
+    summary: 'who did what, newest first',
+    args: [],
+    options: [
+      ORG_SCOPE,
+      ...FILTERS,
+      { name: 'limit', type: 'string', value: 'N', help: 'how many, newest first (default 50)' },
+    ],
+    load: async () => (await tenancy()).auditList,
+  },
+  {
+    words: ['audit', 'export'],
+    summary: 'all of it as JSON lines, oldest first',
+    args: [],
+    options: [ORG_SCOPE, ...FILTERS],
+    load: async () => (await account()).auditExport,
+  },
+];
