@@ -63,7 +63,6 @@ export const keyRoutes: readonly Route[] = [
     summary: 'Seal every stored value with the last key of the key file; versions that nothing uses then are retired',
     scope: 'self',
     permission: 'keys:rotate',
-    body: v.strictObject({}),
     answers: { 202: rotation },
     handle: async ({ ctx, actor }) => ({ status: 202, body: show(await startRotation(ctx, actor)) }),
   }),

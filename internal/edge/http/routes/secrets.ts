@@ -156,7 +156,6 @@ function valueRoutes({ base, scope, scopeOf }: Place): readonly Route[] {
       path: `${one}/reveal`,
       summary: 'The value of an unprotected secret of exactly this scope; recorded in the audit first',
       permission: 'secrets:reveal',
-      body: v.strictObject({}),
       answers: { 200: v.object({ value: v.string() }) },
       handle: async (call) => ok({ value: await revealSecret(call.ctx, scopeOf(call), call.actor, nameOf(call)) }),
     }),
