@@ -10,6 +10,7 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   apply: async () => (await import('./apply.ts')).bench,
   sync: async () => (await import('./sync.ts')).bench,
   match: async () => (await import('./match.ts')).bench,
+  accept: async () => (await import('./accept.ts')).bench,
   validate: async () => (await import('./validate.ts')).bench,
 };
 
