@@ -16,7 +16,7 @@ import { type Load, loaded } from './load.ts';
 
 const secret = 'a secret of the bench';
 const TURNS = 3;
-const TURN_MS = 3_000;
+const TURN_MS = 2_000;
 
 async function database(bench: Bencher): Promise<string> {
   const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });

@@ -1,6 +1,6 @@
 // Connections that send one request after the other, without a client library: what is measured is the server.
 
-import { createHmac } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 
 export interface Load {
@@ -16,11 +16,14 @@ export interface Loaded {
 }
 
 let serial = 0;
+/** Text that does not compress: a server must not look fast because every body is the same letter. */
+const noise = randomBytes(96 * 1_024).toString('base64');
 
 function requestOf(target: URL, load: Load): string {
   serial += 1;
   const head = `{"dedupKey":"${process.pid}-${serial}","text":"`;
-  const body = `${head}${'x'.repeat(load.bodyBytes - head.length - 2)}"}`;
+  const from = (serial * 97) % (noise.length - load.bodyBytes);
+  const body = `${head}${noise.slice(from, from + load.bodyBytes - head.length - 2)}"}`;
   const signature = createHmac('sha256', load.secret).update(body).digest('hex');
   return (
     `POST ${target.pathname} HTTP/1.1\r\nhost: ${target.host}\r\ncontent-type: application/json\r\n` +

@@ -26,6 +26,7 @@ export async function findSecret(
         and (idle_expiry_seconds is null or idle_since + make_interval(secs => idle_expiry_seconds) > $4::timestamptz)
       order by project_id is null limit 1`,
     [scope.orgId, scope.projectId, name, now],
+    'find-secret',
   );
   return rows[0];
 }

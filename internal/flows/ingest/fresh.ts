@@ -1,9 +1,11 @@
-// Reads that may be shared but never be old: whoever asks gets a value that was read after it asked. Those that ask while
-// a read is under way wait for the next one, together.
+// Reads that may be shared but never be old: whoever asks gets a value that was read after it asked. While as many reads
+// as are allowed are under way, those that ask wait for the next one, together.
+
+const runningMax = 2;
 
 interface Reads<T> {
-  readonly running: Promise<T>;
-  next: Promise<T> | undefined;
+  running: number;
+  next: { readonly load: () => Promise<T>; readonly promised: PromiseWithResolvers<T> } | undefined;
 }
 
 export class FreshReads<T> {
@@ -11,23 +13,23 @@ export class FreshReads<T> {
 
   /** The value of `key`, by a call of `load` that starts after this. */
   get(key: string, load: () => Promise<T>): Promise<T> {
-    const reads = this.#reads.get(key);
-    if (reads === undefined) return this.#run(key, load);
-    reads.next ??= reads.running.then(
-      () => this.#run(key, load),
-      () => this.#run(key, load),
-    );
-    return reads.next;
+    const reads = this.#reads.get(key) ?? { running: 0, next: undefined };
+    this.#reads.set(key, reads);
+    if (reads.running < runningMax) return this.#run(key, reads, load);
+    reads.next ??= { load, promised: Promise.withResolvers<T>() };
+    return reads.next.promised.promise;
   }
 
-  #run(key: string, load: () => Promise<T>): Promise<T> {
-    const running = load();
-    const reads: Reads<T> = { running, next: undefined };
-    this.#reads.set(key, reads);
-    const forget = (): void => {
-      if (this.#reads.get(key) === reads && reads.next === undefined) this.#reads.delete(key);
-    };
-    running.then(forget, forget);
-    return running;
+  async #run(key: string, reads: Reads<T>, load: () => Promise<T>): Promise<T> {
+    reads.running += 1;
+    try {
+      return await load();
+    } finally {
+      reads.running -= 1;
+      const { next } = reads;
+      reads.next = undefined;
+      if (next !== undefined) this.#run(key, reads, next.load).then(next.promised.resolve, next.promised.reject);
+      else if (reads.running === 0) this.#reads.delete(key);
+    }
   }
 }
