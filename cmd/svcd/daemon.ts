@@ -6,7 +6,9 @@ import { sealedVersions } from '../../internal/adapters/store/bootstrap.ts';
 import { errorCode } from '../../internal/adapters/store/db.ts';
 import { routeTask } from '../../internal/adapters/store/events.ts';
 import { DataDirInUse, openStore, type Store } from '../../internal/adapters/store/store.ts';
+import { compileSettings } from '../../internal/base/config/compile-settings.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
+import { syncSettings } from '../../internal/base/config/sync-settings.ts';
 import { armFailpoint, failpoint } from '../../internal/base/failpoint.ts';
 import { createMetrics } from '../../internal/base/metrics/metrics.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
@@ -20,7 +22,7 @@ import { startIngest } from '../../internal/flows/ingest/ingest.ts';
 import { startSyncPorts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
 import { checkKeys } from '../../internal/flows/secrets/secrets.ts';
-import { ensureMasterKey, readClient, writeClient } from './files.ts';
+import { checkKeyFile, ensureMasterKey, readClient, writeClient } from './files.ts';
 import { openKeyGate } from './keys.ts';
 
 export interface Daemon {
@@ -64,6 +66,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]): Promise<Omit<Daemon, 'stop'>> {
   const { config, log } = options;
   armFailpoint(config.failpoint);
+  await checkSettings(config);
   const store = await openConfiguredStore(options);
   stops.push(() => store.stop());
   const runtime: Runtime = { now: () => new Date(), uuid: randomUUID, randomBytes, log, ...options.runtime };
@@ -121,6 +124,13 @@ async function startWork(ctx: FlowContext, stops: (() => Promise<void>)[]): Prom
     const running = await service.start(ctx);
     stops.push(() => running.stop());
   }
+}
+
+/** Refuses what can be refused without a database before one is made for it. Throws ConfigError. */
+async function checkSettings(config: Config): Promise<void> {
+  compileSettings(config.file, config.fileDir);
+  syncSettings(config.file);
+  await checkKeyFile(config);
 }
 
 /** Turns what a setting is to blame for into an error that names it. */

@@ -3,6 +3,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { access, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readMasterKeys } from '../../internal/adapters/seal/seal.ts';
 import type { Config } from '../../internal/base/config/config.ts';
 import type { Client } from '../../internal/flows/tenancy/tenancy.ts';
 
@@ -45,14 +46,21 @@ export async function readClient(dataDir: string): Promise<Client | undefined> {
   return { token, org, project };
 }
 
+const mayGenerate = ({ masterKeyFile, dataDir, databaseUrl }: Config): boolean =>
+  masterKeyFile === join(dataDir, 'master.key') && databaseUrl === undefined;
+
+/** Reads the key file, unless it is the one that the daemon makes itself. Throws ConfigError; no message repeats a key. */
+export async function checkKeyFile(config: Config): Promise<void> {
+  if (!mayGenerate(config)) await readMasterKeys(config.masterKeyFile);
+}
+
 /**
  * Generates the default key file where there is none and nothing is sealed yet. Whether the file holds the keys that
  * stored values need is for the readiness to say.
  */
 export async function ensureMasterKey(config: Config, isSealed: boolean): Promise<void> {
   const path = config.masterKeyFile;
-  const isDefault = path === join(config.dataDir, 'master.key') && config.databaseUrl === undefined;
-  if (!isDefault || isSealed) return;
+  if (!mayGenerate(config) || isSealed) return;
   const isMissing = await access(path).then(
     () => false,
     (error: NodeJS.ErrnoException) => error.code === 'ENOENT',

@@ -52,6 +52,8 @@ async function main(): Promise<void> {
       signalled = true;
       log.info({ signal: name }, 'daemon.draining');
       if (daemon !== undefined) void end(0);
+      // A start that hangs must not outlive a supervisor's patience either.
+      else setTimeout(() => process.exit(1), drainMs).unref();
     });
   }
   for (const name of ['uncaughtException', 'unhandledRejection'] as const) {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import {
@@ -169,6 +170,13 @@ describe('svcd on an external database', () => {
 });
 
 describe('svcd with a setting it cannot use', () => {
+  const files = mkdtempSync(join(tmpdir(), 'svc-settings-'));
+  const [keyFile, configFile] = [join(files, 'keys'), join(files, 'svc.yaml')];
+  before(() => {
+    writeFileSync(keyFile, `1:${randomBytes(32).toString('base64')}\n`);
+    writeFileSync(configFile, 'sync: { resyncSeconds: often }\n');
+  });
+  after(() => rm(files, { recursive: true }));
   const cases: { name: string; args?: string[]; env?: Record<string, string>; says: RegExp }[] = [
     { name: 'an unknown flag', args: ['--colour', 'red'], says: /^svcd: --colour / },
     { name: 'an unknown role', env: { SVC_ROLES: 'api,cook' }, says: /^svcd: SVC_ROLES has the unknown role "cook"/ },
@@ -191,13 +199,23 @@ describe('svcd with a setting it cannot use', () => {
     },
     {
       name: 'a database that cannot be reached',
-      env: { SVC_DATABASE_URL: 'postgres://u:hush@127.0.0.1:1/x', SVC_MASTER_KEY_FILE: '/dev/null' },
+      env: { SVC_DATABASE_URL: 'postgres://u:hush@127.0.0.1:1/x', SVC_MASTER_KEY_FILE: keyFile },
       says: /^svcd: SVC_DATABASE_URL cannot be used: .*ECONNREFUSED/,
     },
     {
       name: 'a data directory that cannot be made',
       args: ['--data-dir', '/proc/svc'],
       says: /^svcd: --data-dir is given more than once/,
+    },
+    {
+      name: 'a key file that is not there, without starting a database',
+      env: { SVC_MASTER_KEY_FILE: '/nowhere/keys' },
+      says: /^svcd: SVC_MASTER_KEY_FILE names \/nowhere\/keys, which cannot be read/,
+    },
+    {
+      name: 'a section of the configuration file, without starting a database',
+      env: { SVC_CONFIG: configFile },
+      says: /^svcd: sync\.resyncSeconds cannot be used/,
     },
     { name: 'a data directory of another kind', env: { SVC_DATA_DIR: '/dev/null/x' }, says: /^svcd: SVC_DATA_DIR / },
     {
