@@ -1,0 +1,69 @@
+// Lines of context that a message is given where its text lacks them (spec, Events: trigger message rendering): ids of
+// channel, thread and message on chat events, and one line per attachment on chat, code-host comment and review events.
+
+import type { Json, JsonObject } from '../../words/json.ts';
+
+/** The brokered tool that fetches an attachment with the session's own credentials. */
+const DOWNLOAD_TOOL = 'download_attachment';
+
+/** Code-host events of comments and reviews, and where in the payload each keeps what was said. */
+const SAID_AT: readonly (readonly [prefix: string, key: string])[] = [
+  ['codehost.issue_comment.', 'issueComment'],
+  ['codehost.issue.comment.', 'issueComment'],
+  ['codehost.review.', 'review'],
+  ['codehost.pull_request_review.', 'review'],
+  ['codehost.pull_request_review_comment.', 'reviewComment'],
+  ['codehost.commit_comment.', 'commitComment'],
+];
+
+function member(value: Json | undefined, key: string): Json | undefined {
+  const isRecord = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isRecord && Object.hasOwn(value, key) ? (value as JsonObject)[key] : undefined;
+}
+
+/** Text at a path of own members, trimmed; a number as text, anything else as nothing. */
+export function textAt(value: Json | undefined, ...path: readonly string[]): string {
+  const found = path.reduce(member, value);
+  return typeof found === 'string' ? found.trim() : typeof found === 'number' ? String(found) : '';
+}
+
+/** Every line of context that the event has to give, in order, whatever the text says already. */
+export function contextLines(event: string, payload: Json): string[] {
+  if (event.startsWith('chat.')) {
+    const ids = [
+      ['Channel', textAt(payload, 'chat', 'channelId')],
+      ['Thread', textAt(payload, 'chat', 'threadId')],
+      ['Message', textAt(payload, 'chat', 'messageId')],
+    ] as const;
+    const lines = ids.filter(([, id]) => id !== '').map(([label, id]) => `${label}: ${id}`);
+    return [...lines, ...attachments(member(payload, 'message')).map((file) => `Attachment: ${file}`)];
+  }
+  const said = SAID_AT.find(([prefix]) => event.startsWith(prefix));
+  if (said === undefined) return [];
+  const files = attachments(member(member(payload, 'codehost'), said[1]));
+  return files.map((file) => `Attachment: ${file} (download it with the tool ${DOWNLOAD_TOOL})`);
+}
+
+/** Each file by its name and where it is, or whichever of the two is known. */
+function attachments(said: Json | undefined): string[] {
+  const files = member(said, 'attachments');
+  if (!Array.isArray(files)) return [];
+  return (files as readonly Json[]).flatMap((file) => {
+    const line = [textAt(file, 'name'), textAt(file, 'url') || textAt(file, 'id')].filter((part) => part !== '');
+    return line.length === 0 ? [] : [line.join(' ').replace(/\s+/g, ' ')];
+  });
+}
+
+/** The text, and below it the lines of context that it lacks. */
+export function withContext(text: string, event: string, payload: Json): string {
+  const said = new Set(text.split('\n').map(plainLine));
+  const lacking = contextLines(event, payload).filter((line) => !said.has(line));
+  return lacking.length === 0 ? text : `${text.trimEnd()}\n\n${lacking.join('\n')}`;
+}
+
+/** A line of a text as a line of context is written: without its bullet, and with one space behind the label. */
+const plainLine = (line: string): string =>
+  line
+    .replace(/^[\s>*-]+/, '')
+    .replace(/^(\w+):\s*/, '$1: ')
+    .trimEnd();

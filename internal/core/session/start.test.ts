@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import {
+  contextLines,
+  deliveredMessage,
+  displayTitle,
+  hiddenContextHeading,
+  startMessage,
+  withContext,
+} from './session.ts';
+
+type Payload = Parameters<typeof contextLines>[1];
+/** One key of the root; enough to tell that the payload was the one handed in. */
+const render = (template: string, payload: Payload): string =>
+  template.replace(/\{\{(\w+)\}\}/g, (_, key: string) => String(Object(payload)[key] ?? ''));
+const start = (
+  source: Omit<Parameters<typeof startMessage>[0], 'event' | 'payload'> & { event?: string; payload?: Payload },
+) => startMessage({ event: 'webhook.x', payload: { n: 1 }, ...source }, render);
+
+const chat = {
+  chat: { channelId: 'C1', threadId: '1.5', messageId: '1.7' },
+  message: { text: 'hello', author: { userName: 'ann', userId: 'U1' } },
+};
+const ids = 'Channel: C1\nThread: 1.5\nMessage: 1.7';
+const mentioned = 'chat.message.mentioned';
+
+describe('the start message', () => {
+  test('1: an attached prompt goes in verbatim, and a message beside it is hidden context', () => {
+    assert.deepEqual(start({ attachedUserPrompt: ' Do {{n}}\n', message: 'm {{n}}', initialPrompt: 'i' }), {
+      text: ' Do {{n}}\n',
+      hiddenContext: 'm 1',
+      titleSeed: ' Do {{n}}\n',
+    });
+    const alone = start({ attachedUserPrompt: 'Do', initialPrompt: 'i', event: mentioned, payload: chat });
+    assert.deepEqual(alone, { text: 'Do', hiddenContext: null, titleSeed: 'Do' });
+    const both = start({ attachedUserPrompt: 'Do', message: 'm', event: mentioned, payload: chat });
+    assert.equal(both.hiddenContext, `m\n\n${ids}`);
+    assert.equal(hiddenContextHeading, 'Trigger message context');
+  });
+
+  test('2: the rendered message comes before the initial prompt', () => {
+    assert.deepEqual(start({ message: 'm {{n}}', initialPrompt: 'i' }), {
+      text: 'm 1',
+      hiddenContext: null,
+      titleSeed: 'm 1',
+    });
+  });
+
+  test("2: except on a bind route's unmatched spawn, where a defined initial prompt wins", () => {
+    assert.equal(start({ message: 'm', initialPrompt: 'i {{n}}', isBindUnmatched: true }).text, 'i 1');
+    assert.equal(start({ message: 'm', isBindUnmatched: true }).text, 'm');
+  });
+
+  test('3: the initial prompt is rendered against the payload', () => {
+    assert.equal(start({ initialPrompt: 'i {{n}}' }).text, 'i 1');
+    assert.equal(start({ message: ' {{none}}\n', initialPrompt: 'i' }).text, 'i', 'a message that renders to nothing');
+  });
+
+  test('4: the payload speaks: a chat message with its author, or a reaction', () => {
+    assert.equal(start({ event: mentioned, payload: chat }).text, `ann: hello\n\n${ids}`);
+    assert.equal(start({ event: mentioned, payload: { message: { text: 'hi' } } }).text, 'hi');
+    const byId = { message: { text: 'hi', author: { userId: 'U1' } } };
+    assert.equal(start({ event: mentioned, payload: byId }).text, 'U1: hi');
+    const reaction = { emoji: 'tada', rawEmoji: ':tada:', user: { userName: 'bob' } };
+    assert.equal(
+      start({ event: 'chat.reaction.added', payload: { reaction, message: { text: 'done' } } }).text,
+      'bob added the reaction :tada: on: done',
+    );
+    const bare = { reaction: { emoji: 'tada', user: { userId: 'U2' } } };
+    assert.equal(start({ event: 'chat.reaction.removed', payload: bare }).text, 'U2 removed the reaction tada');
+    const nobody = { reaction: { emoji: 'tada' } };
+    assert.equal(start({ event: 'chat.reaction.added', payload: nobody }).text, 'Someone added the reaction tada');
+  });
+
+  test('5: a generic instruction to review the event and act', () => {
+    for (const [event, payload] of [
+      ['webhook.x', { message: { text: 'not chat' } }],
+      ['chat.reaction.added', {}],
+      [mentioned, { message: { text: '  ' } }],
+    ] as const) {
+      const { text } = start({ event, payload });
+      assert.equal(text, `The event ${event} arrived. Review it and act as your instructions say.`);
+    }
+  });
+});
+
+describe('what a live session is told', () => {
+  const tell = (source: object, isConverted = false) =>
+    deliveredMessage({ event: mentioned, payload: chat, ...source }, render, isConverted);
+
+  test('the rendered message, else what the payload says; never the initial prompt', () => {
+    assert.equal(tell({ message: 'm', initialPrompt: 'i' }), `m\n\n${ids}`);
+    assert.equal(tell({ initialPrompt: 'i' }), `ann: hello\n\n${ids}`);
+    assert.match(tell({ event: 'codehost.push' }), /^The event codehost.push arrived/);
+  });
+
+  test('a spawn that became a delivery is told all that it would have started with', () => {
+    assert.equal(tell({ initialPrompt: 'i' }, true), `i\n\n${ids}`);
+    assert.equal(tell({ attachedUserPrompt: 'Do', message: 'm' }, true), `Do\n\nm\n\n${ids}`);
+    assert.equal(tell({ attachedUserPrompt: 'Do' }, true), 'Do');
+  });
+});
+
+describe('context lines', () => {
+  test('only those that the text lacks are appended', () => {
+    assert.equal(
+      withContext('Channel: C1\n- Thread:  1.5', mentioned, chat),
+      'Channel: C1\n- Thread:  1.5\n\nMessage: 1.7',
+    );
+    assert.equal(withContext(ids, mentioned, chat), ids);
+    assert.equal(
+      withContext('Channel: C11', mentioned, chat),
+      `Channel: C11\n\n${ids}`,
+      'the beginning of a longer id',
+    );
+    assert.equal(withContext('x', 'webhook.x', chat), 'x');
+    assert.equal(withContext('x', mentioned, {}), 'x');
+  });
+
+  test('one line per file of a chat message', () => {
+    const files = [{ name: 'a.png', url: 'https://f/a' }, { id: 'F2' }, { name: 'two\nlines' }, {}, 'text', null];
+    assert.deepEqual(contextLines(mentioned, { message: { attachments: files } }), [
+      'Attachment: a.png https://f/a',
+      'Attachment: F2',
+      'Attachment: two lines',
+    ]);
+  });
+
+  test('code-host comment and review events name the download tool, and have attachments alone', () => {
+    const attachments = [{ name: 'a.png', url: 'https://f/a' }];
+    const line = 'Attachment: a.png https://f/a (download it with the tool download_attachment)';
+    for (const [event, key] of [
+      ['codehost.issue_comment.created', 'issueComment'],
+      ['codehost.issue.comment.edited', 'issueComment'],
+      ['codehost.review.submitted', 'review'],
+      ['codehost.pull_request_review.submitted', 'review'],
+      ['codehost.pull_request_review_comment.created', 'reviewComment'],
+      ['codehost.commit_comment.created', 'commitComment'],
+    ] as const) {
+      assert.deepEqual(contextLines(event, { codehost: { [key]: { attachments } } }), [line], event);
+      assert.deepEqual(contextLines(event, { codehost: { [key]: {} } }), [], event);
+    }
+    assert.deepEqual(contextLines('codehost.issue.opened', { codehost: { issueComment: { attachments } } }), []);
+  });
+
+  test('a payload of any shape is read without a prototype', () => {
+    for (const payload of [
+      null,
+      1,
+      'x',
+      [],
+      { chat: [] },
+      { chat: { channelId: { a: 1 } } },
+      { message: { attachments: {} } },
+    ]) {
+      assert.deepEqual(contextLines(mentioned, payload), []);
+    }
+    assert.deepEqual(contextLines(mentioned, { chat: { channelId: 7 } }), ['Channel: 7']);
+  });
+});
+
+describe('the display title', () => {
+  const title = (template: string | undefined, titleSeed = 'seed', payload: Payload = { n: 1 }) =>
+    displayTitle(template, { titleSeed, payload, fallback: 'triage' }, render);
+
+  test('a template is rendered to one line; infer, none and an empty one are made from the start', () => {
+    assert.equal(title('PR {{n}}\n now'), 'PR 1 now');
+    for (const template of ['infer', undefined, '{{none}}']) assert.equal(title(template), 'seed');
+    assert.equal(title(undefined, ' \n --- \n'), 'triage');
+  });
+
+  test('an inferred title is the first line with words, cut at a word', () => {
+    assert.equal(title('infer', '---\n## Review  the *pull* request\nmore'), 'Review the *pull* request');
+    const long = title('infer', 'word '.repeat(40));
+    assert.equal(long, `${'word '.repeat(15).trimEnd()}…`);
+    assert.equal([...title('infer', '😀a'.repeat(100))].length, 80);
+  });
+});

@@ -1,0 +1,109 @@
+// What a session is told first, and what a live one is told (spec, Events, "Start message of a spawned session"): five
+// steps, the first that gives text. Only an attached prompt goes in verbatim; every other text gets its context lines.
+
+import type { Json } from '../../words/json.ts';
+import { textAt, withContext } from './context.ts';
+
+/** A template against a payload, as core/template renders; rooms of the core do not know each other here. */
+export type Render = (template: string, payload: Json) => string;
+
+export interface MessageSource {
+  readonly event: string;
+  readonly payload: Json;
+  readonly attachedUserPrompt?: string | undefined;
+  readonly message?: string | undefined;
+  readonly initialPrompt?: string | undefined;
+  /** True for the spawn of a bind route that found nobody: there a defined `initialPrompt` comes before `message`. */
+  readonly isBindUnmatched?: boolean | undefined;
+}
+
+export interface StartMessage {
+  /** The first message of the conversation. */
+  readonly text: string;
+  /** Rendered `message` beside an attached prompt, for the system prompt under `hiddenContextHeading`; else null. */
+  readonly hiddenContext: string | null;
+  /** What a title is inferred from. */
+  readonly titleSeed: string;
+}
+
+export const hiddenContextHeading = 'Trigger message context';
+
+/** A template that is not there, or that renders to white space, says nothing. */
+function say(render: Render, template: string | undefined, payload: Json): string | undefined {
+  const text = template === undefined ? '' : render(template, payload);
+  return text.trim() === '' ? undefined : text;
+}
+
+/** The first message of a spawned session. A template that renders to nothing gives way to the next step. */
+export function startMessage(source: MessageSource, render: Render): StartMessage {
+  const { event, payload, attachedUserPrompt } = source;
+  const message = say(render, source.message, payload);
+  if (attachedUserPrompt !== undefined) {
+    const hiddenContext = message === undefined ? null : withContext(message, event, payload);
+    return { text: attachedUserPrompt, hiddenContext, titleSeed: attachedUserPrompt };
+  }
+  const initialPrompt = say(render, source.initialPrompt, payload);
+  const chosen = source.isBindUnmatched ? (initialPrompt ?? message) : (message ?? initialPrompt);
+  const text = chosen ?? recoverText(event, payload) ?? generic(event);
+  return { text: withContext(text, event, payload), hiddenContext: null, titleSeed: text };
+}
+
+/**
+ * What a live session is told by a deliver or bind route: the rendered `message`, else what the payload says. A spawn
+ * that became a delivery is told all that it would have started with, so that nothing is lost.
+ */
+export function deliveredMessage(source: MessageSource, render: Render, isConverted = false): string {
+  if (isConverted) {
+    const { text, hiddenContext } = startMessage(source, render);
+    return hiddenContext === null ? text : `${text}\n\n${hiddenContext}`;
+  }
+  const { event, payload } = source;
+  const text = say(render, source.message, payload) ?? recoverText(event, payload) ?? generic(event);
+  return withContext(text, event, payload);
+}
+
+/** What the payload itself says: a chat message with its author, or a reaction; undefined where it says nothing. */
+function recoverText(event: string, payload: Json): string | undefined {
+  const text = event.startsWith('chat.') ? textAt(payload, 'message', 'text') : '';
+  if (event.startsWith('chat.reaction.')) {
+    const emoji = textAt(payload, 'reaction', 'rawEmoji') || textAt(payload, 'reaction', 'emoji');
+    if (emoji === '') return undefined;
+    const who = textAt(payload, 'reaction', 'user', 'userName') || textAt(payload, 'reaction', 'user', 'userId');
+    const did = event === 'chat.reaction.removed' ? 'removed' : 'added';
+    return `${who || 'Someone'} ${did} the reaction ${emoji}${text === '' ? '' : ` on: ${text}`}`;
+  }
+  if (text === '') return undefined;
+  const author = textAt(payload, 'message', 'author', 'userName') || textAt(payload, 'message', 'author', 'userId');
+  return author === '' ? text : `${author}: ${text}`;
+}
+
+const generic = (event: string): string => `The event ${event} arrived. Review it and act as your instructions say.`;
+
+/** An inferred title has at most so many characters. */
+const titleLengthMax = 80;
+
+/**
+ * The session's title on one line: the rendered template; for `infer`, without a template, and where it renders to
+ * nothing, one made from what the session was told first. `fallback` is for a start without words.
+ */
+export function displayTitle(
+  template: string | undefined,
+  start: { readonly titleSeed: string; readonly payload: Json; readonly fallback: string },
+  render: Render,
+): string {
+  const wanted = template === 'infer' ? undefined : say(render, template, start.payload);
+  return wanted === undefined ? infer(start.titleSeed) || start.fallback : oneLine(wanted);
+}
+
+const oneLine = (text: string): string => text.replace(/\s+/g, ' ').trim();
+
+/** The first line with words, without the marks that lists and headings begin with, cut at a word. */
+function infer(seed: string): string {
+  const lines = seed.split('\n').map((line) => oneLine(line.replace(/^[\s#>*-]+/, '')));
+  const line = lines.find((each) => /[\p{L}\p{N}]/u.test(each)) ?? '';
+  const characters = [...line];
+  if (characters.length <= titleLengthMax) return line;
+  const cut = characters.slice(0, titleLengthMax - 1).join('');
+  const space = cut.lastIndexOf(' ');
+  return `${space > titleLengthMax / 2 ? cut.slice(0, space) : cut}…`;
+}
