@@ -179,8 +179,8 @@ describe('routes that are given what they do not expect', () => {
     }
   });
   after(async () => {
-    sender.close();
-    await daemon.stop();
+    sender?.close();
+    await daemon?.stop();
   });
 
   const pathOf = (route: Route, rest = 'x'): string =>

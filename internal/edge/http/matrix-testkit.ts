@@ -178,11 +178,6 @@ async function fill(daemon: TestDaemon, table: readonly Route[], org: Org): Prom
     await make('PUT', `${P}/secrets/${mark}-secret`, { value: 'hush', protected: false });
     const credentials = { webhookSecret: 'hush-hush-hush-hush' };
     await make('POST', `${P}/connections`, { provider: 'codehost', name: `${mark}-connection`, credentials });
-    await daemon.database.db.query(
-      `insert into svc.events (project_id, key, source, payload)
-       select id, 'webhook.received', 'webhook', '{"a":1}'::text::bytea from svc.projects where name = $1::text`,
-      [mark],
-    );
     const runs = await daemon.api('GET', `${P}/reconciles`);
     found.push(`${mark}-agent`, ...(runs.body['items'] as unknown as { id: string }[]).map((run) => run.id));
   }

@@ -117,8 +117,8 @@ describe('the matrix of principals, routes and places', () => {
     send = sender.send;
   });
   after(async () => {
-    sender.close();
-    await daemon.stop();
+    sender?.close();
+    await daemon?.stop();
   });
 
   it('answers every cell as its entry says, and nobody gets further than that', async () => {
