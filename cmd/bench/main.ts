@@ -8,6 +8,7 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   poll: async () => (await import('./poll.ts')).bench,
   compile: async () => (await import('./compile.ts')).bench,
   apply: async () => (await import('./apply.ts')).bench,
+  secrets: async () => (await import('./secrets.ts')).bench,
   sync: async () => (await import('./sync.ts')).bench,
   match: async () => (await import('./match.ts')).bench,
   accept: async () => (await import('./accept.ts')).bench,

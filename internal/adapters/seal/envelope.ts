@@ -58,14 +58,16 @@ function additionalData(binding: SealBinding, keyVersion: number, layer: 'dek' |
     String(keyVersion),
     `${binding.use}.${layer}`,
   ];
-  const parts: Buffer[] = [];
+  let size = 0;
+  for (const field of fields) size += 4 + Buffer.byteLength(field);
+  const bytes = Buffer.allocUnsafe(size);
+  let at = 0;
   for (const field of fields) {
-    const bytes = Buffer.from(field, 'utf8');
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(bytes.length);
-    parts.push(length, bytes);
+    const length = bytes.write(field, at + 4, 'utf8');
+    bytes.writeUInt32BE(length, at);
+    at += 4 + length;
   }
-  return Buffer.concat(parts);
+  return bytes;
 }
 
 /** A sealer over these keys. `randomBytes` is replaced by tests alone. */
