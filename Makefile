@@ -51,7 +51,7 @@ golden: setup ## regenerate golden files under testdata
 	@node --test --test-update-snapshots $(CORE_TESTS)
 
 test-crash: setup ## the long form of the kill tests
-	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts 'internal/**/*.crash.test.ts'
+	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts'
 
 test-fuzz: setup ## the long form of the property and hostile-input tests
-	@SVC_LONG=1 node --test --test-concurrency=2 'internal/**/*.fuzz.test.ts'
+	@SVC_LONG=1 node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts 'internal/**/*.fuzz.test.ts'

@@ -105,5 +105,4 @@ export const secretPut = v.strictObject({ value: secretValue, ...settings });
 export const secretPatch = v.strictObject(settings);
 export const secretRotate = v.strictObject({ value: secretValue });
 
-export type Injection = v.InferOutput<typeof injectionSchema>;
 export type SecretSettings = v.InferOutput<typeof secretPatch>;

@@ -9,4 +9,4 @@
 export { createSealer, type SealBinding, type Sealed, type Sealer } from './envelope.ts';
 export { hmacMatches, hmacSha256, secretsMatch } from './hmac.ts';
 export { type KeyRing, openKeyRing } from './key-ring.ts';
-export { type MasterKeys, parseMasterKeys, readMasterKeys } from './master-keys.ts';
+export { parseMasterKeys, readMasterKeys } from './master-keys.ts';

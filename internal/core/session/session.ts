@@ -4,15 +4,12 @@
 // It decides nothing about which session gets an event (route does), keeps no time of its own and renders no template:
 // the renderer is handed in. Pull-request checks are in checks.ts.
 
-export { type Check, type CheckResult, type CheckSignal, createCheck, nextDeadlineOf, signalCheck } from './checks.ts';
+export { type Check, type CheckSignal, createCheck, nextDeadlineOf, signalCheck } from './checks.ts';
 export { contextLines, withContext } from './context.ts';
 export {
   deliveredMessage,
   displayTitle,
   hiddenContextHeading,
-  type MessageSource,
-  type Render,
-  type StartMessage,
   startMessage,
 } from './start.ts';
 

@@ -3,8 +3,8 @@
 // what a launch gets. Every change writes its audit entry in its transaction; a value is opened only after the entry
 // about it is committed. No answer, error, log or audit entry of this room holds a value, but the one of a reveal.
 
-export { type CreateSecret, createSecret } from './create.ts';
-export { checkKeys, type KeyReport, keyReport, runRotation, startRotation } from './keys.ts';
+export { createSecret } from './create.ts';
+export { checkKeys, keyReport, runRotation, startRotation } from './keys.ts';
 export {
   countSealed,
   editSecret,
@@ -12,7 +12,6 @@ export {
   removeSecret,
   revealSecret,
   rotateSecretValue,
-  type SecretInput,
   writeSecret,
 } from './manage.ts';
-export { type EdgeInjection, type ResolvedSecrets, resolveSecrets, type SecretUse } from './resolve.ts';
+export { resolveSecrets, type SecretUse } from './resolve.ts';
