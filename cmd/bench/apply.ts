@@ -1,11 +1,11 @@
 // Plan and apply of whole fleets against a real database: the number of statements must not depend on the number of
 // agents, and a second apply of the same tree must write nothing.
 
-import { createCompileCache, compile } from '../../internal/core/compile/compile.ts';
+import { compileInline } from '../../internal/adapters/compiler/compiler.ts';
 import type { CompileOutput } from '../../internal/core/compile/types.ts';
 import { DEFAULT_CATALOG } from '../../internal/base/config/catalog.ts';
 import { createBench } from '../../internal/flows/sync/apply-testkit.ts';
-import { sha256, toBundle } from './bundle.ts';
+import { toBundle } from './bundle.ts';
 import { fleet } from './fleet.ts';
 import { rowsOf } from './rows.ts';
 import { type Bench, type Bencher, ms, timed } from './harness.ts';
@@ -14,13 +14,12 @@ const FEW = 100;
 const MANY = 1_000;
 
 function compiled(agents: number): CompileOutput {
-  const output = compile({
+  // As the daemon gets it: each resource comes with its hash.
+  const output = compileInline({
     bundle: toBundle(fleet(agents)),
     context: {},
     catalog: DEFAULT_CATALOG,
     templates: new Map(),
-    sha256,
-    cache: createCompileCache(),
   });
   if (!output.ok) throw new Error(`the bench tree does not compile: ${JSON.stringify(output.diagnostics.slice(0, 3))}`);
   return output;

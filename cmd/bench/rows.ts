@@ -3,8 +3,8 @@
 
 import type { Sql } from '../../internal/adapters/store/db.ts';
 
-/** Rows that a sync writes about itself. */
-const ABOUT_RUNS = ['daemons', 'reconciles', 'repository_states', 'repository_polls'];
+/** Rows that a sync writes about itself, and the entry that somebody asked for it. */
+const ABOUT_RUNS = ['audit', 'daemons', 'reconciles', 'repository_states', 'repository_polls'];
 
 export async function rowsOf(sql: Sql, leaveOut: readonly string[] = ABOUT_RUNS): Promise<string> {
   const { rows: tables } = await sql.query<{ name: string }>(
