@@ -155,6 +155,17 @@ test('an installation token is minted with a signed claim of the application', a
 
   await assert.rejects(mintInstallationToken({ ...base, installationId: '99' }), { status: 404 });
   await assert.rejects(mintInstallationToken({ ...base, installationId: '42', allowPrivate: false }), /public https/);
+  for (const host of [
+    '127.0.0.1',
+    '[::ffff:127.0.0.1]',
+    'localhost',
+    'sub.localhost.',
+    '2130706433',
+    '[64:ff9b::a00:1]',
+  ]) {
+    const call = { ...base, apiUrl: `https://${host}:1`, installationId: '42', allowPrivate: false };
+    await assert.rejects(mintInstallationToken(call), /public https/, host);
+  }
   await assert.rejects(mintInstallationToken({ ...base, installationId: '1', privateKey: 'nonsense' }), {
     status: 401,
   });
