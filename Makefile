@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 TESTS := 'cmd/**/*.test.ts' 'internal/**/*.test.ts' 'schemas/**/*.test.ts'
 CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 
-.PHONY: help setup run test check types lint format format-check dead cover bench schemas golden test-crash test-fuzz
+.PHONY: help setup run test check types lint format format-check dead cover bench schemas golden test-crash test-fuzz test-harness
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,10 +29,10 @@ lint: setup
 	@node --test internal/tidy.test.ts
 
 format: setup ## rewrite the sources in the house format
-	@biome format --write cmd internal schemas scripts package.json tsconfig.json
+	@biome format --write cmd internal schemas testdata/scripted-agent scripts package.json tsconfig.json
 
 format-check: setup
-	@biome format cmd internal schemas package.json tsconfig.json
+	@biome format cmd internal schemas testdata/scripted-agent package.json tsconfig.json
 
 dead: setup
 	@knip
@@ -52,6 +52,9 @@ golden: setup ## regenerate golden files under testdata
 
 test-crash: setup ## the long form of the kill tests
 	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts'
+
+test-harness: setup ## the real harnesses at their pinned versions against a stub model (fetches 800 MB)
+	@node cmd/harness-check/main.ts $(if $(DATA_DIR),--data-dir '$(DATA_DIR)')
 
 test-fuzz: setup ## the long form of the property and hostile-input tests
 	@SVC_LONG=1 node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts 'internal/**/*.fuzz.test.ts'

@@ -55,6 +55,36 @@ const templates = v.array(
   ]),
 );
 
+const dollars = text(24, 'US dollars for a million tokens, as a decimal string.');
+const rates = {
+  input: dollars,
+  output: dollars,
+  cacheRead: dollars,
+  cacheWrite: dollars,
+  cacheWriteLong: optional(dollars),
+};
+const modelProvider = v.strictObject({
+  baseUrl: optional(text(4096, "Replaces the provider's own address.")),
+  keyFile: optional(text(4096, 'File that holds the key.')),
+  keyEnv: optional(text(256, 'Environment variable that holds the key.')),
+  keySecretRef: optional(name("Secret of the session's project or organization that holds the key.")),
+});
+const model = v.strictObject({
+  ...v.entriesFromList(PROVIDERS, v.optional(modelProvider)),
+  prices: optional(
+    v.array(
+      v.strictObject({
+        provider: choice(PROVIDERS, 'Whose price it is.'),
+        model: text(256, 'A model id; with a * at its end, every id that starts so.'),
+        from: text(10, 'First UTC day of the price, YYYY-MM-DD.'),
+        ...rates,
+        webSearch: optional(text(24, "US dollars for a thousand of the provider's own searches.")),
+        above: optional(v.strictObject({ tokens: v.pipe(v.number(), v.integer(), v.minValue(1)), ...rates })),
+      }),
+    ),
+  ),
+});
+
 export const config = v.pipe(
   v.strictObject({
     dataDir: optional(plain('Embedded database, repository cache, generated keys, sandboxes.')),
@@ -72,7 +102,12 @@ export const config = v.pipe(
     logLevel: optional(plain('A level of the log: info.')),
     catalog: optional(described(catalog, 'Presets, model lists and tools beside those that ship.')),
     templates: optional(described(templates, 'Where managed templates come from, one source for each scope.')),
-    providers: optional(described(v.record(v.string(), v.unknown()), 'Provider applications, by provider.')),
+    providers: optional(
+      described(
+        v.objectWithRest({ model: optional(described(model, 'Model providers, their keys and prices.')) }, v.unknown()),
+        'Provider applications, by provider.',
+      ),
+    ),
   }),
   v.title('Configuration'),
   v.description('The file that SVC_CONFIG names.'),

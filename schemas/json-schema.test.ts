@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import * as v from 'valibot';
 import { CatalogSection } from '../internal/base/config/catalog.ts';
+import { modelSettings } from '../internal/base/config/model-settings.ts';
 import { TemplatesSection } from '../internal/base/config/templates.ts';
 import { agent } from './agent.ts';
 import { config } from './config.ts';
@@ -75,5 +76,23 @@ test('the configuration schema has the keys that configuration reads', () => {
   assert.ok(v.is(TemplatesSection, templates));
   assert.ok(v.is(config, { listen: '127.0.0.1:0', roles: ['api'], catalog, templates, providers: { errtrack: {} } }));
   assert.ok(!v.is(config, { catalog: { ...catalog, preset: [] } }));
+  const row = {
+    provider: 'provider-a',
+    model: 'm*',
+    from: '2026-01-01',
+    input: '1',
+    output: '1',
+    cacheRead: '1',
+    cacheWrite: '1',
+  };
+  const priced = {
+    ...row,
+    webSearch: '10',
+    above: { tokens: 9, input: '1', output: '1', cacheRead: '1', cacheWrite: '1' },
+  };
+  const model = { 'provider-a': { baseUrl: 'https://m.test', keyFile: 'k' }, prices: [row, priced] };
+  assert.deepEqual(modelSettings({ providers: { model } }, '/').prices.slice(-2), [row, priced]);
+  assert.ok(v.is(config, { providers: { model, errtrack: {} } }));
+  assert.ok(!v.is(config, { providers: { model: { 'provider-a': { key: 'k' } } } }));
   assert.ok(!v.is(config, { listne: 'x' }));
 });

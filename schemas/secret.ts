@@ -43,7 +43,8 @@ export function isoMillis(text: string): number | undefined {
   return Number.isNaN(at) ? undefined : at;
 }
 
-const expiresAt = v.nullable(
+/** A time or null. */
+export const expiresAt = v.nullable(
   v.pipe(
     v.string('Expected an ISO 8601 time'),
     v.check((text) => isoMillis(text) !== undefined, 'Expected an ISO 8601 date and time with a zone'),

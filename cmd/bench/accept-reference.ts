@@ -1,8 +1,9 @@
 // The bare server that accepting is held against: it verifies, parses and inserts, and does nothing else. `batch` gathers
-// what arrives while a commit is pending; `named` is one prepared INSERT a request. Started by bench/accept as a program
-// of its own: `node accept-reference.ts <batch|named> <database> <secret>`; prints its port.
+// what arrives while a commit is pending; `named` is one prepared INSERT a request; `asked` is one prepared statement a
+// request, which inserts and adds the job that routes it. Started by bench/accept as a program of its own:
+// `node accept-reference.ts <batch|named|asked> <database> <secret>`; prints its port.
 
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pg from 'pg';
@@ -10,7 +11,15 @@ import pg from 'pg';
 const [mode, url, secret] = process.argv.slice(2) as [string, string, string];
 const inFlightMax = 3;
 const batchMax = 256;
-const pool = new pg.Pool({ connectionString: url, max: mode === 'named' ? 16 : inFlightMax });
+const pool = new pg.Pool({ connectionString: url, max: mode === 'batch' ? inFlightMax : 16 });
+// Given as text, a key is imported anew for every signature.
+const signingKey = createSecretKey(Buffer.from(secret));
+const insert = 'insert into bench.events (dedup, payload) values ($1::text, $2::jsonb) on conflict (dedup) do nothing';
+const single =
+  mode === 'named'
+    ? insert
+    : `with made as (${insert} returning id)
+       select graphile_worker.add_job('bench.route', json_build_object('event', id)) from made`;
 
 interface Waiting {
   readonly key: string;
@@ -53,7 +62,7 @@ function flush(): void {
 
 function take(raw: Buffer, signature: string | undefined, response: ServerResponse): void {
   const given = Buffer.from(signature ?? '', 'hex');
-  const wanted = createHmac('sha256', secret).update(raw).digest();
+  const wanted = createHmac('sha256', signingKey).update(raw).digest();
   if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return answer(response, 401);
   const text = raw.toString('utf8');
   const key = (JSON.parse(text) as { dedupKey: string }).dedupKey;
@@ -62,12 +71,7 @@ function take(raw: Buffer, signature: string | undefined, response: ServerRespon
     setImmediate(flush);
     return;
   }
-  const named = {
-    name: 'one',
-    text: 'insert into bench.events (dedup, payload) values ($1::text, $2::jsonb) on conflict (dedup) do nothing',
-    values: [key, text],
-  };
-  pool.query(named).then(
+  pool.query({ name: 'one', text: single, values: [key, text] }).then(
     () => answer(response, 202),
     () => answer(response, 500),
   );

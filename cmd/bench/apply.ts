@@ -3,7 +3,7 @@
 
 import { compileInline } from '../../internal/adapters/compiler/compiler.ts';
 import type { CompileOutput } from '../../internal/core/compile/types.ts';
-import { DEFAULT_CATALOG } from '../../internal/base/config/catalog.ts';
+import { DEFAULT_CATALOG } from '../../internal/base/config/default-catalog.ts';
 import { createBench } from '../../internal/flows/sync/apply-testkit.ts';
 import { toBundle } from './bundle.ts';
 import { fleet } from './fleet.ts';
@@ -56,7 +56,7 @@ async function applyTwice(bench: Bencher, agents: number): Promise<Applied> {
   return {
     statements: first.statements,
     firstMs: first.took,
-    againMs: Math.min(again.took, third.took),
+    againMs: (again.took + third.took) / 2,
     againWrites: before === after ? 0 : 1,
   };
 }
@@ -70,7 +70,7 @@ export const bench: Bench = {
     const many = await applyTwice(bench, MANY);
     const count = (value: number) => ({ value, unit: 'statements' }) as const;
     bench.ratio(`statements: ${MANY} agents / ${FEW} agents`, count(many.statements), count(few.statements), 1);
-    bench.ratio('unchanged apply / first apply', ms(many.againMs), ms(many.firstMs), 1 / 10);
+    bench.ratio('unchanged apply / first apply', ms(many.againMs), ms(many.firstMs), 1 / 14);
     bench.atMost('tables that an unchanged apply wrote to', many.againWrites, 0, 'tables');
   },
 };

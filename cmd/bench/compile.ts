@@ -5,7 +5,7 @@ import { parseAllDocuments } from 'yaml';
 import { compile, createCompileCache } from '../../internal/core/compile/compile.ts';
 import type { CompileCache, CompileInput, CompileOutput } from '../../internal/core/compile/types.ts';
 import type { Bundle } from '../../internal/words/bundle.ts';
-import { DEFAULT_CATALOG } from '../../internal/base/config/catalog.ts';
+import { DEFAULT_CATALOG } from '../../internal/base/config/default-catalog.ts';
 import { sha256, toBundle } from './bundle.ts';
 import { fleet } from './fleet.ts';
 import { type Bench, inTurns, median, ms, timed } from './harness.ts';

@@ -1,7 +1,8 @@
-// Connections that send one request after the other, without a client library: what is measured is the server.
+// Connections that send one request after the other, without a client library: what is measured is the server. Requests
+// are made and signed before the time begins, and answers are read no further than their status and their length.
 
 import { createHmac, randomBytes } from 'node:crypto';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 
 export interface Load {
   readonly url: string;
@@ -9,6 +10,10 @@ export interface Load {
   readonly connections: number;
   readonly bodyBytes: number;
   readonly forMs: number;
+  /** Of all connections together; absent: as fast as answers come. */
+  readonly perSecond?: number;
+  /** Requests that are made before the time begins; those beyond them are made while it runs. */
+  readonly ready?: number;
 }
 export interface Loaded {
   readonly perSecond: number;
@@ -19,51 +24,101 @@ let serial = 0;
 /** Text that does not compress: a server must not look fast because every body is the same letter. */
 const noise = randomBytes(96 * 1_024).toString('base64');
 
-function requestOf(target: URL, load: Load): string {
+function requestOf(target: URL, load: Load): Buffer {
   serial += 1;
   const head = `{"dedupKey":"${process.pid}-${serial}","text":"`;
   const from = (serial * 97) % (noise.length - load.bodyBytes);
   const body = `${head}${noise.slice(from, from + load.bodyBytes - head.length - 2)}"}`;
   const signature = createHmac('sha256', load.secret).update(body).digest('hex');
-  return (
+  return Buffer.from(
     `POST ${target.pathname} HTTP/1.1\r\nhost: ${target.host}\r\ncontent-type: application/json\r\n` +
-    `x-svc-signature-256: ${signature}\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+      `x-svc-signature-256: ${signature}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    'latin1',
   );
+}
+
+const accepted = Buffer.from('HTTP/1.1 202');
+const headEnd = Buffer.from('\r\n\r\n');
+
+/** Bytes of the answer that `bytes` begin with; undefined while its head is not all there. */
+function answerSize(bytes: Buffer): number | undefined {
+  const end = bytes.indexOf(headEnd);
+  if (end < 0) return undefined;
+  const head = bytes.toString('latin1', 0, end).toLowerCase();
+  const at = head.indexOf('content-length:');
+  if (at < 0) throw new Error(`an answer without a length: ${head}`);
+  return end + headEnd.length + Number.parseInt(head.slice(at + 15), 10);
+}
+
+/** Calls `answered` for every whole answer; throws at the first that is not 202. */
+function reader(answered: () => void): (chunk: Buffer) => void {
+  let rest: Buffer | undefined;
+  return (chunk) => {
+    const bytes = rest === undefined ? chunk : Buffer.concat([rest, chunk]);
+    const size = answerSize(bytes);
+    if (size === undefined || bytes.length < size) {
+      rest = bytes;
+      return;
+    }
+    rest = undefined;
+    if (!bytes.subarray(0, accepted.length).equals(accepted)) {
+      throw new Error(`not accepted: ${bytes.toString('latin1', 0, 400)}`);
+    }
+    answered();
+  };
 }
 
 /** Sends until the time is over; throws at the first answer that is not 202. */
 export async function loaded(load: Load): Promise<Loaded> {
   const target = new URL(load.url);
+  const ready = Array.from({ length: load.ready ?? 0 }, () => requestOf(target, load));
+  const sockets = await Promise.all(Array.from({ length: load.connections }, () => connected(target)));
   const times: number[] = [];
   const start = performance.now();
   const end = start + load.forMs;
-  const one = (): Promise<void> =>
+  const paceMs = load.perSecond === undefined ? 0 : (1_000 * load.connections) / load.perSecond;
+  const one = (socket: Socket, index: number): Promise<void> =>
     new Promise((resolve, reject) => {
-      const socket = connect(Number(target.port), target.hostname);
+      // Connections send one after the other, each at its own beat.
+      let turnAt = start + (paceMs * index) / load.connections;
       let sentAt = 0;
-      let text = '';
       const send = (): void => {
         sentAt = performance.now();
         if (sentAt >= end) {
           socket.end();
           resolve();
-        } else socket.write(requestOf(target, load));
+        } else socket.write(ready.pop() ?? requestOf(target, load));
       };
-      socket.setNoDelay(true);
-      socket.on('connect', send).on('error', reject);
-      socket.on('data', (chunk) => {
-        text += chunk.toString('latin1');
-        const head = text.indexOf('\r\n\r\n');
-        const size = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? Number.NaN);
-        if (head < 0 || text.length < head + 4 + size) return;
-        if (!text.startsWith('HTTP/1.1 202')) return reject(new Error(`not accepted: ${text.slice(0, 300)}`));
-        text = '';
+      const next = (): void => {
+        turnAt += paceMs;
+        const waitMs = turnAt - performance.now();
+        if (waitMs < 1) send();
+        else setTimeout(send, waitMs);
+      };
+      const read = reader(() => {
         times.push(performance.now() - sentAt);
-        send();
+        next();
       });
+      socket.on('error', reject).on('data', (chunk) => {
+        try {
+          read(chunk);
+        } catch (error) {
+          reject(error);
+        }
+      });
+      if (paceMs === 0) send();
+      else next();
     });
-  await Promise.all(Array.from({ length: load.connections }, one));
+  await Promise.all(sockets.map(one));
   const seconds = (performance.now() - start) / 1_000;
   times.sort((a, b) => a - b);
   return { perSecond: times.length / seconds, p50Ms: times[times.length >> 1] ?? Number.NaN };
+}
+
+async function connected(target: URL): Promise<Socket> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const socket = connect(Number(target.port), target.hostname, resolve).once('error', reject);
+  await promise;
+  socket.off('error', reject).setNoDelay(true);
+  return socket;
 }

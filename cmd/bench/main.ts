@@ -10,8 +10,14 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   apply: async () => (await import('./apply.ts')).bench,
   secrets: async () => (await import('./secrets.ts')).bench,
   sync: async () => (await import('./sync.ts')).bench,
+  stall: async () => (await import('./stall.ts')).bench,
   match: async () => (await import('./match.ts')).bench,
   accept: async () => (await import('./accept.ts')).bench,
+  route: async () => (await import('./route.ts')).bench,
+  gateway: async () => (await import('./gateway.ts')).bench,
+  sessions: async () => (await import('./sessions.ts')).bench,
+  idle: async () => (await import('./idle.ts')).bench,
+  ticks: async () => (await import('./ticks.ts')).bench,
   validate: async () => (await import('./validate.ts')).bench,
 };
 

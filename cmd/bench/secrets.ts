@@ -1,12 +1,13 @@
-// Sealing and resolution. A value is sealed and opened in the time of a few bare encryptions, and 30,000 times a second
-// on one core; the fifty secrets of a launch are one statement.
+// Sealing and resolution. A value is sealed and opened in the time of a few bare encryptions (four are the least: data
+// key and value, both ways), and 30,000 times a second on one core, a seal with its opening counting once; the fifty
+// secrets of a launch are one statement.
 
-import { createCipheriv, randomBytes } from 'node:crypto';
+import { createCipheriv, createSecretKey, randomBytes } from 'node:crypto';
 import { createSealer, parseMasterKeys } from '../../internal/adapters/seal/seal.ts';
 import { takeResolved } from '../../internal/adapters/store/secret-resolution.ts';
 import { putSecret } from '../../internal/adapters/store/secrets.ts';
 import { createBench } from '../../internal/flows/sync/apply-testkit.ts';
-import { type Bench, type Bencher, inTurns, median, ms } from './harness.ts';
+import { type Bench, type Bencher, inTurns, ms } from './harness.ts';
 
 const ROUNDS = 30_000;
 const SECRETS = 50;
@@ -16,10 +17,10 @@ const sealer = createSealer(parseMasterKeys(`1:${randomBytes(32).toString('base6
 async function seals(bench: Bencher): Promise<void> {
   const value = Buffer.from(randomBytes(30).toString('base64'));
   const binding = { orgId: 'o'.repeat(36), projectId: 'p'.repeat(36), name: 'API_KEY', use: 'secret' } as const;
-  const key = randomBytes(32);
-  // Processor time: what one core does in a second, whatever else the machine does.
+  const key = createSecretKey(randomBytes(32));
+  // Processor time, and the best of the rounds: a neighbour on the same core only ever adds to it.
   const cpuMs: number[] = [];
-  const [sealed = 0, bare = 0] = await inTurns(3, [
+  const [sealed = 0, bare = 0] = await inTurns(5, [
     () => {
       const before = process.cpuUsage();
       for (let round = 0; round < ROUNDS; round += 1) sealer.open(sealer.seal(value, binding), binding).fill(0);
@@ -33,8 +34,13 @@ async function seals(bench: Bencher): Promise<void> {
       }
     },
   ]);
-  bench.ratio(`seal and open / one bare encryption, ${ROUNDS} times`, ms(sealed), ms(bare), 12);
-  bench.atMost(`${ROUNDS} times seal and open on one core`, Math.round(median(cpuMs)), 1_000, 'ms');
+  bench.ratio(`seal and open / one bare encryption, ${ROUNDS} times`, ms(sealed), ms(bare), 8);
+  bench.atMost(
+    `${ROUNDS} times seal and open on one core, processor time`,
+    Math.round(Math.min(...cpuMs)),
+    1_000,
+    'ms',
+  );
 }
 
 async function resolves(bench: Bencher): Promise<void> {

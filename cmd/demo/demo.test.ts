@@ -77,6 +77,8 @@ test('the first run shows agents and a webhook, its printed commands push a chan
     first.output(),
     /^webhook greetings: http:\/\/127\.0\.0\.1:\d+\/api\/v1\/webhook-endpoints\/greetings-\w{10}\/events$/m,
   );
+  assert.match(first.output(), /the scripted agent stands in/);
+  assert.match(first.output(), /Say hello to Ada\.\n\n.* assistant\n {4}echo: Say hello to Ada\./);
   const script = /watch it here:\n((?: {2}.*\n)+)/.exec(first.output())?.[1] ?? '';
   const shell = spawnSync('sh', ['-e', '-c', script], {
     cwd: home,

@@ -7,6 +7,7 @@ import { ConfigError, loadConfig } from '../../internal/base/config/config.ts';
 import { children, type Daemon, follow, freeListen, startSvcd, svc } from './processes.ts';
 import { demoSource, givenSource, type Source } from './source.ts';
 import { firstRun, register } from './register.ts';
+import { standIns } from './harnesses.ts';
 import { farewell, tour } from './tour.ts';
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -32,7 +33,9 @@ async function main(stopping: Promise<void>): Promise<number> {
     const listen = await freeListen(config.listen);
     if (listen.note !== undefined) say(listen.note);
     say(`starting svcd, data in ${dataDir}`);
-    daemon = await startSvcd(dataDir, listen.address, stopping);
+    const { environment, notes } = await standIns(config);
+    for (const note of notes) say(note);
+    daemon = await startSvcd(dataDir, listen.address, environment, stopping);
     if (daemon === undefined) return 0;
     say(`svcd serves ${daemon.url}; its log is ${daemon.logFile}`);
     say('');

@@ -44,13 +44,18 @@ function isFree(host: string, port: number): Promise<boolean> {
 }
 
 /** Starts svcd and waits until it is ready. Undefined when the demo was stopped before that. */
-export async function startSvcd(dataDir: string, listen: string, stopping: Promise<void>): Promise<Daemon | undefined> {
+export async function startSvcd(
+  dataDir: string,
+  listen: string,
+  environment: { readonly [name: string]: string },
+  stopping: Promise<void>,
+): Promise<Daemon | undefined> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const logFile = join(dataDir, 'svcd.log');
   const log = await open(logFile, 'w', 0o600);
   const child = spawn(process.execPath, [MAIN('svcd'), '--data-dir', dataDir, '--listen', listen], {
     // The demo's git server is on loopback.
-    env: { ...process.env, SVC_ALLOW_PRIVATE_NETWORK: 'true' },
+    env: { ...process.env, SVC_ALLOW_PRIVATE_NETWORK: 'true', ...environment },
     stdio: ['ignore', 'pipe', log.fd],
   });
   await log.close();

@@ -18,6 +18,8 @@ export interface Source {
   stop?(): Promise<void>;
 }
 
+/** Name of the repository that the demo brings. */
+export const DEMO = 'demo';
 const FILES = join(import.meta.dirname, '../../testdata/demo');
 /** Often, so that a push is seen while one looks; a code host's webhook does it at once. */
 const DEMO_INTERVAL_SECONDS = 2;
@@ -29,7 +31,7 @@ export async function demoSource(dataDir: string): Promise<Source> {
   const server = await serve(root);
   const cloneUrl = server.url('fleet.git');
   return {
-    name: 'demo',
+    name: DEMO,
     settings: { url: cloneUrl, branch: 'main', intervalSeconds: DEMO_INTERVAL_SECONDS },
     cloneUrl,
     stop: () => server.stop(),

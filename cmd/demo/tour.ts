@@ -2,7 +2,8 @@
 
 import { call } from './register.ts';
 import { svc } from './processes.ts';
-import type { Source } from './source.ts';
+import { knock } from './session.ts';
+import { DEMO, type Source } from './source.ts';
 
 export const farewell = '\nstopping…';
 
@@ -28,6 +29,14 @@ export async function tour(
     }
   }
   if (endpoints.length > 0) say('');
+  const open = endpoints.find((endpoint) => endpoint.name === 'greetings' && endpoint.auth?.kind === 'none');
+  if (open !== undefined && source.name === DEMO) {
+    say(`posting {"name":"Ada"} to it:`);
+    const came = await knock(dataDir, open.ingestUrl, { name: 'Ada' });
+    if (came === undefined) say('nothing came of it; `svc event list` says why');
+    else await svc(dataDir, ['session', 'logs', came.sessionId]);
+    say('');
+  }
   if (!synced) say(`the first sync did not apply: ${RUN} repo show ${source.name}\n`);
   for (const line of changeLines(source)) say(line);
   say('');
@@ -38,6 +47,10 @@ export async function tour(
     'reconcile logs -f',
     'trigger list',
     'schedule list',
+    'event list',
+    'session list',
+    'session logs -f ID',
+    "agent start greeter --message 'Who are you?'",
     'doctor',
     '--help',
   ]) {

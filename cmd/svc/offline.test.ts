@@ -223,3 +223,16 @@ test('a URL with credentials is neither sent nor repeated', async () => {
   assert.equal(code, 2);
   assert.ok(!stderr.includes('hunter2'));
 });
+
+test('a tree is printed alike whether it is small, or large enough for its limits to be enforced', async () => {
+  const file = (name: string) =>
+    `name: ${name}\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }\n`;
+  const small = await tree('alike', { '.svc/agents/a.yaml': file('a') });
+  const large = await tree('alike-large', {
+    '.svc/agents/a.yaml': file('a'),
+    '.svc/assets/large.txt': 'x'.repeat(200_000),
+  });
+  const [one, other] = [await run('compile', small, '--json'), await run('compile', large, '--json')];
+  assert.equal(one.code, 0, one.stderr);
+  assert.equal(other.stdout, one.stdout);
+});

@@ -46,9 +46,25 @@ test('a secret is set, listed, edited, rotated, revealed and deleted', async () 
   assert.deepEqual([refused.code, /never revealed/.test(refused.stderr)], [1, true]);
   const org = ['--org', '--inject-host', 'api.test', '--inject-header', 'X-Key', '--inject-format', 'k {value}'];
   await done(['secret', 'set', 'wide', '--from-file', '-', ...org], 'v');
-  assert.match(await done(['secret', 'list', '--org']), /^wide /m);
+  assert.match(await done(['secret', 'list', '--org']), /^wide +yes +yes /m);
+  assert.equal((await svc(['secret', 'edit', 'wide', '--org', '--no-inject', '--inject-host', 'b.test'])).code, 2);
+  assert.equal(JSON.parse(await done(['secret', 'edit', 'wide', '--org', '--no-inject', '--json'])).injection, null);
   await done(['secret', 'delete', 'db']);
   assert.equal((await svc(['secret', 'rotate', 'db', '--from-file', '-'], 'x')).code, 1);
+});
+
+test('a value that was typed as an argument is refused and not said again', async () => {
+  for (const args of [
+    ['secret', 'set', 'oops', 'hush-hush'],
+    ['secret', 'rotate', 'oops', 'hush-hush'],
+    ['connection', 'add', 'codehost', 'oops', 'hush-hush'],
+    ['secret', 'set', 'oops', '--value=hush-hush'],
+    ['secret', 'set', 'oops', '--value', 'hush-hush'],
+  ]) {
+    const ran = await svc(args);
+    assert.equal(ran.code, 2);
+    assert.doesNotMatch(ran.stdout + ran.stderr, /hush/);
+  }
 });
 
 test('a connection is added with files, listed and removed', async () => {

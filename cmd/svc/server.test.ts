@@ -172,10 +172,14 @@ test('tenants, members, tokens and the audit are there', async () => {
   assert.equal((await svc(['member', 'set', 'ada@example.com', '--role', 'member', '--org'])).code, 0);
   assert.equal((await svc(['member', 'set', 'ada@example.com', '--role', 'operator'])).code, 0);
   assert.match((await svc(['member', 'list'])).stdout, /ada@example\.com/);
+  assert.equal((await svc(['member', 'remove', 'Ada@example.com'])).code, 0);
+  assert.match((await svc(['member', 'remove', 'ada@example.com'])).stderr, /nobody here is ada@example\.com/);
+  assert.equal((await svc(['member', 'remove', 'ada@example.com', '--org'])).code, 0);
   const made = await svc(['token', 'create', 'ci']);
   assert.match(made.stdout, /^svc_[A-Za-z0-9_-]{43}\n$/);
   const token = (await items('token', 'list')).find((each) => each['name'] === 'ci');
   assert.equal((await svc(['token', 'revoke', String(token?.['id'])])).code, 0);
+  assert.match((await svc(['token', 'revoke', 'none'])).stderr, /revoked with --org/);
   const dead = await svc(['agent', 'list'], { env: { SVC_TOKEN: made.stdout.trim() } });
   assert.equal(dead.code, 1);
   assert.match(dead.stderr, /the token is not valid there/);

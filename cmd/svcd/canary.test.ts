@@ -94,12 +94,29 @@ function* malformed(count: number): Generator<Sent> {
     ['PUT', `${P}/nothing`],
     ['OPTIONS', `${P}/secrets/M`],
   ]; // prettier-ignore
+  // Calls that take no value: there a refusal may name a key that is unknown, and nothing that stood at it.
+  const others: typeof targets = [
+    ['POST', '/api/v1/tokens'],
+    ['POST', '/api/v1/orgs'],
+    ['POST', `${O}/tokens`],
+    ['POST', `${O}/members`],
+    ['POST', `${O}/service-accounts`],
+    ['POST', `${P}/repositories`],
+    ['POST', `${P}/repositories/probe`],
+    ['POST', `${P}/apply`],
+    ['POST', `${P}/triggers/explain`],
+    ['PATCH', P],
+    ['GET', `${P}/audit`],
+    ['GET', `${P}/events`],
+  ]; // prettier-ignore
   for (let n = 0; n < count; n += 1) {
-    const [method, path] = pick(targets, random);
+    const takesNone = random() % 3 === 0;
+    const [method, path] = pick(takesNone ? others : targets, random);
     const body: { [key: string]: unknown } = {};
-    for (let k = random() % 4; k >= 0; k -= 1) body[pick(keys, random)] = pick(junk, random)();
+    for (let k = random() % 4; k >= 0; k -= 1)
+      body[pick(takesNone ? keys.slice(0, -1) : keys, random)] = pick(junk, random)();
     // Always wrong, whatever else it holds.
-    body[pick(['extra', CANARY], random)] = CANARY;
+    body[takesNone ? 'extra' : pick(['extra', CANARY], random)] = CANARY;
     let text = JSON.stringify(body);
     const damage = random() % 6;
     if (damage === 0) text = text.slice(0, random() % text.length);
@@ -114,7 +131,10 @@ function* malformed(count: number): Generator<Sent> {
     if (oddity === 3) headers['authorization'] = `Basic ${Buffer.from(CANARY).toString('base64')}`;
     const query =
       random() % 5 === 0
-        ? pick([`?value=${CANARY}`, `?${CANARY}=1`, `?limit=${CANARY}`, `?cursor=${CANARY}`], random)
+        ? pick(
+            [`?value=${CANARY}`, takesNone ? '?extra=1' : `?${CANARY}=1`, `?limit=${CANARY}`, `?cursor=${CANARY}`],
+            random,
+          )
         : '';
     const hasBody = method !== 'GET' && method !== 'OPTIONS';
     yield { method, path: `${path}${query}`, headers, ...(hasBody && { body: text }) };
@@ -145,12 +165,12 @@ async function dump(db: Database): Promise<string> {
   return parts.join('\n');
 }
 
-/** Arguments of every process of the machine, again and again until stopped. */
+/** Arguments and environment of every process of the machine, again and again until stopped. */
 async function watchProcesses(signal: AbortSignal): Promise<string> {
   let seen = '';
   while (!signal.aborted) {
     for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
-      seen += await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+      for (const file of ['cmdline', 'environ']) seen += await readFile(`/proc/${pid}/${file}`, 'utf8').catch(() => '');
     }
     await new Promise((resolve) => setTimeout(resolve, 20));
   }

@@ -8,12 +8,17 @@ import { routeTask } from '../../internal/adapters/store/events.ts';
 import { DataDirInUse, openStore, type Store } from '../../internal/adapters/store/store.ts';
 import { compileSettings } from '../../internal/base/config/compile-settings.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
+import { retentionSettings } from '../../internal/base/config/retention-settings.ts';
+import { modelSettings } from '../../internal/base/config/model-settings.ts';
+import { sessionSettings } from '../../internal/base/config/session-settings.ts';
 import { syncSettings } from '../../internal/base/config/sync-settings.ts';
 import { armFailpoint, failpoint } from '../../internal/base/failpoint.ts';
 import { createMetrics } from '../../internal/base/metrics/metrics.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
+import { startModelGateway } from '../../internal/edge/gateway/gateway.ts';
 import { type HttpServer, type Readiness, startHttp } from '../../internal/edge/http/http.ts';
 import { routes } from '../../internal/edge/http/routes.ts';
+import { createMcpEndpoint, type McpEndpoint } from '../../internal/edge/mcp/mcp.ts';
 import { JobRunner } from '../../internal/edge/jobs/jobs.ts';
 import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
@@ -24,6 +29,7 @@ import { bootstrap, type Client, recoverClient } from '../../internal/flows/tena
 import { checkKeys } from '../../internal/flows/secrets/secrets.ts';
 import { checkKeyFile, ensureMasterKey, readClient, writeClient } from './files.ts';
 import { openKeyGate } from './keys.ts';
+import { openHostPorts } from './session-host.ts';
 
 export interface Daemon {
   readonly url: string;
@@ -88,14 +94,24 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   };
   let ctx: FlowContext = { ...part, baseUrl: config.baseUrl ?? '' };
   const gate = await openKeyGate(store.db, sync.keyRing, log);
+  const mcp = createMcpEndpoint(() => ctx);
+  stops.push(() => mcp.stop());
   const http = await listen(
     config,
     () => ctx,
     store,
     () => checkKeys(store.db, sync.keyRing),
+    mcp,
   );
   stops.push(() => http.stop());
   ctx = { ...part, baseUrl: config.baseUrl ?? http.url };
+  if (config.roles.includes('session')) {
+    const models = await startModelGateway(ctx, modelSettings(config.file, config.fileDir));
+    stops.push(() => models.stop());
+    const host = await openHostPorts(config, http.url);
+    stops.push(() => host.stop());
+    ctx = { ...ctx, models, host: host.ports };
+  }
 
   const client = await readClient(config.dataDir);
   if (client !== undefined && config.roles.includes('api')) await writeClient(config.dataDir, http.url, client);
@@ -130,6 +146,9 @@ async function startWork(ctx: FlowContext, stops: (() => Promise<void>)[]): Prom
 async function checkSettings(config: Config): Promise<void> {
   compileSettings(config.file, config.fileDir);
   syncSettings(config.file);
+  sessionSettings(config.file);
+  retentionSettings(config.file);
+  modelSettings(config.file, config.fileDir);
   await checkKeyFile(config);
 }
 
@@ -181,6 +200,7 @@ async function listen(
   ctx: () => FlowContext,
   store: Store,
   keys: () => Promise<string | undefined>,
+  mcp: McpEndpoint,
 ): Promise<HttpServer> {
   const readiness: Readiness[] = [
     {
@@ -204,6 +224,7 @@ async function listen(
       routes: config.roles.includes('api') ? routes : [],
       readiness,
       listen: config.listen,
+      mounts: config.roles.some((role) => role === 'api' || role === 'session') ? [mcp] : [],
     });
   } catch (error) {
     if (!/^E(ADDRINUSE|ADDRNOTAVAIL|ACCES|NOTFOUND|AI_AGAIN)$/.test(errorCode(error) ?? '')) throw error;

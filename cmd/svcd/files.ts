@@ -4,7 +4,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { access, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readMasterKeys } from '../../internal/adapters/seal/seal.ts';
-import type { Config } from '../../internal/base/config/config.ts';
+import { type Config, makesMasterKey } from '../../internal/base/config/config.ts';
 import type { Client } from '../../internal/flows/tenancy/tenancy.ts';
 
 /** Writes, forces to disk, then replaces: a reader sees the old file or the new one. */
@@ -46,12 +46,17 @@ export async function readClient(dataDir: string): Promise<Client | undefined> {
   return { token, org, project };
 }
 
-const mayGenerate = ({ masterKeyFile, dataDir, databaseUrl }: Config): boolean =>
-  masterKeyFile === join(dataDir, 'master.key') && databaseUrl === undefined;
+const isMissing = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => false,
+    // A data directory that is no directory is told of by its own name.
+    (error: NodeJS.ErrnoException) => error.code === 'ENOENT' || error.code === 'ENOTDIR',
+  );
 
-/** Reads the key file, unless it is the one that the daemon makes itself. Throws ConfigError; no message repeats a key. */
+/** Reads the key file, unless it is one that the daemon is to make itself. Throws ConfigError; no message repeats a key. */
 export async function checkKeyFile(config: Config): Promise<void> {
-  if (!mayGenerate(config)) await readMasterKeys(config.masterKeyFile);
+  const path = config.masterKeyFile;
+  if (!(makesMasterKey(config) && (await isMissing(path)))) await readMasterKeys(path);
 }
 
 /**
@@ -60,10 +65,6 @@ export async function checkKeyFile(config: Config): Promise<void> {
  */
 export async function ensureMasterKey(config: Config, isSealed: boolean): Promise<void> {
   const path = config.masterKeyFile;
-  if (!mayGenerate(config) || isSealed) return;
-  const isMissing = await access(path).then(
-    () => false,
-    (error: NodeJS.ErrnoException) => error.code === 'ENOENT',
-  );
-  if (isMissing) await replaceFile(path, `1:${randomBytes(32).toString('base64')}\n`);
+  if (!makesMasterKey(config) || isSealed) return;
+  if (await isMissing(path)) await replaceFile(path, `1:${randomBytes(32).toString('base64')}\n`);
 }

@@ -5,6 +5,7 @@ import { ConfigError, loadConfig, settings } from '../../internal/base/config/co
 import { createLog } from '../../internal/base/log/log.ts';
 import { Fault } from '../../internal/words/fault.ts';
 import { type Daemon, startDaemon } from './daemon.ts';
+import { giveMemoryBack } from './memory.ts';
 
 /** A drain that hangs must not outlive a supervisor's patience. */
 const drainMs = 25_000;
@@ -69,6 +70,7 @@ async function main(): Promise<void> {
     `${JSON.stringify({ event: 'ready', url: daemon.url, pid: process.pid, dataDir: config.dataDir })}\n`,
   );
   log.info({ url: daemon.url, roles: config.roles }, 'daemon.ready');
+  giveMemoryBack();
   const reason = await daemon.failed;
   log.fatal({ err: reason }, 'daemon.failed');
   await end(1);

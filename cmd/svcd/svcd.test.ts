@@ -100,6 +100,16 @@ describe('svcd with nothing configured', () => {
     assert.deepEqual(await daemon.kill('SIGTERM'), { code: 0, signal: null }, daemon.stderr());
   });
 
+  it('stops in order while its database is being started again, and leaves none running', async () => {
+    const daemon = spawnDaemon({ dataDir: data.path });
+    await daemon.ready;
+    const server = await embeddedPid(data.path);
+    assert.ok(server !== undefined);
+    process.kill(server, 'SIGKILL');
+    assert.deepEqual(await daemon.kill('SIGTERM'), { code: 0, signal: null }, daemon.stderr());
+    assert.equal(await embeddedPid(data.path), undefined);
+  });
+
   it('writes client.json again when its owner has lost it', async () => {
     const old = readClientFile(data.path);
     await rm(join(data.path, 'client.json'));

@@ -5,7 +5,8 @@ import type { Config } from '../base/config/config.ts';
 import type { Metrics } from '../base/metrics/metrics.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { Database } from '../adapters/store/db.ts';
-import type { IngestPorts, SyncPorts } from './ports.ts';
+import type { HostPorts } from './host-ports.ts';
+import type { CheckPort, IngestPorts, ModelRoutes, SyncPorts } from './ports.ts';
 
 export interface FlowContext {
   readonly db: Database;
@@ -20,6 +21,12 @@ export interface FlowContext {
   readonly sync?: SyncPorts;
   /** What takes events in; absent in tests that need none of it. */
   readonly ingest?: IngestPorts;
+  /** How sessions reach their models; absent in a daemon without the role `session`. */
+  readonly models?: ModelRoutes;
+  /** What runs sessions; absent in a daemon without the role `session`. */
+  readonly host?: HostPorts;
+  /** The code host's checks; absent: nobody outside is told of them. */
+  readonly checks?: CheckPort;
 }
 
 /** The daemon's ports. Throws where it was wired without. */

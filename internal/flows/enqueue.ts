@@ -1,7 +1,9 @@
 // Jobs that more than one flow asks for.
 
 import { addJob, type Sql } from '../adapters/store/db.ts';
+import { routeTask } from '../adapters/store/events.ts';
 import type { ReconcileReason } from '../adapters/store/reconciles.ts';
+import type { FlowContext } from './context.ts';
 
 /**
  * Asks for a sync of a repository inside the caller's transaction. Asked again while it waits, it is one job, and it
@@ -16,4 +18,13 @@ export async function enqueueSync(
 ): Promise<void> {
   const payload = { repositoryId, reason, ...(hint !== undefined && { hint }) };
   await addJob(sql, 'repo.sync', payload, { jobKey: `repo.sync:${repositoryId}`, runAt: now });
+}
+
+/**
+ * Asks for the routing of what the caller's transaction recorded in these projects: once, after everything is recorded.
+ * Without a key: two transactions never wait for each other here, and a job too many finds nothing to do.
+ */
+export async function enqueueRouting(ctx: FlowContext, tx: Sql, projectIds: readonly string[]): Promise<void> {
+  if (ctx.ingest?.routing !== true || projectIds.length === 0) return;
+  await addJob(tx, routeTask, { projects: [...new Set(projectIds)] });
 }

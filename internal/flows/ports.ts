@@ -1,7 +1,8 @@
 // The adapters that flows reach the outside through, as flows see them: made once per daemon, handed on in the context.
 // A test that must not wait for a network or a worker hands in its own.
 
-import type { InstallationToken, MintRequest } from '../adapters/providers/codehost/codehost.ts';
+import type { KeyObject } from 'node:crypto';
+import type { CommitStatus, InstallationToken, MintRequest } from '../adapters/providers/codehost/codehost.ts';
 import type {
   BlobStore,
   Credentials,
@@ -14,10 +15,14 @@ import type {
 } from '../adapters/repo/types.ts';
 import type { KeyRing, Sealer } from '../adapters/seal/seal.ts';
 import type { IngestEndpoint } from '../adapters/store/endpoints.ts';
-import type { NewEvent, RecordedEvent } from '../adapters/store/events.ts';
+import type { NewEvent, RecordedEvent, SecretGuard } from '../adapters/store/events.ts';
+import type { Spender } from '../adapters/store/ledger.ts';
 import type { CompileInput, CompileOutput } from '../core/compile/types.ts';
+import type { CapRefusal, SpendCaps } from '../core/money/money.ts';
 import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../words/bundle.ts';
 import type { Catalog } from '../words/catalog.ts';
+import type { CheckDeadline, ModelSpec } from '../words/spec.ts';
+import type { CompiledAnswers } from './compiled.ts';
 
 export interface SourceOptions {
   readonly credentials?: Credentials;
@@ -33,7 +38,11 @@ export interface SyncPorts {
   /** What a server supports; throws `RepoCondition` where it cannot be asked. */
   probe(url: string, credentials: Credentials | undefined): Promise<ProbeReport>;
   /** Compiles in a worker, within its time limit; never throws for what an author wrote. */
-  compile(input: Pick<CompileInput, 'bundle' | 'context' | 'templates'>): Promise<CompileOutput>;
+  compile(
+    input: Pick<CompileInput, 'bundle' | 'context' | 'templates'>,
+  ): Promise<CompileOutput & { readonly size?: number }>;
+  /** Last answers of `compile`, by repository. */
+  readonly compiled: CompiledAnswers;
   /** A lock repeats an earlier resolution exactly; `secret` gives the value of a registry's token. */
   resolveTemplates(
     specifiers: readonly string[],
@@ -48,6 +57,8 @@ export interface SyncPorts {
   readonly keyRing: KeyRing;
   /** When this process last noted a use of a secret by the service itself, in milliseconds. */
   readonly noted: Map<string, number>;
+  /** Posts the status of a commit to the code host, under the network rules. */
+  postStatus(status: Omit<CommitStatus, 'allowPrivate'>): Promise<void>;
   /** A token of a code host's installation, asked for under the network rules. */
   mintToken(request: Omit<MintRequest, 'allowPrivate'>): Promise<InstallationToken>;
   readonly network: NetworkSettings;
@@ -57,20 +68,135 @@ export interface SyncPorts {
   stop(): Promise<void>;
 }
 
+/** What a caller of a webhook endpoint has to prove that it knows. */
+export interface Credential {
+  /** For signatures; absent for an empty secret, which proves nothing. */
+  readonly key: KeyObject | undefined;
+  /** SHA-256, for tokens. */
+  readonly digest: Buffer;
+  readonly guard: SecretGuard;
+  /** In milliseconds: a use from then on leaves an entry in the audit first, so it reads anew. */
+  readonly notedUntil: number;
+}
+export interface CredentialCache {
+  /** What was read a short while ago; holds only where its guard does. */
+  known(key: string, now: Date): Credential | undefined;
+  /** By a call of `load` that starts after this; calls of one key share them. */
+  read(key: string, now: Date, load: () => Promise<Credential | undefined>): Promise<Credential | undefined>;
+}
+
 /** What takes events in: made once per daemon. */
 export interface IngestPorts {
   /** True where this installation routes events: whoever records one asks for its routing too. */
   readonly routing: boolean;
   /** The endpoint that takes events under a slug. */
   endpoint(slug: string, now: Date): Promise<IngestEndpoint | undefined>;
-  /** What `load` gives, by a read that starts after this call; calls of one key share reads. */
-  fresh(key: string, load: () => Promise<string | undefined>): Promise<string | undefined>;
-  /** Records an event together with those that arrive at the same time; resolves after the commit. */
-  record(event: NewEvent): Promise<RecordedEvent>;
+  readonly secrets: CredentialCache;
+  /**
+   * Records an event together with those that arrive at the same time; resolves after the commit. Undefined: its guard
+   * does not hold, and nothing was recorded.
+   */
+  record(event: NewEvent, guard?: SecretGuard): Promise<RecordedEvent | undefined>;
+  /** True where intake has to leave a job behind for its events: they are routed, and not by this process itself. */
+  needsJob(): boolean;
+  /** Says after a commit that a project has events to be routed, to whoever routes in this process. */
+  recorded(projectId: string): void;
+  /** Hears that; one at a time. The answer stops it. */
+  onRecorded(hear: (projectId: string) => void): () => void;
   /**
    * Makes room for a body of so many bytes (undefined: not announced) before any of it is read; the answer gives the
    * room back. Throws Fault `unavailable` where there is none.
    */
   admit(bytes: number | undefined): () => void;
   stop(): Promise<void>;
+}
+
+/** How a call of a session to its model went, by what the provider answered: the word that counts on a failed turn. */
+export interface ModelCallEnd {
+  readonly at: Date;
+  /** What the harness got; 200 also for an answer that broke off or told a failure in its stream. */
+  readonly status: number;
+  readonly ok: boolean;
+  /** Of a failure: trying again may help. */
+  readonly retryable: boolean;
+  readonly model: string;
+  /** Why it failed: the provider's words, or ours; holds no secret. */
+  readonly message: string | null;
+}
+export type ModelEvent =
+  | { readonly kind: 'ended'; readonly end: ModelCallEnd }
+  /** A cap is reached: `refused` tells that a call was turned away by it, else the turn that runs passed it. */
+  | { readonly kind: 'capped'; readonly refused: boolean; readonly refusal: CapRefusal };
+
+export interface ModelRouteRequest {
+  readonly spender: Spender;
+  /** With the harness's defaults filled in. */
+  readonly model: ModelSpec;
+  /** Of the spec that the session was started with; those that the agent has now go before them. */
+  readonly caps?: SpendCaps;
+  /** Also listens on a unix socket of this path, for a sandbox without a network; it takes this session's calls alone. */
+  readonly socketPath?: string;
+  readonly onEvent?: (event: ModelEvent) => void;
+}
+/** A session's way to its model: addresses that nobody else knows, until `close`. */
+export interface ModelRoute {
+  /**
+   * The base address for a provider, `http://127.0.0.1:<port>/s/<token>/<provider>`, below which the provider's own paths
+   * begin (`/v1/…`). `port`: the one inside a sandbox that leads to the socket. A secret: it is never logged.
+   */
+  baseUrl(port?: number): string;
+  /** The same by an address that is no secret, and a key that is, to be sent as a bearer token. */
+  keyed(port?: number): { readonly baseUrl: string; readonly key: string };
+  /** Takes the token out of a text: harnesses repeat the address in their errors. */
+  scrub(text: string): string;
+  /**
+   * The last call of the conversation that ended by itself; one that the harness broke off does not count. Calls that
+   * offer no tools are asked beside the conversation where any call offers some: how they end says nothing of a turn.
+   */
+  last(): ModelCallEnd | undefined;
+  /** Resolves when every call that has ended is in the ledger. */
+  settled(): Promise<void>;
+  /** Revokes the token, breaks off what is in flight and waits until it is in the ledger. Safe twice. */
+  close(): Promise<void>;
+}
+/** The gateway that sessions call their models through: made once per daemon that has the role `session`. */
+export interface ModelRoutes {
+  /** Enters first what a host that is gone left in flight for this session. */
+  open(request: ModelRouteRequest): Promise<ModelRoute>;
+  /** Why a session may not be launched or go on, null where it may; `refusal` is there where a cap is reached. */
+  check(
+    request: Pick<ModelRouteRequest, 'spender' | 'model' | 'caps'>,
+  ): Promise<{ readonly message: string; readonly refusal?: CapRefusal } | null>;
+  stop(): Promise<void>;
+}
+
+/** What the code host is told of a check. */
+export interface CheckReport {
+  /** Of the service's own; it stays the same over retries, so that a client can find what it has made. */
+  readonly id: string;
+  readonly connectionId: string;
+  /** Key of the pull request. */
+  readonly targetKey: string;
+  readonly headSha: string;
+  /** What the code host calls it; null: it does not know it yet. */
+  readonly externalId: string | null;
+  readonly displayName: string;
+  readonly description: string;
+  /** `superseded`: the next cycle has begun; only told where the code host knows it. */
+  readonly state: 'queued' | 'in_progress' | 'concluded' | 'superseded';
+  /** Of a concluded one. */
+  readonly conclusion: CheckDeadline['conclusion'] | null;
+  readonly title: string | null;
+  readonly summary: string | null;
+}
+
+/** `failed`: refused for good, or nobody knows whether it happened; it waits for a person, or for the next change. */
+export type Reported =
+  | { readonly outcome: 'done'; readonly externalId: string }
+  | { readonly outcome: 'later'; readonly afterMs: number }
+  | { readonly outcome: 'failed'; readonly reason: string };
+
+export interface CheckPort {
+  /** Brings the code host to this state. Never throws; what it cannot know it says as `failed`. */
+  report(report: CheckReport): Promise<Reported>;
 }

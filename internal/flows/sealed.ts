@@ -1,12 +1,12 @@
 // Sealed values as the service itself uses them: opened at the moment of use, kept in memory alone, never logged.
 
-import { findSecret, type SealedConnection, type SealedSecret } from '../adapters/store/credentials.ts';
+import { findSecret, type SealedConnection, type SealedSecret, secretMark } from '../adapters/store/credentials.ts';
 import { noteUse } from '../adapters/store/secrets.ts';
 import { type FlowContext, type ProjectRef, portsOf } from './context.ts';
 
-/** What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe, a webhook endpoint. */
+/** What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe, a webhook endpoint, model calls. */
 export interface SecretReader {
-  readonly kind: 'repository' | 'templates' | 'probe' | 'endpoint';
+  readonly kind: 'repository' | 'templates' | 'probe' | 'endpoint' | 'model' | 'tool';
   readonly name: string;
 }
 
@@ -20,36 +20,56 @@ const notedMax = 10_000;
  */
 export async function secretText(
   ctx: FlowContext,
-  project: ProjectRef,
+  project: Pick<ProjectRef, 'id' | 'orgId'>,
   name: string,
   reader: SecretReader,
 ): Promise<string | undefined> {
+  return (await openSecret(ctx, project, name, reader))?.text;
+}
+
+/** A secret in the open, and what tells its value from every other one. */
+export interface OpenSecret {
+  readonly id: string;
+  readonly mark: string;
+  readonly text: string;
+  /** In milliseconds: a use from then on has to leave an entry of its own. */
+  readonly notedUntil: number;
+}
+
+/** As `secretText`, together with which secret it is. */
+export async function openSecret(
+  ctx: FlowContext,
+  project: Pick<ProjectRef, 'id' | 'orgId'>,
+  name: string,
+  reader: SecretReader,
+): Promise<OpenSecret | undefined> {
   const found = await findSecret(ctx.db, { orgId: project.orgId, projectId: project.id }, name, ctx.runtime.now());
   if (found === undefined) return undefined;
-  await note(ctx, project, name, found, reader);
+  const notedUntil = (await note(ctx, project, name, found, reader)) + dayMs;
   const binding = { orgId: project.orgId, projectId: found.projectId ?? undefined, name, use: 'secret' as const };
   const plaintext = portsOf(ctx).sealer.open(found, binding);
   try {
-    return plaintext.toString('utf8');
+    return { id: found.id, mark: secretMark(found.sealed), text: plaintext.toString('utf8'), notedUntil };
   } finally {
     plaintext.fill(0);
   }
 }
 
+/** Answers with when the use was noted, which may be long ago. */
 async function note(
   ctx: FlowContext,
-  project: ProjectRef,
+  project: Pick<ProjectRef, 'id' | 'orgId'>,
   name: string,
   found: SealedSecret,
   reader: SecretReader,
-): Promise<void> {
+): Promise<number> {
   const { noted } = portsOf(ctx);
   const now = ctx.runtime.now();
   const usedBy = `${reader.kind}:${project.id}:${reader.name}`;
   // The nonce of the wrapping stands for the value.
   const key = `${found.id} ${usedBy} ${found.sealed.toString('base64', 1, 13)}`;
   const last = noted.get(key);
-  if (last !== undefined && now.getTime() - last < dayMs) return;
+  if (last !== undefined && now.getTime() - last < dayMs) return last;
   await noteUse(ctx.db, {
     secretId: found.id,
     orgId: project.orgId,
@@ -65,6 +85,7 @@ async function note(
   });
   if (noted.size >= notedMax) noted.clear();
   noted.set(key, now.getTime());
+  return now.getTime();
 }
 
 /** A connection's credentials, as its POST took them. */

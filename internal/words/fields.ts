@@ -2,15 +2,23 @@
 
 import type { Json, JsonObject } from './json.ts';
 
+/** The language's raw JSON values, which stand for numbers that a double cannot hold (core/match). */
+const { isRawJSON } = JSON as unknown as { isRawJSON(value: unknown): value is { readonly rawJSON: string } };
+
 /** The object, or an empty one. */
 export const objectAt = (value: Json | undefined): JsonObject =>
-  value !== null && typeof value === 'object' && !Array.isArray(value) ? (value as JsonObject) : {};
+  value !== null && typeof value === 'object' && !Array.isArray(value) && !isRawJSON(value)
+    ? (value as JsonObject)
+    : {};
 
 export const textAt = (value: Json | undefined): string | undefined => (typeof value === 'string' ? value : undefined);
 
-/** An identifier as text: providers give numbers or strings. */
-export const idAt = (value: Json | undefined): string | undefined =>
-  typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined;
+/** An identifier as text: providers give numbers or strings, numbers of any length. */
+export function idAt(value: Json | undefined): string | undefined {
+  if (typeof value === 'string' && value !== '') return value;
+  if (typeof value === 'number') return String(value);
+  return isRawJSON(value) ? value.rawJSON : undefined;
+}
 
 export const listAt = (value: Json | undefined): readonly Json[] =>
   Array.isArray(value) ? (value as readonly Json[]) : [];

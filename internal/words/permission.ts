@@ -59,10 +59,17 @@ const orgAdmin = [
 ] as const;
 
 /**
- * What a caller may do with what is its own, whatever its roles; and `keys:rotate`, of the whole installation, for
- * administrators of the organization that it began with.
+ * What a caller may do with what is its own, whatever its roles; and `keys:rotate` and `jobs:retry`, of the whole
+ * installation, for administrators of the organization that it began with.
  */
-export const selfPermissions = ['self:read', 'self:write', 'orgs:list', 'orgs:create', 'keys:rotate'] as const;
+export const selfPermissions = [
+  'self:read',
+  'self:write',
+  'orgs:list',
+  'orgs:create',
+  'keys:rotate',
+  'jobs:retry',
+] as const;
 
 export type ProjectPermission = (typeof projectAdmin)[number];
 export type OrgPermission = (typeof orgAdmin)[number];

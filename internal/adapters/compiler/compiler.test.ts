@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import type { BundleEntry } from '../../words/bundle.ts';
 import { canonicalJson } from '../../words/json.ts';
 import { asJson } from '../../words/spec.ts';
-import { DEFAULT_CATALOG } from '../../base/config/catalog.ts';
+import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
 import { compileInline, type CompilerInput, startCompiler } from './compiler.ts';
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');

@@ -8,6 +8,7 @@ import { Worker } from 'node:worker_threads';
 import type { DiagnosticCode } from '../../words/codes.ts';
 import { Fault } from '../../words/fault.ts';
 import { type CompiledOutput, type CompiledResource, type CompilerInput, createRunner } from './run.ts';
+import { type Message, sendInput } from './send.ts';
 
 export type { CompiledOutput, CompilerInput } from './run.ts';
 
@@ -115,7 +116,7 @@ class Pool {
     const hand: Hand = { worker, answered: 0, parts: [], job: null, timer: undefined };
     worker.on('message', (answer: Answer) => {
       if (answer.kind !== 'error') hand.parts.push(answer.part);
-      if (answer.kind === 'part') return worker.postMessage('next');
+      if (answer.kind === 'part') return worker.postMessage({ kind: 'next' } satisfies Message);
       hand.answered++;
       const { parts } = hand;
       const job = this.#finish(hand, true);
@@ -150,7 +151,9 @@ class Pool {
     }, timeoutMs);
     // A process that only waits for work may end; one that waits for an answer may not.
     hand.worker.ref();
-    hand.worker.postMessage(job.input);
+    sendInput(hand.worker, job.input, () => hand.job === job).catch((error: Error) => {
+      this.#finish(hand, false)?.reject(error);
+    });
   }
 
   /** Takes the job from a worker, which is kept or given up; null where that has happened already. */
@@ -193,5 +196,6 @@ function refusal(code: DiagnosticCode, message: string): CompiledOutput {
     needs: { paths: [], templates: [] },
     templateLock: {},
     assets: [],
+    size: 0,
   };
 }

@@ -9,7 +9,11 @@ import { asJson, type Resource } from '../../words/spec.ts';
 export type CompilerInput = Omit<CompileInput, 'sha256' | 'cache'>;
 /** `hash` is the lower-case hex SHA-256 of the canonical JSON of `spec`: equal hashes mean an unchanged resource. */
 export type CompiledResource = Resource & { readonly hash: string };
-export type CompiledOutput = Omit<CompileOutput, 'resources'> & { readonly resources: readonly CompiledResource[] };
+export type CompiledOutput = Omit<CompileOutput, 'resources'> & {
+  readonly resources: readonly CompiledResource[];
+  /** Characters of the canonical JSON of all resources. */
+  readonly size: number;
+};
 
 const sha256 = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
 
@@ -36,8 +40,13 @@ export function createRunner(): Runner {
   return {
     run: (input) => {
       const output = compile({ ...input, sha256, cache });
-      const resources = output.resources.map((resource) => ({ ...resource, hash: measure(resource).hash }));
-      return { ...output, resources };
+      let size = 0;
+      const resources = output.resources.map((resource) => {
+        const measured = measure(resource);
+        size += measured.size;
+        return { ...resource, hash: measured.hash };
+      });
+      return { ...output, resources, size };
     },
     sizeOf: (resource) => measure(resource).size,
   };

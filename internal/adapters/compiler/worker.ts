@@ -2,17 +2,28 @@
 // answer goes in parts, each when the last has been taken, so that taking it never holds the daemon's event loop.
 
 import { parentPort } from 'node:worker_threads';
+import type { BundleEntry } from '../../words/bundle.ts';
 import type { Answer, Part } from './compiler.ts';
 import { type CompiledOutput, type CompilerInput, createRunner } from './run.ts';
+import { type Message, received } from './send.ts';
 
 /** Characters of JSON in one part: some milliseconds to take. */
 const PART_SIZE = 512 * 1024;
 
 const { run, sizeOf } = createRunner();
 let rest: Iterator<Answer> | undefined;
+/** Files of the tree that is on its way. */
+let entries = new Map<string, BundleEntry>();
 
-parentPort?.on('message', (message: CompilerInput | 'next') => {
-  if (message !== 'next') rest = answers(message);
+parentPort?.on('message', (message: Message) => {
+  if (message.kind === 'entries') {
+    for (const entry of received(message)) entries.set(entry.path, entry);
+    return;
+  }
+  if (message.kind === 'compile') {
+    rest = answers({ ...message.input, bundle: { ...message.input.bundle, entries } });
+    entries = new Map();
+  }
   const answer = rest?.next();
   if (answer?.done === false) parentPort?.postMessage(answer.value);
 });

@@ -5,7 +5,7 @@ import { verifyCommit } from './commit-signature.ts';
 import type { CommitObjects } from './ladder.ts';
 import { type GitObject, findInTree, objectId, parseCommit } from './objects.ts';
 import { isInside, type Outside, outsidePaths, repositoryPath, sameOutside, walkOutside } from './outside.ts';
-import { badPack, tooLarge } from './pack-reader.ts';
+import { badPack } from './pack-reader.ts';
 import { GitServerError } from './protocol.ts';
 import { assemble, type ReadFile } from './snapshot.ts';
 import { rebuildTrees, type Walk, walkTree } from './tree-walk.ts';
@@ -21,6 +21,7 @@ import {
   type SnapshotEntry,
   type SnapshotOptions,
   type Traffic,
+  tooLarge,
 } from './types.ts';
 import type { GitWire } from './wire.ts';
 

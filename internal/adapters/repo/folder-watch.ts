@@ -5,11 +5,15 @@ import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type FSWatcher, watch } from 'chokidar';
 import { editorFile } from './folder.ts';
+import { scanFolder } from './folder-scan.ts';
 
 const quietMs = 75;
 const longestMs = 500;
 const rescanMs = 30_000;
 const followMs = 1_000;
+/** A notice that the system loses costs as long as this; a large folder is looked at less often. */
+const scanMs = 3_000;
+const scanShare = 50;
 
 export interface DirtyBit {
   readonly dirty: () => void;
@@ -80,9 +84,26 @@ export async function watchFolder(
     turn = turn.then(arrange);
   }, followMs);
   following.unref();
+  let scanning: NodeJS.Timeout | undefined;
+  let seen: string | undefined;
+  const scan = async (): Promise<void> => {
+    const begun = performance.now();
+    const now = await scanFolder(
+      svc,
+      outside().map((path) => join(directory, path)),
+      editorFile,
+    );
+    if (stopped) return;
+    if (seen !== undefined && now !== seen) bits.dirty();
+    seen = now;
+    scanning = setTimeout(() => void scan(), Math.max(scanMs, (performance.now() - begun) * scanShare));
+    scanning.unref();
+  };
+  void scan();
   return {
     stop: async () => {
       stopped = true;
+      clearTimeout(scanning);
       clearInterval(following);
       bits.cancel();
       await turn;
@@ -118,9 +139,14 @@ export async function watchPaths(
       polling = true;
       closing = watcher.close().then(begin);
     });
-    await new Promise<void>((resolve) => watcher.once('ready', resolve));
+    // One that breaks while it begins is never ready: the one that polls in its place is.
+    await new Promise<void>((resolve) => {
+      watcher.once('ready', resolve);
+      watcher.once('error', () => resolve());
+    });
   };
   await begin();
+  await closing;
   const rescan = setInterval(bits.dirty, rescanMs);
   rescan.unref();
   return {

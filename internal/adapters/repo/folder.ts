@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { decodeName, nameFault, nameFindings, shownPath } from './names.ts';
 import { objectId } from './objects.ts';
 import { isInside, normalRoot, repositoryPath } from './outside.ts';
-import { tooLarge } from './pack-reader.ts';
 import { assemble, type ReadFile } from './snapshot.ts';
 import {
   defaultCaps,
@@ -22,6 +21,7 @@ import {
   type Snapshot,
   type SnapshotOptions,
   type Tip,
+  tooLarge,
 } from './types.ts';
 
 /** What editors leave lying about while they work. */

@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { inflateSync } from 'node:zlib';
 import { type GitObject, type ObjectType, objectId } from './objects.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';
-import { RepoCondition } from './types.ts';
+import { RepoCondition, tooLarge } from './types.ts';
 
 export interface PackLimits {
   readonly objects: number;
@@ -161,8 +161,9 @@ class Resolver {
   spend(bytes: number): boolean {
     this.spent += bytes;
     if (this.spent > this.limits.totalBytes) throw tooLarge('the pack inflates to more', this.limits.totalBytes);
-    this.sinceTurn += bytes + 2048;
-    if (this.sinceTurn < 4 << 20) return false;
+    // Small objects cost by their number: a hundred of them some milliseconds.
+    this.sinceTurn += bytes + (16 << 10);
+    if (this.sinceTurn < 2 << 20) return false;
     this.sinceTurn = 0;
     return true;
   }
@@ -228,8 +229,4 @@ class Resolver {
 
 export function badPack(why: string): RepoCondition {
   return new RepoCondition('corrupt', `the pack cannot be read: ${why}`);
-}
-
-export function tooLarge(what: string, limit: number): RepoCondition {
-  return new RepoCondition('too-large', `${what}; the limit is ${limit}`);
 }

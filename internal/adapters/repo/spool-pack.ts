@@ -9,16 +9,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createInflate } from 'node:zlib';
 import { type GitObject, type ObjectType, objectId } from './objects.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';
-import {
-  badPack,
-  type EntryHeader,
-  entryHeader,
-  inflateEntry,
-  packObjectCount,
-  sizeLimit,
-  tooLarge,
-} from './pack-reader.ts';
-import type { RepoCaps } from './types.ts';
+import { badPack, type EntryHeader, entryHeader, inflateEntry, packObjectCount, sizeLimit } from './pack-reader.ts';
+import { type RepoCaps, tooLarge } from './types.ts';
 
 const windowBytes = 1 << 20;
 const headBytes = 64;

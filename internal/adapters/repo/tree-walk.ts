@@ -3,8 +3,7 @@
 
 import { decodeName, nameFault, nameFindings, shownPath } from './names.ts';
 import { buildTree, compareTreeNames, objectId, parseTree, type RawTreeEntry } from './objects.ts';
-import { tooLarge } from './pack-reader.ts';
-import { RepoCondition, type RepoCaps, type RepoFinding, type SnapshotEntry } from './types.ts';
+import { RepoCondition, type RepoCaps, type RepoFinding, type SnapshotEntry, tooLarge } from './types.ts';
 
 export interface WalkedFile {
   readonly path: string;

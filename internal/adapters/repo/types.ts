@@ -278,3 +278,8 @@ export const defaultCaps: RepoCaps = {
   deltaDepth: 50,
   outsidePaths: 100,
 };
+
+/** The condition of a source that goes past one of the caps. */
+export function tooLarge(what: string, limit: number): RepoCondition {
+  return new RepoCondition('too-large', `${what}; the limit is ${limit}`);
+}

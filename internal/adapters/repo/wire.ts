@@ -3,7 +3,7 @@
 
 import type { GitObject } from './objects.ts';
 import { type GitHttp, MovedOnPost } from './http.ts';
-import { type BaseLookup, readPack, tooLarge } from './pack-reader.ts';
+import { type BaseLookup, readPack } from './pack-reader.ts';
 import { readPkts } from './pkt-line.ts';
 import {
   type Capabilities,
@@ -17,7 +17,7 @@ import {
   parseLsRefs,
   type RemoteRef,
 } from './protocol.ts';
-import { RepoCondition, type RepoCaps } from './types.ts';
+import { RepoCondition, type RepoCaps, tooLarge } from './types.ts';
 
 export class GitWire {
   readonly http: GitHttp;

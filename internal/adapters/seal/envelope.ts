@@ -1,8 +1,8 @@
 // The envelope itself: what is bound to a value, how it is laid out, and the sealer over a set of master keys.
 
-import { randomBytes as systemRandomBytes } from 'node:crypto';
+import { type KeyObject, randomFillSync } from 'node:crypto';
 import { Fault } from '../../words/fault.ts';
-import { decrypt, encrypt, KEY_BYTES, NONCE_BYTES, TAG_BYTES } from './gcm.ts';
+import { decrypt, encrypt, KEY_BYTES, keyOf, NONCE_BYTES, TAG_BYTES } from './gcm.ts';
 import { hmacSha256 } from './hmac.ts';
 import type { MasterKeys } from './master-keys.ts';
 
@@ -44,35 +44,36 @@ export interface Sealer {
 }
 
 const FORMAT = 1;
+const FORMAT_BYTE = Buffer.of(FORMAT);
 const WRAPPED_BYTES = KEY_BYTES + TAG_BYTES;
 const HEADER_BYTES = 1 + NONCE_BYTES + WRAPPED_BYTES + NONCE_BYTES;
 
-/** Each field with its length before it: joined plainly, "a"+"bc" and "ab"+"c" would be one. */
-function additionalData(binding: SealBinding, keyVersion: number, layer: 'dek' | 'value'): Buffer {
-  const fields = [
-    `svc-seal-${FORMAT}`,
-    binding.orgId,
-    binding.projectId === undefined ? 'org' : 'project',
-    binding.projectId ?? '',
-    binding.name,
-    String(keyVersion),
-    `${binding.use}.${layer}`,
-  ];
-  let size = 0;
-  for (const field of fields) size += 4 + Buffer.byteLength(field);
-  const bytes = Buffer.allocUnsafe(size);
-  let at = 0;
-  for (const field of fields) {
+type Layer = 'dek' | 'value';
+
+/**
+ * What both layers bind, as one buffer. Each field with its length before it: joined plainly, "a"+"bc" and "ab"+"c" would
+ * be one. The layer, the last field, is written over the one before: an answer holds until the next call.
+ */
+function additionalData(binding: SealBinding, keyVersion: number): (layer: Layer) => Buffer {
+  const project = binding.projectId;
+  const fields = [`svc-seal-${FORMAT}`, binding.orgId, project === undefined ? 'org' : 'project', project ?? ''];
+  fields.push(binding.name, String(keyVersion));
+  let room = 4 + binding.use.length + '.value'.length;
+  // A UTF-16 unit is at most three bytes of UTF-8.
+  for (const field of fields) room += 4 + field.length * 3;
+  const bytes = Buffer.allocUnsafe(room);
+  const append = (field: string, at: number): number => {
     const length = bytes.write(field, at + 4, 'utf8');
     bytes.writeUInt32BE(length, at);
-    at += 4 + length;
-  }
-  return bytes;
+    return at + 4 + length;
+  };
+  let shared = 0;
+  for (const field of fields) shared = append(field, shared);
+  return (layer) => bytes.subarray(0, append(`${binding.use}.${layer}`, shared));
 }
 
-/** A sealer over these keys. `randomBytes` is replaced by tests alone. */
-export function createSealer(keys: MasterKeys, randomBytes: (count: number) => Buffer = systemRandomBytes): Sealer {
-  const keyOf = (version: number): Buffer => {
+export function createSealer(keys: MasterKeys): Sealer {
+  const masterKey = (version: number): KeyObject => {
     const key = keys.byVersion.get(version);
     if (key !== undefined) return key;
     const held = [...keys.byVersion.keys()].join(', ');
@@ -85,29 +86,32 @@ export function createSealer(keys: MasterKeys, randomBytes: (count: number) => B
 
   const seal: Sealer['seal'] = (plaintext, binding) => {
     const keyVersion = keys.current;
-    const dataKey = randomBytes(KEY_BYTES);
+    const bound = additionalData(binding, keyVersion);
+    // One draw for the data key and both nonces.
+    const drawn = randomFillSync(Buffer.allocUnsafe(KEY_BYTES + 2 * NONCE_BYTES));
+    const dataKey = drawn.subarray(0, KEY_BYTES);
+    const wrapNonce = drawn.subarray(KEY_BYTES, KEY_BYTES + NONCE_BYTES);
+    const valueNonce = drawn.subarray(KEY_BYTES + NONCE_BYTES);
     try {
-      const wrapNonce = randomBytes(NONCE_BYTES);
-      const valueNonce = randomBytes(NONCE_BYTES);
-      const wrapped = encrypt(keyOf(keyVersion), wrapNonce, dataKey, additionalData(binding, keyVersion, 'dek'));
-      const value = encrypt(dataKey, valueNonce, plaintext, additionalData(binding, keyVersion, 'value'));
-      return { keyVersion, sealed: Buffer.concat([Buffer.of(FORMAT), wrapNonce, wrapped, valueNonce, value]) };
+      const wrapped = encrypt(masterKey(keyVersion), wrapNonce, dataKey, bound('dek'));
+      const value = encrypt(keyOf(dataKey), valueNonce, plaintext, bound('value'));
+      return { keyVersion, sealed: Buffer.concat([FORMAT_BYTE, wrapNonce, wrapped, valueNonce, value]) };
     } finally {
-      dataKey.fill(0);
+      drawn.fill(0);
     }
   };
 
   const open: Sealer['open'] = ({ keyVersion, sealed }, binding) => {
-    const master = keyOf(keyVersion);
+    const master = masterKey(keyVersion);
     if (sealed.length < HEADER_BYTES + TAG_BYTES || sealed[0] !== FORMAT) throw broken();
+    const bound = additionalData(binding, keyVersion);
     const wrapNonce = sealed.subarray(1, 1 + NONCE_BYTES);
     const wrapped = sealed.subarray(1 + NONCE_BYTES, 1 + NONCE_BYTES + WRAPPED_BYTES);
-    const dataKey = decrypt(master, wrapNonce, wrapped, additionalData(binding, keyVersion, 'dek'));
+    const dataKey = decrypt(master, wrapNonce, wrapped, bound('dek'));
     if (dataKey === undefined) throw broken();
     try {
       const valueNonce = sealed.subarray(HEADER_BYTES - NONCE_BYTES, HEADER_BYTES);
-      const bound = additionalData(binding, keyVersion, 'value');
-      const plaintext = decrypt(dataKey, valueNonce, sealed.subarray(HEADER_BYTES), bound);
+      const plaintext = decrypt(keyOf(dataKey), valueNonce, sealed.subarray(HEADER_BYTES), bound('value'));
       if (plaintext === undefined) throw broken();
       return plaintext;
     } finally {

@@ -18,10 +18,12 @@ export interface KeyRing {
   block(reason: string | undefined): void;
 }
 
-/** Reads the key file. Throws ConfigError. */
-export async function openKeyRing(path: string): Promise<KeyRing> {
-  let keys = await readMasterKeys(path);
+const none: MasterKeys = { current: 0, byVersion: new Map() };
+
+/** Reads the key file; with `mayBeMissing`, a ring without keys waits for one that is not there. Throws ConfigError. */
+export async function openKeyRing(path: string, options: { readonly mayBeMissing?: boolean } = {}): Promise<KeyRing> {
   let stamp = await stampOf(path);
+  let keys = options.mayBeMissing && stamp === missing ? none : await readMasterKeys(path);
   let inFile = [...keys.byVersion.keys()];
   let inner = createSealer(keys);
   let blocked: string | undefined;
@@ -65,7 +67,13 @@ function merged(held: MasterKeys, read: MasterKeys, anew: boolean): MasterKeys {
   return { current: read.current, byVersion: new Map([...read.byVersion, ...held.byVersion]) };
 }
 
+const missing = 'missing';
+
 async function stampOf(path: string): Promise<string> {
-  const found = await stat(path, { bigint: true }).catch(() => undefined);
-  return found === undefined ? 'missing' : `${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`;
+  try {
+    const found = await stat(path, { bigint: true });
+    return `${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? missing : 'unreadable';
+  }
 }

@@ -1,15 +1,15 @@
 // The master keys (contract, SVC_MASTER_KEY_FILE): one `version:base64(32 bytes)` a line, the last one current.
 // What is wrong with the file is said by line number; a key or a piece of one never stands in a message.
 
-import { createHash } from 'node:crypto';
+import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from '../../base/config/config.ts';
-import { KEY_BYTES } from './gcm.ts';
+import { KEY_BYTES, keyOf } from './gcm.ts';
 
 export interface MasterKeys {
   /** The version that seals. */
   readonly current: number;
-  readonly byVersion: ReadonlyMap<number, Buffer>;
+  readonly byVersion: ReadonlyMap<number, KeyObject>;
 }
 
 /** `key_version` is an integer column. */
@@ -18,7 +18,7 @@ const FILE_BYTES_MAX = 64 * 1024;
 
 /** Reads the text of a key file. Throws ConfigError naming `setting` and the line. */
 export function parseMasterKeys(text: string, setting = 'SVC_MASTER_KEY_FILE'): MasterKeys {
-  const byVersion = new Map<number, Buffer>();
+  const byVersion = new Map<number, KeyObject>();
   const prints = new Set<string>();
   let current: number | undefined;
   const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/);
@@ -35,7 +35,8 @@ export function parseMasterKeys(text: string, setting = 'SVC_MASTER_KEY_FILE'): 
     const print = createHash('sha256').update(key).digest('hex');
     if (prints.has(print)) throw refuse(`gives version ${version} the key of an earlier version`);
     prints.add(print);
-    byVersion.set(version, key);
+    byVersion.set(version, keyOf(key));
+    key.fill(0);
     current = version;
   }
   if (current === undefined) throw new ConfigError(setting, 'names a file that holds no key');

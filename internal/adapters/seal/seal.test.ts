@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createHmac, randomBytes } from 'node:crypto';
+import { createCipheriv, createHmac, createSecretKey, randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { after, test } from 'node:test';
 import fc from 'fast-check';
 import { ConfigError } from '../../base/config/config.ts';
 import { Fault } from '../../words/fault.ts';
-import { decrypt, encrypt } from './gcm.ts';
+import { decrypt, encrypt, keyOf } from './gcm.ts';
 import {
   createSealer,
   hmacMatches,
@@ -62,10 +62,30 @@ const GCM: readonly { name: string; key: string; nonce: string; plain: string; a
 ];
 for (const { name, key, nonce, plain, aad, sealed } of GCM) {
   test(`GCM test case ${name} encrypts and decrypts as published`, () => {
-    assert.equal(encrypt(hex(key), hex(nonce), hex(plain), hex(aad)).toString('hex'), sealed);
-    assert.equal(decrypt(hex(key), hex(nonce), hex(sealed), hex(aad))?.toString('hex'), plain);
+    assert.equal(encrypt(keyOf(hex(key)), hex(nonce), hex(plain), hex(aad)).toString('hex'), sealed);
+    assert.equal(decrypt(keyOf(hex(key)), hex(nonce), hex(sealed), hex(aad))?.toString('hex'), plain);
   });
 }
+
+test('encryption is that of the platform with plain key bytes, whatever the input, and each opens the other', () => {
+  const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length });
+  const text = fc.uint8Array({ maxLength: 300 });
+  fc.assert(
+    fc.property(bytes(32), bytes(12), text, text, (key, nonce, plain, aad) => {
+      const reference = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: 16 }).setAAD(aad);
+      const expected = Buffer.concat([reference.update(plain), reference.final(), reference.getAuthTag()]);
+      assert.deepEqual(encrypt(keyOf(key), nonce, plain, aad), expected);
+      assert.deepEqual(decrypt(keyOf(key), nonce, expected, aad), Buffer.from(plain));
+    }),
+  );
+});
+
+test('a key of any other length is refused', () => {
+  for (const length of [0, 16, 24, 31, 33]) assert.throws(() => keyOf(Buffer.alloc(length)), /key length/);
+  const short = createSecretKey(Buffer.alloc(16));
+  assert.throws(() => encrypt(short, Buffer.alloc(12), Buffer.alloc(1), Buffer.alloc(0)), /key or nonce length/);
+  assert.equal(decrypt(short, Buffer.alloc(12), Buffer.alloc(17), Buffer.alloc(0)), undefined);
+});
 
 test('a tag shorter than 16 bytes is never taken', () => {
   const [last] = GCM.slice(-1);
@@ -73,7 +93,7 @@ test('a tag shorter than 16 bytes is never taken', () => {
   const whole = hex(last.sealed);
   for (let cut = 1; cut <= whole.length; cut += 1) {
     assert.equal(
-      decrypt(hex(last.key), hex(last.nonce), whole.subarray(0, whole.length - cut), hex(last.aad)),
+      decrypt(keyOf(hex(last.key)), hex(last.nonce), whole.subarray(0, whole.length - cut), hex(last.aad)),
       undefined,
     );
   }
@@ -177,6 +197,25 @@ test('a value comes back as it went in, whatever its bytes', () => {
     }),
   );
 });
+
+// The layout is that of rows which are stored: it changes with the format byte, or not at all.
+const STORED: readonly (readonly [SealBinding, string])[] = [
+  [
+    { orgId: 'org-1', projectId: 'project-1', name: 'API_KEY', use: 'secret' },
+    'AdxEcnly2FaPSMAk+5N0mfx3j/PY+WcxGJoI1Ji//KsKKVeCgD3ILLi3dM3Lso6auNxcaFZwUOb6fTlVLhu+kuI/ziGkhZT5P9GPijZCO97EZsLeo1EhM+NKjsKQXCLAbKNcAs2WIQ==',
+  ],
+  [
+    { orgId: 'örg', name: 'ключ', use: 'connection' },
+    'ARDI+WWMKqL/cMAdJ1ZBqd4TUqWE9qGjaAA8ABJnqxZBJdQ4QGJzaxwyUQ5GPd1nj3KqcFkd4pF8XA0dVrlmq8me7kjxNrGAE1MO9rQ18ZJmoeAB1lRsondIlKhcUp8Pelq2LVXkAA==',
+  ],
+];
+for (const [own, sealed] of STORED) {
+  test(`a value that was stored for ${own.name} opens`, () => {
+    const stored = { keyVersion: 2, sealed: Buffer.from(sealed, 'base64') };
+    assert.equal(sealer.open(stored, own).toString(), 'an older value');
+    assert.throws(() => sealer.open(stored, { ...own, name: `${own.name}-` }), isBroken);
+  });
+}
 
 test('two writes of one value share nothing', () => {
   const value = Buffer.from('the same value');

@@ -9,6 +9,7 @@ export interface AccessRow {
   readonly tokenId: string;
   /** The one organization that the token opens, null for all of its principal's. */
   readonly tokenOrgId: string | null;
+  readonly tokenExpiresAt: Date | null;
   /** False: revoked, expired, or of a disabled principal. */
   readonly live: boolean;
   readonly principalId: string;
@@ -53,7 +54,7 @@ export async function findAccess(
   const [orgId, orgSlug] = org !== undefined && isUuid(org) ? [org, null] : [null, org ?? null];
   const [projectId, projectSlug] = project !== undefined && isUuid(project) ? [project, null] : [null, project ?? null];
   const { rows } = await sql.query<AccessRow>(
-    `select t.id as "tokenId", t.org_id as "tokenOrgId",
+    `select t.id as "tokenId", t.org_id as "tokenOrgId", t.expires_at as "tokenExpiresAt",
        t.revoked_at is null and p.disabled_at is null
          and (t.expires_at is null or t.expires_at > $2::timestamptz) as live,
        p.id as "principalId", p.kind, p.name as "principalName", p.email,

@@ -6,14 +6,17 @@ import type { AgentWrite, CurrentAgent } from '../../core/plan/types.ts';
 import type { Json, JsonObject } from '../../words/json.ts';
 import type { SourceRef } from '../../words/spec.ts';
 import type { Sql } from './db.ts';
+import { jsonRows } from './json-rows.ts';
+import { hashOrDrift } from './drift.ts';
+
+/** What planning sees of a project's ($1) agents. */
+export const agentsSeen = `select a.id, a.name, a.repository_id as "repositoryId", a.revision, ${hashOrDrift('a')} as hash,
+    a.source, a.environment, a.identity
+  from svc.agents a where a.project_id = $1::uuid`;
 
 /** Every agent of a project as planning sees it, without specs. */
 export async function readAgents(sql: Sql, projectId: string): Promise<CurrentAgent[]> {
-  const { rows } = await sql.query<CurrentAgent>(
-    `select id, name, repository_id as "repositoryId", revision, spec_hash as hash, source, environment, identity
-       from svc.agents where project_id = $1::uuid order by name`,
-    [projectId],
-  );
+  const { rows } = await sql.query<CurrentAgent>(`${agentsSeen} order by name`, [projectId]);
   return rows;
 }
 
@@ -45,19 +48,22 @@ export async function writeAgents(tx: Sql, write: AgentsWrite): Promise<void> {
   if (write.agents.length === 0) return;
   const rows = write.agents.map(({ name, revision, spec, hash, source }) => ({ name, revision, spec, hash, source }));
   await tx.query(
-    `insert into svc.agents (project_id, name, repository_id, revision, spec, spec_hash, source, created_at, updated_at)
-     select $1::uuid, w.name, $2::uuid, w.revision, w.spec, w.hash, w.source, $3::timestamptz, $3::timestamptz
+    `insert into svc.agents
+       (project_id, name, repository_id, revision, spec, spec_hash, spec_sum, source, created_at, updated_at)
+     select $1::uuid, w.name, $2::uuid, w.revision, w.spec, w.hash, md5(w.spec::text), w.source, $3::timestamptz, $3::timestamptz
        from jsonb_to_recordset($4::jsonb) as w (name text, revision int, spec jsonb, hash text, source jsonb)
      on conflict (project_id, name) do update set repository_id = excluded.repository_id,
-       revision = excluded.revision, spec = excluded.spec, spec_hash = excluded.spec_hash, source = excluded.source,
+       revision = excluded.revision, spec = excluded.spec, spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum,
+       source = excluded.source,
        updated_at = excluded.updated_at`,
-    [write.projectId, write.repositoryId, write.now, JSON.stringify(rows)],
+    [write.projectId, write.repositoryId, write.now, await jsonRows(rows)],
   );
   const revised = write.agents.filter((agent) => agent.newRevision).map((agent) => agent.name);
   if (revised.length === 0) return;
   await tx.query(
-    `insert into svc.agent_revisions (agent_id, revision, spec, spec_hash, reconcile_id, commit, created_at)
-     select id, revision, spec, spec_hash, $3::uuid, $4::text, $5::timestamptz
+    `insert into svc.agent_revisions
+       (project_id, agent_id, revision, spec, spec_hash, reconcile_id, commit, created_at)
+     select project_id, id, revision, spec, spec_hash, $3::uuid, $4::text, $5::timestamptz
        from svc.agents where project_id = $1::uuid and name = any($2::text[])`,
     [write.projectId, revised, write.reconcileId, write.commit, write.now],
   );
@@ -76,7 +82,7 @@ export async function writeAgentSources(
   );
 }
 
-/** Deletes agents; their revisions, triggers, schedules and shares in generated resources go with them. */
+/** Deletes agents; their triggers, schedules and shares in generated resources go with them, their revisions stay. */
 export async function deleteAgents(tx: Sql, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
   await tx.query('delete from svc.agents where id = any($1::uuid[])', [ids]);

@@ -2,15 +2,15 @@
 // everything that a plan compares with. Reading takes a fixed number of statements, whatever the project holds.
 
 import type { Current } from '../../core/plan/types.ts';
-import { readAgents } from './agents.ts';
-import { readAssetHashes } from './assets.ts';
-import { readConnections } from './connections.ts';
+import { agentsSeen, readAgents } from './agents.ts';
+import { assetsSeen, readAssetHashes } from './assets.ts';
+import { connectionsSeen, readConnections } from './connections.ts';
 import type { Sql } from './db.ts';
-import { readEndpoints } from './endpoints.ts';
-import { readGenerated } from './generated.ts';
-import { readSchedules } from './schedules.ts';
-import { readSecretNames } from './secrets-meta.ts';
-import { readTriggers } from './triggers.ts';
+import { endpointsSeen, readEndpoints } from './endpoints.ts';
+import { generatedSeen, readGenerated } from './generated.ts';
+import { readSchedules, schedulesSeen } from './schedules.ts';
+import { readSecretNames, secretsSeen } from './secrets-meta.ts';
+import { readTriggers, triggersSeen } from './triggers.ts';
 
 /**
  * Takes the project for the rest of the transaction: applies of one project, and whatever else changes its agents or
@@ -76,4 +76,33 @@ export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Curre
     expiredSecrets: secrets.expired,
     assets,
   };
+}
+
+const seen = [
+  agentsSeen,
+  generatedSeen,
+  triggersSeen,
+  endpointsSeen,
+  schedulesSeen,
+  connectionsSeen,
+  secretsSeen,
+  assetsSeen,
+];
+const digests = seen.map(
+  (text) => `(select concat_ws(' ', count(*), bit_xor(hash_record_extended(t, 0)), bit_xor(hash_record_extended(t, 1)))
+    from (${text}) t)`,
+);
+
+/**
+ * A digest of all rows that `readCurrent` reads, made where they are: equal digests mean an equal state, also where
+ * somebody edited a spec. One statement, and no row travels.
+ */
+export async function digestCurrent(sql: Sql, options: Omit<ReadOptions, 'owners'>): Promise<string> {
+  const { projectId, orgId, now } = options;
+  const { rows } = await sql.query<{ digest: string }>(`select concat_ws(',', ${digests.join(', ')}) as digest`, [
+    projectId,
+    orgId,
+    now,
+  ]);
+  return rows[0]?.digest ?? '';
 }

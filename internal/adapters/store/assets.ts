@@ -2,10 +2,11 @@
 
 import type { Sql } from './db.ts';
 
+/** What planning sees of a project's ($1) avatars. */
+export const assetsSeen = 'select sha256 from svc.assets where project_id = $1::uuid';
+
 export async function readAssetHashes(sql: Sql, projectId: string): Promise<ReadonlySet<string>> {
-  const { rows } = await sql.query<{ sha256: string }>('select sha256 from svc.assets where project_id = $1::uuid', [
-    projectId,
-  ]);
+  const { rows } = await sql.query<{ sha256: string }>(assetsSeen, [projectId]);
   return new Set(rows.map((row) => row.sha256));
 }
 

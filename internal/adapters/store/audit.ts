@@ -54,6 +54,20 @@ export async function recordAudit(tx: Sql, entry: AuditEntry): Promise<void> {
   );
 }
 
+/** Several entries in one statement, see `recordAudit`. */
+export async function recordAudits(tx: Sql, entries: readonly AuditEntry[]): Promise<void> {
+  if (entries.length === 0) return;
+  await tx.query(
+    `insert into svc.audit (org_id, project_id, principal_kind, principal_id, principal_name, action,
+       subject_kind, subject_name, request_id, detail)
+     select "orgId", "projectId", (principal ->> 'kind'), (principal ->> 'id')::uuid, (principal ->> 'name'), action,
+            (subject ->> 'kind'), (subject ->> 'name'), (principal ->> 'requestId'), coalesce(detail, '{}')
+       from jsonb_to_recordset($1::jsonb) as e ("orgId" uuid, "projectId" uuid, principal jsonb, action text,
+         subject jsonb, detail jsonb)`,
+    [JSON.stringify(entries)],
+  );
+}
+
 /** Of an organization with its projects, or of one project alone. */
 export interface AuditScope {
   readonly orgId: string;

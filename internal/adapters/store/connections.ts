@@ -5,13 +5,13 @@ import type { CurrentConnection } from '../../core/plan/types.ts';
 import type { JsonObject } from '../../words/json.ts';
 import type { Sql } from './db.ts';
 
+/** What planning sees of a project's ($1) connections. */
+export const connectionsSeen = `select id, name, provider, product, status = 'active' as active
+  from svc.connections where project_id = $1::uuid`;
+
 /** The connections of a project, by name. */
 export async function readConnections(sql: Sql, projectId: string): Promise<CurrentConnection[]> {
-  const { rows } = await sql.query<CurrentConnection>(
-    `select id, name, provider, product, status = 'active' as active
-       from svc.connections where project_id = $1::uuid order by name`,
-    [projectId],
-  );
+  const { rows } = await sql.query<CurrentConnection>(`${connectionsSeen} order by name`, [projectId]);
   return rows;
 }
 
@@ -104,4 +104,13 @@ export async function deleteConnection(tx: Sql, connectionId: string): Promise<n
   );
   await tx.query('delete from svc.connections where id = $1::uuid', [connectionId]);
   return rowCount;
+}
+
+/** What connections are set up with, by id. */
+export async function connectionsByIds(sql: Sql, ids: readonly string[]): Promise<ReadonlyMap<string, JsonObject>> {
+  const { rows } = await sql.query<{ id: string; config: JsonObject }>(
+    'select id, config from svc.connections where id = any($1::uuid[])',
+    [ids],
+  );
+  return new Map(rows.map(({ id, config }) => [id, config]));
 }

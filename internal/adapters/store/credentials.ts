@@ -12,24 +12,31 @@ export interface SealedSecret {
   readonly sealed: Buffer;
 }
 
-/** The secret that a name means in a project: the project's own, then the organization's; an expired one is absent. */
+/**
+ * The secret that a name means in a project, of which there is at most one: the project's own, then the organization's;
+ * an expired one is absent. The arguments are SQL.
+ */
+export const meantSecret = (org: string, project: string, name: string, now: string): string =>
+  `select id, project_id as "projectId", key_version as "keyVersion", sealed from svc.secrets
+    where org_id = ${org} and (project_id = ${project} or project_id is null) and name = ${name}
+      and (expires_at is null or expires_at > ${now})
+      and (idle_expiry_seconds is null or idle_since + make_interval(secs => idle_expiry_seconds) > ${now})
+    order by project_id is null limit 1`;
+const found = meantSecret('$1::uuid', '$2::uuid', '$3::text', '$4::timestamptz');
+
+/** See `meantSecret`. */
 export async function findSecret(
   sql: Sql,
   scope: { readonly orgId: string; readonly projectId: string },
   name: string,
   now: Date,
 ): Promise<SealedSecret | undefined> {
-  const { rows } = await sql.query<SealedSecret>(
-    `select id, project_id as "projectId", key_version as "keyVersion", sealed from svc.secrets
-      where org_id = $1::uuid and (project_id = $2::uuid or project_id is null) and name = $3::text
-        and (expires_at is null or expires_at > $4::timestamptz)
-        and (idle_expiry_seconds is null or idle_since + make_interval(secs => idle_expiry_seconds) > $4::timestamptz)
-      order by project_id is null limit 1`,
-    [scope.orgId, scope.projectId, name, now],
-    'find-secret',
-  );
+  const { rows } = await sql.query<SealedSecret>(found, [scope.orgId, scope.projectId, name, now], 'find-secret');
   return rows[0];
 }
+
+/** Tells a sealed value from every other: the nonce of its wrapping, in hex. */
+export const secretMark = (sealed: Buffer): string => sealed.toString('hex', 0, 13);
 
 export interface SealedConnection {
   readonly id: string;

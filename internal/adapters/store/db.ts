@@ -32,7 +32,7 @@ export interface Database extends Sql {
   readonly url: string;
   /**
    * Runs `fn` in one transaction and commits, or rolls back when it throws. Repeated up to five times when PostgreSQL
-   * answers with a serialization failure or a deadlock, so `fn` must have no effect outside the transaction.
+   * answers with what may be repeated (`isRepeatable`), so `fn` must have no effect outside the transaction.
    */
   tx<T>(fn: (tx: Sql) => Promise<T>, options?: TxOptions): Promise<T>;
   /**
@@ -55,7 +55,7 @@ export interface DatabaseOptions {
   readonly applicationName?: string;
 }
 
-const repeatable = new Set(['40001', '40P01']);
+const repeatableCodes = new Set(['40001', '40P01']);
 const attemptsMax = 5;
 /** Server shutting down or starting, too many connections, and every connection exception (class 08). */
 const unavailableCodes = /^(08...|57P0[1-5]|53300)$/;
@@ -69,6 +69,9 @@ const socketCodes = new Set([
   'EHOSTUNREACH',
 ]);
 
+/** Of the fault that callers get for any of them. */
+const unavailable = 'database-unavailable';
+
 /** The SQLSTATE of a database error, or a socket's error code, else undefined. */
 export function errorCode(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
@@ -81,9 +84,19 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
   return constraint === undefined || (error as { constraint?: string }).constraint === constraint;
 }
 
+/**
+ * True when what was tried has been rolled back and goes through when it is tried again: a serialization failure, a
+ * deadlock, and a row that was on its way to a default partition while a partition was made for it.
+ */
+export function isRepeatable(error: unknown): boolean {
+  const code = errorCode(error) ?? '';
+  return repeatableCodes.has(code) || (code === '23514' && (error as { constraint?: string }).constraint === undefined);
+}
+
 /** True when the server could not be reached, or the connection broke: what was in flight may have happened or not. */
 export function isConnectionLoss(error: unknown): boolean {
   const code = errorCode(error);
+  if (code === unavailable) return true;
   if (code !== undefined && (unavailableCodes.test(code) || socketCodes.has(code))) return true;
   const message = error instanceof Error ? error.message : '';
   return /^Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|not queryable/.test(
@@ -92,8 +105,8 @@ export function isConnectionLoss(error: unknown): boolean {
 }
 
 function asFault(error: unknown): unknown {
-  if (!isConnectionLoss(error)) return error;
-  return new Fault('unavailable', 'database-unavailable', 'The database cannot be reached at the moment; try again.', {
+  if (!isConnectionLoss(error) || error instanceof Fault) return error;
+  return new Fault('unavailable', unavailable, 'The database cannot be reached at the moment; try again.', {
     cause: error,
     retryAfterSeconds: 1,
   });
@@ -160,7 +173,7 @@ class PooledDatabase implements Database {
       try {
         return await this.#once(fn, begin);
       } catch (error) {
-        if (attempt >= attemptsMax || !repeatable.has(errorCode(error) ?? '')) throw asFault(error);
+        if (attempt >= attemptsMax || !isRepeatable(error)) throw asFault(error);
         // Spread the contenders.
         await new Promise((resolve) => setTimeout(resolve, attempt * 10 + randomInt(20)));
       }

@@ -4,7 +4,7 @@
 
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chown, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chown, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -52,6 +52,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const url = `postgres://${user}:${password}@127.0.0.1:${at.port}/svc`;
   await ensureDatabase(url);
   let stopping: Promise<void> | undefined;
+  let restarting: Promise<void> | undefined;
   // A server that dies under us (killed, out of memory) is started again at its address; recovery is its own work.
   const watch = async (): Promise<void> => {
     for (;;) {
@@ -59,14 +60,24 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
       if (stopping !== undefined) return new Promise<void>(() => undefined);
       options.log.error({ pid: at.pid }, 'database.died');
       try {
-        at = await launch(at.port);
+        const again = launch(at.port);
+        restarting = again.then(
+          () => undefined,
+          () => undefined,
+        );
+        at = await again;
       } catch (error) {
         options.log.error({ err: error }, 'database.restart_failed');
         return;
       }
     }
   };
-  return { url, pid: () => at.pid, lost: watch(), stop: () => (stopping ??= stop(at.pid, options.log)) };
+  const end = async (): Promise<void> => {
+    // One that is being started again when it is to stop would outlive us.
+    await restarting;
+    await stop(at.pid, options.log);
+  };
+  return { url, pid: () => at.pid, lost: watch(), stop: () => (stopping ??= end()) };
 }
 
 /** The server that a killed daemon left running, once it answers; undefined when there is none, or it ends meanwhile. */
@@ -128,8 +139,9 @@ async function ensureCluster(
   }
   const password = randomBytes(24).toString('base64url');
   await writeFile(passwordFile, `${password}\n`, { mode: 0o600 });
-  const fresh = `${cluster}.new`;
-  await rm(fresh, { recursive: true, force: true });
+  // A name of its own: the initialisation of a daemon that was killed may go on for a while, and write into its own.
+  const fresh = `${cluster}.new-${randomBytes(4).toString('hex')}`;
+  await removeUnfinished(options, `${cluster}.new`);
   await mkdir(fresh, { mode: 0o700 });
   // The server's user may not read the daemon's file, so it gets one of its own inside its own directory's parent.
   const handed = join(options.dataDir, 'postgres.initial');
@@ -156,6 +168,17 @@ async function ensureCluster(
     await rm(handed, { force: true });
   }
   return password;
+}
+
+/** What killed initialisations left. One that still goes on keeps its files until the next start. */
+async function removeUnfinished(options: EmbeddedOptions, prefix: string): Promise<void> {
+  for (const name of await readdir(options.dataDir)) {
+    const path = join(options.dataDir, name);
+    if (!path.startsWith(prefix)) continue;
+    await rm(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }).catch((error: unknown) => {
+      options.log.debug({ err: error, path }, 'database.unfinished_left');
+    });
+  }
 }
 
 async function runInitdb(launch: Awaited<ReturnType<typeof launchAs>>, cwd: string): Promise<void> {

@@ -5,12 +5,12 @@ import type { CurrentEndpoint } from '../../core/plan/types.ts';
 import type { EndpointAuth } from '../../words/spec.ts';
 import type { Sql } from './db.ts';
 
+/** What planning sees of a project's ($1) endpoints. */
+export const endpointsSeen = 'select id, name, auth, status from svc.endpoints where project_id = $1::uuid';
+
 /** Every endpoint of a project as planning sees it. */
 export async function readEndpoints(sql: Sql, projectId: string): Promise<CurrentEndpoint[]> {
-  const { rows } = await sql.query<CurrentEndpoint>(
-    'select id, name, auth, status from svc.endpoints where project_id = $1::uuid order by name',
-    [projectId],
-  );
+  const { rows } = await sql.query<CurrentEndpoint>(`${endpointsSeen} order by name`, [projectId]);
   return rows;
 }
 

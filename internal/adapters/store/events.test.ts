@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
-import { type NewEvent, recordEvents, routeTask, wholePayload } from './events.ts';
+import { secretMark } from './credentials.ts';
+import { type NewEvent, recordEvents, recordGuarded, routeTask, type SecretGuard, wholePayload } from './events.ts';
 
 describe('recorded events', () => {
   let t: TestDatabase;
@@ -29,7 +30,7 @@ describe('recorded events', () => {
   });
   const jobs = async () =>
     (
-      await t.db.query<{ payload: { ids: string[] } }>(
+      await t.db.query<{ payload: { projects: string[] } }>(
         `select j.payload from graphile_worker._private_jobs j
            join graphile_worker._private_tasks k on k.id = j.task_id where k.identifier = $1::text`,
         [routeTask],
@@ -67,14 +68,9 @@ describe('recorded events', () => {
     );
     const [job, ...more] = await jobs();
     assert.equal(more.length, 0);
-    assert.deepEqual(new Set(job?.payload.ids), new Set([batch[0]?.id, batch[2]?.id]));
+    assert.deepEqual(job?.payload.projects, [projectId]);
     await recordEvents(t.db, [event('c'), event('a')], { routing: true });
     assert.equal((await jobs()).length, 1, 'nothing was created, nothing is asked for');
-  });
-
-  it('bodies go with their project', async () => {
-    await t.db.query('delete from svc.projects where id = $1::uuid', [projectId]);
-    assert.equal((await t.db.query('select 1 from svc.event_bodies')).rows.length, 0);
   });
 
   it('a payload is put together from its halves', () => {
@@ -82,5 +78,72 @@ describe('recorded events', () => {
     assert.equal(wholePayload(marked, Buffer.from('{"x":1}')).toString(), '{"x":1,"raw":{"a":1e400}}');
     assert.equal(wholePayload(Buffer.from('{"a":1}'), null).toString(), '{"a":1}');
     assert.equal(wholePayload(null, Buffer.from('{}')).toString(), '{}');
+  });
+
+  it('an event counts only while its secret is the one that was proven', async () => {
+    const { rows } = await t.db.query<{ orgId: string }>(
+      'select org_id as "orgId" from svc.projects where id = $1::uuid',
+      [projectId],
+    );
+    const orgId = rows[0]?.orgId ?? '';
+    const sealed = Buffer.alloc(80, 1);
+    const put = async (project: string | null, bytes: Buffer): Promise<SecretGuard> => {
+      const made = await t.db.query<{ id: string }>(
+        `insert into svc.secrets (org_id, project_id, name, key_version, sealed)
+         values ($1::uuid, $2::uuid, 'HOOK', 1, $3::bytea)
+         on conflict (org_id, project_id, name) do update set sealed = excluded.sealed returning id`,
+        [orgId, project, bytes],
+      );
+      return { orgId, projectId, name: 'HOOK', secretId: made.rows[0]?.id ?? '', mark: secretMark(bytes) };
+    };
+    const record = async (...guards: (SecretGuard | undefined)[]): Promise<boolean[]> => {
+      const batch = guards.map((guard) => ({ event: event(randomUUID()), guard }));
+      const recorded = await recordGuarded(t.db, batch, { routing: true });
+      const ids = batch.map((one) => one.event.id);
+      const stored = await t.db.query('select from svc.events where id = any($1::uuid[])', [ids]);
+      assert.equal(stored.rowCount, recorded.filter((one) => one !== undefined).length);
+      return recorded.map((one) => one?.created === true);
+    };
+    const general = await put(null, sealed);
+    assert.deepEqual(await record(general, undefined, general), [true, true, true]);
+    const own = await put(projectId, Buffer.alloc(80, 2));
+    assert.deepEqual(await record(general, own, undefined), [false, true, true], 'the project has its own now');
+    const rotated = await put(projectId, Buffer.alloc(80, 3));
+    assert.deepEqual(await record(own, rotated), [false, true]);
+    await t.db.query(`update svc.secrets set expires_at = '2029-12-31' where project_id is not null`);
+    assert.deepEqual(await record(rotated, general), [false, true]);
+    await t.db.query(`update svc.secrets set idle_expiry_seconds = 60, idle_since = '2029-12-31'`);
+    assert.deepEqual(await record(general, undefined), [false, true]);
+  });
+
+  it('of one key under two guards, the one that holds is recorded', async () => {
+    const stale = { orgId: randomUUID(), projectId, name: 'GONE', secretId: randomUUID(), mark: '00'.repeat(13) };
+    const [one, other] = [event('shared by two'), event('shared by two')];
+    const recorded = await recordGuarded(t.db, [{ event: one, guard: stale }, { event: other }], { routing: false });
+    assert.deepEqual(recorded, [undefined, { id: other.id, routerStatus: 'pending', created: true }]);
+    const again = await recordGuarded(t.db, [{ event: event('shared by two'), guard: stale }], { routing: false });
+    assert.deepEqual(again, [undefined], 'not even its record is shown');
+  });
+
+  it('events go with their project, and none comes to one that is gone', async () => {
+    const gone = randomUUID();
+    await t.db.query(
+      `insert into svc.projects (id, org_id, slug, name)
+       select $1::uuid, org_id, 'gone', 'gone' from svc.projects where id = $2::uuid`,
+      [gone, projectId],
+    );
+    const mine = { ...event('k'), projectId: gone };
+    await recordEvents(t.db, [mine, event('stays')], { routing: false });
+    await t.db.query('delete from svc.projects where id = $1::uuid', [gone]);
+    const left = await t.db.query('select from svc.events where project_id = $1::uuid', [gone]);
+    const bodies = await t.db.query('select from svc.event_bodies where event_id = $1::uuid', [mine.id]);
+    assert.deepEqual([left.rowCount, bodies.rowCount], [0, 0]);
+    const late = recordEvents(t.db, [{ ...event('late'), projectId: gone }, event('beside')], { routing: false });
+    await assert.rejects(late, { code: '23503' });
+  });
+
+  it('bodies go with their project', async () => {
+    await t.db.query('delete from svc.projects where id = $1::uuid', [projectId]);
+    assert.equal((await t.db.query('select 1 from svc.event_bodies')).rows.length, 0);
   });
 });

@@ -4,16 +4,18 @@
 import type { CurrentGenerated, GeneratedWrite, UserWrite, Writes } from '../../core/plan/types.ts';
 import type { Json } from '../../words/json.ts';
 import type { Sql } from './db.ts';
+import { jsonRows } from './json-rows.ts';
+import { hashOrDrift } from './drift.ts';
+
+/** What planning sees of a project's ($1) generated resources. */
+export const generatedSeen = `select g.id, g.kind, g.name, ${hashOrDrift('g')} as hash, g.spec_hash as "agreedHash",
+    coalesce(array_agg(u.agent_id order by u.agent_id) filter (where u.agent_id is not null), '{}') as users
+  from svc.generated_resources g left join svc.generated_resource_users u on u.resource_id = g.id
+  where g.project_id = $1::uuid group by g.id`;
 
 /** Every generated resource of a project with its users, without specs. */
 export async function readGenerated(sql: Sql, projectId: string): Promise<CurrentGenerated[]> {
-  const { rows } = await sql.query<CurrentGenerated>(
-    `select g.id, g.kind, g.name, g.spec_hash as hash,
-            coalesce(array_agg(u.agent_id) filter (where u.agent_id is not null), '{}') as users
-       from svc.generated_resources g left join svc.generated_resource_users u on u.resource_id = g.id
-      where g.project_id = $1::uuid group by g.id order by g.kind, g.name`,
-    [projectId],
-  );
+  const { rows } = await sql.query<CurrentGenerated>(`${generatedSeen} order by g.kind, g.name`, [projectId]);
   return rows;
 }
 
@@ -39,12 +41,13 @@ export async function writeGenerated(
 ): Promise<void> {
   if (resources.length === 0) return;
   await tx.query(
-    `insert into svc.generated_resources (project_id, kind, name, spec, spec_hash, created_at, updated_at)
-     select $1::uuid, w.kind, w.name, w.spec, w.hash, $2::timestamptz, $2::timestamptz
+    `insert into svc.generated_resources (project_id, kind, name, spec, spec_hash, spec_sum, created_at, updated_at)
+     select $1::uuid, w.kind, w.name, w.spec, w.hash, md5(w.spec::text), $2::timestamptz, $2::timestamptz
        from jsonb_to_recordset($3::jsonb) as w (kind text, name text, spec jsonb, hash text)
      on conflict (project_id, kind, name) do update
-       set spec = excluded.spec, spec_hash = excluded.spec_hash, updated_at = excluded.updated_at`,
-    [projectId, now, JSON.stringify(resources)],
+       set spec = excluded.spec, spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum,
+           updated_at = excluded.updated_at`,
+    [projectId, now, await jsonRows(resources)],
   );
 }
 

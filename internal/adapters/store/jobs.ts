@@ -1,5 +1,5 @@
-// svc.daemons, and what we read of the job runner's own tables. A daemon that is silent for 15 s is dead: its row goes,
-// and the jobs that its workers held run again. A job that has used up its attempts stays where it is, with its reason,
+// svc.daemons, and what we read of the job runner's own tables. A daemon that is silent for 15 s is dead, and so is one
+// that is silent for 6 s and has no connection left: its row goes, and the jobs that its workers held run again. A job that has used up its attempts stays where it is, with its reason,
 // until a person acts.
 
 import type { Sql } from './db.ts';
@@ -12,7 +12,11 @@ export interface DaemonRow {
   readonly workerIds: readonly string[];
 }
 
-export const deadAfterSeconds = 15;
+const deadAfterSeconds = 15;
+const cutOffAfterSeconds = 6;
+
+/** What the connections of a daemon's job runner call themselves: they end with its process, also when it is killed. */
+export const connectionName = (daemonId: string): string => `svcd jobs ${daemonId}`;
 
 /** Writes this daemon's row; also after somebody took it for dead. */
 export async function beat(sql: Sql, daemon: DaemonRow): Promise<void> {
@@ -39,13 +43,24 @@ export async function listDaemons(sql: Sql): Promise<(DaemonRow & { startedAt: D
 
 /**
  * Buries daemons that are silent, and those whose ids are given (known to be dead by other means), and hands back what
- * their workers held, together with what workers hold that no daemon knows. Answers with the buried ids.
+ * their workers held, together with what workers hold that no daemon knows. Answers with the buried ids. That another one
+ * has no connection counts only where `self` sees its own by name: between them may be what renames connections.
  */
-export async function buryDaemons(sql: Sql, known: readonly string[] = []): Promise<string[]> {
+export async function buryDaemons(sql: Sql, self: string, known: readonly string[] = []): Promise<string[]> {
   const { rows } = await sql.query<{ id: string; workerIds: string[] }>(
-    `delete from svc.daemons where id = any($1::uuid[]) or beat_at < now() - make_interval(secs => $2::int)
+    `with connected as materialized (select application_name as name from pg_stat_activity where datname = current_database())
+     delete from svc.daemons d where id = any($1::uuid[]) or beat_at < now() - make_interval(secs => $2::int)
+       or (beat_at < now() - make_interval(secs => $3::int)
+         and exists (select from connected where name = $4::text || $5::text)
+         and not exists (select from connected where name = $4::text || d.id::text))
      returning id, worker_ids as "workerIds"`,
-    [known, deadAfterSeconds],
+    [known, deadAfterSeconds, cutOffAfterSeconds, connectionName(''), self],
+  );
+  // A process that is gone runs no session. One that is merely silent may: its leases end by themselves.
+  await sql.query(
+    `update svc.sessions set lease_until = now() - interval '1 second'
+      where leased_by = any($1::uuid[]) and lease_until > now()`,
+    [known],
   );
   const workers = rows.flatMap((row) => row.workerIds);
   // A worker may hold a job for a moment before its daemon has written its name down: hence the age.
@@ -89,12 +104,15 @@ export async function exhaustJob(sql: Sql, id: string): Promise<void> {
   );
 }
 
-/** Gives a parked job its attempts back. False when there is no such parked job. */
-export async function retryParkedJob(sql: Sql, id: string): Promise<boolean> {
-  const { rowCount } = await sql.query(
-    `update graphile_worker._private_jobs set attempts = 0, max_attempts = 100, run_at = now(), last_error = null
-     where id = $1::bigint and attempts >= max_attempts and locked_at is null`,
-    [id],
+/** Gives every parked job its attempts back; answers with how many there were of each task. */
+export async function retryParkedJobs(sql: Sql): Promise<{ readonly task: string; readonly count: number }[]> {
+  const { rows } = await sql.query<{ task: string; count: number }>(
+    `with again as (
+       update graphile_worker._private_jobs
+          set attempts = 0, max_attempts = greatest(max_attempts, 100), run_at = now(), last_error = null
+        where attempts >= max_attempts and locked_at is null returning task_id)
+     select t.identifier as task, count(*)::int as count from again join graphile_worker._private_tasks t on t.id = task_id
+      group by 1 order by 1`,
   );
-  return rowCount > 0;
+  return rows;
 }

@@ -27,7 +27,7 @@ export async function readFacts(
 /** The name of a fact in what `readFacts` gives. */
 export const factId = (fact: FactKey): string => `${fact.kind} ${storable(fact.key)}`;
 
-/** Writes what has changed, in the order of keys. */
+/** Writes what has changed, in the order of keys; what is said again is noted once a month, to know that it is alive. */
 export async function writeFacts(tx: Sql, connectionId: string, facts: readonly Fact[], now: Date): Promise<void> {
   if (facts.length === 0) return;
   const distinct = [...new Map(facts.map((fact) => [factId(fact), fact])).values()];
@@ -37,7 +37,8 @@ export async function writeFacts(tx: Sql, connectionId: string, facts: readonly 
        from unnest($2::text[], $3::text[], $4::text[]) as f (kind, key, value) order by f.kind, f.key
      on conflict (connection_id, kind, key) do update
        set value = excluded.value, updated_at = excluded.updated_at
-     where svc.provider_facts.value is distinct from excluded.value`,
+     where svc.provider_facts.value is distinct from excluded.value
+        or svc.provider_facts.updated_at < excluded.updated_at - interval '30 days'`,
     [
       connectionId,
       distinct.map((fact) => fact.kind),
@@ -46,6 +47,22 @@ export async function writeFacts(tx: Sql, connectionId: string, facts: readonly 
       now,
     ],
   );
+}
+
+const forgottenAfterDays = 180;
+
+/** Forgets up to `limit` facts that no delivery has said for half a year; the number that went. */
+export async function forgetFacts(sql: Sql, now: Date, limit: number): Promise<number> {
+  const { rowCount } = await sql.query(
+    `with old as (
+       select connection_id, kind, key from svc.provider_facts
+        where updated_at < $1::timestamptz - $2::int * interval '1 day'
+        order by updated_at limit $3::int for update skip locked)
+     delete from svc.provider_facts f using old
+      where f.connection_id = old.connection_id and f.kind = old.kind and f.key = old.key`,
+    [now, forgottenAfterDays, limit],
+  );
+  return rowCount;
 }
 
 /** Text that the database can hold, and that an index can. */

@@ -4,6 +4,7 @@
 
 import type { Json, JsonObject } from '../../words/json.ts';
 import type { Sql } from './db.ts';
+import { jsonRows } from './json-rows.ts';
 
 export type ReconcileReason = 'push' | 'poll' | 'manual' | 'watch' | 'resync' | 'apply';
 export type ReconcileStatus = 'running' | 'applied' | 'unchanged' | 'held' | 'failed' | 'superseded' | 'quarantined';
@@ -131,7 +132,7 @@ export async function moveRun(
   const sets = [`version = nextval('svc.reconcile_versions')`];
   for (const [key, value] of Object.entries(patch) as [keyof RunPatch, unknown][]) {
     const [column, type] = columns[key];
-    values.push(type === 'jsonb' ? JSON.stringify(value) : value);
+    values.push(type !== 'jsonb' ? value : Array.isArray(value) ? await jsonRows(value) : JSON.stringify(value));
     sets.push(`${column} = $${values.length}::${type}`);
   }
   if (patch.status !== undefined) {
@@ -221,6 +222,17 @@ export async function listRuns(sql: Sql, projectId: string, filter: RunFilter): 
     [projectId, filter.repository ?? null, filter.status ?? null, filter.beforeSeq ?? null, filter.limit],
   );
   return rows;
+}
+
+/** The latest run of a repository that ended at a commit, whatever came of it; one that was superseded says nothing. */
+export async function lastRunAt(sql: Sql, repositoryId: string, commit: string): Promise<ReconcileRow | undefined> {
+  const { rows } = await sql.query<ReconcileRow>(
+    `select ${selected} from svc.reconciles
+      where repository_id = $1::uuid and commit = $2::text and status not in ('running', 'superseded')
+      order by seq desc limit 1`,
+    [repositoryId, commit],
+  );
+  return rows[0];
 }
 
 export async function runById(sql: Sql, projectId: string, id: string): Promise<ReconcileRow | undefined> {

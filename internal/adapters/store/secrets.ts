@@ -256,7 +256,7 @@ export async function noteUse(sql: Sql, note: UseNote): Promise<void> {
   const known = await sql.query(
     `select from svc.secret_uses u join svc.secrets s on s.id = u.secret_id
       where u.secret_id = $1::uuid and u.used_by = $2::text and u.used_at > $3::timestamptz - interval '1 day'
-        and u.used_at >= greatest(s.created_at, s.updated_at)`,
+        and u.used_at > greatest(s.created_at, s.updated_at)`,
     [note.secretId, note.usedBy, note.now],
   );
   if (known.rowCount > 0) return;

@@ -5,15 +5,17 @@ import type { CurrentTrigger, TriggerWrite, Writes } from '../../core/plan/types
 import type { JsonObject } from '../../words/json.ts';
 import type { AgentSpec, Trigger } from '../../words/spec.ts';
 import type { Sql } from './db.ts';
+import { jsonRows } from './json-rows.ts';
+import { hashOrDrift } from './drift.ts';
+
+/** What planning sees of a project's ($1) triggers. */
+export const triggersSeen = `select t.agent_id as "agentId", t.ordinal, t.event, t.endpoint_id as "endpointId",
+    t.connection_id as "connectionId", t.status, ${hashOrDrift('t')} as hash
+  from svc.triggers t where t.project_id = $1::uuid`;
 
 /** Every trigger row of a project, without specs. */
 export async function readTriggers(sql: Sql, projectId: string): Promise<CurrentTrigger[]> {
-  const { rows } = await sql.query<CurrentTrigger>(
-    `select agent_id as "agentId", ordinal, event, endpoint_id as "endpointId", connection_id as "connectionId",
-            status, spec_hash as hash
-       from svc.triggers where project_id = $1::uuid order by agent_id, ordinal`,
-    [projectId],
-  );
+  const { rows } = await sql.query<CurrentTrigger>(`${triggersSeen} order by t.agent_id, t.ordinal`, [projectId]);
   return rows;
 }
 
@@ -31,17 +33,17 @@ export async function writeTriggers(tx: Sql, projectId: string, triggers: readon
   if (triggers.length === 0) return;
   await tx.query(
     `insert into svc.triggers
-       (project_id, agent_id, ordinal, kind, event, endpoint_id, connection_id, spec, spec_hash, status)
+       (project_id, agent_id, ordinal, kind, event, endpoint_id, connection_id, spec, spec_hash, spec_sum, status)
      select $1::uuid, a.id, w.ordinal, w.kind, coalesce(w.event, format('heartbeat.%s.%s', a.id, w.ordinal)),
-            e.id, w."connectionId", w.spec, w.hash, w.status
+            e.id, w."connectionId", w.spec, w.hash, md5(w.spec::text), w.status
        from jsonb_to_recordset($2::jsonb) as w (agent text, ordinal int, kind text, event text, endpoint text,
          "connectionId" uuid, spec jsonb, hash text, status text)
        join svc.agents a on a.project_id = $1::uuid and a.name = w.agent
        left join svc.endpoints e on e.project_id = $1::uuid and e.name = w.endpoint
      on conflict (agent_id, ordinal) do update set kind = excluded.kind, event = excluded.event,
        endpoint_id = excluded.endpoint_id, connection_id = excluded.connection_id, spec = excluded.spec,
-       spec_hash = excluded.spec_hash, status = excluded.status`,
-    [projectId, JSON.stringify(triggers)],
+       spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum, status = excluded.status`,
+    [projectId, await jsonRows(triggers)],
   );
 }
 

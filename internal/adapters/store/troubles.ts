@@ -1,4 +1,4 @@
-// What a doctor looks for among repositories, runs and jobs. Reads only.
+// What a doctor looks for among repositories, runs, events, schedules, checks and jobs. Reads only.
 
 import type { Sql } from './db.ts';
 
@@ -11,6 +11,16 @@ export interface Troubles {
   readonly stalled: readonly string[];
   /** Secrets that repositories name and that do not resolve. */
   readonly secrets: readonly { repository: string; secret: string }[];
+  /** Events whose routing could not be done. */
+  readonly failedEvents: { readonly count: number; readonly id: string; readonly reason: string } | undefined;
+  /** Events that wait for their routing for longer than they should. */
+  readonly pendingEvents: { readonly count: number; readonly seconds: number } | undefined;
+  /** Schedules that are due for so long that their tick is missed. */
+  readonly lateSchedules: number;
+  /** Schedules whose latest tick was missed, within the last day. */
+  readonly missedTicks: number;
+  /** Checks that the code host refused to take. */
+  readonly checks: readonly { readonly name: string; readonly target: string; readonly error: string }[];
   /** Jobs that have used up their attempts, of the whole installation. */
   readonly jobs: readonly { task: string; count: number; error: string }[];
 }
@@ -61,11 +71,52 @@ export async function findTroubles(
        from graphile_worker.jobs where attempts >= max_attempts and locked_at is null group by task_identifier`,
   );
   return {
+    ...(await findLate(sql, project.id, options.now)),
     repositories: all.rows[0]?.count ?? 0,
     conditions: conditions.rows,
     runs: runs.rows,
     stalled: stalled.rows.map((row) => row.name),
     secrets: secrets.rows,
     jobs: jobs.rows,
+  };
+}
+
+/** An event is routed within milliseconds, and looked for again after seconds. */
+const pendingSeconds = 30;
+
+async function findLate(
+  sql: Sql,
+  projectId: string,
+  now: Date,
+): Promise<Pick<Troubles, 'failedEvents' | 'pendingEvents' | 'lateSchedules' | 'missedTicks' | 'checks'>> {
+  const failed = await sql.query<NonNullable<Troubles['failedEvents']>>(
+    `select count(*)::int as count, (array_agg(id order by seq desc))[1] as id,
+            coalesce((array_agg(reason order by seq desc))[1], '') as reason
+       from svc.events where project_id = $1::uuid and router_status = 'failed' having count(*) > 0`,
+    [projectId],
+  );
+  const pending = await sql.query<NonNullable<Troubles['pendingEvents']>>(
+    `select count(*)::int as count, extract(epoch from $2::timestamptz - min(received_at))::int as seconds
+       from svc.events where project_id = $1::uuid and router_status = 'pending'
+        and received_at < $2::timestamptz - make_interval(secs => $3::int) having count(*) > 0`,
+    [projectId, now, pendingSeconds],
+  );
+  const schedules = await sql.query<{ late: number; missed: number }>(
+    `select count(*) filter (where next_at < $2::timestamptz - interval '1 minute')::int as late,
+            count(*) filter (where last_status = 'skipped-late' and last_at > $2::timestamptz - interval '1 day')::int as missed
+       from svc.schedules where project_id = $1::uuid`,
+    [projectId, now],
+  );
+  const checks = await sql.query<Troubles['checks'][number]>(
+    `select name, target_key as target, report_error as error from svc.checks
+      where project_id = $1::uuid and not reported and report_error is not null order by updated_at desc limit 20`,
+    [projectId],
+  );
+  return {
+    failedEvents: failed.rows[0],
+    pendingEvents: pending.rows[0],
+    lateSchedules: schedules.rows[0]?.late ?? 0,
+    missedTicks: schedules.rows[0]?.missed ?? 0,
+    checks: checks.rows,
   };
 }

@@ -5,7 +5,8 @@ import { PROVIDERS } from '../../words/spec.ts';
 import type { ModelProvider } from '../../words/spec.ts';
 import { compileSettings } from './compile-settings.ts';
 import { ConfigError } from './config.ts';
-import { CatalogSection, DEFAULT_CATALOG, extendCatalog } from './catalog.ts';
+import { CatalogSection, extendCatalog } from './catalog.ts';
+import { DEFAULT_CATALOG } from './default-catalog.ts';
 
 const accepts = (provider: ModelProvider, id: string, catalog = DEFAULT_CATALOG): boolean => {
   const { ids, pattern } = catalog.models[provider];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DEFAULT_CATALOG } from './catalog.ts';
+import { DEFAULT_CATALOG } from './default-catalog.ts';
 import { compileSettings } from './compile-settings.ts';
 import { ConfigError } from './file.ts';
 

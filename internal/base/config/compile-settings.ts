@@ -4,7 +4,8 @@ import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
 import type { Catalog } from '../../words/catalog.ts';
 import type { Json } from '../../words/json.ts';
-import { CatalogSection, DEFAULT_CATALOG, extendCatalog } from './catalog.ts';
+import { CatalogSection, extendCatalog } from './catalog.ts';
+import { DEFAULT_CATALOG } from './default-catalog.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
 import { TemplatesSection } from './templates.ts';
 

@@ -19,7 +19,9 @@ describe('configuration', () => {
   after(() => rmSync(dir, { recursive: true }));
 
   it('is complete without anything', () => {
-    assert.deepEqual(load(), {
+    const { secretEnv, ...plain } = load({ A_KEY: 'k' });
+    assert.equal(secretEnv?.('A_KEY'), 'k');
+    assert.deepEqual(plain, {
       dataDir: '/h/.local/share/svc',
       listen: { host: '127.0.0.1', port: 4400 },
       roles: ['api', 'sync', 'route', 'schedule', 'session'],

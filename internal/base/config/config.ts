@@ -35,6 +35,8 @@ export interface Config {
   readonly file: ConfigFile;
   /** Where relative paths inside that file start: its directory. */
   readonly fileDir: string;
+  /** A variable of the environment that a section of that file names, such as the one that holds a key. */
+  readonly secretEnv?: (name: string) => string | undefined;
   /** Crash tests: `name[:count]`, the point at which the process kills itself. */
   readonly failpoint?: string;
 }
@@ -94,7 +96,7 @@ export function loadConfig(sources: ConfigSources): Config {
     return own === undefined ? undefined : { value: own, name: `${key} in ${filePath}` };
   };
   const fileDir = filePath === undefined ? cwd : dirname(resolve(cwd, filePath));
-  return { ...build(given, sources.env, cwd, file.rest), fileDir };
+  return { ...build(given, sources.env, cwd, file.rest), fileDir, secretEnv: (name) => sources.env[name] };
 }
 
 function build(
@@ -131,6 +133,11 @@ function build(
     file: rest,
     ...(failpoint ? { failpoint } : {}),
   };
+}
+
+/** Whether the daemon makes the key file itself where nothing is sealed yet: the default one, beside an embedded database. */
+export function makesMasterKey({ masterKeyFile, dataDir, databaseUrl }: Config): boolean {
+  return masterKeyFile === join(dataDir, 'master.key') && databaseUrl === undefined;
 }
 
 function readFlags(argv: readonly string[]): Map<string, string> {

@@ -23,8 +23,12 @@ export interface ConfigFile {
   readonly templates?: Json;
   /** How the reconciler keeps time (sync-settings.ts). */
   readonly sync?: Json;
+  /** What a host of sessions does (session-settings.ts). */
+  readonly sessions?: Json;
   /** Provider applications, by provider. */
   readonly providers?: Json;
+  /** How long events, sessions and runs are kept (retention-settings.ts). */
+  readonly retention?: Json;
   /** How long audit entries are kept; for ever when absent. */
   readonly audit?: { readonly retentionDays?: number | undefined };
 }
@@ -45,7 +49,9 @@ const schema = v.strictObject({
   catalog: v.optional(json),
   templates: v.optional(json),
   sync: v.optional(json),
+  sessions: v.optional(json),
   providers: v.optional(json),
+  retention: v.optional(json),
   audit: v.optional(
     v.strictObject({
       retentionDays: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(36_500))),
@@ -70,14 +76,16 @@ export function parseConfigFile(
     const key = v.getDotPath(issue);
     throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
   }
-  const { catalog, templates, sync, providers, audit, ...settings } = parsed.output;
+  const { catalog, templates, sync, sessions, providers, retention, audit, ...settings } = parsed.output;
   return {
     settings,
     rest: {
       ...(catalog !== undefined && { catalog }),
       ...(templates !== undefined && { templates }),
       ...(sync !== undefined && { sync }),
+      ...(sessions !== undefined && { sessions }),
       ...(providers !== undefined && { providers }),
+      ...(retention !== undefined && { retention }),
       ...(audit !== undefined && { audit }),
     },
   };

@@ -54,6 +54,8 @@ export interface TestDaemonOptions {
   readonly database?: TestDatabase;
   /** Kept afterwards when given. */
   readonly dataDir?: string;
+  /** On the embedded server of its own data directory, as durable as in earnest, instead of a template's copy. */
+  readonly embedded?: boolean;
   /** For a second daemon on a database that has its first rows: no token is written there. */
   readonly token?: string;
 }
@@ -69,7 +71,7 @@ export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<
   const config: Config = {
     ...baseConfig,
     dataDir,
-    databaseUrl: database.url,
+    ...(options.embedded !== true && { databaseUrl: database.url }),
     masterKeyFile,
     listen: { host: '127.0.0.1', port: 0 },
     logLevel: 'silent',
@@ -83,7 +85,7 @@ export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<
     const daemon = await startDaemon({
       config,
       log: options.log ?? silent,
-      test: true,
+      test: options.embedded !== true,
       ...(options.runtime && { runtime: options.runtime }),
     });
     const token = options.token ?? readClientFile(dataDir).token;

@@ -17,9 +17,16 @@ test('a cache forgets what was not asked for long, and keeps what was', () => {
   assert.equal(agents.get('filler 24999'), record);
 });
 
-test('sources are kept by the length of their text', () => {
+test('sources are kept by what they weigh', () => {
   const { sources } = new Cache();
-  const source = { file: 'a', text: 'x'.repeat(1024 * 1024), documents: [], broken: false, findings: [] };
+  const source = {
+    file: 'a',
+    text: 'x'.repeat(1024 * 1024),
+    documents: [],
+    broken: false,
+    findings: [],
+    nodes: 20_000,
+  };
   for (let k = 0; k < 30; k++) sources.set(String(k), source);
   assert.equal(sources.get('0'), undefined);
   assert.equal(sources.get('29'), source);

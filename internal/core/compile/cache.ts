@@ -30,8 +30,10 @@ export interface AgentRecord {
   readonly isKeepable: boolean;
 }
 
-/** Nodes take up to some ten times the memory of their text. */
-const MAX_SOURCE_CHARACTERS = 24 * 1024 * 1024;
+/** Bytes of parsed files that are kept; a worker may use a few times as much. */
+const MAX_SOURCE_BYTES = 96 * 1024 * 1024;
+/** What a value takes with its place and its key. */
+const NODE_BYTES = 300;
 const MAX_RECORDS = 20_000;
 
 /**
@@ -71,6 +73,9 @@ class Generations<V> {
 
 export class Cache implements CompileCache {
   readonly kind = 'compile-cache';
-  readonly sources = new Generations<Source>(MAX_SOURCE_CHARACTERS, ({ text }) => text.length + 1_000);
+  readonly sources = new Generations<Source>(
+    MAX_SOURCE_BYTES,
+    ({ text, nodes }) => text.length * 2 + nodes * NODE_BYTES + 1_000,
+  );
   readonly agents = new Generations<AgentRecord>(MAX_RECORDS, () => 1);
 }

@@ -27,8 +27,12 @@ export const checkWhere: Reader<Where> = recordOf<WhereClause>((check, spot, pat
   return checkClause(check, spot);
 }, 'a map from path to clause');
 
+/** A scalar as events compare with it: a number that a double cannot hold by its digits (contract, section 3). */
+const compared: Reader<JsonScalar> = (check, spot) =>
+  spot.node.kind === 'scalar' && spot.node.exact !== undefined ? spot.node.exact : scalar(check, spot);
+
 function checkClause(check: Check, spot: Spot): WhereClause | undefined {
-  if (spot.node.kind === 'scalar') return scalar(check, spot);
+  if (spot.node.kind === 'scalar') return compared(check, spot);
   const found = map(check, spot, `a scalar, or a map with one of ${OPERATORS.join(', ')}`);
   if (found === undefined) return undefined;
   const operator = onlyOperator(check, found);
@@ -38,10 +42,10 @@ function checkClause(check: Check, spot: Spot): WhereClause | undefined {
   if (operator === 'in' || operator === 'notIn') {
     return wrap(
       operator,
-      listOf(scalar, 'a list of scalars', 1, Number.POSITIVE_INFINITY, 'where-clause')(check, operand),
+      listOf(compared, 'a list of scalars', 1, Number.POSITIVE_INFINITY, 'where-clause')(check, operand),
     );
   }
-  return wrap(operator, scalar(check, operand));
+  return wrap(operator, compared(check, operand));
 }
 
 function wrap(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { DEFAULT_CATALOG } from '../../base/config/catalog.ts';
+import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
 import type { BundleEntry, ResolvedTemplate } from '../../words/bundle.ts';
 import { compile, createCompileCache, MAX_NEED_ROUNDS } from './compile.ts';
 import type { CompileInput, CompileOutput } from './types.ts';
@@ -271,6 +271,18 @@ test('findings past the bound are counted, and warnings give way to errors', () 
     [2_001, '1000 more findings are not shown'],
   );
   assert.equal(codes(output).filter((code) => code === 'import-missing').length, 1_500);
+});
+
+test('files behind thousands of errors are not read, and it is said how many', () => {
+  const files: { [path: string]: string } = {};
+  for (let k = 100; k < 200; k++)
+    files[`.svc/agents/a${k}.yaml`] = Array.from({ length: 100 }, (_, n) => `${n}: x`).join('\n');
+  const output = compile(input(files));
+  assert.deepEqual(
+    [output.diagnostics.length, output.diagnostics[0]?.message],
+    [2_001, '40 more findings are not shown; 60 agent files were not read after so many errors'],
+  );
+  assert.equal(output.diagnostics.at(-1)?.file, '.svc/agents/a139.yaml');
 });
 
 test('a document of nothing but errors is given up after many, and stays an error', () => {

@@ -34,14 +34,17 @@ export function compile(input: CompileInput): CompileOutput {
   const files = new Files(input, cache);
   const survey = surveyTree(input.bundle);
   const findings = new Set<Finding>(survey.findings);
-  const records = compileAgents(input, survey.agents, files, cache);
+  const { records, unread } = compileAgents(input, survey.agents, files, cache);
   for (const record of records) for (const finding of record.findings) findings.add(finding);
   for (const finding of ignoredFiles(survey.unnamed, records)) findings.add(finding);
   if (files.outside.size > MAX_OUTSIDE_PATHS) findings.add(tooManyOutside(files.outside.size));
   const needs = { paths: [...files.neededPaths].sort(), templates: [...files.neededTemplates].sort() };
   const isWaiting = needs.paths.length > 0 || needs.templates.length > 0;
   const assembled = isWaiting ? { resources: [], assets: [] } : assembleRecords(records, input, findings);
-  const diagnostics = bounded(printDiagnostics(once(findings), (file) => files.textOf(file)));
+  const diagnostics = bounded(
+    printDiagnostics(once(findings), (file) => files.textOf(file)),
+    unread,
+  );
   const ok = !isWaiting && diagnostics.every(({ severity }) => severity !== 'error');
   return {
     ok,
@@ -55,7 +58,13 @@ export function compile(input: CompileInput): CompileOutput {
   };
 }
 
-function compileAgents(input: CompileInput, paths: readonly string[], files: Files, cache: Cache): AgentRecord[] {
+interface Compiled {
+  readonly records: readonly AgentRecord[];
+  /** Agent files behind the one that brought too many errors. */
+  readonly unread: number;
+}
+
+function compileAgents(input: CompileInput, paths: readonly string[], files: Files, cache: Cache): Compiled {
   const context: AgentContext = {
     input,
     files,
@@ -66,6 +75,7 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
   };
   const tables = new Map<string, LineTable | undefined>();
   const records: AgentRecord[] = [];
+  let errors = 0;
   for (const path of paths) {
     const key = `${path}\0${input.bundle.entries.get(path)?.oid ?? ''}\0${context.salt}`;
     const kept = cache.agents.get(key);
@@ -78,9 +88,12 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
       if (record.isKeepable && !context.budget.isSpent) cache.agents.set(key, record);
       records.push(record);
     }
-    if (context.budget.isSpent) return [...records.slice(0, -1), tooLargeTree(path)];
+    if (context.budget.isSpent) return { records: [...records.slice(0, -1), tooLargeTree(path)], unread: 0 };
+    errors += records.at(-1)?.findings.filter(({ severity }) => severity === 'error').length ?? 0;
+    // Whoever has so many to mend reads no more of them, and each further file takes time and memory.
+    if (errors > MAX_DIAGNOSTICS) return { records, unread: paths.length - records.length };
   }
-  return records;
+  return { records, unread: 0 };
 }
 
 /** Stands for the file at which a tree has become too large; those after it are not read. */
@@ -137,13 +150,17 @@ function once(findings: Iterable<Finding & { readonly once?: string }>): Finding
 }
 
 /** At most so many diagnostics, errors before warnings, and one that counts what is left out. */
-function bounded(diagnostics: Diagnostic[]): Diagnostic[] {
-  if (diagnostics.length <= MAX_DIAGNOSTICS) return diagnostics;
+function bounded(diagnostics: Diagnostic[], unread: number): Diagnostic[] {
+  if (diagnostics.length <= MAX_DIAGNOSTICS && unread === 0) return diagnostics;
   const errors = diagnostics.filter(({ severity }) => severity === 'error');
   const warnings = diagnostics.filter(({ severity }) => severity !== 'error');
   const kept = new Set([...errors, ...warnings].slice(0, MAX_DIAGNOSTICS));
   const severity = errors.length > 0 ? 'error' : 'warning';
-  const message = `${diagnostics.length - MAX_DIAGNOSTICS} more findings are not shown`;
+  const more = Math.max(0, diagnostics.length - MAX_DIAGNOSTICS);
+  const files = `${unread} agent ${unread === 1 ? 'file was' : 'files were'} not read after so many errors`;
+  const message = [...(more > 0 ? [`${more} more findings are not shown`] : []), ...(unread > 0 ? [files] : [])].join(
+    '; ',
+  );
   return [{ severity, code: 'too-many-findings', message }, ...diagnostics.filter((one) => kept.has(one))];
 }
 

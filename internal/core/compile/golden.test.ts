@@ -7,7 +7,7 @@ import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync } from '
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { DEFAULT_CATALOG } from '../../base/config/catalog.ts';
+import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
 import type { BundleEntry, ResolvedTemplate, UnresolvedTemplate } from '../../words/bundle.ts';
 import { compile, MAX_NEED_ROUNDS } from './compile.ts';
 import type { CompileOutput } from './types.ts';

@@ -9,8 +9,10 @@ import type { Json } from '../../words/json.ts';
 import type { Where, WhereClause } from '../../words/spec.ts';
 import { type Clause, compileWhere, evaluate, matchesAll, readPath } from './clause.ts';
 import { createBucket, type Bucket } from './bucket.ts';
+import { countImpact, type ImpactCounter as Counter, type TriggerImpact } from './impact.ts';
 import { exactText, isExactNumber, readPayload } from './number.ts';
 
+export type { TriggerImpact };
 export { compileWhere, exactText, isExactNumber, matchesAll, readPath, readPayload };
 export type { Clause };
 
@@ -202,4 +204,16 @@ function getOrMake<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   const made = make();
   map.set(key, made);
   return made;
+}
+
+export type ImpactCounter = Counter<MatchEvent>;
+
+/** Counts over all active triggers of the keys in question, `before` and `after` a change. */
+export function createImpactCounter(before: readonly MatchTrigger[], after: readonly MatchTrigger[]): ImpactCounter {
+  const [was, will] = [createTriggerIndex(before), createTriggerIndex(after)];
+  return countImpact<MatchEvent>(
+    { triggers: before, fire: (event) => was.match(event) },
+    { triggers: after, fire: (event) => will.match(event) },
+    byAgentAndOrdinal,
+  );
 }

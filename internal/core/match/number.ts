@@ -2,6 +2,7 @@
 // raw JSON value: `JSON.stringify` gives back its digits, and here it compares by them. Every other number is a number.
 
 import type { Json } from '../../words/json.ts';
+import { isHeld } from '../../words/number.ts';
 
 /** The language's raw JSON values, which the type library does not know yet. */
 const raw = JSON as unknown as {
@@ -33,32 +34,3 @@ export const isExactNumber = (value: unknown): boolean => raw.isRawJSON(value);
 
 /** The digits of such a number, as they were received; undefined for anything else. */
 export const exactText = (value: unknown): string | undefined => (raw.isRawJSON(value) ? value.rawJSON : undefined);
-
-/**
- * True where the double, printed to as many significant digits as the text has, is the same decimal: `0.1`, `1e23` and
- * `0.10000000000000001` are held, `9007199254740993` and `1e400` are not.
- */
-function isHeld(text: string, value: number): boolean {
-  if (!Number.isFinite(value)) return false;
-  const wanted = decimal(text);
-  if (wanted.digits.length > 100) return false; // More than a double has, or than it can be printed to.
-  const held = decimal(wanted.digits === '' ? String(value) : value.toPrecision(wanted.digits.length));
-  return wanted.digits === held.digits && wanted.exponent === held.exponent;
-}
-
-/** Significant digits without zeros at either end, and the power of ten that they are multiplied by; zero has none. */
-function decimal(text: string): { readonly digits: string; readonly exponent: number } {
-  const [mantissa = '', power = '0'] = text.replace(/^-/, '').toLowerCase().split('e');
-  const [whole = '', fraction = ''] = mantissa.split('.');
-  const digits = `${whole}${fraction}`.replace(/^0+/, '');
-  const trimmed = trimEnd(digits);
-  if (trimmed === '') return { digits: '', exponent: 0 };
-  return { digits: trimmed, exponent: Number(power) - fraction.length + (digits.length - trimmed.length) };
-}
-
-/** Without its last zeros; a regular expression would take quadratic time on many zeros and one digit behind them. */
-function trimEnd(digits: string): string {
-  let end = digits.length;
-  while (end > 0 && digits[end - 1] === '0') end -= 1;
-  return digits.slice(0, end);
-}

@@ -50,12 +50,18 @@ export function changedResources(desired: Desired, facts: Facts): { agents: stri
 }
 
 /** Compares agents with the stored ones; a name owned by another is an error unless the apply adopts. */
-export function planAgents(desired: Desired, facts: Facts, options: PlanOptions, report: Report): AgentsPlan {
+export function* planAgents(
+  desired: Desired,
+  facts: Facts,
+  options: PlanOptions,
+  report: Report,
+): Generator<void, AgentsPlan> {
   const agents = desired.resources.filter(isAgent).toSorted(byName);
   const writes: AgentWrite[] = [];
   const sources: { id: string; source: DesiredAgent['source'] }[] = [];
   const changes = new Map<string, readonly Change[]>();
   for (const agent of agents) {
+    yield;
     const stored = facts.agentByName.get(agent.name);
     if (stored === undefined) {
       writes.push({ ...writeOf(agent), id: null, revision: 1, newRevision: true });

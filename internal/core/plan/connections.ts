@@ -1,6 +1,7 @@
 // Which connection a trigger or a tool means, and whether it may be used (spec, Events, Trigger resource, Tools).
 
-import type { ChatAuth, EventTrigger, Tool } from '../../words/spec.ts';
+import type { EventTrigger, Tool } from '../../words/spec.ts';
+import { fitsNeed, toolNeeds } from '../../words/tool-needs.ts';
 import type { Facts } from './facts.ts';
 import type { DesiredResource, TriggerStatus } from './types.ts';
 import type { Report } from './report.ts';
@@ -75,42 +76,11 @@ function resolveOnly(facts: Facts, at: TriggerAt, source: Source, report: Report
   return SKIPPED;
 }
 
-interface ToolNeed {
-  /** A provider or a product; `mcp` for tools that authorize at the remote server itself. */
-  readonly provider: string;
-  readonly connection: string;
-  readonly optional: boolean;
-  readonly path: readonly (string | number)[];
-}
-
-function chatNeeds(auth: ChatAuth): ToolNeed[] {
-  const optional = auth.optional === true;
-  if (auth.kind === 'connection') return [{ ...auth, optional, path: ['auth', 'connection'] }];
-  return auth.connections.map((pair, index) => ({
-    ...pair,
-    optional,
-    path: ['auth', 'connections', index, 'connection'],
-  }));
-}
-
-function toolNeeds(tool: Tool): ToolNeed[] {
-  if (tool.kind === 'connection') return [{ ...tool, optional: tool.optional === true, path: ['connection'] }];
-  if (tool.kind === 'local') return tool.implementation === 'chat' ? chatNeeds(tool.auth) : [];
-  if (tool.kind !== 'mcp_remote') return [];
-  const path = ['auth', 'connection'];
-  if (tool.auth.kind === 'mcp_oauth') {
-    return [{ provider: 'mcp', connection: tool.auth.connection, optional: tool.auth.optional === true, path }];
-  }
-  if (tool.auth.kind === 'provider_oauth') return [{ ...tool.auth, optional: tool.auth.optional === true, path }];
-  return [];
-}
-
 /** Every connection that a tool references has an active grant, unless the tool is optional (spec, Tools). */
 export function checkTool(facts: Facts, agent: DesiredResource, alias: string, tool: Tool, report: Report): void {
   for (const need of toolNeeds(tool)) {
     const connection = facts.connectionByName.get(need.connection);
-    const fits =
-      connection !== undefined && (connection.provider === need.provider || connection.product === need.provider);
+    const fits = connection !== undefined && fitsNeed(connection, need);
     if (need.optional || (fits && connection.active)) continue;
     const path = ['tools', alias, ...need.path];
     const hint = 'Add the connection, or set optional: true to go without the tool until it is there.';

@@ -5,6 +5,7 @@
 // Spec: Trigger resource, Tools, Webhook endpoint resource, Heartbeat schedule, Errors; contract: section 2,
 // "Each resource has one owner", "An apply is atomic", "held". An error anywhere makes the whole set unusable.
 
+import type { Diagnostic } from '../../words/diagnostic.ts';
 import type { Json } from '../../words/json.ts';
 import { agentActions, changedResources, guard, planAgents, type AgentsPlan, type DesiredAgent } from './agents.ts';
 import { checkTool } from './connections.ts';
@@ -27,6 +28,7 @@ import type {
 } from './types.ts';
 
 export { sortDiagnostics } from './report.ts';
+export { DRIFTED } from './types.ts';
 
 /** Ids of stored agents and generated resources whose `spec` the plan needs, because it differs from the desired one. */
 export function specsNeeded(desired: Desired, current: Current): { agents: string[]; generated: string[] } {
@@ -38,18 +40,35 @@ export function specsNeeded(desired: Desired, current: Current): { agents: strin
  * nothing of `writes` may be written.
  */
 export function plan(desired: Desired, current: Current, options: PlanOptions): ChangeSet {
+  const steps = planInSteps(desired, current, options);
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
+
+/** `plan`, stopping after each resource, so that whoever runs it can let others have their turn. */
+export function* planInSteps(desired: Desired, current: Current, options: PlanOptions): Generator<void, ChangeSet> {
   const facts = indexFacts(current);
   const problems: Problem[] = [];
   const report: Report = (problem) => problems.push(problem);
-  const agents = planAgents(desired, facts, options, report);
+  const agents = yield* planAgents(desired, facts, options, report);
   const held = guard(desired, agents, options);
   const generated = planGenerated(desired, agents, facts, options, report);
-  const rows = planRows(agents, facts, options, report);
+  yield;
+  const rows = yield* planRows(agents, facts, options, report);
   const endpoints = planEndpoints(facts, rows.webhooks, report);
-  checkReferences(desired, agents, facts, report);
+  yield* checkReferences(desired, agents, facts, report);
   const actions = [...agentActions(agents, facts, rows.drift), ...generated.actions].sort(compareActions);
   const counts = countActions(actions);
-  const diagnostics = sortDiagnostics(problems.map((problem) => toDiagnostic(desired, problem)));
+  yield;
+  const found: Diagnostic[] = [];
+  for (const problem of problems) {
+    found.push(toDiagnostic(desired, problem));
+    yield;
+  }
+  const diagnostics = sortDiagnostics(found);
+  yield;
   return {
     ok: !diagnostics.some((item) => item.severity === 'error'),
     changed: counts.create + counts.update + counts.delete > 0,
@@ -64,11 +83,12 @@ export function plan(desired: Desired, current: Current, options: PlanOptions): 
 }
 
 /** Rules about single resources that need the stored state. */
-function checkReferences(desired: Desired, agents: AgentsPlan, facts: Facts, report: Report): void {
+function* checkReferences(desired: Desired, agents: AgentsPlan, facts: Facts, report: Report): Generator<void> {
   const identities = new Set(desired.resources.filter((item) => item.kind === 'Identity').map((item) => item.name));
   for (const resource of desired.resources) {
     if (!isStored(resource, facts)) checkText(resource, report);
     if (resource.kind === 'Environment') checkEnv(facts, resource, resource.spec.env, report);
+    yield;
   }
   for (const agent of agents.desired) {
     checkEnv(facts, agent, agent.spec.env, report);
@@ -77,6 +97,7 @@ function checkReferences(desired: Desired, agents: AgentsPlan, facts: Facts, rep
       checkToken(facts, agent, alias, tool, report);
     }
     checkIdentity(agent, identities, facts, report);
+    yield;
   }
 }
 

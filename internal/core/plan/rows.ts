@@ -8,6 +8,7 @@ import { resolveTrigger } from './connections.ts';
 import type { WebhookAt } from './endpoints.ts';
 import { rowKey, type Facts } from './facts.ts';
 import type { Report } from './report.ts';
+import { DRIFTED } from './types.ts';
 import type {
   Change,
   CurrentAgent,
@@ -53,7 +54,12 @@ export const heartbeatKey = (agentId: string, ordinal: number): string => `heart
 export const scheduleId = (agentId: string, ordinal: number): string => `heartbeat-${agentId}-${ordinal}`;
 
 /** Compares triggers and schedules of all desired agents with the stored rows. */
-export function planRows(agents: AgentsPlan, facts: Facts, options: PlanOptions, report: Report): RowsPlan {
+export function* planRows(
+  agents: AgentsPlan,
+  facts: Facts,
+  options: PlanOptions,
+  report: Report,
+): Generator<void, RowsPlan> {
   const plan: RowsPlan = {
     triggers: [],
     triggerDeletes: [],
@@ -69,7 +75,10 @@ export function planRows(agents: AgentsPlan, facts: Facts, options: PlanOptions,
     endpointsInUse: new Set(),
   };
   const scope: Scope = { facts, options, report, plan };
-  for (const agent of agents.desired) planAgentRows(scope, agent);
+  for (const agent of agents.desired) {
+    planAgentRows(scope, agent);
+    yield;
+  }
   for (const agent of agents.deletes) {
     for (const row of facts.schedulesByAgent.get(agent.id) ?? []) plan.lost.push(lostSchedule(agent.name, row));
   }
@@ -133,7 +142,7 @@ function compareTrigger(
   const { facts, plan, options } = scope;
   const at = { agent: write.agent, ordinal: write.ordinal, event: write.event ?? 'heartbeat' };
   const row = agent === undefined ? undefined : facts.triggerByKey.get(rowKey(agent.id, write.ordinal));
-  const trusted = sameSpec && row !== undefined && !options.verify;
+  const trusted = sameSpec && row !== undefined && !options.verify && !row.hash.startsWith(DRIFTED);
   const hash = trusted ? row.hash : sha256Of(options, write.spec);
   if (agent !== undefined && row !== undefined && isSameTrigger(facts, agent, row, { ...write, hash })) return;
   plan.triggers.push({ ...write, hash });

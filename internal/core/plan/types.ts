@@ -22,6 +22,9 @@ export interface Desired {
   readonly hasSvc: boolean;
 }
 
+/** Begins the hash of a row whose spec is not what was applied: it equals no other. */
+export const DRIFTED = 'drifted:';
+
 export interface CurrentAgent {
   readonly id: string;
   readonly name: string;

@@ -33,9 +33,12 @@ import type {
 } from './types.ts';
 
 export type * from './types.ts';
+export { bindingTerms } from './state.ts';
 
 /** Binding events may lead to binding events; a chain longer than this is a loop and is ended with an error. */
 export const bindingEventDepthMax = 16;
+/** Sessions beget sessions through binding events for so many generations: each may have several, so chains branch. */
+const bindingSpawnDepthMax = 4;
 
 export const triggerKey = (trigger: { readonly agentId: string; readonly ordinal: number }): string =>
   `${trigger.agentId}#${trigger.ordinal}`;
@@ -163,6 +166,7 @@ function spawn(scene: Scene, turn: Turn, wish: SpawnWish): Decision {
     const because = held !== null ? 'target' : winner === threadHolder ? 'thread' : 'slot';
     return outcome(turn, { decision: 'converted', deliverTo: [winner], effects, because });
   }
+  if (event.depth > bindingSpawnDepthMax) return endLoop(turn);
   const made: SessionRef = { spawnedBy: triggerKey(turn.trigger) };
   if (slot) now.slots.set(agent.id, made);
   if (thread !== null) now.threads.set(agent.id, made);

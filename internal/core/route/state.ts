@@ -2,7 +2,7 @@
 // target, because an agent has one at most on each.
 
 import type { JsonObject } from '../../words/json.ts';
-import type { EventContext } from '../../words/spec.ts';
+import type { BindingPolicy, EventContext } from '../../words/spec.ts';
 import type { BindEffect, ReleaseEffect, RoutingAgent, SessionRef, Snapshot, Target } from './types.ts';
 
 export interface Holding {
@@ -44,10 +44,18 @@ export interface Inline {
   readonly eventContext?: EventContext | undefined;
 }
 
-/**
- * Binds a session to a target under the agent's policy for it, over which what the route says inline is merged key by
- * key. Notes it in the state.
- */
+/** What a binding says: the agent's policy for the target, over which what is said inline is merged key by key. */
+export function bindingTerms(policy: BindingPolicy | undefined, inline: Inline): BindingTerms {
+  return {
+    lifecycle: policy?.lifecycle ?? 'manual',
+    continuity: policy?.continuity ?? 'session',
+    context: merge(policy?.context, inline.context),
+    eventContext: mergeEventContexts(policy?.eventContext, inline.eventContext),
+  };
+}
+export type BindingTerms = Pick<BindEffect, 'lifecycle' | 'continuity' | 'context' | 'eventContext'>;
+
+/** Binds a session to a target (`bindingTerms`). Notes it in the state. */
 export function bind(
   state: State,
   agent: RoutingAgent,
@@ -55,14 +63,11 @@ export function bind(
   holder: SessionRef,
   inline: Inline,
 ): BindEffect {
-  const policy = agent.bindings[target.type];
-  const eventContext = mergeEventContexts(policy?.eventContext, inline.eventContext);
-  const lifecycle = policy?.lifecycle ?? 'manual';
+  const terms = bindingTerms(agent.bindings[target.type], inline);
+  const { lifecycle, eventContext } = terms;
   const takesOver = state.bindings.has(bindingKey(agent.id, target));
   state.bindings.set(bindingKey(agent.id, target), { holder, lifecycle, eventContext });
-  const context = merge(policy?.context, inline.context);
-  const continuity = policy?.continuity ?? 'session';
-  return { kind: 'bind', agentId: agent.id, target, holder, lifecycle, continuity, context, eventContext, takesOver };
+  return { kind: 'bind', agentId: agent.id, target, holder, ...terms, takesOver };
 }
 
 /** Releases an agent's binding; the transition's own context is merged over the declared one (contract, section 5). */

@@ -6,6 +6,8 @@ export interface CronFields {
   readonly pattern: string;
   /** True where the day of month or the day of week begins with `*`: then both must fit, else either (cron(5)). */
   readonly bothDays: boolean;
+  /** True without a wildcard in minute and hour: a time that a clock change neither leaves out nor repeats. */
+  readonly isFixed: boolean;
 }
 
 interface Field {
@@ -47,7 +49,8 @@ export function parseCron(expression: string): CronFields | { readonly problem: 
     numbers.push(parsed);
   }
   const bothDays = [parts[2], parts[4]].some((part) => part?.startsWith('*') === true);
-  return { pattern: numbers.join(' '), bothDays };
+  const isFixed = ![parts[0], parts[1]].some((part) => part?.includes('*') === true);
+  return { pattern: numbers.join(' '), bothDays, isFixed };
 }
 
 const quote = (text: string): string => JSON.stringify(text.slice(0, 40).toWellFormed());

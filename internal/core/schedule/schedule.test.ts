@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { CATCH_UP_MS, checkCron, checkTimezone, judge, neverFires, nextTick, nextTicks } from './schedule.ts';
+import {
+  CATCH_UP_MS,
+  checkCron,
+  checkTimezone,
+  followingTick,
+  judge,
+  neverFires,
+  nextTick,
+  nextTicks,
+} from './schedule.ts';
 
 const ACCEPTED = [
   '* * * * *',
@@ -168,10 +177,18 @@ const VECTORS: readonly Vector[] = [
     '2026-11-01T07:30:00Z',
   ],
   ['*/30 2 * * *', 'America/New_York', '2026-03-08T06:00:00Z', '2026-03-09T06:00:00Z'],
-  // A zone that skips midnight, one of half an hour, and one that skipped a whole day.
+  // A zone that skips midnight, one of half an hour, one that skips up to midnight, and one that skipped a whole day.
   ['0 0 * * *', 'America/Santiago', '2026-09-05T05:00:00Z', '2026-09-06T04:00:00Z', '2026-09-07T03:00:00Z'],
   ['15 2 * * *', 'Australia/Lord_Howe', '2026-10-03T00:00:00Z', '2026-10-03T15:30:00Z'],
-  ['0 12 * * *', 'Pacific/Apia', '2011-12-29T12:00:00Z', '2011-12-29T22:00:00Z', '2011-12-30T22:00:00Z'],
+  ['30 23 * * *', 'America/Godthab', '2025-03-29T12:00:00Z', '2025-03-30T01:00:00Z', '2025-03-31T00:30:00Z'],
+  [
+    '0 12 * * *',
+    'Pacific/Apia',
+    '2011-12-29T12:00:00Z',
+    '2011-12-29T22:00:00Z',
+    '2011-12-30T10:00:00Z',
+    '2011-12-30T22:00:00Z',
+  ],
 ];
 for (const [cron, timezone, after, ...ticks] of VECTORS) {
   test(`${cron} in ${timezone} after ${after}`, () => {
@@ -271,4 +288,16 @@ test('an expression that no month has a day for is known to never fire, and only
     assert.equal(nextTick(cron, 'UTC', new Date(0)), null, cron);
   }
   for (const cron of some) assert.equal(neverFires(cron), false, cron);
+});
+
+test('the tick that follows a judged one is the first that is not missed already, whatever has passed in between', () => {
+  const next = (after: Date): Date | null => nextTick('* * * * *', 'UTC', after);
+  const following = (scheduledAt: string, now: string): string | undefined =>
+    followingTick(next, { scheduledAt: new Date(scheduledAt), now: new Date(now) })?.toISOString();
+  assert.equal(following('2026-01-01T00:00:00Z', '2026-01-01T00:00:01Z'), '2026-01-01T00:01:00.000Z');
+  assert.equal(following('2026-01-01T00:00:00Z', '2026-01-01T00:02:00Z'), '2026-01-01T00:01:00.000Z');
+  assert.equal(following('2026-01-01T00:00:00Z', '2026-01-01T00:02:00.001Z'), '2026-01-01T00:02:00.000Z');
+  assert.equal(following('2026-01-01T00:00:00Z', '2027-01-01T00:00:30Z'), '2027-01-01T00:00:00.000Z');
+  // A clock that was set back does not have it fire again.
+  assert.equal(following('2026-01-01T00:05:00Z', '2026-01-01T00:00:30Z'), '2026-01-01T00:06:00.000Z');
 });

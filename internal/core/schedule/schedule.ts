@@ -5,6 +5,7 @@
 
 import { Cron } from 'croner';
 import { hasNoDay, parseCron } from './cron.ts';
+import { nextFixedTick } from './fixed-time.ts';
 
 /** What is wrong with a cron expression and what is accepted, or null where it is sound. */
 export function checkCron(expression: string): string | null {
@@ -67,12 +68,12 @@ function createTicker(cron: string, timezone: string): (after: Date) => Date | n
   if ('problem' in parsed) throw new RangeError(parsed.problem);
   if (!checkTimezone(timezone)) throw new RangeError(`${JSON.stringify(timezone)} is not a time zone`);
   const job = new Cron(parsed.pattern, {
-    timezone,
+    timezone: parsed.isFixed ? 'UTC' : timezone,
     mode: '5-part',
     paused: true,
-    fixedTimeRule: 'no-wildcard',
     domAndDow: parsed.bothDays,
   });
+  if (parsed.isFixed) return (after) => nextFixedTick((reading) => job.nextRun(reading), timezone, after);
   return (after) => {
     let from = after;
     for (let nudge = 0; nudge < MAX_NUDGES; nudge++) {
@@ -86,6 +87,18 @@ function createTicker(cron: string, timezone: string): (after: Date) => Date | n
 
 /** A tick that is due later than this after its time is missed (spec, Limits, Heartbeat). */
 export const CATCH_UP_MS = 60_000;
+
+/**
+ * The tick that follows one that has been judged: the first later one that is not missed already. So the ticks that
+ * passed while nobody looked are never counted up one by one, and each within the window keeps its own time.
+ */
+export function followingTick(
+  next: (after: Date) => Date | null,
+  tick: { readonly scheduledAt: Date; readonly now: Date },
+): Date | null {
+  const opened = tick.now.getTime() - CATCH_UP_MS - 1;
+  return next(new Date(Math.max(tick.scheduledAt.getTime(), opened)));
+}
 
 export type Judgement = 'fire' | 'skip-late' | 'skip-overlap' | 'delete';
 

@@ -7,6 +7,16 @@
 export { type Check, type CheckSignal, createCheck, nextDeadlineOf, signalCheck } from './checks.ts';
 export { contextLines, withContext } from './context.ts';
 export {
+  afterTurn,
+  attemptsMax,
+  interrupts,
+  nextPrompt,
+  promptText,
+  relaunchAfterMs,
+  successorAfterMs,
+  type TurnEnd,
+} from './prompts.ts';
+export {
   deliveredMessage,
   displayTitle,
   hiddenContextHeading,

@@ -7,6 +7,8 @@ import type { MapNode } from './node.ts';
 export interface ReadDocuments {
   readonly documents: readonly { readonly index: number; readonly root: MapNode; readonly isPartial: boolean }[];
   readonly findings: readonly Finding[];
+  /** Values in all documents, also of those that are left out. */
+  readonly nodes: number;
 }
 
 /** Errors that leave out a key or a value and no more: what else the document says stands, and can be judged. */
@@ -30,6 +32,12 @@ export function duplicateKey(key: string, range: Range, first: Range): Finding {
     hint: 'Keep one of the two.',
     related: [{ message: 'first written here', range: first }],
   };
+}
+
+/** Stands for the findings of a file that are not told one by one. */
+export function moreFindings(file: string, count: number): Finding {
+  const message = `… and ${count} more in this file`;
+  return { severity: 'error', code: 'too-many-findings', message, file };
 }
 
 /** What an escape can put into a string though no text file may hold it; null where there is none (decision 74). */

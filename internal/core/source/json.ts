@@ -3,19 +3,22 @@
 import type { Finding } from '../../words/diagnostic.ts';
 import type { DiagnosticCode } from '../../words/codes.ts';
 import type { JsonScalar } from '../../words/json.ts';
+import { exactDigits } from '../../words/number.ts';
 import type { SourceLimits } from './limits.ts';
-import type { MapEntry, MapNode, Node } from './node.ts';
-import { duplicateKey, LEAVES_THE_REST, type ReadDocuments, unprintable } from './documents.ts';
+import type { MapEntry, MapNode, Node, ScalarNode } from './node.ts';
+import { duplicateKey, LEAVES_THE_REST, moreFindings, type ReadDocuments, unprintable } from './documents.ts';
 
 /** Reads one JSON object. The first syntax error ends the reading; duplicate keys are all reported. */
 export function readJson(file: string, text: string, limits: SourceLimits): ReadDocuments {
-  if (/^[ \t\r\n]*$/.test(text)) return { documents: [], findings: [] };
+  if (/^[ \t\r\n]*$/.test(text)) return { documents: [], findings: [], nodes: 0 };
   const reader = new JsonReader(file, text, limits);
   const root = reader.read();
-  const { findings } = reader;
-  if (root === null || !findings.every(({ code }) => LEAVES_THE_REST.has(code))) return { documents: [], findings };
-  if (root.kind !== 'map') return { documents: [], findings: [...findings, notAnObject(file, root)] };
-  return { documents: [{ index: 0, root, isPartial: findings.length > 0 }], findings };
+  const { findings, nodes, untold } = reader;
+  if (untold > 0) findings.push(moreFindings(file, untold));
+  if (root === null || !findings.every(({ code }) => LEAVES_THE_REST.has(code)))
+    return { documents: [], findings, nodes };
+  if (root.kind !== 'map') return { documents: [], findings: [...findings, notAnObject(file, root)], nodes };
+  return { documents: [{ index: 0, root, isPartial: findings.length > 0 }], findings, nodes };
 }
 
 function notAnObject(file: string, root: Node): Finding {
@@ -55,7 +58,9 @@ class JsonReader {
   readonly #text: string;
   readonly #limits: SourceLimits;
   #at = 0;
-  #nodes = 0;
+  nodes = 0;
+  /** Findings past the limit. */
+  untold = 0;
 
   constructor(file: string, text: string, limits: SourceLimits) {
     this.#file = file;
@@ -78,7 +83,7 @@ class JsonReader {
   }
 
   #value(depth: number): Node {
-    if (++this.#nodes > this.#limits.maxNodes) {
+    if (++this.nodes > this.#limits.maxNodes) {
       this.#stop('yaml-too-large', `The file holds more than ${this.#limits.maxNodes} values`);
     }
     const start = this.#at;
@@ -102,10 +107,12 @@ class JsonReader {
     const value = Number(digits);
     if (!Number.isFinite(value)) this.#stop('json-syntax', `The number ${digits.slice(0, 40)} is out of range`);
     this.#at += digits.length;
-    return this.#scalar(value, start);
+    const exact = exactDigits(digits, value);
+    const node = this.#scalar(value, start);
+    return exact === undefined ? node : { ...node, exact };
   }
 
-  #scalar(value: JsonScalar, start: number): Node {
+  #scalar(value: JsonScalar, start: number): ScalarNode {
     return { kind: 'scalar', value, range: { file: this.#file, start, end: this.#at } };
   }
 
@@ -152,6 +159,7 @@ class JsonReader {
     if (first === undefined) entries.set(key, { keyRange, value });
     else if (this.findings.length < this.#limits.maxFindings)
       this.findings.push(duplicateKey(key, keyRange, first.keyRange));
+    else this.untold++;
   }
 
   #string(): string {

@@ -7,6 +7,8 @@ import type { Json, JsonScalar } from '../../words/json.ts';
 export interface ScalarNode {
   readonly kind: 'scalar';
   readonly value: JsonScalar;
+  /** A number that a double cannot hold, as it was written; `value` is the nearest that it holds. */
+  readonly exact?: string;
   readonly range: Range;
 }
 export interface SeqNode {

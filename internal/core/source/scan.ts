@@ -4,7 +4,7 @@
 import { CST, Lexer, Parser } from 'yaml';
 import type { DiagnosticCode } from '../../words/codes.ts';
 import type { Finding } from '../../words/diagnostic.ts';
-import { quoted } from './documents.ts';
+import { moreFindings, quoted } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
 
 export type Scan =
@@ -23,8 +23,12 @@ const CORE_TAG =
 /** Tokens of the whole text, or the findings for which it must not be composed. Never throws. */
 export function scanYaml(file: string, text: string, limits: SourceLimits): Scan {
   const findings: Finding[] = [];
+  let untold = 0;
   const report: Report = (code, message, start, length, hint) => {
-    if (findings.length >= limits.maxFindings) return;
+    if (findings.length >= limits.maxFindings) {
+      untold++;
+      return;
+    }
     const range = { file, start, end: Math.min(start + length, text.length) };
     findings.push({ severity: 'error', code, message, range, ...(hint === undefined ? {} : { hint }) });
   };
@@ -34,6 +38,7 @@ export function scanYaml(file: string, text: string, limits: SourceLimits): Scan
     for (const token of tokens) inspect(token, limits, unclosed, report);
     if (findings.length === 0) return { ok: true, tokens, unclosed: unclosed.sort((a, b) => a.start - b.start) };
   }
+  if (untold > 0) findings.push(moreFindings(file, untold));
   return { ok: false, findings };
 }
 

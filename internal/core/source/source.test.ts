@@ -246,13 +246,21 @@ test('each bound has its own finding', () => {
 
 test('a file of nothing but errors reports the first of them', () => {
   const text = Array.from({ length: 200 }, (_, k) => `${k}: x`).join('\n');
-  assert.equal(readSource('a.yaml', utf8(text)).findings.length, 50);
+  const { findings: keys } = readSource('a.yaml', utf8(text));
+  assert.equal(keys.length, 51);
+  assert.equal(keys.at(-1)?.message, '… and 150 more in this file');
   for (const flood of [']\n', '%x\n']) {
     const { findings } = readSource('a.yaml', utf8(flood.repeat(1000)));
-    assert.deepEqual([findings.length, findings[0]?.code], [50, 'yaml-syntax']);
+    assert.deepEqual(
+      [findings.length, findings[0]?.code, findings[50]?.code],
+      [51, 'yaml-syntax', 'too-many-findings'],
+    );
   }
   const tags = Array.from({ length: 200 }, (_, k) => `a${k}: !x 1`).join('\n');
-  assert.equal(readSource('a.yaml', utf8(tags)).findings.length, 50);
+  assert.equal(readSource('a.yaml', utf8(tags)).findings.length, 51);
+  const quotes = `a: x\n---\n${Array.from({ length: 5_000 }, (_, k) => `k${k}: "a\n`).join('')}`;
+  const flood = readSource('a.yaml', utf8(quotes));
+  assert.deepEqual([flood.findings.length, flood.documents.length], [51, 1]);
 });
 
 test('only .yaml, .yml and .json hold documents', () => {

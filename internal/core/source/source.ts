@@ -34,6 +34,8 @@ export interface Source {
   /** True when something in the file could not be read, so that less is here than the author wrote. */
   readonly broken: boolean;
   readonly findings: readonly Finding[];
+  /** Values of all documents: with the text, what it weighs to keep them. */
+  readonly nodes: number;
 }
 
 /** True for the names that hold documents: `.yaml`, `.yml` and `.json` (spec, File rules). */
@@ -45,8 +47,9 @@ export function isDocumentFile(file: string): boolean {
 export function readSource(file: string, bytes: Uint8Array, limits: Partial<SourceLimits> = {}): Source {
   const bounds = { ...DEFAULT_LIMITS, ...limits };
   const decoded = decodeText(file, bytes, bounds.maxBytes);
-  if (!decoded.ok) return { file, text: decoded.text, documents: [], broken: true, findings: [decoded.finding] };
+  if (!decoded.ok)
+    return { file, text: decoded.text, documents: [], broken: true, findings: [decoded.finding], nodes: 0 };
   const read = file.endsWith('.json') ? readJson : readYaml;
-  const { documents, findings } = read(file, decoded.text, bounds);
-  return { file, text: decoded.text, documents, findings, broken: findings.some((f) => f.severity === 'error') };
+  const { documents, findings, nodes } = read(file, decoded.text, bounds);
+  return { file, text: decoded.text, documents, findings, nodes, broken: findings.some((f) => f.severity === 'error') };
 }

@@ -3,6 +3,7 @@
 
 import {
   Composer,
+  type CST,
   type Document,
   isAlias,
   isMap,
@@ -15,7 +16,8 @@ import {
 import type { DiagnosticCode } from '../../words/codes.ts';
 import type { Finding, Range } from '../../words/diagnostic.ts';
 import type { JsonScalar } from '../../words/json.ts';
-import { duplicateKey, LEAVES_THE_REST, quoted, type ReadDocuments, unprintable } from './documents.ts';
+import { exactDigits } from '../../words/number.ts';
+import { duplicateKey, LEAVES_THE_REST, moreFindings, quoted, type ReadDocuments, unprintable } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
 import type { MapEntry, MapNode, Node } from './node.ts';
 import { scanYaml, type Unclosed } from './scan.ts';
@@ -23,7 +25,7 @@ import { scanYaml, type Unclosed } from './scan.ts';
 /** Reads every document of a YAML text; one with a syntax error is left out, the others are kept. */
 export function readYaml(file: string, text: string, limits: SourceLimits): ReadDocuments {
   const scan = scanYaml(file, text, limits);
-  if (!scan.ok) return { documents: [], findings: scan.findings };
+  if (!scan.ok) return { documents: [], findings: scan.findings, nodes: 0 };
   const composer = new Composer({
     version: '1.2',
     schema: 'core',
@@ -36,7 +38,7 @@ export function readYaml(file: string, text: string, limits: SourceLimits): Read
   const builder = new Builder(file, limits, scan.unclosed);
   const documents: { index: number; root: MapNode; isPartial: boolean }[] = [];
   let index = 0;
-  for (const document of composer.compose(scan.tokens, false, text.length)) {
+  for (const document of bounded(composer, scan.tokens, text.length, builder, limits)) {
     const before = builder.errors;
     builder.begin();
     for (const error of document.errors) builder.syntax(error);
@@ -51,8 +53,47 @@ export function readYaml(file: string, text: string, limits: SourceLimits): Read
       documents.push({ index: index - 1, root, isPartial: builder.errors > before });
   }
   for (const error of composer.streamInfo().errors) builder.syntax(error);
-  return { documents, findings: builder.findings };
+  return { documents, findings: builder.withRest(), nodes: builder.nodes };
 }
+
+/** What the library keeps to itself. */
+interface Inside {
+  readonly doc: Document.Parsed | null;
+  readonly errors: YAMLError[];
+  onError: (...what: unknown[]) => void;
+}
+
+/** Ends the composing; caught in `bounded` and nowhere else. */
+class Flood extends Error {}
+
+/** The documents of a text; past so many errors it is given up, with those of the document that it stands in. */
+function* bounded(
+  composer: Composer,
+  tokens: readonly CST.Token[],
+  length: number,
+  builder: Builder,
+  limits: SourceLimits,
+): Generator<Document.Parsed> {
+  const inside = composer as unknown as Inside;
+  const note = inside.onError;
+  let noted = 0;
+  inside.onError = (...what) => {
+    note(...what);
+    if (++noted > limits.maxFindings * ERRORS_READ) throw new Flood();
+  };
+  try {
+    yield* composer.compose(tokens, false, length);
+  } catch (error) {
+    if (!(error instanceof Flood)) throw error;
+    // The one before is whole; the library hands it on when it is done with the next.
+    if (inside.doc !== null) yield inside.doc;
+    builder.begin();
+    for (const one of inside.errors.splice(0)) builder.syntax(one);
+  }
+}
+
+/** A file of nothing but errors is read no further than so many times the findings that are told of it. */
+const ERRORS_READ = 4;
 
 /** A document that holds nothing: no text, comments only, a bare `---` (decision 14). */
 function isEmpty(document: Document.Parsed): boolean {
@@ -116,6 +157,8 @@ class Builder {
   readonly #unclosed: Unclosed[];
   #anchors = new Map<string, Anchor | 'open'>();
   #nodes = 0;
+  #untold = 0;
+  #isOverrun = false;
   #characters = 0;
   #deepest = 0;
   #aliasNodes = 0;
@@ -197,6 +240,17 @@ class Builder {
       this.isFatal ||= !LEAVES_THE_REST.has(finding.code);
     }
     if (this.findings.length < this.#limits.maxFindings) this.findings.push(finding);
+    else this.#untold++;
+  }
+
+  /** The findings, and at their end that there are more. */
+  withRest(): Finding[] {
+    return this.#untold === 0 ? this.findings : [...this.findings, moreFindings(this.#file, this.#untold)];
+  }
+
+  /** Nodes of all documents, those that aliases stand for counted each time. */
+  get nodes(): number {
+    return this.#nodes;
   }
 
   #range(start: number, end: number): Range {
@@ -234,7 +288,10 @@ class Builder {
       return { kind: 'seq', items, range: this.#range(start, end) };
     }
     const value = isScalar(node) ? node.value : null;
-    return { kind: 'scalar', value: this.#scalar(value, start, end), range: this.#range(start, end) };
+    const made = { kind: 'scalar', value: this.#scalar(value, start, end), range: this.#range(start, end) } as const;
+    const written = isScalar(node) && typeof value === 'number' ? node.source : undefined;
+    const exact = written === undefined ? undefined : exactDigits(written, value as number);
+    return exact === undefined ? made : { ...made, exact };
   }
 
   #scalar(value: unknown, start: number, end: number): JsonScalar {
@@ -305,6 +362,9 @@ class Builder {
     this.#aliasNodes += anchor.nodes;
     this.#aliasCharacters += anchor.characters;
     if (this.#aliasNodes > this.#limits.maxAliasNodes || this.#aliasCharacters > this.#limits.maxAliasCharacters) {
+      // Once is enough: every alias behind the one that is too much is too much.
+      if (this.#isOverrun) return nothing;
+      this.#isOverrun = true;
       this.report(
         'yaml-aliases',
         'The aliases of the file expand to too much',

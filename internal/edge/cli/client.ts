@@ -162,7 +162,8 @@ async function readJson(response: Response, server: ServerSettings): Promise<unk
     }
   }
   if (response.ok && (text === '' || value !== undefined)) return value;
-  throw new Refusal(toProblem(response, value, server), hintFor(response.status));
+  const problem = toProblem(response, value, server);
+  throw new Refusal(problem, hintFor(response.status, problem.code));
 }
 
 function toProblem(response: Response, value: unknown, server: ServerSettings): Problem {
@@ -182,9 +183,9 @@ function toProblem(response: Response, value: unknown, server: ServerSettings): 
   };
 }
 
-function hintFor(status: number): string | undefined {
+function hintFor(status: number, code: string | undefined): string | undefined {
   if (status === 401) return 'the token is not valid there: check --token, SVC_TOKEN or client.json';
-  if (status === 403) return '`svc doctor` shows what this token may do';
+  if (status === 403 && code === 'forbidden') return '`svc doctor` shows what this token may do';
   return undefined;
 }
 

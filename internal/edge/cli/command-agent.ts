@@ -37,7 +37,9 @@ export const agentList: Handler = async (call) => {
 
 export const agentShow: Handler = async (call) => {
   const client = await connect(call);
-  const value = await client.request('GET', agentPath(client, call.arg('NAME')));
+  const path = agentPath(client, call.arg('NAME'));
+  const value = await client.request('GET', path);
+  const used = call.json ? undefined : rowOf(await client.request('GET', `${path}/usage`));
   call.screen.emit(value, () => {
     const agent = rowOf(value);
     const head = details(
@@ -47,6 +49,8 @@ export const agentShow: Handler = async (call) => {
         ['revision', agent.text('revision')],
         ['owner', clean(ownerText(agent), true)],
         ['source', clean(agent.text('source.file'), true)],
+        ['used today', spentText(used, 'day', agent.raw('spec.spendCaps.dailyUsd'))],
+        ['this month', spentText(used, 'month', agent.raw('spec.spendCaps.monthlyUsd'))],
       ],
       call.screen.paint,
     );
@@ -54,6 +58,14 @@ export const agentShow: Handler = async (call) => {
   });
   return 0;
 };
+
+/** `$1.20 of $5`; nothing where nothing was used and no cap is set. */
+function spentText(used: Row | undefined, span: 'day' | 'month', cap: unknown): string | undefined {
+  const cost = used?.raw(`${span}.costUsd`);
+  const isIdle = Number(used?.raw(`${span}.calls`) ?? 0) === 0;
+  if (typeof cost !== 'string' || (isIdle && cap === undefined)) return undefined;
+  return `$${clean(cost, true)}${typeof cap === 'string' ? ` of $${clean(cap, true)}` : ''}`;
+}
 
 export const agentHistory: Handler = async (call) => {
   const client = await connect(call);
@@ -77,7 +89,10 @@ export const agentStart: Handler = async (call) => {
   const client = await connect(call);
   const body = { ...(message !== undefined && { message }), ...(input !== undefined && { input }) };
   const session = await client.request('POST', agentPath(client, call.arg('NAME'), '/sessions'), { body });
-  call.screen.emit(session, () => `started session ${rowOf(session).text('id')}`);
+  call.screen.emit(session, () => {
+    const id = clean(rowOf(session).text('id'), true);
+    return `started session ${id}\nits messages: svc session logs -f ${id}`;
+  });
   return 0;
 };
 

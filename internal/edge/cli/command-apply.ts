@@ -9,7 +9,7 @@ import { contextOf } from './settings.ts';
 import { compileTree, type CompiledTree } from './tree.ts';
 import type { Call, Handler } from './types.ts';
 
-interface ApplyAnswer extends Pick<Run, 'consequences' | 'webhooks' | 'diagnostics' | 'status'> {
+interface ApplyAnswer extends Pick<Run, 'consequences' | 'eventImpact' | 'webhooks' | 'diagnostics' | 'status'> {
   readonly applyId?: string | null;
   readonly actions: readonly Action[];
 }

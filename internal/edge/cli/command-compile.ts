@@ -2,25 +2,24 @@
 // to stderr; under --json they are in the document.
 
 import type { Resource } from '../../words/spec.ts';
-import { jsonLines } from './lists.ts';
-import { resourceCount } from './print-run.ts';
-import { clean } from './text.ts';
+import { clean, resourceCount } from './text.ts';
 import { type CompiledTree, compileOutput } from './tree.ts';
 import type { Call, Handler } from './types.ts';
 
 export const compileCommand: Handler = async (call) => {
   const output = await compileOutput(call);
   const { ok, resources, diagnostics } = output;
+  const { jsonLines } = await import('./lists.ts');
   call.screen.emit({ ok, resources, diagnostics }, () =>
-    resources.map((resource) => resourceText(resource, call)).join('\n'),
+    resources.map((resource) => resourceText(resource, call, jsonLines)).join('\n'),
   );
   return finish(call, output);
 };
 
-function resourceText(resource: Resource, call: Call): string {
+function resourceText(resource: Resource, call: Call, lines: (value: unknown, indent: string) => string): string {
   const { paint } = call.screen;
   const file = resource.source === undefined ? '' : paint('grey', `  ${clean(resource.source.file, true)}`);
-  return `${paint('bold', `${resource.kind} ${resource.name}`)}${file}\n${jsonLines(resource.spec, '  ')}\n`;
+  return `${paint('bold', `${resource.kind} ${resource.name}`)}${file}\n${lines(resource.spec, '  ')}\n`;
 }
 
 export const validateCommand: Handler = async (call) => {

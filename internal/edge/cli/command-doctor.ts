@@ -24,6 +24,7 @@ const API_VERSION = '1';
 const CLOCK_WARNING_MS = 30_000;
 
 export const doctorCommand: Handler = async (call) => {
+  if (call.flag('retry-jobs')) await retryJobs(call);
   const checks = [await checkNode(), ...(await checkClientFile(call)), ...(await checkServer(call))];
   const errors = checks.filter((check) => check.status === 'error').length;
   call.screen.emit({ ok: errors === 0, checks }, () => doctorText(checks, call.screen.paint));
@@ -31,6 +32,12 @@ export const doctorCommand: Handler = async (call) => {
     call.screen.note(`${call.screen.errPaint('red', 'svc:')} ${count(errors, 'problem')} found`);
   return errors === 0 ? 0 : 1;
 };
+
+async function retryJobs(call: Call): Promise<void> {
+  const client = createClient(await findServer(call), call.io.signal);
+  const { retried } = Object(await client.request('POST', '/api/v1/jobs/retry')) as { retried?: unknown };
+  if (!call.json) call.screen.note(`${count(Number(retried), 'job')} will run again`);
+}
 
 export function doctorText(checks: readonly Check[], paint: Paint): string {
   const marks = { ok: paint('green', '✓'), warning: paint('yellow', '!'), error: paint('red', '✗') };

@@ -48,11 +48,16 @@ function idleOf(text: string | undefined): number | null | undefined {
   return seconds;
 }
 
-function injectionOf(call: Call): object | undefined {
+function injectionOf(call: Call): object | null | undefined {
   const hosts = call.list('inject-host');
   const header = call.text('inject-header');
   const format = call.text('inject-format');
-  if (hosts.length === 0 && header === undefined && format === undefined) return undefined;
+  const isGiven = hosts.length > 0 || header !== undefined || format !== undefined;
+  if (call.flag('no-inject')) {
+    if (isGiven) throw new Misuse('--no-inject goes with no other --inject option');
+    return null;
+  }
+  if (!isGiven) return undefined;
   if (hosts.length === 0 || header === undefined) throw new Misuse('--inject-host and --inject-header go together');
   return { hosts, header, ...(format !== undefined && { format }) };
 }
@@ -73,10 +78,11 @@ export const secretList: Handler = async (call) => {
   return showList(call, client, {
     path: scoped(call, client, '/secrets'),
     empty: 'no secrets',
-    head: ['name', 'protected', 'expires', 'rotated', 'used', 'description'],
+    head: ['name', 'protected', 'injected', 'expires', 'rotated', 'used', 'description'],
     row: (secret) => [
       secret.text('name'),
       secret.raw('protected') === false ? 'no' : 'yes',
+      secret.raw('injection') === null ? 'no' : 'yes',
       secret.raw('expired') === true
         ? { text: 'expired', colour: 'red' }
         : relativeTime(secret.raw('expiresAt') as string | null, now),

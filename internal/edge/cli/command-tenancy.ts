@@ -2,8 +2,8 @@
 
 import { type Client, connect } from './client.ts';
 import { auditFilters } from './command-account.ts';
-import { Misuse } from './failure.ts';
-import { rowOf, showList } from './lists.ts';
+import { Misuse, Refusal, refusal } from './failure.ts';
+import { type Row, rowOf, showList } from './lists.ts';
 import { scoped } from './scope.ts';
 import { clean, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
@@ -47,7 +47,7 @@ export const memberList: Handler = async (call) => {
   const client = await connect(call);
   return showList(call, client, {
     path: scoped(call, client, '/members'),
-    empty: 'no members',
+    empty: call.flag('org') ? 'no members' : 'no members; administrators of the organization need no role here',
     head: ['name', 'kind', 'role', 'email', 'id'],
     row: (member) => [
       member.text('name'),
@@ -72,15 +72,32 @@ export const memberSet: Handler = async (call) => {
   const client = await connect(call);
   const body = { ...whoIs(call.arg('WHO')), role };
   const answer = await client.request('POST', scoped(call, client, '/members'), { body });
-  call.screen.emit(answer, () => `${call.arg('WHO')} is ${role}`);
+  call.screen.emit(
+    answer,
+    () => `${call.arg('WHO')} is ${role} of the ${call.flag('org') ? 'organization' : 'project'}`,
+  );
   return 0;
 };
 
+/** The member that an address or a name means; an id is taken as it is. */
+async function memberId(call: Call, client: Client, who: string): Promise<string> {
+  if ('principalId' in whoIs(who)) return who;
+  const { items } = await client.list(scoped(call, client, '/members'));
+  const isMeant = (member: Row): boolean =>
+    member.text('name') === who || member.text('email').toLowerCase() === who.toLowerCase();
+  const found = items.map(rowOf).filter(isMeant);
+  const [one] = found;
+  if (one === undefined) throw refusal('unknown-member', `nobody here is ${who}`, '`svc member list` shows who is');
+  if (found.length > 1) throw refusal('ambiguous-member', `more than one is ${who}`, 'name one by its id');
+  return one.text('principalId');
+}
+
 export const memberRemove: Handler = async (call) => {
   const client = await connect(call);
-  const id = call.arg('ID');
+  const who = call.arg('WHO');
+  const id = await memberId(call, client, who);
   const answer = await client.request('DELETE', scoped(call, client, `/members/${encodeURIComponent(id)}`));
-  call.screen.emit(answer ?? { id, status: 'removed' }, () => `removed ${id}`);
+  call.screen.emit(answer ?? { id, status: 'removed' }, () => `removed ${who}`);
   return 0;
 };
 
@@ -126,7 +143,12 @@ export const tokenList: Handler = async (call) => {
 export const tokenRevoke: Handler = async (call) => {
   const client = await connect(call);
   const id = call.arg('ID');
-  const answer = await client.request('DELETE', `${tokensPath(call, client)}/${encodeURIComponent(id)}`);
+  const path = `${tokensPath(call, client)}/${encodeURIComponent(id)}`;
+  const answer = await client.request('DELETE', path).catch((error: unknown) => {
+    if (!(error instanceof Refusal && error.problem.status === 404)) throw error;
+    const hint = call.flag('org') ? '' : '; that of somebody else is revoked with --org';
+    throw new Refusal(error.problem, `\`svc token list\` shows the ids${hint}`);
+  });
   call.screen.emit(answer ?? { id, status: 'revoked' }, () => `revoked ${id}`);
   return 0;
 };

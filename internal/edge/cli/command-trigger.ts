@@ -5,8 +5,9 @@ import { connect, type Client } from './client.ts';
 import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
 import { rowOf, type Row, short, showList } from './lists.ts';
+import { explainText } from './print-event.ts';
 import { statusColour } from './print-run.ts';
-import { clean, details, type Paint, relativeTime, table } from './text.ts';
+import { clean, details, relativeTime, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 const endpointPath = (client: Client, name: string): string => client.project(`/endpoints/${encodeURIComponent(name)}`);
@@ -58,35 +59,6 @@ export const triggerExplain: Handler = async (call) => {
   call.screen.emit(answer, () => explainText(answer, call.screen.paint));
   return 0;
 };
-
-/** Every trigger on the key, what each clause read, and what would follow. */
-export function explainText(answer: unknown, paint: Paint): string {
-  const triggers = (Object(answer) as { triggers?: readonly unknown[] }).triggers ?? [];
-  if (triggers.length === 0) return 'no trigger listens to this event';
-  return triggers
-    .map((value) => {
-      const trigger = rowOf(value);
-      const matched = trigger.raw('matched') === true;
-      const decision = typeof trigger.raw('decision') === 'string' ? `: ${trigger.text('decision')}` : '';
-      const fallback = trigger.raw('fallback') === true ? ' (fallback)' : '';
-      const clauses = (trigger.raw('clauses') ?? []) as readonly unknown[];
-      const isIdle = fallback !== '' && clauses.every((each) => rowOf(each).raw('matched') === true);
-      const missed = isIdle ? '✗ stands back: another trigger matched' : '✗ not matched';
-      const mark = matched ? paint('green', '✓ matched') : paint('grey', missed);
-      return [
-        `${paint('bold', `${clean(trigger.text('agent'), true)}#${trigger.text('ordinal')}`)}${fallback}  ${mark}${decision}`,
-        ...clauses.map((each) => clauseText(rowOf(each), paint)),
-      ].join('\n');
-    })
-    .join('\n\n');
-}
-
-function clauseText(clause: Row, paint: Paint): string {
-  const matched = clause.raw('matched') === true;
-  const value = clause.raw('value') === undefined ? 'nothing there' : short(JSON.stringify(clause.raw('value')));
-  const mark = matched ? paint('green', '✓') : paint('red', '✗');
-  return `  ${mark} ${clean(clause.text('path'), true)} ${short(JSON.stringify(clause.raw('clause')) ?? '')}  ${paint('grey', `is ${value}`)}`;
-}
 
 export const endpointList: Handler = async (call) => {
   const client = await connect(call);

@@ -154,6 +154,13 @@ function checkArgs(command: CommandSpec, args: readonly string[]): void {
     }
   }
   if (args.length > command.args.length) {
+    // What stands there may be the value: it is not said again.
+    if (command.options.some((option) => option.name === 'from-file')) {
+      throw new Misuse(
+        'a value is never an argument',
+        'give --from-file FILE, --from-file - for stdin, or type it when asked',
+      );
+    }
     throw new Misuse(`unexpected argument "${args[command.args.length]}"`, usage);
   }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { doctorText } from './command-doctor.ts';
-import { explainText } from './command-trigger.ts';
+import { explainText } from './print-event.ts';
 import { printDiagnostics } from './diagnostics.ts';
 import { jsonLines } from './lists.ts';
 import { printPlan, printRun, type Run, runLine, shortCommit } from './print-run.ts';
@@ -134,6 +134,37 @@ test('a failed run is told with its condition and diagnostics', (context) => {
 
 test('a plan speaks of what would be done', (context) => {
   golden(context, 'plan.txt', printPlan({ ...RUN, status: 'planned' }, options).join('\n'));
+});
+
+test('a plan says which stored events would match otherwise', (context) => {
+  const eventImpact = {
+    events: 1_500,
+    truncated: true,
+    triggers: [
+      {
+        agent: 'triage',
+        ordinal: 0,
+        event: 'webhook.received',
+        newly: { count: 12, eventIds: ['e1', 'e2', 'e3'] },
+        stopped: { count: 1, eventIds: ['e4'] },
+      },
+      {
+        agent: 'notes',
+        ordinal: 2,
+        event: 'codehost.push',
+        newly: { count: 0, eventIds: [] },
+        stopped: { count: 2, eventIds: ['e5', 'e6'] },
+      },
+    ],
+  };
+  const plan = { status: 'planned', actions: [] };
+  const none = { events: 3, triggers: [] };
+  const texts = [
+    printPlan({ ...plan, eventImpact }, options),
+    printPlan({ ...plan, status: 'held', consequences: { eventImpact: none } }, options),
+  ];
+  golden(context, 'impact.txt', texts.map((lines) => lines.join('\n')).join('\n'));
+  assert.deepEqual(printPlan({ ...plan, eventImpact: { events: 0, triggers: [] } }, options), []);
 });
 
 test('an explanation shows each clause with what it read', (context) => {

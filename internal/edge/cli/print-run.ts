@@ -48,6 +48,18 @@ export interface Consequences {
   };
   readonly endpoints?: { readonly gained?: readonly string[]; readonly lost?: readonly string[] };
   readonly triggers?: { readonly activated?: readonly Triggered[]; readonly skipped?: readonly Triggered[] };
+  /** Of a run that was held. */
+  readonly eventImpact?: EventImpact;
+}
+interface ImpactCount {
+  readonly count: number;
+  readonly eventIds?: readonly string[];
+}
+/** What a change of triggers would have done to stored events. */
+export interface EventImpact {
+  readonly events: number;
+  readonly truncated?: boolean;
+  readonly triggers?: readonly (Triggered & { readonly newly?: ImpactCount; readonly stopped?: ImpactCount })[];
 }
 export interface Webhook {
   readonly event: string;
@@ -73,6 +85,7 @@ export interface Run {
   readonly stages?: readonly Stage[];
   readonly actions?: readonly Action[];
   readonly consequences?: Consequences;
+  readonly eventImpact?: EventImpact;
   readonly webhooks?: readonly Webhook[];
   readonly diagnostics?: readonly Diagnostic[];
 }
@@ -90,6 +103,18 @@ const STATUS_COLOURS: { readonly [status: string]: Colour } = {
   active: 'green',
   running: 'blue',
   pending: 'blue',
+  queued: 'blue',
+  provisioning: 'blue',
+  starting: 'blue',
+  routed: 'green',
+  idle: 'green',
+  blocked: 'yellow',
+  waiting_permission: 'yellow',
+  interrupting: 'yellow',
+  unmatched: 'grey',
+  archived: 'grey',
+  replaced: 'grey',
+  released: 'grey',
   planned: 'blue',
   held: 'yellow',
   superseded: 'yellow',
@@ -184,7 +209,7 @@ function printStages(stages: readonly Stage[], paint: Paint): string[] {
 
 /** Changes, consequences, webhooks and diagnostics of a run or a dry run; what is empty is left out. */
 export function printPlan(
-  plan: Pick<Run, 'actions' | 'consequences' | 'webhooks' | 'diagnostics' | 'status'>,
+  plan: Pick<Run, 'actions' | 'consequences' | 'eventImpact' | 'webhooks' | 'diagnostics' | 'status'>,
   options: PrintOptions,
 ): string[] {
   const planned = ['planned', 'held', 'failed'].includes(plan.status);
@@ -195,14 +220,16 @@ export function printPlan(
     for (const action of actions) if (action.op !== 'unchanged') lines.push(...printAction(action, options));
   }
   lines.push(...printConsequences(plan.consequences ?? {}, options));
+  lines.push(...printImpact(plan.eventImpact ?? plan.consequences?.eventImpact, options));
   const hooks = plan.webhooks ?? [];
   if (hooks.length > 0) {
     lines.push('', options.paint('bold', 'webhooks'));
-    for (const hook of hooks) {
-      lines.push(
+    // One receipt per trigger: several on one key and endpoint say the same.
+    const told = hooks.map(
+      (hook) =>
         `  ${clean(hook.endpoint, true)}  ${options.paint('cyan', clean(hook.ingestUrl, true))}  ${clean(hook.event, true)}`,
-      );
-    }
+    );
+    lines.push(...new Set(told));
   }
   if (plan.diagnostics !== undefined && plan.diagnostics.length > 0) {
     lines.push('', printDiagnostics(plan.diagnostics, options.paint));
@@ -281,9 +308,28 @@ function printConsequences(consequences: Consequences, { paint, now }: PrintOpti
   ];
 }
 
-/** `3 agents, 1 environment` of compiled resources. */
-export function resourceCount(resources: readonly { readonly kind: string }[]): string {
-  const kinds = new Map<string, number>();
-  for (const { kind } of resources) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
-  return [...kinds].map(([kind, number]) => count(number, kind.toLowerCase())).join(', ') || 'no resources';
+// Nothing where no stored event has a key whose triggers change.
+function printImpact(impact: EventImpact | undefined, { paint }: PrintOptions): string[] {
+  if (impact === undefined || impact.events === 0) return [];
+  const looked = `${impact.truncated === true ? 'the newest ' : ''}${count(impact.events, 'event')}`;
+  const head = `events of the last 7 days (${looked} matched again)`;
+  const triggers = impact.triggers ?? [];
+  if (triggers.length === 0) return ['', paint('bold', head), '  all match as before'];
+  const some = (sign: '+' | '-', kind: ImpactCount): string[] => {
+    const ids = (kind.eventIds ?? []).map((id) => clean(id, true));
+    if (ids.length === 0) return [];
+    return [
+      `      ${paint(sign === '+' ? 'green' : 'red', sign)} ${ids.join(', ')}${kind.count > ids.length ? ', …' : ''}`,
+    ];
+  };
+  const none: ImpactCount = { count: 0 };
+  const lines = triggers.flatMap(({ agent, ordinal, event, newly = none, stopped = none }) => {
+    const parts = [
+      ...(newly.count > 0 ? [`${newly.count} would newly match`] : []),
+      ...(stopped.count > 0 ? [`${stopped.count} would stop matching`] : []),
+    ];
+    const name = `agent ${clean(agent, true)} trigger ${ordinal} (${clean(event, true)})`;
+    return [`  ${name}: ${parts.join(', ')}`, ...some('+', newly), ...some('-', stopped)];
+  });
+  return ['', paint('bold', head), ...lines];
 }

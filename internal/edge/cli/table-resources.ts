@@ -1,5 +1,6 @@
 // The part of the command table that speaks to a server about sources and what they made.
 
+import { runtimeCommands } from './table-runtime.ts';
 import { tenantCommands } from './table-tenant.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
@@ -260,5 +261,6 @@ export const resourceCommands: readonly CommandSpec[] = [
   ...reconcileCommands,
   ...agentCommands,
   ...triggerCommands,
+  ...runtimeCommands,
   ...tenantCommands,
 ];

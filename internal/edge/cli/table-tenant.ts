@@ -1,11 +1,9 @@
-// The part of the command table about tenants, secrets, connections and what has run: thin clients of calls that the
-// contract fixes. Where a server does not have a call yet, its own answer is printed.
+// The part of the command table about tenants, secrets and connections: thin clients of calls that the contract fixes.
 
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
 const ID: ArgSpec = { name: 'ID', help: 'its id' };
-const LIMIT: OptionSpec = { name: 'limit', type: 'string', value: 'N', help: 'how many, newest first (default 50)' };
 const ORG_SCOPE: OptionSpec = {
   name: 'org',
   type: 'flag',
@@ -58,7 +56,12 @@ const secretCommands: readonly CommandSpec[] = [
     words: ['secret', 'edit'],
     summary: 'change what is not the value',
     args: [NAME],
-    options: [ORG_SCOPE, ...secretSettings, { name: 'protect', type: 'flag', help: 'never reveal it again' }],
+    options: [
+      ORG_SCOPE,
+      ...secretSettings,
+      { name: 'no-inject', type: 'flag', help: 'deliver it like any other again' },
+      { name: 'protect', type: 'flag', help: 'never reveal it again' },
+    ],
     load: async () => (await secret()).secretEdit,
   },
   {
@@ -81,93 +84,6 @@ const secretCommands: readonly CommandSpec[] = [
     args: [NAME],
     options: [ORG_SCOPE],
     load: async () => (await secret()).secretDelete,
-  },
-];
-
-const runtime = async (): Promise<typeof import('./command-runtime.ts')> => import('./command-runtime.ts');
-const AGENT: OptionSpec = { name: 'agent', type: 'string', value: 'A', help: 'of this agent only' };
-const runtimeCommands: readonly CommandSpec[] = [
-  {
-    words: ['event', 'list'],
-    summary: 'events, newest first',
-    args: [],
-    options: [
-      { name: 'key', type: 'string', value: 'K', help: 'with this key' },
-      { name: 'status', type: 'string', value: 'S', help: 'pending, routed, unmatched or failed' },
-      LIMIT,
-    ],
-    load: async () => (await runtime()).eventList,
-  },
-  {
-    words: ['event', 'show'],
-    summary: 'an event and what came of it',
-    args: [ID],
-    options: [],
-    load: async () => (await runtime()).eventShow,
-  },
-  {
-    words: ['event', 'explain'],
-    summary: 'every trigger on its key, clause by clause',
-    args: [ID],
-    options: [],
-    load: async () => (await runtime()).eventExplain,
-  },
-  {
-    words: ['event', 'replay'],
-    summary: 'route it again',
-    args: [ID],
-    options: [],
-    load: async () => (await runtime()).eventReplay,
-  },
-  {
-    words: ['session', 'list'],
-    summary: 'sessions, newest first',
-    args: [],
-    options: [AGENT, { name: 'live', type: 'flag', help: 'live ones only' }, LIMIT],
-    load: async () => (await runtime()).sessionList,
-  },
-  {
-    words: ['session', 'show'],
-    summary: 'a session',
-    args: [ID],
-    options: [],
-    load: async () => (await runtime()).sessionShow,
-  },
-  {
-    words: ['session', 'logs'],
-    summary: 'its messages',
-    args: [ID],
-    options: [{ name: 'follow', short: 'f', type: 'flag', help: 'stay and print messages as they come' }],
-    notes: ['with --json each message is one line'],
-    load: async () => (await runtime()).sessionLogs,
-  },
-  {
-    words: ['session', 'send'],
-    summary: 'send it a message',
-    args: [ID, { name: 'MESSAGE', help: 'the text' }],
-    options: [],
-    load: async () => (await runtime()).sessionSend,
-  },
-  {
-    words: ['session', 'archive'],
-    summary: 'end it',
-    args: [ID],
-    options: [],
-    load: async () => (await runtime()).sessionArchive,
-  },
-  {
-    words: ['binding', 'list'],
-    summary: 'who holds which target',
-    args: [],
-    options: [{ name: 'all', type: 'flag', help: 'released ones too' }, LIMIT],
-    load: async () => (await runtime()).bindingList,
-  },
-  {
-    words: ['binding', 'release'],
-    summary: 'release a binding, over its holder’s head',
-    args: [ID],
-    options: [],
-    load: async () => (await runtime()).bindingRelease,
   },
 ];
 
@@ -274,7 +190,7 @@ const tenancyCommands: readonly CommandSpec[] = [
   {
     words: ['member', 'remove'],
     summary: 'take the role away',
-    args: [ID],
+    args: [WHO],
     options: [ORG_SCOPE],
     load: async () => (await tenancy()).memberRemove,
   },
@@ -329,7 +245,6 @@ const keyCommands: readonly CommandSpec[] = [
 export const tenantCommands: readonly CommandSpec[] = [
   ...secretCommands,
   ...keyCommands,
-  ...runtimeCommands,
   ...connectionCommands,
   ...tenancyCommands,
 ];

@@ -1,6 +1,7 @@
 // Every command as data: words, arguments, options, help, and the file that does it, loaded only when asked for.
 // Parsing, help and shell completion are made from this table and from nothing else.
 
+import { HARNESSES } from '../../words/spec.ts';
 import { accountTable } from './table-account.ts';
 import { offlineCommands } from './table-offline.ts';
 import { resourceCommands } from './table-resources.ts';
@@ -25,10 +26,25 @@ export const globalOptions: readonly OptionSpec[] = [
 
 const tools: readonly CommandSpec[] = [
   {
+    words: ['harness', 'list'],
+    summary: 'what runs each harness on this machine, and what is missing',
+    args: [],
+    options: [],
+    load: async () => (await import('./command-harness.ts')).harnessList,
+  },
+  {
+    words: ['harness', 'install'],
+    summary: 'install the public adapter of a harness, at its pinned version, into the data directory',
+    args: [{ name: 'HARNESS', help: HARNESSES.join(' or '), choices: HARNESSES }],
+    options: [],
+    notes: ['npm fetches about 400 MB for each; the program of harness-a is under its vendor’s own licence'],
+    load: async () => (await import('./command-harness.ts')).harnessInstall,
+  },
+  {
     words: ['doctor'],
     summary: 'what is wrong with this installation, and what to do',
     args: [],
-    options: [],
+    options: [{ name: 'retry-jobs', type: 'flag', help: 'give jobs that gave up their attempts back first' }],
     load: async () => (await import('./command-doctor.ts')).doctorCommand,
   },
   {

@@ -196,3 +196,10 @@ function editDistance(a: string, b: string, limit: number): number {
   }
   return previous[b.length] ?? limit;
 }
+
+/** `3 agents, 1 environment` of compiled resources. */
+export function resourceCount(resources: readonly { readonly kind: string }[]): string {
+  const kinds = new Map<string, number>();
+  for (const { kind } of resources) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  return [...kinds].map(([kind, number]) => count(number, kind.toLowerCase())).join(', ') || 'no resources';
+}

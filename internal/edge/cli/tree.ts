@@ -5,13 +5,14 @@ import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { openRepository } from '../../adapters/repo/repo.ts';
-import { DEFAULT_CATALOG } from '../../base/config/catalog.ts';
+import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
 import type { CompileSettings } from '../../base/config/compile-settings.ts';
 import { compile, MAX_NEED_ROUNDS } from '../../core/compile/compile.ts';
-import type { CompileOutput } from '../../core/compile/types.ts';
+import type { CompileInput, CompileOutput } from '../../core/compile/types.ts';
 import type { Bundle, ResolvedTemplate, UnresolvedTemplate } from '../../words/bundle.ts';
 import type { Catalog } from '../../words/catalog.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
+import type { Resource } from '../../words/spec.ts';
 import { Misuse, Refusal, refusal } from './failure.ts';
 import { contextOf } from './settings.ts';
 import type { Call } from './types.ts';
@@ -28,6 +29,34 @@ interface Surroundings {
   ) => Promise<ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>>;
 }
 
+/** Past either, a tree is compiled where its time and memory are limited, as the daemon does it; starting that takes a while. */
+const INLINE_BYTES = 16 * 1024;
+const INLINE_FILES = 16;
+
+type Compiling = (input: Omit<CompileInput, 'sha256'>) => CompileOutput | Promise<CompileOutput>;
+
+/** Compiles here while the tree is small, else in a worker that is stopped at its limits. */
+function compiling(): { readonly compile: Compiling; readonly stop: () => Promise<void> } {
+  let worker: { readonly compile: Compiling; readonly stop: () => Promise<void> } | undefined;
+  return {
+    compile: async (input) => {
+      let bytes = 0;
+      for (const entry of input.bundle.entries.values()) bytes += entry.bytes?.length ?? 0;
+      if (bytes <= INLINE_BYTES && input.bundle.entries.size <= INLINE_FILES) return compile({ ...input, sha256 });
+      worker ??= (await import('../../adapters/compiler/compiler.ts')).startCompiler({ workers: 1 });
+      const output = await worker.compile(input);
+      // Printed alike however it was compiled.
+      return { ...output, resources: output.resources.map(withoutHash) };
+    },
+    stop: async () => worker?.stop(),
+  };
+}
+
+function withoutHash(resource: Resource & { readonly hash?: string }): Resource {
+  const { hash: _hash, ...rest } = resource;
+  return rest;
+}
+
 const sha256 = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');
 
 /** Reads and compiles PATH. Misuse where it is no directory; a directory without `.svc/` is compile's error. */
@@ -36,6 +65,7 @@ export async function compileTree(call: Call): Promise<CompiledTree> {
   const context = contextOf(call);
   await requireDirectory(path, call.arg('PATH'));
   const { catalog, resolveTemplates } = await surroundingsOf(call);
+  const compiler = compiling();
   const source = openRepository({ kind: 'folder', path, root: '' }, { now: call.io.now });
   try {
     let snapshot = await source.snapshot(await source.resolve());
@@ -43,7 +73,7 @@ export async function compileTree(call: Call): Promise<CompiledTree> {
     for (let round = 0; round <= MAX_NEED_ROUNDS; round++) {
       const bundle = snapshot.bundle;
       if (bundle === null) throw new Error('a folder that was read without a prior read has no files');
-      const output = compile({ bundle, context, catalog, templates, sha256 });
+      const output = await compiler.compile({ bundle, context, catalog, templates });
       const { needs } = output;
       if (needs.paths.length === 0 && needs.templates.length === 0) {
         return { bundle, output: withRemarks(output, snapshot.findings) };
@@ -55,6 +85,7 @@ export async function compileTree(call: Call): Promise<CompiledTree> {
   } catch (error) {
     throw conditionOf(error);
   } finally {
+    await compiler.stop();
     await source.close();
   }
 }

@@ -63,6 +63,29 @@ const steps: readonly Step[] = [
   },
   { call: `DELETE ${P}/connections/c` },
   { call: `POST ${P}/apply`, body: () => ({ files }) },
+  {
+    call: `POST ${P}/events/x/replay`,
+    first: `with e as (insert into svc.events (id, project_id, key) select gen_random_uuid(), id, 'webhook.received' from svc.projects where slug = 'p' returning id) insert into svc.event_bodies (event_id, raw) select id, '{}' from e`,
+    path: (ids) => `${P}/events/${ids['event']}/replay`,
+  },
+  { call: `POST ${P}/agents/a/sessions`, body: () => ({ message: 'm' }) },
+  {
+    call: `POST ${P}/sessions/x/messages`,
+    path: (ids) => `${P}/sessions/${ids['session']}/messages`,
+    body: () => ({ text: 't' }),
+  },
+  {
+    call: `DELETE ${P}/bindings/x`,
+    first: `insert into svc.bindings (id, project_id, agent_id, agent, session_id, target_type, target_key, lifecycle, continuity, created_at, updated_at) select gen_random_uuid(), project_id, agent_id, agent, id, 'codehost.issue', 'o/r#1', 'held', 'session', now(), now() from svc.sessions`,
+    path: (ids) => `${P}/bindings/${ids['binding']}`,
+  },
+  {
+    call: `POST ${P}/sessions/x/permissions/y`,
+    first: `insert into svc.permissions (id, session_id, epoch, title, request, created_at) select gen_random_uuid(), id, 1, 't', '{}', now() from svc.sessions`,
+    path: (ids) => `${P}/sessions/${ids['session']}/permissions/${ids['permission']}`,
+    body: () => ({ decision: 'allow' }),
+  },
+  { call: `POST ${P}/sessions/x/archive`, path: (ids) => `${P}/sessions/${ids['session']}/archive` },
   { call: `DELETE ${P}/agents/a` },
   { call: `POST ${P}/endpoints`, body: () => ({ name: 'e' }) },
   { call: `DELETE ${P}/endpoints/e` },
@@ -86,8 +109,14 @@ const steps: readonly Step[] = [
   { call: `DELETE ${P}/repositories/r` },
   { call: `DELETE ${P}` },
   { call: `DELETE ${O}` },
+  {
+    call: 'POST /api/v1/jobs/retry',
+    first: `select graphile_worker.add_job('event.route', max_attempts => 1, run_at => now() + interval '1 hour'); update graphile_worker._private_jobs set attempts = 1 where max_attempts = 1`,
+  },
   { call: 'POST /api/v1/keys/rotate' },
 ];
+
+const notRouting = `where task_id not in (select id from graphile_worker._private_tasks where identifier = 'event.route')`;
 
 const patternOf = (call: string): string => {
   const [method = '', path = ''] = call.split(' ');
@@ -110,16 +139,19 @@ describe('the record of what is changed', () => {
   });
   after(() => daemon.stop());
 
-  /** All rows of all tables, but when a token was last used, that a daemon is alive, and events: a failed apply is one. */
+  /**
+   * All rows of all tables, but when a token was last used, that a daemon is alive, and events with their routing: a failed
+   * apply is one, which is routed.
+   */
   async function contents(): Promise<{ readonly [table: string]: string }> {
     const { db } = daemon.database;
     const { rows } = await db.query<{ name: string }>(
       `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-       where c.relkind = 'r' and n.nspname in ('svc', 'graphile_worker') and c.relname <> 'daemons' and c.relname not like 'event%' order by 1`,
+       where c.relkind = 'r' and n.nspname in ('svc', 'graphile_worker') and c.relname <> 'daemons' and c.relname not like 'event%' and c.relname <> '_private_tasks' order by 1`,
     );
     const parts = rows.map(
       ({ name }) =>
-        `select '${name}' as name, md5(coalesce(string_agg((to_jsonb(t) - 'last_used_at')::text, '' order by t::text), '')) as hash from ${name} t`,
+        `select '${name}' as name, md5(coalesce(string_agg((to_jsonb(t) - 'last_used_at')::text, '' order by t::text), '')) as hash from ${name} t ${name.endsWith('_private_jobs') ? notRouting : ''}`,
     );
     const found = await db.query<{ name: string; hash: string }>(parts.join(' union all '));
     return Object.fromEntries(found.rows.map((row) => [row.name, row.hash]));
@@ -129,6 +161,9 @@ describe('the record of what is changed', () => {
     const { rows } = await daemon.database.db.query<{ name: string; id: string }>(
       `select 'member' as name, id::text from svc.principals where email = 'm@example.com'
        union all select case name when 't' then 'token' else name end, id::text from svc.api_tokens where name in ('t', 'own')
+       union all (select 'event', id::text from svc.events where key = 'webhook.received' order by seq limit 1)
+       union all select 'session', id::text from svc.sessions union all select 'binding', id::text from svc.bindings
+       union all select 'permission', id::text from svc.permissions
        union all select 'held', id::text from svc.reconciles where status = 'held'`,
     );
     return Object.fromEntries(rows.map(({ name, id }) => [name, id]));

@@ -4,6 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
 import { type Api, apiClient, startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { createLog } from '../../base/log/log.ts';
 import { Fault } from '../../words/fault.ts';
 import { type HttpServer, routeTable, startHttp } from './http.ts';
 import { defineRoute, ok, type Route, type SseEvent } from './route.ts';
@@ -87,8 +88,9 @@ describe('the HTTP server', () => {
   let daemon: TestDaemon;
   let server: HttpServer;
   let api: Api;
+  const lines: string[] = [];
   before(async () => {
-    daemon = await startTestDaemon();
+    daemon = await startTestDaemon({ log: createLog('debug', { write: (line: string) => void lines.push(line) }) });
     server = await startHttp(() => daemon.ctx, {
       routes: testRoutes,
       readiness: [],
@@ -119,6 +121,7 @@ describe('the HTTP server', () => {
       ],
       ['too deep', '/t/echo', { method: 'POST', headers: json, body: '['.repeat(100_000) }, 400, 'json-too-deep'],
       ['no body', '/t/echo', { method: 'POST' }, 400, 'invalid-body'],
+      ['a list for an object', '/t/echo', { method: 'POST', headers: json, body: '[]' }, 400, 'invalid-body'],
       ['an unknown key', '/t/echo', { method: 'POST', headers: json, body: '{"text":"","x":1}' }, 400, 'invalid-body'],
       [
         'another media type',
@@ -169,10 +172,23 @@ describe('the HTTP server', () => {
     assert.match(String(body['detail']), /text: .*; n: /);
   });
 
-  it('answers garbage, and headers without end, as problems too', async () => {
+  it('does not log as its own failure that a sender hangs up in the middle of a body', async () => {
+    lines.length = 0;
+    const { port } = new URL(server.url);
+    const bytes = 'POST /t/echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{';
+    const socket = connect(Number(port), '127.0.0.1', () => socket.write(bytes));
+    await sleep(100);
+    socket.destroy();
+    await sleep(100);
+    assert.doesNotMatch(lines.join(), /http\.failed/);
+  });
+
+  it('answers garbage, headers without end, and what it cannot be expected to do, as problems too', async () => {
     for (const [bytes, status] of [
       ['NONSENSE\r\n\r\n', 400],
       [`GET / HTTP/1.1\r\nhost: x\r\nlong: ${'a'.repeat(40_000)}\r\n\r\n`, 431],
+      ['POST /t/echo HTTP/1.1\r\nhost: x\r\nexpect: the-unexpected\r\ncontent-length: 2\r\n\r\n{}', 417],
+      ['GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n', 400],
     ] as const) {
       const { port } = new URL(server.url);
       const text = await new Promise<string>((resolve, reject) => {
@@ -183,7 +199,8 @@ describe('the HTTP server', () => {
         socket.on('error', reject);
       });
       assert.match(text, new RegExp(`^HTTP/1.1 ${status} `));
-      assert.match(text, /"code":"(invalid-request|headers-too-large)"/);
+      assert.match(text, /"code":"(invalid-request|headers-too-large|expectation-failed)"/);
+      assert.match(text, /content-type: application\/problem\+json/i);
     }
   });
 

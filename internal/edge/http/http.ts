@@ -3,6 +3,7 @@
 // a caller may not see answers exactly like what does not exist. Holds no business rule; those are in flows.
 
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -11,6 +12,8 @@ import type { Access } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../words/fault.ts';
 import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../words/permission.ts';
 import { authorize, FailureLimit, makeCall } from './call.ts';
+import { type DirectOptions, directly, overloaded } from './direct.ts';
+import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { HttpFault, renderProblem } from './problem.ts';
 import { requireIdentity } from './read.ts';
 import type { Answer, Call, Route, Scope } from './route.ts';
@@ -22,9 +25,12 @@ export type { Readiness } from './routes/health.ts';
 const mebibyte = 1_048_576;
 const limits = {
   bodyBytes: mebibyte,
+  mountBodyBytes: 4 * mebibyte,
   headersMs: 10_000,
   idleMs: 10_000,
   requestMs: 30_000,
+  /** How often the times of headers and requests are looked at: a slow sender is let go that much later. */
+  checkMs: 2_000,
   drainMs: 10_000,
   /** Queries that wait for a connection, above which new requests are turned away. */
   waitingMax: 500,
@@ -41,6 +47,20 @@ export interface HttpOptions {
   readonly routes: readonly Route[];
   readonly readiness: readonly Readiness[];
   readonly listen: { readonly host: string; readonly port: number };
+  /** What speaks a protocol of its own, behind its own authentication. */
+  readonly mounts?: readonly Mount[];
+}
+
+/** A handler below a path, for every method. */
+export interface Mount {
+  readonly path: string;
+  handle(at: {
+    readonly request: IncomingMessage;
+    readonly response: ServerResponse;
+    /** As received. */
+    readonly body: Buffer | undefined;
+    readonly params: { readonly [name: string]: string };
+  }): Promise<void>;
 }
 
 /** The whole table, the server's own routes included. Throws where two routes collide or one has no permission. */
@@ -78,8 +98,15 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
   ];
   const table = routeTable(options.routes, readiness);
   const app = createApp(ctx, table);
+  takeDirectly(app.server, table, {
+    ctx,
+    bodyBytes: limits.bodyBytes,
+    waitingMax: limits.waitingMax,
+    draining: draining.signal,
+  });
   const limit = new FailureLimit();
   for (const route of table) addRoute(app, ctx, route, limit, draining.signal);
+  for (const mount of options.mounts ?? []) addMount(app, mount);
   const address = await app.listen({ host: options.listen.host, port: options.listen.port });
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
@@ -94,14 +121,13 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
 function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInstance {
   const app = Fastify({
     logger: false,
+    // Refused below, with a problem; the server's own refusal has no body.
+    http: { requireHostHeader: false, connectionsCheckingInterval: limits.checkMs },
     bodyLimit: limits.bodyBytes,
     requestTimeout: limits.requestMs,
     keepAliveTimeout: limits.idleMs,
     forceCloseConnections: 'idle',
-    genReqId: (request) => {
-      const given = request.headers['x-request-id'];
-      return typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
-    },
+    genReqId: (request) => requestIdOf(request.headers),
     routerOptions: { maxParamLength: 300 },
     clientErrorHandler: refuseUnreadable,
     frameworkErrors: (error, request, reply) => {
@@ -109,6 +135,7 @@ function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInst
     },
   });
   app.server.headersTimeout = limits.headersMs;
+  app.server.on('checkExpectation', refuseExpectation);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error, request, reply) => fail(ctx(), error, request, reply));
@@ -121,12 +148,20 @@ function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInst
     throw new HttpFault(405, 'method-not-allowed', `This resource takes ${allow}.`, { allow });
   });
   app.addHook('onRequest', async (request, reply) => {
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
+      throw new HttpFault(400, 'invalid-request', 'A request of HTTP/1.1 names its Host.');
     reply.header('x-request-id', request.id);
-    reply.header('x-content-type-options', 'nosniff');
-    // What one caller may see is nobody else's to keep.
-    reply.header('cache-control', 'no-store');
+    reply.headers(commonHeaders);
   });
   return app;
+}
+
+/** Puts the short way in front of the framework. */
+function takeDirectly(server: Server, table: readonly Route[], options: DirectOptions): void {
+  const [framework, ...others] = server.listeners('request') as RequestListener[];
+  if (framework === undefined || others.length > 0) throw new Error('the framework listens in another way than known');
+  server.removeListener('request', framework);
+  server.on('request', directly(table, options, framework));
 }
 
 function matches(pattern: string, path: string): boolean {
@@ -149,9 +184,7 @@ function addRoute(
   const contentTypes = new WeakMap<FastifyRequest, string | undefined>();
   // Health and metrics answer under any load: whoever asks has to see it.
   const isApi = route.path.startsWith('/api/');
-  const cors: Record<string, string> = route.cors
-    ? { 'access-control-allow-origin': '*', 'access-control-expose-headers': 'retry-after, x-request-id' }
-    : {};
+  const cors = route.cors ? corsHeaders : {};
   if (route.cors) {
     const preflight = {
       ...cors,
@@ -168,11 +201,7 @@ function addRoute(
     bodyLimit: route.bodyLimitBytes ?? limits.bodyBytes,
     onRequest: async (request, reply) => {
       reply.headers(cors);
-      if (isApi && ctx().db.waiting() > limits.waitingMax) {
-        throw new Fault('unavailable', 'overloaded', 'Too much is waiting for the database; try again.', {
-          retryAfterSeconds: 1,
-        });
-      }
+      if (isApi && ctx().db.waiting() > limits.waitingMax) throw overloaded();
       requireIdentity(request.headers['content-encoding']);
       if (route.admit !== undefined) {
         const size = Number(request.headers['content-length'] ?? Number.NaN);
@@ -184,7 +213,14 @@ function addRoute(
       if (request.headers['content-type'] !== undefined)
         request.raw.headers['content-type'] = 'application/octet-stream';
     },
-    onResponse: async (request, reply) => note(ctx(), route, request, reply),
+    onResponse: async (request, reply) =>
+      noteOutcome(ctx(), {
+        requestId: request.id,
+        method: route.method,
+        path: route.path,
+        status: reply.statusCode,
+        ms: reply.elapsedTime,
+      }),
     handler: async (request, reply) => {
       const gone = (): AbortSignal => {
         const controller = new AbortController();
@@ -199,16 +235,17 @@ function addRoute(
   });
 }
 
-function note(ctx: FlowContext, route: Route, request: FastifyRequest, reply: FastifyReply): void {
-  const seconds = ctx.metrics.histogram('svc_http_request_seconds', 'Time to answer a request', [
-    'route',
-    'method',
-    'status',
-  ]);
-  const { method, path } = route;
-  seconds.observe({ route: path, method, status: String(reply.statusCode) }, reply.elapsedTime / 1_000);
-  const ms = Math.round(reply.elapsedTime);
-  ctx.runtime.log.debug({ requestId: request.id, method, route: path, status: reply.statusCode, ms }, 'http.answered');
+function addMount(app: FastifyInstance, { path, handle }: Mount): void {
+  app.all(path, { bodyLimit: limits.mountBodyBytes }, async (request, reply) => {
+    reply.hijack();
+    const body = Buffer.isBuffer(request.body) ? request.body : undefined;
+    await handle({
+      request: request.raw,
+      response: reply.raw,
+      body,
+      params: request.params as { readonly [name: string]: string },
+    });
+  });
 }
 
 async function send(call: Call, answer: Answer, reply: FastifyReply): Promise<FastifyReply> {
@@ -243,12 +280,11 @@ function jsonLines(documents: AsyncIterable<unknown>): Readable {
 
 function fail(ctx: FlowContext, error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const { problem, headers, isBug } = renderProblem(error, request.id);
-  reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
-  if (isBug)
-    ctx.runtime.log.error(
-      { err: error, requestId: request.id, method: request.method, route: request.routeOptions.url },
-      'http.failed',
-    );
+  reply.headers({ 'x-request-id': request.id, ...commonHeaders });
+  const isGone = request.raw.destroyed && !request.raw.complete;
+  // Whoever hangs up in the middle of a body is no failure of ours.
+  if (isBug && !isGone)
+    noteBug(ctx, error, { requestId: request.id, method: request.method, route: request.routeOptions.url });
   if (reply.raw.headersSent) {
     // A stream broke after its start: the only way to say so is to end it short.
     reply.raw.destroy();
@@ -261,6 +297,19 @@ function fail(ctx: FlowContext, error: unknown, request: FastifyRequest, reply: 
     .headers(headers)
     .type('application/problem+json')
     .send(Buffer.from(JSON.stringify(problem)));
+}
+
+/** An Expect header that is not 100-continue, which the framework never gets to see. */
+function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const fault = new HttpFault(417, 'expectation-failed', 'No Expect but 100-continue can be met.');
+  const { problem } = renderProblem(fault, randomUUID());
+  response.writeHead(417, {
+    'content-type': 'application/problem+json',
+    'x-request-id': problem.requestId,
+    ...commonHeaders,
+    connection: 'close',
+  });
+  response.end(JSON.stringify(problem));
 }
 
 /** What is not even HTTP: too long headers, timeouts, garbage. */

@@ -178,6 +178,10 @@ async function fill(daemon: TestDaemon, table: readonly Route[], org: Org): Prom
     await make('PUT', `${P}/secrets/${mark}-secret`, { value: 'hush', protected: false });
     const credentials = { webhookSecret: 'hush-hush-hush-hush' };
     await make('POST', `${P}/connections`, { provider: 'codehost', name: `${mark}-connection`, credentials });
+    const hook = await daemon.api('GET', `${P}/endpoints/${mark}-agent-hook`);
+    const sent = await daemon.api('POST', `/api/v1/webhook-endpoints/${String(hook.body['slug'])}/events`, {});
+    found.push(String(sent.body['eventRecordId']));
+    await make('POST', `${P}/agents/${mark}-agent/sessions`, { message: 'Mark' });
     const runs = await daemon.api('GET', `${P}/reconciles`);
     found.push(`${mark}-agent`, ...(runs.body['items'] as unknown as { id: string }[]).map((run) => run.id));
   }
@@ -207,7 +211,7 @@ export function verdict(route: Route, who: Who, org: Org | undefined, where: Whe
 }
 
 function mayAnywhere(who: Who, permission: Permission): boolean {
-  if (permission === 'keys:rotate') return who.isFirst === true;
+  if (permission === 'keys:rotate' || permission === 'jobs:retry') return who.isFirst === true;
   const isAdmin = who.isFirst === true || Object.values(who.inOrg).includes('admin');
   return permission !== 'orgs:create' || (who.kind === 'user' && who.only === undefined && isAdmin);
 }

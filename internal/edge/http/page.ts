@@ -65,9 +65,13 @@ export function pageOf<R, T>(
   const more = rows.length > limit && last !== undefined;
   return {
     items: shown.map(show),
-    nextCursor: more ? Buffer.from(JSON.stringify(keyOf(last))).toString('base64url') : null,
+    nextCursor: more ? cursorOf(keyOf(last)) : null,
   };
 }
+
+/** A cursor behind the item of this key. */
+export const cursorOf = (key: readonly (string | number)[]): string =>
+  Buffer.from(JSON.stringify(key)).toString('base64url');
 
 function badCursor(): Fault {
   return new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');

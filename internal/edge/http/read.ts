@@ -1,6 +1,7 @@
 // From what was received to what a handler takes: JSON with a bounded depth, then the route's schema.
 
 import * as v from 'valibot';
+import { nestsDeeper } from '../../words/depth.ts';
 import { Fault } from '../../words/fault.ts';
 import { HttpFault } from './problem.ts';
 import type { Schema } from './route.ts';
@@ -23,7 +24,8 @@ export function readJson(bytes: Buffer, contentType: string | undefined, parse: 
       'JSON is UTF-8 here, whatever its charset is said to be.',
     );
   }
-  requireShallow(bytes);
+  if (nestsDeeper(bytes, depthMax))
+    throw new Fault('invalid', 'json-too-deep', `The body is nested deeper than ${depthMax} levels.`);
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -37,38 +39,38 @@ export function readJson(bytes: Buffer, contentType: string | undefined, parse: 
   }
 }
 
-function requireShallow(bytes: Buffer): void {
-  let depth = 0;
-  let quoted = false;
-  for (let at = 0; at < bytes.length; at += 1) {
-    const byte = bytes[at];
-    if (quoted) {
-      if (byte === 0x5c) at += 1;
-      else if (byte === 0x22) quoted = false;
-    } else if (byte === 0x22) quoted = true;
-    else if (byte === 0x7b || byte === 0x5b) {
-      depth += 1;
-      if (depth > depthMax)
-        throw new Fault('invalid', 'json-too-deep', `The body is nested deeper than ${depthMax} levels.`);
-    } else if (byte === 0x7d || byte === 0x5d) depth -= 1;
-  }
-}
-
 /**
  * Checks a body or a query against its schema; the fault lists every problem with its path. What was received is never
  * repeated, and where it is `confidential` not even the name of a key that does not belong there: it may be a value.
  */
 export function check(schema: Schema, value: unknown, what: 'body' | 'query', confidential = false): unknown {
   const parsed = v.safeParse(schema, value);
-  if (parsed.success) return parsed.output;
+  if (parsed.success) {
+    const at = listAsObject(value, parsed.output, '');
+    if (at === undefined) return parsed.output;
+    throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. ${at}Expected an object`);
+  }
   const problems = parsed.issues.slice(0, 20).map((issue) => {
-    const message = issue.message.replace(/ but received [^]*$/, '');
+    const message = issue.message.replace(/(?: but|:) received [^]*$/i, '');
     if (issue.type === 'strict_object' && issue.expected === 'never' && confidential)
       return 'a key that is unknown here';
     const path = v.getDotPath(issue);
     return path === null ? message : `${path}: ${message}`;
   });
   throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. ${problems.join('; ')}`);
+}
+
+/** Where a list was taken for an object without keys, as the schema library does; undefined where nowhere. */
+function listAsObject(given: unknown, taken: unknown, path: string): string | undefined {
+  if (given === taken || typeof given !== 'object' || given === null || typeof taken !== 'object' || taken === null)
+    return undefined;
+  if (Array.isArray(given) && !Array.isArray(taken)) return path === '' ? '' : `${path}: `;
+  for (const [key, inner] of Object.entries(given)) {
+    const below = path === '' ? key : `${path}.${key}`;
+    const found = Object.hasOwn(taken, key) ? listAsObject(inner, taken[key as never], below) : undefined;
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** Refuses a query, or a body other than `{}`, where a route takes none. */

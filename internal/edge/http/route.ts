@@ -19,6 +19,7 @@ export interface Principal {
   readonly tokenId: string;
   /** The one organization that the token opens, null for all of the principal's. */
   readonly tokenOrgId: string | null;
+  readonly tokenExpiresAt: Date | null;
 }
 
 export interface OrgRef {
@@ -109,6 +110,11 @@ export interface RouteSpec<Q extends Schema | undefined, B extends Schema | unde
    * answers is called when the request is over.
    */
   admit?(ctx: FlowContext, bytes: number | undefined): () => void;
+  /**
+   * The same as `handle`, from nothing but this: what is in the plain form comes here without the framework (see
+   * direct.ts). Only where a route is public, takes its body raw, has one parameter, and always answers with JSON.
+   */
+  direct?(at: Pick<Call, 'ctx' | 'params' | 'raw' | 'headers'>): Promise<Answer>;
   /** `Access-Control-Allow-Origin: *` and an answer to preflights. */
   readonly cors?: boolean;
   handle(

@@ -5,16 +5,19 @@ import type { Route } from './route.ts';
 import { agentRoutes } from './routes/agents.ts';
 import { applyRoutes } from './routes/apply.ts';
 import { auditRoutes } from './routes/audit.ts';
+import { bindingRoutes } from './routes/bindings.ts';
 import { connectionRoutes } from './routes/connections.ts';
 import { endpointRoutes } from './routes/endpoints.ts';
 import { eventRoutes } from './routes/events.ts';
 import { intakeRoutes } from './routes/intake.ts';
+import { jobRoutes } from './routes/jobs.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { memberRoutes } from './routes/members.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
 import { reconcileRoutes } from './routes/reconciles.ts';
 import { repositoryRoutes } from './routes/repositories.ts';
 import { secretRoutes } from './routes/secrets.ts';
+import { sessionRoutes } from './routes/sessions.ts';
 import { tenancyRoutes } from './routes/tenancy.ts';
 import { tokenRoutes } from './routes/tokens.ts';
 import { triggerRoutes } from './routes/triggers.ts';
@@ -29,9 +32,12 @@ export const routes: readonly Route[] = [
   ...secretRoutes,
   ...connectionRoutes,
   ...keyRoutes,
+  ...jobRoutes,
   ...agentRoutes,
   ...endpointRoutes,
   ...eventRoutes,
+  ...sessionRoutes,
+  ...bindingRoutes,
   ...scheduleRoutes,
   ...triggerRoutes,
   ...repositoryRoutes,

@@ -72,6 +72,8 @@ describe('organizations, projects, members and tokens', () => {
     assert.equal((await api('GET', `${base}/web`)).status, 404);
     assert.equal((await api('DELETE', '/api/v1/orgs/acme-works')).status, 204);
     assert.equal((await api('GET', '/api/v1/orgs/acme-works')).status, 404);
+    // Its administrators are those of the installation; that must not pass to the next organization's.
+    assert.equal((await api('DELETE', '/api/v1/orgs/default')).body['code'], 'first-organization');
   });
 
   it('deletes a project with everything in it', async () => {

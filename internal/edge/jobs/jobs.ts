@@ -8,7 +8,7 @@ import { hostname } from 'node:os';
 import { Logger as WorkerLogger, type Runner, run, type TaskList, type WorkerEvents } from 'graphile-worker';
 import * as v from 'valibot';
 import { addJob, connectionConfig } from '../../adapters/store/db.ts';
-import { beat, buryDaemons, exhaustJob, leave, listDaemons } from '../../adapters/store/jobs.ts';
+import { beat, buryDaemons, connectionName, exhaustJob, leave, listDaemons } from '../../adapters/store/jobs.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import type { Json } from '../../words/json.ts';
 import { SteadyPool } from './steady-pool.ts';
@@ -48,7 +48,10 @@ export class JobRunner {
     this.#options = options;
     const { log } = ctx.runtime;
     this.#pool = new SteadyPool(
-      { ...connectionConfig({ url: ctx.db.url, log, applicationName: 'svcd jobs' }), max: this.#concurrency + 3 },
+      {
+        ...connectionConfig({ url: ctx.db.url, log, applicationName: connectionName(ctx.daemonId) }),
+        max: this.#concurrency + 3,
+      },
       this.#draining.signal,
     );
     // The runner insists on both; a lost connection shows at its next statement and is handled there.
@@ -64,14 +67,8 @@ export class JobRunner {
   async start(): Promise<void> {
     const { db } = this.#ctx;
     here.add(this.#ctx.daemonId);
-    const dead = (await listDaemons(db)).filter(
-      (row) => row.host === hostname() && !here.has(row.id) && isGone(row.pid),
-    );
     await this.#beat();
-    await buryDaemons(
-      db,
-      dead.map((row) => row.id),
-    );
+    await buryDaemons(db, this.#ctx.daemonId, await this.#goneHere());
     this.#timer = setInterval(() => {
       this.#beating ??= this.#tick().finally(() => {
         this.#beating = undefined;
@@ -115,11 +112,17 @@ export class JobRunner {
     });
   }
 
+  /** Daemons of this machine whose process is gone: nobody has to wait for their silence. */
+  async #goneHere(): Promise<string[]> {
+    const rows = await listDaemons(this.#ctx.db);
+    return rows.filter((row) => row.host === hostname() && !here.has(row.id) && isGone(row.pid)).map((row) => row.id);
+  }
+
   async #tick(): Promise<void> {
     const { log } = this.#ctx.runtime;
     try {
       await this.#beat();
-      const buried = await buryDaemons(this.#ctx.db);
+      const buried = await buryDaemons(this.#ctx.db, this.#ctx.daemonId, await this.#goneHere());
       if (buried.length > 0) log.warn({ daemons: buried }, 'daemon.buried');
     } catch (error) {
       log.warn({ err: error }, 'daemon.beat_failed');
@@ -141,7 +144,8 @@ export class JobRunner {
       taskList: this.#taskList(),
       concurrency: this.#concurrency,
       noHandleSignals: true,
-      pollInterval: 1_000,
+      // What is added is notified; this finds jobs of a later time, and what a lost notification told.
+      pollInterval: 2_000,
       logger: new WorkerLogger(() => (level, message) => {
         if (level === 'error') log.warn({ message }, 'jobs.runner_error');
         else log.trace({ message }, 'jobs.runner');

@@ -1,8 +1,22 @@
 // Every service of the daemon, one line each.
 
 import type { Service } from './service.ts';
+import { checkServices } from './check-services.ts';
+import { dispatchServices } from './dispatch-services.ts';
+import { heartbeatServices } from './heartbeat-services.ts';
+import { ingestServices } from './ingest-services.ts';
+import { hostServices } from './host-services.ts';
 import { keyServices } from './key-services.ts';
 import { syncServices } from './sync-services.ts';
 import { tenancyServices } from './tenancy-services.ts';
 
-export const services: readonly Service[] = [...syncServices, ...tenancyServices, ...keyServices];
+export const services: readonly Service[] = [
+  ...syncServices,
+  ...tenancyServices,
+  ...keyServices,
+  ...ingestServices,
+  ...heartbeatServices,
+  ...checkServices,
+  ...dispatchServices,
+  ...hostServices,
+];

@@ -8,7 +8,7 @@ import { keepPolls, lookAtAll, openForWatch, pollTurn, sweep, takeOver } from '.
 import { loop } from './loop.ts';
 import type { Service } from './service.ts';
 
-const every = { pollMs: 500, keepMs: 10_000, foldersMs: 2_000, takeOverMs: 3_000, sweepMs: 60 * 60 * 1000 } as const;
+const every = { pollMs: 1_000, keepMs: 10_000, foldersMs: 2_000, takeOverMs: 3_000, sweepMs: 60 * 60 * 1000 } as const;
 
 async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
   const { log } = ctx.runtime;

@@ -1,6 +1,6 @@
-// What tenancy does by the clock: keeping the audit as short as the configuration says.
+// What tenancy does by the clock: keeping what has happened as short as the configuration says.
 
-import { keepRetention } from '../../flows/tenancy/tenancy.ts';
+import { keepRetention, makeRoom, prune } from '../../flows/tenancy/tenancy.ts';
 import { loop } from './loop.ts';
 import type { Service } from './service.ts';
 
@@ -13,6 +13,15 @@ export const tenancyServices: readonly Service[] = [
     start: async (ctx) =>
       loop(ctx, 'retention', retentionMs, async (signal) => {
         await keepRetention(ctx, signal);
+      }),
+  },
+  {
+    name: 'retention',
+    roles: ['schedule'],
+    start: async (ctx) =>
+      loop(ctx, 'retention', retentionMs, async (signal) => {
+        await makeRoom(ctx);
+        await prune(ctx, signal);
       }),
   },
 ];

@@ -20,6 +20,7 @@ import type { ConnectionInput } from '../../../schemas/connection.ts';
 import { Fault } from '../../words/fault.ts';
 import type { JsonObject } from '../../words/json.ts';
 import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { enqueueRouting } from '../enqueue.ts';
 import { countSealed } from '../secrets/secrets.ts';
 
 /** Where a provider sends its webhooks. */
@@ -140,5 +141,6 @@ async function tell(ctx: FlowContext, tx: Sql, { project, actor, row, what, deta
     payload: JSON.stringify({ provider: row.provider, connection: row.name, kind: 'provider', projectId: project.id }),
     receivedAt: now,
   });
+  await enqueueRouting(ctx, tx, [project.id]);
   await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id }, now);
 }

@@ -1,6 +1,8 @@
 // One reading of a received body, whatever its Content-Type: a JSON object in UTF-8 that nests at most 64 levels.
 
 import { isUtf8 } from 'node:buffer';
+import { readPayload } from '../../core/match/match.ts';
+import { nestsDeeper } from '../../words/depth.ts';
 import { Fault } from '../../words/fault.ts';
 import type { JsonObject } from '../../words/json.ts';
 
@@ -10,49 +12,19 @@ const depthMax = 64;
 const refuse = (what: string): Fault => new Fault('invalid', 'invalid-body', `The body ${what}.`);
 
 /** The text of received bytes; a byte order mark is dropped. Throws Fault `invalid`. */
-function textOf(raw: Buffer): string {
+export function textOf(raw: Buffer): string {
   if (!isUtf8(raw)) throw refuse('is not UTF-8');
   const text = raw.toString('utf8');
   return text.startsWith('\uFEFF') ? text.slice(1) : text;
 }
 
-/** True where there are enough brackets to nest too deep; most bodies have not, and are not walked. */
-function mayBeDeep(raw: Buffer): boolean {
-  let count = 0;
-  for (const bracket of [0x7b, 0x5b]) {
-    for (let at = raw.indexOf(bracket); at !== -1; at = raw.indexOf(bracket, at + 1)) {
-      count += 1;
-      if (count > depthMax) return true;
-    }
-  }
-  return false;
-}
-
-/** Before parsing, on the bytes: a parser must not be made to recurse by what it is about to refuse. */
-function requireShallow(raw: Buffer): void {
-  if (!mayBeDeep(raw)) return;
-  let depth = 0;
-  let quoted = false;
-  for (let at = 0; at < raw.length; at += 1) {
-    const byte = raw[at];
-    if (quoted) {
-      if (byte === 0x5c) at += 1;
-      else if (byte === 0x22) quoted = false;
-    } else if (byte === 0x22) quoted = true;
-    else if (byte === 0x7b || byte === 0x5b) {
-      depth += 1;
-      if (depth > depthMax) throw refuse(`nests over ${depthMax} levels`);
-    } else if (byte === 0x7d || byte === 0x5d) depth -= 1;
-  }
-}
-
-/** Parses a received body. Throws Fault `invalid`; its text never quotes the body. */
+/** Parses a received body; a number that a double cannot hold keeps its digits. Throws Fault `invalid`; its text never quotes the body. */
 export function parseBody(raw: Buffer): JsonObject {
-  requireShallow(raw);
+  if (nestsDeeper(raw, depthMax)) throw refuse(`nests over ${depthMax} levels`);
   const text = textOf(raw);
   let body: unknown;
   try {
-    body = JSON.parse(text);
+    body = readPayload(text);
   } catch {
     throw refuse('is not JSON');
   }

@@ -2,14 +2,14 @@
 // pending, those that arrive gather and go together. Answers only after the commit. What does not fit is turned away.
 
 import type { Database } from '../../adapters/store/db.ts';
-import { errorCode } from '../../adapters/store/db.ts';
-import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events.ts';
+import { errorCode, isRepeatable } from '../../adapters/store/db.ts';
+import { type NewEvent, type RecordedEvent, recordGuarded, type SecretGuard } from '../../adapters/store/events.ts';
 import { Fault } from '../../words/fault.ts';
 
 const limits = {
   /** Statements under way; a second one fills the time in which the first waits for the disk. */
   inFlight: 2,
-  /** A second statement starts only for at least so many. */
+  /** A second statement starts only for at least so many, and half as many as are under way: statements cost by themselves. */
   secondFrom: 16,
   batchRows: 256,
   batchBytes: 4 * 1_048_576,
@@ -17,28 +17,35 @@ const limits = {
   queueBytes: 64 * 1_048_576,
   attempts: 4,
 } as const;
-/** Deadlock and serialization failure: known to have been rolled back. */
-const repeatable = new Set(['40001', '40P01']);
 
 interface Waiting {
   readonly event: NewEvent;
+  readonly guard: SecretGuard | undefined;
   readonly bytes: number;
-  readonly done: (recorded: RecordedEvent) => void;
+  readonly done: (recorded: RecordedEvent | undefined) => void;
   readonly failed: (error: unknown) => void;
+}
+
+interface WriterOptions {
+  /** Whether routing is asked for with what is recorded. */
+  needsJob(): boolean;
+  /** Hears once per batch and project, after the commit. */
+  recorded(projectId: string): void;
 }
 
 export class EventWriter {
   readonly #db: Database;
-  readonly #routing: boolean;
+  readonly #options: WriterOptions;
   #queue: Waiting[] = [];
   #queuedBytes = 0;
   #inFlight = 0;
+  #rowsInFlight = 0;
   #scheduled = false;
   #idle: (() => void)[] = [];
 
-  constructor(db: Database, options: { readonly routing: boolean }) {
+  constructor(db: Database, options: WriterOptions) {
     this.#db = db;
-    this.#routing = options.routing;
+    this.#options = options;
   }
 
   /** True when a further event would be turned away. */
@@ -47,14 +54,14 @@ export class EventWriter {
   }
 
   /**
-   * Records one event; resolves after its commit. Throws Fault `unavailable` where the queue is full or the database
+   * Records one event; resolves after its commit, to undefined where its guard does not hold. Throws Fault `unavailable` where the queue is full or the database
    * cannot be reached (then the outcome is unknown), Fault `not_found` where its project is gone.
    */
-  record(event: NewEvent): Promise<RecordedEvent> {
+  record(event: NewEvent, guard?: SecretGuard): Promise<RecordedEvent | undefined> {
     if (this.full()) throw overloaded();
     const bytes = (event.raw?.length ?? 0) + (event.payload?.length ?? 0);
     return new Promise((done, failed) => {
-      this.#queue.push({ event, bytes, done, failed });
+      this.#queue.push({ event, guard, bytes, done, failed });
       this.#queuedBytes += bytes;
       this.#schedule();
     });
@@ -78,11 +85,13 @@ export class EventWriter {
 
   #start(): void {
     while (this.#queue.length > 0 && this.#inFlight < limits.inFlight) {
-      if (this.#inFlight > 0 && this.#queue.length < limits.secondFrom) return;
+      if (this.#inFlight > 0 && this.#queue.length < Math.max(limits.secondFrom, this.#rowsInFlight / 2)) return;
       const batch = this.#take();
       this.#inFlight += 1;
+      this.#rowsInFlight += batch.length;
       const ended = (): void => {
         this.#inFlight -= 1;
+        this.#rowsInFlight -= batch.length;
         if (this.#queue.length > 0) this.#start();
         else if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve();
       };
@@ -106,7 +115,9 @@ export class EventWriter {
   async #write(batch: readonly Waiting[]): Promise<void> {
     try {
       const recorded = await this.#attempt(batch);
-      batch.forEach((one, at) => one.done(recorded[at] as RecordedEvent));
+      const isNew = batch.filter((_one, at) => recorded[at]?.created === true);
+      for (const projectId of new Set(isNew.map((one) => one.event.projectId))) this.#options.recorded(projectId);
+      batch.forEach((one, at) => one.done(recorded[at]));
     } catch (error) {
       if (batch.length === 1 || error instanceof Fault) {
         for (const one of batch) one.failed(asFault(error));
@@ -117,16 +128,12 @@ export class EventWriter {
     }
   }
 
-  async #attempt(batch: readonly Waiting[]): Promise<RecordedEvent[]> {
+  async #attempt(batch: readonly Waiting[]): Promise<(RecordedEvent | undefined)[]> {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await recordEvents(
-          this.#db,
-          batch.map((one) => one.event),
-          { routing: this.#routing },
-        );
+        return await recordGuarded(this.#db, batch, { routing: this.#options.needsJob() });
       } catch (error) {
-        if (attempt === limits.attempts || !repeatable.has(errorCode(error) ?? '')) throw error;
+        if (attempt === limits.attempts || !isRepeatable(error)) throw error;
       }
     }
   }

@@ -5,7 +5,8 @@
 
 import type { RouterStatus } from '../../adapters/store/events.ts';
 
-export { printable } from './body.ts';
+export { forgetOldFacts } from './forget.ts';
+export { attributed, replayEvent, routedPayload, shownPayload } from './recorded.ts';
 export { takeChat, takeCodehost, takeTracker } from './intake.ts';
 export { startIngest } from './ports.ts';
 export { takeWebhook } from './webhook.ts';

@@ -21,6 +21,8 @@ import { parseBody } from './body.ts';
 import type { Intake } from './ingest.ts';
 
 const headerMax = 200;
+/** As the schema of bindings and claims has it. */
+const targetKeyMax = 1_000;
 
 /** What every provider sends: the bytes, and headers by their lower-case names. */
 export interface ProviderDelivery {
@@ -136,23 +138,30 @@ async function record(
     payload: JSON.stringify({ ...event.payload, raw: undefined }),
     receivedAt: now,
     connectionId: connection.id,
-    ...(event.target !== undefined && { target: event.target }),
+    ...(isBindable(event.target) && { target: event.target }),
   });
   const recorded = await ctx.db.tx(async (tx) => {
     const known = await readFacts(tx, connection.id, delivery.needs ?? []);
     const finished = delivery.finish?.((fact) => known.get(factId(fact)));
     const { event, derived = [] } = finished ?? { event: delivery.event };
     const events = [made(event, ''), ...derived.map((one) => made(one, `\0${one.key}`))];
-    const [found] = (await recordEvents(tx, events, { routing: ctx.ingest?.routing === true })) as [RecordedEvent];
+    const [found] = (await recordEvents(tx, events, { routing: ctx.ingest?.needsJob() === true, ordered: true })) as [
+      RecordedEvent,
+    ];
     if (!found.created) return found;
     await writeFacts(tx, connection.id, delivery.learns ?? [], now);
     if (delivery.push !== undefined) await askForSyncs(tx, connection, delivery.push, now);
     return found;
   });
+  if (recorded.created) ctx.ingest?.recorded(connection.projectId);
   const { key } = delivery.event;
   ctx.runtime.log.info({ event: key, eventRecordId: recorded.id, created: recorded.created }, 'event.received');
   return { eventRecordId: recorded.id, created: recorded.created, routerStatus: recorded.routerStatus };
 }
+
+/** A key that no binding can hold is none: the event takes `onUnmatched`, as one without a target does (spec, Events). */
+const isBindable = (target: NamedEvent['target']): boolean =>
+  target !== undefined && target.key.length <= targetKeyMax && !target.key.includes('\0');
 
 /** Repositories of the connection's project that follow the pushed branch; one without a branch follows the default. */
 async function askForSyncs(tx: Sql, connection: SealedConnection, push: codehost.PushHint, now: Date): Promise<void> {

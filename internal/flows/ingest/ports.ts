@@ -3,8 +3,8 @@
 import type { Database } from '../../adapters/store/db.ts';
 import type { IngestPorts } from '../ports.ts';
 import { EndpointCache } from './endpoint-cache.ts';
+import { EndpointSecrets } from './endpoint-secrets.ts';
 import { EventWriter, overloaded } from './event-writer.ts';
-import { FreshReads } from './fresh.ts';
 
 const room = {
   /** Bodies that are being read or wait to be recorded. */
@@ -17,16 +17,27 @@ const room = {
 
 /** Starts them; `routing` says whether a task routes what is recorded. */
 export async function startIngest(db: Database, options: { readonly routing: boolean }): Promise<IngestPorts> {
-  const writer = new EventWriter(db, options);
+  const hearers = new Set<(projectId: string) => void>();
+  const recorded = (projectId: string): void => {
+    for (const hear of hearers) hear(projectId);
+  };
+  // What is lost when this process dies before it routes, the sweep of another or of its next life finds.
+  const needsJob = (): boolean => options.routing && hearers.size === 0;
+  const writer = new EventWriter(db, { needsJob, recorded });
   const cache = new EndpointCache(db);
-  const reads = new FreshReads<string | undefined>();
   const taken = { requests: 0, bytes: 0 };
   await cache.start();
   return {
     routing: options.routing,
     endpoint: (slug, now) => cache.get(slug, now),
-    fresh: (key, load) => reads.get(key, load),
-    record: (event) => writer.record(event),
+    secrets: new EndpointSecrets(),
+    record: (event, guard) => writer.record(event, guard),
+    needsJob,
+    recorded,
+    onRecorded(hear) {
+      hearers.add(hear);
+      return () => hearers.delete(hear);
+    },
     admit(announced) {
       // A body that says it is over the limit is refused for that, by whoever reads it.
       const bytes = Math.min(announced ?? room.unannounced, room.bodyBytes);

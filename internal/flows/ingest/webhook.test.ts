@@ -42,7 +42,9 @@ describe('webhook ingest', () => {
     assert.equal(first.status, 202);
     assert.match(String(first.body['eventRecordId']), /^[0-9a-f]{8}-[0-9a-f]{4}-7/);
     const again = await post('open', '{"a":2,"dedupKey":"k1"}');
-    assert.deepEqual([again.status, again.body], [200, { ...first.body, created: false }]);
+    assert.equal(again.status, 200);
+    const { routerStatus: _, ...recorded } = first.body;
+    assert.partialDeepStrictEqual(again.body, { ...recorded, created: false });
     const shown = await daemon.api('GET', `P/events/${first.body['eventRecordId']}`);
     assert.deepEqual(shown.body['payload'] as unknown, { a: 1, dedupKey: 'k1' });
     assert.deepEqual([shown.body['key'], shown.body['source'], shown.body['target']] as unknown[], [

@@ -1,15 +1,17 @@
 // A delivery to a webhook endpoint (spec, Webhook ingest; contract, section 3): who sent it, what it is called, whether
 // it has been here before. In this order: endpoint, proof over the raw bytes, body, record.
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { IngestEndpoint } from '../../adapters/store/endpoints.ts';
+import type { NewEvent, SecretGuard } from '../../adapters/store/events.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../words/fault.ts';
 import type { Json, JsonObject } from '../../words/json.ts';
 import { type FlowContext, ingestOf } from '../context.ts';
-import { secretText } from '../sealed.ts';
+import type { Credential } from '../ports.ts';
 import { isBearer, isSigned } from './authenticate.ts';
 import { parseBody } from './body.ts';
+import { credentialKey, loadCredential } from './endpoint-secrets.ts';
 import type { Recorded } from './ingest.ts';
 
 const eventMax = 512;
@@ -25,6 +27,9 @@ export interface WebhookDelivery {
   readonly authorization: string | undefined;
 }
 
+/** Rotations that one request may meet; more of them is no rotation but a fault. */
+const rotationsMax = 10;
+
 /**
  * Takes a delivery. Throws Fault `not_found` (also for a reservation), `unauthenticated`, `invalid`, or `unavailable`
  * where it could not be recorded.
@@ -34,43 +39,79 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
   const now = ctx.runtime.now();
   const endpoint = slugShape.test(delivery.slug) ? await ports.endpoint(delivery.slug, now) : undefined;
   if (endpoint === undefined) throw new Fault('not_found', 'not-found', 'There is no such endpoint.');
-  await authenticate(ctx, endpoint, delivery);
-  const body = parseBody(delivery.raw);
+  let guard = await authenticate(ctx, endpoint, delivery, now);
+  let event: NewEvent;
+  try {
+    event = eventOf(ctx, endpoint, delivery.raw, now);
+  } catch (error) {
+    // Only who is known to hold the secret hears what is wrong with the body.
+    if (guard !== undefined) await authenticateAnew(ctx, endpoint, delivery);
+    throw error;
+  }
+  for (let rotations = 0; rotations < rotationsMax; rotations += 1) {
+    const recorded = await ports.record(event, guard);
+    if (recorded !== undefined) {
+      const { id, created, routerStatus } = recorded;
+      ctx.runtime.log.debug({ endpoint: endpoint.name, eventRecordId: id }, 'event.received');
+      return { eventRecordId: id, created, routerStatus };
+    }
+    guard = await authenticateAnew(ctx, endpoint, delivery);
+  }
+  throw new Fault('unavailable', 'secret-changes', 'The secret of this endpoint keeps changing; try again.', {
+    retryAfterSeconds: 1,
+  });
+}
+
+function eventOf(ctx: FlowContext, endpoint: IngestEndpoint, raw: Buffer, now: Date): NewEvent {
+  const body = parseBody(raw);
   const key = eventKey(body['event']);
-  const recorded = await ports.record({
+  return {
     id: timeOrderedId(ctx.runtime),
     projectId: endpoint.projectId,
     key,
     dedupHash: dedupHash(endpoint.id, body),
-    raw: delivery.raw,
+    raw,
     payload: null,
     receivedAt: now,
     endpointId: endpoint.id,
-  });
-  ctx.runtime.log.debug({ endpoint: endpoint.name, eventRecordId: recorded.id }, 'event.received');
-  return { eventRecordId: recorded.id, created: recorded.created, routerStatus: recorded.routerStatus };
+  };
 }
 
-async function authenticate(ctx: FlowContext, endpoint: IngestEndpoint, delivery: WebhookDelivery): Promise<void> {
+/** Proves the sender, and answers with what that proof depends on; undefined: on nothing that could have changed. */
+async function authenticate(
+  ctx: FlowContext,
+  endpoint: IngestEndpoint,
+  delivery: WebhookDelivery,
+  now: Date,
+): Promise<SecretGuard | undefined> {
   const { auth } = endpoint;
-  if (auth.kind === 'none') return;
-  // Read anew for every request, so that a rotated secret counts from the next one on.
-  const project = {
-    id: endpoint.projectId,
-    slug: endpoint.projectSlug,
-    orgId: endpoint.orgId,
-    orgSlug: endpoint.orgSlug,
-  };
-  const name = auth.secretRef;
-  const reader = { kind: 'endpoint', name: endpoint.name } as const;
-  const secret = await ingestOf(ctx).fresh(`${endpoint.id} ${name}`, () => secretText(ctx, project, name, reader));
-  const isProven =
-    secret !== undefined &&
-    (auth.kind === 'hmac_sha256'
-      ? isSigned(delivery.raw, delivery.signature, secret)
-      : isBearer(delivery.authorization, secret));
-  if (!isProven) throw new Fault('unauthenticated', 'bad-credentials', 'The credentials are missing or wrong.');
+  if (auth.kind === 'none') return undefined;
+  const known = ingestOf(ctx).secrets.known(credentialKey(endpoint, auth.secretRef), now);
+  if (known !== undefined && isProven(endpoint, delivery, known)) return known.guard;
+  return authenticateAnew(ctx, endpoint, delivery);
 }
+
+/** Proves the sender by the secret as it is now. Throws Fault `unauthenticated`. */
+async function authenticateAnew(
+  ctx: FlowContext,
+  endpoint: IngestEndpoint,
+  delivery: WebhookDelivery,
+): Promise<SecretGuard | undefined> {
+  const { auth } = endpoint;
+  if (auth.kind === 'none') return undefined;
+  const name = auth.secretRef;
+  const credential = await ingestOf(ctx).secrets.read(credentialKey(endpoint, name), ctx.runtime.now(), () =>
+    loadCredential(ctx, endpoint, name),
+  );
+  if (credential === undefined || !isProven(endpoint, delivery, credential))
+    throw new Fault('unauthenticated', 'bad-credentials', 'The credentials are missing or wrong.');
+  return credential.guard;
+}
+
+const isProven = ({ auth }: IngestEndpoint, delivery: WebhookDelivery, credential: Credential): boolean =>
+  auth.kind === 'hmac_sha256'
+    ? isSigned(delivery.raw, delivery.signature, credential)
+    : isBearer(delivery.authorization, credential);
 
 const length = (text: string, max: number): number => (text.length <= max ? text.length : [...text].length);
 
@@ -90,5 +131,9 @@ function dedupHash(endpointId: string, body: JsonObject): Buffer | null {
     throw new Fault('invalid', 'invalid-dedup-key', `"dedupKey" has to be a text of 1 to ${dedupKeyMax} characters.`);
   }
   // UTF-16, because halves of surrogate pairs are legal and all become the same character in UTF-8.
-  return createHash('sha256').update(`webhook\0${endpointId}\0`).update(Buffer.from(key, 'utf16le')).digest();
+  return hash(
+    'sha256',
+    Buffer.concat([Buffer.from(`webhook\0${endpointId}\0`), Buffer.from(key, 'utf16le')]),
+    'buffer',
+  );
 }

@@ -54,6 +54,7 @@ export async function checkKeys(db: Database, ring: KeyRing): Promise<string | u
   }
   const retired = rows.find((row) => row.version === sealer.currentVersion && row.retiredAt !== null);
   const reasons = [
+    ...(ring.versions().length === 0 ? ['there is no master key file'] : []),
     ...(lacking.length > 0 ? [`the master key file lacks version ${lacking.join(', ')}`] : []),
     ...(wrong.length > 0
       ? [`the master key file has another key as version ${wrong.join(', ')} than the one that seals stored values`]

@@ -10,6 +10,7 @@ import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
 import type { ApplyRequest, ApplyResult } from './apply-types.ts';
 import { appliedState, calm } from './read.ts';
+import { askForStatus } from './status.ts';
 import { openRun, recordedInputs, type Stage, StandAside, type Work } from './work.ts';
 
 const actor = { kind: 'system', id: null, name: 'repository-sync' } as const;
@@ -49,8 +50,8 @@ function requestOf(work: Work): Omit<ApplyRequest, 'operationId'> {
     projectId: repository.projectId,
     owner: { kind: 'repository', repositoryId: repository.id, generation: repository.generation },
     compiled: { ...compiled, diagnostics: [...compiled.diagnostics, ...inputs.remarks] },
-    hasSvc: inputs.bundle.hasSvc,
-    fileBytes: (path) => inputs.bundle.entries.get(path)?.bytes,
+    hasSvc: inputs.record.hasSvc,
+    fileBytes: async (path) => (await inputs.bundle()).entries.get(path)?.bytes,
     prune: true,
     adopt: repository.adopt,
     dryRun: false,
@@ -102,7 +103,7 @@ async function close(
     status: result.status,
     stages: [...work.stages, { name: 'apply', ms: Math.round(run.ms * 10) / 10 }],
     actions: result.actions,
-    consequences: result.consequences,
+    consequences: { ...result.consequences, ...(result.eventImpact && { eventImpact: result.eventImpact }) },
     webhooks: result.webhooks,
     diagnostics: result.diagnostics,
     inputs: recordedInputs(work),
@@ -113,6 +114,7 @@ async function close(
   if (!held) return 'rollback';
   await updateState(tx, repository.id, stateAfter(work, result), now);
   await quarantine(work, tx, result, now);
+  await askForStatus(tx, repository, work.tip?.commit);
   return 'commit';
 }
 

@@ -1,22 +1,32 @@
 // The text of the line that a diagnostic is about, so that whoever shows it can draw a caret without the file.
 
+import { setImmediate as others } from 'node:timers/promises';
 import type { Diagnostic } from '../../words/diagnostic.ts';
+import type { ApplyRequest } from './apply-types.ts';
 
 const EXCERPT_LENGTH = 200;
 
-/** Fills in `excerpt` where the tree has the file; a file of a template is not in the tree. */
-export function withExcerpts(
+/** Fills in `excerpt` where the tree has the file; a file of a template is not in the tree. One file is one slice. */
+export async function withExcerpts(
   diagnostics: readonly Diagnostic[],
-  fileBytes: (path: string) => Uint8Array | undefined,
-): Diagnostic[] {
+  fileBytes: ApplyRequest['fileBytes'],
+): Promise<Diagnostic[]> {
   const files = new Map<string, readonly string[] | undefined>();
-  return diagnostics.map((item) => {
+  const filled: Diagnostic[] = [];
+  for (const item of diagnostics) {
     const { file, line, excerpt } = item;
-    if (file === undefined || line === undefined || excerpt !== undefined) return item;
-    if (!files.has(file)) files.set(file, linesOf(fileBytes(file)));
+    if (file === undefined || line === undefined || excerpt !== undefined) {
+      filled.push(item);
+      continue;
+    }
+    if (!files.has(file)) {
+      files.set(file, linesOf(await fileBytes(file)));
+      await others();
+    }
     const text = files.get(file)?.[line - 1];
-    return text === undefined ? item : { ...item, excerpt: text.slice(0, EXCERPT_LENGTH) };
-  });
+    filled.push(text === undefined ? item : { ...item, excerpt: text.slice(0, EXCERPT_LENGTH) });
+  }
+  return filled;
 }
 
 function linesOf(bytes: Uint8Array | undefined): readonly string[] | undefined {

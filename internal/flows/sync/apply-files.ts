@@ -65,6 +65,7 @@ export async function applyFiles(ctx: FlowContext, request: FilesRequest): Promi
     prune: request.prune,
     adopt: request.adopt,
     dryRun: request.dryRun,
+    withImpact: request.dryRun,
     guard: 'off',
     // People who apply by hand expect the state to be what they sent, also where somebody edited the rows.
     verify: true,

@@ -10,6 +10,7 @@ import type { ChangeSet } from '../../core/plan/types.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
 import type { JsonObject } from '../../words/json.ts';
 import type { FlowContext } from '../context.ts';
+import { enqueueRouting } from '../enqueue.ts';
 import type { ApplyRequest } from './apply-types.ts';
 
 type Phase = 'started' | 'completed' | 'failed';
@@ -71,6 +72,7 @@ export async function recordApplied(ctx: FlowContext, tx: Sql, entry: ApplyRecor
   const payload = payloadOf(entry);
   await record(ctx, tx, entry, 'started', payload, entry.startedAt);
   await record(ctx, tx, entry, 'completed', payload, ctx.runtime.now());
+  await enqueueRouting(ctx, tx, [entry.request.projectId]);
   const { request, repository, set } = entry;
   await recordAudit(tx, {
     orgId,
@@ -91,6 +93,7 @@ export async function recordFailed(
 ): Promise<void> {
   await record(ctx, tx, entry, 'started', payloadOf(entry), entry.startedAt);
   await record(ctx, tx, entry, 'failed', payloadOf(entry, error), ctx.runtime.now());
+  await enqueueRouting(ctx, tx, [entry.request.projectId]);
 }
 
 /** The error of a failed apply as its event tells it: the first mistake, and how many there are. */

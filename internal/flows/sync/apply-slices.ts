@@ -22,6 +22,18 @@ export async function mapInSlices<T, R>(items: readonly T[], change: (item: T) =
   return changed;
 }
 
+/** Runs something that stops after each of its parts to its end, with a turn of the event loop every few milliseconds. */
+export async function inSlices<R>(steps: Generator<void, R>): Promise<R> {
+  let begun = performance.now();
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    if (performance.now() - begun < sliceMs) continue;
+    await others();
+    begun = performance.now();
+  }
+}
+
 const keyOf = (cron: string, timezone: string): string => `${timezone} ${cron}`;
 
 /** The clock of a plan at `now`: what it will ask of schedules that are not stored yet is worked out beforehand. */

@@ -4,6 +4,7 @@ import type { Sql } from '../../adapters/store/db.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
 import type { Action, Consequences, Held } from '../../core/plan/types.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
+import type { EventImpact } from './apply-impact.ts';
 import type { Actor } from '../context.ts';
 
 export type ApplyStatus =
@@ -35,6 +36,8 @@ export interface ApplyResult {
   /** Of compile and of the plan, sorted by place. */
   readonly diagnostics: readonly Diagnostic[];
   readonly held?: Held;
+  /** Of a plan that was asked for it, and of one that is held. */
+  readonly eventImpact?: EventImpact;
 }
 
 export type ApplyOwner =
@@ -57,11 +60,13 @@ export interface ApplyRequest {
    * `compiled` where the owner has nothing that could be lost.
    */
   readonly hasSvc: boolean;
-  /** The bytes of a file of the tree, for avatars. */
-  readonly fileBytes: (path: string) => Uint8Array | undefined;
+  /** The bytes of a file of the tree, for avatars and for the lines that diagnostics are about. */
+  readonly fileBytes: (path: string) => Uint8Array | undefined | Promise<Uint8Array | undefined>;
   readonly prune: boolean;
   readonly adopt: boolean;
   readonly dryRun: boolean;
+  /** Whether a dry run says what it would have done to the events of the last days; a held plan always does. */
+  readonly withImpact?: boolean;
   /** `off` for people's own applies and for approved runs. */
   readonly guard: 'off' | { readonly deleteMax?: number };
   /** Compare every row with what it should be, not only its hash (periodic resync). */

@@ -2,7 +2,7 @@
 // are named by comes first (agents, generated resources, endpoints), what names them afterwards.
 
 import { deleteAgents, writeAgents, writeAgentSources } from '../../adapters/store/agents.ts';
-import { insertAssets } from '../../adapters/store/assets.ts';
+import { type AssetRow, insertAssets } from '../../adapters/store/assets.ts';
 import type { Sql } from '../../adapters/store/db.ts';
 import { writeEndpoints } from '../../adapters/store/endpoints.ts';
 import { deleteGenerated, deleteUsers, writeGenerated, writeUsers } from '../../adapters/store/generated.ts';
@@ -38,13 +38,15 @@ export async function writePlan(tx: Sql, request: ApplyRequest, writes: Writes, 
   await deleteSchedules(tx, writes.scheduleDeletes);
   await writeSchedules(tx, projectId, writes.schedules);
   failpoint('apply.triggers');
-  await insertAssets(tx, projectId, assetRows(request, writes));
+  await insertAssets(tx, projectId, await assetRows(request, writes));
 }
 
-function assetRows(request: ApplyRequest, writes: Writes) {
-  return writes.assets.map(({ sha256, path, mediaType }) => {
-    const bytes = request.fileBytes(path);
+async function assetRows(request: ApplyRequest, writes: Writes): Promise<AssetRow[]> {
+  const rows: AssetRow[] = [];
+  for (const { sha256, path, mediaType } of writes.assets) {
+    const bytes = await request.fileBytes(path);
     if (bytes === undefined) throw new Error(`the tree has no bytes for ${path}, which compile read`);
-    return { sha256, mediaType, bytes };
-  });
+    rows.push({ sha256, mediaType, bytes });
+  }
+  return rows;
 }

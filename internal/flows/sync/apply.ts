@@ -11,16 +11,18 @@ import { endpointSlugs } from '../../adapters/store/endpoints.ts';
 import { readGeneratedSpecs } from '../../adapters/store/generated.ts';
 import { readTriggerSpecs } from '../../adapters/store/triggers.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { plan, sortDiagnostics, specsNeeded } from '../../core/plan/plan.ts';
-import type { ChangeSet, Consequences, Current, Desired, PlannedReceipt } from '../../core/plan/types.ts';
+import { DRIFTED, planInSteps, sortDiagnostics, specsNeeded } from '../../core/plan/plan.ts';
+import type { ChangeSet, Current, Desired, PlannedReceipt } from '../../core/plan/types.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
 import { Fault } from '../../words/fault.ts';
 import { canonicalJson, type Json } from '../../words/json.ts';
 import { asJson, type Resource } from '../../words/spec.ts';
 import type { FlowContext } from '../context.ts';
 import { withExcerpts } from './apply-excerpt.ts';
+import { NOTHING, recall, remember } from './apply-memo.ts';
+import { impactOf } from './apply-impact.ts';
 import { errorOf, recordApplied, recordFailed, type ApplyRecord } from './apply-record.ts';
-import { clockOf, mapInSlices } from './apply-slices.ts';
+import { clockOf, inSlices, mapInSlices } from './apply-slices.ts';
 import { endpointSlug, ingestUrl } from './apply-slug.ts';
 import type { ApplyRequest, ApplyResult, ApplyStatus, Receipt } from './apply-types.ts';
 import { writePlan } from './apply-write.ts';
@@ -57,7 +59,8 @@ export async function applyPlan(ctx: FlowContext, request: ApplyRequest): Promis
   const startedAt = ctx.runtime.now();
   failpoint('apply.before-tx');
   try {
-    const { result } = await ctx.db.tx((tx) => applyUnder(ctx, tx, request, startedAt));
+    const { result, keep } = await ctx.db.tx((tx) => applyUnder(ctx, tx, request, startedAt));
+    keep?.();
     failpoint('apply.after-commit');
     return result;
   } catch (error) {
@@ -67,20 +70,27 @@ export async function applyPlan(ctx: FlowContext, request: ApplyRequest): Promis
   }
 }
 
-async function applyUnder(ctx: FlowContext, tx: Sql, request: ApplyRequest, startedAt: Date): Promise<Planned> {
+async function applyUnder(
+  ctx: FlowContext,
+  tx: Sql,
+  request: ApplyRequest,
+  startedAt: Date,
+): Promise<{ readonly result: ApplyResult; readonly keep?: () => void }> {
   const orgId = await lockProject(tx, request.projectId);
   const planned = await planUnder(ctx, tx, request, orgId);
   const { result, set, repository } = planned;
-  if (result.status === 'failed' || result.status === 'superseded' || set === undefined || orgId === undefined) {
-    throw new Undo(planned);
+  if (result.status === 'failed' || result.status === 'superseded' || orgId === undefined) throw new Undo(planned);
+  let keep: (() => void) | undefined;
+  if (set !== undefined && result.status !== 'held') {
+    await writePlan(tx, request, set.writes, ctx.runtime.now());
+    keep = await remember(ctx, tx, request, orgId, { set, webhooks: result.webhooks });
   }
-  if (result.status !== 'held') await writePlan(tx, request, set.writes, ctx.runtime.now());
-  if (result.status === 'applied') {
+  if (set !== undefined && result.status === 'applied') {
     await recordApplied(ctx, tx, { request, repository, set, diagnostics: result.diagnostics, startedAt }, orgId);
   }
   if ((await request.finish?.(tx, result)) === 'rollback') throw new Undo(superseded(planned));
   failpoint('apply.before-commit');
-  return planned;
+  return keep === undefined ? { result } : { result, keep };
 }
 
 const superseded = (planned: Planned): Planned => ({
@@ -128,6 +138,15 @@ async function planUnder(ctx: FlowContext, tx: Sql, request: ApplyRequest, locke
     const diagnostics = sortDiagnostics(request.compiled.diagnostics);
     return { result: emptyResult('failed', diagnostics), set: undefined, repository: owner?.name };
   }
+  const same = locked === undefined ? undefined : await recall(ctx, tx, request, orgId);
+  if (same !== undefined) {
+    const diagnostics = await withExcerpts(mergeDiagnostics(request.compiled.diagnostics, []), request.fileBytes);
+    return {
+      result: { ...emptyResult('unchanged', diagnostics), ...same },
+      set: undefined,
+      repository: owner?.name,
+    };
+  }
   const { desired, state } = await readState(ctx, tx, request, { orgId, owners });
   const ownerId = request.owner.kind === 'repository' ? request.owner.repositoryId : null;
   if (!request.hasSvc && !state.agents.some((agent) => agent.repositoryId === ownerId)) {
@@ -136,21 +155,36 @@ async function planUnder(ctx: FlowContext, tx: Sql, request: ApplyRequest, locke
     return { result: emptyResult('failed', diagnostics), set: undefined, repository: owner?.name };
   }
   const now = ctx.runtime.now();
-  const set = plan(desired, state, {
+  const nextTick = await clockOf(desired, state, now);
+  const steps = planInSteps(desired, state, {
     owner: ownerId,
     prune: request.prune,
     adopt: request.adopt,
     verify: request.verify,
     guard: request.guard,
     now,
-    nextTick: await clockOf(desired, state, now),
+    nextTick,
     sha256,
     shippedAvatars: request.shippedAvatars,
   });
-  const merged = mergeDiagnostics(request.hasSvc ? request.compiled.diagnostics : [], set);
-  const diagnostics = withExcerpts(merged, request.fileBytes);
+  const set = await inSlices(steps);
+  const merged = mergeDiagnostics(request.hasSvc ? request.compiled.diagnostics : [], set.diagnostics);
+  const diagnostics = await withExcerpts(merged, request.fileBytes);
   const webhooks = set.ok ? await receiptsOf(ctx, tx, request, set.receipts) : [];
-  return { result: resultOf(request, set, diagnostics, webhooks), set, repository: owner?.name };
+  const result = resultOf(request, set, diagnostics, webhooks);
+  return { result: await withImpact(tx, request, { result, set, state, now }), set, repository: owner?.name };
+}
+
+/** Where people look before they leap, what the change of triggers would have done to the last days' events. */
+async function withImpact(
+  tx: Sql,
+  request: ApplyRequest,
+  { result, set, state, now }: { result: ApplyResult; set: ChangeSet; state: Current; now: Date },
+): Promise<ApplyResult> {
+  const isAsked = request.withImpact === true && result.status === 'planned';
+  if (!isAsked && result.status !== 'held') return result;
+  const { projectId } = request;
+  return { ...result, eventImpact: await impactOf(tx, { projectId, state, writes: set.writes, now }) };
 }
 
 function ownerOf(request: ApplyRequest, owners: readonly OwnerRow[]): { name: string; isStale: boolean } | undefined {
@@ -175,7 +209,7 @@ async function readState(
   scope: Scope,
 ): Promise<{ desired: Desired; state: Current }> {
   const { projectId } = request;
-  const desired = desiredOf(request);
+  const desired = await desiredOf(request);
   const state = await readCurrent(tx, { projectId, ...scope, now: ctx.runtime.now() });
   const needed = request.verify ? { agents: null, generated: null } : specsNeeded(desired, state);
   const read = (ids: readonly string[] | null): boolean => ids === null || ids.length > 0;
@@ -197,7 +231,7 @@ async function readState(
     state: {
       ...state,
       agents: await mapInSlices(state.agents, (row) => withSpec(row, agents)),
-      generated: await mapInSlices(state.generated, (row) => ({ ...withSpec(row, generated), agreedHash: row.hash })),
+      generated: await mapInSlices(state.generated, (row) => withSpec(row, generated)),
       triggers: await mapInSlices(state.triggers, (row) => {
         const spec = triggers?.get(`${row.agentId}/${row.ordinal}`);
         return spec === undefined ? row : { ...row, hash: actualHash(row.hash, spec) };
@@ -209,7 +243,7 @@ async function readState(
 /** The hash of a row as it is; a row whose stored hash is not that of its text equals nothing. */
 function actualHash(stored: string, spec: Json): string {
   const actual = sha256(canonicalJson(spec));
-  return actual === stored ? actual : `drifted:${actual}`;
+  return actual === stored ? actual : `${DRIFTED}${actual}`;
 }
 
 /** The compiler hashes each resource once, where it keeps it; a tree from elsewhere is hashed here. */
@@ -217,11 +251,11 @@ function hashOf(resource: Resource & { readonly hash?: string }): string {
   return resource.hash ?? sha256(canonicalJson(asJson(resource.spec)));
 }
 
-function desiredOf(request: ApplyRequest): Desired {
+async function desiredOf(request: ApplyRequest): Promise<Desired> {
   if (!request.hasSvc) return { resources: [], assets: [], hasSvc: false };
   const { resources, assets, places } = request.compiled;
   return {
-    resources: resources.map((item) => ({ ...item, hash: hashOf(item) })),
+    resources: await mapInSlices(resources, (item) => ({ ...item, hash: hashOf(item) })),
     assets,
     hasSvc: true,
     ...(places !== undefined && { places }),
@@ -229,8 +263,8 @@ function desiredOf(request: ApplyRequest): Desired {
 }
 
 /** Compile warns of an identity that the tree does not have; here it is known whether that is a mistake (decision 46). */
-function mergeDiagnostics(compiled: readonly Diagnostic[], set: ChangeSet): Diagnostic[] {
-  return sortDiagnostics([...compiled.filter((item) => item.code !== 'identity-unknown'), ...set.diagnostics]);
+function mergeDiagnostics(compiled: readonly Diagnostic[], planned: readonly Diagnostic[]): Diagnostic[] {
+  return sortDiagnostics([...compiled.filter((item) => item.code !== 'identity-unknown'), ...planned]);
 }
 
 /** Receipts name URLs, so a new endpoint's slug is derived and a stored one's is read. */
@@ -264,12 +298,6 @@ function statusOf(request: ApplyRequest, set: ChangeSet): ApplyStatus {
   if (set.held !== undefined) return 'held';
   return set.changed ? 'applied' : 'unchanged';
 }
-
-const NOTHING: Consequences = {
-  schedules: { gained: [], changed: [], lost: [] },
-  endpoints: { gained: [], lost: [] },
-  triggers: { activated: [], skipped: [] },
-};
 
 function emptyResult(status: ApplyStatus, diagnostics: readonly Diagnostic[]): ApplyResult {
   return { status, actions: [], consequences: NOTHING, webhooks: [], diagnostics };

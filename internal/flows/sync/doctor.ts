@@ -1,7 +1,11 @@
-// What is wrong with a project's repositories and jobs, and what to do about each (`svc doctor`). Reads only.
+// What is wrong with a project's repositories, events, schedules and jobs, and what to do about each (`svc doctor`).
+// Looking reads only; jobs that gave up run again when a person says so.
 
-import { findTroubles } from '../../adapters/store/troubles.ts';
-import type { FlowContext, ProjectRef } from '../context.ts';
+import { recordAudit } from '../../adapters/store/audit.ts';
+import { retryParkedJobs } from '../../adapters/store/jobs.ts';
+import { firstOrgId } from '../../adapters/store/keys.ts';
+import { findTroubles, type Troubles } from '../../adapters/store/troubles.ts';
+import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 
 export interface Check {
   readonly name: string;
@@ -54,8 +58,65 @@ export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<C
   }
   for (const row of found.jobs) {
     const message = `${row.count} job${row.count === 1 ? '' : 's'} ${row.task} gave up: ${row.error}`;
-    checks.push({ name: 'jobs', status: 'error', message, hint: 'the log has the reason; a new sync makes a new job' });
+    checks.push({ name: 'jobs', status: 'error', message, hint: 'remove the cause, then: svc doctor --retry-jobs' });
   }
+  checks.push(...lateChecks(found));
   if (checks.length > 0) return checks;
   return [{ name: 'repositories', status: 'ok', message: `${found.repositories} watched, all as they should be` }];
+}
+
+const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+
+function lateChecks(found: Troubles): Check[] {
+  const checks: Check[] = [];
+  const { failedEvents: failed, pendingEvents: pending } = found;
+  if (failed !== undefined) {
+    const why = failed.reason === '' ? '' : `; the latest: ${failed.reason}`;
+    const message = `${many(failed.count, 'event')} could not be routed${why}`;
+    checks.push({ name: 'events', status: 'error', message, hint: `svc event show ${failed.id}; svc event replay ID` });
+  }
+  if (pending !== undefined) {
+    const message = `${many(pending.count, 'event')} not routed yet, for up to ${pending.seconds} s`;
+    checks.push({ name: 'events', status: 'error', message, hint: 'is a daemon with the role route running?' });
+  }
+  if (found.lateSchedules > 0) {
+    const message = `${many(found.lateSchedules, 'schedule')} due for more than a minute`;
+    checks.push({ name: 'schedules', status: 'error', message, hint: 'is a daemon with the role schedule running?' });
+  }
+  if (found.missedTicks > 0) {
+    const message = `${many(found.missedTicks, 'schedule')} missed the latest tick: no daemon was up within a minute of it`;
+    checks.push({
+      name: 'schedules',
+      status: 'warning',
+      message,
+      hint: 'svc schedule list; missed ticks are not made up for',
+    });
+  }
+  for (const row of found.checks) {
+    const message = `the code host did not take check ${row.name} on ${row.target}: ${row.error}`;
+    checks.push({
+      name: 'checks',
+      status: 'warning',
+      message,
+      hint: 'the next event on the pull request tells it anew',
+    });
+  }
+  return checks;
+}
+
+/** Gives every job of the installation that gave up its attempts back; answers with how many. */
+export async function retryJobs(ctx: FlowContext, actor: Actor): Promise<number> {
+  return ctx.db.tx(async (tx) => {
+    const tasks = await retryParkedJobs(tx);
+    const count = tasks.reduce((sum, task) => sum + task.count, 0);
+    if (count === 0) return 0;
+    await recordAudit(tx, {
+      orgId: await firstOrgId(tx),
+      projectId: null,
+      principal: actor,
+      action: 'jobs.retried',
+      detail: Object.fromEntries(tasks.map(({ task, count: jobs }) => [task, jobs])),
+    });
+    return count;
+  });
 }

@@ -11,8 +11,10 @@ import type { FlowContext, ProjectRef } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { apply } from './act.ts';
 import { backOffMs, type SyncRequest } from './decide.ts';
-import { calm, compile, peek, resolve, snapshot } from './read.ts';
+import { compile } from './build.ts';
+import { calm, peek, resolve, snapshot } from './read.ts';
 import { openRepository } from './source.ts';
+import { askForStatus } from './status.ts';
 import { type Ending, finish, NotOurs, runStages, type Stage, StandAside, type Work } from './work.ts';
 
 /** The stages of a sync, in order; each may end it. */
@@ -212,6 +214,7 @@ async function broke(work: Work): Promise<void> {
   const detail = 'the sync broke off with an internal error; the log of the daemon has it, and it will be tried again';
   await moveRun(ctx.db, work.runId, { status: 'failed', detail, stages: work.stages }, ctx.runtime.now(), ctx.daemonId);
   await updateState(ctx.db, repository.id, { failures }, ctx.runtime.now());
+  await askForStatus(ctx.db, repository, work.tip?.commit);
 }
 
 async function pause(work: Work, failures: number, retryAfterMs: number | undefined): Promise<number> {

@@ -1,4 +1,4 @@
-// The stages that learn: which commit, which files, what they compile into. None of them changes a resource.
+// The stages that learn: which commit, and which files. Neither changes a resource.
 
 import { createHash } from 'node:crypto';
 import { failpoint } from '../../base/failpoint.ts';
@@ -9,19 +9,17 @@ import { decidingSettings } from '../../adapters/store/repositories.ts';
 import { insertSnapshot, snapshotById, snapshotOfCommit, type StoredSnapshot } from '../../adapters/store/snapshots.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { Snapshot, Tip } from '../../adapters/repo/types.ts';
-import type { CompileOutput } from '../../core/compile/types.ts';
-import type { Bundle, BundleEntry, ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../words/bundle.ts';
+import type { Sql } from '../../adapters/store/db.ts';
+import type { Bundle, BundleEntry, TemplateLock } from '../../words/bundle.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
 import { portsOf } from '../context.ts';
+import { inputsKey } from '../compiled.ts';
 import { assess, contextOf, inputsText } from './decide.ts';
-import { secretText } from '../sealed.ts';
 import { hostOf, sourceKey } from './source.ts';
 import { type Ending, ensureRun, type Inputs, recordedInputs, type Stage, touch, type Work } from './work.ts';
 
-/** Rounds of asking for what compile still needs; a closure that needs more is an endless one. */
-const needRounds = 101;
-
-const inSvc = (path: string): boolean => path.startsWith('.svc/');
+/** Whether a path lies in the tree that is read as a whole. */
+export const inSvc = (path: string): boolean => path.startsWith('.svc/');
 
 /** Which commit, under which inputs, and what to make of it. Writes nothing. */
 export async function peek(work: Work): Promise<Tip> {
@@ -105,25 +103,46 @@ async function recall(work: Work, runId: string): Promise<void> {
   work.context = (run.inputs['context'] ?? {}) as { [name: string]: string };
   work.lock = (run.inputs['templateLock'] ?? {}) as TemplateLock;
   const snapshotId = run.inputs['snapshotId'];
-  const stored = typeof snapshotId === 'string' ? await storedInputs(work, snapshotId) : undefined;
+  const record = typeof snapshotId === 'string' ? await snapshotById(ctx.db, snapshotId) : undefined;
+  const stored = record === undefined ? undefined : await storedInputs(work, record);
   if (stored === undefined) throw new RepoCondition('stale', `the stored inputs of commit ${run.commit} are gone`);
   work.inputs = stored;
 }
 
-/** A stored snapshot with its bytes; undefined where either is gone. */
-async function storedInputs(work: Work, snapshotId: string): Promise<Inputs | undefined> {
-  const record = await snapshotById(work.ctx.db, snapshotId);
-  if (record === undefined) return undefined;
+/** A stored snapshot with its bytes; undefined where they are gone. */
+async function storedInputs(work: Work, record: StoredSnapshot & { readonly id: string }): Promise<Inputs | undefined> {
+  const { ctx, repository } = work;
+  let bundle: Bundle | undefined;
+  const read = async (): Promise<Bundle | undefined> => (bundle ??= await bundleOf(ctx.db, record));
+  const inputs: Inputs = {
+    snapshotId: record.id,
+    record,
+    remarks: [],
+    bundle: async () => {
+      const whole = await read();
+      if (whole !== undefined) return whole;
+      portsOf(ctx).compiled.forget(repository.id);
+      throw new RepoCondition(
+        'stale',
+        `the stored files of commit ${record.commit} are gone; the next sync reads them`,
+      );
+    },
+  };
+  // What they compile into is known: nobody may ask for the files at all.
+  if (portsOf(ctx).compiled.find(repository.id, inputsKey(record, work.context)) !== undefined) return inputs;
+  return (await read()) === undefined ? undefined : inputs;
+}
+
+async function bundleOf(sql: Sql, record: StoredSnapshot): Promise<Bundle | undefined> {
   const wanted = record.entries.filter((entry) => entry.kind === 'file' && entry.tooLarge === undefined);
-  const bytes = await readBlobs(work.ctx.db, [...new Set(wanted.map((entry) => entry.oid))]);
+  const bytes = await readBlobs(sql, [...new Set(wanted.map((entry) => entry.oid))]);
   if (wanted.some((entry) => !bytes.has(entry.oid))) return undefined;
   const entries = new Map<string, BundleEntry>();
   for (const { path, kind, oid, tooLarge } of record.entries) {
     const content = kind === 'file' && tooLarge === undefined ? bytes.get(oid) : undefined;
     entries.set(path, { path, kind, oid, ...(content && { bytes: content }), ...(tooLarge && { tooLarge }) });
   }
-  const bundle: Bundle = { entries, absent: new Set(record.absent), hasSvc: record.hasSvc };
-  return { snapshotId, bundle, record, remarks: [] };
+  return { entries, absent: new Set(record.absent), hasSvc: record.hasSvc };
 }
 
 /** The files of the commit: from the store where it has them, else from the server, then stored. */
@@ -137,7 +156,7 @@ export const snapshot: Stage = {
     // What was read elsewhere says nothing about what is to be read now.
     const prior = last?.source === sourceKey(repository) ? last : undefined;
     const isApplied = prior !== undefined && tip.commit === state.appliedCommit;
-    const known = isApplied ? prior.id : await pinnedSnapshot(work, tip);
+    const known = isApplied ? prior : await pinnedSnapshot(work, tip);
     const stored = known === undefined ? undefined : await storedInputs(work, known);
     if (stored !== undefined) {
       work.inputs = stored;
@@ -164,9 +183,11 @@ export const snapshot: Stage = {
 };
 
 /** A pinned commit may not be reachable on the server any more; what is stored of it is as good. */
-async function pinnedSnapshot(work: Work, tip: Tip): Promise<string | undefined> {
-  if (work.repository.pinnedCommit === null) return undefined;
-  return snapshotOfCommit(work.ctx.db, work.repository.id, tip.commit, sourceKey(work.repository));
+async function pinnedSnapshot(work: Work, tip: Tip): Promise<(StoredSnapshot & { id: string }) | undefined> {
+  const { ctx, repository } = work;
+  if (repository.pinnedCommit === null) return undefined;
+  const id = await snapshotOfCommit(ctx.db, repository.id, tip.commit, sourceKey(repository));
+  return id === undefined ? undefined : snapshotById(ctx.db, id);
 }
 
 /** A commit that touches nothing that compile reads: its id is all there is to record. */
@@ -195,7 +216,8 @@ export function appliedState(work: Work, tip: Tip, snapshotId: string, templateL
   };
 }
 
-async function store(work: Work, read: Snapshot): Promise<void> {
+/** Stores what was read, blobs and snapshot in one transaction, and makes it the inputs of the work. */
+export async function store(work: Work, read: Snapshot): Promise<void> {
   const { ctx, repository } = work;
   const bundle = read.bundle;
   if (bundle === null) throw new Error('the source left out the files');
@@ -217,77 +239,5 @@ async function store(work: Work, read: Snapshot): Promise<void> {
         file: finding.path,
       }),
     );
-  work.inputs = { snapshotId, bundle, record, remarks };
-}
-
-/** What the files say. What is wrong with them is for the apply to record. */
-export const compile: Stage = {
-  name: 'compile',
-  async run(work) {
-    const { repository, tip } = work;
-    work.compiled = await compileAll(work);
-    await forgetUnused(work, work.compiled);
-    failpoint('sync.compiled');
-    // The periodic comparison of a commit that failed before, and fails again: nobody needs to read that every time.
-    const known = work.runId === null && repository.state.seenCommit === tip?.commit;
-    return known && !work.compiled.ok ? { status: 'failed', silent: true } : undefined;
-  },
-};
-
-async function compileAll(work: Work): Promise<CompileOutput> {
-  const { ctx } = work;
-  const ports = portsOf(ctx);
-  let templates: ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate> = new Map();
-  for (let round = 0; round < needRounds; round += 1) {
-    if (work.inputs === null) throw new Error('compile without files');
-    const output = await ports.compile({ bundle: work.inputs.bundle, context: work.context, templates });
-    const { paths, templates: specifiers } = output.needs;
-    if (paths.length === 0 && specifiers.length === 0) return output;
-    if (specifiers.length > 0) {
-      const reader = { kind: 'templates', name: work.repository.name } as const;
-      const secret = (name: string) => secretText(ctx, work.project, name, reader);
-      const options = work.lock === null ? { secret } : { secret, lock: work.lock };
-      templates = new Map([...templates, ...(await ports.resolveTemplates(specifiers, options))]);
-    }
-    if (paths.length > 0) await readMore(work, paths);
-  }
-  throw new RepoCondition('hostile', 'imports ask for ever more files outside .svc/');
-}
-
-/**
- * Leaves files outside `.svc/` that nothing names any more out of the snapshot, so that a commit that touches only those
- * is one that touches nothing. A folder keeps them: its hash covers what was read.
- */
-async function forgetUnused(work: Work, { ok, outside }: CompileOutput): Promise<void> {
-  const { ctx, inputs, repository } = work;
-  const isFolder = repository.path !== null && repository.branch === null;
-  if (inputs === null || !ok || outside === undefined || isFolder) return;
-  const used = new Set(outside);
-  const isKept = (path: string): boolean => inSvc(path) || used.has(path);
-  const entries = inputs.record.entries.filter((entry) => isKept(entry.path));
-  const absent = inputs.record.absent.filter(isKept);
-  if (entries.length === inputs.record.entries.length && absent.length === inputs.record.absent.length) return;
-  const snapshotId = ctx.runtime.uuid();
-  const record = { ...inputs.record, entries, absent };
-  await insertSnapshot(ctx.db, { ...record, id: snapshotId, repositoryId: repository.id });
-  work.inputs = { ...inputs, snapshotId, record };
-}
-
-/** Reads the files outside `.svc/` that an import or `file:` names, and stores the larger snapshot. */
-async function readMore(work: Work, paths: readonly string[]): Promise<void> {
-  const { ctx, repository, source, tip, inputs, signal } = work;
-  if (inputs === null || tip === null) throw new Error('nothing was read yet');
-  const known = inputs.record.entries.map((entry) => entry.path).filter((path) => !inSvc(path));
-  const wantPaths = [...new Set([...known, ...inputs.record.absent, ...paths])];
-  const read = await portsOf(ctx).limited(hostOf(repository), () =>
-    source.snapshot(tip, { prior: inputs.record, wantPaths, full: true, signal }),
-  );
-  const { remarks } = inputs;
-  // The hash of a folder covers what is read outside .svc/, and every read is of the whole as it is by then.
-  if (read.commit !== tip.commit) {
-    work.tip = { ...tip, commit: read.commit };
-    await touch(work, { commit: read.commit });
-  }
-  await store(work, read);
-  if (work.inputs !== null) work.inputs = { ...work.inputs, remarks };
+  work.inputs = { snapshotId, bundle: async () => bundle, record, remarks };
 }

@@ -58,10 +58,12 @@ export function credentialsOf(
   };
 }
 
-const text = (value: unknown): string | undefined =>
+/** A setting as text; numbers are identifiers that somebody did not quote. */
+export const text = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined;
 
-async function connectionToken(
+/** The token of a code-host connection: its own, or one minted of its installation. Throws RepoCondition `auth-failed`. */
+export async function connectionToken(
   ctx: FlowContext,
   project: ProjectRef,
   name: string,

@@ -4,18 +4,19 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { startCompiler } from '../../adapters/compiler/compiler.ts';
-import { mintInstallationToken } from '../../adapters/providers/codehost/codehost.ts';
+import { mintInstallationToken, postCommitStatus } from '../../adapters/providers/codehost/codehost.ts';
 import { folderCache, resolveTemplates } from '../../adapters/providers/templates/templates.ts';
 import { createHostCache, openRepository, probeRepository } from '../../adapters/repo/repo.ts';
 import type { NetworkSettings } from '../../adapters/repo/types.ts';
 import { openKeyRing } from '../../adapters/seal/seal.ts';
-import type { Config } from '../../base/config/config.ts';
+import { type Config, makesMasterKey } from '../../base/config/config.ts';
 import { compileSettings } from '../../base/config/compile-settings.ts';
 import { syncSettings } from '../../base/config/sync-settings.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import { canonicalJson, type Json } from '../../words/json.ts';
 import { createLimiter } from '../limits.ts';
 import type { SyncPorts } from '../ports.ts';
+import { createCompiledAnswers } from '../compiled.ts';
 
 /** Connections to git servers at a time: in all, and to one server. */
 const connections = { total: 32, host: 8 };
@@ -24,7 +25,7 @@ const connections = { total: 32, host: 8 };
 export async function startSyncPorts(config: Config, runtime: Runtime): Promise<SyncPorts> {
   const { catalog, templateSources: sources } = compileSettings(config.file, config.fileDir);
   const { resyncSeconds } = syncSettings(config.file);
-  const keyRing = await openKeyRing(config.masterKeyFile);
+  const keyRing = await openKeyRing(config.masterKeyFile, { mayBeMissing: makesMasterKey(config) });
   const network: NetworkSettings = { allowPrivate: config.allowPrivateNetwork, userAgent: 'svc' };
   const hostCache = createHostCache();
   const cache = folderCache(join(config.dataDir, 'templates'));
@@ -46,6 +47,7 @@ export async function startSyncPorts(config: Config, runtime: Runtime): Promise<
     openSource: (target, options) => openRepository(target, { ...shared, ...options }),
     probe: (url, credentials) => probeRepository(url, { ...shared, ...(credentials && { credentials }) }),
     compile: (input) => compiler.compile({ ...input, catalog }),
+    compiled: createCompiledAnswers(),
     resolveTemplates: (specifiers, { lock, secret }) =>
       resolveTemplates(specifiers, {
         sources,
@@ -54,6 +56,7 @@ export async function startSyncPorts(config: Config, runtime: Runtime): Promise<
         token: secret,
         ...(lock !== undefined && { lock }),
       }),
+    postStatus: (status) => postCommitStatus({ ...status, allowPrivate: config.allowPrivateNetwork }),
     mintToken: (request) => mintInstallationToken({ ...request, allowPrivate: config.allowPrivateNetwork }),
     stop: () => compiler.stop(),
   };

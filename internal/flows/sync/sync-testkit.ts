@@ -55,7 +55,7 @@ export async function runsOf(daemon: TestDaemon, name: string): Promise<JsonBody
 }
 
 /** Waits until `look` gives something. */
-export async function until<T>(what: string, look: () => Promise<T | undefined | false>, forMs = 15_000): Promise<T> {
+export async function until<T>(what: string, look: () => Promise<T | undefined | false>, forMs = 60_000): Promise<T> {
   const end = performance.now() + forMs;
   for (;;) {
     const found = await look();
@@ -78,18 +78,19 @@ export async function settled(
 }
 
 /** A sync by hand, to its end. */
-export async function syncNow(daemon: TestDaemon, name: string): Promise<JsonBody> {
+export async function syncNow(daemon: TestDaemon, name: string, forMs?: number): Promise<JsonBody> {
   const { status, body } = await daemon.api('POST', `P/repositories/${name}/sync`);
   assert.equal(status, 202, JSON.stringify(body));
-  return ended(daemon, word(body['reconcileId']));
+  return ended(daemon, word(body['reconcileId']), forMs);
 }
 
 /** The run of that id, once it has ended. */
-export async function ended(daemon: TestDaemon, id: string): Promise<JsonBody> {
-  return until(`reconcile ${id}`, async () => {
+export async function ended(daemon: TestDaemon, id: string, forMs?: number): Promise<JsonBody> {
+  const look = async (): Promise<JsonBody | false> => {
     const { body } = await daemon.api('GET', `P/reconciles/${id}`);
     return word(body['status']) !== 'running' && body;
-  });
+  };
+  return until(`reconcile ${id}`, look, forMs);
 }
 
 /** A leaf of an answer as text. */

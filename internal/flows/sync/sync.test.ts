@@ -182,6 +182,8 @@ describe('a repository over HTTP', () => {
     await repo.commit({ 'README.md': 'x' }, { orphan: true });
     const held = await syncNow(bench.daemon, 'held');
     assert.equal(word(held['status']), 'held', JSON.stringify(held));
+    const { body: told } = await bench.daemon.api('GET', `P/reconciles/${word(held['id'])}`);
+    assert.equal(word(told['consequences']?.['eventImpact']?.['events']), '0', 'it says what stored events would meet');
     assert.ok(await has('held-a'));
     const approve = (id: string) => bench.daemon.api('POST', 'P/repositories/held/approve', { reconcileId: id });
     const [first] = (await runsOf(bench.daemon, 'held')).slice(-1);

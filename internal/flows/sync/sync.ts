@@ -14,7 +14,7 @@ export {
   showEndpoint,
   showEndpoints,
 } from './apply-single.ts';
-export { diagnose } from './doctor.ts';
+export { diagnose, retryJobs } from './doctor.ts';
 export { openForWatch, syncRepository } from './engine.ts';
 export {
   addRepository,
@@ -28,6 +28,7 @@ export {
 } from './manage.ts';
 export { probe } from './probe.ts';
 export { startSyncPorts } from './start-ports.ts';
+export { tellStatus } from './status.ts';
 export { streamRuns } from './stream.ts';
 export { approve, rollBack } from './turn-back.ts';
 export { showRepository, showRun, showWholeRun } from './view.ts';

@@ -23,12 +23,14 @@ import type { CompileOutput } from '../../core/compile/types.ts';
 import type { Bundle, TemplateLock } from '../../words/bundle.ts';
 import type { Diagnostic } from '../../words/diagnostic.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
+import { askForStatus } from './status.ts';
 import { type SyncRequest, standing, type Verdict } from './decide.ts';
 
 /** The files that a run compiles, and where they are stored. */
 export interface Inputs {
   readonly snapshotId: string;
-  readonly bundle: Bundle;
+  /** The files themselves, read when somebody needs them. Rejects with a RepoCondition where they are gone. */
+  readonly bundle: () => Promise<Bundle>;
   readonly record: StoredSnapshot;
   /** Remarks of the source on what was read. */
   readonly remarks: readonly Diagnostic[];
@@ -185,6 +187,7 @@ export async function finish(work: Work, ending: Ending): Promise<void> {
         inputs: recordedInputs(work),
       };
       if (!(await moveRun(tx, work.runId, patch, ctx.runtime.now(), ctx.daemonId))) throw new NotOurs();
+      if (!ending.silent) await askForStatus(tx, repository, patch.commit ?? work.tip?.commit);
     }
     if (ending.state !== undefined) await updateState(tx, repository.id, ending.state, ctx.runtime.now());
     await ending.also?.(tx);

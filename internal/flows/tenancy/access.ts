@@ -16,6 +16,7 @@ export interface Access {
     readonly tokenId: string;
     /** The one organization that the token opens, null for all of the principal's. */
     readonly tokenOrgId: string | null;
+    readonly tokenExpiresAt: Date | null;
   };
   /** Present when an organization was named and the principal can see it. */
   readonly org?: { readonly id: string; readonly slug: string; readonly name: string };
@@ -71,6 +72,7 @@ export async function resolveAccess(
     orgId: row.principalOrgId,
     tokenId: row.tokenId,
     tokenOrgId: row.tokenOrgId,
+    tokenExpiresAt: row.tokenExpiresAt,
   };
   const org = seenOrg(row);
   const project = org === undefined ? undefined : seenProject(row);
@@ -111,7 +113,7 @@ function seenProject(row: AccessRow): Access['project'] {
 function selfPermissions(row: AccessRow): SelfPermission[] {
   const own: SelfPermission[] = ['self:read', 'self:write', 'orgs:list'];
   if (row.kind === 'user' && row.adminSomewhere) own.push('orgs:create');
-  if (row.adminOfFirst) own.push('keys:rotate');
+  if (row.adminOfFirst) own.push('keys:rotate', 'jobs:retry');
   return own;
 }
 

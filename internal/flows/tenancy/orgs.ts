@@ -1,6 +1,8 @@
 // Organizations and projects: made, renamed, archived, deleted; each with its audit row.
 
+import { recordOnboarded } from './onboarded.ts';
 import { recordAudit } from '../../adapters/store/audit.ts';
+import { firstOrgId } from '../../adapters/store/keys.ts';
 import { isUuid } from '../../adapters/store/access.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/db.ts';
 import {
@@ -101,9 +103,19 @@ export async function changeOrg(
   });
 }
 
-/** Only an empty one: projects are deleted one by one, knowingly. */
+/**
+ * Only an empty one: projects are deleted one by one, knowingly. Never the one that the installation began with: who
+ * administers it administers the installation, and that must not pass to whoever made the next organization.
+ */
 export async function removeOrg(ctx: FlowContext, actor: Actor, org: { id: string; slug: string }): Promise<void> {
   await ctx.db.tx(async (tx) => {
+    if ((await firstOrgId(tx)) === org.id) {
+      throw new Fault(
+        'conflict',
+        'first-organization',
+        'The installation began with this organization, and its administrators are those of the installation; it can be renamed, not deleted.',
+      );
+    }
     if (!(await deleteEmptyOrg(tx, org.id))) {
       throw new Fault('conflict', 'org-not-empty', 'The organization still has projects; delete them first.');
     }
@@ -133,6 +145,7 @@ export async function createProject(
       action: 'project.created',
       subject: { kind: 'project', name: row.slug },
     });
+    await recordOnboarded(ctx, tx, row);
     return row;
   });
 }

@@ -27,4 +27,5 @@ export {
   removeOrg,
   removeProject,
 } from './orgs.ts';
+export { makeRoom, prune } from './retention.ts';
 export { createOrgToken, createOwnToken, dropToken, type MadeToken } from './tokens.ts';

@@ -13,6 +13,7 @@ import {
 } from '../../adapters/store/principals.ts';
 import type { Sql } from '../../adapters/store/db.ts';
 import { listOrgs } from '../../adapters/store/tenancy.ts';
+import { isoMillis } from '../../../schemas/secret.ts';
 import { Fault } from '../../words/fault.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import { hashToken, notVisible } from './access.ts';
@@ -21,18 +22,25 @@ import type { WhoInput } from './members.ts';
 
 export interface NewToken {
   readonly name: string;
-  readonly expiresAt?: string | undefined;
+  /** ISO 8601 with a zone. */
+  readonly expiresAt?: string | null | undefined;
 }
 export type MadeToken = TokenRow & { readonly token: string };
 
-/** One for the caller itself, which opens no more than the token that it called with: `only` is that one's limit. */
+/** What the token that a call came with allows. */
+export interface CallerToken {
+  readonly tokenOrgId: string | null;
+  readonly tokenExpiresAt: Date | null;
+}
+
+/** One for the caller itself, which opens no more than the token that it called with. */
 export async function createOwnToken(
   ctx: FlowContext,
   actor: Actor,
-  only: string | null,
+  caller: CallerToken,
   given: NewToken,
 ): Promise<MadeToken> {
-  return make(ctx, actor, only, actor.id ?? '', given);
+  return make(ctx, actor, caller, { orgId: caller.tokenOrgId, principalId: actor.id ?? '', given });
 }
 
 /**
@@ -42,10 +50,10 @@ export async function createOwnToken(
 export async function createOrgToken(
   ctx: FlowContext,
   actor: Actor,
-  orgId: string,
-  who: WhoInput,
-  given: NewToken,
+  caller: CallerToken,
+  wanted: { readonly orgId: string; readonly who: WhoInput; readonly given: NewToken },
 ): Promise<MadeToken> {
+  const { orgId, who, given } = wanted;
   const isKnown = who.principalId === undefined || isUuid(who.principalId);
   const principal = isKnown
     ? await findOrgPrincipal(ctx.db, orgId, {
@@ -61,26 +69,39 @@ export async function createOrgToken(
       'The organization has no member or service account of that name.',
     );
   }
-  return make(ctx, actor, orgId, principal.id, given);
+  return make(ctx, actor, caller, { orgId, principalId: principal.id, given });
 }
 
 async function make(
   ctx: FlowContext,
   actor: Actor,
-  orgId: string | null,
-  principalId: string,
-  given: NewToken,
+  caller: CallerToken,
+  wanted: { readonly orgId: string | null; readonly principalId: string; readonly given: NewToken },
 ): Promise<MadeToken> {
-  const expiresAt = given.expiresAt === undefined ? null : new Date(given.expiresAt);
-  if (expiresAt !== null && !(expiresAt > ctx.runtime.now())) {
-    throw new Fault('invalid', 'invalid-expiry', 'expiresAt must lie in the future.');
-  }
+  const { orgId, principalId, given } = wanted;
+  const expiresAt = expiryOf(given, caller, ctx.runtime.now());
   const token = newToken(ctx.runtime);
   return ctx.db.tx(async (tx) => {
     const row = await insertToken(tx, { principalId, orgId, sha256: hashToken(token), name: given.name, expiresAt });
     await audit(tx, actor, 'token.created', row);
     return { ...row, token };
   });
+}
+
+/** A token that expires makes none that outlives it: what is not said is its own expiry, what is later is refused. */
+function expiryOf(given: NewToken, caller: CallerToken, now: Date): Date | null {
+  const atMs = isoMillis(given.expiresAt ?? '');
+  if (atMs === undefined) return caller.tokenExpiresAt;
+  const expiresAt = new Date(atMs);
+  if (!(expiresAt > now)) throw new Fault('invalid', 'invalid-expiry', 'expiresAt must lie in the future.');
+  if (caller.tokenExpiresAt !== null && expiresAt > caller.tokenExpiresAt) {
+    throw new Fault(
+      'forbidden',
+      'outlives-token',
+      `The token of this call expires at ${caller.tokenExpiresAt.toISOString()}; what it makes must not outlive it.`,
+    );
+  }
+  return expiresAt;
 }
 
 /**

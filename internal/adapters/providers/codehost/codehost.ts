@@ -5,8 +5,9 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export { type CodehostDelivery, normalize } from './normalize.ts';
+export { type CommitStatus, postCommitStatus } from './status.ts';
 export { addressKey, type PushHint } from './push.ts';
-export { type InstallationToken, mintInstallationToken, type MintRequest } from './token.ts';
+export { cloneUrl, type InstallationToken, mintInstallationToken, type MintRequest } from './token.ts';
 
 /** 64 hexadecimal digits, with or without the name of the algorithm. */
 const signatureShape = /^(?:sha256=)?([0-9a-f]{64})$/i;

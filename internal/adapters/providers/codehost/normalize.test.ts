@@ -148,6 +148,32 @@ describe('derived facts', () => {
     });
   }
 
+  const edits: readonly (readonly [string, string, boolean, boolean | undefined])[] = [
+    ['now @svc-app', 'nobody', true, false],
+    ['nobody', 'once @triage', false, true],
+    ['still @triage', '@triage', true, true],
+  ];
+  for (const [text, from, mentioned, previously] of edits) {
+    it(`"${from}" that becomes "${text}" says whether one of us was named before`, () => {
+      const body = example('issue_comment', 'edited');
+      const comment = { ...objectAt(body['comment']), body: text };
+      const edited = { ...body, comment, changes: { body: { from } } };
+      const { payload } = event(normalize('issue_comment', 'd', edited, self));
+      const svc = objectAt(objectAt(payload['codehost'] as JsonObject)['svc'] as JsonObject);
+      assert.deepEqual([svc['mentioned'], part(svc, 'previous', 'mentioned')], [mentioned, previously]);
+    });
+  }
+
+  it('a title that changes leaves the text as it was, for mentions too', () => {
+    const body = example('issues', 'edited');
+    const issue = { ...objectAt(body['issue']), title: 'new', body: 'for @triage' };
+    const edited = { ...body, issue, changes: { title: { from: 'old' } } };
+    const { payload } = event(normalize('issues', 'd', edited, self));
+    assert.deepEqual(part(payload, 'codehost', 'svc', 'previous'), { mentioned: true });
+    const opened = event(normalize('issues', 'd', example('issues', 'opened'), self)).payload;
+    assert.equal(part(opened, 'codehost', 'svc', 'previous'), undefined);
+  });
+
   it('what changed stands under previous, beside what it is now', () => {
     const body = { ...example('pull_request', 'opened'), action: 'edited', changes: { title: { from: 'before' } } };
     const edited = event(normalize('pull_request', 'd', body, self)).payload;
@@ -164,13 +190,30 @@ describe('derived facts', () => {
   it('files that were attached to a comment are listed', () => {
     const body = example('issue_comment', 'created');
     const text =
-      '![shot](https://github.com/user-attachments/assets/1) [log](https://github.com/a/b/files/12/x.log) [no](https://example.com)';
+      '![shot](https://github.com/user-attachments/assets/1) [log](https://github.com/a/b/files/12/x.log) [no](https://example.com)\n\n' +
+      'https://github.com/user-attachments/assets/2\n<video src="https://github.com/user-attachments/assets/3"></video> https://example.com/4';
     const comment = { ...objectAt(body['comment']), body: text };
     const { payload } = event(normalize('issue_comment', 'd', { ...body, comment }, self));
     assert.deepEqual(part(payload, 'codehost', 'issueComment', 'attachments'), [
       { name: 'shot', url: 'https://github.com/user-attachments/assets/1' },
       { name: 'log', url: 'https://github.com/a/b/files/12/x.log' },
+      { name: '2', url: 'https://github.com/user-attachments/assets/2' },
+      { name: '3', url: 'https://github.com/user-attachments/assets/3' },
     ]);
+  });
+
+  it('files that were attached to a review are listed, so that its session is told of them', () => {
+    const body = example('pull_request_review', 'submitted');
+    const attached = (text: string) => {
+      const review = { ...objectAt(body['review']), body: text };
+      return part(
+        event(normalize('pull_request_review', 'd', { ...body, review }, self)).payload,
+        ...['codehost', 'review', 'attachments'],
+      );
+    };
+    const url = 'https://github.com/user-attachments/assets/1';
+    assert.deepEqual(attached(`see ![shot](${url})`), [{ name: 'shot', url }]);
+    assert.equal(attached('fine'), undefined);
   });
 
   const conflicts: readonly (readonly [boolean | null, string | undefined, number])[] = [

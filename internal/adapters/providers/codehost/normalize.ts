@@ -155,6 +155,7 @@ export function normalize(event: string, deliveryId: string, body: JsonObject, s
         authored,
         externalBot: sender['type'] === 'Bot' && !authored,
         mentioned: mentionsAny(textAt(reading.text) ?? '', namesOf(self)),
+        ...previouslyNamed(reading, body, self),
       },
     }),
     svc: { authored },
@@ -166,6 +167,17 @@ export function normalize(event: string, deliveryId: string, body: JsonObject, s
     return { kind: 'event', event: named, ...(push !== undefined && { push }) };
   }
   return event === 'pull_request' ? withMergeability(named) : { kind: 'event', event: named };
+}
+
+/** `$.codehost.svc.mentioned` is compared with what the text said before it was edited. */
+function previouslyNamed(reading: Reading, body: JsonObject, self: Self): JsonObject {
+  const changes = objectAt(body['changes']);
+  const [title, text] = [objectAt(changes['title'])['from'], objectAt(changes['body'])['from']];
+  if (reading.text === undefined || (title === undefined && text === undefined)) return {};
+  const parts = Object.values(reading.parts).map(objectAt);
+  const now = (field: string): Json | undefined => parts.find((part) => part['previous'] !== undefined)?.[field];
+  const before = `${textAt(title ?? now('title')) ?? ''}\n${textAt(text === undefined ? now('body') : text) ?? ''}`;
+  return { previous: { mentioned: mentionsAny(before, namesOf(self)) } };
 }
 
 function isOwn(sender: JsonObject, app: Json | undefined, self: Self): boolean {

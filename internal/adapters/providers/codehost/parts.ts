@@ -102,15 +102,17 @@ export function issueOf(value: JsonObject, body: JsonObject): JsonObject {
   });
 }
 
-const linkShape = /(!?)\[([^\]\n]{0,300})\]\((https?:\/\/[^\s)]+)\)|<img[^>]{0,500}?\ssrc="(https?:\/\/[^"\s]+)"/g;
+// A video is attached as its bare address.
+const linkShape =
+  /\[([^\]\n]{0,300})\]\((https?:\/\/[^\s)]+)\)|<(?:img|video)[^>]{0,500}?\ssrc="(https?:\/\/[^"\s]+)"|(?<=^|\s)(https?:\/\/[^\s<>()]+)/g;
 const attachmentShape = /\/user-attachments\/(assets|files)\/|^https:\/\/(private-)?user-images\.|\/files\/\d+\//;
 const attachmentsMax = 50;
 
 /** Files that people attached to a text: they live at addresses of the host's own. */
 function attachmentsOf(text: string): JsonObject[] {
   const found: JsonObject[] = [];
-  for (const [, , label, linked, image] of text.matchAll(linkShape)) {
-    const url = linked ?? image ?? '';
+  for (const [, label, linked, image, bare] of text.matchAll(linkShape)) {
+    const url = linked ?? image ?? bare ?? '';
     if (!attachmentShape.test(url) || found.length === attachmentsMax) continue;
     found.push({ name: label || (url.split('/').at(-1) ?? ''), url });
   }
@@ -129,13 +131,16 @@ export function commentOf(value: JsonObject, body: JsonObject): JsonObject {
   });
 }
 
+/** Most reviews have no file: `attachments` is there only where one has. */
 export function reviewOf(value: JsonObject): JsonObject {
+  const attachments = attachmentsOf(textAt(value['body']) ?? '');
   return presentOf({
     id: value['id'],
     state: textAt(value['state'])?.toLowerCase(),
     body: value['body'],
     htmlUrl: value['html_url'],
     author: loginOf(value['user']),
+    attachments: attachments.length > 0 ? attachments : undefined,
   });
 }
 

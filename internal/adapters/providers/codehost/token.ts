@@ -13,6 +13,12 @@ export interface MintRequest {
   /** PEM. */
   readonly privateKey: string;
   readonly now: Date;
+  /** What the token is for; absent: everything that the installation may do. */
+  readonly scope?: {
+    /** Names without the owner. */
+    readonly repositories: readonly string[];
+    readonly reads: readonly ('contents' | 'metadata')[];
+  };
   /** Loopback and private addresses, and plain http, may be asked. */
   readonly allowPrivate: boolean;
 }
@@ -22,7 +28,17 @@ export interface InstallationToken {
   readonly expiresAt: Date;
 }
 
-const publicApiUrl = 'https://api.github.com';
+/**
+ * Where git reads a repository (`owner/repo`) of the host whose API answers at `apiUrl`: the public one where it is
+ * absent, else the host of the API itself.
+ */
+export function cloneUrl(apiUrl: string | undefined, repository: string): string {
+  const path = repository.split('/').map(encodeURIComponent).join('/');
+  const origin = apiUrl === undefined ? 'https://github.com' : new URL(apiUrl).origin;
+  return `${origin === 'https://api.github.com' ? 'https://github.com' : origin}/${path}.git`;
+}
+
+export const publicApiUrl = 'https://api.github.com';
 const timeoutMs = 10_000;
 const answerBytes = 64 * 1024;
 
@@ -68,7 +84,14 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
       authorization: `Bearer ${appToken(input, key)}`,
       'user-agent': 'svc',
       'x-github-api-version': '2022-11-28',
+      ...(input.scope !== undefined && { 'content-type': 'application/json' }),
     },
+    ...(input.scope !== undefined && {
+      body: JSON.stringify({
+        repositories: input.scope.repositories,
+        permissions: Object.fromEntries(input.scope.reads.map((name) => [name, 'read'])),
+      }),
+    }),
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
     dispatcher: dispatcherFor(new URL(url), input.allowPrivate),

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { DEFAULT_CATALOG } from '../../../base/config/catalog.ts';
+import { DEFAULT_CATALOG } from '../../../base/config/default-catalog.ts';
 import { compile } from '../../../core/compile/compile.ts';
 import type { BundleEntry } from '../../../words/bundle.ts';
 import { resolveTemplates } from './templates.ts';

@@ -3,10 +3,12 @@
 import * as v from 'valibot';
 import { type AgentRow, agentByName, listAgents, listRevisions } from '../../../adapters/store/agents.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
+import { spendingOf } from '../../../flows/sessions/sessions.ts';
 import { deleteAgent } from '../../../flows/sync/sync.ts';
 import { Fault } from '../../../words/fault.ts';
 import { pageOf, pageQuery, pageSchema, readNumberPage, readTextPage } from '../page.ts';
 import { defineRoute, noContent, ok, type Route } from '../route.ts';
+import { spending } from './session-shapes.ts';
 import { json, owner, ownerOf, project, source, timestamp } from './shapes.ts';
 
 const agent = v.object({
@@ -65,6 +67,16 @@ export const agentRoutes: readonly Route[] = [
     summary: 'One stored agent',
     answers: { 200: agent },
     handle: async ({ ctx, project: where, params }) => ok(show(await requireAgent(ctx, where, params['name'] ?? ''))),
+  }),
+  defineRoute({
+    ...read,
+    path: `${project}/agents/:name/usage`,
+    summary: 'What the model calls of its sessions have used this UTC day, this month and ever',
+    answers: { 200: spending },
+    handle: async ({ ctx, project: where, params }) => {
+      const { id: agentId } = await requireAgent(ctx, where, params['name'] ?? '');
+      return ok(await spendingOf(ctx, { agentId }));
+    },
   }),
   defineRoute({
     ...read,

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { DEFAULT_CATALOG } from '../../../base/config/catalog.ts';
+import { DEFAULT_CATALOG } from '../../../base/config/default-catalog.ts';
+import { recordEvents } from '../../../adapters/store/events.ts';
 import { compileInline } from '../../../adapters/compiler/compiler.ts';
 import { png } from '../../../core/compile/testkit.ts';
 import type { SyncPorts } from '../../../flows/ports.ts';
@@ -26,6 +27,7 @@ const agent = (name: string, more = '') => file(`.svc/agents/${name}.yaml`, `nam
 
 interface Answer {
   readonly applyId: string;
+  readonly eventImpact?: unknown;
   readonly status: string;
   readonly actions: { op: string; kind: string; name: string; changes: unknown[] }[];
   readonly webhooks: { ingestUrl: string; endpoint: string }[];
@@ -157,4 +159,30 @@ test('an avatar is stored with the tree that carries it, and may be pinned by it
   const unknown = await apply([identity(`, sha256: ${'f'.repeat(64)}`)], { prune: false });
   assert.deepEqual([unknown.status, unknown.body.diagnostics[0]?.code], [422, 'asset-missing']);
   assert.equal(unknown.body.diagnostics[0]?.line, 4);
+});
+
+test('a dry run says what the change would have done to stored events, an apply does not', async () => {
+  const { bench } = server;
+  const id = randomUUID();
+  const received = { dedupHash: null, raw: Buffer.from('{}'), payload: null, receivedAt: bench.ctx.runtime.now() };
+  const event = { id, projectId: bench.projectId, key: 'svc.project.onboarded', ...received };
+  await recordEvents(bench.db, [event], { routing: false });
+  const files = [agent('hears', 'triggers:\n  - { event: svc.project.onboarded, routing: { kind: spawn } }\n')];
+  const { body } = await apply(files, { dryRun: true });
+  assert.deepEqual(body.eventImpact, {
+    since: '2026-11-14T12:00:00.000Z',
+    events: 1,
+    truncated: false,
+    triggers: [
+      {
+        agent: 'hears',
+        ordinal: 0,
+        event: 'svc.project.onboarded',
+        newly: { count: 1, eventIds: [id] },
+        stopped: { count: 0, eventIds: [] },
+      },
+    ],
+  });
+  assert.equal((await apply(files)).body.eventImpact, undefined);
+  assert.equal((await server.call('DELETE', 'agents/hears')).status, 204);
 });

@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { applyFiles } from '../../../flows/sync/sync.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
-import { action, diagnostic, json, project, receipt } from './shapes.ts';
+import { action, diagnostic, json, project, receipt, timestamp } from './shapes.ts';
 
 /** Room for the largest tree that compile accepts with its avatars, in base64. */
 const BODY_LIMIT_BYTES = 64 * 1024 * 1024;
@@ -28,6 +28,24 @@ const body = v.strictObject({
   adopt: v.optional(v.boolean()),
 });
 
+const impactCount = v.object({ count: v.number(), eventIds: v.array(v.string()) });
+/** Of a dry run: which events of the last seven days would newly match a trigger, or stop matching it. */
+const eventImpact = v.object({
+  since: timestamp,
+  /** Events on the keys of changed triggers that were matched again. */
+  events: v.number(),
+  /** There are more of them. */
+  truncated: v.boolean(),
+  triggers: v.array(
+    v.object({
+      agent: v.string(),
+      ordinal: v.number(),
+      event: v.string(),
+      newly: impactCount,
+      stopped: impactCount,
+    }),
+  ),
+});
 const answer = v.object({
   applyId: v.string(),
   status: v.picklist(['applied', 'unchanged', 'planned']),
@@ -35,6 +53,7 @@ const answer = v.object({
   consequences: json,
   webhooks: v.array(receipt),
   diagnostics: v.array(diagnostic),
+  eventImpact: v.optional(eventImpact),
 });
 
 export const applyRoutes: readonly Route[] = [
@@ -48,7 +67,7 @@ export const applyRoutes: readonly Route[] = [
     bodyLimitBytes: BODY_LIMIT_BYTES,
     answers: { 200: answer },
     handle: async ({ ctx, project: where, body: sent, actor }) => {
-      const { applyId, status, actions, consequences, webhooks, diagnostics } = await applyFiles(ctx, {
+      const result = await applyFiles(ctx, {
         project: where,
         files: sent.files,
         context: sent.context ?? {},
@@ -57,7 +76,16 @@ export const applyRoutes: readonly Route[] = [
         adopt: sent.adopt ?? false,
         actor,
       });
-      return ok({ applyId, status, actions, consequences, webhooks, diagnostics });
+      const { applyId, status, actions, consequences, webhooks, diagnostics, eventImpact: impact } = result;
+      return ok({
+        applyId,
+        status,
+        actions,
+        consequences,
+        webhooks,
+        diagnostics,
+        ...(impact && { eventImpact: impact }),
+      });
     },
   }),
 ];

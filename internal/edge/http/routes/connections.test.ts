@@ -97,6 +97,17 @@ describe('connections over HTTP', () => {
     }
   });
 
+  it('take no list where an object is due', async () => {
+    const credentials = { webhookSecret: 'x' };
+    const { status, body } = await daemon.api('POST', 'P/connections', {
+      provider: 'tracker',
+      name: 'l',
+      config: [],
+      credentials,
+    });
+    assert.deepEqual([status, body['detail']], [400, 'The body is not as expected. config: Expected an object']);
+  });
+
   it('coming and going ask for a sync of every repository that is not suspended, and tell the audit and the events', async () => {
     for (const [name, suspended] of [
       ['r1', false],

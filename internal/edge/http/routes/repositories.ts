@@ -20,6 +20,7 @@ import {
   showRepository,
 } from '../../../flows/sync/sync.ts';
 import type { FlowContext } from '../../../flows/context.ts';
+import { diagnoseSessions } from '../../../flows/host/host.ts';
 import { pageOf, pageQuery, pageSchema, readTextPage } from '../page.ts';
 import { created, defineRoute, noContent, ok, type Route } from '../route.ts';
 import { runSchema } from './reconciles.ts';
@@ -336,7 +337,7 @@ const actions: readonly Route[] = [
   defineRoute({
     method: 'GET',
     path: `${P}/doctor`,
-    summary: 'What is wrong with repositories, runs and jobs, and what to do',
+    summary: 'What is wrong with repositories, runs, events, schedules, jobs and sessions, and what to do',
     scope: 'project',
     permission: 'repositories:read',
     answers: {
@@ -351,7 +352,8 @@ const actions: readonly Route[] = [
         ),
       }),
     },
-    handle: async ({ ctx, project }) => ok({ checks: await diagnose(ctx, project) }),
+    handle: async ({ ctx, project }) =>
+      ok({ checks: [...(await diagnose(ctx, project)), ...(await diagnoseSessions(ctx, project))] }),
   }),
 ];
 

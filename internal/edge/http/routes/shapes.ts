@@ -1,10 +1,34 @@
 // Shapes of stored resources in answers, shared by the routes that show them and by the API's description.
 
 import * as v from 'valibot';
-import { type Page, readPage } from '../page.ts';
+import { type Page, readPage, readTextPage } from '../page.ts';
+import { isExactNumber } from '../../../core/match/match.ts';
 import { Fault } from '../../../words/fault.ts';
+import type { JsonObject } from '../../../words/json.ts';
 
 export const project = '/api/v1/orgs/:org/projects/:project';
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+export const isUuid = (text: string): boolean => uuid.test(text);
+
+/** A member of a body that has to be a JSON object, with every key that it has. Throws Fault `invalid`. */
+export function requireObject(value: unknown, member: string, why: string): JsonObject {
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value) && !isExactNumber(value);
+  if (isObject) return value as JsonObject;
+  throw new Fault('invalid', 'invalid-body', `The body is not as expected. ${member}: a JSON object, ${why}.`);
+}
+
+/** A page of a list whose key is an id. */
+export function readIdPage(query: { limit?: string | undefined; cursor?: string | undefined }): {
+  readonly limit: number;
+  readonly before: string | undefined;
+} {
+  const { limit, after } = readTextPage(query);
+  if (after !== undefined && !isUuid(after)) {
+    throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
+  }
+  return { limit, before: after };
+}
 
 /** Who owns a resource: the repository of that name, or `manual`, which is whatever people applied by hand. */
 export const owner = v.variant('kind', [

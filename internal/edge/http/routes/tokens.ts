@@ -5,6 +5,7 @@ import { isUuid } from '../../../adapters/store/access.ts';
 import { listTokens, type TokenRow, type TokenScope } from '../../../adapters/store/principals.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { createOrgToken, createOwnToken, dropToken, type MadeToken } from '../../../flows/tenancy/tenancy.ts';
+import { expiresAt } from '../../../../schemas/secret.ts';
 import { Fault } from '../../../words/fault.ts';
 import { pageOf, pageQuery, pageSchema, readPage } from '../page.ts';
 import { type Answer, created, defineRoute, noContent, ok, type Route } from '../route.ts';
@@ -24,7 +25,8 @@ const tokenAnswer = v.object({
 const madeAnswer = v.object({ ...tokenAnswer.entries, token: v.string() });
 const newToken = {
   name: v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(200)),
-  expiresAt: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+  /** Null, as left out: as long as the token of the call. */
+  expiresAt: v.optional(expiresAt),
 };
 
 const show = (row: TokenRow) => ({
@@ -80,7 +82,7 @@ export const tokenRoutes: readonly Route[] = [
     body: v.strictObject(newToken),
     answers: { 201: madeAnswer },
     handle: async ({ ctx, actor, principal, body }) =>
-      created(showMade(await createOwnToken(ctx, actor, principal.tokenOrgId, body))),
+      created(showMade(await createOwnToken(ctx, actor, principal, body))),
   }),
   defineRoute({
     method: 'DELETE',
@@ -116,8 +118,8 @@ export const tokenRoutes: readonly Route[] = [
       v.check((input) => namesOne(input), oneWho),
     ),
     answers: { 201: madeAnswer },
-    handle: async ({ ctx, actor, org, body }) =>
-      created(showMade(await createOrgToken(ctx, actor, org.id, body, body))),
+    handle: async ({ ctx, actor, principal, org, body }) =>
+      created(showMade(await createOrgToken(ctx, actor, principal, { orgId: org.id, who: body, given: body }))),
   }),
   defineRoute({
     method: 'DELETE',

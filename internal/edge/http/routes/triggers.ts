@@ -2,12 +2,10 @@
 
 import * as v from 'valibot';
 import { listTriggers, type TriggerRow } from '../../../adapters/store/triggers.ts';
-import { type TriggerExplanation, explainTriggers } from '../../../flows/dispatch/dispatch.ts';
-import { Fault } from '../../../words/fault.ts';
-import type { JsonObject } from '../../../words/json.ts';
+import { explainTriggers } from '../../../flows/dispatch/dispatch.ts';
 import { pageOf, pageQuery, pageSchema } from '../page.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
-import { json, project, readOrdinalPage, status } from './shapes.ts';
+import { json, project, readOrdinalPage, requireObject, status } from './shapes.ts';
 
 const trigger = v.object({
   agent: v.string(),
@@ -41,28 +39,19 @@ function show(row: TriggerRow) {
   };
 }
 
-/** Also of a recorded event's explanation. */
-export const explanation = v.object({
-  triggers: v.array(
-    v.object({
-      agent: v.string(),
-      ordinal: v.number(),
-      matched: v.boolean(),
-      clauses: v.array(
-        // Without a value where nothing stands at the path.
-        v.object({ path: v.string(), clause: v.unknown(), value: v.optional(v.unknown()), matched: v.boolean() }),
-      ),
-      fallback: v.boolean(),
-      decision: v.nullable(v.string()),
-    }),
+/** Of a trigger, for an event that may come or one that was recorded. */
+export const clauseExplanation = {
+  agent: v.string(),
+  ordinal: v.number(),
+  matched: v.boolean(),
+  clauses: v.array(
+    // Without a value where nothing stands at the path.
+    v.object({ path: v.string(), clause: v.unknown(), value: v.optional(v.unknown()), matched: v.boolean() }),
   ),
-});
-export const showExplanation = (triggers: readonly TriggerExplanation[]) => ({ triggers });
-
-function requireObject(payload: unknown): JsonObject {
-  if (typeof payload === 'object' && payload !== null && !Array.isArray(payload)) return payload as JsonObject;
-  throw new Fault('invalid', 'invalid-body', 'The body is not as expected. payload: a JSON object, as events carry.');
-}
+  fallback: v.boolean(),
+  decision: v.nullable(v.string()),
+};
+const explanation = v.object({ triggers: v.array(v.object(clauseExplanation)) });
 
 export const triggerRoutes: readonly Route[] = [
   defineRoute({
@@ -94,8 +83,8 @@ export const triggerRoutes: readonly Route[] = [
     answers: { 200: explanation },
     handle: async ({ ctx, project: where, body }) => {
       const { event, endpoint } = body;
-      const payload = requireObject(body.payload);
-      return ok(showExplanation(await explainTriggers(ctx, where, { event, payload, endpoint })));
+      const payload = requireObject(body.payload, 'payload', 'as events carry');
+      return ok({ triggers: await explainTriggers(ctx, where, { event, payload, endpoint }) });
     },
   }),
 ];

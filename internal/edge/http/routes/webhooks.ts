@@ -3,8 +3,18 @@
 
 import { ingestOf } from '../../../flows/context.ts';
 import { takeWebhook } from '../../../flows/ingest/ingest.ts';
-import { defineRoute, type Route } from '../route.ts';
+import { type Answer, type Call, defineRoute, type Route } from '../route.ts';
 import { recorded } from './shapes.ts';
+
+async function take({ ctx, params, raw, headers }: Pick<Call, 'ctx' | 'params' | 'raw' | 'headers'>): Promise<Answer> {
+  const body = await takeWebhook(ctx, {
+    slug: params['slug'] ?? '',
+    raw,
+    signature: headers['x-svc-signature-256'],
+    authorization: headers['authorization'],
+  });
+  return { status: body.created ? 202 : 200, body };
+}
 
 export const webhookRoutes: readonly Route[] = [
   defineRoute({
@@ -17,14 +27,7 @@ export const webhookRoutes: readonly Route[] = [
     cors: true,
     admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
     answers: { 200: recorded, 202: recorded },
-    async handle({ ctx, params, raw, headers }) {
-      const body = await takeWebhook(ctx, {
-        slug: params['slug'] ?? '',
-        raw,
-        signature: headers['x-svc-signature-256'],
-        authorization: headers['authorization'],
-      });
-      return { status: body.created ? 202 : 200, body };
-    },
+    handle: take,
+    direct: take,
   }),
 ];

@@ -1,0 +1,97 @@
+// The database dies under a daemon while events come in and a schedule ticks; nobody lends a hand.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { embeddedPid, startTestDaemon } from '../../internal/base/testkit/daemon.ts';
+
+const runnable = { harness: 'harness-a', environment: { name: 'default', image: { kind: 'preset', name: 'base' } } };
+const agent = (name: string, trigger: object): { path: string; content: string } => ({
+  path: `.svc/agents/${name}.yaml`,
+  content: JSON.stringify({ name, ...runnable, triggers: [trigger] }),
+});
+
+async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+  for (let tries = 0; tries < 1_500; tries += 1) {
+    const found = await look().catch(() => undefined);
+    if (found !== undefined) return found;
+    await sleep(20);
+  }
+  return assert.fail(`never: ${what}`);
+}
+
+test('what was acknowledged is there and routed once, and the tick of the outage fires once, when the database is back', async () => {
+  let skewMs = 0;
+  const now = (): Date => new Date(performance.timeOrigin + performance.now() + skewMs);
+  const daemon = await startTestDaemon({ runtime: { now }, embedded: true });
+  try {
+    const files = [
+      agent('hook', { event: 'webhook.received', endpoint: 'e', auth: { kind: 'none' }, routing: { kind: 'spawn' } }),
+      agent('beat', { kind: 'heartbeat', cron: '* * * * *', routing: { kind: 'spawn' } }),
+    ];
+    skewMs = 60_000 - (now().getTime() % 60_000) - 3_000;
+    const applied = await daemon.api('POST', 'P/apply', { files });
+    assert.equal(applied.status, 200, JSON.stringify(applied.body));
+    const hook = String(applied.body['webhooks']?.[0]?.['ingestUrl']);
+    const due = String((await daemon.api('GET', 'P/schedules')).body['items']?.[0]?.['nextAt']);
+
+    const taken: string[] = [];
+    const refused = new Map<number, number>();
+    let stopped = false;
+    const send = async (lane: number): Promise<void> => {
+      for (let n = 0; !stopped; n += 1) {
+        const body = JSON.stringify({ dedupKey: `${lane}-${n}` });
+        const response = await fetch(hook, { method: 'POST', body }).catch(() => undefined);
+        const answer = (await response?.json().catch(() => undefined)) as { eventRecordId?: string } | undefined;
+        if (response?.status === 202 && answer?.eventRecordId !== undefined) taken.push(answer.eventRecordId);
+        else refused.set(response?.status ?? 0, (refused.get(response?.status ?? 0) ?? 0) + 1);
+        await sleep(5);
+      }
+    };
+    const senders = [0, 1, 2, 3].map(send);
+    await until('events before', async () => (taken.length > 50 ? true : undefined));
+    const pid = await embeddedPid(daemon.dataDir);
+    assert.ok(pid !== undefined);
+    process.kill(pid, 'SIGKILL');
+    const before = taken.length;
+    await until('another server', async () => {
+      const next = await embeddedPid(daemon.dataDir);
+      return next !== undefined && next !== pid ? true : undefined;
+    });
+    await until('events after', async () => (taken.length > before + 50 ? true : undefined));
+    const ticked = await until('the tick', async () => {
+      const row = (await daemon.api('GET', 'P/schedules')).body['items']?.[0];
+      return row?.['lastAt'] === null ? undefined : row;
+    });
+    assert.deepEqual([ticked?.['lastAt'], ticked?.['lastStatus']], [due, 'fired']);
+    stopped = true;
+    await Promise.all(senders);
+    assert.deepEqual(
+      [...refused.keys()].filter((status) => status !== 503),
+      [],
+      'only 503 in between',
+    );
+
+    const { db } = daemon.ctx;
+    await until('all routed', async () => {
+      const { rows } = await db.query(`select from svc.events where router_status = 'pending' limit 1`);
+      return rows.length === 0 ? true : undefined;
+    });
+    const found = await db.query<{ id: string; sessions: number }>(
+      `select e.id, (select count(*)::int from svc.sessions s where s.event_id = e.id) as sessions
+         from svc.events e where e.id = any($1::uuid[]) and e.router_status = 'routed'`,
+      [taken],
+    );
+    assert.equal(found.rows.length, taken.length, 'nothing acknowledged is lost');
+    assert.ok(
+      found.rows.every((row) => row.sessions === 1),
+      'each spawned once',
+    );
+    const ticks = await db.query<{ n: number }>(
+      `select count(*)::int as n from svc.events where key like 'heartbeat.%'`,
+    );
+    assert.equal(ticks.rows[0]?.n, 1);
+  } finally {
+    await daemon.stop();
+  }
+});

@@ -1,0 +1,395 @@
+// One connection to a harness program: JSON-RPC through the protocol's own library over our bounded frames, one session,
+// at most one prompt in flight. Everything that can end the wire ends here as one HarnessFailure, which every waiting
+// call then gets.
+
+import { type ClientConnection, client, PROTOCOL_VERSION, RequestError } from '@agentclientprotocol/sdk';
+import type { Logger } from 'pino';
+import { expires } from './expires.ts';
+import { frameStream } from './frames.ts';
+import { classifyTurn, type TurnAnswer, type TurnFacts } from './outcome.ts';
+import { CallCategories, mapPermission, permissionAnswer } from './permission.ts';
+import { StderrTail } from './stderr-tail.ts';
+import {
+  type AgentInfo,
+  HarnessFailure,
+  type HarnessFailureKind,
+  type HarnessListener,
+  type HarnessProcess,
+  type LaunchPlan,
+  type Limits,
+  type ModelEvidence,
+  type OpenedSession,
+  type OpenRequest,
+  type PermissionDecision,
+  type PermissionRequest,
+  type ProcessExit,
+  type SetupCall,
+  type TurnOutcome,
+} from './types.ts';
+import { fieldsOf, mapUpdate, type SessionFailure, sessionFailureOf, textOf } from './updates.ts';
+
+export interface ConnectOptions {
+  readonly process: HarnessProcess;
+  readonly plan: LaunchPlan;
+  readonly listener: HarnessListener;
+  readonly limits: Limits;
+  readonly log: Logger;
+  /** Strings beside the plan's and the tool servers' headers that must not appear in a message. */
+  readonly secrets?: readonly string[];
+}
+
+export interface PromptOptions {
+  /** Asked once, when the turn has been answered. */
+  readonly evidence?: () => ModelEvidence | undefined | Promise<ModelEvidence | undefined>;
+}
+
+interface Turn {
+  active: boolean;
+  cancelRequested: boolean;
+  told: SessionFailure | undefined;
+  readonly permissions: AbortController;
+  readonly ended: Promise<void>;
+}
+
+/** A live connection; `initialize` has succeeded when `connectHarness` gives it. */
+export class HarnessConnection {
+  /** Settles once, when the wire has ended for whatever reason; never rejects. */
+  readonly ended: Promise<HarnessFailure>;
+  #info: AgentInfo = { name: 'unknown', version: 'unknown', resume: 'none' };
+  #capabilities: { readonly [name: string]: unknown } = {};
+  #sessionId: string | undefined;
+  #turn: Turn | undefined;
+  #failure: HarnessFailure | undefined;
+  #replaying = false;
+  #pendingUpdates = 0;
+  #updates: Promise<void> = Promise.resolve();
+  #settleEnded: (failure: HarnessFailure) => void = () => undefined;
+  readonly #categories = new CallCategories();
+  readonly #options: ConnectOptions;
+  readonly #stderr: StderrTail;
+  readonly #wire: ClientConnection;
+
+  constructor(options: ConnectOptions) {
+    this.#options = options;
+    this.ended = new Promise((resolve) => (this.#settleEnded = resolve));
+    const { process, limits } = options;
+    this.#stderr = new StderrTail(process.stderr, limits.maxStderrTailBytes);
+    this.#stderr.hide([...options.plan.secrets, ...(options.secrets ?? [])]);
+    // A write to a program that is gone; its exit says more.
+    process.stdin.on('error', () => undefined);
+    const stream = frameStream(process.stdin, process.stdout, limits.maxFrameBytes, {
+      gate: () => (this.#pendingUpdates < limits.maxPendingUpdates ? undefined : this.#updates),
+      onUpdate: (params) => this.#onUpdate(params),
+      onGarbage: (line) => this.#fail('garbage', `the harness wrote something else than messages on stdout: ${line}`),
+      onTooLarge: (bytes) => this.#fail('frame_too_large', `the harness wrote a message of more than ${bytes} bytes`),
+      onEnd: (partial) => void this.#onOutputEnd(partial),
+      onStray: (id) => options.log.debug({ id }, 'harness.stray_answer'),
+    });
+    this.#wire = client({ name: 'svc' })
+      // Extensions of a harness that are nothing to us.
+      .onNotification('*', () => undefined)
+      .onRequest('*', ({ method, params, signal }) => this.#onRequest(method, params, signal))
+      .connect(stream);
+    // The library ends the wire by itself when a write fails.
+    void this.#wire.closed.then(() => this.#onOutputEnd(undefined));
+    void process.exited.then((exit) => this.#onExit(exit));
+  }
+
+  get agent(): AgentInfo {
+    return this.#info;
+  }
+
+  /** True while a prompt waits for its end. */
+  get busy(): boolean {
+    return this.#turn !== undefined;
+  }
+
+  /** The first call of a connection. Throws HarnessFailure: timeout, exited, garbage, refused, incompatible. */
+  async initialize(): Promise<AgentInfo> {
+    const params = {
+      protocolVersion: PROTOCOL_VERSION,
+      clientInfo: { name: 'svc', version: '1' },
+      clientCapabilities: {
+        fs: { readTextFile: false, writeTextFile: false },
+        terminal: false,
+        _meta: this.#options.plan.clientMeta,
+      },
+    };
+    const answer = fieldsOf(await this.#call('initialize', params, this.#options.limits.initializeMs));
+    if (answer['protocolVersion'] !== PROTOCOL_VERSION) {
+      throw this.#fail(
+        'incompatible',
+        `the harness speaks version ${JSON.stringify(answer['protocolVersion'] ?? null)} of the protocol, not ${PROTOCOL_VERSION}`,
+      );
+    }
+    const capabilities = fieldsOf(answer['agentCapabilities']);
+    if (fieldsOf(capabilities['mcpCapabilities'])['http'] !== true) {
+      throw this.#fail('incompatible', 'the harness does not speak to tool servers over HTTP');
+    }
+    this.#capabilities = fieldsOf(capabilities['sessionCapabilities']);
+    const info = fieldsOf(answer['agentInfo']);
+    const has = (name: string): boolean => this.#advertises(name);
+    this.#info = {
+      name: textOf(info['title']) ?? textOf(info['name']) ?? 'unknown',
+      version: textOf(info['version']) ?? 'unknown',
+      resume: has('resume') ? 'resume' : capabilities['loadSession'] === true ? 'load' : 'none',
+    };
+    return this.#info;
+  }
+
+  /** A new session. Throws HarnessFailure; after `refused` the connection is ended too. */
+  async open(request: OpenRequest): Promise<OpenedSession> {
+    const answer = fieldsOf(await this.#call('session/new', this.#sessionParams(request), this.#options.limits.openMs));
+    const sessionId = textOf(answer['sessionId']);
+    if (sessionId === undefined) throw this.#fail('refused', 'the harness opened a session without an id');
+    this.#sessionId = sessionId;
+    return { sessionId, how: 'opened', refusedCalls: await this.#setUp(sessionId, true) };
+  }
+
+  /**
+   * A session of an earlier process, by `session/resume` where the agent has it, else by `session/load`, whose replay
+   * of old updates is not passed on. Throws HarnessFailure `cannot_resume` where the agent no longer has the session.
+   */
+  async resume(sessionId: string, request: OpenRequest): Promise<OpenedSession> {
+    const how = this.#info.resume;
+    if (how === 'none') throw this.#fail('cannot_resume', 'the harness has no way to resume a session');
+    this.#sessionId = sessionId;
+    this.#replaying = true;
+    try {
+      const params = { sessionId, ...this.#sessionParams(request) };
+      await this.#call(`session/${how}`, params, this.#options.limits.openMs, 'cannot_resume');
+    } finally {
+      this.#replaying = false;
+    }
+    const refusedCalls = await this.#setUp(sessionId, false);
+    return { sessionId, how: how === 'resume' ? 'resumed' : 'loaded', refusedCalls };
+  }
+
+  /**
+   * One turn: each text a block of the prompt, in order. Resolves with how it ended and never rejects for what the
+   * harness does; a second call while one is in flight is our bug. Every update of the turn has been taken by the
+   * listener before this resolves.
+   */
+  async prompt(texts: readonly string[], options: PromptOptions = {}): Promise<TurnOutcome> {
+    const sessionId = this.#sessionId;
+    if (sessionId === undefined) throw new Error('prompt before a session is open');
+    if (this.#turn !== undefined) throw new Error('a prompt is in flight already');
+    if (texts.length === 0) throw new Error('a prompt without a text');
+    let end = (): void => undefined;
+    const ended = new Promise<void>((resolve) => (end = resolve));
+    const turn: Turn = {
+      active: false,
+      cancelRequested: false,
+      told: undefined,
+      permissions: new AbortController(),
+      ended,
+    };
+    this.#turn = turn;
+    try {
+      const answer = await this.#promptAnswer(sessionId, texts);
+      await this.#updates;
+      if (this.#failure !== undefined) return this.#lost(this.#failure);
+      const evidence = await options.evidence?.();
+      const facts: TurnFacts = {
+        active: turn.active,
+        cancelRequested: turn.cancelRequested,
+        ...(turn.told !== undefined && { told: turn.told }),
+        ...(evidence !== undefined && { evidence }),
+      };
+      return this.#redacted(classifyTurn(answer, facts));
+    } catch (error) {
+      if (error instanceof HarnessFailure) return this.#lost(error);
+      throw error;
+    } finally {
+      this.#turn = undefined;
+      turn.permissions.abort();
+      end();
+    }
+  }
+
+  /**
+   * Cancels the turn in flight: open permission requests are answered as cancelled, then `session/cancel`, then the
+   * turn's end is awaited. `idle`: there was none. `overdue`: no end within the grace; the caller ends the process.
+   */
+  async cancel(): Promise<'idle' | 'ended' | 'overdue'> {
+    const turn = this.#turn;
+    if (turn === undefined) return 'idle';
+    if (!turn.cancelRequested) {
+      turn.cancelRequested = true;
+      turn.permissions.abort();
+      // A wire that ends meanwhile ends the turn.
+      void this.#wire.agent.notify('session/cancel', { sessionId: this.#sessionId ?? '' }).catch(() => undefined);
+    }
+    const overdue = await expires(turn.ended, this.#options.limits.cancelGraceMs);
+    return overdue ? 'overdue' : 'ended';
+  }
+
+  /** Ends the wire and the program's input; ending the program is its owner's. Safe to call twice. */
+  async close(): Promise<void> {
+    this.#fail('closed', 'the connection was closed');
+    this.#options.process.stdin.end();
+    await this.#updates;
+  }
+
+  #advertises(name: string): boolean {
+    const value = this.#capabilities[name];
+    return value !== undefined && value !== null && value !== false;
+  }
+
+  #sessionParams(request: OpenRequest): { [key: string]: unknown } {
+    for (const { headers } of request.mcpServers) {
+      // Of `Bearer x` both the whole and the token.
+      this.#stderr.hide(Object.values(headers).flatMap((value) => [value, ...value.split(' ').slice(1)]));
+    }
+    const mcpServers = request.mcpServers.map(({ name, url, headers }) => ({
+      type: 'http',
+      name,
+      url,
+      headers: Object.entries(headers).map(([header, value]) => ({ name: header, value })),
+    }));
+    return { cwd: request.cwd, mcpServers, _meta: this.#options.plan.sessionMeta };
+  }
+
+  async #setUp(sessionId: string, isNew: boolean): Promise<string[]> {
+    const applies = (call: SetupCall): boolean =>
+      (isNew || call.newOnly !== true) && (call.capability === undefined || this.#advertises(call.capability));
+    const refused: string[] = [];
+    for (const call of this.#options.plan.afterOpen.filter(applies)) {
+      const params = { sessionId, ...call.params };
+      if (call.required) await this.#call(call.method, params, this.#options.limits.openMs);
+      else {
+        const answer = await this.#attempt(call.method, params, this.#options.limits.openMs);
+        if ('error' in answer) refused.push(`${call.method}: ${this.#stderr.redact(answer.error.message)}`);
+      }
+    }
+    return refused;
+  }
+
+  /** A call whose refusal ends the connection. */
+  async #call(
+    method: string,
+    params: unknown,
+    limitMs: number,
+    refusal: HarnessFailureKind = 'refused',
+  ): Promise<unknown> {
+    const answer = await this.#attempt(method, params, limitMs);
+    if ('response' in answer) return answer.response;
+    throw this.#fail(refusal, `the harness refused ${method}: ${answer.error.message} (${answer.error.code})`);
+  }
+
+  async #attempt(method: string, params: unknown, limitMs: number): Promise<TurnAnswer> {
+    const answer = this.#request(method, params);
+    if (await expires(answer, limitMs)) {
+      this.#fail('timeout', `the harness did not answer ${method} within ${limitMs} ms`);
+    }
+    return answer;
+  }
+
+  #promptAnswer(sessionId: string, texts: readonly string[]): Promise<TurnAnswer> {
+    return this.#request('session/prompt', { sessionId, prompt: texts.map((text) => ({ type: 'text', text })) });
+  }
+
+  async #request(method: string, params: unknown): Promise<TurnAnswer> {
+    if (this.#failure !== undefined) throw this.#failure;
+    try {
+      return { response: await this.#wire.agent.request<unknown>(method, params) };
+    } catch (error) {
+      if (error instanceof RequestError) {
+        return { error: { code: error.code, message: error.message, data: error.data } };
+      }
+      // The wire ended: for a reason that is known by now, or that the program's exit will tell.
+      throw this.#failure ?? (await this.ended);
+    }
+  }
+
+  #onUpdate(params: unknown): void {
+    const { sessionId, update } = fieldsOf(params);
+    if (this.#replaying) return;
+    if (this.#sessionId !== undefined && sessionId !== this.#sessionId) return;
+    const told = sessionFailureOf(fieldsOf(update)['_meta']);
+    const mapped = mapUpdate(update, this.#options.limits.maxTextBytes);
+    if (this.#turn !== undefined) {
+      if (told !== undefined) this.#turn.told = told;
+      else if (mapped !== undefined && mapped.kind !== 'usage' && mapped.kind !== 'notice') {
+        this.#turn.active = true;
+        this.#turn.told = undefined;
+      }
+    }
+    if (mapped === undefined) return;
+    this.#categories.note(mapped);
+    this.#pendingUpdates += 1;
+    this.#updates = this.#updates.then(async () => {
+      try {
+        if (this.#failure?.kind !== 'listener_failed') await this.#options.listener.onUpdate(mapped);
+      } catch (error) {
+        this.#fail('listener_failed', 'an update could not be kept', { cause: error });
+      } finally {
+        this.#pendingUpdates -= 1;
+      }
+    });
+  }
+
+  async #onRequest(method: string, params: unknown, signal: AbortSignal): Promise<unknown> {
+    if (method !== 'session/request_permission') throw RequestError.methodNotFound(method);
+    const request = mapPermission(params, this.#options.limits.maxTextBytes, this.#categories);
+    // What was told before the question is known before it.
+    await this.#updates;
+    return permissionAnswer(request, await this.#decide(request, signal));
+  }
+
+  async #decide(request: PermissionRequest, signal: AbortSignal): Promise<PermissionDecision> {
+    const turn = this.#turn;
+    if (turn?.cancelRequested) return 'cancelled';
+    if (this.#options.plan.autoApprove) return 'allow';
+    const stop = turn === undefined ? signal : AbortSignal.any([signal, turn.permissions.signal]);
+    const stopped = new Promise<'cancelled'>((resolve) => {
+      if (stop.aborted) resolve('cancelled');
+      stop.addEventListener('abort', () => resolve('cancelled'), { once: true });
+    });
+    try {
+      return await Promise.race([this.#options.listener.onPermission(request, stop), stopped]);
+    } catch (error) {
+      this.#fail('listener_failed', 'a permission request could not be put to anyone', { cause: error });
+      return 'cancelled';
+    }
+  }
+
+  async #onExit(exit: ProcessExit): Promise<void> {
+    // Its last words may still be in the pipe, and a child of it may hold the pipe open for ever.
+    const { stdout } = this.#options.process;
+    const closed = new Promise<void>((resolve) => {
+      if (stdout.readableEnded || stdout.destroyed) resolve();
+      else stdout.once('close', resolve).once('end', resolve);
+    });
+    await expires(Promise.race([closed, this.ended]), this.#options.limits.drainMs);
+    const how = exit.signal === null ? `with status ${exit.code}` : `by ${exit.signal}`;
+    this.#fail('exited', `the harness ended ${how}`, { exit });
+  }
+
+  async #onOutputEnd(partial: string | undefined): Promise<void> {
+    const waited = this.#options.process.exited.then((exit) => this.#onExit(exit));
+    await expires(Promise.race([waited, this.ended]), this.#options.limits.drainMs * 2);
+    const where = partial === undefined ? '' : ` in the middle of a message: ${partial}`;
+    this.#fail('exited', `the harness closed its output${where}`);
+  }
+
+  #fail(kind: HarnessFailureKind, message: string, more: { exit?: ProcessExit; cause?: unknown } = {}): HarnessFailure {
+    if (this.#failure !== undefined) return this.#failure;
+    const tail = this.#stderr.read();
+    const failure = new HarnessFailure(kind, this.#stderr.redact(message), { ...more, stderrTail: tail });
+    this.#failure = failure;
+    this.#turn?.permissions.abort();
+    this.#wire.close(failure);
+    this.#options.process.stdout.destroy();
+    this.#settleEnded(failure);
+    return failure;
+  }
+
+  #lost(failure: HarnessFailure): TurnOutcome {
+    return { kind: 'lost', message: failure.message, failure };
+  }
+
+  #redacted(outcome: TurnOutcome): TurnOutcome {
+    return outcome.kind === 'failed' ? { ...outcome, message: this.#stderr.redact(outcome.message) } : outcome;
+  }
+}

@@ -1,0 +1,184 @@
+// From the wire's session updates to our own closed list, and the marks of failure and activity that a turn's
+// classification needs. Pure. Unknown kinds of update are nothing to us; a malformed one of a known kind is nothing too.
+
+import type { HarnessUpdate } from './types.ts';
+
+type Fields = { readonly [key: string]: unknown };
+
+/** An object's own fields, or none: whatever is not an object has none. */
+export const fieldsOf = (value: unknown): Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
+export const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+const numberOf = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined;
+
+interface Cut {
+  readonly text: string;
+  readonly truncated: boolean;
+}
+
+/** At most `maxBytes` of UTF-8, cut at a character. */
+export function cut(text: string, maxBytes: number): Cut {
+  if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return { text, truncated: false };
+  const bytes = Buffer.from(text);
+  let end = maxBytes;
+  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
+  return { text: bytes.subarray(0, end).toString('utf8'), truncated: true };
+}
+
+/** The typed failure that the two adapters put beside a response or an update when the client declares the extension. */
+export interface SessionFailure {
+  readonly category: string;
+  readonly severity: string;
+  readonly title: string;
+  readonly actions: readonly string[];
+}
+
+/** `_meta.jetbrains.air.sessionFailure` of a response or an update. */
+export function sessionFailureOf(meta: unknown): SessionFailure | undefined {
+  const air = fieldsOf(fieldsOf(fieldsOf(meta)['jetbrains'])['air']);
+  if (air['sessionFailure'] === undefined || air['sessionFailure'] === null) return undefined;
+  const failure = fieldsOf(air['sessionFailure']);
+  const actions = Array.isArray(failure['actions']) ? failure['actions'].filter((one) => typeof one === 'string') : [];
+  return {
+    category: textOf(failure['category']) ?? 'unknown',
+    severity: textOf(failure['severity']) ?? 'error',
+    title: textOf(failure['title']) ?? 'the harness reported a failure',
+    actions,
+  };
+}
+
+const truncatedIf = (...cuts: readonly (Cut | undefined)[]): { truncated?: true } =>
+  cuts.some((one) => one?.truncated) ? { truncated: true } : {};
+
+/** The text of a content block; what is not text is named. */
+function blockText(content: unknown): string | undefined {
+  const block = fieldsOf(content);
+  switch (block['type']) {
+    case 'text':
+      return textOf(block['text']);
+    case 'resource_link':
+      return `[${textOf(block['uri']) ?? 'resource'}]`;
+    case 'resource':
+      return textOf(fieldsOf(block['resource'])['text']) ?? '[resource]';
+    case 'image':
+    case 'audio':
+      return `[${block['type']}]`;
+    default:
+      return undefined;
+  }
+}
+
+/** What a tool call shows, as text: contents, paths of diffs, else its raw output. */
+function toolText(fields: Fields, maxBytes: number): Cut | undefined {
+  const parts: string[] = [];
+  for (const entry of Array.isArray(fields['content']) ? fields['content'] : []) {
+    const item = fieldsOf(entry);
+    if (item['type'] === 'content') parts.push(blockText(item['content']) ?? '');
+    else if (item['type'] === 'diff') parts.push(`[diff ${textOf(item['path']) ?? ''}]`);
+  }
+  const text = parts.filter((part) => part !== '').join('\n');
+  if (text !== '') return cut(text, maxBytes);
+  return jsonText(fields['rawOutput'], maxBytes);
+}
+
+/** A value as text: strings as they are, the rest as JSON. */
+export function jsonText(value: unknown, maxBytes: number): Cut | undefined {
+  if (value === undefined || value === null) return undefined;
+  return cut(typeof value === 'string' ? value : JSON.stringify(value), maxBytes);
+}
+
+function toolUpdate(fields: Fields, isNew: boolean, maxBytes: number): HarnessUpdate | undefined {
+  const callId = textOf(fields['toolCallId']);
+  if (callId === undefined) return undefined;
+  const title = textOf(fields['title']);
+  const status = fields['status'];
+  const input = jsonText(fields['rawInput'], maxBytes);
+  const text = toolText(fields, maxBytes);
+  const shown = {
+    ...(title !== undefined && { title: cut(title, 1024).text }),
+    ...(text !== undefined && { text: text.text }),
+  };
+  if (status === 'completed' || status === 'failed') {
+    return { kind: 'tool_finished', callId, status, ...shown, ...truncatedIf(text) };
+  }
+  const live = status === 'pending' || status === 'in_progress' ? status : undefined;
+  if (isNew) {
+    return {
+      kind: 'tool_started',
+      callId,
+      title: shown.title ?? callId,
+      category: textOf(fields['kind']) ?? 'other',
+      status: live ?? 'pending',
+      ...(input !== undefined && { input: input.text }),
+      ...truncatedIf(input),
+    };
+  }
+  return {
+    kind: 'tool_updated',
+    callId,
+    ...(live !== undefined && { status: live }),
+    ...(input !== undefined && { input: input.text }),
+    ...shown,
+    ...truncatedIf(input, text),
+  };
+}
+
+function planOf(fields: Fields, maxBytes: number): HarnessUpdate {
+  const entries = (Array.isArray(fields['entries']) ? fields['entries'] : []).slice(0, 200).map((entry) => {
+    const { content, status } = fieldsOf(entry);
+    return { text: cut(textOf(content) ?? '', maxBytes / 16).text, status: textOf(status) ?? 'pending' };
+  });
+  return { kind: 'plan', entries };
+}
+
+function usageOf(fields: Fields): HarnessUpdate | undefined {
+  const usedTokens = numberOf(fields['used']);
+  const windowTokens = numberOf(fields['size']);
+  if (usedTokens === undefined || windowTokens === undefined) return undefined;
+  const { amount, currency } = fieldsOf(fields['cost']);
+  const money = numberOf(amount);
+  return {
+    kind: 'usage',
+    usedTokens,
+    windowTokens,
+    ...(money !== undefined && { cost: { amount: decimal(money), currency: textOf(currency) ?? 'USD' } }),
+  };
+}
+
+/** Never in exponent form. */
+const decimal = (value: number): string => value.toFixed(12).replace(/\.?0+$/, '');
+
+function noticeOf(fields: Fields, maxBytes: number): HarnessUpdate | undefined {
+  const failure = sessionFailureOf(fields['_meta']);
+  if (failure === undefined) return undefined;
+  const severity = failure.severity === 'warning' ? 'warning' : failure.severity === 'info' ? 'info' : 'error';
+  return { kind: 'notice', severity, text: cut(failure.title, maxBytes).text };
+}
+
+/** One `session/update`'s `update` as one of ours; undefined where it says nothing that we keep. */
+export function mapUpdate(update: unknown, maxTextBytes: number): HarnessUpdate | undefined {
+  const fields = fieldsOf(update);
+  switch (fields['sessionUpdate']) {
+    case 'agent_message_chunk':
+    case 'agent_thought_chunk': {
+      const text = blockText(fields['content']);
+      if (text === undefined || text === '') return undefined;
+      const bounded = cut(text, maxTextBytes);
+      const kind = fields['sessionUpdate'] === 'agent_message_chunk' ? 'text' : 'thought';
+      return { kind, text: bounded.text, ...truncatedIf(bounded) };
+    }
+    case 'tool_call':
+      return toolUpdate(fields, true, maxTextBytes);
+    case 'tool_call_update':
+      return toolUpdate(fields, false, maxTextBytes);
+    case 'plan':
+      return planOf(fields, maxTextBytes);
+    case 'usage_update':
+      return usageOf(fields);
+    case 'session_info_update':
+      return noticeOf(fields, maxTextBytes);
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,177 @@
+// What can go wrong on the wire, with real processes: each is one typed failure, at once and without a leak.
+
+import assert from 'node:assert/strict';
+import { setTimeout as wait } from 'node:timers/promises';
+import { test, type TestContext } from 'node:test';
+import { connectHarness, HarnessFailure, planLaunch } from './harness.ts';
+import { createHome, recordingListener, startProcess } from './harness-testkit.ts';
+import { connected, inputFor, log, opened, started } from './scene-testkit.ts';
+import type { HarnessFailureKind, Limits } from './types.ts';
+
+/** Connects to a shell script that stands where a harness should. */
+async function connectTo(t: TestContext, script: string, limits: Partial<Limits> = {}): Promise<HarnessFailure> {
+  const home = await createHome();
+  const plan = planLaunch(inputFor(home, {}));
+  const process = startProcess(['/bin/sh', '-c', script], { PATH: '/usr/bin:/bin', ...plan.env }, home.work);
+  t.after(async () => {
+    await process.end();
+    await home.remove();
+  });
+  const made = connectHarness({ process, plan, log, limits, listener: recordingListener() });
+  return made.then(
+    () => assert.fail('connected'),
+    (error: unknown) => {
+      assert.ok(error instanceof HarnessFailure, String(error));
+      return error;
+    },
+  );
+}
+
+const ANSWER = (result: string): string => `read line; echo '{"jsonrpc":"2.0","id":0,"result":${result}}'; sleep 60`;
+
+const STARTS: readonly (readonly [string, string, HarnessFailureKind, RegExp])[] = [
+  ['prints a banner', 'echo Welcome to the harness; sleep 60', 'garbage', /Welcome to the harness/],
+  ['prints JSON that is no message', 'echo "[1,2]"; sleep 60', 'garbage', /\[1,2\]/],
+  ['exits at once', 'echo it is broken >&2; exit 7', 'exited', /ended with status 7/],
+  ['is not there', 'exec /nowhere/harness', 'exited', /status 127/],
+  ['stops in the middle of a message', `printf '{"jsonrpc":'; exit 0`, 'exited', /ended|middle/],
+  ['closes its output and lives on', 'exec 1>&-; sleep 60', 'exited', /closed its output/],
+  ['never answers', 'sleep 60', 'timeout', /initialize within 200 ms/],
+  ['answers something else', ANSWER('null'), 'incompatible', /version null/],
+  ['speaks another version', ANSWER('{"protocolVersion":2}'), 'incompatible', /version 2/],
+  ['has no tools over HTTP', ANSWER('{"protocolVersion":1,"agentCapabilities":{}}'), 'incompatible', /HTTP/],
+  [
+    'refuses',
+    `read l; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"no licence"}}'; sleep 60`,
+    'refused',
+    /no licence/,
+  ],
+  ['answers what nobody asked', `echo '{"jsonrpc":"2.0","id":99,"result":{}}'; sleep 60`, 'timeout', /within/],
+  [
+    'writes a message without an end',
+    `head -c 200000 /dev/zero | tr '\\0' x; sleep 60`,
+    'frame_too_large',
+    /100000 bytes/,
+  ],
+];
+
+for (const [what, script, kind, message] of STARTS) {
+  test(`a program that ${what} is a failure of kind ${kind}`, async (t) => {
+    const wantsTimeout = kind === 'timeout';
+    const limits = { maxFrameBytes: 100_000, ...(wantsTimeout && { initializeMs: 200 }), drainMs: 200 };
+    const failure = await connectTo(t, script, limits);
+    assert.equal(failure.kind, kind, failure.message);
+    assert.match(failure.message, message);
+  });
+}
+
+test('a failure carries the end of stderr, without secrets and without control characters', async (t) => {
+  const failure = await connectTo(t, 'printf "\\033[31mno route to $ANTHROPIC_BASE_URL/x\\033[0m" >&2; exit 1');
+  assert.equal(failure.stderrTail, 'no route to [redacted]/x');
+});
+
+test('much on stderr neither blocks the program nor stays in memory', async (t) => {
+  const failure = await connectTo(t, 'yes noise | head -c 3000000 >&2; echo the end >&2; exit 1');
+  assert.ok(failure.stderrTail.length <= 8 * 1024);
+  assert.match(failure.stderrTail, /the end$/);
+});
+
+test('an agent that never opens a session is a timeout', async (t) => {
+  const { connection, request } = await connected(t, { traps: ['never-open'], limits: { openMs: 200 } });
+  await assert.rejects(
+    connection.open(request),
+    (error) => error instanceof HarnessFailure && error.kind === 'timeout',
+  );
+  assert.equal((await connection.ended).kind, 'timeout');
+});
+
+for (const [trap, kind] of [
+  ['never-initialize', 'timeout'],
+  ['old-protocol', 'incompatible'],
+  ['no-http', 'incompatible'],
+] as const) {
+  test(`the trap ${trap} is a failure of kind ${kind}`, async (t) => {
+    const scene = await started(t, { traps: [trap] });
+    const limits = { initializeMs: kind === 'timeout' ? 300 : 20_000 };
+    await assert.rejects(
+      connectHarness({ ...scene, log, limits }),
+      (error) => error instanceof HarnessFailure && error.kind === kind,
+    );
+  });
+}
+
+for (const [directive, kind] of [
+  ['!garbage', 'garbage'],
+  ['!half', 'exited'],
+  ['!exit 0', 'exited'],
+  ['!big 200000', 'frame_too_large'],
+] as const) {
+  test(`a turn that does ${directive} is lost, of kind ${kind}, and never a good one`, async (t) => {
+    const { connection } = await opened(t, { limits: { maxFrameBytes: 100_000, drainMs: 200 } });
+    const outcome = await connection.prompt([directive]);
+    assert.ok(outcome.kind === 'lost' && outcome.failure.kind === kind, JSON.stringify(outcome));
+    assert.equal(await connection.cancel(), 'idle');
+    await connection.close();
+  });
+}
+
+test('a child that keeps the pipe open does not keep a dead agent alive', async (t) => {
+  const { connection, process, home } = await opened(t, { traps: ['orphan-stdout'], limits: { drainMs: 200 } });
+  const turn = connection.prompt(['!sleep 60000']);
+  process.kill('SIGKILL');
+  const outcome = await turn;
+  const [orphan = 0] = await home.orphans();
+  assert.ok(globalThis.process.kill(orphan, 0), 'the orphan lives, so that the test shows something');
+  assert.ok(outcome.kind === 'lost' && outcome.failure.kind === 'exited', JSON.stringify(outcome));
+});
+
+test('an agent that ignores SIGTERM ends by SIGKILL', async (t) => {
+  const { connection, process } = await opened(t, { traps: ['ignore-sigterm'] });
+  process.kill('SIGTERM');
+  assert.equal((await connection.prompt(['still here'])).kind, 'finished');
+  process.kill('SIGKILL');
+  assert.equal((await connection.ended).exit?.signal, 'SIGKILL');
+});
+
+test('a slow listener holds the agent back, and hears everything in order', async (t) => {
+  const listener = recordingListener();
+  let heard = 0;
+  const release: (() => void)[] = [];
+  const slow = {
+    ...listener,
+    onUpdate: async (update: Parameters<typeof listener.onUpdate>[0]) => {
+      heard += 1;
+      if (heard === 1) await new Promise<void>((resolve) => release.push(resolve));
+      return listener.onUpdate(update);
+    },
+  };
+  const { connection } = await opened(t, { listener: slow, limits: { maxPendingUpdates: 4 } });
+  const turn = connection.prompt(['!flood 3000']);
+  while (release.length === 0) await wait(5);
+  await wait(300);
+  assert.equal(heard, 1);
+  release[0]?.();
+  assert.equal((await turn).kind, 'finished');
+  const expected = Array.from({ length: 3000 }, (_, index) => `chunk ${index + 1} `).join('');
+  assert.equal(listener.text(), expected);
+});
+
+test('a listener that fails ends the connection: what cannot be kept is not gone on with', async (t) => {
+  const listener = { ...recordingListener(), onUpdate: () => Promise.reject(new Error('no longer the owner')) };
+  const { connection } = await opened(t, { listener });
+  const outcome = await connection.prompt(['!say x\n!sleep 60000']);
+  assert.ok(outcome.kind === 'lost' && outcome.failure.kind === 'listener_failed', JSON.stringify(outcome));
+  assert.match(String(outcome.failure.cause), /no longer the owner/);
+});
+
+test('close ends a turn as lost, twice is once, and nothing is accepted afterwards', async (t) => {
+  const { connection, process } = await opened(t);
+  const turn = connection.prompt(['!sleep 60000']);
+  await connection.close();
+  await connection.close();
+  const outcome = await turn;
+  assert.ok(outcome.kind === 'lost' && outcome.failure.kind === 'closed');
+  // Its input has ended, and with it the agent.
+  assert.deepEqual(await process.exited, { code: 0, signal: null });
+  assert.equal((await connection.prompt(['more'])).kind, 'lost');
+});

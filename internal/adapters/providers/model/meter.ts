@@ -1,0 +1,198 @@
+// Reads the usage of an answer while it passes by: chunks go in, nothing is held back, at most one line is kept.
+
+import type { Usage } from '../../../core/money/money.ts';
+import { readLines } from './lines.ts';
+import { CHARACTERS_PER_TOKEN } from './request.ts';
+import { isData, parsed, toldUsage, usageInTail } from './usage.ts';
+import type { Wire } from './wire.ts';
+
+const LINE_MAX_BYTES = 1_048_576;
+const TAIL_BYTES = 65_536;
+
+export interface Metered {
+  /** Null where the answer is a failure that nothing was made for. */
+  readonly usage: Usage | null;
+  /** The model that answered, where it says so. */
+  readonly model?: string;
+  /** The answer ended with an error of the provider's: its type. */
+  readonly failure?: string;
+}
+
+export interface Meter {
+  push(chunk: Buffer): void;
+  /** What is known by now; after the last chunk, or when the answer was cut. */
+  end(): Metered;
+}
+
+type Data = { readonly [key: string]: unknown };
+interface Seen {
+  /** Told usage, by the latest word. */
+  usage: Data;
+  isFinal: boolean;
+  characters: number;
+  /** Searches that the provider made, as they passed by. */
+  searches: number;
+  model?: string;
+  failure?: string;
+}
+
+const unseen = (): Seen => ({ usage: {}, isFinal: false, characters: 0, searches: 0 });
+
+/**
+ * A meter for an answer with status 200. `inputTokens` is the request's estimate, for wires that tell their input only at
+ * the end. What was not told is counted from the text that was seen, and the usage is marked `estimated`.
+ */
+export function createMeter(wire: Wire, options: { readonly sse: boolean; readonly inputTokens: number }): Meter {
+  const seen = unseen();
+  const reader = readLines({ lineMaxBytes: LINE_MAX_BYTES, tailBytes: TAIL_BYTES }, (text, isCut) => {
+    if (isCut) return tail(seen, text);
+    if (options.sse) return text.startsWith('data:') ? event(wire, seen, parsed(text.slice(5))) : undefined;
+    // A plain answer is one document; written over several lines it is read by its end.
+    const document = parsed(text);
+    if (isData(document)) whole(wire, seen, document);
+    else tail(seen, text);
+  });
+  const plain: Buffer[] = [];
+  let plainBytes = 0;
+  return {
+    push(chunk) {
+      if (options.sse || plainBytes > LINE_MAX_BYTES) return reader.push(chunk);
+      plain.push(chunk);
+      plainBytes += chunk.length;
+      if (plainBytes > LINE_MAX_BYTES) for (const each of plain.splice(0)) reader.push(each);
+    },
+    end() {
+      if (plain.length > 0) {
+        const document = parsed(Buffer.concat(plain.splice(0)).toString('utf8'));
+        if (isData(document)) whole(wire, seen, document);
+      }
+      reader.end();
+      return result(wire, seen, options.inputTokens);
+    },
+  };
+}
+
+/** True where a stream's first event already is the provider's failure, so that another model may be tried. */
+export function opensWithFailure(wire: Wire, start: string): boolean {
+  const line = start.split('\n').find((text) => text.startsWith('data:'));
+  if (line === undefined) return false;
+  const seen = unseen();
+  event(wire, seen, parsed(line.slice(5)));
+  return seen.failure !== undefined && !/invalid|billing|authentication|permission|content|context/.test(seen.failure);
+}
+
+function result(wire: Wire, seen: Seen, estimate: number): Metered {
+  const { usage, ...about } = summed(wire, seen, estimate);
+  if (usage === null || seen.searches <= (usage.webSearches ?? 0)) return { usage, ...about };
+  return { usage: { ...usage, webSearches: seen.searches }, ...about };
+}
+
+function summed(wire: Wire, seen: Seen, estimate: number): Metered {
+  const about = {
+    ...(seen.model !== undefined && { model: seen.model }),
+    ...(seen.failure !== undefined && { failure: seen.failure }),
+  };
+  const told = seen.isFinal ? toldUsage(wire, seen.usage) : undefined;
+  if (told !== undefined) return { usage: { ...told, estimated: false }, ...about };
+  const outputTokens = Math.ceil(seen.characters / CHARACTERS_PER_TOKEN);
+  const started = wire === 'messages' ? toldUsage(wire, { output_tokens: 0, ...seen.usage }) : undefined;
+  if (seen.failure !== undefined && started === undefined && outputTokens === 0) return { usage: null, ...about };
+  const guess = { inputTokens: estimate, outputTokens, cacheReadTokens: 0, cacheWriteTokens: 0, estimated: true };
+  if (started === undefined) return { usage: guess, ...about };
+  return {
+    usage: { ...started, outputTokens: Math.max(started.outputTokens, outputTokens), estimated: true },
+    ...about,
+  };
+}
+
+/** The end of a line that was too long to keep. */
+function tail(seen: Seen, text: string): void {
+  const usage = usageInTail(text);
+  if (!isData(usage)) return;
+  seen.usage = { ...seen.usage, ...usage };
+  seen.isFinal = true;
+}
+
+/** A plain answer: the object that a stream would have ended with. */
+function whole(wire: Wire, seen: Seen, document: Data): void {
+  note(seen, document);
+  if (isData(document['usage'])) [seen.usage, seen.isFinal] = [document['usage'], true];
+  if (isData(document['error'])) fail(seen, document['error']);
+  else if (wire === 'responses' && document['status'] === 'failed') fail(seen, {});
+  if (Array.isArray(document['output'])) for (const item of document['output']) search(seen, item);
+}
+
+function event(wire: Wire, seen: Seen, data: unknown): void {
+  if (!isData(data)) return;
+  if (isData(data['error'])) fail(seen, data['error']);
+  if (wire === 'messages') messagesEvent(seen, data);
+  else if (wire === 'responses') responsesEvent(seen, data);
+  else chatEvent(seen, data);
+}
+
+function messagesEvent(seen: Seen, data: Data): void {
+  const { type, message, delta } = data;
+  if (type === 'message_start' && isData(message)) {
+    note(seen, message);
+    if (isData(message['usage'])) seen.usage = message['usage'];
+  }
+  if (type === 'content_block_start') search(seen, data['content_block']);
+  if (type === 'content_block_delta') count(seen, delta, ['text', 'thinking', 'partial_json']);
+  if (type !== 'message_delta' || !isData(data['usage'])) return;
+  // Cumulative: a later word replaces an earlier one, and what it leaves out or empties stands.
+  const said = Object.entries(data['usage']).filter(([, value]) => value !== null);
+  seen.usage = { ...seen.usage, ...Object.fromEntries(said) };
+  seen.isFinal = true;
+}
+
+const RESPONSES_END = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+
+function responsesEvent(seen: Seen, data: Data): void {
+  const { type, response } = data;
+  if (typeof type !== 'string') return;
+  if (type.endsWith('.delta')) count(seen, data, ['delta']);
+  if (type === 'response.output_item.done') search(seen, data['item']);
+  if (type === 'error') fail(seen, data);
+  if (!isData(response)) return;
+  note(seen, response);
+  if (type === 'response.failed') fail(seen, isData(response['error']) ? response['error'] : {});
+  if (RESPONSES_END.has(type) && isData(response['usage'])) [seen.usage, seen.isFinal] = [response['usage'], true];
+}
+
+function chatEvent(seen: Seen, data: Data): void {
+  note(seen, data);
+  const choices = Array.isArray(data['choices']) ? data['choices'] : [];
+  for (const choice of choices) {
+    const delta: unknown = isData(choice) ? choice['delta'] : undefined;
+    if (!isData(delta)) continue;
+    count(seen, delta, ['content', 'reasoning', 'reasoning_content']);
+    const calls = Array.isArray(delta['tool_calls']) ? delta['tool_calls'] : [];
+    for (const call of calls) count(seen, isData(call) ? call['function'] : undefined, ['name', 'arguments']);
+  }
+  if (isData(data['usage'])) [seen.usage, seen.isFinal] = [data['usage'], true];
+}
+
+function note(seen: Seen, { model }: Data): void {
+  if (typeof model === 'string' && model !== '' && model.length <= 256) seen.model = model;
+}
+
+/** A part of an answer that is a search of the provider's own. */
+function search(seen: Seen, item: unknown): void {
+  if (!isData(item)) return;
+  if (item['type'] === 'web_search_call') seen.searches += 1;
+  if (item['type'] === 'server_tool_use' && item['name'] === 'web_search') seen.searches += 1;
+}
+
+function fail(seen: Seen, error: Data): void {
+  const words = [error['type'], error['code']].filter((each) => typeof each === 'string' || typeof each === 'number');
+  const word = words.find((each) => each !== 'error');
+  seen.failure = String(word ?? 'error').slice(0, 64);
+}
+
+function count(seen: Seen, value: unknown, keys: readonly string[]): void {
+  if (!isData(value)) return;
+  for (const key of keys) {
+    const text = value[key];
+    if (typeof text === 'string') seen.characters += text.length;
+  }
+}

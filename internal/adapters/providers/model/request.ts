@@ -1,0 +1,134 @@
+// A request body, bound to what the agent declares: its model, its routing, and nothing that changes the price.
+
+import { modelIds } from '../../../core/money/money.ts';
+import type { ModelSpec } from '../../../words/spec.ts';
+import type { Endpoint } from './wire.ts';
+
+/** The body cannot be read; the message is for the harness. */
+export class BodyProblem extends Error {}
+
+export interface PreparedCall {
+  /** The ids to try, in order. */
+  readonly models: readonly string[];
+  readonly stream: boolean;
+  /** Counted from the text of the request: rather too many than too few. */
+  readonly inputTokens: number;
+  /** What the answer may have at most. */
+  readonly maxOutputTokens: number;
+  /** Of the conversation itself: what a harness asks beside it, such as for a title, offers none. */
+  readonly offersTools: boolean;
+  /** The body as it is sent for one of `models`. */
+  bodyFor(model: string): Buffer;
+}
+
+type Body = { [key: string]: unknown };
+
+/** Characters of text to a token: fewer than there are, so that what is counted is not too little. */
+export const CHARACTERS_PER_TOKEN = 3;
+/** What a picture or another sealed part counts, whatever its size. */
+const SEALED_TOKENS = 1_600;
+const SEALED_FROM = 2_048;
+const SEALED_KEYS = new Set(['data', 'image_url', 'url', 'file_data', 'encrypted_content', 'signature']);
+const OUTPUT_TOKENS = 32_000;
+const OUTPUT_TOKENS_MAX = 128_000;
+
+/** They would ask for a dearer or cheaper class of service than the price table speaks of, or hide the usage. */
+const PRICE_KEYS = ['service_tier', 'speed', 'inference_geo', 'background'];
+/** Routing is the agent's declaration alone. */
+const ROUTING_KEYS = ['models', 'provider', 'route', 'preset', 'fallbacks'];
+
+/**
+ * Parses a body and binds it. A model that the agent does not declare becomes the declared one: harnesses make calls of
+ * their own (titles, summaries) to models of their own choice. What was parsed is what is sent, so that a key written
+ * twice cannot mean one thing here and another there. Throws BodyProblem.
+ */
+export function prepareBody(endpoint: Endpoint, model: ModelSpec, raw: Buffer): PreparedCall {
+  const body = parse(raw);
+  const asked = body['model'];
+  const fallbacks = (model.fallbacks ?? []).map(({ id }) => id);
+  const allowed = modelIds(model);
+  const first = typeof asked === 'string' && allowed.includes(asked) ? asked : model.id;
+  const models = [first, ...fallbacks.filter((id) => id !== first)];
+  for (const key of PRICE_KEYS) delete body[key];
+  const stream = body['stream'] === true;
+  if (endpoint.kind === 'metered') {
+    for (const key of ROUTING_KEYS) delete body[key];
+    if (model.provider === 'provider-c') route(body, model, first);
+    if (endpoint.wire === 'chat') tellUsage(body, model, stream);
+  }
+  return {
+    models,
+    stream,
+    inputTokens: countTokens(body),
+    maxOutputTokens: outputLimit(body),
+    offersTools: Array.isArray(body['tools']) && body['tools'].length > 0,
+    bodyFor: (id) => print({ ...body, model: id }),
+  };
+}
+
+function parse(raw: Buffer): Body {
+  let value: unknown;
+  try {
+    value = JSON.parse(raw.toString('utf8'));
+  } catch {
+    throw new BodyProblem('The body is not valid JSON.');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new BodyProblem('The body is not a JSON object.');
+  }
+  return value as Body;
+}
+
+function print(body: Body): Buffer {
+  try {
+    return Buffer.from(JSON.stringify(body));
+  } catch {
+    // The one thing that parses and does not print.
+    throw new BodyProblem('The body is nested too deeply.');
+  }
+}
+
+/** The gateway object in the provider's words, the primary in front (spec, Model). */
+function route(body: Body, { gateway }: ModelSpec, primary: string): void {
+  if (gateway === undefined) return;
+  body['models'] = [primary, ...gateway.models.filter((id) => id !== primary)];
+  const { provider } = gateway;
+  if (provider === undefined) return;
+  const { allowFallbacks, ...others } = provider;
+  body['provider'] = { ...(allowFallbacks !== undefined && { allow_fallbacks: allowFallbacks }), ...others };
+}
+
+/** Without being asked, a streamed answer of this wire does not tell its usage. */
+function tellUsage(body: Body, { provider }: ModelSpec, stream: boolean): void {
+  if (provider === 'provider-c') body['usage'] = { include: true };
+  if (!stream) return;
+  const options = body['stream_options'];
+  body['stream_options'] = { ...(typeof options === 'object' ? options : {}), include_usage: true };
+}
+
+function outputLimit(body: Body): number {
+  const limit = body['max_output_tokens'] ?? body['max_completion_tokens'] ?? body['max_tokens'];
+  if (typeof limit !== 'number' || !Number.isSafeInteger(limit) || limit < 1) return OUTPUT_TOKENS;
+  return Math.min(limit, OUTPUT_TOKENS_MAX);
+}
+
+/** Tokens of all text in a value, by its length; without recursion, since nobody bounds its depth. */
+function countTokens(value: unknown): number {
+  let characters = 0;
+  let sealed = 0;
+  const left: unknown[] = [value];
+  while (left.length > 0) {
+    const next = left.pop();
+    if (typeof next === 'string') characters += next.length;
+    else if (typeof next !== 'object' || next === null) characters += 2;
+    else if (Array.isArray(next)) for (const item of next) left.push(item);
+    else {
+      for (const [key, item] of Object.entries(next)) {
+        characters += key.length;
+        if (typeof item === 'string' && item.length > SEALED_FROM && SEALED_KEYS.has(key)) sealed += 1;
+        else left.push(item);
+      }
+    }
+  }
+  return Math.ceil(characters / CHARACTERS_PER_TOKEN) + sealed * SEALED_TOKENS;
+}

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { scanFolder } from './folder-scan.ts';
+
+test('a look at a folder differs after every kind of change, and not without one', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'svc-scan-'));
+  const outside = join(root, 'prompt.md');
+  const svc = join(root, '.svc');
+  const look = (): Promise<string> => scanFolder(svc, [outside], /~$/);
+  const changes: readonly (() => Promise<unknown>)[] = [
+    () => mkdir(join(svc, 'agents'), { recursive: true }),
+    () => writeFile(join(svc, 'agents/a.yaml'), 'one'),
+    () => writeFile(join(svc, 'agents/a.yaml'), 'two'),
+    () => rename(join(svc, 'agents/a.yaml'), join(svc, 'agents/b.yaml')),
+    () => mkdir(join(svc, 'empty')),
+    () => writeFile(outside, 'words'),
+    () => rm(outside),
+    () => rm(join(svc, 'agents/b.yaml')),
+    () => rm(svc, { recursive: true }),
+  ];
+  let before = await look();
+  for (const [index, change] of changes.entries()) {
+    assert.equal(await look(), before);
+    await change();
+    const after = await look();
+    assert.notEqual(after, before, `change ${index}`);
+    before = after;
+  }
+  await mkdir(svc);
+  before = await look();
+  await writeFile(join(svc, 'a.yaml~'), 'an editor');
+  assert.equal(await look(), before);
+  await rm(root, { recursive: true });
+});

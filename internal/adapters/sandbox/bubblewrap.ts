@@ -1,0 +1,213 @@
+// The sandbox of namespaces: own processes, users and files, the machine's programs read-only, nothing else of the host.
+// Every setting, and with them the environment, reaches bubblewrap through a descriptor, so that no argument list shows
+// it, and none of it is in the environment of bubblewrap itself, which runs outside.
+
+import { execFile } from 'node:child_process';
+import { constants, existsSync, lstatSync, readlinkSync } from 'node:fs';
+import { access, mkdir, writeFile } from 'node:fs/promises';
+import { dirname, isAbsolute, join } from 'node:path/posix';
+import { fileURLToPath } from 'node:url';
+import { Fault } from '../../words/fault.ts';
+import { type Launch, runToEnd, startChild } from './child.ts';
+import {
+  below,
+  DECLARED_HOME,
+  DECLARED_WORK,
+  type Layout,
+  makeDirectories,
+  placeOf,
+  type SandboxFiles,
+  type SandboxRecord,
+} from './layout.ts';
+import type { Kind } from './local.ts';
+import type { ResourceLimiter } from './resources.ts';
+
+export type Bubblewrap =
+  | { readonly works: true; readonly file: string; readonly version: string }
+  | { readonly works: false; readonly why: string };
+
+const PROBE_MS = 10_000;
+const INNER_PATH = `${DECLARED_HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
+/** Programs and what they need: a link where the host has one. */
+const USERLAND = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/nix/store'];
+/** Names, certificates and the linker's settings; not the directories beside them in which machines keep private keys. */
+const ETC = [
+  'alternatives',
+  'ca-certificates',
+  'ca-certificates.conf',
+  'crypto-policies',
+  'gai.conf',
+  'host.conf',
+  'ld.so.cache',
+  'ld.so.conf',
+  'ld.so.conf.d',
+  'localtime',
+  'mime.types',
+  'nsswitch.conf',
+  'pki/ca-trust',
+  'pki/tls/cert.pem',
+  'pki/tls/certs',
+  'pki/tls/openssl.cnf',
+  'protocols',
+  'services',
+  'ssl/cert.pem',
+  'ssl/certs',
+  'ssl/openssl.cnf',
+];
+/** Parts of /proc that are the whole machine's: a daemon that is root must not lend its right to write there. */
+const PROC_OF_HOST = ['acpi', 'bus', 'driver', 'fs', 'irq', 'mtrr', 'scsi', 'sys', 'sysrq-trigger', 'timer_list'];
+
+const DESCRIPTORS = ['--args', '3', '--info-fd', '4'];
+const FENCE = '/run/svc';
+const fenceInit = fileURLToPath(new URL('./fence-init.ts', import.meta.url));
+
+function userland(): string[] {
+  const args: string[] = [];
+  for (const path of USERLAND) {
+    if (!existsSync(path)) continue;
+    if (lstatSync(path).isSymbolicLink()) args.push('--symlink', readlinkSync(path), path);
+    else args.push('--ro-bind', path, path);
+  }
+  for (const name of ETC) if (existsSync(`/etc/${name}`)) args.push('--ro-bind-try', `/etc/${name}`, `/etc/${name}`);
+  return args;
+}
+
+/** What every sandbox has. */
+function common(): string[] {
+  return [
+    ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
+    ...['--die-with-parent', '--new-session', '--uid', '1000', '--gid', '1000', '--hostname', 'sandbox'],
+    ...userland(),
+    ...['--proc', '/proc'],
+    ...PROC_OF_HOST.flatMap((name) => ['--ro-bind-try', `/proc/${name}`, `/proc/${name}`]),
+    ...['--dev', '/dev', '--dir', '/run', '--clearenv'],
+  ];
+}
+
+/** Whether bubblewrap works here, shown by running it with everything that a fenced sandbox needs. `path` is a PATH. */
+export async function probeBubblewrap(path: string): Promise<Bubblewrap> {
+  const file = await findProgram('bwrap', path);
+  if (file === null) return { works: false, why: 'bubblewrap is not installed (no bwrap in PATH)' };
+  const version = await new Promise<string>((resolve) => {
+    execFile(file, ['--version'], { timeout: PROBE_MS }, (error, out) => resolve(error === null ? out.trim() : ''));
+  });
+  const marker = { tag: 'probe', boot: String(process.pid), id: 'probe', spawn: '0' };
+  const args = [...common(), '--unshare-net', '--tmpfs', '/tmp', '--remount-ro', '/'];
+  const launch = { file, args: [...DESCRIPTORS, '--', 'true'], env: {}, cwd: '/', settings: nulSeparated(args) };
+  try {
+    const result = await runToEnd(await startChild(launch, marker), { command: [], timeoutMs: PROBE_MS });
+    if (result.code === 0) return { works: true, file, version };
+    const said = result.timedOut ? `no answer in ${PROBE_MS / 1000} s` : result.output.trim().split('\n').at(-1);
+    return { works: false, why: `bubblewrap is installed and cannot make namespaces here: ${said}` };
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return { works: false, why: `bubblewrap is installed and cannot be started: ${error.message}` };
+  }
+}
+
+/** The executable of that name in a PATH, or null. */
+export async function findProgram(name: string, path: string): Promise<string | null> {
+  for (const directory of path.split(':').filter(isAbsolute)) {
+    const file = join(directory, name);
+    const isThere = await access(file, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) return file;
+  }
+  return null;
+}
+
+const nulSeparated = (args: readonly string[]): string => args.map((arg) => `${arg}\0`).join('');
+
+/** Files that stand in for the host's own in every sandbox of a data directory. */
+async function makeEtc(layout: Layout): Promise<string> {
+  const dir = join(layout.root, '.etc');
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const files = {
+    passwd: `user:x:1000:1000::${DECLARED_HOME}:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n`,
+    group: 'user:x:1000:\nnogroup:x:65534:\n',
+    // Channels are listened for at this address alone.
+    hosts: '127.0.0.1 localhost sandbox\n',
+  };
+  for (const [name, text] of Object.entries(files)) await writeFile(join(dir, name), text, { mode: 0o644 });
+  return dir;
+}
+
+export async function bubblewrapKind(file: string, layout: Layout, limiter: ResourceLimiter): Promise<Kind> {
+  const etc = await makeEtc(layout);
+  return {
+    name: 'bubblewrap',
+    capabilities: {
+      isolation: 'namespace',
+      injectionEdge: false,
+      snapshot: false,
+      resources: limiter.works,
+      networkFence: true,
+    },
+    dirs: () => ({ home: DECLARED_HOME, work: DECLARED_WORK, tmp: '/tmp' }),
+    diesWithParent: true,
+    bindsMounts: true,
+    notEnforced: (spec) => (spec.resources === undefined || limiter.works ? [] : ['resources']),
+    launch: async (record, files, { argv, env, cwd }) => {
+      const isFenced = record.spec.fenced === true;
+      const args = [
+        ...common(),
+        ...['passwd', 'group', ...(isFenced ? ['hosts'] : [])].flatMap((name) => [
+          '--ro-bind',
+          join(etc, name),
+          `/etc/${name}`,
+        ]),
+        ...['--bind', files.tmp, '/tmp', '--bind', files.home, DECLARED_HOME, '--bind', files.work, DECLARED_WORK],
+        ...mountBinds(record),
+        ...(await readOnlyBinds(record, files)),
+        ...(isFenced ? fence(files) : network()),
+        ...['--remount-ro', '/', '--chdir', cwd],
+        ...Object.entries({ PATH: INNER_PATH, ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
+      ];
+      const inner = isFenced ? [...fenceCommand(record), ...argv] : argv;
+      const outer = limiter.wrap([file, ...DESCRIPTORS, '--', ...inner], record.spec.resources);
+      const [program = '', ...rest] = outer.argv;
+      return { file: program, args: rest, env: outer.env, cwd: '/', settings: nulSeparated(args) } satisfies Launch;
+    },
+  };
+}
+
+/** Mounts that lie in no directory of the sandbox have one of their own. */
+function mountBinds(record: SandboxRecord): string[] {
+  return record.mounts
+    .filter(({ isBound }) => isBound)
+    .flatMap(({ hostPath, mountPath }) => ['--bind', hostPath, mountPath]);
+}
+
+async function readOnlyBinds(record: SandboxRecord, files: SandboxFiles): Promise<string[]> {
+  const args: string[] = [];
+  for (const path of record.spec.readOnlyPaths ?? []) {
+    if (USERLAND.some((covered) => below(path, covered) !== undefined)) continue;
+    // Where its mount point falls into a directory that the session writes to, no link may lead the maker out.
+    const place = placeOf(path, files, record.mounts);
+    if (place !== null) await makeDirectories(place.base, dirname(place.relative).replace(/^\.$/, ''), path);
+    args.push('--ro-bind', path, path);
+  }
+  return args;
+}
+
+/** The host's network and the names it knows. */
+function network(): string[] {
+  return ['/etc/resolv.conf', '/etc/hosts'].flatMap((path) => ['--ro-bind-try', path, path]);
+}
+
+function fence(files: SandboxFiles): string[] {
+  return [
+    '--unshare-net',
+    ...['--ro-bind', files.run, `${FENCE}/sockets`],
+    ...['--ro-bind', process.execPath, `${FENCE}/node`],
+    // A name that says that it is a module of JavaScript, for there is no package beside it.
+    ...['--ro-bind', fenceInit, `${FENCE}/fence-init.mjs`],
+  ];
+}
+
+function fenceCommand(record: SandboxRecord): string[] {
+  const channels = (record.spec.channels ?? []).map(({ name, port }) => `${port}:${FENCE}/sockets/${name}.sock`);
+  return [`${FENCE}/node`, '--max-old-space-size=64', `${FENCE}/fence-init.mjs`, ...channels, '--'];
+}

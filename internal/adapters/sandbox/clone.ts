@@ -1,0 +1,314 @@
+// One clone: which commit a ref is, the objects, the size of its tree, and only then its files. Refs are asked for by
+// full name, so that none can be taken for an option or for another kind of ref.
+
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path/posix';
+import type { Readable } from 'node:stream';
+import { Fault } from '../../words/fault.ts';
+import { findProgram } from './bubblewrap.ts';
+import { type GitResult, type GitRun, runGit } from './git-program.ts';
+import type { MountOptions, MountRequest } from './mounts.ts';
+
+interface Place {
+  /** For messages: `Mount /path`. */
+  readonly name: string;
+  /** An empty directory. */
+  readonly stage: string;
+  readonly address: string | null;
+}
+
+export interface Fetched {
+  readonly commit: string;
+  readonly branch: string | null;
+}
+
+interface Ref {
+  readonly id: string;
+  /** In full; null for an object that is asked for by its id. */
+  readonly name: string | null;
+}
+
+const OBJECT_ID = /^[0-9a-f]{40}$|^[0-9a-f]{64}$/;
+/** What `git check-ref-format` accepts, less what needs quoting anywhere. */
+const REF = /^(?!\/|.*(?:\/\/|\.\.|@\{|\/$|\.$|\.lock$|\.lock\/|\/\.))[^\0-\x20\x7f~^:?*[\\-][^\0-\x20\x7f~^:?*[\\]*$/;
+/** Mistakes of old tools that real histories hold and that harm nobody. */
+const HARMLESS = [
+  'badTimezone',
+  'missingSpaceBeforeDate',
+  'zeroPaddedFilemode',
+  'missingEmail',
+  'missingNameBeforeEmail',
+  'missingSpaceBeforeEmail',
+  'badEmail',
+  'badName',
+  'badDate',
+  'badDateOverflow',
+  'zeroPaddedDate',
+  'missingTaggerEntry',
+  'badTagName',
+];
+const SIZE_CHECK_MS = 250;
+const DEFAULTS = {
+  timeoutMs: 15 * 60_000,
+  maxPackBytes: 4 * 1024 ** 3,
+  maxTreeBytes: 8 * 1024 ** 3,
+  maxFiles: 1_000_000,
+};
+
+/** Clones into `place.stage`. Faults as `mountRepository`. */
+export async function fetchCommit(request: MountRequest, options: MountOptions, place: Place): Promise<Fetched> {
+  const program = await findProgram('git', options.path);
+  if (program === null) {
+    throw new Fault('unavailable', 'mount-unreachable', `${place.name}: there is no git program on this machine`);
+  }
+  await requireVersion(program, options.path, place);
+  const limits = { ...DEFAULTS, ...options };
+  const time = AbortSignal.timeout(limits.timeoutMs);
+  const signal = options.signal === undefined ? time : AbortSignal.any([time, options.signal]);
+  const clone = new Clone(program, request, limits, place, signal);
+  try {
+    return await clone.run();
+  } catch (error) {
+    if (!time.aborted || options.signal?.aborted === true) throw error;
+    const message = `${place.name}: ${request.url} was not cloned within ${limits.timeoutMs / 1000} s`;
+    throw new Fault('unavailable', 'mount-unreachable', message);
+  }
+}
+
+/** Settings in the environment came with 2.31, and with 2.37 the one that pins the address that was judged. */
+async function requireVersion(program: string, path: string, place: Place): Promise<void> {
+  const signal = AbortSignal.timeout(10_000);
+  const { stdout } = await runGit(program, path, { args: ['--version'], cwd: place.stage, signal });
+  const [, major = '0', minor = '0'] = /version (\d+)\.(\d+)/.exec(stdout) ?? [];
+  if (Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 37)) return;
+  const message = `${place.name}: mounts need git 2.37 or later, and this machine has ${stdout.trim() || 'none that works'}`;
+  throw new Fault('unavailable', 'mount-unreachable', message);
+}
+
+class Clone {
+  readonly #program: string;
+  readonly #request: MountRequest;
+  readonly #limits: MountOptions & typeof DEFAULTS;
+  readonly #place: Place;
+  readonly #signal: AbortSignal;
+  #remoteConfig: Record<string, string> = {};
+
+  constructor(
+    program: string,
+    request: MountRequest,
+    limits: MountOptions & typeof DEFAULTS,
+    place: Place,
+    signal: AbortSignal,
+  ) {
+    this.#program = program;
+    this.#request = request;
+    this.#limits = limits;
+    this.#place = place;
+    this.#signal = signal;
+  }
+
+  async run(): Promise<Fetched> {
+    const { ref, url } = this.#request;
+    if (ref !== undefined && !REF.test(ref)) throw this.#fault('mount-ref', `${JSON.stringify(ref)} is not a ref`);
+    const authorization = await this.#request.authorization?.();
+    this.#remoteConfig = this.#remote(authorization);
+    const found = await this.#resolve();
+    await this.#local(['init', '--quiet', '--template=', `--object-format=${formatOf(found.id)}`, '.']);
+    await this.#local(['config', 'remote.origin.url', url]);
+    await this.#local(['config', 'remote.origin.fetch', '+refs/heads/*:refs/remotes/origin/*']);
+    await this.#fetch(found);
+    const commit = await this.#commit(found);
+    await this.#measure(commit);
+    const branch = found.name?.startsWith('refs/heads/') === true ? found.name.slice('refs/heads/'.length) : null;
+    await this.#checkOut(commit, branch);
+    return { commit, branch };
+  }
+
+  /** The credential is for this server alone, and no answer of it leads elsewhere. */
+  #remote(authorization: string | undefined): Record<string, string> {
+    const { protocol, origin } = new URL(this.#request.url);
+    if (authorization !== undefined && /[\0-\x1f\x7f]/.test(authorization)) {
+      throw this.#fault('mount-refused', 'its credential cannot be a header');
+    }
+    return {
+      [`protocol.${protocol.slice(0, -1)}.allow`]: 'always',
+      'http.followRedirects': 'false',
+      'transfer.fsckObjects': 'true',
+      ...Object.fromEntries(HARMLESS.map((id) => [`fetch.fsck.${id}`, 'ignore'])),
+      ...(this.#place.address === null ? {} : { 'http.curloptResolve': this.#place.address }),
+      ...(authorization === undefined ? {} : { [`http.${origin}/.extraHeader`]: `Authorization: ${authorization}` }),
+    };
+  }
+
+  /** The full name and object of the ref: a branch before a tag, as people mean it; an object id as it is. */
+  async #resolve(): Promise<Ref> {
+    const { url } = this.#request;
+    const ref = this.#request.ref === 'HEAD' ? undefined : this.#request.ref;
+    const names =
+      ref === undefined
+        ? ['HEAD']
+        : [...(ref.startsWith('refs/') ? [ref] : []), `refs/heads/${ref}`, `refs/tags/${ref}`];
+    const result = await this.#git({ args: ['ls-remote', '--symref', '--', url, ...names], isRemote: true });
+    if (result.code !== 0) throw this.#remoteFault(result);
+    const lines = result.stdout.split('\n').map((line) => line.split('\t'));
+    const ids = new Map(lines.map(([id = '', name = '']) => [name, id]));
+    if (ref === undefined) {
+      const head = lines.find(([target, name]) => name === 'HEAD' && target?.startsWith('ref: '))?.[0]?.slice(5);
+      const id = lines.find(([target = '', name]) => name === 'HEAD' && OBJECT_ID.test(target))?.[0];
+      if (id !== undefined) return { id, name: head ?? null };
+      throw this.#fault('mount-ref', `${url} has no default branch`);
+    }
+    for (const name of names) {
+      const id = ids.get(name);
+      if (id !== undefined && OBJECT_ID.test(id)) return { id, name };
+    }
+    if (OBJECT_ID.test(ref)) return { id: ref, name: null };
+    throw this.#fault('mount-ref', `${url} has no branch or tag ${ref}`);
+  }
+
+  async #fetch(found: Ref): Promise<void> {
+    const { depth } = this.#request;
+    const shallow = depth === undefined ? [] : [`--depth=${depth}`];
+    const kept = keptAs(found);
+    const own = `+${found.name ?? found.id}${kept === null ? '' : `:${kept}`}`;
+    // Without a depth it is a clone as people know it: every branch and tag.
+    const all = depth === undefined ? ['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*'] : [];
+    const args = ['fetch', '--quiet', '--no-tags', '--no-recurse-submodules', ...shallow, 'origin', own, ...all];
+    const watch = new AbortController();
+    const size = this.#watchSize(watch);
+    const result = await this.#git({ args, isRemote: true, signal: watch.signal }).finally(() => size.stop());
+    if (result.code === 0) return;
+    if (found.name === null && /not our ref|unadvertised|couldn't find remote ref/i.test(result.stderr)) {
+      throw this.#fault('mount-ref', `${this.#request.url} has no commit ${found.id}`);
+    }
+    throw this.#remoteFault(result);
+  }
+
+  /** Ends the fetch when what it wrote is over the limit. */
+  #watchSize(watch: AbortController): { stop: () => void } {
+    const limit = this.#limits.maxPackBytes;
+    const check = async (): Promise<void> => {
+      const bytes = await sizeOf(join(this.#place.stage, '.git/objects/pack'));
+      if (bytes > limit) watch.abort(this.#tooLarge(`more than ${limit} bytes of objects`));
+    };
+    // A directory that changes while it is read is looked at again.
+    const timer = setInterval(() => void check().catch(() => undefined), SIZE_CHECK_MS);
+    return { stop: () => clearInterval(timer) };
+  }
+
+  async #commit(found: Ref): Promise<string> {
+    // What was fetched: a branch may have moved since it was asked for.
+    const name = keptAs(found) ?? found.id;
+    const result = await this.#git({ args: ['rev-parse', '--verify', '--quiet', `${name}^{commit}`] });
+    const commit = result.stdout.trim();
+    if (result.code === 0 && OBJECT_ID.test(commit)) return commit;
+    throw this.#fault('mount-ref', `${this.#request.ref ?? 'HEAD'} of ${this.#request.url} is no commit`);
+  }
+
+  /** Sums up the tree as a stream, so that one made of itself a million times over is left at the limit. */
+  async #measure(commit: string): Promise<void> {
+    const { maxFiles, maxTreeBytes, maxPackBytes } = this.#limits;
+    const packed = await sizeOf(join(this.#place.stage, '.git/objects/pack'));
+    if (packed > maxPackBytes) throw this.#tooLarge(`more than ${maxPackBytes} bytes of objects`);
+    let files = 0;
+    let bytes = 0;
+    const read = async (stdout: Readable): Promise<void> => {
+      let rest = '';
+      for await (const chunk of stdout.setEncoding('latin1') as AsyncIterable<string>) {
+        const entries = (rest + chunk).split('\0');
+        rest = entries.pop() ?? '';
+        for (const entry of entries) {
+          files += 1;
+          bytes += Number(/^\S+ \S+ \S+\s+(\d+)/.exec(entry)?.[1] ?? 0);
+        }
+        if (rest.length > 65_536) throw this.#fault('mount-tree', 'its tree has a path of more than 64 KiB');
+        if (files > maxFiles) throw this.#tooLarge(`more than ${maxFiles} files`);
+        if (bytes > maxTreeBytes) throw this.#tooLarge(`more than ${maxTreeBytes} bytes of files`);
+      }
+    };
+    const result = await this.#git({ args: ['ls-tree', '-r', '-l', '-z', '--full-tree', commit], read });
+    if (result.code !== 0) throw this.#fault('mount-tree', `its tree cannot be read: ${lastLine(result)}`);
+  }
+
+  async #checkOut(commit: string, branch: string | null): Promise<void> {
+    const author = this.#request.commitAuthor;
+    if (author !== undefined) {
+      await this.#local(['config', '--', 'user.name', author.name]);
+      await this.#local(['config', '--', 'user.email', author.email]);
+    }
+    if (branch === null) await this.#local(['update-ref', '--no-deref', 'HEAD', commit]);
+    else {
+      await this.#local(['update-ref', `refs/heads/${branch}`, commit]);
+      await this.#local(['symbolic-ref', 'HEAD', `refs/heads/${branch}`]);
+      await this.#local(['config', `branch.${branch}.remote`, 'origin']);
+      await this.#local(['config', `branch.${branch}.merge`, `refs/heads/${branch}`]);
+    }
+    const result = await this.#git({ args: ['reset', '--quiet', '--hard', commit] });
+    if (result.code !== 0) throw this.#fault('mount-tree', `its files cannot be written: ${lastLine(result)}`);
+  }
+
+  async #local(args: readonly string[]): Promise<void> {
+    const result = await this.#git({ args });
+    if (result.code !== 0) throw this.#fault('mount-tree', `git ${args[0]} failed: ${lastLine(result)}`);
+  }
+
+  #git(run: Pick<GitRun, 'args' | 'read'> & { isRemote?: boolean; signal?: AbortSignal }): Promise<GitResult> {
+    return runGit(this.#program, this.#limits.path, {
+      args: run.args,
+      cwd: this.#place.stage,
+      signal: run.signal === undefined ? this.#signal : AbortSignal.any([this.#signal, run.signal]),
+      ...(run.isRemote === true && { config: this.#remoteConfig }),
+      ...(run.read !== undefined && { read: run.read }),
+    });
+  }
+
+  #fault(code: string, what: string): Fault {
+    return new Fault('unprocessable', code, `${this.#place.name}: ${what}`);
+  }
+
+  #tooLarge(what: string): Fault {
+    return new Fault('too_large', 'mount-too-large', `${this.#place.name}: ${this.#request.url} has ${what}`);
+  }
+
+  #remoteFault(result: GitResult): Fault {
+    const { stderr } = result;
+    const { url } = this.#request;
+    if (
+      /terminal prompts disabled|could not read Username|Authentication failed|error: 40[134]|not found/i.test(stderr)
+    ) {
+      return this.#fault('mount-refused', `${url} is refused to this credential, or is no repository`);
+    }
+    if (/fsck error|error: object \w+:|invalid (path|object)|index-pack failed/i.test(stderr)) {
+      return this.#fault('mount-tree', `${url} holds what no honest repository does: ${lastLine(result)}`);
+    }
+    const message = `${this.#place.name}: ${url} cannot be cloned now: ${lastLine(result)}`;
+    return new Fault('unavailable', 'mount-unreachable', message);
+  }
+}
+
+/** The name in the clone of a branch or tag of the remote. */
+function keptAs({ name }: Ref): string | null {
+  if (name?.startsWith('refs/heads/') === true) return `refs/remotes/origin/${name.slice('refs/heads/'.length)}`;
+  return name?.startsWith('refs/tags/') === true ? name : null;
+}
+
+const formatOf = (id: string): string => (id.length === 64 ? 'sha256' : 'sha1');
+
+/** The first line that git calls an error; its later ones are advice. */
+function lastLine({ stderr }: GitResult): string {
+  const lines = stderr.split('\n').filter((line) => line.trim() !== '');
+  return lines.find((line) => /^(fatal|error):/.test(line)) ?? lines.at(-1) ?? 'git ended without a word';
+}
+
+async function sizeOf(directory: string): Promise<number> {
+  const names = await readdir(directory).catch(() => []);
+  const sizes = await Promise.all(
+    names.map((name) =>
+      stat(join(directory, name)).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    ),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}

@@ -1,0 +1,112 @@
+// The git program as the daemon runs it for mounts: nothing of the machine's or a user's configuration, no hook, no
+// prompt, no filter; the credential only in the environment of the one process that talks to the host.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { dirname } from 'node:path/posix';
+import type { Readable } from 'node:stream';
+
+export interface GitRun {
+  readonly args: readonly string[];
+  readonly cwd: string;
+  /** Settings of git by name, handed over in the environment. */
+  readonly config?: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+  /** Reads standard output as it comes; default: it is kept, up to a mebibyte. */
+  readonly read?: (stdout: Readable) => Promise<void>;
+}
+
+export interface GitResult {
+  readonly code: number | null;
+  readonly stdout: string;
+  /** The last lines, without what configuration held. */
+  readonly stderr: string;
+}
+
+const KEPT_BYTES = 1024 * 1024;
+const STDERR_BYTES = 8 * 1024;
+
+/** Holds for every run. Protocols are refused but for those that a run allows. */
+const CONFIG: Readonly<Record<string, string>> = {
+  'core.hooksPath': '/dev/null',
+  'core.fsmonitor': 'false',
+  'core.untrackedCache': 'false',
+  'core.protectHFS': 'true',
+  'core.protectNTFS': 'true',
+  'core.askPass': '',
+  'credential.helper': '',
+  'protocol.allow': 'never',
+  'submodule.recurse': 'false',
+  'fetch.recurseSubmodules': 'false',
+  'gc.auto': '0',
+  'maintenance.auto': 'false',
+  'advice.detachedHead': 'false',
+};
+
+/** Runs git to its end. Never rejects for what git says; rejects where it cannot be started or the signal aborts. */
+export async function runGit(program: string, path: string, run: GitRun): Promise<GitResult> {
+  const entries = Object.entries({ ...CONFIG, ...run.config });
+  const child = spawn(program, run.args, {
+    cwd: run.cwd,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      PATH: path,
+      HOME: '/nonexistent',
+      LC_ALL: 'C',
+      GIT_CONFIG_NOSYSTEM: '1',
+      GIT_CONFIG_GLOBAL: '/dev/null',
+      GIT_TERMINAL_PROMPT: '0',
+      GIT_ASKPASS: '',
+      SSH_ASKPASS: '',
+      GIT_LFS_SKIP_SMUDGE: '1',
+      GIT_NO_LAZY_FETCH: '1',
+      GIT_CEILING_DIRECTORIES: dirname(run.cwd),
+      GIT_CONFIG_COUNT: String(entries.length),
+      ...Object.fromEntries(
+        entries.flatMap(([key, value], index) => [
+          [`GIT_CONFIG_KEY_${index}`, key],
+          [`GIT_CONFIG_VALUE_${index}`, value],
+        ]),
+      ),
+    },
+  });
+  // Its helpers (git-remote-https, index-pack) are in its group.
+  const end = (): void => {
+    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    try {
+      process.kill(-child.pid, 'SIGKILL');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  };
+  run.signal.addEventListener('abort', end, { once: true });
+  try {
+    const closed = once(child, 'close') as Promise<[number | null]>;
+    if (run.signal.aborted) end();
+    const err = keepLast(child.stderr, STDERR_BYTES);
+    const out = run.read === undefined ? keepLast(child.stdout, KEPT_BYTES) : (): string => '';
+    const read = run.read?.(child.stdout).catch((error: unknown) => {
+      end();
+      throw error;
+    });
+    const [[code]] = await Promise.all([closed, read]);
+    run.signal.throwIfAborted();
+    return { code, stdout: out(), stderr: without(err(), Object.values(run.config ?? {})) };
+  } finally {
+    run.signal.removeEventListener('abort', end);
+  }
+}
+
+function keepLast(stream: Readable, bytes: number): () => string {
+  let kept: Buffer = Buffer.alloc(0);
+  stream.on('data', (chunk: Buffer) => (kept = Buffer.concat([kept, chunk]).subarray(-bytes)));
+  return () => kept.toString('utf8');
+}
+
+function without(text: string, values: readonly string[]): string {
+  return values
+    .filter((value) => /^authorization:/i.test(value))
+    .flatMap((value) => [value, value.replace(/^authorization:\s*(\w+\s+)?/i, '')])
+    .reduce((masked, value) => (value === '' ? masked : masked.replaceAll(value, '***')), text);
+}

@@ -1,0 +1,219 @@
+// Where a sandbox's files lie on the host, and which directory of the host a path inside it is.
+// A path is only followed through directories that are no links, since a session may have put links anywhere.
+
+import { createHash } from 'node:crypto';
+import { lstat, mkdir, readdir, readFile, realpath, rename, rm, writeFile, chmod } from 'node:fs/promises';
+import { join, normalize } from 'node:path/posix';
+import { Fault } from '../../words/fault.ts';
+import type { SandboxSpec } from './types.ts';
+
+/** What paths inside are called in declarations, whatever a provider calls them. */
+export const DECLARED_HOME = '/home/user';
+export const DECLARED_WORK = '/workspace';
+
+const ID = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/;
+/** Of the kernel, less the terminating zero. */
+const MAX_SOCKET_PATH_BYTES = 107;
+
+export interface PlacedMount {
+  /** Normalized. */
+  readonly mountPath: string;
+  /** The directory in which its tree lies on the host. */
+  readonly hostPath: string;
+  /** True where it lies in no other directory of the sandbox, and has to be put at its path. */
+  readonly isBound: boolean;
+  /** Empty, as `commit`, for a directory that is no clone. */
+  readonly url: string;
+  readonly ref: string | null;
+  readonly commit: string;
+}
+
+/** What is kept of a sandbox beside its files. Holds no secret. */
+export interface SandboxRecord {
+  readonly version: 1;
+  readonly spec: SandboxSpec;
+  readonly mounts: readonly PlacedMount[];
+}
+
+/** The sandboxes of one data directory. */
+export class Layout {
+  readonly root: string;
+  /** Tells this data directory's processes from those of another. */
+  readonly tag: string;
+
+  private constructor(root: string) {
+    this.root = root;
+    this.tag = createHash('sha256').update(root).digest('hex').slice(0, 16);
+  }
+
+  static async open(dataDir: string): Promise<Layout> {
+    const root = join(dataDir, 'sandboxes');
+    await mkdir(root, { recursive: true, mode: 0o700 });
+    await chmod(root, 0o700);
+    return new Layout(await realpath(root));
+  }
+
+  at(id: string): SandboxFiles {
+    if (!ID.test(id)) throw new Fault('invalid', 'sandbox-id', `A sandbox cannot be called ${JSON.stringify(id)}`);
+    return new SandboxFiles(join(this.root, id));
+  }
+
+  async ids(): Promise<string[]> {
+    const entries = await readdir(this.root, { withFileTypes: true });
+    return entries.filter((entry) => entry.isDirectory() && ID.test(entry.name)).map((entry) => entry.name);
+  }
+}
+
+/** The directories of one sandbox. */
+export class SandboxFiles {
+  readonly dir: string;
+  readonly home: string;
+  readonly work: string;
+  readonly run: string;
+  readonly tmp: string;
+  readonly mounts: string;
+  readonly stage: string;
+
+  constructor(dir: string) {
+    this.dir = dir;
+    this.home = join(dir, 'home');
+    this.work = join(dir, 'work');
+    this.run = join(dir, 'run');
+    this.tmp = join(dir, 'tmp');
+    this.mounts = join(dir, 'mounts');
+    this.stage = join(dir, 'stage');
+  }
+
+  async make(): Promise<void> {
+    await this.remove();
+    for (const path of [this.dir, this.home, this.work, this.run, this.tmp, this.mounts, this.stage]) {
+      await mkdir(path, { mode: 0o700 });
+    }
+  }
+
+  async read(): Promise<SandboxRecord | null> {
+    let text: string;
+    try {
+      text = await readFile(join(this.dir, 'sandbox.json'), 'utf8');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+      throw error;
+    }
+    return JSON.parse(text) as SandboxRecord;
+  }
+
+  /** Replaced as a whole, so that a crash leaves the old record or the new one. */
+  async write(record: SandboxRecord): Promise<void> {
+    const next = join(this.dir, 'sandbox.json.next');
+    await writeFile(next, JSON.stringify(record), { mode: 0o600 });
+    await rename(next, join(this.dir, 'sandbox.json'));
+  }
+
+  async remove(): Promise<void> {
+    await removeTree(this.dir);
+  }
+
+  /** The path of a channel's socket. Throws Fault `unprocessable` where the kernel takes no path of that length. */
+  socket(channel: string): string {
+    const path = join(this.run, `${channel}.sock`);
+    if (Buffer.byteLength(path) <= MAX_SOCKET_PATH_BYTES) return path;
+    throw new Fault(
+      'unprocessable',
+      'sandbox-path',
+      `The data directory's path is too long for sockets (${path}): a fenced sandbox needs a shorter SVC_DATA_DIR`,
+    );
+  }
+}
+
+/** Removes a tree, also one with directories that its owner made unwritable (as package caches do). Follows no link. */
+export async function removeTree(path: string): Promise<void> {
+  try {
+    await rm(path, { recursive: true, force: true, maxRetries: 3 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EACCES' && code !== 'EPERM') throw error;
+    await openDirectories(path);
+    await rm(path, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+async function openDirectories(path: string): Promise<void> {
+  await chmod(path, 0o700);
+  for (const entry of await readdir(path, { withFileTypes: true })) {
+    if (entry.isDirectory()) await openDirectories(join(path, entry.name));
+  }
+}
+
+const within = (path: string, parent: string): boolean => path === parent || path.startsWith(`${parent}/`);
+
+/** The part of `path` below `parent`, without a leading slash; undefined when it is not in it. */
+export function below(path: string, parent: string): string | undefined {
+  return within(path, parent) ? path.slice(parent.length + 1) : undefined;
+}
+
+/** An absolute path without `.`, `..`, doubled or trailing slashes. Throws Fault `unprocessable` for any other. */
+export function declaredPath(path: string, what: string): string {
+  const plain = normalize(path).replace(/(?<=.)\/$/, '');
+  if (!path.startsWith('/') || path.includes('\0') || path.split('/').includes('..')) {
+    throw new Fault('unprocessable', 'sandbox-path', `${what} ${JSON.stringify(path)} is not an absolute path`);
+  }
+  return plain;
+}
+
+/** Paths that belong to the sandbox itself. */
+const RESERVED = ['/', '/home', '/tmp', '/run', '/dev', '/proc', '/sys', '/etc', '/usr', '/bin', '/sbin', '/nix'];
+const RESERVED_BELOW = /^\/(run|dev|proc|sys|etc|usr|bin|sbin|lib\w*|nix)(\/|$)/;
+
+/** As `declaredPath`, for a path at which something is to be put. Throws Fault `unprocessable` for one of the system's. */
+export function freePath(declared: string, what: string): string {
+  const path = declaredPath(declared, `${what} path`);
+  if (!RESERVED.includes(path) && !RESERVED_BELOW.test(path)) return path;
+  throw new Fault('unprocessable', 'mount-path', `${what} ${path}: the path belongs to the sandbox itself`);
+}
+
+/**
+ * Makes the directories of `relative` below `base` and gives the full path. Throws Fault `unprocessable` where something
+ * on the way is a link or no directory. `base` itself is ours and trusted.
+ */
+export async function makeDirectories(base: string, relative: string, declared: string): Promise<string> {
+  let path = base;
+  for (const step of relative.split('/').filter((part) => part !== '')) {
+    path = join(path, step);
+    await mkdir(path, { mode: 0o755 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    if (!(await lstat(path)).isDirectory()) {
+      throw new Fault(
+        'unprocessable',
+        'sandbox-path',
+        `${declared} cannot be used: ${step} is no plain directory there`,
+      );
+    }
+  }
+  return path;
+}
+
+/** The mount that a path lies in: the deepest one. */
+export function mountOf(path: string, mounts: readonly PlacedMount[]): PlacedMount | undefined {
+  return mounts
+    .filter(({ mountPath }) => below(path, mountPath) !== undefined)
+    .sort((a, b) => b.mountPath.length - a.mountPath.length)[0];
+}
+
+/** The directory of ours, and the path below it, that a path inside is on the host; null where it is in none of them. */
+export function placeOf(
+  path: string,
+  files: SandboxFiles,
+  mounts: readonly PlacedMount[],
+): { readonly base: string; readonly relative: string } | null {
+  const places = [
+    [DECLARED_HOME, files.home],
+    [DECLARED_WORK, files.work],
+    ['/tmp', files.tmp],
+    ...mounts.map(({ mountPath, hostPath }) => [mountPath, hostPath] as const),
+  ] as const;
+  const [deepest] = places
+    .filter(([declared]) => below(path, declared) !== undefined)
+    .toSorted((a, b) => b[0].length - a[0].length);
+  return deepest === undefined ? null : { base: deepest[1], relative: below(path, deepest[0]) ?? '' };
+}

@@ -1,0 +1,107 @@
+// Where a session's programs run: bubblewrap (namespaces, fenced from the network where asked), process (no isolation,
+// said plainly) or command (an operator's program). It decides how a program is started so that no secret shows in an
+// argument list or lies in a file, which files of the host it sees, and that nothing of a sandbox outlives it. It clones
+// mounts outside, so that no token enters, and runs setup steps with their cache inside. It never decides who may run
+// what, reads no secret by itself, and writes no table. Spec, Environment, Mounts and Secret (launch-time delivery);
+// contract, sections 1, 6 and 8.
+
+import { Fault } from '../../words/fault.ts';
+import { bubblewrapKind, findProgram, probeBubblewrap } from './bubblewrap.ts';
+import { commandKind, type SandboxCommand } from './command.ts';
+import { Layout } from './layout.ts';
+import { type Kind, LocalProvider } from './local.ts';
+import { type HostEnvironment, processKind } from './process.ts';
+import { type ManagerEnvironment, probeLimiter } from './resources.ts';
+import type { SandboxCapabilities, SandboxName, SandboxProvider } from './types.ts';
+
+export type { SandboxCommand } from './command.ts';
+export { type MountOptions, type MountRequest, type MountResult, mountRepository } from './mounts.ts';
+export { buildImage, type ImageRequest, runSetup, SetupFailed, type SetupRequest, type StepReport } from './setup.ts';
+export { SetupCache } from './setup-cache.ts';
+export type {
+  Channel,
+  Exit,
+  NotEnforced,
+  RunOptions,
+  RunResult,
+  Sandbox,
+  SandboxCapabilities,
+  SandboxChanges,
+  SandboxName,
+  SandboxProcess,
+  SandboxProvider,
+  SandboxSpec,
+  SpawnOptions,
+} from './types.ts';
+
+export interface SandboxSettings {
+  readonly dataDir: string;
+  /** SVC_SANDBOX. */
+  readonly sandbox: 'auto' | SandboxName;
+  /** `sessions.command` of the configuration file, for `command`. */
+  readonly command?: SandboxCommand | undefined;
+  /** Of the daemon's own environment: PATH, HOME, and how the user's service manager is reached. */
+  readonly host: HostEnvironment & ManagerEnvironment;
+}
+
+/** What is in use, and why. */
+export interface SandboxFacts {
+  readonly inUse: SandboxName;
+  readonly why: string;
+  readonly capabilities: SandboxCapabilities;
+  /** Why `resources` are or are not enforced. */
+  readonly resources: string;
+}
+
+/**
+ * The provider of SVC_SANDBOX, tried and ready. Throws Fault `unprocessable` where one was asked for by name and does
+ * not work here; its message says why not.
+ */
+export async function openSandboxes(
+  settings: SandboxSettings,
+): Promise<{ readonly provider: SandboxProvider; readonly facts: SandboxFacts }> {
+  const layout = await Layout.open(settings.dataDir);
+  const chosen = await choose(settings, layout);
+  const provider = new LocalProvider(layout, chosen.kind);
+  const { name: inUse, capabilities } = provider;
+  return { provider, facts: { inUse, why: chosen.why, capabilities, resources: chosen.resources } };
+}
+
+interface Choice {
+  readonly kind: Kind;
+  readonly why: string;
+  readonly resources: string;
+}
+
+async function choose(settings: SandboxSettings, layout: Layout): Promise<Choice> {
+  const { sandbox, host } = settings;
+  const none = 'not enforced: the process sandbox has no limits';
+  if (sandbox === 'process') {
+    return { kind: processKind(host), why: 'SVC_SANDBOX=process: nothing is isolated', resources: none };
+  }
+  if (sandbox === 'command') {
+    if (settings.command === undefined) {
+      throw new Fault(
+        'unprocessable',
+        'sandbox-unusable',
+        'SVC_SANDBOX=command needs sessions.command in the file of SVC_CONFIG',
+      );
+    }
+    const kind = await commandKind(settings.command, host, (name) => findProgram(name, host.PATH ?? ''));
+    const why = `SVC_SANDBOX=command: ${settings.command.run[0]} isolates, or does not`;
+    return { kind, why, resources: 'not enforced by the service: they are the command’s matter' };
+  }
+  const found = await probeBubblewrap(host.PATH ?? '');
+  if (found.works) {
+    const limiter = await probeLimiter(await findProgram('systemd-run', host.PATH ?? ''), host);
+    return {
+      kind: await bubblewrapKind(found.file, layout, limiter),
+      why: `${found.version} works here`,
+      resources: limiter.works ? `enforced by ${limiter.why}` : `not enforced: ${limiter.why}`,
+    };
+  }
+  if (sandbox === 'auto') {
+    return { kind: processKind(host), why: `${found.why}; nothing is isolated`, resources: none };
+  }
+  throw new Fault('unprocessable', 'sandbox-unusable', `SVC_SANDBOX=bubblewrap cannot be used: ${found.why}`);
+}

@@ -1,0 +1,176 @@
+// What setup steps left, kept as archives under the data directory. An archive is written by a program of the sandbox and
+// read by one, so that this process never follows what is in it; it is whole or it is not there, and one that does not
+// have the checksum of its head is a miss. Deleting the directory costs time only.
+
+import { createHash, randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
+import { join } from 'node:path/posix';
+import type { Readable } from 'node:stream';
+
+export interface SetupCacheOptions {
+  /** Of one archive; a larger one is not kept. Default 2 GiB. */
+  readonly maxEntryBytes?: number;
+  /** Of all; the longest unused go first. Default 20 GiB. */
+  readonly maxTotalBytes?: number;
+}
+
+interface Head {
+  readonly version: 1;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+const HEAD_BYTES = 256;
+const KEY = /^[0-9a-f]{64}$/;
+const ABANDONED_AFTER_MS = 24 * 3_600_000;
+
+export class SetupCache {
+  readonly #dir: string;
+  readonly #maxEntryBytes: number;
+  readonly #maxTotalBytes: number;
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  private constructor(dir: string, options: SetupCacheOptions) {
+    this.#dir = dir;
+    this.#maxEntryBytes = options.maxEntryBytes ?? 2 * 1024 ** 3;
+    this.#maxTotalBytes = options.maxTotalBytes ?? 20 * 1024 ** 3;
+  }
+
+  /** The cache of a data directory. */
+  static async open(dataDir: string, options: SetupCacheOptions = {}): Promise<SetupCache> {
+    const dir = join(dataDir, 'setup-cache');
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await chmod(dir, 0o700);
+    return new SetupCache(dir, options);
+  }
+
+  /** Does the work of one key one at a time, so that of many sessions that start together one fills it. */
+  async inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#turns.get(key) ?? Promise.resolve();
+    const own = before.then(work, work);
+    const settled = own.catch(() => undefined);
+    this.#turns.set(key, settled);
+    try {
+      return await own;
+    } finally {
+      if (this.#turns.get(key) === settled) this.#turns.delete(key);
+    }
+  }
+
+  /**
+   * Hands the archive of a key to `restore`, which says whether it could use it. False where there is none, or it is
+   * older than `ttlMs`, or damaged, or of no use; the last three are removed.
+   */
+  async restore(
+    key: string,
+    limits: { readonly now: Date; readonly ttlMs: number | null },
+    restore: (archive: Readable) => Promise<boolean>,
+  ): Promise<boolean> {
+    const path = this.#path(key);
+    const file = await openPlain(path);
+    if (file === null) return false;
+    try {
+      const head = await readHead(file);
+      const isFresh = head !== null && (limits.ttlMs === null || limits.now.getTime() - head.at <= limits.ttlMs);
+      if (!isFresh || (await checksum(file)) !== head.sha256) {
+        await rm(path, { force: true });
+        return false;
+      }
+      await utimes(path, limits.now, limits.now).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT') throw error; // Pruned meanwhile; it is open still.
+      });
+      const isRestored = await restore(file.createReadStream({ start: HEAD_BYTES, autoClose: false }));
+      if (!isRestored) await rm(path, { force: true });
+      return isRestored;
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** Keeps what the stream gives; false where it is too large. A failure of the stream is thrown and keeps nothing. */
+  async save(key: string, now: Date, archive: AsyncIterable<Buffer>): Promise<boolean> {
+    const path = this.#path(key);
+    const temporary = join(this.#dir, `next-${randomBytes(8).toString('hex')}`);
+    const file = await open(temporary, 'wx', 0o600);
+    try {
+      const hash = createHash('sha256');
+      let bytes = 0;
+      for await (const chunk of archive) {
+        if (bytes + chunk.length > this.#maxEntryBytes) return false;
+        hash.update(chunk);
+        await writeAll(file, chunk, HEAD_BYTES + bytes);
+        bytes += chunk.length;
+      }
+      const head: Head = { version: 1, at: now.getTime(), bytes, sha256: hash.digest('hex') };
+      await writeAll(file, Buffer.from(JSON.stringify(head).padEnd(HEAD_BYTES)), 0);
+      await file.sync();
+      await utimes(temporary, now, now);
+      await rename(temporary, path);
+    } finally {
+      await file.close();
+      await rm(temporary, { force: true });
+    }
+    await this.#prune(now);
+    return true;
+  }
+
+  #path(key: string): string {
+    if (!KEY.test(key)) throw new Error('a key of the setup cache is a SHA-256');
+    return join(this.#dir, key);
+  }
+
+  async #prune(now: Date): Promise<void> {
+    const found: { path: string; size: number; mtimeMs: number; isEntry: boolean }[] = [];
+    for (const name of await readdir(this.#dir)) {
+      const path = join(this.#dir, name);
+      const at = await stat(path).catch(() => null); // Pruned by another daemon meanwhile.
+      if (at !== null) found.push({ path, size: at.size, mtimeMs: at.mtimeMs, isEntry: KEY.test(name) });
+    }
+    let total = 0;
+    for (const { path, size, mtimeMs, isEntry } of found.sort((a, b) => b.mtimeMs - a.mtimeMs)) {
+      total += size;
+      const isAbandoned = !isEntry && now.getTime() - mtimeMs > ABANDONED_AFTER_MS;
+      if (isAbandoned || (isEntry && total > this.#maxTotalBytes)) await rm(path, { force: true });
+    }
+  }
+}
+
+/** The file, open for reading; null where there is none. Anything else of that name is removed. */
+async function openPlain(path: string): Promise<FileHandle | null> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT' || error.code === 'ELOOP') return null;
+    throw error;
+  });
+  if (file !== null && (await file.stat()).isFile()) return file;
+  await file?.close();
+  await rm(path, { recursive: true, force: true });
+  return null;
+}
+
+async function writeAll(file: FileHandle, bytes: Buffer, at: number): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    done += (await file.write(bytes, done, bytes.length - done, at + done)).bytesWritten;
+  }
+}
+
+async function readHead(file: FileHandle): Promise<Head | null> {
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
+  const { size } = await file.stat();
+  if (bytesRead < HEAD_BYTES) return null;
+  try {
+    const head = JSON.parse(buffer.toString('utf8')) as Head;
+    return head.version === 1 && head.bytes === size - HEAD_BYTES ? head : null;
+  } catch {
+    return null; // Damaged, which is a miss.
+  }
+}
+
+async function checksum(file: FileHandle): Promise<string> {
+  const hash = createHash('sha256');
+  const stream = file.createReadStream({ start: HEAD_BYTES, autoClose: false });
+  for await (const chunk of stream as AsyncIterable<Buffer>) hash.update(chunk);
+  return hash.digest('hex');
+}

@@ -1,0 +1,241 @@
+// Setup of a sandbox before its session starts (spec, Environment): the build steps of its image, whose result in HOME
+// is kept by content, and the setup steps in order, each kept by its cache's key, files and commands.
+// Everything runs inside the sandbox, also what packs and unpacks the kept paths.
+
+import { createHash } from 'node:crypto';
+import { finished } from 'node:stream/promises';
+import type { EnvironmentSpec } from '../../words/spec.ts';
+import { Fault } from '../../words/fault.ts';
+import { below, DECLARED_HOME, declaredPath } from './layout.ts';
+import type { SetupCache } from './setup-cache.ts';
+import type { RunResult, Sandbox } from './types.ts';
+
+type SetupStep = EnvironmentSpec['setup'][number];
+
+interface SetupContext {
+  readonly cache: SetupCache;
+  /** Who may share what is kept: the project and the environment. Nothing is shared beyond it. */
+  readonly scope: string;
+  readonly now: Date;
+  /** Of one command. Default 30 minutes. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+  /** Called before each step: its name, and whether what it made was found. */
+  readonly onStep?: (step: StepReport) => void;
+}
+
+export interface ImageRequest extends SetupContext {
+  /** Of the preset. */
+  readonly image: string;
+  readonly steps: readonly string[];
+  /** Without secrets: what the steps make outlives the session. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface SetupRequest extends SetupContext {
+  readonly setup: EnvironmentSpec['setup'];
+  readonly setupCache?: EnvironmentSpec['setupCache'];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Values of `env` that no message may repeat. */
+  readonly masked?: readonly string[];
+  /** Where commands run, and what `cache.files` are relative to: as declared. Default the work directory. */
+  readonly workingDirectory?: string;
+}
+
+export interface StepReport {
+  readonly name: string;
+  /** `none`: nothing of it is kept, so that it always runs. */
+  readonly cache: 'hit' | 'miss' | 'none';
+}
+
+/** A command of a step that failed. `message` says the same, with the last lines of the output. */
+export class SetupFailed extends Fault {
+  readonly step: string;
+  /** From 1. */
+  readonly command: number;
+  readonly exitCode: number | null;
+  /** At most 20 lines and 2,000 characters, masked. */
+  readonly output: string;
+
+  constructor(step: string, command: number, count: number, result: RunResult) {
+    const output = lastLines(result.output);
+    const how = result.timedOut
+      ? 'took too long and was ended'
+      : `ended with ${result.code === null ? result.signal : `exit code ${result.code}`}`;
+    const said = output === '' ? 'it printed nothing' : output;
+    super('unprocessable', 'setup-failed', `Setup step ${step}: command ${command} of ${count} ${how}: ${said}`);
+    this.step = step;
+    this.command = command;
+    this.exitCode = result.code;
+    this.output = output;
+  }
+}
+
+const TIMEOUT_MS = 30 * 60_000;
+const ARCHIVE_MS = 15 * 60_000;
+const UNITS_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const IMAGE_STEP = 'image';
+
+const lastLines = (text: string): string => text.trimEnd().split('\n').slice(-20).join('\n').slice(-2000);
+const sha256 = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
+
+/**
+ * Runs the image's build steps in a sandbox that has no mounts yet, or brings back what they made in HOME before. With a
+ * local preset the image is the machine's own userland, read-only: a step can change HOME and nothing else.
+ * Throws SetupFailed.
+ */
+export async function buildImage(sandbox: Sandbox, request: ImageRequest): Promise<void> {
+  const { image, steps, env = {} } = request;
+  if (steps.length === 0) return;
+  const key = sha256(['image', 1, sandbox.provider, request.scope, image, steps, env]);
+  await cached(sandbox, request, { name: IMAGE_STEP, key, paths: ['.'], ttlMs: null }, async () => {
+    await runCommands(sandbox, request, { name: IMAGE_STEP, commands: steps }, { env, cwd: sandbox.home });
+  });
+}
+
+/**
+ * Runs the setup steps in order. A step whose cache names paths is not run where they were kept before under the same
+ * key, commands and content of its files, within `setupCache.ttl`: they are put back. Throws SetupFailed.
+ */
+export async function runSetup(sandbox: Sandbox, request: SetupRequest): Promise<void> {
+  const { env = {}, masked = [] } = request;
+  const cwd = request.workingDirectory === undefined ? sandbox.workDir : sandbox.pathIn(request.workingDirectory);
+  const ttlMs = request.setupCache === undefined ? null : ttlOf(request.setupCache.ttl);
+  for (const step of request.setup) {
+    const run = (): Promise<void> => runCommands(sandbox, request, step, { env, cwd, masked });
+    const paths = (step.cache?.paths ?? []).map(homeRelative);
+    if (paths.length === 0) {
+      request.onStep?.({ name: step.name, cache: 'none' });
+      await run();
+      continue;
+    }
+    const key = await keyOf(sandbox, request, step, cwd);
+    await cached(sandbox, request, { name: step.name, key, paths, ttlMs }, run);
+  }
+}
+
+/** `24h` in milliseconds. */
+function ttlOf(text: string): number {
+  const match = /^([1-9]\d*)([smhd])$/.exec(text);
+  if (match === null)
+    throw new Fault('unprocessable', 'setup-cache', `setupCache.ttl cannot be ${JSON.stringify(text)}`);
+  return Number(match[1]) * UNITS_MS[match[2] as keyof typeof UNITS_MS];
+}
+
+/** `.` for HOME itself. */
+function homeRelative(path: string): string {
+  const relative = below(declaredPath(path, 'The cached path'), DECLARED_HOME);
+  if (relative === undefined) throw new Fault('unprocessable', 'setup-cache', `${path} is not under ${DECLARED_HOME}`);
+  return relative === '' ? '.' : `./${relative}`;
+}
+
+interface Entry {
+  readonly name: string;
+  readonly key: string;
+  readonly paths: readonly string[];
+  readonly ttlMs: number | null;
+}
+
+async function cached(sandbox: Sandbox, context: SetupContext, entry: Entry, run: () => Promise<void>): Promise<void> {
+  const { cache, now, onStep } = context;
+  await cache.inTurn(entry.key, async () => {
+    const isHit = await cache.restore(entry.key, { now, ttlMs: entry.ttlMs }, async (archive) => {
+      const command = ['/bin/sh', '-c', 'exec tar -C "$HOME" --no-same-owner -xpf -'];
+      const result = await sandbox.run({ command, timeoutMs: ARCHIVE_MS, input: archive, ...signalOf(context) });
+      return result.code === 0;
+    });
+    onStep?.({ name: entry.name, cache: isHit ? 'hit' : 'miss' });
+    if (isHit) return;
+    await run();
+    await keep(sandbox, context, entry);
+  });
+}
+
+/** Packs those of the paths that are there. What cannot be packed is not kept, and the session starts all the same. */
+async function keep(sandbox: Sandbox, context: SetupContext, entry: Entry): Promise<void> {
+  const script =
+    'cd "$HOME" || exit 1; for path; do shift; [ -e "$path" ] && set -- "$@" "$path"; done; exec tar -cf - -- "$@"';
+  const child = await sandbox.spawn({ argv: ['/bin/sh', '-c', script, 'sh', ...entry.paths] });
+  child.stdin.end();
+  child.stderr.resume();
+  const archive = async function* (): AsyncGenerator<Buffer> {
+    yield* child.stdout as AsyncIterable<Buffer>;
+    // An archive is whole only when its maker says so.
+    if ((await child.exited).code !== 0) throw new Incomplete();
+  };
+  try {
+    await context.cache.save(entry.key, context.now, archive());
+  } catch (error) {
+    if (!(error instanceof Incomplete)) throw error;
+  } finally {
+    await child.kill();
+  }
+}
+
+class Incomplete extends Error {}
+
+async function keyOf(sandbox: Sandbox, request: SetupRequest, step: SetupStep, cwd: string): Promise<string> {
+  const { key = null, files = [], paths = [] } = step.cache ?? {};
+  const content = files.length === 0 ? '' : await hashFiles(sandbox, request, files, cwd);
+  return sha256(['setup', 1, sandbox.provider, request.scope, step.name, key, step.commands, paths, files, content]);
+}
+
+/** One digest over names and contents; of a directory, of all files in it; of what is not there, that it is not. */
+async function hashFiles(
+  sandbox: Sandbox,
+  request: SetupRequest,
+  files: readonly string[],
+  cwd: string,
+): Promise<string> {
+  const script = `for path; do
+    printf '%s\\0' "$path"
+    if [ -f "$path" ]; then sha256sum < "$path"
+    elif [ -d "$path" ]; then find "$path" -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum
+    else echo absent; fi || exit 1
+  done`;
+  const child = await sandbox.spawn({
+    argv: ['/bin/sh', '-c', script, 'sh', ...files.map((file) => `./${file}`)],
+    cwd,
+  });
+  const stop = AbortSignal.any([
+    AbortSignal.timeout(ARCHIVE_MS),
+    ...(request.signal === undefined ? [] : [request.signal]),
+  ]);
+  const kill = (): void => void child.kill().catch(() => undefined); // Then it ends without a code, below.
+  stop.addEventListener('abort', kill, { once: true });
+  try {
+    child.stdin.end();
+    child.stderr.resume();
+    const hash = createHash('sha256');
+    child.stdout.on('data', (chunk: Buffer) => hash.update(chunk));
+    await finished(child.stdout);
+    if ((await child.exited).code === 0) return hash.digest('hex');
+  } finally {
+    stop.removeEventListener('abort', kill);
+  }
+  request.signal?.throwIfAborted();
+  throw new Fault(
+    'unprocessable',
+    'setup-cache',
+    `The files that key a setup cache cannot be read: ${files.join(', ')}`,
+  );
+}
+
+async function runCommands(
+  sandbox: Sandbox,
+  context: SetupContext,
+  step: Pick<SetupStep, 'name' | 'commands'>,
+  options: {
+    readonly env: Readonly<Record<string, string>>;
+    readonly cwd: string;
+    readonly masked?: readonly string[];
+  },
+): Promise<void> {
+  for (const [index, command] of step.commands.entries()) {
+    const timeoutMs = context.timeoutMs ?? TIMEOUT_MS;
+    const result = await sandbox.run({ command, timeoutMs, ...options, ...signalOf(context) });
+    if (result.code !== 0) throw new SetupFailed(step.name, index + 1, step.commands.length, result);
+  }
+}
+
+const signalOf = ({ signal }: SetupContext): { signal?: AbortSignal } => (signal === undefined ? {} : { signal });

@@ -1,0 +1,132 @@
+// What a session host asks of a sandbox, and what each kind of sandbox says of itself.
+
+import type { Readable, Writable } from 'node:stream';
+
+export type SandboxName = 'bubblewrap' | 'process' | 'command';
+
+export interface SandboxCapabilities {
+  /** `namespace`: own processes, files and users on this kernel; `external`: whatever the operator's program gives. */
+  readonly isolation: 'none' | 'namespace' | 'external';
+  readonly injectionEdge: boolean;
+  readonly snapshot: boolean;
+  /** True where `resources` of a spec become limits that hold for all its processes together. */
+  readonly resources: boolean;
+  /** True where a fenced sandbox has no network but its channels. */
+  readonly networkFence: boolean;
+}
+
+/** A service of the daemon inside the sandbox: `127.0.0.1:<port>` there is the socket `<name>.sock` of its run directory. */
+export interface Channel {
+  /** `[a-z][a-z0-9-]*`, such as `model`, `tools`. */
+  readonly name: string;
+  readonly port: number;
+}
+
+export interface SandboxSpec {
+  /** The session's id: `[A-Za-z0-9_-]{1,64}`. */
+  readonly id: string;
+  /** No network but `channels`. A provider without a fence runs it unfenced and lists `network` in `notEnforced`. */
+  readonly fenced?: boolean;
+  readonly channels?: readonly Channel[];
+  /** Files and directories of the host that are seen at the same path, read-only: the harness's program. */
+  readonly readOnlyPaths?: readonly string[];
+  readonly resources?: { readonly cpuCount?: number; readonly memoryMB?: number };
+}
+
+/** What of a spec may differ when a sandbox is opened again. */
+export type SandboxChanges = Partial<Omit<SandboxSpec, 'id'>>;
+
+export interface SpawnOptions {
+  readonly argv: readonly string[];
+  /** Reaches the process's environment, and neither an argument list nor a file. HOME and the marker are the sandbox's. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** As `pathIn` gives it. Default `workDir`. Must be there. */
+  readonly cwd?: string;
+}
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface SandboxProcess {
+  /** Of the host: the program itself, or what keeps its sandbox. */
+  readonly pid: number;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** When it and all that it started are gone. Never rejects. */
+  readonly exited: Promise<Exit>;
+  /** Ends it and all that it started, at once; resolves as `exited` does. Safe to call again. */
+  kill(): Promise<Exit>;
+}
+
+export interface RunOptions {
+  /** A command line of the shell, or a program with its arguments. */
+  readonly command: string | readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  readonly timeoutMs: number;
+  /** Written to its standard input, which is empty otherwise. */
+  readonly input?: Readable | string | Uint8Array;
+  /** Values that are replaced by `***` in `output`. */
+  readonly masked?: readonly string[];
+  readonly signal?: AbortSignal;
+}
+
+export interface RunResult extends Exit {
+  /** The last 16 KiB of both outputs, in the order in which they came. */
+  readonly output: string;
+  readonly timedOut: boolean;
+}
+
+export interface Sandbox {
+  readonly id: string;
+  readonly provider: SandboxName;
+  /** HOME as its processes see it. */
+  readonly home: string;
+  /** Where sessions start unless told otherwise, as its processes see it. */
+  readonly workDir: string;
+  /** Asked for and not given, to be recorded on the session: `isolation`, `network`, `resources`. */
+  readonly notEnforced: readonly NotEnforced[];
+  /** True where it has no network but its channels: the daemon listens at `socketOf`. Else it reaches loopback itself. */
+  readonly fenced: boolean;
+  /** Where the daemon listens for a channel of a fenced sandbox. */
+  socketOf(channel: string): string;
+  /**
+   * A declared absolute path (`/home/user/x`, `/workspace/x`, a mount's) as its processes see it. Where a sandbox cannot
+   * show a path, it is the one below the work directory.
+   */
+  pathIn(declared: string): string;
+  /**
+   * Makes a declared directory, writable, unless it is there, and gives it as processes see it: for `workingDirectory`.
+   * Programs that run already may not see it. Throws Fault `unprocessable` for a directory of the system.
+   */
+  makeDirectory(declared: string): Promise<string>;
+  spawn(options: SpawnOptions): Promise<SandboxProcess>;
+  run(options: RunOptions): Promise<RunResult>;
+  /** Writes a file as one of its processes would (so that no link inside leads out). Path as for `pathIn`. */
+  writeFile(path: string, content: string | Uint8Array, mode?: number): Promise<void>;
+  /** Ends its processes; its files stay for `reopen`. */
+  stop(): Promise<void>;
+  /** Ends its processes and removes its files. */
+  destroy(): Promise<void>;
+}
+
+export type NotEnforced = 'isolation' | 'network' | 'resources';
+
+export interface SandboxProvider {
+  readonly name: SandboxName;
+  readonly capabilities: SandboxCapabilities;
+  /** A new sandbox, or a fresh one in place of what an earlier launch of this id left. */
+  create(spec: SandboxSpec): Promise<Sandbox>;
+  /** The sandbox of this id as an earlier process left it, with nothing running in it; null when its files are gone. */
+  reopen(id: string, changes?: SandboxChanges): Promise<Sandbox | null>;
+  /**
+   * Ends and removes what sandboxes of this data directory left that nobody owns. `owned` is asked with the ids that
+   * were found, so that a sandbox made meanwhile is not among them. Gives the ids that were removed.
+   */
+  reap(owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<string[]>;
+  /** Ends all processes that this provider started. Safe to call twice. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,24 @@
+// The `retention` section of the SVC_CONFIG file: how long what has happened is kept.
+
+import * as v from 'valibot';
+import { ConfigError, type ConfigFile } from './file.ts';
+
+const days = (most: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(most));
+const Section = v.strictObject({
+  /** Events that are routed; at most a week longer, since their bodies go by the week. */
+  eventsDays: v.optional(days(36_500), 30),
+  /** Sessions with their transcripts, and checks, after their end. */
+  sessionsDays: v.optional(days(36_500), 90),
+  /** Runs of repositories; the latest of each stay. */
+  reconcilesDays: v.optional(days(36_500), 90),
+});
+type RetentionSettings = v.InferOutput<typeof Section>;
+
+/** Throws ConfigError naming the key that cannot be used. */
+export function retentionSettings(file: ConfigFile): RetentionSettings {
+  const parsed = v.safeParse(Section, file.retention ?? {});
+  if (parsed.success) return parsed.output;
+  const [issue] = parsed.issues;
+  const path = v.getDotPath(issue);
+  throw new ConfigError(path === null ? 'retention' : `retention.${path}`, `cannot be used: ${issue.message}`);
+}

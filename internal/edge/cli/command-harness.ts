@@ -1,0 +1,106 @@
+// `svc harness list` and `svc harness install` (contract, sections 2 and 8): on this machine, for the daemon that uses
+// the same data directory. No server is asked.
+
+import {
+  HarnessInstallError,
+  harnessPackage,
+  installHarness,
+  type ResolvedHarness,
+  resolveHarness,
+  variableOf,
+} from '../../adapters/harness/harness.ts';
+import { ConfigError, loadConfig } from '../../base/config/config.ts';
+import { type Harness, HARNESSES } from '../../words/spec.ts';
+import { Misuse, refusal } from './failure.ts';
+import { clean } from './text.ts';
+import type { Call, Handler } from './types.ts';
+
+/** Of the daemon's settings only what says where harnesses are; the rest may be wrong here without harm. */
+const SETTINGS = ['XDG_DATA_HOME', 'SVC_DATA_DIR', 'SVC_CONFIG', ...HARNESSES.map(variableOf)];
+
+interface Surroundings {
+  readonly dataDir: string;
+  readonly commands: { readonly [harness in Harness]: readonly string[] | undefined };
+}
+
+function surroundingsOf(call: Call): Surroundings {
+  const { env, cwd, home } = call.io;
+  const given = call.global('data-dir');
+  const picked = Object.fromEntries(SETTINGS.map((name) => [name, env[name]]));
+  try {
+    const config = loadConfig({
+      env: { ...picked, HOME: home },
+      argv: given === undefined ? [] : ['--data-dir', given],
+      cwd,
+    });
+    const commands = { 'harness-a': config.harnessACommand, 'harness-b': config.harnessBCommand };
+    return { dataDir: config.dataDir, commands };
+  } catch (error) {
+    if (error instanceof ConfigError) throw new Misuse(error.message);
+    throw error;
+  }
+}
+
+function textOf(harness: Harness, found: ResolvedHarness): string {
+  const words = [harness.padEnd(10), found.state.padEnd(11)];
+  if ('message' in found) return [...words, found.message].join(' ');
+  const version = found.version === undefined ? '' : `${harnessPackage(harness).name} ${found.version}  `;
+  return [...words, `${version}${found.argv.join(' ')}`].join(' ');
+}
+
+export const harnessList: Handler = async (call) => {
+  const { dataDir, commands } = surroundingsOf(call);
+  const items = await Promise.all(
+    HARNESSES.map(async (name) => {
+      const found = await resolveHarness({
+        harness: name,
+        dataDir,
+        configured: commands[name],
+        nodePath: process.execPath,
+      });
+      return { name, found };
+    }),
+  );
+  const rows = items.map(({ name, found }) => ({
+    name,
+    state: found.state,
+    package: harnessPackage(name).name,
+    pinnedVersion: harnessPackage(name).version,
+    ...(found.version !== undefined && { version: found.version }),
+    ...('argv' in found ? { command: found.argv } : { message: found.message }),
+  }));
+  call.screen.emit({ items: rows }, () => items.map(({ name, found }) => clean(textOf(name, found), true)).join('\n'));
+  return 0;
+};
+
+export const harnessInstall: Handler = async (call) => {
+  const harness = call.arg('HARNESS') as Harness;
+  const { dataDir, commands } = surroundingsOf(call);
+  const { name, version } = harnessPackage(harness);
+  call.screen.progress(`installing ${name} ${version} …`);
+  try {
+    const done = await installHarness({ harness, dataDir, env: call.io.env, signal: call.io.signal });
+    call.screen.emit(
+      done,
+      () => `${harness}: ${name} ${version} ${done.already ? 'is' : 'was'} installed in ${done.directory}`,
+    );
+  } catch (error) {
+    if (error instanceof HarnessInstallError) throw refusal(error.problem, error.message, hintFor(error));
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === undefined) throw error;
+    throw refusal('cannot-write', `${dataDir} cannot be written (${code})`);
+  }
+  if (commands[harness] !== undefined) call.screen.note(`${variableOf(harness)} is set and goes before it`);
+  return 0;
+};
+
+function hintFor({ problem }: HarnessInstallError): string | undefined {
+  switch (problem) {
+    case 'npm-missing':
+      return 'install Node.js with npm, or put npm on PATH';
+    case 'registry-unreachable':
+      return 'check the network, the proxy settings and `npm config get registry`, then run it again';
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,122 @@
+// The part of the command table about what came in and what runs: events, sessions, bindings.
+
+import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
+
+const ID: ArgSpec = { name: 'ID', help: 'its id, or a piece from the beginning or the end of it' };
+const LIMIT: OptionSpec = { name: 'limit', type: 'string', value: 'N', help: 'how many, newest first (default 50)' };
+const AGENT: OptionSpec = { name: 'agent', type: 'string', value: 'A', help: 'of this agent only' };
+
+const event = async (): Promise<typeof import('./command-event.ts')> => import('./command-event.ts');
+const eventCommands: readonly CommandSpec[] = [
+  {
+    words: ['event', 'list'],
+    summary: 'events, newest first',
+    args: [],
+    options: [
+      { name: 'key', type: 'string', value: 'K', help: 'with this key' },
+      { name: 'status', type: 'string', value: 'S', help: 'pending, routed, unmatched or failed' },
+      { name: 'severity', type: 'string', value: 'S', help: 'warning or error' },
+      LIMIT,
+    ],
+    load: async () => (await event()).eventList,
+  },
+  {
+    words: ['event', 'show'],
+    summary: 'an event and what came of it',
+    args: [ID],
+    options: [],
+    load: async () => (await event()).eventShow,
+  },
+  {
+    words: ['event', 'explain'],
+    summary: 'why an event did what it did: every trigger on its key, clause by clause',
+    args: [ID],
+    options: [],
+    load: async () => (await event()).eventExplain,
+  },
+  {
+    words: ['event', 'replay'],
+    summary: 'record it once more and route it anew',
+    args: [ID],
+    options: [],
+    load: async () => (await event()).eventReplay,
+  },
+];
+
+const session = async (): Promise<typeof import('./command-session.ts')> => import('./command-session.ts');
+const sessionCommands: readonly CommandSpec[] = [
+  {
+    words: ['session', 'list'],
+    summary: 'sessions, newest first',
+    args: [],
+    options: [
+      AGENT,
+      { name: 'state', type: 'string', value: 'S', help: 'in this state only, such as running or failed' },
+      { name: 'live', type: 'flag', help: 'live ones only' },
+      LIMIT,
+    ],
+    load: async () => (await session()).sessionList,
+  },
+  {
+    words: ['session', 'show'],
+    summary: 'a session and what it holds',
+    args: [ID],
+    options: [],
+    load: async () => (await session()).sessionShow,
+  },
+  {
+    words: ['session', 'logs'],
+    summary: 'what it was told, did and answered',
+    args: [ID],
+    options: [
+      { name: 'follow', short: 'f', type: 'flag', help: 'stay and print messages and states until it has ended' },
+      { name: 'tail', type: 'string', value: 'N', help: 'begin with its newest N messages (default: with its first)' },
+    ],
+    notes: ['with -f and --json each message and each change of state is one line'],
+    load: async () => (await session()).sessionLogs,
+  },
+  {
+    words: ['session', 'send'],
+    summary: 'send it a message, which interrupts what it does',
+    args: [ID, { name: 'MESSAGE', help: 'the text; - for stdin' }],
+    options: [],
+    load: async () => (await session()).sessionSend,
+  },
+  {
+    words: ['session', 'allow'],
+    summary: 'allow what it asks for',
+    args: [ID, { name: 'REQUEST', help: 'which request (default: the oldest that is open)', optional: true }],
+    options: [{ name: 'always', type: 'flag', help: 'and whatever is like it, as long as the session lives' }],
+    load: async () => (await session()).sessionAllow,
+  },
+  {
+    words: ['session', 'reject'],
+    summary: 'reject what it asks for',
+    args: [ID, { name: 'REQUEST', help: 'which request (default: the oldest that is open)', optional: true }],
+    options: [],
+    load: async () => (await session()).sessionReject,
+  },
+  {
+    words: ['session', 'archive'],
+    summary: 'end it',
+    args: [ID],
+    options: [],
+    load: async () => (await session()).sessionArchive,
+  },
+  {
+    words: ['binding', 'list'],
+    summary: 'who holds which target',
+    args: [],
+    options: [AGENT, { name: 'all', type: 'flag', help: 'released ones too' }, LIMIT],
+    load: async () => (await session()).bindingList,
+  },
+  {
+    words: ['binding', 'release'],
+    summary: 'release a binding, over its holder’s head',
+    args: [ID],
+    options: [],
+    load: async () => (await session()).bindingRelease,
+  },
+];
+
+export const runtimeCommands: readonly CommandSpec[] = [...eventCommands, ...sessionCommands];

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { suspendLapsed } from '../../adapters/store/hosts.ts';
+import { createToolBench, type Seat, type ToolBench } from './mcp-testkit.ts';
+
+const initialize = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
+  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+};
+const list = { jsonrpc: '2.0', id: 2, method: 'tools/list' };
+
+/** Headers that fetch does not let a caller set. */
+async function raw(seat: Seat, headers: { readonly [name: string]: string }, method = 'POST'): Promise<number> {
+  const sent = request(seat.urlOf('svc'), {
+    method,
+    headers: {
+      authorization: `Bearer ${seat.token}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...headers,
+    },
+  });
+  sent.end(method === 'POST' ? JSON.stringify(list) : undefined);
+  const [response] = (await once(sent, 'response')) as [{ statusCode: number; resume(): void }];
+  response.resume();
+  return response.statusCode;
+}
+
+describe('the door of a session’s tools', () => {
+  let bench: ToolBench;
+  let seat: Seat;
+  let other: Seat;
+  before(async () => {
+    bench = await createToolBench();
+    await bench.apply({
+      worker: {
+        tools: {
+          svc: { kind: 'local', implementation: 'svc', description: 'How agents work together here.' },
+          'with.dot-and_more': { kind: 'local', implementation: 'ping' },
+          off: { kind: 'local', implementation: 'ping', disabled: true },
+        },
+      },
+    });
+    seat = await bench.start('worker');
+    other = await bench.start('worker');
+  });
+  after(() => bench.stop());
+
+  it('lets the session’s own token in, and no other: wrong, none, another session’s, another session’s id', async () => {
+    assert.equal((await seat.post('svc', list)).status, 200);
+    const refused = [
+      await seat.post('svc', list, { authorization: `Bearer ${'x'.repeat(43)}` }),
+      await seat.post('svc', list, { authorization: '' }),
+      await seat.post('svc', list, { authorization: `Basic ${seat.token}` }),
+      await seat.post('svc', list, { authorization: `Bearer ${other.token}` }),
+      await seat.post('svc', list, { authorization: `Bearer ${bench.daemon.token}` }),
+      await fetch(seat.urlOf('svc').replace(seat.session, '01890000-0000-7000-8000-000000000000'), {
+        method: 'POST',
+        headers: { authorization: `Bearer ${seat.token}` },
+      }),
+      await fetch(seat.urlOf('svc').replace(seat.session, 'not-an-id'), {
+        method: 'POST',
+        headers: { authorization: `Bearer ${seat.token}` },
+      }),
+    ];
+    const answers = await Promise.all(refused.map(async (one) => `${one.status} ${await one.text()}`));
+    assert.equal(new Set(answers).size, 1, JSON.stringify(answers));
+    assert.match(answers[0] ?? '', /^401 .*opens no live session/);
+    assert.equal(refused[0]?.headers.get('www-authenticate'), 'Bearer');
+  });
+
+  it('does not open the management API to the session’s token', async () => {
+    const { status } = await bench.daemon.api('GET', 'P/secrets', undefined, { token: seat.token });
+    assert.equal(status, 401);
+  });
+
+  it('closes with the session: archived, replaced, or taken from its host', async () => {
+    const ended = await bench.start('worker');
+    assert.equal((await ended.post('svc', list)).status, 200);
+    await bench.daemon.api('POST', `P/sessions/${ended.session}/archive`);
+    assert.equal((await ended.post('svc', list)).status, 401);
+
+    const lost = await bench.start('worker');
+    const { db, daemonId } = bench.daemon.ctx;
+    await db.query(
+      `update svc.sessions set state = 'idle', leased_by = $2::uuid, lease_until = now() - interval '1 second'
+        where id = $1::uuid`,
+      [lost.session, daemonId],
+    );
+    assert.equal((await lost.post('svc', list)).status, 200);
+    await suspendLapsed(db);
+    assert.equal((await lost.post('svc', list)).status, 401, 'a suspended session has no tools');
+  });
+
+  it('is known under its own names only, and to pages of them', async () => {
+    const { port } = new URL(bench.daemon.url);
+    for (const host of [`127.0.0.1:${port}`, `localhost:${port}`]) assert.equal(await raw(seat, { host }), 200, host);
+    for (const host of ['evil.example', `evil.example:${port}`, '127.0.0.1.evil.example', '169.254.169.254', '@']) {
+      assert.notEqual(await raw(seat, { host }), 200, host);
+    }
+    assert.equal(await raw(seat, { host: 'evil.example' }), 403);
+    assert.equal(await raw(seat, { origin: 'http://evil.example' }), 403);
+    assert.equal(await raw(seat, { origin: 'null' }), 403);
+    assert.equal(await raw(seat, { origin: `http://localhost:${port}` }), 200);
+  });
+
+  it('takes POST of JSON, within its size', async () => {
+    assert.equal(await raw(seat, {}, 'GET'), 405);
+    assert.equal(await raw(seat, {}, 'DELETE'), 405);
+    assert.equal((await seat.post('svc', '{"jsonrpc":')).status, 400);
+    assert.equal((await seat.post('svc', list, { accept: 'text/html' })).status, 406);
+    assert.equal(
+      (
+        await seat.post(
+          'svc',
+          Array.from({ length: 33 }, () => list),
+        )
+      ).status,
+      400,
+    );
+    assert.equal((await seat.post('svc', { ...list, params: { pad: 'x'.repeat(4_200_000) } })).status, 413);
+  });
+
+  it('has the aliases that the agent declares, with any characters, and not the disabled ones', async () => {
+    assert.deepEqual((await seat.call('ping', {}, 'with.dot-and_more')).value['pong'], true);
+    for (const alias of ['off', 'nothing', '__proto__', 'checks', '%00', 'svc/']) {
+      assert.equal((await seat.post(alias, list)).status, 404, alias);
+    }
+  });
+
+  it('says what an alias is for, and keeps no session of its own', async () => {
+    const response = await seat.post('svc', initialize);
+    assert.equal(response.headers.get('mcp-session-id'), null);
+    const { result } = (await response.json()) as { result: { instructions: string; serverInfo: { name: string } } };
+    assert.equal(result.instructions, 'How agents work together here.');
+    assert.equal(result.serverInfo.name, 'svc/svc');
+  });
+
+  it('takes a call back by its id: the session’s own, on the same alias, in another request', async () => {
+    const call = { jsonrpc: '2.0', id: 'c1', method: 'tools/call', params: { name: 'svc_session_get', arguments: {} } };
+    const cancel = (requestId: unknown): object => ({
+      jsonrpc: '2.0',
+      method: 'notifications/cancelled',
+      params: { requestId, reason: 'enough' },
+    });
+    await bench.daemon.ctx.db.tx(async (tx) => {
+      await tx.query('lock table svc.bindings in access exclusive mode');
+      let isOver = false;
+      const calling = seat.post('svc', call).finally(() => (isOver = true));
+      await sleep(50);
+      for (const request of [
+        other.post('svc', cancel('c1')),
+        seat.post('with.dot-and_more', cancel('c1')),
+        seat.post('svc', cancel('c2')),
+      ]) {
+        assert.equal((await request).status, 202);
+      }
+      await sleep(50);
+      assert.equal(isOver, false);
+      assert.equal((await seat.post('svc', cancel('c1'))).status, 202);
+      const { result } = (await (await calling).json()) as { result: { isError: boolean; content: object } };
+      assert.equal(result.isError, true);
+      assert.match(JSON.stringify(result.content), /cancelled: The call was cancelled/);
+    });
+  });
+
+  it('turns a session away that has too much in flight, and nobody else', async () => {
+    // A lock that the calls wait for keeps them in flight.
+    const { db } = bench.daemon.ctx;
+    const spawn = { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name: 'svc_session_get', arguments: {} } };
+    let answers: Promise<Response>[] = [];
+    await db.tx(async (tx) => {
+      await tx.query('lock table svc.bindings in access exclusive mode');
+      answers = Array.from({ length: 80 }, () => seat.post('svc', spawn));
+      const first = await Promise.race(answers);
+      assert.equal(first.status, 429);
+      assert.equal((await other.post('svc', list)).status, 200);
+    });
+    const statuses = (await Promise.all(answers)).map((one) => one.status);
+    assert.equal(statuses.filter((status) => status === 200).length, 64);
+    assert.equal(statuses.filter((status) => status === 429).length, 16);
+    assert.equal((await seat.post('svc', list)).status, 200);
+  });
+});

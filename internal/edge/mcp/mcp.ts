@@ -1,0 +1,207 @@
+// The tool servers of sessions (contract, section 6): MCP over streamable HTTP, stateless, one server per session and
+// alias behind the session's own token. Decides who is let in (host, origin, token) and speaks the protocol; which tools
+// there are and what they do is in flows/tools. Remote servers are passed through with the credential put on here, so
+// that none ever enters a sandbox. Keeps nothing between requests but what is in flight: a daemon may restart under a
+// running session.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import type { Dispatcher } from 'undici';
+import type { FlowContext } from '../../flows/context.ts';
+import { aliasOfSegment } from '../../flows/sessions/sessions.ts';
+import { callerOf, callTool, type ListedTool, type ToolCaller, toolServer } from '../../flows/tools/tools.ts';
+import { Fault } from '../../words/fault.ts';
+import { type Calls, createCalls } from './calls.ts';
+import { createRemote, type Remote } from './remote.ts';
+import { answer, refuse } from './refuse.ts';
+import { createStreams, type Streams } from './streams.ts';
+
+/** Queries that wait for a connection, above which calls are turned away, as the API turns its callers away. */
+const waitingMax = 500;
+/** Batches are of an older protocol; one counts as one request. */
+const batchMax = 32;
+
+export interface McpRequest {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** As received. */
+  readonly body: Buffer | undefined;
+  readonly params: { readonly [name: string]: string };
+}
+export interface McpEndpoint {
+  /** Where it stands on the daemon's HTTP server. */
+  readonly path: string;
+  handle(request: McpRequest): Promise<void>;
+  stop(): Promise<void>;
+}
+
+interface Desk {
+  readonly ctx: FlowContext;
+  readonly remote: Remote;
+  readonly calls: Calls;
+  readonly streams: Streams;
+}
+
+/** `ctx` is asked for at each request. `dispatcher`: how remote servers are reached, for tests. */
+export function createMcpEndpoint(ctx: () => FlowContext, dispatcher?: Dispatcher): McpEndpoint {
+  const remote = createRemote(() => ctx().config.allowPrivateNetwork, dispatcher);
+  const calls = createCalls();
+  const streams = createStreams(ctx);
+  return {
+    path: '/api/v1/sessions/:session/mcp/:alias',
+    async handle(at) {
+      try {
+        await serve({ ctx: ctx(), remote, calls, streams }, at);
+      } catch (error) {
+        if (error instanceof Fault && error.kind === 'unavailable' && !at.response.headersSent) {
+          return answer(at.response, 503, error.message);
+        }
+        ctx().runtime.log.error(
+          { err: error, sessionId: at.params['session'], alias: at.params['alias'] },
+          'mcp.failed',
+        );
+        if (at.response.headersSent) at.response.destroy();
+        else answer(at.response, 500, 'internal error');
+      }
+    },
+    async stop() {
+      await Promise.all([streams.stop(), remote.close()]);
+    },
+  };
+}
+
+async function serve(desk: Desk, at: McpRequest): Promise<void> {
+  const { ctx, calls } = desk;
+  const { request, response, params } = at;
+  const session = params['session'] ?? '';
+  const alias = aliasOfSegment(params['alias'] ?? '');
+  const refused = refuse(ctx, request);
+  if (refused !== undefined) return answer(response, 403, refused);
+  if (ctx.db.waiting() > waitingMax) {
+    response.setHeader('retry-after', '1');
+    return answer(response, 503, 'Too much is waiting for the database; try again.');
+  }
+  const token = /^Bearer ([A-Za-z0-9_-]{20,200})$/i.exec(request.headers.authorization ?? '')?.[1];
+  const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(session);
+  const caller = token === undefined || !isId ? undefined : await callerOf(ctx, session, token);
+  if (caller === undefined) {
+    // What does not exist, has ended, or is somebody else's answers alike.
+    response.setHeader('www-authenticate', 'Bearer');
+    return answer(response, 401, 'This token opens no live session.');
+  }
+  const leave = calls.enter(caller.sessionId);
+  if (leave === undefined) {
+    response.setHeader('retry-after', '1');
+    return answer(response, 429, 'This session has too many calls in flight; wait for some of them.');
+  }
+  try {
+    const isOpen = async (): Promise<boolean> => (await callerOf(ctx, session, token ?? '')) !== undefined;
+    await serveCaller(desk, at, { caller, alias, isOpen });
+  } finally {
+    leave();
+  }
+}
+
+interface Serving {
+  readonly caller: ToolCaller;
+  readonly alias: string;
+  /** Whether the caller's token still opens its session. */
+  isOpen(): Promise<boolean>;
+}
+
+async function serveCaller(desk: Desk, at: McpRequest, { caller, alias, isOpen }: Serving): Promise<void> {
+  const { ctx, remote, calls, streams } = desk;
+  const { request, response } = at;
+  const server = toolServer(ctx, caller, alias);
+  if (server === undefined) return answer(response, 404, 'This session has no tool of that name.');
+  const { sessionId } = caller;
+  const listed = (): void => ctx.host?.listings.listed(sessionId, alias);
+  if (server.kind === 'remote') {
+    const hearing = {
+      listed,
+      failed(fault: Fault) {
+        ctx.host?.listings.refused(sessionId, alias, fault);
+        ctx.runtime.log.warn({ sessionId, alias, reason: fault.message }, 'mcp.remote_failed');
+      },
+    };
+    const leave = await streams.watch(sessionId, isOpen, () => response.destroy());
+    return remote.pass(at, server, hearing).finally(leave);
+  }
+  if (request.method !== 'POST') {
+    response.setHeader('allow', 'POST');
+    return answer(response, 405, 'This server keeps no stream: it takes POST.');
+  }
+  await speak(ctx, at, { ...server, caller, alias, calls, listed });
+}
+
+interface Speaking {
+  readonly caller: ToolCaller;
+  readonly alias: string;
+  readonly about: string | undefined;
+  readonly tools: readonly ListedTool[];
+  readonly calls: Calls;
+  listed(): void;
+}
+
+const shown = ({ name, description, inputSchema, effect, isOutside }: ListedTool) => ({
+  name,
+  description,
+  inputSchema: { ...inputSchema },
+  annotations: { readOnlyHint: effect === 'none', destructiveHint: effect === 'takes', openWorldHint: isOutside },
+});
+
+async function speak(ctx: FlowContext, at: McpRequest, speaking: Speaking): Promise<void> {
+  const { caller, alias, about, tools, calls } = speaking;
+  const { request, response, body } = at;
+  let message: unknown;
+  try {
+    message = JSON.parse((body ?? Buffer.alloc(0)).toString('utf8'));
+  } catch {
+    return answer(response, 400, 'The body is not JSON.', -32_700);
+  }
+  if (Array.isArray(message) && message.length > batchMax) {
+    return answer(response, 400, `A batch has at most ${batchMax} messages.`, -32_600);
+  }
+  const { sessionId } = caller;
+  for (const requestId of cancelledIn(message)) calls.cancel({ sessionId, alias, requestId });
+  const gone = new AbortController();
+  const server = new Server(
+    { name: `svc/${alias}`, version: '1' },
+    { capabilities: { tools: {} }, ...(about !== undefined && { instructions: about }) },
+  );
+  server.setRequestHandler(ListToolsRequestSchema, () => {
+    speaking.listed();
+    return { tools: tools.map(shown) };
+  });
+  server.setRequestHandler(CallToolRequestSchema, async ({ params }, { requestId }) => {
+    const { name, arguments: input } = params;
+    const { text, isError } = await calls.run({ sessionId, alias, requestId }, gone.signal, (signal) =>
+      callTool(ctx, caller, { alias, name, input, signal }),
+    );
+    return { content: [{ type: 'text' as const, text }], isError };
+  });
+  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
+  const closed = new Promise<void>((resolve) => response.once('close', resolve));
+  void closed.then(() => {
+    gone.abort();
+    void transport.close();
+    void server.close();
+  });
+  // The SDK's own class does not fit its own interface under exact optional properties.
+  await server.connect(transport as unknown as Transport);
+  await transport.handleRequest(request, response, message);
+  if (!response.writableFinished) await closed;
+}
+
+/** Ids of the calls that a message, or one of a batch, takes back. */
+function cancelledIn(message: unknown): (string | number)[] {
+  return [message].flat().flatMap((one) => {
+    const { method, params } = Object(one) as { method?: unknown; params?: unknown };
+    const { requestId } = Object(params) as { requestId?: unknown };
+    const isId = typeof requestId === 'string' || typeof requestId === 'number';
+    return method === 'notifications/cancelled' && isId ? [requestId] : [];
+  });
+}

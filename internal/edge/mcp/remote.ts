@@ -1,0 +1,145 @@
+// Remote tool servers, passed through as they are: what a harness sends goes on with the credential put on here, and the
+// answer comes back byte by byte without it. A refusal of the credential is told as what it is, not as a challenge to the
+// harness; a redirect is not followed, because the credential is for the host that was declared.
+
+import { pipeline } from 'node:stream/promises';
+import { Agent, type Dispatcher, request as send } from 'undici';
+import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
+import { Fault } from '../../words/fault.ts';
+import { maskStream } from './mask.ts';
+import type { McpRequest } from './mcp.ts';
+import { answer } from './refuse.ts';
+
+/** Of a request, and of an answer: what belongs to the protocol and nothing else. */
+const SENT = ['accept', 'content-type', 'mcp-session-id', 'mcp-protocol-version', 'last-event-id'] as const;
+const RETURNED = ['content-type', 'mcp-session-id', 'cache-control', 'allow', 'retry-after'] as const;
+const METHODS = ['POST', 'GET', 'DELETE'] as const;
+/** A tool may think for long before it answers; a stream that is only listened to may say nothing for ever. */
+const timeouts = { connectMs: 10_000, answerMs: 600_000 } as const;
+const answerBytesMax = 64 * 1_048_576;
+
+export interface RemoteServer {
+  readonly url: string;
+  /** The header's value; throws Fault. */
+  authorization(): Promise<string | undefined>;
+}
+export interface Hearing {
+  /** The tools have been listed well. */
+  listed(): void;
+  /** Why a request was not answered by the server: ours to tell, without a secret. */
+  failed(fault: Fault): void;
+}
+export interface Remote {
+  pass(at: McpRequest, server: RemoteServer, hearing: Hearing): Promise<void>;
+  /** Breaks off what is in flight. */
+  close(): Promise<void>;
+}
+
+export function createRemote(allowPrivate: () => boolean, given?: Dispatcher): Remote {
+  const connect = { timeout: timeouts.connectMs };
+  const guarded = given ?? new Agent({ connect: { ...connect, lookup: guardedLookup() } });
+  const open = given ?? new Agent({ connect });
+  const closing = new AbortController();
+  return {
+    async pass(at, server, hearing) {
+      const { request, response, body } = at;
+      const url = new URL(server.url);
+      const method = METHODS.find((one) => one === request.method);
+      if (method === undefined) {
+        response.setHeader('allow', METHODS.join(', '));
+        return answer(response, 405, 'This server takes POST, GET and DELETE.');
+      }
+      const gone = new AbortController();
+      response.once('close', () => gone.abort());
+      const signal = AbortSignal.any([gone.signal, closing.signal]);
+      try {
+        const kept = allowPrivate() ? null : hostFault(url.hostname);
+        if (kept !== null) throw unreachable(`it cannot be called: ${kept}`);
+        const authorization = await server.authorization();
+        const upstream = await send(url, {
+          method,
+          headers: { ...headersOf(request.headers, SENT), ...(authorization !== undefined && { authorization }) },
+          body: method === 'POST' ? (body ?? null) : null,
+          dispatcher: allowPrivate() ? open : guarded,
+          headersTimeout: timeouts.answerMs,
+          bodyTimeout: method === 'GET' ? 0 : timeouts.answerMs,
+          signal,
+        });
+        await giveBack(at, upstream, { method, authorization, hearing });
+      } catch (error) {
+        if (gone.signal.aborted) return;
+        const fault = error instanceof Fault ? error : unreachable(reasonOf(error));
+        hearing.failed(new Fault(fault.kind, fault.code, `${url.host}: ${fault.message}`));
+        if (response.headersSent) response.destroy();
+        else answer(response, 502, `${url.host}: ${fault.message}`);
+      }
+    },
+    async close() {
+      closing.abort();
+      await Promise.all([guarded.destroy(), open === guarded ? undefined : open.destroy()]);
+    },
+  };
+}
+
+const unreachable = (why: string): Fault => new Fault('unavailable', 'remote-unavailable', why);
+
+/** Never the error's own text: it may repeat what was sent. */
+function reasonOf(error: unknown): string {
+  const { code, cause } = error as { code?: unknown; cause?: unknown };
+  if (error instanceof PrivateAddressError || cause instanceof PrivateAddressError) {
+    return 'it cannot be called: its address is private';
+  }
+  return typeof code === 'string' && /^[A-Z_]{3,40}$/.test(code) ? `it did not answer (${code})` : 'it did not answer';
+}
+
+const headersOf = (headers: Dispatcher.ResponseData['headers'], names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(
+    names.flatMap((name) => {
+      const value = headers[name];
+      return typeof value === 'string' ? [[name, value] as const] : [];
+    }),
+  );
+
+/** The answer to the harness; throws Fault for one that is not for it, before anything is sent. */
+async function giveBack(
+  { response, body }: McpRequest,
+  upstream: Dispatcher.ResponseData,
+  by: { readonly method: string; readonly authorization: string | undefined; readonly hearing: Hearing },
+): Promise<void> {
+  const { statusCode } = upstream;
+  const encoding = upstream.headers['content-encoding'];
+  const why =
+    statusCode === 401 || statusCode === 403
+      ? by.authorization === undefined
+        ? 'it wants a credential, and none is declared'
+        : 'it refused the credential'
+      : statusCode >= 300 && statusCode < 400
+        ? 'it redirects elsewhere, which is not followed'
+        : encoding !== undefined && encoding !== 'identity'
+          ? 'it answers in an encoding that was not asked for'
+          : undefined;
+  if (why !== undefined) {
+    // Its text is nobody's business here, and may never end.
+    upstream.body.once('error', () => undefined).destroy();
+    throw new Fault('unavailable', 'remote-refused', `${why} (${statusCode})`);
+  }
+  const secret = by.authorization?.replace(/^Bearer /, '');
+  const headers = Object.entries(headersOf(upstream.headers, RETURNED)).filter(
+    ([, value]) => secret === undefined || !value.includes(secret),
+  );
+  response.writeHead(statusCode, Object.fromEntries(headers));
+  response.flushHeaders();
+  // Now, not at the end of a stream that a server may leave open.
+  if (statusCode === 200 && isList(body)) by.hearing.listed();
+  const bytesMax = by.method === 'GET' ? undefined : answerBytesMax;
+  await pipeline(upstream.body, maskStream(secret, bytesMax), response);
+}
+
+function isList(body: Buffer | undefined): boolean {
+  try {
+    const message = JSON.parse((body ?? '').toString('utf8')) as { method?: unknown } | { method?: unknown }[];
+    return [message].flat().some((one) => one.method === 'tools/list');
+  } catch {
+    return false;
+  }
+}

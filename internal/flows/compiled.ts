@@ -1,0 +1,80 @@
+// The last answer of the compiler for each repository, kept in memory by what went in: a sync whose files, context and
+// templates are those of the last one neither reads the files nor asks the worker. Bounded; what is dropped is made
+// again. Only whole answers are kept, and what went in is compared in full, never by the commit.
+
+import { createHash } from 'node:crypto';
+import type { StoredSnapshot } from '../adapters/store/snapshots.ts';
+import type { CompileOutput } from '../core/compile/types.ts';
+import type { ResolvedTemplate, UnresolvedTemplate } from '../words/bundle.ts';
+import { canonicalJson } from '../words/json.ts';
+
+/** Characters of canonical JSON that are kept, of all repositories together. */
+const MAX_CHARACTERS = 32 * 1024 * 1024;
+
+export type Templates = ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>;
+
+export interface Kept {
+  /** Of the files and the context. */
+  readonly inputs: string;
+  /** Specifiers that compile asked for, and what they resolved to. */
+  readonly specifiers: readonly string[];
+  readonly templates: string;
+  readonly output: CompileOutput;
+  readonly size: number;
+}
+
+export interface CompiledAnswers {
+  /** The last answer, where files and context are those of `inputs`. */
+  find(repositoryId: string, inputs: string): Kept | undefined;
+  keep(repositoryId: string, kept: Kept): void;
+  forget(repositoryId: string): void;
+}
+
+export function createCompiledAnswers(maxCharacters = MAX_CHARACTERS): CompiledAnswers {
+  // The one used last stands last.
+  const answers = new Map<string, Kept>();
+  let characters = 0;
+  const forget = (id: string): void => {
+    characters -= answers.get(id)?.size ?? 0;
+    answers.delete(id);
+  };
+  return {
+    find(id, inputs) {
+      const found = answers.get(id);
+      if (found === undefined || found.inputs !== inputs) return undefined;
+      answers.delete(id);
+      answers.set(id, found);
+      return found;
+    },
+    keep(id, kept) {
+      forget(id);
+      if (kept.size > maxCharacters / 2) return;
+      answers.set(id, kept);
+      characters += kept.size;
+      for (const oldest of answers.keys()) {
+        if (characters <= maxCharacters) break;
+        forget(oldest);
+      }
+    },
+    forget,
+  };
+}
+
+/** One text for the files of a tree and the context that it is compiled with. */
+export function inputsKey(record: StoredSnapshot, context: { readonly [name: string]: string }): string {
+  const hash = createHash('sha256');
+  const lines = record.entries.map(({ path, kind, oid, tooLarge }) => JSON.stringify([path, kind, oid, tooLarge]));
+  hash.update(lines.sort().join('\n'));
+  hash.update(JSON.stringify([record.absent.toSorted(), record.hasSvc, canonicalJson(context)]));
+  return hash.digest('hex');
+}
+
+/** One text for what templates resolved to; undefined where one did not. */
+export function templatesKey(templates: Templates): string | undefined {
+  const lines: string[] = [];
+  for (const [specifier, template] of templates) {
+    if ('error' in template) return undefined;
+    lines.push(JSON.stringify([specifier, template.name, template.version, template.integrity]));
+  }
+  return lines.sort().join('\n');
+}

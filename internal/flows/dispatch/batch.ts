@@ -1,0 +1,146 @@
+// One routing transaction of a project: the oldest events that wait, all that they need read set-wise, decided in memory
+// one after the other, written set-wise. Either all of it happens or nothing.
+
+import { connectionsByIds } from '../../adapters/store/connections.ts';
+import type { Sql } from '../../adapters/store/db.ts';
+import { wholePayload } from '../../adapters/store/events.ts';
+import {
+  beginRouting,
+  type EventBody,
+  type PendingEvent,
+  pendingEvents,
+  readBodies,
+  type RoutingTx,
+  sessionsNamed,
+} from '../../adapters/store/routing.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import { textAt } from '../../words/fields.ts';
+import type { Json } from '../../words/json.ts';
+import type { FlowContext } from '../context.ts';
+import { routedPayload } from '../ingest/ingest.ts';
+import { type BatchEvent, decideEvent, type Desk, matchIn, observedIn, targetIn } from './decide.ts';
+import { type Marker, markersIn, mayHoldMarker } from './markers.ts';
+import { emptyPlan, writePlan } from './plan.ts';
+import type { ProjectTriggers, TriggerCache } from './triggers.ts';
+import { learn, openWorld } from './world.ts';
+
+/** Bytes of bodies that a batch holds in memory. */
+const bodyBytesMax = 8 * 1_048_576;
+
+export interface Routed {
+  readonly eventId: string;
+  readonly receivedAt: Date;
+  readonly status: 'routed' | 'unmatched' | 'failed';
+}
+export interface BatchResult {
+  readonly routed: readonly Routed[];
+  /** Whether more waits: beyond the limit, or made by this batch. */
+  readonly more: boolean;
+}
+
+export interface BatchOptions {
+  readonly projectId: string;
+  readonly limit: number;
+  readonly cache: TriggerCache;
+  readonly nextId: () => string;
+  readonly now: Date;
+  /** Hears which events the batch is made of, before anything can go wrong with them. */
+  readonly seen: (ids: readonly string[]) => void;
+}
+
+/** Routes up to `limit` waiting events of a project; throws what went wrong, then nothing was written. */
+export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptions): Promise<BatchResult> {
+  const { limit, cache, nextId, now, seen } = options;
+  const start = await beginRouting(sql, options.projectId);
+  const { tx } = start;
+  const waiting = await pendingEvents(start, limit);
+  if (waiting.length === 0) return { routed: [], more: false };
+  seen(waiting.map((event) => event.id));
+  failpoint('route.begun');
+  const triggers = await cache.get(tx, tx.projectId, start.generation);
+  const { events, isCut } = await readEvents(tx, waiting, triggers);
+  const targets = events.flatMap((event) => [targetIn(event), observedIn(event)]).filter((one) => one !== null);
+  const world = await openWorld(tx, targets);
+  const plan = emptyPlan();
+  const desk: Desk = { tx, triggers, world, plan, nextId };
+  const first = new Map(events.map((event) => [event.id, matchIn(desk, event)]));
+  await learn(world, tx, new Set([...first.values()].flatMap((matched) => matched.triggers)));
+  for (const event of events) {
+    if (event.payload === undefined && event.isWanted) {
+      const reason = 'its body is not kept any more';
+      plan.settled.push({ eventId: event.id, status: 'failed', severity: null, attributions: null, reason });
+    } else await decideEvent(desk, event, first.get(event.id));
+  }
+  await writePlan(ctx, tx, plan, now);
+  const received = new Map(events.map((event) => [event.id, event.receivedAt]));
+  return {
+    routed: plan.settled.map(({ eventId, status }) => ({ eventId, status, receivedAt: received.get(eventId) ?? now })),
+    more: isCut || waiting.length === limit || plan.transitions.length > 0,
+  };
+}
+
+interface ReadEvent extends BatchEvent {
+  /** Whether its body was asked for. */
+  readonly isWanted: boolean;
+}
+
+/** Bodies only where a trigger listens, or where a text may hold a marker; as many as fit, the rest is another batch. */
+async function readEvents(
+  tx: RoutingTx,
+  waiting: readonly PendingEvent[],
+  triggers: ProjectTriggers,
+): Promise<{ readonly events: readonly ReadEvent[]; readonly isCut: boolean }> {
+  const isWanted = (event: PendingEvent): boolean =>
+    triggers.listens(event.key) || (event.connectionId !== null && event.targetKey !== null);
+  const wanted = waiting.filter(isWanted).map((event) => event.id);
+  const { bodies, reached } = await readBodies(tx, wanted, bodyBytesMax);
+  const beyond = wanted[reached];
+  const end = beyond === undefined ? waiting.length : waiting.findIndex((event) => event.id === beyond);
+  const events = waiting.slice(0, end);
+  const payloads = new Map(events.flatMap(({ id }) => parsed(id, bodies.get(id))));
+  const marked = await readMarked(tx, events, bodies, payloads);
+  return {
+    events: events.map((event) => ({
+      ...event,
+      isWanted: isWanted(event),
+      payload: payloads.get(event.id),
+      marked: marked.get(event.id) ?? [],
+    })),
+    isCut: end < waiting.length,
+  };
+}
+
+function parsed(id: string, body: EventBody | undefined): (readonly [string, Json])[] {
+  if (body === undefined) return [];
+  return [[id, routedPayload({ payload: wholePayload(body.raw, body.payload), attributions: null })]];
+}
+
+/** The live sessions that the service's own texts name, by event; a marker that names no such session is nothing. */
+async function readMarked(
+  tx: RoutingTx,
+  events: readonly PendingEvent[],
+  bodies: ReadonlyMap<string, EventBody>,
+  payloads: ReadonlyMap<string, Json>,
+): Promise<ReadonlyMap<string, BatchEvent['marked']>> {
+  const marking = events.filter(({ id, connectionId, targetKey }) => {
+    const body = bodies.get(id);
+    return connectionId !== null && targetKey !== null && body !== undefined && mayHoldMarker(body.payload);
+  });
+  if (marking.length === 0) return new Map();
+  const connections = await connectionsByIds(tx, [...new Set(marking.flatMap((event) => event.connectionId ?? []))]);
+  const found = marking.map((event): readonly [string, readonly Marker[]] => {
+    const config = connections.get(event.connectionId ?? '');
+    return [event.id, markersIn(payloads.get(event.id) ?? null, textAt(config?.['botLogin']))];
+  });
+  const named = [...new Set(found.flatMap(([, markers]) => markers.map((marker) => marker.sessionId)))];
+  const live = new Map((await sessionsNamed(tx, named)).filter((one) => one.live).map((one) => [one.sessionId, one]));
+  return new Map(
+    found.map(([id, markers]) => [
+      id,
+      markers.flatMap(({ sessionId, agent, relation }) => {
+        const session = live.get(sessionId);
+        return session?.agent === agent ? [{ ...session, relation }] : [];
+      }),
+    ]),
+  );
+}

@@ -1,0 +1,57 @@
+// What a batch writes, gathered in memory event by event and written set-wise in one transaction: sessions with their
+// claims, messages, bindings with their events, ties, decisions, and what stands on the events themselves.
+
+import { beginChecks, type NewCycle } from '../../adapters/store/checks.ts';
+import { type Binding, insertBindings, updateBindings } from '../../adapters/store/bindings.ts';
+import { insertRoutes, type RouteInsert, type Settled, settleEvents } from '../../adapters/store/event-routes.ts';
+import { insertMessages, type MessageInsert } from '../../adapters/store/inbox.ts';
+import type { RoutingTx } from '../../adapters/store/routing.ts';
+import { insertSessions, insertTies, type SessionInsert, type TieInsert } from '../../adapters/store/sessions.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import type { FlowContext } from '../context.ts';
+import { recordTransitions, type Transition } from '../sessions/sessions.ts';
+
+export interface Plan {
+  readonly sessions: SessionInsert[];
+  /** Start messages among them, in the order in which they are said. */
+  readonly messages: MessageInsert[];
+  /** By id, as they are at the end of the batch. */
+  readonly madeBindings: Map<string, Binding>;
+  readonly movedBindings: Map<string, Binding>;
+  readonly transitions: Transition[];
+  readonly ties: TieInsert[];
+  readonly routes: RouteInsert[];
+  readonly settled: Settled[];
+  readonly checks: NewCycle[];
+}
+
+export const emptyPlan = (): Plan => ({
+  sessions: [],
+  messages: [],
+  madeBindings: new Map(),
+  movedBindings: new Map(),
+  transitions: [],
+  ties: [],
+  routes: [],
+  settled: [],
+  checks: [],
+});
+
+/** Writes all of it; a number of statements that does not depend on how much there is. */
+export async function writePlan(ctx: FlowContext, tx: RoutingTx, plan: Plan, now: Date): Promise<void> {
+  failpoint('route.before-write');
+  await insertSessions(tx, plan.sessions, now);
+  failpoint('route.sessions-written');
+  await insertMessages(tx, plan.messages, now);
+  failpoint('route.messages-written');
+  // First what is released, for a new binding may take its place.
+  await updateBindings(tx, [...plan.movedBindings.values()], now);
+  await insertBindings(tx, [...plan.madeBindings.values()], now);
+  await recordTransitions(ctx, tx, plan.transitions, now);
+  await insertTies(tx, tx.projectId, plan.ties, now);
+  failpoint('route.bindings-written');
+  await insertRoutes(tx, plan.routes);
+  await beginChecks(tx, now, plan.checks);
+  await settleEvents(tx, plan.settled);
+  failpoint('route.before-commit');
+}

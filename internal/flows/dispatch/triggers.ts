@@ -1,0 +1,154 @@
+// A project's triggers, compiled, as the generation that a routing transaction reads says they are. A changed generation
+// loads again only the agents that changed. Owns no truth: what it keeps may be dropped at any time.
+
+import { routableAgents, type RoutableAgentRow, routableDigests } from '../../adapters/store/routing.ts';
+import type { Sql } from '../../adapters/store/db.ts';
+import { createTriggerIndex, type TriggerIndex } from '../../core/match/match.ts';
+import type { RoutableTrigger, RoutingAgent } from '../../core/route/route.ts';
+import { type Template, parseTemplate, renderTemplate } from '../../core/template/template.ts';
+import { eventKeySpellings } from '../../words/events.ts';
+import type { Json } from '../../words/json.ts';
+import type { Check, Mount } from '../../words/spec.ts';
+
+export interface DispatchAgent extends RoutingAgent {
+  readonly revision: number;
+  readonly initialPrompt: string | undefined;
+  readonly displayTitle: string | undefined;
+  readonly mounts: readonly Pick<Mount, 'mountPath' | 'ref'>[];
+}
+
+export interface DispatchTrigger extends RoutableTrigger {
+  readonly owner: DispatchAgent;
+  readonly message: string | undefined;
+  readonly attachedUserPrompt: string | undefined;
+  readonly checks: readonly Check[];
+}
+
+export interface ProjectTriggers {
+  readonly generation: number;
+  readonly index: TriggerIndex<DispatchTrigger>;
+  agent(id: string): DispatchAgent | undefined;
+  /** Whether any trigger listens to the key, through whatever place. */
+  listens(key: string): boolean;
+  /** Renders a template, read once however often it is rendered. */
+  render(template: string, payload: Json): string;
+}
+
+interface Kept extends ProjectTriggers {
+  generation: number;
+  readonly digests: Map<string, string>;
+  readonly agents: Map<string, DispatchAgent>;
+  readonly keys: Map<string, number>;
+  readonly keysOf: Map<string, readonly string[]>;
+}
+
+/** Templates kept read, of one project. */
+const templatesMax = 10_000;
+/** Projects kept compiled. */
+const projectsMax = 500;
+
+export class TriggerCache {
+  readonly #projects = new Map<string, Kept>();
+
+  /** The triggers of a generation; `sql` reads them where they are not those that are kept. */
+  async get(sql: Sql, projectId: string, generation: number): Promise<ProjectTriggers> {
+    const known = this.#projects.get(projectId);
+    if (known?.generation === generation) return known;
+    const kept = known ?? makeKept();
+    await refresh(kept, sql, projectId);
+    kept.generation = generation;
+    // The least recently changed goes first.
+    this.#projects.delete(projectId);
+    this.#projects.set(projectId, kept);
+    for (const id of this.#projects.keys()) {
+      if (this.#projects.size <= projectsMax) break;
+      this.#projects.delete(id);
+    }
+    return kept;
+  }
+}
+
+function makeKept(): Kept {
+  const agents = new Map<string, DispatchAgent>();
+  const keys = new Map<string, number>();
+  const templates = new Map<string, Template>();
+  return {
+    generation: -1,
+    index: createTriggerIndex<DispatchTrigger>(),
+    digests: new Map(),
+    agents,
+    keys,
+    keysOf: new Map(),
+    agent: (id) => agents.get(id),
+    listens: (key) => eventKeySpellings(key).some((spelling) => keys.has(spelling)),
+    render(text, payload) {
+      let template = templates.get(text);
+      if (template === undefined) {
+        if (templates.size >= templatesMax) templates.clear();
+        template = parseTemplate(text);
+        templates.set(text, template);
+      }
+      return renderTemplate(template, payload);
+    },
+  };
+}
+
+async function refresh(kept: Kept, sql: Sql, projectId: string): Promise<void> {
+  const digests = await routableDigests(sql, projectId);
+  const changed = [...digests].filter(([id, digest]) => kept.digests.get(id) !== digest).map(([id]) => id);
+  const rows = await routableAgents(sql, projectId, changed);
+  // Read a moment later than the digests: an agent that has gone in between is taken out with the next generation.
+  const gone = [...kept.digests.keys()].filter((id) => !digests.has(id));
+  // First all that go, for an agent made anew has the name of the one before it.
+  for (const id of [...gone, ...changed]) takeOut(kept, id);
+  for (const row of rows) putIn(kept, row, digests.get(row.id) ?? '');
+}
+
+function takeOut(kept: Kept, id: string): void {
+  const agent = kept.agents.get(id);
+  if (agent === undefined) return;
+  kept.index.removeAgent(agent.name);
+  for (const key of kept.keysOf.get(id) ?? []) {
+    const left = (kept.keys.get(key) ?? 0) - 1;
+    if (left > 0) kept.keys.set(key, left);
+    else kept.keys.delete(key);
+  }
+  kept.keysOf.delete(id);
+  kept.agents.delete(id);
+  kept.digests.delete(id);
+}
+
+function putIn(kept: Kept, row: RoutableAgentRow, digest: string): void {
+  const owner: DispatchAgent = {
+    id: row.id,
+    name: row.name,
+    revision: row.revision,
+    bindings: row.bindings,
+    initialPrompt: row.initialPrompt ?? undefined,
+    displayTitle: row.displayTitle ?? undefined,
+    mounts: row.mounts.map(({ mountPath, ref }) => ({ mountPath, ...(ref !== undefined && { ref }) })),
+    ...(row.concurrency !== null && { concurrency: row.concurrency }),
+  };
+  const triggers = row.triggers.map(
+    ({ ordinal, event, scope, spec }): DispatchTrigger => ({
+      owner,
+      agentId: row.id,
+      agent: row.name,
+      ordinal,
+      event,
+      scope,
+      where: spec.where,
+      fallback: spec.fallback,
+      routing: spec.routing,
+      message: spec.message,
+      attachedUserPrompt: spec.kind === 'event' ? spec.attachedUserPrompt : undefined,
+      checks: spec.kind === 'event' ? (spec.checks ?? []) : [],
+    }),
+  );
+  kept.index.setAgent(row.name, triggers);
+  kept.agents.set(row.id, owner);
+  kept.digests.set(row.id, digest);
+  const keys = triggers.map((trigger) => trigger.event);
+  kept.keysOf.set(row.id, keys);
+  for (const key of keys) kept.keys.set(key, (kept.keys.get(key) ?? 0) + 1);
+}

@@ -1,0 +1,191 @@
+// The world as routing sees it: bindings, claims, slots and live sessions, read set-wise under the routing lock, and moved
+// in memory by each decision, so that the next event of the batch meets what the one before it did. What is not read yet
+// is read when it is asked for; the lock keeps it true.
+
+import type { Binding } from '../../adapters/store/bindings.ts';
+import {
+  bindingsOn,
+  liveSessionsOf,
+  type RoutingTx,
+  slotsOf,
+  type Standing,
+  standingsOn,
+} from '../../adapters/store/routing.ts';
+import type { Attribution, RoutableTrigger, RoutingAgent, Snapshot, Target } from '../../core/route/route.ts';
+
+/** A trigger as the world is asked about it. */
+export type AskingTrigger = RoutableTrigger & { readonly owner: RoutingAgent };
+
+interface Tied extends Standing {
+  readonly relation: string;
+}
+
+export interface World {
+  /** Active bindings by agent and target. */
+  readonly bindings: Map<string, Binding>;
+  /** By target: the agents that have one there. */
+  readonly bound: Map<string, Set<string>>;
+  /** By target: live sessions that claim or are tied to it. */
+  readonly tied: Map<string, Tied[]>;
+  /** Agent → its slot's session; null: known to be free. */
+  readonly slots: Map<string, string | null>;
+  /** Agent → all its live sessions, oldest first. */
+  readonly live: Map<string, Standing[]>;
+}
+
+export const targetText = (target: Target): string => `${target.type}\n${target.key}`;
+export const holdingText = (agentId: string, target: Target): string => `${agentId}\n${targetText(target)}`;
+
+/** Reads what stands on the targets, of whichever agent. */
+export async function openWorld(tx: RoutingTx, targets: readonly Target[]): Promise<World> {
+  const distinct = [...new Map(targets.map((target) => [targetText(target), target])).values()];
+  const world: World = { bindings: new Map(), bound: new Map(), tied: new Map(), slots: new Map(), live: new Map() };
+  for (const binding of await bindingsOn(tx, distinct)) hold(world, binding);
+  for (const { targetType: type, targetKey: key, ...tied } of await standingsOn(tx, distinct)) {
+    tie(world, { type, key }, tied);
+  }
+  return world;
+}
+
+/** Puts an active binding where it stands, or takes away one that is released. */
+export function hold(world: World, binding: Binding): void {
+  const place = targetText(binding.target);
+  const agents = world.bound.get(place) ?? new Set();
+  world.bound.set(place, agents);
+  const key = holdingText(binding.agentId, binding.target);
+  if (binding.state === 'active') {
+    agents.add(binding.agentId);
+    world.bindings.set(key, binding);
+  } else {
+    agents.delete(binding.agentId);
+    world.bindings.delete(key);
+  }
+}
+
+/** Ties a live session to a target; true where it was not. */
+export function tie(world: World, target: Target, tied: Tied): boolean {
+  const place = targetText(target);
+  const known = world.tied.get(place) ?? [];
+  if (known.some((one) => one.sessionId === tied.sessionId && one.relation === tied.relation)) return false;
+  known.push(tied);
+  world.tied.set(place, known);
+  return true;
+}
+
+/** Puts a new session where its claims say that it stands. */
+export function settle(world: World, made: Standing, claims: { slot: boolean; thread: Target | null }): void {
+  if (claims.slot) world.slots.set(made.agentId, made.sessionId);
+  if (claims.thread !== null) tie(world, claims.thread, { ...made, relation: 'thread' });
+  world.live.get(made.agentId)?.push(made);
+}
+
+/**
+ * Live sessions tied to a target, by id and relation (contract, section 4, `svc.attributions`). Relations: `bound` holds an
+ * active binding, `thread` was spawned for the chat thread, `created` made the thing itself, `posted` said something about
+ * it, `authored` and `subscribed` as tools record them. An ended session is tied to nothing.
+ */
+export function attributionsOn(world: World, target: Target | null): Attribution[] {
+  if (target === null) return [];
+  const place = targetText(target);
+  const found: Attribution[] = [];
+  for (const agentId of world.bound.get(place) ?? []) {
+    const binding = world.bindings.get(holdingText(agentId, target));
+    if (binding === undefined || binding.sessionId === null) continue;
+    found.push({ sessionId: binding.sessionId, agent: binding.agent, relation: 'bound' });
+  }
+  for (const { sessionId, agent, relation } of world.tied.get(place) ?? []) found.push({ sessionId, agent, relation });
+  return found.length > 1 ? found.sort(bySessionAndRelation) : found;
+}
+
+const bySessionAndRelation = (a: Attribution, b: Attribution): number =>
+  compare(a.sessionId, b.sessionId) || compare(a.relation, b.relation);
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+const asksForSlot = ({ owner, routing }: AskingTrigger): boolean =>
+  owner.concurrency === 1 ||
+  (routing.kind === 'deliver' && routing.routeBy === undefined) ||
+  (routing.kind === 'bind' && routing.target === 'agent.singleton');
+const asksForAll = ({ routing }: AskingTrigger): boolean =>
+  routing.kind === 'deliver' && routing.routeBy?.kind === 'allLiveSessions';
+
+/** Reads what the triggers' decisions ask for and is not known yet: slots, and all live sessions of their agents. */
+export async function learn(world: World, tx: RoutingTx, triggers: Iterable<AskingTrigger>): Promise<void> {
+  const slots = new Set<string>();
+  const live = new Set<string>();
+  for (const trigger of triggers) {
+    if (asksForSlot(trigger) && !world.slots.has(trigger.agentId)) slots.add(trigger.agentId);
+    if (asksForAll(trigger) && !world.live.has(trigger.agentId)) live.add(trigger.agentId);
+  }
+  if (slots.size > 0) {
+    const held = await slotsOf(tx, [...slots]);
+    for (const agentId of slots) world.slots.set(agentId, held.get(agentId) ?? null);
+  }
+  if (live.size > 0) {
+    for (const agentId of live) world.live.set(agentId, []);
+    for (const one of await liveSessionsOf(tx, [...live])) world.live.get(one.agentId)?.push(one);
+  }
+}
+
+/** Whether `learn` would read anything: then the event has to wait for it. */
+export const knows = (world: World, triggers: readonly AskingTrigger[]): boolean =>
+  triggers.every(
+    (trigger) =>
+      (!asksForSlot(trigger) || world.slots.has(trigger.agentId)) &&
+      (!asksForAll(trigger) || world.live.has(trigger.agentId)),
+  );
+
+export interface Scene {
+  readonly target: Target | null;
+  readonly observed: Target | null;
+  readonly attributions: readonly Attribution[];
+  readonly matched: readonly AskingTrigger[];
+  readonly agent: (id: string) => RoutingAgent | undefined;
+}
+
+/** What `route` decides one event from. */
+export function snapshotOf(world: World, scene: Scene): Snapshot {
+  const { target, observed, attributions, matched } = scene;
+  const tied = standingsOf(world, target, attributions);
+  const agents = new Map(matched.map((trigger) => [trigger.agentId, trigger.owner]));
+  for (const { agentId } of tied) {
+    const agent = agents.get(agentId) ?? scene.agent(agentId);
+    if (agent !== undefined) agents.set(agentId, agent);
+  }
+  const sessions = new Map<string, Standing>(tied.map((one) => [one.sessionId, one]));
+  for (const trigger of matched) {
+    if (asksForAll(trigger)) for (const one of world.live.get(trigger.agentId) ?? []) sessions.set(one.sessionId, one);
+  }
+  const slots = new Map<string, string>();
+  const bindings: Snapshot['bindings'][number][] = [];
+  for (const agentId of agents.keys()) {
+    const slot = world.slots.get(agentId);
+    if (slot !== undefined && slot !== null) slots.set(agentId, slot);
+    for (const place of [target, observed]) {
+      const binding = place === null ? undefined : world.bindings.get(holdingText(agentId, place));
+      if (binding !== undefined) bindings.push(binding);
+    }
+  }
+  const threads = tied.filter((one) => one.relation === 'thread').map((one) => [one.agentId, one.sessionId] as const);
+  return {
+    agents,
+    sessions: [...sessions.values()]
+      .map(({ sessionId, agentId }) => ({ id: sessionId, agentId }))
+      .sort((a, b) => compare(a.id, b.id)),
+    slots,
+    threads: new Map(threads),
+    bindings,
+    routed: new Set(),
+  };
+}
+
+/** The attributed sessions with their agents' ids. */
+function standingsOf(world: World, target: Target | null, attributions: readonly Attribution[]): Tied[] {
+  if (target === null || attributions.length === 0) return [];
+  const place = targetText(target);
+  const bound = [...(world.bound.get(place) ?? [])].flatMap((agentId): Tied[] => {
+    const binding = world.bindings.get(holdingText(agentId, target));
+    if (binding === undefined || binding.sessionId === null) return [];
+    return [{ sessionId: binding.sessionId, agentId, agent: binding.agent, relation: 'bound' }];
+  });
+  return [...bound, ...(world.tied.get(place) ?? [])];
+}

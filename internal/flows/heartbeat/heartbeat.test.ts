@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { after, before, beforeEach, test } from 'node:test';
+import { createHash } from 'node:crypto';
+import { listSchedules } from '../../adapters/store/schedules.ts';
+import { startTestDaemon } from '../../base/testkit/daemon.ts';
+import { agentsTree, type Bench, createBench, joinBench, onCron } from '../sync/apply-testkit.ts';
+import { fireDue, tick } from './heartbeat.ts';
+
+let bench: Bench;
+before(async () => {
+  bench = await createBench();
+});
+after(() => bench.close());
+
+const start = '2026-11-21T11:59:30.000Z';
+const at = (secondsAfterNoon: number): string =>
+  new Date(Date.parse('2026-11-21T12:00:00Z') + secondsAfterNoon * 1_000).toISOString();
+const running = new AbortController().signal;
+
+/** One agent, ticking every minute, from half a minute before noon. */
+beforeEach(async () => {
+  bench.setNow(start);
+  await bench.apply(agentsTree({}));
+  await bench.db.query(`delete from svc.events where key like 'heartbeat.%'`);
+  await bench.apply(agentsTree({ minutely: { triggers: [onCron('* * * * *')] } }));
+});
+
+async function fireAt(secondsAfterNoon: number, on: Bench = bench) {
+  on.setNow(at(secondsAfterNoon));
+  return fireDue(on.ctx, running);
+}
+
+interface Tick {
+  readonly key: string;
+  readonly payload: { trigger: string; heartbeat: { [field: string]: unknown } };
+  readonly hash: string;
+}
+async function ticks(): Promise<Tick[]> {
+  const { rows } = await bench.db.query<{ key: string; payload: Buffer; hash: string }>(
+    `select e.key, b.payload, encode(e.dedup_hash, 'hex') as hash
+       from svc.events e join svc.event_bodies b on b.event_id = e.id
+      where e.key like 'heartbeat.%' order by e.seq`,
+  );
+  return rows.map((row) => ({ ...row, payload: JSON.parse(row.payload.toString()) as Tick['payload'] }));
+}
+const times = async (): Promise<unknown[]> => (await ticks()).map((one) => one.payload.heartbeat['scheduledAt']);
+const routed = (): Promise<unknown> => bench.db.query(`update svc.events set router_status = 'routed'`);
+
+async function schedule() {
+  const [row] = await listSchedules(bench.db, bench.projectId, { limit: 10 });
+  assert.ok(row);
+  return row;
+}
+
+test('a tick is an event under the key, payload and deduplication of the spec, and asks for its routing', async () => {
+  const { rows } = await bench.db.query<{ id: string }>('select id from svc.agents');
+  const agentId = rows[0]?.id ?? '';
+  await bench.db.query('delete from graphile_worker._private_jobs');
+  assert.deepEqual(await fireAt(1), { fired: 1, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 0 });
+  const scheduleId = `heartbeat-${agentId}-0`;
+  const heartbeat = { scheduleId, agentResourceId: agentId, triggerOrdinal: 0, scheduledAt: at(0) };
+  assert.deepEqual(await ticks(), [
+    {
+      key: `heartbeat.${agentId}.0`,
+      payload: { trigger: 'heartbeat', heartbeat },
+      hash: createHash('sha256')
+        .update(`heartbeat\0${scheduleId}:${at(0)}`)
+        .digest('hex'),
+    },
+  ]);
+  const jobs = await bench.db.query<{ payload: { projects: string[] } }>(
+    `select payload from graphile_worker._private_jobs j
+       join graphile_worker._private_tasks t on t.id = j.task_id where t.identifier = 'event.route'`,
+  );
+  assert.deepEqual(
+    jobs.rows.map((job) => job.payload.projects),
+    [[bench.projectId]],
+  );
+  const { lastAt, lastStatus, nextAt } = await schedule();
+  assert.deepEqual([lastAt, lastStatus, nextAt], [new Date(at(0)), 'fired', new Date(at(60))]);
+  assert.deepEqual((await fireAt(2)).fired, 0, 'once');
+});
+
+test('down for 59 seconds over a tick fires it once with its own time, also at the edge; for 61 it does not', async () => {
+  for (const [down, status] of [
+    [59, 'fired'],
+    [60, 'fired'],
+    [61, 'skipped-late'],
+  ] as const) {
+    bench.setNow(start);
+    await bench.apply(agentsTree({}));
+    await bench.db.query(`delete from svc.events where key like 'heartbeat.%'`);
+    await bench.apply(agentsTree({ hourly: { triggers: [onCron('0 * * * *')] } }));
+    await fireAt(down);
+    await fireAt(down + 1);
+    assert.deepEqual(await times(), status === 'fired' ? [at(0)] : [], `${down} s`);
+    const { lastAt, lastStatus, nextAt } = await schedule();
+    assert.deepEqual([lastAt, lastStatus, nextAt], [new Date(at(0)), status, new Date(at(3_600))]);
+  }
+});
+
+test('of many ticks missed, those within the window fire, each with its own time, and the others are not counted up', async () => {
+  const done = await fireAt(86_400 + 30);
+  assert.deepEqual([done.fired, done['skipped-late']], [1, 1]);
+  assert.deepEqual(await times(), [at(86_400)]);
+  await routed();
+  // Exactly a minute down, and a tick at either end of it: the second meets the first one's dispatch.
+  const both = await fireAt(86_400 + 120);
+  assert.deepEqual([both.fired, both['skipped-overlap']], [1, 1]);
+  assert.deepEqual(await times(), [86_400, 86_460].map(at));
+});
+
+test('a tick is skipped while the routing of the last one that fired has not ended, however many that are', async () => {
+  await fireAt(0);
+  for (const minute of [1, 2, 3]) {
+    assert.equal((await fireAt(minute * 60))['skipped-overlap'], 1);
+    const { lastAt, lastStatus } = await schedule();
+    assert.deepEqual([lastAt, lastStatus], [new Date(at(minute * 60)), 'skipped-overlap']);
+  }
+  await routed();
+  assert.equal((await fireAt(240)).fired, 1);
+  assert.deepEqual(await times(), [at(0), at(240)]);
+  for (const ended of ['unmatched', 'failed']) {
+    await bench.db.query('update svc.events set router_status = $1::text', [ended]);
+    assert.equal((await fireAt(ended === 'failed' ? 360 : 300)).fired, 1, ended);
+  }
+});
+
+test('an apply that edits cron moves the next time and lets whoever sleeps know; one that deletes it takes it away', async () => {
+  let heard = 0;
+  const unlisten = await bench.db.listen('svc_schedules', () => void (heard += 1));
+  await fireAt(0);
+  assert.equal(heard, 0, 'ticking tells nobody');
+  await routed();
+  bench.setNow(at(10));
+  await bench.apply(agentsTree({ minutely: { triggers: [onCron('30 13 * * *', 'Europe/Berlin')] } }));
+  const edited = await schedule();
+  assert.deepEqual([edited.nextAt, edited.lastStatus], [new Date('2026-11-21T12:30:00Z'), 'fired']);
+  assert.equal((await fireAt(60)).fired, 0);
+  assert.equal((await fireAt(1_800)).fired, 1);
+  // It is told on a connection of its own.
+  for (let tries = 0; heard === 0 && tries < 500; tries += 1) await sleep(10);
+  assert.ok(heard > 0);
+  await unlisten();
+  await bench.apply(agentsTree({ minutely: { triggers: [] } }));
+  assert.deepEqual(await listSchedules(bench.db, bench.projectId, { limit: 10 }), []);
+  assert.equal((await fireAt(90_000)).fired, 0);
+});
+
+test('two daemons on the same schedules fire each tick once', async () => {
+  await bench.apply(agentsTree({}));
+  const triggers = Array.from({ length: 50 }, () => onCron('* * * * *'));
+  await bench.apply(
+    agentsTree(Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`a${index}`, { triggers }]))),
+  );
+  const other = joinBench(bench);
+  try {
+    for (const minute of [0, 1]) {
+      const done = await Promise.all([fireAt(minute * 60, bench), fireAt(minute * 60, other)]);
+      assert.equal(done[0].fired + done[1].fired, 3_000);
+      assert.ok(
+        done.every((one) => one.fired < 3_000),
+        'both took part',
+      );
+      await routed();
+    }
+  } finally {
+    await other.close();
+  }
+  const all = await ticks();
+  assert.equal(new Set(all.map((one) => `${one.key} ${one.payload.heartbeat['scheduledAt']}`)).size, 6_000);
+  assert.equal(all.length, 6_000);
+});
+
+test('an agent deleted between claim and fire: the tick stands, and the schedule goes with its agent', async () => {
+  const { id } = { id: (await schedule()).scheduleId };
+  bench.setNow(at(1));
+  const hash = createHash('sha256')
+    .update(`heartbeat\0${id}:${at(0)}`)
+    .digest();
+  let firing: Promise<unknown> = Promise.resolve();
+  let deleting: Promise<unknown> = Promise.resolve();
+  const blocked = async (count: number): Promise<void> => {
+    for (;;) {
+      const { rows } = await bench.db.query<{ n: number }>(
+        `select count(*)::int as n from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock'`,
+      );
+      if ((rows[0]?.n ?? 0) >= count) return;
+    }
+  };
+  await assert.rejects(
+    bench.db.tx(async (tx) => {
+      // An event of the same hash that is not committed holds the tick up behind its claim.
+      await tx.query(
+        `insert into svc.events (id, project_id, key, dedup_hash)
+         values (gen_random_uuid(), $1::uuid, 'heartbeat.other', $2::bytea)`,
+        [bench.projectId, hash],
+      );
+      firing = fireDue(bench.ctx, running);
+      await blocked(1);
+      deleting = bench.db.query('delete from svc.agents');
+      await blocked(2);
+      throw new Error('rolled back');
+    }),
+    /rolled back/,
+  );
+  assert.deepEqual(await firing, { fired: 1, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 0 });
+  await deleting;
+  assert.deepEqual(await times(), [at(0)]);
+  const left = await bench.db.query('select from svc.schedules');
+  assert.equal(left.rowCount, 0);
+});
+
+test('a tick whose agent no longer exists deletes its own schedule', async () => {
+  // As a restore by hand may leave it.
+  await bench.db.tx(async (tx) => {
+    await tx.query('set local session_replication_role = replica');
+    await tx.query('delete from svc.agents');
+  });
+  assert.deepEqual(await fireAt(1), { fired: 0, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 1 });
+  assert.equal((await bench.db.query('select from svc.schedules')).rowCount, 0);
+  assert.deepEqual(await times(), []);
+});
+
+test('an archived project does not tick, and nobody waits for it', async () => {
+  await bench.db.query('update svc.projects set archived_at = now()');
+  try {
+    bench.setNow(at(30));
+    assert.equal(await tick(bench.ctx, running), 5_000);
+    assert.deepEqual(await times(), []);
+  } finally {
+    await bench.db.query('update svc.projects set archived_at = null');
+  }
+});
+
+test('the next look is at the next tick, and within seconds at most', async () => {
+  bench.setNow(at(-2.5));
+  assert.equal(await tick(bench.ctx, running), 2_500);
+  bench.setNow(at(-20));
+  assert.equal(await tick(bench.ctx, running), 5_000);
+  bench.setNow(at(0));
+  assert.equal(await tick(bench.ctx, running), 5_000);
+  assert.deepEqual(await times(), [at(0)]);
+});
+
+test('a daemon sleeps until a tick is due, and an apply that declares one wakes it', async () => {
+  // A clock that stands a second before the minute when the daemon is up.
+  let skewMs = 0;
+  const real = (): number => performance.timeOrigin + performance.now();
+  const now = (): Date => new Date(real() + skewMs);
+  const daemon = await startTestDaemon({ runtime: { now } });
+  try {
+    skewMs = 60_000 - (real() % 60_000) - 1_500;
+    const content = JSON.stringify({
+      name: 'beat',
+      harness: 'harness-a',
+      environment: { name: 'default', image: { kind: 'preset', name: 'base' } },
+      triggers: [{ kind: 'heartbeat', cron: '* * * * *', routing: { kind: 'spawn' } }],
+    });
+    const files = [{ path: '.svc/agents/beat.yaml', content }];
+    const applied = await daemon.api('POST', 'P/apply', { files });
+    assert.equal(applied.status, 200, JSON.stringify(applied.body));
+    const listed = async () => (await daemon.api('GET', 'P/schedules')).body['items']?.[0];
+    const declared = await listed();
+    let shown = declared;
+    while (shown?.['lastStatus'] === null) shown = await listed();
+    const [due, seen] = [Date.parse(String(declared?.['nextAt'])), now().getTime()];
+    assert.deepEqual([shown?.['lastStatus'], shown?.['lastAt']], ['fired', declared?.['nextAt']]);
+    assert.equal(Date.parse(String(shown?.['nextAt'])), due + 60_000);
+    assert.ok(seen - due < 4_000, `${seen - due} ms late: a sleep of five seconds was cut short`);
+  } finally {
+    await daemon.stop();
+  }
+});

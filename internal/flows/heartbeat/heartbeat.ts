@@ -1,0 +1,180 @@
+// A tick becomes an event (spec, Heartbeat schedule; Routing rules, 7; design, A tick becomes a session): claims what is
+// due set-wise, has core/schedule judge each, records one event per `<scheduleId>:<scheduledAt>` and writes the next
+// tick, all in one transaction. Whoever dies in between has done nothing; of several daemons one alone has the row.
+// It never routes: the event asks for that itself. It never counts up ticks that passed while nobody looked.
+
+import { createHash } from 'node:crypto';
+import type { Sql } from '../../adapters/store/db.ts';
+import { type NewEvent, recordEvents } from '../../adapters/store/events.ts';
+import {
+  claimDueSchedules,
+  deleteSchedules,
+  type DueSchedule,
+  type JudgedTick,
+  nextDueAt,
+  readTickFacts,
+  type TickStatus,
+  writeTicks,
+} from '../../adapters/store/schedules.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import { timeOrderedId } from '../../base/runtime.ts';
+import { followingTick, type Judgement, judge, nextTick } from '../../core/schedule/schedule.ts';
+import type { FlowContext } from '../context.ts';
+import { enqueueRouting } from '../enqueue.ts';
+
+/** Schedules that one transaction holds. */
+const batchLimit = 1_000;
+const pauseMs = {
+  /** A notification may be lost, and a clock may be set: look again at least so often. */
+  most: 5_000,
+  /** What is due is locked by another daemon, which is about to be done with it. */
+  locked: 100,
+} as const;
+
+const statusOf: { readonly [verdict in Exclude<Judgement, 'delete'>]: TickStatus } = {
+  fire: 'fired',
+  'skip-late': 'skipped-late',
+  'skip-overlap': 'skipped-overlap',
+};
+/** Where the expression gives no further time: such a schedule stays, and does not tick. */
+const never = new Date('9999-12-31T23:59:00Z');
+
+/** Ticks by what became of them. */
+export type Ticked = { readonly [status in TickStatus | 'deleted']: number };
+
+/** Fires what is due until nothing is; answers with the milliseconds until the next look. */
+export async function tick(ctx: FlowContext, signal: AbortSignal): Promise<number> {
+  await fireDue(ctx, signal);
+  const next = await nextDueAt(ctx.db);
+  if (next === null) return pauseMs.most;
+  const waitMs = next.getTime() - ctx.runtime.now().getTime();
+  return waitMs <= 0 ? pauseMs.locked : Math.min(waitMs, pauseMs.most);
+}
+
+/** Judges all that is due, batch after batch, each in a transaction of its own. */
+export async function fireDue(ctx: FlowContext, signal: AbortSignal): Promise<Ticked> {
+  const total = { fired: 0, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 0 };
+  const clock = rememberingClock();
+  const unasked = new Set<string>();
+  // To the empty batch: the tick that follows a missed one may be due as well.
+  for (let claimed = 1; claimed > 0 && !signal.aborted; ) {
+    const done = await ctx.db.tx((tx) => fireBatch(ctx, tx, { clock, unasked }));
+    claimed = 0;
+    for (const status of Object.keys(total) as (keyof Ticked)[]) {
+      total[status] += done[status];
+      claimed += done[status];
+    }
+    if (claimed > 0) failpoint('heartbeat.after-commit');
+  }
+  if (unasked.size > 0) await enqueueRouting(ctx, ctx.db, [...unasked]);
+  report(ctx, total);
+  return total;
+}
+
+/** Many schedules share expression and zone, and asking the scheduler costs more than all else about a tick. */
+type Clock = (schedule: DueSchedule, now: Date) => Date;
+function rememberingClock(): Clock {
+  const known = new Map<string, Date>();
+  return ({ cron, timezone, scheduledAt }, now) => {
+    const next = (after: Date): Date => {
+      const key = `${timezone} ${cron} ${after.getTime()}`;
+      const found = known.get(key) ?? nextTick(cron, timezone, after) ?? never;
+      known.set(key, found);
+      return found;
+    };
+    return followingTick(next, { scheduledAt, now }) ?? never;
+  };
+}
+
+interface Firing {
+  readonly clock: Clock;
+  /**
+   * Projects whose routing is asked for when all is recorded, of many ticks at once: routing does not run beside the
+   * recording of the rest then. Should this process die before, whoever sweeps finds them.
+   */
+  readonly unasked: Set<string>;
+}
+
+async function fireBatch(ctx: FlowContext, tx: Sql, { clock, unasked }: Firing): Promise<Ticked> {
+  const now = ctx.runtime.now();
+  const due = await claimDueSchedules(tx, now, batchLimit);
+  if (due.length === 0) return { fired: 0, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 0 };
+  failpoint('heartbeat.claimed');
+  const { agents, pending } = await readTickFacts(tx, due);
+  const verdicts = due.map((schedule) => {
+    // "The previous dispatch workflow still runs" (Routing rules, 7): the routing of its last event has not ended. What
+    // the event led to may run for days and is no part of it.
+    const isDispatching = schedule.lastEventId !== null && pending.has(schedule.lastEventId);
+    const { scheduledAt } = schedule;
+    return { schedule, verdict: judge({ scheduledAt, now, isDispatching, hasAgent: agents.has(schedule.agentId) }) };
+  });
+  const events = new Map(
+    verdicts.flatMap(({ schedule, verdict }) =>
+      verdict === 'fire' ? [[schedule.id, tickEvent(ctx, schedule)] as const] : [],
+    ),
+  );
+  const judged = verdicts.flatMap(({ schedule, verdict }): JudgedTick[] => {
+    if (verdict === 'delete') return [];
+    const { id, scheduledAt } = schedule;
+    const eventId = events.get(id)?.id ?? null;
+    return [{ id, scheduledAt, status: statusOf[verdict], nextAt: clock(schedule, now), eventId }];
+  });
+  await writeTicks(tx, judged);
+  failpoint('heartbeat.written');
+  const orphans = verdicts.filter(({ verdict }) => verdict === 'delete').map(({ schedule }) => schedule.id);
+  await deleteSchedules(tx, orphans);
+  // Last: routing waits for whoever records, until the commit.
+  const isFull = due.length === batchLimit;
+  await recordTicks(tx, judged, [...events.values()], !isFull);
+  if (isFull) for (const { projectId } of events.values()) unasked.add(projectId);
+  failpoint('heartbeat.before-commit');
+  const count = (status: TickStatus): number => judged.filter((one) => one.status === status).length;
+  return {
+    fired: count('fired'),
+    'skipped-late': count('skipped-late'),
+    'skipped-overlap': count('skipped-overlap'),
+    deleted: orphans.length,
+  };
+}
+
+/** A tick that is recorded already keeps the event that it has: its schedule is told of that one. */
+async function recordTicks(
+  tx: Sql,
+  judged: readonly JudgedTick[],
+  events: readonly NewEvent[],
+  routing: boolean,
+): Promise<void> {
+  if (events.length === 0) return;
+  const recorded = await recordEvents(tx, events, { routing });
+  const known = new Map(events.map((event, at) => [event.id, recorded[at]?.id ?? event.id]));
+  const other = judged.flatMap((one) => {
+    const eventId = one.eventId === null ? null : (known.get(one.eventId) ?? null);
+    return eventId === one.eventId ? [] : [{ ...one, eventId }];
+  });
+  await writeTicks(tx, other);
+}
+
+/** Spec, Heartbeat schedule: key, payload and deduplication of a tick. */
+function tickEvent(ctx: FlowContext, schedule: DueSchedule): NewEvent {
+  const { id: scheduleId, agentId, ordinal } = schedule;
+  const scheduledAt = schedule.scheduledAt.toISOString();
+  const heartbeat = { scheduleId, agentResourceId: agentId, triggerOrdinal: ordinal, scheduledAt };
+  return {
+    id: timeOrderedId(ctx.runtime),
+    projectId: schedule.projectId,
+    key: `heartbeat.${agentId}.${ordinal}`,
+    dedupHash: createHash('sha256').update(`heartbeat\0${scheduleId}:${scheduledAt}`).digest(),
+    raw: null,
+    payload: JSON.stringify({ trigger: 'heartbeat', heartbeat }),
+    receivedAt: ctx.runtime.now(),
+  };
+}
+
+function report(ctx: FlowContext, ticked: Ticked): void {
+  const counter = ctx.metrics.counter('svc_ticks_total', 'Heartbeat ticks by what became of them', ['status']);
+  const some = Object.entries(ticked).filter(([, count]) => count > 0);
+  for (const [status, count] of some) counter.inc({ status }, count);
+  // Without its agent a schedule cannot be there but by a repair by hand: worth a look.
+  const isOdd = ticked['skipped-late'] > 0 || ticked.deleted > 0;
+  if (some.length > 0) ctx.runtime.log[isOdd ? 'warn' : 'info'](Object.fromEntries(some), 'heartbeat.ticked');
+}

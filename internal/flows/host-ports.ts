@@ -1,0 +1,61 @@
+// What a host reaches the outside through, made once per daemon with role `session` and handed on in the context.
+
+import type { SandboxFacts, SandboxProvider, SetupCache } from '../adapters/sandbox/sandbox.ts';
+import type { Fault } from '../words/fault.ts';
+import type { Harness } from '../words/spec.ts';
+
+/** Where a service of this daemon is reached from this machine. */
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The program of a harness, or why there is none. */
+export type HarnessProgram =
+  | {
+      readonly argv: readonly string[];
+      /** Host paths that it needs to see in an isolated sandbox. */
+      readonly readOnlyPaths: readonly string[];
+      /** It is the public adapter. */
+      readonly installed: boolean;
+    }
+  | { readonly missing: string };
+
+/** Which tools a harness has asked for the list of: its first prompt waits for all of them. */
+export interface ToolListings {
+  /** Said by the tool server when a session's harness has listed an alias. */
+  listed(sessionId: string, alias: string): void;
+  /** Said by the tool server when it could not reach what stands behind an alias. */
+  refused(sessionId: string, alias: string, fault: Fault): void;
+  /**
+   * Resolves with the aliases that were not listed within the time, each with its reason where one is known; empty when all
+   * were. Throws Fault `unprocessable` where one never will be.
+   */
+  wait(sessionId: string, aliases: readonly string[], timeoutMs: number): Promise<readonly string[]>;
+  forget(sessionId: string): void;
+  /** Said by the tool server before a session ends itself: what ends it has to answer the harness that asked. */
+  parting(sessionId: string): void;
+  /** Resolves when a harness that is parting has had the time to read its answer; else at once. */
+  parted(sessionId: string): Promise<void>;
+}
+
+export interface HostPorts {
+  /** Tried when they are first needed, once. */
+  sandboxes(): Promise<{ readonly provider: SandboxProvider; readonly facts: SandboxFacts }>;
+  /** Where the tool servers are reached. */
+  tools(): Address;
+  /** What setup steps left, under the data directory. */
+  setupCache(): Promise<SetupCache>;
+  /** Whether an earlier life of this data directory may have left sandboxes. */
+  hasLeftovers(): Promise<boolean>;
+  readonly listings: ToolListings;
+  program(harness: Harness): Promise<HarnessProgram>;
+  /** PATH in which programs of the host are found. */
+  readonly path: string;
+  /** Sessions that this daemon runs at a time. */
+  readonly maxSessions: number;
+  /** Harnesses that it starts at a time. */
+  readonly startsAtOnce: number;
+  /** Runs sandboxes without a network of their own where they can be. */
+  readonly fenced: boolean;
+}

@@ -1,0 +1,94 @@
+// For kill tests of running sessions: real daemons with the scripted agent on a database of their own, and what of a
+// session's processes is left on this machine. Only tests import this.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { type Api, apiClient, readClientFile, type SpawnedDaemon, spawnDaemon } from '../../base/testkit/daemon.ts';
+import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
+
+export interface CrashBench {
+  readonly database: TestDatabase;
+  /** A daemon on the data directory of that name; made when it is first asked for. */
+  start(name: string, env?: { readonly [name: string]: string }): Promise<{ daemon: SpawnedDaemon; api: Api }>;
+  dataDir(name: string): string;
+  remove(): Promise<void>;
+}
+
+export async function createCrashBench(sandbox: string): Promise<CrashBench> {
+  const root = await mkdtemp(join(tmpdir(), 'svc-crash-'));
+  const database = await createTestDatabase();
+  const masterKeyFile = join(root, 'master.key');
+  await writeFile(masterKeyFile, `1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
+  const daemons: SpawnedDaemon[] = [];
+  let token: string | undefined;
+  return {
+    database,
+    dataDir: (name) => join(root, name),
+    async start(name, env = {}) {
+      const dataDir = join(root, name);
+      const daemon = spawnDaemon({
+        dataDir,
+        env: {
+          SVC_DATABASE_URL: database.url,
+          SVC_MASTER_KEY_FILE: masterKeyFile,
+          SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT),
+          SVC_SANDBOX: sandbox,
+          ...env,
+        },
+      });
+      daemons.push(daemon);
+      const { url } = await daemon.ready;
+      token ??= readClientFile(dataDir).token;
+      return { daemon, api: apiClient(url, token) };
+    },
+    async remove() {
+      await Promise.all(daemons.map((daemon) => daemon.kill('SIGTERM')));
+      await database.close();
+      await rm(root, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 });
+    },
+  };
+}
+
+/** Processes of this machine that have a session's environment: its harness and what that started. */
+export function processesOf(session: string): number[] {
+  const needle = `SVC_SESSION_ID=${session}`;
+  return readdirSync('/proc').flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      return readFileSync(`/proc/${name}/environ`, 'latin1').includes(needle) ? [Number(name)] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+export async function eventually(
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+  withinMs = 40_000,
+): Promise<void> {
+  for (let waited = 0; !(await isSo()); waited += 50) {
+    if (waited > withinMs) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await sleep(50);
+  }
+}
+
+/** What the scripted agent of a session was told, as it keeps it under a data directory. */
+export async function heardUnder(dataDir: string, session: string): Promise<string[]> {
+  const store = join(dataDir, 'sandboxes', session, 'home', '.scripted-agent');
+  const files = await readdir(store).catch(() => []);
+  const texts = await Promise.all(
+    files.filter((one) => one.endsWith('.jsonl')).map((one) => readFile(join(store, one), 'utf8')),
+  );
+  return texts.flatMap((text) =>
+    text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as { role: string; text: string })
+      .flatMap((one) => (one.role === 'user' ? [one.text] : [])),
+  );
+}

@@ -1,0 +1,120 @@
+// For tests of running sessions: a daemon with the scripted agent behind both harnesses, agents by a few lines, and a way
+// to wait for what the API shows.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import type { Config } from '../../base/config/config.ts';
+import { type JsonBody, startTestDaemon, type TestDaemon, type TestDaemonOptions } from '../../base/testkit/daemon.ts';
+import { heardUnder } from './host-crash-testkit.ts';
+
+export interface SessionView {
+  readonly state: string;
+  readonly reason: string | null;
+  readonly body: JsonBody;
+  /** Texts of the transcript, in order. */
+  readonly texts: readonly string[];
+  /** All that the agent has said, in one piece: how its text is cut into messages is a matter of time. */
+  readonly said: string;
+  readonly messages: readonly { readonly role: string; readonly kind: string; readonly text: string }[];
+}
+
+export interface TurnView {
+  readonly number: number;
+  readonly state: string;
+  readonly stopReason: string | null;
+  readonly error: string | null;
+}
+
+export interface HostBench {
+  readonly daemon: TestDaemon;
+  /** Stores these agents and no others, each with the harness, environment and defaults of a plain agent. */
+  apply(agents: { readonly [name: string]: object }): Promise<void>;
+  /** Starts a session by hand; its id. */
+  start(agent: string, message: string, input?: object): Promise<string>;
+  /** Says something to it, as an operator does. */
+  send(session: string, text: string): Promise<void>;
+  view(session: string): Promise<SessionView>;
+  turns(session: string): Promise<readonly TurnView[]>;
+  /** What its harness has been told, as the scripted agent keeps it: prompts of all its processes, in order. */
+  heard(session: string): Promise<readonly string[]>;
+  /** Waits until the session is as wanted; fails with what it is like after 20 s. */
+  until(session: string, wanted: (view: SessionView) => boolean): Promise<SessionView>;
+  stop(): Promise<void>;
+}
+
+const patienceMs = 20_000;
+
+/** `lacks`: a harness whose program is not there. */
+export async function createHostBench(
+  options: TestDaemonOptions & { readonly lacks?: 'harness-b' } = {},
+): Promise<HostBench> {
+  const config: Partial<Config> = {
+    harnessACommand: SCRIPTED_AGENT,
+    ...(options.lacks === undefined && { harnessBCommand: SCRIPTED_AGENT }),
+    sandbox: 'process',
+    ...options.config,
+  };
+  const daemon = await startTestDaemon({ ...options, config });
+  const { api } = daemon;
+  const view = async (session: string): Promise<SessionView> => {
+    const [{ body }, said] = [
+      await api('GET', `P/sessions/${session}`),
+      await api('GET', `P/sessions/${session}/messages?limit=200`),
+    ];
+    const items = said.body['items'] as unknown as SessionView['messages'];
+    return {
+      state: String(body['state']),
+      reason: (body['reason'] as unknown as string | undefined) ?? null,
+      body,
+      messages: items,
+      texts: items.map((one) => one.text),
+      said: items.flatMap((one) => (one.kind === 'text' ? [one.text] : [])).join(''),
+    };
+  };
+  return {
+    daemon,
+    async apply(agents) {
+      const files = Object.entries(agents).map(([name, spec]) => ({
+        path: `.svc/agents/${name}.yaml`,
+        content: JSON.stringify({
+          name,
+          harness: 'harness-a',
+          environment: { name: 'base', image: { kind: 'preset', name: 'base' } },
+          ...spec,
+        }),
+      }));
+      const { status, body } = await api('POST', 'P/apply', { files });
+      if (status !== 200) throw new Error(`apply: ${status} ${JSON.stringify(body)}`);
+    },
+    async start(agent, message, input) {
+      const { status, body } = await api('POST', `P/agents/${agent}/sessions`, { message, ...(input && { input }) });
+      if (status !== 201) throw new Error(`start: ${status} ${JSON.stringify(body)}`);
+      return String(body['id']);
+    },
+    view,
+    async send(session, text) {
+      const { status, body } = await api('POST', `P/sessions/${session}/messages`, { text });
+      if (status >= 300) throw new Error(`send: ${status} ${JSON.stringify(body)}`);
+    },
+    turns: (session) => turnsOf(daemon, session),
+    heard: (session) => heardUnder(daemon.dataDir, session),
+    async until(session, wanted) {
+      for (let waitedMs = 0; ; waitedMs += 50) {
+        const seen = await view(session);
+        if (wanted(seen)) return seen;
+        if (waitedMs > patienceMs) throw new Error(`session ${session} stays ${JSON.stringify(seen, null, 1)}`);
+        await sleep(50);
+      }
+    },
+    stop: () => daemon.stop(),
+  };
+}
+
+async function turnsOf({ ctx }: TestDaemon, session: string): Promise<TurnView[]> {
+  const { rows } = await ctx.db.query<TurnView>(
+    `select number, state, stop_reason as "stopReason", error from svc.turns where session_id = $1::uuid
+      order by number`,
+    [session],
+  );
+  return rows;
+}

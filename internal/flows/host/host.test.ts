@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { createHostBench, type HostBench } from './host-testkit.ts';
+
+describe('a session that runs', () => {
+  let bench: HostBench;
+  before(async () => {
+    bench = await createHostBench();
+  });
+  after(() => bench.stop());
+
+  it('hears its start, answers, and waits', async () => {
+    await bench.apply({ greeter: {} });
+    const session = await bench.start('greeter', '!say hello there');
+    const told = await bench.until(session, (view) => view.texts.includes('hello there') && view.state === 'idle');
+    assert.deepEqual(
+      told.messages.map(({ role, kind }) => `${role} ${kind}`),
+      ['user prompt', 'assistant text'],
+    );
+  });
+
+  it('has its environment, its setup and its working directory', async () => {
+    await bench.apply({
+      worker: {
+        env: { WHO: 'agent', BOTH: 'agent' },
+        workingDirectory: '/workspace/deep',
+        environment: {
+          name: 'made',
+          image: { kind: 'preset', name: 'base' },
+          env: { BOTH: 'environment', FROM: 'environment' },
+          setup: [{ name: 'prepare', commands: ['echo prepared by $WHO > made.txt'] }],
+        },
+      },
+    });
+    const session = await bench.start('worker', '!env WHO\n!env BOTH\n!env FROM\n!env SVC_AGENT_NAME\n!read made.txt');
+    const told = await bench.until(session, (view) => view.state === 'idle' && view.texts.length > 1);
+    const said = told.texts.slice(1).join('');
+    for (const wanted of [
+      'WHO=agent',
+      'BOTH=agent',
+      'FROM=environment',
+      'SVC_AGENT_NAME=worker',
+      'prepared by agent',
+    ]) {
+      assert.ok(said.includes(wanted), `${wanted} in ${said}`);
+    }
+  });
+
+  it('fails for good where its setup fails, and says why', async () => {
+    await bench.apply({
+      broken: {
+        environment: {
+          name: 'broken',
+          image: { kind: 'preset', name: 'base' },
+          setup: [{ name: 'prepare', commands: ['echo it is broken >&2; exit 3'] }],
+        },
+      },
+    });
+    const session = await bench.start('broken', 'hello');
+    const told = await bench.until(session, (view) => view.state === 'failed');
+    assert.match(told.reason ?? '', /Setup step prepare: command 1 of 1 ended with exit code 3: it is broken/);
+  });
+});
+
+describe('a session with tools', () => {
+  let bench: HostBench;
+  before(async () => {
+    bench = await createHostBench();
+  });
+  after(() => bench.stop());
+
+  it('reaches them, and its agent asks who it is', async () => {
+    await bench.apply({
+      boss: {
+        tools: { svc: { kind: 'local', implementation: 'svc' }, knock: { kind: 'local', implementation: 'ping' } },
+        manages: ['worker'],
+      },
+      worker: {},
+    });
+    const session = await bench.start('boss', '!tools\n!call svc svc_session_get {}\n!call knock ping {}');
+    const told = await bench.until(session, (view) => view.state === 'idle' && view.messages.length > 3);
+    const said = told.texts.slice(1).join('\n');
+    assert.ok(said.includes('svc_sessions_spawn'), said);
+    assert.ok(said.includes(session), said);
+    assert.ok(said.includes('"pong":true'), said);
+  });
+});
+
+describe('what an operator sees of sessions', () => {
+  let bench: HostBench;
+  before(async () => {
+    bench = await createHostBench();
+  });
+  after(() => bench.stop());
+
+  it('a session whose harness is not installed waits in queued, and says what to run', async () => {
+    const bare = await createHostBench({ lacks: 'harness-b' });
+    try {
+      await bare.apply({ other: { harness: 'harness-b' }, plain: {} });
+      const waiting = await bare.start('other', '!say here I am');
+      const told = await bare.until(waiting, (view) => view.reason !== null);
+      assert.equal(told.state, 'queued');
+      assert.match(told.reason ?? '', /svc harness install harness-b/);
+      const plain = await bare.start('plain', '!say hello');
+      await bare.until(plain, (view) => view.state === 'idle');
+      const { body } = await bare.daemon.api('GET', 'P/doctor');
+      const checks = body['checks'] as unknown as { name: string; status: string; message: string; hint?: string }[];
+      const harness = checks.find((one) => one.name === 'harness');
+      assert.equal(harness?.status, 'error');
+      assert.match(harness?.message ?? '', /\(1 session waits\)/);
+      assert.equal(harness?.hint, 'svc harness install harness-b');
+      const sandbox = checks.find((one) => one.name === 'sandbox');
+      assert.match(sandbox?.message ?? '', /^process: SVC_SANDBOX=process: nothing is isolated/);
+      assert.match(checks.find((one) => one.name === 'model-key')?.message ?? '', /there is no key of provider-/);
+    } finally {
+      await bare.stop();
+    }
+  });
+
+  it('a program that appears later is found without a restart', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'svc-program-'));
+    const program = join(dir, 'agent.sh');
+    const late = await createHostBench({ config: { harnessACommand: [program] } });
+    try {
+      await late.apply({ plain: {} });
+      const session = await late.start('plain', '!say found');
+      const failing = await late.until(session, (view) => view.reason !== null && view.state === 'queued');
+      assert.match(failing.reason ?? '', /^the command of harness-a, .*agent\.sh, is no program that can be run here$/);
+      await writeFile(program, `#!/bin/sh\nexec ${SCRIPTED_AGENT.join(' ')}\n`);
+      await chmod(program, 0o755);
+      await late.until(session, (view) => view.state === 'idle' && view.said === 'found');
+    } finally {
+      await late.stop();
+      await rm(dir, { recursive: true, force: true });
+    }
+  });
+
+  it('its stream tells each word and state as it comes, and its metrics count', async () => {
+    await bench.apply({ plain: {} });
+    const session = await bench.start('plain', '!sleep 1500\n!say a word');
+    const { url, token } = bench.daemon;
+    const stop = new AbortController();
+    const response = await fetch(`${url}/api/v1/orgs/default/projects/default/sessions/${session}/stream`, {
+      headers: { authorization: `Bearer ${token}` },
+      signal: stop.signal,
+    });
+    let text = '';
+    for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      text += chunk;
+      const said = text.indexOf('"kind":"text"');
+      // A state is told before what was said until then.
+      const ran = text.indexOf('"state":"running"');
+      if (said > 0 && ran > 0 && text.indexOf('"state":"idle"', ran) > 0) break;
+    }
+    stop.abort();
+    const states = [...text.matchAll(/"state":"(\w+)"/g)].map(([, state]) => state);
+    assert.match(text, /"kind":"text","text":"a word"/);
+    assert.ok(states.includes('running') && states.includes('idle'), states.join());
+    await bench.until(session, (view) => view.state === 'idle');
+    const metrics = String((await bench.daemon.api('GET', '/metrics')).body);
+    assert.match(metrics, /svc_turns_total\{outcome="finished"\} 1/);
+    assert.match(metrics, /svc_session_launch_seconds_count\{outcome="started"\} 1/);
+    assert.match(metrics, /svc_sessions\{state="running"\} \d/);
+  });
+});

@@ -1,0 +1,55 @@
+// Secrets of webhook endpoints, ready to prove with. What is kept here is believed only with its guard: the statement that
+// records an event looks up whether the name still means that value, so that a rotated secret counts from the next
+// request on. Before anybody is turned away the secret is read anew, together with those who ask at the same time.
+
+import { createHash, createSecretKey } from 'node:crypto';
+import type { IngestEndpoint } from '../../adapters/store/endpoints.ts';
+import type { FlowContext } from '../context.ts';
+import type { Credential, CredentialCache } from '../ports.ts';
+import { openSecret } from '../sealed.ts';
+import { FreshReads } from './fresh.ts';
+
+const entriesMax = 10_000;
+const keptMs = 10_000;
+
+export class EndpointSecrets implements CredentialCache {
+  readonly #entries = new Map<string, { readonly credential: Credential; readonly until: number }>();
+  readonly #reads = new FreshReads<Credential | undefined>();
+
+  known(key: string, now: Date): Credential | undefined {
+    const entry = this.#entries.get(key);
+    return entry !== undefined && entry.until > now.getTime() ? entry.credential : undefined;
+  }
+
+  async read(key: string, now: Date, load: () => Promise<Credential | undefined>): Promise<Credential | undefined> {
+    const credential = await this.#reads.get(key, load);
+    if (credential === undefined) this.#entries.delete(key);
+    else {
+      if (this.#entries.size >= entriesMax) this.#entries.clear();
+      this.#entries.set(key, { credential, until: Math.min(now.getTime() + keptMs, credential.notedUntil) });
+    }
+    return credential;
+  }
+}
+
+/** Under which a credential is kept. */
+export const credentialKey = (endpoint: IngestEndpoint, name: string): string => `${endpoint.id} ${name}`;
+
+/** What the name means to an endpoint now; undefined: absent or expired. */
+export async function loadCredential(
+  ctx: FlowContext,
+  endpoint: IngestEndpoint,
+  name: string,
+): Promise<Credential | undefined> {
+  const { orgId, projectId } = endpoint;
+  const reader = { kind: 'endpoint', name: endpoint.name } as const;
+  const secret = await openSecret(ctx, { id: projectId, orgId }, name, reader);
+  if (secret === undefined) return undefined;
+  const { id, mark, text, notedUntil } = secret;
+  return {
+    key: text === '' ? undefined : createSecretKey(text, 'utf8'),
+    digest: createHash('sha256').update(text, 'utf8').digest(),
+    guard: { orgId, projectId, name, secretId: id, mark },
+    notedUntil,
+  };
+}

@@ -1,0 +1,65 @@
+// What was recorded, as it is shown, matched again and recorded once more (contract, section 3, `P/events`).
+
+import { recordAudit } from '../../adapters/store/audit.ts';
+import { copyEvent, eventById, type EventRow } from '../../adapters/store/event-reads.ts';
+import type { RouterStatus } from '../../adapters/store/events.ts';
+import { timeOrderedId } from '../../base/runtime.ts';
+import { readPayload } from '../../core/match/match.ts';
+import { Fault } from '../../words/fault.ts';
+import type { Json, JsonObject } from '../../words/json.ts';
+import type { Actor, FlowContext, ProjectRef } from '../context.ts';
+import { enqueueRouting } from '../enqueue.ts';
+import { printable, textOf } from './body.ts';
+
+type Payload = Pick<EventRow, 'payload' | 'attributions'>;
+
+const isRecord = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Attributions are known when an event is routed, and stand where a trigger reads them: `$.svc.attributions`. */
+export function attributed(payload: unknown, attributions: readonly Json[] | null): unknown {
+  if (attributions === null || attributions.length === 0 || !isRecord(payload)) return payload;
+  return { ...payload, svc: { ...(isRecord(payload['svc']) ? payload['svc'] : {}), attributions } };
+}
+
+/** A stored payload for printing, every number as it was written; undefined where it was not read. */
+export function shownPayload({ payload, attributions }: Payload): unknown {
+  return payload === null ? undefined : attributed(printable(payload), attributions);
+}
+
+/** A stored payload as it was matched. */
+export function routedPayload({ payload, attributions }: Payload): Json {
+  return payload === null ? {} : (attributed(readPayload(textOf(payload)), attributions) as Json);
+}
+
+export interface Replayed {
+  readonly eventRecordId: string;
+  readonly created: true;
+  readonly routerStatus: RouterStatus;
+  readonly replayOf: string;
+}
+
+/**
+ * Records an event once more and asks for its routing: the same key, bytes, place of arrival and target, deduplicated
+ * with nothing. Throws Fault `not_found`, and `conflict` for an event whose body retention has taken.
+ */
+export async function replayEvent(ctx: FlowContext, project: ProjectRef, of: string, actor: Actor): Promise<Replayed> {
+  const id = timeOrderedId(ctx.runtime);
+  await ctx.db.tx(async (tx) => {
+    const original = await eventById(tx, project.id, of);
+    if (original === undefined) throw new Fault('not_found', 'event-not-found', `There is no event ${of}.`);
+    const copied = await copyEvent(tx, { projectId: project.id, of, id, now: ctx.runtime.now() });
+    if (!copied) throw new Fault('conflict', 'event-body-gone', 'The body of this event is not kept any more.');
+    await enqueueRouting(ctx, tx, [project.id]);
+    await recordAudit(tx, {
+      orgId: project.orgId,
+      projectId: project.id,
+      principal: actor,
+      action: 'event.replayed',
+      subject: { kind: 'Event', name: of },
+      detail: { key: original.key, eventRecordId: id },
+    });
+  });
+  ctx.runtime.log.info({ project: project.slug, eventId: id, replayOf: of, actor: actor.name }, 'event.replayed');
+  return { eventRecordId: id, created: true, routerStatus: 'pending', replayOf: of };
+}

@@ -1,0 +1,229 @@
+// What people do with sessions: start one by hand, speak to it, end it, and take a binding from it. Each is audited in
+// the transaction that does it.
+
+import { type AgentRow, agentByName } from '../../adapters/store/agents.ts';
+import { recordAudit } from '../../adapters/store/audit.ts';
+import { bindingById } from '../../adapters/store/binding-reads.ts';
+import type { Sql } from '../../adapters/store/db.ts';
+import { decidePermission } from '../../adapters/store/permissions.ts';
+import { lockRouting } from '../../adapters/store/routing.ts';
+import {
+  latestMessage,
+  type MessageRow,
+  sessionById,
+  sessionState,
+  slotHolder,
+  wakeSession,
+  type WholeSession,
+} from '../../adapters/store/session-reads.ts';
+import { timeOrderedId } from '../../base/runtime.ts';
+import { displayTitle } from '../../core/session/session.ts';
+import { renderTemplate } from '../../core/template/template.ts';
+import { Fault } from '../../words/fault.ts';
+import type { JsonObject } from '../../words/json.ts';
+import type { AgentSpec } from '../../words/spec.ts';
+import type { Actor, FlowContext, ProjectRef } from '../context.ts';
+import { createSessions, deliver, endSession, requireLive, unbindSession } from './records.ts';
+import { renderRefs } from './refs.ts';
+
+export const noSession = (): Fault => new Fault('not_found', 'not-found', 'There is no such session.');
+
+interface Act {
+  readonly actor: Actor;
+  readonly action: string;
+  readonly subject: { readonly kind: string; readonly name: string };
+  readonly detail: JsonObject;
+}
+const audit = (tx: Sql, project: ProjectRef, { actor, ...act }: Act): Promise<void> =>
+  recordAudit(tx, { orgId: project.orgId, projectId: project.id, principal: actor, ...act });
+
+/**
+ * Says something to a live session: it interrupts the turn in flight. Throws Fault `not_found`, and `conflict` where the
+ * session has ended.
+ */
+export async function sendMessage(
+  ctx: FlowContext,
+  project: ProjectRef,
+  sent: { readonly sessionId: string; readonly text: string; readonly actor: Actor },
+): Promise<MessageRow> {
+  const { sessionId, text, actor } = sent;
+  return ctx.db.tx(async (tx) => {
+    const locked = await lockRouting(tx, project.id);
+    const { agent } = await requireLive(locked, sessionId);
+    await deliver(ctx, locked, [
+      { sessionId, text, sender: 'operator', mode: 'interrupt', detail: { name: actor.name } },
+    ]);
+    const said = await latestMessage(locked, sessionId, 'operator');
+    if (said === undefined) throw new Error('a message that was just written is not there');
+    const subject = { kind: 'Session', name: sessionId };
+    await audit(tx, project, { actor, action: 'session.messaged', subject, detail: { agent, seq: said.seq } });
+    await wakeSession(tx, sessionId);
+    return said;
+  });
+}
+
+/**
+ * Ends a live session. One that is archived already stays as it is. Throws Fault `not_found`, and `conflict` where it
+ * ended otherwise.
+ */
+export async function archiveSession(
+  ctx: FlowContext,
+  project: ProjectRef,
+  sessionId: string,
+  actor: Actor,
+): Promise<WholeSession> {
+  return ctx.db.tx(async (tx) => {
+    const locked = await lockRouting(tx, project.id);
+    const before = await sessionById(tx, project.id, sessionId);
+    if (before === undefined) throw noSession();
+    if (before.state === 'archived') return before;
+    if (!before.live) throw new Fault('conflict', 'session-ended', `The session is ${before.state}.`);
+    await endSession(ctx, locked, sessionId, 'archived', `archived by ${actor.name}`);
+    const subject = { kind: 'Session', name: sessionId };
+    const detail = { agent: before.agent, state: before.state };
+    await audit(tx, project, { actor, action: 'session.archived', subject, detail });
+    await wakeSession(tx, sessionId);
+    return (await sessionById(tx, project.id, sessionId)) ?? before;
+  });
+}
+
+export interface StartRequest {
+  readonly agent: string;
+  /** Said verbatim; absent: the agent's `initialPrompt`, else what it was started with. */
+  readonly message?: string | undefined;
+  /** Stands where an event's payload would. */
+  readonly input?: JsonObject | undefined;
+  readonly actor: Actor;
+}
+
+/**
+ * Starts a session of an agent by hand. Faults: `not_found`; `unprocessable` where the input cannot resolve the ref of a
+ * mount (spec, Mounts); `conflict` where the agent has one session at a time and one is live.
+ */
+export async function startSession(
+  ctx: FlowContext,
+  project: ProjectRef,
+  request: StartRequest,
+): Promise<WholeSession> {
+  return ctx.db.tx(async (tx) => {
+    const locked = await lockRouting(tx, project.id);
+    const agent = await agentByName(tx, project.id, request.agent);
+    if (agent === undefined) {
+      throw new Fault('not_found', 'agent-not-found', `There is no agent ${request.agent}.`);
+    }
+    const spec = agent.spec as unknown as AgentSpec;
+    if (spec.concurrency === 1) await requireFreeSlot(tx, agent);
+    const id = timeOrderedId(ctx.runtime);
+    const { actor } = request;
+    const start = { sender: 'operator', detail: { name: actor.name }, text: firstMessage(spec, request) } as const;
+    await createSessions(ctx, locked, [
+      {
+        id,
+        agentId: agent.id,
+        agent: agent.name,
+        revision: agent.revision,
+        origin: 'manual',
+        displayTitle: titleOf(agent, spec, request, start.text),
+        hiddenContext: null,
+        mountRefs: refsOf(spec, request),
+        slot: spec.concurrency === 1,
+        thread: null,
+        start,
+      },
+    ]);
+    const subject = { kind: 'Session', name: id };
+    const detail = { agent: agent.name, revision: agent.revision };
+    await audit(tx, project, { actor, action: 'session.started', subject, detail });
+    await wakeSession(tx, id);
+    const made = await sessionById(tx, project.id, id);
+    if (made === undefined) throw new Error('a session that was just made is not there');
+    return made;
+  });
+}
+
+async function requireFreeSlot(tx: Sql, agent: AgentRow): Promise<void> {
+  const holder = await slotHolder(tx, agent.id);
+  if (holder === undefined) return;
+  const message = `Agent ${agent.name} has one session at a time, and ${holder} is live: send it a message, or archive it.`;
+  throw new Fault('conflict', 'slot-taken', message);
+}
+
+const isBlank = (text: string): boolean => text.trim() === '';
+
+function firstMessage(spec: AgentSpec, { message, input }: StartRequest): string {
+  if (message !== undefined) return message;
+  const prompt = spec.initialPrompt === undefined ? '' : renderTemplate(spec.initialPrompt, input ?? {});
+  if (!isBlank(prompt)) return prompt;
+  return input === undefined
+    ? 'You were started by hand, without a message. Act as your instructions say.'
+    : `You were started by hand with this input. Review it and act as your instructions say.\n\n${JSON.stringify(input, null, 2)}`;
+}
+
+function titleOf(agent: AgentRow, spec: AgentSpec, { message, input }: StartRequest, text: string): string {
+  const hasWords = message !== undefined || spec.initialPrompt !== undefined;
+  const start = { titleSeed: hasWords ? text : '', payload: input ?? {}, fallback: `${agent.name}, started by hand` };
+  return displayTitle(spec.displayTitle, start, renderTemplate);
+}
+
+function refsOf(spec: AgentSpec, { input }: StartRequest): { readonly [mountPath: string]: string } {
+  const rendered = renderRefs(spec.mounts, { triggerEventId: null, payload: input ?? {} });
+  if (rendered.ok) return rendered.refs;
+  const { mountPath, ref, missing } = rendered;
+  throw new Fault(
+    'unprocessable',
+    'unresolved-ref',
+    `The mount ${mountPath} needs ${missing.join(', ')} for its ref ${JSON.stringify(ref)}, and the input has none; give it as input.`,
+  );
+}
+
+/**
+ * Decides what a harness asks under `approvals: prompt`; its turn goes on. Throws Fault `not_found`, and `conflict` where
+ * the request is not open any more.
+ */
+export async function answerPermission(
+  ctx: FlowContext,
+  project: ProjectRef,
+  answer: {
+    readonly sessionId: string;
+    readonly permissionId: string;
+    readonly decision: 'allow' | 'allow_always' | 'reject';
+    readonly actor: Actor;
+  },
+): Promise<void> {
+  const { sessionId, permissionId, decision, actor } = answer;
+  await ctx.db.tx(async (tx) => {
+    const state = await sessionState(tx, project.id, sessionId);
+    if (state === undefined) throw noSession();
+    const by = { state: decision, by: actor.name, now: ctx.runtime.now() };
+    if (!(await decidePermission(tx, { id: permissionId, sessionId }, by))) {
+      throw new Fault(
+        'conflict',
+        'permission-closed',
+        'This session has no such request open; it may be decided already.',
+      );
+    }
+    const subject = { kind: 'Session', name: sessionId };
+    await audit(tx, project, {
+      actor,
+      action: 'session.permission_decided',
+      subject,
+      detail: { permissionId, decision },
+    });
+  });
+}
+
+/** Releases an active binding, also a `held` one, and tells it. Throws Fault `not_found`. */
+export async function releaseBinding(ctx: FlowContext, project: ProjectRef, id: string, actor: Actor): Promise<void> {
+  await ctx.db.tx(async (tx) => {
+    const locked = await lockRouting(tx, project.id);
+    const standing = await bindingById(tx, project.id, id);
+    if (standing === undefined) throw new Fault('not_found', 'not-found', 'There is no such binding.');
+    if (standing.state === 'released') return;
+    const { agent, target, sessionId, lifecycle } = standing;
+    await unbindSession(ctx, locked, { by: { id }, authority: 'operator' });
+    const subject = { kind: 'Binding', name: id };
+    const detail = { agent, target, sessionId, lifecycle };
+    await audit(tx, project, { actor, action: 'binding.released', subject, detail });
+    if (sessionId !== null) await wakeSession(tx, sessionId);
+  });
+}

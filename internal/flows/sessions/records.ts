@@ -1,0 +1,227 @@
+// The one place that makes, tells and ends sessions. Every function wants a transaction that holds the project's routing
+// lock (`lockRouting`), so that what it changes and what routing decides never cross; binding events are recorded in it,
+// and their routing is asked for.
+
+import { type Binding, findBindings, insertBindings, updateBindings } from '../../adapters/store/bindings.ts';
+import {
+  insertMessages,
+  insertNotices,
+  type MessageInsert,
+  type OpenMessage,
+  openMessages,
+} from '../../adapters/store/inbox.ts';
+import type { RoutingTx } from '../../adapters/store/routing.ts';
+import { endSessionRow, insertSessions, lockSession, type SessionInsert } from '../../adapters/store/sessions.ts';
+import { timeOrderedId } from '../../base/runtime.ts';
+import { Fault } from '../../words/fault.ts';
+import { canonicalJson, type Json, type JsonObject } from '../../words/json.ts';
+import type { FlowContext } from '../context.ts';
+import { enqueueRouting } from '../enqueue.ts';
+import { recordTransitions, type Transition } from './transitions.ts';
+
+export interface NewSession extends SessionInsert {
+  /** What it is told first; `sender` says by whom. */
+  readonly start: Pick<MessageInsert, 'text' | 'sender' | 'detail'>;
+}
+
+/**
+ * Makes queued sessions with their claims and their first message. A slot or thread that a live session has already is
+ * a unique violation (23505): whoever wants to know before reads `session_claims` under the same lock.
+ */
+export async function createSessions(ctx: FlowContext, tx: RoutingTx, sessions: readonly NewSession[]): Promise<void> {
+  const now = ctx.runtime.now();
+  await insertSessions(tx, sessions, now);
+  const starts = sessions.map(({ id, start }): MessageInsert => ({ sessionId: id, mode: 'interrupt', ...start }));
+  await insertMessages(tx, starts, now);
+}
+
+/**
+ * Says messages to live sessions, in the order given. Whether they live is the caller's to know, under the lock
+ * (`requireLive`): a message to an ended session would wait for ever.
+ */
+export async function deliver(ctx: FlowContext, tx: RoutingTx, messages: readonly MessageInsert[]): Promise<void> {
+  await insertMessages(tx, messages, ctx.runtime.now());
+}
+
+const noSession = (): Fault => new Fault('not_found', 'not-found', 'There is no such session.');
+
+/** The session, with its row locked. Throws Fault `not_found`, or `conflict` where it has ended. */
+export async function requireLive(
+  tx: RoutingTx,
+  sessionId: string,
+): Promise<{ readonly id: string; readonly agentId: string; readonly agent: string; readonly state: string }> {
+  const found = await lockSession(tx, sessionId);
+  if (found === undefined) throw noSession();
+  if (!found.live) throw new Fault('conflict', 'session-ended', `The session is ${found.state}.`);
+  return found;
+}
+
+/**
+ * Ends a live session (spec, Session and slot): its claims are free, bindings with `continuity: session` are released,
+ * those with `continuity: agent` stay without a holder, and what had not reached it fails. False where it is not live.
+ */
+export async function endSession(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  sessionId: string,
+  state: 'archived' | 'replaced' | 'failed',
+  reason: string,
+): Promise<boolean> {
+  const now = ctx.runtime.now();
+  const held = await findBindings(tx, { sessionId });
+  const ended = await endSessionRow(tx, sessionId, { state, reason, now });
+  if (ended === undefined) return false;
+  await leaveBindings(ctx, tx, held);
+  await insertNotices(tx, [{ sessionId, text: `The session is ${state}: ${reason}` }], now);
+  return true;
+}
+
+async function leaveBindings(ctx: FlowContext, tx: RoutingTx, held: readonly Binding[]): Promise<void> {
+  const released = held.filter((one) => one.continuity === 'session');
+  const waiting = held.filter((one) => one.continuity === 'agent').map((one) => ({ ...one, sessionId: null }));
+  await move(ctx, tx, [...released.map(releaseOf), ...waiting.map((binding) => ({ binding, told: null }))]);
+}
+
+interface Move {
+  readonly binding: Binding;
+  /** The transition that is told; null: none. */
+  readonly told: Omit<Transition, 'binding'> | null;
+}
+
+const releaseOf = (binding: Binding): Move => ({
+  binding: { ...binding, state: 'released' },
+  told: { kind: 'unbound', eventContext: binding.eventContext?.unbound ?? null, depth: 0 },
+});
+
+/** Writes bindings that were there as they have become, tells their transitions and asks for the routing of those. */
+async function move(ctx: FlowContext, tx: RoutingTx, moves: readonly Move[]): Promise<void> {
+  const now = ctx.runtime.now();
+  await updateBindings(
+    tx,
+    moves.map((one) => one.binding),
+    now,
+  );
+  const told = moves.flatMap(({ binding, told: as }) => (as === null ? [] : [{ ...as, binding }]));
+  await tell(ctx, tx, told, now);
+}
+
+async function tell(ctx: FlowContext, tx: RoutingTx, told: readonly Transition[], now: Date): Promise<void> {
+  if (told.length === 0) return;
+  await recordTransitions(ctx, tx, told, now);
+  await enqueueRouting(ctx, tx, [tx.projectId]);
+}
+
+/**
+ * Puts a successor in a session's place (spec, Session and slot; Bindings: held, agent). One that is live is ended; the
+ * successor gets its bindings with `lifecycle: held` or `continuity: agent`, its agent's claims that wait for a holder,
+ * and what had not reached it; its other bindings are released. Throws Fault `not_found`.
+ */
+export async function takeOver(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  sessionId: string,
+  successor: NewSession,
+  reason: string,
+): Promise<void> {
+  const now = ctx.runtime.now();
+  const before = await lockSession(tx, sessionId);
+  if (before === undefined) throw noSession();
+  const own = await findBindings(tx, { agentId: before.agentId });
+  const unheard = before.live ? await openMessages(tx, sessionId) : [];
+  await endSessionRow(tx, sessionId, { state: 'replaced', reason, now });
+  await createSessions(ctx, tx, [successor]);
+  await deliver(
+    ctx,
+    tx,
+    unheard.map((message) => passedOn(message, successor.id)),
+  );
+  const moves = own.flatMap((binding): Move[] => {
+    if (binding.sessionId !== null && binding.sessionId !== sessionId) return [];
+    const stays = binding.lifecycle === 'held' || binding.continuity === 'agent';
+    return [stays ? passTo(binding, successor.id) : releaseOf(binding)];
+  });
+  await move(ctx, tx, moves);
+  if (!before.live) return;
+  await insertNotices(tx, [{ sessionId, text: `The session is replaced by ${successor.id}: ${reason}` }], now);
+}
+
+const passTo = (binding: Binding, sessionId: string): Move => ({
+  binding: { ...binding, sessionId },
+  told: { kind: 'updated', eventContext: binding.eventContext?.updated ?? null, depth: 0 },
+});
+
+const passedOn = (message: OpenMessage, sessionId: string): MessageInsert => ({
+  ...message,
+  sessionId,
+  eventId: message.eventId ?? undefined,
+  agentId: message.agentId ?? undefined,
+  ordinal: message.ordinal ?? undefined,
+});
+
+interface BindRequest {
+  readonly sessionId: string;
+  readonly target: Binding['target'];
+  /** As the agent's policy for the target and the call together say. */
+  readonly lifecycle: Binding['lifecycle'];
+  readonly continuity: Binding['continuity'];
+  readonly context: Binding['context'];
+  readonly eventContext: Binding['eventContext'];
+}
+
+/**
+ * Binds a live session to a target. Its own binding there is updated, told only where something changed; its agent's
+ * claim that waits for a holder passes to it. Throws Fault as `requireLive`, and `conflict` where another live session
+ * of its agent holds the target.
+ */
+export async function bindSession(ctx: FlowContext, tx: RoutingTx, request: BindRequest): Promise<Binding> {
+  const now = ctx.runtime.now();
+  const session = await requireLive(tx, request.sessionId);
+  const [standing] = await findBindings(tx, { agentId: session.agentId, target: request.target });
+  const { sessionId, target, lifecycle, continuity, context, eventContext } = request;
+  const wanted = { sessionId, lifecycle, continuity, context, eventContext };
+  if (standing === undefined) {
+    const id = timeOrderedId(ctx.runtime);
+    const made: Binding = { id, agentId: session.agentId, agent: session.agent, target, state: 'active', ...wanted };
+    await insertBindings(tx, [made], now);
+    await tell(ctx, tx, [{ kind: 'bound', binding: made, eventContext: eventContext?.bound ?? null, depth: 0 }], now);
+    return made;
+  }
+  if (standing.sessionId !== null && standing.sessionId !== sessionId) {
+    throw new Fault('conflict', 'target-bound', `Session ${standing.sessionId} of the same agent holds this target.`);
+  }
+  const moved: Binding = { ...standing, ...wanted };
+  if (canonicalJson(asText(moved)) === canonicalJson(asText(standing))) return standing;
+  await move(ctx, tx, [
+    { binding: moved, told: { kind: 'updated', eventContext: eventContext?.updated ?? null, depth: 0 } },
+  ]);
+  return moved;
+}
+
+const asText = (binding: Binding): Json => binding as unknown as Json;
+
+interface UnbindRequest {
+  readonly by: { readonly id: string } | { readonly sessionId: string; readonly target: Binding['target'] };
+  /** `session`: the holder itself, which a `held` binding refuses; `operator`: may release whatever is active. */
+  readonly authority: 'session' | 'operator';
+  /** Merged over the declared `unbound`. */
+  readonly eventContext?: JsonObject | undefined;
+}
+
+/** Releases an active binding; undefined where there is none. Throws Fault `conflict` for a `held` one. */
+export async function unbindSession(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  request: UnbindRequest,
+): Promise<Binding | undefined> {
+  const [standing] = await findBindings(tx, request.by);
+  if (standing === undefined) return undefined;
+  if (request.authority === 'session' && standing.lifecycle === 'held') {
+    throw new Fault('conflict', 'binding-held', 'The binding is held: only the platform or an operator releases it.');
+  }
+  const over = request.eventContext;
+  const declared = standing.eventContext?.unbound ?? null;
+  const eventContext = over === undefined ? declared : { ...declared, ...over };
+  const released: Binding = { ...standing, state: 'released' };
+  await move(ctx, tx, [{ binding: released, told: { kind: 'unbound', eventContext, depth: 0 } }]);
+  return released;
+}

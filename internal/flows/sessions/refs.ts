@@ -1,0 +1,29 @@
+// The refs of a session's mounts, rendered once when it is made (spec, Mounts): against what it runs on.
+
+import { missingPaths, renderTemplate } from '../../core/template/template.ts';
+import type { Json } from '../../words/json.ts';
+import type { Mount } from '../../words/spec.ts';
+
+export interface RunInput {
+  readonly triggerEventId: string | null;
+  readonly payload: Json;
+}
+
+export type MountRefs =
+  | { readonly ok: true; readonly refs: { readonly [mountPath: string]: string } }
+  /** The first mount whose ref names what the input does not have. */
+  | { readonly ok: false; readonly mountPath: string; readonly ref: string; readonly missing: readonly string[] };
+
+/** Mount path → ref, of the mounts that name one. Where the input cannot resolve one of them, no session is made. */
+export function renderRefs(mounts: readonly Pick<Mount, 'mountPath' | 'ref'>[], input: RunInput): MountRefs {
+  const root = input as unknown as Json;
+  const refs: [string, string][] = [];
+  for (const { mountPath, ref } of mounts) {
+    if (ref === undefined) continue;
+    const missing = missingPaths(ref, root);
+    if (missing.length > 0) return { ok: false, mountPath, ref, missing };
+    refs.push([mountPath, renderTemplate(ref, root)]);
+  }
+  // Keys come from authors: entries make own properties of all of them.
+  return { ok: true, refs: Object.fromEntries(refs) };
+}

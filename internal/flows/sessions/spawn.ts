@@ -1,0 +1,139 @@
+// A session that makes another (contract, section 6, svc.sessions.spawn): once per idempotency key, converted into a
+// message to the one that lives where the agent has one session at a time (spec, Routing rule 1), and observed by the
+// one that made it unless its agent says otherwise.
+
+import { type AgentRow, agentByName } from '../../adapters/store/agents.ts';
+import { recordAudit } from '../../adapters/store/audit.ts';
+import type { MessageInsert } from '../../adapters/store/inbox.ts';
+import { lockRouting, type RoutingTx } from '../../adapters/store/routing.ts';
+import { slotHolder, wakeSession } from '../../adapters/store/session-reads.ts';
+import { noteConverted, spawnedUnder, type ToolCaller } from '../../adapters/store/tool-callers.ts';
+import { timeOrderedId } from '../../base/runtime.ts';
+import { bindingTerms } from '../../core/route/route.ts';
+import { displayTitle } from '../../core/session/session.ts';
+import { renderTemplate } from '../../core/template/template.ts';
+import { Fault } from '../../words/fault.ts';
+import type { JsonObject } from '../../words/json.ts';
+import type { AgentSpec } from '../../words/spec.ts';
+import type { Actor, FlowContext } from '../context.ts';
+import { bindSession, createSessions, deliver, type NewSession, requireLive } from './records.ts';
+import { renderRefs } from './refs.ts';
+
+export interface SpawnRequest {
+  readonly agent: string;
+  readonly message: string;
+  readonly input?: JsonObject | undefined;
+  readonly idempotencyKey?: string | undefined;
+}
+export interface Spawned {
+  readonly sessionId: string;
+  /** False: the message went to a session that was there, or the key had made one before. */
+  readonly created: boolean;
+}
+
+/**
+ * Throws Fault `not_found` without such an agent, `unprocessable` where the ref of a mount cannot be resolved, `conflict`
+ * where the caller itself is the one session that its agent may have.
+ */
+export async function spawnFromSession(
+  ctx: FlowContext,
+  caller: ToolCaller,
+  actor: Actor,
+  request: SpawnRequest,
+): Promise<Spawned> {
+  const { project } = caller;
+  return ctx.db.tx(async (tx) => {
+    const locked = await lockRouting(tx, project.id);
+    await requireLive(locked, caller.sessionId);
+    const { idempotencyKey, message } = request;
+    if (idempotencyKey !== undefined) {
+      const known = await spawnedUnder(tx, caller.sessionId, idempotencyKey);
+      if (known !== undefined) return { sessionId: known, created: false };
+    }
+    const agent = await agentByName(tx, project.id, request.agent);
+    if (agent === undefined) throw new Fault('not_found', 'agent-not-found', `There is no agent ${request.agent}.`);
+    const spec = agent.spec as unknown as AgentSpec;
+    const holder = spec.concurrency === 1 ? await slotHolder(tx, agent.id) : undefined;
+    if (holder !== undefined) return convert(ctx, locked, caller, { holder, message, idempotencyKey });
+    const id = timeOrderedId(ctx.runtime);
+    await createSessions(ctx, locked, [childOf(caller, { id, agent, spec }, request)]);
+    if (caller.spec.session.observeSpawnedSessions !== false) await observe(ctx, locked, caller, id);
+    await recordAudit(tx, {
+      orgId: project.orgId,
+      projectId: project.id,
+      principal: actor,
+      action: 'session.spawned',
+      subject: { kind: 'Session', name: id },
+      detail: { agent: agent.name, revision: agent.revision, by: caller.sessionId },
+    });
+    await wakeSession(tx, id);
+    return { sessionId: id, created: true };
+  });
+}
+
+const senderOf = ({ sessionId, agent }: ToolCaller) => ({ sender: 'session', detail: { sessionId, agent } }) as const;
+
+/** What a session says to another; `from` is what the other is told of who speaks. */
+export function messageFrom({ sessionId, agent }: ToolCaller, to: string, text: string): MessageInsert {
+  const from = { sessionId, agent };
+  return { sessionId: to, text, mode: 'interrupt', sender: 'session', detail: { ...from, from } };
+}
+
+/** The message goes to the session that has the slot (spec, Routing rule 1). */
+async function convert(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  caller: ToolCaller,
+  spawn: { readonly holder: string; readonly message: string; readonly idempotencyKey?: string | undefined },
+): Promise<Spawned> {
+  const { holder, message, idempotencyKey } = spawn;
+  if (holder === caller.sessionId) {
+    const text = `Agent ${caller.agent} has one session at a time, and that is this one: a session does not message itself.`;
+    throw new Fault('conflict', 'own-session', text);
+  }
+  await deliver(ctx, tx, [messageFrom(caller, holder, message)]);
+  if (idempotencyKey !== undefined) {
+    await noteConverted(tx, { parentId: caller.sessionId, key: idempotencyKey, sessionId: holder });
+  }
+  await wakeSession(tx, holder);
+  return { sessionId: holder, created: false };
+}
+
+function childOf(
+  caller: ToolCaller,
+  { id, agent, spec }: { readonly id: string; readonly agent: AgentRow; readonly spec: AgentSpec },
+  { message, input, idempotencyKey }: SpawnRequest,
+): NewSession {
+  const payload = input ?? {};
+  const rendered = renderRefs(spec.mounts, { triggerEventId: null, payload });
+  if (!rendered.ok) {
+    const { mountPath, ref, missing } = rendered;
+    throw new Fault(
+      'unprocessable',
+      'unresolved-ref',
+      `The mount ${mountPath} of agent ${agent.name} needs ${missing.join(', ')} for its ref ${JSON.stringify(ref)}; give it in input (without the payload. prefix).`,
+    );
+  }
+  const title = { titleSeed: message, payload, fallback: agent.name };
+  return {
+    id,
+    agentId: agent.id,
+    agent: agent.name,
+    revision: agent.revision,
+    origin: 'session',
+    parentId: caller.sessionId,
+    idempotencyKey,
+    displayTitle: displayTitle(spec.displayTitle, title, renderTemplate),
+    hiddenContext: null,
+    mountRefs: rendered.refs,
+    slot: spec.concurrency === 1,
+    thread: null,
+    start: { text: message, ...senderOf(caller) },
+  };
+}
+
+/** The caller's session gets the events of the one that it made (spec, observeSpawnedSessions). */
+async function observe(ctx: FlowContext, tx: RoutingTx, caller: ToolCaller, id: string): Promise<void> {
+  const terms = bindingTerms(caller.spec.bindings['svc.session'], {});
+  await bindSession(ctx, tx, { sessionId: caller.sessionId, target: { type: 'svc.session', key: id }, ...terms });
+}

@@ -1,0 +1,89 @@
+// A session as it goes on: its messages and its changes of state (contract, `GET …/stream`). A notification wakes, the rows
+// are the truth; a watcher holds no connection between two looks. Ids are messages' numbers, by which a reader resumes.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  listMessages,
+  type MessageRow,
+  sessionChannel,
+  sessionState,
+  type SessionStateRow,
+} from '../../adapters/store/session-reads.ts';
+import type { FlowContext } from '../context.ts';
+
+export type SessionEvent =
+  | { readonly id: string; readonly event: 'message'; readonly data: MessageRow }
+  | { readonly id: string; readonly event: 'state'; readonly data: SessionStateRow };
+
+/** How long a change that nobody tells goes unnoticed: the message of an event, whose routing tells hosts alone. */
+const pollMs = 1_000;
+/** Looks are at least so far apart, however often it is told of changes. */
+const restMs = 25;
+const pageRows = 100;
+/** Numbers are drawn before they commit: a later one may be seen first, and what is below it must not be missed. */
+const overlapRows = 20;
+
+export interface WatchInput {
+  readonly projectId: string;
+  readonly sessionId: string;
+  /** Number of the last message that the reader has; 0: it begins with the first. */
+  readonly after: number;
+  readonly signal: AbortSignal;
+}
+
+/** First the state as it is, then each message and each further state. Ends with the session, or with the signal. */
+export async function* watchSession(ctx: FlowContext, input: WatchInput): AsyncGenerator<SessionEvent> {
+  const { db } = ctx;
+  const { projectId, sessionId, signal } = input;
+  let wake: () => void = () => undefined;
+  const stop = await db.listen(sessionChannel, (payload) => {
+    if (payload === null || payload === sessionId) wake();
+  });
+  const reader = createReader(input.after);
+  let told = '';
+  try {
+    while (!signal.aborted) {
+      const awake = new Promise<void>((resolve) => (wake = resolve));
+      // The state before the messages: whatever was said before an end is read after it.
+      const state = await sessionState(db, projectId, sessionId);
+      const isNews = state !== undefined && told !== `${state.state} ${state.reason}`;
+      if (state?.live && isNews) yield reader.tell(state);
+      for (let more = true; more && !signal.aborted; ) {
+        const page = await listMessages(db, sessionId, { order: 'asc', ...reader.next(), limit: pageRows });
+        yield* reader.tellAll(page.rows);
+        more = page.more;
+      }
+      if (state === undefined) return;
+      if (!state.live) {
+        yield reader.tell(state);
+        return;
+      }
+      told = `${state.state} ${state.reason}`;
+      await sleep(restMs, undefined, { signal }).catch(() => undefined);
+      await Promise.race([awake, sleep(pollMs, undefined, { signal }).catch(() => undefined)]);
+    }
+  } finally {
+    await stop();
+  }
+}
+
+/** What of the transcript has been told, and where to look for the rest. */
+function createReader(begin: number) {
+  /** The highest numbers told, ascending. */
+  let recent: number[] = [];
+  const last = (): string => String(recent.at(-1) ?? begin);
+  return {
+    /** Some messages back, without those told; never before the reader's own beginning. */
+    next: (): { readonly after: number; readonly except: readonly number[] } => ({
+      after: recent.length < overlapRows ? begin : (recent[0] ?? begin),
+      except: recent,
+    }),
+    *tellAll(rows: readonly MessageRow[]): Generator<SessionEvent> {
+      for (const row of rows) {
+        recent = [...recent, row.seq].sort((a, b) => a - b).slice(-overlapRows);
+        yield { id: last(), event: 'message', data: row };
+      }
+    },
+    tell: (state: SessionStateRow): SessionEvent => ({ id: last(), event: 'state', data: state }),
+  };
+}

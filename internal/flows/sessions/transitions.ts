@@ -1,0 +1,63 @@
+// The event of a binding's transition (contract, sections 4 and 5): recorded in the transaction that makes it, itself
+// pending and routable. Its target is the session whose binding changed.
+
+import { type NewEvent, recordEvents } from '../../adapters/store/events.ts';
+import type { Binding } from '../../adapters/store/bindings.ts';
+import type { RoutingTx } from '../../adapters/store/routing.ts';
+import { timeOrderedId } from '../../base/runtime.ts';
+import type { JsonObject } from '../../words/json.ts';
+import type { FlowContext } from '../context.ts';
+
+export interface Transition {
+  readonly kind: 'bound' | 'updated' | 'unbound';
+  /** As the transition left it; of a release, with the session that held it. */
+  readonly binding: Binding;
+  /** What annotates this transition, at `binding.eventContext`. */
+  readonly eventContext: JsonObject | null;
+  /** Binding events that led here: 0 where no event did. */
+  readonly depth: number;
+}
+
+const bindingEventKey = (kind: Transition['kind']): string => `svc.session.binding.${kind}`;
+
+function bindingPayload({ binding, eventContext }: Transition): JsonObject {
+  const { id, target, agent, sessionId, lifecycle, continuity, context } = binding;
+  return {
+    binding: {
+      id,
+      target: { type: target.type, key: target.key },
+      agent,
+      sessionId,
+      lifecycle,
+      continuity,
+      context,
+      eventContext,
+    },
+    svc: { authored: true },
+  };
+}
+
+/** Records the events of transitions, in order. Whoever calls asks for their routing. */
+export async function recordTransitions(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  transitions: readonly Transition[],
+  now: Date,
+): Promise<void> {
+  if (transitions.length === 0) return;
+  const events = transitions.map((transition): NewEvent => {
+    const { sessionId } = transition.binding;
+    return {
+      id: timeOrderedId(ctx.runtime),
+      projectId: tx.projectId,
+      key: bindingEventKey(transition.kind),
+      dedupHash: null,
+      raw: null,
+      payload: JSON.stringify(bindingPayload(transition)),
+      receivedAt: now,
+      depth: transition.depth,
+      ...(sessionId !== null && { target: { type: 'svc.session', key: sessionId } }),
+    };
+  });
+  await recordEvents(tx, events, { routing: false });
+}

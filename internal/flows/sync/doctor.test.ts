@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { agentsTree, type Bench, createBench, onCron } from './apply-testkit.ts';
+import { diagnose, retryJobs } from './sync.ts';
+
+let bench: Bench;
+before(async () => {
+  bench = await createBench();
+});
+after(() => bench.close());
+
+const checks = async (): Promise<unknown[]> => {
+  const project = { id: bench.projectId, slug: 'p', orgId: bench.orgId, orgSlug: 'o' };
+  return (await diagnose(bench.ctx, project)).map(({ name, status, message, hint }) => [name, status, message, hint]);
+};
+
+test('the doctor tells what is late among events and schedules, what gave up, and what to do about each', async () => {
+  await bench.apply(agentsTree({ a: { triggers: [onCron('0 * * * *')] } }));
+  await bench.db.query(`update svc.events set router_status = 'routed'`);
+  assert.deepEqual(await checks(), [['repositories', 'ok', '0 watched, all as they should be', undefined]]);
+
+  const failed = randomUUID();
+  const record = (id: string, status: string, secondsAgo: number): Promise<unknown> =>
+    bench.db.query(
+      `insert into svc.events (id, project_id, key, router_status, reason, received_at)
+       values ($1::uuid, $2::uuid, 'webhook.received', $3::text, 'it broke', $4::timestamptz)`,
+      [id, bench.projectId, status, new Date(bench.ctx.runtime.now().getTime() - secondsAgo * 1_000)],
+    );
+  await record(failed, 'failed', 0);
+  await record(randomUUID(), 'pending', 90);
+  await record(randomUUID(), 'pending', 5);
+  await bench.db.query(
+    `update svc.schedules set next_at = $1::timestamptz - interval '2 minutes', last_at = $1::timestamptz - interval '1 hour',
+       last_status = 'skipped-late'`,
+    [bench.ctx.runtime.now()],
+  );
+  await bench.db.query(
+    `insert into svc.checks (id, project_id, agent_id, agent, connection_id, target_key, name, cycle, head_sha, spec, state,
+       event_id, ordinal, created_at, updated_at, report_error)
+     values (gen_random_uuid(), $1::uuid, gen_random_uuid(), 'a', gen_random_uuid(), 'acme/site#7', 'lint', 1, 'abc', '{}',
+       'queued', gen_random_uuid(), 0, now(), now(), 'no such commit')`,
+    [bench.projectId],
+  );
+  await bench.db.query(`select graphile_worker.add_job('t.parked', max_attempts => 1)`);
+  await bench.db.query(
+    `update graphile_worker._private_jobs set attempts = 1, last_error = 'no key' where max_attempts = 1`,
+  );
+  const found = await checks();
+  assert.deepEqual(found, [
+    ['jobs', 'error', '1 job t.parked gave up: no key', 'remove the cause, then: svc doctor --retry-jobs'],
+    [
+      'events',
+      'error',
+      '1 event could not be routed; the latest: it broke',
+      `svc event show ${failed}; svc event replay ID`,
+    ],
+    ['events', 'error', '1 event not routed yet, for up to 90 s', 'is a daemon with the role route running?'],
+    ['schedules', 'error', '1 schedule due for more than a minute', 'is a daemon with the role schedule running?'],
+    [
+      'schedules',
+      'warning',
+      '1 schedule missed the latest tick: no daemon was up within a minute of it',
+      'svc schedule list; missed ticks are not made up for',
+    ],
+    [
+      'checks',
+      'warning',
+      'the code host did not take check lint on acme/site#7: no such commit',
+      'the next event on the pull request tells it anew',
+    ],
+  ]);
+
+  const actor = { kind: 'user', id: null, name: 'tester' } as const;
+  assert.equal(await retryJobs(bench.ctx, actor), 1);
+  assert.equal(await retryJobs(bench.ctx, actor), 0);
+  assert.ok(!(await checks()).some((check) => (check as string[])[0] === 'jobs'));
+  const { rows } = await bench.db.query<{ detail: unknown }>(
+    `select detail from svc.audit where action = 'jobs.retried'`,
+  );
+  assert.deepEqual(rows, [{ detail: { 't.parked': 1 } }]);
+});

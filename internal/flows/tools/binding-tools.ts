@@ -1,0 +1,152 @@
+// Tools about bindings: which target's events come to this session.
+
+import { recordAudit } from '../../adapters/store/audit.ts';
+import { listBindings } from '../../adapters/store/binding-reads.ts';
+import { type Binding, findBindings } from '../../adapters/store/bindings.ts';
+import { lockRouting, type RoutingTx } from '../../adapters/store/routing.ts';
+import { insertTies } from '../../adapters/store/sessions.ts';
+import { dropSubscription } from '../../adapters/store/tool-callers.ts';
+import { bindingTerms } from '../../core/route/route.ts';
+import { Fault } from '../../words/fault.ts';
+import type { JsonObject } from '../../words/json.ts';
+import { BINDING_TARGETS, type BindingTarget, type EventContext } from '../../words/spec.ts';
+import { bindSession, requireLive, unbindSession } from '../sessions/sessions.ts';
+import { tool, type ToolCall, type ToolSpec } from './table.ts';
+
+interface Target {
+  readonly type: BindingTarget;
+  readonly key: string;
+}
+
+/** Binds this session under its agent's policy for the target, over which what the call says is merged key by key. */
+async function bind(call: ToolCall, tx: RoutingTx, target: Target, inline: Parameters<typeof bindingTerms>[1] = {}) {
+  const { ctx, caller } = call;
+  const terms = bindingTerms(caller.spec.bindings[target.type], inline);
+  const made = await bindSession(ctx, tx, { sessionId: caller.sessionId, target, ...terms });
+  const { id, lifecycle, continuity, context } = made;
+  await audit(call, tx, 'binding.made', made);
+  return { bindingId: id, target: made.target, lifecycle, continuity, context };
+}
+
+const audit = ({ caller, actor }: ToolCall, tx: RoutingTx, action: string, { id, target, lifecycle }: Binding) =>
+  recordAudit(tx, {
+    orgId: caller.project.orgId,
+    projectId: caller.project.id,
+    principal: actor,
+    action,
+    subject: { kind: 'Binding', name: id },
+    detail: { agent: caller.agent, target, sessionId: caller.sessionId, lifecycle },
+  });
+
+/** Under the routing lock of the caller's project. */
+const locked = <T>({ ctx, caller }: ToolCall, act: (tx: RoutingTx) => Promise<T>): Promise<T> =>
+  ctx.db.tx(async (tx) => act(await lockRouting(tx, caller.project.id)));
+
+/**
+ * A tie brings the messages to `attributedSessions` routes, a binding to `bind` routes. Where another session of the agent
+ * has the binding, it keeps it.
+ */
+async function subscribe(call: ToolCall, given: string | undefined) {
+  const { ctx, caller } = call;
+  const key = given ?? (caller.target?.type === 'chat.thread' ? caller.target.key : undefined);
+  if (key === undefined) {
+    throw new Fault('invalid', 'no-thread', 'This session was not started from a chat thread; give the key of one.');
+  }
+  return locked(call, async (tx) => {
+    const { sessionId, agent, agentId, project } = caller;
+    await requireLive(tx, sessionId);
+    const target = { type: 'chat.thread', key } as const;
+    const tie = { targetType: target.type, targetKey: key, sessionId, agent, relation: 'subscribed' } as const;
+    await insertTies(tx, project.id, [tie], ctx.runtime.now());
+    const [standing] = await findBindings(tx, { agentId, target });
+    const holder = standing?.sessionId ?? null;
+    if (holder === null) await bind(call, tx, target);
+    return { subscribed: key, bound: holder === null || holder === sessionId };
+  });
+}
+
+async function unbind(call: ToolCall, target: Target, context: JsonObject | undefined) {
+  const { ctx, caller } = call;
+  const { sessionId } = caller;
+  return locked(call, async (tx) => {
+    const released = await unbindSession(ctx, tx, {
+      by: { sessionId, target },
+      authority: 'session',
+      eventContext: context,
+    });
+    if (released !== undefined) await audit(call, tx, 'binding.released', released);
+    const wasSubscribed = await dropSubscription(tx, sessionId, target);
+    return { released: released !== undefined || wasSubscribed };
+  });
+}
+
+export const bindingTools: readonly ToolSpec[] = [
+  tool({
+    name: 'svc.bind',
+    description:
+      'Bind this session to a target. From then on, events of the target come to this session where a bind trigger of its ' +
+      'agent listens for them. Fails where another live session of the same agent has the target. Binding again replaces ' +
+      'the notes.',
+    effect: 'adds',
+    run: (call, { target, context, eventContext }) =>
+      locked(call, (tx) =>
+        bind(call, tx, target, {
+          context: context as JsonObject | undefined,
+          eventContext: eventContext as EventContext | undefined,
+        }),
+      ),
+  }),
+  tool({
+    name: 'svc.unbind',
+    description:
+      'Release this session’s own binding, or subscription, to a target. A held binding is refused. Answers ' +
+      'released: false where there was none.',
+    effect: 'takes',
+    run: (call, { target, context }) => unbind(call, target, context as JsonObject | undefined),
+  }),
+  tool({
+    name: 'svc.bindings.list',
+    description:
+      'List the active bindings of this project, newest first. sessionId is null where an agent’s claim has no live session.',
+    effect: 'none',
+    run: async ({ ctx, caller }, { sessionId, limit }) => {
+      const rows = await listBindings(ctx.db, caller.project.id, { all: false, sessionId, limit: limit + 1 });
+      return {
+        bindings: rows
+          .slice(0, limit)
+          .map(({ id, agent, sessionId: holder, target, lifecycle, continuity, context }) => ({
+            id,
+            agent,
+            sessionId: holder,
+            target,
+            lifecycle,
+            continuity,
+            context,
+          })),
+        more: rows.length > limit,
+      };
+    },
+  }),
+  tool({
+    name: 'svc.bindings.targets',
+    description:
+      'List the types of target that svc_bind takes, what this agent declares for each, and the target of the event that ' +
+      'started this session (current; null where there is none).',
+    effect: 'none',
+    run: async ({ caller }) => ({
+      types: BINDING_TARGETS.map((type) => {
+        const { lifecycle, continuity } = bindingTerms(caller.spec.bindings[type], {});
+        return { type, lifecycle, continuity };
+      }),
+      current: caller.target,
+    }),
+  }),
+  tool({
+    name: 'svc.chat.subscribe',
+    description:
+      'Follow a chat thread: later messages in it come to this session where a trigger of its agent listens for them. ' +
+      'svc_unbind ends it.',
+    effect: 'adds',
+    run: (call, { key }) => subscribe(call, key),
+  }),
+];

@@ -1,0 +1,48 @@
+// Which decimal numbers a double holds (contract, section 3: one that it does not hold compares by its text).
+
+/**
+ * True where the double, printed to as many significant digits as the text has, is the same decimal: `0.1`, `1e23` and
+ * `0.10000000000000001` are held, `9007199254740993` and `1e400` are not.
+ */
+export function isHeld(text: string, value: number): boolean {
+  if (!Number.isFinite(value)) return false;
+  const wanted = decimal(text);
+  if (wanted.digits.length > 100) return false; // More than a double has, or than it can be printed to.
+  const held = decimal(wanted.digits === '' ? String(value) : value.toPrecision(wanted.digits.length));
+  return wanted.digits === held.digits && wanted.exponent === held.exponent;
+}
+
+/** Significant digits without zeros at either end, and the power of ten that they are multiplied by; zero has none. */
+function decimal(text: string): { readonly digits: string; readonly exponent: number } {
+  const [mantissa = '', power = '0'] = text.replace(/^-/, '').toLowerCase().split('e');
+  const [whole = '', fraction = ''] = mantissa.split('.');
+  const digits = `${whole}${fraction}`.replace(/^0+/, '');
+  const trimmed = trimEnd(digits);
+  if (trimmed === '') return { digits: '', exponent: 0 };
+  return { digits: trimmed, exponent: Number(power) - fraction.length + (digits.length - trimmed.length) };
+}
+
+/** Without its last zeros; a regular expression would take quadratic time on many zeros and one digit behind them. */
+function trimEnd(digits: string): string {
+  let end = digits.length;
+  while (end > 0 && digits[end - 1] === '0') end -= 1;
+  return digits.slice(0, end);
+}
+
+/**
+ * The text by which a number that somebody wrote compares where a double does not hold it, as JSON would have it: no
+ * plus sign, no zeros in front, no other base. Undefined for a number that is held.
+ */
+export function exactDigits(written: string, value: number): string | undefined {
+  // Fewer characters without an exponent are always held.
+  if (written.length < 16 && !/[eE]/.test(written)) return undefined;
+  const plain = /^([-+]?)0[xo]/.test(written) ? written.replace(/^[-+]/, '') : undefined;
+  if (plain !== undefined) return digitsOf(BigInt(plain).toString(), value);
+  const [, minus = '', whole = '', fraction = '', power = ''] =
+    /^(-?)\+?([0-9]*)(?:\.([0-9]*))?([eE][-+]?[0-9]+)?$/.exec(written) ?? [];
+  if (whole === '' && fraction === '') return undefined;
+  const digits = whole.replace(/^0+(?=.)/, '') || '0';
+  return digitsOf(`${minus}${digits}${fraction === '' ? '' : `.${fraction}`}${power}`, value);
+}
+
+const digitsOf = (text: string, value: number): string | undefined => (isHeld(text, value) ? undefined : text);
