@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { apiClient, readClientFile, type SpawnedDaemon, spawnDaemon, tempDataDir } from '../../base/testkit/daemon.ts';
-import { isLong } from '../../base/testkit/long.ts';
+import { howMany } from '../../base/testkit/long.ts';
 import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
 import { applyAgents, hook, settled } from './dispatch-testkit.ts';
 
@@ -18,7 +18,7 @@ const points = [
   'route.before-commit',
   'route.committed',
 ];
-const random = isLong ? 100_000 : 3_000;
+const random = howMany(3_000, 100_000);
 
 let database: TestDatabase;
 const data: Awaited<ReturnType<typeof tempDataDir>>[] = [];
