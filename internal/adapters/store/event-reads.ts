@@ -110,12 +110,14 @@ export async function eventById(sql: Sql, projectId: string, id: string): Promis
 
 /**
  * Records a stored event once more, under a new id and without deduplication: the same key, body, place of arrival and
- * target. False where the event is not there, or its body is gone.
+ * target. False where the event is not there, or its body is gone. Routing waits for the commit, see `recordEvents`.
  */
 export async function copyEvent(
   tx: Sql,
   copy: { readonly projectId: string; readonly of: string; readonly id: string; readonly now: Date },
 ): Promise<boolean> {
+  // Before its number is taken, as by whatever records (svc.lock_recording).
+  await tx.query('select svc.lock_recording(array[$1::uuid])', [copy.projectId]);
   const { rows } = await tx.query(
     `with body as (
        insert into svc.event_bodies (event_id, raw, payload)

@@ -5,6 +5,7 @@
 
 import { meantSecret } from './credentials.ts';
 import type { Sql } from './db.ts';
+import type { RoutingTx } from './routing.ts';
 import { storable } from './text.ts';
 
 export interface EventTarget {
@@ -58,9 +59,9 @@ export const routeTask = 'event.route';
 // The hashes are inserted in order, so that two batches never wait for each other; seq is given out before that, so that
 // it is the order of arrival. The received bytes of all come as one parameter, cut apart by offset: quoting each costs
 // more than all the rest. `ordered`: numbers are taken behind the recording lock (svc.lock_recording), so that routing,
-// which waits for it, meets the events of a project in the order of their numbers. `guards`: what was known of secrets
-// when proofs were held against them, looked up again in the statement that records; an event whose guard does not hold
-// is left out.
+// which waits for it, meets the events of a project in the order of their numbers; `plain`: whoever records holds the
+// routing lock itself. `guards`: what was known of secrets when proofs were held against them, looked up again in the
+// statement that records; an event whose guard does not hold is left out.
 const plain = 'input as materialized (';
 const behindLock = `guards as materialized (
     select g.n from json_to_recordset($3::json) as g (n int, org uuid, project uuid, name text, at timestamptz, id uuid,
@@ -149,11 +150,6 @@ const dedupKey = (event: NewEvent): string | undefined =>
 export interface RecordOptions {
   /** Asks for the routing of what is created, in the same statement. */
   readonly routing: boolean;
-  /**
-   * Routing waits for this statement's transaction, so that a later number is never routed first: for what records in a
-   * short transaction of its own.
-   */
-  readonly ordered?: boolean;
 }
 
 /** An event that counts only as long as `guard` holds, where it has one. */
@@ -165,7 +161,8 @@ export interface GuardedEvent {
 /**
  * Records events in one statement, or finds those that have their deduplication hash, also among each other: the first
  * is the one that is created. Answers in the order given. With `routing`, asks for the routing of the created in the
- * same statement. A concurrent transaction with the same hash is waited for.
+ * same statement. A concurrent transaction with the same hash is waited for. From here to the commit, routing of these
+ * projects waits, so that a later number is never routed first: whatever may take long, or lock, comes before.
  */
 export async function recordEvents(
   sql: Sql,
@@ -176,18 +173,27 @@ export async function recordEvents(
   return (await recordAll(
     sql,
     events.map((event) => ({ event })),
-    options,
+    { ...options, ordered: true },
   )) as RecordedEvent[];
 }
 
+/** Records events in a transaction that holds the routing lock: nobody routes the project before it has ended. */
+export async function recordInRouting(tx: RoutingTx, events: readonly NewEvent[]): Promise<void> {
+  await recordAll(
+    tx,
+    events.map((event) => ({ event })),
+    { routing: false, ordered: false },
+  );
+}
+
 /**
- * Records events as `recordEvents` does, `ordered`. Undefined stands for one that was not recorded, because what its
+ * Records events as `recordEvents` does. Undefined stands for one that was not recorded, because what its
  * name means now is another secret than its guard says, or none.
  */
 export async function recordGuarded(
   sql: Sql,
   events: readonly GuardedEvent[],
-  options: Pick<RecordOptions, 'routing'>,
+  options: RecordOptions,
 ): Promise<(RecordedEvent | undefined)[]> {
   return recordAll(sql, events, { ...options, ordered: true });
 }
@@ -195,7 +201,7 @@ export async function recordGuarded(
 async function recordAll(
   sql: Sql,
   given: readonly GuardedEvent[],
-  options: RecordOptions,
+  options: RecordOptions & { readonly ordered: boolean },
 ): Promise<(RecordedEvent | undefined)[]> {
   const firsts = new Map<string, GuardedEvent>();
   const guards = new Guards();
@@ -268,9 +274,9 @@ async function insert(
   sql: Sql,
   given: readonly GuardedEvent[],
   guards: Guards,
-  options: RecordOptions,
+  options: RecordOptions & { readonly ordered: boolean },
 ): Promise<{ readonly created: ReadonlySet<string>; readonly held: ReadonlySet<number> }> {
-  const order = options.ordered === true ? 'ordered' : 'plain';
+  const order = options.ordered ? 'ordered' : 'plain';
   const what = options.routing ? 'ask' : 'record';
   const { rows, bytes } = packed(given, guards);
   const values: unknown[] = [rows, bytes];

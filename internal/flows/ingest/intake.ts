@@ -145,9 +145,7 @@ async function record(
     const finished = delivery.finish?.((fact) => known.get(factId(fact)));
     const { event, derived = [] } = finished ?? { event: delivery.event };
     const events = [made(event, ''), ...derived.map((one) => made(one, `\0${one.key}`))];
-    const [found] = (await recordEvents(tx, events, { routing: ctx.ingest?.needsJob() === true, ordered: true })) as [
-      RecordedEvent,
-    ];
+    const [found] = (await recordEvents(tx, events, { routing: ctx.ingest?.needsJob() === true })) as [RecordedEvent];
     if (!found.created) return found;
     await writeFacts(tx, connection.id, delivery.learns ?? [], now);
     if (delivery.push !== undefined) await askForSyncs(tx, connection, delivery.push, now);

@@ -1,7 +1,7 @@
 // The event of a binding's transition (contract, sections 4 and 5): recorded in the transaction that makes it, itself
 // pending and routable. Its target is the session whose binding changed.
 
-import { type NewEvent, recordEvents } from '../../adapters/store/events.ts';
+import { type NewEvent, recordInRouting } from '../../adapters/store/events.ts';
 import type { Binding } from '../../adapters/store/bindings.ts';
 import type { RoutingTx } from '../../adapters/store/routing.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
@@ -59,5 +59,5 @@ export async function recordTransitions(
       ...(sessionId !== null && { target: { type: 'svc.session', key: sessionId } }),
     };
   });
-  await recordEvents(tx, events, { routing: false });
+  await recordInRouting(tx, events);
 }
