@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { startCutProxy } from '../../base/testkit/cut-proxy.ts';
 import { createTestDatabase, silent, type TestDatabase } from '../../base/testkit/postgres.ts';
 import { Fault } from '../../words/fault.ts';
 import { addJob, errorCode, isUniqueViolation, openDatabase } from './db.ts';
@@ -91,6 +92,28 @@ describe('the database', () => {
     const hurried = openDatabase({ url: test.url, log: silent, statementTimeoutMs: 50 });
     await assert.rejects(hurried.query('select pg_sleep(5)'), (error: unknown) => errorCode(error) === '57014');
     await hurried.close();
+  });
+
+  it('takes a server that says nothing for lost, and goes on when it can be reached again', async () => {
+    const network = await startCutProxy(test.url);
+    const cut = openDatabase({ url: network.url, log: silent, statementTimeoutMs: 50 });
+    const isUnavailable = (error: unknown): boolean => error instanceof Fault && error.code === 'database-unavailable';
+    try {
+      await cut.query('select 1');
+      network.cut();
+      await Promise.all([
+        assert.rejects(cut.query('select 1'), isUnavailable),
+        assert.rejects(
+          cut.tx((tx) => tx.query('select 1')),
+          isUnavailable,
+        ),
+      ]);
+      network.mend();
+      assert.equal((await cut.query<{ n: number }>('select 1 as n')).rows[0]?.n, 1);
+    } finally {
+      await network.stop();
+      await cut.close();
+    }
   });
 
   it('delivers notifications, says null after a lost connection, and listens again', async () => {

@@ -99,7 +99,7 @@ export function isConnectionLoss(error: unknown): boolean {
   if (code === unavailable) return true;
   if (code !== undefined && (unavailableCodes.test(code) || socketCodes.has(code))) return true;
   const message = error instanceof Error ? error.message : '';
-  return /^Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|not queryable/.test(
+  return /^Connection terminated|^Query read timeout|timeout exceeded when trying to connect|Client has encountered a connection error|not queryable/.test(
     message,
   );
 }
@@ -115,16 +115,22 @@ function asFault(error: unknown): unknown {
 const types = new pg.TypeOverrides();
 types.setTypeParser(pg.types.builtins.INT8, (text: string) => Number(text));
 
+/** How much later than the server, which ends a statement that takes too long, its silence is taken for a lost connection. */
+const silenceMs = 5_000;
+
 /** Settings every connection to the database shares, also those that the job runner opens. */
 export function connectionConfig(options: DatabaseOptions): pg.PoolConfig {
+  const statementMs = options.statementTimeoutMs ?? 30_000;
   return {
     connectionString: options.url,
     types,
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
     application_name: options.applicationName ?? 'svcd',
-    statement_timeout: options.statementTimeoutMs ?? 30_000,
+    statement_timeout: statementMs,
+    query_timeout: statementMs + silenceMs,
     idle_in_transaction_session_timeout: 60_000,
   };
 }
@@ -212,9 +218,12 @@ class PooledDatabase implements Database {
       return result;
     } catch (error) {
       // A connection that cannot roll back is closed by release(true); the server rolls back by itself.
-      await client.query('rollback').catch((cause: unknown) => {
-        broken ??= cause instanceof Error ? cause : new Error('rollback failed');
-      });
+      if (isConnectionLoss(error) && error instanceof Error) broken ??= error;
+      else {
+        await client.query('rollback').catch((cause: unknown) => {
+          broken ??= cause instanceof Error ? cause : new Error('rollback failed');
+        });
+      }
       throw error;
     } finally {
       client.off('error', onError);

@@ -53,6 +53,8 @@ export class SteadyPool extends pg.Pool {
       const result = query(...args);
       if (!(result instanceof Promise)) return result;
       return result.catch((error: unknown) => {
+        // One that says nothing any more must not go back to the others.
+        if (isConnectionLoss(error)) void client.end().catch(() => undefined);
         throw this.#signal.aborted ? error : asRepeated(error);
       });
     };

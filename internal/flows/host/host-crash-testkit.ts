@@ -1,6 +1,7 @@
 // For kill tests of running sessions: real daemons with the scripted agent on a database of their own, and what of a
 // session's processes is left on this machine. Only tests import this.
 
+import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,6 +17,23 @@ export interface CrashBench {
   start(name: string, env?: { readonly [name: string]: string }): Promise<{ daemon: SpawnedDaemon; api: Api }>;
   dataDir(name: string): string;
   remove(): Promise<void>;
+}
+
+const worker = {
+  path: '.svc/agents/worker.yaml',
+  content: JSON.stringify({
+    name: 'worker',
+    harness: 'harness-a',
+    environment: { name: 'base', image: { kind: 'preset', name: 'base' } },
+  }),
+};
+
+/** Stores a plain agent and starts a session of it by hand; its id. */
+export async function beginWorker(api: Api, message: string): Promise<string> {
+  assert.equal((await api('POST', 'P/apply', { files: [worker] })).status, 200);
+  const { status, body } = await api('POST', 'P/agents/worker/sessions', { message });
+  assert.equal(status, 201, JSON.stringify(body));
+  return String(body['id']);
 }
 
 export async function createCrashBench(sandbox: string): Promise<CrashBench> {
@@ -53,13 +71,17 @@ export async function createCrashBench(sandbox: string): Promise<CrashBench> {
   };
 }
 
-/** Processes of this machine that have a session's environment: its harness and what that started. */
-export function processesOf(session: string): number[] {
-  const needle = `SVC_SESSION_ID=${session}`;
+/**
+ * Processes of this machine that have a session's environment: its harness and what that started. `dataDir`: only those
+ * whose home is under it, as that of a plain process is.
+ */
+export function processesOf(session: string, dataDir?: string): number[] {
+  const needles = [`SVC_SESSION_ID=${session}`, ...(dataDir === undefined ? [] : [`HOME=${dataDir}/`])];
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
     try {
-      return readFileSync(`/proc/${name}/environ`, 'latin1').includes(needle) ? [Number(name)] : [];
+      const environ = readFileSync(`/proc/${name}/environ`, 'latin1');
+      return needles.every((needle) => environ.includes(needle)) ? [Number(name)] : [];
     } catch {
       return [];
     }

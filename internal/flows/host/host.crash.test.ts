@@ -16,24 +16,9 @@ import {
 } from '../../base/testkit/daemon.ts';
 import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
 import { isLong } from '../../base/testkit/long.ts';
-import { createCrashBench, eventually, heardUnder, processesOf } from './host-crash-testkit.ts';
+import { beginWorker, createCrashBench, eventually, heardUnder, processesOf } from './host-crash-testkit.ts';
 
-const agent = {
-  path: '.svc/agents/worker.yaml',
-  content: JSON.stringify({
-    name: 'worker',
-    harness: 'harness-a',
-    environment: { name: 'base', image: { kind: 'preset', name: 'base' } },
-  }),
-};
 const isLabelled = (text: string): boolean => text.includes('[Delivered again: ');
-
-async function begin(api: Api, message: string): Promise<string> {
-  assert.equal((await api('POST', 'P/apply', { files: [agent] })).status, 200);
-  const { status, body } = await api('POST', 'P/agents/worker/sessions', { message });
-  assert.equal(status, 201, JSON.stringify(body));
-  return String(body['id']);
-}
 
 const stateOf = async (api: Api, session: string): Promise<string> =>
   String((await api('GET', `P/sessions/${session}`)).body['state']);
@@ -78,7 +63,7 @@ describe('a daemon that is killed with a session at', () => {
         const bench = await createCrashBench(sandbox);
         try {
           const first = await bench.start('home', { SVC_FAILPOINT: name });
-          const session = await begin(first.api, '!sleep 2500\n!say first');
+          const session = await beginWorker(first.api, '!sleep 2500\n!say first');
           if (then !== undefined) {
             await eventually('it runs', async () => (await stateOf(first.api, session)) === 'running');
             await then(first.api, session).catch(() => undefined);
@@ -116,7 +101,7 @@ describe('a session whose host or sandbox is gone', () => {
     const bench = await createCrashBench('process');
     try {
       const first = await bench.start('one');
-      const session = await begin(first.api, 'remember the blue door');
+      const session = await beginWorker(first.api, 'remember the blue door');
       await eventually('it answered', async () => (await stateOf(first.api, session)) === 'idle');
       const second = await bench.start('two');
       await say(first.api, session);
@@ -150,7 +135,7 @@ describe('a session whose host or sandbox is gone', () => {
     try {
       const { url } = await daemon.ready;
       const api = apiClient(url, readClientFile(data.path).token);
-      const session = await begin(api, '!say before\n!sleep 4000\n!say after');
+      const session = await beginWorker(api, '!say before\n!sleep 4000\n!say after');
       await eventually('it runs', async () => (await saidIn(api, session)).includes('before'));
       const pid = await embeddedPid(data.path);
       process.kill(pid ?? 0, 'SIGKILL');

@@ -36,6 +36,17 @@ export interface Running {
   readonly ended: Promise<void>;
 }
 
+/** What a session is in this process. */
+interface Hold {
+  readonly conversation: Conversation;
+  /** Aborted where its launch is to end early. */
+  readonly launching: AbortSignal;
+  readonly stop: AbortSignal;
+  launched?: Launched;
+  /** Once it is being left. */
+  parted?: Promise<void>;
+}
+
 /** Forgets a session that has ended, unless it has been claimed anew meanwhile. */
 export function removeClaim(running: Map<string, Running>, which: Running): void {
   if (running.get(which.lease.sessionId) === which) running.delete(which.lease.sessionId);
@@ -56,13 +67,16 @@ export class Supervisor {
     const stop = new AbortController();
     const conversation = new Conversation(this.#ctx, session, stop.signal);
     const launching = new AbortController();
-    const ended = this.#live(session, conversation, launching.signal, stop.signal);
+    const hold: Hold = { conversation, launching: launching.signal, stop: stop.signal };
+    const ended = this.#live(session, hold);
     return {
       lease: session,
       wake: () => conversation.wake(),
       lose: () => {
         conversation.lose();
         launching.abort(new Error('the lease is gone'));
+        // Its conversation may be waiting for a database that does not answer: what runs does not wait for that.
+        void this.#leave(session, hold);
       },
       drain: () => {
         stop.abort();
@@ -72,19 +86,21 @@ export class Supervisor {
     };
   }
 
-  async #live(
-    session: ClaimedSession,
-    conversation: Conversation,
-    launching: AbortSignal,
-    stop: AbortSignal,
-  ): Promise<void> {
+  /** Ends what runs: at once, but for the answer to the call with which a session has ended itself. */
+  async #leave({ sessionId }: ClaimedSession, hold: Hold): Promise<void> {
+    await (hold.parted ??= this.#ports.listings.parted(sessionId));
+    await hold.launched?.down();
+  }
+
+  async #live(session: ClaimedSession, hold: Hold): Promise<void> {
     const { log } = this.#ctx.runtime;
+    const { conversation } = hold;
     const fields = { sessionId: session.sessionId, agent: session.agent, epoch: session.epoch };
-    let launched: Launched | undefined;
     try {
       let end: ConversationEnd;
       try {
-        launched = await this.#launch(session, conversation, launching);
+        const launched = await this.#launch(session, conversation, hold.launching);
+        hold.launched = launched;
         log.info({ ...fields, sandbox: launched.sandbox.provider }, 'session.launched');
         if (session.harnessSession !== null) {
           const rest = launched.isAmnesic ? ', in a new place: the harness has lost its own memory of it' : '';
@@ -92,18 +108,17 @@ export class Supervisor {
         }
         end = await conversation.run(launched);
       } catch (error) {
-        end = await this.#failed(session, conversation, error, stop.aborted);
+        end = await this.#failed(session, conversation, error, hold.stop.aborted);
       }
-      await this.#ports.listings.parted(session.sessionId);
-      await launched?.down();
+      await this.#leave(session, hold);
       log.info({ ...fields, end: end.kind, reason: 'reason' in end ? end.reason : undefined }, 'session.left');
       failpoint('session.down');
       await this.#after(session, end, conversation.failures);
-      await this.#cleanUp(session, launched);
+      await this.#cleanUp(session, hold.launched);
     } catch (error) {
       // The lease lapses, and another launch finds the session as it is.
       log.warn({ ...fields, err: error }, 'session.lost');
-      await launched?.down();
+      await hold.launched?.down();
     }
   }
 
