@@ -138,6 +138,16 @@ export async function updateProject(
   return rows[0];
 }
 
+/** Notes the first completed apply of a project; undefined for every other. One apply at a time, by the project's lock. */
+export async function takeOnBoard(tx: Sql, projectId: string, now: Date): Promise<ProjectRow | undefined> {
+  const { rows } = await tx.query<ProjectRow>(
+    `update svc.projects j set onboarded_at = $2::timestamptz where j.id = $1::uuid and onboarded_at is null
+     returning ${projectColumns}`,
+    [projectId, now],
+  );
+  return rows[0];
+}
+
 export async function deleteProject(tx: Sql, projectId: string): Promise<void> {
   await tx.query('delete from svc.projects where id = $1::uuid', [projectId]);
 }

@@ -39,7 +39,7 @@ describe('what a plan says of stored events', () => {
     await record('high', { severity: 'high' }, { endpoint: 'in', daysAgo: 6 });
     await record('low', { severity: 'low' }, { endpoint: 'in' });
     await record('elsewhere', { severity: 'low' }, { endpoint: 'other' });
-    await record('done', {}, { key: 'svc.project.onboarded' });
+    await record('done', {}, { key: 'svc.connection.removed' });
   });
   after(() => bench.close());
 
@@ -68,7 +68,7 @@ describe('what a plan says of stored events', () => {
 
   it('looks at new agents, at deleted ones and at fallbacks of others', async () => {
     const triggers = [hook('in', { auth, ...high }), hook('other', { auth })];
-    const fresh = { triggers: [onEvent('svc.project.onboarded')] };
+    const fresh = { triggers: [onEvent('svc.connection.removed')] };
     assert.deepEqual(await foresee({ triage: { triggers }, fresh }), { events: 1, triggers: ['fresh#0 +done -'] });
     const rest = { triggers: [hook('in', { auth, fallback: true })] };
     assert.deepEqual(await foresee({ rest }), {
@@ -82,7 +82,7 @@ describe('what a plan says of stored events', () => {
     assert.equal((await bench.apply(tree, { dryRun: true })).eventImpact, undefined);
     const owner = await bench.addRepository('fleet');
     const fleet = Object.fromEntries(Array.from({ length: 8 }, (_, at) => [`f${at}`, {}]));
-    const hearing = { triggers: [onEvent('svc.project.onboarded')] };
+    const hearing = { triggers: [onEvent('svc.connection.removed')] };
     await bench.apply(agentsTree({ ...fleet, f0: hearing }), { owner });
     const held = await bench.apply(agentsTree({ f9: {} }), { owner, guard: {} });
     assert.equal(held.status, 'held');

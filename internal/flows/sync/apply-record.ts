@@ -11,6 +11,7 @@ import type { Diagnostic } from '../../words/diagnostic.ts';
 import type { JsonObject } from '../../words/json.ts';
 import type { FlowContext } from '../context.ts';
 import { enqueueRouting } from '../enqueue.ts';
+import { recordOnboarded } from './apply-onboarded.ts';
 import type { ApplyRequest } from './apply-types.ts';
 
 type Phase = 'started' | 'completed' | 'failed';
@@ -72,6 +73,7 @@ export async function recordApplied(ctx: FlowContext, tx: Sql, entry: ApplyRecor
   const payload = payloadOf(entry);
   await record(ctx, tx, entry, 'started', payload, entry.startedAt);
   await record(ctx, tx, entry, 'completed', payload, ctx.runtime.now());
+  await recordOnboarded(ctx, tx, entry.request.projectId);
   await enqueueRouting(ctx, tx, [entry.request.projectId]);
   const { request, repository, set } = entry;
   await recordAudit(tx, {

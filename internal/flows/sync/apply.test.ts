@@ -83,7 +83,8 @@ test('an apply that wrote records its start and its end, and an audit entry, in 
   );
   assert.deepEqual(
     rows.map((row) => row.key),
-    ['svc.project_resource_apply.started', 'svc.project_resource_apply.completed'],
+    ['svc.project_resource_apply.started', 'svc.project_resource_apply.completed', 'svc.project.onboarded'],
+    'the first of its project',
   );
   const { apply } = JSON.parse(String(rows[1]?.payload)) as { apply: Record<string, unknown> };
   assert.deepEqual(

@@ -1,6 +1,5 @@
 // Organizations and projects: made, renamed, archived, deleted; each with its audit row.
 
-import { recordOnboarded } from './onboarded.ts';
 import { recordAudit } from '../../adapters/store/audit.ts';
 import { firstOrgId } from '../../adapters/store/keys.ts';
 import { isUuid } from '../../adapters/store/access.ts';
@@ -145,7 +144,6 @@ export async function createProject(
       action: 'project.created',
       subject: { kind: 'project', name: row.slug },
     });
-    await recordOnboarded(ctx, tx, row);
     return row;
   });
 }

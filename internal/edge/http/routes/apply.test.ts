@@ -165,9 +165,9 @@ test('a dry run says what the change would have done to stored events, an apply 
   const { bench } = server;
   const id = randomUUID();
   const received = { dedupHash: null, raw: Buffer.from('{}'), payload: null, receivedAt: bench.ctx.runtime.now() };
-  const event = { id, projectId: bench.projectId, key: 'svc.project.onboarded', ...received };
+  const event = { id, projectId: bench.projectId, key: 'svc.connection.removed', ...received };
   await recordEvents(bench.db, [event], { routing: false });
-  const files = [agent('hears', 'triggers:\n  - { event: svc.project.onboarded, routing: { kind: spawn } }\n')];
+  const files = [agent('hears', 'triggers:\n  - { event: svc.connection.removed, routing: { kind: spawn } }\n')];
   const { body } = await apply(files, { dryRun: true });
   assert.deepEqual(body.eventImpact, {
     since: '2026-11-14T12:00:00.000Z',
@@ -177,7 +177,7 @@ test('a dry run says what the change would have done to stored events, an apply 
       {
         agent: 'hears',
         ordinal: 0,
-        event: 'svc.project.onboarded',
+        event: 'svc.connection.removed',
         newly: { count: 1, eventIds: [id] },
         stopped: { count: 0, eventIds: [] },
       },
