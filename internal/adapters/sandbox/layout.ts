@@ -155,7 +155,11 @@ export function below(path: string, parent: string): string | undefined {
 export function declaredPath(path: string, what: string): string {
   const plain = normalize(path).replace(/(?<=.)\/$/, '');
   if (!path.startsWith('/') || path.includes('\0') || path.split('/').includes('..')) {
-    throw new Fault('unprocessable', 'sandbox-path', `${what} ${JSON.stringify(path)} is not an absolute path`);
+    throw new Fault(
+      'unprocessable',
+      'sandbox-path',
+      `${what} ${JSON.stringify(path)} is not an absolute path without ..`,
+    );
   }
   return plain;
 }

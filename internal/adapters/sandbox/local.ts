@@ -138,6 +138,9 @@ export class LocalProvider implements SandboxProvider {
   }
 }
 
+/** A declared path; one that is not absolute is below the work directory. */
+const fromWork = (declared: string): string => (declared.startsWith('/') ? declared : `${DECLARED_WORK}/${declared}`);
+
 const joined = (base: string, rest: string): string => (rest === '' ? base : `${base}/${rest}`);
 
 function checkSpec(spec: SandboxSpec): void {
@@ -206,7 +209,7 @@ export class LocalSandbox implements Sandbox {
   }
 
   pathIn(declared: string): string {
-    const path = declaredPath(declared, 'The path');
+    const path = declaredPath(fromWork(declared), 'The path');
     const mount = mountOf(path, this.#record.mounts);
     if (mount !== undefined) {
       return joined(this.mountIn(mount), below(path, mount.mountPath) ?? '');
@@ -221,7 +224,7 @@ export class LocalSandbox implements Sandbox {
   }
 
   async makeDirectory(declared: string): Promise<string> {
-    const path = declaredPath(declared, 'The directory');
+    const path = declaredPath(fromWork(declared), 'The directory');
     const seen = this.pathIn(path);
     if (this.bindsMounts && placeOf(path, this.files, this.mounts) === null) {
       const mountPath = freePath(path, 'Directory');

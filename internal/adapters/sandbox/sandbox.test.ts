@@ -181,13 +181,16 @@ for (const name of providers) {
       `/svc-declared-${RUN}/d`,
       `/svc-declared-${RUN}/d/e`,
       '/tmp/f',
+      'below/work',
     ]) {
       const cwd = await sandbox.makeDirectory(path);
       assert.equal(cwd, sandbox.pathIn(path));
       assert.equal((await sandbox.run({ command: 'touch x && pwd', cwd, ...TIME })).output, `${cwd}\n`);
-      assert.ok(name === 'bubblewrap' ? cwd === path : cwd.startsWith(dataDir));
+      const absolute = path.startsWith('/') ? path : `/workspace/${path}`;
+      assert.ok(name === 'bubblewrap' ? cwd === absolute : cwd.startsWith(dataDir));
     }
     assert.equal(existsSync(`/svc-declared-${RUN}`), false);
+    await assert.rejects(sandbox.makeDirectory('../out'), /is not an absolute path without \.\./);
     if (name === 'bubblewrap') await assert.rejects(sandbox.makeDirectory('/usr/x'), /belongs to the sandbox itself/);
   });
 

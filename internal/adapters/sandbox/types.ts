@@ -94,8 +94,8 @@ export interface Sandbox {
   /** Where the daemon listens for a channel of a fenced sandbox. */
   socketOf(channel: string): string;
   /**
-   * A declared absolute path (`/home/user/x`, `/workspace/x`, a mount's) as its processes see it. Where a sandbox cannot
-   * show a path, it is the one below the work directory.
+   * A declared path (`/home/user/x`, `/workspace/x`, a mount's; a relative one is below the work directory) as its
+   * processes see it. Where a sandbox cannot show a path, it is the one below the work directory.
    */
   pathIn(declared: string): string;
   /**

@@ -56,14 +56,17 @@ function attachments(said: Json | undefined): string[] {
 
 /** The text, and below it the lines of context that it lacks. */
 export function withContext(text: string, event: string, payload: Json): string {
-  const said = new Set(text.split('\n').map(plainLine));
-  const lacking = contextLines(event, payload).filter((line) => !said.has(line));
+  // As a line of context is written: one space behind a label.
+  const said = text.replace(/(\w):[ \t]*/g, '$1: ');
+  const lacking = contextLines(event, payload).filter((line) => !says(said, line));
   return lacking.length === 0 ? text : `${text.trimEnd()}\n\n${lacking.join('\n')}`;
 }
 
-/** A line of a text as a line of context is written: without its bullet, and with one space behind the label. */
-const plainLine = (line: string): string =>
-  line
-    .replace(/^[\s>*-]+/, '')
-    .replace(/^(\w+):\s*/, '$1: ')
-    .trimEnd();
+/** True where the text has the line anywhere, as words of their own: `Thread: 11.5` does not say `Thread: 11`. */
+function says(text: string, line: string): boolean {
+  const wanted = line.replace(/(\w):[ \t]*/g, '$1: ');
+  for (let at = text.indexOf(wanted); at !== -1; at = text.indexOf(wanted, at + 1)) {
+    if (!/\w$/.test(text.slice(0, at)) && !/^[.:/-]*\w/.test(text.slice(at + wanted.length))) return true;
+  }
+  return false;
+}

@@ -108,6 +108,12 @@ describe('context lines', () => {
       'Channel: C1\n- Thread:  1.5\n\nMessage: 1.7',
     );
     assert.equal(withContext(ids, mentioned, chat), ids);
+    const inside = 'Answer in Channel:C1 (Thread: 1.5), to Message: 1.7.';
+    assert.equal(withContext(inside, mentioned, chat), inside);
+    assert.equal(
+      withContext('Thread: 1.55, SubChannel: C1, Message: 1.7-x', mentioned, chat),
+      `Thread: 1.55, SubChannel: C1, Message: 1.7-x\n\n${ids}`,
+    );
     assert.equal(
       withContext('Channel: C11', mentioned, chat),
       `Channel: C11\n\n${ids}`,

@@ -30,8 +30,9 @@ function doneText(route: Row): string {
   const several = route.raw('sessionIds');
   const ids = Array.isArray(several) ? several.map(String) : [route.raw('sessionId')].filter((id) => id !== undefined);
   const why = route.raw('because');
-  // What is no word of ours is a sentence: what stood in the way.
-  const because = typeof why === 'string' ? (BECAUSE[why] ?? `: ${clean(why, true)}`) : '';
+  const because = typeof why === 'string' ? BECAUSE[why] : '';
+  // What is no word of ours is a sentence: what stood in the way, whether there was a session or not.
+  if (because === undefined) return `${clean(String(why), true)} [${clean(decision, true)}]`;
   const names = ids.map((id) => clean(String(id), true)).join(', ');
   // A delivery to nobody and a release without a holder name no session.
   const text = names === '' ? done.replace(/ (to|from) session$/, '').replace(/ session$/, '') : `${done} ${names}`;

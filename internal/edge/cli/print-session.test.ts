@@ -37,7 +37,11 @@ const SESSION = {
     unpricedCalls: 1,
   },
   inbox: { pending: 1, inFlight: 0, done: 4, failed: 0 },
-  sandbox: { provider: 'process', notEnforced: ['isolation'] },
+  sandbox: {
+    provider: 'process',
+    notEnforced: ['isolation'],
+    notes: ['/work is at /d/work: it cannot be shown there'],
+  },
   turns: 4,
   lastTurn: { number: 4, state: 'failed', error: 'the harness went away', startedAt: at(50), endedAt: at(51) },
   claims: [{ kind: 'slot' }, { kind: 'thread', key: 'C1/2' }],

@@ -136,6 +136,8 @@ function holdings(session: Row, paint: Paint): string[] {
     'waits for an answer (svc session allow, svc session reject)',
     rows(session, 'permissions').map((request) => `${request.text('title')}  ${request.text('id')}`),
   );
+  const notes = session.raw('sandbox.notes');
+  section('to know', Array.isArray(notes) ? notes.map(String) : []);
   const refs = Object.entries(Object(session.raw('mountRefs')) as { readonly [path: string]: unknown });
   section(
     'mounts',

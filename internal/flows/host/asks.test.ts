@@ -98,6 +98,10 @@ describe('a session and its money', () => {
     assert.match(blocked.reason ?? '', /^Spend cap reached: maxPerSessionUsd allows 30 USD for the session/);
     assert.deepEqual(blocked.body['inbox'], { pending: 1, inFlight: 0, done: 0, failed: 0 });
     assert.equal(blocked.body['usage']?.['costUsd'], '30');
+    const { body: doctor } = await bench.daemon.api('GET', 'P/doctor');
+    const checks = doctor['checks'] as unknown as readonly { readonly name: string; readonly hint?: string }[];
+    const hint = checks.find(({ name }) => name === 'blocked')?.hint;
+    assert.equal(hint, `raise spendCaps of spender, or svc session archive ${session}`);
     await bench.send(session, '!say went on');
     assert.equal((await bench.view(session)).state, 'blocked');
     await capped({ maxPerSessionUsd: '100' });

@@ -26,7 +26,9 @@ export async function diagnoseSessions(ctx: FlowContext, project: ProjectRef): P
         name: 'blocked',
         status: 'warning',
         message,
-        hint: `raise spendCaps of ${agent}, or wait for the reset`,
+        hint: reason.includes('maxPerSessionUsd')
+          ? `raise spendCaps of ${agent}, or svc session archive ${id}`
+          : `raise spendCaps of ${agent}, or wait for the reset`,
       };
     }),
     ...found.failing.map(({ id, agent, state, reason }): SessionCheck => {

@@ -212,4 +212,19 @@ describe('the mounts of a session', () => {
     const started = await bench.daemon.api('POST', 'P/agents/reader/sessions', { message: 'hello' });
     assert.equal(started.status, 422);
   });
+
+  it('may lie inside one another in any order, and a relative working directory is below the work directory', async () => {
+    const mount = (mountPath: string) => ({
+      kind: 'git',
+      repository: 'o/r',
+      mountPath,
+      ref: 'topic',
+      auth: { kind: 'codehostApp' },
+    });
+    const mounts = [mount('/home/user/w/in/deep'), mount('/home/user/w')];
+    await bench.apply({ nested: { mounts, workingDirectory: 'here/too' } });
+    const session = await bench.start('nested', '!exec cat $HOME/w/README.md $HOME/w/in/deep/README.md; pwd');
+    const { said, reason } = await bench.until(session, (view) => idle(view) || isFailed(view));
+    assert.match(said, /^of topicof topic.*\/work\/here\/too\n/, String(reason));
+  });
 });

@@ -31,7 +31,9 @@ export async function mountRequests(
 ): Promise<MountRequest[]> {
   if (mounts.length === 0) return [];
   const hosts = await codehosts(ctx, project);
-  return mounts.map((mount) => {
+  // One inside another comes after it, in whatever order they are declared: a clone needs a free place.
+  const outerFirst = mounts.toSorted((a, b) => (a.mountPath < b.mountPath ? -1 : 1));
+  return outerFirst.map((mount) => {
     const { mountPath, repository, depth, auth } = mount;
     const ref = Object.hasOwn(refs, mountPath) ? refs[mountPath] : mount.ref;
     const host = auth.kind === 'none' ? (hosts.length === 1 ? hosts[0] : undefined) : hostOf(mount, hosts);
