@@ -55,7 +55,7 @@ function startDemo(args: readonly string[], env: { readonly [name: string]: stri
         waiting.add(look);
         const fail = (why: string): void => reject(new Error(`${why} without ${pattern}:\n${output}`));
         void ended.then((code) => fail(`ended with ${code}`));
-        setTimeout(fail, 60_000, 'a minute went by').unref();
+        setTimeout(fail, 180_000, 'three minutes went by').unref();
         look();
       }),
     async interrupt() {

@@ -113,9 +113,10 @@ test('logs -f tells runs as they happen, one JSON line a change, and ends at Ctr
       if (/"status":"(unchanged|applied)"/.test(text)) stop.abort();
     },
   });
-  // Whenever the follower has opened its stream, one of these runs is after that.
-  const beat = setInterval(() => void svc(['repo', 'sync', 'fleet']), 1500);
-  const { code, stdout } = await followed.finally(() => clearInterval(beat));
+  // Whenever the follower has opened its stream, one of these runs is after that. One at a time: a slow machine would
+  // otherwise start them faster than they end.
+  while (!stop.signal.aborted) await svc(['repo', 'sync', 'fleet']);
+  const { code, stdout } = await followed;
   assert.equal(code, 130);
   const lines = stdout
     .trim()

@@ -25,7 +25,7 @@ const MAIN = join(import.meta.dirname, 'main.ts');
 /** An empty home shared by the runs of one test file; modules are cached there. */
 export async function emptyHome(): Promise<{ readonly path: string; remove(): Promise<void> }> {
   const path = await mkdtemp(join(tmpdir(), 'svc-cli-'));
-  return { path, remove: () => rm(path, { recursive: true, force: true }) };
+  return { path, remove: () => rm(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }) };
 }
 
 /** Runs `svc ARGS`; resolves when it has ended. */

@@ -148,7 +148,7 @@ describe('svcd with some roles', () => {
 
 /** What the next daemon of a data directory, which is not the one at `before`, is not ready for. */
 async function unreadyReason(dataDir: string, before: string): Promise<string> {
-  for (let tries = 0; tries < 300; tries += 1) {
+  for (let tries = 0; tries < 2_400; tries += 1) {
     const { url } = readClientFile(dataDir);
     const answer = url === before ? undefined : await fetch(`${url}/readyz`).catch(() => undefined);
     if (answer?.status === 503) return answer.text();

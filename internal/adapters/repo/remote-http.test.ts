@@ -76,7 +76,9 @@ test('a server that does not answer, goes quiet or takes too long is unreachable
   server.fault = () => ({ kind: 'slow', delayMs: 3000 });
   await assert.rejects(remote(t, url, { network }).resolve(), condition('unreachable', /in time/));
   server.fault = () => ({ kind: 'stall', afterBytes: 10 });
-  await assert.rejects(remote(t, url, { network }).resolve(), condition('unreachable', /stopped sending/));
+  // However long git takes to begin.
+  const patient = { ...network, headersTimeoutMs: 60_000 };
+  await assert.rejects(remote(t, url, { network: patient }).resolve(), condition('unreachable', /stopped sending/));
   await assert.rejects(
     remote(t, url, { network: { allowPrivate: true, totalTimeoutMs: 200 } }).resolve(),
     condition('unreachable', /longer than 0.2 s/),

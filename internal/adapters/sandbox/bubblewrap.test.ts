@@ -15,7 +15,7 @@ import { RUN, bubblewrap, environments, eventually, open, PATH, temporary } from
 const whenItWorks = (name: string, body: (t: TestContext) => Promise<void>): void => {
   if (bubblewrap.works) test(name, body);
 };
-const TIME = { timeoutMs: 20_000 };
+const TIME = { timeoutMs: 120_000 };
 
 async function sandboxOf(t: TestContext, spec: Partial<SandboxSpec> = {}) {
   const { provider, dataDir } = await open(t, 'bubblewrap');

@@ -8,7 +8,7 @@ import { GitServer } from '../../base/testkit/git-server.ts';
 import { mountRepository, openSandboxes, type SandboxCommand } from './sandbox.ts';
 import { commandLines, PATH, temporary } from './test-support.ts';
 
-const TIME = { timeoutMs: 20_000 };
+const TIME = { timeoutMs: 120_000 };
 
 /** A program that stands for a container's: it hands in the named variables only, and shows its other arguments. */
 async function operator(t: TestContext) {

@@ -6,11 +6,11 @@ import { test, type TestContext } from 'node:test';
 import { type FixtureFile, GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer } from '../../base/testkit/git-server.ts';
 import { type MountOptions, type MountRequest, mountRepository } from './sandbox.ts';
-import { commandLines, open, PATH, providers, temporary } from './test-support.ts';
+import { commandLines, open, PATH, providers, RUN, temporary } from './test-support.ts';
 
-const TIME = { timeoutMs: 20_000 };
+const TIME = { timeoutMs: 120_000 };
 const OPTIONS: MountOptions = { allowPrivateNetwork: true, path: PATH };
-const TOKEN = 'canary-installation-token';
+const TOKEN = `canary-installation-token-${RUN}`;
 const ENCODED = Buffer.from(`x-access-token:${TOKEN}`).toString('base64');
 const authorization = () => Promise.resolve(`Basic ${ENCODED}`);
 

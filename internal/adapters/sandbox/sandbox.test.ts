@@ -19,7 +19,7 @@ import {
   temporary,
 } from './test-support.ts';
 
-const TIME = { timeoutMs: 20_000 };
+const TIME = { timeoutMs: 120_000 };
 
 test('auto is bubblewrap where it works, and else process, which says why', async (t) => {
   const { facts } = await openSandboxes({ dataDir: temporary(t), sandbox: 'auto', host: { PATH } });
@@ -57,7 +57,7 @@ for (const name of providers) {
   test(`${name}: a program gets its environment, and no argument list or file shows it`, async (t) => {
     const { provider, dataDir } = await open(t, name);
     const sandbox = await provider.create({ id: 'one' });
-    const secret = `canary-${'x'.repeat(24)}`;
+    const secret = `canary-${RUN}-${'x'.repeat(24)}`;
     const child = await sandbox.spawn({
       argv: ['/bin/sh', '-c', 'echo "$TOKEN $HOME $PWD"; cat'],
       env: { TOKEN: secret, HOME: '/elsewhere' },
@@ -131,7 +131,7 @@ for (const name of providers) {
     const sandbox = await provider.create({ id: 'one' });
     const result = await sandbox.run({
       command: `echo begun; sleep 303.25${RUN} & sleep 303.25${RUN}`,
-      timeoutMs: 300,
+      timeoutMs: 4_000,
     });
     assert.equal(result.timedOut, true);
     assert.equal(result.output, 'begun\n');

@@ -8,7 +8,7 @@ import type { EnvironmentSpec } from '../../words/spec.ts';
 import { buildImage, runSetup, type Sandbox, SetupCache, SetupFailed, type StepReport } from './sandbox.ts';
 import { RUN, commandLines, open, providers, temporary } from './test-support.ts';
 
-const TIME = { timeoutMs: 20_000 };
+const TIME = { timeoutMs: 120_000 };
 const NOW = new Date('2026-01-02T03:04:05Z');
 const later = (seconds: number): Date => new Date(NOW.getTime() + seconds * 1000);
 

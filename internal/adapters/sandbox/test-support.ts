@@ -56,8 +56,8 @@ function procFiles(name: string): string[] {
     });
 }
 
-/** Waits until it is true, for at most ten seconds; gives what it was last. */
+/** Waits until it is true, for at most a minute; gives what it was last. */
 export async function eventually(isTrue: () => boolean): Promise<boolean> {
-  for (let tries = 0; tries < 500 && !isTrue(); tries += 1) await sleep(20);
+  for (let tries = 0; tries < 3_000 && !isTrue(); tries += 1) await sleep(20);
   return isTrue();
 }

@@ -44,11 +44,11 @@ export async function insertRecoveredToken(
        select o.id, o.slug, m.principal_id from svc.org_members m
        join svc.orgs o on o.id = m.org_id join svc.principals p on p.id = m.principal_id
        where m.role = 'admin' and p.kind = 'user' and p.disabled_at is null
-       order by o.created_at, m.created_at limit 1),
+       order by o.created_at, o.id, m.created_at, m.principal_id limit 1),
      token as (insert into svc.api_tokens (principal_id, token_sha256, name)
        select principal_id, $1::bytea, 'client.json (recovered)' from admin)
      select admin.id as "orgId", admin.slug as org, admin.principal_id as "principalId",
-       (select slug from svc.projects where org_id = admin.id order by created_at limit 1) as project
+       (select slug from svc.projects where org_id = admin.id order by created_at, id limit 1) as project
      from admin`,
     [tokenSha256],
   );

@@ -145,7 +145,7 @@ export async function lockCheck(
   const { rows } = await tx.query<CheckRow & { orgId: string }>(
     `select ${columns}, p.org_id as "orgId" from svc.checks c join svc.projects p on p.id = c.project_id
       where c.session_id = $1::uuid and c.name = $2::text
-      order by c.state = 'superseded', c.created_at desc, c.cycle desc limit 1 for update of c`,
+      order by c.state = 'superseded', c.created_at desc, c.cycle desc, c.target_key, c.id limit 1 for update of c`,
     [sessionId, name],
   );
   return rows[0];
@@ -160,7 +160,7 @@ export async function claimOverdueChecks(
   const { rows } = await tx.query<CheckRow & { orgId: string }>(
     `select ${columns}, p.org_id as "orgId" from svc.checks c join svc.projects p on p.id = c.project_id
       where c.deadline_at <= $1::timestamptz and c.state in ('queued', 'in_progress')
-      order by c.deadline_at limit $2::int for update of c skip locked`,
+      order by c.deadline_at, c.id limit $2::int for update of c skip locked`,
     [now, limit],
   );
   return rows;

@@ -5,6 +5,17 @@ import { createTestDatabase, silent, type TestDatabase } from '../../base/testki
 import { Fault } from '../../words/fault.ts';
 import { addJob, errorCode, isUniqueViolation, openDatabase } from './db.ts';
 
+/** Holds each caller back until so many have come; whoever comes later is let through. */
+function meeting(count: number): () => Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let come = 0;
+  return () => {
+    come += 1;
+    if (come >= count) resolve();
+    return promise;
+  };
+}
+
 describe('the database', () => {
   let test: TestDatabase;
   before(async () => {
@@ -37,12 +48,13 @@ describe('the database', () => {
 
   it('repeats a transaction that PostgreSQL could not serialize', async () => {
     let runs = 0;
+    const together = meeting(3);
     const add = () =>
       test.db.tx(
         async (tx) => {
           runs += 1;
           const { rows } = await tx.query<{ n: number }>('select n from counters where id = 1');
-          await new Promise((resolve) => setTimeout(resolve, 20));
+          await together();
           await tx.query('update counters set n = $1::int where id = 1', [(rows[0]?.n ?? 0) + 1]);
         },
         { isolation: 'serializable' },
@@ -54,10 +66,11 @@ describe('the database', () => {
   });
 
   it('repeats a transaction that was chosen as the victim of a deadlock', async () => {
+    const together = meeting(2);
     const lockBoth = (first: number, second: number) =>
       test.db.tx(async (tx) => {
         await tx.query('update counters set n = n + 1 where id = $1::int', [first]);
-        await new Promise((resolve) => setTimeout(resolve, 50));
+        await together();
         await tx.query('update counters set n = n + 1 where id = $1::int', [second]);
       });
     const start = (await test.db.query<{ n: number }>('select sum(n) as n from counters')).rows[0]?.n ?? 0;

@@ -12,6 +12,8 @@ async function planted(mode: number) {
   const root = await mkdtemp(join(tmpdir(), 'svc-binaries-'));
   const home = join(root, 'native');
   await mkdir(join(home, 'bin'), { recursive: true });
+  // Whatever the mask of this process is: only the outermost directory is in question.
+  for (const open of [home, join(home, 'bin')]) await chmod(open, 0o755);
   const version = `0.0.0-test.${process.pid}`;
   await writeFile(join(root, 'package.json'), JSON.stringify({ version }));
   for (const name of ['postgres', 'initdb']) await writeFile(join(home, 'bin', name), `# ${name}\n`, { mode: 0o755 });

@@ -74,6 +74,9 @@ export async function findAccount(): Promise<Account | undefined> {
   try {
     await run('useradd', ['--system', '--user-group', '--no-create-home', 'postgres']);
   } catch {
+    // Another daemon that started at the same moment may have made it.
+    const made = await lookUp('postgres');
+    if (made !== undefined) return made;
     // No tool for it, or a read-only system: the account that exists everywhere does.
     const nobody = await lookUp('nobody');
     if (nobody !== undefined) return nobody;

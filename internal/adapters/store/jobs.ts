@@ -90,7 +90,7 @@ export async function listParkedJobs(sql: Sql, limit = 100): Promise<ParkedJob[]
        coalesce(j.last_error, 'its process died while it ran') as reason, j.updated_at as since
      from graphile_worker._private_jobs j join graphile_worker._private_tasks t on t.id = j.task_id
      where j.attempts >= j.max_attempts and j.locked_at is null
-     order by j.updated_at desc limit $1::int`,
+     order by j.updated_at desc, j.id desc limit $1::int`,
     [limit],
   );
   return rows;

@@ -141,7 +141,7 @@ export async function abandonedCalls(sql: Sql, sessionId: string, now: Date): Pr
             input_tokens as "inputTokens", reserved_usd::text as "reservedUsd"
        from svc.usage_open
       where session_id = $1::uuid or started_at < $2::timestamptz - ${ABANDONED}
-      order by started_at limit 1000`,
+      order by started_at, request_id limit 1000`,
     [sessionId, now],
   );
   return rows;

@@ -45,7 +45,7 @@ export async function findSessionTroubles(sql: Sql, projectId: string, now: Date
   );
   const asking = await sql.query<SessionTroubles['asking'][number]>(
     `select s.id, s.agent, q.id as permission, q.title from svc.permissions q join svc.sessions s on s.id = q.session_id
-      where s.project_id = $1::uuid and q.state = 'open' order by q.created_at limit ${shownMax}`,
+      where s.project_id = $1::uuid and q.state = 'open' order by q.created_at, q.id limit ${shownMax}`,
     [projectId],
   );
   return {

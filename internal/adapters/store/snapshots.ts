@@ -68,7 +68,7 @@ export async function snapshotOfCommit(
 ): Promise<string | undefined> {
   const { rows } = await sql.query<{ id: string }>(
     `select id from svc.snapshots where repository_id = $1::uuid and commit = $2::text and source = $3::text
-      order by created_at desc limit 1`,
+      order by created_at desc, id limit 1`,
     [repositoryId, commit, source],
   );
   return rows[0]?.id;

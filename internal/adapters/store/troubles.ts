@@ -109,7 +109,8 @@ async function findLate(
   );
   const checks = await sql.query<Troubles['checks'][number]>(
     `select name, target_key as target, report_error as error from svc.checks
-      where project_id = $1::uuid and not reported and report_error is not null order by updated_at desc limit 20`,
+      where project_id = $1::uuid and not reported and report_error is not null
+      order by updated_at desc, target_key, name, cycle desc limit 20`,
     [projectId],
   );
   return {

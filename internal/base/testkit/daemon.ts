@@ -79,7 +79,8 @@ export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<
   };
   const clean = async (): Promise<void> => {
     if (options.database === undefined) await database.close();
-    if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
+    if (options.dataDir === undefined)
+      await rm(dataDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
   };
   try {
     const daemon = await startDaemon({
@@ -215,9 +216,9 @@ export async function tempDataDir(): Promise<{ path: string; remove(): Promise<v
       const pid = await embeddedPid(path);
       if (pid !== undefined) {
         process.kill(pid, 'SIGQUIT');
-        for (let tries = 0; tries < 500 && (await embeddedPid(path)) !== undefined; tries += 1) await sleep(10);
+        for (let tries = 0; tries < 3_000 && (await embeddedPid(path)) !== undefined; tries += 1) await sleep(10);
       }
-      await rm(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 });
+      await rm(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
     },
   };
 }

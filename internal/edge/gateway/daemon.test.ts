@@ -113,7 +113,7 @@ describe('a daemon with model providers', () => {
     await route.settled();
     assert.equal((await usageSummary(daemon.ctx, { agentId: spender.agentId })).costUsd, '0.25');
     const { rows } = await daemon.database.db.query<{ detail: { reader: unknown } }>(
-      `select detail from svc.audit where action = 'secret.use'`,
+      `select detail from svc.audit where action = 'secret.use' order by id`,
     );
     assert.deepEqual(rows.at(-1)?.detail.reader, { kind: 'model', name: 'provider-c' });
   });

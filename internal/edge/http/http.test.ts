@@ -191,12 +191,13 @@ describe('the HTTP server', () => {
       ['GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n', 400],
     ] as const) {
       const { port } = new URL(server.url);
-      const text = await new Promise<string>((resolve, reject) => {
+      const text = await new Promise<string>((resolve) => {
         const socket = connect(Number(port), '127.0.0.1', () => socket.write(bytes));
         let all = '';
         socket.on('data', (chunk) => (all += chunk.toString()));
         socket.on('close', () => resolve(all));
-        socket.on('error', reject);
+        // A server that has answered reads no further: what was still on its way may come back as a reset.
+        socket.on('error', () => undefined);
       });
       assert.match(text, new RegExp(`^HTTP/1.1 ${status} `));
       assert.match(text, /"code":"(invalid-request|headers-too-large|expectation-failed)"/);

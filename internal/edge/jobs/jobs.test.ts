@@ -12,7 +12,7 @@ import { defineTask, type Task } from './task.ts';
 const number = v.strictObject({ n: v.number() });
 
 async function until(what: string, done: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 1_000; tries += 1) {
+  for (let tries = 0; tries < 6_000; tries += 1) {
     if (await done()) return;
     await sleep(20);
   }

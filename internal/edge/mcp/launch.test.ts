@@ -64,15 +64,20 @@ describe('tools of sessions that run, with the scripted agent as their harness',
 
   it('a session stops itself: its harness has the answer before it is ended, and the reason is kept', async () => {
     await bench.apply({ boss: { tools: { svc } }, helper: { tools: { svc } } });
-    const session = await bench.start('boss', '!say ready');
-    await bench.until(session, (view) => view.state === 'idle' && view.said.includes('ready'));
     const file = join(bench.daemon.dataDir, 'heard');
-    const stop = `!call svc svc_sessions_stop {"sessionId":"${session}","reason":"all done"}`;
-    await bench.send(session, `${stop}\n!exec echo yes > ${file}\n!sleep 60000`);
-    const told = await bench.until(session, (view) => view.state === 'archived');
-    assert.equal(told.reason, 'all done');
-    // What comes after the call is done only by one that has its answer.
-    while (!existsSync(file)) await sleep(20);
+    // It gets half a second for its answer, in which a crowded machine may not let it run at all: then another one tries.
+    for (let tries = 1; !existsSync(file); tries += 1) {
+      assert.ok(tries <= 5, 'none of five had its answer');
+      const session = await bench.start('boss', '!say ready');
+      await bench.until(session, (view) => view.state === 'idle' && view.said.includes('ready'));
+      const stop = `!call svc svc_sessions_stop {"sessionId":"${session}","reason":"all done"}`;
+      // What comes after the call is done only by one that has its answer.
+      await bench.send(session, `${stop}\n!write ${file} yes\n!sleep 60000`);
+      const told = await bench.until(session, (view) => view.state === 'archived');
+      assert.equal(told.reason, 'all done');
+      const place = join(bench.daemon.dataDir, 'sandboxes', session);
+      while (existsSync(place) && !existsSync(file)) await sleep(20);
+    }
   });
 
   it('one session spawns another, which answers it and is named to it', async () => {

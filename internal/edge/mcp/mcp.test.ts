@@ -152,7 +152,8 @@ describe('the door of a session’s tools', () => {
       await tx.query('lock table svc.bindings in access exclusive mode');
       let isOver = false;
       const calling = seat.post('svc', call).finally(() => (isOver = true));
-      await sleep(50);
+      const waiting = `select from pg_locks where not granted and relation = 'svc.bindings'::regclass`;
+      while ((await bench.daemon.ctx.db.query(waiting)).rowCount === 0) await sleep(10);
       for (const request of [
         other.post('svc', cancel('c1')),
         seat.post('with.dot-and_more', cancel('c1')),

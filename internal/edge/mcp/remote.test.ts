@@ -123,11 +123,14 @@ describe('remote tool servers, passed through', () => {
 
   it('keeps a stream open for what the server says by itself, and breaks it off with its reader', async () => {
     const client = await seat.client('stream');
-    const heard = new Promise((resolve) => client.setNotificationHandler(ToolListChangedNotificationSchema, resolve));
+    let isHeard = false;
+    client.setNotificationHandler(ToolListChangedNotificationSchema, () => void (isHeard = true));
     while (!upstream.requests.some((one) => one.startsWith('GET /stream '))) await sleep(10);
-    await sleep(50);
-    await upstream.announce();
-    await heard;
+    // What is said before the server has taken the stream up is said to nobody.
+    while (!isHeard) {
+      await upstream.announce();
+      await sleep(50);
+    }
     const before = upstream.broken();
     await client.close();
     while (upstream.broken() === before) await sleep(10);
@@ -136,8 +139,9 @@ describe('remote tool servers, passed through', () => {
   it('carries a cancellation to the server', async () => {
     const client = await seat.client('stream');
     const stop = new AbortController();
+    const begun = upstream.slow();
     const calling = client.callTool({ name: 'slow', arguments: {} }, undefined, { signal: stop.signal });
-    await sleep(100);
+    while (upstream.slow() === begun) await sleep(10);
     const before = upstream.broken();
     stop.abort();
     await assert.rejects(calling);
@@ -166,13 +170,18 @@ describe('remote tool servers, passed through', () => {
   it('ends with its reader, where a server is silent or never ends', async () => {
     for (const alias of ['silent', 'endless']) {
       const before = upstream.broken();
+      const asked = upstream.requests.length;
+      const leave = new AbortController();
       const response = fetch(seat.urlOf(alias), {
         method: 'POST',
         headers: { authorization: `Bearer ${seat.token}` },
         body: JSON.stringify(list),
-        signal: AbortSignal.timeout(200),
+        signal: leave.signal,
       });
-      await assert.rejects(response.then((one) => one.text()));
+      const left = assert.rejects(response.then((one) => one.text()));
+      while (upstream.requests.length === asked) await sleep(10);
+      leave.abort();
+      await left;
       while (upstream.broken() === before) await sleep(10);
     }
   });

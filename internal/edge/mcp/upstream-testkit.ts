@@ -20,6 +20,8 @@ export interface Upstream {
   headers(): readonly string[];
   /** Requests whose answer was broken off from the other side. */
   broken(): number;
+  /** Calls of the tool that takes long, begun. */
+  slow(): number;
   /** Says a notification on every open stream. */
   announce(): Promise<void>;
   stop(): Promise<void>;
@@ -80,14 +82,17 @@ const BAD: { readonly [path: string]: Handler } = {
 };
 
 /** Tools of the well-behaved server: `echo` repeats the credential that it got. */
-function toolsOf(authorization: () => string | undefined, gone: () => void): Server {
+function toolsOf(authorization: () => string | undefined, begun: () => void, gone: () => void): Server {
   const server = new Server({ name: 'remote', version: '1' }, { capabilities: { tools: { listChanged: true } } });
   const names = ['echo', 'slow'];
   server.setRequestHandler(ListToolsRequestSchema, () => ({
     tools: names.map((name) => ({ name, inputSchema: { type: 'object' as const } })),
   }));
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal }) => {
-    if (params.name === 'slow') await sleep(30_000, undefined, { signal }).catch(gone);
+    if (params.name === 'slow') {
+      begun();
+      await sleep(300_000, undefined, { signal }).catch(gone);
+    }
     return { content: [{ type: 'text' as const, text: `${JSON.stringify(params.arguments)} ${authorization()}` }] };
   });
   return server;
@@ -98,12 +103,14 @@ export async function startUpstream(): Promise<Upstream> {
   const open = new Map<string, { readonly transport: StreamableHTTPServerTransport; readonly server: Server }>();
   let last: IncomingMessage | undefined;
   let broken = 0;
+  let slow = 0;
   const speak: Handler = async (request, response) => {
     const id = request.headers['mcp-session-id'];
     const known = typeof id === 'string' ? open.get(id) : undefined;
     if (known !== undefined) return known.transport.handleRequest(request, response);
     const server = toolsOf(
       () => last?.headers.authorization,
+      () => void (slow += 1),
       () => void (broken += 1),
     );
     const transport = new StreamableHTTPServerTransport({
@@ -135,6 +142,7 @@ export async function startUpstream(): Promise<Upstream> {
     requests,
     headers: () => Object.keys(last?.headers ?? {}).toSorted(),
     broken: () => broken,
+    slow: () => slow,
     announce: async () => {
       for (const { server } of open.values()) await server.sendToolListChanged();
     },

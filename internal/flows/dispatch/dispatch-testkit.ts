@@ -48,7 +48,7 @@ export async function post(url: string, path: string, body: object): Promise<str
 }
 
 /** Waits until no event waits. */
-export async function settled(db: Database, withinMs = 10_000): Promise<void> {
+export async function settled(db: Database, withinMs = 120_000): Promise<void> {
   for (let waited = 0; ; waited += 20) {
     const { rows } = await db.query<{ left: number }>(
       `select count(*)::int as left from svc.events where router_status = 'pending'`,

@@ -90,7 +90,7 @@ async function load(name: string, count: number, urls: () => string[]): Promise<
 /** Nothing lost, nothing twice, everything in order. */
 async function requireOnce(): Promise<void> {
   const { db } = database;
-  await settled(db, 60_000);
+  await settled(db);
   const count = async (sql: string): Promise<number> => (await db.query<{ n: number }>(sql)).rows[0]?.n ?? -1;
   const n = answered.size;
   const events = `from svc.events where key = 'webhook.received'`;

@@ -2,6 +2,8 @@
 // the public doors.
 
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { codehostDoor, post, settled } from '../dispatch/dispatch-testkit.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
@@ -92,7 +94,8 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
   });
 
   it('completed checks and workflows wait for idle, and go in one to a turn', async () => {
-    const session = await bench.start('deferred', '!sleep 1500\n!say slept');
+    const go = join(bench.daemon.dataDir, 'go');
+    const session = await bench.start('deferred', `!exec while ! test -e ${go}; do sleep 0.05; done\n!say slept`);
     await bench.until(session, (view) => view.state === 'running');
     await arrive('check_run', checkRun(1));
     await arrive('workflow_run', {
@@ -110,6 +113,7 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
     });
     await arrive('check_run', checkRun(3));
     assert.equal((await bench.view(session)).state, 'running');
+    await writeFile(go, '');
     await bench.until(session, (view) => idle(view) && view.body['inbox']?.['done'] === (4 as never));
     const heard = await bench.heard(session);
     assert.deepEqual(

@@ -59,12 +59,14 @@ describe('the environment of a session', () => {
 
   it('fails the launch where a required secret is missing or has expired, in those words', async () => {
     await put('leaves', { value: 'a value' });
-    await put('ends', { value: 'a value', expiresAt: new Date(Date.now() + 1_500).toISOString() });
+    await put('ends', { value: 'a value', expiresAt: '2999-01-01T00:00:00Z' });
     await bench.apply({ one: { env: { A: { $secret: 'leaves' } } }, two: { env: { A: { $secret: 'ends' } } } });
     await remove('leaves');
     const missing = await bench.start('one', 'hello');
     assert.equal((await bench.until(missing, isFailed)).reason, 'Secret not found: leaves');
-    await new Promise((resolve) => setTimeout(resolve, 1_600));
+    await bench.daemon.ctx.db.query(
+      `update svc.secrets set expires_at = now() - interval '1 second' where name = 'ends'`,
+    );
     const expired = await bench.start('two', 'hello');
     assert.equal((await bench.until(expired, isFailed)).reason, 'Secret has expired: ends');
   });

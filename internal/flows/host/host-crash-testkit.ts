@@ -91,7 +91,7 @@ export function processesOf(session: string, dataDir?: string): number[] {
 export async function eventually(
   what: string,
   isSo: () => boolean | Promise<boolean>,
-  withinMs = 40_000,
+  withinMs = 120_000,
 ): Promise<void> {
   for (let waited = 0; !(await isSo()); waited += 50) {
     if (waited > withinMs) throw new Error(`not within ${withinMs} ms: ${what}`);

@@ -37,12 +37,12 @@ export interface HostBench {
   turns(session: string): Promise<readonly TurnView[]>;
   /** What its harness has been told, as the scripted agent keeps it: prompts of all its processes, in order. */
   heard(session: string): Promise<readonly string[]>;
-  /** Waits until the session is as wanted; fails with what it is like after 20 s. */
+  /** Waits until the session is as wanted; fails with what it is like after two minutes. */
   until(session: string, wanted: (view: SessionView) => boolean): Promise<SessionView>;
   stop(): Promise<void>;
 }
 
-const patienceMs = 20_000;
+const patienceMs = 120_000;
 
 /** `lacks`: a harness whose program is not there. */
 export async function createHostBench(

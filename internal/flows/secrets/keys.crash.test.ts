@@ -78,7 +78,7 @@ function writers(api: Api, signal: AbortSignal): Promise<unknown> {
 }
 
 async function rotated(api: Api): Promise<{ [key: string]: unknown }> {
-  for (let tries = 0; tries < 600; tries += 1) {
+  for (let tries = 0; tries < 2_400; tries += 1) {
     const { body } = await api('GET', '/api/v1/keys');
     if (body['rotation']?.['status'] !== ('running' as unknown)) return { ...body['rotation'] };
     await sleep(50);
@@ -160,7 +160,7 @@ describe('rotation of the master key', () => {
     const { url: old } = readClientFile(data.path);
     const daemon = spawnIt();
     let url = old;
-    for (let tries = 0; tries < 200 && url === old; tries += 1) {
+    for (let tries = 0; tries < 2_400 && url === old; tries += 1) {
       await sleep(50);
       url = readClientFile(data.path).url;
     }

@@ -250,7 +250,7 @@ describe('what people do to a repository', () => {
     const stream = `${url}/api/v1/orgs/default/projects/default/reconciles/stream?repository=told`;
     const read = async (headers: Record<string, string>, enough: (text: string) => boolean): Promise<string> => {
       const stop = new AbortController();
-      const late = setTimeout(() => stop.abort(), 15_000);
+      const late = setTimeout(() => stop.abort(), 120_000);
       const response = await fetch(stream, {
         headers: { authorization: `Bearer ${token}`, ...headers },
         signal: stop.signal,

@@ -2,7 +2,17 @@ import assert from 'node:assert/strict';
 import { createHmac, randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { portsOf } from '../context.ts';
-import { agentFile, agentNames, type Bench, runsOf, settled, startBench, syncNow, word } from './sync-testkit.ts';
+import {
+  agentFile,
+  agentNames,
+  type Bench,
+  runsOf,
+  settled,
+  startBench,
+  syncNow,
+  until,
+  word,
+} from './sync-testkit.ts';
 
 const webhookSecret = 'a secret of the hook';
 
@@ -100,6 +110,8 @@ describe('pushes of a code host', () => {
     const count = (await runsOf(bench.daemon, 'app')).length;
     const jobs = async () =>
       (await bench.daemon.ctx.db.query(`select 1 from graphile_worker.jobs where key like 'repo.sync:%'`)).rows.length;
+    // A run has ended before its job has.
+    await until('the job of the run before', async () => (await jobs()) === 0);
     assert.equal((await deliver(bodyOf('app', { ref: 'refs/heads/other' }))).status, 202);
     assert.equal((await deliver(bodyOf('elsewhere'))).status, 202);
     assert.equal((await deliver(bodyOf('app', { ref: 'refs/tags/v1' }))).status, 202);

@@ -102,8 +102,15 @@ export async function agentNames(daemon: TestDaemon): Promise<string[]> {
   return rows.map((row) => row.name);
 }
 
-/** Every row of every table that an apply owns, as text: equal texts mean that nothing was written. */
+/**
+ * Every row of every table that an apply owns, as text: equal texts mean that nothing was written. Waits until no event
+ * is to be routed, since routing writes to the events of an apply that has long ended.
+ */
 export async function resourceRows(daemon: TestDaemon): Promise<string> {
+  await until('the routing of all events', async () => {
+    const pending = `select from svc.events where router_status = 'pending' limit 1`;
+    return (await daemon.ctx.db.query(pending)).rowCount === 0;
+  });
   const tables = [
     'agents',
     'agent_revisions',

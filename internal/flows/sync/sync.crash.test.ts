@@ -99,7 +99,7 @@ describe('a daemon that is killed while it syncs', () => {
         );
         return rows[0]?.commit === commit && rows[0].running === 0;
       },
-      40_000,
+      120_000,
     );
     assert.equal(await stored(), stateOf(version));
   }
@@ -124,7 +124,7 @@ describe('a daemon that is killed while it syncs', () => {
     for (const daemon of running) await daemon.kill('SIGKILL');
     await server.stop();
     await database.close();
-    await rm(root, { recursive: true, force: true });
+    await rm(root, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
   });
 
   async function recovers(commit: string): Promise<void> {

@@ -68,7 +68,13 @@ const count = (event: string, number: number) => (told: readonly Told[]) =>
 
 test('a stream tells the state, every message and every further state, and ends with the session', async () => {
   const id = await start('one');
-  const watching = watch(id, {});
+  const opened = Promise.withResolvers<void>();
+  const begun = (told: readonly Told[]): boolean => {
+    if (told.length > 0) opened.resolve();
+    return false;
+  };
+  const watching = watch(id, { until: begun });
+  await opened.promise;
   await send(id, 'two');
   await daemon.database.db.query(`update svc.sessions set state = 'provisioning' where id = $1::uuid`, [id]);
   await watch(id, { until: (told) => told.some(({ data }) => data['state'] === 'provisioning') });
@@ -143,7 +149,8 @@ test('what a host writes wakes the watchers at once', async () => {
   const { db } = daemon.database;
   const id = await start('one');
   const told: string[] = [];
-  const stop = await daemon.ctx.db.listen('svc_sessions', (payload) => told.push(payload ?? ''));
+  // A connection that listens from now on: on the daemon's own, word of the start may still be under way.
+  const stop = await db.listen('svc_sessions', (payload) => told.push(payload ?? ''));
   await db.query(
     `insert into svc.messages (session_id, role, kind, text, at)
      values ($1::uuid, 'assistant', 'text', 'a', now()), ($1::uuid, 'tool', 'tool_call', 'b', now())`,
@@ -152,7 +159,7 @@ test('what a host writes wakes the watchers at once', async () => {
   await db.query(`update svc.sessions set active_at = now() where id = $1::uuid`, [id]);
   await db.query(`update svc.sessions set state = 'suspended' where id = $1::uuid`, [id]);
   await watch(id, { until: (events) => events.some(({ data }) => data['text'] === 'b') });
-  for (let turn = 0; told.length < 2 && turn < 200; turn += 1) await sleep(10);
+  for (let turn = 0; told.length < 2 && turn < 6_000; turn += 1) await sleep(10);
   await stop();
   assert.deepEqual(told, [id, id], 'once per transaction, and not where neither changes');
 });
