@@ -41,7 +41,9 @@ async function main(stopping: Promise<void>): Promise<number> {
     say('');
     const synced = await firstSync(dataDir, source);
     await tour(dataDir, source, synced, say);
-    follow(dataDir, ['reconcile', 'logs', '--repo', source.name, '--follow', '--limit', '0']);
+    // Only then does nothing that is changed from now on go by unseen.
+    await follow(dataDir, ['reconcile', 'logs', '--repo', source.name, '--follow', '--limit', '0']);
+    say('new runs appear here; Ctrl-C stops everything');
     const ended = await Promise.race([stopping.then(() => undefined), daemon.exited]);
     if (ended !== undefined) {
       process.stderr.write(

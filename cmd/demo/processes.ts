@@ -106,16 +106,24 @@ export function svc(dataDir: string, args: readonly string[]): Promise<number> {
   });
 }
 
-/** Runs a svc command until the demo ends. */
-export function follow(dataDir: string, args: readonly string[]): void {
-  // A log that ends early takes nothing down: the daemon serves on.
-  runSvc(dataDir, args).once('error', (error) => process.stderr.write(`demo: ${error.message}\n`));
+/** Runs a svc command that follows something, until the demo ends. Resolves once it says on stderr that it does. */
+export function follow(dataDir: string, args: readonly string[]): Promise<void> {
+  const child = runSvc(dataDir, args, 'pipe');
+  return new Promise((resolve) => {
+    child.stderr?.on('data', (chunk: Buffer) => {
+      process.stderr.write(chunk);
+      resolve();
+    });
+    // A log that ends early takes nothing down: the daemon serves on.
+    child.once('error', (error) => process.stderr.write(`demo: ${error.message}\n`));
+    child.once('close', () => resolve());
+  });
 }
 
-function runSvc(dataDir: string, args: readonly string[]): ChildProcess {
+function runSvc(dataDir: string, args: readonly string[], stderr: 'inherit' | 'pipe' = 'inherit'): ChildProcess {
   const child = spawn(process.execPath, [MAIN('svc'), ...args], {
     env: clientEnvironment(dataDir),
-    stdio: ['ignore', 'inherit', 'inherit'],
+    stdio: ['ignore', 'inherit', stderr],
   });
   children.add(child);
   child.once('exit', () => children.delete(child));

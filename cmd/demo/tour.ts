@@ -57,7 +57,6 @@ export async function tour(
     say(`  ${environment}${RUN} ${line}`);
   }
   say('');
-  say('new runs appear here; Ctrl-C stops everything');
 }
 
 interface Endpoint {

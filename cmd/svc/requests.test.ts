@@ -287,3 +287,27 @@ test('a sync that a newer one supersedes is followed to the end of that one', as
   assert.match(stderr, /^R1 was superseded; following R2\n✓ apply 3ms$/m);
   assert.match(stdout, /^run: +R2$/m);
 });
+
+test('a follower reads the list when its stream is open and not before, so that no run falls between the two', async () => {
+  const order: string[] = [];
+  const leave = new AbortController();
+  const own = createServer((request, response) => {
+    if (request.url?.includes('/stream') !== true) {
+      order.push('list');
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end('{"items":[],"nextCursor":null}', () => leave.abort());
+      return;
+    }
+    // Long enough for a list that does not wait.
+    setTimeout(() => {
+      order.push('open');
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': open\n\n');
+    }, 500);
+  });
+  await new Promise<void>((resolve) => own.listen(0, '127.0.0.1', resolve));
+  const env = { SVC_URL: `http://127.0.0.1:${(own.address() as AddressInfo).port}` };
+  const { code } = await svc(['reconcile', 'logs', '--follow'], { env, signal: leave.signal });
+  own.closeAllConnections();
+  await new Promise((resolve) => own.close(resolve));
+  assert.deepEqual([code, order], [130, ['open', 'list']]);
+});

@@ -29,8 +29,11 @@ export interface Client {
   list(path: string, query?: RequestOptions['query'], limit?: number): Promise<Page>;
   /** Text of a 2xx answer as it arrives. Throws `Refusal`, also where it breaks off. */
   download(path: string, query?: RequestOptions['query']): AsyncGenerator<string>;
-  /** Server-sent events, reconnecting with Last-Event-ID until the caller leaves or the process is asked to stop. */
-  events(path: string, query?: RequestOptions['query']): AsyncGenerator<SseMessage>;
+  /**
+   * Server-sent events, reconnecting with Last-Event-ID until the caller leaves or the process is asked to stop. Each time
+   * that the server has taken it up, `onOpen` is told.
+   */
+  events(path: string, query?: RequestOptions['query'], onOpen?: () => void): AsyncGenerator<SseMessage>;
 }
 
 const PAGE_LIMIT = 200;
@@ -58,8 +61,12 @@ export function createClient(server: ServerSettings, signal: AbortSignal): Clien
     },
     list: (path, query, limit) => readPages(client, path, query ?? {}, limit),
     download: (path, query) => download(server, path, query, signal),
-    events: (path, query) =>
-      sseMessages((lastEventId) => openStream(server, withQuery(path, query), lastEventId, signal), signal),
+    events: (path, query, onOpen) =>
+      sseMessages(async (lastEventId) => {
+        const response = await openStream(server, withQuery(path, query), lastEventId, signal);
+        onOpen?.();
+        return response;
+      }, signal),
   };
   return client;
 }

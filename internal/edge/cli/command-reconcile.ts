@@ -68,12 +68,15 @@ export const reconcileLogs: Handler = async (call) => {
   const repository = call.text('repo');
   const limit = wholeNumber(call, 'limit', 0, 10_000) ?? 10;
   const printed = new Map<string, string>();
-  // Opened before the list is read, so that no run falls between the two; what comes twice is told once.
-  const stream = call.flag('follow') ? client.events(client.project('/reconciles/stream'), { repository }) : undefined;
+  // Open before the list is read, so that no run falls between the two; what comes twice is told once.
+  const { promise: opened, resolve: onOpen } = Promise.withResolvers<void>();
+  const path = client.project('/reconciles/stream');
+  const stream = call.flag('follow') ? client.events(path, { repository }, onOpen) : undefined;
   let next = stream?.next();
-  next?.catch(() => undefined);
+  if (next !== undefined) await Promise.race([opened, next]);
   const recent = limit === 0 ? [] : (await client.list(client.project('/reconciles'), { repository }, limit)).items;
   for (const run of [...(recent as readonly Run[])].reverse()) logRun(call, run, printed);
+  if (stream !== undefined && !call.json) call.screen.note('following: runs are told as they happen');
   while (stream !== undefined && next !== undefined) {
     const message = await next;
     if (message.done === true) break;

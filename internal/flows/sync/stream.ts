@@ -32,8 +32,15 @@ export interface StreamInput {
   readonly signal: AbortSignal;
 }
 
-/** Ends when the signal aborts. */
-export async function* streamRuns(ctx: FlowContext, input: StreamInput): AsyncGenerator<RunEvent> {
+/**
+ * Changes of runs, from the moment at which this resolves: whoever reads a list afterwards misses nothing between the two.
+ * Ends when the signal aborts.
+ */
+export async function streamRuns(ctx: FlowContext, input: StreamInput): Promise<AsyncGenerator<RunEvent>> {
+  return changesFrom(ctx, input, input.after ?? (await latestVersion(ctx.db, input.projectId)));
+}
+
+async function* changesFrom(ctx: FlowContext, input: StreamInput, begin: number): AsyncGenerator<RunEvent> {
   const { db } = ctx;
   const { projectId, repository, signal } = input;
   let wake: () => void = () => undefined;
@@ -49,7 +56,6 @@ export async function* streamRuns(ctx: FlowContext, input: StreamInput): AsyncGe
     return [{ id: String(run.version), event: 'reconcile', data: showRun(run) }];
   };
   try {
-    const begin = input.after ?? (await latestVersion(db, projectId));
     if (input.after === undefined) {
       const running = await listRuns(db, projectId, { repository, status: 'running', limit: 200 });
       for (const run of running.reverse()) yield* fresh(run);

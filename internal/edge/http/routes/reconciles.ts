@@ -60,7 +60,7 @@ export const reconcileRoutes: readonly Route[] = [
     stream: true,
     async handle({ ctx, project, query, lastEventId, signal }) {
       const after = lastEventId !== undefined && /^\d{1,15}$/.test(lastEventId) ? Number(lastEventId) : undefined;
-      const stream = streamRuns(ctx, { projectId: project.id, repository: query.repository, after, signal });
+      const stream = await streamRuns(ctx, { projectId: project.id, repository: query.repository, after, signal });
       return { status: 200, stream };
     },
   }),
