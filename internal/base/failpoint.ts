@@ -2,21 +2,26 @@
 // matter. Off unless the daemon was started with SVC_FAILPOINT=name[:count]; then the count-th pass through the point
 // of that name is SIGKILL. Off, a call is one comparison.
 
-let armed: { name: string; left: number } | undefined;
+let armed: { name: string; left: number; readonly strike: () => void } | undefined;
 
-/** Arms one point from the text of the setting, `name` or `name:count` (1 is the first pass); undefined disarms. */
-export function armFailpoint(text: string | undefined): void {
+const killThis = (): void => void process.kill(process.pid, 'SIGKILL');
+
+/**
+ * Arms one point from the text of the setting, `name` or `name:count` (1 is the first pass); undefined disarms.
+ * `strike`: what a test in this process kills at the point instead of the process itself.
+ */
+export function armFailpoint(text: string | undefined, strike = killThis): void {
   if (text === undefined) {
     armed = undefined;
     return;
   }
   const [name = '', count = '1'] = text.split(':');
-  armed = { name, left: Number.parseInt(count, 10) || 1 };
+  armed = { name, left: Number.parseInt(count, 10) || 1, strike };
 }
 
-/** Ends the process at once when this point is armed and its count is used up. */
+/** Strikes, which ends the process at once, when this point is armed and its count is used up. */
 export function failpoint(name: string): void {
   if (armed === undefined || armed.name !== name) return;
   armed.left -= 1;
-  if (armed.left === 0) process.kill(process.pid, 'SIGKILL');
+  if (armed.left === 0) armed.strike();
 }

@@ -8,7 +8,7 @@ import { storable, storableJson } from './text.ts';
 
 export type PermissionState = 'open' | 'allow' | 'allow_always' | 'reject' | 'cancelled';
 
-/** Writes a request and lets the session wait for it. False where the lease is gone or no turn runs. */
+/** Writes a request and lets the session wait for it, inactive from now on. False where the lease is gone or no turn runs. */
 export async function askPermission(
   sql: Sql,
   lease: Lease,
@@ -16,7 +16,7 @@ export async function askPermission(
 ): Promise<boolean> {
   const { rowCount } = await sql.query(
     `with own as (
-       update svc.sessions set state = 'waiting_permission', reason = $4::text
+       update svc.sessions set state = 'waiting_permission', reason = $4::text, active_at = $6::timestamptz
          where id = $1::uuid and epoch = $2::bigint and live and state in ('running', 'waiting_permission') returning id
      )
      insert into svc.permissions (id, session_id, epoch, title, request, created_at)

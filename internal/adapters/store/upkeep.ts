@@ -10,9 +10,11 @@ export interface InactiveSession {
   readonly seconds: number;
 }
 
-const inactive = `s.live and s.state in ('idle', 'suspended', 'queued', 'blocked')
+// What is in flight counts as something that goes on, but in a turn that waits for a person's answer.
+const inactive = `s.live and s.state in ('idle', 'suspended', 'queued', 'blocked', 'waiting_permission')
   and s.active_at < $1::timestamptz - make_interval(secs => (r.spec #>> '{session,archiveAfterInactive,seconds}')::int)
-  and not exists (select from svc.inbox i where i.session_id = s.id and i.state in ('pending', 'in_flight'))`;
+  and not exists (select from svc.inbox i where i.session_id = s.id
+        and (i.state = 'pending' or (i.state = 'in_flight' and s.state <> 'waiting_permission')))`;
 
 /** Sessions that nothing has happened in for as long as their agent's `archiveAfterInactive` says. */
 export async function inactiveSessions(sql: Sql, now: Date, limit: number): Promise<InactiveSession[]> {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { eventually, processesOf } from './host-crash-testkit.ts';
 import { createHostBench, type HostBench, type SessionView } from './host-testkit.ts';
 import { type ModelStub, startModelStub } from './model-testkit.ts';
 
@@ -18,13 +19,18 @@ describe('what a harness asks a person', { concurrency: 4 }, () => {
         harness: 'harness-b',
         environment: { name: 'prompted', image: { kind: 'preset', name: 'base' }, approvals: 'prompt' },
       },
+      brief: {
+        harness: 'harness-b',
+        environment: { name: 'prompted', image: { kind: 'preset', name: 'base' }, approvals: 'prompt' },
+        session: { archiveAfterInactive: { seconds: 60 } },
+      },
       trusting: {},
     });
   });
   after(() => bench.stop());
 
-  const asked = async (): Promise<{ session: string; permission: string }> => {
-    const session = await bench.start('asking', '!ask remove the file\n!say done with it');
+  const asked = async (agent = 'asking'): Promise<{ session: string; permission: string }> => {
+    const session = await bench.start(agent, '!ask remove the file\n!say done with it');
     const view = await bench.until(session, (seen) => seen.state === 'waiting_permission');
     const [open] = view.body['permissions'] as unknown as { id: string; title: string }[];
     assert.equal(open?.title, 'remove the file');
@@ -61,6 +67,42 @@ describe('what a harness asks a person', { concurrency: 4 }, () => {
     assert.ok(!view.said.includes('done with it'), view.said);
     assert.deepEqual(view.body['permissions'], []);
     assert.equal(await decide(session, permission, 'allow'), 409);
+  });
+
+  it('waits for as long as nobody answers, unless its agent is archived when nothing happens', async () => {
+    const [patient, brief] = await Promise.all([asked(), asked('brief')]);
+    // As of a day ago; the other one first, so that it was there to be archived too.
+    for (const { session } of [patient, brief]) {
+      const { db } = bench.daemon.ctx;
+      await db.query(`update svc.sessions set active_at = active_at - interval '1 day' where id = $1::uuid`, [session]);
+      await db.query(
+        `update svc.permissions set created_at = created_at - interval '1 day' where session_id = $1::uuid`,
+        [session],
+      );
+    }
+    const ended = await bench.until(brief.session, (view) => view.state === 'archived');
+    assert.equal(ended.reason, 'nothing happened for 60 s');
+    assert.deepEqual(ended.body['permissions'], []);
+    assert.equal(await decide(brief.session, brief.permission, 'allow'), 409);
+    assert.deepEqual(
+      (await bench.turns(brief.session)).map((turn) => turn.state),
+      ['cancelled'],
+    );
+    await eventually('nothing of it runs', () => processesOf(brief.session).length === 0);
+    assert.equal((await bench.view(patient.session)).state, 'waiting_permission');
+    assert.ok((await decide(patient.session, patient.permission, 'allow')) < 300);
+    await bench.until(patient.session, (view) => idle(view) && view.said.includes('done with it'));
+  });
+
+  it('asks anew when its harness is lost meanwhile', async () => {
+    const { session, permission } = await asked();
+    for (const pid of processesOf(session)) process.kill(pid, 'SIGKILL');
+    const open = (view: SessionView): string =>
+      (view.body['permissions'] as unknown as { id: string }[]).map((one) => one.id).join();
+    const view = await bench.until(session, (seen) => seen.state === 'waiting_permission' && open(seen) !== permission);
+    assert.equal(await decide(session, permission, 'allow'), 409);
+    assert.ok((await decide(session, open(view), 'allow')) < 300);
+    await bench.until(session, (seen) => idle(seen) && seen.said.includes('done with it'));
   });
 
   it('nobody is asked where approvals are bypassed', async () => {

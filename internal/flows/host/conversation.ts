@@ -39,8 +39,8 @@ export type ConversationEnd =
   /** This daemon drains. */
   | { readonly kind: 'drained' }
   | { readonly kind: 'blocked' }
-  /** To be launched again in a new process. */
-  | { readonly kind: 'relaunch'; readonly reason: string }
+  /** To be launched again in a new process; `isBlameless`: it was the database, which counts as nobody's failure. */
+  | { readonly kind: 'relaunch'; readonly reason: string; readonly isBlameless?: boolean }
   | { readonly kind: 'failed'; readonly reason: string };
 
 const lookMs = 30_000;

@@ -8,6 +8,7 @@ import {
   suspendLeases,
   waitAgain,
 } from '../../adapters/store/hosts.ts';
+import { isConnectionLoss } from '../../adapters/store/db.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { lockRouting } from '../../adapters/store/routing.ts';
 import { liveSessions } from '../../adapters/store/turns.ts';
@@ -19,6 +20,7 @@ import { Conversation, type ConversationEnd } from './conversation.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { Capped } from './channels.ts';
 import { Gate } from './gate.ts';
+import { steadily } from './steady.ts';
 import { failureText, launch, type Launched, ProgramMissing } from './launch.ts';
 
 /** A program that is not there is looked for again after this. */
@@ -108,7 +110,7 @@ export class Supervisor {
         }
         end = await conversation.run(launched);
       } catch (error) {
-        end = await this.#failed(session, conversation, error, hold.stop.aborted);
+        end = await steadily(this.#ctx, () => this.#failed(session, conversation, error, hold.stop.aborted));
       }
       await this.#leave(session, hold);
       log.info({ ...fields, end: end.kind, reason: 'reason' in end ? end.reason : undefined }, 'session.left');
@@ -149,9 +151,9 @@ export class Supervisor {
     isDraining: boolean,
   ): Promise<ConversationEnd> {
     const { log } = this.#ctx.runtime;
+    if (isDraining) return { kind: 'drained' };
     const standing = await standingLeases(this.#ctx.db, [session]);
     if (!standing.has(session.sessionId)) return { kind: 'gone' };
-    if (isDraining) return { kind: 'drained' };
     if (error instanceof ProgramMissing) {
       const retryAt = new Date(this.#ctx.runtime.now().getTime() + missingMs);
       await waitAgain(this.#ctx.db, session, { reason: error.message, retryAt, failures: session.failures });
@@ -166,24 +168,31 @@ export class Supervisor {
     if (error instanceof Fault && error.kind !== 'unavailable' && error.kind !== 'internal') {
       return { kind: 'failed', reason };
     }
-    return { kind: 'relaunch', reason };
+    return { kind: 'relaunch', reason, isBlameless: isConnectionLoss(error) };
   }
 
   async #after(session: ClaimedSession, end: ConversationEnd, failuresBefore: number): Promise<void> {
-    const { db, runtime } = this.#ctx;
+    const { db } = this.#ctx;
+    // A daemon that stops waits for no database: the lease lapses by itself.
     if (end.kind === 'drained') await suspendLeases(db, [session], 'its daemon was stopped', true);
-    if (end.kind === 'failed') await this.#fail(session, end.reason);
-    if (end.kind !== 'relaunch') return;
-    const failures = failuresBefore + 1;
-    const afterMs = relaunchAfterMs(failures);
-    if (afterMs === null) {
-      await this.#fail(session, `given up after ${failures} launches: ${end.reason}`);
-      return;
-    }
+    if (end.kind === 'failed') await steadily(this.#ctx, () => this.#fail(session, end.reason));
+    if (end.kind === 'relaunch') await steadily(this.#ctx, () => this.#relaunch(session, end, failuresBefore));
+  }
+
+  async #relaunch(
+    session: ClaimedSession,
+    { reason, isBlameless }: ConversationEnd & { readonly kind: 'relaunch' },
+    failuresBefore: number,
+  ): Promise<void> {
+    const { db, runtime } = this.#ctx;
+    const failures = failuresBefore + (isBlameless === true ? 0 : 1);
+    // What stands as written means that the database is back.
+    const afterMs = isBlameless === true ? 0 : relaunchAfterMs(failures);
+    if (afterMs === null) return this.#fail(session, `given up after ${failures} launches: ${reason}`);
     // What was in flight waits again, and the turn counts as lost.
-    await suspendLeases(db, [session], end.reason);
+    await suspendLeases(db, [session], reason);
     const retryAt = new Date(runtime.now().getTime() + afterMs);
-    await waitAgain(db, { ...session, epoch: session.epoch + 1 }, { reason: end.reason, retryAt, failures });
+    await waitAgain(db, { ...session, epoch: session.epoch + 1 }, { reason, retryAt, failures });
   }
 
   async #fail(session: ClaimedSession, reason: string): Promise<void> {
