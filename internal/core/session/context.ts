@@ -62,11 +62,16 @@ export function withContext(text: string, event: string, payload: Json): string 
   return lacking.length === 0 ? text : `${text.trimEnd()}\n\n${lacking.join('\n')}`;
 }
 
-/** True where the text has the line anywhere, as words of their own: `Thread: 11.5` does not say `Thread: 11`. */
+/**
+ * True where the text has the line anywhere, as words of their own: `Thread: 11.5` does not say `Thread: 11`. Linear in the
+ * text, which a payload may fill.
+ */
 function says(text: string, line: string): boolean {
   const wanted = line.replace(/(\w):[ \t]*/g, '$1: ');
+  const goesOn = /[.:/-]*\w/y;
   for (let at = text.indexOf(wanted); at !== -1; at = text.indexOf(wanted, at + 1)) {
-    if (!/\w$/.test(text.slice(0, at)) && !/^[.:/-]*\w/.test(text.slice(at + wanted.length))) return true;
+    goesOn.lastIndex = at + wanted.length;
+    if (!/\w/.test(text.charAt(at - 1)) && !goesOn.test(text)) return true;
   }
   return false;
 }
