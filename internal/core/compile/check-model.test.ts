@@ -44,6 +44,7 @@ const REFUSED: readonly (readonly [head: string, body: string, codes: string])[]
   [A, 'model: {id: alpha-1, fallbacks: [{id: §nobody}]}\n', 'model-id'],
   [A, 'model: {id: alpha-1, fallbacks: [§{}]}\n', 'missing-field'],
   [B, 'model: {id: beta-1, fallbacks: [{id: beta-2, provider: §provider-c}]}\n', 'model-fallbacks'],
+  [B, 'model: {id: beta-1, fallbacks: [{id: vendor/model, provider: §provider-c}]}\n', 'model-fallbacks'],
   [A, '§reasoningEffort: minimal\n', 'effort-unsupported'],
   [B, '§reasoningEffort: max\n', 'effort-unsupported'],
   [B, '§reasoningEffort: low\n', 'effort-unsupported'],

@@ -167,7 +167,8 @@ function checkFallbacks(
     const found = strict(check, item, ['id', 'provider']);
     if (found === undefined) continue;
     const own = optional(check, found, 'provider', oneOf(PROVIDERS));
-    if (own !== undefined && provider !== undefined && own !== provider) {
+    const isForeign = own !== undefined && provider !== undefined && own !== provider;
+    if (isForeign) {
       const at = field(found, 'provider') as Spot;
       faultAt(
         check,
@@ -186,7 +187,8 @@ function checkFallbacks(
         `${pathOf(at.trail)} repeats ${id}; each model is named once, the primary included`,
         at,
       );
-    } else if (checkId(check, at, id, provider, catalog)) {
+      // Where the provider itself cannot be, it is no question which of its models this is.
+    } else if (!isForeign && checkId(check, at, id, provider, catalog)) {
       fallbacks.push({ id, provider });
     }
     taken.add(id);

@@ -285,6 +285,24 @@ test('files behind thousands of errors are not read, and it is said how many', (
   assert.equal(output.diagnostics.at(-1)?.file, '.svc/agents/a139.yaml');
 });
 
+test('large files with an error each are not all read, and those without one are no part of that', () => {
+  const large = (name: string, more = ''): string => `${BOX}name: ${name}\nnotes: ${'x'.repeat(1024 * 1023)}\n${more}`;
+  const files: { [path: string]: string } = {};
+  for (let k = 10; k < 20; k++) {
+    files[`.svc/agents/a${k}.yaml`] = large(`a${k}`, 'concurrency: 2\n');
+    files[`.svc/agents/b${k}.yaml`] = large(`b${k}`);
+  }
+  const output = compile(input(files));
+  const errors = output.diagnostics.filter(({ severity }) => severity === 'error');
+  assert.deepEqual(
+    errors.map(({ file, message }) => file ?? message),
+    [
+      '15 agent files were not read after so many errors',
+      ...Array.from({ length: 5 }, (_, k) => `.svc/agents/a${k + 10}.yaml`),
+    ],
+  );
+});
+
 test('a document of nothing but errors is given up after many, and stays an error', () => {
   const list = `triggers: [${'1,'.repeat(20_000)}]\n`;
   const output = compile(input({ '.svc/agents/a.yaml': `name: default\n${list}`, '.svc/agents/b.yaml': 'name: b\n' }));

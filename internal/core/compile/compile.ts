@@ -14,7 +14,7 @@ import { type AgentRecord, Cache } from './cache.ts';
 import { type AgentContext, compileAgentFile } from './agent-file.ts';
 import { assemble } from './assemble.ts';
 import { Files, pathState, templateState } from './files.ts';
-import { MAX_DIAGNOSTICS, MAX_IMPORT_DEPTH, MAX_OUTSIDE_PATHS } from './limits.ts';
+import { MAX_BROKEN_BYTES, MAX_DIAGNOSTICS, MAX_IMPORT_DEPTH, MAX_OUTSIDE_PATHS } from './limits.ts';
 import { placed, placesOf } from './places.ts';
 import { ignoredFile, surveyTree } from './tree.ts';
 import type { CompileCache, CompileInput, CompileOutput } from './types.ts';
@@ -75,7 +75,7 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
   };
   const tables = new Map<string, LineTable | undefined>();
   const records: AgentRecord[] = [];
-  let errors = 0;
+  const broken = { errors: 0, bytes: 0 };
   for (const path of paths) {
     const key = `${path}\0${input.bundle.entries.get(path)?.oid ?? ''}\0${context.salt}`;
     const kept = cache.agents.get(key);
@@ -89,9 +89,14 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
       records.push(record);
     }
     if (context.budget.isSpent) return { records: [...records.slice(0, -1), tooLargeTree(path)], unread: 0 };
-    errors += records.at(-1)?.findings.filter(({ severity }) => severity === 'error').length ?? 0;
+    const errors = records.at(-1)?.findings.filter(({ severity }) => severity === 'error') ?? [];
+    broken.errors += errors.length;
+    // What is wrong in a fragment says nothing of the size of those who import it.
+    if (errors.some((error) => (error.range?.file ?? error.file) === path))
+      broken.bytes += input.bundle.entries.get(path)?.bytes?.length ?? 0;
     // Whoever has so many to mend reads no more of them, and each further file takes time and memory.
-    if (errors > MAX_DIAGNOSTICS) return { records, unread: paths.length - records.length };
+    if (broken.errors > MAX_DIAGNOSTICS || broken.bytes > MAX_BROKEN_BYTES)
+      return { records, unread: paths.length - records.length };
   }
   return { records, unread: 0 };
 }

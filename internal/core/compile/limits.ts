@@ -16,6 +16,8 @@ export const MAX_LIST_ITEMS = 10_000;
 export const MAX_FINDINGS = 200;
 /** Diagnostics of one compile; the rest is counted. */
 export const MAX_DIAGNOSTICS = 2_000;
+/** Size of the agent files with an error of their own that one compile reads: reading them takes the time that a tree has, and gives no agent. */
+export const MAX_BROKEN_BYTES = 4 * 1024 * 1024;
 /** Work of joining one document with its imports, and of a whole tree; counted in values, see budget.ts. */
 export const MAX_DOCUMENT_WORK = 1_000_000;
 export const MAX_TREE_WORK = 16_000_000;

@@ -52,12 +52,15 @@ function onlyEntry(node: MapNode): readonly [string, PendingAppend['value'] | nu
   return [form, { ...value, value: value.value }];
 }
 
+/** Wrong is the value of the one form that there is, else the form. */
 function malformed(field: string, value: MapNode): Finding {
+  const [form, second] = value.entries.values();
+  const isForm = second === undefined && (value.entries.has('file') || value.entries.has('append'));
   return {
     severity: 'error',
     code: 'file-reference',
     message: `${field} takes a string, or exactly one of "file: <relative path>" and "append: <string>"`,
-    range: value.entries.values().next().value?.keyRange ?? value.range,
+    range: (isForm ? form?.value.range : form?.keyRange) ?? value.range,
     path: field,
   };
 }

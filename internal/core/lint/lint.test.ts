@@ -188,6 +188,13 @@ test('near-miss root keys are named, far ones and known ones are not', () => {
   ]);
 });
 
+test('of thousands of unknown root keys the first are looked at', () => {
+  const rootKeys = Array.from({ length: 3_000 }, (_, index) => ({ key: `trigger${index}`, range: at(index) }));
+  const slips = rootKeys.map((one, index) => (index === 999 || index === 1_000 ? { ...one, key: 'tirggers' } : one));
+  const found = lint({ rootKeys: slips, triggers: [], refs: [] }).map(({ range }) => range?.start);
+  assert.deepEqual([found.includes(at(999).start), found.includes(at(1_000).start)], [true, false]);
+});
+
 test('edit distance counts a swap of neighbours once and stops at its limit', () => {
   assert.equal(editDistance('kind', 'kind', 2), 0);
   assert.equal(editDistance('knid', 'kind', 2), 1);

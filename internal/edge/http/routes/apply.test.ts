@@ -111,6 +111,10 @@ test('what imports name outside .svc/ comes from the files given, or is missing'
   });
   assert.equal(given.status, 200);
   assert.deepEqual(given.body.actions[0]?.changes, [{ path: 'systemPrompt', from: null, to: 'for ops' }]);
+  const counted = await apply([importing, file('shared/base.yaml', 'systemPrompt: "for {{ $team }}"\n')], {
+    context: { team: 1.1 },
+  });
+  assert.deepEqual(counted.body.actions[0]?.changes, [{ path: 'systemPrompt', from: 'for ops', to: 'for 1.1' }]);
   const missing = await apply([importing]);
   assert.deepEqual([missing.status, missing.body.diagnostics[0]?.code], [422, 'import-missing']);
   const template = await apply([agent('c', 'imports: "@acme/none/base.yaml"\n')]);

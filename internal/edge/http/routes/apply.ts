@@ -3,12 +3,11 @@
 import * as v from 'valibot';
 import { applyFiles } from '../../../flows/sync/sync.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
-import { action, diagnostic, json, project, receipt, timestamp } from './shapes.ts';
+import { action, contextText, contextVariables, diagnostic, json, project, receipt, timestamp } from './shapes.ts';
 
 /** Room for the largest tree that compile accepts with its avatars, in base64. */
 const BODY_LIMIT_BYTES = 64 * 1024 * 1024;
 const FILES_MAX = 20_000;
-const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 const body = v.strictObject({
   files: v.pipe(
@@ -22,7 +21,7 @@ const body = v.strictObject({
     v.maxLength(FILES_MAX),
   ),
   /** Context variables, beneath each document's own. */
-  context: v.optional(v.record(v.pipe(v.string(), v.regex(VARIABLE)), v.string())),
+  context: v.optional(contextVariables),
   dryRun: v.optional(v.boolean()),
   prune: v.optional(v.boolean()),
   adopt: v.optional(v.boolean()),
@@ -70,7 +69,7 @@ export const applyRoutes: readonly Route[] = [
       const result = await applyFiles(ctx, {
         project: where,
         files: sent.files,
-        context: sent.context ?? {},
+        context: contextText(sent.context ?? {}),
         dryRun: sent.dryRun ?? false,
         prune: sent.prune ?? true,
         adopt: sent.adopt ?? false,

@@ -24,6 +24,7 @@ import { diagnoseSessions } from '../../../flows/host/host.ts';
 import { pageOf, pageQuery, pageSchema, readTextPage } from '../page.ts';
 import { created, defineRoute, noContent, ok, type Route } from '../route.ts';
 import { runSchema } from './reconciles.ts';
+import { contextText, contextVariables } from './shapes.ts';
 
 const P = '/api/v1/orgs/:org/projects/:project';
 
@@ -37,7 +38,6 @@ const shortCommit = v.pipe(
   v.regex(/^(folder:)?[0-9a-fA-F]{4,64}$/, 'Expected a commit id, or the beginning of one'),
   v.toLowerCase(),
 );
-const scalar = v.union([v.string(), v.number(), v.boolean()]);
 const auth = v.union(
   [
     v.strictObject({
@@ -62,12 +62,7 @@ const settings = {
   root: v.exactOptional(v.pipe(v.string(), v.maxLength(1024))),
   intervalSeconds: v.exactOptional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(86_400))),
   auth: v.exactOptional(v.nullable(auth)),
-  context: v.exactOptional(
-    v.record(
-      v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'Expected a name of letters, digits and _')),
-      scalar,
-    ),
-  ),
+  context: v.exactOptional(contextVariables),
   adopt: v.exactOptional(v.boolean()),
   suspended: v.exactOptional(v.boolean()),
   guard: v.exactOptional(
@@ -146,11 +141,10 @@ const probed = v.variant('reachable', [
   v.object({ reachable: v.literal(false), condition: v.string(), detail: v.string() }),
 ]);
 
-/** Numbers and booleans of the context become text, as they do in a document's `variables`. */
 function inputOf<T extends { readonly context?: { readonly [key: string]: string | number | boolean } }>(body: T) {
   const { context, ...rest } = body;
   if (context === undefined) return rest;
-  return { ...rest, context: Object.fromEntries(Object.entries(context).map(([key, value]) => [key, String(value)])) };
+  return { ...rest, context: contextText(context) };
 }
 
 async function show(ctx: FlowContext, repositories: readonly Repository[]) {

@@ -40,6 +40,14 @@ export const owner = v.variant('kind', [
 export const ownerOf = (repository: string | null) =>
   repository === null ? { kind: 'manual' as const } : { kind: 'repository' as const, name: repository };
 
+/** Context variables of a tree; numbers and booleans are taken as in a document's own `variables`. */
+export const contextVariables = v.record(
+  v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'Expected a name of letters, digits and _')),
+  v.union([v.string(), v.number(), v.boolean()]),
+);
+export const contextText = (context: v.InferOutput<typeof contextVariables>): { readonly [name: string]: string } =>
+  Object.fromEntries(Object.entries(context).map(([name, value]) => [name, String(value)]));
+
 export const json = v.record(v.string(), v.unknown());
 export const timestamp = v.pipe(v.string(), v.isoTimestamp());
 export const source = v.object({ file: v.string(), document: v.number() });
