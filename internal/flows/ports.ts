@@ -108,6 +108,10 @@ export interface IngestPorts {
    * room back. Throws Fault `unavailable` where there is none.
    */
   admit(bytes: number | undefined): () => void;
+  /** Makes room for all that a body of the ordinary size may be beyond what was counted for one that announced nothing. */
+  admitRest(): () => void;
+  /** Waits for room for a body that is larger than the ordinary; the rest as `admit`. */
+  admitLarge(bytes: number): Promise<() => void>;
   stop(): Promise<void>;
 }
 

@@ -14,6 +14,7 @@ import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../
 import { authorize, FailureLimit, makeCall } from './call.ts';
 import { type DirectOptions, directly, overloaded } from './direct.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
+import { measured } from './measured.ts';
 import { HttpFault, renderProblem } from './problem.ts';
 import { requireIdentity } from './read.ts';
 import type { Answer, Call, Route, Scope } from './route.ts';
@@ -25,6 +26,8 @@ export type { Readiness } from './routes/health.ts';
 const mebibyte = 1_048_576;
 const limits = {
   bodyBytes: mebibyte,
+  /** What is read of a body that does not say how long it is before there has to be room for the rest. */
+  unannouncedBytes: 65_536,
   mountBodyBytes: 4 * mebibyte,
   headersMs: 10_000,
   idleMs: 10_000,
@@ -203,16 +206,19 @@ function addRoute(
       reply.headers(cors);
       if (isApi && ctx().db.waiting() > limits.waitingMax) throw overloaded();
       requireIdentity(request.headers['content-encoding']);
-      if (route.admit !== undefined) {
-        const size = Number(request.headers['content-length'] ?? Number.NaN);
-        reply.raw.once('close', route.admit(ctx(), Number.isNaN(size) ? undefined : size));
-      }
+      if (route.admit !== undefined) await admit(route, ctx(), request, reply);
       accesses.set(request, await authorize(ctx(), route, request, limit));
       // One reading of a body whatever it is called: the route decides what it takes, not the framework's parsers.
       contentTypes.set(request, request.headers['content-type']);
       if (request.headers['content-type'] !== undefined)
         request.raw.headers['content-type'] = 'application/octet-stream';
     },
+    ...(route.admitMore !== undefined && {
+      preParsing: async (request: FastifyRequest, reply: FastifyReply, body: Readable) => {
+        if (sizeOf(request) !== undefined) return body;
+        return measured(body, limits.unannouncedBytes, () => admitMore(route, ctx(), request, reply));
+      },
+    }),
     onResponse: async (request, reply) =>
       noteOutcome(ctx(), {
         requestId: request.id,
@@ -233,6 +239,30 @@ function addRoute(
       return send(call, answer, reply);
     },
   });
+}
+
+/** What a body announces, in bytes. */
+function sizeOf(request: FastifyRequest): number | undefined {
+  const size = Number(request.headers['content-length'] ?? Number.NaN);
+  return Number.isNaN(size) ? undefined : size;
+}
+
+/** Makes room before any of the body is read. What is over the route's limit is refused for that, by whoever reads it. */
+async function admit(route: Route, ctx: FlowContext, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const size = sizeOf(request);
+  if (route.admit !== undefined) reply.raw.once('close', route.admit(ctx, size));
+  const { bodyLimitBytes = limits.bodyBytes } = route;
+  if (size !== undefined && size > limits.bodyBytes && size <= bodyLimitBytes) {
+    await admitMore(route, ctx, request, reply);
+  }
+}
+
+async function admitMore(route: Route, ctx: FlowContext, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  if (route.admitMore === undefined) return;
+  const give = await route.admitMore(ctx, request.params as Call['params'], sizeOf(request));
+  // Whoever went away while it waited hears nothing more.
+  if (reply.raw.closed || reply.raw.destroyed) give();
+  else reply.raw.once('close', give);
 }
 
 function addMount(app: FastifyInstance, { path, handle }: Mount): void {

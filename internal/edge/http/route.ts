@@ -111,6 +111,12 @@ export interface RouteSpec<Q extends Schema | undefined, B extends Schema | unde
    */
   admit?(ctx: FlowContext, bytes: number | undefined): () => void;
   /**
+   * Asked beside `admit` where a body goes beyond what that has counted: where it announces more than is common, before
+   * any of it is read; where it announces nothing (`bytes` is undefined), when it goes on past 64 KiB. The body waits for
+   * the answer, which gives the room back. May throw Fault `unavailable` or `not_found`.
+   */
+  admitMore?(ctx: FlowContext, params: Call['params'], bytes: number | undefined): Promise<() => void>;
+  /**
    * The same as `handle`, from nothing but this: what is in the plain form comes here without the framework (see
    * direct.ts). Only where a route is public, takes its body raw, has one parameter, and always answers with JSON.
    */

@@ -5,9 +5,10 @@
 
 import type { RouterStatus } from '../../adapters/store/events.ts';
 
+export { deliveryBytesMax, roomForDelivery } from './delivery-room.ts';
 export { forgetOldFacts } from './forget.ts';
 export { attributed, replayEvent, routedPayload, shownPayload } from './recorded.ts';
-export { takeChat, takeCodehost, takeTracker } from './intake.ts';
+export { type IntakeProvider, takeChat, takeCodehost, takeTracker } from './intake.ts';
 export { startIngest } from './ports.ts';
 export { takeWebhook } from './webhook.ts';
 

@@ -24,6 +24,8 @@ const headerMax = 200;
 /** As the schema of bindings and claims has it. */
 const targetKeyMax = 1_000;
 
+export type IntakeProvider = 'codehost' | 'tracker' | 'chat';
+
 /** What every provider sends: the bytes, and headers by their lower-case names. */
 export interface ProviderDelivery {
   readonly connectionId: string;
@@ -88,9 +90,10 @@ export async function takeChat(
   return record(ctx, connection, normalized, eventId ?? '', raw);
 }
 
-async function connectionOf(
+/** An active connection of a provider and what proves its deliveries. Throws Fault `not_found`. */
+export async function connectionOf(
   ctx: FlowContext,
-  provider: 'codehost' | 'tracker' | 'chat',
+  provider: IntakeProvider,
   id: string,
 ): Promise<{ connection: SealedConnection; secret: string }> {
   const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);

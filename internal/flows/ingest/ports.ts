@@ -5,6 +5,7 @@ import type { IngestPorts } from '../ports.ts';
 import { EndpointCache } from './endpoint-cache.ts';
 import { EndpointSecrets } from './endpoint-secrets.ts';
 import { EventWriter, overloaded } from './event-writer.ts';
+import { LargeRoom } from './large-room.ts';
 
 const room = {
   /** Bodies that are being read or wait to be recorded. */
@@ -14,6 +15,8 @@ const room = {
   /** Taken for a body that does not say how long it is. */
   unannounced: 64 * 1_024,
 } as const;
+/** Beside the ordinary: one of the largest that a provider sends, or a few that are smaller. A code host waits 10 s for its answer. */
+const largeRoom = { bytes: 32 * 1_048_576, waitingMax: 100, waitMs: 8_000 } as const;
 
 /** Starts them; `routing` says whether a task routes what is recorded. */
 export async function startIngest(db: Database, options: { readonly routing: boolean }): Promise<IngestPorts> {
@@ -25,7 +28,15 @@ export async function startIngest(db: Database, options: { readonly routing: boo
   const needsJob = (): boolean => options.routing && hearers.size === 0;
   const writer = new EventWriter(db, { needsJob, recorded });
   const cache = new EndpointCache(db);
+  const large = new LargeRoom(largeRoom);
   const taken = { requests: 0, bytes: 0 };
+  const takeBytes = (bytes: number): (() => void) => {
+    if (taken.bytes + bytes > room.bytes) throw overloaded();
+    taken.bytes += bytes;
+    return () => {
+      taken.bytes -= bytes;
+    };
+  };
   await cache.start();
   return {
     routing: options.routing,
@@ -40,15 +51,16 @@ export async function startIngest(db: Database, options: { readonly routing: boo
     },
     admit(announced) {
       // A body that says it is over the limit is refused for that, by whoever reads it.
-      const bytes = Math.min(announced ?? room.unannounced, room.bodyBytes);
-      if (writer.full() || taken.requests >= room.requests || taken.bytes + bytes > room.bytes) throw overloaded();
+      if (writer.full() || taken.requests >= room.requests) throw overloaded();
+      const give = takeBytes(Math.min(announced ?? room.unannounced, room.bodyBytes));
       taken.requests += 1;
-      taken.bytes += bytes;
       return () => {
         taken.requests -= 1;
-        taken.bytes -= bytes;
+        give();
       };
     },
+    admitRest: () => takeBytes(room.bodyBytes - room.unannounced),
+    admitLarge: (bytes) => large.take(bytes),
     async stop() {
       await writer.stop();
       await cache.stop();

@@ -26,6 +26,7 @@ export const webhookRoutes: readonly Route[] = [
     rawBody: true,
     cors: true,
     admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
+    admitMore: async (ctx) => ingestOf(ctx).admitRest(),
     answers: { 200: recorded, 202: recorded },
     handle: take,
     direct: take,
