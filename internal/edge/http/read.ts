@@ -51,13 +51,32 @@ export function check(schema: Schema, value: unknown, what: 'body' | 'query', co
     throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. ${at}Expected an object`);
   }
   const problems = parsed.issues.slice(0, 20).map((issue) => {
-    const message = issue.message.replace(/(?: but|:) received [^]*$/i, '');
-    if (issue.type === 'strict_object' && issue.expected === 'never' && confidential)
-      return 'a key that is unknown here';
+    const isUnknown = issue.type === 'strict_object' && issue.expected === 'never';
+    if (isUnknown && confidential) return 'a key that is unknown here';
     const path = v.getDotPath(issue);
+    const message = isUnknown ? 'is unknown here' : saidOf(issue);
     return path === null ? message : `${path}: ${message}`;
   });
   throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. ${problems.join('; ')}`);
+}
+
+const KINDS: { readonly [expected: string]: string } = {
+  Object: 'an object',
+  Array: 'a list',
+  string: 'a string',
+  number: 'a number',
+  boolean: 'true or false',
+};
+
+/** What is wrong, without what was received. */
+function saidOf(issue: v.BaseIssue<unknown>): string {
+  // A member that is not there, as the schema library tells it of objects, and of each kind of value.
+  if (issue.kind === 'schema' && issue.input === undefined && issue.type !== 'variant') return 'is required';
+  if (issue.message.startsWith('Invalid type: ') && issue.expected !== null) {
+    const kinds = issue.expected.replace(/^\((.*)\)$/, '$1').split(' | ');
+    return `Expected ${kinds.map((kind) => KINDS[kind] ?? kind).join(' or ')}`;
+  }
+  return issue.message.replace(/(?: but|:) received [^]*$/i, '');
 }
 
 /** Where a list was taken for an object without keys, as the schema library does; undefined where nowhere. */
