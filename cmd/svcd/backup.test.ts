@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHmac, randomBytes } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { copyFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -18,7 +18,7 @@ import {
   spawnDaemon,
   tempDataDir,
 } from '../../internal/base/testkit/daemon.ts';
-import { type Dumpable, freePort, startDumpable } from '../../internal/base/testkit/installed-postgres.ts';
+import { type Dumpable, startDumpable } from '../../internal/base/testkit/installed-postgres.ts';
 
 const run = promisify(execFile);
 const CANARY = 'backupC4naryThatNoDumpMayShow';
@@ -124,7 +124,7 @@ async function untilAnswered<T>(ask: () => Promise<T>): Promise<T> {
     try {
       return await ask();
     } catch (error) {
-      if (tries === 300) throw error;
+      if (tries === 1_200) throw error;
       await sleep(100);
     }
   }
@@ -174,11 +174,17 @@ async function drill(server: Dumpable): Promise<void> {
     ]);
     await hasAll(await served(start(dirs[1].path, target.url, keys), () => token), ingestPath);
     await daemons[1]?.kill('SIGTERM');
-    // Without the key of the backup there is nothing to be had. A daemon that is not ready says nothing of its port.
-    const port = await freePort();
-    await start(dirs[2].path, target.url, key(4), ['--listen', `127.0.0.1:${port}`]);
-    const stranger = apiClient(`http://127.0.0.1:${port}`, token);
-    const unready = await untilAnswered(() => stranger('GET', '/readyz'));
+    // Without the key of the backup there is nothing to be had. A daemon that is not ready tells its address only to a
+    // client of the same data directory.
+    await copyFile(join(dirs[0].path, 'client.json'), join(dirs[2].path, 'client.json'));
+    const { url: old } = readClientFile(dirs[2].path);
+    await start(dirs[2].path, target.url, key(4));
+    const unready = await untilAnswered(async () => {
+      const { url } = readClientFile(dirs[2].path);
+      if (url === old) throw new Error('it has not said where it is');
+      return apiClient(url, token)('GET', '/readyz');
+    });
+    const stranger = apiClient(readClientFile(dirs[2].path).url, token);
     assert.equal(unready.status, 503);
     assert.match(JSON.stringify(unready.body), /lacks version 3/);
     assert.equal((await stranger('POST', 'P/secrets/A/reveal')).status, 503);

@@ -36,6 +36,8 @@ export type Fault =
   | { readonly kind: 'truncate'; readonly afterBytes: number }
   /** Wait before answering at all. */
   | { readonly kind: 'slow'; readonly delayMs: number }
+  /** Wait before answering until this has come to an end. */
+  | { readonly kind: 'hold'; readonly until: Promise<unknown> }
   /** Begin to answer and then say nothing more. */
   | { readonly kind: 'stall'; readonly afterBytes: number }
   /** Send this as the answer of git, and then end it, or destroy the connection. */
@@ -133,7 +135,9 @@ export class GitServer {
     logged.bytesUp = input.length;
     if (this.options.keepBodies === true) logged.body = input.toString('latin1');
     const fault = this.fault(logged, index);
-    if (fault?.kind === 'slow') await sleep(fault.delayMs);
+    // Whoever asked may have left long before: nothing stays up for that.
+    if (fault?.kind === 'slow') await sleep(fault.delayMs, undefined, { ref: false });
+    if (fault?.kind === 'hold') await fault.until;
     if (fault?.kind === 'status') {
       this.reply(response, logged, fault.status, fault.headers ?? {}, Buffer.from(fault.body ?? ''));
     } else if (!this.admits(authorization)) {

@@ -325,10 +325,11 @@ describe('what people do to a repository', () => {
     await repo.commit({ '.svc/agents/a.yaml': agentFile('overtaken-0') });
     await bench.watch('overtaken');
     const one = await repo.commit({ '.svc/agents/a.yaml': agentFile('overtaken-1') });
-    let slow = true;
+    const { promise: read, resolve: goOn } = Promise.withResolvers<void>();
+    let holds = true;
     bench.server.fault = (request) =>
-      slow && request.path.includes('overtaken') && request.path.endsWith('git-upload-pack') && request.bytesUp > 150
-        ? { kind: 'slow', delayMs: 2_000 }
+      holds && request.path.includes('overtaken') && request.path.endsWith('git-upload-pack') && request.bytesUp > 150
+        ? { kind: 'hold', until: read }
         : null;
     const first = await act('overtaken', 'sync');
     const firstId = word(first.body['reconcileId']);
@@ -336,10 +337,11 @@ describe('what people do to a repository', () => {
       'its commit',
       async () => word((await bench.daemon.api('GET', `P/reconciles/${firstId}`)).body['commit']) === one,
     );
-    slow = false;
+    holds = false;
     const two = await repo.commit({ '.svc/agents/a.yaml': agentFile('overtaken-2') });
     const run2 = await run('overtaken', 'sync');
     assert.deepEqual([word(run2['status']), word(run2['commit'])], ['applied', two]);
+    goOn();
     assert.equal(word((await ended(bench.daemon, firstId))['status']), 'superseded');
     bench.server.fault = () => null;
     assert.ok(await has('overtaken-2'));
