@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { apiClient, readClientFile, type SpawnedDaemon, spawnDaemon, tempDataDir } from '../../base/testkit/daemon.ts';
 import { howMany } from '../../base/testkit/long.ts';
 import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
-import { applyAgents, hook, settled } from './dispatch-testkit.ts';
+import { type Load, startLoad } from './load-testkit.ts';
 
 const points = [
   'route.begun',
@@ -53,80 +53,21 @@ async function start(place: 0 | 1, failpoint?: string): Promise<Running> {
   return { daemon, url };
 }
 
-/** Keys of the events that were answered: these must not be lost. */
-const answered = new Set<string>();
-let paths: { readonly [endpoint: string]: string };
-
-/** Posts an event until somebody answers; what was answered stands. */
-async function insist(key: string, urls: () => string[]): Promise<void> {
-  for (let tries = 0; tries < 2_000; tries += 1) {
-    const open = urls();
-    const url = open[tries % Math.max(1, open.length)];
-    const answer =
-      url === undefined
-        ? undefined
-        : await fetch(`${url}${paths['load']}`, { method: 'POST', body: JSON.stringify({ dedupKey: key, key }) }).catch(
-            () => undefined,
-          );
-    // 503 asks for another try; so does silence.
-    if (answer?.status === 202 || answer?.status === 200) {
-      answered.add(key);
-      return;
-    }
-    assert.ok(answer === undefined || answer.status === 503, `${answer?.status}`);
-    await sleep(20);
-  }
-  throw new Error('nobody answers');
-}
-
-async function load(name: string, count: number, urls: () => string[]): Promise<void> {
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    while (next < count) await insist(`${name}-${next++}`, urls);
-  };
-  await Promise.all(Array.from({ length: 16 }, worker));
-}
-
-/** Nothing lost, nothing twice, everything in order. */
-async function requireOnce(): Promise<void> {
-  const { db } = database;
-  await settled(db);
-  const count = async (sql: string): Promise<number> => (await db.query<{ n: number }>(sql)).rows[0]?.n ?? -1;
-  const n = answered.size;
-  const events = `from svc.events where key = 'webhook.received'`;
-  assert.equal(await count(`select count(*)::int as n ${events}`), n);
-  assert.equal(await count(`select count(*)::int as n ${events} and router_status = 'routed'`), n);
-  assert.equal(
-    await count(`select count(*)::int as n from svc.event_routes r join svc.events e on e.id = r.event_id`),
-    2 * n,
-  );
-  assert.equal(await count(`select count(*)::int as n from svc.sessions where agent = 'each'`), n);
-  assert.equal(await count(`select count(distinct event_id)::int as n from svc.sessions where agent = 'each'`), n);
-  assert.equal(await count(`select count(*)::int as n from svc.sessions where agent = 'one'`), 1);
-  const told = `from svc.inbox i join svc.sessions s on s.id = i.session_id join svc.events e on e.id = i.event_id`;
-  assert.equal(await count(`select count(*)::int as n ${told}`), 2 * n);
-  assert.equal(await count(`select count(distinct (s.id, e.id))::int as n ${told}`), 2 * n);
-  const unordered = `select count(*)::int as n from (
-    select e.seq < lag(e.seq) over (order by i.seq) as back ${told} where s.agent = 'one') o where back`;
-  assert.equal(await count(unordered), 0);
-}
+let load: Load;
 
 describe('routing under kills', () => {
   it('at every named point: no event is lost, none is routed twice, and all stay in order', async () => {
     const steady = await start(0);
     const api = apiClient(steady.url, readClientFile(data[0]?.path ?? '').token);
-    paths = await applyAgents(api, {
-      each: { triggers: [hook('load', { kind: 'spawn' }, { message: '{{ key }}' })] },
-      one: { concurrency: 1, triggers: [hook('load', { kind: 'spawn' }, { message: '{{ key }}' })] },
-    });
+    load = await startLoad(api);
     for (const point of points) {
       const doomed = await start(1, point);
       let urls = [doomed.url];
-      const loading = load(point, 60, () => urls);
+      const loading = load.post(point, 60, () => urls);
       assert.equal((await doomed.daemon.exited).signal, 'SIGKILL', point);
       urls = [steady.url];
       await loading;
-      await requireOnce();
+      await load.requireOnce(database.db);
     }
     await steady.daemon.kill('SIGKILL');
   });
@@ -148,10 +89,10 @@ describe('routing under kills', () => {
       }
     };
     const killer = killing();
-    await load('random', random, urls);
+    await load.post('random', random, urls);
     isDone = true;
     await killer;
-    await requireOnce();
+    await load.requireOnce(database.db);
     assert.ok(kills > 0, 'nobody was killed');
     for (const one of running) await one?.daemon.kill('SIGTERM');
   });
