@@ -7,7 +7,7 @@
 import { Misuse, type Problem, Refusal } from './failure.ts';
 import { createScreen, type Screen } from './screen.ts';
 import { parseArgv, type Parsed } from './parse.ts';
-import { commands, globalOptions } from './table.ts';
+import { globalOptions } from './table-global.ts';
 import type { Call, CliIo, CommandSpec } from './types.ts';
 
 export type { CliIo } from './types.ts';
@@ -16,15 +16,22 @@ export type { CliIo } from './types.ts';
 export async function runCli(argv: readonly string[], io: CliIo): Promise<number> {
   let screen = createScreen(io, wantsJson(argv));
   try {
+    const commands = await commandsFor(argv);
     const parsed = parseArgv(asHelp(argv), commands, globalOptions);
     screen = createScreen(io, parsed.globals.has('json'));
-    return await dispatch(parsed, io, screen);
+    return await dispatch(parsed, commands, io, screen);
   } catch (error) {
     screen.progress('');
     if (error instanceof Misuse) return report(screen, misuseProblem(error), error.hint, 2);
     if (error instanceof Refusal) return await refuse(screen, error);
     throw error;
   }
+}
+
+/** The table of commands. The offline ones, which have to start fast, need no more than their own part of it. */
+async function commandsFor(argv: readonly string[]): Promise<readonly CommandSpec[]> {
+  if (argv[0] === 'validate' || argv[0] === 'compile') return (await import('./table-offline.ts')).offlineCommands;
+  return (await import('./table.ts')).commands;
 }
 
 // `svc help repo add` is `svc repo add --help`.
@@ -37,9 +44,12 @@ function wantsJson(argv: readonly string[]): boolean {
   return (end === -1 ? argv : argv.slice(0, end)).some((token) => token === '--json' || token === '--json=true');
 }
 
-async function dispatch(parsed: Parsed, io: CliIo, screen: Screen): Promise<number> {
+async function dispatch(parsed: Parsed, commands: readonly CommandSpec[], io: CliIo, screen: Screen): Promise<number> {
   const { command, words } = parsed;
-  if (parsed.globals.has('version')) return dispatch(parseArgv(['version'], commands, []), io, screen);
+  if (parsed.globals.has('version')) {
+    const all = await commandsFor([]);
+    return dispatch(parseArgv(['version'], all, []), all, io, screen);
+  }
   const help = parsed.globals.has('help');
   if (command === undefined || help) {
     const { commandHelp, groupHelp, overview } = await import('./help.ts');

@@ -1,6 +1,7 @@
 // `svc completion bash|zsh|fish`: scripts made from the command table. They hold words only and ask no server.
 
-import { commands, globalOptions } from './table.ts';
+import { globalOptions } from './table-global.ts';
+import { commands } from './table.ts';
 import type { ArgSpec, CommandSpec, Handler, OptionSpec } from './types.ts';
 
 export const completionCommand: Handler = async (call) => {

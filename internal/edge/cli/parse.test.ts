@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Misuse } from './failure.ts';
 import { parseArgv } from './parse.ts';
-import { commands, globalOptions } from './table.ts';
+import { globalOptions } from './table-global.ts';
+import { commands } from './table.ts';
 
 const parse = (line: string) =>
   parseArgv(

@@ -107,7 +107,9 @@ async function close(
     webhooks: result.webhooks,
     diagnostics: result.diagnostics,
     inputs: recordedInputs(work),
-    ...(result.held !== undefined && { detail: `${result.held.message} Approve it with: svc repo approve` }),
+    ...(result.held !== undefined && {
+      detail: `${result.held.message}: svc repo approve ${repository.name} ${work.runId ?? run.lazyId}`,
+    }),
     ...(result.status === 'failed' && { detail: failureText(result) }),
   };
   const held = await moveRun(tx, work.runId ?? run.lazyId, patch, now, ctx.daemonId);

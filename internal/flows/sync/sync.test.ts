@@ -183,6 +183,7 @@ describe('a repository over HTTP', () => {
     const held = await syncNow(bench.daemon, 'held');
     assert.equal(word(held['status']), 'held', JSON.stringify(held));
     const { body: told } = await bench.daemon.api('GET', `P/reconciles/${word(held['id'])}`);
+    assert.match(word(told['detail']), new RegExp(`: svc repo approve held ${word(held['id'])}$`));
     assert.equal(word(told['consequences']?.['eventImpact']?.['events']), '0', 'it says what stored events would meet');
     assert.ok(await has('held-a'));
     const approve = (id: string) => bench.daemon.api('POST', 'P/repositories/held/approve', { reconcileId: id });

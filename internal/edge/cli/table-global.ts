@@ -1,0 +1,20 @@
+// The options of every command.
+
+import type { OptionSpec } from './types.ts';
+
+export const globalOptions: readonly OptionSpec[] = [
+  { name: 'json', type: 'flag', help: 'one JSON document on stdout; failures as problem documents on stderr' },
+  { name: 'url', type: 'string', value: 'URL', help: 'server address (SVC_URL, else client.json)' },
+  { name: 'token', type: 'string', value: 'TOKEN', help: 'API token (SVC_TOKEN, else client.json)' },
+  { name: 'org', type: 'string', value: 'ORG', help: 'organization (SVC_ORG, else client.json)' },
+  { name: 'project', type: 'string', value: 'PROJECT', help: 'project (SVC_PROJECT, else client.json)' },
+  {
+    name: 'data-dir',
+    type: 'string',
+    value: 'DIR',
+    help: 'where client.json lies (SVC_DATA_DIR)',
+    completes: 'directory',
+  },
+  { name: 'help', short: 'h', type: 'flag', help: 'help for a command' },
+  { name: 'version', short: 'V', type: 'flag', help: 'the version' },
+];
