@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { howMany } from '../../base/testkit/long.ts';
 import type { Json } from '../../words/json.ts';
 import type { Where, WhereClause } from '../../words/spec.ts';
 import { createTriggerIndex, explain, type MatchEvent, type MatchTrigger, matchEach, readPayload } from './match.ts';
+
+/** Each takes one to four events: over a million in the long form. */
+const runs = howMany(3_000, 450_000);
 
 // Few words, so that clauses and payloads meet often.
 const name = fc.constantFrom('a', 'b', 'previous', '__proto__', 'length', '0');
@@ -71,7 +75,7 @@ test('the index answers what reading every trigger does, and so does explaining;
         );
       }
     }),
-    { numRuns: 3_000 },
+    { numRuns: runs },
   );
 });
 
