@@ -1,4 +1,5 @@
-// `make bench [ONLY=name]`: runs the benches, prints a table of ratios, and exits 1 when a bound is missed.
+// `make bench [ONLY=name]`: runs the benches, prints a table of ratios, and exits 1 when a bound is missed; `route` stands for all
+// that begin with `route-`.
 // Each bench compares with its baseline in the same run; what they have to keep is written beside each row.
 
 import { type Bench, isKept, printRows, runBench } from './harness.ts';
@@ -13,7 +14,12 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   stall: async () => (await import('./stall.ts')).bench,
   match: async () => (await import('./match.ts')).bench,
   accept: async () => (await import('./accept.ts')).bench,
-  route: async () => (await import('./route.ts')).bench,
+  'route-backlog': async () => (await import('./backlog.ts')).backlog,
+  'route-triggers': async () => (await import('./backlog.ts')).triggers,
+  'route-door': async () => (await import('./route.ts')).door,
+  'route-minute': async () => (await import('./route.ts')).minute,
+  'route-lag': async () => (await import('./route.ts')).lag,
+  'route-quiet': async () => (await import('./route.ts')).quiet,
   gateway: async () => (await import('./gateway.ts')).bench,
   sessions: async () => (await import('./sessions.ts')).bench,
   idle: async () => (await import('./idle.ts')).bench,
@@ -22,7 +28,8 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
 };
 
 const wanted = process.argv.slice(2);
-const unknown = wanted.filter((name) => !Object.hasOwn(BENCHES, name));
+const isMeant = (by: string, name: string): boolean => name === by || name.startsWith(`${by}-`);
+const unknown = wanted.filter((by) => !Object.keys(BENCHES).some((name) => isMeant(by, name)));
 if (unknown.length > 0) {
   console.error(`no bench is called ${unknown.join(', ')}; there are ${Object.keys(BENCHES).join(', ')}`);
   process.exit(2);
@@ -30,7 +37,7 @@ if (unknown.length > 0) {
 
 let missed = 0;
 for (const [name, load] of Object.entries(BENCHES)) {
-  if (wanted.length > 0 && !wanted.includes(name)) continue;
+  if (wanted.length > 0 && !wanted.some((by) => isMeant(by, name))) continue;
   const bench = await load();
   const rows = await runBench(bench);
   console.log(`\n${printRows(`${name}: ${bench.title}`, rows)}`);

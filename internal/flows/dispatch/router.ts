@@ -25,6 +25,12 @@ const limits = {
   strikes: 2,
 } as const;
 
+/** In seconds: fine where a healthy router is. */
+const lagBuckets = [
+  0.001, 0.0025, 0.005, 0.0075, 0.01, 0.0125, 0.015, 0.02, 0.025, 0.035, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5,
+  10, 30,
+];
+
 export class Router {
   readonly #ctx: FlowContext;
   readonly #cache = new TriggerCache();
@@ -133,7 +139,12 @@ export class Router {
   #tell(projectId: string, routed: readonly Routed[]): void {
     if (routed.length === 0) return;
     const { metrics, runtime } = this.#ctx;
-    const lag = metrics.histogram('svc_event_routing_lag_seconds', 'Time from the receipt of an event to its routing.');
+    const lag = metrics.histogram(
+      'svc_event_routing_lag_seconds',
+      'Time from the receipt of an event to the commit of its routing.',
+      [],
+      lagBuckets,
+    );
     const now = runtime.now().getTime();
     const counts = { routed: 0, unmatched: 0, failed: 0 };
     for (const one of routed) {
