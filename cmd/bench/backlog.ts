@@ -86,15 +86,18 @@ const uuidAt = (atMs: number, n: number): string => {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-7${(n % 4096).toString(16).padStart(3, '0')}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 };
 
+/** Until the newest event is routed, which is the last: routing keeps to the order of recording. */
 async function drained(db: Database, projectId: string): Promise<void> {
   for (;;) {
-    const { rows } = await db.query(
-      `select 1 from svc.events where project_id = $1::uuid and router_status = 'pending' limit 1`,
+    const { rows } = await db.query<{ status: string }>(
+      'select router_status as status from svc.events where project_id = $1::uuid order by seq desc limit 1',
       [projectId],
     );
-    if (rows.length === 0) return;
+    if (rows[0]?.status !== 'pending') break;
     await sleep(20);
   }
+  const { rows } = await db.query(`select id from svc.events where router_status <> 'routed' limit 1`);
+  if (rows.length > 0) throw new Error('an event was not routed');
 }
 
 /** Milliseconds an event, of a backlog that is routed by one router. */

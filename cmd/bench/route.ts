@@ -71,16 +71,26 @@ async function daemon(bench: Bencher, databaseUrl: string, dataDir: string, role
   return { url, ingestUrl: String(body['ingestUrl']), stop: async () => void (await child.kill('SIGTERM')) };
 }
 
+/** Numbers between the first event that waits and the newest. */
 async function waiting({ db, projectId }: Place): Promise<number> {
   const { rows } = await db.query<{ n: number }>(
-    `select count(*)::int as n from svc.events where project_id = $1::uuid and router_status = 'pending'`,
+    `select coalesce(e.seq - m.upto, 0) as n from svc.events e join svc.routing_marks m using (project_id)
+      where project_id = $1::uuid order by e.seq desc limit 1`,
     [projectId],
   );
-  return rows[0]?.n ?? Number.NaN;
+  return Math.max(0, rows[0]?.n ?? 0);
 }
 
-async function drained(of: Place): Promise<void> {
-  while ((await waiting(of)) > 0) await sleep(20);
+/** Until the newest event is routed, which is the last: routing keeps to the order of recording. */
+async function drained({ db, projectId }: Place): Promise<void> {
+  for (;;) {
+    const { rows } = await db.query<{ status: string }>(
+      'select router_status as status from svc.events where project_id = $1::uuid order by seq desc limit 1',
+      [projectId],
+    );
+    if (rows[0]?.status !== 'pending') break;
+    await sleep(20);
+  }
 }
 
 /** Accepted a second by a daemon that leaves the routing to others; then all of it is routed by one that does both. */

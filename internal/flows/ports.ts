@@ -1,6 +1,7 @@
 // The adapters that flows reach the outside through, as flows see them: made once per daemon, handed on in the context.
 // A test that must not wait for a network or a worker hands in its own.
 
+import type { Json } from '../words/json.ts';
 import type { KeyObject } from 'node:crypto';
 import type { CommitStatus, InstallationToken, MintRequest } from '../adapters/providers/codehost/codehost.ts';
 import type {
@@ -103,6 +104,10 @@ export interface IngestPorts {
   recorded(projectId: string): void;
   /** Hears that; one at a time. The answer stops it. */
   onRecorded(hear: (projectId: string) => void): () => void;
+  /** Keeps the parsed body of an event that is about to be recorded, where this process routes. */
+  keepBody(eventId: string, body: Json, bytes: number): void;
+  /** Hands a kept body over, once; undefined: it has to be read. */
+  takeBody(eventId: string): Json | undefined;
   /**
    * Makes room for a body of so many bytes (undefined: not announced) before any of it is read; the answer gives the
    * room back. Throws Fault `unavailable` where there is none.

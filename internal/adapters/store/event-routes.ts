@@ -51,17 +51,40 @@ export interface Settled {
   readonly reason?: string;
 }
 
-/** Ends the waiting of events. Throws where one of them waited no longer: somebody routed without the lock. */
-export async function settleEvents(tx: RoutingTx, settled: readonly Settled[]): Promise<void> {
+/**
+ * Ends the waiting of events; `routedTo`: no event up to this number waits any more then (svc.routing_marks). Throws where
+ * one of them waited no longer: somebody routed without the lock.
+ */
+export async function settleEvents(tx: RoutingTx, settled: readonly Settled[], routedTo?: number): Promise<void> {
   if (settled.length === 0) return;
-  const { rowCount } = await tx.query(
-    `update svc.events e set router_status = r.status, severity = r.severity, attributions = r.attributions,
-         reason = r.reason
-       from json_to_recordset($1::json) as r (event uuid, status text, severity text, attributions jsonb, reason text)
-      where e.id = r.event and e.router_status = 'pending'`,
+  const isPlain = (one: Settled): boolean =>
+    one.status !== 'failed' && one.severity === null && one.attributions === null && one.reason === undefined;
+  const plain = (status: Settled['status']): string[] =>
+    settled.filter((one) => one.status === status && isPlain(one)).map((one) => one.eventId);
+  const others = settled.filter((one) => !isPlain(one));
+  // Each found by its id, whatever the planner believes to know of the table: lists of ids, never a join alone.
+  const { rows } = await tx.query<{ count: number }>(
+    `with marked as (
+       insert into svc.routing_marks as m (project_id, upto) select $4::uuid, $5::bigint where $5::bigint is not null
+         on conflict (project_id) do update set upto = excluded.upto where m.upto < excluded.upto
+     ), routed as (
+       update svc.events set router_status = 'routed' where id = any($1::uuid[]) and router_status = 'pending' returning 1
+     ), unmatched as (
+       update svc.events set router_status = 'unmatched' where id = any($2::uuid[]) and router_status = 'pending'
+         returning 1
+     ), others as (
+       update svc.events e set router_status = r.status, severity = r.severity, attributions = r.attributions,
+           reason = r.reason
+         from json_to_recordset($3::json) as r (event uuid, status text, severity text, attributions jsonb, reason text)
+        where e.id = r.event and e.id = any($6::uuid[]) and e.router_status = 'pending' returning 1
+     )
+     select ((select count(*) from routed) + (select count(*) from unmatched) + (select count(*) from others))::int
+       as count`,
     [
+      plain('routed'),
+      plain('unmatched'),
       storableJson(
-        settled.map((one) => ({
+        others.map((one) => ({
           event: one.eventId,
           status: one.status,
           severity: one.severity ?? undefined,
@@ -69,8 +92,11 @@ export async function settleEvents(tx: RoutingTx, settled: readonly Settled[]): 
           reason: one.reason,
         })),
       ),
+      tx.projectId,
+      routedTo ?? null,
+      others.map((one) => one.eventId),
     ],
     'settle-events',
   );
-  if (rowCount !== settled.length) throw new Error('an event was routed by somebody else at the same time');
+  if (rows[0]?.count !== settled.length) throw new Error('an event was routed by somebody else at the same time');
 }

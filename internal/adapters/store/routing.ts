@@ -9,6 +9,10 @@ import type { Sql } from './db.ts';
 import type { Binding } from './bindings.ts';
 import { storable } from './text.ts';
 
+/** SQL of the number up to which a project's events are routed: what waits is looked for beyond it (svc.routing_marks). */
+export const routedTo = (project: string): string =>
+  `coalesce((select m.upto from svc.routing_marks m where m.project_id = ${project}), 0)`;
+
 /** A transaction that holds the routing lock of a project. */
 export interface RoutingTx extends Sql {
   readonly projectId: string;
@@ -32,25 +36,6 @@ export async function lockRouting(tx: Sql, projectId: string): Promise<RoutingTx
 /** The same reads without the lock, for whoever changes nothing: in one snapshot the world is as a moment saw it. */
 export const watchRouting = locked;
 
-export interface RoutingStart {
-  readonly tx: RoutingTx;
-  /** Of the project's agents and triggers. */
-  readonly generation: number;
-  /** Every event that intake has numbered up to here is committed. */
-  readonly upTo: number;
-}
-
-/** Takes the routing lock and tells what is there to be routed, and by which triggers. */
-export async function beginRouting(tx: Sql, projectId: string): Promise<RoutingStart> {
-  const { rows } = await tx.query<{ generation: number; upTo: number }>(
-    `select generation, upto as "upTo" from svc.begin_routing($1::uuid)`,
-    [projectId],
-    'begin-routing',
-  );
-  const [start] = rows as [{ generation: number; upTo: number }];
-  return { tx: locked(tx, projectId), ...start };
-}
-
 export interface PendingEvent {
   readonly id: string;
   readonly seq: number;
@@ -64,17 +49,34 @@ export interface PendingEvent {
   readonly depth: number;
 }
 
-/** The oldest events that wait, in the order of recording. */
-export async function pendingEvents(start: RoutingStart, limit: number): Promise<PendingEvent[]> {
-  const { rows } = await start.tx.query<PendingEvent>(
-    `select id, seq, key, coalesce(endpoint_id, connection_id) as scope, connection_id as "connectionId",
-            target_type as "targetType", target_key as "targetKey", received_at as "receivedAt", depth
-       from svc.events where project_id = $1::uuid and router_status = 'pending' and seq <= $2::bigint
-      order by seq limit $3::int`,
-    [start.tx.projectId, start.upTo, limit],
-    'pending-events',
+export interface RoutingStart {
+  readonly tx: RoutingTx;
+  /** Of the project's agents and triggers. */
+  readonly generation: number;
+  /** Every event that anybody has numbered up to here is committed. */
+  readonly upTo: number;
+  /** The oldest events that wait, in the order of recording. */
+  readonly waiting: readonly PendingEvent[];
+}
+
+interface StartRow extends Omit<PendingEvent, 'id'> {
+  readonly id: string | null;
+  readonly generation: number;
+  readonly upTo: number;
+}
+
+/** Takes the routing lock and tells what is there to be routed, at most `most` events, and by which triggers. */
+export async function beginRouting(tx: Sql, projectId: string, most: number): Promise<RoutingStart> {
+  const { rows } = await tx.query<StartRow>(
+    `select generation, upto as "upTo", id, seq, key, coalesce(endpoint_id, connection_id) as scope,
+            connection_id as "connectionId", target_type as "targetType", target_key as "targetKey",
+            received_at as "receivedAt", depth from svc.begin_routing($1::uuid, $2::int) order by seq`,
+    [projectId, most],
+    'begin-routing',
   );
-  return rows;
+  const { generation, upTo } = rows[0] as StartRow;
+  const waiting = rows.filter((row): row is StartRow & PendingEvent => row.id !== null);
+  return { tx: locked(tx, projectId), generation, upTo, waiting };
 }
 
 export interface EventBody {
@@ -260,9 +262,11 @@ export async function projectsWaiting(sql: Sql, before: Date): Promise<string[]>
   const { rows } = await sql.query<{ projectId: string }>(
     `select p.id as "projectId" from svc.projects p, lateral (
        select e.received_at from svc.events e
-        where e.project_id = p.id and e.router_status = 'pending' order by e.seq limit 1) oldest
+        where e.project_id = p.id and e.router_status = 'pending' and e.seq > ${routedTo('p.id')}
+        order by e.seq limit 1) oldest
       where oldest.received_at < $1::timestamptz`,
     [before],
+    'projects-waiting',
   );
   return rows.map((row) => row.projectId);
 }

@@ -108,7 +108,7 @@ export async function readTickFacts(
   const { rows } = await tx.query<{ id: string; kind: 'agent' | 'event' }>(
     `select id, 'agent' as kind from svc.agents where id = any($1::uuid[])
      union all select u.id, 'event' from unnest($2::uuid[]) as u (id)
-       -- By its id, whatever else there is to be found by: the offset keeps the planner from the index of what is pending.
+       -- By its id, one after the other: the offset keeps the planner from reading all events.
        cross join lateral (select router_status from svc.events e where e.id = u.id offset 0) e
       where e.router_status = 'pending'`,
     [[...new Set(due.map((row) => row.agentId))], due.flatMap((row) => row.lastEventId ?? [])],

@@ -1,6 +1,7 @@
 // What a doctor looks for among repositories, runs, events, schedules, checks and jobs. Reads only.
 
 import type { Sql } from './db.ts';
+import { routedTo } from './routing.ts';
 
 export interface Troubles {
   readonly repositories: number;
@@ -92,12 +93,12 @@ async function findLate(
   const failed = await sql.query<NonNullable<Troubles['failedEvents']>>(
     `select count(*)::int as count, (array_agg(id order by seq desc))[1] as id,
             coalesce((array_agg(reason order by seq desc))[1], '') as reason
-       from svc.events where project_id = $1::uuid and router_status = 'failed' having count(*) > 0`,
+       from svc.events where project_id = $1::uuid and router_status = 'failed' and reason is not null having count(*) > 0`,
     [projectId],
   );
   const pending = await sql.query<NonNullable<Troubles['pendingEvents']>>(
     `select count(*)::int as count, extract(epoch from $2::timestamptz - min(received_at))::int as seconds
-       from svc.events where project_id = $1::uuid and router_status = 'pending'
+       from svc.events where project_id = $1::uuid and router_status = 'pending' and seq > ${routedTo('$1::uuid')}
         and received_at < $2::timestamptz - make_interval(secs => $3::int) having count(*) > 0`,
     [projectId, now, pendingSeconds],
   );

@@ -8,7 +8,6 @@ import {
   beginRouting,
   type EventBody,
   type PendingEvent,
-  pendingEvents,
   readBodies,
   type RoutingTx,
   sessionsNamed,
@@ -51,14 +50,12 @@ export interface BatchOptions {
 /** Routes up to `limit` waiting events of a project; throws what went wrong, then nothing was written. */
 export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptions): Promise<BatchResult> {
   const { limit, cache, nextId, now, seen } = options;
-  const start = await beginRouting(sql, options.projectId);
-  const { tx } = start;
-  const waiting = await pendingEvents(start, limit);
+  const { tx, generation, upTo, waiting } = await beginRouting(sql, options.projectId, limit);
   if (waiting.length === 0) return { routed: [], more: false };
   seen(waiting.map((event) => event.id));
   failpoint('route.begun');
-  const triggers = await cache.get(tx, tx.projectId, start.generation);
-  const { events, isCut } = await readEvents(tx, waiting, triggers);
+  const triggers = await cache.get(tx, tx.projectId, generation);
+  const { events, isCut } = await readEvents(ctx, tx, waiting, triggers);
   const targets = events.flatMap((event) => [targetIn(event), observedIn(event)]).filter((one) => one !== null);
   const world = await openWorld(tx, targets);
   const plan = emptyPlan();
@@ -71,11 +68,12 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
       plan.settled.push({ eventId: event.id, status: 'failed', severity: null, attributions: null, reason });
     } else await decideEvent(desk, event, first.get(event.id));
   }
-  await writePlan(ctx, tx, plan, now);
+  const isAll = !isCut && waiting.length < limit;
+  await writePlan(ctx, tx, plan, { now, routedTo: isAll ? upTo : (events.at(-1)?.seq ?? 0) });
   const received = new Map(events.map((event) => [event.id, event.receivedAt]));
   return {
     routed: plan.settled.map(({ eventId, status }) => ({ eventId, status, receivedAt: received.get(eventId) ?? now })),
-    more: isCut || waiting.length === limit || plan.transitions.length > 0,
+    more: !isAll || plan.transitions.length > 0,
   };
 }
 
@@ -84,20 +82,32 @@ interface ReadEvent extends BatchEvent {
   readonly isWanted: boolean;
 }
 
-/** Bodies only where a trigger listens, or where a text may hold a marker; as many as fit, the rest is another batch. */
+/**
+ * Bodies only where a trigger listens, or where a text may hold a marker, and read only where intake has not just parsed
+ * them here; as many as fit, the rest is another batch.
+ */
 async function readEvents(
+  ctx: FlowContext,
   tx: RoutingTx,
   waiting: readonly PendingEvent[],
   triggers: ProjectTriggers,
 ): Promise<{ readonly events: readonly ReadEvent[]; readonly isCut: boolean }> {
   const isWanted = (event: PendingEvent): boolean =>
     triggers.listens(event.key) || (event.connectionId !== null && event.targetKey !== null);
-  const wanted = waiting.filter(isWanted).map((event) => event.id);
+  const payloads = new Map<string, Json>();
+  for (const { id } of waiting) {
+    const body = ctx.ingest?.takeBody(id);
+    if (body !== undefined) payloads.set(id, body);
+  }
+  const wanted = waiting.filter((event) => isWanted(event) && !payloads.has(event.id)).map((event) => event.id);
   const { bodies, reached } = await readBodies(tx, wanted, bodyBytesMax);
   const beyond = wanted[reached];
   const end = beyond === undefined ? waiting.length : waiting.findIndex((event) => event.id === beyond);
   const events = waiting.slice(0, end);
-  const payloads = new Map(events.flatMap(({ id }) => parsed(id, bodies.get(id))));
+  for (const { id } of events) {
+    const body = bodies.get(id);
+    if (body !== undefined) payloads.set(id, parsed(body));
+  }
   const marked = await readMarked(tx, events, bodies, payloads);
   return {
     events: events.map((event) => ({
@@ -110,10 +120,8 @@ async function readEvents(
   };
 }
 
-function parsed(id: string, body: EventBody | undefined): (readonly [string, Json])[] {
-  if (body === undefined) return [];
-  return [[id, routedPayload({ payload: wholePayload(body.raw, body.payload), attributions: null })]];
-}
+const parsed = (body: EventBody): Json =>
+  routedPayload({ payload: wholePayload(body.raw, body.payload), attributions: null });
 
 /** The live sessions that the service's own texts name, by event; a marker that names no such session is nothing. */
 async function readMarked(

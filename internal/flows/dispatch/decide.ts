@@ -11,6 +11,7 @@ import {
   route,
   type RoutingResult,
   type SessionRef,
+  type SpawnClaims,
   summarize,
   type Target,
   triggerKey,
@@ -179,7 +180,8 @@ class Hands {
   carryOut(decision: Recorded): void {
     const trigger = this.#triggers.get(decision.trigger);
     if (trigger === undefined) throw new Error('a decision of a trigger that did not match');
-    if (decision.spawn !== null) this.#spawn(trigger, decision.spawn);
+    const { spawn } = decision;
+    if (spawn !== null) this.#spawn(trigger, decision, spawn);
     const sessionIds = decision.deliverTo.map((ref) => this.#idOf(ref));
     const own = this.#made.get(decision.trigger);
     const told = sessionIds.filter((id) => id !== own);
@@ -188,33 +190,39 @@ class Hands {
       if (effect.kind === 'bind') this.bind(effect);
       else this.#release(effect.agentId, effect.target, effect.eventContext);
     }
-    this.#desk.plan.routes.push(routeRow(this.#event.id, decision, sessionIds));
+    if (spawn === null) this.#desk.plan.routes.push(routeRow(this.#event.id, decision, sessionIds));
     const [first] = sessionIds;
     if (first !== undefined && trigger.checks.length > 0) this.#check(trigger, first);
   }
 
-  #spawn(trigger: DispatchTrigger, claims: { readonly slot: boolean; readonly thread: Target | null }): void {
+  /** What the decision makes, which holds the decision itself: a session that is made is the one that gets the event. */
+  #spawn(trigger: DispatchTrigger, { decision, because, severity }: Recorded, claims: SpawnClaims): void {
     const { triggers, plan, world, nextId } = this.#desk;
     const id = nextId();
     const { owner, ordinal } = trigger;
     const start = startOf(triggers, trigger, this.#told);
-    plan.sessions.push({
+    const { id: eventId, key } = this.#event;
+    plan.spawned.push({
       id,
       agentId: owner.id,
       agent: owner.name,
       revision: owner.revision,
-      origin: 'event',
-      eventId: this.#event.id,
+      eventId,
+      eventKey: key,
       ordinal,
+      decision,
+      because,
+      severity,
       displayTitle: start.title,
       hiddenContext: start.hiddenContext,
       mountRefs: start.mountRefs,
       slot: claims.slot,
       thread: claims.thread?.key ?? null,
+      text: start.text,
+      mode: deliveryMode(key),
     });
     this.#made.set(triggerKey(trigger), id);
     settle(world, { sessionId: id, agentId: owner.id, agent: owner.name }, claims);
-    this.#say(trigger, id, start.text);
   }
 
   #tell(trigger: DispatchTrigger, sessionIds: readonly string[], isConverted: boolean): void {

@@ -6,27 +6,30 @@ import { type Binding, insertBindings, updateBindings } from '../../adapters/sto
 import { insertRoutes, type RouteInsert, type Settled, settleEvents } from '../../adapters/store/event-routes.ts';
 import { insertMessages, type MessageInsert } from '../../adapters/store/inbox.ts';
 import type { RoutingTx } from '../../adapters/store/routing.ts';
-import { insertSessions, insertTies, type SessionInsert, type TieInsert } from '../../adapters/store/sessions.ts';
+import { insertTies, type TieInsert } from '../../adapters/store/sessions.ts';
+import { insertSpawned, type SpawnedInsert } from '../../adapters/store/spawned.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext } from '../context.ts';
 import { recordTransitions, type Transition } from '../sessions/sessions.ts';
 
 export interface Plan {
-  readonly sessions: SessionInsert[];
-  /** Start messages among them, in the order in which they are said. */
+  /** With their start messages, which come before whatever else they are told. */
+  readonly spawned: SpawnedInsert[];
+  /** To sessions, in the order in which they are said. */
   readonly messages: MessageInsert[];
   /** By id, as they are at the end of the batch. */
   readonly madeBindings: Map<string, Binding>;
   readonly movedBindings: Map<string, Binding>;
   readonly transitions: Transition[];
   readonly ties: TieInsert[];
+  /** Decisions that made no session. */
   readonly routes: RouteInsert[];
   readonly settled: Settled[];
   readonly checks: NewCycle[];
 }
 
 export const emptyPlan = (): Plan => ({
-  sessions: [],
+  spawned: [],
   messages: [],
   madeBindings: new Map(),
   movedBindings: new Map(),
@@ -37,10 +40,18 @@ export const emptyPlan = (): Plan => ({
   checks: [],
 });
 
-/** Writes all of it; a number of statements that does not depend on how much there is. */
-export async function writePlan(ctx: FlowContext, tx: RoutingTx, plan: Plan, now: Date): Promise<void> {
+/**
+ * Writes all of it; a number of statements that does not depend on how much there is. `routedTo`: number up to which no
+ * event waits after this.
+ */
+export async function writePlan(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  plan: Plan,
+  { now, routedTo }: { readonly now: Date; readonly routedTo: number },
+): Promise<void> {
   failpoint('route.before-write');
-  await insertSessions(tx, plan.sessions, now);
+  await insertSpawned(tx, plan.spawned, now);
   failpoint('route.sessions-written');
   await insertMessages(tx, plan.messages, now);
   failpoint('route.messages-written');
@@ -52,6 +63,6 @@ export async function writePlan(ctx: FlowContext, tx: RoutingTx, plan: Plan, now
   failpoint('route.bindings-written');
   await insertRoutes(tx, plan.routes);
   await beginChecks(tx, now, plan.checks);
-  await settleEvents(tx, plan.settled);
+  await settleEvents(tx, plan.settled, routedTo);
   failpoint('route.before-commit');
 }

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCode } from '../../adapters/store/db.ts';
 import { settleEvents } from '../../adapters/store/event-routes.ts';
-import { beginRouting, pendingEvents } from '../../adapters/store/routing.ts';
+import { beginRouting } from '../../adapters/store/routing.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../words/fault.ts';
 import type { FlowContext } from '../context.ts';
@@ -121,10 +121,9 @@ export class Router {
     const { db, runtime } = this.#ctx;
     const reason = reasonOf(error);
     await db.tx(async (sql) => {
-      const start = await beginRouting(sql, projectId);
-      const [oldest] = await pendingEvents(start, 1);
-      if (oldest?.id !== eventId) return;
-      await settleEvents(start.tx, [{ eventId, status: 'failed', severity: null, attributions: null, reason }]);
+      const { tx, waiting } = await beginRouting(sql, projectId, 1);
+      if (waiting[0]?.id !== eventId) return;
+      await settleEvents(tx, [{ eventId, status: 'failed', severity: null, attributions: null, reason }]);
     });
     runtime.log.error({ err: error, projectId, eventId }, 'event.routing_failed');
     this.#count('failed', 1);

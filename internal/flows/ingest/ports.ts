@@ -6,6 +6,7 @@ import { EndpointCache } from './endpoint-cache.ts';
 import { EndpointSecrets } from './endpoint-secrets.ts';
 import { EventWriter, overloaded } from './event-writer.ts';
 import { LargeRoom } from './large-room.ts';
+import { RecentBodies } from './recent-bodies.ts';
 
 const room = {
   /** Bodies that are being read or wait to be recorded. */
@@ -29,6 +30,7 @@ export async function startIngest(db: Database, options: { readonly routing: boo
   const writer = new EventWriter(db, { needsJob, recorded });
   const cache = new EndpointCache(db);
   const large = new LargeRoom(largeRoom);
+  const bodies = new RecentBodies();
   const taken = { requests: 0, bytes: 0 };
   const takeBytes = (bytes: number): (() => void) => {
     if (taken.bytes + bytes > room.bytes) throw overloaded();
@@ -49,6 +51,10 @@ export async function startIngest(db: Database, options: { readonly routing: boo
       hearers.add(hear);
       return () => hearers.delete(hear);
     },
+    keepBody(eventId, body, bytes) {
+      if (hearers.size > 0) bodies.keep(eventId, body, bytes);
+    },
+    takeBody: (eventId) => bodies.take(eventId),
     admit(announced) {
       // A body that says it is over the limit is refused for that, by whoever reads it.
       if (writer.full() || taken.requests >= room.requests) throw overloaded();

@@ -42,7 +42,9 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
   let guard = await authenticate(ctx, endpoint, delivery, now);
   let event: NewEvent;
   try {
-    event = eventOf(ctx, endpoint, delivery.raw, now);
+    const body = parseBody(delivery.raw);
+    event = eventOf(ctx, endpoint, { raw: delivery.raw, body, now });
+    ports.keepBody(event.id, body, delivery.raw.length);
   } catch (error) {
     // Only who is known to hold the secret hears what is wrong with the body.
     if (guard !== undefined) await authenticateAnew(ctx, endpoint, delivery);
@@ -52,6 +54,7 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
     const recorded = await ports.record(event, guard);
     if (recorded !== undefined) {
       const { id, created, routerStatus } = recorded;
+      if (!created) ports.takeBody(event.id);
       ctx.runtime.log.debug({ endpoint: endpoint.name, eventRecordId: id }, 'event.received');
       return { eventRecordId: id, created, routerStatus };
     }
@@ -62,8 +65,11 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
   });
 }
 
-function eventOf(ctx: FlowContext, endpoint: IngestEndpoint, raw: Buffer, now: Date): NewEvent {
-  const body = parseBody(raw);
+function eventOf(
+  ctx: FlowContext,
+  endpoint: IngestEndpoint,
+  { raw, body, now }: { readonly raw: Buffer; readonly body: JsonObject; readonly now: Date },
+): NewEvent {
   const key = eventKey(body['event']);
   return {
     id: timeOrderedId(ctx.runtime),
