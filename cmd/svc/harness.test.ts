@@ -47,6 +47,7 @@ test('an installation is found by list, and is not made twice', async () => {
     ],
   );
   assert.match(before[1].message, /svc harness install harness-b/);
+  assert.match((await run('harness', 'list')).stderr, /as seen from here: svcd may be told otherwise/);
 
   const first = await run('harness', 'install', 'harness-b', '--json');
   assert.equal(first.code, 0, first.stderr);

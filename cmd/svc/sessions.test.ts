@@ -154,6 +154,8 @@ test('a session is addressed by a piece of its id, spoken to, followed to its en
 test('a capped agent is started once by hand, and the refusal names the session', async () => {
   const started = await told(['agent', 'start', 'one', '--message', 'Go']);
   const id = /^started session (\S+)$/m.exec(started)?.[1] ?? '';
+  const blank = await svc(['agent', 'start', 'triage', '--message', ' ']);
+  assert.deepEqual([blank.code, blank.stderr], [2, 'svc: --message is empty\n']);
   const refused = await svc(['agent', 'start', 'one']);
   assert.equal(refused.code, 1);
   assert.match(refused.stderr, new RegExp(id));

@@ -168,10 +168,13 @@ export function declaredPath(path: string, what: string): string {
 const RESERVED = ['/', '/home', '/tmp', '/run', '/dev', '/proc', '/sys', '/etc', '/usr', '/bin', '/sbin', '/nix'];
 const RESERVED_BELOW = /^\/(run|dev|proc|sys|etc|usr|bin|sbin|lib\w*|nix)(\/|$)/;
 
+/** True for a normalized path that is, or is in, a directory of the sandbox itself. */
+export const isSystemPath = (path: string): boolean => RESERVED.includes(path) || RESERVED_BELOW.test(path);
+
 /** As `declaredPath`, for a path at which something is to be put. Throws Fault `unprocessable` for one of the system's. */
 export function freePath(declared: string, what: string): string {
   const path = declaredPath(declared, `${what} path`);
-  if (!RESERVED.includes(path) && !RESERVED_BELOW.test(path)) return path;
+  if (!isSystemPath(path)) return path;
   throw new Fault('unprocessable', 'mount-path', `${what} ${path}: the path belongs to the sandbox itself`);
 }
 

@@ -12,6 +12,7 @@ import {
   DECLARED_WORK,
   declaredPath,
   freePath,
+  isSystemPath,
   type Layout,
   makeDirectories,
   mountOf,
@@ -227,6 +228,7 @@ export class LocalSandbox implements Sandbox {
     const path = declaredPath(fromWork(declared), 'The directory');
     const seen = this.pathIn(path);
     if (this.bindsMounts && placeOf(path, this.files, this.mounts) === null) {
+      if (isSystemPath(path) && (await this.#holdsDirectory(seen))) return seen;
       const mountPath = freePath(path, 'Directory');
       // Above a mount it is there, and to bind another over it would hide the mount.
       if (this.mounts.some((mount) => mount.isBound && below(mount.mountPath, path) !== undefined)) return seen;
@@ -237,6 +239,11 @@ export class LocalSandbox implements Sandbox {
     const made = await this.run({ command: ['mkdir', '-p', '--', seen], cwd: this.home, timeoutMs: 30_000 });
     if (made.code === 0) return seen;
     throw new Fault('unprocessable', 'sandbox-file', `${path} cannot be made in the sandbox: ${made.output.trim()}`);
+  }
+
+  async #holdsDirectory(seen: string): Promise<boolean> {
+    const looked = await this.run({ command: ['test', '-d', seen], cwd: this.home, timeoutMs: 30_000 });
+    return looked.code === 0;
   }
 
   /** A mount's directory as processes see it. */

@@ -190,6 +190,11 @@ for (const name of providers) {
       assert.ok(name === 'bubblewrap' ? cwd === absolute : cwd.startsWith(dataDir));
     }
     assert.equal(existsSync(`/svc-declared-${RUN}`), false);
+    for (const path of ['/', '/usr']) {
+      const cwd = await sandbox.makeDirectory(path);
+      assert.equal((await sandbox.run({ command: 'pwd', cwd, ...TIME })).output, `${cwd}\n`);
+      if (name === 'bubblewrap') assert.equal(cwd, path);
+    }
     await assert.rejects(sandbox.makeDirectory('../out'), /is not an absolute path without \.\./);
     if (name === 'bubblewrap') await assert.rejects(sandbox.makeDirectory('/usr/x'), /belongs to the sandbox itself/);
   });

@@ -100,7 +100,7 @@ export interface Sandbox {
   pathIn(declared: string): string;
   /**
    * Makes a declared directory, writable, unless it is there, and gives it as processes see it: for `workingDirectory`.
-   * Programs that run already may not see it. Throws Fault `unprocessable` for a directory of the system.
+   * Programs that run already may not see it. Throws Fault `unprocessable` where it would be new in the system's.
    */
   makeDirectory(declared: string): Promise<string>;
   spawn(options: SpawnOptions): Promise<SandboxProcess>;

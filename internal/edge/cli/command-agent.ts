@@ -1,6 +1,7 @@
 // `svc agent …`: what is stored of agents, and starting one by hand.
 
 import { connect, type Client } from './client.ts';
+import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
 import { jsonLines, type Row, rowOf, showList } from './lists.ts';
 import { shortCommit } from './print-run.ts';
@@ -85,6 +86,7 @@ export const agentHistory: Handler = async (call) => {
 export const agentStart: Handler = async (call) => {
   const file = call.text('input');
   const message = call.text('message');
+  if (message?.trim() === '') throw new Misuse('--message is empty');
   const input = file === undefined ? undefined : await readJson(call, file, '--input');
   const client = await connect(call);
   const body = { ...(message !== undefined && { message }), ...(input !== undefined && { input }) };

@@ -70,6 +70,9 @@ export const harnessList: Handler = async (call) => {
     ...('argv' in found ? { command: found.argv } : { message: found.message }),
   }));
   call.screen.emit({ items: rows }, () => items.map(({ name, found }) => clean(textOf(name, found), true)).join('\n'));
+  if (!call.json && items.some(({ found }) => found.state === 'missing')) {
+    call.screen.note('as seen from here: svcd may be told otherwise by its own environment; `svc doctor` asks it');
+  }
   return 0;
 };
 
