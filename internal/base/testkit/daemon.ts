@@ -113,7 +113,7 @@ export function apiClient(url: string, token: string): Api {
   return async (method, path, body, options = {}) => {
     const bearer = options.token === undefined ? token : options.token;
     const target = path.replace(/^P(?=\/|$)/, '/api/v1/orgs/default/projects/default');
-    const response = await fetch(`${url}${target}`, {
+    const init: RequestInit = {
       method,
       redirect: 'manual',
       headers: {
@@ -122,12 +122,21 @@ export function apiClient(url: string, token: string): Api {
         ...options.headers,
       },
       ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-    });
+    };
+    const send = (): Promise<Response> => fetch(`${url}${target}`, init);
+    // A kept connection may be closed as idle while it is taken for the next call, after a test was busy for long.
+    const response = await (method === 'GET' ? send().catch((error) => againAfterReset(error, send)) : send());
     const text = await response.text();
     const isJson = /[/+]json\b/.test(response.headers.get('content-type') ?? '');
     const parsed: unknown = text === '' ? undefined : isJson ? JSON.parse(text) : text;
     return { status: response.status, headers: response.headers, body: parsed as JsonBody };
   };
+}
+
+function againAfterReset(error: unknown, send: () => Promise<Response>): Promise<Response> {
+  const code = ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code;
+  if (code !== 'UND_ERR_SOCKET' && code !== 'ECONNRESET' && code !== 'EPIPE') throw error;
+  return send();
 }
 
 /** client.json of a data directory. */

@@ -34,7 +34,8 @@ async function findTools(): Promise<readonly DumpTools[]> {
     const pgDump = join(bin, 'pg_dump');
     const pgRestore = join(bin, 'pg_restore');
     if (!(await isThere(pgDump, pgRestore))) continue;
-    const { stdout } = await run(pgDump, ['--version']);
+    // A distribution's wrapper may be there without the programs that it leads to.
+    const { stdout } = await run(pgDump, ['--version']).catch(() => ({ stdout: '' }));
     const major = Number(/\b(\d+)/.exec(stdout)?.[1]);
     const [initdb, postgres] = [join(bin, 'initdb'), join(bin, 'postgres')];
     const server = (await isThere(initdb, postgres)) ? { initdb, postgres } : undefined;
