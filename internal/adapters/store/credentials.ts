@@ -54,8 +54,12 @@ const connection = `c.id, c.project_id as "projectId", p.org_id as "orgId", c.pr
   c.key_version as "keyVersion", c.sealed_credentials as sealed, c.status
   from svc.connections c join svc.projects p on p.id = c.project_id`;
 
+/** A connection of a project that is not archived. */
 export async function connectionById(sql: Sql, id: string): Promise<SealedConnection | undefined> {
-  const { rows } = await sql.query<SealedConnection>(`select ${connection} where c.id = $1::uuid`, [id]);
+  const { rows } = await sql.query<SealedConnection>(
+    `select ${connection} where c.id = $1::uuid and p.archived_at is null`,
+    [id],
+  );
   return rows[0];
 }
 

@@ -192,6 +192,8 @@ describe('intakes of providers', () => {
     ['a reply in a thread', reply, 'chat.message.subscribed'],
     ['a direct message', { type: 'message', channel_type: 'im', text: 'hi' }, 'chat.message.direct'],
     ['a message that also arrives as a mention', { type: 'message', text: '<@UBOT> hi' }, undefined],
+    ['one that says whom it mentions', { type: 'message', text: '<@UBOT|svc> hi' }, undefined],
+    ['a message that mentions another', { type: 'message', text: '<@UBOT2> hi' }, 'chat.message.subscribed'],
     ['a message with a file', { type: 'message', subtype: 'file_share', text: 'x' }, 'chat.message.subscribed'],
     ['somebody who joined', { type: 'message', subtype: 'channel_join', text: 'x' }, undefined],
     [

@@ -103,7 +103,9 @@ class Reader {
       return ignored(`a message of kind ${subtype?.slice(0, 64)} is not in the catalog`);
     if (event['channel_type'] === 'im') return this.message('chat.message.direct', event);
     const text = textAt(event['text']) ?? '';
-    if (this.#botUserId !== undefined && text.includes(`<@${this.#botUserId}>`) && !this.#isMe(event)) {
+    // A mention may say whom it names: <@U1|name>.
+    const isMention = ['>', '|'].some((end) => text.includes(`<@${this.#botUserId}${end}`));
+    if (this.#botUserId !== undefined && isMention && !this.#isMe(event)) {
       return ignored('the same message arrives as a mention');
     }
     return this.message('chat.message.subscribed', event);
