@@ -7,6 +7,7 @@ import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
 import { openSandboxes, SetupCache } from '../../internal/adapters/sandbox/sandbox.ts';
 import { errorCode } from '../../internal/adapters/store/db.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
+import { modelSettings } from '../../internal/base/config/model-settings.ts';
 import { sessionSettings } from '../../internal/base/config/session-settings.ts';
 import { createListings, type HostPorts } from '../../internal/flows/host/host.ts';
 import { Fault } from '../../internal/words/fault.ts';
@@ -28,12 +29,15 @@ export async function openHostPorts(
   url: string,
 ): Promise<{ readonly ports: HostPorts; stop(): Promise<void> }> {
   const { PATH: path = DEFAULT_PATH, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS } = process.env;
+  const { keys } = modelSettings(config.file, config.fileDir);
+  const keyFiles = Object.values(keys).flatMap((place) => (place.kind === 'file' ? [place.path] : []));
   const open = () =>
     openSandboxes({
       dataDir: config.dataDir,
       sandbox: config.sandbox,
       command: sessionSettings(config.file).command,
       host: { PATH: path, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS },
+      privateFiles: [config.masterKeyFile, ...keyFiles],
     });
   let opening: ReturnType<typeof open> | undefined;
   const sandboxes = () => (opening ??= open());

@@ -3,7 +3,7 @@
 // it, and none of it is in the environment of bubblewrap itself, which runs outside.
 
 import { execFile } from 'node:child_process';
-import { constants, existsSync, lstatSync, readlinkSync } from 'node:fs';
+import { constants, existsSync, lstatSync, readdirSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { access, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path/posix';
 import { fileURLToPath } from 'node:url';
@@ -134,8 +134,15 @@ async function makeEtc(layout: Layout): Promise<string> {
   return dir;
 }
 
-export async function bubblewrapKind(file: string, layout: Layout, limiter: ResourceLimiter): Promise<Kind> {
+/** `privateFiles`: of the daemon, wherever they lie; its data directory is private as a whole. */
+export async function bubblewrapKind(
+  file: string,
+  layout: Layout,
+  limiter: ResourceLimiter,
+  privateFiles: readonly string[],
+): Promise<Kind> {
   const etc = await makeEtc(layout);
+  const hidden = [dirname(layout.root), ...privateFiles.filter(existsSync).map((path) => realpathSync(path))];
   return {
     name: 'bubblewrap',
     capabilities: {
@@ -161,6 +168,7 @@ export async function bubblewrapKind(file: string, layout: Layout, limiter: Reso
         ...['--bind', files.tmp, '/tmp', '--bind', files.home, DECLARED_HOME, '--bind', files.work, DECLARED_WORK],
         ...mountBinds(record),
         ...(await readOnlyBinds(record, files)),
+        ...covers(record.spec.readOnlyPaths ?? [], hidden),
         ...(isFenced ? fence(files) : network()),
         ...['--remount-ro', '/', '--chdir', cwd],
         ...Object.entries({ PATH: INNER_PATH, ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
@@ -190,6 +198,34 @@ async function readOnlyBinds(record: SandboxRecord, files: SandboxFiles): Promis
     args.push('--ro-bind', path, path);
   }
   return args;
+}
+
+/** What package directories and checkouts keep credentials in: the service's own, and a harness's that was built there. */
+const PRIVATE_NAME = /^(\.git|\.env.*|\.npmrc|\.yarnrc.*|\.netrc)$/;
+
+/**
+ * Covers what lies in a directory that is shown and is for nobody inside: `hidden`, and such names beside a harness.
+ * What is shown in turn below one of them is put there again.
+ */
+function covers(readOnlyPaths: readonly string[], hidden: readonly string[]): string[] {
+  const shown = [...USERLAND, ...readOnlyPaths];
+  const beside = readOnlyPaths
+    .filter((path) => statSync(path).isDirectory())
+    .flatMap((path) =>
+      readdirSync(path)
+        .filter((name) => PRIVATE_NAME.test(name))
+        .map((name) => join(path, name)),
+    );
+  const all = [...hidden, ...beside];
+  // One that lies in another goes with it.
+  const outer = all.filter((path) => !all.some((other) => other !== path && below(path, other) !== undefined));
+  return outer.flatMap((path) => {
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (found === undefined || !shown.some((other) => below(path, other) !== undefined)) return [];
+    if (!found.isDirectory()) return found.isFile() ? ['--ro-bind', '/dev/null', path] : [];
+    const again = readOnlyPaths.filter((other) => other !== path && below(other, path) !== undefined);
+    return ['--tmpfs', path, ...again.flatMap((other) => ['--ro-bind', other, other]), '--remount-ro', path];
+  });
 }
 
 /** The host's network and the names it knows. */

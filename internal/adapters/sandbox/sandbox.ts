@@ -42,6 +42,8 @@ export interface SandboxSettings {
   readonly command?: SandboxCommand | undefined;
   /** Of the daemon's own environment: PATH, HOME, and how the user's service manager is reached. */
   readonly host: HostEnvironment & ManagerEnvironment;
+  /** Files of the daemon that no sandbox may show, beside its data directory: keys. */
+  readonly privateFiles?: readonly string[];
 }
 
 /** What is in use, and why. */
@@ -95,7 +97,7 @@ async function choose(settings: SandboxSettings, layout: Layout): Promise<Choice
   if (found.works) {
     const limiter = await probeLimiter(await findProgram('systemd-run', host.PATH ?? ''), host);
     return {
-      kind: await bubblewrapKind(found.file, layout, limiter),
+      kind: await bubblewrapKind(found.file, layout, limiter, settings.privateFiles ?? []),
       why: `${found.version} works here`,
       resources: limiter.works ? `enforced by ${limiter.why}` : `not enforced: ${limiter.why}`,
     };
