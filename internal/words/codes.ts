@@ -44,6 +44,7 @@ export const DIAGNOSTIC_CODES = {
   'import-invalid': null,
   'template-specifier': null,
   'template-unresolved': null,
+  'template-version': null,
   'variables-in-import': null,
   'variable-invalid': null,
   'variable-unknown': null,

@@ -88,6 +88,16 @@ function resolveSpecifier(input: CompileInput, text: string, dependencies: Depen
   return templateFile(template, subpath);
 }
 
+/**
+ * What to say where an import names one version and gets another: a directory has the one that lies there. Null where
+ * it gets what it names, or names a range or a tag.
+ */
+export function otherVersion({ template }: FileRef, text: string): string | null {
+  if (template === null || !text.startsWith('@') || !/^\d+\.\d+\.\d+(?:[-+]|$)/.test(template.requested)) return null;
+  if (template.requested.replace(/\+.*$/, '') === template.version.replace(/\+.*$/, '')) return null;
+  return `${shown(text)} comes from a directory, which has the version ${template.version}`;
+}
+
 const REASONS: { readonly [error in UnresolvedTemplate['error']]: string } = {
   'unknown-source': 'no template source is configured for it',
   'not-found': 'it does not exist',

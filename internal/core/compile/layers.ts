@@ -14,6 +14,7 @@ import {
   type Import,
   importsOf,
   lookUpProblem,
+  otherVersion,
   outside,
   type Problem,
   resolveImport,
@@ -150,6 +151,15 @@ export class Layering {
       return null;
     }
     if ('code' in ref) return fail(draft, one, ref);
+    const other = otherVersion(ref, one.text);
+    if (other !== null)
+      draft.findings.push({
+        severity: 'warning',
+        code: 'template-version',
+        message: other,
+        range: one.range,
+        path: one.path,
+      });
     if (seen.has(ref.id)) {
       const message = `${ref.id} is imported twice here, and merged twice`;
       draft.findings.push({ severity: 'warning', code: 'import-repeated', message, range: one.range, path: one.path });
