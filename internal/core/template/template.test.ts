@@ -16,6 +16,7 @@ const RENDERED: readonly (readonly [name: string, template: string, expected: st
   ['an object as JSON', '{{ list.1 }}', '{"k":"v"}'],
   ['an array as JSON', '{{ list }}', '[1,{"k":"v"}]'],
   ['an item of an array', '{{ list.1.k }}', 'v'],
+  ['the length of an array, which no payload has, as nothing', '[{{ list.length }}]', '[]'],
   ['null as nothing', '[{{ chat.none }}]', '[]'],
   ['a missing path as nothing', '[{{ chat.nope.deeper }}{{ nope }}]', '[]'],
   ['a path through a scalar as nothing', '[{{ chat.provider.length }}]', '[]'],

@@ -62,6 +62,8 @@ export function lookUp(root: Json, segments: readonly string[]): Json | undefine
   let value: Json | undefined = root;
   for (const segment of segments) {
     if (value === null || typeof value !== 'object' || !Object.hasOwn(value, segment)) return undefined;
+    // The language's own, not the payload's.
+    if (Array.isArray(value) && segment === 'length') return undefined;
     value = (value as { readonly [key: string]: Json | undefined })[segment];
   }
   return value;
