@@ -31,6 +31,8 @@ export interface World {
   readonly slots: Map<string, string | null>;
   /** Agent → all its live sessions, oldest first. */
   readonly live: Map<string, Standing[]>;
+  /** Sessions that this batch makes: not in the database before its end, and to be met by whoever asks late. */
+  readonly made: Standing[];
 }
 
 export const targetText = (target: Target): string => `${target.type}\n${target.key}`;
@@ -39,7 +41,8 @@ export const holdingText = (agentId: string, target: Target): string => `${agent
 /** Reads what stands on the targets, of whichever agent. */
 export async function openWorld(tx: RoutingTx, targets: readonly Target[]): Promise<World> {
   const distinct = [...new Map(targets.map((target) => [targetText(target), target])).values()];
-  const world: World = { bindings: new Map(), bound: new Map(), tied: new Map(), slots: new Map(), live: new Map() };
+  const [bindings, bound, tied] = [new Map(), new Map(), new Map()];
+  const world: World = { bindings, bound, tied, slots: new Map(), live: new Map(), made: [] };
   for (const binding of await bindingsOn(tx, distinct)) hold(world, binding);
   for (const { targetType: type, targetKey: key, ...tied } of await standingsOn(tx, distinct)) {
     tie(world, { type, key }, tied);
@@ -77,6 +80,7 @@ export function settle(world: World, made: Standing, claims: { slot: boolean; th
   if (claims.slot) world.slots.set(made.agentId, made.sessionId);
   if (claims.thread !== null) tie(world, claims.thread, { ...made, relation: 'thread' });
   world.live.get(made.agentId)?.push(made);
+  world.made.push(made);
 }
 
 /**
@@ -122,7 +126,9 @@ export async function learn(world: World, tx: RoutingTx, triggers: Iterable<Aski
   }
   if (live.size > 0) {
     for (const agentId of live) world.live.set(agentId, []);
-    for (const one of await liveSessionsOf(tx, [...live])) world.live.get(one.agentId)?.push(one);
+    const stored = await liveSessionsOf(tx, [...live]);
+    const made = world.made.filter((one) => live.has(one.agentId));
+    for (const one of [...stored, ...made]) world.live.get(one.agentId)?.push(one);
   }
 }
 
