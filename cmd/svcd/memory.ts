@@ -4,7 +4,7 @@
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-const lookMs = 10_000;
+const lookMs = 5_000;
 /** Idle: less than this of a core since the last look. */
 const idleShare = 0.05;
 /** Worth the pause. */

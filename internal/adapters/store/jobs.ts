@@ -75,6 +75,19 @@ export async function buryDaemons(sql: Sql, self: string, known: readonly string
   return rows.map((row) => row.id);
 }
 
+/** How many jobs of these tasks could run now, counted no further than `most`. */
+export async function countDueJobs(sql: Sql, tasks: readonly string[], most: number): Promise<number> {
+  const { rows } = await sql.query<{ count: number }>(
+    `select count(*)::int as count from (
+       select from graphile_worker._private_jobs j
+        where j.is_available and j.run_at <= now() and j.task_id in (
+          select t.id from graphile_worker._private_tasks t where t.identifier = any($1::text[])) limit $2::int) due`,
+    [tasks, most],
+    'due-jobs',
+  );
+  return rows[0]?.count ?? 0;
+}
+
 export interface ParkedJob {
   readonly id: string;
   readonly task: string;

@@ -134,12 +134,24 @@ export interface JudgedTick {
 export async function writeTicks(tx: Sql, ticks: readonly JudgedTick[]): Promise<void> {
   if (ticks.length === 0) return;
   await tx.query(
-    `update svc.schedules s set next_at = w."nextAt", last_at = w."scheduledAt", last_status = w.status,
-            last_event_id = coalesce(w."eventId", s.last_event_id)
-       from json_to_recordset($1::json) as w (id text, status text, "scheduledAt" timestamptz, "nextAt" timestamptz,
-         "eventId" uuid)
-      where s.id = w.id`,
-    [JSON.stringify(ticks)],
+    `update svc.schedules s set next_at = to_timestamp(w.next / 1000.0), last_at = to_timestamp(w.at / 1000.0),
+            last_status = w.status, last_event_id = coalesce(w.event, s.last_event_id)
+       from json_to_recordset($1::json) as w (id text, status text, at bigint, next bigint, event uuid)
+      where s.id = w.id and s.id = any($2::text[])`,
+    [
+      // Times as numbers: writing and reading them as text costs more than all else about a tick.
+      JSON.stringify(
+        ticks.map(({ id, status, scheduledAt, nextAt, eventId }) => ({
+          id,
+          status,
+          at: scheduledAt.getTime(),
+          next: nextAt.getTime(),
+          event: eventId ?? undefined,
+        })),
+      ),
+      // By their ids, whatever the planner believes to know of the table.
+      ticks.map((one) => one.id),
+    ],
     'write-ticks',
   );
 }

@@ -5,12 +5,28 @@
 
 import { EventEmitter } from 'node:events';
 import { hostname } from 'node:os';
-import { Logger as WorkerLogger, type Runner, run, type TaskList, type WorkerEvents } from 'graphile-worker';
+import {
+  Logger as WorkerLogger,
+  type Runner,
+  run,
+  type TaskList,
+  type WorkerEvents,
+  type WorkerPool,
+} from 'graphile-worker';
 import * as v from 'valibot';
 import { addJob, connectionConfig } from '../../adapters/store/db.ts';
-import { beat, buryDaemons, connectionName, exhaustJob, leave, listDaemons } from '../../adapters/store/jobs.ts';
+import {
+  beat,
+  buryDaemons,
+  connectionName,
+  countDueJobs,
+  exhaustJob,
+  leave,
+  listDaemons,
+} from '../../adapters/store/jobs.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import type { Json } from '../../words/json.ts';
+import { type Loop, loop } from './loop.ts';
 import { SteadyPool } from './steady-pool.ts';
 import type { Task } from './task.ts';
 
@@ -25,6 +41,8 @@ export interface JobsOptions {
 const here = new Set<string>();
 /** How long a drain waits for running jobs. */
 const handBackMs = 5_000;
+/** One look for all workers finds jobs of a later time, and what a lost notification told; each by itself looks rarely. */
+const lookMs = { together: 2_000, alone: 30_000 } as const;
 const restartMs = { first: 200, most: 5_000 };
 
 /** Runs from `start` to `stop`, whatever the database does in between. */
@@ -32,13 +50,15 @@ export class JobRunner {
   readonly #ctx: FlowContext;
   readonly #options: JobsOptions;
   readonly #pool: SteadyPool;
+  readonly #tasks: TaskList;
   readonly #draining = new AbortController();
-  readonly #workers = new Set<string>();
+  readonly #workers = new Map<string, WorkerPool>();
   /** Gives up on each running job, for the runner to hand it back. */
   readonly #abandons = new Set<() => void>();
   #runner: Runner | undefined;
   #supervising: Promise<void> | undefined;
   #beating: Promise<void> | undefined;
+  #looking: Loop | undefined;
   #timer: NodeJS.Timeout | undefined;
   #wake: () => void = () => undefined;
   #stopping: Promise<void> | undefined;
@@ -46,6 +66,7 @@ export class JobRunner {
   constructor(ctx: FlowContext, options: JobsOptions) {
     this.#ctx = ctx;
     this.#options = options;
+    this.#tasks = this.#taskList();
     const { log } = ctx.runtime;
     this.#pool = new SteadyPool(
       {
@@ -76,6 +97,12 @@ export class JobRunner {
     }, this.#options.beatMs ?? 3_000);
     this.#runner = await this.#launch();
     this.#supervising = this.#supervise(this.#runner);
+    this.#looking = loop(this.#ctx, 'jobs.look', lookMs.together, () => this.#look());
+  }
+
+  async #look(): Promise<void> {
+    const due = await countDueJobs(this.#ctx.db, Object.keys(this.#tasks), this.#concurrency);
+    if (due > 0) for (const pool of this.#workers.values()) pool.nudge(due);
   }
 
   /** No new jobs; running ones are told, and have 5 s before they are handed back. Safe twice. */
@@ -92,6 +119,7 @@ export class JobRunner {
     const overdue = setTimeout(() => {
       for (const abandon of this.#abandons) abandon();
     }, handBackMs);
+    await this.#looking?.stop();
     await this.#runner?.stop().catch(() => undefined);
     await this.#supervising;
     clearTimeout(overdue);
@@ -108,7 +136,7 @@ export class JobRunner {
       roles: config.roles,
       host: hostname(),
       pid: process.pid,
-      workerIds: [...this.#workers],
+      workerIds: [...this.#workers.keys()],
     });
   }
 
@@ -136,16 +164,15 @@ export class JobRunner {
     const pools: string[] = [];
     events.on('pool:create', ({ workerPool }) => {
       pools.push(workerPool.id);
-      this.#workers.add(workerPool.id);
+      this.#workers.set(workerPool.id, workerPool);
     });
     const runner = await run({
       events,
       pgPool: this.#pool,
-      taskList: this.#taskList(),
+      taskList: this.#tasks,
       concurrency: this.#concurrency,
       noHandleSignals: true,
-      // What is added is notified; this finds jobs of a later time, and what a lost notification told.
-      pollInterval: 2_000,
+      pollInterval: lookMs.alone,
       logger: new WorkerLogger(() => (level, message) => {
         if (level === 'error') log.warn({ message }, 'jobs.runner_error');
         else log.trace({ message }, 'jobs.runner');

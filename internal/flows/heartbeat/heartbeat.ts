@@ -24,6 +24,8 @@ import { enqueueRouting } from '../enqueue.ts';
 
 /** Schedules that one transaction holds. */
 const batchLimit = 1_000;
+/** So many full batches, one after the other, are a sign of many more. */
+const manyBatches = 2;
 const pauseMs = {
   /** A notification may be lost, and a clock may be set: look again at least so often. */
   most: 5_000,
@@ -56,16 +58,27 @@ export async function fireDue(ctx: FlowContext, signal: AbortSignal): Promise<Ti
   const total = { fired: 0, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 0 };
   const clock = rememberingClock();
   const unasked = new Set<string>();
-  // To the empty batch: the tick that follows a missed one may be due as well.
-  for (let claimed = 1; claimed > 0 && !signal.aborted; ) {
+  const turn = async (): Promise<number> => {
     const done = await ctx.db.tx((tx) => fireBatch(ctx, tx, { clock, unasked }));
-    claimed = 0;
+    let claimed = 0;
     for (const status of Object.keys(total) as (keyof Ticked)[]) {
       total[status] += done[status];
       claimed += done[status];
     }
     if (claimed > 0) failpoint('heartbeat.after-commit');
-  }
+    return claimed;
+  };
+  // To the empty batch: the tick that follows a missed one may be due as well.
+  const rest = async (): Promise<void> => {
+    while (!signal.aborted && (await turn()) > 0);
+  };
+  let claimed = batchLimit;
+  let full = 0;
+  for (; claimed === batchLimit && full < manyBatches && !signal.aborted; full += 1) claimed = await turn();
+  // Where there is much, one batch is judged while another one is written: no two claim the same schedule.
+  const hands = claimed === 0 ? 0 : claimed < batchLimit ? 1 : 2;
+  const ended = await Promise.allSettled(Array.from({ length: hands }, rest));
+  for (const one of ended) if (one.status === 'rejected') throw one.reason;
   if (unasked.size > 0) await enqueueRouting(ctx, ctx.db, [...unasked]);
   report(ctx, total);
   return total;
