@@ -15,7 +15,7 @@ import { TriggerCache } from './triggers.ts';
 
 const limits = {
   /** Events in one transaction. */
-  batch: 256,
+  batch: 512,
   /** Projects at a time: each takes a connection. */
   projects: 4,
   /** Tries of a run before it is left to the next wake-up. */
