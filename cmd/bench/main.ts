@@ -22,6 +22,7 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   'route-quiet': async () => (await import('./route.ts')).quiet,
   gateway: async () => (await import('./gateway.ts')).bench,
   sessions: async () => (await import('./sessions.ts')).bench,
+  'sessions-idle': async () => (await import('./sessions.ts')).idle,
   idle: async () => (await import('./idle.ts')).bench,
   ticks: async () => (await import('./ticks.ts')).bench,
   validate: async () => (await import('./validate.ts')).bench,
