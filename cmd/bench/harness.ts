@@ -120,7 +120,13 @@ export async function runBench(bench: Bench): Promise<Row[]> {
         bound,
       }),
     atMost: (what, value, bound, unit) =>
-      rows.push({ what, subject: `${value} ${unit}`, baseline: `at most ${bound} ${unit}`, value, bound }),
+      rows.push({
+        what,
+        subject: `${Number(value.toPrecision(4))} ${unit}`,
+        baseline: `at most ${bound} ${unit}`,
+        value,
+        bound,
+      }),
     directory: async () => {
       const directory = await mkdtemp(join(tmpdir(), 'svc-bench-'));
       endings.push(() => rm(directory, { recursive: true, force: true }));

@@ -149,7 +149,7 @@ export const minute: Bench = {
     };
     const third = minuteMs / 3;
     const grownMs = ((mean(2 * third, minuteMs) - mean(third, 2 * third)) / kept.perSecond) * 1_000;
-    bench.atMost('growth of what waits, last third over the one before, as load of', Math.round(grownMs), 100, 'ms');
+    bench.atMost('growth of what waits, last third over the one before, as load of', grownMs, 100, 'ms');
   },
 };
 
@@ -207,7 +207,7 @@ export const quiet: Bench = {
       await sleep(5);
     }
     times.sort((a, b) => a - b);
-    const of = (part: number): number => Number((times[Math.floor(times.length * part)] ?? Number.NaN).toFixed(1));
+    const of = (part: number): number => times[Math.floor(times.length * part)] ?? Number.NaN;
     bench.atMost('request to session, p50', of(0.5), 5, 'ms');
     bench.atMost('request to session, p99', of(0.99), 15, 'ms');
   },
