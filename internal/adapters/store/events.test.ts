@@ -32,7 +32,7 @@ describe('recorded events', () => {
     (
       await t.db.query<{ payload: { projects: string[] } }>(
         `select j.payload from graphile_worker._private_jobs j
-           join graphile_worker._private_tasks k on k.id = j.task_id where k.identifier = $1::text`,
+           join graphile_worker._private_tasks k on k.id = j.task_id where k.identifier = $1::text order by j.id`,
         [routeTask],
       )
     ).rows;
@@ -59,6 +59,44 @@ describe('recorded events', () => {
     assert.equal((await jobs()).length, 0);
   });
 
+  it('a batch of many kinds comes out as it went in', async () => {
+    const of = (rest: Partial<NewEvent>): NewEvent => ({ ...event(null), ...rest });
+    const endpointId = randomUUID();
+    const replayOf = randomUUID();
+    const batch = [
+      of({ key: 'a\0b', payload: '{"p":"é"}', raw: Buffer.from('{"r":1}') }),
+      of({ dedupHash: Buffer.alloc(32, 0), endpointId }),
+      of({ dedupHash: Buffer.alloc(32, 255), endpointId, receivedAt: new Date('2030-01-01T00:00:00.001Z') }),
+      of({ payload: '{"only":true}', raw: null, depth: 3 }),
+      of({ target: { type: 'thread', key: 'x"\0,{}' }, connectionId: endpointId, replayOf }),
+      of({ raw: Buffer.alloc(0), payload: '{}' }),
+    ];
+    await recordEvents(t.db, batch, { routing: false });
+    const { rows } = await t.db.query<Record<string, unknown>>(
+      `select id, key, dedup_hash, endpoint_id, connection_id, target_type, target_key, received_at, depth, replay_of,
+         raw, payload
+         from svc.events join svc.event_bodies on event_id = id where id = any($1::uuid[]) order by seq`,
+      [batch.map((one) => one.id)],
+    );
+    assert.deepEqual(
+      rows,
+      batch.map((one) => ({
+        id: one.id,
+        key: one.key.replace('\0', '\uFFFD'),
+        dedup_hash: one.dedupHash,
+        endpoint_id: one.endpointId ?? null,
+        connection_id: one.connectionId ?? null,
+        target_type: one.target?.type ?? null,
+        target_key: one.target?.key.replace('\0', '\uFFFD') ?? null,
+        received_at: one.receivedAt,
+        depth: one.depth ?? 0,
+        replay_of: one.replayOf ?? null,
+        raw: one.raw,
+        payload: one.payload === null ? null : Buffer.from(one.payload),
+      })),
+    );
+  });
+
   it('a batch asks once for the routing of what it created', async () => {
     const batch = [event('c'), event('a'), event(null)];
     const recorded = await recordEvents(t.db, batch, { routing: true });
@@ -71,6 +109,33 @@ describe('recorded events', () => {
     assert.deepEqual(job?.payload.projects, [projectId]);
     await recordEvents(t.db, [event('c'), event('a')], { routing: true });
     assert.equal((await jobs()).length, 1, 'nothing was created, nothing is asked for');
+  });
+
+  it('while a job waits that asks for the routing of a project, no other is added', async () => {
+    const added = async (): Promise<number> => {
+      const before = (await jobs()).length;
+      const [recorded] = await recordGuarded(t.db, [{ event: event(randomUUID()) }], { routing: true });
+      assert.equal(recorded?.created, true);
+      return (await jobs()).length - before;
+    };
+    const change = async (what: string): Promise<void> => {
+      const { rowCount } = await t.db.query(
+        `update graphile_worker._private_jobs set ${what} where key = 'event.route:' || $1::text`,
+        [projectId],
+      );
+      assert.equal(rowCount, 1);
+    };
+    assert.deepEqual([await added(), await added()], [1, 0]);
+    assert.deepEqual((await jobs()).at(-1)?.payload, { projects: [projectId] });
+    await change(`locked_at = now(), locked_by = 'somebody'`);
+    assert.deepEqual([await added(), await added()], [1, 0], 'what was taken may have looked already');
+    await change(`run_at = now() + interval '1 hour', attempts = 3`);
+    assert.equal(await added(), 0);
+    const { rows } = await t.db.query<{ due: boolean; attempts: number }>(
+      `select run_at <= now() as due, attempts::int from graphile_worker._private_jobs where key = 'event.route:' || $1::text`,
+      [projectId],
+    );
+    assert.deepEqual(rows, [{ due: true, attempts: 0 }], 'what waits for a later time is made to run now');
   });
 
   it('a payload is put together from its halves', () => {

@@ -4,9 +4,9 @@
 // the database. Text that the database cannot hold is written with U+FFFD in its place.
 
 import { meantSecret } from './credentials.ts';
-import type { Sql } from './db.ts';
+import type { Database, Sql } from './db.ts';
+import { type Numbered, packed } from './event-batch.ts';
 import type { RoutingTx } from './routing.ts';
-import { storable } from './text.ts';
 
 export interface EventTarget {
   readonly type: string;
@@ -57,28 +57,32 @@ export interface RecordedEvent {
 export const routeTask = 'event.route';
 
 // The hashes are inserted in order, so that two batches never wait for each other; seq is given out before that, so that
-// it is the order of arrival. The received bytes of all come as one parameter, cut apart by offset: quoting each costs
-// more than all the rest. `ordered`: numbers are taken behind the recording lock (svc.lock_recording), so that routing,
-// which waits for it, meets the events of a project in the order of their numbers; `plain`: whoever records holds the
-// routing lock itself. `guards`: what was known of secrets when proofs were held against them, looked up again in the
-// statement that records; an event whose guard does not hold is left out.
-const plain = 'input as materialized (';
+// it is the order of arrival. What comes in is packed, see event-batch.ts. Numbers are taken behind the
+// recording lock (svc.lock_recording), so that routing, which waits for it, meets the events of a project in the order of
+// their numbers; whoever routes holds the routing lock itself. `guards`: what was known of secrets when proofs were held
+// against them, looked up again in the statement that records; an event whose guard does not hold is left out.
+// One row comes back: the guards that hold, and of the others the events that were there already.
 const behindLock = `guards as materialized (
-    select g.n from json_to_recordset($3::json) as g (n int, org uuid, project uuid, name text, at timestamptz, id uuid,
+    select g.n from json_to_recordset($8::json) as g (n int, org uuid, project uuid, name text, at timestamptz, id uuid,
         mark text)
       where exists (select from (${meantSecret('g.org', 'g.project', 'g.name', 'g.at')}) s
         where s.id = g.id and substring(s.sealed for 13) = decode(g.mark, 'hex'))
   ), given as materialized (
-    select svc.lock_recording($4::uuid[])
-  ), one as materialized (select count(*) as given from given), input as materialized (`;
-const numbered = `
-    select nextval('svc.events_seq') as seq, r.id, r.project, r.key, decode(r.hash, 'hex') as hash, r.endpoint,
-      r.connection, r.target_type, r.target_key, r.at, r.depth, r.replay_of, r.raw_from, r.raw_size, r.payload_from,
-      r.payload_size, r.guard
-      from json_to_recordset($1::json) as r (id uuid, project uuid, key text, hash text, endpoint uuid, connection uuid,
-        target_type text, target_key text, at timestamptz, depth int, replay_of uuid, raw_from int, raw_size int,
-        payload_from int, payload_size int, guard int)`;
-const inserted = `
+    select svc.lock_recording($9::uuid[])
+  ), one as materialized (select count(*) as given from given), `;
+const isAllowed = 'where (select given from one) = 1 and (k.guard is null or k.guard in (select n from guards))';
+const inserted = (before: string, condition: string): string => `with ${before}input as materialized (
+    select nextval('svc.events_seq') as seq, r.* from (
+      select u.id, u.start, u.raw_size, u.payload_size, k.project, k.key, k.endpoint, k.connection, k.target_type,
+          k.target_key, k.at, k.depth, k.replay_of,
+          case when k.hashed then substring($2::bytea from u.start - 32 for 32) end as hash
+        from unnest($1::uuid[], $3::int[], $4::int[], $5::int[], $6::int[]) with ordinality
+          as u (id, shared, start, raw_size, payload_size, place)
+        join json_to_recordset($7::json) as k (n int, project uuid, key text, endpoint uuid, connection uuid,
+          target_type text, target_key text, at timestamptz, depth int, replay_of uuid, hashed bool, guard int)
+          on k.n = u.shared
+        ${condition}
+        order by u.place) r
   ), made as (
     insert into svc.events (id, seq, project_id, key, endpoint_id, connection_id, dedup_hash, target_type, target_key,
         received_at, depth, replay_of)
@@ -89,60 +93,27 @@ const inserted = `
       returning id, project_id
   ), bodies as (
     insert into svc.event_bodies (event_id, raw, payload)
-      select id, substring($2::bytea from raw_from for raw_size), substring($2::bytea from payload_from for payload_size)
+      select id, substring($2::bytea from start for raw_size),
+          substring($2::bytea from start + coalesce(raw_size, 0) for payload_size)
         from input join made using (id)
   )`;
-const job = `, job as (
-    select graphile_worker.add_job('${routeTask}', payload => json_build_object('projects',
-        (select json_agg(distinct project_id) from made)), max_attempts => 100) as asked
-      where exists (select from made)
+const asking = (how: string): string => `, job as (
+    select ${how} as asked from (select array_agg(distinct project_id) as projects from made) m
+      where projects is not null
   )`;
-const insertPlain = `with ${plain}${numbered}${inserted}`;
-const insertOrdered = `with ${behindLock}${numbered}
-      where (select given from one) = 1 and (r.guard is null or r.guard in (select n from guards))${inserted}`;
-const made = ' select id, null::int as guard from made';
-const madeAndAsked = `${job} select id, null::int as guard, (select count(*) from job) from made`;
-const held = ' union all select null, n from guards';
-const heldBeside = ' union all select null, n, 0 from guards';
+const addJob = `graphile_worker.add_job('${routeTask}', payload => json_build_object('projects', projects),
+        max_attempts => 100)`;
+const there = 'array(select i.id from input i where not exists (select from made m where m.id = i.id)) as there';
+const insertOrdered = inserted(behindLock, isAllowed);
+const answered = ` select ${there}, array(select n from guards) as held`;
+const asked = '(select count(*) from job) as asked';
+/** By how routing comes to know: whoever records routes, somebody else says so, a job, a job unless one waits. */
 const texts = {
-  record: { plain: `${insertPlain}${made}`, ordered: `${insertOrdered}${made}${held}` },
-  ask: { plain: `${insertPlain}${madeAndAsked}`, ordered: `${insertOrdered}${madeAndAsked}${heldBeside}` },
+  inRouting: `${inserted('', '')} select ${there}, '{}'::int[] as held`,
+  record: `${insertOrdered}${answered}`,
+  ask: `${insertOrdered}${asking(addJob)}${answered}, ${asked}`,
+  askOnce: `${insertOrdered}${asking('svc.ask_routing(projects)')}${answered}, ${asked}`,
 } as const;
-
-function packed(given: readonly GuardedEvent[], guards: Guards): { readonly rows: string; readonly bytes: Buffer } {
-  const parts: Buffer[] = [];
-  let size = 0;
-  const place = (part: Buffer | null): { from: number; size: number } | undefined => {
-    if (part === null) return undefined;
-    const from = size + 1;
-    parts.push(part);
-    size += part.length;
-    return { from, size: part.length };
-  };
-  const rows = given.map(({ event, guard }) => {
-    const raw = place(event.raw);
-    const payload = place(event.payload === null ? null : Buffer.from(event.payload, 'utf8'));
-    return {
-      id: event.id,
-      project: event.projectId,
-      key: storable(event.key),
-      hash: event.dedupHash?.toString('hex'),
-      endpoint: event.endpointId,
-      connection: event.connectionId,
-      target_type: event.target?.type,
-      target_key: event.target && storable(event.target.key),
-      at: event.receivedAt,
-      depth: event.depth,
-      replay_of: event.replayOf,
-      raw_from: raw?.from,
-      raw_size: raw?.size,
-      payload_from: payload?.from,
-      payload_size: payload?.size,
-      guard: guard && guards.at(guard),
-    };
-  });
-  return { rows: JSON.stringify(rows), bytes: parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts, size) };
-}
 
 const dedupKey = (event: NewEvent): string | undefined =>
   event.dedupHash === null ? undefined : `${event.projectId} ${event.dedupHash.toString('latin1')}`;
@@ -173,7 +144,7 @@ export async function recordEvents(
   return (await recordAll(
     sql,
     events.map((event) => ({ event })),
-    { ...options, ordered: true },
+    options.routing ? 'ask' : 'record',
   )) as RecordedEvent[];
 }
 
@@ -182,70 +153,77 @@ export async function recordInRouting(tx: RoutingTx, events: readonly NewEvent[]
   await recordAll(
     tx,
     events.map((event) => ({ event })),
-    { routing: false, ordered: false },
+    'inRouting',
   );
 }
 
 /**
- * Records events as `recordEvents` does. Undefined stands for one that was not recorded, because what its
- * name means now is another secret than its guard says, or none.
+ * Records events as `recordEvents` does, in a transaction of its own. Undefined stands for one that was not recorded,
+ * because what its name means now is another secret than its guard says, or none. Routing is asked for only where no job
+ * waits that does: whoever adds one at the same time is waited for, so this is not for a transaction that goes on.
  */
 export async function recordGuarded(
-  sql: Sql,
+  sql: Database,
   events: readonly GuardedEvent[],
   options: RecordOptions,
 ): Promise<(RecordedEvent | undefined)[]> {
-  return recordAll(sql, events, { ...options, ordered: true });
+  return recordAll(sql, events, options.routing ? 'askOnce' : 'record');
 }
 
 async function recordAll(
   sql: Sql,
   given: readonly GuardedEvent[],
-  options: RecordOptions & { readonly ordered: boolean },
+  way: keyof typeof texts,
 ): Promise<(RecordedEvent | undefined)[]> {
-  const firsts = new Map<string, GuardedEvent>();
+  const firsts = new Map<string, Candidate>();
   const guards = new Guards();
-  const distinct = given.filter((one) => {
+  const distinct: Candidate[] = [];
+  const candidates = given.map(({ event, guard }) => {
+    const candidate = { event, guard: guards.add(event, guard), key: dedupKey(event) };
     // Two guards, two answers: which of them holds is known only then.
-    const key = keyOf(one, guards);
-    if (key === undefined) return true;
-    if (firsts.has(key)) return false;
-    firsts.set(key, one);
-    return true;
+    const key = candidate.key && `${candidate.guard} ${candidate.key}`;
+    const first = key && firsts.get(key);
+    if (first) return first;
+    if (key) firsts.set(key, candidate);
+    distinct.push(candidate);
+    return candidate;
   });
-  const { created, held } = await insert(sql, distinct, guards, options);
-  const isRefused = (one: GuardedEvent): boolean => one.guard !== undefined && !held.has(guards.at(one.guard));
+  const { there, held } = await insert(sql, distinct, guards, way);
   const known = await findExisting(
     sql,
-    distinct.filter((one) => !created.has(one.event.id) && !isRefused(one)).map((one) => one.event),
+    there.size === 0 ? [] : distinct.flatMap(({ event }) => (there.has(event.id) ? [event] : [])),
   );
-  return given.map((one) => {
-    const { id } = one.event;
-    if (created.has(id)) return { id, routerStatus: 'pending', created: true };
-    if (isRefused(one)) return undefined;
-    const first = firsts.get(keyOf(one, guards) ?? '')?.event.id;
-    if (first !== undefined && created.has(first)) return { id: first, routerStatus: 'pending', created: false };
-    const found = known.get(dedupKey(one.event) ?? '');
+  return candidates.map(({ event, guard, key }, at) => {
+    if (guard !== undefined && !held.has(guard)) return undefined;
+    const { id } = event;
+    if (!there.has(id)) return { id, routerStatus: 'pending', created: id === given[at]?.event.id };
+    const found = known.get(key ?? '');
     // Gone between the two statements, by retention: nothing else deletes events.
     if (found === undefined) throw new Error('an event that conflicts is not there');
     return { ...found, created: false };
   });
 }
 
+/** An event, the number of its guard, and what it is deduplicated by. */
+interface Candidate extends Numbered {
+  readonly key: string | undefined;
+}
+
 /** The guards of one batch by number, each once, with the last moment that any of its events counts from. */
 class Guards {
   readonly #numbers = new Map<SecretGuard, { readonly n: number; at: Date }>();
 
-  at(guard: SecretGuard): number {
-    return this.#numbers.get(guard)?.n ?? -1;
-  }
-
-  add({ event, guard }: GuardedEvent): number | undefined {
+  /** Its number. */
+  add(event: NewEvent, guard: SecretGuard | undefined): number | undefined {
     if (guard === undefined) return undefined;
     const known = this.#numbers.get(guard);
-    if (known === undefined) this.#numbers.set(guard, { n: this.#numbers.size, at: event.receivedAt });
-    else if (event.receivedAt > known.at) known.at = event.receivedAt;
-    return this.at(guard);
+    if (known === undefined) {
+      const n = this.#numbers.size;
+      this.#numbers.set(guard, { n, at: event.receivedAt });
+      return n;
+    }
+    if (event.receivedAt > known.at) known.at = event.receivedAt;
+    return known.n;
   }
 
   rows(): string {
@@ -262,33 +240,18 @@ class Guards {
   }
 }
 
-/** Under which two events of one statement are the same; those of different guards are told apart by the index. */
-function keyOf(one: GuardedEvent, guards: Guards): string | undefined {
-  const guard = guards.add(one);
-  const key = dedupKey(one.event);
-  return key === undefined || guard === undefined ? key : `${guard} ${key}`;
-}
-
-/** What was made, by id, and the guards that hold, by number. */
+/** Those of `given` that were there already, by id, and the guards that hold, by number. */
 async function insert(
   sql: Sql,
-  given: readonly GuardedEvent[],
+  given: readonly Numbered[],
   guards: Guards,
-  options: RecordOptions & { readonly ordered: boolean },
-): Promise<{ readonly created: ReadonlySet<string>; readonly held: ReadonlySet<number> }> {
-  const order = options.ordered ? 'ordered' : 'plain';
-  const what = options.routing ? 'ask' : 'record';
-  const { rows, bytes } = packed(given, guards);
-  const values: unknown[] = [rows, bytes];
-  if (order === 'ordered') values.push(guards.rows(), [...new Set(given.map((one) => one.event.projectId))]);
-  const made = await sql.query<{ id: string | null; guard: number }>(texts[what][order], values, `${what}-${order}`);
-  const created = new Set<string>();
-  const held = new Set<number>();
-  for (const { id, guard } of made.rows) {
-    if (id === null) held.add(guard);
-    else created.add(id);
-  }
-  return { created, held };
+  way: keyof typeof texts,
+): Promise<{ readonly there: ReadonlySet<string>; readonly held: ReadonlySet<number> }> {
+  const { ids, bytes, shared, starts, rawSizes, payloadSizes, kinds } = packed(given);
+  const values: unknown[] = [ids, bytes, shared, starts, rawSizes, payloadSizes, kinds];
+  if (way !== 'inRouting') values.push(guards.rows(), [...new Set(given.map((one) => one.event.projectId))]);
+  const { rows } = await sql.query<{ there: string[]; held: number[] }>(texts[way], values, `events-${way}`);
+  return { there: new Set(rows[0]?.there), held: new Set(rows[0]?.held) };
 }
 
 /** Records one event inside the caller's transaction, see `recordEvents`. */
