@@ -1,5 +1,5 @@
 // `make bench [ONLY=name]`: runs the benches, prints a table of ratios, and exits 1 when a bound is missed; `route` stands for all
-// that begin with `route-`.
+// that begin with `route-`, `accept` for those with `accept-`.
 // Each bench compares with its baseline in the same run; what they have to keep is written beside each row.
 
 import { type Bench, isKept, printRows, runBench } from './harness.ts';
@@ -13,7 +13,9 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   sync: async () => (await import('./sync.ts')).bench,
   stall: async () => (await import('./stall.ts')).bench,
   match: async () => (await import('./match.ts')).bench,
-  accept: async () => (await import('./accept.ts')).bench,
+  'accept-crowd': async () => (await import('./accept.ts')).crowd,
+  'accept-wide': async () => (await import('./accept.ts')).wide,
+  'accept-alone': async () => (await import('./accept.ts')).alone,
   'route-backlog': async () => (await import('./backlog.ts')).backlog,
   'route-triggers': async () => (await import('./backlog.ts')).triggers,
   'route-door': async () => (await import('./route.ts')).door,

@@ -11,7 +11,14 @@ export interface Runtime {
 }
 
 /** A version 7 UUID: ids made later sort later, to the millisecond. The rest is that of a random one. */
-export function timeOrderedId(runtime: Pick<Runtime, 'now' | 'uuid'>): string {
-  const ms = runtime.now().getTime().toString(16).padStart(12, '0');
-  return `${ms.slice(0, 8)}-${ms.slice(8)}-7${runtime.uuid().slice(15)}`;
+export function timeOrderedId(runtime: Pick<Runtime, 'now' | 'uuid'>, now: Date = runtime.now()): string {
+  const ms = now.getTime();
+  if (ms !== last.ms) {
+    const hex = ms.toString(16).padStart(12, '0');
+    last = { ms, head: `${hex.slice(0, 8)}-${hex.slice(8)}-7` };
+  }
+  return last.head + runtime.uuid().slice(15);
 }
+
+/** What the ids of one millisecond begin with: thousands of them are made a second. */
+let last = { ms: -1, head: '' };

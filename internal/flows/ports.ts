@@ -90,7 +90,9 @@ export interface CredentialCache {
 export interface IngestPorts {
   /** True where this installation routes events: whoever records one asks for its routing too. */
   readonly routing: boolean;
-  /** The endpoint that takes events under a slug. */
+  /** The endpoint that takes events under a slug, where it is in memory. */
+  knownEndpoint(slug: string, now: Date): IngestEndpoint | undefined;
+  /** The same, looked up where it is not. */
   endpoint(slug: string, now: Date): Promise<IngestEndpoint | undefined>;
   readonly secrets: CredentialCache;
   /**
@@ -104,7 +106,9 @@ export interface IngestPorts {
   recorded(projectId: string): void;
   /** Hears that; one at a time. The answer stops it. */
   onRecorded(hear: (projectId: string) => void): () => void;
-  /** Keeps the parsed body of an event that is about to be recorded, where this process routes. */
+  /** Whether parsed bodies are kept here: this process routes. */
+  keepsBodies(): boolean;
+  /** Keeps the parsed body of an event that is about to be recorded, where they are kept. */
   keepBody(eventId: string, body: Json, bytes: number): void;
   /** Hands a kept body over, once; undefined: it has to be read. */
   takeBody(eventId: string): Json | undefined;

@@ -4,17 +4,22 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { Credential } from '../ports.ts';
 
-/** 64 hexadecimal digits, with or without the name of the algorithm. */
-const signatureShape = /^(?:sha256=)?([0-9a-f]{64})$/i;
+/** A signature may name its algorithm; digits are hexadecimal, two a byte. */
+const algorithm = 'sha256=';
+const digestBytes = 32;
 const bearerShape = /^bearer +(.+)$/i;
 
 type Held = Pick<Credential, 'key' | 'digest'>;
 
 /** True when `header` is the HMAC-SHA256 of the body under the secret. */
 export function isSigned(raw: Uint8Array, header: string | undefined, { key }: Held): boolean {
-  const hex = signatureShape.exec(header ?? '')?.[1];
-  if (hex === undefined || key === undefined) return false;
-  return timingSafeEqual(Buffer.from(hex, 'hex'), createHmac('sha256', key).update(raw).digest());
+  if (header === undefined || key === undefined) return false;
+  const isNamed = header.length > 2 * digestBytes && header.slice(0, algorithm.length).toLowerCase() === algorithm;
+  const hex = isNamed ? header.slice(algorithm.length) : header;
+  // Decoding ends at the first character that is no digit.
+  const given = hex.length === 2 * digestBytes ? Buffer.from(hex, 'hex') : Buffer.alloc(0);
+  if (given.length !== digestBytes) return false;
+  return timingSafeEqual(given, createHmac('sha256', key).update(raw).digest());
 }
 
 /** True when `header` is `Bearer` and the secret. Header bytes arrive as Latin-1, whatever they were. */

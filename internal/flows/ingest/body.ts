@@ -18,13 +18,16 @@ export function textOf(raw: Buffer): string {
   return text.startsWith('\uFEFF') ? text.slice(1) : text;
 }
 
-/** Parses a received body; a number that a double cannot hold keeps its digits. Throws Fault `invalid`; its text never quotes the body. */
-export function parseBody(raw: Buffer): JsonObject {
+/**
+ * Parses a received body; a number that a double cannot hold keeps its digits, unless `read` is another than that. Throws
+ * Fault `invalid`; its text never quotes the body.
+ */
+export function parseBody(raw: Buffer, read: (text: string) => unknown = readPayload): JsonObject {
   if (nestsDeeper(raw, depthMax)) throw refuse(`nests over ${depthMax} levels`);
   const text = textOf(raw);
   let body: unknown;
   try {
-    body = readPayload(text);
+    body = read(text);
   } catch {
     throw refuse('is not JSON');
   }

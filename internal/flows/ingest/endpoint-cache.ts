@@ -31,10 +31,16 @@ export class EndpointCache {
     await this.#unlisten?.();
   }
 
+  /** The endpoint that takes events under a slug, if it is kept. */
+  known(slug: string, now: Date): IngestEndpoint | undefined {
+    const entry = this.#entries.get(slug);
+    return entry !== undefined && entry.until > now.getTime() ? entry.endpoint : undefined;
+  }
+
   /** The endpoint that takes events under a slug, or undefined. */
   async get(slug: string, now: Date): Promise<IngestEndpoint | undefined> {
-    const known = this.#entries.get(slug);
-    if (known !== undefined && known.until > now.getTime()) return known.endpoint;
+    const known = this.known(slug, now);
+    if (known !== undefined) return known;
     const generation = this.#generation;
     const endpoint = await endpointBySlug(this.#db, slug);
     if (endpoint !== undefined && generation === this.#generation) {

@@ -42,6 +42,7 @@ export async function startIngest(db: Database, options: { readonly routing: boo
   await cache.start();
   return {
     routing: options.routing,
+    knownEndpoint: (slug, now) => cache.known(slug, now),
     endpoint: (slug, now) => cache.get(slug, now),
     secrets: new EndpointSecrets(),
     record: (event, guard) => writer.record(event, guard),
@@ -51,6 +52,7 @@ export async function startIngest(db: Database, options: { readonly routing: boo
       hearers.add(hear);
       return () => hearers.delete(hear);
     },
+    keepsBodies: () => hearers.size > 0,
     keepBody(eventId, body, bytes) {
       if (hearers.size > 0) bodies.keep(eventId, body, bytes);
     },

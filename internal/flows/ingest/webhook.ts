@@ -37,12 +37,15 @@ const rotationsMax = 10;
 export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): Promise<Recorded> {
   const ports = ingestOf(ctx);
   const now = ctx.runtime.now();
-  const endpoint = slugShape.test(delivery.slug) ? await ports.endpoint(delivery.slug, now) : undefined;
+  // Nothing is waited for that is known: a turn of the queue costs as much as a look.
+  const endpoint = ports.knownEndpoint(delivery.slug, now) ?? (await findEndpoint(ctx, delivery.slug, now));
   if (endpoint === undefined) throw new Fault('not_found', 'not-found', 'There is no such endpoint.');
-  let guard = await authenticate(ctx, endpoint, delivery, now);
+  const known = knownCredential(ctx, endpoint, delivery, now);
+  let guard = known === undefined ? await authenticateAnew(ctx, endpoint, delivery) : known.guard;
   let event: NewEvent;
   try {
-    const body = parseBody(delivery.raw);
+    // Names are texts: whether a double holds a number matters to whoever routes the event.
+    const body = ports.keepsBodies() ? parseBody(delivery.raw) : parseBody(delivery.raw, JSON.parse);
     event = eventOf(ctx, endpoint, { raw: delivery.raw, body, now });
     ports.keepBody(event.id, body, delivery.raw.length);
   } catch (error) {
@@ -65,6 +68,9 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
   });
 }
 
+const findEndpoint = async (ctx: FlowContext, slug: string, now: Date): Promise<IngestEndpoint | undefined> =>
+  slugShape.test(slug) ? ingestOf(ctx).endpoint(slug, now) : undefined;
+
 function eventOf(
   ctx: FlowContext,
   endpoint: IngestEndpoint,
@@ -72,7 +78,7 @@ function eventOf(
 ): NewEvent {
   const key = eventKey(body['event']);
   return {
-    id: timeOrderedId(ctx.runtime),
+    id: timeOrderedId(ctx.runtime, now),
     projectId: endpoint.projectId,
     key,
     dedupHash: dedupHash(endpoint.id, body),
@@ -83,21 +89,23 @@ function eventOf(
   };
 }
 
-/** Proves the sender, and answers with what that proof depends on; undefined: on nothing that could have changed. */
-async function authenticate(
+/** What proves the sender, as far as it is in memory; undefined: it has to be looked up, for better or worse. */
+function knownCredential(
   ctx: FlowContext,
   endpoint: IngestEndpoint,
   delivery: WebhookDelivery,
   now: Date,
-): Promise<SecretGuard | undefined> {
+): Pick<Credential, 'guard'> | undefined {
   const { auth } = endpoint;
   if (auth.kind === 'none') return undefined;
   const known = ingestOf(ctx).secrets.known(credentialKey(endpoint, auth.secretRef), now);
-  if (known !== undefined && isProven(endpoint, delivery, known)) return known.guard;
-  return authenticateAnew(ctx, endpoint, delivery);
+  return known !== undefined && isProven(endpoint, delivery, known) ? known : undefined;
 }
 
-/** Proves the sender by the secret as it is now. Throws Fault `unauthenticated`. */
+/**
+ * Proves the sender by the secret as it is now, and answers with what that proof depends on; undefined: on nothing that
+ * could have changed. Throws Fault `unauthenticated`.
+ */
 async function authenticateAnew(
   ctx: FlowContext,
   endpoint: IngestEndpoint,
@@ -136,10 +144,10 @@ function dedupHash(endpointId: string, body: JsonObject): Buffer | null {
   if (typeof key !== 'string' || key === '' || length(key, dedupKeyMax) > dedupKeyMax) {
     throw new Fault('invalid', 'invalid-dedup-key', `"dedupKey" has to be a text of 1 to ${dedupKeyMax} characters.`);
   }
+  const scope = `webhook\0${endpointId}\0`;
+  const named = Buffer.allocUnsafe(scope.length + 2 * key.length);
+  named.write(scope, 'latin1');
   // UTF-16, because halves of surrogate pairs are legal and all become the same character in UTF-8.
-  return hash(
-    'sha256',
-    Buffer.concat([Buffer.from(`webhook\0${endpointId}\0`), Buffer.from(key, 'utf16le')]),
-    'buffer',
-  );
+  named.write(key, scope.length, 'utf16le');
+  return hash('sha256', named, 'buffer');
 }
