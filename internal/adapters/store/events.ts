@@ -57,9 +57,8 @@ export interface RecordedEvent {
 export const routeTask = 'event.route';
 
 // The hashes are inserted in order, so that two batches never wait for each other; seq is given out before that, so that
-// it is the order of arrival. What comes in is packed, see event-batch.ts. Numbers are taken behind the
-// recording lock (svc.lock_recording), so that routing, which waits for it, meets the events of a project in the order of
-// their numbers; whoever routes holds the routing lock itself. `guards`: what was known of secrets when proofs were held
+// it is the order of arrival. What comes in is packed, see event-batch.ts. Numbers are taken behind the recording lock
+// (svc.lock_recording), so that routing, which waits for it, meets the events of a project in the order of their numbers; whoever routes holds the routing lock itself. `guards`: what was known of secrets when proofs were held
 // against them, looked up again in the statement that records; an event whose guard does not hold is left out.
 // One row comes back: the guards that hold, and of the others the events that were there already.
 const behindLock = `guards as materialized (
@@ -70,8 +69,8 @@ const behindLock = `guards as materialized (
   ), given as materialized (
     select svc.lock_recording($9::uuid[])
   ), one as materialized (select count(*) as given from given), `;
-const isAllowed = 'where (select given from one) = 1 and (k.guard is null or k.guard in (select n from guards))';
-const inserted = (before: string, condition: string): string => `with ${before}input as materialized (
+const isAllowed = ' where (select given from one) = 1 and (k.guard is null or k.guard in (select n from guards))';
+const input = `input as materialized (
     select nextval('svc.events_seq') as seq, r.* from (
       select u.id, u.start, u.raw_size, u.payload_size, k.project, k.key, k.endpoint, k.connection, k.target_type,
           k.target_key, k.at, k.depth, k.replay_of,
@@ -80,8 +79,8 @@ const inserted = (before: string, condition: string): string => `with ${before}i
           as u (id, shared, start, raw_size, payload_size, place)
         join json_to_recordset($7::json) as k (n int, project uuid, key text, endpoint uuid, connection uuid,
           target_type text, target_key text, at timestamptz, depth int, replay_of uuid, hashed bool, guard int)
-          on k.n = u.shared
-        ${condition}
+          on k.n = u.shared`;
+const written = `
         order by u.place) r
   ), made as (
     insert into svc.events (id, seq, project_id, key, endpoint_id, connection_id, dedup_hash, target_type, target_key,
@@ -97,22 +96,20 @@ const inserted = (before: string, condition: string): string => `with ${before}i
           substring($2::bytea from start + coalesce(raw_size, 0) for payload_size)
         from input join made using (id)
   )`;
-const asking = (how: string): string => `, job as (
-    select ${how} as asked from (select array_agg(distinct project_id) as projects from made) m
-      where projects is not null
-  )`;
-const addJob = `graphile_worker.add_job('${routeTask}', payload => json_build_object('projects', projects),
-        max_attempts => 100)`;
+const made = '(select array_agg(distinct project_id) as projects from made) m where projects is not null';
+const job = `, job as (select graphile_worker.add_job('${routeTask}', payload => json_build_object('projects', projects),
+    max_attempts => 100) from ${made})`;
+const oneJob = `, job as (select svc.ask_routing(projects) from ${made})`;
 const there = 'array(select i.id from input i where not exists (select from made m where m.id = i.id)) as there';
-const insertOrdered = inserted(behindLock, isAllowed);
+const insertOrdered = `with ${behindLock}${input}${isAllowed}${written}`;
 const answered = ` select ${there}, array(select n from guards) as held`;
 const asked = '(select count(*) from job) as asked';
 /** By how routing comes to know: whoever records routes, somebody else says so, a job, a job unless one waits. */
 const texts = {
-  inRouting: `${inserted('', '')} select ${there}, '{}'::int[] as held`,
+  inRouting: `with ${input}${written} select ${there}, '{}'::int[] as held`,
   record: `${insertOrdered}${answered}`,
-  ask: `${insertOrdered}${asking(addJob)}${answered}, ${asked}`,
-  askOnce: `${insertOrdered}${asking('svc.ask_routing(projects)')}${answered}, ${asked}`,
+  ask: `${insertOrdered}${job}${answered}, ${asked}`,
+  askOnce: `${insertOrdered}${oneJob}${answered}, ${asked}`,
 } as const;
 
 const dedupKey = (event: NewEvent): string | undefined =>
