@@ -9,7 +9,7 @@ export interface SessionTroubles {
   /** Sessions that nobody has taken yet. */
   readonly waiting: readonly { harness: Harness; sessions: number; oldest: Date }[];
   readonly blocked: readonly { id: string; agent: string; reason: string }[];
-  /** Agents whose latest session failed within the day, or has failed to launch. */
+  /** Agents whose latest session failed within the day, has failed to launch, or is idle after a message was given up. */
   readonly failing: readonly { id: string; agent: string; state: string; reason: string }[];
   /** Requests of harnesses that a person has to answer. */
   readonly asking: readonly { id: string; agent: string; permission: string; title: string }[];
@@ -40,7 +40,7 @@ export async function findSessionTroubles(sql: Sql, projectId: string, now: Date
          select id, agent, state, reason, ended_at, failures from svc.sessions
           where agent_id = a.id order by id desc limit 1) s
       where a.project_id = $1::uuid and (s.state = 'failed' and s.ended_at > $2::timestamptz - interval '1 day'
-         or s.state in ('queued', 'suspended') and s.failures > 0) order by s.id desc limit ${shownMax}`,
+         or s.state in ('queued', 'suspended') and s.failures > 0 or s.state = 'idle' and s.reason is not null) order by s.id desc limit ${shownMax}`,
     [projectId, now],
   );
   const asking = await sql.query<SessionTroubles['asking'][number]>(

@@ -78,7 +78,8 @@ export interface EndedSession {
 
 /**
  * Ends a live session: its lease and its token are gone, what its host still writes meets a newer epoch, its claims are
- * free, its running turn is cancelled, and what had not reached it never will. Undefined where it is not live.
+ * free, its running turn and what that asks are cancelled, and what had not reached it never will. Undefined where it is not
+ * live.
  */
 export async function endSessionRow(
   tx: RoutingTx,
@@ -96,6 +97,9 @@ export async function endSessionRow(
      ), turns as (
        update svc.turns set state = 'cancelled', error = $4::text, ended_at = $5::timestamptz
          where state = 'running' and session_id in (select id from ended)
+     ), asked as (
+       update svc.permissions set state = 'cancelled', decided_at = $5::timestamptz
+         where state = 'open' and session_id in (select id from ended)
      ), inbox as (
        update svc.inbox set state = 'failed', reason = $4::text
          where state in ('pending', 'in_flight') and session_id in (select id from ended)

@@ -39,7 +39,7 @@ export async function beginTurn(
 ): Promise<number | undefined> {
   const { rows } = await sql.query<{ number: number }>(
     `with own as (
-       update svc.sessions set state = 'running', active_at = $5::timestamptz
+       update svc.sessions set state = 'running', reason = null, active_at = $5::timestamptz
          where id = $1::uuid and epoch = $2::bigint and live and state = 'idle' returning id
      ), turn as (
        insert into svc.turns (id, session_id, number, epoch, state, started_at)
@@ -71,6 +71,8 @@ export async function endTurn(
     readonly error: string | null;
     readonly usage: JsonObject;
     readonly messages: 'done' | 'pending' | 'failed';
+    /** Why messages were given up though the session goes on: it says so until its next turn. */
+    readonly reason: string | null;
     /** Pending ones have this attempt back; they are labelled all the same. */
     readonly isUnworn?: boolean;
     readonly now: Date;
@@ -78,7 +80,7 @@ export async function endTurn(
 ): Promise<boolean> {
   const { rows } = await sql.query(
     `with own as (
-       update svc.sessions set state = 'idle', active_at = $4::timestamptz,
+       update svc.sessions set state = 'idle', active_at = $4::timestamptz, reason = $11::text,
            failures = case when $5::text in ('done', 'cancelled') then 0 else failures end
          where id = $1::uuid and epoch = $2::bigint and live and state in ('running', 'waiting_permission', 'interrupting')
          returning id
@@ -104,6 +106,7 @@ export async function endTurn(
       storableJson(turn.usage),
       turn.messages,
       turn.isUnworn === true,
+      turn.reason === null ? null : storable(turn.reason),
     ],
     'end-turn',
   );

@@ -86,12 +86,14 @@ describe('after a turn', () => {
     const failed = { kind: 'failed', cause: 'overloaded', retryable: true, reason: 'busy' } as const;
     assert.deepEqual(afterTurn(failed, 1), { next: 'retry', afterMs: 1_000, relaunch: false, reason: 'busy' });
     assert.deepEqual(afterTurn(failed, 2), { next: 'retry', afterMs: 10_000, relaunch: false, reason: 'busy' });
-    assert.deepEqual(afterTurn(failed, attemptsMax), { next: 'failed', reason: 'given up after 3 attempts: busy' });
+    assert.deepEqual(afterTurn(failed, attemptsMax), { next: 'given-up', reason: 'given up after 3 attempts: busy' });
   });
 
   test('what is lost is tried again in a new process; what cannot succeed is not tried again', () => {
     const lost = afterTurn({ kind: 'lost', reason: 'exited' }, 1);
     assert.equal(lost.next === 'retry' && lost.relaunch, true);
+    const worn = afterTurn({ kind: 'lost', reason: 'exited' }, attemptsMax);
+    assert.deepEqual(worn, { next: 'failed', reason: 'given up after 3 attempts: exited' });
     const refused = { kind: 'failed', cause: 'authentication', retryable: false, reason: '401' } as const;
     assert.deepEqual(afterTurn(refused, 1), { next: 'failed', reason: '401' });
   });

@@ -50,6 +50,8 @@ export type AfterTurn =
   | { readonly next: 'blocked'; readonly reason: string }
   /** The messages wait and go in again after a while; `relaunch`: in a new process. */
   | { readonly next: 'retry'; readonly afterMs: number; readonly relaunch: boolean; readonly reason: string }
+  /** The messages are given up, the session goes on: what kept them from success may be over when the next one comes. */
+  | { readonly next: 'given-up'; readonly reason: string }
   | { readonly next: 'failed'; readonly reason: string };
 
 const retryMs = [1_000, 10_000] as const;
@@ -59,7 +61,10 @@ export function afterTurn(end: TurnEnd, attempts: number): AfterTurn {
   if (end.kind === 'done') return { next: 'idle' };
   if (end.kind === 'failed' && end.cause === 'spend_cap') return { next: 'blocked', reason: end.reason };
   if (end.kind === 'failed' && !end.retryable) return { next: 'failed', reason: end.reason };
-  if (attempts >= attemptsMax) return { next: 'failed', reason: `given up after ${attempts} attempts: ${end.reason}` };
+  if (attempts >= attemptsMax) {
+    const reason = `given up after ${attempts} attempts: ${end.reason}`;
+    return { next: end.kind === 'lost' ? 'failed' : 'given-up', reason };
+  }
   const afterMs = retryMs[attempts - 1] ?? 0;
   return { next: 'retry', afterMs, relaunch: end.kind === 'lost', reason: end.reason };
 }

@@ -246,7 +246,8 @@ export class Conversation {
     attempts: number,
   ): Promise<ConversationEnd | undefined> {
     const next = afterTurn(end, attempts);
-    const messages = next.next === 'idle' ? 'done' : next.next === 'failed' ? 'failed' : 'pending';
+    const isGivenUp = next.next === 'failed' || next.next === 'given-up';
+    const messages = next.next === 'idle' ? 'done' : isGivenUp ? 'failed' : 'pending';
     const ended = await steadily(this.#ctx, () =>
       endTurn(this.#ctx.db, this.#session, {
         id,
@@ -255,6 +256,7 @@ export class Conversation {
         error: end.kind === 'done' ? null : end.reason,
         usage: 'usage' in outcome && outcome.usage !== undefined ? ({ ...outcome.usage } as JsonObject) : {},
         messages,
+        reason: next.next === 'given-up' ? next.reason : null,
         // Waiting for money is nobody's failure: it does not wear a message out.
         isUnworn: next.next === 'blocked',
         now: this.#ctx.runtime.now(),
@@ -265,7 +267,7 @@ export class Conversation {
     failpoint('session.turn-settled');
     if (end.kind === 'done') this.#hasEndedTurn = true;
     await this.#tell(outcome, next.next === 'idle' ? undefined : next.reason);
-    if (next.next === 'idle') return undefined;
+    if (next.next === 'idle' || next.next === 'given-up') return undefined;
     if (next.next === 'failed') return { kind: 'failed', reason: next.reason };
     if (next.next === 'blocked') return this.#block(next.reason);
     if (next.relaunch) return { kind: 'relaunch', reason: next.reason };

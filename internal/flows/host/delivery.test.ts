@@ -172,19 +172,30 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
     }
   });
 
-  it('what may pass is tried again, labelled, a bounded number of times', async () => {
+  it('what may pass is tried again, labelled, a bounded number of times; then its message has failed and the session goes on', async () => {
     const kinds = ['rate_limit', 'end_turn', 'silent'];
     await Promise.all(
       kinds.map(async (kind) => {
         const session = await bench.start('plain', `!fail ${kind}`);
-        const { reason } = await bench.until(session, (view) => view.state === 'failed');
+        const { reason, body, texts } = await bench.until(
+          session,
+          (view) => idle(view) && view.body['inbox']?.['failed'] === (1 as never),
+        );
         assert.match(reason ?? '', /given up after 3 attempts: /, kind);
+        assert.ok(texts.includes(reason ?? ''), 'the transcript says so');
+        assert.equal(body['inbox']?.['done'], 0);
         const turns = await bench.turns(session);
         assert.deepEqual(
           turns.map((turn) => turn.state),
           ['failed', 'failed', 'failed'],
           kind,
         );
+        await bench.send(session, '!say on it goes');
+        const after = await bench.until(
+          session,
+          (view) => idle(view) && view.said.includes('on it goes') && view.reason == null,
+        );
+        assert.equal(after.body['inbox']?.['done'], 1);
       }),
     );
   });

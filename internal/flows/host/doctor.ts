@@ -32,7 +32,8 @@ export async function diagnoseSessions(ctx: FlowContext, project: ProjectRef): P
       };
     }),
     ...found.failing.map(({ id, agent, state, reason }): SessionCheck => {
-      const message = `the latest session of ${agent} ${state === 'failed' ? 'failed' : 'does not come up'}: ${reason}`;
+      const how = state === 'failed' ? 'failed' : state === 'idle' ? 'could not answer' : 'does not come up';
+      const message = `the latest session of ${agent} ${how}: ${reason}`;
       return { name: 'failed', status: 'warning', message, hint: `svc session show ${id}` };
     }),
     ...found.asking.map(({ id, agent, permission, title }): SessionCheck => {
