@@ -80,7 +80,8 @@ describe('a repository over HTTP', () => {
     await bench.watch('stuck', { intervalSeconds: 1 });
     const asked = bench.server.log.length;
     await until('three more polls', async () => bench.server.log.length >= asked + 3);
-    assert.equal((await runsOf(bench.daemon, 'stuck')).length, 1);
+    const runs = await runsOf(bench.daemon, 'stuck');
+    assert.equal(runs.length, 1, JSON.stringify(runs));
   });
 
   it('writes nothing for a second sync of the same commit', async () => {

@@ -15,6 +15,7 @@ import {
 import {
   lockRepository,
   type Repository,
+  repositoryById,
   type RepositoryState,
   updateState,
 } from '../../adapters/store/repositories.ts';
@@ -133,7 +134,11 @@ export async function openRun(work: Work, tx: Sql, id = work.ctx.runtime.uuid())
   const now = ctx.runtime.now();
   const commit = tip?.commit ?? null;
   work.opened.add(id);
-  const fresh = await lockRepository(tx, repository.id);
+  if ((await lockRepository(tx, repository.id)) === undefined) throw new NotOurs();
+  // The run first, then the state: a run ends without this lock, and both are written at once, so whoever finds none
+  // running also finds what the last one saw.
+  const running = await runningRun(tx, repository.id);
+  const fresh = await repositoryById(tx, repository.id);
   if (fresh === undefined) throw new NotOurs();
   // Somebody else has seen this commit to its end since the row was read.
   const { state } = fresh;
@@ -141,7 +146,6 @@ export async function openRun(work: Work, tx: Sql, id = work.ctx.runtime.uuid())
   const isAutomatic = work.reason !== 'manual' && work.reason !== 'resync';
   if (isAutomatic && isDone && state.seenCommit === commit && state.seenHash === work.hash)
     throw new StandAside('leave');
-  const running = await runningRun(tx, repository.id);
   if (running !== undefined) {
     const generation = Number(running.inputs['generation'] ?? 0);
     const seen = { commit: running.commit, generation };

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { Sql } from '../../adapters/store/db.ts';
+import { insertRun, moveRun } from '../../adapters/store/reconciles.ts';
+import { repositoryById, updateState } from '../../adapters/store/repositories.ts';
+import { agentFile, type Bench, runsOf, startBench, word } from './sync-testkit.ts';
+import { openRun, StandAside, type Work } from './work.ts';
+
+describe('opening a run', () => {
+  let bench: Bench;
+  before(async () => {
+    bench = await startBench();
+  });
+  after(() => bench.stop());
+
+  it('stands aside for a run of the same commit that ends between its statements', async () => {
+    const repo = await bench.repository('meet');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('meet-a') });
+    const first = await bench.watch('meet');
+    const { ctx } = bench.daemon;
+    const { rows } = await ctx.db.query<{ id: string }>(`select id from svc.repositories where name = 'meet'`);
+    const repository = await repositoryById(ctx.db, rows[0]?.id ?? '');
+    assert.ok(repository);
+    const [commit, hash] = ['c'.repeat(40), 'h'.repeat(64)];
+    const work = { ctx, repository, reason: 'poll', request: { kind: 'sync' }, tip: { commit }, hash } as Work;
+    Object.assign(work, { opened: new Set(), inputs: null, compiled: null, lock: null, context: {} });
+    // Held by no daemon and not due for an hour: nobody takes it up, nobody takes it for lost.
+    const now = ctx.runtime.now();
+    const startedAt = new Date(now.getTime() + 3_600_000);
+    const other = ctx.runtime.uuid();
+    const common = { projectId: repository.projectId, repositoryId: repository.id, repositoryName: 'meet' };
+    const run = { ...common, id: other, commit, reason: 'poll', daemonId: null, startedAt, request: {} } as const;
+    await insertRun(ctx.db, { ...run, inputs: { generation: repository.generation } });
+    const end = async (): Promise<void> => {
+      await ctx.db.tx(async (tx) => {
+        await moveRun(tx, other, { status: 'failed' }, now);
+        await updateState(tx, repository.id, { seenCommit: commit, seenHash: hash }, now);
+      });
+    };
+    const opening = ctx.db.tx((tx) => openRun(work, endsBeforeItLooks(tx, end)));
+    await assert.rejects(opening, (error) => error instanceof StandAside && error.verdict === 'leave');
+    const runs = (await runsOf(bench.daemon, 'meet')).map((run) => word(run['id']));
+    assert.deepEqual(runs, [other, word(first['id'])]);
+  });
+});
+
+/** Calls `end` right before the statement that looks for a running run. */
+function endsBeforeItLooks(tx: Sql, end: () => Promise<void>): Sql {
+  return {
+    async query(text, values, name) {
+      if (/from svc\.reconciles .*status = 'running'/.test(text)) await end();
+      return tx.query(text, values, name);
+    },
+  };
+}
