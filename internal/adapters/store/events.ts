@@ -58,9 +58,10 @@ export const routeTask = 'event.route';
 
 // The hashes are inserted in order, so that two batches never wait for each other; seq is given out before that, so that
 // it is the order of arrival. What comes in is packed, see event-batch.ts. Numbers are taken behind the recording lock
-// (svc.lock_recording), so that routing, which waits for it, meets the events of a project in the order of their numbers; whoever routes holds the routing lock itself. `guards`: what was known of secrets when proofs were held
-// against them, looked up again in the statement that records; an event whose guard does not hold is left out.
-// One row comes back: the guards that hold, and of the others the events that were there already.
+// (svc.lock_recording), so that routing, which waits for it, meets the events of a project in the order of their
+// numbers; whoever routes holds the routing lock itself. `guards`: what was known of secrets when proofs were held
+// against them, looked up again in the statement that records; an event whose guard does not hold is left out. One row
+// comes back: the guards that hold, and of the others the events that were there already.
 const behindLock = `guards as materialized (
     select g.n from json_to_recordset($8::json) as g (n int, org uuid, project uuid, name text, at timestamptz, id uuid,
         mark text)

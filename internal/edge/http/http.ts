@@ -14,6 +14,7 @@ import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../
 import { authorize, FailureLimit, makeCall } from './call.ts';
 import { type DirectOptions, directly, overloaded } from './direct.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
+import { closeGently } from './linger.ts';
 import { measured } from './measured.ts';
 import { HttpFault, renderProblem } from './problem.ts';
 import { requireIdentity } from './read.ts';
@@ -321,7 +322,10 @@ function fail(ctx: FlowContext, error: unknown, request: FastifyRequest, reply: 
     return;
   }
   // The rest of a refused body is not read.
-  if (problem.status === 413) reply.header('connection', 'close');
+  if (problem.status === 413) {
+    reply.header('connection', 'close');
+    closeGently(request.raw.socket);
+  }
   reply
     .code(problem.status)
     .headers(headers)

@@ -1,0 +1,22 @@
+// The end of a connection whose sender is still sending (RFC 9112, section 9.6). To close it at once makes the sender's
+// next packet meet a reset, and whoever meets that while writing never reads the answer.
+
+import type { Socket } from 'node:net';
+
+const lingerMs = 2_000;
+
+/**
+ * Lets the connection be closed behind its answer without a reset: its own side ends, nothing more is read, and it goes
+ * when the sender has had time to read.
+ */
+export function closeGently(socket: Socket): void {
+  socket.destroySoon = () => {
+    // Gone already, or closed by a stop: then there is nobody to wait for.
+    if (socket.destroyed) return;
+    socket.end();
+    // Behind the server's own turn, which goes on reading to be rid of the rest.
+    setImmediate(() => socket.pause());
+    const timer = setTimeout(() => socket.destroy(), lingerMs);
+    socket.once('close', () => clearTimeout(timer));
+  };
+}
