@@ -164,24 +164,6 @@ describe('the database', () => {
     assert.equal(await waiting(), 1);
   });
 
-  it('ends a swift transaction with its last statement, and keeps nothing of one whose last fails', async () => {
-    await test.db.query('insert into counters values (10, 0)');
-    const counted = async (last: string): Promise<void> => {
-      await test.db.tx(
-        async (tx) => {
-          await tx.query('select n from counters where id = 10 for update');
-          await tx.query('update counters set n = n + 1 where id = 10');
-          await tx.last(last);
-        },
-        { swift: true },
-      );
-    };
-    await counted('update counters set n = n + 10 where id = 10');
-    await assert.rejects(counted('update counters set n = n / 0 where id = 10'), /division by zero/);
-    const { rows } = await test.db.query('select n from counters where id = 10');
-    assert.deepEqual(rows, [{ n: 11 }]);
-  });
-
   it('counts its statements', async () => {
     const before = test.db.statements();
     await test.db.query('select 1');

@@ -22,27 +22,9 @@ export interface Sql {
   ): Promise<{ readonly rows: R[]; readonly rowCount: number }>;
 }
 
-/** One transaction. */
-export interface Tx extends Sql {
-  /**
-   * Runs the last statement, in a swift transaction with the commit right behind it. For one that fails where it must not
-   * be committed; nothing may follow it, and what it answers is true only once the transaction has resolved.
-   */
-  last<R = Record<string, unknown>>(
-    text: string,
-    values?: readonly unknown[],
-    name?: string,
-  ): Promise<{ readonly rows: R[]; readonly rowCount: number }>;
-}
-
 export interface TxOptions {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
   readonly readOnly?: boolean;
-  /**
-   * Sends the first statement together with what begins the transaction, and the `last` together with the commit. So the
-   * first must be one that does no harm where the transaction could not be begun: one that only reads or locks.
-   */
-  readonly swift?: boolean;
 }
 
 export interface Database extends Sql {
@@ -52,7 +34,7 @@ export interface Database extends Sql {
    * Runs `fn` in one transaction and commits, or rolls back when it throws. Repeated up to five times when PostgreSQL
    * answers with what may be repeated (`isRepeatable`), so `fn` must have no effect outside the transaction.
    */
-  tx<T>(fn: (tx: Tx) => Promise<T>, options?: TxOptions): Promise<T>;
+  tx<T>(fn: (tx: Sql) => Promise<T>, options?: TxOptions): Promise<T>;
   /**
    * Calls `fn` with each notification's payload, and with null whenever the connection was lost and is back: whatever
    * was notified in between is gone, so polling stays the truth. Resolves once the first LISTEN stands.
@@ -167,14 +149,12 @@ class PooledDatabase implements Database {
 
   constructor(options: DatabaseOptions) {
     this.url = options.url;
-    const config = connectionConfig(options);
-    // Pipelined for swift transactions: all others wait for each answer by themselves.
-    this.#pool = new pg.Pool({ ...config, pipeline: true, max: options.poolSize ?? 10 });
+    this.#pool = new pg.Pool({ ...connectionConfig(options), max: options.poolSize ?? 10 });
     // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
     this.#pool.on('error', (error) => {
       if (!this.#closing) options.log.warn({ err: error }, 'database.idle_connection_lost');
     });
-    this.#listener = new ListenHub(config, options.log);
+    this.#listener = new ListenHub(connectionConfig(options), options.log);
   }
 
   statements(): number {
@@ -193,11 +173,11 @@ class PooledDatabase implements Database {
     }
   }
 
-  async tx<T>(fn: (tx: Tx) => Promise<T>, options: TxOptions = {}): Promise<T> {
+  async tx<T>(fn: (tx: Sql) => Promise<T>, options: TxOptions = {}): Promise<T> {
     const begin = `begin isolation level ${options.isolation ?? 'read committed'}${options.readOnly ? ' read only' : ''}`;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.#once(fn, begin, options.swift === true);
+        return await this.#once(fn, begin);
       } catch (error) {
         if (attempt >= attemptsMax || !isRepeatable(error)) throw asFault(error);
         // Spread the contenders.
@@ -226,27 +206,15 @@ class PooledDatabase implements Database {
     return { rows: result.rows as R[], rowCount: result.rowCount ?? 0 };
   }
 
-  async #once<T>(fn: (tx: Tx) => Promise<T>, begin: string, isSwift: boolean): Promise<T> {
+  async #once<T>(fn: (tx: Sql) => Promise<T>, begin: string): Promise<T> {
     const client = await this.#pool.connect();
     let broken: Error | undefined;
     const onError = (error: Error): Error => (broken = error);
     client.on('error', onError);
     try {
-      const begun = quiet(client.query(begin));
-      if (!isSwift) await begun;
-      let committed: Promise<unknown> | undefined;
-      const query: Tx['query'] = async (text, values, name) => {
-        const sent = quiet(this.#send(client, text, values, name));
-        await begun;
-        return sent as never;
-      };
-      const last: Tx['last'] = async (text, values, name) => {
-        const sent = quiet(this.#send(client, text, values, name));
-        if (isSwift) committed = quiet(client.query('commit'));
-        return sent as never;
-      };
-      const result = await fn({ query, last });
-      await (committed ?? client.query('commit'));
+      await client.query(begin);
+      const result = await fn({ query: (text, values, name) => this.#send(client, text, values, name) });
+      await client.query('commit');
       return result;
     } catch (error) {
       // A connection that cannot roll back is closed by release(true); the server rolls back by itself.
@@ -262,12 +230,6 @@ class PooledDatabase implements Database {
       client.release(broken);
     }
   }
-}
-
-/** A promise whose failure is heard by whoever waits for it, later. */
-function quiet<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(() => undefined);
-  return promise;
 }
 
 export interface JobOptions {

@@ -5,7 +5,7 @@
 
 import type { BindingTarget, Mount, Trigger } from '../../words/spec.ts';
 import type { AgentSpec } from '../../words/spec.ts';
-import type { Sql, Tx } from './db.ts';
+import type { Sql } from './db.ts';
 import type { Binding } from './bindings.ts';
 import { storable } from './text.ts';
 
@@ -49,11 +49,8 @@ export interface PendingEvent {
   readonly depth: number;
 }
 
-/** A routing transaction from its beginning, which knows of its end. */
-export type BatchTx = RoutingTx & Tx;
-
 export interface RoutingStart {
-  readonly tx: BatchTx;
+  readonly tx: RoutingTx;
   /** Of the project's agents and triggers. */
   readonly generation: number;
   /** Every event that anybody has numbered up to here is committed. */
@@ -69,7 +66,7 @@ interface StartRow extends Omit<PendingEvent, 'id'> {
 }
 
 /** Takes the routing lock and tells what is there to be routed, at most `most` events, and by which triggers. */
-export async function beginRouting(tx: Tx, projectId: string, most: number): Promise<RoutingStart> {
+export async function beginRouting(tx: Sql, projectId: string, most: number): Promise<RoutingStart> {
   const { rows } = await tx.query<StartRow>(
     `select generation, upto as "upTo", id, seq, key, coalesce(endpoint_id, connection_id) as scope,
             connection_id as "connectionId", target_type as "targetType", target_key as "targetKey",
@@ -79,8 +76,7 @@ export async function beginRouting(tx: Tx, projectId: string, most: number): Pro
   );
   const { generation, upTo } = rows[0] as StartRow;
   const waiting = rows.filter((row): row is StartRow & PendingEvent => row.id !== null);
-  const last: Tx['last'] = (text, values, name) => tx.last(text, values, name);
-  return { tx: { ...locked(tx, projectId), last }, generation, upTo, waiting };
+  return { tx: locked(tx, projectId), generation, upTo, waiting };
 }
 
 export interface EventBody {

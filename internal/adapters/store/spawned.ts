@@ -34,8 +34,8 @@ export interface SpawnedInsert {
 }
 
 // What most rows have in common is left out of them. Agents are given once each, and named by their place. What is said
-// comes as one run of bytes, cut apart by offset: quoting it costs more than all the rest. Its values are `spawnValues`.
-export const spawning = `input as materialized (
+// comes as one run of bytes, cut apart by offset: quoting it costs more than all the rest.
+const text = `with input as materialized (
     select nextval('svc.messages_seq') as seq, ($3::uuid[])[r.a] as agent_id, ($4::text[])[r.a] as agent,
         ($5::int[])[r.a] as revision, r.*
       from json_to_recordset($2::json) as r (id uuid, a int, e uuid, k text, o int, t text, h text, r jsonb, s boolean,
@@ -57,10 +57,9 @@ export const spawning = `input as materialized (
   ), sent as (
     insert into svc.inbox (session_id, seq, mode, sender, event_id, agent_id, ordinal)
       select id, seq, coalesce(m, 'interrupt'), 'event', e, agent_id, o from input
-  ), decided as (
-    insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision, session_ids, because, severity)
-      select e, agent_id, o, agent, coalesce(d, 'spawn'), array[id], b, v from input
-  )`;
+  )
+  insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision, session_ids, because, severity)
+    select e, agent_id, o, agent, coalesce(d, 'spawn'), array[id], b, v from input`;
 
 /**
  * Inserts queued sessions that events spawned, with all that belongs to them. Throws a unique violation for a claim that
@@ -68,11 +67,6 @@ export const spawning = `input as materialized (
  */
 export async function insertSpawned(tx: RoutingTx, spawned: readonly SpawnedInsert[], now: Date): Promise<void> {
   if (spawned.length === 0) return;
-  await tx.query(`with ${spawning} select`, spawnValues(tx, spawned, now), 'insert-spawned');
-}
-
-/** What `spawning` is given, from $1 on. */
-export function spawnValues(tx: RoutingTx, spawned: readonly SpawnedInsert[], now: Date): readonly unknown[] {
   const agents = new Map<string, { readonly at: number; readonly one: SpawnedInsert }>();
   const said = spawned.map((one) => Buffer.from(storable(one.text), 'utf8'));
   let end = 0;
@@ -108,16 +102,17 @@ export function spawnValues(tx: RoutingTx, spawned: readonly SpawnedInsert[], no
     };
   });
   const of = [...agents.values()].map(({ one }) => one);
-  return [
-    tx.projectId,
-    JSON.stringify(rows),
-    of.map((one) => one.agentId),
-    of.map((one) => one.agent),
-    of.map((one) => one.revision),
-    now,
-    Buffer.concat(said, end),
-  ];
+  await tx.query(
+    text,
+    [
+      tx.projectId,
+      JSON.stringify(rows),
+      of.map((one) => one.agentId),
+      of.map((one) => one.agent),
+      of.map((one) => one.revision),
+      now,
+      Buffer.concat(said, end),
+    ],
+    'insert-spawned',
+  );
 }
-
-/** How many values there are. */
-export const spawnValueCount = 7;

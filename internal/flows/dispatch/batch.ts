@@ -2,7 +2,7 @@
 // one after the other, written set-wise. Either all of it happens or nothing.
 
 import { connectionsByIds } from '../../adapters/store/connections.ts';
-import type { Tx } from '../../adapters/store/db.ts';
+import type { Sql } from '../../adapters/store/db.ts';
 import { wholePayload } from '../../adapters/store/events.ts';
 import {
   beginRouting,
@@ -48,7 +48,7 @@ export interface BatchOptions {
 }
 
 /** Routes up to `limit` waiting events of a project; throws what went wrong, then nothing was written. */
-export async function routeBatch(ctx: FlowContext, sql: Tx, options: BatchOptions): Promise<BatchResult> {
+export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptions): Promise<BatchResult> {
   const { limit, cache, nextId, now, seen } = options;
   const { tx, generation, upTo, waiting } = await beginRouting(sql, options.projectId, limit);
   if (waiting.length === 0) return { routed: [], more: false };

@@ -3,15 +3,9 @@
 
 import { beginChecks, type NewCycle } from '../../adapters/store/checks.ts';
 import { type Binding, insertBindings, updateBindings } from '../../adapters/store/bindings.ts';
-import {
-  insertRoutes,
-  type RouteInsert,
-  type Settled,
-  settleEvents,
-  settleSpawned,
-} from '../../adapters/store/event-routes.ts';
+import { insertRoutes, type RouteInsert, type Settled, settleEvents } from '../../adapters/store/event-routes.ts';
 import { insertMessages, type MessageInsert } from '../../adapters/store/inbox.ts';
-import type { BatchTx } from '../../adapters/store/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing.ts';
 import { insertTies, type TieInsert } from '../../adapters/store/sessions.ts';
 import { insertSpawned, type SpawnedInsert } from '../../adapters/store/spawned.ts';
 import { failpoint } from '../../base/failpoint.ts';
@@ -52,14 +46,12 @@ export const emptyPlan = (): Plan => ({
  */
 export async function writePlan(
   ctx: FlowContext,
-  tx: BatchTx,
+  tx: RoutingTx,
   plan: Plan,
   { now, routedTo }: { readonly now: Date; readonly routedTo: number },
 ): Promise<void> {
   failpoint('route.before-write');
-  // Mostly there is nothing else to write: then it is one statement.
-  const isPlain = plan.spawned.length > 0 && isSpawningOnly(plan);
-  if (!isPlain) await insertSpawned(tx, plan.spawned, now);
+  await insertSpawned(tx, plan.spawned, now);
   failpoint('route.sessions-written');
   await insertMessages(tx, plan.messages, now);
   failpoint('route.messages-written');
@@ -71,12 +63,6 @@ export async function writePlan(
   failpoint('route.bindings-written');
   await insertRoutes(tx, plan.routes);
   await beginChecks(tx, now, plan.checks);
+  await settleEvents(tx, plan.settled, routedTo);
   failpoint('route.before-commit');
-  const end = { settled: plan.settled, routedTo };
-  await (isPlain ? settleSpawned(tx, end, plan.spawned, now) : settleEvents(tx, end));
 }
-
-const isSpawningOnly = (plan: Plan): boolean =>
-  [plan.messages, plan.transitions, plan.ties, plan.routes, plan.checks].every((list) => list.length === 0) &&
-  plan.madeBindings.size === 0 &&
-  plan.movedBindings.size === 0;

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { settleEvents } from '../../adapters/store/event-routes.ts';
 import { recordEvents } from '../../adapters/store/events.ts';
-import { beginRouting } from '../../adapters/store/routing.ts';
 import { type Bench, createBench } from '../sessions/sessions-testkit.ts';
 import { settled } from './dispatch-testkit.ts';
 import { orderedIds } from './ordered-ids.ts';
@@ -94,25 +92,6 @@ describe('the router', () => {
     await spent(1);
     const few = await spent(3);
     assert.equal(await spent(200), few);
-  });
-
-  it('an event that waits no longer cannot be settled again, and nothing of it is kept', async () => {
-    const [id = ''] = await record(1);
-    router.wake(bench.projectId);
-    await settled(bench.db);
-    const again = bench.db.tx(
-      async (sql) => {
-        const { tx } = await beginRouting(sql, bench.projectId, 1);
-        await tx.query('update svc.events set key = $2::text where id = $1::uuid', [id, 'webhook.twice']);
-        await settleEvents(tx, { settled: [{ eventId: id, status: 'unmatched', severity: null, attributions: null }] });
-      },
-      { swift: true },
-    );
-    await assert.rejects(again, /routed by somebody else/);
-    const { rows } = await bench.db.query('select key, router_status as status from svc.events where id = $1::uuid', [
-      id,
-    ]);
-    assert.deepEqual(rows, [{ key: 'webhook.received', status: 'routed' }]);
   });
 
   it('an event whose body is gone is failed, saying so', async () => {

@@ -112,7 +112,7 @@ export class Router {
   async #route(projectId: string, limit: number, seen: (ids: readonly string[]) => void): Promise<BatchResult> {
     const { db, runtime } = this.#ctx;
     const batch = { projectId, limit, cache: this.#cache, nextId: this.#nextId, now: runtime.now(), seen };
-    const result = await db.tx((sql) => routeBatch(this.#ctx, sql, batch), { swift: true });
+    const result = await db.tx((sql) => routeBatch(this.#ctx, sql, batch));
     failpoint('route.committed');
     return result;
   }
@@ -123,7 +123,7 @@ export class Router {
     await db.tx(async (sql) => {
       const { tx, waiting } = await beginRouting(sql, projectId, 1);
       if (waiting[0]?.id !== eventId) return;
-      await settleEvents(tx, { settled: [{ eventId, status: 'failed', severity: null, attributions: null, reason }] });
+      await settleEvents(tx, [{ eventId, status: 'failed', severity: null, attributions: null, reason }]);
     });
     runtime.log.error({ err: error, projectId, eventId }, 'event.routing_failed');
     this.#count('failed', 1);
