@@ -14,8 +14,11 @@ import { orderedIds } from './ordered-ids.ts';
 import { TriggerCache } from './triggers.ts';
 
 const limits = {
-  /** Events in one transaction. */
-  batch: 512,
+  /** Events in one transaction: a small one is soon over, a large one costs less an event, which counts where much waits. */
+  batch: 256,
+  backlog: 512,
+  /** So many full batches, one after the other, are a backlog. */
+  fullBatches: 8,
   /** Projects at a time: each takes a connection. */
   projects: 4,
   /** Tries of a run before it is left to the next wake-up. */
@@ -82,6 +85,7 @@ export class Router {
     let limit: number = limits.batch;
     let attempts = 0;
     let strikes = 0;
+    let full = 0;
     while (!this.#stopped) {
       this.#again.delete(projectId);
       let seen: readonly string[] = [];
@@ -91,7 +95,8 @@ export class Router {
         if (!result.more && !this.#again.has(projectId)) return;
         // After a turn of the loop, so that whoever waits for this process is not kept waiting by a backlog.
         await new Promise((resolve) => setImmediate(resolve));
-        limit = Math.min(limit * 2, limits.batch);
+        full = result.routed.length >= limit ? full + 1 : 0;
+        limit = Math.min(limit * 2, full < limits.fullBatches ? limits.batch : limits.backlog);
         attempts = 0;
         strikes = 0;
       } catch (error) {
