@@ -12,7 +12,11 @@ begin
   end loop;
 end $$;
 
-create or replace function svc.begin_routing(project uuid, most integer)
+-- Begins a routing transaction of a project: takes its routing lock, waits until whoever is recording has committed, and
+-- tells the generation of its triggers, the number up to which every event is there to be seen, and the oldest events that
+-- wait, at most `most`; one row without an event where none does. The inner blocks give the recording locks back.
+drop function svc.begin_routing(uuid);
+create function svc.begin_routing(project uuid, most integer)
   returns table (generation bigint, upto bigint, id uuid, seq bigint, key text, endpoint_id uuid, connection_id uuid,
     target_type text, target_key text, received_at timestamptz, depth integer)
   language plpgsql as $$

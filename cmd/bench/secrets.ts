@@ -7,7 +7,7 @@ import { createSealer, parseMasterKeys } from '../../internal/adapters/seal/seal
 import { takeResolved } from '../../internal/adapters/store/secret-resolution.ts';
 import { putSecret } from '../../internal/adapters/store/secrets.ts';
 import { createBench } from '../../internal/flows/sync/apply-testkit.ts';
-import { type Bench, type Bencher, inTurns, ms } from './harness.ts';
+import { type Bench, type Bencher, inTurns, median, ms } from './harness.ts';
 
 const ROUNDS = 30_000;
 const SECRETS = 50;
@@ -18,7 +18,7 @@ async function seals(bench: Bencher): Promise<void> {
   const value = Buffer.from(randomBytes(30).toString('base64'));
   const binding = { orgId: 'o'.repeat(36), projectId: 'p'.repeat(36), name: 'API_KEY', use: 'secret' } as const;
   const key = createSecretKey(randomBytes(32));
-  // Processor time, and the best of the rounds: a neighbour on the same core only ever adds to it.
+  // Processor time: what one core does in a second, whatever else the machine does.
   const cpuMs: number[] = [];
   const [sealed = 0, bare = 0] = await inTurns(5, [
     () => {
@@ -35,12 +35,7 @@ async function seals(bench: Bencher): Promise<void> {
     },
   ]);
   bench.ratio(`seal and open / one bare encryption, ${ROUNDS} times`, ms(sealed), ms(bare), 8);
-  bench.atMost(
-    `${ROUNDS} times seal and open on one core, processor time`,
-    Math.round(Math.min(...cpuMs)),
-    1_000,
-    'ms',
-  );
+  bench.atMost(`${ROUNDS} times seal and open on one core, processor time`, Math.round(median(cpuMs)), 1_000, 'ms');
 }
 
 async function resolves(bench: Bencher): Promise<void> {

@@ -1,6 +1,7 @@
 // Tools about sessions: who am I, which agents and sessions there are, spawning, speaking to and stopping them.
 
 import { listAgents } from '../../adapters/store/agents.ts';
+import type { Sql } from '../../adapters/store/db.ts';
 import { lockRouting } from '../../adapters/store/routing.ts';
 import {
   listMessages,
@@ -176,10 +177,23 @@ export const sessionTools: readonly ToolSpec[] = [
   }),
 ];
 
+/** The audit entry of what a session does to a session, in the transaction that does it. */
+function recordControl(
+  tx: Sql,
+  { caller: { project, sessionId: by }, actor: principal }: ToolCall,
+  action: 'session.messaged' | 'session.archived',
+  { sessionId: name, agent }: { readonly sessionId: string; readonly agent: string },
+): Promise<void> {
+  const { orgId, id: projectId } = project;
+  const subject = { kind: 'Session', name };
+  return recordAudit(tx, { orgId, projectId, principal, action, subject, detail: { agent, by } });
+}
+
 async function message(
-  { ctx, caller, actor }: ToolCall,
+  call: ToolCall,
   { sessionId, text }: { readonly sessionId: string; readonly text: string },
 ): Promise<unknown> {
+  const { ctx, caller } = call;
   if (sessionId === caller.sessionId) {
     throw new Fault('invalid', 'own-session', 'A session does not send messages to itself.');
   }
@@ -189,23 +203,17 @@ async function message(
     await requireLive(locked, caller.sessionId);
     const { agent } = await requireLive(locked, sessionId);
     await deliver(ctx, locked, [messageFrom(caller, sessionId, text)]);
-    await recordAudit(tx, {
-      orgId: project.orgId,
-      projectId: project.id,
-      principal: actor,
-      action: 'session.messaged',
-      subject: { kind: 'Session', name: sessionId },
-      detail: { agent, by: caller.sessionId },
-    });
+    await recordControl(tx, call, 'session.messaged', { sessionId, agent });
     await wakeSession(tx, sessionId);
     return { delivered: true };
   });
 }
 
 async function stop(
-  { ctx, caller, actor }: ToolCall,
+  call: ToolCall,
   { sessionId, reason }: { readonly sessionId: string; readonly reason?: string | undefined },
 ): Promise<unknown> {
+  const { ctx, caller } = call;
   const { project, spec } = caller;
   if (sessionId === caller.sessionId) ctx.host?.listings.parting(sessionId);
   return ctx.db.tx(async (tx) => {
@@ -223,14 +231,7 @@ async function stop(
     }
     const why = reason ?? (isSelf ? 'stopped by itself' : `stopped by session ${caller.sessionId} of ${caller.agent}`);
     await endSession(ctx, locked, sessionId, 'archived', why);
-    await recordAudit(tx, {
-      orgId: project.orgId,
-      projectId: project.id,
-      principal: actor,
-      action: 'session.archived',
-      subject: { kind: 'Session', name: sessionId },
-      detail: { agent, by: caller.sessionId },
-    });
+    await recordControl(tx, call, 'session.archived', { sessionId, agent });
     await wakeSession(tx, sessionId);
     return { stopped: sessionId };
   });
