@@ -51,17 +51,60 @@ export interface Settled {
   readonly reason?: string;
 }
 
+/** Where events stand whose waiting ends together: nothing else that waits is among these numbers. */
+export interface SettledRange {
+  readonly from: number;
+  readonly to: number;
+  /** No event up to this number waits any more then (svc.routing_marks). */
+  readonly routedTo: number;
+}
+
+// A batch that ends alike is found by its numbers, so that nothing is told of each event.
+const rangeText = `with marked as (
+    insert into svc.routing_marks as m (project_id, upto) values ($1::uuid, $2::bigint)
+      on conflict (project_id) do update set upto = excluded.upto where m.upto < excluded.upto
+  )
+  update svc.events set router_status = $3::text
+   where project_id = $1::uuid and seq between $4::bigint and $5::bigint and router_status = 'pending'`;
+
 /**
- * Ends the waiting of events; `routedTo`: no event up to this number waits any more then (svc.routing_marks). Throws where
- * one of them waited no longer: somebody routed without the lock.
+ * Ends the waiting of events. Throws where one of them waited no longer, or another one waited among them: somebody
+ * routed without the lock.
  */
-export async function settleEvents(tx: RoutingTx, settled: readonly Settled[], routedTo?: number): Promise<void> {
-  if (settled.length === 0) return;
+export async function settleEvents(tx: RoutingTx, settled: readonly Settled[], range?: SettledRange): Promise<void> {
+  const [first] = settled;
+  if (first === undefined) return;
   const isPlain = (one: Settled): boolean =>
     one.status !== 'failed' && one.severity === null && one.attributions === null && one.reason === undefined;
-  const plain = (status: Settled['status']): string[] =>
-    settled.filter((one) => one.status === status && isPlain(one)).map((one) => one.eventId);
-  const others = settled.filter((one) => !isPlain(one));
+  const isAlike = range !== undefined && settled.every((one) => one.status === first.status && isPlain(one));
+  const count = isAlike
+    ? await settleRange(tx, first.status, range)
+    : await settleEach(
+        tx,
+        settled.filter(isPlain),
+        settled.filter((one) => !isPlain(one)),
+        range,
+      );
+  if (count !== settled.length) throw new Error('an event was routed by somebody else at the same time');
+}
+
+async function settleRange(
+  tx: RoutingTx,
+  status: Settled['status'],
+  { from, to, routedTo }: SettledRange,
+): Promise<number> {
+  const values = [tx.projectId, routedTo, status, from, to];
+  return (await tx.query(rangeText, values, 'settle-range')).rowCount;
+}
+
+async function settleEach(
+  tx: RoutingTx,
+  plain: readonly Settled[],
+  others: readonly Settled[],
+  range: SettledRange | undefined,
+): Promise<number> {
+  const idsOf = (status: Settled['status']): string[] =>
+    plain.filter((one) => one.status === status).map((one) => one.eventId);
   // Each found by its id, whatever the planner believes to know of the table: lists of ids, never a join alone.
   const { rows } = await tx.query<{ count: number }>(
     `with marked as (
@@ -81,8 +124,8 @@ export async function settleEvents(tx: RoutingTx, settled: readonly Settled[], r
      select ((select count(*) from routed) + (select count(*) from unmatched) + (select count(*) from others))::int
        as count`,
     [
-      plain('routed'),
-      plain('unmatched'),
+      idsOf('routed'),
+      idsOf('unmatched'),
       storableJson(
         others.map((one) => ({
           event: one.eventId,
@@ -93,10 +136,10 @@ export async function settleEvents(tx: RoutingTx, settled: readonly Settled[], r
         })),
       ),
       tx.projectId,
-      routedTo ?? null,
+      range?.routedTo ?? null,
       others.map((one) => one.eventId),
     ],
     'settle-events',
   );
-  if (rows[0]?.count !== settled.length) throw new Error('an event was routed by somebody else at the same time');
+  return rows[0]?.count ?? 0;
 }

@@ -95,11 +95,11 @@ async function hasEvents(sql: Sql, week: Date): Promise<boolean> {
   return rows[0]?.any === true;
 }
 
-// Of events older than $2 and not older than $1: those that stay.
+// Of events older than $2 and not older than $1: those that stay. What a session was made with is of its own event.
 const keptEvents = `kept as materialized (
     select s.event_id as id from svc.sessions s where s.live and s.event_id >= $1::uuid and s.event_id < $2::uuid
     union select i.event_id from svc.inbox i join svc.sessions s on s.id = i.session_id
-      where s.live and i.event_id >= $1::uuid and i.event_id < $2::uuid)`;
+      where s.live and not i.starts and i.event_id >= $1::uuid and i.event_id < $2::uuid)`;
 
 /** True where an event of that week has to stay. */
 export async function keepsEvents(sql: Sql, week: Date): Promise<boolean> {

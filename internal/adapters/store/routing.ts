@@ -45,7 +45,8 @@ export interface PendingEvent {
   readonly connectionId: string | null;
   readonly targetType: BindingTarget | null;
   readonly targetKey: string | null;
-  readonly receivedAt: Date;
+  /** Since 1970. */
+  readonly receivedMs: number;
   readonly depth: number;
 }
 
@@ -59,24 +60,65 @@ export interface RoutingStart {
   readonly waiting: readonly PendingEvent[];
 }
 
-interface StartRow extends Omit<PendingEvent, 'id'> {
-  readonly id: string | null;
+interface StartRow {
   readonly generation: number;
   readonly upTo: number;
+  /** Lists in the order of recording; null where nothing waits. */
+  readonly ids: string | null;
+  readonly seqs: string;
+  readonly times: string;
+  /** Of the first event. */
+  readonly key: string;
+  readonly scope: string | null;
+  /** Those that are not as the first one is. */
+  readonly others: readonly OtherEvent[] | null;
 }
+type OtherEvent = readonly [
+  seq: number,
+  key: string,
+  endpointId: string | null,
+  connectionId: string | null,
+  targetType: BindingTarget | null,
+  targetKey: string | null,
+  depth: number,
+];
 
 /** Takes the routing lock and tells what is there to be routed, at most `most` events, and by which triggers. */
 export async function beginRouting(tx: Sql, projectId: string, most: number): Promise<RoutingStart> {
   const { rows } = await tx.query<StartRow>(
-    `select generation, upto as "upTo", id, seq, key, coalesce(endpoint_id, connection_id) as scope,
-            connection_id as "connectionId", target_type as "targetType", target_key as "targetKey",
-            received_at as "receivedAt", depth from svc.begin_routing($1::uuid, $2::int) order by seq`,
+    `select generation, upto as "upTo", ids, seqs, times, key, scope, others from svc.begin_routing($1::uuid, $2::int)`,
     [projectId, most],
     'begin-routing',
   );
-  const { generation, upTo } = rows[0] as StartRow;
-  const waiting = rows.filter((row): row is StartRow & PendingEvent => row.id !== null);
-  return { tx: locked(tx, projectId), generation, upTo, waiting };
+  const start = rows[0] as StartRow;
+  return { tx: locked(tx, projectId), generation: start.generation, upTo: start.upTo, waiting: waitingOf(start) };
+}
+
+function waitingOf({ ids, seqs, times, key, scope, others }: StartRow): PendingEvent[] {
+  if (ids === null) return [];
+  const numbers = seqs.split(',');
+  const received = times.split(',');
+  const told = new Map(others?.map((one) => [one[0], one]));
+  return ids.split(',').map((id, at): PendingEvent => {
+    const seq = Number(numbers[at]);
+    const receivedMs = Number(received[at]);
+    const other = told.get(seq);
+    if (other === undefined) {
+      return { id, seq, key, scope, connectionId: null, targetType: null, targetKey: null, receivedMs, depth: 0 };
+    }
+    const [, itsKey, endpointId, connectionId, targetType, targetKey, depth] = other;
+    return {
+      id,
+      seq,
+      key: itsKey,
+      scope: endpointId ?? connectionId,
+      connectionId,
+      targetType,
+      targetKey,
+      receivedMs,
+      depth,
+    };
+  });
 }
 
 export interface EventBody {

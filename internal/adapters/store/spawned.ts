@@ -33,33 +33,37 @@ export interface SpawnedInsert {
   readonly mode: 'interrupt' | 'defer';
 }
 
-// What most rows have in common is left out of them. Agents are given once each, and named by their place. What is said
-// comes as one run of bytes, cut apart by offset: quoting it costs more than all the rest.
+// What rows have in common is a kind, told once and named by its number: most events differ only in their ids and in what
+// is said. Titles and messages come as one run of bytes, cut apart by offset: quoting them costs more than all the rest.
+// Invariant of `starts`: a session has one such message, from the statement that makes it (svc.inbox_once).
 const text = `with input as materialized (
-    select nextval('svc.messages_seq') as seq, ($3::uuid[])[r.a] as agent_id, ($4::text[])[r.a] as agent,
-        ($5::int[])[r.a] as revision, r.*
-      from json_to_recordset($2::json) as r (id uuid, a int, e uuid, k text, o int, t text, h text, r jsonb, s boolean,
-        c text, f int, n int, m text, d text, b text, v text)
+    select nextval('svc.messages_seq') as seq, r.* from (
+      select u.id, u.event, u.start, u.title_size, u.text_size, k.*
+        from unnest($4::uuid[], $5::uuid[], $6::int[], $7::int[], $8::int[], $9::int[]) with ordinality
+          as u (id, event, kind, start, title_size, text_size, place)
+        join json_to_recordset($2::json) as k (n int, a uuid, g text, r int, d jsonb, o int, h text, m jsonb, s boolean,
+          c text, i text, w text, b text, v text) on k.n = u.kind
+       order by u.place) r
   ), made as (
     insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, event_id, ordinal, display_title,
         hidden_context, mount_refs, created_at, active_at)
-      select id, $1::uuid, agent_id, agent, revision, 'event', e, o, t, h, coalesce(r, '{}'::jsonb), $6::timestamptz,
-        $6::timestamptz from input
+      select id, $1::uuid, a, g, r, 'event', event, o, convert_from(substring($3::bytea from start for title_size), 'UTF8'),
+        h, m, $10::timestamptz, $10::timestamptz from input
   ), claimed as (
     insert into svc.session_claims (agent_id, kind, key, session_id)
-      select agent_id, 'slot', '', id from input where s
+      select a, 'slot', '', id from input where s
       union all
-      select agent_id, 'thread', c, id from input where c is not null
+      select a, 'thread', c, id from input where c is not null
   ), said as (
     insert into svc.messages (session_id, seq, role, kind, text, detail, event_id, at)
-      select id, seq, 'user', 'prompt', convert_from(substring($7::bytea from f for n), 'UTF8'), jsonb_build_object('sender', 'event', 'event', k), e, $6::timestamptz
-        from input
+      select id, seq, 'user', 'prompt', convert_from(substring($3::bytea from start + title_size for text_size), 'UTF8'),
+        d, event, $10::timestamptz from input
   ), sent as (
-    insert into svc.inbox (session_id, seq, mode, sender, event_id, agent_id, ordinal)
-      select id, seq, coalesce(m, 'interrupt'), 'event', e, agent_id, o from input
+    insert into svc.inbox (session_id, seq, mode, sender, event_id, agent_id, ordinal, starts)
+      select id, seq, i, 'event', event, a, o, true from input
   )
   insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision, session_ids, because, severity)
-    select e, agent_id, o, agent, coalesce(d, 'spawn'), array[id], b, v from input`;
+    select event, a, o, g, w, array[id], b, v from input`;
 
 /**
  * Inserts queued sessions that events spawned, with all that belongs to them. Throws a unique violation for a claim that
@@ -67,52 +71,96 @@ const text = `with input as materialized (
  */
 export async function insertSpawned(tx: RoutingTx, spawned: readonly SpawnedInsert[], now: Date): Promise<void> {
   if (spawned.length === 0) return;
-  const agents = new Map<string, { readonly at: number; readonly one: SpawnedInsert }>();
-  const said = spawned.map((one) => Buffer.from(storable(one.text), 'utf8'));
-  let end = 0;
-  const places = said.map(({ length: size }) => {
-    end += size;
-    return { from: end - size + 1, size };
-  });
-  const rows = spawned.map((one, at) => {
-    const place = places[at] as { from: number; size: number };
-    let agent = agents.get(one.agentId);
-    if (agent === undefined) {
-      agent = { at: agents.size + 1, one };
-      agents.set(one.agentId, agent);
-    }
-    const refs = Object.entries(one.mountRefs);
-    return {
-      id: one.id,
-      a: agent.at,
-      e: one.eventId,
-      k: storable(one.eventKey),
-      o: one.ordinal,
-      t: storable(one.displayTitle),
-      h: one.hiddenContext === null ? undefined : storable(one.hiddenContext),
-      r: refs.length === 0 ? undefined : Object.fromEntries(refs.map(([path, ref]) => [path, storable(ref)])),
-      s: one.slot ? true : undefined,
-      c: one.thread === null ? undefined : storable(one.thread),
-      f: place.from,
-      n: place.size,
-      m: one.mode === 'interrupt' ? undefined : one.mode,
-      d: one.decision === 'spawn' ? undefined : one.decision,
-      b: one.because === null ? undefined : storable(one.because),
-      v: one.severity ?? undefined,
-    };
-  });
-  const of = [...agents.values()].map(({ one }) => one);
+  const { kinds, said, ids, events, places } = packed(spawned);
+  const list = (at: 'kind' | 'start' | 'titleSize' | 'textSize'): string => `{${places.map((one) => one[at]).join()}}`;
   await tx.query(
     text,
     [
       tx.projectId,
-      JSON.stringify(rows),
-      of.map((one) => one.agentId),
-      of.map((one) => one.agent),
-      of.map((one) => one.revision),
+      JSON.stringify(kinds),
+      said,
+      `{${ids.join()}}`,
+      `{${events.join()}}`,
+      list('kind'),
+      list('start'),
+      list('titleSize'),
+      list('textSize'),
       now,
-      Buffer.concat(said, end),
     ],
     'insert-spawned',
   );
 }
+
+/** Of one session: the number of its kind, and where its title and then its message stand among what is said. */
+interface Place {
+  readonly one: SpawnedInsert;
+  readonly kind: number;
+  readonly start: number;
+  readonly titleSize: number;
+  readonly textSize: number;
+}
+
+function packed(spawned: readonly SpawnedInsert[]) {
+  const kinds: object[] = [];
+  const parts: Buffer[] = [];
+  let end = 0;
+  /** By trigger, the one before: where nothing differs, nothing is told again. */
+  const last = new Map<string, Map<number, Place>>();
+  const places = spawned.map((one): Place => {
+    const ofAgent = last.get(one.agentId) ?? new Map<number, Place>();
+    last.set(one.agentId, ofAgent);
+    const before = ofAgent.get(one.ordinal);
+    const isSame = before !== undefined && isOfKind(one, before.one);
+    if (!isSame) kinds.push(kindOf(one, kinds.length));
+    const kind = isSame ? before.kind : kinds.length - 1;
+    let place: Place;
+    if (before !== undefined && before.one.displayTitle === one.displayTitle && before.one.text === one.text) {
+      place = { ...before, one, kind };
+    } else {
+      const title = Buffer.from(storable(one.displayTitle), 'utf8');
+      const message = Buffer.from(storable(one.text), 'utf8');
+      parts.push(title, message);
+      place = { one, kind, start: end + 1, titleSize: title.length, textSize: message.length };
+      end += title.length + message.length;
+    }
+    ofAgent.set(one.ordinal, place);
+    return place;
+  });
+  const ids = spawned.map((one) => one.id);
+  return { kinds, said: Buffer.concat(parts, end), ids, events: spawned.map((one) => one.eventId), places };
+}
+
+/** Whether two sessions of one trigger differ in nothing but their ids and what is said. */
+const isOfKind = (one: SpawnedInsert, other: SpawnedInsert): boolean =>
+  one.agent === other.agent &&
+  one.revision === other.revision &&
+  one.eventKey === other.eventKey &&
+  one.decision === other.decision &&
+  one.because === other.because &&
+  one.severity === other.severity &&
+  one.hiddenContext === other.hiddenContext &&
+  one.slot === other.slot &&
+  one.thread === other.thread &&
+  one.mode === other.mode &&
+  isEmpty(one.mountRefs) &&
+  isEmpty(other.mountRefs);
+
+const isEmpty = (refs: SpawnedInsert['mountRefs']): boolean => Object.keys(refs).length === 0;
+const storableOrNone = (of: string | null): string | undefined => (of === null ? undefined : storable(of));
+
+const kindOf = (one: SpawnedInsert, n: number): object => ({
+  n,
+  a: one.agentId,
+  g: one.agent,
+  r: one.revision,
+  d: { sender: 'event', event: storable(one.eventKey) },
+  o: one.ordinal,
+  h: storableOrNone(one.hiddenContext),
+  m: Object.fromEntries(Object.entries(one.mountRefs).map(([path, ref]) => [path, storable(ref)])),
+  s: one.slot,
+  c: storableOrNone(one.thread),
+  i: one.mode,
+  w: one.decision,
+  b: storableOrNone(one.because),
+  v: one.severity ?? undefined,
+});

@@ -288,12 +288,12 @@ const liveHolder = (state: State, agent: RoutingAgent, target: Target): SessionR
  * What stands on the event's record (contract, section 3): `routed` where any decision reached a session or released a
  * binding, else `unmatched`; the gravest severity of all decisions, also beside one that reached a session.
  */
-export function summarize(decisions: readonly Decision[]): {
+export function summarize(decisions: readonly Pick<Decision, 'decision' | 'deliverTo' | 'severity'>[]): {
   readonly routerStatus: 'routed' | 'unmatched';
   readonly severity: 'warning' | 'error' | null;
 } {
   const hasRouted = decisions.some((one) => one.deliverTo.length > 0 || one.decision === 'released');
-  const severities = decisions.map((one) => one.severity);
-  const severity = severities.includes('error') ? 'error' : severities.includes('warning') ? 'warning' : null;
+  const says = (severity: Decision['severity']): boolean => decisions.some((one) => one.severity === severity);
+  const severity = says('error') ? 'error' : says('warning') ? 'warning' : null;
   return { routerStatus: hasRouted ? 'routed' : 'unmatched', severity };
 }

@@ -17,18 +17,17 @@ import { textAt } from '../../words/fields.ts';
 import type { Json } from '../../words/json.ts';
 import type { FlowContext } from '../context.ts';
 import { routedPayload } from '../ingest/ingest.ts';
-import { type BatchEvent, decideEvent, type Desk, matchIn, observedIn, targetIn } from './decide.ts';
+import { type BatchEvent, decideEvent, type Desk, matchIn, meet, observedIn, targetIn } from './decide.ts';
 import { type Marker, markersIn, mayHoldMarker } from './markers.ts';
 import { emptyPlan, writePlan } from './plan.ts';
 import type { ProjectTriggers, TriggerCache } from './triggers.ts';
-import { learn, openWorld } from './world.ts';
+import { knows, learn, openWorld } from './world.ts';
 
 /** Bytes of bodies that a batch holds in memory. */
 const bodyBytesMax = 8 * 1_048_576;
 
 export interface Routed {
-  readonly eventId: string;
-  readonly receivedAt: Date;
+  readonly receivedMs: number;
   readonly status: 'routed' | 'unmatched' | 'failed';
 }
 export interface BatchResult {
@@ -60,19 +59,25 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
   const world = await openWorld(tx, targets);
   const plan = emptyPlan();
   const desk: Desk = { tx, triggers, world, plan, nextId };
-  const first = new Map(events.map((event) => [event.id, matchIn(desk, event)]));
-  await learn(world, tx, new Set([...first.values()].flatMap((matched) => matched.triggers)));
-  for (const event of events) {
+  const first = events.map((event) => matchIn(desk, event));
+  await learn(world, tx, new Set(first.flatMap((matched) => matched.triggers)));
+  for (const [at, event] of events.entries()) {
     if (event.payload === undefined && event.isWanted) {
       const reason = 'its body is not kept any more';
       plan.settled.push({ eventId: event.id, status: 'failed', severity: null, attributions: null, reason });
-    } else await decideEvent(desk, event, first.get(event.id));
+      continue;
+    }
+    const matched = meet(desk, event, first[at]);
+    // Nothing is waited for that is known: a turn of the queue for every event adds up.
+    if (!knows(world, matched.triggers)) await learn(world, tx, matched.triggers);
+    decideEvent(desk, event, matched);
   }
   const isAll = !isCut && waiting.length < limit;
-  await writePlan(ctx, tx, plan, { now, routedTo: isAll ? upTo : (events.at(-1)?.seq ?? 0) });
-  const received = new Map(events.map((event) => [event.id, event.receivedAt]));
+  const [from, to] = [events[0]?.seq ?? 0, events.at(-1)?.seq ?? 0];
+  await writePlan(ctx, tx, plan, { now, range: { from, to, routedTo: isAll ? upTo : to } });
   return {
-    routed: plan.settled.map(({ eventId, status }) => ({ eventId, status, receivedAt: received.get(eventId) ?? now })),
+    // One each, in their order.
+    routed: events.map(({ receivedMs }, at) => ({ receivedMs, status: plan.settled[at]?.status ?? 'failed' })),
     more: !isAll || plan.transitions.length > 0,
   };
 }
@@ -92,8 +97,10 @@ async function readEvents(
   waiting: readonly PendingEvent[],
   triggers: ProjectTriggers,
 ): Promise<{ readonly events: readonly ReadEvent[]; readonly isCut: boolean }> {
+  const listened = new Map<string, boolean>();
+  for (const { key } of waiting) if (!listened.has(key)) listened.set(key, triggers.listens(key));
   const isWanted = (event: PendingEvent): boolean =>
-    triggers.listens(event.key) || (event.connectionId !== null && event.targetKey !== null);
+    listened.get(event.key) === true || (event.connectionId !== null && event.targetKey !== null);
   const payloads = new Map<string, Json>();
   for (const { id } of waiting) {
     const body = ctx.ingest?.takeBody(id);
@@ -114,11 +121,13 @@ async function readEvents(
       ...event,
       isWanted: isWanted(event),
       payload: payloads.get(event.id),
-      marked: marked.get(event.id) ?? [],
+      marked: marked.get(event.id) ?? none,
     })),
     isCut: end < waiting.length,
   };
 }
+
+const none: BatchEvent['marked'] = [];
 
 const parsed = (body: EventBody): Json =>
   routedPayload({ payload: wholePayload(body.raw, body.payload), attributions: null });

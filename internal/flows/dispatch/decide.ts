@@ -25,18 +25,7 @@ import { attributed } from '../ingest/ingest.ts';
 import type { Plan } from './plan.ts';
 import { messageOf, refusedMount, startOf, type Told } from './say.ts';
 import type { DispatchTrigger, ProjectTriggers } from './triggers.ts';
-import {
-  attributionsOn,
-  hold,
-  holdingText,
-  knows,
-  learn,
-  settle,
-  snapshotOf,
-  targetText,
-  tie,
-  type World,
-} from './world.ts';
+import { attributionsOn, hold, holdingText, settle, snapshotOf, targetText, tie, type World } from './world.ts';
 import type { Standing } from '../../adapters/store/routing.ts';
 
 /** An event of a batch: its payload where anybody could care, and the sessions that its text names. */
@@ -72,7 +61,7 @@ export function observedIn({
   return type === undefined || name === undefined ? null : { type, key: name };
 }
 
-interface Matched {
+export interface Matched {
   readonly attributions: readonly Attribution[];
   readonly told: Told;
   readonly triggers: readonly DispatchTrigger[];
@@ -93,21 +82,22 @@ export function matchIn(
   return { attributions, told: { id, key, payload }, triggers: found };
 }
 
-/** Routes one event. */
-export async function decideEvent(desk: Desk, event: BatchEvent, before: Matched | undefined): Promise<void> {
-  const { world, plan, tx } = desk;
-  const target = targetIn(event);
-  tieMarked(desk, event, target);
-  const matched = matchIn(desk, event, before);
-  if (!knows(world, matched.triggers)) await learn(world, tx, matched.triggers);
+/** What an event meets now: its own ties are made, and its triggers are those of the world as it stands. */
+export function meet(desk: Desk, event: BatchEvent, before: Matched | undefined): Matched {
+  tieMarked(desk, event, targetIn(event));
+  return matchIn(desk, event, before);
+}
+
+/** Routes one event. What its triggers ask of the world is known. */
+export function decideEvent(desk: Desk, event: BatchEvent, matched: Matched): void {
+  const { plan } = desk;
   const { result, refused } = decide(desk, event, matched);
   const hands = new Hands(desk, event, matched);
   for (const effect of result.autoBinds) hands.bind(effect);
-  for (const decision of inOrder([...result.decisions, ...refused])) hands.carryOut(decision);
-  const { routerStatus: status, severity } = summarize([
-    ...result.decisions,
-    ...refused.map((one) => ({ ...one, because: null })),
-  ]);
+  const decisions: readonly Recorded[] =
+    refused.length === 0 ? result.decisions : inOrder([...result.decisions, ...refused]);
+  for (const decision of decisions) hands.carryOut(decision);
+  const { routerStatus: status, severity } = summarize(decisions);
   const attributions =
     matched.attributions.length === 0 ? null : matched.attributions.map((one): JsonObject => ({ ...one }));
   plan.settled.push({ eventId: event.id, status, severity, attributions });
@@ -135,18 +125,22 @@ function decide(desk: Desk, event: BatchEvent, matched: Matched): { result: Rout
   const observed = observedIn(event);
   const refused = new Map<string, Recorded>();
   for (;;) {
-    const open = matched.triggers.filter((one) => !refused.has(triggerKey(one)));
+    const open =
+      refused.size === 0 ? matched.triggers : matched.triggers.filter((one) => !refused.has(triggerKey(one)));
     const scene = { target, observed, attributions, matched: open, agent: desk.triggers.agent };
     const result = route({ key, target, attributions, observed, depth }, open, snapshotOf(desk.world, scene));
     const before = refused.size;
     for (const decision of result.decisions) {
-      const trigger = decision.spawn === null ? undefined : open.find((one) => triggerKey(one) === decision.trigger);
+      const trigger = decision.spawn === null ? undefined : triggerOf(open, decision);
       const because = trigger === undefined ? null : refusedMount(trigger, told);
       if (because !== null) refused.set(decision.trigger, refusal(decision, because));
     }
     if (refused.size === before) return { result, refused: [...refused.values()] };
   }
 }
+
+const triggerOf = (triggers: readonly DispatchTrigger[], { agentId, ordinal }: Recorded): DispatchTrigger | undefined =>
+  triggers.find((one) => one.ordinal === ordinal && one.agentId === agentId);
 
 const refusal = (decision: Decision, because: string): Recorded => ({
   ...decision,
@@ -166,7 +160,7 @@ class Hands {
   readonly #desk: Desk;
   readonly #event: BatchEvent;
   readonly #told: Told;
-  readonly #triggers: ReadonlyMap<string, DispatchTrigger>;
+  readonly #triggers: readonly DispatchTrigger[];
   /** Session id by the trigger whose decision made it. */
   readonly #made = new Map<string, string>();
 
@@ -174,11 +168,11 @@ class Hands {
     this.#desk = desk;
     this.#event = event;
     this.#told = matched.told;
-    this.#triggers = new Map(matched.triggers.map((trigger) => [triggerKey(trigger), trigger]));
+    this.#triggers = matched.triggers;
   }
 
   carryOut(decision: Recorded): void {
-    const trigger = this.#triggers.get(decision.trigger);
+    const trigger = triggerOf(this.#triggers, decision);
     if (trigger === undefined) throw new Error('a decision of a trigger that did not match');
     const { spawn } = decision;
     if (spawn !== null) this.#spawn(trigger, decision, spawn);
@@ -196,7 +190,11 @@ class Hands {
   }
 
   /** What the decision makes, which holds the decision itself: a session that is made is the one that gets the event. */
-  #spawn(trigger: DispatchTrigger, { decision, because, severity }: Recorded, claims: SpawnClaims): void {
+  #spawn(
+    trigger: DispatchTrigger,
+    { trigger: decisionKey, decision, because, severity }: Recorded,
+    claims: SpawnClaims,
+  ): void {
     const { triggers, plan, world, nextId } = this.#desk;
     const id = nextId();
     const { owner, ordinal } = trigger;
@@ -221,7 +219,7 @@ class Hands {
       text: start.text,
       mode: deliveryMode(key),
     });
-    this.#made.set(triggerKey(trigger), id);
+    this.#made.set(decisionKey, id);
     settle(world, { sessionId: id, agentId: owner.id, agent: owner.name }, claims);
   }
 

@@ -3,7 +3,13 @@
 
 import { beginChecks, type NewCycle } from '../../adapters/store/checks.ts';
 import { type Binding, insertBindings, updateBindings } from '../../adapters/store/bindings.ts';
-import { insertRoutes, type RouteInsert, type Settled, settleEvents } from '../../adapters/store/event-routes.ts';
+import {
+  insertRoutes,
+  type RouteInsert,
+  type Settled,
+  type SettledRange,
+  settleEvents,
+} from '../../adapters/store/event-routes.ts';
 import { insertMessages, type MessageInsert } from '../../adapters/store/inbox.ts';
 import type { RoutingTx } from '../../adapters/store/routing.ts';
 import { insertTies, type TieInsert } from '../../adapters/store/sessions.ts';
@@ -40,15 +46,12 @@ export const emptyPlan = (): Plan => ({
   checks: [],
 });
 
-/**
- * Writes all of it; a number of statements that does not depend on how much there is. `routedTo`: number up to which no
- * event waits after this.
- */
+/** Writes all of it; a number of statements that does not depend on how much there is. */
 export async function writePlan(
   ctx: FlowContext,
   tx: RoutingTx,
   plan: Plan,
-  { now, routedTo }: { readonly now: Date; readonly routedTo: number },
+  { now, range }: { readonly now: Date; readonly range: SettledRange },
 ): Promise<void> {
   failpoint('route.before-write');
   await insertSpawned(tx, plan.spawned, now);
@@ -63,6 +66,6 @@ export async function writePlan(
   failpoint('route.bindings-written');
   await insertRoutes(tx, plan.routes);
   await beginChecks(tx, now, plan.checks);
-  await settleEvents(tx, plan.settled, routedTo);
+  await settleEvents(tx, plan.settled, range);
   failpoint('route.before-commit');
 }

@@ -153,7 +153,7 @@ export class Router {
     const counts = { routed: 0, unmatched: 0, failed: 0 };
     for (const one of routed) {
       counts[one.status] += 1;
-      lag.observe(Math.max(0, now - one.receivedAt.getTime()) / 1_000);
+      lag.observe(Math.max(0, now - one.receivedMs) / 1_000);
     }
     for (const status of ['routed', 'unmatched', 'failed'] as const) {
       if (counts[status] > 0) this.#count(status, counts[status]);

@@ -54,6 +54,7 @@ const refsOf = ({ owner }: DispatchTrigger, { id, payload }: Told) =>
 
 /** Why a session of the agent cannot start from this event, or null (spec, Mounts: refused at spawn). */
 export function refusedMount(trigger: DispatchTrigger, event: Told): string | null {
+  if (trigger.owner.mounts.length === 0) return null;
   const rendered = refsOf(trigger, event);
   if (rendered.ok) return null;
   const { mountPath, missing } = rendered;

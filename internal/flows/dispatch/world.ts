@@ -148,16 +148,21 @@ export interface Scene {
   readonly agent: (id: string) => RoutingAgent | undefined;
 }
 
+/** The lock and the event's status keep it from being routed twice. */
+const noneRouted: ReadonlySet<string> = new Set();
+
 /** What `route` decides one event from. */
 export function snapshotOf(world: World, scene: Scene): Snapshot {
   const { target, observed, attributions, matched } = scene;
   const tied = standingsOf(world, target, attributions);
-  const agents = new Map(matched.map((trigger) => [trigger.agentId, trigger.owner]));
+  const agents = new Map<string, RoutingAgent>();
+  for (const trigger of matched) agents.set(trigger.agentId, trigger.owner);
   for (const { agentId } of tied) {
     const agent = agents.get(agentId) ?? scene.agent(agentId);
     if (agent !== undefined) agents.set(agentId, agent);
   }
-  const sessions = new Map<string, Standing>(tied.map((one) => [one.sessionId, one]));
+  const sessions = new Map<string, Standing>();
+  for (const one of tied) sessions.set(one.sessionId, one);
   for (const trigger of matched) {
     if (asksForAll(trigger)) for (const one of world.live.get(trigger.agentId) ?? []) sessions.set(one.sessionId, one);
   }
@@ -171,17 +176,11 @@ export function snapshotOf(world: World, scene: Scene): Snapshot {
       if (binding !== undefined) bindings.push(binding);
     }
   }
-  const threads = tied.filter((one) => one.relation === 'thread').map((one) => [one.agentId, one.sessionId] as const);
-  return {
-    agents,
-    sessions: [...sessions.values()]
-      .map(({ sessionId, agentId }) => ({ id: sessionId, agentId }))
-      .sort((a, b) => compare(a.id, b.id)),
-    slots,
-    threads: new Map(threads),
-    bindings,
-    routed: new Set(),
-  };
+  const threads = new Map<string, string>();
+  for (const one of tied) if (one.relation === 'thread') threads.set(one.agentId, one.sessionId);
+  const standing = [...sessions.values()].map(({ sessionId, agentId }) => ({ id: sessionId, agentId }));
+  if (standing.length > 1) standing.sort((a, b) => compare(a.id, b.id));
+  return { agents, sessions: standing, slots, threads, bindings, routed: noneRouted };
 }
 
 /** The attributed sessions with their agents' ids. */
