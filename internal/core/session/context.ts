@@ -56,9 +56,11 @@ function attachments(said: Json | undefined): string[] {
 
 /** The text, and below it the lines of context that it lacks. */
 export function withContext(text: string, event: string, payload: Json): string {
+  const lines = contextLines(event, payload);
+  if (lines.length === 0) return text;
   // As a line of context is written: one space behind a label.
   const said = text.replace(/(\w):[ \t]*/g, '$1: ');
-  const lacking = contextLines(event, payload).filter((line) => !says(said, line));
+  const lacking = lines.filter((line) => !says(said, line));
   return lacking.length === 0 ? text : `${text.trimEnd()}\n\n${lacking.join('\n')}`;
 }
 

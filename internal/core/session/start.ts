@@ -99,11 +99,23 @@ const oneLine = (text: string): string => text.replace(/\s+/g, ' ').trim();
 
 /** The first line with words, without the marks that lists and headings begin with, cut at a word. */
 function infer(seed: string): string {
-  const lines = seed.split('\n').map((line) => oneLine(line.replace(/^[\s#>*-]+/, '')));
-  const line = lines.find((each) => /[\p{L}\p{N}]/u.test(each)) ?? '';
+  const line = firstLine(seed);
+  if (line.length <= titleLengthMax) return line;
   const characters = [...line];
   if (characters.length <= titleLengthMax) return line;
   const cut = characters.slice(0, titleLengthMax - 1).join('');
   const space = cut.lastIndexOf(' ');
   return `${space > titleLengthMax / 2 ? cut.slice(0, space) : cut}…`;
+}
+
+/** Reads no further than it has to: a seed may be as long as an event. */
+function firstLine(seed: string): string {
+  for (let at = 0; at <= seed.length; ) {
+    const end = seed.indexOf('\n', at);
+    const line = seed.slice(at, end < 0 ? seed.length : end);
+    if (/[\p{L}\p{N}]/u.test(line)) return oneLine(line.replace(/^[\s#>*-]+/, ''));
+    if (end < 0) break;
+    at = end + 1;
+  }
+  return '';
 }
