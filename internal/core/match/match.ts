@@ -126,7 +126,7 @@ interface Shelf<T> {
  */
 export function createTriggerIndex<T extends MatchTrigger>(triggers: Iterable<T> = []): TriggerIndex<T> {
   const shelves = new Map<string, Map<string | null, Shelf<T>>>();
-  const agents = new Map<string, (() => void)[]>();
+  const agents = new Map<string, T[]>();
   let size = 0;
 
   const shelfOf = (trigger: T): Shelf<T> => {
@@ -145,29 +145,31 @@ export function createTriggerIndex<T extends MatchTrigger>(triggers: Iterable<T>
     if (scopes?.size === 0) shelves.delete(key);
   }
 
+  const bucketOf = (trigger: T): Bucket<T> => {
+    const shelf = shelfOf(trigger);
+    return trigger.fallback ? shelf.fallback : shelf.firm;
+  };
+
   /** Counts of all are taken before any is placed: what is selective shows only when all are known. */
   function add(all: Iterable<T>): void {
     const placings: (() => void)[] = [];
     for (const trigger of all) {
-      const shelf = shelfOf(trigger);
-      const bucket = trigger.fallback ? shelf.fallback : shelf.firm;
+      const bucket = bucketOf(trigger);
       const entry = bucket.count(trigger, compileWhere(trigger.where));
       size += 1;
-      placings.push(() => {
-        const take = bucket.place(entry);
-        getOrMake(agents, trigger.agent, () => []).push(() => {
-          take();
-          clear(trigger);
-        });
-      });
+      getOrMake(agents, trigger.agent, () => []).push(trigger);
+      placings.push(() => bucket.place(entry));
     }
     for (const place of placings) place();
   }
 
   function removeAgent(agent: string): void {
-    const takes = agents.get(agent) ?? [];
-    for (const take of takes) take();
-    size -= takes.length;
+    const own = agents.get(agent) ?? [];
+    for (const trigger of own) {
+      bucketOf(trigger).remove(trigger, compileWhere(trigger.where));
+      clear(trigger);
+    }
+    size -= own.length;
     agents.delete(agent);
   }
 

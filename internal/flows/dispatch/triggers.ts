@@ -8,7 +8,7 @@ import type { RoutableTrigger, RoutingAgent } from '../../core/route/route.ts';
 import { type Template, parseTemplate, renderTemplate } from '../../core/template/template.ts';
 import { eventKeySpellings } from '../../words/events.ts';
 import type { Json } from '../../words/json.ts';
-import type { Check, Mount } from '../../words/spec.ts';
+import type { Check, Mount, Where } from '../../words/spec.ts';
 
 export interface DispatchAgent extends RoutingAgent {
   readonly revision: number;
@@ -39,7 +39,64 @@ interface Kept extends ProjectTriggers {
   readonly digests: Map<string, string>;
   readonly agents: Map<string, DispatchAgent>;
   readonly keys: Map<string, number>;
-  readonly keysOf: Map<string, readonly string[]>;
+  readonly triggersOf: Map<string, readonly DispatchTrigger[]>;
+}
+
+/** What triggers say that many of them say alike. */
+interface Said {
+  readonly event: string;
+  readonly scope: string | null;
+  readonly fallback: boolean;
+  readonly routing: DispatchTrigger['routing'];
+  readonly message: string | undefined;
+  readonly attachedUserPrompt: string | undefined;
+  readonly checks: readonly Check[];
+}
+
+/**
+ * A trigger as it is kept: what it alone says, and the rest by reference. There may be a hundred thousand of them, and
+ * whatever runs beside them pays for each object when the garbage collector looks.
+ */
+class KeptTrigger implements DispatchTrigger {
+  readonly owner: DispatchAgent;
+  readonly ordinal: number;
+  readonly where: Where;
+  readonly #said: Said;
+
+  constructor(owner: DispatchAgent, ordinal: number, where: Where, said: Said) {
+    this.owner = owner;
+    this.ordinal = ordinal;
+    this.where = where;
+    this.#said = said;
+  }
+
+  get agentId(): string {
+    return this.owner.id;
+  }
+  get agent(): string {
+    return this.owner.name;
+  }
+  get event(): string {
+    return this.#said.event;
+  }
+  get scope(): string | null {
+    return this.#said.scope;
+  }
+  get fallback(): boolean {
+    return this.#said.fallback;
+  }
+  get routing(): Said['routing'] {
+    return this.#said.routing;
+  }
+  get message(): string | undefined {
+    return this.#said.message;
+  }
+  get attachedUserPrompt(): string | undefined {
+    return this.#said.attachedUserPrompt;
+  }
+  get checks(): readonly Check[] {
+    return this.#said.checks;
+  }
 }
 
 /** Templates kept read, of one project. */
@@ -78,7 +135,7 @@ function makeKept(): Kept {
     digests: new Map(),
     agents,
     keys,
-    keysOf: new Map(),
+    triggersOf: new Map(),
     agent: (id) => agents.get(id),
     listens: (key) => eventKeySpellings(key).some((spelling) => keys.has(spelling)),
     render(text, payload) {
@@ -101,54 +158,65 @@ async function refresh(kept: Kept, sql: Sql, projectId: string): Promise<void> {
   const gone = [...kept.digests.keys()].filter((id) => !digests.has(id));
   // First all that go, for an agent made anew has the name of the one before it.
   for (const id of [...gone, ...changed]) takeOut(kept, id);
-  for (const row of rows) putIn(kept, row, digests.get(row.id) ?? '');
+  const shared = new Map<string, Said>();
+  for (const row of rows) putIn(kept, row, { digest: digests.get(row.id) ?? '', shared });
 }
 
 function takeOut(kept: Kept, id: string): void {
   const agent = kept.agents.get(id);
   if (agent === undefined) return;
   kept.index.removeAgent(agent.name);
-  for (const key of kept.keysOf.get(id) ?? []) {
+  for (const { event: key } of kept.triggersOf.get(id) ?? []) {
     const left = (kept.keys.get(key) ?? 0) - 1;
     if (left > 0) kept.keys.set(key, left);
     else kept.keys.delete(key);
   }
-  kept.keysOf.delete(id);
+  kept.triggersOf.delete(id);
   kept.agents.delete(id);
   kept.digests.delete(id);
 }
 
-function putIn(kept: Kept, row: RoutableAgentRow, digest: string): void {
+const none: readonly never[] = [];
+const noBindings: DispatchAgent['bindings'] = {};
+
+interface Loading {
+  readonly digest: string;
+  /** Of all agents that are read together, by its text. */
+  readonly shared: Map<string, Said>;
+}
+
+function putIn(kept: Kept, row: RoutableAgentRow, { digest, shared }: Loading): void {
+  const mounts = row.mounts.map(({ mountPath, ref }) => ({ mountPath, ...(ref !== undefined && { ref }) }));
   const owner: DispatchAgent = {
     id: row.id,
     name: row.name,
     revision: row.revision,
-    bindings: row.bindings,
+    bindings: Object.keys(row.bindings).length === 0 ? noBindings : row.bindings,
     initialPrompt: row.initialPrompt ?? undefined,
     displayTitle: row.displayTitle ?? undefined,
-    mounts: row.mounts.map(({ mountPath, ref }) => ({ mountPath, ...(ref !== undefined && { ref }) })),
+    mounts: mounts.length === 0 ? none : mounts,
     ...(row.concurrency !== null && { concurrency: row.concurrency }),
   };
-  const triggers = row.triggers.map(
-    ({ ordinal, event, scope, spec }): DispatchTrigger => ({
-      owner,
-      agentId: row.id,
-      agent: row.name,
-      ordinal,
-      event,
-      scope,
-      where: spec.where,
-      fallback: spec.fallback,
-      routing: spec.routing,
-      message: spec.message,
-      attachedUserPrompt: spec.kind === 'event' ? spec.attachedUserPrompt : undefined,
-      checks: spec.kind === 'event' ? (spec.checks ?? []) : [],
-    }),
-  );
+  const triggers = row.triggers.map((one) => new KeptTrigger(owner, one.ordinal, one.spec.where, saidBy(one, shared)));
   kept.index.setAgent(row.name, triggers);
   kept.agents.set(row.id, owner);
   kept.digests.set(row.id, digest);
-  const keys = triggers.map((trigger) => trigger.event);
-  kept.keysOf.set(row.id, keys);
-  for (const key of keys) kept.keys.set(key, (kept.keys.get(key) ?? 0) + 1);
+  kept.triggersOf.set(row.id, triggers);
+  for (const { event: key } of triggers) kept.keys.set(key, (kept.keys.get(key) ?? 0) + 1);
+}
+
+function saidBy({ event, scope, spec }: RoutableAgentRow['triggers'][number], shared: Map<string, Said>): Said {
+  const said: Said = {
+    event,
+    scope,
+    fallback: spec.fallback,
+    routing: spec.routing,
+    message: spec.message,
+    attachedUserPrompt: spec.kind === 'event' ? spec.attachedUserPrompt : undefined,
+    checks: spec.kind === 'event' ? (spec.checks ?? none) : none,
+  };
+  const text = JSON.stringify(said);
+  const known = shared.get(text);
+  if (known === undefined) shared.set(text, said);
+  return known ?? said;
 }
