@@ -25,7 +25,7 @@ export const sameRef = (a: SessionRef | null, b: SessionRef): boolean => {
 
 export function openState(snapshot: Snapshot): State {
   const refs = (claims: ReadonlyMap<string, string>): Map<string, SessionRef> =>
-    new Map([...claims].map(([agentId, session]) => [agentId, { session }]));
+    claims.size === 0 ? new Map() : new Map([...claims].map(([agentId, session]) => [agentId, { session }]));
   const bindings = snapshot.bindings.map(({ agentId, target, sessionId, lifecycle, eventContext }) => {
     const holder = sessionId === null ? null : { session: sessionId };
     return [bindingKey(agentId, target), { holder, lifecycle, eventContext }] as const;
@@ -33,10 +33,13 @@ export function openState(snapshot: Snapshot): State {
   return { slots: refs(snapshot.slots), threads: refs(snapshot.threads), bindings: new Map(bindings) };
 }
 
+/** Most events meet an empty world. */
+const copyOf = <V>(of: ReadonlyMap<string, V>): Map<string, V> => (of.size === 0 ? new Map() : new Map(of));
+
 export const copyState = (state: State): State => ({
-  slots: new Map(state.slots),
-  threads: new Map(state.threads),
-  bindings: new Map(state.bindings),
+  slots: copyOf(state.slots),
+  threads: copyOf(state.threads),
+  bindings: copyOf(state.bindings),
 });
 
 export interface Inline {

@@ -95,7 +95,8 @@ export function displayTitle(
   return wanted === undefined ? infer(start.titleSeed) || start.fallback : oneLine(wanted);
 }
 
-const oneLine = (text: string): string => text.replace(/\s+/g, ' ').trim();
+/** Most texts have single spaces only. */
+const oneLine = (text: string): string => (/\s\s|[^\S ]/.test(text) ? text.replace(/\s+/g, ' ') : text).trim();
 
 /** The first line with words, without the marks that lists and headings begin with, cut at a word. */
 function infer(seed: string): string {
