@@ -16,7 +16,7 @@ const secret = 'a secret of the bench';
 const text = randomBytes(750).toString('base64');
 const warmUpMs = 1_500;
 const turns = 3;
-const turnMs = 4_000;
+const turnMs = 3_000;
 const burstMs = 10_000;
 const minuteMs = 60_000;
 /** What has to be sustained of the accept rate, and what is offered to see it: a little more. */
