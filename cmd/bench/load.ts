@@ -21,14 +21,56 @@ export interface Loaded {
 }
 
 let serial = 0;
-/** Text that does not compress: a server must not look fast because every body is the same letter. */
-const noise = randomBytes(96 * 1_024).toString('base64');
+
+/** What deliveries are made of: names, times, addresses, hashes and prose, as a code host sends them of a push. */
+function commitOf(n: number): object {
+  const id = randomBytes(20).toString('hex');
+  const person = { name: `Person ${n % 7}`, email: `person-${n % 7}@example.com`, username: `person-${n % 7}` };
+  return {
+    id,
+    tree_id: randomBytes(20).toString('hex'),
+    distinct: true,
+    message: `Change ${n}: let the reader of ${randomBytes(9).toString('base64url')} say why it stopped`,
+    timestamp: '2026-11-22T09:30:00Z',
+    url: `https://example.com/acme/widgets/commit/${id}`,
+    author: person,
+    committer: person,
+    added: [],
+    removed: [],
+    modified: [`src/${randomBytes(6).toString('base64url')}.ts`, 'README.md'],
+  };
+}
+
+/** Documents of a size without their first member, the key; many, so that no two in a row are the same. */
+function documents(bytes: number): readonly string[] {
+  return Array.from({ length: 64 }, () => {
+    const commits: object[] = [];
+    const render = (padding: string): string =>
+      JSON.stringify({ action: 'pushed', repository: { id: 1, full_name: 'acme/widgets' }, commits, padding }).slice(1);
+    let text = render('');
+    for (;;) {
+      commits.push(commitOf(commits.length));
+      const next = render('');
+      if (next.length > bytes) break;
+      text = next;
+    }
+    commits.pop();
+    return render(
+      randomBytes(bytes)
+        .toString('base64')
+        .slice(0, bytes - text.length),
+    );
+  });
+}
+const made = new Map<number, readonly string[]>();
 
 function requestOf(target: URL, load: Load): Buffer {
   serial += 1;
-  const head = `{"dedupKey":"${process.pid}-${serial}","text":"`;
-  const from = (serial * 97) % (noise.length - load.bodyBytes);
-  const body = `${head}${noise.slice(from, from + load.bodyBytes - head.length - 2)}"}`;
+  const head = `{"dedupKey":"${process.pid}-${String(serial).padStart(9, '0')}",`;
+  const bytes = load.bodyBytes - head.length;
+  const some = made.get(bytes) ?? documents(bytes);
+  made.set(bytes, some);
+  const body = head + some[serial % some.length];
   const signature = createHmac('sha256', load.secret).update(body).digest('hex');
   return Buffer.from(
     `POST ${target.pathname} HTTP/1.1\r\nhost: ${target.host}\r\ncontent-type: application/json\r\n` +
