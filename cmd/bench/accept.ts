@@ -17,7 +17,7 @@ import { type Load, loaded } from './load.ts';
 
 const secret = 'a secret of the bench';
 const turns = 5;
-const warmUpMs = 1_500;
+const leadMs = 1_000;
 const turnMs = 2_000;
 /** Memory for requests that are made ahead. */
 const readyBytes = 256 * 1_024 * 1_024;
@@ -98,9 +98,9 @@ async function measure(
   }
   for (let turn = 0; turn <= turns; turn += 1) {
     for (const [, of] of servers) {
-      const forMs = turn === 0 ? warmUpMs : turnMs;
-      const result = await loaded({ ...load, url: of.url, secret, forMs, ready: of.ready });
-      of.ready = Math.min(Math.ceil((result.perSecond * turnMs * 1.5) / 1_000), readyBytes / load.bodyBytes);
+      const result = await loaded({ ...load, url: of.url, secret, leadMs, forMs: turnMs, ready: of.ready });
+      const wanted = (result.perSecond * (leadMs + turnMs) * 1.2) / 1_000;
+      of.ready = Math.min(Math.ceil(wanted), readyBytes / load.bodyBytes);
       if (turn === 0) continue;
       of.each.push(1_000 / result.perSecond);
       of.p50.push(result.p50Ms);

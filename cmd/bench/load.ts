@@ -10,6 +10,8 @@ export interface Load {
   readonly connections: number;
   readonly bodyBytes: number;
   readonly forMs: number;
+  /** Time before that, in which answers do not count: whoever had a pause runs cold at first. Default 0. */
+  readonly leadMs?: number;
   /** Of all connections together; absent: as fast as answers come. */
   readonly perSecond?: number;
   /** Requests that are made before the time begins; those beyond them are made while it runs. */
@@ -117,7 +119,8 @@ export async function loaded(load: Load): Promise<Loaded> {
   const sockets = await Promise.all(Array.from({ length: load.connections }, () => connected(target)));
   const times: number[] = [];
   const start = performance.now();
-  const end = start + load.forMs;
+  const from = start + (load.leadMs ?? 0);
+  const end = from + load.forMs;
   const paceMs = load.perSecond === undefined ? 0 : (1_000 * load.connections) / load.perSecond;
   const one = (socket: Socket, index: number): Promise<void> =>
     new Promise((resolve, reject) => {
@@ -138,7 +141,8 @@ export async function loaded(load: Load): Promise<Loaded> {
         else setTimeout(send, waitMs);
       };
       const read = reader(() => {
-        times.push(performance.now() - sentAt);
+        const now = performance.now();
+        if (now >= from) times.push(now - sentAt);
         next();
       });
       socket.on('error', reject).on('data', (chunk) => {
@@ -152,7 +156,7 @@ export async function loaded(load: Load): Promise<Loaded> {
       else next();
     });
   await Promise.all(sockets.map(one));
-  const seconds = (performance.now() - start) / 1_000;
+  const seconds = (performance.now() - from) / 1_000;
   times.sort((a, b) => a - b);
   return { perSecond: times.length / seconds, p50Ms: times[times.length >> 1] ?? Number.NaN };
 }
