@@ -9,8 +9,10 @@ import { Fault } from '../../words/fault.ts';
 const limits = {
   /** Statements under way; a second one fills the time in which the first waits for the disk. */
   inFlight: 2,
-  /** A second statement starts only for at least so many, and half as many as are under way: statements cost by themselves. */
-  secondFrom: 16,
+  /** With so many waiting the first starts at once: the database works while the rest of a burst is still being read. */
+  firstFrom: 32,
+  /** A second one starts only for so many: statements cost by themselves. */
+  secondFrom: 64,
   batchRows: 256,
   batchBytes: 4 * 1_048_576,
   queueRows: 10_000,
@@ -39,7 +41,6 @@ export class EventWriter {
   #queue: Waiting[] = [];
   #queuedBytes = 0;
   #inFlight = 0;
-  #rowsInFlight = 0;
   #scheduled = false;
   #idle: (() => void)[] = [];
 
@@ -63,7 +64,8 @@ export class EventWriter {
     return new Promise((done, failed) => {
       this.#queue.push({ event, guard, bytes, done, failed });
       this.#queuedBytes += bytes;
-      this.#schedule();
+      if (this.#inFlight === 0 && this.#queue.length >= limits.firstFrom) this.#start();
+      else this.#schedule();
     });
   }
 
@@ -85,13 +87,11 @@ export class EventWriter {
 
   #start(): void {
     while (this.#queue.length > 0 && this.#inFlight < limits.inFlight) {
-      if (this.#inFlight > 0 && this.#queue.length < Math.max(limits.secondFrom, this.#rowsInFlight / 2)) return;
+      if (this.#inFlight > 0 && this.#queue.length < limits.secondFrom) return;
       const batch = this.#take();
       this.#inFlight += 1;
-      this.#rowsInFlight += batch.length;
       const ended = (): void => {
         this.#inFlight -= 1;
-        this.#rowsInFlight -= batch.length;
         if (this.#queue.length > 0) this.#start();
         else if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve();
       };
