@@ -113,8 +113,8 @@ const texts = {
   askOnce: `${insertOrdered}${oneJob}${answered}, ${asked}`,
 } as const;
 
-const dedupKey = (event: NewEvent): string | undefined =>
-  event.dedupHash === null ? undefined : `${event.projectId} ${event.dedupHash.toString('latin1')}`;
+/** Of a project's event with a hash: equal for two that are the same. */
+const dedupKey = (projectId: string, hash: Buffer): string => `${projectId} ${hash.toString('latin1')}`;
 
 export interface RecordOptions {
   /** Asks for the routing of what is created, in the same statement. */
@@ -173,39 +173,57 @@ async function recordAll(
   given: readonly GuardedEvent[],
   way: keyof typeof texts,
 ): Promise<(RecordedEvent | undefined)[]> {
-  const firsts = new Map<string, Candidate>();
+  const firsts = new Firsts();
   const guards = new Guards();
-  const distinct: Candidate[] = [];
+  const distinct: Numbered[] = [];
   const candidates = given.map(({ event, guard }) => {
-    const candidate = { event, guard: guards.add(event, guard), key: dedupKey(event) };
-    // Two guards, two answers: which of them holds is known only then.
-    const key = candidate.key && `${candidate.guard} ${candidate.key}`;
-    const first = key && firsts.get(key);
-    if (first) return first;
-    if (key) firsts.set(key, candidate);
-    distinct.push(candidate);
-    return candidate;
+    const candidate = { event, guard: guards.add(event, guard) };
+    const first = firsts.add(candidate);
+    if (first === candidate) distinct.push(candidate);
+    return first;
   });
   const { there, held } = await insert(sql, distinct, guards, way);
   const known = await findExisting(
     sql,
     there.size === 0 ? [] : distinct.flatMap(({ event }) => (there.has(event.id) ? [event] : [])),
   );
-  return candidates.map(({ event, guard, key }, at) => {
+  return candidates.map(({ event, guard }, at) => {
     if (guard !== undefined && !held.has(guard)) return undefined;
     const { id } = event;
     if (!there.has(id)) return { id, routerStatus: 'pending', created: id === given[at]?.event.id };
-    const found = known.get(key ?? '');
+    const found = event.dedupHash && known.get(dedupKey(event.projectId, event.dedupHash));
     // Gone between the two statements, by retention: nothing else deletes events.
-    if (found === undefined) throw new Error('an event that conflicts is not there');
+    if (!found) throw new Error('an event that conflicts is not there');
     return { ...found, created: false };
   });
 }
 
-/** An event, the number of its guard, and what it is deduplicated by. */
-interface Candidate extends Numbered {
-  readonly key: string | undefined;
+/** The first event of each deduplication hash in a batch; two guards are two answers, and which holds is known only then. */
+class Firsts {
+  /** By the beginning of the hash, which as good as no two share. */
+  readonly #byHash = new Map<number, Numbered[]>();
+
+  /** The one before that is the same, else this. */
+  add(one: Numbered): Numbered {
+    const { dedupHash } = one.event;
+    if (dedupHash === null) return one;
+    const beginning = dedupHash.readUInt32LE(0);
+    const some = this.#byHash.get(beginning);
+    if (some === undefined) {
+      this.#byHash.set(beginning, [one]);
+      return one;
+    }
+    const first = some.find((other) => isSame(one, other));
+    if (first === undefined) some.push(one);
+    return first ?? one;
+  }
 }
+
+const isSame = (one: Numbered, other: Numbered): boolean =>
+  one.guard === other.guard &&
+  one.event.projectId === other.event.projectId &&
+  other.event.dedupHash !== null &&
+  one.event.dedupHash?.equals(other.event.dedupHash) === true;
 
 /** The guards of one batch by number, each once, with the last moment that any of its events counts from. */
 class Guards {
@@ -276,10 +294,7 @@ async function findExisting(
     'find-recorded',
   );
   return new Map(
-    rows.map(({ id, projectId, hash, routerStatus }) => [
-      `${projectId} ${hash.toString('latin1')}`,
-      { id, routerStatus },
-    ]),
+    rows.map(({ id, projectId, hash, routerStatus }) => [dedupKey(projectId, hash), { id, routerStatus }]),
   );
 }
 

@@ -15,7 +15,6 @@ interface DirectRoute {
   readonly direct: NonNullable<Route['direct']>;
   /** Around its one parameter. */
   readonly prefix: string;
-  readonly param: string;
   readonly suffix: string;
   readonly headers: readonly string[];
 }
@@ -42,14 +41,13 @@ export function directly(routes: readonly Route[], options: DirectOptions, other
 }
 
 function directRoute(route: Route): DirectRoute | undefined {
-  const parts = /^(.*\/):(\w+)(\/.*)?$/.exec(route.path);
+  const parts = /^(.*\/):\w+(\/.*)?$/.exec(route.path);
   if (route.direct === undefined || parts === null) return undefined;
   return {
     route,
     direct: route.direct,
     prefix: parts[1] ?? '',
-    param: parts[2] ?? '',
-    suffix: parts[3] ?? '',
+    suffix: parts[2] ?? '',
     headers: Object.entries({ ...commonHeaders, ...(route.cors && corsHeaders) }).flat(),
   };
 }
@@ -78,6 +76,8 @@ function isPlain({ headers, httpVersion }: IncomingMessage, bodyBytes: number): 
   );
 }
 
+const nothing = (): void => undefined;
+
 /** One request and its answer. */
 class Exchange {
   readonly #options: DirectOptions;
@@ -88,7 +88,7 @@ class Exchange {
   readonly #response: ServerResponse;
   readonly #requestId: string;
   readonly #since = performance.now();
-  #release: (() => void) | undefined;
+  #release = nothing;
 
   constructor(
     options: DirectOptions,
@@ -109,10 +109,9 @@ class Exchange {
   start(): void {
     const { headers } = this.#request;
     const size = Number(headers['content-length']);
-    this.#response.once('close', () => this.#release?.());
     try {
       if (this.#ctx.db.waiting() > this.#options.waitingMax) throw overloaded();
-      this.#release = this.#at.route.admit?.(this.#ctx, size);
+      this.#release = this.#at.route.admit?.(this.#ctx, size) ?? nothing;
     } catch (error) {
       return this.#fail(error);
     }
@@ -124,13 +123,13 @@ class Exchange {
       else parts.push(chunk);
     });
     // Whoever goes away in the middle gets no answer, and the server has closed what was between us.
-    this.#request.on('error', () => undefined);
+    this.#request.on('error', () => this.#giveRoomBack());
     this.#request.on('end', () => {
       const raw = parts === undefined ? (body ?? Buffer.alloc(0)) : Buffer.concat(parts, size);
       this.#at
         .direct({
           ctx: this.#ctx,
-          params: { [this.#at.param]: this.#value },
+          param: this.#value,
           raw,
           headers: headers as { readonly [name: string]: string | undefined },
         })
@@ -139,6 +138,12 @@ class Exchange {
           (error: unknown) => this.#fail(error),
         );
     });
+  }
+
+  #giveRoomBack(): void {
+    const release = this.#release;
+    this.#release = nothing;
+    release();
   }
 
   #answer({ status, body }: Answer): void {
@@ -153,6 +158,7 @@ class Exchange {
   }
 
   #send(status: number, type: string, text: string, more: readonly string[]): void {
+    this.#giveRoomBack();
     const response = this.#response;
     const size = Buffer.byteLength(text);
     const headers = ['content-type', type, 'content-length', String(size)];

@@ -7,8 +7,13 @@ import type { FlowContext } from '../../flows/context.ts';
 /** The caller's, where it is fit to be repeated. */
 export function requestIdOf(headers: IncomingHttpHeaders): string {
   const given = headers['x-request-id'];
-  return typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
+  return typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : nextId();
 }
+
+/** Of a process: its random beginning, and a number. Drawn anew, each id would cost as much as checking a signature's shape. */
+const beginning = randomUUID().slice(0, -12);
+let serial = 0;
+const nextId = (): string => beginning + (serial += 1).toString(16).padStart(12, '0');
 
 export interface Outcome {
   readonly requestId: string;

@@ -71,6 +71,12 @@ export interface Call<Q = unknown, B = unknown> {
   can(permission: Permission): boolean;
 }
 
+/** Of a call, what `direct` gets. */
+export interface Direct extends Pick<Call, 'ctx' | 'raw' | 'headers'> {
+  /** The value of the route's one parameter. */
+  readonly param: string;
+}
+
 export type Scope =
   /** No token. */
   | 'public'
@@ -120,7 +126,7 @@ export interface RouteSpec<Q extends Schema | undefined, B extends Schema | unde
    * The same as `handle`, from nothing but this: what is in the plain form comes here without the framework (see
    * direct.ts). Only where a route is public, takes its body raw, has one parameter, and always answers with JSON.
    */
-  direct?(at: Pick<Call, 'ctx' | 'params' | 'raw' | 'headers'>): Promise<Answer>;
+  direct?(at: Direct): Promise<Answer>;
   /** `Access-Control-Allow-Origin: *` and an answer to preflights. */
   readonly cors?: boolean;
   handle(

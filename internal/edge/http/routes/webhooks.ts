@@ -3,12 +3,12 @@
 
 import { ingestOf } from '../../../flows/context.ts';
 import { takeWebhook } from '../../../flows/ingest/ingest.ts';
-import { type Answer, type Call, defineRoute, type Route } from '../route.ts';
+import { type Answer, defineRoute, type Direct, type Route } from '../route.ts';
 import { recorded } from './shapes.ts';
 
-async function take({ ctx, params, raw, headers }: Pick<Call, 'ctx' | 'params' | 'raw' | 'headers'>): Promise<Answer> {
+async function take({ ctx, param, raw, headers }: Direct): Promise<Answer> {
   const body = await takeWebhook(ctx, {
-    slug: params['slug'] ?? '',
+    slug: param,
     raw,
     signature: headers['x-svc-signature-256'],
     authorization: headers['authorization'],
@@ -28,7 +28,7 @@ export const webhookRoutes: readonly Route[] = [
     admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
     admitMore: async (ctx) => ingestOf(ctx).admitRest(),
     answers: { 200: recorded, 202: recorded },
-    handle: take,
+    handle: ({ ctx, params, raw, headers }) => take({ ctx, param: params['slug'] ?? '', raw, headers }),
     direct: take,
   }),
 ];
