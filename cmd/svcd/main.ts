@@ -6,6 +6,7 @@ import { createLog } from '../../internal/base/log/log.ts';
 import { Fault } from '../../internal/words/fault.ts';
 import { type Daemon, startDaemon } from './daemon.ts';
 import { giveMemoryBack } from './memory.ts';
+import { holdTickShape } from './tick-shape.ts';
 
 /** A drain that hangs must not outlive a supervisor's patience. */
 const drainMs = 25_000;
@@ -26,6 +27,7 @@ function help(): string {
 }
 
 async function main(): Promise<void> {
+  holdTickShape();
   if (process.argv.includes('--help')) {
     process.stdout.write(help());
     return;
