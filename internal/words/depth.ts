@@ -1,22 +1,29 @@
-// How deep received JSON nests, read off its bytes before any parser is made to recurse by what is about to be refused.
+// How deep received JSON nests. Nothing makes a parser recurse without bound: text with few brackets is parsed first, and
+// its depth is told from what it became, which costs a fraction of a look at every byte; all other text is looked at
+// byte by byte, before any parser sees it.
 
-const openings = [0x7b, 0x5b] as const;
+/** Larger text is looked at first: an object of very many keys takes longer to walk than its text to look at. */
+const walkedMax = 65_536;
+/** Finding a bracket costs as much as looking at so many bytes. */
+const bytesAnOpening = 64;
 
-/** True where there are enough brackets to nest too deep; most bodies have not, and are not walked. */
-function mayNestDeeper(bytes: Uint8Array, levels: number): boolean {
+/** The language's raw JSON values, which the type library does not know yet. */
+const raw = JSON as unknown as { isRawJSON(value: unknown): boolean };
+
+/** Thrown for JSON that opens more levels than it may. */
+export class TooDeep extends Error {}
+
+/** How many `{` and `[` there are, inside texts too; beyond `most` it stops, and the answer is larger than that. */
+function openingsIn(bytes: Uint8Array, most: number): number {
   let count = 0;
-  for (const bracket of openings) {
-    for (let at = bytes.indexOf(bracket); at !== -1; at = bytes.indexOf(bracket, at + 1)) {
-      count += 1;
-      if (count > levels) return true;
-    }
+  for (const bracket of [0x7b, 0x5b]) {
+    for (let at = bytes.indexOf(bracket); at !== -1 && count <= most; at = bytes.indexOf(bracket, at + 1)) count += 1;
   }
-  return false;
+  return count;
 }
 
 /** Whether JSON in UTF-8 opens more than `levels` of `{` and `[` inside each other, the outermost included. */
 export function nestsDeeper(bytes: Uint8Array, levels: number): boolean {
-  if (!mayNestDeeper(bytes, levels)) return false;
   let depth = 0;
   let quoted = false;
   for (let at = 0; at < bytes.length; at += 1) {
@@ -31,4 +38,52 @@ export function nestsDeeper(bytes: Uint8Array, levels: number): boolean {
     } else if (byte === 0x7d || byte === 0x5d) depth -= 1;
   }
   return false;
+}
+
+/** Objects and arrays that a value is made of, and how far they stand inside each other; no further than `levels` + 1. */
+class Extent {
+  readonly #levels: number;
+  containers = 0;
+  depth = 0;
+
+  constructor(levels: number) {
+    this.#levels = levels;
+  }
+
+  add(value: unknown, depth: number): void {
+    // A number that is kept by its digits is an object too, and was none in the text.
+    if (typeof value !== 'object' || value === null || raw.isRawJSON(value)) return;
+    this.containers += 1;
+    if (depth > this.depth) this.depth = depth;
+    if (depth > this.#levels) return;
+    if (Array.isArray(value)) for (const inner of value) this.add(inner, depth + 1);
+    else for (const key in value) this.add((value as { readonly [key: string]: unknown })[key], depth + 1);
+  }
+}
+
+/**
+ * What `parse` makes of JSON in UTF-8. Throws TooDeep where that opens more than `levels` of `{` and `[` inside each other,
+ * the outermost included, whether it is JSON otherwise or not; else what `parse` throws.
+ */
+export function parseWithin<T>(bytes: Uint8Array, levels: number, parse: () => T): T {
+  const few = bytes.length > walkedMax ? levels : Math.max(levels, bytes.length / bytesAnOpening);
+  const openings = openingsIn(bytes, few);
+  if (openings <= levels) return parse();
+  if (openings > few) {
+    if (nestsDeeper(bytes, levels)) throw new TooDeep();
+    return parse();
+  }
+  let value: T;
+  try {
+    value = parse();
+  } catch (error) {
+    throw nestsDeeper(bytes, levels) ? new TooDeep() : error;
+  }
+  const extent = new Extent(levels);
+  extent.add(value, 1);
+  // Openings that became no container stand in a text, or in a value that a later one of the same name has replaced: of
+  // all levels in the text, the outer ones are there still, and the inner ones among those openings.
+  const unseen = openings - extent.containers;
+  if (extent.depth + unseen > levels && (extent.depth > levels || nestsDeeper(bytes, levels))) throw new TooDeep();
+  return value;
 }

@@ -1,7 +1,7 @@
 // From what was received to what a handler takes: JSON with a bounded depth, then the route's schema.
 
 import * as v from 'valibot';
-import { nestsDeeper } from '../../words/depth.ts';
+import { parseWithin, TooDeep } from '../../words/depth.ts';
 import { Fault } from '../../words/fault.ts';
 import { HttpFault } from './problem.ts';
 import type { Schema } from './route.ts';
@@ -24,8 +24,15 @@ export function readJson(bytes: Buffer, contentType: string | undefined, parse: 
       'JSON is UTF-8 here, whatever its charset is said to be.',
     );
   }
-  if (nestsDeeper(bytes, depthMax))
+  try {
+    return parseWithin(bytes, depthMax, () => parsed(bytes, parse));
+  } catch (error) {
+    if (!(error instanceof TooDeep)) throw error;
     throw new Fault('invalid', 'json-too-deep', `The body is nested deeper than ${depthMax} levels.`);
+  }
+}
+
+function parsed(bytes: Buffer, parse: (text: string) => unknown): unknown {
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);

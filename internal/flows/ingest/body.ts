@@ -2,7 +2,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import { readPayload } from '../../core/match/match.ts';
-import { nestsDeeper } from '../../words/depth.ts';
+import { parseWithin, TooDeep } from '../../words/depth.ts';
 import { Fault } from '../../words/fault.ts';
 import type { JsonObject } from '../../words/json.ts';
 
@@ -18,18 +18,24 @@ export function textOf(raw: Buffer): string {
   return text.startsWith('\uFEFF') ? text.slice(1) : text;
 }
 
+function parsed(text: string, read: (text: string) => unknown): unknown {
+  try {
+    return read(text);
+  } catch {
+    throw refuse('is not JSON');
+  }
+}
+
 /**
  * Parses a received body; a number that a double cannot hold keeps its digits, unless `read` is another than that. Throws
  * Fault `invalid`; its text never quotes the body.
  */
 export function parseBody(raw: Buffer, read: (text: string) => unknown = readPayload): JsonObject {
-  if (nestsDeeper(raw, depthMax)) throw refuse(`nests over ${depthMax} levels`);
-  const text = textOf(raw);
   let body: unknown;
   try {
-    body = read(text);
-  } catch {
-    throw refuse('is not JSON');
+    body = parseWithin(raw, depthMax, () => parsed(textOf(raw), read));
+  } catch (error) {
+    throw error instanceof TooDeep ? refuse(`nests over ${depthMax} levels`) : error;
   }
   if (body === null || typeof body !== 'object' || Array.isArray(body)) throw refuse('is not a JSON object');
   return body as JsonObject;
