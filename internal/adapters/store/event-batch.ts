@@ -19,6 +19,8 @@ export interface PackedEvents {
   readonly payloadSizes: string;
   /** JSON array of `Shared`, each with its number `n`. */
   readonly kinds: string;
+  /** int[], by event: what was received, where its frame is stored; empty where that is so for none. */
+  readonly rawBytes: string;
 }
 
 /** An event and the number of its guard. */
@@ -35,6 +37,8 @@ export function packed(given: readonly Numbered[]): PackedEvents {
   const starts: number[] = [];
   const rawSizes: (number | null)[] = [];
   const payloadSizes: (number | null)[] = [];
+  const rawBytes: (number | null)[] = [];
+  let isAnyFramed = false;
   let ids = '';
   let size = 0;
   let last: Numbered | undefined;
@@ -53,7 +57,9 @@ export function packed(given: readonly Numbered[]): PackedEvents {
     shared.push(kinds.length - 1);
     place(event.dedupHash);
     starts.push(size + 1);
-    rawSizes.push(place(event.raw));
+    rawSizes.push(place(event.frame ?? event.raw));
+    rawBytes.push(event.frame && event.raw ? event.raw.length : null);
+    isAnyFramed ||= event.frame !== undefined;
     payloadSizes.push(place(event.payload === null ? null : Buffer.from(event.payload, 'utf8')));
   }
   return {
@@ -64,6 +70,7 @@ export function packed(given: readonly Numbered[]): PackedEvents {
     rawSizes: arrayText(rawSizes),
     payloadSizes: arrayText(payloadSizes),
     kinds: JSON.stringify(kinds),
+    rawBytes: isAnyFramed ? arrayText(rawBytes) : '{}',
   };
 }
 

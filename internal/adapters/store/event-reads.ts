@@ -2,7 +2,9 @@
 // out of the database: bodies beyond the bound stay where they are, and each event's decisions come with the page in
 // one statement.
 
+import { Fault } from '../../words/fault.ts';
 import type { Json } from '../../words/json.ts';
+import { bodyBytes, type StoredBody, unframed } from './body-frames.ts';
 import type { Sql } from './db.ts';
 import { type EventTarget, type RouterStatus, wholePayload } from './events.ts';
 
@@ -24,7 +26,7 @@ export interface EventRow {
   readonly key: string;
   /** The whole payload as JSON text in UTF-8; null where it is larger than the reader asked for. */
   readonly payload: Buffer | null;
-  /** Bytes of what is stored of the body. */
+  /** Bytes of the body, however it is stored. */
   readonly size: number;
   readonly target: EventTarget | null;
   readonly endpointId: string | null;
@@ -42,21 +44,25 @@ export interface EventRow {
   readonly routes: readonly EventRoute[];
 }
 
-interface StoredEvent extends Omit<EventRow, 'payload'> {
-  readonly raw: Buffer | null;
-  readonly payload: Buffer | null;
-}
+interface StoredEvent extends Omit<EventRow, 'payload'>, StoredBody {}
 
-const whole = ({ raw, ...row }: StoredEvent): EventRow => ({
+/** Undefined where what is stored of the body is damaged. */
+function payloadOf(stored: StoredBody): Buffer | null | undefined {
+  const body = unframed(stored);
+  if (body === undefined || (body.raw === null && body.payload === null)) return body && null;
+  return wholePayload(body.raw, body.payload);
+}
+const withPayload = ({ raw: _raw, rawBytes: _rawBytes, ...row }: StoredEvent, payload: Buffer | null): EventRow => ({
   ...row,
-  payload: raw === null && row.payload === null ? null : wholePayload(raw, row.payload),
+  payload,
 });
 
 /** Of an event whose body is gone with its partition, the size is 0 and the payload null. */
-const sizeOf = 'coalesce(octet_length(b.raw), 0) + coalesce(octet_length(b.payload), 0)';
+const sizeOf = bodyBytes('b');
 /** `limit`: a placeholder for the bytes beyond which a body is left where it is. */
 const selected = (limit: string): string => `e.id, e.seq, e.key, ${sizeOf} as size,
-  case when ${sizeOf} <= ${limit} then b.raw end as raw, case when ${sizeOf} <= ${limit} then b.payload end as payload,
+  case when ${sizeOf} <= ${limit} then b.raw end as raw, b.raw_bytes as "rawBytes",
+  case when ${sizeOf} <= ${limit} then b.payload end as payload,
   e.endpoint_id as "endpointId", e.connection_id as "connectionId", e.router_status as "routerStatus", e.severity,
   e.reason, e.replay_of as "replayOf", e.depth, e.attributions, e.received_at as "receivedAt",
   case when e.target_type is not null then json_build_object('type', e.target_type, 'key', e.target_key) end as target,
@@ -95,17 +101,21 @@ export async function listEvents(sql: Sql, projectId: string, filter: EventFilte
       filter.payloadMax,
     ],
   );
-  return rows.map(whole);
+  return rows.map((row) => withPayload(row, payloadOf(row) ?? null));
 }
 
-/** One event with its whole payload. */
+/** One event with its whole payload. Throws Fault `internal` where what is stored of its body is damaged. */
 export async function eventById(sql: Sql, projectId: string, id: string): Promise<EventRow | undefined> {
   const { rows } = await sql.query<StoredEvent>(
     `select ${selected('2147483647')} from svc.events e left join svc.event_bodies b on b.event_id = e.id
       where e.project_id = $1::uuid and e.id = $2::uuid`,
     [projectId, id],
   );
-  return rows[0] && whole(rows[0]);
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const payload = payloadOf(row);
+  if (payload === undefined) throw new Fault('internal', 'event-body-unreadable', 'The stored body cannot be read.');
+  return withPayload(row, payload);
 }
 
 /**
@@ -120,8 +130,8 @@ export async function copyEvent(
   await tx.query('select svc.lock_recording(array[$1::uuid])', [copy.projectId]);
   const { rows } = await tx.query(
     `with body as (
-       insert into svc.event_bodies (event_id, raw, payload)
-       select $3::uuid, b.raw, b.payload from svc.events e join svc.event_bodies b on b.event_id = e.id
+       insert into svc.event_bodies (event_id, raw, payload, raw_bytes)
+       select $3::uuid, b.raw, b.payload, b.raw_bytes from svc.events e join svc.event_bodies b on b.event_id = e.id
         where e.project_id = $1::uuid and e.id = $2::uuid
        returning event_id)
      insert into svc.events (id, project_id, key, endpoint_id, connection_id, target_type, target_key, received_at,
@@ -140,7 +150,7 @@ export interface PastEvent {
   readonly key: string;
   readonly endpoint: string | null;
   readonly connectionId: string | null;
-  /** Bytes of what is stored of the body. */
+  /** Bytes of the body, however it is stored. */
   readonly size: number;
 }
 
@@ -167,23 +177,21 @@ export async function pastEvents(
   return { events: rows, more };
 }
 
-/** The payloads of events, by id. */
+/** The payloads of events, by id; of one whose stored body is damaged there is none. */
 export async function eventPayloads(
   sql: Sql,
   projectId: string,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, Pick<EventRow, 'payload' | 'attributions'>>> {
-  const { rows } = await sql.query<{
-    id: string;
-    raw: Buffer | null;
-    payload: Buffer | null;
-    attributions: Json[] | null;
-  }>(
-    `select e.id, b.raw, b.payload, e.attributions from svc.events e join svc.event_bodies b on b.event_id = e.id
+  const { rows } = await sql.query<StoredBody & { id: string; attributions: Json[] | null }>(
+    `select e.id, b.raw, b.raw_bytes as "rawBytes", b.payload, e.attributions from svc.events e join svc.event_bodies b on b.event_id = e.id
       where e.project_id = $1::uuid and e.id = any($2::uuid[])`,
     [projectId, ids],
   );
-  return new Map(
-    rows.map(({ id, raw, payload, attributions }) => [id, { payload: wholePayload(raw, payload), attributions }]),
-  );
+  const read = new Map<string, Pick<EventRow, 'payload' | 'attributions'>>();
+  for (const { id, attributions, ...stored } of rows) {
+    const body = unframed(stored);
+    if (body !== undefined) read.set(id, { payload: wholePayload(body.raw, body.payload), attributions });
+  }
+  return read;
 }

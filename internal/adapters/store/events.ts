@@ -1,7 +1,7 @@
 // Recorded events: each once, by its deduplication hash within a project. An event is two rows: svc.events, narrow, with
-// the status that changes, and svc.event_bodies, wide, written once. What was received is kept byte for byte, and the
-// payload beside it only where it differs; both are bytea, because NUL and lone surrogates are legal JSON and illegal in
-// the database. Text that the database cannot hold is written with U+FFFD in its place.
+// the status that changes, and svc.event_bodies, wide, written once. What was received is kept byte for byte, a large
+// body as a frame of it (body-frames.ts), and the payload beside it only where it differs; both are bytea, because NUL and
+// lone surrogates are legal JSON and illegal in the database. Text that the database cannot hold is written with U+FFFD in its place.
 
 import { meantSecret } from './credentials.ts';
 import type { Database, Sql } from './db.ts';
@@ -22,6 +22,8 @@ export interface NewEvent {
   readonly dedupHash: Buffer | null;
   /** The received body. */
   readonly raw: Buffer | null;
+  /** Its frame, which is stored in its place (`frameOf`). */
+  readonly frame?: Buffer | undefined;
   /** The normalized payload as the text of a JSON object, without its `raw`; null: the received body is the payload. */
   readonly payload: string | null;
   readonly receivedAt: Date;
@@ -63,21 +65,21 @@ export const routeTask = 'event.route';
 // against them, looked up again in the statement that records; an event whose guard does not hold is left out. One row
 // comes back: the guards that hold, and of the others the events that were there already.
 const behindLock = `guards as materialized (
-    select g.n from json_to_recordset($8::json) as g (n int, org uuid, project uuid, name text, at timestamptz, id uuid,
+    select g.n from json_to_recordset($9::json) as g (n int, org uuid, project uuid, name text, at timestamptz, id uuid,
         mark text)
       where exists (select from (${meantSecret('g.org', 'g.project', 'g.name', 'g.at')}) s
         where s.id = g.id and substring(s.sealed for 13) = decode(g.mark, 'hex'))
   ), given as materialized (
-    select svc.lock_recording($9::uuid[])
+    select svc.lock_recording($10::uuid[])
   ), one as materialized (select count(*) as given from given), `;
 const isAllowed = ' where (select given from one) = 1 and (k.guard is null or k.guard in (select n from guards))';
 const input = `input as materialized (
     select nextval('svc.events_seq') as seq, r.* from (
-      select u.id, u.start, u.raw_size, u.payload_size, k.project, k.key, k.endpoint, k.connection, k.target_type,
+      select u.id, u.start, u.raw_size, u.payload_size, u.raw_bytes, k.project, k.key, k.endpoint, k.connection, k.target_type,
           k.target_key, k.at, k.depth, k.replay_of,
           case when k.hashed then substring($2::bytea from u.start - 32 for 32) end as hash
-        from unnest($1::uuid[], $3::int[], $4::int[], $5::int[], $6::int[]) with ordinality
-          as u (id, shared, start, raw_size, payload_size, place)
+        from unnest($1::uuid[], $3::int[], $4::int[], $5::int[], $6::int[], $8::int[]) with ordinality
+          as u (id, shared, start, raw_size, payload_size, raw_bytes, place)
         join json_to_recordset($7::json) as k (n int, project uuid, key text, endpoint uuid, connection uuid,
           target_type text, target_key text, at timestamptz, depth int, replay_of uuid, hashed bool, guard int)
           on k.n = u.shared`;
@@ -92,9 +94,9 @@ const written = `
       on conflict (project_id, dedup_hash) where dedup_hash is not null do nothing
       returning id, project_id
   ), bodies as (
-    insert into svc.event_bodies (event_id, raw, payload)
+    insert into svc.event_bodies (event_id, raw, payload, raw_bytes)
       select id, substring($2::bytea from start for raw_size),
-          substring($2::bytea from start + coalesce(raw_size, 0) for payload_size)
+          substring($2::bytea from start + coalesce(raw_size, 0) for payload_size), raw_bytes
         from input join made using (id)
   )`;
 const made = '(select array_agg(distinct project_id) as projects from made) m where projects is not null';
@@ -263,8 +265,8 @@ async function insert(
   guards: Guards,
   way: keyof typeof texts,
 ): Promise<{ readonly there: ReadonlySet<string>; readonly held: ReadonlySet<number> }> {
-  const { ids, bytes, shared, starts, rawSizes, payloadSizes, kinds } = packed(given);
-  const values: unknown[] = [ids, bytes, shared, starts, rawSizes, payloadSizes, kinds];
+  const { ids, bytes, shared, starts, rawSizes, payloadSizes, kinds, rawBytes } = packed(given);
+  const values: unknown[] = [ids, bytes, shared, starts, rawSizes, payloadSizes, kinds, rawBytes];
   if (way !== 'inRouting') values.push(guards.rows(), [...new Set(given.map((one) => one.event.projectId))]);
   const { rows } = await sql.query<{ there: string[]; held: number[] }>(texts[way], values, `events-${way}`);
   return { there: new Set(rows[0]?.there), held: new Set(rows[0]?.held) };

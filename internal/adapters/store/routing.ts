@@ -5,6 +5,7 @@
 
 import type { BindingTarget, Mount, Trigger } from '../../words/spec.ts';
 import type { AgentSpec } from '../../words/spec.ts';
+import { bodyBytes, type StoredBody, unframed } from './body-frames.ts';
 import type { Sql } from './db.ts';
 import type { Binding } from './bindings.ts';
 import { storable } from './text.ts';
@@ -127,30 +128,38 @@ export interface EventBody {
   readonly payload: Buffer | null;
 }
 
+export interface ReadBodies {
+  readonly bodies: ReadonlyMap<string, EventBody>;
+  /** How many of those asked for were come to. */
+  readonly reached: number;
+  /** Those whose stored bodies are damaged. */
+  readonly damaged: ReadonlySet<string>;
+}
+
 /**
  * Bodies of events in the order given, until they have together so many bytes; at least the first. Those that retention
- * has taken are left out: `reached` says how far the reading came.
+ * has taken, or that are damaged, are left out.
  */
-export async function readBodies(
-  tx: Sql,
-  ids: readonly string[],
-  bytesMax: number,
-): Promise<{ readonly bodies: ReadonlyMap<string, EventBody>; readonly reached: number }> {
-  if (ids.length === 0) return { bodies: new Map(), reached: 0 };
-  const { rows } = await tx.query<EventBody & { n: number }>(
+export async function readBodies(tx: Sql, ids: readonly string[], bytesMax: number): Promise<ReadBodies> {
+  if (ids.length === 0) return { bodies: new Map(), reached: 0, damaged: new Set() };
+  const { rows } = await tx.query<StoredBody & { id: string; n: number }>(
     `select * from (
-       select u.n, u.id, b.raw, b.payload, sum(coalesce(octet_length(b.raw), 0) + coalesce(octet_length(b.payload), 0))
-                                             over (order by u.n) as bytes
+       select u.n, u.id, b.raw, b.raw_bytes as "rawBytes", b.payload,
+              sum(${bodyBytes('b')}) over (order by u.n) as bytes
          from unnest($1::uuid[]) with ordinality as u (id, n) left join svc.event_bodies b on b.event_id = u.id) s
       where s.bytes <= $2::bigint or s.n = 1`,
     [ids, bytesMax],
     'read-bodies',
   );
-  const there = rows.filter((row) => row.raw !== null || row.payload !== null);
-  return {
-    bodies: new Map(there.map(({ id, raw, payload }) => [id, { id, raw, payload }])),
-    reached: rows.reduce((most, row) => Math.max(most, row.n), 0),
-  };
+  const bodies = new Map<string, EventBody>();
+  const damaged = new Set<string>();
+  for (const row of rows) {
+    if (row.raw === null && row.payload === null) continue;
+    const body = unframed(row);
+    if (body === undefined) damaged.add(row.id);
+    else bodies.set(row.id, { id: row.id, ...body });
+  }
+  return { bodies, reached: rows.reduce((most, row) => Math.max(most, row.n), 0), damaged };
 }
 
 /** An agent takes part with its triggers, and by what it says of bindings also without any. */

@@ -63,7 +63,7 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
   await learn(world, tx, new Set(first.flatMap((matched) => matched.triggers)));
   for (const [at, event] of events.entries()) {
     if (event.payload === undefined && event.isWanted) {
-      const reason = 'its body is not kept any more';
+      const reason = event.isDamaged ? 'its stored body cannot be read' : 'its body is not kept any more';
       plan.settled.push({ eventId: event.id, status: 'failed', severity: null, attributions: null, reason });
       continue;
     }
@@ -85,6 +85,8 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
 interface ReadEvent extends BatchEvent {
   /** Whether its body was asked for. */
   readonly isWanted: boolean;
+  /** Whether what is stored of its body is damaged. */
+  readonly isDamaged: boolean;
 }
 
 /**
@@ -107,7 +109,7 @@ async function readEvents(
     if (body !== undefined) payloads.set(id, body);
   }
   const wanted = waiting.filter((event) => isWanted(event) && !payloads.has(event.id)).map((event) => event.id);
-  const { bodies, reached } = await readBodies(tx, wanted, bodyBytesMax);
+  const { bodies, reached, damaged } = await readBodies(tx, wanted, bodyBytesMax);
   const beyond = wanted[reached];
   const end = beyond === undefined ? waiting.length : waiting.findIndex((event) => event.id === beyond);
   const events = waiting.slice(0, end);
@@ -120,6 +122,7 @@ async function readEvents(
     events: events.map((event) => ({
       ...event,
       isWanted: isWanted(event),
+      isDamaged: damaged.has(event.id),
       payload: payloads.get(event.id),
       marked: marked.get(event.id) ?? none,
     })),

@@ -101,4 +101,13 @@ describe('the router', () => {
     await settled(bench.db);
     assert.deepEqual(await statuses([id]), [{ id, status: 'failed', reason: 'its body is not kept any more' }]);
   });
+
+  it('an event whose stored body is damaged is failed, saying so, and the next is routed', async () => {
+    const [id = '', next = ''] = await record(2);
+    await bench.db.query('update svc.event_bodies set raw_bytes = 20000 where event_id = $1::uuid', [id]);
+    router.wake(bench.projectId);
+    await settled(bench.db);
+    assert.deepEqual(await statuses([id]), [{ id, status: 'failed', reason: 'its stored body cannot be read' }]);
+    assert.equal((await statuses([next]))[0]?.status, 'routed');
+  });
 });

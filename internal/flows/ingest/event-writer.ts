@@ -1,9 +1,16 @@
 // Records events in batches that form by themselves: alone on the line, an event is written at once; while commits are
 // pending, those that arrive gather and go together. Answers only after the commit. What does not fit is turned away.
 
+import { framedMin, frameOf } from '../../adapters/store/body-frames.ts';
 import type { Database } from '../../adapters/store/db.ts';
 import { errorCode, isRepeatable } from '../../adapters/store/db.ts';
-import { type NewEvent, type RecordedEvent, recordGuarded, type SecretGuard } from '../../adapters/store/events.ts';
+import {
+  type GuardedEvent,
+  type NewEvent,
+  type RecordedEvent,
+  recordGuarded,
+  type SecretGuard,
+} from '../../adapters/store/events.ts';
 import { Fault } from '../../words/fault.ts';
 
 const limits = {
@@ -114,7 +121,7 @@ export class EventWriter {
   /** Never rejects: every member of the batch hears of its own end. */
   async #write(batch: readonly Waiting[]): Promise<void> {
     try {
-      const recorded = await this.#attempt(batch);
+      const recorded = await this.#attempt(batch.map(framed));
       const isNew = batch.filter((_one, at) => recorded[at]?.created === true);
       for (const projectId of new Set(isNew.map((one) => one.event.projectId))) this.#options.recorded(projectId);
       batch.forEach((one, at) => one.done(recorded[at]));
@@ -128,7 +135,7 @@ export class EventWriter {
     }
   }
 
-  async #attempt(batch: readonly Waiting[]): Promise<(RecordedEvent | undefined)[]> {
+  async #attempt(batch: readonly GuardedEvent[]): Promise<(RecordedEvent | undefined)[]> {
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await recordGuarded(this.#db, batch, { routing: this.#options.needsJob() });
@@ -137,6 +144,11 @@ export class EventWriter {
       }
     }
   }
+}
+
+function framed({ event, guard }: Waiting): GuardedEvent {
+  const { raw } = event;
+  return { event: raw !== null && raw.length >= framedMin ? { ...event, frame: frameOf(raw) } : event, guard };
 }
 
 export function overloaded(): Fault {

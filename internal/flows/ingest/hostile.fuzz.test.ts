@@ -5,6 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
+import { type StoredBody, unframed } from '../../adapters/store/body-frames.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { isLong } from '../../base/testkit/long.ts';
 import { agentWithEndpoint, deliver } from './ingest-testkit.ts';
@@ -118,11 +119,11 @@ describe('hostile bodies', () => {
       const answer = await deliver(daemon, path, body, { 'content-type': 'application/x-www-form-urlencoded' });
       assert.equal(answer.status, 202, JSON.stringify(answer.body));
       const id = answer.body['eventRecordId'];
-      const { rows } = await daemon.ctx.db.query<{ raw: Buffer }>(
-        'select raw from svc.event_bodies where event_id = $1::uuid',
+      const { rows } = await daemon.ctx.db.query<StoredBody>(
+        'select raw, raw_bytes as "rawBytes", payload from svc.event_bodies where event_id = $1::uuid',
         [id],
       );
-      assert.ok(rows[0]?.raw.equals(Buffer.from(body)));
+      assert.ok(rows[0] && unframed(rows[0])?.raw?.equals(Buffer.from(body)));
       assert.equal((await daemon.api('GET', `P/events/${String(id)}`)).status, 200);
       assert.equal(({} as { polluted?: boolean }).polluted, undefined);
     });

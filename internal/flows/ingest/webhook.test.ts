@@ -197,6 +197,26 @@ describe('webhook ingest', () => {
     assert.ok(printed.includes('"payload":{"n":12345678901234567890,"e":1e400,"z":-0,"__proto__":{"a":'), printed);
   });
 
+  it('keeps a large body smaller than it came, and shows it as it came', async () => {
+    const sent = Array.from({ length: 40 }, (_, at) => ({
+      at,
+      text: `${at} `.repeat(10_000),
+      n: '12345678901234567890',
+    }));
+    const ids = await Promise.all(
+      sent.map(async (body) => String((await post('open', JSON.stringify(body))).body['eventRecordId'])),
+    );
+    for (const [at, id] of ids.entries()) {
+      const { rows } = await daemon.ctx.db.query<{ stored: number; bytes: number }>(
+        'select octet_length(raw) as stored, raw_bytes as bytes from svc.event_bodies where event_id = $1::uuid',
+        [id],
+      );
+      assert.equal(rows[0]?.bytes, JSON.stringify(sent[at]).length);
+      assert.ok((rows[0]?.stored ?? Number.NaN) < 2_000);
+      assert.deepEqual((await daemon.api('GET', `P/events/${id}`)).body['payload'], sent[at]);
+    }
+  });
+
   it('fifty parallel deliveries of one key make one record', async () => {
     for (let round = 0; round < (isLong ? 1_000 : 20); round += 1) {
       const answers = await Promise.all(
