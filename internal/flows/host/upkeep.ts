@@ -2,6 +2,7 @@
 // sessions go on, inactive ones are archived, and slots with `replace: auto` get their successors. Any daemon may do any
 // of it at any time: each change looks again under the project's routing lock.
 
+import type { Sql } from '../../adapters/store/db.ts';
 import { blockedSessions, suspendLapsed, unblockSessions } from '../../adapters/store/hosts.ts';
 import { eventPayloads } from '../../adapters/store/event-reads.ts';
 import { lockRouting } from '../../adapters/store/routing.ts';
@@ -16,6 +17,7 @@ import { timeOrderedId } from '../../base/runtime.ts';
 import { SESSION_STATES, isLive, successorAfterMs } from '../../core/session/session.ts';
 import type { Json } from '../../words/json.ts';
 import type { FlowContext } from '../context.ts';
+import { routedPayload } from '../ingest/ingest.ts';
 import { modelOf } from './model.ts';
 import { endSession, type NewSession, renderRefs, takeOver } from '../sessions/sessions.ts';
 
@@ -78,9 +80,7 @@ async function replace(ctx: FlowContext, seen: ReplaceableSlot): Promise<void> {
     const locked = await lockRouting(tx, seen.projectId);
     const [slot] = await replaceableSlots(tx, seen.agentId);
     if (slot === undefined || slot.sessionId !== seen.sessionId) return undefined;
-    const bodies = slot.eventId === null ? undefined : await eventPayloads(tx, slot.projectId, [slot.eventId]);
-    const payload = bodies?.get(slot.eventId ?? '')?.payload ?? {};
-    const successor = successorOf(ctx, slot, payload);
+    const successor = successorOf(ctx, slot, await payloadOf(tx, slot));
     const reason = slot.why === 'stale' ? `the agent is at revision ${slot.revision} now` : 'it failed';
     await takeOver(ctx, locked, slot.sessionId, successor, reason);
     return successor.id;
@@ -89,7 +89,14 @@ async function replace(ctx: FlowContext, seen: ReplaceableSlot): Promise<void> {
   ctx.runtime.log.info({ sessionId: seen.sessionId, successor: made, why: seen.why }, 'session.replaced');
 }
 
-/** `payload`: of the event that the work began with; empty where there was none, or it is not stored any more. */
+/** Of the event that the work began with; empty where there was none, or it is not stored any more. */
+async function payloadOf(tx: Sql, { projectId, eventId }: ReplaceableSlot): Promise<Json> {
+  if (eventId === null) return {};
+  const stored = (await eventPayloads(tx, projectId, [eventId])).get(eventId);
+  return stored === undefined ? {} : routedPayload(stored);
+}
+
+/** `payload`: see `payloadOf`. */
 function successorOf(ctx: FlowContext, slot: ReplaceableSlot, payload: Json): NewSession {
   const { sessionId, agentId, agent, revision, spec, displayTitle, eventId, thread } = slot;
   return {
