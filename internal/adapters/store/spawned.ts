@@ -33,16 +33,18 @@ export interface SpawnedInsert {
   readonly mode: 'interrupt' | 'defer';
 }
 
-// What rows have in common is a kind, told once and named by its number: most events differ only in their ids and in what
-// is said. Titles and messages come as one run of bytes, cut apart by offset: quoting them costs more than all the rest.
+// What rows have in common, whoever's they are, is a kind, told once and named by its number; with many triggers each
+// session is another agent's, and a kind for each agent would cost more than the rest of its row. Titles and messages
+// come as one run of bytes, cut apart by offset: quoting them costs more than all the rest.
 // Invariant of `starts`: a session has one such message, from the statement that makes it (svc.inbox_once).
 const text = `with input as materialized (
     select nextval('svc.messages_seq') as seq, r.* from (
-      select u.id, u.event, u.start, u.title_size, u.text_size, k.*
-        from unnest($4::uuid[], $5::uuid[], $6::int[], $7::int[], $8::int[], $9::int[]) with ordinality
-          as u (id, event, kind, start, title_size, text_size, place)
-        join json_to_recordset($2::json) as k (n int, a uuid, g text, r int, d jsonb, o int, h text, m jsonb, s boolean,
-          c text, i text, w text, b text, v text) on k.n = u.kind
+      select u.id, u.event, u.a, u.g, u.r, u.o, u.start, u.title_size, u.text_size, k.*
+        from unnest($4::uuid[], $5::uuid[], $6::int[], $7::int[], $8::int[], $9::int[], $11::uuid[], $12::text[],
+            $13::int[], $14::int[]) with ordinality
+          as u (id, event, kind, start, title_size, text_size, a, g, r, o, place)
+        join json_to_recordset($2::json) as k (n int, d jsonb, h text, m jsonb, s boolean, c text, i text, w text, b text,
+          v text) on k.n = u.kind
        order by u.place) r
   ), made as (
     insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, event_id, ordinal, display_title,
@@ -71,25 +73,33 @@ const text = `with input as materialized (
  */
 export async function insertSpawned(tx: RoutingTx, spawned: readonly SpawnedInsert[], now: Date): Promise<void> {
   if (spawned.length === 0) return;
-  const { kinds, said, ids, events, places } = packed(spawned);
-  const list = (at: 'kind' | 'start' | 'titleSize' | 'textSize'): string => `{${places.map((one) => one[at]).join()}}`;
+  const { kinds, said, places } = packed(spawned);
+  const list = (of: (one: SpawnedInsert, at: number) => string | number): string => `{${spawned.map(of).join()}}`;
+  const placed = (at: Exclude<keyof Place, 'one'>): string => `{${places.map((one) => one[at]).join()}}`;
   await tx.query(
     text,
     [
       tx.projectId,
       JSON.stringify(kinds),
       said,
-      `{${ids.join()}}`,
-      `{${events.join()}}`,
-      list('kind'),
-      list('start'),
-      list('titleSize'),
-      list('textSize'),
+      list((one) => one.id),
+      list((one) => one.eventId),
+      placed('kind'),
+      placed('start'),
+      placed('titleSize'),
+      placed('textSize'),
       now,
+      list((one) => one.agentId),
+      list((one) => quoted(one.agent)),
+      list((one) => one.revision),
+      list((one) => one.ordinal),
     ],
     'insert-spawned',
   );
 }
+
+/** An element of a text array's literal. */
+const quoted = (name: string): string => `"${name.replace(/[\\"]/g, '\\$&')}"`;
 
 /** Of one session: the number of its kind, and where its title and then its message stand among what is said. */
 interface Place {
@@ -100,40 +110,43 @@ interface Place {
   readonly textSize: number;
 }
 
+/** Of so many kinds before, a session is looked for its own. */
+const kindsRemembered = 8;
+
 function packed(spawned: readonly SpawnedInsert[]) {
   const kinds: object[] = [];
   const parts: Buffer[] = [];
   let end = 0;
-  /** By trigger, the one before: where nothing differs, nothing is told again. */
-  const last = new Map<string, Map<number, Place>>();
+  /** The first of each of the last kinds, newest first. */
+  const remembered: { readonly one: SpawnedInsert; readonly kind: number }[] = [];
+  const kindOfOne = (one: SpawnedInsert): number => {
+    const known = remembered.find((other) => isOfKind(one, other.one));
+    if (known !== undefined) return known.kind;
+    kinds.push(kindOf(one, kinds.length));
+    const kind = kinds.length - 1;
+    remembered.unshift({ one, kind });
+    if (remembered.length > kindsRemembered) remembered.pop();
+    return kind;
+  };
+  let before: Place | undefined;
   const places = spawned.map((one): Place => {
-    const ofAgent = last.get(one.agentId) ?? new Map<number, Place>();
-    last.set(one.agentId, ofAgent);
-    const before = ofAgent.get(one.ordinal);
-    const isSame = before !== undefined && isOfKind(one, before.one);
-    if (!isSame) kinds.push(kindOf(one, kinds.length));
-    const kind = isSame ? before.kind : kinds.length - 1;
-    let place: Place;
+    const kind = kindOfOne(one);
     if (before !== undefined && before.one.displayTitle === one.displayTitle && before.one.text === one.text) {
-      place = { ...before, one, kind };
-    } else {
-      const title = Buffer.from(storable(one.displayTitle), 'utf8');
-      const message = Buffer.from(storable(one.text), 'utf8');
-      parts.push(title, message);
-      place = { one, kind, start: end + 1, titleSize: title.length, textSize: message.length };
-      end += title.length + message.length;
+      before = { ...before, one, kind };
+      return before;
     }
-    ofAgent.set(one.ordinal, place);
-    return place;
+    const title = Buffer.from(storable(one.displayTitle), 'utf8');
+    const message = Buffer.from(storable(one.text), 'utf8');
+    parts.push(title, message);
+    before = { one, kind, start: end + 1, titleSize: title.length, textSize: message.length };
+    end += title.length + message.length;
+    return before;
   });
-  const ids = spawned.map((one) => one.id);
-  return { kinds, said: Buffer.concat(parts, end), ids, events: spawned.map((one) => one.eventId), places };
+  return { kinds, said: Buffer.concat(parts, end), places };
 }
 
-/** Whether two sessions of one trigger differ in nothing but their ids and what is said. */
+/** Whether two sessions differ in nothing but their ids, whose they are, and what is said. */
 const isOfKind = (one: SpawnedInsert, other: SpawnedInsert): boolean =>
-  one.agent === other.agent &&
-  one.revision === other.revision &&
   one.eventKey === other.eventKey &&
   one.decision === other.decision &&
   one.because === other.because &&
@@ -150,11 +163,7 @@ const storableOrNone = (of: string | null): string | undefined => (of === null ?
 
 const kindOf = (one: SpawnedInsert, n: number): object => ({
   n,
-  a: one.agentId,
-  g: one.agent,
-  r: one.revision,
   d: { sender: 'event', event: storable(one.eventKey) },
-  o: one.ordinal,
   h: storableOrNone(one.hiddenContext),
   m: Object.fromEntries(Object.entries(one.mountRefs).map(([path, ref]) => [path, storable(ref)])),
   s: one.slot,
