@@ -11,12 +11,12 @@ const params = {
   [constants.ZSTD_c_checksumFlag]: 1,
 };
 
-/** Bytes that room is made for at a time: most frames fit, and room for more than that costs as much as compressing a tenth. */
-const chunkSize = 8_192;
+/** Bytes that room is made for at a time: what most frames need, for room that is not used costs a tenth of compressing. */
+const roomFor = (bytes: number): number => Math.max(8_192, bytes >> 2);
 
 /** The frame of a body; undefined where it is no smaller than the body. */
 export function frameOf(raw: Uint8Array): Buffer | undefined {
-  const frame = zstdCompressSync(raw, { params, pledgedSrcSize: raw.length, chunkSize });
+  const frame = zstdCompressSync(raw, { params, pledgedSrcSize: raw.length, chunkSize: roomFor(raw.length) });
   return frame.length < raw.length ? frame : undefined;
 }
 
