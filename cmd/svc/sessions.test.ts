@@ -61,7 +61,7 @@ type Row = Record<string, unknown>;
 const items = async (...args: string[]): Promise<Row[]> => JSON.parse(await told([...args, '--json']))['items'];
 
 /** Posts to the endpoint and waits until the event is routed. */
-async function post(body: object): Promise<string> {
+async function post(body: object | string): Promise<string> {
   const sent = await daemon.api('POST', `/api/v1/webhook-endpoints/${ingest}/events`, body, { token: null });
   assert.equal(sent.status, 202);
   const id = String(sent.body['eventRecordId']);
@@ -98,6 +98,22 @@ test('a webhook becomes a session, and the event says which, clause by clause', 
   assert.match(await told(['event', 'show', id]), /^what came of it\n {2}triage#0 {2}started session/m);
   const [first] = JSON.parse(await told(['event', 'explain', id, '--json']))['triggers'];
   assert.deepEqual([first.decision, first.sessionId, first.recorded], ['spawn', sessionId, true]);
+});
+
+test('a number that a double cannot hold keeps its digits in what is shown, explained and given as input', async () => {
+  const digits = '9007199254740993';
+  const id = await post(`{"severity":${digits},"parts":[1e400],"issue":1}`);
+  const shown = await told(['event', 'show', id]);
+  assert.match(shown, new RegExp(`^ {2}severity: ${digits}$`, 'm'));
+  assert.match(shown, /^ {2}parts:\n {4}- 1e400$/m);
+  assert.match(await told(['event', 'show', id, '--json']), new RegExp(`"severity": ${digits},`));
+  assert.match(await told(['event', 'explain', id]), new RegExp(`✗ severity is "high" {2}found ${digits}$`, 'm'));
+  const asked = ['trigger', 'explain', '--event', 'webhook.received', '--payload', '-'];
+  assert.match(await told(asked, { stdin: `{"severity":${digits}}` }), new RegExp(`found ${digits}$`, 'm'));
+  const start = ['agent', 'start', 'triage', '--input', '-', '--json'];
+  const session = JSON.parse(await told(start, { stdin: `{"issue":${digits}}` }));
+  assert.equal(session.displayTitle, `Issue ${digits}`);
+  await told(['session', 'archive', session.id]);
 });
 
 test('an event is replayed as a new one, which is routed anew', async () => {

@@ -1,6 +1,7 @@
 // The HTTP API from the command line: one request at a time, problems as `Refusal`, pages, server-sent events.
 // A token is put into one header and appears nowhere else; every text that leaves here is searched for it first.
 
+import { readPayload } from '../../core/match/match.ts';
 import { type Problem, Refusal, refusal } from './failure.ts';
 import { findServer, type ServerSettings } from './settings.ts';
 import { type SseMessage, sseMessages } from './sse.ts';
@@ -163,7 +164,8 @@ async function readJson(response: Response, server: ServerSettings): Promise<unk
   let value: unknown;
   if (text !== '' && /[/+]json\b/.test(type)) {
     try {
-      value = JSON.parse(text);
+      // Events hold numbers that a double does not: they are shown with the digits they came with.
+      value = readPayload(text);
     } catch {
       throw refusal('unexpected-answer', `${server.url} answered ${response.status} with broken JSON`);
     }

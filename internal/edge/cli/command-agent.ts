@@ -1,5 +1,6 @@
 // `svc agent …`: what is stored of agents, and starting one by hand.
 
+import { readPayload } from '../../core/match/match.ts';
 import { connect, type Client } from './client.ts';
 import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
@@ -87,7 +88,7 @@ export const agentStart: Handler = async (call) => {
   const file = call.text('input');
   const message = call.text('message');
   if (message?.trim() === '') throw new Misuse('--message is empty');
-  const input = file === undefined ? undefined : await readJson(call, file, '--input');
+  const input = file === undefined ? undefined : await readJson(call, file, '--input', readPayload);
   const client = await connect(call);
   const body = { ...(message !== undefined && { message }), ...(input !== undefined && { input }) };
   const session = await client.request('POST', agentPath(client, call.arg('NAME'), '/sessions'), { body });

@@ -1,5 +1,6 @@
 // What the thin clients share: a page as a table, an object as lines, JSON as it is stored.
 
+import { isExactNumber } from '../../core/match/match.ts';
 import type { Client, RequestOptions } from './client.ts';
 import { wholeNumber } from './input.ts';
 import { type Cell, clean, cut, table } from './text.ts';
@@ -61,12 +62,13 @@ export async function showList(call: Call, client: Client, spec: ListSpec): Prom
 
 /** JSON for people to read: one field a line, long strings as blocks, in the order given. */
 export function jsonLines(value: unknown, indent = ''): string {
-  if (value === null || typeof value !== 'object') return scalarText(value, indent);
+  if (value === null || typeof value !== 'object' || isExactNumber(value)) return scalarText(value, indent);
   const entries = Object.entries(value).filter(([, member]) => member !== undefined);
   if (entries.length === 0) return Array.isArray(value) ? '[]' : '{}';
   return entries
     .map(([key, member]) => {
-      const nested = member !== null && typeof member === 'object' && Object.keys(member).length > 0;
+      const nested =
+        member !== null && typeof member === 'object' && !isExactNumber(member) && Object.keys(member).length > 0;
       const text = jsonLines(member, `${indent}  `);
       const name = Array.isArray(value) ? '-' : `${clean(key, true)}:`;
       if (!nested) return `${indent}${name} ${text}`;
