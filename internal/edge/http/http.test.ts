@@ -220,6 +220,13 @@ describe('the HTTP server', () => {
     assert.equal(preflight.status, 204);
     assert.equal(preflight.headers.get('access-control-allow-methods'), 'POST');
     assert.equal((await send('/t/echo', { method: 'OPTIONS' })).headers.get('access-control-allow-origin'), null);
+    for (const [path, origin] of [
+      ['/t/raw/s', '*'],
+      ['/t/echo', null],
+    ] as const) {
+      const other = await send(path, { method: 'DELETE' });
+      assert.deepEqual([other.status, other.headers.get('access-control-allow-origin')], [405, origin]);
+    }
   });
 
   it('takes a request id that is one, and makes its own otherwise', async () => {

@@ -145,11 +145,12 @@ function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInst
   app.setErrorHandler((error, request, reply) => fail(ctx(), error, request, reply));
   app.setNotFoundHandler(async (request) => {
     const path = request.url.split('?', 1)[0] ?? '';
-    const methods = table.filter((route) => matches(route.path, path)).map((route) => route.method);
-    if (methods.length === 0)
+    const there = table.filter((route) => matches(route.path, path));
+    if (there.length === 0)
       throw new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
-    const allow = [...new Set(methods)].sort().join(', ');
-    throw new HttpFault(405, 'method-not-allowed', `This resource takes ${allow}.`, { allow });
+    const allow = [...new Set(there.map((route) => route.method))].sort().join(', ');
+    const headers = { allow, ...(there.some((route) => route.cors) && corsHeaders) };
+    throw new HttpFault(405, 'method-not-allowed', `This resource takes ${allow}.`, headers);
   });
   app.addHook('onRequest', async (request, reply) => {
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
