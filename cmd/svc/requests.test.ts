@@ -266,6 +266,18 @@ test('a problem is a sentence for people and the server’s document under --jso
   assert.ok(!`${text.stderr}${json.stderr}`.includes('t0ken-of-the-test'));
 });
 
+test('a signed endpoint is shown with what stops a replay', async () => {
+  const page = async (auth: object): Promise<string> => {
+    answer = () => ({ status: 200, body: { name: 'e', status: 'ready', ingestUrl: 'http://h/e', slug: 'e', auth } });
+    return (await svc(['endpoint', 'show', 'e'])).stdout;
+  };
+  assert.match(
+    await page({ kind: 'hmac_sha256', secretRef: 's' }),
+    /^replays: +only a dedupKey in the body stops one/m,
+  );
+  assert.doesNotMatch(await page({ kind: 'bearer_token', secretRef: 's' }), /replay/);
+});
+
 test('a redirect is not followed, since it would carry the token away', async () => {
   answer = () => ({ status: 302, body: {} });
   const { code, stderr } = await svc(['agent', 'list']);

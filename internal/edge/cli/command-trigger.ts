@@ -90,6 +90,8 @@ export const endpointShow: Handler = async (call) => {
   return 0;
 };
 
+const REPLAYS = 'only a dedupKey in the body stops one; the signature covers the body alone';
+
 function endpointText(value: unknown, call: Call): string {
   const { paint, width } = call.screen;
   const endpoint = rowOf(value);
@@ -101,6 +103,8 @@ function endpointText(value: unknown, call: Call): string {
         ['address', paint('cyan', clean(endpoint.text('ingestUrl'), true))],
         ['slug', endpoint.text('slug')],
         ['auth', clean(authText(endpoint), true)],
+        // As the contract wants it told wherever an endpoint is shown (section 3).
+        ['replays', endpoint.raw('auth.kind') === 'hmac_sha256' ? REPLAYS : undefined],
       ],
       paint,
     ),
