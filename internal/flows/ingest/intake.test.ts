@@ -284,22 +284,30 @@ describe('intakes of providers', () => {
     assert.equal(answer.status, 404);
   });
 
-  it('mergeability that turns false is an event of its own, once', async () => {
-    const send = async (mergeable: boolean | null, delivery: string = randomUUID()) => {
-      const pull = { number: 4, state: 'open', mergeable, head: { sha: 'a' }, base: { sha: 'b' } };
-      const body = JSON.stringify({
-        action: 'synchronize',
-        pull_request: pull,
-        repository: { full_name: 'acme/app' },
-        sender: {},
-      });
-      const headers = {
-        'x-github-event': 'pull_request',
-        'x-github-delivery': delivery,
-        'x-hub-signature-256': hmac(body),
-      };
-      assert.ok((await deliver(daemon, to('codehost'), body, headers)).status <= 202);
+  const pullRequest = async (
+    number: number,
+    mergeable: boolean | null,
+    { delivery = randomUUID() as string, action = 'synchronize' } = {},
+  ): Promise<void> => {
+    const state = action === 'closed' ? 'closed' : 'open';
+    const pull = { number, state, mergeable, head: { sha: 'a' }, base: { sha: 'b' } };
+    const body = JSON.stringify({ action, pull_request: pull, repository: { full_name: 'acme/app' }, sender: {} });
+    const headers = {
+      'x-github-event': 'pull_request',
+      'x-github-delivery': delivery,
+      'x-hub-signature-256': hmac(body),
     };
+    assert.ok((await deliver(daemon, to('codehost'), body, headers)).status <= 202);
+  };
+  const conflictsOf = async (number: number): Promise<number> => {
+    const { body } = await daemon.api('GET', 'P/events?key=codehost.pull_request.merge_conflict');
+    const items = body['items'] as unknown as { target: { key: string } }[];
+    return items.filter(({ target }) => target.key === `acme/app#${number}`).length;
+  };
+
+  it('mergeability that turns false is an event of its own, once', async () => {
+    const send = (mergeable: boolean | null, delivery: string = randomUUID()) =>
+      pullRequest(4, mergeable, { delivery });
     const again = randomUUID();
     for (const mergeable of [true, null, false]) await send(mergeable);
     await send(false, again);
@@ -314,6 +322,26 @@ describe('intakes of providers', () => {
     assert.equal(items.length, 2);
     assert.deepEqual(items[0]?.target, { type: 'codehost.pull_request', key: 'acme/app#4' });
     assert.deepEqual(items[0]?.payload.codehost.pullRequest.previous, { mergeable: true });
+  });
+
+  it('a delivery that comes again later, when the pull request could be merged meanwhile, tells no conflict', async () => {
+    const again = randomUUID();
+    await pullRequest(5, false);
+    await pullRequest(5, false, { delivery: again });
+    await pullRequest(5, true);
+    await pullRequest(5, false, { delivery: again });
+    assert.equal(await conflictsOf(5), 1);
+    await pullRequest(5, false);
+    assert.equal(await conflictsOf(5), 2);
+  });
+
+  it('a conflict that came up while the pull request was closed is told once it is open again', async () => {
+    await pullRequest(6, true);
+    await pullRequest(6, false, { action: 'closed' });
+    assert.equal(await conflictsOf(6), 0);
+    await pullRequest(6, false, { action: 'reopened' });
+    await pullRequest(6, false);
+    assert.equal(await conflictsOf(6), 1);
   });
 
   it('a target that no binding can hold is none', async () => {

@@ -147,9 +147,13 @@ async function record(
     const known = await readFacts(tx, connection.id, delivery.needs ?? []);
     const finished = delivery.finish?.((fact) => known.get(factId(fact)));
     const { event, derived = [] } = finished ?? { event: delivery.event };
-    const events = [made(event, ''), ...derived.map((one) => made(one, `\0${one.key}`))];
-    const [found] = (await recordEvents(tx, events, { routing: ctx.ingest?.needsJob() === true })) as [RecordedEvent];
+    const options = { routing: ctx.ingest?.needsJob() === true };
+    const [found] = (await recordEvents(tx, [made(event, '')], options)) as [RecordedEvent];
     if (!found.created) return found;
+    // Only behind the event that they follow from, which is unique per delivery: a delivery that comes again is held
+    // against what was learned since, and would tell a change that never happened.
+    const following = derived.map((one) => made(one, `\0${one.key}`));
+    if (following.length > 0) await recordEvents(tx, following, options);
     await writeFacts(tx, connection.id, delivery.learns ?? [], now);
     if (delivery.push !== undefined) await askForSyncs(tx, connection, delivery.push, now);
     return found;

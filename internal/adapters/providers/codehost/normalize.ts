@@ -204,16 +204,16 @@ function withMergeability(event: NamedEvent): CodehostDelivery {
   const { mergeable } = pull;
   if (typeof mergeable !== 'boolean' || event.target === undefined) return { kind: 'event', event };
   const fact = { kind: 'mergeable', key: event.target.key.toLowerCase() } as const;
+  const isClosed = codehost['action'] === 'closed' || pull['state'] === 'closed';
   return {
     kind: 'event',
     event,
     needs: [fact],
-    learns: [{ ...fact, value: String(mergeable) }],
+    // A conflict of a closed pull request is told to nobody; remembered, it would not be told once it is open again.
+    learns: isClosed && !mergeable ? [] : [{ ...fact, value: String(mergeable) }],
     finish(known) {
       const last = known(fact);
-      const isConflict =
-        !mergeable && last !== 'false' && codehost['action'] !== 'closed' && pull['state'] !== 'closed';
-      if (!isConflict) return { event };
+      if (mergeable || last === 'false' || isClosed) return { event };
       const changed = {
         ...pull,
         previous: { ...objectAt(pull['previous']), mergeable: last === 'true' ? true : null },
