@@ -1,6 +1,7 @@
 // The hidden marker `<!-- svc:v=1 session=<id> agent=<name> -->` (contract, section 4): it ties a session to the target of
 // the event that brings it, where the text was written by the service's own app or bot. Anybody else's counts for nothing.
 
+import { isBotLogin } from '../../adapters/providers/codehost/codehost.ts';
 import { objectAt, textAt } from '../../words/fields.ts';
 import type { Json, JsonObject } from '../../words/json.ts';
 
@@ -78,9 +79,7 @@ const making = ['opened', 'created', 'submitted', 'edited', 'updated'];
 const makes = (event: JsonObject, part: string): boolean =>
   (part !== 'pullRequest' && part !== 'issue') || making.includes(textAt(event['action']) ?? '');
 
-const bare = (login: string): string => login.toLowerCase().replace(/\[bot\]$/, '');
-
 function isBot(author: Json | undefined, botLogin: string | undefined): boolean {
   const login = textAt(author);
-  return login !== undefined && botLogin !== undefined && bare(login) === bare(botLogin);
+  return login !== undefined && botLogin !== undefined && isBotLogin(login, botLogin);
 }

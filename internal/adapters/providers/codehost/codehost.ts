@@ -5,6 +5,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export { type CodehostDelivery, normalize } from './normalize.ts';
+export { isBotLogin } from './parts.ts';
 export { type CommitStatus, postCommitStatus } from './status.ts';
 export { addressKey, type PushHint } from './push.ts';
 export { cloneUrl, type InstallationToken, mintInstallationToken, type MintRequest } from './token.ts';

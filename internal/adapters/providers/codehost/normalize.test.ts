@@ -103,6 +103,44 @@ describe('derived facts', () => {
     });
   }
 
+  const logins: readonly (readonly [configured: string, login: string, authored: boolean])[] = [
+    ['svc-app[bot]', 'svc-app', false],
+    ['svc-app[bot]', 'SVC-APP', false],
+    ['svc-app', 'svc-app[bot]', true],
+    ['svc-app', 'Svc-App', true],
+    ['svc-app', 'svc-app2', false],
+  ];
+  for (const [botLogin, login, authored] of logins) {
+    it(`${login} is ${authored ? '' : 'not '}the bot ${botLogin}`, () => {
+      const { payload } = event(normalize('pull_request', 'd', by({ login }), { botLogin, usernames: [] }));
+      assert.equal(part(payload, 'svc', 'authored'), authored);
+    });
+  }
+
+  const comments: readonly (readonly [string, string, string | undefined, object, boolean])[] = [
+    ['written through our application', 'created', 'svc-app[bot]', { login: 'ann', type: 'User' }, true],
+    ['of our application that a person edits', 'edited', 'svc-app[bot]', { login: 'ann', type: 'User' }, false],
+    ['of our application that a person edits, without a login', 'edited', undefined, { login: 'ann' }, false],
+    ['of our application that it edits', 'edited', 'svc-app[bot]', { login: 'svc-app[bot]', type: 'Bot' }, true],
+    ['of our application that another bot edits', 'edited', 'svc-app[bot]', { login: 'x[bot]', type: 'Bot' }, false],
+    [
+      'of our application that a bot edits, without a login',
+      'edited',
+      undefined,
+      { login: 'x[bot]', type: 'Bot' },
+      true,
+    ],
+  ];
+  for (const [what, action, botLogin, sender, authored] of comments) {
+    it(`a comment ${what} is ${authored ? '' : 'not '}ours`, () => {
+      const body = example('issue_comment', action);
+      const comment = { ...objectAt(body['comment']), performed_via_github_app: { id: 7 } };
+      const app = { appId: '7', botLogin, usernames: [] };
+      const { payload } = event(normalize('issue_comment', 'd', { ...body, sender, comment } as Example, app));
+      assert.equal(part(payload, 'svc', 'authored'), authored);
+    });
+  }
+
   it('a check that our application completes is ours, a button that a person presses is not', () => {
     const body = example('check_run', 'completed');
     const ours = { ...body, check_run: { ...objectAt(body['check_run']), app: { id: 7 } } };

@@ -6,8 +6,10 @@ import { isKnownEvent, targetOf } from '../../../words/events.ts';
 import { idAt, mentionsAny, objectAt, presentOf, textAt } from '../../../words/fields.ts';
 import type { Json, JsonObject } from '../../../words/json.ts';
 import {
+  bareLogin,
   checkRunOf,
   commentOf,
+  isBotLogin,
   issueOf,
   pullRequestOf,
   repositoryOf,
@@ -125,7 +127,6 @@ const labelOf = (body: JsonObject): JsonObject | undefined => {
   return name === undefined ? undefined : { name };
 };
 const wordsOf = (value: JsonObject): string => `${textAt(value['title']) ?? ''}\n${textAt(value['body']) ?? ''}`;
-const bare = (login: string): string => login.toLowerCase().replace(/\[bot\]$/, '');
 
 /** The event a delivery carries. `event` and `deliveryId` are the delivery's headers, `body` its parsed JSON. */
 export function normalize(event: string, deliveryId: string, body: JsonObject, self: Self): CodehostDelivery {
@@ -141,7 +142,7 @@ export function normalize(event: string, deliveryId: string, body: JsonObject, s
   }
   if (!isKnownEvent(reading.key)) return { kind: 'ignored', reason: `the event ${label} is not in the catalog` };
   const sender = senderOf(body['sender']);
-  const authored = isOwn(sender, reading.app, self);
+  const authored = isOwn(action, sender, reading.app, self);
   const payload: JsonObject = {
     codehost: presentOf({
       event,
@@ -180,15 +181,17 @@ function previouslyNamed(reading: Reading, body: JsonObject, self: Self): JsonOb
   return { previous: { mentioned: mentionsAny(before, namesOf(self)) } };
 }
 
-function isOwn(sender: JsonObject, app: Json | undefined, self: Self): boolean {
-  if (self.appId !== undefined && idAt(objectAt(app)['id']) === self.appId) return true;
+function isOwn(action: string, sender: JsonObject, app: Json | undefined, self: Self): boolean {
   const login = textAt(sender['login']);
-  return login !== undefined && self.botLogin !== undefined && bare(login) === bare(self.botLogin);
+  if (login !== undefined && self.botLogin !== undefined && isBotLogin(login, self.botLogin)) return true;
+  if (self.appId === undefined || idAt(objectAt(app)['id']) !== self.appId) return false;
+  // An edited comment still names the application that wrote it; whoever edits it is the sender.
+  return action !== 'edited' || (self.botLogin === undefined && sender['type'] === 'Bot');
 }
 
 const namesOf = (self: Self): string[] => [
   ...self.usernames,
-  ...(self.botLogin === undefined ? [] : [bare(self.botLogin)]),
+  ...(self.botLogin === undefined ? [] : [bareLogin(self.botLogin)]),
 ];
 
 function targetIn(reading: Reading, fullName: string): { readonly target?: DeliveryTarget } {

@@ -23,6 +23,18 @@ export function senderOf(value: Json | undefined): JsonObject {
   return presentOf({ id: sender['id'], login: sender['login'], type: sender['type'] });
 }
 
+/** Of a bot's login, the name that people call it by. */
+export const bareLogin = (login: string): string => login.toLowerCase().replace(/\[bot\]$/, '');
+
+/**
+ * Whether `login` is the bot that a connection names, in any case. `name` and `name[bot]` are two accounts, and anybody may
+ * own the first: only a connection that leaves `[bot]` out means either.
+ */
+export function isBotLogin(login: string, botLogin: string): boolean {
+  const named = botLogin.toLowerCase();
+  return named.endsWith('[bot]') ? login.toLowerCase() === named : bareLogin(login) === named;
+}
+
 export const loginOf = (value: Json | undefined): string | undefined => textAt(objectAt(value)['login']);
 const namesOf = (value: Json | undefined): string[] =>
   listAt(value).flatMap((label) => textAt(objectAt(label)['name']) ?? []);
