@@ -119,6 +119,22 @@ describe('intakes of providers', () => {
     assert.deepEqual(event.target, { type: 'tracker.issue', key: 'i-1' });
   });
 
+  it('what stands beside the data of a delivery is told where the data leaves it out', async () => {
+    const actor = { id: 'u-1', name: 'Ann', type: 'user' };
+    const [page, place] = ['https://tracker.test/OPS-5', 'https://tracker.test/OPS-5#comment-1'];
+    const data = { id: 'c-2', body: 'Indeed', issueId: 'i-1', userId: 'u-1' };
+    const said = await shown(await linear({ action: 'create', type: 'Comment', actor, data, url: place }));
+    const comment = { id: 'c-2', body: 'Indeed', url: place, author: 'Ann' };
+    assert.deepEqual(said.payload['tracker'], { action: 'created', issue: { id: 'i-1' }, comment, actor });
+    const made = await shown(
+      await linear({ action: 'create', type: 'Issue', actor, data: { id: 'i-3', title: 't' }, url: page }),
+    );
+    assert.deepEqual(made.payload['tracker']?.['issue'], { id: 'i-3', title: 't', url: page });
+    const by = { action: 'create', type: 'Comment', actor: { id: 'u-2', name: 'Bob' }, data };
+    const other = await shown(await linear(by));
+    assert.deepEqual(other.payload['tracker']?.['comment'], { id: 'c-2', body: 'Indeed' });
+  });
+
   const stale = (offsetMs: number) =>
     linear({ action: 'create', type: 'Issue', data: issue(), webhookTimestamp: nowMs + offsetMs });
   const trackerCases: readonly (readonly [string, number, () => Promise<{ status: number }>])[] = [

@@ -66,7 +66,7 @@ export function normalize(body: JsonObject, self: Self): Delivery {
       tracker: presentOf({
         action: key.slice(key.lastIndexOf('.') + 1),
         issue,
-        comment: isComment ? commentOf(data) : undefined,
+        comment: isComment ? commentOf(data, body) : undefined,
         updatedFrom,
         actor,
       }),
@@ -75,7 +75,7 @@ export function normalize(body: JsonObject, self: Self): Delivery {
     },
   });
   if (isComment) return { kind: 'event', event: make(issueOf(objectAt(data['issue']), issueId), undefined) };
-  const issue = issueOf(data, issueId);
+  const issue = issueOf({ ...data, url: data['url'] ?? body['url'] }, issueId);
   const from = objectAt(body['updatedFrom']);
   return {
     kind: 'event',
@@ -115,14 +115,18 @@ function issueOf(data: JsonObject, id: string): JsonObject {
   });
 }
 
-const commentOf = (data: JsonObject): JsonObject =>
-  presentOf({
+/** Comments come without an address and often without their author: both stand beside them. */
+function commentOf(data: JsonObject, body: JsonObject): JsonObject {
+  const actor = objectAt(body['actor']);
+  const isActor = data['userId'] === undefined || data['userId'] === actor['id'];
+  return presentOf({
     id: data['id'],
     body: data['body'],
-    url: data['url'],
-    author: textAt(objectAt(data['user'])['name']),
+    url: data['url'] ?? body['url'],
+    author: textAt(objectAt(data['user'])['name']) ?? (isActor ? textAt(actor['name']) : undefined),
     parentId: data['parentId'],
   });
+}
 
 function labelsOf(data: JsonObject): { readonly id: string; readonly name: string }[] {
   return listAt(data['labels'])
