@@ -218,4 +218,14 @@ describe('the description of the API', () => {
       assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.body)}`);
     }
   });
+
+  it('says that what proves itself by its bytes may be turned away', () => {
+    const doors = operations().filter(([key]) => /\/intake\/|\/webhook-endpoints\//.test(key));
+    assert.equal(doors.length, 4);
+    for (const [key, operation] of doors) {
+      for (const status of ['400', '401', '404', '413', '415', '503'])
+        assert.ok(status in operation.responses, `${key} ${status}`);
+      for (const status of ['403', '429']) assert.ok(!(status in operation.responses), `${key} ${status}`);
+    }
+  });
 });

@@ -79,6 +79,8 @@ function answerOf(route: Route, status: string, schema: Schema | null): Json {
 function problemStatuses(route: Route): string[] {
   const statuses = new Set(['400', '500', '503']);
   if (route.scope !== 'public') for (const status of ['401', '403', '429']) statuses.add(status);
+  // Without a token it is the bytes that prove who sends.
+  else if (route.rawBody) statuses.add('401');
   if (route.path.includes(':')) statuses.add('404');
   if (route.method !== 'GET' && route.method !== 'DELETE') for (const status of ['413', '415']) statuses.add(status);
   return [...statuses].filter((status) => !(Number(status) in route.answers));
