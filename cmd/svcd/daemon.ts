@@ -24,7 +24,7 @@ import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
 import type { FlowContext } from '../../internal/flows/context.ts';
 import { startIngest } from '../../internal/flows/ingest/ingest.ts';
-import { startSyncPorts } from '../../internal/flows/sync/sync.ts';
+import { codehostChecks, startSyncPorts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
 import { checkKeys } from '../../internal/flows/secrets/secrets.ts';
 import { checkKeyFile, ensureMasterKey, readClient, writeClient } from './files.ts';
@@ -104,7 +104,7 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     mcp,
   );
   stops.push(() => http.stop());
-  ctx = { ...part, baseUrl: config.baseUrl ?? http.url };
+  ctx = { ...part, baseUrl: config.baseUrl ?? http.url, checks: codehostChecks(() => ctx) };
   if (config.roles.includes('session')) {
     const models = await startModelGateway(ctx, modelSettings(config.file, config.fileDir));
     stops.push(() => models.stop());

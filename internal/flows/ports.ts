@@ -3,7 +3,12 @@
 
 import type { Json } from '../words/json.ts';
 import type { KeyObject } from 'node:crypto';
-import type { CommitStatus, InstallationToken, MintRequest } from '../adapters/providers/codehost/codehost.ts';
+import type {
+  CheckRun,
+  CommitStatus,
+  InstallationToken,
+  MintRequest,
+} from '../adapters/providers/codehost/codehost.ts';
 import type {
   BlobStore,
   Credentials,
@@ -60,6 +65,8 @@ export interface SyncPorts {
   readonly noted: Map<string, number>;
   /** Posts the status of a commit to the code host, under the network rules. */
   postStatus(status: Omit<CommitStatus, 'allowPrivate'>): Promise<void>;
+  /** Brings a check at the code host to a state, under the network rules; answers with its id there. */
+  putCheckRun(run: Omit<CheckRun, 'allowPrivate'>): Promise<string>;
   /** A token of a code host's installation, asked for under the network rules. */
   mintToken(request: Omit<MintRequest, 'allowPrivate'>): Promise<InstallationToken>;
   readonly network: NetworkSettings;

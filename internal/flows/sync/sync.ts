@@ -14,6 +14,7 @@ export {
   showEndpoint,
   showEndpoints,
 } from './apply-single.ts';
+export { codehostChecks } from './check-runs.ts';
 export { diagnose, retryJobs } from './doctor.ts';
 export { openForWatch, syncRepository } from './engine.ts';
 export {

@@ -4,6 +4,7 @@
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
+export { type CheckRun, type CheckRunError, putCheckRun } from './check-run.ts';
 export { type CodehostDelivery, normalize } from './normalize.ts';
 export { isBotLogin } from './parts.ts';
 export { type CommitStatus, postCommitStatus } from './status.ts';

@@ -52,12 +52,13 @@ function appToken(input: MintRequest, key: KeyObject): string {
   return `${head}.${sign('sha256', Buffer.from(head), key).toString('base64url')}`;
 }
 
-async function bounded(body: Dispatcher.ResponseData['body']): Promise<string> {
+/** The text of an answer. Throws where it is longer than `most` bytes. */
+export async function bounded(body: Dispatcher.ResponseData['body'], most = answerBytes): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of body) {
     size += (chunk as Buffer).length;
-    if (size > answerBytes) throw new Error('the provider answered with more than an answer to this call can be');
+    if (size > most) throw new Error('the provider answered with more than an answer to this call can be');
     chunks.push(chunk as Buffer);
   }
   return Buffer.concat(chunks).toString('utf8');
