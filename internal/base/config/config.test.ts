@@ -65,6 +65,7 @@ describe('configuration', () => {
     assert.deepEqual(load({ SVC_LISTEN: '[::1]:0' }).listen, { host: '::1', port: 0 });
     assert.deepEqual(load({ SVC_LISTEN: ':80' }).listen, { host: '0.0.0.0', port: 80 });
     assert.equal(load({ SVC_BASE_URL: 'https://svc.example/' }).baseUrl, 'https://svc.example');
+    assert.equal(load({ SVC_BASE_URL: 'http://svc.example:80/a/b//' }).baseUrl, 'http://svc.example:80/a/b');
     assert.deepEqual(load({ SVC_HARNESS_A_COMMAND: '["node","a.js"]' }).harnessACommand, ['node', 'a.js']);
     assert.deepEqual(load({ SVC_ROLES: 'session, api' }).roles, ['api', 'session']);
     assert.equal(load({ SVC_DATA_DIR: 'd' }).dataDir, '/w/d');
@@ -77,6 +78,12 @@ describe('configuration', () => {
       [{ SVC_LISTEN: '127.0.0.1' }, [], 'SVC_LISTEN'],
       [{ SVC_LISTEN: '127.0.0.1:65536' }, [], 'SVC_LISTEN'],
       [{ SVC_BASE_URL: 'svc.example' }, [], 'SVC_BASE_URL'],
+      [{ SVC_BASE_URL: 'https:svc.example' }, [], 'SVC_BASE_URL'],
+      [{ SVC_BASE_URL: 'https:///svc' }, [], 'SVC_BASE_URL'],
+      [{ SVC_BASE_URL: 'https://svc.example/?a=1' }, [], 'SVC_BASE_URL'],
+      [{ SVC_BASE_URL: 'https://svc.example/#a' }, [], 'SVC_BASE_URL'],
+      [{ SVC_BASE_URL: 'https://svc.example/a\nb' }, [], 'SVC_BASE_URL'],
+      [{ SVC_BASE_URL: 'https://u:hush@svc.example' }, [], 'SVC_BASE_URL'],
       [{ SVC_DATABASE_URL: 'mysql://u:hush@h/d' }, [], 'SVC_DATABASE_URL'],
       [{ SVC_DATABASE_URL: 'hush' }, [], 'SVC_DATABASE_URL'],
       [{ SVC_ROLES: ',' }, [], 'SVC_ROLES'],

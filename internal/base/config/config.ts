@@ -107,7 +107,7 @@ function build(
 ): Omit<Config, 'fileDir'> {
   const dataDir = readPath(given('dataDir'), cwd) ?? defaultDataDir(env);
   const databaseUrl = readUrl(given('databaseUrl'), ['postgres:', 'postgresql:']);
-  const baseUrl = readUrl(given('baseUrl'), ['http:', 'https:'])?.replace(/\/+$/, '');
+  const baseUrl = readBaseUrl(given('baseUrl'));
   const masterKeyFile = readPath(given('masterKeyFile'), cwd);
   if (databaseUrl !== undefined && masterKeyFile === undefined) {
     throw new ConfigError(
@@ -195,6 +195,17 @@ function readUrl(given: Given | undefined, protocols: readonly string[]): string
     throw new ConfigError(given.name, `must be a URL that starts with ${protocols.map((p) => `${p}//`).join(' or ')}`);
   }
   return text;
+}
+
+/** The public address, without a slash at its end: paths are put behind it, and whoever is given one of them reads it. */
+function readBaseUrl(given: Given | undefined): string | undefined {
+  const text = readUrl(given, ['http:', 'https:']);
+  if (given === undefined || text === undefined) return undefined;
+  const { username, password } = new URL(text);
+  if (!/^https?:\/\/[^\s?#/][^\s?#]*$/i.test(text) || username !== '' || password !== '') {
+    throw new ConfigError(given.name, 'must be an address without a query, a fragment, blanks and credentials');
+  }
+  return text.replace(/\/+$/, '');
 }
 
 function readListen(given: Given | undefined): Config['listen'] {
