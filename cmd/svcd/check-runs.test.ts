@@ -21,7 +21,8 @@ let minted = 0;
 const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 let api: Server;
 let daemon: TestDaemon;
-let intake: string;
+/** Paths of the connections' intakes. */
+const intakes = new Map<string, string>();
 
 /** As much of a code host as checks need. */
 function answer(method: string, url: string, body: { readonly [field: string]: unknown }): [number, unknown] {
@@ -61,27 +62,33 @@ before(async () => {
   daemon = await startTestDaemon({ config: { roles: ['api', 'route', 'schedule'], allowPrivateNetwork: true } });
   const apiUrl = `http://127.0.0.1:${(api.address() as AddressInfo).port}`;
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
-  const made = await daemon.api('POST', 'P/connections', {
-    provider: 'codehost',
-    name: 'hub',
-    config: { apiUrl, appId: '7', installationId: '3' },
-    credentials: { webhookSecret: 'hook', privateKey: pem },
-  });
-  assert.equal(made.status, 201);
-  intake = new URL(String(made.body['intakeUrl'])).pathname;
-  const content = JSON.stringify({
-    name: 'reviewer',
-    harness: 'harness-a',
-    environment: { name: 'e', image: { kind: 'preset', name: 'base' } },
-    triggers: [
-      {
-        events: ['codehost.pull_request.opened', 'codehost.pull_request.synchronize'],
-        checks: [{ name: 'lint', displayName: 'Lint', description: 'Reads' }],
-        routing: { kind: 'bind', target: 'codehost.pull_request', onUnmatched: 'spawn' },
-      },
-    ],
-  });
-  const applied = await daemon.api('POST', 'P/apply', { files: [{ path: '.svc/agents/reviewer.json', content }] });
+  for (const [name, privateKey] of [['hub', pem], ['deaf']]) {
+    const made = await daemon.api('POST', 'P/connections', {
+      provider: 'codehost',
+      name,
+      config: { apiUrl, appId: '7', installationId: '3' },
+      credentials: { webhookSecret: 'hook', ...(privateKey !== undefined && { privateKey }) },
+    });
+    assert.equal(made.status, 201);
+    intakes.set(String(name), new URL(String(made.body['intakeUrl'])).pathname);
+  }
+  const files = [...intakes.keys()].map((connection) => ({
+    path: `.svc/agents/${connection}.json`,
+    content: JSON.stringify({
+      name: connection,
+      harness: 'harness-a',
+      environment: { name: 'e', image: { kind: 'preset', name: 'base' } },
+      triggers: [
+        {
+          events: ['codehost.pull_request.opened', 'codehost.pull_request.synchronize'],
+          connection,
+          checks: [{ name: 'lint', displayName: 'Lint', description: 'Reads' }],
+          routing: { kind: 'bind', target: 'codehost.pull_request', onUnmatched: 'spawn' },
+        },
+      ],
+    }),
+  }));
+  const applied = await daemon.api('POST', 'P/apply', { files });
   assert.equal(applied.status, 200);
 });
 after(async () => {
@@ -91,7 +98,7 @@ after(async () => {
 
 let deliveries = 0;
 /** The session that the event reached. */
-async function pullRequest(action: string, sha: string): Promise<string> {
+async function pullRequest(action: string, sha: string, connection = 'hub'): Promise<string> {
   const body = JSON.stringify({
     action,
     pull_request: { number: 7, title: 't', state: 'open', head: { ref: 'f', sha }, base: { ref: 'main', sha: 'b' } },
@@ -104,7 +111,7 @@ async function pullRequest(action: string, sha: string): Promise<string> {
     'x-github-delivery': `d-${deliveries}`,
     'x-hub-signature-256': `sha256=${createHmac('sha256', 'hook').update(body).digest('hex')}`,
   };
-  const sent = await daemon.api('POST', intake, body, { token: null, headers });
+  const sent = await daemon.api('POST', intakes.get(connection) ?? '', body, { token: null, headers });
   assert.equal(sent.status, 202);
   for (;;) {
     const { body: event } = await daemon.api('GET', `P/events/${String(sent.body['eventRecordId'])}`);
@@ -145,4 +152,23 @@ test('a check stands on the head of its pull request, follows the session, and s
   // What was concluded on an older head stays as it was.
   await pullRequest('synchronize', 'ddd');
   await shows([...both, 'ddd Lint queued - Lint']);
+});
+
+test('a connection without a key takes events in alone: its checks live, and nobody is asked or warned', async () => {
+  const before = runs.size;
+  const session = await pullRequest('opened', 'eee', 'deaf');
+  await beginCheck(daemon.ctx, session, 'lint');
+  for (let tries = 0; ; tries += 1) {
+    const { rows } = await daemon.ctx.db.query<{ state: string; reported: boolean; error: string | null }>(
+      `select state, reported, report_error as error from svc.checks where session_id = $1::uuid`,
+      [session],
+    );
+    if (rows[0]?.reported === true) {
+      assert.deepEqual(rows, [{ state: 'in_progress', reported: true, error: null }]);
+      break;
+    }
+    assert.ok(tries < 1_500, 'it waits for somebody to be told');
+    await sleep(20);
+  }
+  assert.equal(runs.size, before);
 });

@@ -210,9 +210,12 @@ export interface CheckReport {
   readonly summary: string | null;
 }
 
-/** `failed`: refused for good, or nobody knows whether it happened; it waits for a person, or for the next change. */
+/**
+ * `done` without an id: nobody there is to be told. `failed`: refused for good, or nobody knows whether it happened; it
+ * waits for a person, or for the next change.
+ */
 export type Reported =
-  | { readonly outcome: 'done'; readonly externalId: string }
+  | { readonly outcome: 'done'; readonly externalId: string | null }
   | { readonly outcome: 'later'; readonly afterMs: number }
   | { readonly outcome: 'failed'; readonly reason: string };
 

@@ -36,9 +36,9 @@ async function tell(ctx: FlowContext, report: CheckReport): Promise<Reported> {
   if (connection?.provider !== 'codehost' || connection.status !== 'active') {
     return failed('the code-host connection of its event is gone');
   }
-  if (text(connectionSecrets(ctx, connection)['privateKey']) === undefined) {
-    return failed(`connection ${connection.name} cannot write checks: it needs a privateKey`);
-  }
+  // Only an installation may write them; a connection without a key takes events in and no more.
+  if (text(connectionSecrets(ctx, connection)['privateKey']) === undefined)
+    return { outcome: 'done', externalId: null };
   const project = await projectOf(ctx.db, connection.projectId);
   if (project === undefined) return failed('the project is gone');
   const put = async (refresh: boolean): Promise<string> => {
