@@ -266,6 +266,10 @@ test('a problem is a sentence for people and the server’s document under --jso
   assert.ok(!`${text.stderr}${json.stderr}`.includes('t0ken-of-the-test'));
 });
 
+test('the help of deleting an endpoint says that it is not for reservations alone', async () => {
+  assert.match((await svc(['endpoint', 'delete', '--help'])).stdout, /^delete an endpoint that no trigger uses/);
+});
+
 test('a signed endpoint is shown with what stops a replay', async () => {
   const page = async (auth: object): Promise<string> => {
     answer = () => ({ status: 200, body: { name: 'e', status: 'ready', ingestUrl: 'http://h/e', slug: 'e', auth } });

@@ -242,7 +242,7 @@ const triggerCommands: readonly CommandSpec[] = [
   },
   {
     words: ['endpoint', 'delete'],
-    summary: 'give up a reserved endpoint',
+    summary: 'delete an endpoint that no trigger uses, or give up a reservation',
     args: [NAME],
     options: [],
     load: async () => (await trigger()).endpointDelete,
