@@ -240,6 +240,18 @@ describe('derived facts', () => {
     ]);
   });
 
+  it('a linked address beyond any that a file has is not looked at to its end', () => {
+    const body = example('issue_comment', 'created');
+    const listed = (text: string): unknown => {
+      const comment = { ...objectAt(body['comment']), body: text };
+      const { payload } = event(normalize('issue_comment', 'd', { ...body, comment }, self));
+      return part(payload, 'codehost', 'issueComment', 'attachments');
+    };
+    const address = (length: number): string => 'https://github.com/user-attachments/assets/'.padEnd(length, '1');
+    assert.deepEqual(listed(`[a](${address(2_000)})`), [{ name: 'a', url: address(2_000) }]);
+    assert.deepEqual(listed(`[a](${address(2_001)}) [b](${address(60)})`), [{ name: 'b', url: address(60) }]);
+  });
+
   it('files that were attached to a review are listed, so that its session is told of them', () => {
     const body = example('pull_request_review', 'submitted');
     const attached = (text: string) => {
