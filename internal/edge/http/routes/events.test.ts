@@ -97,6 +97,19 @@ test('a page carries small payloads and the decisions, and leaves a large payloa
   assert.deepEqual(whole.body['payload'], JSON.parse(big));
 });
 
+test('events of a key are listed under either of its spellings', async () => {
+  const id = await record({ key: 'codehost.review.submitted', payload: '{}', endpoint: false });
+  await record({ key: 'codehost.review.dismissed', payload: '{}', endpoint: false });
+  for (const key of ['codehost.review.submitted', 'codehost.pull_request_review.submitted']) {
+    const { body } = await call('GET', `events?key=${key}`);
+    assert.deepEqual(
+      body.items.map((one) => one['id']),
+      [id],
+      key,
+    );
+  }
+});
+
 test('who an event was attributed to stands in its payload, where a trigger reads it', async () => {
   const target = { type: 'svc.session', key: 's' };
   const payload = '{"binding":{"id":"b"},"svc":{"authored":true}}';

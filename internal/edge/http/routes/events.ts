@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { eventById, type EventRoute, type EventRow, listEvents } from '../../../adapters/store/event-reads.ts';
 import { explainEvent } from '../../../flows/dispatch/dispatch.ts';
 import { replayEvent, shownPayload } from '../../../flows/ingest/ingest.ts';
+import { canonicalEventKey } from '../../../words/events.ts';
 import { Fault } from '../../../words/fault.ts';
 import { pageOf, pageQuery, pageSchema, readNumberPage } from '../page.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
@@ -99,7 +100,9 @@ export const eventRoutes: readonly Route[] = [
     answers: { 200: pageSchema(listed) },
     handle: async ({ ctx, project: where, query }) => {
       const { limit, before } = readNumberPage(query);
-      const { key, status, severity } = query;
+      const { status, severity } = query;
+      // Events are recorded under the one spelling, whichever of them a trigger is written with.
+      const key = query.key === undefined ? undefined : canonicalEventKey(query.key);
       const filter = { key, status, severity, before, payloadMax: listedPayloadMax, limit: limit + 1 };
       const rows = await listEvents(ctx.db, where.id, filter);
       return ok(pageOf(rows, limit, (row) => [row.seq], showListed));
