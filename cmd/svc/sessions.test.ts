@@ -219,3 +219,10 @@ test('a diff says which of the last days’ events would match otherwise', async
   const { eventImpact } = JSON.parse(await told(['apply', tree, '--dry-run', '--json']));
   assert.equal(eventImpact.triggers.length, 2);
 });
+
+test('a large integer that a double holds and prints otherwise is told with the digits that came', async () => {
+  const digits = '1152921504606846976';
+  const id = await post(`{"severity":"high","issue":${digits}}`);
+  assert.match(await told(['event', 'show', id]), new RegExp(`^ {2}issue: ${digits}$`, 'm'));
+  assert.ok((await items('session', 'list')).some((one) => one['displayTitle'] === `Issue ${digits}`));
+});

@@ -12,6 +12,14 @@ export function isHeld(text: string, value: number): boolean {
   return wanted.digits === held.digits && wanted.exponent === held.exponent;
 }
 
+/** True where printing the double gives the number as it was written, which for large integers is more than holding it. */
+export function isPrinted(text: string, value: number): boolean {
+  if (!Number.isInteger(value) || Number.isSafeInteger(value)) return true;
+  const wanted = decimal(text);
+  const printed = decimal(String(value));
+  return wanted.digits === printed.digits && wanted.exponent === printed.exponent;
+}
+
 /** Significant digits without zeros at either end, and the power of ten that they are multiplied by; zero has none. */
 function decimal(text: string): { readonly digits: string; readonly exponent: number } {
   const [mantissa = '', power = '0'] = text.replace(/^-/, '').toLowerCase().split('e');

@@ -3,7 +3,7 @@
 
 import type { Json, JsonScalar } from '../../words/json.ts';
 import type { Where, WhereClause } from '../../words/spec.ts';
-import { exactText, isExactNumber } from './number.ts';
+import { exactScalar, isExactNumber } from './number.ts';
 
 interface ClauseBase {
   /** As authored. */
@@ -55,7 +55,7 @@ const isRecord = (value: Json | undefined): value is { readonly [key: string]: J
  * an object, an array or nothing.
  */
 export function comparable(value: Json | undefined): JsonScalar | undefined {
-  return typeof value === 'object' && value !== null ? exactText(value) : value;
+  return typeof value === 'object' && value !== null ? exactScalar(value) : value;
 }
 
 export function evaluate(clause: Clause, payload: Json): boolean {

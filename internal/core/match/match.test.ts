@@ -203,6 +203,18 @@ describe('numbers', () => {
     assert.equal(exactText('9007199254740993'), undefined);
   });
 
+  test('a large integer that a double holds and prints otherwise keeps its digits, and compares as that double', () => {
+    const number = '1152921504606846976';
+    const parsed = readPayload(`{"a": ${number}, "b": [-${number}]}`);
+    assert.equal(JSON.stringify(parsed), `{"a":${number},"b":[-${number}]}`);
+    const matches = (where: Where): boolean => matchesAll(compileWhere(where), parsed as MatchEvent['payload']);
+    assert.ok(matches({ a: Number(number) }) && matches({ a: { in: [Number(number)] } }));
+    assert.ok(matches({ b: { contains: -Number(number) } }) && matches({ '$.a.rawJSON': { exists: false } }));
+    assert.ok(!matches({ a: number }) && !matches({ a: { notIn: [Number(number)] } }));
+    const trigger = { agent: 'a', ordinal: 0, event: 'k', scope: null, where: { a: Number(number) }, fallback: false };
+    assert.equal(createTriggerIndex([trigger]).match({ key: 'k', scope: null, payload: parsed }).length, 1);
+  });
+
   test('long digits inside strings are text, and keys that name prototypes stay keys', () => {
     const parsed = readPayload('{"a": "x:9007199254740993", "__proto__": {"n": 9007199254740993}, "b": 1e2}');
     assert.equal(Object.getPrototypeOf(parsed), Object.prototype);

@@ -2,7 +2,7 @@
 // raw JSON value: `JSON.stringify` gives back its digits, and here it compares by them. Every other number is a number.
 
 import type { Json } from '../../words/json.ts';
-import { isHeld } from '../../words/number.ts';
+import { isHeld, isPrinted } from '../../words/number.ts';
 
 /** The language's raw JSON values, which the type library does not know yet. */
 const raw = JSON as unknown as {
@@ -17,16 +17,24 @@ const raw = JSON as unknown as {
 const SUSPECT = /(?:^|[:,[])\s*-?(?:[\d.]{16}|[\d.]+[eE])/;
 
 /**
- * Parses JSON text, keeping every number that a double cannot hold as its digits. Throws the parser's SyntaxError, or a
+ * Parses JSON text, keeping every number that a double cannot hold, or does not print as it came, as its digits. Throws the parser's SyntaxError, or a
  * RangeError on text nested too deeply: whoever takes a body from outside answers 400 to both.
  */
 export function readPayload(text: string): Json {
   if (!SUSPECT.test(text)) return JSON.parse(text) as Json;
   const revive = (_key: string, value: unknown, context: { readonly source?: string }): unknown =>
-    typeof value === 'number' && context.source !== undefined && !isHeld(context.source, value)
+    typeof value === 'number' && context.source !== undefined && !isKept(context.source, value)
       ? raw.rawJSON(context.source)
       : value;
   return JSON.parse(text, revive as (key: string, value: unknown) => unknown) as Json;
+}
+
+const isKept = (text: string, value: number): boolean => isHeld(text, value) && isPrinted(text, value);
+
+/** What such a number compares as: the double where that holds it, else its digits. Undefined for anything else. */
+export function exactScalar(value: unknown): number | string | undefined {
+  const text = exactText(value);
+  return text === undefined || !isHeld(text, Number(text)) ? text : Number(text);
 }
 
 /** True for a number of a parsed payload that is kept by its digits. */
