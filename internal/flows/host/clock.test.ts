@@ -76,7 +76,8 @@ describe('a daemon on a clock that is moved', () => {
     const waits = `!exec until [ -e ${go} ]; do sleep 0.05; done`;
     const session = await bench.start(
       'over',
-      `!model first\n!say one is paid\n${waits}\n!model second\n!say both are paid`,
+      // The end of a text may be held back: it could be the beginning of a secret.
+      `!model first\n!say one is paid, and it waits\n${waits}\n!model second\n!say both are paid`,
     );
     await bench.until(session, (view) => view.said.includes('one is paid'));
     moveTo('2031-04-10T00:00:01Z');

@@ -137,7 +137,7 @@ describe('a session whose host or sandbox is gone', () => {
     try {
       const { url } = await daemon.ready;
       const api = apiClient(url, readClientFile(data.path).token);
-      const session = await beginWorker(api, '!say before\n!sleep 4000\n!say after');
+      const session = await beginWorker(api, '!say before it sleeps\n!sleep 4000\n!say after');
       await eventually('it runs', async () => (await saidIn(api, session)).includes('before'));
       const pid = await embeddedPid(data.path);
       process.kill(pid ?? 0, 'SIGKILL');
