@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { after, before, it } from 'node:test';
-import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
+import { createTestDatabase, insertProject, type TestDatabase } from '../../base/testkit/postgres.ts';
 import { frameOf } from './body-frames.ts';
 import { copyEvent, eventById, eventPayloads, listEvents, pastEvents } from './event-reads.ts';
 import { type NewEvent, recordEvents } from './events.ts';
@@ -31,12 +31,7 @@ const damaged = event({ frame: Buffer.from(frame).fill(0, 40, 80) });
 
 before(async () => {
   t = await createTestDatabase();
-  const orgId = randomUUID();
-  await t.db.query(`insert into svc.orgs (id, slug, name) values ($1::uuid, 'o', 'o')`, [orgId]);
-  await t.db.query(`insert into svc.projects (id, org_id, slug, name) values ($1::uuid, $2::uuid, 'p', 'p')`, [
-    projectId,
-    orgId,
-  ]);
+  await insertProject(t.db, projectId);
   await recordEvents(t.db, [framed, small, unframable, normalized, damaged], { routing: false });
 });
 after(() => t.close());

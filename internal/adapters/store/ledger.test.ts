@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
+import { createTestDatabase, insertProject, type TestDatabase } from '../../base/testkit/postgres.ts';
 import {
   abandonedCalls,
   currentCaps,
@@ -20,12 +20,7 @@ describe('the ledger', () => {
   let spender: { projectId: string; agentId: string; agentName: string; sessionId: string };
   before(async () => {
     t = await createTestDatabase();
-    const orgId = randomUUID();
-    await t.db.query(`insert into svc.orgs (id, slug, name) values ($1::uuid, 'o', 'o')`, [orgId]);
-    await t.db.query(`insert into svc.projects (id, org_id, slug, name) values ($1::uuid, $2::uuid, 'p', 'p')`, [
-      projectId,
-      orgId,
-    ]);
+    await insertProject(t.db, projectId);
   });
   beforeEach(() => {
     spender = { projectId, agentId: randomUUID(), agentName: 'a', sessionId: randomUUID() };

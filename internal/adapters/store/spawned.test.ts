@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
+import { createTestDatabase, insertProject, type TestDatabase } from '../../base/testkit/postgres.ts';
 import { beginRouting } from './routing.ts';
 import { insertSpawned, type SpawnedInsert } from './spawned.ts';
 
@@ -14,12 +14,7 @@ describe('sessions that routing makes', () => {
   const agents = names.map((name) => ({ id: randomUUID(), name }));
   before(async () => {
     t = await createTestDatabase();
-    const orgId = randomUUID();
-    await t.db.query(`insert into svc.orgs (id, slug, name) values ($1::uuid, 'o', 'o')`, [orgId]);
-    await t.db.query(`insert into svc.projects (id, org_id, slug, name) values ($1::uuid, $2::uuid, 'p', 'p')`, [
-      projectId,
-      orgId,
-    ]);
+    await insertProject(t.db, projectId);
   });
   after(() => t.close());
 

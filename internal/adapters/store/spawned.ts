@@ -90,16 +90,13 @@ export async function insertSpawned(tx: RoutingTx, spawned: readonly SpawnedInse
       placed('textSize'),
       now,
       list((one) => one.agentId),
-      list((one) => quoted(one.agent)),
+      spawned.map((one) => one.agent),
       list((one) => one.revision),
       list((one) => one.ordinal),
     ],
     'insert-spawned',
   );
 }
-
-/** An element of a text array's literal. */
-const quoted = (name: string): string => `"${name.replace(/[\\"]/g, '\\$&')}"`;
 
 /** Of one session: the number of its kind, and where its title and then its message stand among what is said. */
 interface Place {

@@ -1,7 +1,7 @@
 // A real database for a test: a copy of a migrated template, made in some tens of milliseconds, dropped afterwards.
 // The server is the run's (global-setup.ts), else one that this process starts when it is first asked, and takes along.
 
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -77,6 +77,16 @@ function hasEnded(pid: number): boolean {
   } catch {
     return true;
   }
+}
+
+/** The one project of a test, in an organization of its own. */
+export async function insertProject(db: Database, projectId: string): Promise<void> {
+  const orgId = randomUUID();
+  await db.query(`insert into svc.orgs (id, slug, name) values ($1::uuid, 'o', 'o')`, [orgId]);
+  await db.query(`insert into svc.projects (id, org_id, slug, name) values ($1::uuid, $2::uuid, 'p', 'p')`, [
+    projectId,
+    orgId,
+  ]);
 }
 
 /** Creates a database for one test file; `empty` leaves out the migrations. */

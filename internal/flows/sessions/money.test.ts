@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { openDatabase } from '../../adapters/store/db.ts';
-import { createTestDatabase, silent, type TestDatabase } from '../../base/testkit/postgres.ts';
+import { createTestDatabase, insertProject, silent, type TestDatabase } from '../../base/testkit/postgres.ts';
 import type { Usage } from '../../core/money/money.ts';
 import type { PriceRow } from '../../words/price.ts';
 import type { AgentSpec, ModelSpec } from '../../words/spec.ts';
@@ -24,12 +24,7 @@ describe('money', () => {
   let money: MoneyPorts;
   before(async () => {
     t = await createTestDatabase();
-    const orgId = randomUUID();
-    await t.db.query(`insert into svc.orgs (id, slug, name) values ($1::uuid, 'o', 'o')`, [orgId]);
-    await t.db.query(`insert into svc.projects (id, org_id, slug, name) values ($1::uuid, $2::uuid, 'p', 'p')`, [
-      projectId,
-      orgId,
-    ]);
+    await insertProject(t.db, projectId);
   });
   beforeEach(async () => {
     now = new Date('2026-03-31T12:00:00Z');
