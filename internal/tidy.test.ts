@@ -24,7 +24,7 @@ test('every source keeps the rules of the house', () => {
 
 test('the sources were found', () => {
   assert.ok(sources.length >= MIN_FILES, `only ${sources.length} files`);
-  for (const room of ['words', 'core/source', 'core/compile']) {
+  for (const room of ['domain', 'core/source', 'core/compile']) {
     assert.ok(
       sources.some((file) => roomOf(file.path) === room),
       `no file of ${room}`,
@@ -34,7 +34,7 @@ test('the sources were found', () => {
 
 test('database drivers are in the store and the job wiring alone', () => {
   const rooms = Object.keys(ROOMS).filter((room) => ROOMS[room]?.npm.includes('pg'));
-  assert.deepEqual(rooms, ['adapters/store', 'edge/jobs', 'base/testkit']);
+  assert.deepEqual(rooms, ['adapters/store', 'adapters/postgres', 'edge/jobs', 'base/testkit']);
 });
 
 const DOOR = '// a\n// b\n// c\n';
@@ -50,16 +50,17 @@ const PLANTED: readonly (readonly [string, string, string])[] = [
   ['internal/core/plan/plan.ts', `${DOOR}const x = await import('../../flows/sync/sync.ts');\n`, 'imports'],
   ['internal/core/plan/plan.ts', `${DOOR}import {\n  a,\n  b,\n} from '../route/route.ts';\n`, 'imports'],
   ['internal/core/compile/compile.ts', `${DOOR}import { parse } from '../source/yaml.ts';\n`, 'imports'],
-  ['internal/adapters/seal/seal.ts', `${DOOR}import { pool } from '../store/store.ts';\n`, 'imports'],
-  ['internal/adapters/seal/seal.ts', `${DOOR}import pg from 'pg';\n`, 'imports'],
+  ['internal/adapters/crypto/crypto.ts', `${DOOR}import { pool } from '../store/store.ts';\n`, 'imports'],
+  ['internal/adapters/crypto/crypto.ts', `${DOOR}import pg from 'pg';\n`, 'imports'],
   ['internal/adapters/providers/chat/chat.ts', `${DOOR}import { x } from '../tracker/tracker.ts';\n`, 'imports'],
-  ['internal/flows/sync/sync.ts', `${DOOR}import { x } from '../dispatch/dispatch.ts';\n`, 'imports'],
+  ['internal/flows/sync/sync.ts', `${DOOR}import { x } from '../routing/routing.ts';\n`, 'imports'],
   ['internal/flows/sync/sync.ts', `${DOOR}import { x } from '../../edge/http/http.ts';\n`, 'imports'],
   ['internal/edge/http/http.ts', `${DOOR}import { x } from '../jobs/jobs.ts';\n`, 'imports'],
   ['internal/base/log/log.ts', `${DOOR}import { x } from '../../core/plan/plan.ts';\n`, 'imports'],
   ['internal/base/log/log.ts', `${DOOR}import { x } from '../../../cmd/svcd/main.ts';\n`, 'imports'],
-  ['internal/words/json.ts', "import { x } from '../core/plan/plan.ts';\n", 'imports'],
-  ['internal/words/json.ts', "import * as v from 'valibot';\n", 'imports'],
+  ['internal/flows/sync/sync.ts', `${DOOR}import { x } from '../../bench/rows.ts';\n`, 'imports'],
+  ['internal/domain/json.ts', "import { x } from '../core/plan/plan.ts';\n", 'imports'],
+  ['internal/domain/json.ts', "import * as v from 'valibot';\n", 'imports'],
   ['schemas/agent.ts', "export { x } from '../internal/core/plan/plan.ts';\n", 'imports'],
   ['internal/core/plan/plan.ts', `${DOOR}const t = Date.now();\n`, 'clock'],
   ['internal/flows/sync/sync.ts', `${DOOR}const t = new Date();\n`, 'clock'],

@@ -2,7 +2,7 @@
 // root keys are ignored.
 
 import * as v from 'valibot';
-import { EFFORTS, HARNESSES } from '../internal/words/spec.ts';
+import { EFFORTS, HARNESSES } from '../internal/domain/spec.ts';
 import { choice, described, envMap, flag, name, prompt, stringMap, text, whole } from './common.ts';
 import { environment } from './environment.ts';
 import { identity } from './identity.ts';

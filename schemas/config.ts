@@ -1,7 +1,7 @@
 // The SVC_CONFIG file (contract, section 1): the settings of the environment, and what is richer than a text.
 
 import * as v from 'valibot';
-import { EFFORTS, HARNESSES, PROVIDERS } from '../internal/words/spec.ts';
+import { EFFORTS, HARNESSES, PROVIDERS } from '../internal/domain/spec.ts';
 import { choice, described, flag, name, text } from './common.ts';
 
 const command = v.pipe(v.array(v.string()), v.minLength(1));

@@ -1,7 +1,7 @@
 // The model object as an author may write it (spec, Model).
 
 import * as v from 'valibot';
-import { PROVIDERS } from '../internal/words/spec.ts';
+import { PROVIDERS } from '../internal/domain/spec.ts';
 import { choice, described, flag, text } from './common.ts';
 
 const provider = choice(PROVIDERS, 'Model provider; the harness default where absent.');

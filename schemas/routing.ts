@@ -2,7 +2,7 @@
 // Bindings and Versioning).
 
 import * as v from 'valibot';
-import { ON_UNMATCHED, ROUTE_TARGETS } from '../internal/words/spec.ts';
+import { ON_UNMATCHED, ROUTE_TARGETS } from '../internal/domain/spec.ts';
 import { choice, described, jsonObject } from './common.ts';
 
 const lifecycle = v.optional(

@@ -1,7 +1,7 @@
 // Triggers as an author may write them: on events and on a schedule (spec, Trigger resource).
 
 import * as v from 'valibot';
-import { KNOWN_EVENTS } from '../internal/words/events.ts';
+import { KNOWN_EVENTS } from '../internal/domain/events.ts';
 import { choice, described, flag, name, scalar, text, whole } from './common.ts';
 import { routing } from './routing.ts';
 

@@ -2,32 +2,32 @@
 // that begin with `route-`, `accept` for those with `accept-`.
 // Each bench compares with its baseline in the same run; what they have to keep is written beside each row.
 
-import { type Bench, isKept, printRows, runBench } from './harness.ts';
+import { type Bench, isKept, printRows, runBench } from '../../internal/bench/harness.ts';
 
 const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
-  git: async () => (await import('./git.ts')).bench,
-  poll: async () => (await import('./poll.ts')).bench,
-  compile: async () => (await import('./compile.ts')).bench,
-  apply: async () => (await import('./apply.ts')).bench,
-  secrets: async () => (await import('./secrets.ts')).bench,
-  sync: async () => (await import('./sync.ts')).bench,
-  stall: async () => (await import('./stall.ts')).bench,
-  match: async () => (await import('./match.ts')).bench,
-  'accept-crowd': async () => (await import('./accept.ts')).crowd,
-  'accept-wide': async () => (await import('./accept.ts')).wide,
-  'accept-alone': async () => (await import('./accept.ts')).alone,
-  'route-backlog': async () => (await import('./backlog.ts')).backlog,
-  'route-triggers': async () => (await import('./backlog.ts')).triggers,
-  'route-door': async () => (await import('./route.ts')).door,
-  'route-minute': async () => (await import('./route.ts')).minute,
-  'route-lag': async () => (await import('./route.ts')).lag,
-  'route-quiet': async () => (await import('./route.ts')).quiet,
-  gateway: async () => (await import('./gateway.ts')).bench,
-  sessions: async () => (await import('./sessions.ts')).bench,
-  'sessions-idle': async () => (await import('./sessions.ts')).idle,
-  idle: async () => (await import('./idle.ts')).bench,
-  ticks: async () => (await import('./ticks.ts')).bench,
-  validate: async () => (await import('./validate.ts')).bench,
+  git: async () => (await import('../../internal/bench/git.ts')).bench,
+  poll: async () => (await import('../../internal/bench/poll.ts')).bench,
+  compile: async () => (await import('../../internal/bench/compile.ts')).bench,
+  apply: async () => (await import('../../internal/bench/apply.ts')).bench,
+  secrets: async () => (await import('../../internal/bench/secrets.ts')).bench,
+  sync: async () => (await import('../../internal/bench/sync.ts')).bench,
+  stall: async () => (await import('../../internal/bench/stall.ts')).bench,
+  match: async () => (await import('../../internal/bench/match.ts')).bench,
+  'accept-crowd': async () => (await import('../../internal/bench/accept.ts')).crowd,
+  'accept-wide': async () => (await import('../../internal/bench/accept.ts')).wide,
+  'accept-alone': async () => (await import('../../internal/bench/accept.ts')).alone,
+  'route-backlog': async () => (await import('../../internal/bench/backlog.ts')).backlog,
+  'route-triggers': async () => (await import('../../internal/bench/backlog.ts')).triggers,
+  'route-door': async () => (await import('../../internal/bench/route.ts')).door,
+  'route-minute': async () => (await import('../../internal/bench/route.ts')).minute,
+  'route-lag': async () => (await import('../../internal/bench/route.ts')).lag,
+  'route-quiet': async () => (await import('../../internal/bench/route.ts')).quiet,
+  gateway: async () => (await import('../../internal/bench/gateway.ts')).bench,
+  sessions: async () => (await import('../../internal/bench/sessions.ts')).bench,
+  'sessions-idle': async () => (await import('../../internal/bench/sessions.ts')).idle,
+  idle: async () => (await import('../../internal/bench/idle.ts')).bench,
+  ticks: async () => (await import('../../internal/bench/ticks.ts')).bench,
+  validate: async () => (await import('../../internal/bench/validate.ts')).bench,
 };
 
 const wanted = process.argv.slice(2);

@@ -4,7 +4,7 @@
 import { join } from 'node:path';
 import { resolveHarness, variableOf } from '../../internal/adapters/harness/harness.ts';
 import type { Config } from '../../internal/base/config/config.ts';
-import { HARNESSES } from '../../internal/words/spec.ts';
+import { HARNESSES } from '../../internal/domain/spec.ts';
 
 const SCRIPTED_AGENT = join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts');
 

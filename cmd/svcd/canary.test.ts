@@ -6,7 +6,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { createLog } from '../../internal/base/log/log.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
-import type { Database } from '../../internal/adapters/store/db.ts';
+import type { Database } from '../../internal/adapters/store/store.ts';
 import { createSecret, resolveSecrets } from '../../internal/flows/secrets/secrets.ts';
 import { emptyHome, runSvc } from '../svc/testkit.ts';
 

@@ -1,11 +1,11 @@
 // The daemon's wiring: database → first rows → jobs → HTTP → services, and the same backwards. Nothing is decided here.
 
 import { randomBytes, randomUUID } from 'node:crypto';
-import { pendingMigrations } from '../../internal/adapters/store/migrate.ts';
-import { sealedVersions } from '../../internal/adapters/store/bootstrap.ts';
-import { errorCode } from '../../internal/adapters/store/db.ts';
-import { routeTask } from '../../internal/adapters/store/events.ts';
-import { DataDirInUse, openStore, type Store } from '../../internal/adapters/store/store.ts';
+import { pendingMigrations } from '../../internal/adapters/store/schema/migrate.ts';
+import { sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.ts';
+import { errorCode } from '../../internal/adapters/store/store.ts';
+import { routeTask } from '../../internal/adapters/store/events/events.ts';
+import { DataDirInUse, openStore, type Store } from './database.ts';
 import { compileSettings } from '../../internal/base/config/compile-settings.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { retentionSettings } from '../../internal/base/config/retention-settings.ts';

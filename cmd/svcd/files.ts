@@ -3,7 +3,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { access, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readMasterKeys } from '../../internal/adapters/seal/seal.ts';
+import { readMasterKeys } from '../../internal/adapters/crypto/crypto.ts';
 import { type Config, makesMasterKey } from '../../internal/base/config/config.ts';
 import type { Client } from '../../internal/flows/tenancy/tenancy.ts';
 

@@ -2,8 +2,8 @@
 // no work until the file is put right, which it looks for every two seconds.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { KeyRing } from '../../internal/adapters/seal/seal.ts';
-import type { Database } from '../../internal/adapters/store/db.ts';
+import type { KeyRing } from '../../internal/adapters/crypto/crypto.ts';
+import type { Database } from '../../internal/adapters/store/store.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
 import { checkKeys } from '../../internal/flows/secrets/secrets.ts';
 

@@ -3,7 +3,7 @@
 
 import { ConfigError, loadConfig, settings } from '../../internal/base/config/config.ts';
 import { createLog } from '../../internal/base/log/log.ts';
-import { Fault } from '../../internal/words/fault.ts';
+import { Fault } from '../../internal/domain/fault.ts';
 import { type Daemon, startDaemon } from './daemon.ts';
 import { giveMemoryBack } from './memory.ts';
 import { holdTickShape } from './tick-shape.ts';

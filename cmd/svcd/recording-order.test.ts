@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { fireDue } from '../../internal/flows/heartbeat/heartbeat.ts';
-import { applyAgents, hook, post, sessionsOf, settled } from '../../internal/flows/dispatch/dispatch-testkit.ts';
+import { applyAgents, hook, post, sessionsOf, settled } from '../../internal/flows/routing/routing-testkit.ts';
 
 const minuteMs = 60_000;
 

@@ -5,12 +5,12 @@ import { availableParallelism } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
 import { openSandboxes, SetupCache } from '../../internal/adapters/sandbox/sandbox.ts';
-import { errorCode } from '../../internal/adapters/store/db.ts';
+import { errorCode } from '../../internal/adapters/store/store.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
 import { sessionSettings } from '../../internal/base/config/session-settings.ts';
-import { createListings, type HostPorts } from '../../internal/flows/host/host.ts';
-import { Fault } from '../../internal/words/fault.ts';
+import { createListings, type HostPorts } from '../../internal/flows/session-host/session-host.ts';
+import { Fault } from '../../internal/domain/fault.ts';
 
 const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 

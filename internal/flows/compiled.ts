@@ -3,17 +3,17 @@
 // again. Only whole answers are kept, and what went in is compared in full, never by the commit.
 
 import { createHash } from 'node:crypto';
-import type { StoredSnapshot } from '../adapters/store/snapshots.ts';
+import type { StoredSnapshot } from '../adapters/store/repositories/snapshots.ts';
 import type { CompileOutput } from '../core/compile/types.ts';
-import type { ResolvedTemplate, UnresolvedTemplate } from '../words/bundle.ts';
-import { canonicalJson } from '../words/json.ts';
+import type { ResolvedTemplate, UnresolvedTemplate } from '../domain/bundle.ts';
+import { canonicalJson } from '../domain/json.ts';
 
 /** Characters of canonical JSON that are kept, of all repositories together. */
 const MAX_CHARACTERS = 32 * 1024 * 1024;
 
 export type Templates = ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>;
 
-export interface Kept {
+export interface Cached {
   /** Of the files and the context. */
   readonly inputs: string;
   /** Specifiers that compile asked for, and what they resolved to. */
@@ -25,14 +25,14 @@ export interface Kept {
 
 export interface CompiledAnswers {
   /** The last answer, where files and context are those of `inputs`. */
-  find(repositoryId: string, inputs: string): Kept | undefined;
-  keep(repositoryId: string, kept: Kept): void;
+  find(repositoryId: string, inputs: string): Cached | undefined;
+  keep(repositoryId: string, kept: Cached): void;
   forget(repositoryId: string): void;
 }
 
 export function createCompiledAnswers(maxCharacters = MAX_CHARACTERS): CompiledAnswers {
   // The one used last stands last.
-  const answers = new Map<string, Kept>();
+  const answers = new Map<string, Cached>();
   let characters = 0;
   const forget = (id: string): void => {
     characters -= answers.get(id)?.size ?? 0;

@@ -4,7 +4,7 @@
 import type { Config } from '../base/config/config.ts';
 import type { Metrics } from '../base/metrics/metrics.ts';
 import type { Runtime } from '../base/runtime.ts';
-import type { Database } from '../adapters/store/db.ts';
+import type { Database } from '../adapters/store/store.ts';
 import type { HostPorts } from './host-ports.ts';
 import type { CheckPort, IngestPorts, ModelRoutes, SyncPorts } from './ports.ts';
 

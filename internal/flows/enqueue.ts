@@ -1,8 +1,8 @@
 // Jobs that more than one flow asks for.
 
-import { addJob, type Sql } from '../adapters/store/db.ts';
-import { routeTask } from '../adapters/store/events.ts';
-import type { ReconcileReason } from '../adapters/store/reconciles.ts';
+import { addJob, type Sql } from '../adapters/store/store.ts';
+import { routeTask } from '../adapters/store/events/events.ts';
+import type { ReconcileReason } from '../adapters/store/repositories/reconciles.ts';
 import type { FlowContext } from './context.ts';
 
 /**

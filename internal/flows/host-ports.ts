@@ -1,8 +1,8 @@
 // What a host reaches the outside through, made once per daemon with role `session` and handed on in the context.
 
 import type { SandboxFacts, SandboxProvider, SetupCache } from '../adapters/sandbox/sandbox.ts';
-import type { Fault } from '../words/fault.ts';
-import type { Harness } from '../words/spec.ts';
+import type { Fault } from '../domain/fault.ts';
+import type { Harness } from '../domain/spec.ts';
 
 /** Where a service of this daemon is reached from this machine. */
 export interface Address {

@@ -1,7 +1,7 @@
 // The adapters that flows reach the outside through, as flows see them: made once per daemon, handed on in the context.
 // A test that must not wait for a network or a worker hands in its own.
 
-import type { Json } from '../words/json.ts';
+import type { Json } from '../domain/json.ts';
 import type { KeyObject } from 'node:crypto';
 import type {
   CheckRun,
@@ -19,15 +19,15 @@ import type {
   RepoTarget,
   VerifyPolicy,
 } from '../adapters/repo/types.ts';
-import type { KeyRing, Sealer } from '../adapters/seal/seal.ts';
-import type { IngestEndpoint } from '../adapters/store/endpoints.ts';
-import type { NewEvent, RecordedEvent, SecretGuard } from '../adapters/store/events.ts';
-import type { Spender } from '../adapters/store/ledger.ts';
+import type { KeyRing, Sealer } from '../adapters/crypto/crypto.ts';
+import type { IngestEndpoint } from '../adapters/store/resources/endpoints.ts';
+import type { NewEvent, RecordedEvent, SecretGuard } from '../adapters/store/events/events.ts';
+import type { Spender } from '../adapters/store/sessions/ledger.ts';
 import type { CompileInput, CompileOutput } from '../core/compile/types.ts';
 import type { CapRefusal, SpendCaps } from '../core/money/money.ts';
-import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../words/bundle.ts';
-import type { Catalog } from '../words/catalog.ts';
-import type { CheckDeadline, ModelSpec } from '../words/spec.ts';
+import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../domain/bundle.ts';
+import type { Catalog } from '../domain/catalog.ts';
+import type { CheckDeadline, ModelSpec } from '../domain/spec.ts';
 import type { CompiledAnswers } from './compiled.ts';
 
 export interface SourceOptions {

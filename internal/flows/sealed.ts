@@ -1,7 +1,12 @@
 // Sealed values as the service itself uses them: opened at the moment of use, kept in memory alone, never logged.
 
-import { findSecret, type SealedConnection, type SealedSecret, secretMark } from '../adapters/store/credentials.ts';
-import { noteUse } from '../adapters/store/secrets.ts';
+import {
+  findSecret,
+  type SealedConnection,
+  type SealedSecret,
+  secretMark,
+} from '../adapters/store/secrets/credentials.ts';
+import { noteUse } from '../adapters/store/secrets/secrets.ts';
 import { type FlowContext, type ProjectRef, portsOf } from './context.ts';
 
 /** What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe, a webhook endpoint, model calls. */

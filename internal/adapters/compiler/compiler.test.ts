@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, test } from 'node:test';
-import type { BundleEntry } from '../../words/bundle.ts';
-import { canonicalJson } from '../../words/json.ts';
-import { asJson } from '../../words/spec.ts';
+import type { BundleEntry } from '../../domain/bundle.ts';
+import { canonicalJson } from '../../domain/json.ts';
+import { asJson } from '../../domain/spec.ts';
 import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
 import { compileInline, type CompilerInput, startCompiler } from './compiler.ts';
 

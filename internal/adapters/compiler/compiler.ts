@@ -5,8 +5,8 @@
 // `compileInline` is the same without a thread, for a command line that ends with its one compile.
 
 import { Worker } from 'node:worker_threads';
-import type { DiagnosticCode } from '../../words/codes.ts';
-import { Fault } from '../../words/fault.ts';
+import type { DiagnosticCode } from '../../domain/codes.ts';
+import { Fault } from '../../domain/fault.ts';
 import { type CompiledOutput, type CompiledResource, type CompilerInput, createRunner } from './run.ts';
 import { type Message, sendInput } from './send.ts';
 

@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import { compile, createCompileCache } from '../../core/compile/compile.ts';
 import type { CompileInput, CompileOutput } from '../../core/compile/types.ts';
-import { canonicalJson } from '../../words/json.ts';
-import { asJson, type Resource } from '../../words/spec.ts';
+import { canonicalJson } from '../../domain/json.ts';
+import { asJson, type Resource } from '../../domain/spec.ts';
 
 export type CompilerInput = Omit<CompileInput, 'sha256' | 'cache'>;
 /** `hash` is the lower-case hex SHA-256 of the canonical JSON of `spec`: equal hashes mean an unchanged resource. */

@@ -1,8 +1,8 @@
 // A tree on its way to the worker: in parts, each copied together and handed over without another copy, with a turn of
 // the event loop between two, so that a tree of thousands of files holds up nobody.
 
-import { setImmediate as others } from 'node:timers/promises';
-import type { BundleEntry } from '../../words/bundle.ts';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import type { BundleEntry } from '../../domain/bundle.ts';
 import type { CompilerInput } from './run.ts';
 
 /** Bytes and entries of one part: a millisecond or two. */
@@ -47,7 +47,7 @@ export async function sendInput(port: Port, input: CompilerInput, isWanted: () =
     size += entry.bytes?.length ?? 0;
     if (size < PART_BYTES && batch.length < PART_ENTRIES) continue;
     flush();
-    await others();
+    await yieldToEventLoop();
     if (!isWanted()) return;
   }
   if (batch.length > 0) flush();

@@ -2,7 +2,7 @@
 // answer goes in parts, each when the last has been taken, so that taking it never holds the daemon's event loop.
 
 import { parentPort } from 'node:worker_threads';
-import type { BundleEntry } from '../../words/bundle.ts';
+import type { BundleEntry } from '../../domain/bundle.ts';
 import type { Answer, Part } from './compiler.ts';
 import { type CompiledOutput, type CompilerInput, createRunner } from './run.ts';
 import { type Message, received } from './send.ts';

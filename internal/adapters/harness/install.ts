@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process';
 import { lstat, mkdir, mkdtemp, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
-import type { Harness } from '../../words/spec.ts';
+import type { Harness } from '../../domain/spec.ts';
 import { adapterOf } from './profiles.ts';
 
 export interface ResolveOptions {

@@ -3,7 +3,7 @@
 // were proved against the real programs at these versions; `make test-harness` proves them again.
 
 import { join } from 'node:path/posix';
-import type { Harness } from '../../words/spec.ts';
+import type { Harness } from '../../domain/spec.ts';
 import type { LaunchInput, LaunchPlan, SetupCall } from './types.ts';
 
 interface AdapterPackage {

@@ -3,7 +3,7 @@
 import type { TestContext } from 'node:test';
 import type { ToolServer } from '../../../testdata/scripted-agent/tool-server.ts';
 import { createLog } from '../../base/log/log.ts';
-import type { Harness } from '../../words/spec.ts';
+import type { Harness } from '../../domain/spec.ts';
 import { connectHarness, type HarnessConnection, planLaunch } from './harness.ts';
 import {
   createHome,

@@ -2,7 +2,7 @@
 // can end. All of them closed and bounded: whatever a harness says beyond them ends here.
 
 import type { Readable, Writable } from 'node:stream';
-import type { Harness, ModelProvider, ReasoningEffort } from '../../words/spec.ts';
+import type { Harness, ModelProvider, ReasoningEffort } from '../../domain/spec.ts';
 
 export interface ProcessExit {
   readonly code: number | null;

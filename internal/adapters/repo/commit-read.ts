@@ -2,7 +2,7 @@
 // that everything the commit names is there, and puts the bundle together.
 
 import { verifyCommit } from './commit-signature.ts';
-import type { CommitObjects } from './ladder.ts';
+import type { CommitObjects } from './fetch-strategy.ts';
 import { type GitObject, findInTree, objectId, parseCommit } from './objects.ts';
 import { isInside, type Outside, outsidePaths, repositoryPath, sameOutside, walkOutside } from './outside.ts';
 import { badPack } from './pack-reader.ts';

@@ -6,7 +6,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join, resolve as resolvePath } from 'node:path';
 import * as git from 'isomorphic-git';
 import { CommitRead } from './commit-read.ts';
-import { type CommitObjects, gone } from './ladder.ts';
+import { type CommitObjects, gone } from './fetch-strategy.ts';
 import { type ObjectType, objectId } from './objects.ts';
 import { normalRoot } from './outside.ts';
 import { badPack } from './pack-reader.ts';

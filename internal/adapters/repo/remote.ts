@@ -3,7 +3,7 @@
 
 import { GitHttp } from './http.ts';
 import { createHostCache } from './host-cache.ts';
-import { type CommitObjects, gone, Ladder, refusalCondition } from './ladder.ts';
+import { type CommitObjects, gone, FetchStrategies, refusalCondition } from './fetch-strategy.ts';
 import { normalRoot } from './outside.ts';
 import { type Capabilities, GitServerError, type RemoteRef, sha256Repository } from './protocol.ts';
 import { CommitRead } from './commit-read.ts';
@@ -28,7 +28,7 @@ const defaultHosts = createHostCache();
 
 export class RemoteSource implements RepoSource {
   readonly wire: GitWire;
-  readonly ladder: Ladder;
+  readonly ladder: FetchStrategies;
   private readonly target: Extract<RepoTarget, { kind: 'remote' }>;
   private readonly options: OpenOptions;
   private readonly reads = new WeakMap<Snapshot, CommitRead>();
@@ -42,7 +42,7 @@ export class RemoteSource implements RepoSource {
     this.options = options;
     const caps = { ...defaultCaps, ...options.caps };
     this.wire = new GitWire(new GitHttp(parseRepoUrl(target.url, allowHttp), network, options.credentials), caps);
-    this.ladder = new Ladder({
+    this.ladder = new FetchStrategies({
       wire: this.wire,
       caps,
       hosts: options.hostCache ?? defaultHosts,

@@ -1,7 +1,7 @@
 // Puts what a driver read into the shape that the service takes: the bundle for compile, the record for the store.
 // Pure.
 
-import type { Bundle, BundleEntry } from '../../words/bundle.ts';
+import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
 import { shownPath } from './names.ts';
 import type { RepoFinding, SnapshotEntry, SnapshotRecord } from './types.ts';
 

@@ -2,7 +2,7 @@
 // what was read (snapshot), and the closed list of reasons why it could not be (contract, section 3, `condition`).
 
 import type { lookup as dnsLookup } from 'node:dns';
-import type { Bundle } from '../../words/bundle.ts';
+import type { Bundle } from '../../domain/bundle.ts';
 
 /**
  * What to read. `root` is the directory that holds `.svc/`, '' for the top, with `/` and without a leading one; all paths

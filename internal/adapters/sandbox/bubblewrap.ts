@@ -7,7 +7,7 @@ import { constants, existsSync, lstatSync, readdirSync, readlinkSync, realpathSy
 import { access, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path/posix';
 import { fileURLToPath } from 'node:url';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { type Launch, runToEnd, startChild } from './child.ts';
 import {
   below,

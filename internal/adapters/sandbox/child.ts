@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { PassThrough, type Readable, type Writable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { killAll, MARKER, type Marker, markerText, whenDead } from './processes.ts';
 import type { Exit, RunOptions, RunResult, SandboxProcess } from './types.ts';
 

@@ -4,7 +4,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path/posix';
 import type { Readable } from 'node:stream';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { findProgram } from './bubblewrap.ts';
 import { type GitResult, type GitRun, runGit } from './git-program.ts';
 import type { MountOptions, MountRequest } from './mounts.ts';

@@ -3,7 +3,7 @@
 // reach the operator's program under names of ours, so that none of them can steer it, and get their own names inside.
 
 import { execFile } from 'node:child_process';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { DECLARED_HOME, DECLARED_WORK, type SandboxFiles } from './layout.ts';
 import type { Kind } from './local.ts';
 import type { HostEnvironment } from './process.ts';

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { lstat, mkdir, readdir, readFile, realpath, rename, rm, writeFile, chmod } from 'node:fs/promises';
 import { join, normalize } from 'node:path/posix';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { SandboxSpec } from './types.ts';
 
 /** What paths inside are called in declarations, whatever a provider calls them. */

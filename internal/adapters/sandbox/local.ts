@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { type Launch, runToEnd, startChild } from './child.ts';
 import { Guard } from './guard.ts';
 import {

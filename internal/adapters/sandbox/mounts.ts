@@ -7,7 +7,7 @@ import { lstat, mkdir, readdir, rename } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { basename, dirname, join } from 'node:path/posix';
 import { hostFault, isPrivateAddress } from '../../base/net/net.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { fetchCommit } from './clone.ts';
 import { freePath, makeDirectories, type PlacedMount, placeOf, removeTree } from './layout.ts';
 import { LocalSandbox } from './local.ts';

@@ -5,7 +5,7 @@
 // what, reads no secret by itself, and writes no table. Spec, Environment, Mounts and Secret (launch-time delivery);
 // contract, sections 1, 6 and 8.
 
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { bubblewrapKind, findProgram, probeBubblewrap } from './bubblewrap.ts';
 import { commandKind, type SandboxCommand } from './command.ts';
 import { Layout } from './layout.ts';

@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, rm, stat, symlink, truncate, writeFile } from
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { test, type TestContext } from 'node:test';
-import type { EnvironmentSpec } from '../../words/spec.ts';
+import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { buildImage, runSetup, type Sandbox, SetupCache, SetupFailed, type StepReport } from './sandbox.ts';
 import { RUN, commandLines, open, providers, temporary } from './test-support.ts';
 

@@ -4,8 +4,8 @@
 
 import { createHash } from 'node:crypto';
 import { finished } from 'node:stream/promises';
-import type { EnvironmentSpec } from '../../words/spec.ts';
-import { Fault } from '../../words/fault.ts';
+import type { EnvironmentSpec } from '../../domain/spec.ts';
+import { Fault } from '../../domain/fault.ts';
 import { below, DECLARED_HOME, declaredPath } from './layout.ts';
 import type { SetupCache } from './setup-cache.ts';
 import type { RunResult, Sandbox } from './types.ts';

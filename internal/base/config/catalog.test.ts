@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as v from 'valibot';
-import { PROVIDERS } from '../../words/spec.ts';
-import type { ModelProvider } from '../../words/spec.ts';
+import { PROVIDERS } from '../../domain/spec.ts';
+import type { ModelProvider } from '../../domain/spec.ts';
 import { compileSettings } from './compile-settings.ts';
 import { ConfigError } from './config.ts';
 import { CatalogSection, extendCatalog } from './catalog.ts';

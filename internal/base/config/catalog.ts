@@ -4,8 +4,8 @@
 // is ever fetched.
 
 import * as v from 'valibot';
-import type { Catalog } from '../../words/catalog.ts';
-import { EFFORTS, HARNESSES, PROVIDERS, RESOURCE_NAME } from '../../words/spec.ts';
+import type { Catalog } from '../../domain/catalog.ts';
+import { EFFORTS, HARNESSES, PROVIDERS, RESOURCE_NAME } from '../../domain/spec.ts';
 
 const isRegExp = (source: string): boolean => {
   try {

@@ -3,7 +3,7 @@
 // account (stars, notifications, gists, identity) are left out: a session acts as an installation, not as a person.
 // What stands here is a vocabulary for validation; what a session may do is decided by its mounts' capabilities.
 
-import type { Catalog } from '../../words/catalog.ts';
+import type { Catalog } from '../../domain/catalog.ts';
 
 /** Exposed when `tools` is omitted: reading, talking, and the ordinary way to a pull request. Exactly 24. */
 const DEFAULT = [

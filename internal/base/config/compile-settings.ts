@@ -2,8 +2,8 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
-import type { Catalog } from '../../words/catalog.ts';
-import type { Json } from '../../words/json.ts';
+import type { Catalog } from '../../domain/catalog.ts';
+import type { Json } from '../../domain/json.ts';
 import { CatalogSection, extendCatalog } from './catalog.ts';
 import { DEFAULT_CATALOG } from './default-catalog.ts';
 import { ConfigError, type ConfigFile } from './file.ts';

@@ -1,7 +1,7 @@
 // The lists of the shipped catalog (catalog.ts), apart from what checks an operator's additions: an offline command needs
 // nothing else.
 
-import type { Catalog } from '../../words/catalog.ts';
+import type { Catalog } from '../../domain/catalog.ts';
 import { CODEHOST_TOOLS } from './codehost-tools.ts';
 
 export const DEFAULT_CATALOG: Catalog = {

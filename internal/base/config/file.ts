@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { parseDocument } from 'yaml';
-import type { Json } from '../../words/json.ts';
+import type { Json } from '../../domain/json.ts';
 
 /** A setting that cannot be used. `message` is one line that names it; the process ends with exit code 2. */
 export class ConfigError extends Error {

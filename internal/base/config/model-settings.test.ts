@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Json } from '../../words/json.ts';
+import type { Json } from '../../domain/json.ts';
 import { DEFAULT_CATALOG } from './default-catalog.ts';
 import { modelSettings } from './model-settings.ts';
 

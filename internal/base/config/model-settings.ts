@@ -3,8 +3,8 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
-import type { PriceRow } from '../../words/price.ts';
-import { type ModelProvider, PROVIDERS, RESOURCE_NAME } from '../../words/spec.ts';
+import type { PriceRow } from '../../domain/price.ts';
+import { type ModelProvider, PROVIDERS, RESOURCE_NAME } from '../../domain/spec.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
 import { DEFAULT_PRICES } from './prices.ts';
 

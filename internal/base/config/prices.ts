@@ -2,8 +2,8 @@
 // prices of the standard class of service. What is not here has no known price (contract, section 6): a spend cap then
 // refuses it until the operator adds a row. Provider-c tells the cost of each call itself and needs no row.
 
-import type { PriceRow, TokenRates } from '../../words/price.ts';
-import type { ModelProvider } from '../../words/spec.ts';
+import type { PriceRow, TokenRates } from '../../domain/price.ts';
+import type { ModelProvider } from '../../domain/spec.ts';
 
 /** First day of a price that has not changed since there is a table. */
 const ALWAYS = '2025-01-01';

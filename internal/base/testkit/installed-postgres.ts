@@ -11,7 +11,7 @@ import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { findAccount, launchAs } from '../../adapters/store/embedded-runner.ts';
+import { findAccount, launchAs } from '../../adapters/postgres/server-programs.ts';
 import { testCluster } from './postgres.ts';
 
 const run = promisify(execFile);

@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { pino } from 'pino';
-import { type Database, openDatabase } from '../../adapters/store/db.ts';
-import { startEmbedded } from '../../adapters/store/embedded.ts';
-import { migrate } from '../../adapters/store/migrate.ts';
+import { type Database, openDatabase } from '../../adapters/store/store.ts';
+import { startEmbedded } from '../../adapters/postgres/postgres.ts';
+import { migrate } from '../../adapters/store/schema/migrate.ts';
 
 export const clusterVariable = 'SVC_TEST_CLUSTER_URL';
 const template = 'svc_template';

@@ -1,7 +1,7 @@
 // One agent file → the drafts of its documents, with everything that it read written down, so that the result can be
 // kept until one of those changes.
 
-import type { Finding } from '../../words/diagnostic.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
 import type { SourceDocument } from '../source/source.ts';
 import { tooLarge } from '../source/source.ts';
 import { type Budget, type Cost, weightOf } from './budget.ts';
@@ -131,7 +131,7 @@ function compileDocument(
 const placeOf = ({ range }: Finding): string => (range === undefined ? '' : `${range.file} ${range.start}`);
 
 /** Ends the checks of a document that is nothing but errors; caught where it is thrown for. */
-class Flood extends Error {}
+class TooManyErrors extends Error {}
 
 /** Checks a document; null where it was given up because its errors are too many to be of use. */
 function checkBounded(
@@ -143,10 +143,10 @@ function checkBounded(
   try {
     return checkAgent(merged, input, (finding) => {
       report(finding);
-      if (finding.severity === 'error' && ++errors > MAX_FINDINGS * 10) throw new Flood();
+      if (finding.severity === 'error' && ++errors > MAX_FINDINGS * 10) throw new TooManyErrors();
     });
   } catch (error) {
-    if (error instanceof Flood) return null;
+    if (error instanceof TooManyErrors) return null;
     throw error;
   }
 }

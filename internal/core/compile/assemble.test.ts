@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Finding } from '../../words/diagnostic.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
 import { assemble } from './assemble.ts';
 import { checkAgent } from './check-agent.ts';
 import { inputWith, jpeg, mergedFrom, png } from './testkit.ts';

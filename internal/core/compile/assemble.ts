@@ -2,10 +2,10 @@
 // generated environments and identities of one name have one content, names that are used exist, endpoints have one
 // authentication, and avatars are what their bytes say (spec, Agent document; contract, section 2).
 
-import { canonicalJson } from '../../words/json.ts';
-import type { Range } from '../../words/diagnostic.ts';
-import type { EnvironmentSpec, IdentitySpec, Resource, ResourceKind } from '../../words/spec.ts';
-import { asJson } from '../../words/spec.ts';
+import { canonicalJson } from '../../domain/json.ts';
+import type { Range } from '../../domain/diagnostic.ts';
+import type { EnvironmentSpec, IdentitySpec, Resource, ResourceKind } from '../../domain/spec.ts';
+import { asJson } from '../../domain/spec.ts';
 import { lintFallbacks } from '../lint/lint.ts';
 import { avatarProblem, readImage } from './avatar.ts';
 import type { AgentDraft, EndpointDraft } from './check-agent.ts';

@@ -1,7 +1,7 @@
 // What one compile leaves for the next: parsed files by content, and whole agent files by everything that they read.
 // Bounded by text and by number; what was not used for long goes first. Only agents without an error are kept.
 
-import type { Finding, Places } from '../../words/diagnostic.ts';
+import type { Finding, Places } from '../../domain/diagnostic.ts';
 import type { Source } from '../source/source.ts';
 import type { Cost } from './budget.ts';
 import type { AgentDraft } from './check-agent.ts';

@@ -2,9 +2,9 @@
 // `spec`). Reports every independent error at the key or value that is wrong; needs nothing but the document and the
 // catalog, so that what it gives may be kept under the document's key. What needs other documents is in assemble.
 
-import type { Range } from '../../words/diagnostic.ts';
-import type { AgentSpec, EndpointAuth, EnvironmentSpec, Harness, Mount } from '../../words/spec.ts';
-import { HARNESSES, RESOURCE_NAME } from '../../words/spec.ts';
+import type { Range } from '../../domain/diagnostic.ts';
+import type { AgentSpec, EndpointAuth, EnvironmentSpec, Harness, Mount } from '../../domain/spec.ts';
+import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
 import type { LintTrigger } from '../lint/lint.ts';
 import type { MapEntry, MapNode } from '../source/node.ts';
 import { checkBindings, checkHeld, foldBindings } from './check-bindings.ts';
@@ -30,7 +30,7 @@ import { checkTriggers } from './check-triggers.ts';
 import { crossCheck, releasedTargets } from './cross-checks.ts';
 import { lintDocument } from './lint-document.ts';
 import { type Part, partsOf } from './places.ts';
-import type { Check, MapSpot, Spot } from './read.ts';
+import type { Check, MapSpot, NodeRef } from './read.ts';
 import {
   compact,
   createCheck,
@@ -167,7 +167,7 @@ function nameOrInline<G>(
   check: Check,
   root: MapSpot,
   key: string,
-  inline: (spot: Spot) => G | undefined,
+  inline: (spot: NodeRef) => G | undefined,
 ): Generating<G> {
   const at = field(root, key);
   if (at === undefined) return {};

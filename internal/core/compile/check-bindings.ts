@@ -1,9 +1,9 @@
 // Binding policies (spec, Bindings; decisions 57 and 59): the explicit map, and the policies that routes fold into it.
 
-import type { JsonObject } from '../../words/json.ts';
-import type { BindingPolicy, BindingTarget, Continuity, EventContext, Lifecycle } from '../../words/spec.ts';
-import { BINDING_TARGETS, CHAT_TARGETS } from '../../words/spec.ts';
-import type { Check, MapSpot, Reader, Spot } from './read.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { BindingPolicy, BindingTarget, Continuity, EventContext, Lifecycle } from '../../domain/spec.ts';
+import { BINDING_TARGETS, CHAT_TARGETS } from '../../domain/spec.ts';
+import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
 import { compact, fault, faultAt, field, jsonObject, map, oneOf, optional, pathOf, strict, suggest } from './read.ts';
 
 const LIFECYCLES = ['manual', 'held'] as const;
@@ -16,7 +16,7 @@ export interface PolicyValue {
   readonly target: BindingTarget;
   readonly field: 'lifecycle' | 'continuity' | 'bind';
   readonly value: Lifecycle | Continuity | Mode;
-  readonly spot: Spot;
+  readonly spot: NodeRef;
 }
 
 type PolicyContexts = Pick<BindingPolicy, 'context' | 'eventContext'>;
@@ -55,7 +55,7 @@ export const checkBindings: Reader<DeclaredBindings> = (check, spot) => {
   const values: PolicyValue[] = [];
   for (const [key, entry] of found.node.entries) {
     const target = BINDING_TARGETS.find((one) => one === key);
-    const at: Spot = { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: key } };
+    const at: NodeRef = { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: key } };
     if (target === undefined) unknownTarget(check, at, key);
     const policy = strict(check, at, ['lifecycle', 'continuity', 'bind', 'context', 'eventContext']);
     if (policy === undefined || target === undefined) continue;
@@ -68,7 +68,7 @@ export const checkBindings: Reader<DeclaredBindings> = (check, spot) => {
   return { policies, values };
 };
 
-function unknownTarget(check: Check, spot: Spot, key: string): void {
+function unknownTarget(check: Check, spot: NodeRef, key: string): void {
   const near = suggest(check, key, BINDING_TARGETS);
   const hint = near === undefined ? `Binding targets: ${BINDING_TARGETS.join(', ')}.` : `Did you mean ${near}?`;
   const name = JSON.stringify(key.slice(0, 80).toWellFormed());

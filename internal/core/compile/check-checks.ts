@@ -1,7 +1,7 @@
 // Pull-request checks of a trigger (spec, Check entry fields; decisions 63 and 67).
 
-import type { Check as CheckSpec, CheckDeadline } from '../../words/spec.ts';
-import type { Check, MapSpot, Reader, Spot } from './read.ts';
+import type { Check as CheckSpec, CheckDeadline } from '../../domain/spec.ts';
+import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
 import {
   compact,
   fault,
@@ -21,7 +21,7 @@ import {
 const KEYS = ['name', 'displayName', 'description', 'instructions', 'timeout', 'beginTimeout', 'completeTimeout'];
 
 export const checkChecks: Reader<readonly CheckSpec[]> = (check, spot) => {
-  const seen = { name: new Map<string, Spot>(), displayName: new Map<string, Spot>() };
+  const seen = { name: new Map<string, NodeRef>(), displayName: new Map<string, NodeRef>() };
   const checks: CheckSpec[] = [];
   for (const item of items(check, spot, 'a list of checks', 1, Number.POSITIVE_INFINITY, 'check-invalid') ?? []) {
     const found = strict(check, item, KEYS);
@@ -40,7 +40,7 @@ export const checkChecks: Reader<readonly CheckSpec[]> = (check, spot) => {
   return checks;
 };
 
-function unique(check: Check, spot: MapSpot, key: string, value: string | undefined, seen: Map<string, Spot>): void {
+function unique(check: Check, spot: MapSpot, key: string, value: string | undefined, seen: Map<string, NodeRef>): void {
   const at = field(spot, key);
   if (value === undefined || at === undefined) return;
   const first = seen.get(value);

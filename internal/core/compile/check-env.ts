@@ -1,7 +1,7 @@
 // Environment variables of agents and environments (spec, Environment variables).
 
-import type { EnvMap, SecretRef } from '../../words/spec.ts';
-import type { Check, Reader, Spot } from './read.ts';
+import type { EnvMap, SecretRef } from '../../domain/spec.ts';
+import type { Check, Reader, NodeRef } from './read.ts';
 import { boolean, faultAt, fault, optional, pathOf, recordOf, required, resourceName, strict } from './read.ts';
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -9,7 +9,7 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** A map from variable name to a text or to `{ $secret, optional? }`. */
 export const envMap: Reader<EnvMap> = recordOf(value, 'a map from variable names to texts or secret references');
 
-function value(check: Check, spot: Spot, key: string): string | SecretRef | undefined {
+function value(check: Check, spot: NodeRef, key: string): string | SecretRef | undefined {
   if (!NAME.test(key)) {
     const message = `${pathOf(spot.trail)}: an environment variable name is letters, digits and _, and does not begin with a digit`;
     return fault(check, 'invalid-value', message, spot.key, pathOf(spot.trail));
@@ -21,7 +21,7 @@ function value(check: Check, spot: Spot, key: string): string | SecretRef | unde
   return faultAt(check, 'invalid-type', message, spot, { hint: 'Put a number or true/false in quotes.' });
 }
 
-function secretRef(check: Check, spot: Spot): SecretRef | undefined {
+function secretRef(check: Check, spot: NodeRef): SecretRef | undefined {
   const found = strict(check, spot, ['$secret', 'optional']);
   if (found === undefined) return undefined;
   const $secret = required(check, found, '$secret', resourceName);

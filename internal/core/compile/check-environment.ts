@@ -1,10 +1,10 @@
 // The inline environment object (spec, Environment; decisions 48 and 49), compiled into a generated resource.
 
-import type { Catalog } from '../../words/catalog.ts';
-import type { Range } from '../../words/diagnostic.ts';
-import type { EnvironmentSpec } from '../../words/spec.ts';
+import type { Catalog } from '../../domain/catalog.ts';
+import type { Range } from '../../domain/diagnostic.ts';
+import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { envMap } from './check-env.ts';
-import type { Check, Reader, Spot } from './read.ts';
+import type { Check, Reader, NodeRef } from './read.ts';
 import {
   compact,
   fault,
@@ -51,7 +51,11 @@ const KEYS = [
 ];
 
 /** The environment, with its defaults; undefined where anything in it is wrong. */
-export function checkEnvironment(check: Check, spot: Spot, catalog: Catalog): Generated<EnvironmentSpec> | undefined {
+export function checkEnvironment(
+  check: Check,
+  spot: NodeRef,
+  catalog: Catalog,
+): Generated<EnvironmentSpec> | undefined {
   const before = check.errors;
   const found = strict(check, spot, KEYS, 'the name of an environment or an inline environment');
   if (found === undefined) return undefined;
@@ -87,7 +91,7 @@ export function checkEnvironment(check: Check, spot: Spot, catalog: Catalog): Ge
   return { name, spec, range, key: spot.key, path: pathOf(spot.trail) };
 }
 
-function checkImage(check: Check, spot: Spot, catalog: Catalog): EnvironmentSpec['image'] | undefined {
+function checkImage(check: Check, spot: NodeRef, catalog: Catalog): EnvironmentSpec['image'] | undefined {
   const found = strict(check, spot, ['kind', 'name']);
   if (found === undefined) return undefined;
   const kind = required(check, found, 'kind', oneOf(['preset'] as const));
@@ -125,7 +129,7 @@ const checkSetup: Reader<readonly Step[]> = (check, spot) => {
     const commands = required(check, found, 'commands', listOf(text({ what: 'a command' }), 'a list of commands', 1));
     const cache = optional(check, found, 'cache', checkCache);
     if (name !== undefined && names.has(name)) {
-      const at = field(found, 'name') as Spot;
+      const at = field(found, 'name') as NodeRef;
       faultAt(check, 'invalid-value', `${pathOf(at.trail)} repeats the setup name ${name}; each needs its own`, at);
     }
     if (name !== undefined) names.add(name);

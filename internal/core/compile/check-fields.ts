@@ -1,7 +1,7 @@
 // The small fields of an agent (spec, Agent document): session, spend caps, concurrency, manages, and the prompts that
 // are rendered against the payload.
 
-import type { AgentSpec } from '../../words/spec.ts';
+import type { AgentSpec } from '../../domain/spec.ts';
 import { noPayloadPrefix } from './check-prompts.ts';
 import type { Reader } from './read.ts';
 import {

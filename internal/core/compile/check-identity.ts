@@ -1,8 +1,8 @@
 // The inline identity object (spec, Identity; decisions 50 to 52). The avatar's bytes are looked at by assemble.
 
-import type { IdentitySpec } from '../../words/spec.ts';
+import type { IdentitySpec } from '../../domain/spec.ts';
 import type { Generated } from './check-environment.ts';
-import type { Check, Reader, Spot } from './read.ts';
+import type { Check, Reader, NodeRef } from './read.ts';
 import {
   compact,
   faultAt,
@@ -23,12 +23,16 @@ const MAX_DESCRIPTION = 140;
 
 /** An identity that an agent document generates, with the place of its avatar. */
 export interface GeneratedIdentity extends Generated<IdentitySpec> {
-  readonly asset?: Spot;
-  readonly sha256?: Spot;
+  readonly asset?: NodeRef;
+  readonly sha256?: NodeRef;
 }
 
 /** The identity; one without a name takes the agent's. Undefined where anything in it is wrong. */
-export function checkIdentity(check: Check, spot: Spot, agentName: string | undefined): GeneratedIdentity | undefined {
+export function checkIdentity(
+  check: Check,
+  spot: NodeRef,
+  agentName: string | undefined,
+): GeneratedIdentity | undefined {
   const before = check.errors;
   const found = strict(check, spot, KEYS, 'the name of an identity or an inline identity');
   if (found === undefined) return undefined;
@@ -56,8 +60,8 @@ export function checkIdentity(check: Check, spot: Spot, agentName: string | unde
 
 interface CheckedAvatar {
   readonly value: NonNullable<IdentitySpec['avatar']>;
-  readonly asset: Spot;
-  readonly sha256: Spot | undefined;
+  readonly asset: NodeRef;
+  readonly sha256: NodeRef | undefined;
 }
 
 const checkAvatar: Reader<CheckedAvatar> = (check, spot) => {

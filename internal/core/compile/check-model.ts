@@ -1,9 +1,9 @@
 // The model and the reasoning effort (spec, Model; decisions 44 and 45), against the configured catalog.
 
-import type { Catalog } from '../../words/catalog.ts';
-import type { Harness, ModelProvider, ModelSpec, ReasoningEffort } from '../../words/spec.ts';
-import { EFFORTS, PROVIDERS } from '../../words/spec.ts';
-import type { Check, MapSpot, Reader, Spot } from './read.ts';
+import type { Catalog } from '../../domain/catalog.ts';
+import type { Harness, ModelProvider, ModelSpec, ReasoningEffort } from '../../domain/spec.ts';
+import { EFFORTS, PROVIDERS } from '../../domain/spec.ts';
+import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
 import {
   boolean,
   compact,
@@ -31,7 +31,7 @@ const modelId = text({ trim: true, most: 256, what: 'a model id' });
 /** The model with its provider resolved; undefined where it is absent or wrong. */
 export function checkModel(
   check: Check,
-  spot: Spot,
+  spot: NodeRef,
   harness: Harness | undefined,
   catalog: Catalog,
 ): ModelSpec | undefined {
@@ -40,7 +40,7 @@ export function checkModel(
   if (found === undefined) return undefined;
   const provider = resolveProvider(check, found, harness, catalog);
   const id = required(check, found, 'id', modelId);
-  if (provider !== undefined && id !== undefined) checkId(check, field(found, 'id') as Spot, id, provider, catalog);
+  if (provider !== undefined && id !== undefined) checkId(check, field(found, 'id') as NodeRef, id, provider, catalog);
   exclusive(check, found);
   const gateway = optional(check, found, 'gateway', (_, at) => checkGateway(check, at, provider, id));
   const fallbacks = optional(check, found, 'fallbacks', (_, at) => checkFallbacks(check, at, provider, id, catalog));
@@ -61,7 +61,7 @@ function resolveProvider(
   const accepted = catalog.harnesses[harness].providers;
   if (accepted.includes(declared)) return declared;
   const message = `model.provider ${declared} does not run under ${harness}, which accepts ${accepted.join(' and ')}`;
-  const at = field(model, 'provider') as Spot;
+  const at = field(model, 'provider') as NodeRef;
   return fault(check, 'model-provider', message, at.key, pathOf(at.trail));
 }
 
@@ -72,7 +72,7 @@ function accepts(provider: ModelProvider, id: string, catalog: Catalog): boolean
   return provider === GATEWAY_PROVIDER && SLUG.test(id);
 }
 
-function checkId(check: Check, spot: Spot, id: string, provider: ModelProvider, catalog: Catalog): boolean {
+function checkId(check: Check, spot: NodeRef, id: string, provider: ModelProvider, catalog: Catalog): boolean {
   if (accepts(provider, id, catalog)) return true;
   const ids = catalog.models[provider].ids;
   const near = suggest(check, id, ids, 3);
@@ -100,7 +100,7 @@ type GatewayProvider = NonNullable<Gateway['provider']>;
 
 function checkGateway(
   check: Check,
-  spot: Spot,
+  spot: NodeRef,
   provider: ModelProvider | undefined,
   primary: string | undefined,
 ): Gateway | undefined {
@@ -156,7 +156,7 @@ type Fallback = NonNullable<ModelSpec['fallbacks']>[number];
 
 function checkFallbacks(
   check: Check,
-  spot: Spot,
+  spot: NodeRef,
   provider: ModelProvider | undefined,
   primary: string | undefined,
   catalog: Catalog,
@@ -169,7 +169,7 @@ function checkFallbacks(
     const own = optional(check, found, 'provider', oneOf(PROVIDERS));
     const isForeign = own !== undefined && provider !== undefined && own !== provider;
     if (isForeign) {
-      const at = field(found, 'provider') as Spot;
+      const at = field(found, 'provider') as NodeRef;
       faultAt(
         check,
         'model-fallbacks',
@@ -179,7 +179,7 @@ function checkFallbacks(
     }
     const id = required(check, found, 'id', modelId);
     if (id === undefined || provider === undefined) continue;
-    const at = field(found, 'id') as Spot;
+    const at = field(found, 'id') as NodeRef;
     if (taken.has(id)) {
       faultAt(
         check,
@@ -199,7 +199,7 @@ function checkFallbacks(
 /** The declared effort, valid for the harness, the model and every fallback. */
 export function checkEffort(
   check: Check,
-  spot: Spot,
+  spot: NodeRef,
   harness: Harness | undefined,
   model: ModelSpec | undefined,
   hasModel: boolean,

@@ -1,8 +1,8 @@
 // Repository mounts (spec, Mounts; decisions 9, 53 and 54): strict, with the capabilities' defaults filled in.
 
 import { join } from 'node:path/posix';
-import type { Mount, MountAuth, MountCapabilities } from '../../words/spec.ts';
-import type { Check, MapSpot, Reader, Spot } from './read.ts';
+import type { Mount, MountAuth, MountCapabilities } from '../../domain/spec.ts';
+import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
 import {
   compact,
   fault,
@@ -39,7 +39,7 @@ const LEVELS = ['none', 'read', 'write'] as const;
 const MERGE_LEVELS = ['none', 'write'] as const;
 
 export const checkMounts: Reader<readonly Mount[]> = (check, spot) => {
-  const byPath = new Map<string, Spot>();
+  const byPath = new Map<string, NodeRef>();
   const mounts: Mount[] = [];
   for (const item of items(check, spot, 'a list of mounts') ?? []) {
     const found = strict(check, item, KEYS);
@@ -74,7 +74,7 @@ const absolutePath: Reader<string> = (check, spot) => {
   return wrong(check, spot, 'an absolute path that begins with /');
 };
 
-function checkTaken(check: Check, mount: MapSpot, byPath: Map<string, Spot>): void {
+function checkTaken(check: Check, mount: MapSpot, byPath: Map<string, NodeRef>): void {
   const at = field(mount, 'mountPath');
   if (at?.node.kind !== 'scalar' || typeof at.node.value !== 'string') return;
   const path = join(at.node.value, '/');
@@ -90,7 +90,7 @@ function checkTaken(check: Check, mount: MapSpot, byPath: Map<string, Spot>): vo
 
 const AUTH_KEYS = ['kind', 'installationId', 'commitAuthor', 'capabilities'];
 
-function checkAuth(check: Check, spot: Spot): MountAuth | undefined {
+function checkAuth(check: Check, spot: NodeRef): MountAuth | undefined {
   const found = strict(check, spot, AUTH_KEYS);
   if (found === undefined) return undefined;
   const kind = required(check, found, 'kind', oneOf(['none', 'codehostApp'] as const));

@@ -1,7 +1,7 @@
 // Templates rendered against the normalized payload, whose root is the payload itself: a `payload.` prefix would find
 // nothing there and is refused (spec, Errors; decision 40).
 
-import type { Check, Spot } from './read.ts';
+import type { Check, NodeRef } from './read.ts';
 import { faultAt, pathOf } from './read.ts';
 
 const PREFIX = /\{\{\s*payload\./;
@@ -14,7 +14,7 @@ export function payloadToken(template: string): string | null {
 }
 
 /** Passes a template on, or reports the token in it that begins with `payload.`. */
-export function noPayloadPrefix(check: Check, spot: Spot, template: string | undefined): string | undefined {
+export function noPayloadPrefix(check: Check, spot: NodeRef, template: string | undefined): string | undefined {
   const token = template === undefined ? null : payloadToken(template);
   if (token === null) return template;
   const shown = token.length > 80 ? `${token.slice(0, 80).toWellFormed()}…` : token;

@@ -1,6 +1,6 @@
 // A trigger's routing object (spec, Routing object): canonical forms, legacy spellings, and the policies it carries inline.
 
-import type { JsonObject } from '../../words/json.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import type {
   BindingTarget,
   BindRouting,
@@ -9,11 +9,11 @@ import type {
   RouteTarget,
   Routing,
   SpawnRouting,
-} from '../../words/spec.ts';
-import { BINDING_TARGETS, CHAT_TARGETS, ON_UNMATCHED, ROUTE_TARGETS } from '../../words/spec.ts';
+} from '../../domain/spec.ts';
+import { BINDING_TARGETS, CHAT_TARGETS, ON_UNMATCHED, ROUTE_TARGETS } from '../../domain/spec.ts';
 import type { PolicyValue } from './check-bindings.ts';
 import { eventContext, policyValues } from './check-bindings.ts';
-import type { Check, MapSpot, Spot } from './read.ts';
+import type { Check, MapSpot, NodeRef } from './read.ts';
 import {
   boolean,
   compact,
@@ -34,17 +34,17 @@ import {
 export interface RoutingDraft {
   readonly routing: Routing;
   /** The value of `kind`. */
-  readonly kindSpot: Spot;
+  readonly kindSpot: NodeRef;
   /** The value of `routeBy.kind` or `target`, where the route has one. */
-  readonly aimSpot: Spot | undefined;
-  readonly observedSpot: Spot | undefined;
+  readonly aimSpot: NodeRef | undefined;
+  readonly observedSpot: NodeRef | undefined;
   readonly inline: readonly PolicyValue[];
 }
 
 const KINDS = ['spawn', 'deliver', 'bind'] as const;
 const LEGACY_KIND = 'deliverOrSpawn';
 
-export function checkRouting(check: Check, spot: Spot): RoutingDraft | undefined {
+export function checkRouting(check: Check, spot: NodeRef): RoutingDraft | undefined {
   const found = map(check, spot, 'a map with kind spawn, deliver or bind');
   const kindSpot = found && field(found, 'kind');
   if (found === undefined) return undefined;
@@ -77,7 +77,7 @@ function inlinePolicy(check: Check, spot: MapSpot, target: RouteTarget | undefin
   return policyValues(check, spot, bindable);
 }
 
-function checkSpawn(check: Check, spot: MapSpot, kindSpot: Spot): RoutingDraft | undefined {
+function checkSpawn(check: Check, spot: MapSpot, kindSpot: NodeRef): RoutingDraft | undefined {
   const before = check.errors;
   leftovers(check, spot, ['bind']);
   const at = field(spot, 'bind');
@@ -112,7 +112,7 @@ const LEGACY_ROUTE_BY: { readonly [kind: string]: RouteBy } = {
 const LEGACY_SINGLETON = 'singleton';
 const LEGACY_OWNED = 'ownedArtifact';
 
-function checkDeliver(check: Check, spot: MapSpot, kindSpot: Spot, orSpawn: boolean): RoutingDraft | undefined {
+function checkDeliver(check: Check, spot: MapSpot, kindSpot: NodeRef, orSpawn: boolean): RoutingDraft | undefined {
   const before = check.errors;
   leftovers(check, spot, ['routeBy', 'onUnmatched', 'bind']);
   const onUnmatched = checkUnmatched(check, spot, orSpawn);
@@ -156,10 +156,10 @@ function checkUnmatched(check: Check, spot: MapSpot, orSpawn: boolean): OnUnmatc
 interface CheckedRouteBy {
   readonly kind?: RouteBy;
   readonly artifact?: RouteTarget;
-  readonly spot: Spot;
+  readonly spot: NodeRef;
 }
 
-function checkRouteBy(check: Check, spot: Spot): CheckedRouteBy | undefined {
+function checkRouteBy(check: Check, spot: NodeRef): CheckedRouteBy | undefined {
   const found = map(check, spot, 'a map with a kind');
   const at = found && field(found, 'kind');
   if (found === undefined) return undefined;
@@ -174,7 +174,7 @@ function checkRouteBy(check: Check, spot: Spot): CheckedRouteBy | undefined {
   return artifact === undefined ? undefined : { artifact, spot: at };
 }
 
-function checkBind(check: Check, spot: MapSpot, kindSpot: Spot): RoutingDraft | undefined {
+function checkBind(check: Check, spot: MapSpot, kindSpot: NodeRef): RoutingDraft | undefined {
   const before = check.errors;
   leftovers(check, spot, ['target', 'onUnmatched', 'release', 'observedTarget', 'lifecycle', 'continuity']);
   const target = required(check, spot, 'target', oneOf(ROUTE_TARGETS, 'binding-target'));
@@ -205,7 +205,7 @@ function checkRelease(check: Check, spot: MapSpot, target: RouteTarget | undefin
   return release === true ? { context: null } : release;
 }
 
-function releaseObject(check: Check, spot: Spot): { context: JsonObject | null } | undefined {
+function releaseObject(check: Check, spot: NodeRef): { context: JsonObject | null } | undefined {
   const found = strict(check, spot, ['context'], 'true, false or a map with context');
   if (found === undefined) return undefined;
   const context = field(found, 'context');
@@ -214,7 +214,7 @@ function releaseObject(check: Check, spot: Spot): { context: JsonObject | null }
   return { context: jsonObject(check, context) ?? null };
 }
 
-function checkObserved(check: Check, spot: Spot): BindRouting['observedTarget'] | undefined {
+function checkObserved(check: Check, spot: NodeRef): BindRouting['observedTarget'] | undefined {
   const found = map(check, spot, 'a map with action bind or unbind');
   const action = found && required(check, found, 'action', oneOf(['bind', 'unbind'] as const, 'observed-target'));
   if (found === undefined || action === undefined) return undefined;
@@ -237,7 +237,7 @@ const OWNERS: { readonly [key: string]: string } = {
 
 /** Keys of another kind of routing, such as an import's that an overlay turned around (decision 11), and unknown keys. */
 function leftovers(check: Check, spot: MapSpot, own: readonly string[]): void {
-  const home = field(spot, 'kind') as Spot;
+  const home = field(spot, 'kind') as NodeRef;
   const kind = home.node.kind === 'scalar' ? String(home.node.value) : '';
   for (const [key, entry] of spot.node.entries) {
     if (key === 'kind' || own.includes(key)) continue;

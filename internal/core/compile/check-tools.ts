@@ -1,11 +1,11 @@
 // Tools by alias (spec, Tools; decisions 55 and 56): one row per kind and implementation, each strict.
 
-import type { Catalog } from '../../words/catalog.ts';
-import type { ChatAuth, Harness, Mount, RemoteAuth, Tool } from '../../words/spec.ts';
-import { RESOURCE_NAME } from '../../words/spec.ts';
+import type { Catalog } from '../../domain/catalog.ts';
+import type { ChatAuth, Harness, Mount, RemoteAuth, Tool } from '../../domain/spec.ts';
+import { RESOURCE_NAME } from '../../domain/spec.ts';
 import { plainSecretRef } from './check-env.ts';
 import { mountsGrant } from './check-mounts.ts';
-import type { Check, MapSpot, Reader, Spot } from './read.ts';
+import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
 import {
   boolean,
   compact,
@@ -39,7 +39,11 @@ const RESERVED: { readonly [harness in Harness]: readonly string[] } = { 'harnes
 const COMMON = ['kind', 'disabled', 'description'];
 const description = text({ what: 'a description' });
 
-export function checkTools(check: Check, spot: Spot, world: ToolWorld): { readonly [alias: string]: Tool } | undefined {
+export function checkTools(
+  check: Check,
+  spot: NodeRef,
+  world: ToolWorld,
+): { readonly [alias: string]: Tool } | undefined {
   return recordOf((_, at, alias) => {
     if (!RESOURCE_NAME.test(alias)) {
       const message = `A tool alias must be 1 to 128 of the characters A-Z a-z 0-9 _ . -`;
@@ -57,7 +61,7 @@ export function checkTools(check: Check, spot: Spot, world: ToolWorld): { readon
   }, 'a map from alias to tool')(check, spot);
 }
 
-function checkTool(check: Check, spot: Spot, world: ToolWorld): Tool | undefined {
+function checkTool(check: Check, spot: NodeRef, world: ToolWorld): Tool | undefined {
   const found = map(check, spot, 'a map with the kind of a tool');
   if (found === undefined) return undefined;
   const kind = required(check, found, 'kind', oneOf(['mcp_remote', 'connection', 'local', 'codehost'] as const));
@@ -99,7 +103,7 @@ const REMOTE_AUTH = {
 const REMOTE_AUTH_KINDS = ['none', 'bearer', 'mcp_oauth', 'provider_oauth'] as const;
 const providerName = text({ most: 64, what: 'a provider name' });
 
-function checkRemoteAuth(check: Check, spot: Spot): RemoteAuth | undefined {
+function checkRemoteAuth(check: Check, spot: NodeRef): RemoteAuth | undefined {
   const found = map(check, spot);
   const kind = found && required(check, found, 'kind', oneOf(REMOTE_AUTH_KINDS));
   if (found === undefined || kind === undefined) return undefined;
@@ -191,7 +195,7 @@ function checkCodehost(check: Check, spot: MapSpot, world: ToolWorld): Tool {
   return compact<Tool>({ kind: 'codehost', ...shared, tools });
 }
 
-function checkToolName(check: Check, spot: Spot, world: ToolWorld): string | undefined {
+function checkToolName(check: Check, spot: NodeRef, world: ToolWorld): string | undefined {
   const name = string(check, spot, 'the name of a code-host tool');
   if (name === undefined) return undefined;
   const known = world.catalog.codehostTools;

@@ -1,15 +1,15 @@
 // Triggers (spec, Trigger resource): event triggers and heartbeats, strict, expanded to one per event key.
 
-import { BINDING_EVENTS, CHECK_EVENTS_PREFIX, EVENT_SOURCES, sourceOf, SOURCE_NEEDS } from '../../words/events.ts';
-import type { EventSource } from '../../words/events.ts';
-import type { Check as CheckSpec, EndpointAuth, Trigger, Where } from '../../words/spec.ts';
+import { BINDING_EVENTS, CHECK_EVENTS_PREFIX, EVENT_SOURCES, sourceOf, SOURCE_NEEDS } from '../../domain/events.ts';
+import type { EventSource } from '../../domain/events.ts';
+import type { Check as CheckSpec, EndpointAuth, Trigger, Where } from '../../domain/spec.ts';
 import { checkCron, checkTimezone, neverFires } from '../schedule/schedule.ts';
 import { checkChecks } from './check-checks.ts';
 import { noPayloadPrefix } from './check-prompts.ts';
 import type { RoutingDraft } from './check-routing.ts';
 import { checkRouting } from './check-routing.ts';
 import { checkWhere } from './check-where.ts';
-import type { Check, MapSpot, Reader, Spot } from './read.ts';
+import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
 import {
   boolean,
   compact,
@@ -38,12 +38,12 @@ export interface TriggerDraft {
   readonly spot: MapSpot;
   readonly triggers: readonly Trigger[];
   /** The event keys with the place of each; empty for a heartbeat. */
-  readonly events: readonly { readonly key: string; readonly spot: Spot }[];
+  readonly events: readonly { readonly key: string; readonly spot: NodeRef }[];
   readonly routing: RoutingDraft | undefined;
   readonly where: Where;
   readonly whereSpot: MapSpot | undefined;
   readonly endpoint:
-    | { readonly name: string; readonly spot: Spot; readonly auth?: EndpointAuth; readonly authSpot?: Spot }
+    | { readonly name: string; readonly spot: NodeRef; readonly auth?: EndpointAuth; readonly authSpot?: NodeRef }
     | undefined;
 }
 
@@ -230,7 +230,7 @@ function eventKeys(check: Check, spot: MapSpot): Keys {
     );
   }
   const list = many === undefined ? [] : (items(check, many, 'a list of event keys', 1) ?? []);
-  const keys: { key: string; spot: Spot }[] = [];
+  const keys: { key: string; spot: NodeRef }[] = [];
   const seen = new Set<string>();
   for (const item of one === undefined ? list : [one, ...list]) {
     const key = eventKey(check, item);

@@ -1,8 +1,8 @@
 // Where filters (spec, Where filter grammar; decision 66): the grammar of paths and clauses. Keys stay as authored.
 
-import type { JsonScalar } from '../../words/json.ts';
-import type { Where, WhereClause } from '../../words/spec.ts';
-import type { Check, MapSpot, Reader, Spot } from './read.ts';
+import type { JsonScalar } from '../../domain/json.ts';
+import type { Where, WhereClause } from '../../domain/spec.ts';
+import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
 import { boolean, fault, field, listOf, map, pathOf, recordOf, scalar, suggest } from './read.ts';
 
 const OPERATORS = ['contains', 'exists', 'in', 'notIn', 'changedTo'] as const;
@@ -31,7 +31,7 @@ export const checkWhere: Reader<Where> = recordOf<WhereClause>((check, spot, pat
 const compared: Reader<JsonScalar> = (check, spot) =>
   spot.node.kind === 'scalar' && spot.node.exact !== undefined ? spot.node.exact : scalar(check, spot);
 
-function checkClause(check: Check, spot: Spot): WhereClause | undefined {
+function checkClause(check: Check, spot: NodeRef): WhereClause | undefined {
   if (spot.node.kind === 'scalar') return compared(check, spot);
   const found = map(check, spot, `a scalar, or a map with one of ${OPERATORS.join(', ')}`);
   if (found === undefined) return undefined;

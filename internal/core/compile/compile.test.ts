@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
-import type { BundleEntry, ResolvedTemplate } from '../../words/bundle.ts';
+import type { BundleEntry, ResolvedTemplate } from '../../domain/bundle.ts';
 import { compile, createCompileCache, MAX_NEED_ROUNDS } from './compile.ts';
 import type { CompileInput, CompileOutput } from './types.ts';
 

@@ -5,9 +5,9 @@
 // gives equal output, byte for byte, in whatever order the files come and whatever a cache holds; it never throws on
 // what an author wrote, and what it spends is bounded (limits.ts).
 
-import { canonicalJson } from '../../words/json.ts';
-import type { TemplateLock } from '../../words/bundle.ts';
-import type { Diagnostic, Finding } from '../../words/diagnostic.ts';
+import { canonicalJson } from '../../domain/json.ts';
+import type { TemplateLock } from '../../domain/bundle.ts';
+import type { Diagnostic, Finding } from '../../domain/diagnostic.ts';
 import { type LineTable, printDiagnostics } from '../source/source.ts';
 import { Budget } from './budget.ts';
 import { type AgentRecord, Cache } from './cache.ts';

@@ -1,7 +1,7 @@
 // Rules between triggers, and between a trigger and its agent (spec, Routing rules and Errors; decisions 13, 65, 76).
 
 import type { TriggerDraft } from './check-triggers.ts';
-import type { Check, MapSpot, Spot } from './read.ts';
+import type { Check, MapSpot, NodeRef } from './read.ts';
 import { faultAt, field } from './read.ts';
 
 /** Targets on which some bind trigger releases (decision 4). */
@@ -40,7 +40,7 @@ function checkSlot(check: Check, root: MapSpot, triggers: readonly TriggerDraft[
 const ATTRIBUTIONS = '$.svc.attributions';
 
 /** Where a draft filters attributions, else where its kind of routing stands. */
-function filterSpot(draft: TriggerDraft): Spot | undefined {
+function filterSpot(draft: TriggerDraft): NodeRef | undefined {
   return (draft.whereSpot && field(draft.whereSpot, ATTRIBUTIONS)) ?? draft.routing?.kindSpot;
 }
 
@@ -89,7 +89,7 @@ function notExclusive(
   const message =
     `A spawn and an attributedSessions delivery on ${event.slice(0, 80)} must exclude each other by ${ATTRIBUTIONS}: ` +
     'the spawn needs exists: false, the delivery exists: true';
-  const tell = (draft: TriggerDraft, at: Spot, related: ReturnType<typeof other>): void => {
+  const tell = (draft: TriggerDraft, at: NodeRef, related: ReturnType<typeof other>): void => {
     if (told.has(draft)) return;
     told.add(draft);
     faultAt(check, 'attributions-exclusive', message, at, related);
@@ -98,4 +98,4 @@ function notExclusive(
   tell(deliver, deliverAt, other('the spawn', spawnAt));
 }
 
-const other = (message: string, spot: Spot) => ({ related: [{ message, range: spot.node.range }] });
+const other = (message: string, spot: NodeRef) => ({ related: [{ message, range: spot.node.range }] });

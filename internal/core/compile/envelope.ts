@@ -1,6 +1,6 @@
 // The legacy envelope (kind, metadata, spec), which is rejected, not migrated (spec, Versioning; decision 7).
 
-import type { Finding } from '../../words/diagnostic.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
 import type { MapNode } from '../source/node.ts';
 
 /** The finding for a document in the legacy envelope, or null for any other. */

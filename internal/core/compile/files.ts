@@ -1,7 +1,7 @@
 // Files as imports meet them: looked up in the tree or a template, parsed once, and written down as what an agent
 // depends on. What the tree does not have yet is collected as a need (decision 77).
 
-import type { Bundle, BundleEntry } from '../../words/bundle.ts';
+import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
 import { decodeText, readSource, type Source } from '../source/source.ts';
 import type { Cache, Dependency } from './cache.ts';
 import type { FileRef } from './paths.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
-import type { BundleEntry, ResolvedTemplate, UnresolvedTemplate } from '../../words/bundle.ts';
+import type { BundleEntry, ResolvedTemplate, UnresolvedTemplate } from '../../domain/bundle.ts';
 import { compile, MAX_NEED_ROUNDS } from './compile.ts';
 import type { CompileOutput } from './types.ts';
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
-import type { BundleEntry } from '../../words/bundle.ts';
+import type { BundleEntry } from '../../domain/bundle.ts';
 import { compile, createCompileCache } from './compile.ts';
 import type { CompileCache, CompileOutput } from './types.ts';
 

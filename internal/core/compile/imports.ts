@@ -1,8 +1,8 @@
 // Entries of `imports`, and the way from what an entry says to the file that it names (spec, imports; decisions 24-26).
 
-import type { UnresolvedTemplate } from '../../words/bundle.ts';
-import type { DiagnosticCode } from '../../words/codes.ts';
-import type { Range } from '../../words/diagnostic.ts';
+import type { UnresolvedTemplate } from '../../domain/bundle.ts';
+import type { DiagnosticCode } from '../../domain/codes.ts';
+import type { Range } from '../../domain/diagnostic.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import type { Dependency } from './cache.ts';

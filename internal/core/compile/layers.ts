@@ -2,7 +2,7 @@
 // document, compilation order). Imported layers are shared between agents while nothing in them depends on who imports
 // them, so that fan-out stays linear (decision 27).
 
-import type { Range } from '../../words/diagnostic.ts';
+import type { Range } from '../../domain/diagnostic.ts';
 import { type MapNode, type Node } from '../source/node.ts';
 import { isDocumentFile, type Source, type SourceDocument } from '../source/source.ts';
 import { type Budget, type Cost, Merging, weightOf } from './budget.ts';

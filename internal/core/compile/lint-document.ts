@@ -1,6 +1,6 @@
 // Hands a checked document to the linter as plain values with places, and reports what it finds.
 
-import type { Range } from '../../words/diagnostic.ts';
+import type { Range } from '../../domain/diagnostic.ts';
 import { lint } from '../lint/lint.ts';
 import type { LintDocument, LintTrigger } from '../lint/lint.ts';
 import type { TriggerDraft } from './check-triggers.ts';

@@ -1,7 +1,7 @@
 // Merging per field class (spec, Merge behavior): one rule for each root field, in one table. Nodes keep their ranges,
 // so a merged document still knows where each of its parts was written.
 
-import type { Finding } from '../../words/diagnostic.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
 import type { MapEntry, Node, ScalarNode } from '../source/node.ts';
 import type { Merging } from './budget.ts';
 import { MAX_LIST_ITEMS, MAX_TEXT_CHARACTERS } from './limits.ts';

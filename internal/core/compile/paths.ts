@@ -2,7 +2,7 @@
 // (spec, imports; contract section 2; decisions 24, 25, 77).
 
 import { dirname, join } from 'node:path/posix';
-import type { ResolvedTemplate } from '../../words/bundle.ts';
+import type { ResolvedTemplate } from '../../domain/bundle.ts';
 
 /** A file of the tree or of a template. */
 export interface FileRef {

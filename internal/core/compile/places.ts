@@ -2,7 +2,7 @@
 // what is stored elsewhere. Kept with the resource, so that an apply's diagnostics have a line like any other; all
 // other ranges are let go with the document.
 
-import type { Place, Places, Range } from '../../words/diagnostic.ts';
+import type { Place, Places, Range } from '../../domain/diagnostic.ts';
 import type { Node } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import { LineTable } from '../source/source.ts';

@@ -1,11 +1,11 @@
 // Checked readers over positioned nodes: each gives a plain value or reports what is wrong, what is accepted and where,
 // and gives undefined. A reader never stops the ones beside it, so that all independent errors come out of one run.
 
-import type { DiagnosticCode } from '../../words/codes.ts';
-import type { Finding, Range } from '../../words/diagnostic.ts';
-import type { Json, JsonObject, JsonScalar } from '../../words/json.ts';
-import { nearest } from '../../words/nearest.ts';
-import { RESOURCE_NAME } from '../../words/spec.ts';
+import type { DiagnosticCode } from '../../domain/codes.ts';
+import type { Finding, Range } from '../../domain/diagnostic.ts';
+import type { Json, JsonObject, JsonScalar } from '../../domain/json.ts';
+import { nearest } from '../../domain/nearest.ts';
+import { RESOURCE_NAME } from '../../domain/spec.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import type { Report } from './types.ts';
@@ -16,12 +16,12 @@ export interface Trail {
   readonly step: PathStep;
 }
 /** A value, its place, and the place of the key or item that holds it. */
-export interface Spot<N extends Node = Node> {
+export interface NodeRef<N extends Node = Node> {
   readonly node: N;
   readonly key: Range;
   readonly trail: Trail | null;
 }
-export type MapSpot = Spot<MapNode>;
+export type MapSpot = NodeRef<MapNode>;
 
 /** What one document's readers share. `errors` counts what was reported as an error. */
 export interface Check {
@@ -78,14 +78,20 @@ export function fault(
 }
 
 /** Reports an error at a value. */
-export function faultAt(check: Check, code: DiagnosticCode, message: string, spot: Spot, extra: Extra = {}): undefined {
+export function faultAt(
+  check: Check,
+  code: DiagnosticCode,
+  message: string,
+  spot: NodeRef,
+  extra: Extra = {},
+): undefined {
   return fault(check, code, message, spot.node.range, pathOf(spot.trail), extra);
 }
 
 /** Reports that a value is not what its field accepts: `path must be …, not …`. */
 export function wrong(
   check: Check,
-  spot: Spot,
+  spot: NodeRef,
   expected: string,
   extra: Extra & { code?: DiagnosticCode } = {},
 ): undefined {
@@ -93,11 +99,11 @@ export function wrong(
   return faultAt(check, code, `${pathOf(spot.trail)} must be ${expected}, not ${show(spot.node)}`, spot, rest);
 }
 
-const wrongType = (check: Check, spot: Spot, expected: string, hint?: string): undefined =>
+const wrongType = (check: Check, spot: NodeRef, expected: string, hint?: string): undefined =>
   wrong(check, spot, expected, hint === undefined ? { code: 'invalid-type' } : { code: 'invalid-type', hint });
 
 /** The value under a key, or undefined where the map does not have it. */
-export function field(spot: MapSpot, name: string): Spot | undefined {
+export function field(spot: MapSpot, name: string): NodeRef | undefined {
   const entry = spot.node.entries.get(name);
   if (entry === undefined) return undefined;
   return { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: name } };
@@ -123,16 +129,16 @@ export function missing(check: Check, spot: MapSpot, name: string, hint?: string
   return fault(check, 'missing-field', `${path} is required`, range, path, hint === undefined ? {} : { hint });
 }
 
-export type Reader<T> = (check: Check, spot: Spot) => T | undefined;
+export type Reader<T> = (check: Check, spot: NodeRef) => T | undefined;
 
 /** A map of any keys. */
-export function map(check: Check, spot: Spot, what = 'a map'): MapSpot | undefined {
+export function map(check: Check, spot: NodeRef, what = 'a map'): MapSpot | undefined {
   if (spot.node.kind === 'map') return spot as MapSpot;
   return wrongType(check, spot, what);
 }
 
 /** A map of known keys: every other key is one error at that key, with the nearest known one. */
-export function strict(check: Check, spot: Spot, known: readonly string[], what?: string): MapSpot | undefined {
+export function strict(check: Check, spot: NodeRef, known: readonly string[], what?: string): MapSpot | undefined {
   const found = map(check, spot, what ?? `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`);
   if (found === undefined) return undefined;
   for (const [key, entry] of found.node.entries) {
@@ -154,7 +160,7 @@ export function unknownKey(check: Check, spot: MapSpot, key: string, range: Rang
 const DISCRIMINATORS = ['kind', 'implementation', 'action'];
 
 /** Says which layer a key came from, where another file set the field that it does not fit (decision 11). */
-export function layerOf(file: string, discriminator: Spot | undefined, name = 'kind'): string {
+export function layerOf(file: string, discriminator: NodeRef | undefined, name = 'kind'): string {
   const other = discriminator?.node.range.file ?? file;
   return file === other ? '' : `; the key comes from ${file}, the ${name} from ${other}`;
 }
@@ -165,12 +171,12 @@ const MAX_SURPLUS = 100;
 /** The items of a list; `least` and `most` bound their number. */
 export function items(
   check: Check,
-  spot: Spot,
+  spot: NodeRef,
   what: string,
   least = 0,
   most = Number.POSITIVE_INFINITY,
   code: DiagnosticCode = 'invalid-value',
-): readonly Spot[] | undefined {
+): readonly NodeRef[] | undefined {
   if (spot.node.kind !== 'seq') return wrongType(check, spot, what);
   const count = spot.node.items.length;
   if (count < least || count > most) {
@@ -194,7 +200,10 @@ export function listOf<T>(
   return (check, spot) => all(items(check, spot, what, least, most, code), (item) => read(check, item));
 }
 
-function all<T>(spots: readonly Spot[] | undefined, read: (spot: Spot) => T | undefined): readonly T[] | undefined {
+function all<T>(
+  spots: readonly NodeRef[] | undefined,
+  read: (spot: NodeRef) => T | undefined,
+): readonly T[] | undefined {
   if (spots === undefined) return undefined;
   const values: T[] = [];
   for (const spot of spots) {
@@ -204,7 +213,7 @@ function all<T>(spots: readonly Spot[] | undefined, read: (spot: Spot) => T | un
   return values.length === spots.length ? values : undefined;
 }
 
-export function boolean(check: Check, spot: Spot): boolean | undefined {
+export function boolean(check: Check, spot: NodeRef): boolean | undefined {
   if (spot.node.kind === 'scalar' && typeof spot.node.value === 'boolean') return spot.node.value;
   return wrongType(check, spot, 'true or false');
 }
@@ -277,7 +286,7 @@ export function text(rules: TextRules = {}): Reader<string> {
 const QUOTE_IT = 'Put the value in quotes.';
 
 /** Any string, empty ones included. */
-export function string(check: Check, spot: Spot, what = 'a text'): string | undefined {
+export function string(check: Check, spot: NodeRef, what = 'a text'): string | undefined {
   if (spot.node.kind === 'scalar' && typeof spot.node.value === 'string') return spot.node.value;
   const quotable = spot.node.kind === 'scalar' && spot.node.value !== null;
   return wrongType(check, spot, what, quotable ? QUOTE_IT : undefined);
@@ -293,7 +302,7 @@ export const resourceName: Reader<string> = (check, spot) => {
 
 /** A map of any non-empty keys, each value read alike. Keys may be `__proto__`: the result has no prototype. */
 export function recordOf<T>(
-  read: (check: Check, spot: Spot, key: string) => T | undefined,
+  read: (check: Check, spot: NodeRef, key: string) => T | undefined,
   what: string,
 ): Reader<{ readonly [key: string]: T }> {
   return (check, spot) => {

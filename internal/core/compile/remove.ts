@@ -1,6 +1,6 @@
 // `remove`: takes keys out of the merged imports before the document's own fields are merged (spec, remove; decision 33).
 
-import type { Finding, Range } from '../../words/diagnostic.ts';
+import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { MapEntry, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import type { Merging } from './budget.ts';

@@ -1,7 +1,7 @@
 // A document's own fields as a layer: `file:` becomes its text, `append:` waits for a base, and a bare `key:` counts as
 // not written (spec, File-backed strings; decisions 18, 37, 38).
 
-import type { Finding, Range } from '../../words/diagnostic.ts';
+import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { MapEntry, MapNode, Node } from '../source/node.ts';
 import { FILE_BACKED, type Layer, type PendingAppend } from './merge.ts';
 

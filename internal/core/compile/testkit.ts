@@ -1,9 +1,9 @@
 // What the tests of checks share: a catalog of their own, and documents whose wrong places are marked with `§`.
 
-import type { BundleEntry } from '../../words/bundle.ts';
-import type { Catalog } from '../../words/catalog.ts';
-import type { Finding, Severity } from '../../words/diagnostic.ts';
-import type { AgentSpec } from '../../words/spec.ts';
+import type { BundleEntry } from '../../domain/bundle.ts';
+import type { Catalog } from '../../domain/catalog.ts';
+import type { Finding, Severity } from '../../domain/diagnostic.ts';
+import type { AgentSpec } from '../../domain/spec.ts';
 import type { MapNode } from '../source/node.ts';
 import { readSource } from '../source/source.ts';
 import type { AgentDraft } from './check-agent.ts';

@@ -1,8 +1,8 @@
 // Which files of `.svc/` are agent documents, and what is said about the others (spec, File rules; contract, section 2;
 // decisions 15, 16, 25).
 
-import type { Bundle } from '../../words/bundle.ts';
-import type { Finding } from '../../words/diagnostic.ts';
+import type { Bundle } from '../../domain/bundle.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
 import { isDocumentFile } from '../source/source.ts';
 
 export interface Survey {

@@ -1,10 +1,10 @@
 // The shapes that the two halves of compile share: layers (imports, variables, remove, merge) hand merged
 // documents to checks (validate, canonical form, cross checks, generated resources).
 
-import type { Bundle, ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../words/bundle.ts';
-import type { Catalog } from '../../words/catalog.ts';
-import type { Diagnostic, Finding, Places } from '../../words/diagnostic.ts';
-import type { Resource } from '../../words/spec.ts';
+import type { Bundle, ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../domain/bundle.ts';
+import type { Catalog } from '../../domain/catalog.ts';
+import type { Diagnostic, Finding, Places } from '../../domain/diagnostic.ts';
+import type { Resource } from '../../domain/spec.ts';
 import type { MapNode } from '../source/node.ts';
 
 export interface CompileInput {

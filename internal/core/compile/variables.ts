@@ -1,8 +1,8 @@
 // Variables: which are in scope for an agent's imports, and their substitution in imported documents
 // (spec, variables; contract section 2; decisions 29-32).
 
-import type { Finding, Range } from '../../words/diagnostic.ts';
-import { canonicalJson } from '../../words/json.ts';
+import type { Finding, Range } from '../../domain/diagnostic.ts';
+import { canonicalJson } from '../../domain/json.ts';
 import type { MapEntry, MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import { substituteVariables } from '../template/template.ts';

@@ -1,10 +1,10 @@
 // Event keys that no source emits, and filters on an `authored` path that the payload of the event cannot carry
 // (contract, section 4: codehost payloads have it at `$.svc` and `$.codehost.svc`, the others at `$.svc` alone).
 
-import type { Finding } from '../../words/diagnostic.ts';
-import type { EventSource } from '../../words/events.ts';
-import { EVENT_SOURCES, isKnownEvent, KNOWN_EVENTS, sourceOf } from '../../words/events.ts';
-import { nearest } from '../../words/nearest.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
+import type { EventSource } from '../../domain/events.ts';
+import { EVENT_SOURCES, isKnownEvent, KNOWN_EVENTS, sourceOf } from '../../domain/events.ts';
+import { nearest } from '../../domain/nearest.ts';
 import type { LintTrigger } from './lint.ts';
 
 const OPEN_EXAMPLES = ['codehost.check_run.requested_action.<identifier>', 'webhook.received'];

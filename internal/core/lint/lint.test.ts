@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EVENT_TARGETS, KNOWN_EVENTS, isKnownEvent, sourceOf, targetOf } from '../../words/events.ts';
-import { editDistance, nearest } from '../../words/nearest.ts';
-import type { Routing, Where } from '../../words/spec.ts';
+import { EVENT_TARGETS, KNOWN_EVENTS, isKnownEvent, sourceOf, targetOf } from '../../domain/events.ts';
+import { editDistance, nearest } from '../../domain/nearest.ts';
+import type { Routing, Where } from '../../domain/spec.ts';
 import type { LintTrigger } from './lint.ts';
 import { lint, lintFallbacks } from './lint.ts';
 

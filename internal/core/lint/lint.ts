@@ -2,8 +2,8 @@
 // near-miss root keys, filters on a path that an event never carries, routes and fallbacks that never match, loops.
 // Every finding is a warning. Decides nothing about validity, and takes plain values with places, never the tree itself.
 
-import type { Finding, Range } from '../../words/diagnostic.ts';
-import type { Routing, Where } from '../../words/spec.ts';
+import type { Finding, Range } from '../../domain/diagnostic.ts';
+import type { Routing, Where } from '../../domain/spec.ts';
 import { lintEvents, lintPaths } from './events.ts';
 import type { LintRef } from './refs.ts';
 import { lintRefs } from './refs.ts';

@@ -1,7 +1,7 @@
 // Tokens in a mount's `ref`: it alone is rendered against the session's input `{ triggerEventId, payload }` (spec, Mounts),
 // so that a token which begins with anything else never resolves and the session is refused.
 
-import type { Finding, Range } from '../../words/diagnostic.ts';
+import type { Finding, Range } from '../../domain/diagnostic.ts';
 
 export interface LintRef {
   readonly ref: string;

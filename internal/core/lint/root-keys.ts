@@ -1,7 +1,7 @@
 // Unknown root keys are ignored (spec, File rules); one within edit distance 2 of a known key is most likely a slip.
 
-import type { Finding, Range } from '../../words/diagnostic.ts';
-import { nearest } from '../../words/nearest.ts';
+import type { Finding, Range } from '../../domain/diagnostic.ts';
+import { nearest } from '../../domain/nearest.ts';
 
 /** Every key that the root of an agent document may have. */
 export const ROOT_KEYS: readonly string[] = [

@@ -1,10 +1,10 @@
 // Routes that never match, fallbacks that never fire, and triggers that may wake themselves (decisions 58 and 70; spec,
 // Routing rules).
 
-import { canonicalJson } from '../../words/json.ts';
-import type { Finding } from '../../words/diagnostic.ts';
-import { targetOf } from '../../words/events.ts';
-import type { Routing, RouteTarget } from '../../words/spec.ts';
+import { canonicalJson } from '../../domain/json.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
+import { targetOf } from '../../domain/events.ts';
+import type { Routing, RouteTarget } from '../../domain/spec.ts';
 import type { LintTrigger } from './lint.ts';
 
 /** The target that an event must derive for the route to do what it says; null where it asks for none. */

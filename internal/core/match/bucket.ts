@@ -2,7 +2,7 @@
 // the one of its equalities (a scalar, an `in`, a `changedTo`) whose values fewest triggers ask for, and under each of
 // that clause's values; one without an equality is in the rest, which is read whole. Reading decides, posting only finds.
 
-import type { Json, JsonScalar } from '../../words/json.ts';
+import type { Json, JsonScalar } from '../../domain/json.ts';
 import { type Clause, comparable, matchesAll, readPath } from './clause.ts';
 
 interface Equality {

@@ -1,8 +1,8 @@
 // One clause: the table of spec, Where filter grammar. A clause is compiled to its path's segments and one word for
 // what it asks; evaluating it reads own properties of plain objects and nothing else, so arrays have no paths inside.
 
-import type { Json, JsonScalar } from '../../words/json.ts';
-import type { Where, WhereClause } from '../../words/spec.ts';
+import type { Json, JsonScalar } from '../../domain/json.ts';
+import type { Where, WhereClause } from '../../domain/spec.ts';
 import { exactScalar, isExactNumber } from './number.ts';
 
 interface ClauseBase {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Json } from '../../words/json.ts';
+import type { Json } from '../../domain/json.ts';
 import { createImpactCounter, type MatchTrigger } from './match.ts';
 
 const trigger = (

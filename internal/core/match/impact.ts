@@ -1,8 +1,8 @@
 // Which events of the past would meet other triggers than they did: those that a change of triggers lets match newly, and
 // those that it stops. A trigger that only moved within its agent is the same trigger, and no change.
 
-import { canonicalJson, type Json } from '../../words/json.ts';
-import type { Where } from '../../words/spec.ts';
+import { canonicalJson, type Json } from '../../domain/json.ts';
+import type { Where } from '../../domain/spec.ts';
 
 interface Trigger {
   readonly agent: string;

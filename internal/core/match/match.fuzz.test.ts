@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { howMany } from '../../base/testkit/long.ts';
-import type { Json, JsonScalar } from '../../words/json.ts';
-import type { Where, WhereClause } from '../../words/spec.ts';
+import type { Json, JsonScalar } from '../../domain/json.ts';
+import type { Where, WhereClause } from '../../domain/spec.ts';
 import {
   createTriggerIndex,
   exactText,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import type { Where } from '../../words/spec.ts';
+import type { Where } from '../../domain/spec.ts';
 import {
   compileWhere,
   createTriggerIndex,

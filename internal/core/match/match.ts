@@ -4,9 +4,9 @@
 // It never throws on any JSON, never reaches a prototype, and knows nothing of sessions: what a match leads to is
 // decided by route. A number that a double cannot hold compares by its text (contract, section 3): see number.ts.
 
-import { canonicalEventKey } from '../../words/events.ts';
-import type { Json } from '../../words/json.ts';
-import type { Where, WhereClause } from '../../words/spec.ts';
+import { canonicalEventKey } from '../../domain/events.ts';
+import type { Json } from '../../domain/json.ts';
+import type { Where, WhereClause } from '../../domain/spec.ts';
 import { type Clause, compileWhere, evaluate, matchesAll, readPath } from './clause.ts';
 import { createBucket, type Bucket } from './bucket.ts';
 import { countImpact, type ImpactCounter as Counter, type TriggerImpact } from './impact.ts';

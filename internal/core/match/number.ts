@@ -1,8 +1,8 @@
 // Numbers that a double cannot hold (contract, section 3). A parsed payload carries such a number as the runtime's own
 // raw JSON value: `JSON.stringify` gives back its digits, and here it compares by them. Every other number is a number.
 
-import type { Json } from '../../words/json.ts';
-import { isHeld, isPrinted } from '../../words/number.ts';
+import type { Json } from '../../domain/json.ts';
+import { isHeld, isPrinted } from '../../domain/number.ts';
 
 /** The language's raw JSON values, which the type library does not know yet. */
 const raw = JSON as unknown as {

@@ -1,6 +1,6 @@
 // Spend caps (spec, spendCaps; contract, section 6): may a session call its model now?
 
-import type { AgentSpec } from '../../words/spec.ts';
+import type { AgentSpec } from '../../domain/spec.ts';
 import { parseUsd, printUsd, roundUsd, type Usd } from './decimal.ts';
 
 export type SpendCaps = NonNullable<AgentSpec['spendCaps']>;

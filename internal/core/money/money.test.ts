@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { PriceRow } from '../../words/price.ts';
+import type { PriceRow } from '../../domain/price.ts';
 import { roundUsd } from './decimal.ts';
 import {
   costOf,

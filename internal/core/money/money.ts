@@ -3,8 +3,8 @@
 // that is not in the table is unknown, and an unknown price under a cap refuses: it is never guessed.
 // It reads no ledger and keeps no sums: they are handed in.
 
-import type { PriceRow } from '../../words/price.ts';
-import type { ModelSpec } from '../../words/spec.ts';
+import type { PriceRow } from '../../domain/price.ts';
+import type { ModelSpec } from '../../domain/spec.ts';
 import { hasCaps, type SpendCaps } from './caps.ts';
 import { priceOf } from './prices.ts';
 

@@ -1,7 +1,7 @@
 // Prices as dated data, and what a call's usage comes to under them.
 
-import type { PriceRow, TokenRates } from '../../words/price.ts';
-import type { ModelProvider } from '../../words/spec.ts';
+import type { PriceRow, TokenRates } from '../../domain/price.ts';
+import type { ModelProvider } from '../../domain/spec.ts';
 import { parseUsd, type Usd } from './decimal.ts';
 import type { Usage } from './usage.ts';
 

@@ -1,6 +1,6 @@
 // Which agents an apply creates, changes, takes over, deletes or leaves (contract, "Each resource has one owner").
 
-import { asJson } from '../../words/spec.ts';
+import { asJson } from '../../domain/spec.ts';
 import { diffJson } from './diff.ts';
 import { ownerName, type Facts } from './facts.ts';
 import type { Report } from './report.ts';

@@ -1,7 +1,7 @@
 // Which connection a trigger or a tool means, and whether it may be used (spec, Events, Trigger resource, Tools).
 
-import type { EventTrigger, Tool } from '../../words/spec.ts';
-import { fitsNeed, toolNeeds } from '../../words/tool-needs.ts';
+import type { EventTrigger, Tool } from '../../domain/spec.ts';
+import { fitsNeed, toolNeeds } from '../../domain/tool-needs.ts';
 import type { Facts } from './facts.ts';
 import type { DesiredResource, TriggerStatus } from './types.ts';
 import type { Report } from './report.ts';

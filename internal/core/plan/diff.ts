@@ -1,6 +1,6 @@
 // Field-level differences of two JSON values, in a fixed order: members by name, items by index.
 
-import type { Json, JsonObject } from '../../words/json.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
 import type { Change } from './types.ts';
 
 const isObject = (value: Json | undefined): value is JsonObject =>

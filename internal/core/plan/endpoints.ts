@@ -1,7 +1,7 @@
 // Webhook endpoints that an apply creates, promotes, adopts or inherits (spec, Webhook endpoint resource).
 
-import { canonicalJson, type Json } from '../../words/json.ts';
-import type { EndpointAuth, EventTrigger } from '../../words/spec.ts';
+import { canonicalJson, type Json } from '../../domain/json.ts';
+import type { EndpointAuth, EventTrigger } from '../../domain/spec.ts';
 import type { Facts } from './facts.ts';
 import type { Report } from './report.ts';
 import { checkEndpointSecret } from './secrets.ts';

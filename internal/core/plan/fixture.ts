@@ -1,8 +1,8 @@
 // A store in memory for tests of plans: it keeps what an apply would write, so that plans can be made one upon
 // another. Only tests import it.
 
-import { canonicalJson } from '../../words/json.ts';
-import { asJson, type AgentSpec, type EnvironmentSpec, type IdentitySpec, type Resource } from '../../words/spec.ts';
+import { canonicalJson } from '../../domain/json.ts';
+import { asJson, type AgentSpec, type EnvironmentSpec, type IdentitySpec, type Resource } from '../../domain/spec.ts';
 import { heartbeatKey, scheduleId } from './rows.ts';
 import type {
   ChangeSet,

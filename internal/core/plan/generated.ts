@@ -1,7 +1,7 @@
 // Environments and identities that inline objects compile into: shared by all who generate them, changed only by a
 // sole owner, gone with the last user (contract, "Each resource has one owner").
 
-import { asJson } from '../../words/spec.ts';
+import { asJson } from '../../domain/spec.ts';
 import type { AgentsPlan } from './agents.ts';
 import { diffJson } from './diff.ts';
 import { ownerName, type Facts } from './facts.ts';

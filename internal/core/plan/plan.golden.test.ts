@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { AgentSpec, EnvironmentSpec, IdentitySpec } from '../../words/spec.ts';
+import type { AgentSpec, EnvironmentSpec, IdentitySpec } from '../../domain/spec.ts';
 import { agent, applied, emptyState, environment, identity, options, tree, type World } from './fixture.ts';
 import { plan } from './plan.ts';
 import type { Desired, DesiredAsset, PlanOptions } from './types.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { AgentSpec, Trigger } from '../../words/spec.ts';
+import type { AgentSpec, Trigger } from '../../domain/spec.ts';
 import { agent, applied, emptyState, environment, identity, options, tree } from './fixture.ts';
 import { diffJson } from './diff.ts';
 import { plan, specsNeeded } from './plan.ts';

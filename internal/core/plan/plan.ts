@@ -5,8 +5,8 @@
 // Spec: Trigger resource, Tools, Webhook endpoint resource, Heartbeat schedule, Errors; contract: section 2,
 // "Each resource has one owner", "An apply is atomic", "held". An error anywhere makes the whole set unusable.
 
-import type { Diagnostic } from '../../words/diagnostic.ts';
-import type { Json } from '../../words/json.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
+import type { Json } from '../../domain/json.ts';
 import { agentActions, changedResources, guard, planAgents, type AgentsPlan, type DesiredAgent } from './agents.ts';
 import { checkTool } from './connections.ts';
 import { planEndpoints, type EndpointPlan } from './endpoints.ts';

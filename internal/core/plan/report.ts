@@ -1,8 +1,8 @@
 // Diagnostics of the rules that need stored state, each at the place that compile recorded for its part of the
 // resource, else at the nearest enclosing part that has one, else at the document that made the resource.
 
-import type { DiagnosticCode } from '../../words/codes.ts';
-import type { Diagnostic, Place, Severity } from '../../words/diagnostic.ts';
+import type { DiagnosticCode } from '../../domain/codes.ts';
+import type { Diagnostic, Place, Severity } from '../../domain/diagnostic.ts';
 import { memberPath } from './diff.ts';
 import type { Desired, DesiredResource } from './types.ts';
 

@@ -1,8 +1,8 @@
 // The rows beneath an agent: one trigger per event key and heartbeat, one schedule per heartbeat (spec, Trigger
 // resource, Heartbeat schedule). Compared with the rows that are there, so that whatever drifted is put right.
 
-import { canonicalJson } from '../../words/json.ts';
-import { asJson, type HeartbeatTrigger, type Trigger } from '../../words/spec.ts';
+import { canonicalJson } from '../../domain/json.ts';
+import { asJson, type HeartbeatTrigger, type Trigger } from '../../domain/spec.ts';
 import type { AgentsPlan, DesiredAgent } from './agents.ts';
 import { resolveTrigger } from './connections.ts';
 import type { WebhookAt } from './endpoints.ts';

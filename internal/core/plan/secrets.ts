@@ -1,6 +1,6 @@
 // Required secrets exist and are live when an apply names them (spec, Environment variables, Webhook endpoint).
 
-import type { EnvMap, Tool } from '../../words/spec.ts';
+import type { EnvMap, Tool } from '../../domain/spec.ts';
 import type { Facts } from './facts.ts';
 import type { Report } from './report.ts';
 import type { DesiredResource } from './types.ts';

@@ -1,9 +1,9 @@
 // The values that a plan is made from and the value that it is. Desired comes from compile, current from the
 // store; a ChangeSet names everything an apply will write, so that writing needs no further decision.
 
-import type { Diagnostic, Places } from '../../words/diagnostic.ts';
-import type { Json } from '../../words/json.ts';
-import type { EndpointAuth, Resource, SourceRef, Trigger } from '../../words/spec.ts';
+import type { Diagnostic, Places } from '../../domain/diagnostic.ts';
+import type { Json } from '../../domain/json.ts';
+import type { EndpointAuth, Resource, SourceRef, Trigger } from '../../domain/spec.ts';
 
 /** A compiled resource with the SHA-256 (hex) of its canonical spec. */
 export type DesiredResource = Resource & { readonly hash: string };

@@ -1,6 +1,6 @@
 // How the cases under testdata/route are written, and how decisions are printed for them. Only tests import this.
 
-import type { BindingPolicy, BindingTarget, Routing } from '../../words/spec.ts';
+import type { BindingPolicy, BindingTarget, Routing } from '../../domain/spec.ts';
 import { summarize } from './route.ts';
 import type {
   ActiveBinding,

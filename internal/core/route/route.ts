@@ -5,7 +5,7 @@
 // It reads no table, renders no message and writes nothing. That a decision happens once is a unique row of its writer:
 // a claim that conflicts there means loading and deciding again.
 
-import type { BindRouting, DeliverRouting, OnUnmatched } from '../../words/spec.ts';
+import type { BindRouting, DeliverRouting, OnUnmatched } from '../../domain/spec.ts';
 import {
   bind,
   bindingKey,

@@ -1,8 +1,8 @@
 // The world while one event is routed: what was there, and what the decisions so far add. Bindings are kept by agent and
 // target, because an agent has one at most on each.
 
-import type { JsonObject } from '../../words/json.ts';
-import type { BindingPolicy, EventContext } from '../../words/spec.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { BindingPolicy, EventContext } from '../../domain/spec.ts';
 import type { BindEffect, ReleaseEffect, RoutingAgent, SessionRef, Snapshot, Target } from './types.ts';
 
 export interface Holding {

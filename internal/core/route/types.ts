@@ -1,7 +1,7 @@
 // What routing reads and gives: the loader's contract on one side, the writer's on the other.
 
-import type { JsonObject } from '../../words/json.ts';
-import type { AgentSpec, BindingTarget, Continuity, EventContext, Lifecycle, Routing } from '../../words/spec.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { AgentSpec, BindingTarget, Continuity, EventContext, Lifecycle, Routing } from '../../domain/spec.ts';
 import type { MatchTrigger } from '../match/match.ts';
 
 /** A routing target: one pull request, one thread (spec, Events). */

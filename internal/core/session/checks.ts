@@ -2,7 +2,7 @@
 // aside by the next qualifying event. Time comes in; a deadline that has passed is applied before whatever else happens,
 // so that a late call meets the state that the clock had made.
 
-import type { Check as CheckSpec, CheckDeadline } from '../../words/spec.ts';
+import type { Check as CheckSpec, CheckDeadline } from '../../domain/spec.ts';
 
 interface CheckBase {
   /** From 1; every qualifying event on the pull request begins the next. */

@@ -1,7 +1,7 @@
 // Lines of context that a message is given where its text lacks them (spec, Events: trigger message rendering): ids of
 // channel, thread and message on chat events, and one line per attachment on chat, code-host comment and review events.
 
-import type { Json, JsonObject } from '../../words/json.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
 
 /** The brokered tool that fetches an attachment with the session's own credentials. */
 const DOWNLOAD_TOOL = 'download_attachment';

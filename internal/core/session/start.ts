@@ -1,7 +1,7 @@
 // What a session is told first, and what a live one is told (spec, Events, "Start message of a spawned session"): five
 // steps, the first that gives text. Only an attached prompt goes in verbatim; every other text gets its context lines.
 
-import type { Json } from '../../words/json.ts';
+import type { Json } from '../../domain/json.ts';
 import { textAt, withContext } from './context.ts';
 
 /** A template against a payload, as core/template renders; rooms of the core do not know each other here. */

@@ -1,6 +1,6 @@
 // Bytes → text, strictly: what is not UTF-8 or holds NUL is refused at its place, never replaced (decision 74).
 
-import type { Finding } from '../../words/diagnostic.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
 
 export type Decoded =
   | { readonly ok: true; readonly text: string }

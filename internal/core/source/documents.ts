@@ -1,7 +1,7 @@
 // What the YAML and the JSON reader share: their result and the findings that both make.
 
-import type { DiagnosticCode } from '../../words/codes.ts';
-import type { Finding, Range } from '../../words/diagnostic.ts';
+import type { DiagnosticCode } from '../../domain/codes.ts';
+import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { MapNode } from './node.ts';
 
 export interface ReadDocuments {

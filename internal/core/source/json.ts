@@ -1,9 +1,9 @@
 // Strict JSON with the place of every key and value: one object, no comments, no duplicate keys (decision 17).
 
-import type { Finding } from '../../words/diagnostic.ts';
-import type { DiagnosticCode } from '../../words/codes.ts';
-import type { JsonScalar } from '../../words/json.ts';
-import { exactDigits } from '../../words/number.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
+import type { DiagnosticCode } from '../../domain/codes.ts';
+import type { JsonScalar } from '../../domain/json.ts';
+import { exactDigits } from '../../domain/number.ts';
 import type { SourceLimits } from './limits.ts';
 import type { MapEntry, MapNode, Node, ScalarNode } from './node.ts';
 import { duplicateKey, LEAVES_THE_REST, moreFindings, type ReadDocuments, unprintable } from './documents.ts';

@@ -1,8 +1,8 @@
 // A document's values with the place of each: what the YAML and JSON readers make, what merging works on, and
 // what validation reports against. A node carries its own range, so a merged tree knows where every part came from.
 
-import type { Range } from '../../words/diagnostic.ts';
-import type { Json, JsonScalar } from '../../words/json.ts';
+import type { Range } from '../../domain/diagnostic.ts';
+import type { Json, JsonScalar } from '../../domain/json.ts';
 
 export interface ScalarNode {
   readonly kind: 'scalar';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Finding } from '../../words/diagnostic.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
 import { LineTable, printDiagnostics, renderDiagnostic } from './source.ts';
 
 const finding = (file: string, start: number, end: number, more: Partial<Finding> = {}): Finding => ({

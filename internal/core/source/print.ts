@@ -1,6 +1,6 @@
 // Findings → diagnostics (sorted, each once, with line and column), and diagnostics → text with a caret.
 
-import type { Diagnostic, Finding, Range } from '../../words/diagnostic.ts';
+import type { Diagnostic, Finding, Range } from '../../domain/diagnostic.ts';
 import { LineTable } from './lines.ts';
 
 const EXCERPT_LENGTH = 200;

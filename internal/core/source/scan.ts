@@ -2,8 +2,8 @@
 // iterative parser runs, tags and directives are judged on the tokens (decisions 71-73).
 
 import { CST, Lexer, Parser } from 'yaml';
-import type { DiagnosticCode } from '../../words/codes.ts';
-import type { Finding } from '../../words/diagnostic.ts';
+import type { DiagnosticCode } from '../../domain/codes.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
 import { moreFindings, quoted } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
 

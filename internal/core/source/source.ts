@@ -5,7 +5,7 @@
 // and knows nothing of agents: what the keys mean is compile's matter.
 // It also prints findings: offsets become lines and columns here, at the last moment.
 
-import type { Finding } from '../../words/diagnostic.ts';
+import type { Finding } from '../../domain/diagnostic.ts';
 import { decodeText } from './decode.ts';
 import { readJson } from './json.ts';
 import { DEFAULT_LIMITS, type SourceLimits } from './limits.ts';

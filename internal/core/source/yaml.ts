@@ -13,10 +13,10 @@ import {
   type Pair,
   type YAMLError,
 } from 'yaml';
-import type { DiagnosticCode } from '../../words/codes.ts';
-import type { Finding, Range } from '../../words/diagnostic.ts';
-import type { JsonScalar } from '../../words/json.ts';
-import { exactDigits } from '../../words/number.ts';
+import type { DiagnosticCode } from '../../domain/codes.ts';
+import type { Finding, Range } from '../../domain/diagnostic.ts';
+import type { JsonScalar } from '../../domain/json.ts';
+import { exactDigits } from '../../domain/number.ts';
 import { duplicateKey, LEAVES_THE_REST, moreFindings, quoted, type ReadDocuments, unprintable } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
 import type { MapEntry, MapNode, Node } from './node.ts';
@@ -64,7 +64,7 @@ interface Inside {
 }
 
 /** Ends the composing; caught in `bounded` and nowhere else. */
-class Flood extends Error {}
+class TooManyErrors extends Error {}
 
 /** The documents of a text; past so many errors it is given up, with those of the document that it stands in. */
 function* bounded(
@@ -79,12 +79,12 @@ function* bounded(
   let noted = 0;
   inside.onError = (...what) => {
     note(...what);
-    if (++noted > limits.maxFindings * ERRORS_READ) throw new Flood();
+    if (++noted > limits.maxFindings * ERRORS_READ) throw new TooManyErrors();
   };
   try {
     yield* composer.compose(tokens, false, length);
   } catch (error) {
-    if (!(error instanceof Flood)) throw error;
+    if (!(error instanceof TooManyErrors)) throw error;
     // The one before is whole; the library hands it on when it is done with the next.
     if (inside.doc !== null) yield inside.doc;
     builder.begin();

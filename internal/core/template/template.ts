@@ -4,7 +4,7 @@
 // It decides what a token is and what it becomes. It never walks a prototype, never reads a value again for tokens,
 // and takes linear time. Where a text comes from, and which texts are templates, is for the callers to know.
 
-import type { Json } from '../../words/json.ts';
+import type { Json } from '../../domain/json.ts';
 
 export { substituteVariables } from './variables.ts';
 

@@ -1,7 +1,7 @@
 // `svc compile` and `svc validate`: a tree compiled here, without a server. Diagnostics are the reason of a refusal and go
 // to stderr; under --json they are in the document.
 
-import type { Resource } from '../../words/spec.ts';
+import type { Resource } from '../../domain/spec.ts';
 import { clean, resourceCount } from './text.ts';
 import { type CompiledTree, compileOutput } from './tree.ts';
 import type { Call, Handler } from './types.ts';

@@ -10,7 +10,7 @@ import {
   variableOf,
 } from '../../adapters/harness/harness.ts';
 import { ConfigError, loadConfig } from '../../base/config/config.ts';
-import { type Harness, HARNESSES } from '../../words/spec.ts';
+import { type Harness, HARNESSES } from '../../domain/spec.ts';
 import { Misuse, refusal } from './failure.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';

@@ -1,6 +1,6 @@
 // Diagnostics for people: each with its place, the line, carets and what to do; then how many there are. Pure.
 
-import type { Diagnostic } from '../../words/diagnostic.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { renderDiagnostic } from '../../core/source/source.ts';
 import { type Colour, count, type Paint } from './text.ts';
 

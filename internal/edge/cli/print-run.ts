@@ -1,7 +1,7 @@
 // A reconcile run or a plan for people: condition, stages, changes field by field, consequences, diagnostics. Pure.
 // What it reads comes from a server, perhaps a newer one: fields that are missing are left out, never guessed.
 
-import type { Diagnostic } from '../../words/diagnostic.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { printDiagnostics } from './diagnostics.ts';
 import {
   clean,

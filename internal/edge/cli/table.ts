@@ -1,7 +1,7 @@
 // Every command as data: words, arguments, options, help, and the file that does it, loaded only when asked for.
 // Parsing, help and shell completion are made from this table and from nothing else.
 
-import { HARNESSES } from '../../words/spec.ts';
+import { HARNESSES } from '../../domain/spec.ts';
 import { accountTable } from './table-account.ts';
 import { offlineCommands } from './table-offline.ts';
 import { resourceCommands } from './table-resources.ts';

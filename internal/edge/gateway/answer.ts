@@ -11,8 +11,8 @@ import {
 } from '../../adapters/providers/model/model.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { CallIntent } from '../../flows/sessions/sessions.ts';
-import { Fault } from '../../words/fault.ts';
-import { type ModelProvider, PROVIDERS } from '../../words/spec.ts';
+import { Fault } from '../../domain/fault.ts';
+import { type ModelProvider, PROVIDERS } from '../../domain/spec.ts';
 import { Refusal, sendRefusal } from './refusal.ts';
 import { relay, type Relayed } from './relay.ts';
 import { type Call, type Deps, routeId, type SessionRoute } from './route.ts';

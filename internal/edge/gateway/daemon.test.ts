@@ -10,7 +10,7 @@ import { createLog } from '../../base/log/log.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import type { ModelEvent, ModelRouteRequest } from '../../flows/ports.ts';
 import { usageSummary } from '../../flows/sessions/sessions.ts';
-import type { ModelProvider } from '../../words/spec.ts';
+import type { ModelProvider } from '../../domain/spec.ts';
 import { ask } from './gateway-testkit.ts';
 import { chatStream, json, messagesStream, startStubProvider, streams, type StubProvider } from './testkit.ts';
 

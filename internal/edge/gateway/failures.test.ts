@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { inspect } from 'node:util';
 import type { ModelRoute } from '../../flows/ports.ts';
-import type { ModelSpec } from '../../words/spec.ts';
+import type { ModelSpec } from '../../domain/spec.ts';
 import { ask, type Bench, KEY, startBench } from './gateway-testkit.ts';
 import { type Answer, chatStream, drained, json, messagesStream, responsesStream, streams } from './testkit.ts';
 

@@ -2,7 +2,7 @@
 
 import type { ServerResponse } from 'node:http';
 import { errorBody, type ErrorKind } from '../../adapters/providers/model/model.ts';
-import type { ModelProvider } from '../../words/spec.ts';
+import type { ModelProvider } from '../../domain/spec.ts';
 
 /** The message is for the harness and the people behind it; it holds no secret. */
 export class Refusal extends Error {

@@ -7,7 +7,7 @@ import type { Metrics } from '../../base/metrics/metrics.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import type { ModelCallEnd, ModelEvent, ModelRouteRequest } from '../../flows/ports.ts';
 import type { MoneyPorts } from '../../flows/sessions/sessions.ts';
-import type { ModelProvider } from '../../words/spec.ts';
+import type { ModelProvider } from '../../domain/spec.ts';
 
 export interface Limits {
   readonly bodyMaxBytes: number;

@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { FlowContext } from '../../flows/context.ts';
 import { type Access, notVisible, resolveAccess, TokenFault } from '../../flows/tenancy/tenancy.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { check, readJson, requireNone, requirePlain } from './read.ts';
 import type { Call, Route } from './route.ts';

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
 import { type Api, apiClient, startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { createLog } from '../../base/log/log.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { type HttpServer, routeTable, startHttp } from './http.ts';
 import { defineRoute, ok, type Route, type SseEvent } from './route.ts';
 import { routes } from './routes.ts';

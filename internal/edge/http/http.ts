@@ -9,13 +9,13 @@ import { Readable } from 'node:stream';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { FlowContext } from '../../flows/context.ts';
 import type { Access } from '../../flows/tenancy/tenancy.ts';
-import { Fault } from '../../words/fault.ts';
-import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../words/permission.ts';
+import { Fault } from '../../domain/fault.ts';
+import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../domain/permission.ts';
 import { authorize, FailureLimit, makeCall } from './call.ts';
-import { type DirectOptions, directly, overloaded } from './direct.ts';
+import { type DirectOptions, fastPath, overloaded } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { closeGently } from './linger.ts';
-import { measured } from './measured.ts';
+import { withSizeLimit } from './size-limit.ts';
 import { HttpFault, renderProblem } from './problem.ts';
 import { requireIdentity } from './read.ts';
 import type { Answer, Call, Route, Scope } from './route.ts';
@@ -166,7 +166,7 @@ function takeDirectly(server: Server, table: readonly Route[], options: DirectOp
   const [framework, ...others] = server.listeners('request') as RequestListener[];
   if (framework === undefined || others.length > 0) throw new Error('the framework listens in another way than known');
   server.removeListener('request', framework);
-  server.on('request', directly(table, options, framework));
+  server.on('request', fastPath(table, options, framework));
 }
 
 function matches(pattern: string, path: string): boolean {
@@ -218,7 +218,7 @@ function addRoute(
     ...(route.admitMore !== undefined && {
       preParsing: async (request: FastifyRequest, reply: FastifyReply, body: Readable) => {
         if (sizeOf(request) !== undefined) return body;
-        return measured(body, limits.unannouncedBytes, () => admitMore(route, ctx(), request, reply));
+        return withSizeLimit(body, limits.unannouncedBytes, () => admitMore(route, ctx(), request, reply));
       },
     }),
     onResponse: async (request, reply) =>

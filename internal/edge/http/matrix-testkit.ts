@@ -12,7 +12,7 @@ import {
   type ProjectRole,
   projectRoles,
   selfPermissions,
-} from '../../words/permission.ts';
+} from '../../domain/permission.ts';
 import type { Route } from './route.ts';
 
 export const orgs = ['alpha', 'beta', 'gamma'] as const;

@@ -1,7 +1,7 @@
 // Pages of a list: `limit` 1 to 200 and an opaque `cursor`; an answer is `{items, nextCursor}` (contract, section 3).
 
 import * as v from 'valibot';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 
 const limitMax = 200;
 export const limitDefault = 50;

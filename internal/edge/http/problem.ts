@@ -1,8 +1,8 @@
 // Every failure of a request as RFC 9457 problem+json; the one table from kinds of fault to statuses.
 
 import { STATUS_CODES } from 'node:http';
-import { errorCode } from '../../adapters/store/db.ts';
-import { Fault, type FaultKind } from '../../words/fault.ts';
+import { errorCode } from '../../adapters/store/store.ts';
+import { Fault, type FaultKind } from '../../domain/fault.ts';
 
 export const statusByKind: { readonly [kind in FaultKind]: number } = {
   invalid: 400,

@@ -1,8 +1,8 @@
 // From what was received to what a handler takes: JSON with a bounded depth, then the route's schema.
 
 import * as v from 'valibot';
-import { parseWithin, TooDeep } from '../../words/depth.ts';
-import { Fault } from '../../words/fault.ts';
+import { parseWithin, TooDeep } from '../../domain/depth.ts';
+import { Fault } from '../../domain/fault.ts';
 import { HttpFault } from './problem.ts';
 import type { Schema } from './route.ts';
 

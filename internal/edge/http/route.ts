@@ -5,7 +5,7 @@
 import type * as v from 'valibot';
 import type { Logger } from 'pino';
 import type { Actor, FlowContext, ProjectRef } from '../../flows/context.ts';
-import type { Permission } from '../../words/permission.ts';
+import type { Permission } from '../../domain/permission.ts';
 
 export type Schema = v.GenericSchema;
 

@@ -1,7 +1,7 @@
 // Checks and sessions by the clock: deadlines, telling the code host where the daemon was wired with one, and sessions
 // whose agent is gone.
 
-import { deadlinesChannel } from '../../adapters/store/checks.ts';
+import { deadlinesChannel } from '../../adapters/store/sessions/checks.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import { reportChecks, sweepChecks } from '../../flows/checks/checks.ts';
 import { archiveOrphans } from '../../flows/sessions/sessions.ts';

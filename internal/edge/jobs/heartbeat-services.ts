@@ -1,6 +1,6 @@
 // The loop that ticks: it sleeps until the next schedule is due, and is woken by an apply that changes schedules.
 
-import { schedulesChannel } from '../../adapters/store/schedules.ts';
+import { schedulesChannel } from '../../adapters/store/resources/schedules.ts';
 import { tick } from '../../flows/heartbeat/heartbeat.ts';
 import { wokenLoop } from './loop.ts';
 import type { Service } from './service.ts';

@@ -1,6 +1,6 @@
 // Running sessions, and what they need between their runs.
 
-import { SessionHost, upkeepTurn } from '../../flows/host/host.ts';
+import { SessionHost, upkeepTurn } from '../../flows/session-host/session-host.ts';
 import { loop } from './loop.ts';
 import type { Service } from './service.ts';
 

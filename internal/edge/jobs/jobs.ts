@@ -14,7 +14,7 @@ import {
   type WorkerPool,
 } from 'graphile-worker';
 import * as v from 'valibot';
-import { addJob, connectionConfig } from '../../adapters/store/db.ts';
+import { addJob, connectionConfig } from '../../adapters/store/store.ts';
 import {
   beat,
   buryDaemons,
@@ -23,11 +23,11 @@ import {
   exhaustJob,
   leave,
   listDaemons,
-} from '../../adapters/store/jobs.ts';
+} from '../../adapters/store/operations/jobs.ts';
 import type { FlowContext } from '../../flows/context.ts';
-import type { Json } from '../../words/json.ts';
+import type { Json } from '../../domain/json.ts';
 import { type Loop, loop } from './loop.ts';
-import { SteadyPool } from './steady-pool.ts';
+import { RetryingPool } from './retrying-pool.ts';
 import type { Task } from './task.ts';
 
 export interface JobsOptions {
@@ -49,7 +49,7 @@ const restartMs = { first: 200, most: 5_000 };
 export class JobRunner {
   readonly #ctx: FlowContext;
   readonly #options: JobsOptions;
-  readonly #pool: SteadyPool;
+  readonly #pool: RetryingPool;
   readonly #tasks: TaskList;
   readonly #draining = new AbortController();
   readonly #workers = new Map<string, WorkerPool>();
@@ -68,7 +68,7 @@ export class JobRunner {
     this.#options = options;
     this.#tasks = this.#taskList();
     const { log } = ctx.runtime;
-    this.#pool = new SteadyPool(
+    this.#pool = new RetryingPool(
       {
         ...connectionConfig({ url: ctx.db.url, log, applicationName: connectionName(ctx.daemonId) }),
         max: this.#concurrency + 3,

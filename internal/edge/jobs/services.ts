@@ -2,7 +2,7 @@
 
 import type { Service } from './service.ts';
 import { checkServices } from './check-services.ts';
-import { dispatchServices } from './dispatch-services.ts';
+import { routingServices } from './routing-services.ts';
 import { heartbeatServices } from './heartbeat-services.ts';
 import { ingestServices } from './ingest-services.ts';
 import { hostServices } from './host-services.ts';
@@ -17,6 +17,6 @@ export const services: readonly Service[] = [
   ...ingestServices,
   ...heartbeatServices,
   ...checkServices,
-  ...dispatchServices,
+  ...routingServices,
   ...hostServices,
 ];

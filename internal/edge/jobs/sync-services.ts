@@ -1,10 +1,10 @@
 // The loops behind the reconciler: polling what is due, watching folders, taking over from daemons that are gone, and
 // sweeping. Each turn is a function of flows/sync; here is only when.
 
-import { watchedFolders } from '../../adapters/store/repositories.ts';
+import { watchedFolders } from '../../adapters/store/repositories/repositories.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import { enqueueSync } from '../../flows/enqueue.ts';
-import { keepPolls, lookAtAll, openForWatch, pollTurn, sweep, takeOver } from '../../flows/sync/sync.ts';
+import { keepPolls, scheduleAll, openForWatch, pollTurn, sweep, takeOver } from '../../flows/sync/sync.ts';
 import { loop } from './loop.ts';
 import type { Service } from './service.ts';
 
@@ -14,7 +14,7 @@ async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<void> }
   const { log } = ctx.runtime;
   const inFlight = new Set<Promise<void>>();
   await takeOver(ctx, log);
-  await lookAtAll(ctx);
+  await scheduleAll(ctx);
   const loops = [
     loop(ctx, 'poll', every.pollMs, async (signal) => {
       await pollTurn(ctx, { inFlight, signal, log });

@@ -7,7 +7,7 @@ import {
   emittedBy,
   sessionsOf,
   settled,
-} from '../../flows/dispatch/dispatch-testkit.ts';
+} from '../../flows/routing/routing-testkit.ts';
 import { createToolBench, type Seat, type ToolBench } from './mcp-testkit.ts';
 
 const pull = { type: 'codehost.pull_request', key: 'o/r#1' };

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createHostBench, type HostBench } from '../../flows/host/host-testkit.ts';
+import { createHostBench, type HostBench } from '../../flows/session-host/host-testkit.ts';
 
 const svc = { kind: 'local', implementation: 'svc' };
 const ping = { kind: 'local', implementation: 'ping' };

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { suspendLapsed } from '../../adapters/store/hosts.ts';
+import { suspendLapsed } from '../../adapters/store/sessions/hosts.ts';
 import { createToolBench, type Seat, type ToolBench } from './mcp-testkit.ts';
 
 const initialize = {

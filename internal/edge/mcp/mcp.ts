@@ -13,7 +13,7 @@ import type { Dispatcher } from 'undici';
 import type { FlowContext } from '../../flows/context.ts';
 import { aliasOfSegment } from '../../flows/sessions/sessions.ts';
 import { callerOf, callTool, type ListedTool, type ToolCaller, toolServer } from '../../flows/tools/tools.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { type Calls, createCalls } from './calls.ts';
 import { createRemote, type Remote } from './remote.ts';
 import { answer, refuse } from './refuse.ts';
@@ -38,7 +38,7 @@ export interface McpEndpoint {
   stop(): Promise<void>;
 }
 
-interface Desk {
+interface ToolServerContext {
   readonly ctx: FlowContext;
   readonly remote: Remote;
   readonly calls: Calls;
@@ -73,8 +73,8 @@ export function createMcpEndpoint(ctx: () => FlowContext, dispatcher?: Dispatche
   };
 }
 
-async function serve(desk: Desk, at: McpRequest): Promise<void> {
-  const { ctx, calls } = desk;
+async function serve(context: ToolServerContext, at: McpRequest): Promise<void> {
+  const { ctx, calls } = context;
   const { request, response, params } = at;
   const session = params['session'] ?? '';
   const alias = aliasOfSegment(params['alias'] ?? '');
@@ -99,7 +99,7 @@ async function serve(desk: Desk, at: McpRequest): Promise<void> {
   }
   try {
     const isOpen = async (): Promise<boolean> => (await callerOf(ctx, session, token ?? '')) !== undefined;
-    await serveCaller(desk, at, { caller, alias, isOpen });
+    await serveCaller(context, at, { caller, alias, isOpen });
   } finally {
     leave();
   }
@@ -112,8 +112,12 @@ interface Serving {
   isOpen(): Promise<boolean>;
 }
 
-async function serveCaller(desk: Desk, at: McpRequest, { caller, alias, isOpen }: Serving): Promise<void> {
-  const { ctx, remote, calls, streams } = desk;
+async function serveCaller(
+  context: ToolServerContext,
+  at: McpRequest,
+  { caller, alias, isOpen }: Serving,
+): Promise<void> {
+  const { ctx, remote, calls, streams } = context;
   const { request, response } = at;
   const server = toolServer(ctx, caller, alias);
   if (server === undefined) return answer(response, 404, 'This session has no tool of that name.');

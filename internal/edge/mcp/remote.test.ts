@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { createLog } from '../../base/log/log.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { createMcpEndpoint } from './mcp.ts';
 import { createToolBench, type Seat, type ToolBench } from './mcp-testkit.ts';
 import { startUpstream, type Upstream } from './upstream-testkit.ts';

@@ -5,7 +5,7 @@
 import { pipeline } from 'node:stream/promises';
 import { Agent, type Dispatcher, request as send } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { maskStream } from './mask.ts';
 import type { McpRequest } from './mcp.ts';
 import { answer } from './refuse.ts';

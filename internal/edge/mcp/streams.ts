@@ -1,7 +1,7 @@
 // Answers that are under way when their session ends or leaves its host: the token that opened them opens nothing any
 // more, so they are broken off. A notification says of which session to look; the row is the truth.
 
-import { sessionChannel } from '../../adapters/store/session-reads.ts';
+import { sessionChannel } from '../../adapters/store/sessions/session-reads.ts';
 import type { FlowContext } from '../../flows/context.ts';
 
 export interface Streams {

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { after, before, test } from 'node:test';
-import { beginChecks, listChecks } from '../../adapters/store/checks.ts';
+import { beginChecks, listChecks } from '../../adapters/store/sessions/checks.ts';
 import { type Bench, createBench } from '../sync/apply-testkit.ts';
 import { beginCheck, concludeCheck, reportChecks, sweepChecks } from './checks.ts';
 

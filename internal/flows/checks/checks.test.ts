@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, test } from 'node:test';
-import { beginChecks, type CheckRow, listChecks, type NewCycle } from '../../adapters/store/checks.ts';
-import { listAudit } from '../../adapters/store/audit.ts';
-import { Fault } from '../../words/fault.ts';
+import { beginChecks, type CheckRow, listChecks, type NewCycle } from '../../adapters/store/sessions/checks.ts';
+import { listAudit } from '../../adapters/store/tenancy/audit.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { CheckPort, CheckReport, Reported } from '../ports.ts';
 import { type Bench, createBench, joinBench } from '../sync/apply-testkit.ts';
 import { beginCheck, concludeCheck, reportChecks, sweepChecks } from './checks.ts';

@@ -3,7 +3,7 @@
 // the clock comes first: a late call meets the state that the deadline has made, also before anybody swept.
 // It never begins a cycle (routing does, adapters/store/checks.ts) and never calls a code host but through its port.
 
-import { type AuditEntry, recordAudits } from '../../adapters/store/audit.ts';
+import { type AuditEntry, recordAudits } from '../../adapters/store/tenancy/audit.ts';
 import {
   type CheckRow,
   type CheckWrite,
@@ -15,10 +15,10 @@ import {
   type ReportAnswer,
   writeChecks,
   writeReports,
-} from '../../adapters/store/checks.ts';
+} from '../../adapters/store/sessions/checks.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { type Check, type CheckSignal, nextDeadlineOf, signalCheck } from '../../core/session/session.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import type { CheckPort, CheckReport, Reported } from '../ports.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, beforeEach, test } from 'node:test';
 import { createHash } from 'node:crypto';
-import { listSchedules } from '../../adapters/store/schedules.ts';
+import { listSchedules } from '../../adapters/store/resources/schedules.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { agentsTree, type Bench, createBench, joinBench, onCron } from '../sync/apply-testkit.ts';
 import { fireDue, tick } from './heartbeat.ts';

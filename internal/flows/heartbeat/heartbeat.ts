@@ -4,8 +4,8 @@
 // It never routes: the event asks for that itself. It never counts up ticks that passed while nobody looked.
 
 import { createHash } from 'node:crypto';
-import type { Sql } from '../../adapters/store/db.ts';
-import { type NewEvent, recordEvents } from '../../adapters/store/events.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { type NewEvent, recordEvents } from '../../adapters/store/events/events.ts';
 import {
   claimDueSchedules,
   deleteSchedules,
@@ -15,7 +15,7 @@ import {
   readTickFacts,
   type TickStatus,
   writeTicks,
-} from '../../adapters/store/schedules.ts';
+} from '../../adapters/store/resources/schedules.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { followingTick, type Judgement, judge, nextTick } from '../../core/schedule/schedule.ts';

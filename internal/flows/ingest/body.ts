@@ -2,9 +2,9 @@
 
 import { isUtf8 } from 'node:buffer';
 import { readPayload } from '../../core/match/match.ts';
-import { parseWithin, TooDeep } from '../../words/depth.ts';
-import { Fault } from '../../words/fault.ts';
-import type { JsonObject } from '../../words/json.ts';
+import { parseWithin, TooDeep } from '../../domain/depth.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { JsonObject } from '../../domain/json.ts';
 
 /** Levels of `{` and `[`, the outermost included (contract, section 3). */
 const depthMax = 64;

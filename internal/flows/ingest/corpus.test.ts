@@ -5,7 +5,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import examples from '@octokit/webhooks-examples' with { type: 'json' };
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
-import type { JsonObject } from '../../words/json.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import { addConnection, type Delivered, deliver } from './ingest-testkit.ts';
 
 const corpus = examples as unknown as readonly { readonly name: string; readonly examples: readonly JsonObject[] }[];

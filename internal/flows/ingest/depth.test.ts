@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
 import { readPayload } from '../../core/match/match.ts';
-import { nestsDeeper, parseWithin, TooDeep } from '../../words/depth.ts';
+import { nestsDeeper, parseWithin, TooDeep } from '../../domain/depth.ts';
 
 const depthOf = (value: unknown): number =>
   typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depthOf)) : 0;

@@ -1,8 +1,8 @@
 // Webhook endpoints by slug, in memory until the database says that one has changed. Only those that take events are
 // kept; what is unknown or reserved is looked up each time, so that an apply that makes it is seen at once.
 
-import type { Database } from '../../adapters/store/db.ts';
-import { endpointBySlug, type IngestEndpoint } from '../../adapters/store/endpoints.ts';
+import type { Database } from '../../adapters/store/store.ts';
+import { endpointBySlug, type IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
 
 const entriesMax = 10_000;
 /** A notification can be lost with its connection; nothing is believed for longer. */

@@ -3,7 +3,7 @@
 // request on. Before anybody is turned away the secret is read anew, together with those who ask at the same time.
 
 import { createHash, createSecretKey } from 'node:crypto';
-import type { IngestEndpoint } from '../../adapters/store/endpoints.ts';
+import type { IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
 import type { FlowContext } from '../context.ts';
 import type { Credential, CredentialCache } from '../ports.ts';
 import { openSecret } from '../sealed.ts';

@@ -1,17 +1,17 @@
 // Records events in batches that form by themselves: alone on the line, an event is written at once; while commits are
 // pending, those that arrive gather and go together. Answers only after the commit. What does not fit is turned away.
 
-import { framedMin, frameOf } from '../../adapters/store/body-frames.ts';
-import type { Database } from '../../adapters/store/db.ts';
-import { errorCode, isRepeatable } from '../../adapters/store/db.ts';
+import { framedMin, frameOf } from '../../adapters/store/events/body-frames.ts';
+import type { Database } from '../../adapters/store/store.ts';
+import { errorCode, isRepeatable } from '../../adapters/store/store.ts';
 import {
   type GuardedEvent,
   type NewEvent,
   type RecordedEvent,
   recordGuarded,
   type SecretGuard,
-} from '../../adapters/store/events.ts';
-import { Fault } from '../../words/fault.ts';
+} from '../../adapters/store/events/events.ts';
+import { Fault } from '../../domain/fault.ts';
 
 const limits = {
   /** Statements under way; a second one fills the time in which the first waits for the disk. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { writeFacts } from '../../adapters/store/provider-facts.ts';
+import { writeFacts } from '../../adapters/store/connections/provider-facts.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { addConnection } from './ingest-testkit.ts';
 import { forgetOldFacts } from './ingest.ts';

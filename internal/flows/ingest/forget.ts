@@ -1,6 +1,6 @@
 // What intake remembers of providers' things, kept to those that are alive.
 
-import { forgetFacts } from '../../adapters/store/provider-facts.ts';
+import { forgetFacts } from '../../adapters/store/connections/provider-facts.ts';
 import type { FlowContext } from '../context.ts';
 
 const batchMax = 5_000;

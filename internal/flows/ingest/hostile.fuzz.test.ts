@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
-import { type StoredBody, unframed } from '../../adapters/store/body-frames.ts';
+import { type StoredBody, unframed } from '../../adapters/store/events/body-frames.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { isLong } from '../../base/testkit/long.ts';
 import { agentWithEndpoint, deliver } from './ingest-testkit.ts';

@@ -3,9 +3,9 @@
 // the commit. A push asks for the syncs of the repositories that follow its branch in the transaction that records it.
 // It routes nothing, and believes nothing a push says about commits: the server is asked.
 
-import type { RouterStatus } from '../../adapters/store/events.ts';
+import type { RouterStatus } from '../../adapters/store/events/events.ts';
 
-export { deliveryBytesMax, roomForDelivery } from './delivery-room.ts';
+export { deliveryBytesMax, reserveBodyBytes } from './body-bytes.ts';
 export { forgetOldFacts } from './forget.ts';
 export { attributed, replayEvent, routedPayload, shownPayload } from './recorded.ts';
 export { type IntakeProvider, takeChat, takeCodehost, takeTracker } from './intake.ts';

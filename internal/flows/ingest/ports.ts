@@ -1,11 +1,11 @@
 // The parts behind the intake of one daemon: endpoints in memory, batches on their way, room for bodies.
 
-import type { Database } from '../../adapters/store/db.ts';
+import type { Database } from '../../adapters/store/store.ts';
 import type { IngestPorts } from '../ports.ts';
 import { EndpointCache } from './endpoint-cache.ts';
 import { EndpointSecrets } from './endpoint-secrets.ts';
 import { EventWriter, overloaded } from './event-writer.ts';
-import { LargeRoom } from './large-room.ts';
+import { ByteSemaphore } from './byte-semaphore.ts';
 import { RecentBodies } from './recent-bodies.ts';
 
 const room = {
@@ -29,7 +29,7 @@ export async function startIngest(db: Database, options: { readonly routing: boo
   const needsJob = (): boolean => options.routing && hearers.size === 0;
   const writer = new EventWriter(db, { needsJob, recorded });
   const cache = new EndpointCache(db);
-  const large = new LargeRoom(largeRoom);
+  const large = new ByteSemaphore(largeRoom);
   const bodies = new RecentBodies();
   const taken = { requests: 0, bytes: 0 };
   const takeBytes = (bytes: number): (() => void) => {

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import * as chat from '../../adapters/providers/chat/chat.ts';
 import * as tracker from '../../adapters/providers/tracker/tracker.ts';
-import type { Delivery, Fact, NamedEvent } from '../../words/delivery.ts';
-import type { JsonObject } from '../../words/json.ts';
+import type { Delivery, Fact, NamedEvent } from '../../domain/delivery.ts';
+import type { JsonObject } from '../../domain/json.ts';
 
 interface Case {
   readonly self: tracker.Self & chat.Self;

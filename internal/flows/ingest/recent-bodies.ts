@@ -1,7 +1,7 @@
 // Bodies that were parsed when they came in, for whoever routes in the same process a moment later. Owns no truth: what is
 // not here is read from the database.
 
-import type { Json } from '../../words/json.ts';
+import type { Json } from '../../domain/json.ts';
 
 /** Received bytes of all that is kept; parsed, they take a few times as much. */
 const bytesMax = 8 * 1_048_576;

@@ -1,12 +1,12 @@
 // What was recorded, as it is shown, matched again and recorded once more (contract, section 3, `P/events`).
 
-import { recordAudit } from '../../adapters/store/audit.ts';
-import { copyEvent, eventById, type EventRow } from '../../adapters/store/event-reads.ts';
-import type { RouterStatus } from '../../adapters/store/events.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { copyEvent, eventById, type EventRow } from '../../adapters/store/events/event-reads.ts';
+import type { RouterStatus } from '../../adapters/store/events/events.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { readPayload } from '../../core/match/match.ts';
-import { Fault } from '../../words/fault.ts';
-import type { Json, JsonObject } from '../../words/json.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { enqueueRouting } from '../enqueue.ts';
 import { printable, textOf } from './body.ts';

@@ -2,11 +2,11 @@
 // it has been here before. In this order: endpoint, proof over the raw bytes, body, record.
 
 import { hash } from 'node:crypto';
-import type { IngestEndpoint } from '../../adapters/store/endpoints.ts';
-import type { NewEvent, SecretGuard } from '../../adapters/store/events.ts';
+import type { IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
+import type { NewEvent, SecretGuard } from '../../adapters/store/events/events.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
-import { Fault } from '../../words/fault.ts';
-import type { Json, JsonObject } from '../../words/json.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
 import { type FlowContext, ingestOf } from '../context.ts';
 import type { Credential } from '../ports.ts';
 import { isBearer, isSigned } from './authenticate.ts';

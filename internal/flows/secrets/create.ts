@@ -6,10 +6,10 @@ import {
   isInherited,
   putSecret,
   readSecret,
-} from '../../adapters/store/secrets.ts';
+} from '../../adapters/store/secrets/secrets.ts';
 import { drawPattern, parsePattern } from '../../core/pattern/pattern.ts';
 import type { SecretSettings } from '../../../schemas/secret.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import { auditSecret, countSealed, fullSettings, noSecret, sealValue, wake } from './manage.ts';
 

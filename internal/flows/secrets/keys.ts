@@ -1,8 +1,8 @@
 // Master keys as the daemon uses them: whether it holds the right ones, and their rotation. A rotation is a job that
 // re-reads the world: killed anywhere, it goes on where rows of another version are left.
 
-import { recordAudit } from '../../adapters/store/audit.ts';
-import { addJob, type Database, type Sql } from '../../adapters/store/db.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { addJob, type Database, type Sql } from '../../adapters/store/store.ts';
 import {
   advanceRotation,
   countStale,
@@ -21,10 +21,10 @@ import {
   type SealedRow,
   type SealedUse,
   sealedUses,
-} from '../../adapters/store/keys.ts';
-import type { KeyRing } from '../../adapters/seal/seal.ts';
+} from '../../adapters/store/secrets/keys.ts';
+import type { KeyRing } from '../../adapters/crypto/crypto.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { type Actor, type FlowContext, portsOf } from '../context.ts';
 import { countSealed } from './manage.ts';
 

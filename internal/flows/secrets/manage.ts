@@ -1,9 +1,9 @@
 // What people do to a secret: write, edit, rotate, reveal, delete. Each is one transaction with its audit entry.
 
-import { recordAudit } from '../../adapters/store/audit.ts';
-import type { Sql } from '../../adapters/store/db.ts';
-import { countWraps } from '../../adapters/store/keys.ts';
-import { enqueueResyncs } from '../../adapters/store/resyncs.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { countWraps } from '../../adapters/store/secrets/keys.ts';
+import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import {
   changeSecret,
   deleteSecret,
@@ -16,11 +16,11 @@ import {
   type SecretMetadata,
   type SecretScope,
   takeRevealed,
-} from '../../adapters/store/secrets.ts';
-import type { SealBinding } from '../../adapters/seal/seal.ts';
+} from '../../adapters/store/secrets/secrets.ts';
+import type { SealBinding } from '../../adapters/crypto/crypto.ts';
 import { isoMillis, type SecretSettings } from '../../../schemas/secret.ts';
-import { Fault } from '../../words/fault.ts';
-import type { JsonObject } from '../../words/json.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import { type Actor, type FlowContext, portsOf } from '../context.ts';
 
 /** The body of a write, as its schema gives it. */

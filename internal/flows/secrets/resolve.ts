@@ -5,8 +5,8 @@ import {
   type Resolution,
   type ResolvedRow,
   type WantedSecret,
-} from '../../adapters/store/secret-resolution.ts';
-import { Fault } from '../../words/fault.ts';
+} from '../../adapters/store/secrets/secret-resolution.ts';
+import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
 
 /** One `$secret` reference of a merged env. */

@@ -1,10 +1,10 @@
 // Where the key of a model provider is, looked up at the moment of a call, so that a rotated one is used at once.
 
 import { readFile } from 'node:fs/promises';
-import { errorCode } from '../../adapters/store/db.ts';
-import { getProject } from '../../adapters/store/tenancy.ts';
+import { errorCode } from '../../adapters/store/store.ts';
+import { getProject } from '../../adapters/store/tenancy/tenancy.ts';
 import type { ModelSettings } from '../../base/config/model-settings.ts';
-import type { ModelProvider } from '../../words/spec.ts';
+import type { ModelProvider } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
 import { secretText } from '../sealed.ts';
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { openDatabase } from '../../adapters/store/db.ts';
+import { openDatabase } from '../../adapters/store/store.ts';
 import { createTestDatabase, insertProject, silent, type TestDatabase } from '../../base/testkit/postgres.ts';
 import type { Usage } from '../../core/money/money.ts';
-import type { PriceRow } from '../../words/price.ts';
-import type { AgentSpec, ModelSpec } from '../../words/spec.ts';
+import type { PriceRow } from '../../domain/price.ts';
+import type { AgentSpec, ModelSpec } from '../../domain/spec.ts';
 import { type CallIntent, checkMoney, type MoneyPorts, moneyPorts, usageOfMany, usageSummary } from './sessions.ts';
 
 const rates = { input: '1', output: '10', cacheRead: '0.1', cacheWrite: '1' };

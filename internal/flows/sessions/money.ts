@@ -19,8 +19,8 @@ import {
   type UsageSum,
   usageOf,
   usageOfSessions,
-} from '../../adapters/store/ledger.ts';
-import type { Sql } from '../../adapters/store/db.ts';
+} from '../../adapters/store/sessions/ledger.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import {
   type CapDecision,
   type CapRefusal,
@@ -36,9 +36,9 @@ import {
   unknownPrice,
   worstCost,
 } from '../../core/money/money.ts';
-import { Fault } from '../../words/fault.ts';
-import type { PriceRow } from '../../words/price.ts';
-import type { ModelSpec } from '../../words/spec.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { PriceRow } from '../../domain/price.ts';
+import type { ModelSpec } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
 
 type MoneyContext = Pick<FlowContext, 'db' | 'runtime'>;

@@ -1,12 +1,12 @@
 // What people do with sessions: start one by hand, speak to it, end it, and take a binding from it. Each is audited in
 // the transaction that does it.
 
-import { type AgentRow, agentByName } from '../../adapters/store/agents.ts';
-import { recordAudit } from '../../adapters/store/audit.ts';
-import { bindingById } from '../../adapters/store/binding-reads.ts';
-import type { Sql } from '../../adapters/store/db.ts';
-import { decidePermission } from '../../adapters/store/permissions.ts';
-import { lockRouting } from '../../adapters/store/routing.ts';
+import { type AgentRow, agentByName } from '../../adapters/store/resources/agents.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { bindingById } from '../../adapters/store/routing/binding-reads.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { decidePermission } from '../../adapters/store/sessions/permissions.ts';
+import { lockRouting } from '../../adapters/store/routing/routing.ts';
 import {
   latestMessage,
   type MessageRow,
@@ -15,13 +15,13 @@ import {
   slotHolder,
   wakeSession,
   type WholeSession,
-} from '../../adapters/store/session-reads.ts';
+} from '../../adapters/store/sessions/session-reads.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { displayTitle } from '../../core/session/session.ts';
 import { renderTemplate } from '../../core/template/template.ts';
-import { Fault } from '../../words/fault.ts';
-import type { JsonObject } from '../../words/json.ts';
-import type { AgentSpec } from '../../words/spec.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { AgentSpec } from '../../domain/spec.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { createSessions, deliver, endSession, requireLive, unbindSession } from './records.ts';
 import { renderRefs } from './refs.ts';

@@ -1,8 +1,8 @@
 // Live sessions whose agent is gone are archived: nothing can be delivered to them any more, and nobody would end them.
 
-import type { Sql } from '../../adapters/store/db.ts';
-import { lockRouting } from '../../adapters/store/routing.ts';
-import { orphanedSessions } from '../../adapters/store/sessions.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { orphanedSessions } from '../../adapters/store/sessions/sessions.ts';
 import type { FlowContext } from '../context.ts';
 import { endSession } from './records.ts';
 

@@ -2,19 +2,24 @@
 // lock (`lockRouting`), so that what it changes and what routing decides never cross; binding events are recorded in it,
 // and their routing is asked for.
 
-import { type Binding, findBindings, insertBindings, updateBindings } from '../../adapters/store/bindings.ts';
+import { type Binding, findBindings, insertBindings, updateBindings } from '../../adapters/store/routing/bindings.ts';
 import {
   insertMessages,
   insertNotices,
   type MessageInsert,
   type OpenMessage,
   openMessages,
-} from '../../adapters/store/inbox.ts';
-import type { RoutingTx } from '../../adapters/store/routing.ts';
-import { endSessionRow, insertSessions, lockSession, type SessionInsert } from '../../adapters/store/sessions.ts';
+} from '../../adapters/store/sessions/inbox.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
+import {
+  endSessionRow,
+  insertSessions,
+  lockSession,
+  type SessionInsert,
+} from '../../adapters/store/sessions/sessions.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
-import { Fault } from '../../words/fault.ts';
-import { canonicalJson, type Json, type JsonObject } from '../../words/json.ts';
+import { Fault } from '../../domain/fault.ts';
+import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { enqueueRouting } from '../enqueue.ts';
 import { recordTransitions, type Transition } from './transitions.ts';

@@ -1,8 +1,8 @@
 // The refs of a session's mounts, rendered once when it is made (spec, Mounts): against what it runs on.
 
 import { missingPaths, renderTemplate } from '../../core/template/template.ts';
-import type { Json } from '../../words/json.ts';
-import type { Mount } from '../../words/spec.ts';
+import type { Json } from '../../domain/json.ts';
+import type { Mount } from '../../domain/spec.ts';
 
 export interface RunInput {
   readonly triggerEventId: string | null;

@@ -1,7 +1,7 @@
 // A project in a real database, and the context that flows want beside it. Only tests import this.
 
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { Database } from '../../adapters/store/db.ts';
+import type { Database } from '../../adapters/store/store.ts';
 import { loadConfig } from '../../base/config/config.ts';
 import { createMetrics } from '../../base/metrics/metrics.ts';
 import { createTestDatabase, silent } from '../../base/testkit/postgres.ts';

@@ -2,19 +2,19 @@
 // message to the one that lives where the agent has one session at a time (spec, Routing rule 1), and observed by the
 // one that made it unless its agent says otherwise.
 
-import { type AgentRow, agentByName } from '../../adapters/store/agents.ts';
-import { recordAudit } from '../../adapters/store/audit.ts';
-import type { MessageInsert } from '../../adapters/store/inbox.ts';
-import { lockRouting, type RoutingTx } from '../../adapters/store/routing.ts';
-import { slotHolder, wakeSession } from '../../adapters/store/session-reads.ts';
-import { noteConverted, spawnedUnder, type ToolCaller } from '../../adapters/store/tool-callers.ts';
+import { type AgentRow, agentByName } from '../../adapters/store/resources/agents.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import type { MessageInsert } from '../../adapters/store/sessions/inbox.ts';
+import { lockRouting, type RoutingTx } from '../../adapters/store/routing/routing.ts';
+import { slotHolder, wakeSession } from '../../adapters/store/sessions/session-reads.ts';
+import { noteConverted, spawnedUnder, type ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { bindingTerms } from '../../core/route/route.ts';
 import { displayTitle } from '../../core/session/session.ts';
 import { renderTemplate } from '../../core/template/template.ts';
-import { Fault } from '../../words/fault.ts';
-import type { JsonObject } from '../../words/json.ts';
-import type { AgentSpec } from '../../words/spec.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { AgentSpec } from '../../domain/spec.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import { bindSession, createSessions, deliver, type NewSession, requireLive } from './records.ts';
 import { renderRefs } from './refs.ts';

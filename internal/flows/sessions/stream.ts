@@ -8,7 +8,7 @@ import {
   sessionChannel,
   sessionState,
   type SessionStateRow,
-} from '../../adapters/store/session-reads.ts';
+} from '../../adapters/store/sessions/session-reads.ts';
 import type { FlowContext } from '../context.ts';
 
 export type SessionEvent =

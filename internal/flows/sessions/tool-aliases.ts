@@ -1,6 +1,6 @@
 // Which tool servers a session has: one per alias that is not disabled, and one for its checks where it has any.
 
-import type { AgentSpec } from '../../words/spec.ts';
+import type { AgentSpec } from '../../domain/spec.ts';
 
 /** Of the checks, unless the agent has a tool of that name itself. */
 export const checksAlias = 'checks';

@@ -1,11 +1,11 @@
 // The event of a binding's transition (contract, sections 4 and 5): recorded in the transaction that makes it, itself
 // pending and routable. Its target is the session whose binding changed.
 
-import { type NewEvent, recordInRouting } from '../../adapters/store/events.ts';
-import type { Binding } from '../../adapters/store/bindings.ts';
-import type { RoutingTx } from '../../adapters/store/routing.ts';
+import { type NewEvent, recordInRouting } from '../../adapters/store/events/events.ts';
+import type { Binding } from '../../adapters/store/routing/bindings.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
-import type { JsonObject } from '../../words/json.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 
 export interface Transition {

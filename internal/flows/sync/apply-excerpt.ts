@@ -1,7 +1,7 @@
 // The text of the line that a diagnostic is about, so that whoever shows it can draw a caret without the file.
 
-import { setImmediate as others } from 'node:timers/promises';
-import type { Diagnostic } from '../../words/diagnostic.ts';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { ApplyRequest } from './apply-types.ts';
 
 const EXCERPT_LENGTH = 200;
@@ -21,7 +21,7 @@ export async function withExcerpts(
     }
     if (!files.has(file)) {
       files.set(file, linesOf(await fileBytes(file)));
-      await others();
+      await yieldToEventLoop();
     }
     const text = files.get(file)?.[line - 1];
     filled.push(text === undefined ? item : { ...item, excerpt: text.slice(0, EXCERPT_LENGTH) });

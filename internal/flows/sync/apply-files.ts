@@ -3,11 +3,11 @@
 // apply leaves a run with the reason `apply`, whatever its outcome (contract, section 3, `POST P/apply`).
 
 import { createHash } from 'node:crypto';
-import type { Sql } from '../../adapters/store/db.ts';
-import { insertRun, moveRun } from '../../adapters/store/reconciles.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
-import type { Bundle, BundleEntry, ResolvedTemplate, UnresolvedTemplate } from '../../words/bundle.ts';
-import { Fault } from '../../words/fault.ts';
+import type { Bundle, BundleEntry, ResolvedTemplate, UnresolvedTemplate } from '../../domain/bundle.ts';
+import { Fault } from '../../domain/fault.ts';
 import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { applyPlan } from './apply.ts';

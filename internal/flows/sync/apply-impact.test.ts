@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { recordEvents } from '../../adapters/store/events.ts';
-import type { AgentSpec } from '../../words/spec.ts';
+import { recordEvents } from '../../adapters/store/events/events.ts';
+import type { AgentSpec } from '../../domain/spec.ts';
 import { agentsTree, type Bench, createBench, hook, onCron, onEvent } from './apply-testkit.ts';
 
 describe('what a plan says of stored events', () => {

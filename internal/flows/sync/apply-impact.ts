@@ -1,10 +1,10 @@
 // What a planned change of triggers would have done to the events of the last seven days: which of them would newly match
 // and which would stop. Bounded in events and in bytes, so that a plan answers in time whatever the project has taken in.
 
-import { setImmediate as others } from 'node:timers/promises';
-import type { Sql } from '../../adapters/store/db.ts';
-import { eventPayloads, type PastEvent, pastEvents } from '../../adapters/store/event-reads.ts';
-import { activeTriggersOn } from '../../adapters/store/triggers.ts';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import type { Sql } from '../../adapters/store/store.ts';
+import { eventPayloads, type PastEvent, pastEvents } from '../../adapters/store/events/event-reads.ts';
+import { activeTriggersOn } from '../../adapters/store/resources/triggers.ts';
 import {
   createImpactCounter,
   type ImpactCounter,
@@ -12,7 +12,7 @@ import {
   type TriggerImpact,
 } from '../../core/match/match.ts';
 import type { Current, Writes } from '../../core/plan/types.ts';
-import { eventKeySpellings } from '../../words/events.ts';
+import { eventKeySpellings } from '../../domain/events.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 
 const days = 7;
@@ -134,7 +134,7 @@ async function takeAll(
       counter.take(id, { key, scope: endpoint ?? connectionId, payload: routedPayload(stored) });
       taken += 1;
     }
-    await others();
+    await yieldToEventLoop();
   }
   return taken;
 }

@@ -2,8 +2,8 @@
 // them: one digest of the state, made by the database, stands for all that a plan would compare. Kept in memory, with
 // the compiled tree itself and no longer; a daemon that has nothing kept plans in full.
 
-import { digestCurrent } from '../../adapters/store/apply.ts';
-import type { Sql } from '../../adapters/store/db.ts';
+import { digestCurrent } from '../../adapters/store/resources/apply.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import type { ChangeSet, Consequences } from '../../core/plan/types.ts';
 import type { FlowContext } from '../context.ts';
 import type { ApplyRequest, ApplyResult } from './apply-types.ts';

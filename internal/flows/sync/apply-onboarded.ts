@@ -1,9 +1,9 @@
 // The event of a project that is on board (contract, section 4): `svc.project.onboarded`, once, with the first apply that
 // completes; before it there is no trigger that could hear of it.
 
-import type { Sql } from '../../adapters/store/db.ts';
-import { recordEvent } from '../../adapters/store/events.ts';
-import { takeOnBoard } from '../../adapters/store/tenancy.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { recordEvent } from '../../adapters/store/events/events.ts';
+import { takeOnBoard } from '../../adapters/store/tenancy/tenancy.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import type { FlowContext } from '../context.ts';
 

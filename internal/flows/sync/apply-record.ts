@@ -2,13 +2,13 @@
 // section 4) and the audit entry. An apply that changes nothing records neither.
 
 import { createHash } from 'node:crypto';
-import { recordAudit } from '../../adapters/store/audit.ts';
-import type { Sql } from '../../adapters/store/db.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
-import { recordEvent } from '../../adapters/store/events.ts';
+import { recordEvent } from '../../adapters/store/events/events.ts';
 import type { ChangeSet } from '../../core/plan/types.ts';
-import type { Diagnostic } from '../../words/diagnostic.ts';
-import type { JsonObject } from '../../words/json.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { enqueueRouting } from '../enqueue.ts';
 import { recordOnboarded } from './apply-onboarded.ts';

@@ -2,20 +2,20 @@
 // webhook endpoints. Each under the project's lock, so that none falls into the middle of an apply, with its audit entry
 // in the same transaction. Contract, section 3 (agents, endpoints).
 
-import { agentByName, deleteAgents } from '../../adapters/store/agents.ts';
-import { lockProject } from '../../adapters/store/apply.ts';
-import { recordAudit } from '../../adapters/store/audit.ts';
-import type { Sql } from '../../adapters/store/db.ts';
+import { agentByName, deleteAgents } from '../../adapters/store/resources/agents.ts';
+import { lockProject } from '../../adapters/store/resources/apply.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import {
   deleteEndpoint as deleteEndpointRow,
   endpointByName,
   type EndpointRow,
   reserveEndpoint as reserveEndpointRow,
-} from '../../adapters/store/endpoints.ts';
-import { deleteUnusedGenerated } from '../../adapters/store/generated.ts';
-import { readSecretNames } from '../../adapters/store/secrets-meta.ts';
-import { listTriggers, type TriggerRow } from '../../adapters/store/triggers.ts';
-import { Fault } from '../../words/fault.ts';
+} from '../../adapters/store/resources/endpoints.ts';
+import { deleteUnusedGenerated } from '../../adapters/store/resources/generated.ts';
+import { readSecretNames } from '../../adapters/store/secrets/secrets-meta.ts';
+import { listTriggers, type TriggerRow } from '../../adapters/store/resources/triggers.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { endpointSlug, ingestUrl } from './apply-slug.ts';
 

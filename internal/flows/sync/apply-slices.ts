@@ -1,6 +1,6 @@
 // Work that grows with a tree, done a slice at a time, so that a thousand agents hold up nobody else's request.
 
-import { setImmediate as others } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { Current, Desired, PlanOptions } from '../../core/plan/types.ts';
 import { nextTick, nextTicks } from '../../core/schedule/schedule.ts';
 
@@ -16,7 +16,7 @@ export async function mapInSlices<T, R>(items: readonly T[], change: (item: T) =
   for (const item of items) {
     changed.push(change(item));
     if (performance.now() - begun < sliceMs) continue;
-    await others();
+    await yieldToEventLoop();
     begun = performance.now();
   }
   return changed;
@@ -29,7 +29,7 @@ export async function inSlices<R>(steps: Generator<void, R>): Promise<R> {
     const step = steps.next();
     if (step.done) return step.value;
     if (performance.now() - begun < sliceMs) continue;
-    await others();
+    await yieldToEventLoop();
     begun = performance.now();
   }
 }

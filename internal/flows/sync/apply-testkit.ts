@@ -1,12 +1,12 @@
 // A project in a real database, and trees to apply to it. Only tests import this.
 
 import { randomBytes, randomUUID } from 'node:crypto';
-import { openDatabase, type Sql } from '../../adapters/store/db.ts';
+import { openDatabase, type Sql } from '../../adapters/store/store.ts';
 import { loadConfig } from '../../base/config/config.ts';
 import { createMetrics } from '../../base/metrics/metrics.ts';
 import { createTestDatabase, silent } from '../../base/testkit/postgres.ts';
 import { agent, environment, tree } from '../../core/plan/fixture.ts';
-import type { AgentSpec, Resource, Trigger } from '../../words/spec.ts';
+import type { AgentSpec, Resource, Trigger } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
 import { applyPlan } from './apply.ts';
 import type { ApplyOwner, ApplyRequest, ApplyResult } from './apply-types.ts';

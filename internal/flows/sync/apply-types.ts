@@ -1,9 +1,9 @@
 // What an apply takes and gives. A result is a value also when it is a failure: only what is no author's mistake throws.
 
-import type { Sql } from '../../adapters/store/db.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
 import type { Action, Consequences, Held } from '../../core/plan/types.ts';
-import type { Diagnostic } from '../../words/diagnostic.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { EventImpact } from './apply-impact.ts';
 import type { Actor } from '../context.ts';
 

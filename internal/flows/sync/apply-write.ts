@@ -1,13 +1,13 @@
 // Writes a plan: one statement per table and kind of change, whatever the number of rows. Order matters: what others
 // are named by comes first (agents, generated resources, endpoints), what names them afterwards.
 
-import { deleteAgents, writeAgents, writeAgentSources } from '../../adapters/store/agents.ts';
-import { type AssetRow, insertAssets } from '../../adapters/store/assets.ts';
-import type { Sql } from '../../adapters/store/db.ts';
-import { writeEndpoints } from '../../adapters/store/endpoints.ts';
-import { deleteGenerated, deleteUsers, writeGenerated, writeUsers } from '../../adapters/store/generated.ts';
-import { deleteSchedules, writeSchedules } from '../../adapters/store/schedules.ts';
-import { deleteTriggers, writeTriggers } from '../../adapters/store/triggers.ts';
+import { deleteAgents, writeAgents, writeAgentSources } from '../../adapters/store/resources/agents.ts';
+import { type AssetRow, insertAssets } from '../../adapters/store/resources/assets.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { writeEndpoints } from '../../adapters/store/resources/endpoints.ts';
+import { deleteGenerated, deleteUsers, writeGenerated, writeUsers } from '../../adapters/store/resources/generated.ts';
+import { deleteSchedules, writeSchedules } from '../../adapters/store/resources/schedules.ts';
+import { deleteTriggers, writeTriggers } from '../../adapters/store/resources/triggers.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { Writes } from '../../core/plan/types.ts';
 import { endpointSlug } from './apply-slug.ts';

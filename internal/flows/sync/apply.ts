@@ -4,19 +4,25 @@
 // a repository, never routes an event. Contract, section 2 ("An apply is atomic") and section 4 (lifecycle events).
 
 import { createHash } from 'node:crypto';
-import { readAgentSpecs } from '../../adapters/store/agents.ts';
-import { lockProject, orgOfProject, readCurrent, readOwners, type OwnerRow } from '../../adapters/store/apply.ts';
-import type { Sql } from '../../adapters/store/db.ts';
-import { endpointSlugs } from '../../adapters/store/endpoints.ts';
-import { readGeneratedSpecs } from '../../adapters/store/generated.ts';
-import { readTriggerSpecs } from '../../adapters/store/triggers.ts';
+import { readAgentSpecs } from '../../adapters/store/resources/agents.ts';
+import {
+  lockProject,
+  orgOfProject,
+  readCurrent,
+  readOwners,
+  type OwnerRow,
+} from '../../adapters/store/resources/apply.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { endpointSlugs } from '../../adapters/store/resources/endpoints.ts';
+import { readGeneratedSpecs } from '../../adapters/store/resources/generated.ts';
+import { readTriggerSpecs } from '../../adapters/store/resources/triggers.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { DRIFTED, planInSteps, sortDiagnostics, specsNeeded } from '../../core/plan/plan.ts';
 import type { ChangeSet, Current, Desired, PlannedReceipt } from '../../core/plan/types.ts';
-import type { Diagnostic } from '../../words/diagnostic.ts';
-import { Fault } from '../../words/fault.ts';
-import { canonicalJson, type Json } from '../../words/json.ts';
-import { asJson, type Resource } from '../../words/spec.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
+import { Fault } from '../../domain/fault.ts';
+import { canonicalJson, type Json } from '../../domain/json.ts';
+import { asJson, type Resource } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
 import { withExcerpts } from './apply-excerpt.ts';
 import { NOTHING, recall, remember } from './apply-memo.ts';
@@ -30,7 +36,7 @@ import { writePlan } from './apply-write.ts';
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** Thrown to leave a transaction without its writes; never leaves this file. */
-class Undo extends Error {
+class Rollback extends Error {
   readonly outcome: Planned;
   constructor(outcome: Planned) {
     super('undo');
@@ -64,7 +70,7 @@ export async function applyPlan(ctx: FlowContext, request: ApplyRequest): Promis
     failpoint('apply.after-commit');
     return result;
   } catch (error) {
-    if (error instanceof Undo) return leave(ctx, request, error.outcome, startedAt);
+    if (error instanceof Rollback) return leave(ctx, request, error.outcome, startedAt);
     if (!(error instanceof Fault)) await noteCrash(ctx, request, startedAt);
     throw error;
   }
@@ -79,7 +85,7 @@ async function applyUnder(
   const orgId = await lockProject(tx, request.projectId);
   const planned = await planUnder(ctx, tx, request, orgId);
   const { result, set, repository } = planned;
-  if (result.status === 'failed' || result.status === 'superseded' || orgId === undefined) throw new Undo(planned);
+  if (result.status === 'failed' || result.status === 'superseded' || orgId === undefined) throw new Rollback(planned);
   let keep: (() => void) | undefined;
   if (set !== undefined && result.status !== 'held') {
     await writePlan(tx, request, set.writes, ctx.runtime.now());
@@ -88,7 +94,7 @@ async function applyUnder(
   if (set !== undefined && result.status === 'applied') {
     await recordApplied(ctx, tx, { request, repository, set, diagnostics: result.diagnostics, startedAt }, orgId);
   }
-  if ((await request.finish?.(tx, result)) === 'rollback') throw new Undo(superseded(planned));
+  if ((await request.finish?.(tx, result)) === 'rollback') throw new Rollback(superseded(planned));
   failpoint('apply.before-commit');
   return keep === undefined ? { result } : { result, keep };
 }
@@ -107,10 +113,10 @@ async function leave(ctx: FlowContext, request: ApplyRequest, planned: Planned, 
         const entry: ApplyRecord = { request, repository, set, diagnostics: result.diagnostics, startedAt };
         await recordFailed(ctx, tx, entry, errorOf(result.diagnostics));
       }
-      if ((await request.finish?.(tx, result)) === 'rollback') throw new Undo(planned);
+      if ((await request.finish?.(tx, result)) === 'rollback') throw new Rollback(planned);
     })
     .catch((error: unknown) => {
-      if (!(error instanceof Undo)) throw error;
+      if (!(error instanceof Rollback)) throw error;
     });
   return result;
 }

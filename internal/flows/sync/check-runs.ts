@@ -3,8 +3,8 @@
 
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { CheckRun, CheckRunError } from '../../adapters/providers/codehost/codehost.ts';
-import { connectionById, type SealedConnection } from '../../adapters/store/credentials.ts';
-import { projectOf } from '../../adapters/store/repositories.ts';
+import { connectionById, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import { projectOf } from '../../adapters/store/repositories/repositories.ts';
 import { type FlowContext, portsOf } from '../context.ts';
 import type { CheckPort, CheckReport, Reported } from '../ports.ts';
 import { connectionSecrets } from '../sealed.ts';

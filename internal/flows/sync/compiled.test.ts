@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { StoredSnapshot } from '../../adapters/store/snapshots.ts';
-import { createCompiledAnswers, inputsKey, type Kept } from '../compiled.ts';
+import type { StoredSnapshot } from '../../adapters/store/repositories/snapshots.ts';
+import { createCompiledAnswers, inputsKey, type Cached } from '../compiled.ts';
 import { agentFile, agentNames, type Bench, startBench, syncNow, word } from './sync-testkit.ts';
 
-const answer = (inputs: string, size: number): Kept => ({
+const answer = (inputs: string, size: number): Cached => ({
   inputs,
   specifiers: [],
   templates: '',

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { RepositoryState } from '../../adapters/store/repositories.ts';
-import { assess, backOffMaxMs, backOffMs, contextOf, standing } from './decide.ts';
+import type { RepositoryState } from '../../adapters/store/repositories/repositories.ts';
+import { assess, backOffMaxMs, backOffMs, contextOf, compareRuns } from './decide.ts';
 
 const state: RepositoryState = {
   appliedCommit: 'a',
@@ -51,10 +51,10 @@ test('the quarantined commit is passed over, said once', () => {
 });
 
 test('a run of the same commit and settings is left to finish, any other is superseded', () => {
-  assert.equal(standing({ running: { commit: null, generation: null }, commit: 'a', generation: 1 }), 'wait');
-  assert.equal(standing({ running: { commit: 'a', generation: 1 }, commit: 'a', generation: 1 }), 'leave');
-  assert.equal(standing({ running: { commit: 'a', generation: 1 }, commit: 'b', generation: 1 }), 'supersede');
-  assert.equal(standing({ running: { commit: 'a', generation: 1 }, commit: 'a', generation: 2 }), 'supersede');
+  assert.equal(compareRuns({ running: { commit: null, generation: null }, commit: 'a', generation: 1 }), 'wait');
+  assert.equal(compareRuns({ running: { commit: 'a', generation: 1 }, commit: 'a', generation: 1 }), 'leave');
+  assert.equal(compareRuns({ running: { commit: 'a', generation: 1 }, commit: 'b', generation: 1 }), 'supersede');
+  assert.equal(compareRuns({ running: { commit: 'a', generation: 1 }, commit: 'a', generation: 2 }), 'supersede');
 });
 
 test('a back-off never shrinks with more failures, and never exceeds fifteen minutes', () => {

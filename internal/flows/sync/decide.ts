@@ -1,8 +1,8 @@
 // What a sync should do about what it sees, as functions from values to values: nothing here reads a clock or a row.
 
-import type { ReconcileReason } from '../../adapters/store/reconciles.ts';
-import type { Repository } from '../../adapters/store/repositories.ts';
-import { canonicalJson, type Json } from '../../words/json.ts';
+import type { ReconcileReason } from '../../adapters/store/repositories/reconciles.ts';
+import type { Repository } from '../../adapters/store/repositories/repositories.ts';
+import { canonicalJson, type Json } from '../../domain/json.ts';
 
 /** What was asked for, stored with the run. */
 export type SyncRequest =
@@ -45,7 +45,7 @@ export function assess(input: {
 const settled = (condition: string | null): Verdict => ({ do: condition === null ? 'nothing' : 'recover' });
 
 /** What a run in progress means for another sync of its repository. */
-export function standing(input: {
+export function compareRuns(input: {
   readonly running: { readonly commit: string | null; readonly generation: number | null };
   readonly commit: string;
   readonly generation: number;

@@ -1,10 +1,10 @@
 // What is wrong with a project's repositories, events, schedules and jobs, and what to do about each (`svc doctor`).
 // Looking reads only; jobs that gave up run again when a person says so.
 
-import { recordAudit } from '../../adapters/store/audit.ts';
-import { retryParkedJobs } from '../../adapters/store/jobs.ts';
-import { firstOrgId } from '../../adapters/store/keys.ts';
-import { findTroubles, type Troubles } from '../../adapters/store/troubles.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { retryParkedJobs } from '../../adapters/store/operations/jobs.ts';
+import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
+import { findTroubles, type Troubles } from '../../adapters/store/operations/troubles.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 
 export interface Check {

@@ -4,18 +4,28 @@
 import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { RepoSource, Tip } from '../../adapters/repo/types.ts';
-import { pollAt } from '../../adapters/store/polls.ts';
-import { moveRun, type ReconcileReason, type ReconcileStatus, runningRun } from '../../adapters/store/reconciles.ts';
-import { projectOf, type Repository, repositoryById, updateState } from '../../adapters/store/repositories.ts';
+import { pollAt } from '../../adapters/store/repositories/polls.ts';
+import {
+  moveRun,
+  type ReconcileReason,
+  type ReconcileStatus,
+  runningRun,
+} from '../../adapters/store/repositories/reconciles.ts';
+import {
+  projectOf,
+  type Repository,
+  repositoryById,
+  updateState,
+} from '../../adapters/store/repositories/repositories.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
-import { apply } from './act.ts';
+import { apply } from './stage-apply.ts';
 import { backOffMs, type SyncRequest } from './decide.ts';
-import { compile } from './build.ts';
-import { calm, peek, resolve, snapshot } from './read.ts';
+import { compile } from './stage-compile.ts';
+import { clearedCondition, resolveAndAssess, resolve, snapshot } from './stage-fetch.ts';
 import { openRepository } from './source.ts';
 import { askForStatus } from './status.ts';
-import { type Ending, finish, NotOurs, runStages, type Stage, StandAside, type Work } from './work.ts';
+import { type Ending, finish, LostOwnership, runStages, type Stage, RunConflict, type Work } from './work.ts';
 
 /** The stages of a sync, in order; each may end it. */
 export const stages: readonly Stage[] = [resolve, snapshot, compile, apply];
@@ -38,14 +48,14 @@ export type SyncOutcome =
 /** Work of this process that is under way, so that a run that was lost can be told from one that is slow. */
 const active = new Set<Work>();
 
-interface Spot {
+interface TipHint {
   readonly tip: Tip;
   readonly generation: number;
   readonly until: number;
 }
 
 /** What looks of this process have just found, so that the sync they ask for need not ask the server again. */
-const spots = new Map<string, Spot>();
+const spots = new Map<string, TipHint>();
 /** A sync that begins later looks for itself. */
 const spotMs = 2_000;
 
@@ -125,10 +135,10 @@ export async function lookAt(ctx: FlowContext, input: SyncInput): Promise<'nothi
     spotted: null,
   });
   try {
-    await peek(work);
+    await resolveAndAssess(work);
     if (work.verdict?.do === 'nothing') return 'nothing';
     if (work.verdict?.do === 'recover') {
-      await updateState(ctx.db, repository.id, calm, ctx.runtime.now());
+      await updateState(ctx.db, repository.id, clearedCondition, ctx.runtime.now());
       return 'nothing';
     }
     spot(repository, work.tip);
@@ -179,14 +189,14 @@ async function run(work: Work, log: Logger): Promise<SyncOutcome> {
     tell(work, ending, performance.now() - begun, log);
     return { kind: 'ended', status: ending.status };
   } catch (error) {
-    if (error instanceof NotOurs) {
+    if (error instanceof LostOwnership) {
       log.info(
         { repository: work.repository.name, reconcile: work.runId, commit: work.tip?.commit },
         'repo.superseded',
       );
       return { kind: 'ended', status: 'superseded' };
     }
-    if (error instanceof StandAside) return { kind: error.verdict === 'wait' ? 'wait' : 'nothing' };
+    if (error instanceof RunConflict) return { kind: error.verdict === 'wait' ? 'wait' : 'nothing' };
     if (work.signal.aborted) return handBack(work);
     if (error instanceof RepoCondition) {
       await sourceFailed(work, error, log);
@@ -250,7 +260,7 @@ async function sourceFailed(work: Work, failure: RepoCondition, log: Logger): Pr
   try {
     await finish(work, ending);
   } catch (error) {
-    if (error instanceof NotOurs || error instanceof StandAside) return;
+    if (error instanceof LostOwnership || error instanceof RunConflict) return;
     throw error;
   }
   const fields = {

@@ -2,11 +2,17 @@
 // transaction that ends with a run to wait for or a job to come, and each leaves an audit entry.
 
 import { addressKey } from '../../adapters/providers/codehost/codehost.ts';
-import { lockProject } from '../../adapters/store/apply.ts';
-import { recordAudit } from '../../adapters/store/audit.ts';
-import { isUniqueViolation, type Sql } from '../../adapters/store/db.ts';
-import { pollAt } from '../../adapters/store/polls.ts';
-import { commitsStarting, insertRun, moveRun, type ReconcileRow, runningRun } from '../../adapters/store/reconciles.ts';
+import { lockProject } from '../../adapters/store/resources/apply.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
+import { pollAt } from '../../adapters/store/repositories/polls.ts';
+import {
+  commitsStarting,
+  insertRun,
+  moveRun,
+  type ReconcileRow,
+  runningRun,
+} from '../../adapters/store/repositories/reconciles.ts';
 import {
   deleteRepository,
   insertRepository,
@@ -18,9 +24,9 @@ import {
   type RepositorySettings,
   updateRepository,
   updateState,
-} from '../../adapters/store/repositories.ts';
-import { Fault } from '../../words/fault.ts';
-import type { JsonObject } from '../../words/json.ts';
+} from '../../adapters/store/repositories/repositories.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { lockProject } from '../../adapters/store/apply.ts';
+import { lockProject } from '../../adapters/store/resources/apply.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import {
   agentFile,

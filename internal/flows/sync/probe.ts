@@ -2,8 +2,8 @@
 
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { ProbeReport } from '../../adapters/repo/types.ts';
-import type { RepositoryAuth } from '../../adapters/store/repositories.ts';
-import { Fault } from '../../words/fault.ts';
+import type { RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
+import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
 import { checkAddress } from './settings.ts';
 import { credentialsOf, hostOf } from './source.ts';

@@ -3,7 +3,7 @@
 
 import { isAbsolute } from 'node:path';
 import { checkVerifyPolicy, RepoCondition } from '../../adapters/repo/repo.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 
 const refuse = (key: string, what: string): Fault => new Fault('invalid', 'invalid-body', `${key}: ${what}`);
 

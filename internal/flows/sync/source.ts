@@ -3,9 +3,9 @@
 
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { Credentials, RepoSource, RepoTarget } from '../../adapters/repo/types.ts';
-import { readBlobs, storedBlobs } from '../../adapters/store/blobs.ts';
-import { connectionByName, type SealedConnection } from '../../adapters/store/credentials.ts';
-import type { Repository, RepositoryAuth } from '../../adapters/store/repositories.ts';
+import { readBlobs, storedBlobs } from '../../adapters/store/repositories/blobs.ts';
+import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
 import { connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
 

@@ -8,12 +8,12 @@ import { mintInstallationToken, postCommitStatus, putCheckRun } from '../../adap
 import { folderCache, resolveTemplates } from '../../adapters/providers/templates/templates.ts';
 import { createHostCache, openRepository, probeRepository } from '../../adapters/repo/repo.ts';
 import type { NetworkSettings } from '../../adapters/repo/types.ts';
-import { openKeyRing } from '../../adapters/seal/seal.ts';
+import { openKeyRing } from '../../adapters/crypto/crypto.ts';
 import { type Config, makesMasterKey } from '../../base/config/config.ts';
 import { compileSettings } from '../../base/config/compile-settings.ts';
 import { syncSettings } from '../../base/config/sync-settings.ts';
 import type { Runtime } from '../../base/runtime.ts';
-import { canonicalJson, type Json } from '../../words/json.ts';
+import { canonicalJson, type Json } from '../../domain/json.ts';
 import { createLimiter } from '../limits.ts';
 import type { SyncPorts } from '../ports.ts';
 import { createCompiledAnswers } from '../compiled.ts';

@@ -4,10 +4,10 @@
 
 import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import { connectionByName } from '../../adapters/store/credentials.ts';
-import { addJob, type Sql } from '../../adapters/store/db.ts';
-import { lastRunAt, type ReconcileRow } from '../../adapters/store/reconciles.ts';
-import { projectOf, type Repository, repositoryById } from '../../adapters/store/repositories.ts';
+import { connectionByName } from '../../adapters/store/secrets/credentials.ts';
+import { addJob, type Sql } from '../../adapters/store/store.ts';
+import { lastRunAt, type ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
+import { projectOf, type Repository, repositoryById } from '../../adapters/store/repositories/repositories.ts';
 import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
 import { connectionSecrets } from '../sealed.ts';
 import { fullNameOf } from './decide.ts';

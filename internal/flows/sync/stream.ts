@@ -8,7 +8,7 @@ import {
   reconcileChannel,
   type ReconcileRow,
   runsChangedSince,
-} from '../../adapters/store/reconciles.ts';
+} from '../../adapters/store/repositories/reconciles.ts';
 import type { FlowContext } from '../context.ts';
 import { type RunView, showRun } from './view.ts';
 

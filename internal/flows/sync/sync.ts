@@ -31,6 +31,6 @@ export { probe } from './probe.ts';
 export { startSyncPorts } from './start-ports.ts';
 export { tellStatus } from './status.ts';
 export { streamRuns } from './stream.ts';
-export { approve, rollBack } from './turn-back.ts';
+export { approve, rollBack } from './rollback.ts';
 export { showRepository, showRun, showWholeRun } from './view.ts';
-export { keepPolls, lookAtAll, pollTurn, sweep, takeOver } from './watch.ts';
+export { keepPolls, scheduleAll, pollTurn, sweep, takeOver } from './watch.ts';

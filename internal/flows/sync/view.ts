@@ -1,9 +1,9 @@
 // Repositories and runs as the API shows them (contract, section 3). Never a credential: `auth` names a secret or a
 // connection, and an address cannot hold one.
 
-import type { ReconcileRow } from '../../adapters/store/reconciles.ts';
-import type { Repository } from '../../adapters/store/repositories.ts';
-import type { Json } from '../../words/json.ts';
+import type { ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
+import type { Repository } from '../../adapters/store/repositories/repositories.ts';
+import type { Json } from '../../domain/json.ts';
 
 /** A run as lists and the stream show it: its `actions` are those that change something. */
 export function showRun(run: ReconcileRow) {

@@ -2,8 +2,8 @@
 // and the sweep of what no run needs any more. Each function is one turn; the loops are in edge/jobs.
 
 import type { Logger } from 'pino';
-import { sweepBlobs } from '../../adapters/store/blobs.ts';
-import { claimDue, ensurePolls, pollsDue } from '../../adapters/store/polls.ts';
+import { sweepBlobs } from '../../adapters/store/repositories/blobs.ts';
+import { claimDue, ensurePolls, pollsDue } from '../../adapters/store/repositories/polls.ts';
 import {
   insertRun,
   moveRun,
@@ -11,10 +11,10 @@ import {
   orphanedRuns,
   type OrphanedRun,
   waitingRuns,
-} from '../../adapters/store/reconciles.ts';
-import { repositoryById } from '../../adapters/store/repositories.ts';
-import { sweepSnapshots } from '../../adapters/store/snapshots.ts';
-import type { Sql } from '../../adapters/store/db.ts';
+} from '../../adapters/store/repositories/reconciles.ts';
+import { repositoryById } from '../../adapters/store/repositories/repositories.ts';
+import { sweepSnapshots } from '../../adapters/store/repositories/snapshots.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import { type FlowContext, portsOf } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { isActive, lookAt } from './engine.ts';
@@ -74,7 +74,7 @@ export async function keepPolls(ctx: FlowContext): Promise<void> {
 }
 
 /** A new daemon looks at every repository once: all are due. */
-export async function lookAtAll(ctx: FlowContext): Promise<void> {
+export async function scheduleAll(ctx: FlowContext): Promise<void> {
   await ensurePolls(ctx.db);
   await ctx.db.query('update svc.repository_polls set next_at = $1::timestamptz where next_at > $1::timestamptz', [
     ctx.runtime.now(),

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Sql } from '../../adapters/store/db.ts';
-import { insertRun, moveRun } from '../../adapters/store/reconciles.ts';
-import { repositoryById, updateState } from '../../adapters/store/repositories.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
+import { repositoryById, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { agentFile, type Bench, runsOf, startBench, word } from './sync-testkit.ts';
-import { openRun, StandAside, type Work } from './work.ts';
+import { openRun, RunConflict, type Work } from './work.ts';
 
 describe('opening a run', () => {
   let bench: Bench;
@@ -38,7 +38,7 @@ describe('opening a run', () => {
       });
     };
     const opening = ctx.db.tx((tx) => openRun(work, endsBeforeItLooks(tx, end)));
-    await assert.rejects(opening, (error) => error instanceof StandAside && error.verdict === 'leave');
+    await assert.rejects(opening, (error) => error instanceof RunConflict && error.verdict === 'leave');
     const runs = (await runsOf(bench.daemon, 'meet')).map((run) => word(run['id']));
     assert.deepEqual(runs, [other, word(first['id'])]);
   });

@@ -2,7 +2,7 @@
 // holds while the run is still ours, and the first that ends the run ends it in one transaction with what was learned.
 
 import type { RepoSource, Tip } from '../../adapters/repo/types.ts';
-import type { Sql } from '../../adapters/store/db.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import {
   insertRun,
   moveRun,
@@ -11,21 +11,21 @@ import {
   type RunPatch,
   runningRun,
   type StageTiming,
-} from '../../adapters/store/reconciles.ts';
+} from '../../adapters/store/repositories/reconciles.ts';
 import {
   lockRepository,
   type Repository,
   repositoryById,
   type RepositoryState,
   updateState,
-} from '../../adapters/store/repositories.ts';
-import type { StoredSnapshot } from '../../adapters/store/snapshots.ts';
+} from '../../adapters/store/repositories/repositories.ts';
+import type { StoredSnapshot } from '../../adapters/store/repositories/snapshots.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
-import type { Bundle, TemplateLock } from '../../words/bundle.ts';
-import type { Diagnostic } from '../../words/diagnostic.ts';
+import type { Bundle, TemplateLock } from '../../domain/bundle.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { askForStatus } from './status.ts';
-import { type SyncRequest, standing, type Verdict } from './decide.ts';
+import { type SyncRequest, compareRuns, type Verdict } from './decide.ts';
 
 /** The files that a run compiles, and where they are stored. */
 export interface Inputs {
@@ -84,7 +84,7 @@ export interface Stage {
 }
 
 /** The run is not ours any more: superseded, or taken over. Whoever did that goes on; this one stops where it is. */
-export class NotOurs extends Error {
+export class LostOwnership extends Error {
   constructor() {
     super('the run was superseded');
     this.name = 'NotOurs';
@@ -92,7 +92,7 @@ export class NotOurs extends Error {
 }
 
 /** Another run of the repository stands in the way: of the same commit (`leave`), or one that has not looked yet. */
-export class StandAside extends Error {
+export class RunConflict extends Error {
   readonly verdict: 'leave' | 'wait';
 
   constructor(verdict: 'leave' | 'wait') {
@@ -134,23 +134,23 @@ export async function openRun(work: Work, tx: Sql, id = work.ctx.runtime.uuid())
   const now = ctx.runtime.now();
   const commit = tip?.commit ?? null;
   work.opened.add(id);
-  if ((await lockRepository(tx, repository.id)) === undefined) throw new NotOurs();
+  if ((await lockRepository(tx, repository.id)) === undefined) throw new LostOwnership();
   // The run first, then the state: a run ends without this lock, and both are written at once, so whoever finds none
   // running also finds what the last one saw.
   const running = await runningRun(tx, repository.id);
   const fresh = await repositoryById(tx, repository.id);
-  if (fresh === undefined) throw new NotOurs();
+  if (fresh === undefined) throw new LostOwnership();
   // Somebody else has seen this commit to its end since the row was read.
   const { state } = fresh;
   const isDone = state.seenCommit !== repository.state.seenCommit || state.seenHash !== repository.state.seenHash;
   const isAutomatic = work.reason !== 'manual' && work.reason !== 'resync';
   if (isAutomatic && isDone && state.seenCommit === commit && state.seenHash === work.hash)
-    throw new StandAside('leave');
+    throw new RunConflict('leave');
   if (running !== undefined) {
     const generation = Number(running.inputs['generation'] ?? 0);
     const seen = { commit: running.commit, generation };
-    const verdict = standing({ running: seen, commit: commit ?? '', generation: repository.generation });
-    if (verdict !== 'supersede') throw new StandAside(verdict);
+    const verdict = compareRuns({ running: seen, commit: commit ?? '', generation: repository.generation });
+    if (verdict !== 'supersede') throw new RunConflict(verdict);
     await moveRun(tx, running.id, { status: 'superseded', detail: `superseded by commit ${commit ?? 'unknown'}` }, now);
   }
   await insertRun(tx, {
@@ -173,7 +173,7 @@ export async function touch(work: Work, patch: RunPatch = {}): Promise<void> {
   if (work.runId === null) return;
   const { db, runtime, daemonId } = work.ctx;
   const held = await moveRun(db, work.runId, { ...patch, stages: work.stages }, runtime.now(), daemonId);
-  if (!held) throw new NotOurs();
+  if (!held) throw new LostOwnership();
 }
 
 /** Ends the run and writes what was learned, in one transaction. */
@@ -190,7 +190,7 @@ export async function finish(work: Work, ending: Ending): Promise<void> {
         stages: work.stages,
         inputs: recordedInputs(work),
       };
-      if (!(await moveRun(tx, work.runId, patch, ctx.runtime.now(), ctx.daemonId))) throw new NotOurs();
+      if (!(await moveRun(tx, work.runId, patch, ctx.runtime.now(), ctx.daemonId))) throw new LostOwnership();
       if (!ending.silent) await askForStatus(tx, repository, patch.commit ?? work.tip?.commit);
     }
     if (ending.state !== undefined) await updateState(tx, repository.id, ending.state, ctx.runtime.now());

@@ -1,9 +1,9 @@
 // From a token to what it may do: one statement, then the roles table.
 
 import { createHash } from 'node:crypto';
-import { type AccessRow, findAccess, touchToken } from '../../adapters/store/access.ts';
-import { Fault } from '../../words/fault.ts';
-import { orgRoles, type Permission, projectRoles, type SelfPermission } from '../../words/permission.ts';
+import { type AccessRow, findAccess, touchToken } from '../../adapters/store/tenancy/access.ts';
+import { Fault } from '../../domain/fault.ts';
+import { orgRoles, type Permission, projectRoles, type SelfPermission } from '../../domain/permission.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 
 export interface Access {

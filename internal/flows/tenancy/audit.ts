@@ -7,7 +7,7 @@ import {
   type AuditScope,
   pruneAudit,
   recordAudit,
-} from '../../adapters/store/audit.ts';
+} from '../../adapters/store/tenancy/audit.ts';
 import type { FlowContext } from '../context.ts';
 
 const batch = { exportRows: 500, pruneRows: 5_000 } as const;

@@ -1,7 +1,7 @@
 // What a new database gets: the organization and project `default`, an administrator, and its token.
 
-import { recordAudit } from '../../adapters/store/audit.ts';
-import { insertFirstRows, insertRecoveredToken } from '../../adapters/store/bootstrap.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { insertFirstRows, insertRecoveredToken } from '../../adapters/store/tenancy/bootstrap.ts';
 import type { FlowContext } from '../context.ts';
 import { hashToken } from './access.ts';
 

@@ -1,7 +1,7 @@
 // What a principal is and may do, everywhere it may do anything.
 
-import { listOrgs, listProjects } from '../../adapters/store/tenancy.ts';
-import { orgRoles, type Permission, projectRoles } from '../../words/permission.ts';
+import { listOrgs, listProjects } from '../../adapters/store/tenancy/tenancy.ts';
+import { orgRoles, type Permission, projectRoles } from '../../domain/permission.ts';
 import type { FlowContext } from '../context.ts';
 
 /** More organizations or projects than this are left out; whoever has so many asks for one. */

@@ -1,8 +1,8 @@
 // Members of organizations and projects, and service accounts; each change with its audit row.
 
-import { isUuid } from '../../adapters/store/access.ts';
-import { recordAudit } from '../../adapters/store/audit.ts';
-import { isUniqueViolation, type Sql } from '../../adapters/store/db.ts';
+import { isUuid } from '../../adapters/store/tenancy/access.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import {
   deleteServiceAccount,
   disableServiceAccount,
@@ -11,7 +11,7 @@ import {
   findServiceAccount,
   insertServiceAccount,
   type PrincipalRow,
-} from '../../adapters/store/principals.ts';
+} from '../../adapters/store/tenancy/principals.ts';
 import {
   changeMember,
   countOrgAdmins,
@@ -19,9 +19,9 @@ import {
   type Membership,
   type MemberRow,
   putMember,
-} from '../../adapters/store/tenancy.ts';
-import { Fault } from '../../words/fault.ts';
-import type { OrgRole, ProjectRole } from '../../words/permission.ts';
+} from '../../adapters/store/tenancy/tenancy.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { OrgRole, ProjectRole } from '../../domain/permission.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import { notVisible } from './access.ts';
 

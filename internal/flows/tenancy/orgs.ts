@@ -1,9 +1,9 @@
 // Organizations and projects: made, renamed, archived, deleted; each with its audit row.
 
-import { recordAudit } from '../../adapters/store/audit.ts';
-import { firstOrgId } from '../../adapters/store/keys.ts';
-import { isUuid } from '../../adapters/store/access.ts';
-import { isUniqueViolation, type Sql } from '../../adapters/store/db.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
+import { isUuid } from '../../adapters/store/tenancy/access.ts';
+import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import {
   deleteEmptyOrg,
   deleteProject,
@@ -15,8 +15,8 @@ import {
   type ProjectRow,
   updateOrg,
   updateProject,
-} from '../../adapters/store/tenancy.ts';
-import { Fault } from '../../words/fault.ts';
+} from '../../adapters/store/tenancy/tenancy.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { notVisible } from './access.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, test } from 'node:test';
-import { recordEvents } from '../../adapters/store/events.ts';
-import { bodyWeeks } from '../../adapters/store/retention.ts';
+import { recordEvents } from '../../adapters/store/events/events.ts';
+import { bodyWeeks } from '../../adapters/store/operations/retention.ts';
 import { retentionSettings } from '../../base/config/retention-settings.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { type Bench, createBench, joinBench } from '../sync/apply-testkit.ts';

@@ -1,7 +1,7 @@
 // Keeps what has happened as long as the configuration says, in batches that hold nobody up, and makes room for the weeks
 // to come. Events go by the week: at the earliest after their days, at the latest a week later.
 
-import type { Sql } from '../../adapters/store/db.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import {
   addBodyWeek,
   bodyWeeks,
@@ -14,7 +14,7 @@ import {
   keepsEvents,
   weekAfter,
   weekOf,
-} from '../../adapters/store/retention.ts';
+} from '../../adapters/store/operations/retention.ts';
 import { retentionSettings } from '../../base/config/retention-settings.ts';
 import type { FlowContext } from '../context.ts';
 

@@ -1,7 +1,7 @@
 // API tokens: made (shown once), listed, revoked; each change with its audit row.
 
-import { isUuid } from '../../adapters/store/access.ts';
-import { recordAudit } from '../../adapters/store/audit.ts';
+import { isUuid } from '../../adapters/store/tenancy/access.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import {
   belongsElsewhere,
   findOrgPrincipal,
@@ -10,11 +10,11 @@ import {
   revokeToken,
   type TokenRow,
   type TokenScope,
-} from '../../adapters/store/principals.ts';
-import type { Sql } from '../../adapters/store/db.ts';
-import { listOrgs } from '../../adapters/store/tenancy.ts';
+} from '../../adapters/store/tenancy/principals.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { listOrgs } from '../../adapters/store/tenancy/tenancy.ts';
 import { isoMillis } from '../../../schemas/secret.ts';
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import { hashToken, notVisible } from './access.ts';
 import { newToken } from './bootstrap.ts';

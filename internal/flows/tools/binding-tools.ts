@@ -1,15 +1,15 @@
 // Tools about bindings: which target's events come to this session.
 
-import { recordAudit } from '../../adapters/store/audit.ts';
-import { listBindings } from '../../adapters/store/binding-reads.ts';
-import { type Binding, findBindings } from '../../adapters/store/bindings.ts';
-import { lockRouting, type RoutingTx } from '../../adapters/store/routing.ts';
-import { insertTies } from '../../adapters/store/sessions.ts';
-import { dropSubscription } from '../../adapters/store/tool-callers.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { listBindings } from '../../adapters/store/routing/binding-reads.ts';
+import { type Binding, findBindings } from '../../adapters/store/routing/bindings.ts';
+import { lockRouting, type RoutingTx } from '../../adapters/store/routing/routing.ts';
+import { insertTies } from '../../adapters/store/sessions/sessions.ts';
+import { dropSubscription } from '../../adapters/store/sessions/tool-callers.ts';
 import { bindingTerms } from '../../core/route/route.ts';
-import { Fault } from '../../words/fault.ts';
-import type { JsonObject } from '../../words/json.ts';
-import { BINDING_TARGETS, type BindingTarget, type EventContext } from '../../words/spec.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import { BINDING_TARGETS, type BindingTarget, type EventContext } from '../../domain/spec.ts';
 import { bindSession, requireLive, unbindSession } from '../sessions/sessions.ts';
 import { tool, type ToolCall, type ToolSpec } from './table.ts';
 

@@ -1,6 +1,6 @@
 // Tools of chat providers. Their remote calls are not part of this version: each says so, and posts nothing.
 
-import { Fault } from '../../words/fault.ts';
+import { Fault } from '../../domain/fault.ts';
 import { tool, type ToolSpec } from './table.ts';
 
 const unavailable = async (): Promise<never> => {

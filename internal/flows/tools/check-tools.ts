@@ -1,6 +1,6 @@
 // Tools of a session whose trigger declared checks (spec, PR check), and the one that only answers.
 
-import { type CheckRow, listChecks } from '../../adapters/store/checks.ts';
+import { type CheckRow, listChecks } from '../../adapters/store/sessions/checks.ts';
 import { beginCheck, concludeCheck } from '../checks/checks.ts';
 import { tool, type ToolSpec } from './table.ts';
 

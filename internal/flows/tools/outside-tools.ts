@@ -2,9 +2,9 @@
 // OAuth. Which of them an alias has is decided here, before anything is looked up; calling them is not part of this
 // version, and each says so.
 
-import type { Catalog } from '../../words/catalog.ts';
-import { Fault } from '../../words/fault.ts';
-import type { AgentSpec, CapabilityLevel, Tool } from '../../words/spec.ts';
+import type { Catalog } from '../../domain/catalog.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { AgentSpec, CapabilityLevel, Tool } from '../../domain/spec.ts';
 
 /** The read-only surface of an error-tracking connection (contract, section 7). */
 const ERRTRACK: { readonly [name: string]: string } = {

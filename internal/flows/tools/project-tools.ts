@@ -1,11 +1,11 @@
 // Tools about the project: its resources, secrets, webhooks, connections and money.
 
-import { agentByName } from '../../adapters/store/agents.ts';
-import { listConnections } from '../../adapters/store/connections.ts';
-import { listEndpoints } from '../../adapters/store/endpoints.ts';
-import { generatedByName } from '../../adapters/store/tool-callers.ts';
-import { Fault } from '../../words/fault.ts';
-import type { Json } from '../../words/json.ts';
+import { agentByName } from '../../adapters/store/resources/agents.ts';
+import { listConnections } from '../../adapters/store/connections/connections.ts';
+import { listEndpoints } from '../../adapters/store/resources/endpoints.ts';
+import { generatedByName } from '../../adapters/store/sessions/tool-callers.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { Json } from '../../domain/json.ts';
 import { createSecret } from '../secrets/secrets.ts';
 import { usageSummary } from '../sessions/sessions.ts';
 import { applyFiles, type EndpointView, reserveEndpoint, showEndpoint, showEndpoints } from '../sync/sync.ts';

@@ -1,19 +1,19 @@
 // Tools about sessions: who am I, which agents and sessions there are, spawning, speaking to and stopping them.
 
-import { listAgents } from '../../adapters/store/agents.ts';
-import type { Sql } from '../../adapters/store/db.ts';
-import { lockRouting } from '../../adapters/store/routing.ts';
+import { listAgents } from '../../adapters/store/resources/agents.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { lockRouting } from '../../adapters/store/routing/routing.ts';
 import {
   listMessages,
   listSessions,
   type MessageRow,
   sessionById,
   wakeSession,
-} from '../../adapters/store/session-reads.ts';
-import { agentOfSession } from '../../adapters/store/tool-callers.ts';
-import { recordAudit } from '../../adapters/store/audit.ts';
-import { Fault } from '../../words/fault.ts';
-import type { JsonObject } from '../../words/json.ts';
+} from '../../adapters/store/sessions/session-reads.ts';
+import { agentOfSession } from '../../adapters/store/sessions/tool-callers.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import { deliver, endSession, messageFrom, noSession, requireLive, spawnFromSession } from '../sessions/sessions.ts';
 import { tool, type ToolCall, type ToolSpec } from './table.ts';
 

@@ -1,6 +1,6 @@
 // A tool: its name as the contract writes it, what a harness is told of it, and what it does. MCP names have `_` for `.`.
 
-import type { ToolCaller } from '../../adapters/store/tool-callers.ts';
+import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import type { ToolInput, ToolName } from '../../../schemas/tool-input.ts';
 import type { Actor, FlowContext } from '../context.ts';
 

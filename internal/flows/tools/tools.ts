@@ -4,10 +4,10 @@
 // never enters a sandbox. Never runs a session and never decides where an event goes.
 
 import { createHash } from 'node:crypto';
-import { callerByToken, type ToolCaller } from '../../adapters/store/tool-callers.ts';
+import { callerByToken, type ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { type InputSchema, parseToolInput, toolInputSchema } from '../../../schemas/tool-input.ts';
-import { Fault } from '../../words/fault.ts';
-import type { RemoteAuth, Tool } from '../../words/spec.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { RemoteAuth, Tool } from '../../domain/spec.ts';
 import { type Actor, type FlowContext, portsOf } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { checksAlias } from '../sessions/sessions.ts';
@@ -19,7 +19,7 @@ import { sessionTools } from './session-tools.ts';
 import { notYet, outsideTools } from './outside-tools.ts';
 import type { Effect, ToolSpec } from './table.ts';
 
-export type { ToolCaller } from '../../adapters/store/tool-callers.ts';
+export type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 
 export interface ListedTool {
   /** With `_` for `.`. */

@@ -3,9 +3,9 @@
 // a mention and as a plain message is told by the mention. Never looks at a project, a trigger or a session.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { Delivery, FactKey, NamedEvent } from '../../../words/delivery.ts';
-import { idAt, listAt, objectAt, presentOf, textAt } from '../../../words/fields.ts';
-import type { Json, JsonObject } from '../../../words/json.ts';
+import type { Delivery, FactKey, NamedEvent } from '../../../domain/delivery.ts';
+import { idAt, listAt, objectAt, presentOf, textAt } from '../../../domain/fields.ts';
+import type { Json, JsonObject } from '../../../domain/json.ts';
 
 const signatureShape = /^v0=([0-9a-f]{64})$/i;
 const secondsShape = /^\d{1,12}$/;

@@ -2,8 +2,8 @@
 // then on. Whoever does not know whether it was made finds it again by the service's own id of it.
 
 import { request } from 'undici';
-import { idAt, listAt, objectAt, textAt } from '../../../words/fields.ts';
-import type { Json, JsonObject } from '../../../words/json.ts';
+import { idAt, listAt, objectAt, textAt } from '../../../domain/fields.ts';
+import type { Json, JsonObject } from '../../../domain/json.ts';
 import { dispatcherFor } from './guard.ts';
 import { bounded, publicApiUrl } from './token.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import examples from '@octokit/webhooks-examples' with { type: 'json' };
-import { isKnownEvent } from '../../../words/events.ts';
-import { objectAt } from '../../../words/fields.ts';
-import type { JsonObject } from '../../../words/json.ts';
+import { isKnownEvent } from '../../../domain/events.ts';
+import { objectAt } from '../../../domain/fields.ts';
+import type { JsonObject } from '../../../domain/json.ts';
 import { type CodehostDelivery, normalize } from './codehost.ts';
 
 interface Example extends JsonObject {

@@ -1,10 +1,10 @@
 // A code host's delivery as an event of the catalog (contract, section 4): its key, its payload, its routing target, and
 // what of it is the service's own doing.
 
-import type { Delivery, DeliveryTarget, NamedEvent } from '../../../words/delivery.ts';
-import { isKnownEvent, targetOf } from '../../../words/events.ts';
-import { idAt, mentionsAny, objectAt, presentOf, textAt } from '../../../words/fields.ts';
-import type { Json, JsonObject } from '../../../words/json.ts';
+import type { Delivery, DeliveryTarget, NamedEvent } from '../../../domain/delivery.ts';
+import { isKnownEvent, targetOf } from '../../../domain/events.ts';
+import { idAt, mentionsAny, objectAt, presentOf, textAt } from '../../../domain/fields.ts';
+import type { Json, JsonObject } from '../../../domain/json.ts';
 import {
   bareLogin,
   checkRunOf,

@@ -1,7 +1,7 @@
 // The parts of a code host's deliveries in the neutral words: repository, sender, pull request, issue, comment, checks.
 
-import { idAt, listAt, objectAt, presentOf, someOf, textAt } from '../../../words/fields.ts';
-import type { Json, JsonObject } from '../../../words/json.ts';
+import { idAt, listAt, objectAt, presentOf, someOf, textAt } from '../../../domain/fields.ts';
+import type { Json, JsonObject } from '../../../domain/json.ts';
 
 export function repositoryOf(value: Json | undefined): JsonObject {
   const repository = objectAt(value);

@@ -1,7 +1,7 @@
 // The push event, from the provider's field names to ours, and the one form of a repository address.
 
-import { listAt, objectAt, presentOf, textAt } from '../../../words/fields.ts';
-import type { Json, JsonObject } from '../../../words/json.ts';
+import { listAt, objectAt, presentOf, textAt } from '../../../domain/fields.ts';
+import type { Json, JsonObject } from '../../../domain/json.ts';
 
 /**
  * One form of a repository address: host and path, lower case, without scheme, user, `.git` and trailing slashes.

@@ -1,6 +1,6 @@
 // Errors in the shape of each provider, so that a harness shows the text instead of guessing.
 
-import type { ModelProvider } from '../../../words/spec.ts';
+import type { ModelProvider } from '../../../domain/spec.ts';
 
 export type ErrorKind =
   | 'invalid'

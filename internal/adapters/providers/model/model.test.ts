@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { ModelProvider, ModelSpec } from '../../../words/spec.ts';
+import type { ModelProvider, ModelSpec } from '../../../domain/spec.ts';
 import { readLines } from './lines.ts';
 import {
   BodyProblem,

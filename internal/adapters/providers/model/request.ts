@@ -1,7 +1,7 @@
 // A request body, bound to what the agent declares: its model, its routing, and nothing that changes the price.
 
 import { modelIds } from '../../../core/money/money.ts';
-import type { ModelSpec } from '../../../words/spec.ts';
+import type { ModelSpec } from '../../../domain/spec.ts';
 import type { Endpoint } from './wire.ts';
 
 /** The body cannot be read; the message is for the harness. */

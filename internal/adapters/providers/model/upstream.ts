@@ -3,7 +3,7 @@
 import type { Readable } from 'node:stream';
 import { Agent, request } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../../base/net/net.ts';
-import type { ModelProvider } from '../../../words/spec.ts';
+import type { ModelProvider } from '../../../domain/spec.ts';
 
 export interface ModelUpstreamOptions {
   /** Base addresses that replace the vendors' own; a path in them stays in front. */

@@ -1,6 +1,6 @@
 // The calls of each provider, as a table. What is not in it does not exist.
 
-import type { ModelProvider } from '../../../words/spec.ts';
+import type { ModelProvider } from '../../../domain/spec.ts';
 
 /** The shape of a call that costs money. */
 export type Wire = 'messages' | 'responses' | 'chat';

@@ -3,7 +3,7 @@
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { valid } from 'semver';
-import type { BundleEntry } from '../../../words/bundle.ts';
+import type { BundleEntry } from '../../../domain/bundle.ts';
 import { directoryIntegrity, fileCollector, tooMuch } from './files.ts';
 import { DEPTH_MAX, FILES_MAX, TemplateFailure, UNPACKED_BYTES_MAX } from './limits.ts';
 

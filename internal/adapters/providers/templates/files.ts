@@ -1,7 +1,7 @@
 // A template's files as a bundle: safe paths, git blob ids, and the hash that stands for a whole directory.
 
 import { createHash } from 'node:crypto';
-import type { BundleEntry } from '../../../words/bundle.ts';
+import type { BundleEntry } from '../../../domain/bundle.ts';
 import { DEPTH_MAX, FILE_BYTES_MAX, FILES_MAX, PATH_CHARS_MAX, TemplateFailure, UNPACKED_BYTES_MAX } from './limits.ts';
 
 /** Throws where a path could mean something else than a file below the package's root. */

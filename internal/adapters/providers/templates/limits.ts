@@ -1,7 +1,7 @@
 // What a managed template may cost, and how a failure is said. A template is a handful of YAML and text files:
 // every bound here is far above what a real one needs.
 
-import type { UnresolvedTemplate } from '../../../words/bundle.ts';
+import type { UnresolvedTemplate } from '../../../domain/bundle.ts';
 
 export const PACKUMENT_BYTES_MAX = 32 * 1024 * 1024;
 export const TARBALL_BYTES_MAX = 8 * 1024 * 1024;

@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { pack as createPack } from 'tar-stream';
-import type { BundleEntry } from '../../../words/bundle.ts';
+import type { BundleEntry } from '../../../domain/bundle.ts';
 
 const compress = promisify(gzip);
 

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { DEFAULT_CATALOG } from '../../../base/config/default-catalog.ts';
 import { compile } from '../../../core/compile/compile.ts';
-import type { BundleEntry } from '../../../words/bundle.ts';
+import type { BundleEntry } from '../../../domain/bundle.ts';
 import { resolveTemplates } from './templates.ts';
 
 const SPECIFIER = '@svc/templates@latest';

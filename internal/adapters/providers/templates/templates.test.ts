@@ -9,7 +9,7 @@ import { buffer } from 'node:stream/consumers';
 import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { type Header, pack } from 'tar-stream';
-import type { ResolvedTemplate, UnresolvedTemplate } from '../../../words/bundle.ts';
+import type { ResolvedTemplate, UnresolvedTemplate } from '../../../domain/bundle.ts';
 import { folderCache, type ResolveOptions, resolveTemplates } from './templates.ts';
 
 type Item = { readonly header: Partial<Header> & { readonly name: string }; readonly body?: string | Buffer };

@@ -5,7 +5,7 @@
 // means (that is compile's), and never throws for a template: what went wrong is a value that compile reports.
 
 import { join } from 'node:path';
-import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../../words/bundle.ts';
+import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../../domain/bundle.ts';
 import type { TemplateCache } from './cache.ts';
 import { type ReadTemplate, readDirectory } from './directory.ts';
 import { directoryIntegrity } from './files.ts';

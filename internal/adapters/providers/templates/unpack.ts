@@ -4,7 +4,7 @@ import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { extract } from 'tar-stream';
-import type { BundleEntry } from '../../../words/bundle.ts';
+import type { BundleEntry } from '../../../domain/bundle.ts';
 import { fileCollector, tooMuch } from './files.ts';
 import { TemplateFailure, UNPACKED_BYTES_MAX } from './limits.ts';
 

@@ -3,9 +3,9 @@
 // gives by id alone is named by what earlier deliveries said. Never looks at a project, a trigger or a session.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { Delivery, Fact, FactKey, KnownFact, NamedEvent } from '../../../words/delivery.ts';
-import { idAt, listAt, mentionsAny, objectAt, presentOf, someOf, textAt } from '../../../words/fields.ts';
-import type { Json, JsonObject } from '../../../words/json.ts';
+import type { Delivery, Fact, FactKey, KnownFact, NamedEvent } from '../../../domain/delivery.ts';
+import { idAt, listAt, mentionsAny, objectAt, presentOf, someOf, textAt } from '../../../domain/fields.ts';
+import type { Json, JsonObject } from '../../../domain/json.ts';
 
 const signatureShape = /^[0-9a-f]{64}$/i;
 const windowMs = 60_000;

@@ -1,11 +1,11 @@
 // Stored agents and their revisions (contract, section 3).
 
 import * as v from 'valibot';
-import { type AgentRow, agentByName, listAgents, listRevisions } from '../../../adapters/store/agents.ts';
+import { type AgentRow, agentByName, listAgents, listRevisions } from '../../../adapters/store/resources/agents.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
 import { spendingOf } from '../../../flows/sessions/sessions.ts';
 import { deleteAgent } from '../../../flows/sync/sync.ts';
-import { Fault } from '../../../words/fault.ts';
+import { Fault } from '../../../domain/fault.ts';
 import { pageOf, pageQuery, pageSchema, readNumberPage, readTextPage } from '../page.ts';
 import { defineRoute, noContent, ok, type Route } from '../route.ts';
 import { spending } from './session-shapes.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { DEFAULT_CATALOG } from '../../../base/config/default-catalog.ts';
-import { recordEvents } from '../../../adapters/store/events.ts';
+import { recordEvents } from '../../../adapters/store/events/events.ts';
 import { compileInline } from '../../../adapters/compiler/compiler.ts';
 import { png } from '../../../core/compile/testkit.ts';
 import type { SyncPorts } from '../../../flows/ports.ts';

@@ -1,7 +1,7 @@
 // The audit of a project, or of an organization with its projects: listed newest first, exported oldest first.
 
 import * as v from 'valibot';
-import { type AuditFilter, type AuditRow, type AuditScope, listAudit } from '../../../adapters/store/audit.ts';
+import { type AuditFilter, type AuditRow, type AuditScope, listAudit } from '../../../adapters/store/tenancy/audit.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { exportAudit } from '../../../flows/tenancy/tenancy.ts';
 import { pageOf, pageQuery, pageSchema, readNumberPage } from '../page.ts';

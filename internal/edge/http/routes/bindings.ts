@@ -1,9 +1,9 @@
 // Bindings: who holds which target (contract, section 3).
 
 import * as v from 'valibot';
-import { type BindingRow, listBindings } from '../../../adapters/store/binding-reads.ts';
+import { type BindingRow, listBindings } from '../../../adapters/store/routing/binding-reads.ts';
 import { releaseBinding } from '../../../flows/sessions/sessions.ts';
-import { Fault } from '../../../words/fault.ts';
+import { Fault } from '../../../domain/fault.ts';
 import { pageOf, pageQuery, pageSchema } from '../page.ts';
 import { defineRoute, noContent, ok, type Route } from '../route.ts';
 import { isUuid, json, project, readIdPage, timestamp } from './shapes.ts';

@@ -1,8 +1,8 @@
 // Connections of a project to providers (contract, section 3). Credentials go in and never come out.
 
 import * as v from 'valibot';
-import { type ConnectionRow, listConnections } from '../../../adapters/store/connections.ts';
-import { addConnection, intakeUrl, readConnection, removeConnection } from '../../../flows/connect/connect.ts';
+import { type ConnectionRow, listConnections } from '../../../adapters/store/connections/connections.ts';
+import { addConnection, intakeUrl, readConnection, removeConnection } from '../../../flows/connections/connections.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { connectionPost } from '../../../../schemas/connection.ts';
 import { pageOf, pageQuery, pageSchema, readTextPage } from '../page.ts';

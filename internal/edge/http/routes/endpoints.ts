@@ -1,7 +1,7 @@
 // Webhook endpoints: where callers post to, who is woken, and what is wrong with them (contract, section 3).
 
 import * as v from 'valibot';
-import { listEndpoints } from '../../../adapters/store/endpoints.ts';
+import { listEndpoints } from '../../../adapters/store/resources/endpoints.ts';
 import {
   deleteEndpoint,
   type EndpointView,
@@ -9,7 +9,7 @@ import {
   showEndpoint,
   showEndpoints,
 } from '../../../flows/sync/sync.ts';
-import { RESOURCE_NAME } from '../../../words/spec.ts';
+import { RESOURCE_NAME } from '../../../domain/spec.ts';
 import { pageOf, pageQuery, pageSchema, readTextPage } from '../page.ts';
 import { created, defineRoute, noContent, ok, type Route } from '../route.ts';
 import { project, status, timestamp } from './shapes.ts';

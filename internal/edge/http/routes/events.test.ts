@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { recordEvents } from '../../../adapters/store/events.ts';
+import { recordEvents } from '../../../adapters/store/events/events.ts';
 import { agentsTree, hook, onEvent } from '../../../flows/sync/apply-testkit.ts';
 import type { IngestPorts } from '../../../flows/ports.ts';
 import { startServer, type Server } from './testkit.ts';

@@ -1,11 +1,11 @@
 // Recorded events (contract, section 3).
 
 import * as v from 'valibot';
-import { eventById, type EventRoute, type EventRow, listEvents } from '../../../adapters/store/event-reads.ts';
-import { explainEvent } from '../../../flows/dispatch/dispatch.ts';
+import { eventById, type EventRoute, type EventRow, listEvents } from '../../../adapters/store/events/event-reads.ts';
+import { explainEvent } from '../../../flows/routing/routing.ts';
 import { replayEvent, shownPayload } from '../../../flows/ingest/ingest.ts';
-import { canonicalEventKey } from '../../../words/events.ts';
-import { Fault } from '../../../words/fault.ts';
+import { canonicalEventKey } from '../../../domain/events.ts';
+import { Fault } from '../../../domain/fault.ts';
 import { pageOf, pageQuery, pageSchema, readNumberPage } from '../page.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
 import { isUuid, project, timestamp } from './shapes.ts';

@@ -6,7 +6,7 @@ import {
   deliveryBytesMax,
   type Intake,
   type IntakeProvider,
-  roomForDelivery,
+  reserveBodyBytes,
   takeChat,
   takeCodehost,
   takeTracker,
@@ -26,7 +26,7 @@ const from = (provider: IntakeProvider) =>
     rawBody: true,
     bodyLimitBytes: deliveryBytesMax[provider],
     admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
-    admitMore: (ctx, params, bytes) => roomForDelivery(ctx, provider, params['connectionId'] ?? '', bytes),
+    admitMore: (ctx, params, bytes) => reserveBodyBytes(ctx, provider, params['connectionId'] ?? '', bytes),
   }) satisfies Partial<RouteSpec<undefined, undefined>>;
 const deliveryOf = ({ params, raw, headers }: Call<Record<string, never>, undefined>) => ({
   connectionId: params['connectionId'] ?? '',

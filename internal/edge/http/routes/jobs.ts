@@ -2,7 +2,7 @@
 // organization that the installation began with.
 
 import * as v from 'valibot';
-import { listParkedJobs } from '../../../adapters/store/jobs.ts';
+import { listParkedJobs } from '../../../adapters/store/operations/jobs.ts';
 import { retryJobs } from '../../../flows/sync/sync.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
 import { timestamp } from './shapes.ts';

@@ -2,7 +2,7 @@
 // that the installation began with. No answer holds a key or a piece of one.
 
 import * as v from 'valibot';
-import type { RotationRow } from '../../../adapters/store/keys.ts';
+import type { RotationRow } from '../../../adapters/store/secrets/keys.ts';
 import { keyReport, startRotation } from '../../../flows/secrets/secrets.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
 

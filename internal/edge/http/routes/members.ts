@@ -1,9 +1,9 @@
 // Members of organizations and projects, and service accounts.
 
 import * as v from 'valibot';
-import { listServiceAccounts, type PrincipalRow } from '../../../adapters/store/principals.ts';
-import { listMembers, type Membership, type MemberRow } from '../../../adapters/store/tenancy.ts';
-import { isUuid } from '../../../adapters/store/access.ts';
+import { listServiceAccounts, type PrincipalRow } from '../../../adapters/store/tenancy/principals.ts';
+import { listMembers, type Membership, type MemberRow } from '../../../adapters/store/tenancy/tenancy.ts';
+import { isUuid } from '../../../adapters/store/tenancy/access.ts';
 import {
   changeRole,
   createServiceAccount,
@@ -15,7 +15,7 @@ import {
   setProjectMember,
 } from '../../../flows/tenancy/tenancy.ts';
 import type { FlowContext } from '../../../flows/context.ts';
-import { Fault } from '../../../words/fault.ts';
+import { Fault } from '../../../domain/fault.ts';
 import { pageOf, pageQuery, pageSchema, readTextPage } from '../page.ts';
 import { type Answer, created, defineRoute, noContent, ok, type Route } from '../route.ts';
 

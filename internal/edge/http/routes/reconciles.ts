@@ -1,9 +1,9 @@
 // Runs of the reconciler: lists, one, and the stream of what happens (contract, section 3).
 
 import * as v from 'valibot';
-import { listRuns, runById } from '../../../adapters/store/reconciles.ts';
+import { listRuns, runById } from '../../../adapters/store/repositories/reconciles.ts';
 import { showRun, showWholeRun, streamRuns } from '../../../flows/sync/sync.ts';
-import { Fault } from '../../../words/fault.ts';
+import { Fault } from '../../../domain/fault.ts';
 import { pageOf, pageQuery, pageSchema, readNumberPage } from '../page.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
 import { action, diagnostic, json, project as P, receipt } from './shapes.ts';

@@ -1,9 +1,9 @@
 // Repositories: what is watched, and what people do to it (contract, section 3).
 
 import * as v from 'valibot';
-import { nextPolls } from '../../../adapters/store/polls.ts';
-import { lastRuns } from '../../../adapters/store/reconciles.ts';
-import { listRepositories, ownedAgents, type Repository } from '../../../adapters/store/repositories.ts';
+import { nextPolls } from '../../../adapters/store/repositories/polls.ts';
+import { lastRuns } from '../../../adapters/store/repositories/reconciles.ts';
+import { listRepositories, ownedAgents, type Repository } from '../../../adapters/store/repositories/repositories.ts';
 import {
   addRepository,
   approve,
@@ -20,7 +20,7 @@ import {
   showRepository,
 } from '../../../flows/sync/sync.ts';
 import type { FlowContext } from '../../../flows/context.ts';
-import { diagnoseSessions } from '../../../flows/host/host.ts';
+import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { pageOf, pageQuery, pageSchema, readTextPage } from '../page.ts';
 import { created, defineRoute, noContent, ok, type Route } from '../route.ts';
 import { runSchema } from './reconciles.ts';

@@ -1,7 +1,7 @@
 // Heartbeat schedules (contract, section 3).
 
 import * as v from 'valibot';
-import { listSchedules } from '../../../adapters/store/schedules.ts';
+import { listSchedules } from '../../../adapters/store/resources/schedules.ts';
 import { pageOf, pageQuery, pageSchema } from '../page.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
 import { project, readOrdinalPage, timestamp } from './shapes.ts';

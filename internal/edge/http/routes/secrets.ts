@@ -2,7 +2,7 @@
 // that a row may hold besides can slip into one. Only reveal answers with a value.
 
 import * as v from 'valibot';
-import { listSecrets, type SecretMetadata, type SecretScope } from '../../../adapters/store/secrets.ts';
+import { listSecrets, type SecretMetadata, type SecretScope } from '../../../adapters/store/secrets/secrets.ts';
 import {
   editSecret,
   findSecretMetadata,
@@ -12,7 +12,7 @@ import {
   writeSecret,
 } from '../../../flows/secrets/secrets.ts';
 import { secretName, secretPatch, secretPut, secretRotate } from '../../../../schemas/secret.ts';
-import { Fault } from '../../../words/fault.ts';
+import { Fault } from '../../../domain/fault.ts';
 import { pageOf, pageQuery, pageSchema, readTextPage } from '../page.ts';
 import { type Call, created, defineRoute, noContent, ok, type Route } from '../route.ts';
 

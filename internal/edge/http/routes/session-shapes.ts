@@ -1,7 +1,12 @@
 // Sessions and their messages in answers, shared by the routes that show them.
 
 import * as v from 'valibot';
-import type { MessageRow, SessionRow, SessionStateRow, WholeSession } from '../../../adapters/store/session-reads.ts';
+import type {
+  MessageRow,
+  SessionRow,
+  SessionStateRow,
+  WholeSession,
+} from '../../../adapters/store/sessions/session-reads.ts';
 import { SESSION_STATES } from '../../../core/session/session.ts';
 import { binding, showBinding } from './bindings.ts';
 import { json, timestamp } from './shapes.ts';

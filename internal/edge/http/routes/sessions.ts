@@ -1,7 +1,12 @@
 // Sessions: lists, one, its transcript and its stream, and what people do with it (contract, sections 3 and 6).
 
 import * as v from 'valibot';
-import { listMessages, listSessions, sessionById, sessionState } from '../../../adapters/store/session-reads.ts';
+import {
+  listMessages,
+  listSessions,
+  sessionById,
+  sessionState,
+} from '../../../adapters/store/sessions/session-reads.ts';
 import {
   answerPermission,
   archiveSession,

@@ -3,8 +3,8 @@
 import * as v from 'valibot';
 import { type Page, readPage, readTextPage } from '../page.ts';
 import { isExactNumber } from '../../../core/match/match.ts';
-import { Fault } from '../../../words/fault.ts';
-import type { JsonObject } from '../../../words/json.ts';
+import { Fault } from '../../../domain/fault.ts';
+import type { JsonObject } from '../../../domain/json.ts';
 
 export const project = '/api/v1/orgs/:org/projects/:project';
 

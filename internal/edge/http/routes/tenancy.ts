@@ -1,7 +1,7 @@
 // The caller, organizations and projects.
 
 import * as v from 'valibot';
-import { listOrgs, listProjects, type OrgRow, type ProjectRow } from '../../../adapters/store/tenancy.ts';
+import { listOrgs, listProjects, type OrgRow, type ProjectRow } from '../../../adapters/store/tenancy/tenancy.ts';
 import {
   changeOrg,
   changeProject,
@@ -13,7 +13,7 @@ import {
   removeOrg,
   removeProject,
 } from '../../../flows/tenancy/tenancy.ts';
-import { selfPermissions } from '../../../words/permission.ts';
+import { selfPermissions } from '../../../domain/permission.ts';
 import { pageOf, pageQuery, pageSchema, readTextPage } from '../page.ts';
 import { created, defineRoute, noContent, ok, type Route } from '../route.ts';
 

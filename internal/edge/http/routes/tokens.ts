@@ -1,12 +1,12 @@
 // API tokens: the caller's own, and those of an organization's members and service accounts.
 
 import * as v from 'valibot';
-import { isUuid } from '../../../adapters/store/access.ts';
-import { listTokens, type TokenRow, type TokenScope } from '../../../adapters/store/principals.ts';
+import { isUuid } from '../../../adapters/store/tenancy/access.ts';
+import { listTokens, type TokenRow, type TokenScope } from '../../../adapters/store/tenancy/principals.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { createOrgToken, createOwnToken, dropToken, type MadeToken } from '../../../flows/tenancy/tenancy.ts';
 import { expiresAt } from '../../../../schemas/secret.ts';
-import { Fault } from '../../../words/fault.ts';
+import { Fault } from '../../../domain/fault.ts';
 import { pageOf, pageQuery, pageSchema, readPage } from '../page.ts';
 import { type Answer, created, defineRoute, noContent, ok, type Route } from '../route.ts';
 import { namesOne, oneWho, whoEntries } from './members.ts';

@@ -1,8 +1,8 @@
 // Stored triggers (contract, section 3): one row per event key and heartbeat.
 
 import * as v from 'valibot';
-import { listTriggers, type TriggerRow } from '../../../adapters/store/triggers.ts';
-import { explainTriggers } from '../../../flows/dispatch/dispatch.ts';
+import { listTriggers, type TriggerRow } from '../../../adapters/store/resources/triggers.ts';
+import { explainTriggers } from '../../../flows/routing/routing.ts';
 import { pageOf, pageQuery, pageSchema } from '../page.ts';
 import { defineRoute, ok, type Route } from '../route.ts';
 import { json, project, readOrdinalPage, requireObject, status } from './shapes.ts';

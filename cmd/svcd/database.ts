@@ -1,0 +1,78 @@
+// Opens the database that the configuration asks for: an external one, else the embedded one under the data directory
+// (contract, section 1), migrated and ready. Decides nothing about what is stored: that is in the files beside it, one
+// per table family. Holds the lock of the data directory as long as it is open, so that one daemon at a time uses it.
+
+import { mkdir, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Logger } from 'pino';
+import { type DataLock, lockDataDir } from '../../internal/adapters/postgres/data-lock.ts';
+import { type Database, openDatabase } from '../../internal/adapters/store/store.ts';
+import { type Embedded, startEmbedded } from '../../internal/adapters/postgres/postgres.ts';
+import { migrate } from '../../internal/adapters/store/schema/migrate.ts';
+
+export { DataDirInUse } from '../../internal/adapters/postgres/data-lock.ts';
+
+export interface Store {
+  readonly db: Database;
+  /** Resolves if the embedded server has died and does not come back; never for an external one. */
+  readonly lost: Promise<void>;
+  /** Closes connections, stops the embedded server, releases the data directory. Safe twice. */
+  stop(): Promise<void>;
+}
+
+export interface StoreOptions {
+  readonly dataDir: string;
+  /** Absent: embedded. */
+  readonly databaseUrl?: string;
+  readonly log: Logger;
+  /** For tests: nothing is forced to disk. */
+  readonly volatile?: boolean;
+}
+
+/**
+ * Makes the directory and those above it, one by one: where a file system refuses a name with ENOENT (as /proc does),
+ * the recursive `mkdir` of Node never ends.
+ */
+async function ensureDirectory(path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isDirectory()) return;
+  if (dirname(path) !== path) await ensureDirectory(dirname(path));
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const isThere = (error as NodeJS.ErrnoException).code === 'EEXIST' && (await stat(path)).isDirectory();
+    if (!isThere) throw error;
+  }
+}
+
+/** Opens and migrates. Throws DataDirInUse, a Fault of migrate.ts, or the error of the connection. */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const { dataDir, log } = options;
+  await ensureDirectory(dataDir);
+  let lock: DataLock | undefined;
+  let embedded: Embedded | undefined;
+  let db: Database | undefined;
+  let stopping: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    await db?.close();
+    await embedded?.stop();
+    await lock?.release();
+  };
+  try {
+    lock = await lockDataDir(dataDir);
+    if (options.databaseUrl === undefined) {
+      embedded = await startEmbedded({ dataDir, log, ...(options.volatile && { volatile: true }) });
+    }
+    const url = options.databaseUrl ?? embedded?.url ?? '';
+    await migrate(url, log);
+    db = openDatabase({ url, log });
+    return {
+      db,
+      lost: embedded?.lost ?? new Promise<void>(() => undefined),
+      stop: () => (stopping ??= stop()),
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}

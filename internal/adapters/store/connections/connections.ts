@@ -1,0 +1,116 @@
+// svc.connections: as planning sees them (names and whether they may be used), and as people list, make and remove them.
+// Never their credentials; those are read in credentials.ts. A name is unique in its project.
+
+import type { CurrentConnection } from '../../../core/plan/types.ts';
+import type { JsonObject } from '../../../domain/json.ts';
+import type { Sql } from '../store.ts';
+
+/** What planning sees of a project's ($1) connections. */
+export const connectionsSeen = `select id, name, provider, product, status = 'active' as active
+  from svc.connections where project_id = $1::uuid`;
+
+/** The connections of a project, by name. */
+export async function readConnections(sql: Sql, projectId: string): Promise<CurrentConnection[]> {
+  const { rows } = await sql.query<CurrentConnection>(`${connectionsSeen} order by name`, [projectId]);
+  return rows;
+}
+
+export interface ConnectionRow {
+  readonly id: string;
+  readonly provider: 'codehost' | 'tracker' | 'chat' | 'errtrack' | 'mcp';
+  readonly name: string;
+  readonly status: 'active' | 'inactive';
+  readonly config: JsonObject;
+}
+const shown = 'c.id, c.provider, c.name, c.status, c.config';
+
+/** A page in the order of names. */
+export async function listConnections(
+  sql: Sql,
+  projectId: string,
+  page: { readonly after?: string; readonly limit: number },
+): Promise<ConnectionRow[]> {
+  const { rows } = await sql.query<ConnectionRow>(
+    `select ${shown} from svc.connections c
+      where c.project_id = $1::uuid and ($2::text is null or c.name collate "C" > $2::text collate "C")
+      order by c.name collate "C" limit $3::int`,
+    [projectId, page.after ?? null, page.limit],
+  );
+  return rows;
+}
+
+export async function findConnection(sql: Sql, projectId: string, name: string): Promise<ConnectionRow | undefined> {
+  const { rows } = await sql.query<ConnectionRow>(
+    `select ${shown} from svc.connections c where c.project_id = $1::uuid and c.name = $2::text`,
+    [projectId, name],
+  );
+  return rows[0];
+}
+
+export interface NewConnection {
+  readonly id: string;
+  readonly projectId: string;
+  readonly provider: ConnectionRow['provider'];
+  readonly product: string;
+  readonly name: string;
+  readonly config: JsonObject;
+  readonly keyVersion: number;
+  readonly sealed: Buffer;
+  readonly now: Date;
+}
+
+/** False where the name is taken. */
+export async function insertConnection(tx: Sql, row: NewConnection): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    `insert into svc.connections (id, project_id, provider, product, name, config, key_version, sealed_credentials,
+       created_at, updated_at)
+     values ($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::jsonb, $7::int, $8::bytea, $9::timestamptz,
+       $9::timestamptz)
+     on conflict (project_id, name) do nothing`,
+    [
+      row.id,
+      row.projectId,
+      row.provider,
+      row.product,
+      row.name,
+      JSON.stringify(row.config),
+      row.keyVersion,
+      row.sealed,
+      row.now,
+    ],
+  );
+  return rowCount === 1;
+}
+
+/** Triggers that a connection serves and that cannot go without one, by agent and ordinal. */
+export async function triggersNeeding(
+  sql: Sql,
+  connectionId: string,
+): Promise<{ readonly agent: string; readonly ordinal: number }[]> {
+  const { rows } = await sql.query<{ agent: string; ordinal: number }>(
+    `select a.name as agent, t.ordinal from svc.triggers t join svc.agents a on a.id = t.agent_id
+      where t.connection_id = $1::uuid and coalesce(t.spec -> 'optional' <> 'true'::jsonb, true)
+      order by a.name collate "C", t.ordinal`,
+    [connectionId],
+  );
+  return rows;
+}
+
+/** Deletes the connection; the triggers that it served are skipped from then on. Their number. */
+export async function deleteConnection(tx: Sql, connectionId: string): Promise<number> {
+  const { rowCount } = await tx.query(
+    `update svc.triggers set status = 'skipped', connection_id = null where connection_id = $1::uuid`,
+    [connectionId],
+  );
+  await tx.query('delete from svc.connections where id = $1::uuid', [connectionId]);
+  return rowCount;
+}
+
+/** What connections are set up with, by id. */
+export async function connectionsByIds(sql: Sql, ids: readonly string[]): Promise<ReadonlyMap<string, JsonObject>> {
+  const { rows } = await sql.query<{ id: string; config: JsonObject }>(
+    'select id, config from svc.connections where id = any($1::uuid[])',
+    [ids],
+  );
+  return new Map(rows.map(({ id, config }) => [id, config]));
+}

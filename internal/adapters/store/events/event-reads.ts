@@ -1,0 +1,197 @@
+// Recorded events as they are read: pages, one, and what each trigger decided on them. A page never brings a large body
+// out of the database: bodies beyond the bound stay where they are, and each event's decisions come with the page in
+// one statement.
+
+import { Fault } from '../../../domain/fault.ts';
+import type { Json } from '../../../domain/json.ts';
+import { bodyBytes, type StoredBody, unframed } from './body-frames.ts';
+import type { Sql } from '../store.ts';
+import { type EventTarget, type RouterStatus, wholePayload } from './events.ts';
+
+/** What a trigger decided on an event (contract, section 3, `routes`). */
+export interface EventRoute {
+  readonly agentId: string;
+  readonly agent: string;
+  readonly ordinal: number;
+  readonly decision: string;
+  /** The sessions that got it, in order; the one that was made among them. */
+  readonly sessionIds: readonly string[];
+  readonly because: string | null;
+  readonly severity: 'warning' | 'error' | null;
+}
+
+export interface EventRow {
+  readonly id: string;
+  readonly seq: number;
+  readonly key: string;
+  /** The whole payload as JSON text in UTF-8; null where it is larger than the reader asked for. */
+  readonly payload: Buffer | null;
+  /** Bytes of the body, however it is stored. */
+  readonly size: number;
+  readonly target: EventTarget | null;
+  readonly endpointId: string | null;
+  readonly connectionId: string | null;
+  readonly routerStatus: RouterStatus;
+  readonly severity: 'warning' | 'error' | null;
+  readonly reason: string | null;
+  readonly replayOf: string | null;
+  /** Binding events that led to this one. */
+  readonly depth: number;
+  /** Who it was attributed to when it was routed; null: to nobody, or not routed yet. */
+  readonly attributions: readonly Json[] | null;
+  readonly receivedAt: Date;
+  /** By agent name and ordinal. */
+  readonly routes: readonly EventRoute[];
+}
+
+interface StoredEvent extends Omit<EventRow, 'payload'>, StoredBody {}
+
+/** Undefined where what is stored of the body is damaged. */
+function payloadOf(stored: StoredBody): Buffer | null | undefined {
+  const body = unframed(stored);
+  if (body === undefined || (body.raw === null && body.payload === null)) return body && null;
+  return wholePayload(body.raw, body.payload);
+}
+const withPayload = ({ raw: _raw, rawBytes: _rawBytes, ...row }: StoredEvent, payload: Buffer | null): EventRow => ({
+  ...row,
+  payload,
+});
+
+/** Of an event whose body is gone with its partition, the size is 0 and the payload null. */
+const sizeOf = bodyBytes('b');
+/** `limit`: a placeholder for the bytes beyond which a body is left where it is. */
+const selected = (limit: string): string => `e.id, e.seq, e.key, ${sizeOf} as size,
+  case when ${sizeOf} <= ${limit} then b.raw end as raw, b.raw_bytes as "rawBytes",
+  case when ${sizeOf} <= ${limit} then b.payload end as payload,
+  e.endpoint_id as "endpointId", e.connection_id as "connectionId", e.router_status as "routerStatus", e.severity,
+  e.reason, e.replay_of as "replayOf", e.depth, e.attributions, e.received_at as "receivedAt",
+  case when e.target_type is not null then json_build_object('type', e.target_type, 'key', e.target_key) end as target,
+  coalesce((select json_agg(json_build_object('agentId', r.agent_id, 'agent', r.agent, 'ordinal', r.ordinal,
+      'decision', r.decision, 'sessionIds', r.session_ids, 'because', r.because, 'severity', r.severity)
+      order by r.agent collate "C", r.ordinal) from svc.event_routes r where r.event_id = e.id), '[]'::json) as routes`;
+
+export interface EventFilter {
+  readonly key?: string | undefined;
+  readonly status?: RouterStatus | undefined;
+  readonly severity?: 'warning' | 'error' | undefined;
+  /** Only events recorded before the one of this number. */
+  readonly before?: number | undefined;
+  /** Bytes; the payload of an event with a larger body is null. */
+  readonly payloadMax: number;
+  readonly limit: number;
+}
+
+/** A page of a project's events, newest first. */
+export async function listEvents(sql: Sql, projectId: string, filter: EventFilter): Promise<EventRow[]> {
+  const { rows } = await sql.query<StoredEvent>(
+    `with page as materialized (
+       select * from svc.events e
+        where e.project_id = $1::uuid and ($2::text is null or e.key = $2::text)
+          and ($3::text is null or e.router_status = $3::text) and ($4::text is null or e.severity = $4::text)
+          and ($5::bigint is null or e.seq < $5::bigint)
+        order by e.seq desc limit $6::int)
+     select ${selected('$7::int')} from page e left join svc.event_bodies b on b.event_id = e.id order by e.seq desc`,
+    [
+      projectId,
+      filter.key ?? null,
+      filter.status ?? null,
+      filter.severity ?? null,
+      filter.before ?? null,
+      filter.limit,
+      filter.payloadMax,
+    ],
+  );
+  return rows.map((row) => withPayload(row, payloadOf(row) ?? null));
+}
+
+/** One event with its whole payload. Throws Fault `internal` where what is stored of its body is damaged. */
+export async function eventById(sql: Sql, projectId: string, id: string): Promise<EventRow | undefined> {
+  const { rows } = await sql.query<StoredEvent>(
+    `select ${selected('2147483647')} from svc.events e left join svc.event_bodies b on b.event_id = e.id
+      where e.project_id = $1::uuid and e.id = $2::uuid`,
+    [projectId, id],
+  );
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const payload = payloadOf(row);
+  if (payload === undefined) throw new Fault('internal', 'event-body-unreadable', 'The stored body cannot be read.');
+  return withPayload(row, payload);
+}
+
+/**
+ * Records a stored event once more, under a new id and without deduplication: the same key, body, place of arrival and
+ * target. False where the event is not there, or its body is gone. Routing waits for the commit, see `recordEvents`.
+ */
+export async function copyEvent(
+  tx: Sql,
+  copy: { readonly projectId: string; readonly of: string; readonly id: string; readonly now: Date },
+): Promise<boolean> {
+  // Before its number is taken, as by whatever records (svc.lock_recording).
+  await tx.query('select svc.lock_recording(array[$1::uuid])', [copy.projectId]);
+  const { rows } = await tx.query(
+    `with body as (
+       insert into svc.event_bodies (event_id, raw, payload, raw_bytes)
+       select $3::uuid, b.raw, b.payload, b.raw_bytes from svc.events e join svc.event_bodies b on b.event_id = e.id
+        where e.project_id = $1::uuid and e.id = $2::uuid
+       returning event_id)
+     insert into svc.events (id, project_id, key, endpoint_id, connection_id, target_type, target_key, received_at,
+         depth, replay_of)
+     select $3::uuid, project_id, key, endpoint_id, connection_id, target_type, target_key, $4::timestamptz, depth, id
+       from svc.events where project_id = $1::uuid and id = $2::uuid and exists (select from body)
+     returning id`,
+    [copy.projectId, copy.of, copy.id, copy.now],
+  );
+  return rows.length > 0;
+}
+
+/** An event as it is matched again, without its body. */
+export interface PastEvent {
+  readonly id: string;
+  readonly key: string;
+  readonly endpoint: string | null;
+  readonly connectionId: string | null;
+  /** Bytes of the body, however it is stored. */
+  readonly size: number;
+}
+
+/**
+ * Events of these keys since a time, newest first, at most `limit` among the newest `among` of the project; `more` where
+ * there may be others.
+ */
+export async function pastEvents(
+  sql: Sql,
+  projectId: string,
+  of: { readonly keys: readonly string[]; readonly since: Date; readonly limit: number; readonly among: number },
+): Promise<{ readonly events: PastEvent[]; readonly more: boolean }> {
+  const { rows } = await sql.query<PastEvent & { looked: number }>(
+    `with recent as materialized (
+       select e.* from svc.events e where e.project_id = $1::uuid and e.received_at >= $3::timestamptz
+        order by e.seq desc limit $5::int)
+     select e.id, e.key, n.name as endpoint, e.connection_id as "connectionId", ${sizeOf} as size,
+            (select count(*) from recent) as looked
+       from recent e join svc.event_bodies b on b.event_id = e.id left join svc.endpoints n on n.id = e.endpoint_id
+      where e.key = any($2::text[]) order by e.seq desc limit $4::int`,
+    [projectId, of.keys, of.since, of.limit, of.among],
+  );
+  const more = rows.length === of.limit || (rows[0]?.looked ?? 0) >= of.among;
+  return { events: rows, more };
+}
+
+/** The payloads of events, by id; of one whose stored body is damaged there is none. */
+export async function eventPayloads(
+  sql: Sql,
+  projectId: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Pick<EventRow, 'payload' | 'attributions'>>> {
+  const { rows } = await sql.query<StoredBody & { id: string; attributions: Json[] | null }>(
+    `select e.id, b.raw, b.raw_bytes as "rawBytes", b.payload, e.attributions from svc.events e join svc.event_bodies b on b.event_id = e.id
+      where e.project_id = $1::uuid and e.id = any($2::uuid[])`,
+    [projectId, ids],
+  );
+  const read = new Map<string, Pick<EventRow, 'payload' | 'attributions'>>();
+  for (const { id, attributions, ...stored } of rows) {
+    const body = unframed(stored);
+    if (body !== undefined) read.set(id, { payload: wholePayload(body.raw, body.payload), attributions });
+  }
+  return read;
+}

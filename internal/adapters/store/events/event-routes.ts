@@ -1,0 +1,145 @@
+// What was decided on events: svc.event_routes, once per event and trigger by its primary key, and what stands on the
+// event itself once it is routed. Written set-wise, in the transaction that carries the decisions out.
+
+import type { JsonObject } from '../../../domain/json.ts';
+import type { RoutingTx } from '../routing/routing.ts';
+import { storable, storableJson } from '../schema/text.ts';
+
+export interface RouteInsert {
+  readonly eventId: string;
+  readonly agentId: string;
+  readonly ordinal: number;
+  readonly agent: string;
+  readonly decision: string;
+  readonly sessionIds: readonly string[];
+  readonly because: string | null;
+  readonly severity: 'warning' | 'error' | null;
+}
+
+/** Writes decisions. Throws a unique violation for an event that this trigger has routed before. */
+export async function insertRoutes(tx: RoutingTx, routes: readonly RouteInsert[]): Promise<void> {
+  if (routes.length === 0) return;
+  await tx.query(
+    `insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision, session_ids, because, severity)
+       select event, agent_id, ordinal, agent, decision, sessions, because, severity
+         from json_to_recordset($1::json) as r (event uuid, agent_id uuid, ordinal int, agent text, decision text,
+           sessions uuid[], because text, severity text)`,
+    [
+      JSON.stringify(
+        routes.map((one) => ({
+          event: one.eventId,
+          agent_id: one.agentId,
+          ordinal: one.ordinal,
+          agent: one.agent,
+          decision: one.decision,
+          sessions: one.sessionIds,
+          because: one.because === null ? undefined : storable(one.because),
+          severity: one.severity ?? undefined,
+        })),
+      ),
+    ],
+    'insert-routes',
+  );
+}
+
+export interface Settled {
+  readonly eventId: string;
+  readonly status: 'routed' | 'unmatched' | 'failed';
+  readonly severity: 'warning' | 'error' | null;
+  readonly attributions: readonly JsonObject[] | null;
+  /** Why routing could not be done. */
+  readonly reason?: string;
+}
+
+/** Where events stand whose waiting ends together: nothing else that waits is among these numbers. */
+export interface SettledRange {
+  readonly from: number;
+  readonly to: number;
+  /** No event up to this number waits any more then (svc.routing_marks). */
+  readonly routedTo: number;
+}
+
+// A batch that ends alike is found by its numbers, so that nothing is told of each event.
+const rangeText = `with marked as (
+    insert into svc.routing_marks as m (project_id, upto) values ($1::uuid, $2::bigint)
+      on conflict (project_id) do update set upto = excluded.upto where m.upto < excluded.upto
+  )
+  update svc.events set router_status = $3::text
+   where project_id = $1::uuid and seq between $4::bigint and $5::bigint and router_status = 'pending'`;
+
+/**
+ * Ends the waiting of events. Throws where one of them waited no longer, or another one waited among them: somebody
+ * routed without the lock.
+ */
+export async function settleEvents(tx: RoutingTx, settled: readonly Settled[], range?: SettledRange): Promise<void> {
+  const [first] = settled;
+  if (first === undefined) return;
+  const isPlain = (one: Settled): boolean =>
+    one.status !== 'failed' && one.severity === null && one.attributions === null && one.reason === undefined;
+  const isAlike = range !== undefined && settled.every((one) => one.status === first.status && isPlain(one));
+  const count = isAlike
+    ? await settleRange(tx, first.status, range)
+    : await settleEach(
+        tx,
+        settled.filter(isPlain),
+        settled.filter((one) => !isPlain(one)),
+        range,
+      );
+  if (count !== settled.length) throw new Error('an event was routed by somebody else at the same time');
+}
+
+async function settleRange(
+  tx: RoutingTx,
+  status: Settled['status'],
+  { from, to, routedTo }: SettledRange,
+): Promise<number> {
+  const values = [tx.projectId, routedTo, status, from, to];
+  return (await tx.query(rangeText, values, 'settle-range')).rowCount;
+}
+
+async function settleEach(
+  tx: RoutingTx,
+  plain: readonly Settled[],
+  others: readonly Settled[],
+  range: SettledRange | undefined,
+): Promise<number> {
+  const idsOf = (status: Settled['status']): string[] =>
+    plain.filter((one) => one.status === status).map((one) => one.eventId);
+  // Each found by its id, whatever the planner believes to know of the table: lists of ids, never a join alone.
+  const { rows } = await tx.query<{ count: number }>(
+    `with marked as (
+       insert into svc.routing_marks as m (project_id, upto) select $4::uuid, $5::bigint where $5::bigint is not null
+         on conflict (project_id) do update set upto = excluded.upto where m.upto < excluded.upto
+     ), routed as (
+       update svc.events set router_status = 'routed' where id = any($1::uuid[]) and router_status = 'pending' returning 1
+     ), unmatched as (
+       update svc.events set router_status = 'unmatched' where id = any($2::uuid[]) and router_status = 'pending'
+         returning 1
+     ), others as (
+       update svc.events e set router_status = r.status, severity = r.severity, attributions = r.attributions,
+           reason = r.reason
+         from json_to_recordset($3::json) as r (event uuid, status text, severity text, attributions jsonb, reason text)
+        where e.id = r.event and e.id = any($6::uuid[]) and e.router_status = 'pending' returning 1
+     )
+     select ((select count(*) from routed) + (select count(*) from unmatched) + (select count(*) from others))::int
+       as count`,
+    [
+      idsOf('routed'),
+      idsOf('unmatched'),
+      storableJson(
+        others.map((one) => ({
+          event: one.eventId,
+          status: one.status,
+          severity: one.severity ?? undefined,
+          attributions: one.attributions ?? undefined,
+          reason: one.reason,
+        })),
+      ),
+      tx.projectId,
+      range?.routedTo ?? null,
+      others.map((one) => one.eventId),
+    ],
+    'settle-events',
+  );
+  return rows[0]?.count ?? 0;
+}

@@ -1,0 +1,131 @@
+// svc.daemons, and what we read of the job runner's own tables. A daemon that is silent for 15 s is dead, and so is one
+// that is silent for 6 s and has no connection left: its row goes, and the jobs that its workers held run again. A job that has used up its attempts stays where it is, with its reason,
+// until a person acts.
+
+import type { Sql } from '../store.ts';
+
+export interface DaemonRow {
+  readonly id: string;
+  readonly roles: readonly string[];
+  readonly host: string;
+  readonly pid: number;
+  readonly workerIds: readonly string[];
+}
+
+const deadAfterSeconds = 15;
+const cutOffAfterSeconds = 6;
+
+/** What the connections of a daemon's job runner call themselves: they end with its process, also when it is killed. */
+export const connectionName = (daemonId: string): string => `svcd jobs ${daemonId}`;
+
+/** Writes this daemon's row; also after somebody took it for dead. */
+export async function beat(sql: Sql, daemon: DaemonRow): Promise<void> {
+  await sql.query(
+    `insert into svc.daemons (id, roles, host, pid, worker_ids)
+     values ($1::uuid, $2::text[], $3::text, $4::int, $5::text[])
+     on conflict (id) do update set beat_at = now(), worker_ids = excluded.worker_ids`,
+    [daemon.id, daemon.roles, daemon.host, daemon.pid, daemon.workerIds],
+  );
+}
+
+/** Removes the row of a daemon that stops in order. */
+export async function leave(sql: Sql, id: string): Promise<void> {
+  await sql.query('delete from svc.daemons where id = $1::uuid', [id]);
+}
+
+export async function listDaemons(sql: Sql): Promise<(DaemonRow & { startedAt: Date; beatAt: Date })[]> {
+  const { rows } = await sql.query<DaemonRow & { startedAt: Date; beatAt: Date }>(
+    `select id, roles, host, pid, worker_ids as "workerIds", started_at as "startedAt", beat_at as "beatAt"
+     from svc.daemons order by started_at, id`,
+  );
+  return rows;
+}
+
+/**
+ * Buries daemons that are silent, and those whose ids are given (known to be dead by other means), and hands back what
+ * their workers held, together with what workers hold that no daemon knows. Answers with the buried ids. That another one
+ * has no connection counts only where `self` sees its own by name: between them may be what renames connections.
+ */
+export async function buryDaemons(sql: Sql, self: string, known: readonly string[] = []): Promise<string[]> {
+  const { rows } = await sql.query<{ id: string; workerIds: string[] }>(
+    `with connected as materialized (select application_name as name from pg_stat_activity where datname = current_database())
+     delete from svc.daemons d where id = any($1::uuid[]) or beat_at < now() - make_interval(secs => $2::int)
+       or (beat_at < now() - make_interval(secs => $3::int)
+         and exists (select from connected where name = $4::text || $5::text)
+         and not exists (select from connected where name = $4::text || d.id::text))
+     returning id, worker_ids as "workerIds"`,
+    [known, deadAfterSeconds, cutOffAfterSeconds, connectionName(''), self],
+  );
+  // A process that is gone runs no session. One that is merely silent may: its leases end by themselves.
+  await sql.query(
+    `update svc.sessions set lease_until = now() - interval '1 second'
+      where leased_by = any($1::uuid[]) and lease_until > now()`,
+    [known],
+  );
+  const workers = rows.flatMap((row) => row.workerIds);
+  // A worker may hold a job for a moment before its daemon has written its name down: hence the age.
+  const stray = await sql.query<{ worker: string }>(
+    `select distinct j.locked_by as worker from graphile_worker._private_jobs j
+     where j.locked_by is not null and j.locked_at < now() - make_interval(secs => $1::int)
+       and not exists (select from svc.daemons d where j.locked_by = any(d.worker_ids))`,
+    [deadAfterSeconds],
+  );
+  const dead = [...new Set([...workers, ...stray.rows.map((row) => row.worker)])];
+  if (dead.length > 0) await sql.query('select graphile_worker.force_unlock_workers($1::text[])', [dead]);
+  return rows.map((row) => row.id);
+}
+
+/** How many jobs of these tasks could run now, counted no further than `most`. */
+export async function countDueJobs(sql: Sql, tasks: readonly string[], most: number): Promise<number> {
+  const { rows } = await sql.query<{ count: number }>(
+    `select count(*)::int as count from (
+       select from graphile_worker._private_jobs j
+        where j.is_available and j.run_at <= now() and j.task_id in (
+          select t.id from graphile_worker._private_tasks t where t.identifier = any($1::text[])) limit $2::int) due`,
+    [tasks, most],
+    'due-jobs',
+  );
+  return rows[0]?.count ?? 0;
+}
+
+export interface ParkedJob {
+  readonly id: string;
+  readonly task: string;
+  readonly attempts: number;
+  readonly reason: string;
+  readonly since: Date;
+}
+
+/** Jobs that will not run again by themselves, newest first. */
+export async function listParkedJobs(sql: Sql, limit = 100): Promise<ParkedJob[]> {
+  const { rows } = await sql.query<ParkedJob>(
+    `select j.id::text as id, t.identifier as task, j.attempts::int as attempts,
+       coalesce(j.last_error, 'its process died while it ran') as reason, j.updated_at as since
+     from graphile_worker._private_jobs j join graphile_worker._private_tasks t on t.id = j.task_id
+     where j.attempts >= j.max_attempts and j.locked_at is null
+     order by j.updated_at desc, j.id desc limit $1::int`,
+    [limit],
+  );
+  return rows;
+}
+
+/** Takes the remaining attempts away from a job that runs, so that its failure parks it. */
+export async function exhaustJob(sql: Sql, id: string): Promise<void> {
+  await sql.query(
+    'update graphile_worker._private_jobs set max_attempts = greatest(attempts, 1) where id = $1::bigint',
+    [id],
+  );
+}
+
+/** Gives every parked job its attempts back; answers with how many there were of each task. */
+export async function retryParkedJobs(sql: Sql): Promise<{ readonly task: string; readonly count: number }[]> {
+  const { rows } = await sql.query<{ task: string; count: number }>(
+    `with again as (
+       update graphile_worker._private_jobs
+          set attempts = 0, max_attempts = greatest(max_attempts, 100), run_at = now(), last_error = null
+        where attempts >= max_attempts and locked_at is null returning task_id)
+     select t.identifier as task, count(*)::int as count from again join graphile_worker._private_tasks t on t.id = task_id
+      group by 1 order by 1`,
+  );
+  return rows;
+}

@@ -1,0 +1,318 @@
+// Reconcile runs: a state machine that is only ever moved out of `running`, so every write carries
+// `where status = 'running'` and says whether it still held (a fence against a run that was superseded or taken over).
+// One run of a repository at a time is a unique index. Each change raises the run's version and wakes the streams.
+
+import type { Json, JsonObject } from '../../../domain/json.ts';
+import type { Sql } from '../store.ts';
+import { jsonRows } from '../schema/json-rows.ts';
+
+export type ReconcileReason = 'push' | 'poll' | 'manual' | 'watch' | 'resync' | 'apply';
+export type ReconcileStatus = 'running' | 'applied' | 'unchanged' | 'held' | 'failed' | 'superseded' | 'quarantined';
+
+export interface StageTiming {
+  readonly name: string;
+  readonly ms: number;
+}
+
+export interface ReconcileRow {
+  readonly id: string;
+  readonly seq: number;
+  readonly version: number;
+  readonly projectId: string;
+  readonly repositoryId: string | null;
+  readonly repository: string | null;
+  readonly commit: string | null;
+  readonly reason: ReconcileReason;
+  readonly status: ReconcileStatus;
+  readonly condition: string | null;
+  readonly detail: string | null;
+  readonly daemonId: string | null;
+  readonly startedAt: Date;
+  readonly finishedAt: Date | null;
+  readonly stages: readonly StageTiming[];
+  readonly actions: readonly Json[];
+  readonly consequences: JsonObject;
+  readonly diagnostics: readonly Json[];
+  readonly webhooks: readonly Json[];
+  readonly request: JsonObject;
+  readonly inputs: JsonObject;
+}
+
+/** The channel on which every change of a run is notified, with the project's id. Wakes; polling is the truth. */
+export const reconcileChannel = 'svc_reconciles';
+
+const selected = `id, seq, version, project_id as "projectId", repository_id as "repositoryId",
+  repository_name as repository, commit, reason, status, condition, detail, daemon_id as "daemonId",
+  started_at as "startedAt", finished_at as "finishedAt", stages, actions, consequences, diagnostics, webhooks,
+  request, inputs`;
+
+async function wake(sql: Sql, projectId: string): Promise<void> {
+  await sql.query(`select pg_notify('${reconcileChannel}', $1::text)`, [projectId]);
+}
+
+export interface NewRun {
+  readonly id: string;
+  readonly projectId: string;
+  readonly repositoryId: string | null;
+  readonly repositoryName: string | null;
+  readonly commit: string | null;
+  readonly reason: ReconcileReason;
+  /** Null: it waits for a daemon to take it. */
+  readonly daemonId: string | null;
+  readonly startedAt: Date;
+  readonly request?: JsonObject;
+  readonly inputs?: unknown;
+}
+
+/** Starts a run. Fails on `reconciles_one_running` where the repository has one already. */
+export async function insertRun(sql: Sql, run: NewRun): Promise<void> {
+  await sql.query(
+    `insert into svc.reconciles
+       (id, project_id, repository_id, repository_name, commit, reason, status, daemon_id, started_at,
+        request, inputs)
+     values ($1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, 'running', $7::uuid, $8::timestamptz,
+       $9::jsonb, $10::jsonb)`,
+    [
+      run.id,
+      run.projectId,
+      run.repositoryId,
+      run.repositoryName,
+      run.commit,
+      run.reason,
+      run.daemonId,
+      run.startedAt,
+      JSON.stringify(run.request ?? { kind: 'sync' }),
+      JSON.stringify(run.inputs ?? {}),
+    ],
+  );
+  await wake(sql, run.projectId);
+}
+
+/** What a run is moved with; an absent key stays. `status` other than running ends it. */
+export interface RunPatch {
+  readonly status?: Exclude<ReconcileStatus, 'running'>;
+  readonly commit?: string;
+  readonly daemonId?: string | null;
+  readonly condition?: string;
+  readonly detail?: string;
+  readonly stages?: readonly StageTiming[];
+  readonly actions?: readonly unknown[];
+  readonly consequences?: unknown;
+  readonly diagnostics?: readonly unknown[];
+  readonly webhooks?: readonly unknown[];
+  readonly inputs?: unknown;
+}
+
+const columns: { readonly [key in keyof Required<RunPatch>]: readonly [string, string] } = {
+  status: ['status', 'text'],
+  commit: ['commit', 'text'],
+  daemonId: ['daemon_id', 'uuid'],
+  condition: ['condition', 'text'],
+  detail: ['detail', 'text'],
+  stages: ['stages', 'jsonb'],
+  actions: ['actions', 'jsonb'],
+  consequences: ['consequences', 'jsonb'],
+  diagnostics: ['diagnostics', 'jsonb'],
+  webhooks: ['webhooks', 'jsonb'],
+  inputs: ['inputs', 'jsonb'],
+};
+
+/**
+ * Moves a running run. False: it is not running any more (superseded, or taken over), and the caller must stop without
+ * writing anything else. `heldBy`, when given, must be the daemon that runs it (null: that nobody does yet).
+ */
+export async function moveRun(
+  sql: Sql,
+  id: string,
+  patch: RunPatch,
+  now: Date,
+  heldBy?: string | null,
+): Promise<boolean> {
+  const values: unknown[] = [id];
+  const sets = [`version = nextval('svc.reconcile_versions')`];
+  for (const [key, value] of Object.entries(patch) as [keyof RunPatch, unknown][]) {
+    const [column, type] = columns[key];
+    values.push(type !== 'jsonb' ? value : Array.isArray(value) ? await jsonRows(value) : JSON.stringify(value));
+    sets.push(`${column} = $${values.length}::${type}`);
+  }
+  if (patch.status !== undefined) {
+    values.push(now);
+    sets.push(`finished_at = $${values.length}::timestamptz`);
+  }
+  let holder = '';
+  if (heldBy !== undefined) {
+    values.push(heldBy);
+    holder = `and daemon_id is not distinct from $${values.length}::uuid`;
+  }
+  const { rows } = await sql.query<{ projectId: string }>(
+    `update svc.reconciles set ${sets.join(', ')} where id = $1::uuid and status = 'running' ${holder}
+     returning project_id as "projectId"`,
+    values,
+  );
+  const projectId = rows[0]?.projectId;
+  if (projectId === undefined) return false;
+  await wake(sql, projectId);
+  return true;
+}
+
+/** The run of a repository that is running, if there is one. */
+export async function runningRun(sql: Sql, repositoryId: string): Promise<ReconcileRow | undefined> {
+  const { rows } = await sql.query<ReconcileRow>(
+    `select ${selected} from svc.reconciles where repository_id = $1::uuid and status = 'running'`,
+    [repositoryId],
+  );
+  return rows[0];
+}
+
+/** The latest run of each repository, by repository id. */
+export async function lastRuns(sql: Sql, repositoryIds: readonly string[]): Promise<ReadonlyMap<string, ReconcileRow>> {
+  const { rows } = await sql.query<ReconcileRow>(
+    `select run.* from unnest($1::uuid[]) as wanted (id) cross join lateral (
+       select ${selected} from svc.reconciles where repository_id = wanted.id order by seq desc limit 1) run`,
+    [repositoryIds],
+  );
+  return new Map(rows.map((row) => [row.repositoryId ?? '', row]));
+}
+
+/**
+ * The latest run that applied a commit and whose inputs are stored: the commit that starts with `commit`, or without
+ * one the latest that is not `except`.
+ */
+export async function appliedRun(
+  sql: Sql,
+  repositoryId: string,
+  wanted: { readonly commit?: string; readonly except?: string | null },
+): Promise<ReconcileRow | undefined> {
+  const { rows } = await sql.query<ReconcileRow>(
+    `select ${selected} from svc.reconciles r
+      where repository_id = $1::uuid and status in ('applied', 'unchanged')
+        and exists (select from svc.snapshots s where s.id = (r.inputs ->> 'snapshotId')::uuid)
+        and ($2::text is null or starts_with(commit, $2::text)) and ($3::text is null or commit <> $3::text)
+      order by seq desc limit 1`,
+    [repositoryId, wanted.commit ?? null, wanted.except ?? null],
+  );
+  return rows[0];
+}
+
+/** True when a repository has a run after `seq` that says something newer (a superseded one does not). */
+export async function hasNewerRun(sql: Sql, repositoryId: string, seq: number): Promise<boolean> {
+  const { rows } = await sql.query(
+    `select 1 from svc.reconciles
+      where repository_id = $1::uuid and seq > $2::bigint and status <> 'superseded' limit 1`,
+    [repositoryId, seq],
+  );
+  return rows.length > 0;
+}
+
+export interface RunFilter {
+  readonly repository?: string | undefined;
+  readonly status?: ReconcileStatus | undefined;
+  /** Only runs created before this one. */
+  readonly beforeSeq?: number | undefined;
+  readonly limit: number;
+}
+
+/** A page of a project's runs, newest first. */
+export async function listRuns(sql: Sql, projectId: string, filter: RunFilter): Promise<ReconcileRow[]> {
+  const { rows } = await sql.query<ReconcileRow>(
+    `select ${selected} from svc.reconciles
+      where project_id = $1::uuid and ($2::text is null or repository_name = $2::text)
+        and ($3::text is null or status = $3::text) and ($4::bigint is null or seq < $4::bigint)
+      order by seq desc limit $5::int`,
+    [projectId, filter.repository ?? null, filter.status ?? null, filter.beforeSeq ?? null, filter.limit],
+  );
+  return rows;
+}
+
+/** The latest run of a repository that ended at a commit, whatever came of it; one that was superseded says nothing. */
+export async function lastRunAt(sql: Sql, repositoryId: string, commit: string): Promise<ReconcileRow | undefined> {
+  const { rows } = await sql.query<ReconcileRow>(
+    `select ${selected} from svc.reconciles
+      where repository_id = $1::uuid and commit = $2::text and status not in ('running', 'superseded')
+      order by seq desc limit 1`,
+    [repositoryId, commit],
+  );
+  return rows[0];
+}
+
+export async function runById(sql: Sql, projectId: string, id: string): Promise<ReconcileRow | undefined> {
+  const { rows } = await sql.query<ReconcileRow>(
+    `select ${selected} from svc.reconciles where project_id = $1::uuid and id = $2::uuid`,
+    [projectId, id],
+  );
+  return rows[0];
+}
+
+/** Runs of a project that changed after `version`, in the order of their changes. */
+export async function runsChangedSince(
+  sql: Sql,
+  projectId: string,
+  version: number,
+  repository: string | undefined,
+): Promise<ReconcileRow[]> {
+  const { rows } = await sql.query<ReconcileRow>(
+    `select ${selected} from svc.reconciles
+      where project_id = $1::uuid and version > $2::bigint and ($3::text is null or repository_name = $3::text)
+      order by version limit 500`,
+    [projectId, version, repository ?? null],
+  );
+  return rows;
+}
+
+/** The highest version that any run of the project has. */
+export async function latestVersion(sql: Sql, projectId: string): Promise<number> {
+  const { rows } = await sql.query<{ version: number }>(
+    'select coalesce(max(version), 0) as version from svc.reconciles where project_id = $1::uuid',
+    [projectId],
+  );
+  return rows[0]?.version ?? 0;
+}
+
+/** Running runs of one daemon. */
+export async function ownRuns(sql: Sql, daemonId: string): Promise<OrphanedRun[]> {
+  const { rows } = await sql.query<OrphanedRun>(
+    `select id, repository_id as "repositoryId", request, reason from svc.reconciles
+      where status = 'running' and daemon_id = $1::uuid for update skip locked`,
+    [daemonId],
+  );
+  return rows;
+}
+
+export interface OrphanedRun {
+  readonly id: string;
+  readonly repositoryId: string | null;
+  readonly request: JsonObject;
+  readonly reason: ReconcileReason;
+}
+
+/** Running runs whose daemon is gone or has been silent since `silentSince`. */
+export async function orphanedRuns(sql: Sql, silentSince: Date): Promise<OrphanedRun[]> {
+  const { rows } = await sql.query<OrphanedRun>(
+    `select r.id, r.repository_id as "repositoryId", r.request, r.reason from svc.reconciles r
+      where r.status = 'running' and r.daemon_id is not null
+        and not exists (select from svc.daemons d where d.id = r.daemon_id and d.beat_at > $1::timestamptz)
+      for update of r skip locked`,
+    [silentSince],
+  );
+  return rows;
+}
+
+/** Repositories with a run that has waited for a daemon since before `since`. */
+export async function waitingRuns(sql: Sql, since: Date): Promise<string[]> {
+  const { rows } = await sql.query<{ id: string }>(
+    `select repository_id as id from svc.reconciles
+      where status = 'running' and daemon_id is null and repository_id is not null and started_at < $1::timestamptz`,
+    [since],
+  );
+  return rows.map((row) => row.id);
+}
+
+/** Commits of a repository's runs that begin so, at most two. */
+export async function commitsStarting(sql: Sql, repositoryId: string, beginning: string): Promise<string[]> {
+  const { rows } = await sql.query<{ commit: string }>(
+    `select distinct commit from svc.reconciles
+      where repository_id = $1::uuid and starts_with(commit, $2::text) limit 2`,
+    [repositoryId, beginning],
+  );
+  return rows.map((row) => row.commit);
+}

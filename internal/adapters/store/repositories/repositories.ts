@@ -1,0 +1,296 @@
+// Repositories: what people declare of them, and what the daemon knows of them. Settings are changed by people only and
+// every change raises the generation; the state row is written at the end of a sync that learned something. When each
+// is looked at next is in polls.ts.
+
+import type { Json, JsonObject } from '../../../domain/json.ts';
+import type { Sql } from '../store.ts';
+
+export type RepositoryAuth =
+  | { readonly kind: 'token'; readonly secretRef: string; readonly username?: string }
+  | { readonly kind: 'connection'; readonly connection: string };
+
+/** What people declare. */
+export interface RepositorySettings {
+  readonly url: string | null;
+  readonly urlKey: string | null;
+  readonly path: string | null;
+  readonly branch: string | null;
+  readonly root: string;
+  readonly intervalSeconds: number;
+  readonly auth: RepositoryAuth | null;
+  readonly context: { readonly [name: string]: string };
+  readonly adopt: boolean;
+  readonly guard: { readonly deleteMax?: number };
+  readonly verify: { readonly keys: readonly string[] } | null;
+}
+
+export interface RepositoryRow extends RepositorySettings {
+  readonly id: string;
+  readonly projectId: string;
+  readonly name: string;
+  readonly suspended: boolean;
+  readonly pinnedCommit: string | null;
+  readonly quarantinedCommit: string | null;
+  readonly generation: number;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+/** What the daemon knows; see the columns' comments in migrations/0003. */
+export interface RepositoryState {
+  readonly appliedCommit: string | null;
+  readonly appliedHash: string | null;
+  readonly appliedAt: Date | null;
+  readonly snapshotId: string | null;
+  readonly templateLock: { readonly [specifier: string]: { readonly version: string; readonly integrity: string } };
+  readonly seenCommit: string | null;
+  readonly seenHash: string | null;
+  readonly refBranch: string | null;
+  readonly failures: number;
+  readonly condition: string | null;
+  readonly conditionDetail: string | null;
+  readonly conditionSince: Date | null;
+}
+
+export type Repository = RepositoryRow & { readonly state: RepositoryState };
+
+/** Change of one or more settings; an absent key stays. */
+export type RepositoryPatch = Partial<
+  RepositorySettings & { suspended: boolean; pinnedCommit: string | null; quarantinedCommit: string | null }
+>;
+
+const columns: { readonly [key in keyof Required<RepositoryPatch>]: readonly [column: string, type: string] } = {
+  url: ['url', 'text'],
+  urlKey: ['url_key', 'text'],
+  path: ['path', 'text'],
+  branch: ['branch', 'text'],
+  root: ['root', 'text'],
+  intervalSeconds: ['interval_seconds', 'int'],
+  auth: ['auth', 'jsonb'],
+  context: ['context', 'jsonb'],
+  adopt: ['adopt', 'boolean'],
+  guard: ['guard', 'jsonb'],
+  verify: ['verify', 'jsonb'],
+  suspended: ['suspended', 'boolean'],
+  pinnedCommit: ['pinned_commit', 'text'],
+  quarantinedCommit: ['quarantined_commit', 'text'],
+};
+
+const selected = `
+  r.id, r.project_id as "projectId", r.name, r.url, r.url_key as "urlKey", r.path, r.branch, r.root,
+  r.interval_seconds as "intervalSeconds", r.auth, r.context, r.adopt, r.suspended, r.guard, r.verify,
+  r.pinned_commit as "pinnedCommit", r.quarantined_commit as "quarantinedCommit", r.generation,
+  r.created_at as "createdAt", r.updated_at as "updatedAt",
+  json_build_object('appliedCommit', s.applied_commit, 'appliedHash', s.applied_hash, 'appliedAt', s.applied_at,
+    'snapshotId', s.snapshot_id, 'templateLock', coalesce(s.template_lock, '{}'), 'seenCommit', s.seen_commit,
+    'seenHash', s.seen_hash, 'refBranch', s.ref_branch, 'failures', coalesce(s.failures, 0), 'condition', s.condition,
+    'conditionDetail', s.condition_detail, 'conditionSince', s.condition_since) as state`;
+const joined = 'svc.repositories r left join svc.repository_states s on s.repository_id = r.id';
+
+type Raw = RepositoryRow & { state: RepositoryState & { appliedAt: string | null; conditionSince: string | null } };
+
+function revived(row: Raw): Repository {
+  const { appliedAt, conditionSince } = row.state as { appliedAt: string | null; conditionSince: string | null };
+  const state = {
+    ...row.state,
+    appliedAt: appliedAt === null ? null : new Date(appliedAt),
+    conditionSince: conditionSince === null ? null : new Date(conditionSince),
+  };
+  return { ...row, state };
+}
+
+/** Creates the row with its state and its poll row. A taken name fails the unique index (project_id, name). */
+export async function insertRepository(
+  sql: Sql,
+  row: RepositorySettings & { readonly id: string; projectId: string; name: string; suspended: boolean; now: Date },
+): Promise<void> {
+  const json = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));
+  await sql.query(
+    `with made as (
+       insert into svc.repositories (id, project_id, name, url, url_key, path, branch, root, interval_seconds, auth,
+         context, adopt, guard, verify, suspended, created_at, updated_at)
+       values ($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, $9::int, $10::jsonb,
+         $11::jsonb, $12::boolean, $13::jsonb, $14::jsonb, $15::boolean, $16::timestamptz, $16::timestamptz)
+       returning id)
+     insert into svc.repository_states (repository_id) select id from made`,
+    [
+      row.id,
+      row.projectId,
+      row.name,
+      row.url,
+      row.urlKey,
+      row.path,
+      row.branch,
+      row.root,
+      row.intervalSeconds,
+      json(row.auth),
+      json(row.context),
+      row.adopt,
+      json(row.guard),
+      json(row.verify),
+      row.suspended,
+      row.now,
+    ],
+  );
+}
+
+/** Changes settings and raises the generation. Resolves to the new generation, or null where the row is gone. */
+export async function updateRepository(
+  sql: Sql,
+  id: string,
+  patch: RepositoryPatch,
+  now: Date,
+): Promise<number | null> {
+  const values: unknown[] = [id, now];
+  const sets = ['generation = generation + 1', 'updated_at = $2::timestamptz'];
+  for (const [key, value] of Object.entries(patch) as [keyof typeof columns, Json][]) {
+    const [column, type] = columns[key];
+    values.push(type === 'jsonb' && value !== null ? JSON.stringify(value) : value);
+    sets.push(`${column} = $${values.length}::${type}`);
+  }
+  const { rows } = await sql.query<{ generation: number }>(
+    `update svc.repositories set ${sets.join(', ')} where id = $1::uuid returning generation`,
+    values,
+  );
+  return rows[0]?.generation ?? null;
+}
+
+export async function repositoryById(sql: Sql, id: string): Promise<Repository | undefined> {
+  const { rows } = await sql.query<Raw>(`select ${selected} from ${joined} where r.id = $1::uuid`, [id]);
+  return rows[0] && revived(rows[0]);
+}
+
+/** Locks the row until the end of the transaction, so that two decisions about one repository follow each other. */
+export async function lockRepository(sql: Sql, id: string): Promise<Repository | undefined> {
+  await sql.query('select 1 from svc.repositories where id = $1::uuid for update', [id]);
+  return repositoryById(sql, id);
+}
+
+export async function repositoryByName(sql: Sql, projectId: string, name: string): Promise<Repository | undefined> {
+  const { rows } = await sql.query<Raw>(
+    `select ${selected} from ${joined} where r.project_id = $1::uuid and r.name = $2::text`,
+    [projectId, name],
+  );
+  return rows[0] && revived(rows[0]);
+}
+
+/** A page in the order of names, after the name `after`. */
+export async function listRepositories(
+  sql: Sql,
+  projectId: string,
+  page: { readonly after: string | null; readonly limit: number },
+): Promise<Repository[]> {
+  const { rows } = await sql.query<Raw>(
+    `select ${selected} from ${joined}
+      where r.project_id = $1::uuid and ($2::text is null or r.name collate "C" > $2::text collate "C")
+      order by r.name collate "C" limit $3::int`,
+    [projectId, page.after, page.limit],
+  );
+  return rows.map(revived);
+}
+
+/** Deletes the row with its state, polls and snapshots; its runs stay, without it. What it owns must be gone by then. */
+export async function deleteRepository(sql: Sql, id: string): Promise<void> {
+  await sql.query('delete from svc.repositories where id = $1::uuid', [id]);
+}
+
+/** Writes what a sync learned; an absent key stays. */
+export async function updateState(
+  sql: Sql,
+  repositoryId: string,
+  patch: Partial<RepositoryState>,
+  now: Date,
+): Promise<void> {
+  const names: { readonly [key in keyof RepositoryState]: readonly [string, string] } = {
+    appliedCommit: ['applied_commit', 'text'],
+    appliedHash: ['applied_hash', 'text'],
+    appliedAt: ['applied_at', 'timestamptz'],
+    snapshotId: ['snapshot_id', 'uuid'],
+    templateLock: ['template_lock', 'jsonb'],
+    seenCommit: ['seen_commit', 'text'],
+    seenHash: ['seen_hash', 'text'],
+    refBranch: ['ref_branch', 'text'],
+    failures: ['failures', 'int'],
+    condition: ['condition', 'text'],
+    conditionDetail: ['condition_detail', 'text'],
+    conditionSince: ['condition_since', 'timestamptz'],
+  };
+  const values: unknown[] = [repositoryId, now];
+  const sets = ['updated_at = $2::timestamptz'];
+  for (const [key, value] of Object.entries(patch) as [keyof RepositoryState, unknown][]) {
+    const [column, type] = names[key];
+    values.push(type === 'jsonb' ? JSON.stringify(value) : value);
+    sets.push(`${column} = $${values.length}::${type}`);
+  }
+  await sql.query(`update svc.repository_states set ${sets.join(', ')} where repository_id = $1::uuid`, values);
+}
+
+/** How many agents a repository owns, by repository id; those that own none are absent. */
+export async function ownedAgents(sql: Sql, repositoryIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await sql.query<{ id: string; count: number }>(
+    `select repository_id as id, count(*)::int as count from svc.agents
+      where repository_id = any($1::uuid[]) group by repository_id`,
+    [repositoryIds],
+  );
+  return new Map(rows.map((row) => [row.id, row.count]));
+}
+
+/** Hands everything that a repository owns over to `manual`. Resolves to the number of agents. */
+export async function releaseOwned(sql: Sql, repositoryId: string): Promise<number> {
+  const { rowCount } = await sql.query(
+    'update svc.agents set repository_id = null, updated_at = now() where repository_id = $1::uuid',
+    [repositoryId],
+  );
+  return rowCount;
+}
+
+/** Repositories of a project whose address or, where the host is spelled otherwise, whose path is the pushed one. */
+export async function repositoriesOfPush(
+  sql: Sql,
+  projectId: string,
+  push: { readonly addresses: readonly string[]; readonly fullName: string },
+): Promise<{ id: string; name: string; branch: string | null; suspended: boolean }[]> {
+  const { rows } = await sql.query<{ id: string; name: string; branch: string | null; suspended: boolean }>(
+    `select id, name, branch, suspended from svc.repositories
+      where project_id = $1::uuid and url_key is not null
+        and (url_key = any($2::text[]) or right(url_key, length($3::text) + 1) = '/' || $3::text)`,
+    [projectId, push.addresses, push.fullName],
+  );
+  return rows;
+}
+
+/** Folders and local repositories that are to be watched. */
+export async function watchedFolders(sql: Sql): Promise<{ id: string; generation: number }[]> {
+  const { rows } = await sql.query<{ id: string; generation: number }>(
+    'select id, generation from svc.repositories where path is not null and not suspended order by id',
+  );
+  return rows;
+}
+
+/** The project of an id, as flows address it; an archived one is none. */
+export async function projectOf(
+  sql: Sql,
+  projectId: string,
+): Promise<{ id: string; slug: string; orgId: string; orgSlug: string } | undefined> {
+  const { rows } = await sql.query<{ id: string; slug: string; orgId: string; orgSlug: string }>(
+    `select p.id, p.slug, o.id as "orgId", o.slug as "orgSlug"
+       from svc.projects p join svc.orgs o on o.id = p.org_id
+      where p.id = $1::uuid and p.archived_at is null`,
+    [projectId],
+  );
+  return rows[0];
+}
+
+/** Settings as JSON, for the hash of a sync's inputs: only what decides the outcome. */
+export function decidingSettings(repository: RepositorySettings): JsonObject {
+  const { url, path, branch, root, adopt, guard, verify } = repository;
+  return {
+    url,
+    path,
+    branch,
+    root,
+    adopt,
+    guard: { ...guard },
+    verify: verify === null ? null : { keys: verify.keys },
+  };
+}

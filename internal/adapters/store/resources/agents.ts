@@ -1,0 +1,153 @@
+// svc.agents and svc.agent_revisions. An agent's id lives as long as its name; its spec is always that of its highest
+// revision, and a revision never changes. Owner: a repository, or null for `manual`. Writes are set-wise: one
+// statement per table, however many agents an apply changes.
+
+import type { AgentWrite, CurrentAgent } from '../../../core/plan/types.ts';
+import type { Json, JsonObject } from '../../../domain/json.ts';
+import type { SourceRef } from '../../../domain/spec.ts';
+import type { Sql } from '../store.ts';
+import { jsonRows } from '../schema/json-rows.ts';
+import { hashOrDrift } from './drift.ts';
+
+/** What planning sees of a project's ($1) agents. */
+export const agentsSeen = `select a.id, a.name, a.repository_id as "repositoryId", a.revision, ${hashOrDrift('a')} as hash,
+    a.source, a.environment, a.identity
+  from svc.agents a where a.project_id = $1::uuid`;
+
+/** Every agent of a project as planning sees it, without specs. */
+export async function readAgents(sql: Sql, projectId: string): Promise<CurrentAgent[]> {
+  const { rows } = await sql.query<CurrentAgent>(`${agentsSeen} order by name`, [projectId]);
+  return rows;
+}
+
+/** Specs by id; with null, of all agents of the project. */
+export async function readAgentSpecs(
+  sql: Sql,
+  projectId: string,
+  ids: readonly string[] | null,
+): Promise<ReadonlyMap<string, Json>> {
+  const { rows } = await sql.query<{ id: string; spec: Json }>(
+    `select id, spec from svc.agents
+      where project_id = $1::uuid and ($2::uuid[] is null or id = any($2::uuid[]))`,
+    [projectId, ids],
+  );
+  return new Map(rows.map((row) => [row.id, row.spec]));
+}
+
+export interface AgentsWrite {
+  readonly projectId: string;
+  readonly repositoryId: string | null;
+  readonly now: Date;
+  readonly reconcileId: string;
+  readonly commit: string | null;
+  readonly agents: readonly AgentWrite[];
+}
+
+/** Creates and changes agents, and keeps the spec of each new revision. */
+export async function writeAgents(tx: Sql, write: AgentsWrite): Promise<void> {
+  if (write.agents.length === 0) return;
+  const rows = write.agents.map(({ name, revision, spec, hash, source }) => ({ name, revision, spec, hash, source }));
+  await tx.query(
+    `insert into svc.agents
+       (project_id, name, repository_id, revision, spec, spec_hash, spec_sum, source, created_at, updated_at)
+     select $1::uuid, w.name, $2::uuid, w.revision, w.spec, w.hash, md5(w.spec::text), w.source, $3::timestamptz, $3::timestamptz
+       from jsonb_to_recordset($4::jsonb) as w (name text, revision int, spec jsonb, hash text, source jsonb)
+     on conflict (project_id, name) do update set repository_id = excluded.repository_id,
+       revision = excluded.revision, spec = excluded.spec, spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum,
+       source = excluded.source,
+       updated_at = excluded.updated_at`,
+    [write.projectId, write.repositoryId, write.now, await jsonRows(rows)],
+  );
+  const revised = write.agents.filter((agent) => agent.newRevision).map((agent) => agent.name);
+  if (revised.length === 0) return;
+  await tx.query(
+    `insert into svc.agent_revisions
+       (project_id, agent_id, revision, spec, spec_hash, reconcile_id, commit, created_at)
+     select project_id, id, revision, spec, spec_hash, $3::uuid, $4::text, $5::timestamptz
+       from svc.agents where project_id = $1::uuid and name = any($2::text[])`,
+    [write.projectId, revised, write.reconcileId, write.commit, write.now],
+  );
+}
+
+/** Records where documents moved to; neither the revision nor the time of change of their agents moves. */
+export async function writeAgentSources(
+  tx: Sql,
+  sources: readonly { readonly id: string; readonly source: SourceRef }[],
+): Promise<void> {
+  if (sources.length === 0) return;
+  await tx.query(
+    `update svc.agents a set source = w.source
+       from jsonb_to_recordset($1::jsonb) as w (id uuid, source jsonb) where a.id = w.id`,
+    [JSON.stringify(sources)],
+  );
+}
+
+/** Deletes agents; their triggers, schedules and shares in generated resources go with them, their revisions stay. */
+export async function deleteAgents(tx: Sql, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  await tx.query('delete from svc.agents where id = any($1::uuid[])', [ids]);
+}
+
+export interface AgentRow {
+  readonly id: string;
+  readonly name: string;
+  readonly repositoryId: string | null;
+  /** Name of the owning repository; null for `manual`. */
+  readonly repository: string | null;
+  readonly revision: number;
+  readonly spec: JsonObject;
+  readonly source: SourceRef;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+const selected = `a.id, a.name, a.repository_id as "repositoryId", r.name as repository, a.revision, a.spec, a.source,
+  a.created_at as "createdAt", a.updated_at as "updatedAt"`;
+
+/** A page of a project's agents, by name, behind `after`. */
+export async function listAgents(
+  sql: Sql,
+  projectId: string,
+  page: { readonly limit: number; readonly after?: string },
+): Promise<AgentRow[]> {
+  const { rows } = await sql.query<AgentRow>(
+    `select ${selected} from svc.agents a left join svc.repositories r on r.id = a.repository_id
+      where a.project_id = $1::uuid and ($2::text is null or a.name > $2::text collate "C")
+      order by a.name collate "C" limit $3::int`,
+    [projectId, page.after ?? null, page.limit],
+  );
+  return rows;
+}
+
+export async function agentByName(sql: Sql, projectId: string, name: string): Promise<AgentRow | undefined> {
+  const { rows } = await sql.query<AgentRow>(
+    `select ${selected} from svc.agents a left join svc.repositories r on r.id = a.repository_id
+      where a.project_id = $1::uuid and a.name = $2::text`,
+    [projectId, name],
+  );
+  return rows[0];
+}
+
+export interface RevisionRow {
+  readonly revision: number;
+  readonly spec: JsonObject;
+  readonly reconcileId: string | null;
+  readonly commit: string | null;
+  readonly createdAt: Date;
+}
+
+/** A page of an agent's revisions, newest first, below `before`. */
+export async function listRevisions(
+  sql: Sql,
+  agentId: string,
+  page: { readonly limit: number; readonly before?: number },
+): Promise<RevisionRow[]> {
+  const { rows } = await sql.query<RevisionRow>(
+    `select revision, spec, reconcile_id as "reconcileId", commit, created_at as "createdAt"
+       from svc.agent_revisions
+      where agent_id = $1::uuid and ($2::int is null or revision < $2::int)
+      order by revision desc limit $3::int`,
+    [agentId, page.before ?? null, page.limit],
+  );
+  return rows;
+}

@@ -1,0 +1,108 @@
+// What makes an apply one apply: the lock on its project, the settings it was planned against, and the reading of
+// everything that a plan compares with. Reading takes a fixed number of statements, whatever the project holds.
+
+import type { Current } from '../../../core/plan/types.ts';
+import { agentsSeen, readAgents } from './agents.ts';
+import { assetsSeen, readAssetHashes } from './assets.ts';
+import { connectionsSeen, readConnections } from '../connections/connections.ts';
+import type { Sql } from '../store.ts';
+import { endpointsSeen, readEndpoints } from './endpoints.ts';
+import { generatedSeen, readGenerated } from './generated.ts';
+import { readSchedules, schedulesSeen } from './schedules.ts';
+import { readSecretNames, secretsSeen } from '../secrets/secrets-meta.ts';
+import { readTriggers, triggersSeen } from './triggers.ts';
+
+/**
+ * Takes the project for the rest of the transaction: applies of one project, and whatever else changes its agents or
+ * endpoints, happen one after the other. Gives the organization's id, or undefined for a project that is not there.
+ */
+export async function lockProject(tx: Sql, projectId: string): Promise<string | undefined> {
+  // Waiting for the lock may outlast a statement's time limit only behind applies that are themselves limited.
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('svc.project:' || $1::text, 0))`, [projectId]);
+  return orgOfProject(tx, projectId);
+}
+
+/** The organization of a project, or undefined for a project that is not there. */
+export async function orgOfProject(sql: Sql, projectId: string): Promise<string | undefined> {
+  const { rows } = await sql.query<{ orgId: string }>(
+    'select org_id as "orgId" from svc.projects where id = $1::uuid',
+    [projectId],
+  );
+  return rows[0]?.orgId;
+}
+
+export interface OwnerRow {
+  readonly id: string;
+  readonly name: string;
+  readonly generation: number;
+}
+
+/** The repositories of a project: who may own, by which name, and with which settings now. */
+export async function readOwners(sql: Sql, projectId: string): Promise<OwnerRow[]> {
+  const { rows } = await sql.query<OwnerRow>(
+    'select id, name, generation from svc.repositories where project_id = $1::uuid',
+    [projectId],
+  );
+  return rows;
+}
+
+export interface ReadOptions {
+  readonly projectId: string;
+  readonly orgId: string;
+  readonly owners: readonly OwnerRow[];
+  readonly now: Date;
+}
+
+/** Everything that a plan compares with, but the specs (`readSpecs`, only of what differs). */
+export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Current> {
+  const { projectId, orgId, owners, now } = options;
+  const agents = await readAgents(sql, projectId);
+  const generated = await readGenerated(sql, projectId);
+  const triggers = await readTriggers(sql, projectId);
+  const endpoints = await readEndpoints(sql, projectId);
+  const schedules = await readSchedules(sql, projectId);
+  const connections = await readConnections(sql, projectId);
+  const secrets = await readSecretNames(sql, orgId, projectId, now);
+  const assets = await readAssetHashes(sql, projectId);
+  return {
+    repositories: new Map(owners.map((row) => [row.id, row.name])),
+    agents,
+    generated,
+    triggers,
+    endpoints,
+    schedules,
+    connections,
+    liveSecrets: secrets.live,
+    expiredSecrets: secrets.expired,
+    assets,
+  };
+}
+
+const seen = [
+  agentsSeen,
+  generatedSeen,
+  triggersSeen,
+  endpointsSeen,
+  schedulesSeen,
+  connectionsSeen,
+  secretsSeen,
+  assetsSeen,
+];
+const digests = seen.map(
+  (text) => `(select concat_ws(' ', count(*), bit_xor(hash_record_extended(t, 0)), bit_xor(hash_record_extended(t, 1)))
+    from (${text}) t)`,
+);
+
+/**
+ * A digest of all rows that `readCurrent` reads, made where they are: equal digests mean an equal state, also where
+ * somebody edited a spec. One statement, and no row travels.
+ */
+export async function digestCurrent(sql: Sql, options: Omit<ReadOptions, 'owners'>): Promise<string> {
+  const { projectId, orgId, now } = options;
+  const { rows } = await sql.query<{ digest: string }>(`select concat_ws(',', ${digests.join(', ')}) as digest`, [
+    projectId,
+    orgId,
+    now,
+  ]);
+  return rows[0]?.digest ?? '';
+}

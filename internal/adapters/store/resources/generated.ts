@@ -1,0 +1,93 @@
+// svc.generated_resources and their users. A resource exists while some agent generates it or refers to it by name;
+// users are the agents that generate it, of whatever owner.
+
+import type { CurrentGenerated, GeneratedWrite, UserWrite, Writes } from '../../../core/plan/types.ts';
+import type { Json } from '../../../domain/json.ts';
+import type { Sql } from '../store.ts';
+import { jsonRows } from '../schema/json-rows.ts';
+import { hashOrDrift } from './drift.ts';
+
+/** What planning sees of a project's ($1) generated resources. */
+export const generatedSeen = `select g.id, g.kind, g.name, ${hashOrDrift('g')} as hash, g.spec_hash as "agreedHash",
+    coalesce(array_agg(u.agent_id order by u.agent_id) filter (where u.agent_id is not null), '{}') as users
+  from svc.generated_resources g left join svc.generated_resource_users u on u.resource_id = g.id
+  where g.project_id = $1::uuid group by g.id`;
+
+/** Every generated resource of a project with its users, without specs. */
+export async function readGenerated(sql: Sql, projectId: string): Promise<CurrentGenerated[]> {
+  const { rows } = await sql.query<CurrentGenerated>(`${generatedSeen} order by g.kind, g.name`, [projectId]);
+  return rows;
+}
+
+/** Specs by id; with null, of all generated resources of the project. */
+export async function readGeneratedSpecs(
+  sql: Sql,
+  projectId: string,
+  ids: readonly string[] | null,
+): Promise<ReadonlyMap<string, Json>> {
+  const { rows } = await sql.query<{ id: string; spec: Json }>(
+    `select id, spec from svc.generated_resources
+      where project_id = $1::uuid and ($2::uuid[] is null or id = any($2::uuid[]))`,
+    [projectId, ids],
+  );
+  return new Map(rows.map((row) => [row.id, row.spec]));
+}
+
+export async function writeGenerated(
+  tx: Sql,
+  projectId: string,
+  resources: readonly GeneratedWrite[],
+  now: Date,
+): Promise<void> {
+  if (resources.length === 0) return;
+  await tx.query(
+    `insert into svc.generated_resources (project_id, kind, name, spec, spec_hash, spec_sum, created_at, updated_at)
+     select $1::uuid, w.kind, w.name, w.spec, w.hash, md5(w.spec::text), $2::timestamptz, $2::timestamptz
+       from jsonb_to_recordset($3::jsonb) as w (kind text, name text, spec jsonb, hash text)
+     on conflict (project_id, kind, name) do update
+       set spec = excluded.spec, spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum,
+           updated_at = excluded.updated_at`,
+    [projectId, now, await jsonRows(resources)],
+  );
+}
+
+/** Call after agents and resources are written: both sides of a share are named, not numbered. */
+export async function writeUsers(tx: Sql, projectId: string, users: readonly UserWrite[]): Promise<void> {
+  if (users.length === 0) return;
+  await tx.query(
+    `insert into svc.generated_resource_users (resource_id, agent_id)
+     select g.id, a.id
+       from unnest($2::text[], $3::text[], $4::text[]) as w (kind, name, agent)
+       join svc.generated_resources g on g.project_id = $1::uuid and g.kind = w.kind and g.name = w.name
+       join svc.agents a on a.project_id = $1::uuid and a.name = w.agent
+     on conflict do nothing`,
+    [projectId, users.map((user) => user.kind), users.map((user) => user.name), users.map((user) => user.agent)],
+  );
+}
+
+export async function deleteUsers(tx: Sql, users: Writes['userDeletes']): Promise<void> {
+  if (users.length === 0) return;
+  await tx.query(
+    `delete from svc.generated_resource_users u
+      using unnest($1::uuid[], $2::uuid[]) as w (resource_id, agent_id)
+      where u.resource_id = w.resource_id and u.agent_id = w.agent_id`,
+    [users.map((user) => user.resourceId), users.map((user) => user.agentId)],
+  );
+}
+
+export async function deleteGenerated(tx: Sql, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  await tx.query('delete from svc.generated_resources where id = any($1::uuid[])', [ids]);
+}
+
+/** Deletes what no agent generates and none refers to, after an agent was deleted by itself. */
+export async function deleteUnusedGenerated(tx: Sql, projectId: string): Promise<void> {
+  await tx.query(
+    `delete from svc.generated_resources g
+      where g.project_id = $1::uuid
+        and not exists (select from svc.generated_resource_users u where u.resource_id = g.id)
+        and not exists (select from svc.agents a where a.project_id = $1::uuid
+          and g.name = case g.kind when 'Environment' then a.environment else a.identity end)`,
+    [projectId],
+  );
+}

@@ -1,0 +1,134 @@
+// svc.triggers: one row per event key and heartbeat, (agent, ordinal) its key; the ordinal is the index in the agent's
+// expanded triggers. A heartbeat's event key holds its agent's id, which is why the database writes it.
+
+import type { CurrentTrigger, TriggerWrite, Writes } from '../../../core/plan/types.ts';
+import type { JsonObject } from '../../../domain/json.ts';
+import type { AgentSpec, Trigger } from '../../../domain/spec.ts';
+import type { Sql } from '../store.ts';
+import { jsonRows } from '../schema/json-rows.ts';
+import { hashOrDrift } from './drift.ts';
+
+/** What planning sees of a project's ($1) triggers. */
+export const triggersSeen = `select t.agent_id as "agentId", t.ordinal, t.event, t.endpoint_id as "endpointId",
+    t.connection_id as "connectionId", t.status, ${hashOrDrift('t')} as hash
+  from svc.triggers t where t.project_id = $1::uuid`;
+
+/** Every trigger row of a project, without specs. */
+export async function readTriggers(sql: Sql, projectId: string): Promise<CurrentTrigger[]> {
+  const { rows } = await sql.query<CurrentTrigger>(`${triggersSeen} order by t.agent_id, t.ordinal`, [projectId]);
+  return rows;
+}
+
+/** Trigger specs by `agentId/ordinal`, of the whole project. */
+export async function readTriggerSpecs(sql: Sql, projectId: string): Promise<ReadonlyMap<string, JsonObject>> {
+  const { rows } = await sql.query<{ agentId: string; ordinal: number; spec: JsonObject }>(
+    'select agent_id as "agentId", ordinal, spec from svc.triggers where project_id = $1::uuid',
+    [projectId],
+  );
+  return new Map(rows.map((row) => [`${row.agentId}/${row.ordinal}`, row.spec]));
+}
+
+/** Call after agents and endpoints are written. */
+export async function writeTriggers(tx: Sql, projectId: string, triggers: readonly TriggerWrite[]): Promise<void> {
+  if (triggers.length === 0) return;
+  await tx.query(
+    `insert into svc.triggers
+       (project_id, agent_id, ordinal, kind, event, endpoint_id, connection_id, spec, spec_hash, spec_sum, status)
+     select $1::uuid, a.id, w.ordinal, w.kind, coalesce(w.event, format('heartbeat.%s.%s', a.id, w.ordinal)),
+            e.id, w."connectionId", w.spec, w.hash, md5(w.spec::text), w.status
+       from jsonb_to_recordset($2::jsonb) as w (agent text, ordinal int, kind text, event text, endpoint text,
+         "connectionId" uuid, spec jsonb, hash text, status text)
+       join svc.agents a on a.project_id = $1::uuid and a.name = w.agent
+       left join svc.endpoints e on e.project_id = $1::uuid and e.name = w.endpoint
+     on conflict (agent_id, ordinal) do update set kind = excluded.kind, event = excluded.event,
+       endpoint_id = excluded.endpoint_id, connection_id = excluded.connection_id, spec = excluded.spec,
+       spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum, status = excluded.status`,
+    [projectId, await jsonRows(triggers)],
+  );
+}
+
+export async function deleteTriggers(tx: Sql, triggers: Writes['triggerDeletes']): Promise<void> {
+  if (triggers.length === 0) return;
+  await tx.query(
+    `delete from svc.triggers t using unnest($1::uuid[], $2::int[]) as w (agent_id, ordinal)
+      where t.agent_id = w.agent_id and t.ordinal = w.ordinal`,
+    [triggers.map((row) => row.agentId), triggers.map((row) => row.ordinal)],
+  );
+}
+
+export interface TriggerRow {
+  readonly agent: string;
+  readonly ordinal: number;
+  readonly kind: 'event' | 'heartbeat';
+  readonly event: string;
+  readonly endpoint: string | null;
+  /** Name of the connection that the apply resolved, else the one that the trigger names. */
+  readonly connection: string | null;
+  readonly spec: JsonObject;
+  readonly status: 'active' | 'skipped';
+}
+
+export interface TriggerFilter {
+  readonly agent?: string | undefined;
+  readonly endpointId?: string | undefined;
+  /** Only those of webhook endpoints. */
+  readonly onEndpoints?: true;
+  readonly after?: readonly [agent: string, ordinal: number] | undefined;
+  readonly limit: number;
+}
+
+/** A page of a project's triggers, by agent and ordinal. */
+export async function listTriggers(sql: Sql, projectId: string, filter: TriggerFilter): Promise<TriggerRow[]> {
+  const { rows } = await sql.query<TriggerRow>(
+    `select a.name as agent, t.ordinal, t.kind, t.event, e.name as endpoint,
+            coalesce(c.name, t.spec ->> 'connection') as connection, t.spec, t.status
+       from svc.triggers t
+       join svc.agents a on a.id = t.agent_id
+       left join svc.endpoints e on e.id = t.endpoint_id
+       left join svc.connections c on c.id = t.connection_id
+      where t.project_id = $1::uuid and ($2::text is null or a.name = $2::text)
+        and ($3::uuid is null or t.endpoint_id = $3::uuid) and (not $7::boolean or t.endpoint_id is not null)
+        and ($4::text is null or (a.name collate "C", t.ordinal) > ($4::text collate "C", $5::int))
+      order by a.name collate "C", t.ordinal limit $6::int`,
+    [
+      projectId,
+      filter.agent ?? null,
+      filter.endpointId ?? null,
+      filter.after?.[0] ?? null,
+      filter.after?.[1] ?? null,
+      filter.limit,
+      filter.onEndpoints === true,
+    ],
+  );
+  return rows;
+}
+
+/** An active trigger as matching and routing read it. */
+export interface ActiveTrigger {
+  readonly agentId: string;
+  readonly agent: string;
+  readonly ordinal: number;
+  readonly event: string;
+  readonly endpointId: string | null;
+  readonly endpoint: string | null;
+  readonly connectionId: string | null;
+  readonly spec: Trigger;
+  readonly concurrency: 1 | null;
+  readonly bindings: AgentSpec['bindings'];
+}
+
+/** A project's active triggers on any of these event keys, with what routing needs of their agents. */
+export async function activeTriggersOn(sql: Sql, projectId: string, keys: readonly string[]): Promise<ActiveTrigger[]> {
+  const { rows } = await sql.query<ActiveTrigger>(
+    `select t.agent_id as "agentId", a.name as agent, t.ordinal, t.event, t.endpoint_id as "endpointId",
+            e.name as endpoint, t.connection_id as "connectionId", t.spec,
+            (a.spec -> 'concurrency')::int as concurrency, coalesce(a.spec -> 'bindings', '{}'::jsonb) as bindings
+       from svc.triggers t
+       join svc.agents a on a.id = t.agent_id
+       left join svc.endpoints e on e.id = t.endpoint_id
+      where t.project_id = $1::uuid and t.event = any($2::text[]) and t.status = 'active'
+      order by a.name collate "C", t.ordinal`,
+    [projectId, keys],
+  );
+  return rows;
+}

@@ -1,0 +1,56 @@
+// Bindings as they are read: who holds which target.
+
+import type { JsonObject } from '../../../domain/json.ts';
+import type { BindingTarget, Continuity, Lifecycle } from '../../../domain/spec.ts';
+import type { Sql } from '../store.ts';
+
+export interface BindingRow {
+  readonly id: string;
+  readonly agent: string;
+  /** Null: an agent's claim that waits for a replacement. */
+  readonly sessionId: string | null;
+  readonly target: { readonly type: BindingTarget; readonly key: string };
+  readonly state: 'active' | 'released';
+  readonly lifecycle: Lifecycle;
+  readonly continuity: Continuity;
+  readonly context: JsonObject | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  readonly releasedAt: Date | null;
+}
+
+/** Of `svc.bindings b`. */
+export const bindingColumns = `b.id, b.agent, b.session_id as "sessionId",
+  json_build_object('type', b.target_type, 'key', b.target_key) as target, b.state, b.lifecycle, b.continuity, b.context,
+  b.created_at as "createdAt", b.updated_at as "updatedAt", b.released_at as "releasedAt"`;
+
+export interface BindingFilter {
+  /** Released ones too. */
+  readonly all: boolean;
+  readonly agent?: string | undefined;
+  readonly sessionId?: string | undefined;
+  /** Only those made before this one. */
+  readonly before?: string | undefined;
+  readonly limit: number;
+}
+
+/** A page of a project's bindings, newest first. */
+export async function listBindings(sql: Sql, projectId: string, filter: BindingFilter): Promise<BindingRow[]> {
+  const { rows } = await sql.query<BindingRow>(
+    `select ${bindingColumns} from svc.bindings b
+      where b.project_id = $1::uuid and ($2::boolean or b.state = 'active')
+        and ($3::text is null or b.agent = $3::text) and ($4::uuid is null or b.session_id = $4::uuid)
+        and ($5::uuid is null or b.id < $5::uuid)
+      order by b.id desc limit $6::int`,
+    [projectId, filter.all, filter.agent ?? null, filter.sessionId ?? null, filter.before ?? null, filter.limit],
+  );
+  return rows;
+}
+
+export async function bindingById(sql: Sql, projectId: string, id: string): Promise<BindingRow | undefined> {
+  const { rows } = await sql.query<BindingRow>(
+    `select ${bindingColumns} from svc.bindings b where b.project_id = $1::uuid and b.id = $2::uuid`,
+    [projectId, id],
+  );
+  return rows[0];
+}

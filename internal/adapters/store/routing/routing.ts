@@ -1,0 +1,336 @@
+// The order in which a project's world changes, and what routing reads in it. Whatever changes which sessions live, what
+// they claim and what they are bound to holds the routing lock of the project until its transaction ends, taken before
+// any row: so routing is serial within a project, by `events.seq`, and two daemons route different projects side by
+// side. Unique rows stand behind it. Reads are set-wise: one statement a question, however many events a batch has.
+
+import type { BindingTarget, Mount, Trigger } from '../../../domain/spec.ts';
+import type { AgentSpec } from '../../../domain/spec.ts';
+import { bodyBytes, type StoredBody, unframed } from '../events/body-frames.ts';
+import type { Sql } from '../store.ts';
+import type { Binding } from './bindings.ts';
+import { storable } from '../schema/text.ts';
+
+/** SQL of the number up to which a project's events are routed: what waits is looked for beyond it (svc.routing_marks). */
+export const routedTo = (project: string): string =>
+  `coalesce((select m.upto from svc.routing_marks m where m.project_id = ${project}), 0)`;
+
+/** A transaction that holds the routing lock of a project. */
+export interface RoutingTx extends Sql {
+  readonly projectId: string;
+}
+
+const locked = (tx: Sql, projectId: string): RoutingTx => ({
+  projectId,
+  query: (text, values, name) => tx.query(text, values, name),
+});
+
+/** Takes the routing lock of a project for the rest of the transaction; taken again, it is the same. */
+export async function lockRouting(tx: Sql, projectId: string): Promise<RoutingTx> {
+  await tx.query(
+    `select pg_advisory_xact_lock(hashtextextended('svc.routing:' || $1::text, 0))`,
+    [projectId],
+    'lock-routing',
+  );
+  return locked(tx, projectId);
+}
+
+/** The same reads without the lock, for whoever changes nothing: in one snapshot the world is as a moment saw it. */
+export const watchRouting = locked;
+
+export interface PendingEvent {
+  readonly id: string;
+  readonly seq: number;
+  readonly key: string;
+  /** Endpoint or connection that it came through. */
+  readonly scope: string | null;
+  readonly connectionId: string | null;
+  readonly targetType: BindingTarget | null;
+  readonly targetKey: string | null;
+  /** Since 1970. */
+  readonly receivedMs: number;
+  readonly depth: number;
+}
+
+export interface RoutingStart {
+  readonly tx: RoutingTx;
+  /** Of the project's agents and triggers. */
+  readonly generation: number;
+  /** Every event that anybody has numbered up to here is committed. */
+  readonly upTo: number;
+  /** The oldest events that wait, in the order of recording. */
+  readonly waiting: readonly PendingEvent[];
+}
+
+interface StartRow {
+  readonly generation: number;
+  readonly upTo: number;
+  /** Lists in the order of recording; null where nothing waits. */
+  readonly ids: string | null;
+  readonly seqs: string;
+  readonly times: string;
+  /** Of the first event. */
+  readonly key: string;
+  readonly scope: string | null;
+  /** Those that are not as the first one is. */
+  readonly others: readonly OtherEvent[] | null;
+}
+type OtherEvent = readonly [
+  seq: number,
+  key: string,
+  endpointId: string | null,
+  connectionId: string | null,
+  targetType: BindingTarget | null,
+  targetKey: string | null,
+  depth: number,
+];
+
+/** Takes the routing lock and tells what is there to be routed, at most `most` events, and by which triggers. */
+export async function beginRouting(tx: Sql, projectId: string, most: number): Promise<RoutingStart> {
+  const { rows } = await tx.query<StartRow>(
+    `select generation, upto as "upTo", ids, seqs, times, key, scope, others from svc.begin_routing($1::uuid, $2::int)`,
+    [projectId, most],
+    'begin-routing',
+  );
+  const start = rows[0] as StartRow;
+  return { tx: locked(tx, projectId), generation: start.generation, upTo: start.upTo, waiting: waitingOf(start) };
+}
+
+function waitingOf({ ids, seqs, times, key, scope, others }: StartRow): PendingEvent[] {
+  if (ids === null) return [];
+  const numbers = seqs.split(',');
+  const received = times.split(',');
+  const told = new Map(others?.map((one) => [one[0], one]));
+  return ids.split(',').map((id, at): PendingEvent => {
+    const seq = Number(numbers[at]);
+    const receivedMs = Number(received[at]);
+    const other = told.get(seq);
+    if (other === undefined) {
+      return { id, seq, key, scope, connectionId: null, targetType: null, targetKey: null, receivedMs, depth: 0 };
+    }
+    const [, itsKey, endpointId, connectionId, targetType, targetKey, depth] = other;
+    return {
+      id,
+      seq,
+      key: itsKey,
+      scope: endpointId ?? connectionId,
+      connectionId,
+      targetType,
+      targetKey,
+      receivedMs,
+      depth,
+    };
+  });
+}
+
+export interface EventBody {
+  readonly id: string;
+  readonly raw: Buffer | null;
+  readonly payload: Buffer | null;
+}
+
+export interface ReadBodies {
+  readonly bodies: ReadonlyMap<string, EventBody>;
+  /** How many of those asked for were come to. */
+  readonly reached: number;
+  /** Those whose stored bodies are damaged. */
+  readonly damaged: ReadonlySet<string>;
+}
+
+/**
+ * Bodies of events in the order given, until they have together so many bytes; at least the first. Those that retention
+ * has taken, or that are damaged, are left out.
+ */
+export async function readBodies(tx: Sql, ids: readonly string[], bytesMax: number): Promise<ReadBodies> {
+  if (ids.length === 0) return { bodies: new Map(), reached: 0, damaged: new Set() };
+  const { rows } = await tx.query<StoredBody & { id: string; n: number }>(
+    `select * from (
+       select u.n, u.id, b.raw, b.raw_bytes as "rawBytes", b.payload,
+              sum(${bodyBytes('b')}) over (order by u.n) as bytes
+         from unnest($1::uuid[]) with ordinality as u (id, n) left join svc.event_bodies b on b.event_id = u.id) s
+      where s.bytes <= $2::bigint or s.n = 1`,
+    [ids, bytesMax],
+    'read-bodies',
+  );
+  const bodies = new Map<string, EventBody>();
+  const damaged = new Set<string>();
+  for (const row of rows) {
+    if (row.raw === null && row.payload === null) continue;
+    const body = unframed(row);
+    if (body === undefined) damaged.add(row.id);
+    else bodies.set(row.id, { id: row.id, ...body });
+  }
+  return { bodies, reached: rows.reduce((most, row) => Math.max(most, row.n), 0), damaged };
+}
+
+/** An agent takes part with its triggers, and by what it says of bindings also without any. */
+const takesPart = `(t.agent_id is not null or a.spec -> 'bindings' <> '{}'::jsonb)`;
+
+/** What stands for an agent's share in routing: it changes when anything of that does. */
+export async function routableDigests(sql: Sql, projectId: string): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await sql.query<{ id: string; digest: string }>(
+    `select a.id, concat_ws(' ', a.name, a.revision, a.spec_hash, t.digest) as digest
+       from svc.agents a
+       left join (select agent_id, md5(string_agg(concat_ws(' ', ordinal, spec_hash, event, endpoint_id, connection_id),
+                                             ',' order by ordinal)) as digest
+               from svc.triggers where project_id = $1::uuid and status = 'active' group by agent_id) t
+         on t.agent_id = a.id
+      where a.project_id = $1::uuid and ${takesPart}`,
+    [projectId],
+  );
+  return new Map(rows.map(({ id, digest }) => [id, digest]));
+}
+
+export interface RoutableAgentRow {
+  readonly id: string;
+  readonly name: string;
+  readonly revision: number;
+  readonly concurrency: 1 | null;
+  readonly bindings: AgentSpec['bindings'];
+  readonly initialPrompt: string | null;
+  readonly displayTitle: string | null;
+  readonly mounts: readonly Pick<Mount, 'mountPath' | 'ref'>[];
+  readonly triggers: readonly {
+    readonly ordinal: number;
+    readonly event: string;
+    readonly scope: string | null;
+    readonly spec: Trigger;
+  }[];
+}
+
+/** Agents with their active triggers, as routing reads them. */
+export async function routableAgents(sql: Sql, projectId: string, ids: readonly string[]): Promise<RoutableAgentRow[]> {
+  if (ids.length === 0) return [];
+  const { rows } = await sql.query<RoutableAgentRow>(
+    `select a.id, a.name, a.revision, (a.spec -> 'concurrency')::int as concurrency,
+            coalesce(a.spec -> 'bindings', '{}'::jsonb) as bindings, a.spec ->> 'initialPrompt' as "initialPrompt",
+            a.spec ->> 'displayTitle' as "displayTitle", coalesce(a.spec -> 'mounts', '[]'::jsonb) as mounts,
+            coalesce(t.list, '[]'::json) as triggers
+       from svc.agents a
+       left join lateral (select json_agg(json_build_object('ordinal', t.ordinal, 'event', t.event,
+                                   'scope', coalesce(t.endpoint_id, t.connection_id), 'spec', t.spec)
+                                 order by t.ordinal) as list
+                            from svc.triggers t where t.agent_id = a.id and t.status = 'active') t on true
+      where a.project_id = $1::uuid and a.id = any($2::uuid[])`,
+    [projectId, ids],
+  );
+  return rows;
+}
+
+/** What a live session is to a target, or which of an agent's sessions lives. */
+export interface LiveSession {
+  readonly sessionId: string;
+  readonly agentId: string;
+  readonly agent: string;
+}
+export interface TargetStanding extends LiveSession {
+  readonly targetType: BindingTarget;
+  readonly targetKey: string;
+  /** `thread`, or the relation of a tie. */
+  readonly relation: string;
+}
+
+interface TargetName {
+  readonly type: string;
+  readonly key: string;
+}
+const typesOf = (targets: readonly TargetName[]): string[] => targets.map((target) => target.type);
+const keysOf = (targets: readonly TargetName[]): string[] => targets.map((target) => storable(target.key));
+
+/** Active bindings on any of the targets, of whichever agent. */
+export async function bindingsOn(tx: RoutingTx, targets: readonly TargetName[]): Promise<Binding[]> {
+  if (targets.length === 0) return [];
+  const { rows } = await tx.query<Binding>(
+    `select b.id, b.agent_id as "agentId", b.agent, b.session_id as "sessionId", b.state, b.lifecycle, b.continuity,
+            b.context, b.event_context as "eventContext",
+            json_build_object('type', b.target_type, 'key', b.target_key) as target
+       from unnest($2::text[], $3::text[]) as u (type, key)
+       join svc.bindings b on b.project_id = $1::uuid and b.target_type = u.type and b.target_key = u.key
+      where b.state = 'active' order by b.id`,
+    [tx.projectId, typesOf(targets), keysOf(targets)],
+    'bindings-on',
+  );
+  return rows;
+}
+
+/** Live sessions that claim one of the chat threads, or are tied to one of the targets. */
+export async function liveSessionsOn(tx: RoutingTx, targets: readonly TargetName[]): Promise<TargetStanding[]> {
+  if (targets.length === 0) return [];
+  const { rows } = await tx.query<TargetStanding>(
+    `select c.session_id as "sessionId", s.agent_id as "agentId", s.agent, u.type as "targetType",
+            u.key as "targetKey", 'thread' as relation
+       from unnest($2::text[], $3::text[]) as u (type, key)
+       join svc.session_claims c on c.kind = 'thread' and c.key = u.key
+       join svc.sessions s on s.id = c.session_id and s.project_id = $1::uuid and s.live
+      where u.type = 'chat.thread'
+     union all
+     select t.session_id, s.agent_id, s.agent, u.type, u.key, t.relation
+       from unnest($2::text[], $3::text[]) as u (type, key)
+       join svc.session_ties t on t.project_id = $1::uuid and t.target_type = u.type and t.target_key = u.key
+       join svc.sessions s on s.id = t.session_id and s.live`,
+    [tx.projectId, typesOf(targets), keysOf(targets)],
+    'standings-on',
+  );
+  return rows;
+}
+
+/** Which live session has the slot of each of these agents. */
+export async function slotsOf(tx: RoutingTx, agentIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  if (agentIds.length === 0) return new Map();
+  const { rows } = await tx.query<{ agentId: string; sessionId: string }>(
+    `select agent_id as "agentId", session_id as "sessionId" from svc.session_claims
+      where kind = 'slot' and key = '' and agent_id = any($1::uuid[])`,
+    [agentIds],
+    'slots-of',
+  );
+  return new Map(rows.map((row) => [row.agentId, row.sessionId]));
+}
+
+/** Every live session of these agents, in the order in which they were made. */
+export async function liveSessionsOf(tx: RoutingTx, agentIds: readonly string[]): Promise<LiveSession[]> {
+  if (agentIds.length === 0) return [];
+  const { rows } = await tx.query<LiveSession>(
+    `select id as "sessionId", agent_id as "agentId", agent from svc.sessions
+      where live and agent_id = any($1::uuid[]) order by id`,
+    [agentIds],
+    'live-sessions-of',
+  );
+  return rows;
+}
+
+/** Sessions of the project by id, with whether they live. */
+export async function sessionsNamed(
+  tx: RoutingTx,
+  ids: readonly string[],
+): Promise<(LiveSession & { live: boolean })[]> {
+  if (ids.length === 0) return [];
+  const { rows } = await tx.query<LiveSession & { live: boolean }>(
+    `select id as "sessionId", agent_id as "agentId", agent, live from svc.sessions
+      where project_id = $1::uuid and id = any($2::uuid[])`,
+    [tx.projectId, ids],
+  );
+  return rows;
+}
+
+/** Projects whose oldest waiting event was received before a time. */
+export async function projectsWaiting(sql: Sql, before: Date): Promise<string[]> {
+  const { rows } = await sql.query<{ projectId: string }>(
+    `select p.id as "projectId" from svc.projects p, lateral (
+       select e.received_at from svc.events e
+        where e.project_id = p.id and e.router_status = 'pending' and e.seq > ${routedTo('p.id')}
+        order by e.seq limit 1) oldest
+      where oldest.received_at < $1::timestamptz`,
+    [before],
+    'projects-waiting',
+  );
+  return rows.map((row) => row.projectId);
+}
+
+/** Projects that any of these events belong to. */
+export async function projectsOfEvents(sql: Sql, ids: readonly string[]): Promise<string[]> {
+  if (ids.length === 0) return [];
+  const { rows } = await sql.query<{ projectId: string }>(
+    'select distinct project_id as "projectId" from svc.events where id = any($1::uuid[])',
+    [ids],
+  );
+  return rows.map((row) => row.projectId);
+}

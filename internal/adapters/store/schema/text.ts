@@ -1,0 +1,16 @@
+// Text as the database can hold it. Payloads are legal JSON with NUL and halves of surrogate pairs in them; text columns
+// and jsonb refuse both.
+
+import type { Json } from '../../../domain/json.ts';
+
+/** No NUL, no half of a surrogate pair: U+FFFD stands in their place. */
+export const storable = (text: string): string =>
+  text.isWellFormed() && !text.includes('\0') ? text : text.toWellFormed().replaceAll('\0', '\uFFFD');
+
+/** JSON text whose strings are storable; numbers that a double cannot hold keep their digits. */
+export const storableJson = (value: Json): string => {
+  const text = JSON.stringify(value);
+  return text.includes('\\u')
+    ? JSON.stringify(value, (_key, member: unknown) => (typeof member === 'string' ? storable(member) : member))
+    : text;
+};

@@ -1,0 +1,237 @@
+// Sessions as a host sees them. A host holds a session by a lease: `leased_by`, `lease_until`, and an epoch that every
+// claim raises. Invariant: a state that only a running process can be in (provisioning to interrupting) stands with a
+// lease, and every write of a host names its epoch, so that one which was taken for dead changes nothing any more. A
+// lease that lapses makes the session `suspended`, its turn `lost`, and what was in flight pending again: it goes in
+// once more, and says so.
+
+import type { AgentSpec, Harness } from '../../../domain/spec.ts';
+import type { Sql } from '../store.ts';
+import { storable } from '../schema/text.ts';
+
+export const leaseSeconds = 20;
+
+/** What a host's writes are fenced by. */
+export interface Lease {
+  readonly sessionId: string;
+  readonly epoch: number;
+}
+
+export interface ClaimedSession extends Lease {
+  readonly projectId: string;
+  readonly agentId: string;
+  readonly agent: string;
+  readonly revision: number;
+  readonly eventId: string | null;
+  readonly hiddenContext: string | null;
+  readonly mountRefs: { readonly [mountPath: string]: string };
+  readonly harnessSession: string | null;
+  readonly sandboxHome: string | null;
+  readonly failures: number;
+}
+
+const claimed = `s.id as "sessionId", s.epoch, s.project_id as "projectId", s.agent_id as "agentId", s.agent, s.revision,
+  s.event_id as "eventId", s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs",
+  s.harness_session as "harnessSession", s.sandbox_home as "sandboxHome", s.failures`;
+
+/** Takes waiting sessions of these harnesses, oldest first; each by one host, `tokenHash` apart. */
+export async function claimSessions(
+  sql: Sql,
+  by: { readonly daemonId: string; readonly harnesses: readonly Harness[]; readonly limit: number; readonly now: Date },
+): Promise<ClaimedSession[]> {
+  const { rows } = await sql.query<ClaimedSession>(
+    `with due as (
+       select s.id from svc.sessions s
+         join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
+        where s.state in ('queued', 'suspended') and (s.retry_at is null or s.retry_at <= $3::timestamptz)
+          and r.spec ->> 'harness' = any($2::text[])
+        order by s.id limit $4::int for update of s skip locked
+     )
+     update svc.sessions s set state = 'provisioning', epoch = s.epoch + 1, leased_by = $1::uuid,
+         lease_until = now() + make_interval(secs => ${leaseSeconds}), reason = null, retry_at = null,
+         started_at = coalesce(s.started_at, $3::timestamptz)
+       from due where s.id = due.id returning ${claimed}`,
+    [by.daemonId, by.harnesses, by.now, by.limit],
+    'claim-sessions',
+  );
+  return rows.toSorted((a, b) => (a.sessionId < b.sessionId ? -1 : 1));
+}
+
+/** Renews leases; answers with the sessions that are still this daemon's at the epochs given. */
+export async function renewLeases(sql: Sql, daemonId: string, leases: readonly Lease[]): Promise<ReadonlySet<string>> {
+  if (leases.length === 0) return new Set();
+  const { rows } = await sql.query<{ id: string }>(
+    `update svc.sessions s set lease_until = now() + make_interval(secs => ${leaseSeconds})
+       from unnest($2::uuid[], $3::bigint[]) as u (id, epoch)
+      where s.id = u.id and s.epoch = u.epoch and s.leased_by = $1::uuid and s.live returning s.id`,
+    [daemonId, leases.map((one) => one.sessionId), leases.map((one) => one.epoch)],
+    'renew-leases',
+  );
+  return new Set(rows.map((row) => row.id));
+}
+
+/** Which of the sessions still run at the epochs given: what a host asks when it is told that something happened. */
+export async function standingLeases(sql: Sql, leases: readonly Lease[]): Promise<ReadonlySet<string>> {
+  if (leases.length === 0) return new Set();
+  const { rows } = await sql.query<{ id: string }>(
+    `select s.id from svc.sessions s join unnest($1::uuid[], $2::bigint[]) as u (id, epoch)
+         on s.id = u.id and s.epoch = u.epoch where s.live`,
+    [leases.map((one) => one.sessionId), leases.map((one) => one.epoch)],
+    'standing-leases',
+  );
+  return new Set(rows.map((row) => row.id));
+}
+
+/** `attempts`: what messages in flight have as attempts afterwards; at least one, so that they are labelled. */
+const suspendText = (which: string, attempts = 'attempts'): string => `with lost as (
+    update svc.sessions s set state = 'suspended', reason = $1::text, leased_by = null, lease_until = null,
+        token_hash = null, epoch = s.epoch + 1
+      where s.live and s.leased_by is not null and ${which}
+      returning s.id
+  ), turns as (
+    update svc.turns set state = 'lost', error = $1::text, ended_at = now()
+      where state = 'running' and session_id in (select id from lost)
+  ), inbox as (
+    update svc.inbox set state = 'pending', turn_id = null, attempts = ${attempts}
+      where state = 'in_flight' and session_id in (select id from lost)
+  ), asked as (
+    update svc.permissions set state = 'cancelled', decided_at = now()
+      where state = 'open' and session_id in (select id from lost)
+  )
+  select id from lost`;
+
+/** Suspends sessions whose lease has lapsed: whoever held it has let go by then, or is gone. */
+export async function suspendLapsed(sql: Sql): Promise<string[]> {
+  const { rows } = await sql.query<{ id: string }>(suspendText('s.lease_until < now()'), ['its host was lost']);
+  return rows.map((row) => row.id);
+}
+
+/** Suspends sessions that their host gives up, at their epochs; a lost one is a lost one however it ended. */
+export async function suspendLeases(
+  sql: Sql,
+  leases: readonly Lease[],
+  reason: string,
+  /** The daemon stops in good order: that wears no message out. */
+  isOrderly = false,
+): Promise<void> {
+  if (leases.length === 0) return;
+  await sql.query(
+    suspendText(
+      'exists (select from unnest($2::uuid[], $3::bigint[]) as u (id, epoch) where u.id = s.id and u.epoch = s.epoch)',
+      isOrderly ? 'greatest(attempts - 1, 1)' : 'attempts',
+    ),
+    [storable(reason), leases.map((one) => one.sessionId), leases.map((one) => one.epoch)],
+  );
+}
+
+/** Puts a claimed session back where it waits, to be launched again at `retryAt`. False where the lease is gone. */
+export async function waitAgain(
+  sql: Sql,
+  lease: Lease,
+  wait: { readonly reason: string; readonly retryAt: Date; readonly failures: number },
+): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    `update svc.sessions set state = case when harness_session is null then 'queued' else 'suspended' end,
+         reason = $3::text, retry_at = $4::timestamptz, failures = $5::int, leased_by = null, lease_until = null,
+         token_hash = null, epoch = epoch + 1
+       where id = $1::uuid and epoch = $2::bigint and live`,
+    [lease.sessionId, lease.epoch, storable(wait.reason), wait.retryAt, wait.failures],
+  );
+  return rowCount > 0;
+}
+
+/** Moves a session on, from one of the states given. False where the lease is gone or the state is another. */
+export async function moveSession(
+  sql: Sql,
+  lease: Lease,
+  from: readonly string[],
+  to: string,
+  more: {
+    readonly reason?: string | null;
+    readonly harnessSession?: string;
+    readonly sandbox?: object;
+    readonly sandboxHome?: string;
+    readonly tokenHash?: Buffer;
+  } = {},
+): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    `update svc.sessions set state = $4::text, reason = case when $5::boolean then $6::text else reason end,
+         harness_session = coalesce($7::text, harness_session), sandbox = coalesce($8::jsonb, sandbox),
+         sandbox_home = coalesce($9::text, sandbox_home), token_hash = coalesce($10::bytea, token_hash)
+       where id = $1::uuid and epoch = $2::bigint and live and state = any($3::text[])`,
+    [
+      lease.sessionId,
+      lease.epoch,
+      from,
+      to,
+      more.reason !== undefined,
+      more.reason ?? null,
+      more.harnessSession ?? null,
+      more.sandbox === undefined ? null : JSON.stringify(more.sandbox),
+      more.sandboxHome ?? null,
+      more.tokenHash ?? null,
+    ],
+    'move-session',
+  );
+  return rowCount > 0;
+}
+
+/** Before a sandbox is made in place of one that is gone: until it stands, there is none. */
+export async function forgetSandbox(sql: Sql, lease: Lease): Promise<void> {
+  await sql.query('update svc.sessions set sandbox_home = null where id = $1::uuid and epoch = $2::bigint and live', [
+    lease.sessionId,
+    lease.epoch,
+  ]);
+}
+
+/** Blocks a session until money is there again; its host gives it up. */
+export async function blockSession(sql: Sql, lease: Lease, reason: string): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    `update svc.sessions set state = 'blocked', reason = $3::text, leased_by = null, lease_until = null,
+         token_hash = null, epoch = epoch + 1
+       where id = $1::uuid and epoch = $2::bigint and live`,
+    [lease.sessionId, lease.epoch, storable(reason)],
+  );
+  return rowCount > 0;
+}
+
+export interface BlockedSession {
+  readonly sessionId: string;
+  readonly projectId: string;
+  readonly agentId: string;
+  readonly agent: string;
+  readonly spec: AgentSpec;
+}
+
+/** Blocked sessions, with the spec that they were started from. */
+export async function blockedSessions(sql: Sql, limit: number): Promise<BlockedSession[]> {
+  const { rows } = await sql.query<BlockedSession>(
+    `select s.id as "sessionId", s.project_id as "projectId", s.agent_id as "agentId", s.agent, r.spec
+       from svc.sessions s
+       join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
+      where s.state = 'blocked' order by s.id limit $1::int`,
+    [limit],
+  );
+  return rows;
+}
+
+/** Lets blocked sessions be taken up again. */
+export async function unblockSessions(sql: Sql, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  await sql.query(
+    `update svc.sessions set state = 'suspended', reason = null, retry_at = null
+      where id = any($1::uuid[]) and state = 'blocked'`,
+    [ids],
+  );
+}
+
+/** Says of sessions that no host can take why they wait. `missing`: harness → reason. */
+export async function explainWaiting(sql: Sql, missing: ReadonlyMap<Harness, string>): Promise<void> {
+  if (missing.size === 0) return;
+  await sql.query(
+    `update svc.sessions s set reason = m.reason
+       from svc.agent_revisions r, unnest($1::text[], $2::text[]) as m (harness, reason)
+      where s.state in ('queued', 'suspended') and s.reason is distinct from m.reason and s.retry_at is null
+        and r.agent_id = s.agent_id and r.revision = s.revision and r.spec ->> 'harness' = m.harness`,
+    [[...missing.keys()], [...missing.values()]],
+  );
+}

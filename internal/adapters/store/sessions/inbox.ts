@@ -1,0 +1,85 @@
+// svc.messages and svc.inbox: what a session is told. A message and its way into the session are two rows of one number,
+// written together; numbers are given out in the order of the call, so that a session hears things in that order.
+
+import type { JsonObject } from '../../../domain/json.ts';
+import type { RoutingTx } from '../routing/routing.ts';
+import { storable, storableJson } from '../schema/text.ts';
+
+export interface MessageInsert {
+  readonly sessionId: string;
+  readonly text: string;
+  readonly sender: 'event' | 'operator' | 'session' | 'platform';
+  readonly mode: 'interrupt' | 'defer';
+  readonly detail?: JsonObject | undefined;
+  /** The event that it carries, and the trigger that sent it: once per session, by a unique row. */
+  readonly eventId?: string | undefined;
+  readonly agentId?: string | undefined;
+  readonly ordinal?: number | undefined;
+}
+
+/** Says messages to sessions in the order given, in one statement. */
+export async function insertMessages(tx: RoutingTx, messages: readonly MessageInsert[], now: Date): Promise<void> {
+  if (messages.length === 0) return;
+  const rows = messages.map((one) => ({
+    session: one.sessionId,
+    text: storable(one.text),
+    sender: one.sender,
+    mode: one.mode,
+    detail: one.detail === undefined ? undefined : storableJson(one.detail),
+    event: one.eventId,
+    agent: one.agentId,
+    ordinal: one.ordinal,
+  }));
+  await tx.query(
+    `with input as materialized (
+       select nextval('svc.messages_seq') as seq, r.* from json_to_recordset($1::json) as r (session uuid, text text,
+         sender text, mode text, detail text, event uuid, agent uuid, ordinal int)
+     ), said as (
+       insert into svc.messages (session_id, seq, role, kind, text, detail, event_id, at)
+         select session, seq, 'user', 'prompt', text,
+                jsonb_build_object('sender', sender) || coalesce(detail::jsonb, '{}'::jsonb), event, $2::timestamptz
+           from input
+     )
+     insert into svc.inbox (session_id, seq, mode, sender, event_id, agent_id, ordinal)
+       select session, seq, mode, sender, event, agent, ordinal from input`,
+    [JSON.stringify(rows), now],
+    'insert-messages',
+  );
+}
+
+/** Writes a notice into transcripts; no session is told of it. */
+export async function insertNotices(
+  tx: RoutingTx,
+  notices: readonly { readonly sessionId: string; readonly text: string }[],
+  now: Date,
+): Promise<void> {
+  if (notices.length === 0) return;
+  await tx.query(
+    `insert into svc.messages (session_id, role, kind, text, at)
+     select u.session, 'system', 'notice', u.text, $3::timestamptz
+       from unnest($1::uuid[], $2::text[]) as u (session, text)`,
+    [notices.map((one) => one.sessionId), notices.map((one) => storable(one.text)), now],
+  );
+}
+
+export interface OpenMessage {
+  readonly text: string;
+  readonly sender: MessageInsert['sender'];
+  readonly mode: MessageInsert['mode'];
+  readonly detail: JsonObject;
+  readonly eventId: string | null;
+  readonly agentId: string | null;
+  readonly ordinal: number | null;
+}
+
+/** What has not reached a session yet, in order. */
+export async function openMessages(tx: RoutingTx, sessionId: string): Promise<OpenMessage[]> {
+  const { rows } = await tx.query<OpenMessage>(
+    `select m.text, i.sender, i.mode, coalesce(m.detail, '{}'::jsonb) as detail, i.event_id as "eventId",
+            i.agent_id as "agentId", i.ordinal
+       from svc.inbox i join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
+      where i.session_id = $1::uuid and i.state in ('pending', 'in_flight') order by i.seq`,
+    [sessionId],
+  );
+  return rows;
+}

@@ -1,0 +1,42 @@
+// What a launch reads: the revision that the session was started from, and what its environment and project are now.
+
+import type { CurrentConnection } from '../../../core/plan/types.ts';
+import type { AgentSpec, EnvironmentSpec } from '../../../domain/spec.ts';
+import { isSkipped } from '../../../domain/tool-needs.ts';
+import type { Sql } from '../store.ts';
+
+export interface LaunchFacts {
+  /** Without the optional tools whose connection has no active grant: a launch does not wait for those. */
+  readonly spec: AgentSpec;
+  /** Null: no agent generates it any more. */
+  readonly environment: EnvironmentSpec | null;
+  readonly project: { readonly id: string; readonly slug: string; readonly orgId: string; readonly orgSlug: string };
+  /** True where the trigger that spawned it declared checks. */
+  readonly hasChecks: boolean;
+}
+
+/** In one statement; undefined where the revision is gone. */
+export async function readLaunchFacts(sql: Sql, sessionId: string): Promise<LaunchFacts | undefined> {
+  const { rows } = await sql.query<LaunchFacts & { readonly connections: readonly CurrentConnection[] }>(
+    `select r.spec, g.spec as environment,
+            coalesce((select json_agg(json_build_object('id', c.id, 'name', c.name, 'provider', c.provider,
+                'product', c.product, 'active', c.status = 'active'))
+               from svc.connections c where c.project_id = s.project_id), '[]'::json) as connections,
+            json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
+            exists (select from svc.checks c where c.session_id = s.id) as "hasChecks"
+       from svc.sessions s
+       join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
+       join svc.projects p on p.id = s.project_id
+       join svc.orgs o on o.id = p.org_id
+       left join svc.generated_resources g
+         on g.project_id = s.project_id and g.kind = 'Environment' and g.name = r.spec ->> 'environment'
+      where s.id = $1::uuid`,
+    [sessionId],
+    'launch-facts',
+  );
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const { connections, ...facts } = row;
+  const tools = Object.entries(facts.spec.tools).filter(([, tool]) => !isSkipped(tool, connections));
+  return { ...facts, spec: { ...facts.spec, tools: Object.fromEntries(tools) } };
+}

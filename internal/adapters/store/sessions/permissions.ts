@@ -1,0 +1,65 @@
+// svc.permissions: what a harness asks under `approvals: prompt`, and what a person decides. A request is open only while
+// the turn that asks runs under the lease that asked; whoever decides first decides.
+
+import type { JsonObject } from '../../../domain/json.ts';
+import type { Sql } from '../store.ts';
+import type { Lease } from './hosts.ts';
+import { storable, storableJson } from '../schema/text.ts';
+
+export type PermissionState = 'open' | 'allow' | 'allow_always' | 'reject' | 'cancelled';
+
+/** Writes a request and lets the session wait for it, inactive from now on. False where the lease is gone or no turn runs. */
+export async function askPermission(
+  sql: Sql,
+  lease: Lease,
+  ask: { readonly id: string; readonly title: string; readonly request: JsonObject; readonly now: Date },
+): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    `with own as (
+       update svc.sessions set state = 'waiting_permission', reason = $4::text, active_at = $6::timestamptz
+         where id = $1::uuid and epoch = $2::bigint and live and state in ('running', 'waiting_permission') returning id
+     )
+     insert into svc.permissions (id, session_id, epoch, title, request, created_at)
+       select $3::uuid, id, $2::bigint, $4::text, $5::jsonb, $6::timestamptz from own`,
+    [lease.sessionId, lease.epoch, ask.id, storable(ask.title), storableJson(ask.request), ask.now],
+  );
+  return rowCount > 0;
+}
+
+/** What became of a request; undefined where it is gone. */
+export async function permissionState(sql: Sql, id: string): Promise<PermissionState | undefined> {
+  const { rows } = await sql.query<{ state: PermissionState }>(
+    'select state from svc.permissions where id = $1::uuid',
+    [id],
+  );
+  return rows[0]?.state;
+}
+
+/** Ends a request that nobody decided; the session runs on where no other request is open. */
+export async function closePermission(sql: Sql, lease: Lease, id: string, now: Date): Promise<void> {
+  await sql.query(
+    `with closed as (
+       update svc.permissions set state = case when state = 'open' then 'cancelled' else state end,
+           decided_at = coalesce(decided_at, $4::timestamptz)
+         where id = $3::uuid
+     )
+     update svc.sessions set state = 'running', reason = null
+       where id = $1::uuid and epoch = $2::bigint and state = 'waiting_permission'
+         and not exists (select from svc.permissions where session_id = $1::uuid and state = 'open' and id <> $3::uuid)`,
+    [lease.sessionId, lease.epoch, id, now],
+  );
+}
+
+/** Decides an open request of a session. False where it is not open. */
+export async function decidePermission(
+  tx: Sql,
+  of: { readonly id: string; readonly sessionId: string },
+  decision: { readonly state: 'allow' | 'allow_always' | 'reject'; readonly by: string; readonly now: Date },
+): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    `update svc.permissions set state = $3::text, decided_by = $4::text, decided_at = $5::timestamptz
+      where id = $1::uuid and session_id = $2::uuid and state = 'open'`,
+    [of.id, of.sessionId, decision.state, decision.by, decision.now],
+  );
+  return rowCount > 0;
+}

@@ -1,0 +1,76 @@
+// What a doctor looks for among sessions. Reads only.
+
+import type { Harness, ModelProvider } from '../../../domain/spec.ts';
+import type { Sql } from '../store.ts';
+
+export interface SessionTroubles {
+  /** Agents of the project by what they run on. `provider` null: the harness's default. */
+  readonly agents: readonly { harness: Harness; provider: ModelProvider | null; agents: number }[];
+  /** Sessions that nobody has taken yet. */
+  readonly waiting: readonly { harness: Harness; sessions: number; oldest: Date }[];
+  readonly blocked: readonly { id: string; agent: string; reason: string }[];
+  /** Agents whose latest session failed within the day, has failed to launch, or is idle after a message was given up. */
+  readonly failing: readonly { id: string; agent: string; state: string; reason: string }[];
+  /** Requests of harnesses that a person has to answer. */
+  readonly asking: readonly { id: string; agent: string; permission: string; title: string }[];
+}
+
+const shownMax = 20;
+
+export async function findSessionTroubles(sql: Sql, projectId: string, now: Date): Promise<SessionTroubles> {
+  const agents = await sql.query<SessionTroubles['agents'][number]>(
+    `select spec ->> 'harness' as harness, spec #>> '{model,provider}' as provider, count(*)::int as agents
+       from svc.agents where project_id = $1::uuid group by 1, 2 order by 1, 2`,
+    [projectId],
+  );
+  const waiting = await sql.query<SessionTroubles['waiting'][number]>(
+    `select r.spec ->> 'harness' as harness, count(*)::int as sessions, min(s.created_at) as oldest
+       from svc.sessions s join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
+      where s.project_id = $1::uuid and s.state = 'queued' group by 1 order by 1`,
+    [projectId],
+  );
+  const blocked = await sql.query<SessionTroubles['blocked'][number]>(
+    `select id, agent, coalesce(reason, '') as reason from svc.sessions
+      where project_id = $1::uuid and state = 'blocked' order by id desc limit ${shownMax}`,
+    [projectId],
+  );
+  const failing = await sql.query<SessionTroubles['failing'][number]>(
+    `select s.id, s.agent, s.state, coalesce(s.reason, '') as reason
+       from svc.agents a cross join lateral (
+         select id, agent, state, reason, ended_at, failures from svc.sessions
+          where agent_id = a.id order by id desc limit 1) s
+      where a.project_id = $1::uuid and (s.state = 'failed' and s.ended_at > $2::timestamptz - interval '1 day'
+         or s.state in ('queued', 'suspended') and s.failures > 0 or s.state = 'idle' and s.reason is not null) order by s.id desc limit ${shownMax}`,
+    [projectId, now],
+  );
+  const asking = await sql.query<SessionTroubles['asking'][number]>(
+    `select s.id, s.agent, q.id as permission, q.title from svc.permissions q join svc.sessions s on s.id = q.session_id
+      where s.project_id = $1::uuid and q.state = 'open' order by q.created_at, q.id limit ${shownMax}`,
+    [projectId],
+  );
+  return {
+    agents: agents.rows,
+    waiting: waiting.rows,
+    blocked: blocked.rows,
+    failing: failing.rows,
+    asking: asking.rows,
+  };
+}
+
+/** Whether a secret of this name resolves for a project now. Opens nothing and stamps nothing. */
+export async function secretIsThere(
+  sql: Sql,
+  project: { readonly id: string; readonly orgId: string },
+  name: string,
+  now: Date,
+): Promise<boolean> {
+  const { rows } = await sql.query(
+    `select from svc.secrets s
+      where s.org_id = $2::uuid and (s.project_id = $1::uuid or s.project_id is null) and s.name = $3::text
+        and (s.expires_at is null or s.expires_at > $4::timestamptz)
+        and (s.idle_expiry_seconds is null
+          or s.idle_since + make_interval(secs => s.idle_expiry_seconds) > $4::timestamptz) limit 1`,
+    [project.id, project.orgId, name, now],
+  );
+  return rows.length > 0;
+}

@@ -1,0 +1,103 @@
+// Who calls a tool: the live session that a token belongs to. A token opens its own session and nothing else, and stops
+// to do so in the transaction that ends the session or takes it from its host.
+
+import type { Json } from '../../../domain/json.ts';
+import type { AgentSpec } from '../../../domain/spec.ts';
+import type { Sql } from '../store.ts';
+import type { RoutingTx } from '../routing/routing.ts';
+import { storable } from '../schema/text.ts';
+
+export interface ToolCaller {
+  readonly sessionId: string;
+  readonly agentId: string;
+  readonly agent: string;
+  readonly revision: number;
+  readonly state: string;
+  /** Of the revision that the session was started from. */
+  readonly spec: AgentSpec;
+  readonly project: { readonly id: string; readonly slug: string; readonly orgId: string; readonly orgSlug: string };
+  readonly eventId: string | null;
+  /** Target of the event that it was spawned for. */
+  readonly target: { readonly type: string; readonly key: string } | null;
+  readonly hasChecks: boolean;
+}
+
+/** The session of that id whose token has that SHA-256; undefined where there is none that lives. */
+export async function callerByToken(sql: Sql, sessionId: string, tokenHash: Buffer): Promise<ToolCaller | undefined> {
+  const { rows } = await sql.query<ToolCaller>(
+    `select s.id as "sessionId", s.agent_id as "agentId", s.agent, s.revision, s.state, r.spec, s.event_id as "eventId",
+            json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
+            case when e.target_type is not null
+              then json_build_object('type', e.target_type, 'key', e.target_key) end as target,
+            exists (select from svc.checks c where c.session_id = s.id) as "hasChecks"
+       from svc.sessions s
+       join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
+       join svc.projects p on p.id = s.project_id
+       join svc.orgs o on o.id = p.org_id
+       left join svc.events e on e.id = s.event_id
+      where s.id = $1::uuid and s.token_hash = $2::bytea and s.live`,
+    [sessionId, tokenHash],
+    'tool-caller',
+  );
+  return rows[0];
+}
+
+/** The session that a call under this key has made or told before. */
+export async function spawnedUnder(sql: Sql, parentId: string, key: string): Promise<string | undefined> {
+  const { rows } = await sql.query<{ id: string }>(
+    `select id from svc.sessions where parent_id = $1::uuid and idempotency_key = $2::text
+     union all
+     select session_id from svc.converted_spawns where parent_id = $1::uuid and idempotency_key = $2::text`,
+    [parentId, key],
+  );
+  return rows[0]?.id;
+}
+
+/** Keeps that a spawn became a message to a session that was there: the same key must not say it twice. */
+export async function noteConverted(
+  tx: RoutingTx,
+  spawn: { readonly parentId: string; readonly key: string; readonly sessionId: string },
+): Promise<void> {
+  await tx.query(
+    `insert into svc.converted_spawns (parent_id, idempotency_key, session_id)
+     values ($1::uuid, $2::text, $3::uuid)`,
+    [spawn.parentId, spawn.key, spawn.sessionId],
+  );
+}
+
+/** Ends a session's subscription to a target; true where there was one. */
+export async function dropSubscription(
+  tx: RoutingTx,
+  sessionId: string,
+  target: { readonly type: string; readonly key: string },
+): Promise<boolean> {
+  const { rowCount } = await tx.query(
+    `delete from svc.session_ties where project_id = $1::uuid and session_id = $2::uuid and target_type = $3::text
+        and target_key = $4::text and relation = 'subscribed'`,
+    [tx.projectId, sessionId, target.type, storable(target.key)],
+  );
+  return rowCount > 0;
+}
+
+/** Name of a session's agent, of any session of the project, live or ended. */
+export async function agentOfSession(sql: Sql, projectId: string, id: string): Promise<string | undefined> {
+  const { rows } = await sql.query<{ agent: string }>(
+    'select agent from svc.sessions where project_id = $1::uuid and id = $2::uuid',
+    [projectId, id],
+  );
+  return rows[0]?.agent;
+}
+
+/** An environment's or an identity's spec. */
+export async function generatedByName(
+  sql: Sql,
+  projectId: string,
+  kind: 'Environment' | 'Identity',
+  name: string,
+): Promise<Json | undefined> {
+  const { rows } = await sql.query<{ spec: Json }>(
+    'select spec from svc.generated_resources where project_id = $1::uuid and kind = $2::text and name = $3::text',
+    [projectId, kind, name],
+  );
+  return rows[0]?.spec;
+}

@@ -1,0 +1,188 @@
+// svc.turns, and the rows of svc.inbox on their way through a turn. Invariants: one turn of a session runs at a time (a
+// unique row); a message is in flight only under a running turn; each write names the host's epoch and changes nothing
+// where it is another's by now.
+
+import type { JsonObject } from '../../../domain/json.ts';
+import type { Sql } from '../store.ts';
+import type { Lease } from './hosts.ts';
+import { storable, storableJson } from '../schema/text.ts';
+
+export interface WaitingMessage {
+  readonly seq: number;
+  readonly mode: 'interrupt' | 'defer';
+  readonly text: string;
+  readonly attempts: number;
+  readonly eventId: string | null;
+  readonly from: { readonly sessionId: string; readonly agent: string } | null;
+}
+
+/** What waits for a session, in order, up to `limit`. */
+export async function waitingMessages(sql: Sql, sessionId: string, limit = 200): Promise<WaitingMessage[]> {
+  const { rows } = await sql.query<WaitingMessage>(
+    `select i.seq, i.mode, m.text, i.attempts, i.event_id as "eventId", m.detail -> 'from' as "from"
+       from svc.inbox i join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
+      where i.session_id = $1::uuid and i.state = 'pending' order by i.seq limit $2::int`,
+    [sessionId, limit],
+    'waiting-messages',
+  );
+  return rows;
+}
+
+/**
+ * Begins a turn with these messages: session running, turn written, messages in flight, in one statement. Undefined where
+ * the lease is gone or the session is not idle; then nothing is written.
+ */
+export async function beginTurn(
+  sql: Sql,
+  lease: Lease,
+  turn: { readonly id: string; readonly seqs: readonly number[]; readonly now: Date },
+): Promise<number | undefined> {
+  const { rows } = await sql.query<{ number: number }>(
+    `with own as (
+       update svc.sessions set state = 'running', reason = null, active_at = $5::timestamptz
+         where id = $1::uuid and epoch = $2::bigint and live and state = 'idle' returning id
+     ), turn as (
+       insert into svc.turns (id, session_id, number, epoch, state, started_at)
+         select $3::uuid, id, coalesce((select max(number) from svc.turns where session_id = $1::uuid), 0) + 1,
+                $2::bigint, 'running', $5::timestamptz from own
+         returning number
+     ), taken as (
+       update svc.inbox set state = 'in_flight', attempts = attempts + 1, turn_id = $3::uuid
+         where session_id in (select id from own) and seq = any($4::bigint[]) and state = 'pending'
+     )
+     select number from turn`,
+    [lease.sessionId, lease.epoch, turn.id, turn.seqs, turn.now],
+    'begin-turn',
+  );
+  return rows[0]?.number;
+}
+
+/**
+ * Ends a turn: its messages are `done`, go back to wait (`pending`) or are given up (`failed`), and the session is idle.
+ * False where the lease is gone.
+ */
+export async function endTurn(
+  sql: Sql,
+  lease: Lease,
+  turn: {
+    readonly id: string;
+    readonly state: 'done' | 'cancelled' | 'failed' | 'lost';
+    readonly stopReason: string | null;
+    readonly error: string | null;
+    readonly usage: JsonObject;
+    readonly messages: 'done' | 'pending' | 'failed';
+    /** Why messages were given up though the session goes on: it says so until its next turn. */
+    readonly reason: string | null;
+    /** Pending ones have this attempt back; they are labelled all the same. */
+    readonly isUnworn?: boolean;
+    readonly now: Date;
+  },
+): Promise<boolean> {
+  const { rows } = await sql.query(
+    `with own as (
+       update svc.sessions set state = 'idle', active_at = $4::timestamptz, reason = $11::text,
+           failures = case when $5::text in ('done', 'cancelled') then 0 else failures end
+         where id = $1::uuid and epoch = $2::bigint and live and state in ('running', 'waiting_permission', 'interrupting')
+         returning id
+     ), turn as (
+       update svc.turns set state = $5::text, stop_reason = $6::text, error = $7::text, usage = $8::jsonb,
+           ended_at = $4::timestamptz
+         where id = $3::uuid and state = 'running' and exists (select from own)
+     ), inbox as (
+       update svc.inbox set state = $9::text, reason = case when $9::text = 'failed' then $7::text end,
+           turn_id = case when $9::text = 'pending' then null else turn_id end,
+           attempts = case when $10::boolean then greatest(attempts - 1, 1) else attempts end
+         where session_id in (select id from own) and turn_id = $3::uuid and state = 'in_flight'
+     )
+     select id from own`,
+    [
+      lease.sessionId,
+      lease.epoch,
+      turn.id,
+      turn.now,
+      turn.state,
+      turn.stopReason,
+      turn.error === null ? null : storable(turn.error),
+      storableJson(turn.usage),
+      turn.messages,
+      turn.isUnworn === true,
+      turn.reason === null ? null : storable(turn.reason),
+    ],
+    'end-turn',
+  );
+  return rows.length > 0;
+}
+
+export interface TranscriptEntry {
+  readonly role: 'assistant' | 'tool' | 'system';
+  readonly kind: string;
+  readonly text: string;
+  readonly detail?: JsonObject;
+}
+
+/** Appends to a transcript. False where the lease is gone: another host, or nobody, writes it now. */
+export async function appendTranscript(
+  sql: Sql,
+  lease: Lease,
+  entries: readonly TranscriptEntry[],
+  now: Date,
+): Promise<boolean> {
+  if (entries.length === 0) return true;
+  const rows = entries.map(({ role, kind, text, detail }) => ({
+    role,
+    kind,
+    text: storable(text),
+    detail: detail === undefined ? undefined : storableJson(detail),
+  }));
+  const written = await sql.query(
+    `with own as (
+       select id from svc.sessions where id = $1::uuid and epoch = $2::bigint and live for share
+     )
+     insert into svc.messages (session_id, seq, role, kind, text, detail, at)
+       select own.id, nextval('svc.messages_seq'), r.role, r.kind, r.text, r.detail::jsonb, $4::timestamptz
+         from own, json_to_recordset($3::json) as r (role text, kind text, text text, detail text)`,
+    [lease.sessionId, lease.epoch, JSON.stringify(rows), now],
+    'append-transcript',
+  );
+  return written.rowCount > 0;
+}
+
+/** The conversation so far, newest last, at most so many characters from its end: for a harness that has lost it. */
+export async function conversationTail(
+  sql: Sql,
+  sessionId: string,
+  maxChars: number,
+): Promise<{ readonly role: string; readonly kind: string; readonly text: string }[]> {
+  const { rows } = await sql.query<{ role: string; kind: string; text: string }>(
+    `select m.role, m.kind, left(m.text, 4000) as text from svc.messages m
+       left join svc.inbox i on i.session_id = m.session_id and i.seq = m.seq
+      where m.session_id = $1::uuid and m.kind in ('prompt', 'text') and (i.state is null or i.state = 'done')
+      order by m.seq desc limit 200`,
+    [sessionId],
+  );
+  let left = maxChars;
+  const kept = rows.filter((row) => (left -= row.text.length) > 0);
+  return kept.toReversed();
+}
+
+/** Of these sessions, those that something waits for, or whose permission was decided just now. */
+export async function sessionsWithNews(sql: Sql, ids: readonly string[]): Promise<string[]> {
+  if (ids.length === 0) return [];
+  const { rows } = await sql.query<{ id: string }>(
+    `select distinct session_id as id from svc.inbox where session_id = any($1::uuid[]) and state = 'pending'
+     union
+     select session_id from svc.permissions
+      where session_id = any($1::uuid[]) and decided_at > now() - interval '1 minute'`,
+    [ids],
+    'sessions-with-news',
+  );
+  return rows.map((row) => row.id);
+}
+
+/** Which of these sessions live. */
+export async function liveSessions(sql: Sql, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  const { rows } = await sql.query<{ id: string }>('select id from svc.sessions where id = any($1::uuid[]) and live', [
+    ids,
+  ]);
+  return new Set(rows.map((row) => row.id));
+}

@@ -1,0 +1,106 @@
+// What upkeep looks for: sessions to archive, and slots to fill again. Readers only; every change goes through the records
+// under the routing lock and looks again there.
+
+import type { AgentSpec } from '../../../domain/spec.ts';
+import type { Sql } from '../store.ts';
+
+export interface InactiveSession {
+  readonly sessionId: string;
+  readonly projectId: string;
+  readonly seconds: number;
+}
+
+// What is in flight counts as something that goes on, but in a turn that waits for a person's answer.
+const inactive = `s.live and s.state in ('idle', 'suspended', 'queued', 'blocked', 'waiting_permission')
+  and s.active_at < $1::timestamptz - make_interval(secs => (r.spec #>> '{session,archiveAfterInactive,seconds}')::int)
+  and not exists (select from svc.inbox i where i.session_id = s.id
+        and (i.state = 'pending' or (i.state = 'in_flight' and s.state <> 'waiting_permission')))`;
+
+/** Sessions that nothing has happened in for as long as their agent's `archiveAfterInactive` says. */
+export async function inactiveSessions(sql: Sql, now: Date, limit: number): Promise<InactiveSession[]> {
+  const { rows } = await sql.query<InactiveSession>(
+    `select s.id as "sessionId", s.project_id as "projectId",
+            (r.spec #>> '{session,archiveAfterInactive,seconds}')::int as seconds
+       from svc.sessions s join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
+      where r.spec #> '{session,archiveAfterInactive}' is not null and ${inactive}
+      order by s.active_at limit $2::int`,
+    [now, limit],
+    'inactive-sessions',
+  );
+  return rows;
+}
+
+/** Whether it still is so, with its row locked. */
+export async function isInactive(tx: Sql, sessionId: string, now: Date): Promise<boolean> {
+  const { rows } = await tx.query(
+    `select s.id from svc.sessions s
+       join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
+      where s.id = $2::uuid and ${inactive} for update of s`,
+    [now, sessionId],
+  );
+  return rows.length > 0;
+}
+
+export interface ReplaceableSlot {
+  readonly sessionId: string;
+  readonly projectId: string;
+  readonly agentId: string;
+  readonly agent: string;
+  /** Of the agent now: what the successor starts from. */
+  readonly revision: number;
+  readonly spec: AgentSpec;
+  readonly why: 'stale' | 'failed';
+  /** Sessions of the agent that failed one after another, up to now. */
+  readonly failedInARow: number;
+  readonly endedAt: Date | null;
+  /** Of the one that is replaced. */
+  readonly displayTitle: string;
+  readonly mountRefs: { readonly [mountPath: string]: string };
+  /** The event that it, or the first of those that it replaced, was spawned for. */
+  readonly eventId: string | null;
+  /** Key of the chat thread that it claims; only a live one claims. */
+  readonly thread: string | null;
+}
+
+/** Live sessions by state. */
+export async function liveByState(sql: Sql): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await sql.query<{ state: string; count: number }>(
+    'select state, count(*)::int as count from svc.sessions where live group by state',
+  );
+  return new Map(rows.map((row) => [row.state, row.count]));
+}
+
+// Stale: the slot's live session, of an older revision, between two turns with nothing to hear. Failed: the agent's last
+// session failed while it had the slot, and nobody has it now.
+const replaceableText = `with auto as (
+    select id, project_id, name, revision, spec from svc.agents
+     where spec ->> 'replace' = 'auto' and ($1::uuid is null or id = $1::uuid)
+  ), found as (
+  select s.id as "sessionId", a.project_id as "projectId", a.id as "agentId", a.name as agent, a.revision, a.spec,
+         'stale' as why, 0 as "failedInARow", null::timestamptz as "endedAt"
+    from auto a
+    join svc.session_claims c on c.agent_id = a.id and c.kind = 'slot'
+    join svc.sessions s on s.id = c.session_id
+   where s.live and s.revision < a.revision and s.state in ('queued', 'idle', 'suspended', 'blocked')
+     and not exists (select from svc.inbox i where i.session_id = s.id and i.state = 'in_flight')
+  union all
+  select s.id, a.project_id, a.id, a.name, a.revision, a.spec, 'failed',
+         (select count(*)::int from svc.sessions f
+           where f.agent_id = a.id and f.state = 'failed'
+             and f.id > coalesce((select max(g.id::text)::uuid from svc.sessions g
+                                   where g.agent_id = a.id and g.state <> 'failed'),
+                                 '00000000-0000-0000-0000-000000000000'::uuid)),
+         s.ended_at
+    from auto a
+    join lateral (select id, state, ended_at from svc.sessions where agent_id = a.id order by id desc limit 1) s on true
+   where s.state = 'failed' and not exists (select from svc.session_claims c where c.agent_id = a.id and c.kind = 'slot')
+  )
+  select found.*, s.display_title as "displayTitle", s.mount_refs as "mountRefs", s.event_id as "eventId",
+         (select c.key from svc.session_claims c where c.session_id = s.id and c.kind = 'thread' limit 1) as thread
+    from found join svc.sessions s on s.id = found."sessionId"`;
+
+/** Slots of agents with `replace: auto` that want a successor; with an id, of that agent alone. */
+export async function replaceableSlots(sql: Sql, agentId: string | null): Promise<ReplaceableSlot[]> {
+  const { rows } = await sql.query<ReplaceableSlot>(replaceableText, [agentId], 'replaceable-slots');
+  return rows;
+}

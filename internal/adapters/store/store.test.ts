@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { startCutProxy } from '../../base/testkit/cut-proxy.ts';
+import { createTestDatabase, silent, type TestDatabase } from '../../base/testkit/postgres.ts';
+import { Fault } from '../../domain/fault.ts';
+import { addJob, errorCode, isUniqueViolation, openDatabase } from './store.ts';
+
+/** Holds each caller back until so many have come; whoever comes later is let through. */
+function meeting(count: number): () => Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let come = 0;
+  return () => {
+    come += 1;
+    if (come >= count) resolve();
+    return promise;
+  };
+}
+
+describe('the database', () => {
+  let test: TestDatabase;
+  before(async () => {
+    test = await createTestDatabase();
+    await test.db.query('create table counters (id int primary key, n int not null)');
+    await test.db.query('insert into counters values (1, 0), (2, 0)');
+  });
+  after(() => test.close());
+
+  it('gives bigint as a number, timestamps as dates and bytes as buffers', async () => {
+    const { rows } = await test.db.query<{ n: number; at: Date; b: Buffer }>(
+      `select 9007199254740991::bigint as n, '2026-01-02T03:04:05Z'::timestamptz as at, '\\x00ff'::bytea as b`,
+    );
+    assert.equal(rows[0]?.n, 9007199254740991);
+    assert.equal(rows[0]?.at.toISOString(), '2026-01-02T03:04:05.000Z');
+    assert.deepEqual(rows[0]?.b, Buffer.from([0, 255]));
+  });
+
+  it('rolls a transaction back when its function throws', async () => {
+    await assert.rejects(
+      test.db.tx(async (tx) => {
+        await tx.query('insert into counters values (9, 9)');
+        throw new Error('no');
+      }),
+      /^Error: no$/,
+    );
+    const { rowCount } = await test.db.query('select from counters where id = 9');
+    assert.equal(rowCount, 0);
+  });
+
+  it('repeats a transaction that PostgreSQL could not serialize', async () => {
+    let runs = 0;
+    const together = meeting(3);
+    const add = () =>
+      test.db.tx(
+        async (tx) => {
+          runs += 1;
+          const { rows } = await tx.query<{ n: number }>('select n from counters where id = 1');
+          await together();
+          await tx.query('update counters set n = $1::int where id = 1', [(rows[0]?.n ?? 0) + 1]);
+        },
+        { isolation: 'serializable' },
+      );
+    await Promise.all([add(), add(), add()]);
+    const { rows } = await test.db.query<{ n: number }>('select n from counters where id = 1');
+    assert.equal(rows[0]?.n, 3);
+    assert.ok(runs > 3, `${runs} runs`);
+  });
+
+  it('repeats a transaction that was chosen as the victim of a deadlock', async () => {
+    const together = meeting(2);
+    const lockBoth = (first: number, second: number) =>
+      test.db.tx(async (tx) => {
+        await tx.query('update counters set n = n + 1 where id = $1::int', [first]);
+        await together();
+        await tx.query('update counters set n = n + 1 where id = $1::int', [second]);
+      });
+    const start = (await test.db.query<{ n: number }>('select sum(n) as n from counters')).rows[0]?.n ?? 0;
+    await Promise.all([lockBoth(1, 2), lockBoth(2, 1)]);
+    const end = (await test.db.query<{ n: number }>('select sum(n) as n from counters')).rows[0]?.n ?? 0;
+    assert.equal(Number(end) - Number(start), 4);
+  });
+
+  it('names a unique violation, and leaves other errors alone', async () => {
+    const error = await test.db.query('insert into counters values (1, 0)').catch((caught: unknown) => caught);
+    assert.ok(isUniqueViolation(error));
+    assert.ok(isUniqueViolation(error, 'counters_pkey'));
+    assert.ok(!isUniqueViolation(error, 'other'));
+    assert.ok(!(error instanceof Fault));
+    assert.equal(errorCode(error), '23505');
+  });
+
+  it('says unavailable when the server cannot be reached', async () => {
+    const lost = openDatabase({ url: 'postgres://svc:x@127.0.0.1:1/svc', log: silent });
+    await assert.rejects(
+      lost.query('select 1'),
+      (error: unknown) => error instanceof Fault && error.kind === 'unavailable',
+    );
+    await assert.rejects(
+      lost.tx((tx) => tx.query('select 1')),
+      (error: unknown) => error instanceof Fault && error.code === 'database-unavailable',
+    );
+    await lost.close();
+  });
+
+  it('ends a statement that takes too long', async () => {
+    const hurried = openDatabase({ url: test.url, log: silent, statementTimeoutMs: 50 });
+    await assert.rejects(hurried.query('select pg_sleep(5)'), (error: unknown) => errorCode(error) === '57014');
+    await hurried.close();
+  });
+
+  it('takes a server that says nothing for lost, and goes on when it can be reached again', async () => {
+    const network = await startCutProxy(test.url);
+    const cut = openDatabase({ url: network.url, log: silent, statementTimeoutMs: 50 });
+    const isUnavailable = (error: unknown): boolean => error instanceof Fault && error.code === 'database-unavailable';
+    try {
+      await cut.query('select 1');
+      network.cut();
+      await Promise.all([
+        assert.rejects(cut.query('select 1'), isUnavailable),
+        assert.rejects(
+          cut.tx((tx) => tx.query('select 1')),
+          isUnavailable,
+        ),
+      ]);
+      network.mend();
+      assert.equal((await cut.query<{ n: number }>('select 1 as n')).rows[0]?.n, 1);
+    } finally {
+      await network.stop();
+      await cut.close();
+    }
+  });
+
+  it('delivers notifications, says null after a lost connection, and listens again', async () => {
+    const heard: (string | null)[] = [];
+    let wake: () => void = () => undefined;
+    const stop = await test.db.listen('news', (payload) => {
+      heard.push(payload);
+      wake();
+    });
+    const until = async (done: () => boolean) => {
+      while (!done()) await new Promise<void>((resolve) => (wake = resolve));
+    };
+    await test.db.query(`select pg_notify('news', 'one')`);
+    await until(() => heard.includes('one'));
+    await test.db.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen%' and datname = current_database()`,
+    );
+    await until(() => heard.includes(null));
+    await test.db.query(`select pg_notify('news', 'two')`);
+    await until(() => heard.includes('two'));
+    await stop();
+  });
+
+  it('adds a job with the transaction and not without it', async () => {
+    const waiting = async () => (await test.db.query('select from graphile_worker.jobs')).rowCount;
+    await assert.rejects(
+      test.db.tx(async (tx) => {
+        await addJob(tx, 'repo.sync', { id: 1 });
+        throw new Error('no');
+      }),
+    );
+    assert.equal(await waiting(), 0);
+    await test.db.tx((tx) => addJob(tx, 'repo.sync', { id: 1 }, { jobKey: 'repo:1' }));
+    await test.db.tx((tx) => addJob(tx, 'repo.sync', { id: 1 }, { jobKey: 'repo:1' }));
+    assert.equal(await waiting(), 1);
+  });
+
+  it('counts its statements', async () => {
+    const before = test.db.statements();
+    await test.db.query('select 1');
+    await test.db.tx(async (tx) => {
+      await tx.query('select 1');
+      await tx.query('select 1');
+    });
+    assert.equal(test.db.statements() - before, 3);
+  });
+});

@@ -1,0 +1,244 @@
+// svc.orgs, svc.projects and memberships. An organization keeps at least one administrator who is a person and not
+// disabled: removals and demotions lock its row and look, in the same transaction.
+
+import type { OrgRole, ProjectRole } from '../../../domain/permission.ts';
+import type { Sql } from '../store.ts';
+
+export interface OrgRow {
+  readonly id: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly createdAt: Date;
+}
+export interface ProjectRow extends OrgRow {
+  readonly orgId: string;
+  readonly archivedAt: Date | null;
+}
+export interface MemberRow {
+  readonly principalId: string;
+  readonly kind: 'user' | 'service_account';
+  readonly name: string;
+  readonly email: string | null;
+  readonly role: string;
+  readonly createdAt: Date;
+}
+
+const orgColumns = `o.id, o.slug, o.name, o.created_at as "createdAt"`;
+const projectColumns = `j.id, j.org_id as "orgId", j.slug, j.name, j.archived_at as "archivedAt", j.created_at as "createdAt"`;
+const memberColumns = `p.id as "principalId", p.kind, p.name, p.email, m.role, m.created_at as "createdAt"`;
+
+/**
+ * Organizations that a principal can see, by slug; its role there, null when it comes by a project alone. `only`: an id
+ * to which the list is limited.
+ */
+export async function listOrgs(
+  sql: Sql,
+  principalId: string,
+  page: { readonly after?: string; readonly limit: number; readonly only: string | null },
+): Promise<(OrgRow & { role: OrgRole | null })[]> {
+  const { rows } = await sql.query<OrgRow & { role: OrgRole | null }>(
+    `select ${orgColumns}, m.role from svc.orgs o
+     left join svc.org_members m on m.org_id = o.id and m.principal_id = $1::uuid
+     where (m.role is not null
+         or o.id = (select org_id from svc.principals where id = $1::uuid)
+         or exists (select from svc.project_members x join svc.projects j on j.id = x.project_id
+              where j.org_id = o.id and x.principal_id = $1::uuid))
+       and ($2::text is null or o.slug > $2::text) and ($4::uuid is null or o.id = $4::uuid)
+     order by o.slug limit $3::int`,
+    [principalId, page.after ?? null, page.limit, page.only],
+  );
+  return rows;
+}
+
+export async function insertOrg(tx: Sql, org: { slug: string; name: string }, adminId: string): Promise<OrgRow> {
+  const { rows } = await tx.query<OrgRow>(
+    `with o as (insert into svc.orgs (slug, name) values ($1::text, $2::text) returning *),
+       m as (insert into svc.org_members (org_id, principal_id, role) select id, $3::uuid, 'admin' from o)
+     select ${orgColumns} from o`,
+    [org.slug, org.name, adminId],
+  );
+  return rows[0] as OrgRow;
+}
+
+export async function getOrg(sql: Sql, orgId: string): Promise<OrgRow | undefined> {
+  return (await sql.query<OrgRow>(`select ${orgColumns} from svc.orgs o where o.id = $1::uuid`, [orgId])).rows[0];
+}
+
+export async function updateOrg(
+  tx: Sql,
+  orgId: string,
+  change: { slug?: string; name?: string },
+): Promise<OrgRow | undefined> {
+  const { rows } = await tx.query<OrgRow>(
+    `update svc.orgs o set slug = coalesce($2::text, slug), name = coalesce($3::text, name)
+     where o.id = $1::uuid returning ${orgColumns}`,
+    [orgId, change.slug ?? null, change.name ?? null],
+  );
+  return rows[0];
+}
+
+/** False when the organization still has projects, and nothing is deleted. Waits for projects that are being made. */
+export async function deleteEmptyOrg(tx: Sql, orgId: string): Promise<boolean> {
+  await tx.query('select from svc.orgs where id = $1::uuid for update', [orgId]);
+  const { rowCount } = await tx.query(
+    `delete from svc.orgs o where o.id = $1::uuid and not exists (select from svc.projects where org_id = o.id)`,
+    [orgId],
+  );
+  return rowCount > 0;
+}
+
+/** Projects of an organization that a principal can see: all of them for its administrators. */
+export async function listProjects(
+  sql: Sql,
+  orgId: string,
+  principalId: string,
+  page: { readonly after?: string; readonly limit: number },
+): Promise<(ProjectRow & { role: ProjectRole | null; orgRole: OrgRole | null })[]> {
+  const { rows } = await sql.query<ProjectRow & { role: ProjectRole | null; orgRole: OrgRole | null }>(
+    `select ${projectColumns}, m.role, om.role as "orgRole" from svc.projects j
+     left join svc.project_members m on m.project_id = j.id and m.principal_id = $2::uuid
+     left join svc.org_members om on om.org_id = j.org_id and om.principal_id = $2::uuid
+     where j.org_id = $1::uuid and (m.role is not null or om.role = 'admin') and ($3::text is null or j.slug > $3::text)
+     order by j.slug limit $4::int`,
+    [orgId, principalId, page.after ?? null, page.limit],
+  );
+  return rows;
+}
+
+export async function insertProject(
+  tx: Sql,
+  orgId: string,
+  project: { slug: string; name: string },
+): Promise<ProjectRow> {
+  const { rows } = await tx.query<ProjectRow>(
+    `insert into svc.projects as j (org_id, slug, name) values ($1::uuid, $2::text, $3::text) returning ${projectColumns}`,
+    [orgId, project.slug, project.name],
+  );
+  return rows[0] as ProjectRow;
+}
+
+export async function getProject(sql: Sql, projectId: string): Promise<ProjectRow | undefined> {
+  return (
+    await sql.query<ProjectRow>(`select ${projectColumns} from svc.projects j where j.id = $1::uuid`, [projectId])
+  ).rows[0];
+}
+
+export async function updateProject(
+  tx: Sql,
+  projectId: string,
+  change: { slug?: string; name?: string; archived?: boolean },
+  now: Date,
+): Promise<ProjectRow | undefined> {
+  const { rows } = await tx.query<ProjectRow>(
+    `update svc.projects j set slug = coalesce($2::text, slug), name = coalesce($3::text, name),
+       archived_at = case $4::boolean when true then coalesce(archived_at, $5::timestamptz) when false then null else archived_at end
+     where j.id = $1::uuid returning ${projectColumns}`,
+    [projectId, change.slug ?? null, change.name ?? null, change.archived ?? null, now],
+  );
+  return rows[0];
+}
+
+/** Notes the first completed apply of a project; undefined for every other. One apply at a time, by the project's lock. */
+export async function takeOnBoard(tx: Sql, projectId: string, now: Date): Promise<ProjectRow | undefined> {
+  const { rows } = await tx.query<ProjectRow>(
+    `update svc.projects j set onboarded_at = $2::timestamptz where j.id = $1::uuid and onboarded_at is null
+     returning ${projectColumns}`,
+    [projectId, now],
+  );
+  return rows[0];
+}
+
+export async function deleteProject(tx: Sql, projectId: string): Promise<void> {
+  await tx.query('delete from svc.projects where id = $1::uuid', [projectId]);
+}
+
+/** Which membership: of an organization, or of one of its projects. */
+export type Membership =
+  | { readonly orgId: string; readonly projectId?: undefined }
+  | { readonly orgId: string; readonly projectId: string };
+
+function tableOf(membership: Membership): { table: string; key: string; id: string } {
+  return membership.projectId === undefined
+    ? { table: 'svc.org_members', key: 'org_id', id: membership.orgId }
+    : { table: 'svc.project_members', key: 'project_id', id: membership.projectId };
+}
+
+/** By principal id, so that a page boundary stays where it is when names change. */
+export async function listMembers(
+  sql: Sql,
+  membership: Membership,
+  page: { readonly after?: string; readonly limit: number },
+): Promise<MemberRow[]> {
+  const { table, key, id } = tableOf(membership);
+  const { rows } = await sql.query<MemberRow>(
+    `select ${memberColumns} from ${table} m join svc.principals p on p.id = m.principal_id
+     where m.${key} = $1::uuid and ($2::uuid is null or p.id > $2::uuid) order by p.id limit $3::int`,
+    [id, page.after ?? null, page.limit],
+  );
+  return rows;
+}
+
+/** Sets the role of a member; undefined where the principal is none. */
+export async function changeMember(
+  tx: Sql,
+  membership: Membership,
+  principalId: string,
+  role: string,
+): Promise<MemberRow | undefined> {
+  const { table, key, id } = tableOf(membership);
+  const { rows } = await tx.query<MemberRow>(
+    `with m as (update ${table} set role = $3::text where ${key} = $1::uuid and principal_id = $2::uuid returning *)
+     select ${memberColumns} from m join svc.principals p on p.id = m.principal_id`,
+    [id, principalId, role],
+  );
+  return rows[0];
+}
+
+export async function putMember(
+  tx: Sql,
+  membership: Membership,
+  principalId: string,
+  role: string,
+): Promise<MemberRow> {
+  const { table, key, id } = tableOf(membership);
+  const { rows } = await tx.query<MemberRow>(
+    `with m as (insert into ${table} (${key}, principal_id, role) values ($1::uuid, $2::uuid, $3::text)
+       on conflict (${key}, principal_id) do update set role = excluded.role returning *)
+     select ${memberColumns} from m join svc.principals p on p.id = m.principal_id`,
+    [id, principalId, role],
+  );
+  return rows[0] as MemberRow;
+}
+
+/** The removed member, or undefined. Whoever leaves an organization leaves its projects as well. */
+export async function deleteMember(
+  tx: Sql,
+  membership: Membership,
+  principalId: string,
+): Promise<MemberRow | undefined> {
+  const { table, key, id } = tableOf(membership);
+  const { rows } = await tx.query<MemberRow>(
+    `with m as (delete from ${table} where ${key} = $1::uuid and principal_id = $2::uuid returning *)
+     select ${memberColumns} from m join svc.principals p on p.id = m.principal_id`,
+    [id, principalId],
+  );
+  if (membership.projectId === undefined) {
+    await tx.query(
+      `delete from svc.project_members m using svc.projects j
+       where j.id = m.project_id and j.org_id = $1::uuid and m.principal_id = $2::uuid`,
+      [membership.orgId, principalId],
+    );
+  }
+  return rows[0];
+}
+
+/** Locks the organization (no more than needed: others go on adding to it) and counts the administrators left to it. */
+export async function countOrgAdmins(tx: Sql, orgId: string): Promise<number> {
+  await tx.query('select from svc.orgs where id = $1::uuid for no key update', [orgId]);
+  const { rows } = await tx.query<{ n: number }>(
+    `select count(*) as n from svc.org_members m join svc.principals p on p.id = m.principal_id
+     where m.org_id = $1::uuid and m.role = 'admin' and p.kind = 'user' and p.disabled_at is null`,
+    [orgId],
+  );
+  return rows[0]?.n ?? 0;
+}

@@ -1,0 +1,17 @@
+// A tree of texts as the bundle that an adapter would hand to compile.
+
+import { createHash } from 'node:crypto';
+import type { Bundle, BundleEntry } from '../domain/bundle.ts';
+
+export function toBundle(files: ReadonlyMap<string, string>): Bundle {
+  const entries = new Map<string, BundleEntry>();
+  for (const [path, text] of files) {
+    const bytes = Buffer.from(text);
+    const oid = createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
+    entries.set(path, { path, kind: 'file', oid, bytes });
+  }
+  return { entries, absent: new Set(), hasSvc: true };
+}
+
+/** Lower-case hex, as compile takes it. */
+export const sha256 = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');

@@ -1,0 +1,64 @@
+// Compile of 1,000 agents with shared fragments, held against what the YAML library alone needs for the same bytes; and
+// the same tree again after one file has changed, with the cache of the first compile.
+
+import { parseAllDocuments } from 'yaml';
+import { compile, createCompileCache } from '../core/compile/compile.ts';
+import type { CompileCache, CompileInput, CompileOutput } from '../core/compile/types.ts';
+import type { Bundle } from '../domain/bundle.ts';
+import { DEFAULT_CATALOG } from '../base/config/default-catalog.ts';
+import { sha256, toBundle } from './bundle.ts';
+import { fleet } from './fleet.ts';
+import { type Bench, inTurns, median, ms, timed } from './harness.ts';
+
+const AGENTS = 1_000;
+const RUNS = 5;
+
+function run(bundle: Bundle, cache?: CompileCache): CompileOutput {
+  const input: CompileInput = {
+    bundle,
+    context: {},
+    catalog: DEFAULT_CATALOG,
+    templates: new Map(),
+    sha256,
+    ...(cache !== undefined && { cache }),
+  };
+  const output = compile(input);
+  if (!output.ok) throw new Error(`the bench tree does not compile: ${JSON.stringify(output.diagnostics.slice(0, 3))}`);
+  const agents = output.resources.filter((resource) => resource.kind === 'Agent').length;
+  if (agents !== AGENTS) throw new Error(`${agents} agents came out, not ${AGENTS}`);
+  return output;
+}
+
+function changeOne(files: Map<string, string>, turn: number): void {
+  const path = `.svc/agents/agent-${turn + 100}.yaml`;
+  files.set(
+    path,
+    (files.get(path) ?? '').replace('Look through what is open.', `Look through what is open (${turn}).`),
+  );
+}
+
+export const bench: Bench = {
+  name: 'compile',
+  title: `compile of ${AGENTS} agents with shared fragments`,
+  run: async (bench) => {
+    const files = fleet(AGENTS);
+    const texts = [...files.values()];
+    const whole = toBundle(files);
+    const parse = (): void => {
+      for (const text of texts) parseAllDocuments(text);
+    };
+    const [full = Number.NaN, parsing = Number.NaN] = await inTurns(RUNS, [() => run(whole), parse]);
+    bench.ratio('full compile / parseAllDocuments', ms(full), ms(parsing), 3);
+
+    const cache = createCompileCache();
+    run(whole, cache);
+    const changed: number[] = [];
+    for (let turn = 0; turn <= RUNS; turn += 1) {
+      changeOne(files, turn);
+      const bundle = toBundle(files);
+      const took = await timed(() => run(bundle, cache));
+      if (turn > 0) changed.push(took);
+    }
+    bench.ratio('after a one-file change / full compile', ms(median(changed)), ms(full), 1 / 20);
+  },
+};

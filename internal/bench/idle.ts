@@ -1,0 +1,99 @@
+// A daemon that has nothing to do, on the embedded database of an existing data directory, with repositories, schedules
+// and an endpoint: how soon it is ready, what it costs, and what its process holds.
+
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { apiClient, readClientFile, type SpawnedDaemon, spawnDaemon } from '../base/testkit/daemon.ts';
+import { GitFixture } from '../base/testkit/git-fixture.ts';
+import { GitServer } from '../base/testkit/git-server.ts';
+import { type Bench, type Bencher, median } from './harness.ts';
+
+const REPOSITORIES = 5;
+const SCHEDULES = 20;
+const STARTS = 5;
+const SETTLE_MS = 15_000;
+const WATCH_MS = 30_000;
+/** Of the kernel's clock that process times are counted in. */
+const tickMs = 10;
+
+const agent = (name: string): string =>
+  JSON.stringify({
+    name,
+    harness: 'harness-a',
+    environment: { name: 'default', image: { kind: 'preset', name: 'base' } },
+    triggers: [
+      ...Array.from({ length: SCHEDULES }, (_, minute) => ({
+        kind: 'heartbeat',
+        cron: `${minute} 4 1 1 *`,
+        routing: { kind: 'spawn' },
+      })),
+      { event: 'webhook.received', endpoint: name, auth: { kind: 'none' }, routing: { kind: 'spawn' } },
+    ],
+  });
+
+async function fill(bench: Bencher, dataDir: string): Promise<void> {
+  const daemon = spawnDaemon({ dataDir, env });
+  const ready = await daemon.ready;
+  const api = apiClient(ready.url, readClientFile(dataDir).token);
+  const applied = await api('POST', 'P/apply', { files: [{ path: '.svc/agents/a.yaml', content: agent('a') }] });
+  if (applied.status !== 200) throw new Error(`not applied: ${JSON.stringify(applied.body)}`);
+  const root = await bench.directory();
+  for (let n = 0; n < REPOSITORIES; n += 1) {
+    const fixture = await GitFixture.create(join(root, `r${n}.git`));
+    await fixture.commit({ [`.svc/agents/r${n}.yaml`]: agent(`r${n}`) });
+  }
+  const server = await new GitServer({ root }).start();
+  bench.atEnd(() => server.stop());
+  for (let n = 0; n < REPOSITORIES; n += 1) {
+    const made = await api('POST', 'P/repositories', { name: `r${n}`, url: server.url(`r${n}.git`) });
+    if (made.status !== 201) throw new Error(`no repository: ${JSON.stringify(made.body)}`);
+  }
+  await sleep(3_000);
+  await daemon.kill('SIGTERM');
+}
+
+const env = { SVC_LOG_LEVEL: 'warn', SVC_ALLOW_PRIVATE_NETWORK: 'true' };
+
+async function cpuMs(pid: number): Promise<number> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8');
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * tickMs;
+}
+async function residentBytes(pid: number): Promise<number> {
+  const found = /VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, 'utf8'));
+  return Number(found?.[1]) * 1_024;
+}
+
+async function readyMs(dataDir: string): Promise<{ daemon: SpawnedDaemon; tookMs: number }> {
+  const start = performance.now();
+  const daemon = spawnDaemon({ dataDir, env });
+  await daemon.ready;
+  return { daemon, tookMs: performance.now() - start };
+}
+
+export const bench: Bench = {
+  name: 'idle',
+  title: `a daemon with ${REPOSITORIES} repositories and ${SCHEDULES * (REPOSITORIES + 1)} schedules that has nothing to do`,
+  run: async (bench) => {
+    const dataDir = join(await bench.directory(), 'data');
+    await fill(bench, dataDir);
+    const starts: number[] = [];
+    for (let turn = 1; turn < STARTS; turn += 1) {
+      const { daemon, tookMs } = await readyMs(dataDir);
+      starts.push(tookMs);
+      await daemon.kill('SIGTERM');
+    }
+    const { daemon, tookMs } = await readyMs(dataDir);
+    bench.atEnd(async () => void (await daemon.kill('SIGTERM')));
+    starts.push(tookMs);
+    bench.atMost('from start to ready, database included', median(starts), 1_500, 'ms');
+    await sleep(SETTLE_MS);
+    const pid = daemon.process.pid ?? 0;
+    const before = await cpuMs(pid);
+    await sleep(WATCH_MS);
+    const share = ((await cpuMs(pid)) - before) / WATCH_MS;
+    bench.atMost('of a core', share * 100, 1, '%');
+    bench.atMost('memory', (await residentBytes(pid)) / 1_048_576, 150, 'MiB');
+  },
+};

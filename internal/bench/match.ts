@@ -1,0 +1,91 @@
+// Matching against 100,000 triggers (bounds: at most 5 µs an event over 50 keys and 60 µs with all on one key), held also
+// as a ratio against reading every trigger of the key, compiled once, in the same run. One equality on a repository's
+// name of 2,000, and for half and a third of the triggers one more clause.
+
+import { performance } from 'node:perf_hooks';
+import {
+  compileWhere,
+  createTriggerIndex,
+  type Clause,
+  isOnKey,
+  matchesAll,
+  type MatchEvent,
+  type MatchTrigger,
+} from '../core/match/match.ts';
+import type { Where } from '../domain/spec.ts';
+import { type Bench, type Bencher, median, ms } from './harness.ts';
+
+const triggerCount = 100_000;
+const repositories = 2_000;
+const eventCount = 1_000;
+
+function makeTriggers(keys: number): MatchTrigger[] {
+  return Array.from({ length: triggerCount }, (_, at) => {
+    const where: Record<string, Where[string]> = {
+      '$.codehost.repository.fullName': `acme/repo-${Math.floor(at / keys) % repositories}`,
+    };
+    if (at % 2 === 0) where['$.codehost.pullRequest.state'] = { in: ['open', 'draft'] };
+    if (at % 3 === 0) where['$.codehost.pullRequest.labelNames'] = { contains: 'review' };
+    const event = `codehost.pull_request.k${at % keys}`;
+    return { agent: `agent-${at >> 2}`, ordinal: at & 3, event, scope: null, where, fallback: false };
+  });
+}
+
+const makeEvents = (keys: number): MatchEvent[] =>
+  Array.from({ length: eventCount }, (_, at) => ({
+    key: `codehost.pull_request.k${at % keys}`,
+    scope: null,
+    payload: {
+      codehost: {
+        repository: { fullName: `acme/repo-${(at * 7) % repositories}` },
+        pullRequest: { state: at % 5 === 0 ? 'closed' : 'open', labelNames: at % 4 === 0 ? ['review'] : [] },
+      },
+    },
+  }));
+
+/** Milliseconds an event: the median of `count` passes, after a quarter as many that warm up. */
+function pace(count: number, events: readonly MatchEvent[], work: (event: MatchEvent) => number) {
+  const passes: number[] = [];
+  let hits = 0;
+  for (let pass = Math.round(-count / 4); pass < count; pass += 1) {
+    hits = 0;
+    const start = performance.now();
+    for (const event of events) hits += work(event);
+    if (pass >= 0) passes.push((performance.now() - start) / events.length);
+  }
+  return { ms: median(passes), hits };
+}
+
+function over(bencher: Bencher, keys: number, boundMicroseconds: number, ratio: number): void {
+  const what = keys === 1 ? 'all on one key' : `over ${keys} keys`;
+  const triggers = makeTriggers(keys);
+  const events = makeEvents(keys);
+  const index = createTriggerIndex(triggers);
+  const indexed = pace(100, events, (event) => index.match(event).length);
+  const byKey = new Map<string, { trigger: MatchTrigger; clauses: Clause[] }[]>();
+  for (const trigger of triggers) {
+    const list = byKey.get(trigger.event) ?? [];
+    byKey.set(trigger.event, list);
+    list.push({ trigger, clauses: compileWhere(trigger.where) });
+  }
+  const sample = events.slice(0, keys === 1 ? 5 : 50);
+  const scanned = pace(5, sample, (event) => {
+    const own = byKey.get(event.key) ?? [];
+    return own.filter(({ trigger, clauses }) => isOnKey(trigger, event) && matchesAll(clauses, event.payload)).length;
+  });
+  const again = sample.reduce((sum, event) => sum + index.match(event).length, 0);
+  if (again !== scanned.hits) throw new Error(`the index found ${again} of ${scanned.hits} matches`);
+  const microseconds = Number((indexed.ms * 1_000).toPrecision(3));
+  bencher.atMost(`an event, ${what}, ${indexed.hits / eventCount} hits`, microseconds, boundMicroseconds, 'µs');
+  bencher.ratio(`the same against reading the key's triggers`, ms(indexed.ms), ms(scanned.ms), ratio);
+}
+
+export const bench: Bench = {
+  name: 'match',
+  title: 'matching an event against 100,000 triggers',
+  run(bencher) {
+    over(bencher, 50, 5, 1 / 50);
+    over(bencher, 1, 60, 1 / 50);
+    return Promise.resolve();
+  },
+};

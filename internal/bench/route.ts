@@ -1,0 +1,236 @@
+// Events through the door of a daemon that routes: what it accepts and finishes, also for a whole minute, how long an
+// event waits, and how soon a session is there when nothing else happens.
+
+import { createHmac, randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Database, openDatabase } from '../adapters/store/store.ts';
+import { startEmbedded } from '../adapters/postgres/postgres.ts';
+import { apiClient, readClientFile, spawnDaemon } from '../base/testkit/daemon.ts';
+import { silent } from '../base/testkit/postgres.ts';
+import { type Bench, type Bencher, median, ms } from './harness.ts';
+import { loaded } from './load.ts';
+
+const secret = 'a secret of the bench';
+const text = randomBytes(750).toString('base64');
+const warmUpMs = 1_500;
+const turns = 3;
+const turnMs = 3_000;
+const burstMs = 10_000;
+const minuteMs = 60_000;
+/** What has to be sustained of the accept rate, and what is offered to see it: a little more. */
+const share = 0.7;
+const offered = 0.71;
+const quietRequests = 300;
+
+const load = { secret, connections: 256, bodyBytes: 1_024 };
+
+interface Place {
+  readonly db: Database;
+  readonly projectId: string;
+  /** A daemon with these roles on the place's database; one at a time. */
+  daemon(roles: string): Promise<Running>;
+}
+interface Running {
+  readonly url: string;
+  readonly ingestUrl: string;
+  stop(): Promise<void>;
+}
+
+async function place(bench: Bencher): Promise<Place> {
+  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
+  bench.atEnd(() => embedded.stop());
+  const dataDir = await bench.directory();
+  const first = await daemon(bench, embedded.url, dataDir, 'api');
+  await first.stop();
+  const db = openDatabase({ url: embedded.url, log: silent });
+  bench.atEnd(() => db.close());
+  const { rows } = await db.query<{ id: string }>('select id from svc.projects');
+  const projectId = rows[0]?.id ?? '';
+  return { db, projectId, daemon: (roles) => daemon(bench, embedded.url, dataDir, roles) };
+}
+
+async function daemon(bench: Bencher, databaseUrl: string, dataDir: string, roles: string): Promise<Running> {
+  const key = join(dataDir, 'master.key');
+  await writeFile(key, `1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
+  const env = { SVC_DATABASE_URL: databaseUrl, SVC_MASTER_KEY_FILE: key, SVC_LOG_LEVEL: 'warn', SVC_ROLES: roles };
+  const child = spawnDaemon({ dataDir, env });
+  bench.atEnd(async () => void (await child.kill('SIGTERM')));
+  const { url } = await child.ready;
+  const api = apiClient(url, readClientFile(dataDir).token);
+  await api('PUT', 'P/secrets/HOOK', { value: secret });
+  const auth = { kind: 'hmac_sha256', secretRef: 'HOOK' };
+  const agent = {
+    name: 'bench',
+    harness: 'harness-a',
+    environment: { name: 'default', image: { kind: 'preset', name: 'base' } },
+    triggers: [{ event: 'webhook.received', endpoint: 'bench', auth, routing: { kind: 'spawn' } }],
+  };
+  const files = [{ path: '.svc/agents/bench.yaml', content: JSON.stringify(agent) }];
+  await api('POST', 'P/apply', { files });
+  const { body } = await api('GET', 'P/endpoints/bench');
+  return { url, ingestUrl: String(body['ingestUrl']), stop: async () => void (await child.kill('SIGTERM')) };
+}
+
+/** Numbers between the first event that waits and the newest. */
+async function waiting({ db, projectId }: Place): Promise<number> {
+  const { rows } = await db.query<{ n: number }>(
+    `select coalesce(e.seq - m.upto, 0) as n from svc.events e join svc.routing_marks m using (project_id)
+      where project_id = $1::uuid order by e.seq desc limit 1`,
+    [projectId],
+  );
+  return Math.max(0, rows[0]?.n ?? 0);
+}
+
+/** Until the newest event is routed, which is the last: routing keeps to the order of recording. */
+async function drained({ db, projectId }: Place): Promise<void> {
+  for (;;) {
+    const { rows } = await db.query<{ status: string }>(
+      'select router_status as status from svc.events where project_id = $1::uuid order by seq desc limit 1',
+      [projectId],
+    );
+    if (rows[0]?.status !== 'pending') break;
+    await sleep(20);
+  }
+}
+
+/** Accepted a second by a daemon that leaves the routing to others, which has gone when this answers. */
+async function accepting(of: Place): Promise<number> {
+  const alone = await of.daemon('api');
+  await loaded({ ...load, url: alone.ingestUrl, forMs: warmUpMs });
+  const { perSecond } = await loaded({ ...load, url: alone.ingestUrl, forMs: turnMs });
+  await alone.stop();
+  return perSecond;
+}
+
+/** A daemon that accepts and routes, as warm as the other, which nothing waits for any more. */
+async function routing(of: Place): Promise<Running> {
+  const both = await of.daemon('api,route');
+  await drained(of);
+  await loaded({ ...load, url: both.ingestUrl, forMs: warmUpMs });
+  await drained(of);
+  return both;
+}
+
+/** As fast as answers come; events a second from the first request until the last event is routed. */
+async function burst(of: Place, url: string, forMs: number): Promise<number> {
+  const start = performance.now();
+  const full = await loaded({ ...load, url, forMs });
+  await drained(of);
+  return (full.perSecond * forMs) / (performance.now() - start);
+}
+
+export const door: Bench = {
+  name: 'route-door',
+  title: 'events to sessions as fast as they come, every commit on disk',
+  run: async (bench) => {
+    const at = await place(bench);
+    const accepted: number[] = [];
+    const finished: number[] = [];
+    // In turns: what is stored grows, and both pay for it.
+    for (let turn = 0; turn < turns; turn += 1) {
+      accepted.push(await accepting(at));
+      const both = await routing(at);
+      finished.push(await burst(at, both.ingestUrl, turnMs));
+      await both.stop();
+    }
+    const what = 'end to end, until the last is routed: time an event / accepted alone';
+    bench.ratio(what, ms(1_000 / median(finished)), ms(1_000 / median(accepted)), 1 / share);
+  },
+};
+
+export const minute: Bench = {
+  name: 'route-minute',
+  title: 'events to sessions for a minute, every commit on disk',
+  run: async (bench) => {
+    const at = await place(bench);
+    const alone: number[] = [];
+    for (let turn = 0; turn < turns; turn += 1) {
+      alone.push(await accepting(at));
+      if (turn < turns - 1) await (await routing(at)).stop();
+    }
+    const accepted = median(alone);
+    const both = await routing(at);
+    const start = performance.now();
+    const running = loaded({ ...load, url: both.ingestUrl, forMs: minuteMs, perSecond: accepted * offered });
+    const seen: { readonly atMs: number; readonly count: number }[] = [];
+    let isOver = false;
+    running.finally(() => (isOver = true)).catch(() => undefined);
+    while (!isOver) {
+      await sleep(500);
+      if (!isOver) seen.push({ atMs: performance.now() - start, count: await waiting(at) });
+    }
+    const kept = await running;
+    await drained(at);
+    const perSecond = (kept.perSecond * minuteMs) / (performance.now() - start);
+    bench.ratio('time an event / accepted alone', ms(1_000 / perSecond), ms(1_000 / accepted), 1 / share);
+    const mean = (from: number, to: number): number => {
+      const some = seen.filter(({ atMs }) => atMs >= from && atMs < to);
+      return some.reduce((sum, { count }) => sum + count, 0) / some.length;
+    };
+    const third = minuteMs / 3;
+    const grownMs = ((mean(2 * third, minuteMs) - mean(third, 2 * third)) / kept.perSecond) * 1_000;
+    bench.atMost('growth of what waits, last third over the one before, as load of', grownMs, 100, 'ms');
+  },
+};
+
+/** The time within which a share of the events was routed, in milliseconds, between two readings: to the next edge. */
+function quantile(before: string, after: string, of: number): number {
+  const read = (page: string): [number, number][] =>
+    [...page.matchAll(/^svc_event_routing_lag_seconds_bucket\{le="([^"]+)"\} (\d+)/gm)].map(([, le = '', n]) => [
+      le === '+Inf' ? Number.POSITIVE_INFINITY : Number(le) * 1_000,
+      Number(n),
+    ]);
+  const old = new Map(read(before));
+  const counts = read(after).map(([le, n]) => [le, n - (old.get(le) ?? 0)] as const);
+  const total = counts.at(-1)?.[1] ?? 0;
+  return counts.find(([, n]) => n >= total * of)?.[0] ?? Number.NaN;
+}
+
+export const lag: Bench = {
+  name: 'route-lag',
+  title: 'how long events wait at 70 % of what is finished end to end',
+  run: async (bench) => {
+    const at = await place(bench);
+    const routing = await at.daemon('api,route');
+    await loaded({ ...load, url: routing.ingestUrl, forMs: warmUpMs });
+    const full = await burst(at, routing.ingestUrl, burstMs);
+    const metrics = async (): Promise<string> => (await fetch(`${routing.url}/metrics`)).text();
+    const before = await metrics();
+    await loaded({ ...load, connections: 64, url: routing.ingestUrl, forMs: burstMs, perSecond: full * share });
+    await drained(at);
+    const after = await metrics();
+    bench.atMost('from receipt to commit, p50, upper edge', quantile(before, after, 0.5), 15, 'ms');
+    bench.atMost('from receipt to commit, p99, upper edge', quantile(before, after, 0.99), 100, 'ms');
+  },
+};
+
+/** From the request to the session's row, one at a time. */
+export const quiet: Bench = {
+  name: 'route-quiet',
+  title: 'a quiet system, every commit on disk',
+  run: async (bench) => {
+    const at = await place(bench);
+    const { ingestUrl } = await at.daemon('api,route');
+    const newest = async (): Promise<string> =>
+      (await at.db.query<{ id: string }>('select id from svc.sessions order by id desc limit 1')).rows[0]?.id ?? '';
+    const times: number[] = [];
+    for (let n = -50; n < quietRequests; n += 1) {
+      const seen = await newest();
+      const body = JSON.stringify({ dedupKey: `quiet-${n}`, text });
+      const signature = createHmac('sha256', secret).update(body).digest('hex');
+      const start = performance.now();
+      const sent = fetch(ingestUrl, { method: 'POST', body, headers: { 'x-svc-signature-256': signature } });
+      // Asked again at once: what a timer adds would be measured as well.
+      while ((await newest()) === seen);
+      if (n >= 0) times.push(performance.now() - start);
+      await (await sent).text();
+      await sleep(5);
+    }
+    times.sort((a, b) => a - b);
+    const of = (part: number): number => times[Math.floor(times.length * part)] ?? Number.NaN;
+    bench.atMost('request to session, p50', of(0.5), 5, 'ms');
+    bench.atMost('request to session, p99', of(0.99), 15, 'ms');
+  },
+};

@@ -1,0 +1,74 @@
+// How long a daemon at its hardest work keeps everybody else waiting: a first sync of 1,000 agents, a change of all of
+// them, a tree of nothing but errors, and large files. What counts is the processor time of its thread between two ticks
+// of a timer, so that other programs on the machine are not blamed on it; the git server and whoever waits share the
+// process, which only makes it longer.
+
+import type { JsonBody } from '../base/testkit/daemon.ts';
+import { startBench, syncNow, word } from '../flows/sync/sync-testkit.ts';
+import { fleet } from './fleet.ts';
+import type { Bench } from './harness.ts';
+
+const AGENTS = 1_000;
+const STALL_MS = 100;
+
+type Tree = ReadonlyMap<string, string>;
+
+/** Watches the thread until it is told to stop; then gives its longest stretch without a tick, in milliseconds. */
+function watchTurns(): () => number {
+  const used = (): number => {
+    const { user, system } = process.threadCpuUsage();
+    return (user + system) / 1_000;
+  };
+  let longest = 0;
+  let last = used();
+  const timer = setInterval(() => {
+    const now = used();
+    longest = Math.max(longest, now - last);
+    last = now;
+  }, 2);
+  return () => {
+    clearInterval(timer);
+    return longest;
+  };
+}
+
+const changed = (tree: Tree, change: (text: string) => string): Map<string, string> =>
+  new Map([...tree].map(([path, text]) => [path, path.startsWith('.svc/agents/') ? change(text) : text]));
+
+/** As many agents with a prompt of ten kilobytes each. */
+const large = (agents: number): Map<string, string> =>
+  changed(
+    fleet(agents),
+    (text) => `${text.replace(/^systemPrompt:.*(?:\n .*)*\n/m, '')}\nlabels:\n  text: ${'words '.repeat(1_700)}\n`,
+  );
+
+export const bench: Bench = {
+  name: 'stall',
+  title: 'the longest that anything holds up the event loop of a daemon',
+  run: async (bench) => {
+    const host = await startBench();
+    bench.atEnd(() => host.stop());
+    const { daemon } = host;
+    const repository = await host.repository('fleet');
+    const measure = async (what: string, status: string, work: () => Promise<JsonBody>): Promise<void> => {
+      const stop = watchTurns();
+      const run = await work();
+      const longest = stop();
+      if (word(run['status']) !== status) throw new Error(`${what} ended as ${word(run['status'])}, not ${status}`);
+      bench.atMost(what, Math.round(longest), STALL_MS, 'ms');
+    };
+    const tree = fleet(AGENTS);
+    await repository.commitMany(fleet(10));
+    await host.watch('fleet');
+    await repository.commitMany(tree);
+    await measure(`a first sync of ${AGENTS} agents`, 'applied', () => syncNow(daemon, 'fleet', 120_000));
+    await repository.commitMany(changed(tree, (text) => `${text}\nlabels: { changed: 'yes' }\n`));
+    await measure('a change of each of them', 'applied', () => syncNow(daemon, 'fleet', 120_000));
+    await repository.commitMany(changed(tree, (text) => text.replace(/^harness: .*$/m, 'harness: none')));
+    await measure('an error in each of them', 'failed', () => syncNow(daemon, 'fleet', 120_000));
+    await repository.commitMany(changed(tree, () => 'a: "\n- b: {\n'.repeat(50)));
+    await measure('nothing but errors', 'failed', () => syncNow(daemon, 'fleet', 120_000));
+    await repository.commitMany(large(3 * AGENTS));
+    await measure(`${3 * AGENTS} agents of ten kilobytes`, 'applied', () => syncNow(daemon, 'fleet', 120_000));
+  },
+};

@@ -1,0 +1,114 @@
+// Ticking: twenty thousand schedules that are due in the same minute, on a real daemon that takes webhooks in at half of
+// what it can, with every commit forced to disk.
+
+import { randomBytes, randomUUID } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { startEmbedded } from '../adapters/postgres/postgres.ts';
+import { apiClient, readClientFile, spawnDaemon } from '../base/testkit/daemon.ts';
+import { silent } from '../base/testkit/postgres.ts';
+import { type Bench, type Bencher } from './harness.ts';
+import { loaded } from './load.ts';
+
+const secret = 'a secret of the bench';
+const AGENTS = 200;
+const EACH = 100;
+const CRONS = ['* * * * *', '*/1 * * * *', '0-59 * * * *', '0-59/1 * * * *'];
+const ZONES = ['UTC', 'America/New_York', 'Europe/Berlin', 'Asia/Kolkata', 'Australia/Sydney'];
+
+interface Started {
+  readonly client: pg.Client;
+  readonly ingestUrl: string;
+}
+
+async function start(bench: Bencher): Promise<Started> {
+  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
+  bench.atEnd(() => embedded.stop());
+  const dataDir = await bench.directory();
+  const key = join(dataDir, 'master.key');
+  await writeFile(key, `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+  const env = { SVC_DATABASE_URL: embedded.url, SVC_MASTER_KEY_FILE: key, SVC_LOG_LEVEL: 'warn' };
+  const child = spawnDaemon({ dataDir, env });
+  bench.atEnd(async () => void (await child.kill('SIGTERM')));
+  const ready = await child.ready;
+  const api = apiClient(ready.url, readClientFile(dataDir).token);
+  await api('PUT', 'P/secrets/HOOK', { value: secret });
+  const trigger = {
+    event: 'webhook.received',
+    endpoint: 'bench',
+    auth: { kind: 'hmac_sha256', secretRef: 'HOOK' },
+    where: { never: true },
+    routing: { kind: 'spawn' },
+  };
+  const environment = { name: 'default', image: { kind: 'preset', name: 'base' } };
+  const content = JSON.stringify({ name: 'bench', harness: 'harness-a', environment, triggers: [trigger] });
+  const { body } = await api('POST', 'P/apply', { files: [{ path: '.svc/agents/bench.yaml', content }] });
+  const ingestUrl = body['webhooks']?.[0]?.['ingestUrl'];
+  if (ingestUrl === undefined) throw new Error(`no endpoint: ${JSON.stringify(body)}`);
+  const client = new pg.Client({ connectionString: embedded.url });
+  await client.connect();
+  bench.atEnd(() => client.end());
+  return { client, ingestUrl: String(ingestUrl) };
+}
+
+/** Agents whose heartbeats deliver to nobody, all due at the next minute that is far enough away. */
+async function declare(client: pg.Client): Promise<Date> {
+  const minuteMs = 60_000;
+  const due = new Date(Math.ceil((Date.now() + 15_000) / minuteMs) * minuteMs);
+  const ids = Array.from({ length: AGENTS }, () => randomUUID());
+  const routing = { kind: 'deliver', onUnmatched: 'drop', routeBy: { kind: 'allLiveSessions' } };
+  await client.query(
+    `insert into svc.agents (id, project_id, name, revision, spec, spec_hash, source)
+       select a, p.id, 'tick-' || n, 1, '{"bindings": {}}', '', '{}'
+         from svc.projects p, unnest($1::uuid[]) with ordinality as u (a, n)`,
+    [ids],
+  );
+  await client.query(
+    `insert into svc.triggers (project_id, agent_id, ordinal, kind, event, spec, spec_hash, status)
+       select p.id, a, o, 'heartbeat', format('heartbeat.%s.%s', a, o), $2::jsonb, '', 'active'
+         from svc.projects p, unnest($1::uuid[]) as a, generate_series(0, $3::int - 1) as o`,
+    [ids, JSON.stringify({ kind: 'heartbeat', where: {}, fallback: false, routing }), EACH],
+  );
+  await client.query(
+    `insert into svc.schedules (id, project_id, agent_id, ordinal, cron, timezone, next_at)
+       select format('heartbeat-%s-%s', a, o), p.id, a, o, ($2::text[])[1 + o % $3::int], ($4::text[])[1 + o % $5::int],
+              $6::timestamptz
+         from svc.projects p, unnest($1::uuid[]) as a, generate_series(0, $7::int - 1) as o`,
+    [ids, CRONS, CRONS.length, ZONES, ZONES.length, due, EACH],
+  );
+  await client.query('analyze');
+  return due;
+}
+
+export const bench: Bench = {
+  name: 'ticks',
+  title: `${AGENTS * EACH} schedules due in the same minute, while events come in at half load`,
+  run: async (bench) => {
+    const { client, ingestUrl } = await start(bench);
+    const load = { url: ingestUrl, secret, connections: 128, bodyBytes: 1_024 };
+    const full = await loaded({ ...load, forMs: 3_000 });
+    const due = await declare(client);
+    await sleep(due.getTime() - Date.now() - 3_000);
+    const half = loaded({ ...load, perSecond: full.perSecond / 2, forMs: 9_000 });
+    await sleep(due.getTime() - Date.now());
+    const waiting = async (): Promise<number> => {
+      const { rows } = await client.query('select count(*)::int as n from svc.schedules where next_at <= $1', [due]);
+      return rows[0].n as number;
+    };
+    let lateMs = 0;
+    while ((await waiting()) > 0 && lateMs < 60_000) {
+      await sleep(20);
+      lateMs = Date.now() - due.getTime();
+    }
+    const kept = await half;
+    const { rows } = await client.query(
+      `select count(*)::int as ticks, count(distinct key)::int as keys from svc.events where key like 'heartbeat.%'`,
+    );
+    const { ticks, keys } = rows[0] as { ticks: number; keys: number };
+    if (ticks !== AGENTS * EACH || keys !== ticks) throw new Error(`${ticks} ticks of ${keys} schedules`);
+    bench.atMost('from the minute until every tick is committed', lateMs, 2_000, 'ms');
+    bench.atMost('events asked for while ticking / taken', full.perSecond / 2 / kept.perSecond, 1.1, 'x');
+  },
+};

@@ -1,0 +1,181 @@
+// The short way of a delivery: events arrive by the thousand a second, and the framework costs more than verifying and
+// recording them. A request in the plain form (a known length within the limit, nothing encoded, no query) for a route
+// that declares `direct` is read and answered here, as the framework's hooks would; every other form takes the long way,
+// where it is refused or read with care. One handler, one table of problems, one set of headers for both.
+
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { FlowContext } from '../../flows/context.ts';
+import { Fault } from '../../domain/fault.ts';
+import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
+import { renderProblem } from './problem.ts';
+import type { Answer, Route } from './route.ts';
+
+interface DirectRoute {
+  readonly route: Route;
+  readonly direct: NonNullable<Route['direct']>;
+  /** Around its one parameter. */
+  readonly prefix: string;
+  readonly suffix: string;
+  readonly headers: readonly string[];
+}
+
+export interface DirectOptions {
+  readonly ctx: () => FlowContext;
+  readonly bodyBytes: number;
+  /** Queries that wait for a connection, above which requests are turned away. */
+  readonly waitingMax: number;
+  readonly draining: AbortSignal;
+}
+
+const paramShape = /^[A-Za-z0-9_-]{1,200}$/;
+const lengthShape = /^[1-9]\d{0,8}$/;
+
+/** Takes what is in the plain form for one of `routes`, and hands everything else to `other`. */
+export function fastPath(routes: readonly Route[], options: DirectOptions, other: RequestListener): RequestListener {
+  const table = routes.flatMap((route) => directRoute(route) ?? []);
+  return (request, response) => {
+    const found = options.draining.aborted ? undefined : match(table, request);
+    if (found === undefined || !isPlain(request, options.bodyBytes)) return other(request, response);
+    new FastRequest(options, found.at, found.value, request, response).start();
+  };
+}
+
+function directRoute(route: Route): DirectRoute | undefined {
+  const parts = /^(.*\/):\w+(\/.*)?$/.exec(route.path);
+  if (route.direct === undefined || parts === null) return undefined;
+  return {
+    route,
+    direct: route.direct,
+    prefix: parts[1] ?? '',
+    suffix: parts[2] ?? '',
+    headers: Object.entries({ ...commonHeaders, ...(route.cors && corsHeaders) }).flat(),
+  };
+}
+
+function match(
+  table: readonly DirectRoute[],
+  { url = '', method }: IncomingMessage,
+): { readonly at: DirectRoute; readonly value: string } | undefined {
+  for (const at of table) {
+    if (method !== at.route.method || !url.startsWith(at.prefix) || !url.endsWith(at.suffix)) continue;
+    const value = url.slice(at.prefix.length, url.length - at.suffix.length);
+    if (paramShape.test(value)) return { at, value };
+  }
+  return undefined;
+}
+
+function isPlain({ headers, httpVersion }: IncomingMessage, bodyBytes: number): boolean {
+  return (
+    httpVersion === '1.1' &&
+    headers.host !== undefined &&
+    headers['content-encoding'] === undefined &&
+    headers['transfer-encoding'] === undefined &&
+    headers.expect === undefined &&
+    lengthShape.test(headers['content-length'] ?? '') &&
+    Number(headers['content-length']) <= bodyBytes
+  );
+}
+
+const nothing = (): void => undefined;
+
+/** One request and its answer. */
+class FastRequest {
+  readonly #options: DirectOptions;
+  readonly #ctx: FlowContext;
+  readonly #at: DirectRoute;
+  readonly #value: string;
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #requestId: string;
+  readonly #since = performance.now();
+  #release = nothing;
+
+  constructor(
+    options: DirectOptions,
+    at: DirectRoute,
+    value: string,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ) {
+    this.#options = options;
+    this.#ctx = options.ctx();
+    this.#at = at;
+    this.#value = value;
+    this.#request = request;
+    this.#response = response;
+    this.#requestId = requestIdOf(request.headers);
+  }
+
+  start(): void {
+    const { headers } = this.#request;
+    const size = Number(headers['content-length']);
+    try {
+      if (this.#ctx.db.waiting() > this.#options.waitingMax) throw overloaded();
+      this.#release = this.#at.route.admit?.(this.#ctx, size) ?? nothing;
+    } catch (error) {
+      return this.#fail(error);
+    }
+    let body: Buffer | undefined;
+    let parts: Buffer[] | undefined;
+    this.#request.on('data', (chunk: Buffer) => {
+      if (body === undefined) body = chunk;
+      else if (parts === undefined) parts = [body, chunk];
+      else parts.push(chunk);
+    });
+    // Whoever goes away in the middle gets no answer, and the server has closed what was between us.
+    this.#request.on('error', () => this.#giveRoomBack());
+    this.#request.on('end', () => {
+      const raw = parts === undefined ? (body ?? Buffer.alloc(0)) : Buffer.concat(parts, size);
+      this.#at
+        .direct({
+          ctx: this.#ctx,
+          param: this.#value,
+          raw,
+          headers: headers as { readonly [name: string]: string | undefined },
+        })
+        .then(
+          (answer) => this.#answer(answer),
+          (error: unknown) => this.#fail(error),
+        );
+    });
+  }
+
+  #giveRoomBack(): void {
+    const release = this.#release;
+    this.#release = nothing;
+    release();
+  }
+
+  #answer({ status, body }: Answer): void {
+    this.#send(status, 'application/json; charset=utf-8', JSON.stringify(body), []);
+  }
+
+  #fail(error: unknown): void {
+    const { problem, headers, isBug } = renderProblem(error, this.#requestId);
+    const { method, path } = this.#at.route;
+    if (isBug) noteBug(this.#ctx, error, { requestId: this.#requestId, method, route: path });
+    this.#send(problem.status, 'application/problem+json', JSON.stringify(problem), Object.entries(headers).flat());
+  }
+
+  #send(status: number, type: string, text: string, more: readonly string[]): void {
+    this.#giveRoomBack();
+    const response = this.#response;
+    const size = Buffer.byteLength(text);
+    const headers = ['content-type', type, 'content-length', String(size)];
+    headers.push('x-request-id', this.#requestId, ...this.#at.headers, ...more);
+    if (this.#options.draining.aborted) headers.push('connection', 'close');
+    response.writeHead(status, headers);
+    // Of one byte each, characters go out as they are.
+    response.end(text, size === text.length ? 'latin1' : 'utf8');
+    const { method, path } = this.#at.route;
+    const ms = performance.now() - this.#since;
+    noteOutcome(this.#ctx, { requestId: this.#requestId, method, path, status, ms });
+  }
+}
+
+/** Turned away before any of the body is read. */
+export function overloaded(): Fault {
+  return new Fault('unavailable', 'overloaded', 'Too much is waiting for the database; try again.', {
+    retryAfterSeconds: 1,
+  });
+}

@@ -1,0 +1,64 @@
+// A pool for the job runner that outlives the database. The runner does not wait for the statement that completes a
+// job: when its connection broke, the error would go unhandled and the job would stay locked as long as the daemon
+// lives. Its statements may all be repeated, so a lost connection is presented to it as what it repeats by itself.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { isConnectionLoss } from '../../adapters/store/store.ts';
+
+/** The runner repeats a statement that failed with this code, up to 100 times, with delays of 50 ms to 5 s. */
+const repeated = '40001';
+const connectMs = { first: 50, most: 2_000 };
+
+function asRepeated(error: unknown): unknown {
+  return isConnectionLoss(error)
+    ? Object.assign(new Error('the connection was lost', { cause: error }), { code: repeated })
+    : error;
+}
+
+export class RetryingPool extends pg.Pool {
+  readonly #signal: AbortSignal;
+  readonly #seen = new WeakSet<pg.PoolClient>();
+
+  /** Until `signal` aborts, `connect()` waits for the database as long as it takes. */
+  constructor(config: pg.PoolConfig, signal: AbortSignal) {
+    super(config);
+    this.#signal = signal;
+  }
+
+  override connect(): Promise<pg.PoolClient>;
+  override connect(callback: Parameters<pg.Pool['connect']>[0]): void;
+  override connect(callback?: Parameters<pg.Pool['connect']>[0]): Promise<pg.PoolClient> | void {
+    // Only the runner's listener uses a callback; it has retries of its own.
+    if (callback !== undefined) return super.connect(callback);
+    return this.#steadily();
+  }
+
+  async #steadily(): Promise<pg.PoolClient> {
+    for (let delayMs = connectMs.first; ; delayMs = Math.min(delayMs * 2, connectMs.most)) {
+      try {
+        return this.#soften(await super.connect());
+      } catch (error) {
+        if (this.#signal.aborted || !isConnectionLoss(error)) throw error;
+        await sleep(delayMs, undefined, { signal: this.#signal }).catch(() => undefined);
+      }
+    }
+  }
+
+  #soften(client: pg.PoolClient): pg.PoolClient {
+    if (this.#seen.has(client)) return client;
+    this.#seen.add(client);
+    const query = client.query.bind(client) as (...args: unknown[]) => unknown;
+    const softened = (...args: unknown[]): unknown => {
+      const result = query(...args);
+      if (!(result instanceof Promise)) return result;
+      return result.catch((error: unknown) => {
+        // One that says nothing any more must not go back to the others.
+        if (isConnectionLoss(error)) void client.end().catch(() => undefined);
+        throw this.#signal.aborted ? error : asRepeated(error);
+      });
+    };
+    client.query = softened as typeof client.query;
+    return client;
+  }
+}

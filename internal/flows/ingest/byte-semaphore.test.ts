@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { Fault } from '../../domain/fault.ts';
+import { ByteSemaphore } from './byte-semaphore.ts';
+
+const settledIn = async (promise: Promise<unknown>): Promise<boolean> =>
+  Promise.race([promise.then(() => true), new Promise<boolean>((resolve) => setImmediate(() => resolve(false)))]);
+
+it('bodies enter in the order of arrival, as many as fit, and one that is too large alone', async () => {
+  const room = new ByteSemaphore({ bytes: 10, waitingMax: 10, waitMs: 60_000 });
+  const first = await room.take(6);
+  const second = await room.take(4);
+  const large = room.take(50);
+  const behind = room.take(1);
+  first();
+  first();
+  assert.equal(await settledIn(large), false);
+  second();
+  const give = await large;
+  assert.equal(await settledIn(behind), false, 'nobody beside it');
+  give();
+  (await behind)();
+  (await room.take(10))();
+});
+
+it('those for whom there is no room in time, or too many before them, are turned away', async () => {
+  const room = new ByteSemaphore({ bytes: 10, waitingMax: 1, waitMs: 1 });
+  const give = await room.take(10);
+  const late = room.take(1);
+  await assert.rejects(room.take(1), (error) => error instanceof Fault && error.kind === 'unavailable');
+  await assert.rejects(late, (error) => error instanceof Fault && error.kind === 'unavailable');
+  give();
+  (await room.take(10))();
+});

@@ -1,0 +1,166 @@
+// One routing transaction of a project: the oldest events that wait, all that they need read set-wise, decided in memory
+// one after the other, written set-wise. Either all of it happens or nothing.
+
+import { connectionsByIds } from '../../adapters/store/connections/connections.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { wholePayload } from '../../adapters/store/events/events.ts';
+import {
+  beginRouting,
+  type EventBody,
+  type PendingEvent,
+  readBodies,
+  type RoutingTx,
+  sessionsNamed,
+} from '../../adapters/store/routing/routing.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import { textAt } from '../../domain/fields.ts';
+import type { Json } from '../../domain/json.ts';
+import type { FlowContext } from '../context.ts';
+import { routedPayload } from '../ingest/ingest.ts';
+import { type BatchEvent, decideEvent, type RoutingContext, matchIn, rematch, observedIn, targetIn } from './decide.ts';
+import { type Marker, markersIn, mayHoldMarker } from './markers.ts';
+import { emptyPlan, writePlan } from './plan.ts';
+import type { ProjectTriggers, TriggerCache } from './triggers.ts';
+import { isLoaded, load, openRoutingState } from './routing-state.ts';
+
+/** Bytes of bodies that a batch holds in memory. */
+const bodyBytesMax = 8 * 1_048_576;
+
+export interface Routed {
+  readonly receivedMs: number;
+  readonly status: 'routed' | 'unmatched' | 'failed';
+}
+export interface BatchResult {
+  readonly routed: readonly Routed[];
+  /** Whether more waits: beyond the limit, or made by this batch. */
+  readonly more: boolean;
+}
+
+export interface BatchOptions {
+  readonly projectId: string;
+  readonly limit: number;
+  readonly cache: TriggerCache;
+  readonly nextId: () => string;
+  readonly now: Date;
+  /** Hears which events the batch is made of, before anything can go wrong with them. */
+  readonly seen: (ids: readonly string[]) => void;
+}
+
+/** Routes up to `limit` waiting events of a project; throws what went wrong, then nothing was written. */
+export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptions): Promise<BatchResult> {
+  const { limit, cache, nextId, now, seen } = options;
+  const { tx, generation, upTo, waiting } = await beginRouting(sql, options.projectId, limit);
+  if (waiting.length === 0) return { routed: [], more: false };
+  seen(waiting.map((event) => event.id));
+  failpoint('route.begun');
+  const triggers = await cache.get(tx, tx.projectId, generation);
+  const { events, isCut } = await readEvents(ctx, tx, waiting, triggers);
+  const targets = events.flatMap((event) => [targetIn(event), observedIn(event)]).filter((one) => one !== null);
+  const state = await openRoutingState(tx, targets);
+  const plan = emptyPlan();
+  const context: RoutingContext = { tx, triggers, state, plan, nextId };
+  const first = events.map((event) => matchIn(context, event));
+  await load(state, tx, new Set(first.flatMap((matched) => matched.triggers)));
+  for (const [at, event] of events.entries()) {
+    if (event.payload === undefined && event.isWanted) {
+      const reason = event.isDamaged ? 'its stored body cannot be read' : 'its body is not kept any more';
+      plan.settled.push({ eventId: event.id, status: 'failed', severity: null, attributions: null, reason });
+      continue;
+    }
+    const matched = rematch(context, event, first[at]);
+    // Nothing is waited for that is known: a turn of the queue for every event adds up.
+    if (!isLoaded(state, matched.triggers)) await load(state, tx, matched.triggers);
+    decideEvent(context, event, matched);
+  }
+  const isAll = !isCut && waiting.length < limit;
+  const [from, to] = [events[0]?.seq ?? 0, events.at(-1)?.seq ?? 0];
+  await writePlan(ctx, tx, plan, { now, range: { from, to, routedTo: isAll ? upTo : to } });
+  return {
+    // One each, in their order.
+    routed: events.map(({ receivedMs }, at) => ({ receivedMs, status: plan.settled[at]?.status ?? 'failed' })),
+    more: !isAll || plan.transitions.length > 0,
+  };
+}
+
+interface ReadEvent extends BatchEvent {
+  /** Whether its body was asked for. */
+  readonly isWanted: boolean;
+  /** Whether what is stored of its body is damaged. */
+  readonly isDamaged: boolean;
+}
+
+/**
+ * Bodies only where a trigger listens, or where a text may hold a marker, and read only where intake has not just parsed
+ * them here; as many as fit, the rest is another batch.
+ */
+async function readEvents(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  waiting: readonly PendingEvent[],
+  triggers: ProjectTriggers,
+): Promise<{ readonly events: readonly ReadEvent[]; readonly isCut: boolean }> {
+  const listened = new Map<string, boolean>();
+  for (const { key } of waiting) if (!listened.has(key)) listened.set(key, triggers.listens(key));
+  const isWanted = (event: PendingEvent): boolean =>
+    listened.get(event.key) === true || (event.connectionId !== null && event.targetKey !== null);
+  const payloads = new Map<string, Json>();
+  for (const { id } of waiting) {
+    const body = ctx.ingest?.takeBody(id);
+    if (body !== undefined) payloads.set(id, body);
+  }
+  const wanted = waiting.filter((event) => isWanted(event) && !payloads.has(event.id)).map((event) => event.id);
+  const { bodies, reached, damaged } = await readBodies(tx, wanted, bodyBytesMax);
+  const beyond = wanted[reached];
+  const end = beyond === undefined ? waiting.length : waiting.findIndex((event) => event.id === beyond);
+  const events = waiting.slice(0, end);
+  for (const { id } of events) {
+    const body = bodies.get(id);
+    if (body !== undefined) payloads.set(id, parsed(body));
+  }
+  const marked = await readMarked(tx, events, bodies, payloads);
+  return {
+    events: events.map((event) => ({
+      ...event,
+      isWanted: isWanted(event),
+      isDamaged: damaged.has(event.id),
+      payload: payloads.get(event.id),
+      marked: marked.get(event.id) ?? none,
+    })),
+    isCut: end < waiting.length,
+  };
+}
+
+const none: BatchEvent['marked'] = [];
+
+const parsed = (body: EventBody): Json =>
+  routedPayload({ payload: wholePayload(body.raw, body.payload), attributions: null });
+
+/** The live sessions that the service's own texts name, by event; a marker that names no such session is nothing. */
+async function readMarked(
+  tx: RoutingTx,
+  events: readonly PendingEvent[],
+  bodies: ReadonlyMap<string, EventBody>,
+  payloads: ReadonlyMap<string, Json>,
+): Promise<ReadonlyMap<string, BatchEvent['marked']>> {
+  const marking = events.filter(({ id, connectionId, targetKey }) => {
+    const body = bodies.get(id);
+    return connectionId !== null && targetKey !== null && body !== undefined && mayHoldMarker(body.payload);
+  });
+  if (marking.length === 0) return new Map();
+  const connections = await connectionsByIds(tx, [...new Set(marking.flatMap((event) => event.connectionId ?? []))]);
+  const found = marking.map((event): readonly [string, readonly Marker[]] => {
+    const config = connections.get(event.connectionId ?? '');
+    return [event.id, markersIn(payloads.get(event.id) ?? null, textAt(config?.['botLogin']))];
+  });
+  const named = [...new Set(found.flatMap(([, markers]) => markers.map((marker) => marker.sessionId)))];
+  const live = new Map((await sessionsNamed(tx, named)).filter((one) => one.live).map((one) => [one.sessionId, one]));
+  return new Map(
+    found.map(([id, markers]) => [
+      id,
+      markers.flatMap(({ sessionId, agent, relation }) => {
+        const session = live.get(sessionId);
+        return session?.agent === agent ? [{ ...session, relation }] : [];
+      }),
+    ]),
+  );
+}

@@ -1,0 +1,325 @@
+// One event after the other: match, decide, and move state and plan by what was decided. Everything here is
+// memory but for what the state has not read yet. What a decision is, core/route knows; here it gets its rows.
+
+import type { Binding } from '../../adapters/store/routing/bindings.ts';
+import type { PendingEvent, RoutingTx } from '../../adapters/store/routing/routing.ts';
+import type { RouteInsert } from '../../adapters/store/events/event-routes.ts';
+import {
+  type Attribution,
+  type BindEffect,
+  type Decision,
+  route,
+  type RoutingResult,
+  type SessionRef,
+  type SpawnClaims,
+  summarize,
+  type Target,
+  triggerKey,
+} from '../../core/route/route.ts';
+import { deliveryMode } from '../../core/session/session.ts';
+import { BINDING_EVENTS } from '../../domain/events.ts';
+import { objectAt, textAt } from '../../domain/fields.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import { BINDING_TARGETS } from '../../domain/spec.ts';
+import { attributed } from '../ingest/ingest.ts';
+import type { Plan } from './plan.ts';
+import { messageOf, refusedMount, startOf, type RenderInput } from './messages.ts';
+import type { RoutedTrigger, ProjectTriggers } from './triggers.ts';
+import {
+  attributionsOn,
+  hold,
+  holdingText,
+  settle,
+  snapshotOf,
+  targetText,
+  addAttribution,
+  type RoutingState,
+} from './routing-state.ts';
+import type { LiveSession } from '../../adapters/store/routing/routing.ts';
+
+/** An event of a batch: its payload where anybody could care, and the sessions that its text names. */
+export interface BatchEvent extends PendingEvent {
+  readonly payload: Json | undefined;
+  readonly marked: readonly (LiveSession & { readonly relation: 'created' | 'posted' })[];
+}
+
+export interface RoutingContext {
+  readonly tx: RoutingTx;
+  readonly triggers: ProjectTriggers;
+  readonly state: RoutingState;
+  readonly plan: Plan;
+  /** Version 7, each later than the one before. */
+  readonly nextId: () => string;
+}
+
+export const targetIn = ({ targetType, targetKey }: PendingEvent): Target | null =>
+  targetType === null || targetKey === null ? null : { type: targetType, key: targetKey };
+
+/** The target that a binding event speaks of. */
+export function observedIn({
+  key,
+  payload,
+}: {
+  readonly key: string;
+  readonly payload: Json | undefined;
+}): Target | null {
+  if (payload === undefined || !BINDING_EVENTS.includes(key)) return null;
+  const told = objectAt(objectAt(objectAt(payload)['binding'])['target']);
+  const type = BINDING_TARGETS.find((one) => one === told['type']);
+  const name = textAt(told['key']);
+  return type === undefined || name === undefined ? null : { type, key: name };
+}
+
+export interface Matched {
+  readonly attributions: readonly Attribution[];
+  readonly input: RenderInput;
+  readonly triggers: readonly RoutedTrigger[];
+}
+
+/** The triggers that fire for the event in the state as it stands; `before`: as it was matched earlier in the batch. */
+export function matchIn(
+  { triggers, state }: Pick<RoutingContext, 'triggers' | 'state'>,
+  event: BatchEvent,
+  before?: Matched,
+): Matched {
+  const attributions = attributionsOn(state, targetIn(event));
+  if (before !== undefined && attributions.length + before.attributions.length === 0) return before;
+  const listed = attributions.map(({ sessionId, agent, relation }): JsonObject => ({ sessionId, agent, relation }));
+  const payload = attributed(event.payload ?? null, listed) as Json;
+  const { id, key, scope } = event;
+  const found = event.payload === undefined ? [] : triggers.index.match({ key, scope, payload });
+  return { attributions, input: { id, key, payload }, triggers: found };
+}
+
+/** What an event meets now: its own ties are made, and its triggers are those of the state as it stands. */
+export function rematch(context: RoutingContext, event: BatchEvent, before: Matched | undefined): Matched {
+  tieMarked(context, event, targetIn(event));
+  return matchIn(context, event, before);
+}
+
+/** Routes one event. What its triggers ask of the state is known. */
+export function decideEvent(context: RoutingContext, event: BatchEvent, matched: Matched): void {
+  const { plan } = context;
+  const { result, refused } = decide(context, event, matched);
+  const applier = new DecisionApplier(context, event, matched);
+  for (const effect of result.autoBinds) applier.bind(effect);
+  const decisions: readonly Recorded[] =
+    refused.length === 0 ? result.decisions : inOrder([...result.decisions, ...refused]);
+  for (const decision of decisions) applier.apply(decision);
+  const { routerStatus: status, severity } = summarize(decisions);
+  const attributions =
+    matched.attributions.length === 0 ? null : matched.attributions.map((one): JsonObject => ({ ...one }));
+  plan.settled.push({ eventId: event.id, status, severity, attributions });
+}
+
+function tieMarked({ state, plan }: RoutingContext, event: BatchEvent, target: Target | null): void {
+  if (target === null) return;
+  for (const { sessionId, agentId, agent, relation } of event.marked) {
+    if (!addAttribution(state, target, { sessionId, agentId, agent, relation })) continue;
+    plan.ties.push({ targetType: target.type, targetKey: target.key, sessionId, agent, relation });
+  }
+}
+
+/** A decision as it is recorded: the core's words, and ours where a spawn was refused. */
+type Recorded = Omit<Decision, 'because'> & { readonly because: string | null };
+
+/**
+ * Decides, and again without those whose session could not start: nobody may be delivered to a session that is not
+ * made. What is refused is recorded as an error.
+ */
+function decide(
+  context: RoutingContext,
+  event: BatchEvent,
+  matched: Matched,
+): { result: RoutingResult; refused: Recorded[] } {
+  const { key, depth } = event;
+  const { attributions, input } = matched;
+  const target = targetIn(event);
+  const observed = observedIn(event);
+  const refused = new Map<string, Recorded>();
+  for (;;) {
+    const open =
+      refused.size === 0 ? matched.triggers : matched.triggers.filter((one) => !refused.has(triggerKey(one)));
+    const asked = { target, observed, attributions, matched: open, agent: context.triggers.agent };
+    const result = route({ key, target, attributions, observed, depth }, open, snapshotOf(context.state, asked));
+    const before = refused.size;
+    for (const decision of result.decisions) {
+      const trigger = decision.spawn === null ? undefined : triggerOf(open, decision);
+      const because = trigger === undefined ? null : refusedMount(trigger, input);
+      if (because !== null) refused.set(decision.trigger, refusal(decision, because));
+    }
+    if (refused.size === before) return { result, refused: [...refused.values()] };
+  }
+}
+
+const triggerOf = (triggers: readonly RoutedTrigger[], { agentId, ordinal }: Recorded): RoutedTrigger | undefined =>
+  triggers.find((one) => one.ordinal === ordinal && one.agentId === agentId);
+
+const refusal = (decision: Decision, because: string): Recorded => ({
+  ...decision,
+  decision: 'unmatched-error',
+  severity: 'error',
+  spawn: null,
+  deliverTo: [],
+  effects: [],
+  because,
+});
+
+const inOrder = (decisions: readonly Recorded[]): Recorded[] =>
+  [...decisions].sort((a, b) => (a.agent === b.agent ? a.ordinal - b.ordinal : a.agent < b.agent ? -1 : 1));
+
+/** Carries the decisions on one event out, in memory. */
+class DecisionApplier {
+  readonly #context: RoutingContext;
+  readonly #event: BatchEvent;
+  readonly #input: RenderInput;
+  readonly #triggers: readonly RoutedTrigger[];
+  /** Session id by the trigger whose decision made it. */
+  readonly #made = new Map<string, string>();
+
+  constructor(context: RoutingContext, event: BatchEvent, matched: Matched) {
+    this.#context = context;
+    this.#event = event;
+    this.#input = matched.input;
+    this.#triggers = matched.triggers;
+  }
+
+  apply(decision: Recorded): void {
+    const trigger = triggerOf(this.#triggers, decision);
+    if (trigger === undefined) throw new Error('a decision of a trigger that did not match');
+    const { spawn } = decision;
+    if (spawn !== null) this.#spawn(trigger, decision, spawn);
+    const sessionIds = decision.deliverTo.map((ref) => this.#idOf(ref));
+    const own = this.#made.get(decision.trigger);
+    const told = sessionIds.filter((id) => id !== own);
+    if (told.length > 0) this.#tell(trigger, told, decision.decision === 'converted');
+    for (const effect of decision.effects) {
+      if (effect.kind === 'bind') this.bind(effect);
+      else this.#release(effect.agentId, effect.target, effect.eventContext);
+    }
+    if (spawn === null) this.#context.plan.routes.push(routeRow(this.#event.id, decision, sessionIds));
+    const [first] = sessionIds;
+    if (first !== undefined && trigger.checks.length > 0) this.#check(trigger, first);
+  }
+
+  /** What the decision makes, which holds the decision itself: a session that is made is the one that gets the event. */
+  #spawn(
+    trigger: RoutedTrigger,
+    { trigger: decisionKey, decision, because, severity }: Recorded,
+    claims: SpawnClaims,
+  ): void {
+    const { triggers, plan, state, nextId } = this.#context;
+    const id = nextId();
+    const { owner, ordinal } = trigger;
+    const start = startOf(triggers, trigger, this.#input);
+    const { id: eventId, key } = this.#event;
+    plan.spawned.push({
+      id,
+      agentId: owner.id,
+      agent: owner.name,
+      revision: owner.revision,
+      eventId,
+      eventKey: key,
+      ordinal,
+      decision,
+      because,
+      severity,
+      displayTitle: start.title,
+      hiddenContext: start.hiddenContext,
+      mountRefs: start.mountRefs,
+      slot: claims.slot,
+      thread: claims.thread?.key ?? null,
+      text: start.text,
+      mode: deliveryMode(key),
+    });
+    this.#made.set(decisionKey, id);
+    settle(state, { sessionId: id, agentId: owner.id, agent: owner.name }, claims);
+  }
+
+  #tell(trigger: RoutedTrigger, sessionIds: readonly string[], isConverted: boolean): void {
+    const text = messageOf(this.#context.triggers, trigger, this.#input, isConverted);
+    for (const id of sessionIds) this.#say(trigger, id, text);
+  }
+
+  #say({ agentId, ordinal }: RoutedTrigger, sessionId: string, text: string): void {
+    const { id: eventId, key } = this.#event;
+    const mode = deliveryMode(key);
+    this.#context.plan.messages.push({
+      sessionId,
+      text,
+      sender: 'event',
+      mode,
+      detail: { event: key },
+      eventId,
+      agentId,
+      ordinal,
+    });
+  }
+
+  #idOf(ref: SessionRef): string {
+    const id = 'session' in ref ? ref.session : this.#made.get(ref.spawnedBy);
+    if (id === undefined) throw new Error('a decision names a session that was not made');
+    return id;
+  }
+
+  bind(effect: BindEffect): void {
+    const { state, triggers, nextId } = this.#context;
+    const { agentId, target, lifecycle, continuity, context, eventContext } = effect;
+    const sessionId = this.#idOf(effect.holder);
+    const standing = state.bindings.get(holdingText(agentId, target));
+    const held = { sessionId, lifecycle, continuity, context, eventContext };
+    const binding: Binding =
+      standing === undefined
+        ? { id: nextId(), agentId, agent: triggers.agent(agentId)?.name ?? '', target, state: 'active', ...held }
+        : { ...standing, ...held };
+    this.#put(binding, standing === undefined);
+    const kind = standing === undefined ? 'bound' : 'updated';
+    this.#transition(kind, binding, eventContext?.[kind] ?? null);
+    hold(state, binding);
+  }
+
+  #release(agentId: string, target: Target, eventContext: JsonObject | null): void {
+    const { state } = this.#context;
+    const standing = state.bindings.get(holdingText(agentId, target));
+    if (standing === undefined) throw new Error(`nothing is bound to ${targetText(target)} that could be released`);
+    const binding: Binding = { ...standing, state: 'released' };
+    this.#put(binding, false);
+    this.#transition('unbound', binding, eventContext);
+    hold(state, binding);
+  }
+
+  /** Keeps what a binding has become: made in this batch, or there before. */
+  #put(binding: Binding, isNew: boolean): void {
+    const { madeBindings, movedBindings } = this.#context.plan;
+    if (isNew || madeBindings.has(binding.id)) madeBindings.set(binding.id, binding);
+    else movedBindings.set(binding.id, binding);
+  }
+
+  #transition(kind: 'bound' | 'updated' | 'unbound', binding: Binding, eventContext: JsonObject | null): void {
+    this.#context.plan.transitions.push({ kind, binding, eventContext, depth: this.#event.depth + 1 });
+  }
+
+  #check({ owner, ordinal, checks }: RoutedTrigger, sessionId: string): void {
+    const { connectionId, targetKey, id } = this.#event;
+    const pull = objectAt(objectAt(objectAt(this.#input.payload)['codehost'])['pullRequest']);
+    const headSha = textAt(objectAt(pull['head'])['sha']);
+    if (targetKey === null || headSha === undefined || !isCommitId(headSha)) return;
+    const { plan, tx } = this.#context;
+    const agent = { projectId: tx.projectId, agentId: owner.id, agent: owner.name, ordinal };
+    plan.checks.push({ ...agent, eventId: id, connectionId, targetKey, headSha, sessionId, checks });
+  }
+}
+
+/** What no code host calls a commit has no check, and must not keep its event from being routed. */
+const isCommitId = (text: string): boolean => /^[\w-]{1,64}$/.test(text);
+
+const routeRow = (eventId: string, decision: Recorded, sessionIds: readonly string[]): RouteInsert => ({
+  eventId,
+  agentId: decision.agentId,
+  ordinal: decision.ordinal,
+  agent: decision.agent,
+  decision: decision.decision,
+  sessionIds,
+  because: decision.because,
+  severity: decision.severity,
+});

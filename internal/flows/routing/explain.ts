@@ -1,0 +1,153 @@
+// Why an event does what it does, or what one would do: every trigger on its key with what each clause read. Of a
+// recorded event, the decisions are those that were recorded; what has none is told as it would go now.
+
+import { eventById, type EventRoute } from '../../adapters/store/events/event-reads.ts';
+import { type RoutingTx, watchRouting } from '../../adapters/store/routing/routing.ts';
+import { type ActiveTrigger, activeTriggersOn } from '../../adapters/store/resources/triggers.ts';
+import { type Explained, type ExplainedClause, explain } from '../../core/match/match.ts';
+import { type DecisionWord, route, type RoutingAgent, type Target, triggerKey } from '../../core/route/route.ts';
+import { eventKeySpellings, targetOf } from '../../domain/events.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { FlowContext, ProjectRef } from '../context.ts';
+import { routedPayload } from '../ingest/ingest.ts';
+import { observedIn } from './decide.ts';
+import { type AskingTrigger, attributionsOn, load, openRoutingState, snapshotOf } from './routing-state.ts';
+
+export interface TriggerExplanation {
+  readonly agent: string;
+  readonly ordinal: number;
+  readonly matched: boolean;
+  readonly clauses: readonly ExplainedClause[];
+  readonly fallback: boolean;
+  /** What would follow were no session there, or what was recorded; null where the trigger does not fire. */
+  readonly decision: string | null;
+}
+export interface EventExplanation extends TriggerExplanation {
+  /** What was decided when the event was routed; absent: it was not routed by this trigger. */
+  readonly recorded?: EventRoute;
+}
+
+export interface Question {
+  readonly event: string;
+  /** As `readPayload` gives it. */
+  readonly payload: JsonObject;
+  /** Name of the webhook endpoint; absent: every endpoint, and every connection. */
+  readonly endpoint?: string | undefined;
+}
+
+type Scoped = AskingTrigger;
+
+/** `through`: how the place that a trigger listens through is named where the event is. */
+const scoped = (row: ActiveTrigger, through: string | null): Scoped => ({
+  owner: agentOf(row),
+  agentId: row.agentId,
+  agent: row.agent,
+  ordinal: row.ordinal,
+  event: row.event,
+  scope: through,
+  where: row.spec.where,
+  fallback: row.spec.fallback,
+  routing: row.spec.routing,
+});
+
+/** Every active trigger on the key, what each clause read, and what the trigger would do were no session there. */
+export async function explainTriggers(
+  ctx: FlowContext,
+  project: ProjectRef,
+  { event, payload, endpoint }: Question,
+): Promise<TriggerExplanation[]> {
+  const rows = await activeTriggersOn(ctx.db, project.id, eventKeySpellings(event));
+  const triggers = rows.map((row) => scoped(row, row.endpoint ?? row.connectionId));
+  const all = explain(triggers, { key: event, scope: endpoint, payload });
+  const decisions = decideAlone(event, firingOf(all));
+  return all.map((one) => tell(one, decisions));
+}
+
+/**
+ * The same of a recorded event, through the endpoint or connection that it came by: what was decided, and of a trigger
+ * that has not routed it what would follow now, with the sessions that are there. Throws Fault `not_found`.
+ */
+export async function explainEvent(ctx: FlowContext, project: ProjectRef, id: string): Promise<EventExplanation[]> {
+  return ctx.db.tx(async (tx) => explainIn(watchRouting(tx, project.id), id), {
+    isolation: 'repeatable read',
+    readOnly: true,
+  });
+}
+
+async function explainIn(tx: RoutingTx, id: string): Promise<EventExplanation[]> {
+  const event = await eventById(tx, tx.projectId, id);
+  if (event === undefined) throw new Fault('not_found', 'event-not-found', `There is no event ${id}.`);
+  const rows = await activeTriggersOn(tx, tx.projectId, eventKeySpellings(event.key));
+  const triggers = rows.map((row) => scoped(row, row.endpointId ?? row.connectionId));
+  const target = event.target as Target | null;
+  const observed = observedIn({ key: event.key, payload: routedPayload(event) });
+  const state = await openRoutingState(
+    tx,
+    [target, observed].filter((one) => one !== null),
+  );
+  const attributions = attributionsOn(state, target);
+  const isOpen = event.routerStatus === 'pending' || event.routerStatus === 'failed';
+  const payload = routedPayload(
+    isOpen ? { ...event, attributions: attributions.map((one): Json => ({ ...one })) } : event,
+  );
+  const all = explain(triggers, { key: event.key, scope: event.endpointId ?? event.connectionId, payload });
+  const recorded = new Map(event.routes.map((one) => [triggerKey(one), one]));
+  const firing = firingOf(all).filter((trigger) => !recorded.has(triggerKey(trigger)));
+  await load(state, tx, firing);
+  const input = { target, observed, attributions, matched: firing, agent: () => undefined };
+  const { key, depth } = event;
+  const { decisions } = route({ key, target, attributions, observed, depth }, firing, snapshotOf(state, input));
+  const would = new Map(decisions.map((one) => [one.trigger, one.decision]));
+  return all.map((one) => {
+    const before = recorded.get(triggerKey(one.trigger));
+    const told = tell(one, would);
+    return before === undefined ? told : { ...told, decision: before.decision, recorded: before };
+  });
+}
+
+const firingOf = (all: readonly Explained<Scoped>[]): Scoped[] =>
+  all.filter((one) => one.matched).map((one) => one.trigger);
+
+const tell = (
+  { trigger, matched, clauses }: Explained<Scoped>,
+  decisions: ReadonlyMap<string, DecisionWord>,
+): TriggerExplanation => ({
+  agent: trigger.agent,
+  ordinal: trigger.ordinal,
+  matched,
+  clauses,
+  fallback: trigger.fallback,
+  decision: decisions.get(triggerKey(trigger)) ?? null,
+});
+
+/** Decisions in a state without sessions, by trigger. The target's key does not matter there, its type does. */
+function decideAlone(event: string, firing: readonly Scoped[]): ReadonlyMap<string, DecisionWord> {
+  const type = targetOf(event);
+  const { decisions } = route(
+    {
+      key: event,
+      target: type === null ? null : { type, key: '' },
+      attributions: [],
+      observed: null,
+      depth: 0,
+    },
+    firing,
+    {
+      agents: new Map(firing.map(({ agentId, owner }) => [agentId, owner])),
+      sessions: [],
+      slots: new Map(),
+      threads: new Map(),
+      bindings: [],
+      routed: new Set(),
+    },
+  );
+  return new Map(decisions.map((one) => [one.trigger, one.decision]));
+}
+
+const agentOf = ({ agentId, agent, concurrency, bindings }: ActiveTrigger): RoutingAgent => ({
+  id: agentId,
+  name: agent,
+  bindings,
+  ...(concurrency !== null && { concurrency }),
+});

@@ -1,0 +1,62 @@
+// What sessions are told of an event, in the spec's order (spec, Events: Start message, Trigger message rendering), and
+// the refs that a session's mounts are rendered to.
+
+import { deliveredMessage, displayTitle, startMessage } from '../../core/session/session.ts';
+import type { Json } from '../../domain/json.ts';
+import { renderRefs } from '../sessions/sessions.ts';
+import type { RoutedTrigger, ProjectTriggers } from './triggers.ts';
+
+/** An event as it is told: with its attributions in the payload. */
+export interface RenderInput {
+  readonly id: string;
+  readonly key: string;
+  readonly payload: Json;
+}
+
+const sourceOf = ({ owner, message, attachedUserPrompt, routing }: RoutedTrigger, { key, payload }: RenderInput) => ({
+  event: key,
+  payload,
+  message,
+  attachedUserPrompt,
+  initialPrompt: owner.initialPrompt,
+  isBindUnmatched: routing.kind === 'bind',
+});
+
+export interface Start {
+  readonly text: string;
+  readonly hiddenContext: string | null;
+  readonly title: string;
+  /** Mount path → ref. */
+  readonly mountRefs: { readonly [mountPath: string]: string };
+}
+
+/** What a spawned session starts with. Its mount refs resolve: `refusedMount` has been asked. */
+export function startOf(triggers: ProjectTriggers, trigger: RoutedTrigger, event: RenderInput): Start {
+  const { render } = triggers;
+  const { owner } = trigger;
+  const { text, hiddenContext, titleSeed } = startMessage(sourceOf(trigger, event), render);
+  const title = displayTitle(owner.displayTitle, { titleSeed, payload: event.payload, fallback: owner.name }, render);
+  const rendered = refsOf(trigger, event);
+  return { text, hiddenContext, title, mountRefs: rendered.ok ? rendered.refs : {} };
+}
+
+/** What a live session is told; `isConverted`: the event would have started a session. */
+export const messageOf = (
+  triggers: ProjectTriggers,
+  trigger: RoutedTrigger,
+  event: RenderInput,
+  isConverted: boolean,
+): string => deliveredMessage(sourceOf(trigger, event), triggers.render, isConverted);
+
+/** Against the session run input wrapper (spec, Mounts). */
+const refsOf = ({ owner }: RoutedTrigger, { id, payload }: RenderInput) =>
+  renderRefs(owner.mounts, { triggerEventId: id, payload });
+
+/** Why a session of the agent cannot start from this event, or null (spec, Mounts: refused at spawn). */
+export function refusedMount(trigger: RoutedTrigger, event: RenderInput): string | null {
+  if (trigger.owner.mounts.length === 0) return null;
+  const rendered = refsOf(trigger, event);
+  if (rendered.ok) return null;
+  const { mountPath, missing } = rendered;
+  return `spawn refused: the ref of the mount ${mountPath} cannot be resolved, the event has no ${missing.join(', ')}`;
+}

@@ -1,0 +1,71 @@
+// What a batch writes, gathered in memory event by event and written set-wise in one transaction: sessions with their
+// claims, messages, bindings with their events, ties, decisions, and what stands on the events themselves.
+
+import { beginChecks, type NewCycle } from '../../adapters/store/sessions/checks.ts';
+import { type Binding, insertBindings, updateBindings } from '../../adapters/store/routing/bindings.ts';
+import {
+  insertRoutes,
+  type RouteInsert,
+  type Settled,
+  type SettledRange,
+  settleEvents,
+} from '../../adapters/store/events/event-routes.ts';
+import { insertMessages, type MessageInsert } from '../../adapters/store/sessions/inbox.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
+import { insertTies, type TieInsert } from '../../adapters/store/sessions/sessions.ts';
+import { insertSpawned, type SpawnedInsert } from '../../adapters/store/routing/spawned.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import type { FlowContext } from '../context.ts';
+import { recordTransitions, type Transition } from '../sessions/sessions.ts';
+
+export interface Plan {
+  /** With their start messages, which come before whatever else they are told. */
+  readonly spawned: SpawnedInsert[];
+  /** To sessions, in the order in which they are said. */
+  readonly messages: MessageInsert[];
+  /** By id, as they are at the end of the batch. */
+  readonly madeBindings: Map<string, Binding>;
+  readonly movedBindings: Map<string, Binding>;
+  readonly transitions: Transition[];
+  readonly ties: TieInsert[];
+  /** Decisions that made no session. */
+  readonly routes: RouteInsert[];
+  readonly settled: Settled[];
+  readonly checks: NewCycle[];
+}
+
+export const emptyPlan = (): Plan => ({
+  spawned: [],
+  messages: [],
+  madeBindings: new Map(),
+  movedBindings: new Map(),
+  transitions: [],
+  ties: [],
+  routes: [],
+  settled: [],
+  checks: [],
+});
+
+/** Writes all of it; a number of statements that does not depend on how much there is. */
+export async function writePlan(
+  ctx: FlowContext,
+  tx: RoutingTx,
+  plan: Plan,
+  { now, range }: { readonly now: Date; readonly range: SettledRange },
+): Promise<void> {
+  failpoint('route.before-write');
+  await insertSpawned(tx, plan.spawned, now);
+  failpoint('route.sessions-written');
+  await insertMessages(tx, plan.messages, now);
+  failpoint('route.messages-written');
+  // First what is released, for a new binding may take its place.
+  await updateBindings(tx, [...plan.movedBindings.values()], now);
+  await insertBindings(tx, [...plan.madeBindings.values()], now);
+  await recordTransitions(ctx, tx, plan.transitions, now);
+  await insertTies(tx, tx.projectId, plan.ties, now);
+  failpoint('route.bindings-written');
+  await insertRoutes(tx, plan.routes);
+  await beginChecks(tx, now, plan.checks);
+  await settleEvents(tx, plan.settled, range);
+  failpoint('route.before-commit');
+}

@@ -1,0 +1,118 @@
+// What is wrong with running sessions, and what to do about each (`svc doctor`). Reads only.
+
+import { access, constants } from 'node:fs/promises';
+import {
+  findSessionTroubles,
+  secretIsThere,
+  type SessionTroubles,
+} from '../../adapters/store/sessions/session-troubles.ts';
+import { modelSettings } from '../../base/config/model-settings.ts';
+import type { ModelProvider } from '../../domain/spec.ts';
+import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+
+export interface SessionCheck {
+  readonly name: string;
+  readonly status: 'ok' | 'warning' | 'error';
+  readonly message: string;
+  readonly hint?: string;
+}
+
+/** A daemon that runs no sessions tells nothing of sandboxes and harnesses: another one does. */
+export async function diagnoseSessions(ctx: FlowContext, project: ProjectRef): Promise<SessionCheck[]> {
+  const found = await findSessionTroubles(ctx.db, project.id, ctx.runtime.now());
+  return [
+    ...(await checkSandbox(ctx)),
+    ...(await checkHarnesses(ctx, found)),
+    ...(await checkKeys(ctx, project, found)),
+    ...found.blocked.map(({ id, agent, reason }): SessionCheck => {
+      const message = `session ${id} of ${agent} is blocked: ${reason}`;
+      return {
+        name: 'blocked',
+        status: 'warning',
+        message,
+        hint: reason.includes('maxPerSessionUsd')
+          ? `raise spendCaps of ${agent}, or svc session archive ${id}`
+          : `raise spendCaps of ${agent}, or wait for the reset`,
+      };
+    }),
+    ...found.failing.map(({ id, agent, state, reason }): SessionCheck => {
+      const how = state === 'failed' ? 'failed' : state === 'idle' ? 'could not answer' : 'does not come up';
+      const message = `the latest session of ${agent} ${how}: ${reason}`;
+      return { name: 'failed', status: 'warning', message, hint: `svc session show ${id}` };
+    }),
+    ...found.asking.map(({ id, agent, permission, title }): SessionCheck => {
+      const message = `session ${id} of ${agent} waits for an answer: ${title}`;
+      return { name: 'permission', status: 'warning', message, hint: `svc session allow ${id} ${permission}` };
+    }),
+  ];
+}
+
+async function checkSandbox({ host }: FlowContext): Promise<SessionCheck[]> {
+  if (host === undefined) return [];
+  try {
+    const { facts } = await host.sandboxes();
+    const { isolation } = facts.capabilities;
+    const fence = !host.fenced
+      ? 'the network is open (sessions.fenced is off)'
+      : facts.capabilities.networkFence
+        ? 'the network is fenced'
+        : 'the network is NOT fenced, though sessions.fenced asks for it';
+    const message = `${facts.inUse}: ${facts.why}; ${fence}; resources ${facts.resources}`;
+    if (isolation !== 'none') return [{ name: 'sandbox', status: 'ok', message }];
+    const hint = 'install bubblewrap, or set SVC_SANDBOX=command with a program that isolates';
+    return [{ name: 'sandbox', status: 'warning', message, hint }];
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return [{ name: 'sandbox', status: 'error', message: `no session can be started: ${message}` }];
+  }
+}
+
+async function checkHarnesses({ host }: FlowContext, { agents, waiting }: SessionTroubles): Promise<SessionCheck[]> {
+  if (host === undefined) return [];
+  const checks: SessionCheck[] = [];
+  for (const harness of new Set([...agents, ...waiting].map((one) => one.harness))) {
+    const program = await host.program(harness);
+    if (!('missing' in program)) continue;
+    const held = waiting.find((one) => one.harness === harness)?.sessions ?? 0;
+    const sessions = held === 0 ? 'no session waits for it yet' : `${held} session${held === 1 ? ' waits' : 's wait'}`;
+    checks.push({
+      name: 'harness',
+      status: held === 0 ? 'warning' : 'error',
+      message: `${program.missing} (${sessions})`,
+      hint: `svc harness install ${harness}`,
+    });
+  }
+  return checks;
+}
+
+async function checkKeys(ctx: FlowContext, project: ProjectRef, { agents }: SessionTroubles): Promise<SessionCheck[]> {
+  const { keys } = modelSettings(ctx.config.file, ctx.config.fileDir);
+  const { harnesses } = portsOf(ctx).catalog;
+  const used = new Set<ModelProvider>(agents.map((one) => one.provider ?? harnesses[one.harness].defaultProvider));
+  const checks: SessionCheck[] = [];
+  for (const provider of used) {
+    const place = keys[provider];
+    const isThere =
+      place.kind === 'env'
+        ? (ctx.config.secretEnv?.(place.name) ?? '') !== ''
+        : place.kind === 'file'
+          ? await isReadable(place.path)
+          : await secretIsThere(ctx.db, project, place.name, ctx.runtime.now());
+    if (isThere) continue;
+    const [where, hint] = {
+      env: ['the variable', 'set it for svcd, or name another place under providers.model'],
+      file: ['the file', 'write it, readable for svcd alone'],
+      secret: ['the secret', `svc secret set ${'name' in place ? place.name : ''}`],
+    }[place.kind] as [string, string];
+    const name = place.kind === 'file' ? place.path : place.name;
+    const message = `there is no key of ${provider}: ${where} ${name} is not there`;
+    checks.push({ name: 'model-key', status: 'warning', message, hint });
+  }
+  return checks;
+}
+
+const isReadable = (path: string): Promise<boolean> =>
+  access(path, constants.R_OK).then(
+    () => true,
+    () => false,
+  );

@@ -1,0 +1,330 @@
+// Brings a claimed session up: secrets, sandbox, mounts, setup, harness, tools. What can never succeed is a Fault, and the
+// session fails with its text; what may succeed later is any other error, and it is tried again. Everything that was
+// brought up for a launch that fails is taken down here.
+
+import { createHash } from 'node:crypto';
+import {
+  connectHarness,
+  type HarnessConnection,
+  HarnessFailure,
+  mcpServerNames,
+  planLaunch,
+} from '../../adapters/harness/harness.ts';
+import type { HarnessListener, LaunchPlan } from '../../adapters/harness/types.ts';
+import type { Sandbox, SandboxProvider, SetupCache } from '../../adapters/sandbox/sandbox.ts';
+import { type ClaimedSession, forgetSandbox, moveSession } from '../../adapters/store/sessions/hosts.ts';
+import { type LaunchFacts, readLaunchFacts } from '../../adapters/store/sessions/launch.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { ModelSpec } from '../../domain/spec.ts';
+import type { FlowContext } from '../context.ts';
+import { resolveSecrets } from '../secrets/secrets.ts';
+import { aliasSegment, sessionAliases } from '../sessions/sessions.ts';
+import type { HostPorts } from '../host-ports.ts';
+import { channelPorts, type ModelBudget, openModelRoute, openTools } from './channels.ts';
+import { environmentOf, secretUses, systemPromptOf } from './environment.ts';
+import type { Semaphore } from '../../base/semaphore.ts';
+import type { Mask } from './mask.ts';
+import { effortOf, modelOf } from './model.ts';
+import { provision } from './provision.ts';
+
+const listedWithinMs = 30_000;
+
+export interface Launched {
+  readonly connection: HarnessConnection;
+  readonly money: ModelBudget;
+  readonly sandbox: Sandbox;
+  /** True where the conversation could not be resumed and the harness begins anew. */
+  readonly isAmnesic: boolean;
+  /** Ends the process and what was opened for it; the sandbox's files stay. Safe again. */
+  down(): Promise<void>;
+}
+
+/** A program that is not there now and may be later: the session waits for it. */
+export class ProgramMissing extends Error {}
+
+const lastWordsChars = 400;
+
+/** An error's message, and of a harness that went away the last that it said. */
+export function failureText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const said = error instanceof HarnessFailure ? error.stderrTail.trim() : '';
+  if (said === '') return error.message;
+  return `${error.message}; it said: ${said.slice(-lastWordsChars).replace(/\s+/g, ' ')}`;
+}
+
+type Stop = () => Promise<void> | void;
+
+export interface LaunchRequest {
+  readonly session: ClaimedSession;
+  readonly listener: HarnessListener;
+  /** Told what must not be repeated. */
+  readonly mask: Mask;
+  /** Hears when a spend cap is reached. */
+  readonly onCapped: () => void;
+  /** Through which harnesses start. */
+  readonly gate: Semaphore;
+  /** Ends the launch early: what it has started is taken down at once. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Launches. Throws Fault for what no retry mends, ProgramMissing, Capped, else an error that may pass; where the signal
+ * ends it, whatever it was at.
+ */
+export async function launch(ctx: FlowContext, ports: HostPorts, request: LaunchRequest): Promise<Launched> {
+  const { session, signal } = request;
+  const stops: Stop[] = [];
+  const takeDown = async (): Promise<void> => {
+    for (let stop = stops.pop(); stop !== undefined; stop = stops.pop()) {
+      try {
+        await stop();
+      } catch (error) {
+        ctx.runtime.log.warn({ err: error, sessionId: session.sessionId }, 'session.teardown_failed');
+      }
+    }
+  };
+  // One at a time, and again for what was opened meanwhile.
+  let downing: Promise<void> = Promise.resolve();
+  const down = (): Promise<void> => (downing = downing.then(takeDown));
+  const onAbort = (): void => void down();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    signal.throwIfAborted();
+    return { ...(await bringUp({ ...request, ctx, ports, stops })), down };
+  } catch (error) {
+    await down();
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+interface Launching extends LaunchRequest {
+  readonly ctx: FlowContext;
+  readonly ports: HostPorts;
+  readonly stops: Stop[];
+}
+
+async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
+  const { ctx, ports, session, signal, mask } = of;
+  const facts = await readLaunchFacts(ctx.db, session.sessionId);
+  if (facts === undefined) throw new Fault('unprocessable', 'revision-gone', 'The agent revision is gone.');
+  const { spec, environment } = facts;
+  if (environment === null) {
+    throw new Fault('unprocessable', 'environment-gone', `Environment ${spec.environment} is not there any more.`);
+  }
+  const program = await ports.program(spec.harness);
+  if ('missing' in program) throw new ProgramMissing(program.missing);
+  const model = modelOf(ctx, spec);
+  const { provider: sandboxes } = await ports.sandboxes();
+  const stage = await openStage(of, facts, { sandboxes, model, readOnlyPaths: program.readOnlyPaths });
+  const { sandbox, money } = stage;
+  const { cwd, notes } = await provision(ctx, { ports, session, facts, ...stage, signal });
+  signal.throwIfAborted();
+  failpoint('session.provisioned');
+
+  const token = ctx.runtime.randomBytes(32).toString('base64url');
+  mask.hide([token]);
+  const plan = planLaunch({
+    harness: spec.harness,
+    toolsToken: token,
+    model: { provider: model.provider, id: model.id, baseUrl: money.baseUrl, keyed: money.keyed },
+    effort: effortOf(ctx, spec, model),
+    ...systemPromptOf(facts, session),
+    approvals: environment.approvals,
+    home: sandbox.home,
+    asRoot: process.getuid?.() === 0,
+    isolated: sandboxes.capabilities.isolation !== 'none',
+    installed: program.installed,
+  });
+  for (const directory of plan.directories) {
+    const made = await sandbox.run({ command: ['mkdir', '-p', directory], timeoutMs: 10_000, signal });
+    if (made.code !== 0) throw new Error(`the sandbox cannot make a directory: ${made.output.trim()}`);
+  }
+  const moved = await moveSession(ctx.db, session, ['provisioning'], 'starting', {
+    tokenHash: createHash('sha256').update(token).digest(),
+    sandboxHome: homeOf(ctx),
+    sandbox: {
+      provider: sandbox.provider,
+      isolation: sandboxes.capabilities.isolation,
+      fenced: sandbox.fenced,
+      notEnforced: sandbox.notEnforced,
+      notes,
+    },
+  });
+  if (!moved) throw new Error('the session is not this host’s any more');
+  const start = starter(of, { ...stage, plan, argv: program.argv, cwd, secrets: [token, ...stage.masked] });
+  const opened = await converse(of, facts, {
+    start,
+    authorization: plan.toolsAuthorization,
+    origin: stage.origin,
+    cwd,
+  });
+  return { ...opened, money, sandbox };
+}
+
+interface Stage {
+  readonly sandbox: Sandbox;
+  readonly isFresh: boolean;
+  readonly money: ModelBudget;
+  /** Where its tools are, as it sees them. */
+  readonly origin: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Values that must not show. */
+  readonly masked: readonly string[];
+  readonly cache: SetupCache;
+}
+
+/** What a harness stands on: secrets, the sandbox, and its ways to model and tools. */
+async function openStage(
+  of: Launching,
+  facts: LaunchFacts,
+  given: {
+    readonly sandboxes: SandboxProvider;
+    readonly model: ModelSpec;
+    readonly readOnlyPaths: readonly string[];
+  },
+): Promise<Stage> {
+  const { ctx, ports, session, signal, stops, mask, onCapped } = of;
+  const { sandboxes, model, readOnlyPaths } = given;
+  const mode = sandboxes.capabilities.injectionEdge ? 'edge-injection' : 'env';
+  const use = { session: session.sessionId, mode } as const;
+  const secrets = await resolveSecrets(ctx, facts.project, secretUses(facts), use);
+  stops.push(() => secrets.wipe());
+  const values = [...secrets.env.values()].map(String);
+  mask.hide(values);
+  const env = environmentOf(ctx, session, facts, secrets.env);
+  const { sandbox, isFresh } = await openSandbox(of, sandboxes, facts, readOnlyPaths);
+  failpoint('session.sandbox-open');
+  const money = await openModelRoute(ctx, { session, spec: facts.spec, model, sandbox, mask, stops, onCapped });
+  const origin = await openTools(ports.tools(), sandbox, stops);
+  signal.throwIfAborted();
+  const cache = await ports.setupCache();
+  return { sandbox, isFresh, money, origin, env, masked: values.filter((value) => value.length > 3), cache };
+}
+
+/** Starts the harness, each time in a new process in place of the one before. */
+function starter(
+  of: Launching,
+  given: {
+    readonly sandbox: Sandbox;
+    readonly plan: LaunchPlan;
+    readonly argv: readonly string[];
+    readonly env: Readonly<Record<string, string>>;
+    readonly cwd: string;
+    readonly secrets: readonly string[];
+  },
+): () => Promise<HarnessConnection> {
+  const { ctx, session, listener, signal, stops } = of;
+  const { sandbox, plan, argv, env, cwd, secrets } = given;
+  let running: (() => Promise<void>) | undefined;
+  return async () => {
+    await running?.();
+    const child = await sandbox.spawn({ argv, env: { ...env, ...plan.env }, cwd });
+    let connection: HarnessConnection | undefined;
+    // The process first: what its last words wait for may be away.
+    running = async () => {
+      await child.kill();
+      await connection?.close();
+    };
+    stops.push(running);
+    signal.throwIfAborted();
+    failpoint('session.spawned');
+    const log = ctx.runtime.log.child({ sessionId: session.sessionId });
+    connection = await connectHarness({ process: child, plan, listener, log, secrets });
+    return connection;
+  };
+}
+
+interface Conversing {
+  /** A new process of the harness. */
+  readonly start: () => Promise<HarnessConnection>;
+  /** Of requests to its tool servers. */
+  readonly authorization: string;
+  readonly origin: string;
+  readonly cwd: string;
+}
+
+/** Opens or resumes the conversation, and waits until every tool server has been listed. */
+async function converse(
+  of: Launching,
+  facts: LaunchFacts,
+  { start, authorization, origin, cwd }: Conversing,
+): Promise<Pick<Launched, 'connection' | 'isAmnesic'>> {
+  const { ctx, ports, session } = of;
+  const { sessionId } = session;
+  const aliases = sessionAliases(facts.spec, facts.hasChecks);
+  const named = mcpServerNames(aliases);
+  if (!named.ok) {
+    const sharing = named.collisions.map((group) => group.join(' and ')).join('; ');
+    throw new Fault('unprocessable', 'tool-names', `Tool aliases look alike to the harness: ${sharing}.`);
+  }
+  const mcpServers = aliases.map((alias) => ({
+    name: named.names.get(alias) ?? alias,
+    url: `${origin}/api/v1/sessions/${sessionId}/mcp/${aliasSegment(alias)}`,
+    headers: { authorization },
+  }));
+  const opened = await of.gate.run(async () => {
+    of.signal.throwIfAborted();
+    ports.listings.forget(sessionId);
+    const conversation = await openConversation(session, start, { cwd, mcpServers });
+    const silent = await ports.listings.wait(sessionId, aliases, listedWithinMs);
+    if (silent.length > 0) throw new Error(`the harness has not listed its tools: ${silent.join(', ')}`);
+    return conversation;
+  });
+  of.signal.throwIfAborted();
+  failpoint('session.opened');
+  const isUp = await moveSession(ctx.db, session, ['starting'], 'idle', {
+    reason: null,
+    harnessSession: opened.harnessSession,
+  });
+  if (!isUp) throw new Error('the session is not this host’s any more');
+  return { connection: opened.connection, isAmnesic: opened.isAmnesic };
+}
+
+/** The conversation that the session had, or where the harness has it no more, one that begins anew in a new process. */
+async function openConversation(
+  { harnessSession }: ClaimedSession,
+  start: () => Promise<HarnessConnection>,
+  request: Parameters<HarnessConnection['open']>[0],
+): Promise<Pick<Launched, 'connection' | 'isAmnesic'> & { readonly harnessSession: string }> {
+  if (harnessSession !== null) {
+    const connection = await start();
+    try {
+      const { sessionId } = await connection.resume(harnessSession, request);
+      return { connection, isAmnesic: false, harnessSession: sessionId };
+    } catch (error) {
+      // A connection that refused is over.
+      if (!(error instanceof HarnessFailure) || error.kind !== 'cannot_resume') throw error;
+    }
+  }
+  const connection = await start();
+  const { sessionId } = await connection.open(request);
+  return { connection, isAmnesic: harnessSession !== null, harnessSession: sessionId };
+}
+
+const homeOf = (ctx: FlowContext): string => ctx.config.dataDir;
+
+async function openSandbox(
+  of: Launching,
+  sandboxes: SandboxProvider,
+  facts: LaunchFacts,
+  readOnlyPaths: readonly string[],
+): Promise<{ readonly sandbox: Sandbox; readonly isFresh: boolean }> {
+  const { ctx, ports, session, stops } = of;
+  const { resources } = facts.environment ?? {};
+  const changes = {
+    fenced: ports.fenced,
+    channels: Object.entries(channelPorts).map(([name, port]) => ({ name, port })),
+    readOnlyPaths,
+    ...(resources !== undefined && { resources }),
+  };
+  const isKnown = session.sandboxHome === homeOf(ctx);
+  const known = isKnown ? await sandboxes.reopen(session.sessionId, changes) : null;
+  // One that is being made must not be taken for one that is ready, whatever happens meanwhile.
+  if (known === null && isKnown) await forgetSandbox(ctx.db, session);
+  const sandbox = known ?? (await sandboxes.create({ id: session.sessionId, ...changes }));
+  stops.push(() => sandbox.stop());
+  return { sandbox, isFresh: known === null };
+}

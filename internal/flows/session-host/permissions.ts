@@ -1,0 +1,68 @@
+// Permission requests under `approvals: prompt`: written down, shown to people, waited for. A turn that is cancelled takes
+// its requests with it.
+
+import type { PermissionDecision, PermissionRequest } from '../../adapters/harness/types.ts';
+import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
+import { askPermission, closePermission, permissionState } from '../../adapters/store/sessions/permissions.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { FlowContext } from '../context.ts';
+import type { Mask } from './mask.ts';
+import type { Signal } from './signal.ts';
+import { withRetry } from './with-retry.ts';
+import type { Transcript } from './transcript.ts';
+
+const lookMs = 5_000;
+
+export class Permissions {
+  readonly #ctx: FlowContext;
+  readonly #session: ClaimedSession;
+  readonly #transcript: Transcript;
+  readonly #wake: Signal;
+  readonly #mask: Mask;
+
+  constructor(ctx: FlowContext, session: ClaimedSession, transcript: Transcript, wake: Signal, mask: Mask) {
+    this.#mask = mask;
+    this.#ctx = ctx;
+    this.#session = session;
+    this.#transcript = transcript;
+    this.#wake = wake;
+  }
+
+  /** Asks a person and waits for the answer; `cancelled` when the turn ends first. */
+  decide = async (request: PermissionRequest, signal: AbortSignal): Promise<PermissionDecision> => {
+    const { db, runtime } = this.#ctx;
+    const id = runtime.uuid();
+    const now = runtime.now();
+    const title = this.#mask.apply(request.title);
+    const asked: JsonObject = this.#mask.applyToJson({
+      callId: request.callId,
+      category: request.category,
+      ...(request.input !== undefined && { input: request.input }),
+      options: request.options.map((one) => ({ ...one })),
+    });
+    const isAsked = await withRetry(this.#ctx, () =>
+      askPermission(db, this.#session, { id, title, request: asked, now }),
+    );
+    if (!isAsked) return 'cancelled';
+    await this.#transcript.note({
+      role: 'system',
+      kind: 'permission',
+      text: title,
+      detail: { permissionId: id, ...asked },
+    });
+    const ring = (): void => this.#wake.fire();
+    signal.addEventListener('abort', ring, { once: true });
+    try {
+      for (;;) {
+        const seen = this.#wake.mark();
+        if (signal.aborted) return 'cancelled';
+        const state = await withRetry(this.#ctx, () => permissionState(db, id));
+        if (state !== 'open') return state ?? 'cancelled';
+        await this.#wake.after(seen, lookMs);
+      }
+    } finally {
+      signal.removeEventListener('abort', ring);
+      await withRetry(this.#ctx, () => closePermission(db, this.#session, id, runtime.now()));
+    }
+  };
+}

@@ -1,0 +1,90 @@
+// What a fresh sandbox is given before its harness starts (spec, Environment, Mounts): the image's build steps, mounts,
+// cloned outside so that no token enters, and the setup steps. A sandbox that is opened again has them already.
+
+import {
+  buildImage,
+  mountRepository,
+  runSetup,
+  type Sandbox,
+  type SetupCache,
+} from '../../adapters/sandbox/sandbox.ts';
+import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
+import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
+import type { FlowContext } from '../context.ts';
+import type { HostPorts } from '../host-ports.ts';
+import { mountRequests } from './mounts.ts';
+
+export interface Provisioned {
+  /** Where the harness starts, as the sandbox sees it. */
+  readonly cwd: string;
+  /** What a person should know of it. */
+  readonly notes: readonly string[];
+}
+
+export interface Provisioning {
+  readonly ports: HostPorts;
+  readonly session: ClaimedSession;
+  readonly facts: LaunchFacts;
+  readonly sandbox: Sandbox;
+  readonly cache: SetupCache;
+  readonly isFresh: boolean;
+  readonly env: Readonly<Record<string, string>>;
+  readonly masked: readonly string[];
+  readonly signal: AbortSignal;
+}
+
+/** Throws Fault for what no retry mends: a ref or a repository that is not there, a step that fails. */
+export async function provision(ctx: FlowContext, of: Provisioning): Promise<Provisioned> {
+  const { facts, sandbox, session, signal } = of;
+  const { workingDirectory } = facts.spec;
+  const notes: string[] = [];
+  if (of.isFresh) {
+    await prepareImage(ctx, of);
+    for (const request of await mountRequests(ctx, facts.project, facts.spec.mounts, session.mountRefs)) {
+      const mounted = await mountRepository(sandbox, request, {
+        allowPrivateNetwork: ctx.config.allowPrivateNetwork,
+        path: of.ports.path,
+        signal,
+      });
+      if (mounted.isMoved) notes.push(`${request.mountPath} is at ${mounted.path}: this sandbox cannot show it there`);
+    }
+  }
+  const cwd = workingDirectory === undefined ? sandbox.workDir : await sandbox.makeDirectory(workingDirectory);
+  if (of.isFresh) await setUp(ctx, of);
+  return { cwd, notes };
+}
+
+const scopeOf = ({ facts }: Provisioning): string => `${facts.project.id}/${facts.spec.environment}`;
+
+async function prepareImage(ctx: FlowContext, of: Provisioning): Promise<void> {
+  const { facts, sandbox, cache, signal } = of;
+  const { environment } = facts;
+  if (environment === null) return;
+  const plain = Object.entries(environment.env).filter((pair): pair is [string, string] => typeof pair[1] === 'string');
+  await buildImage(sandbox, {
+    cache,
+    scope: scopeOf(of),
+    now: ctx.runtime.now(),
+    signal,
+    image: environment.image.name,
+    steps: environment.steps,
+    env: Object.fromEntries(plain),
+  });
+}
+
+async function setUp(ctx: FlowContext, of: Provisioning): Promise<void> {
+  const { facts, sandbox, cache, env, masked, signal } = of;
+  const { environment, spec } = facts;
+  if (environment === null) return;
+  await runSetup(sandbox, {
+    cache,
+    scope: scopeOf(of),
+    now: ctx.runtime.now(),
+    signal,
+    setup: environment.setup,
+    ...(environment.setupCache !== undefined && { setupCache: environment.setupCache }),
+    env,
+    masked,
+    ...(spec.workingDirectory !== undefined && { workingDirectory: spec.workingDirectory }),
+  });
+}

@@ -1,0 +1,185 @@
+// Runs sessions (contract, sections 6 and 8): claims what waits by lease, launches it, keeps its conversation going, and
+// lets go of it when it is ended elsewhere, when the daemon drains, or when the lease is lost. It decides neither which
+// session an event reaches (routing) nor what a session may spend (the gateway). Upkeep, beside it, is what needs no
+// process of a session: lapsed leases, inactivity, caps that have room again, and successors.
+
+import { removeClaim, type Running, Supervisor } from './supervise.ts';
+import {
+  claimSessions,
+  explainWaiting,
+  leaseSeconds,
+  renewLeases,
+  standingLeases,
+} from '../../adapters/store/sessions/hosts.ts';
+import { liveSessions, sessionsWithNews } from '../../adapters/store/sessions/turns.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import type { FlowContext } from '../context.ts';
+import { HARNESSES, type Harness } from '../../domain/spec.ts';
+import type { HostPorts } from '../host-ports.ts';
+import { Signal } from './signal.ts';
+
+export { createListings } from './listings.ts';
+export type * from '../host-ports.ts';
+export { diagnoseSessions } from './doctor.ts';
+export { upkeepTurn } from './upkeep.ts';
+
+const every = { lookMs: 2_000, renewMs: 5_000, programsMs: 5_000, reapMs: 60_000, fenceMs: 1_000 } as const;
+/** A host that could not renew for so long lets go before another one may begin. */
+const renewedWithinMs = (leaseSeconds - 4) * 1_000;
+/** Claims of one turn; a host that comes up to a long queue shares it with the others. */
+const claimMax = 8;
+
+export class SessionHost {
+  readonly #ctx: FlowContext;
+  readonly #ports: HostPorts;
+  readonly #supervisor: Supervisor;
+  readonly #running = new Map<string, Running>();
+  readonly #wake = new Signal();
+  readonly #over = new Signal();
+  readonly #stop = new AbortController();
+  #loops: Promise<void>[] = [];
+  #unlisten: () => Promise<void> = async () => undefined;
+  #programs:
+    | { readonly at: number; readonly usable: Harness[]; readonly missing: ReadonlyMap<Harness, string> }
+    | undefined;
+  /** Somebody said that something happened; maybe a session was made that no host can take. */
+  #told = false;
+  #stopping: Promise<void> | undefined;
+  #fence: NodeJS.Timeout | undefined;
+  /** By session: when its lease was last known to stand, on the monotonic clock. */
+  readonly #renewed = new Map<Running, number>();
+
+  constructor(ctx: FlowContext, ports: HostPorts) {
+    this.#ctx = ctx;
+    this.#ports = ports;
+    this.#supervisor = new Supervisor(ctx, ports);
+  }
+
+  /** Resolves when it takes sessions. */
+  async start(): Promise<void> {
+    this.#unlisten = await this.#ctx.db.listen('svc_hosts', () => {
+      this.#told = true;
+      this.#wake.fire();
+    });
+    // Apart from the loops: a database that does not answer stands still, and so do they.
+    this.#fence = setInterval(() => this.#letGoOverdue(), every.fenceMs);
+    this.#loops = [
+      this.#loop(this.#wake, every.lookMs, () => this.#look()),
+      this.#loop(this.#over, every.renewMs, () => this.#renew()),
+      this.#loop(this.#over, every.reapMs, () => this.#reap()),
+    ];
+  }
+
+  /** Suspends what runs and hands it back; processes are gone when it resolves. Safe twice. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#drain();
+    return this.#stopping;
+  }
+
+  async #drain(): Promise<void> {
+    this.#stop.abort();
+    this.#wake.fire();
+    this.#over.fire();
+    await this.#unlisten();
+    await Promise.all(this.#loops);
+    const left = [...this.#running.values()];
+    for (const one of left) one.drain();
+    await Promise.all(left.map((one) => one.ended));
+    clearInterval(this.#fence);
+  }
+
+  /** Whoever cannot reach the database may have lost its leases already: no session runs twice at once. */
+  #letGoOverdue(): void {
+    const now = performance.now();
+    for (const [running, at] of this.#renewed) {
+      if (now - at <= renewedWithinMs) continue;
+      this.#renewed.delete(running);
+      this.#ctx.runtime.log.warn({ sessionId: running.lease.sessionId }, 'session.lease_not_renewed');
+      running.lose();
+    }
+  }
+
+  async #loop(bell: Signal, pauseMs: number, turn: () => Promise<void>): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      const seen = bell.mark();
+      await turn().catch((error: unknown) => this.#ctx.runtime.log.warn({ err: error }, 'host.turn_failed'));
+      await bell.after(seen, pauseMs);
+    }
+  }
+
+  /** Lets go of what is not ours any more, wakes what has news, takes what waits. */
+  async #look(): Promise<void> {
+    const { db } = this.#ctx;
+    const mine = [...this.#running.values()];
+    const standing = await standingLeases(
+      db,
+      mine.map((one) => one.lease),
+    );
+    for (const one of mine) if (!standing.has(one.lease.sessionId)) one.lose();
+    for (const id of await sessionsWithNews(db, [...standing])) this.#running.get(id)?.wake();
+    const room = this.#ports.maxSessions - this.#running.size;
+    if (room > 0) await this.#claim(Math.min(room, claimMax));
+  }
+
+  async #claim(limit: number): Promise<void> {
+    const { db, runtime, daemonId } = this.#ctx;
+    const harnesses = await this.#usable();
+    if (harnesses.length === 0) return;
+    const at = performance.now();
+    const claimed = await claimSessions(db, { daemonId, harnesses, limit, now: runtime.now() });
+    if (claimed.length > 0) failpoint('session.claimed');
+    for (const session of claimed) {
+      const running = this.#supervisor.run(session);
+      this.#running.set(session.sessionId, running);
+      this.#renewed.set(running, at);
+      void running.ended.then(() => {
+        this.#renewed.delete(running);
+        removeClaim(this.#running, running);
+        this.#wake.fire();
+      });
+    }
+    if (claimed.length === limit) this.#wake.fire();
+  }
+
+  /** Harnesses whose program is here; sessions of the others are told why they wait. */
+  async #usable(): Promise<readonly Harness[]> {
+    const now = this.#ctx.runtime.now().getTime();
+    if (this.#programs !== undefined && now - this.#programs.at < every.programsMs) {
+      if (this.#told) await explainWaiting(this.#ctx.db, this.#programs.missing);
+      this.#told = false;
+      return this.#programs.usable;
+    }
+    const usable: Harness[] = [];
+    const missing = new Map<Harness, string>();
+    for (const harness of HARNESSES) {
+      const program = await this.#ports.program(harness);
+      if ('missing' in program) missing.set(harness, program.missing);
+      else usable.push(harness);
+    }
+    this.#programs = { at: now, usable, missing };
+    await explainWaiting(this.#ctx.db, missing);
+    return usable;
+  }
+
+  /** Ends and removes what earlier lives of this data directory left of sessions that have ended. */
+  async #reap(): Promise<void> {
+    if (!(await this.#ports.hasLeftovers())) return;
+    const { provider } = await this.#ports.sandboxes();
+    const removed = await provider.reap((ids) => liveSessions(this.#ctx.db, ids));
+    if (removed.length > 0) this.#ctx.runtime.log.info({ sandboxes: removed }, 'host.sandboxes_reaped');
+  }
+
+  async #renew(): Promise<void> {
+    const mine = [...this.#running.values()];
+    const at = performance.now();
+    const kept = await renewLeases(
+      this.#ctx.db,
+      this.#ctx.daemonId,
+      mine.map((one) => one.lease),
+    );
+    for (const one of mine) {
+      if (!kept.has(one.lease.sessionId)) one.lose();
+      else if (this.#renewed.has(one)) this.#renewed.set(one, at);
+    }
+  }
+}

@@ -1,0 +1,211 @@
+// One claimed session in this process, from its launch to whatever ends it here; afterwards nothing of it runs any more.
+
+import {
+  blockSession,
+  type ClaimedSession,
+  type Lease,
+  standingLeases,
+  suspendLeases,
+  waitAgain,
+} from '../../adapters/store/sessions/hosts.ts';
+import { isConnectionLoss } from '../../adapters/store/store.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { liveSessions } from '../../adapters/store/sessions/turns.ts';
+import { relaunchAfterMs } from '../../core/session/session.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { FlowContext } from '../context.ts';
+import { endSession } from '../sessions/sessions.ts';
+import { Conversation, type ConversationEnd } from './conversation.ts';
+import type { HostPorts } from '../host-ports.ts';
+import { Capped } from './channels.ts';
+import { Semaphore } from '../../base/semaphore.ts';
+import { withRetry } from './with-retry.ts';
+import { failureText, launch, type Launched, ProgramMissing } from './launch.ts';
+
+/** A program that is not there is looked for again after this. */
+const missingMs = 10_000;
+const launchBuckets = [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+export interface Running {
+  readonly lease: Lease;
+  wake(): void;
+  /** The lease is gone. */
+  lose(): void;
+  /** The daemon stops. */
+  drain(): void;
+  /** Settles when nothing of it runs here any more; never rejects. */
+  readonly ended: Promise<void>;
+}
+
+/** What a session is in this process. */
+interface Hold {
+  readonly conversation: Conversation;
+  /** Aborted where its launch is to end early. */
+  readonly launching: AbortSignal;
+  readonly stop: AbortSignal;
+  launched?: Launched;
+  /** Once it is being left. */
+  parted?: Promise<void>;
+}
+
+/** Forgets a session that has ended, unless it has been claimed anew meanwhile. */
+export function removeClaim(running: Map<string, Running>, which: Running): void {
+  if (running.get(which.lease.sessionId) === which) running.delete(which.lease.sessionId);
+}
+
+export class Supervisor {
+  readonly #ctx: FlowContext;
+  readonly #ports: HostPorts;
+  readonly #gate: Semaphore;
+
+  constructor(ctx: FlowContext, ports: HostPorts) {
+    this.#ctx = ctx;
+    this.#ports = ports;
+    this.#gate = new Semaphore(ports.startsAtOnce);
+  }
+
+  run(session: ClaimedSession): Running {
+    const stop = new AbortController();
+    const conversation = new Conversation(this.#ctx, session, stop.signal);
+    const launching = new AbortController();
+    const hold: Hold = { conversation, launching: launching.signal, stop: stop.signal };
+    const ended = this.#live(session, hold);
+    return {
+      lease: session,
+      wake: () => conversation.wake(),
+      lose: () => {
+        conversation.lose();
+        launching.abort(new Error('the lease is gone'));
+        // Its conversation may be waiting for a database that does not answer: what runs does not wait for that.
+        void this.#leave(session, hold);
+      },
+      drain: () => {
+        stop.abort();
+        launching.abort(new Error('the daemon stops'));
+      },
+      ended,
+    };
+  }
+
+  /** Ends what runs: at once, but for the answer to the call with which a session has ended itself. */
+  async #leave({ sessionId }: ClaimedSession, hold: Hold): Promise<void> {
+    await (hold.parted ??= this.#ports.listings.parted(sessionId));
+    await hold.launched?.down();
+  }
+
+  async #live(session: ClaimedSession, hold: Hold): Promise<void> {
+    const { log } = this.#ctx.runtime;
+    const { conversation } = hold;
+    const fields = { sessionId: session.sessionId, agent: session.agent, epoch: session.epoch };
+    try {
+      let end: ConversationEnd;
+      try {
+        const launched = await this.#launch(session, conversation, hold.launching);
+        hold.launched = launched;
+        log.info({ ...fields, sandbox: launched.sandbox.provider }, 'session.launched');
+        if (session.harnessSession !== null) {
+          const rest = launched.isAmnesic ? ', in a new place: the harness has lost its own memory of it' : '';
+          await conversation.transcript.note({ role: 'system', kind: 'notice', text: `The session goes on${rest}.` });
+        }
+        end = await conversation.run(launched);
+      } catch (error) {
+        end = await withRetry(this.#ctx, () => this.#failed(session, conversation, error, hold.stop.aborted));
+      }
+      await this.#leave(session, hold);
+      log.info({ ...fields, end: end.kind, reason: 'reason' in end ? end.reason : undefined }, 'session.left');
+      failpoint('session.down');
+      await this.#after(session, end, conversation.failures);
+      await this.#cleanUp(session, hold.launched);
+    } catch (error) {
+      // The lease lapses, and another launch finds the session as it is.
+      log.warn({ ...fields, err: error }, 'session.lost');
+      await hold.launched?.down();
+    }
+  }
+
+  async #launch(session: ClaimedSession, conversation: Conversation, signal: AbortSignal): Promise<Launched> {
+    const { metrics } = this.#ctx;
+    const help = 'From the claim of a session to its harness being ready, by how it ended.';
+    const seconds = metrics.histogram('svc_session_launch_seconds', help, ['outcome'], launchBuckets);
+    const done = seconds.startTimer();
+    const listener = { onUpdate: conversation.onUpdate, onPermission: conversation.permissions.decide };
+    try {
+      const onCapped = (): void => conversation.wake();
+      const request = { session, listener, mask: conversation.mask, onCapped, gate: this.#gate, signal };
+      const launched = await launch(this.#ctx, this.#ports, request);
+      done({ outcome: session.harnessSession === null ? 'started' : launched.isAmnesic ? 'anew' : 'resumed' });
+      return launched;
+    } catch (error) {
+      const outcome = error instanceof Capped ? 'capped' : error instanceof ProgramMissing ? 'missing' : 'failed';
+      done({ outcome });
+      throw error;
+    }
+  }
+
+  /** What a launch or a conversation that threw comes to. */
+  async #failed(
+    session: ClaimedSession,
+    { mask }: Conversation,
+    error: unknown,
+    isDraining: boolean,
+  ): Promise<ConversationEnd> {
+    const { log } = this.#ctx.runtime;
+    if (isDraining) return { kind: 'drained' };
+    const standing = await standingLeases(this.#ctx.db, [session]);
+    if (!standing.has(session.sessionId)) return { kind: 'gone' };
+    if (error instanceof ProgramMissing) {
+      const retryAt = new Date(this.#ctx.runtime.now().getTime() + missingMs);
+      await waitAgain(this.#ctx.db, session, { reason: error.message, retryAt, failures: session.failures });
+      return { kind: 'gone' };
+    }
+    if (error instanceof Capped) {
+      await blockSession(this.#ctx.db, session, error.message);
+      return { kind: 'gone' };
+    }
+    const reason = mask.apply(failureText(error));
+    log.warn({ sessionId: session.sessionId, reason }, 'session.launch_failed');
+    if (error instanceof Fault && error.kind !== 'unavailable' && error.kind !== 'internal') {
+      return { kind: 'failed', reason };
+    }
+    return { kind: 'relaunch', reason, isBlameless: isConnectionLoss(error) };
+  }
+
+  async #after(session: ClaimedSession, end: ConversationEnd, failuresBefore: number): Promise<void> {
+    const { db } = this.#ctx;
+    // A daemon that stops waits for no database: the lease lapses by itself.
+    if (end.kind === 'drained') await suspendLeases(db, [session], 'its daemon was stopped', true);
+    if (end.kind === 'failed') await withRetry(this.#ctx, () => this.#fail(session, end.reason));
+    if (end.kind === 'relaunch') await withRetry(this.#ctx, () => this.#relaunch(session, end, failuresBefore));
+  }
+
+  async #relaunch(
+    session: ClaimedSession,
+    { reason, isBlameless }: ConversationEnd & { readonly kind: 'relaunch' },
+    failuresBefore: number,
+  ): Promise<void> {
+    const { db, runtime } = this.#ctx;
+    const failures = failuresBefore + (isBlameless === true ? 0 : 1);
+    // What stands as written means that the database is back.
+    const afterMs = isBlameless === true ? 0 : relaunchAfterMs(failures);
+    if (afterMs === null) return this.#fail(session, `given up after ${failures} launches: ${reason}`);
+    // What was in flight waits again, and the turn counts as lost.
+    await suspendLeases(db, [session], reason);
+    const retryAt = new Date(runtime.now().getTime() + afterMs);
+    await waitAgain(db, { ...session, epoch: session.epoch + 1 }, { reason, retryAt, failures });
+  }
+
+  async #fail(session: ClaimedSession, reason: string): Promise<void> {
+    await this.#ctx.db.tx(async (tx) => {
+      const locked = await lockRouting(tx, session.projectId);
+      const standing = await standingLeases(tx, [session]);
+      if (standing.has(session.sessionId)) await endSession(this.#ctx, locked, session.sessionId, 'failed', reason);
+    });
+  }
+
+  /** Files of a session that has ended are of no use to anybody. */
+  async #cleanUp(session: ClaimedSession, launched: Launched | undefined): Promise<void> {
+    const live = await liveSessions(this.#ctx.db, [session.sessionId]);
+    if (!live.has(session.sessionId)) await launched?.sandbox.destroy();
+  }
+}

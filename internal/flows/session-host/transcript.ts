@@ -1,0 +1,144 @@
+// What a harness says, as rows of the transcript. Text comes in pieces: they are put together until something else comes,
+// they are long enough, or a moment has passed, so that a reader sees it grow and the table does not. What must not be
+// repeated is masked here, also where it comes in pieces.
+
+import { appendTranscript, type TranscriptEntry } from '../../adapters/store/sessions/turns.ts';
+import type { Lease } from '../../adapters/store/sessions/hosts.ts';
+import type { HarnessUpdate } from '../../adapters/harness/types.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { FlowContext } from '../context.ts';
+import type { Mask } from './mask.ts';
+import { withRetry } from './with-retry.ts';
+
+const limits = { flushMs: 400, textChars: 8_000, rows: 64 } as const;
+
+/** Writes updates of one launch; loses nothing that `flush` was awaited for. */
+export class Transcript {
+  readonly #ctx: FlowContext;
+  readonly #lease: Lease;
+  readonly #mask: Mask;
+  #entries: TranscriptEntry[] = [];
+  #piece: { readonly kind: 'text' | 'thought'; text: string } | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(ctx: FlowContext, lease: Lease, mask: Mask) {
+    this.#ctx = ctx;
+    this.#lease = lease;
+    this.#mask = mask;
+  }
+
+  /** Takes one update; waits only where much is waiting to be written. */
+  async take(update: HarnessUpdate): Promise<void> {
+    if (update.kind === 'usage') return;
+    if (update.kind === 'text' || update.kind === 'thought') {
+      this.#say(update.kind, update.truncated ? this.#mask.applyToCut(update.text) : update.text);
+    } else this.#add(entryOf(update));
+    if (this.#entries.length >= limits.rows) await this.#write();
+    else this.#later();
+  }
+
+  /** A line of our own. */
+  async note(entry: TranscriptEntry): Promise<void> {
+    this.#add(entry);
+    await this.flush();
+  }
+
+  /** Resolves when everything taken so far is stored, or belongs to another host by now. */
+  flush(): Promise<void> {
+    this.#closePiece();
+    return this.#write();
+  }
+
+  async #write(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const entries = this.#entries;
+    this.#entries = [];
+    const written = this.#writing.then(async () => {
+      if (entries.length === 0) return;
+      const now = this.#ctx.runtime.now();
+      await withRetry(this.#ctx, () => appendTranscript(this.#ctx.db, this.#lease, entries, now));
+    });
+    // The next write does not fail for this one's sake; whoever awaits this one hears of it.
+    this.#writing = written.catch(() => undefined);
+    await written;
+  }
+
+  #say(kind: 'text' | 'thought', text: string): void {
+    if (this.#piece !== undefined && this.#piece.kind !== kind) this.#closePiece();
+    this.#piece ??= { kind, text: '' };
+    this.#piece.text += text;
+    if (this.#piece.text.length >= limits.textChars) this.#breakPiece();
+  }
+
+  #add(entry: TranscriptEntry | undefined): void {
+    this.#closePiece();
+    if (entry === undefined) return;
+    const { detail: more } = entry;
+    const masked = { ...entry, text: this.#mask.apply(entry.text) };
+    this.#entries.push(more === undefined ? masked : { ...masked, detail: this.#mask.applyToJson(more) });
+  }
+
+  #closePiece(): void {
+    const piece = this.#piece;
+    this.#piece = undefined;
+    if (piece !== undefined)
+      this.#entries.push({ role: 'assistant', kind: piece.kind, text: this.#mask.apply(piece.text) });
+  }
+
+  /** What was said so far; what may be the beginning of something masked waits for what follows. */
+  #breakPiece(): void {
+    const piece = this.#piece;
+    if (piece === undefined) return;
+    const text = this.#mask.apply(piece.text);
+    const length = text.length - this.#mask.open(text);
+    if (length > 0) this.#entries.push({ role: 'assistant', kind: piece.kind, text: text.slice(0, length) });
+    this.#piece = length === text.length ? undefined : { kind: piece.kind, text: text.slice(length) };
+  }
+
+  #later(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#breakPiece();
+      this.#write().catch((error: unknown) => {
+        this.#ctx.runtime.log.warn({ err: error, sessionId: this.#lease.sessionId }, 'session.transcript_failed');
+      });
+    }, limits.flushMs);
+  }
+}
+
+const detail = (members: { readonly [name: string]: string | boolean | undefined }): JsonObject =>
+  Object.fromEntries(
+    Object.entries(members).filter((pair): pair is [string, string | boolean] => pair[1] !== undefined),
+  );
+
+function entryOf(update: Exclude<HarnessUpdate, { kind: 'text' | 'thought' | 'usage' }>): TranscriptEntry | undefined {
+  switch (update.kind) {
+    case 'tool_started': {
+      const { callId, category, input, truncated } = update;
+      return {
+        role: 'tool',
+        kind: 'tool_call',
+        text: update.title,
+        detail: detail({ callId, category, input, truncated }),
+      };
+    }
+    case 'tool_updated':
+      return undefined;
+    case 'tool_finished': {
+      const { callId, status, title, truncated } = update;
+      return {
+        role: 'tool',
+        kind: 'tool_result',
+        text: update.text ?? '',
+        detail: detail({ callId, status, title, truncated }),
+      };
+    }
+    case 'plan': {
+      const text = update.entries.map((one) => `[${one.status}] ${one.text}`).join('\n');
+      return { role: 'assistant', kind: 'plan', text };
+    }
+    case 'notice':
+      return { role: 'system', kind: 'notice', text: update.text, detail: { severity: update.severity } };
+  }
+}

@@ -1,0 +1,131 @@
+// What sessions need while no process of theirs runs: lapsed leases are taken back, caps that have room again let
+// sessions go on, inactive ones are archived, and slots with `replace: auto` get their successors. Any daemon may do any
+// of it at any time: each change looks again under the project's routing lock.
+
+import type { Sql } from '../../adapters/store/store.ts';
+import { blockedSessions, suspendLapsed, unblockSessions } from '../../adapters/store/sessions/hosts.ts';
+import { eventPayloads } from '../../adapters/store/events/event-reads.ts';
+import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import {
+  inactiveSessions,
+  isInactive,
+  liveByState,
+  type ReplaceableSlot,
+  replaceableSlots,
+} from '../../adapters/store/sessions/upkeep.ts';
+import { timeOrderedId } from '../../base/runtime.ts';
+import { SESSION_STATES, isLive, successorAfterMs } from '../../core/session/session.ts';
+import type { Json } from '../../domain/json.ts';
+import type { FlowContext } from '../context.ts';
+import { routedPayload } from '../ingest/ingest.ts';
+import { modelOf } from './model.ts';
+import { endSession, type NewSession, renderRefs, takeOver } from '../sessions/sessions.ts';
+
+const perTurn = 200;
+/** What a successor is told where the agent declares no `onReplace`. */
+const SUCCESSOR =
+  'You take the place of an earlier session of this agent, which was stopped. Look at what is open and go on with it.';
+
+/** One turn of upkeep, over all projects. */
+export async function upkeepTurn(ctx: FlowContext): Promise<void> {
+  const { log } = ctx.runtime;
+  // Where no session lives there is no lease, no cap and nothing to archive: an idle daemon asks for none of them.
+  if ((await measure(ctx)) > 0) {
+    const lapsed = await suspendLapsed(ctx.db);
+    if (lapsed.length > 0) log.warn({ sessions: lapsed }, 'session.lease_lapsed');
+    await unblock(ctx);
+    await archiveInactive(ctx);
+  }
+  for (const slot of await replaceableSlots(ctx.db, null)) if (isDue(ctx, slot)) await replace(ctx, slot);
+}
+
+/** Sessions that live, after their gauge is set. */
+async function measure(ctx: FlowContext): Promise<number> {
+  const gauge = ctx.metrics.gauge('svc_sessions', 'Live sessions of the installation by state', ['state']);
+  const live = await liveByState(ctx.db);
+  for (const state of SESSION_STATES.filter(isLive)) gauge.set({ state }, live.get(state) ?? 0);
+  return [...live.values()].reduce((sum, count) => sum + count, 0);
+}
+
+async function unblock(ctx: FlowContext): Promise<void> {
+  const free: string[] = [];
+  for (const session of await blockedSessions(ctx.db, perTurn)) {
+    const refused = await ctx.models?.check({
+      spender: { ...session, agentName: session.agent },
+      model: modelOf(ctx, session.spec),
+      ...(session.spec.spendCaps !== undefined && { caps: session.spec.spendCaps }),
+    });
+    if (refused === null) free.push(session.sessionId);
+  }
+  await unblockSessions(ctx.db, free);
+  if (free.length > 0) ctx.runtime.log.info({ sessions: free }, 'session.unblocked');
+}
+
+async function archiveInactive(ctx: FlowContext): Promise<void> {
+  for (const { sessionId, projectId, seconds } of await inactiveSessions(ctx.db, ctx.runtime.now(), perTurn)) {
+    const isArchived = await ctx.db.tx(async (tx) => {
+      const locked = await lockRouting(tx, projectId);
+      if (!(await isInactive(tx, sessionId, ctx.runtime.now()))) return false;
+      return endSession(ctx, locked, sessionId, 'archived', `nothing happened for ${seconds} s`);
+    });
+    if (isArchived) ctx.runtime.log.info({ sessionId, reason: 'inactive' }, 'session.archived');
+  }
+}
+
+const isDue = (ctx: FlowContext, { endedAt, failedInARow }: ReplaceableSlot): boolean =>
+  endedAt === null || ctx.runtime.now().getTime() >= endedAt.getTime() + successorAfterMs(failedInARow);
+
+async function replace(ctx: FlowContext, seen: ReplaceableSlot): Promise<void> {
+  const made = await ctx.db.tx(async (tx) => {
+    const locked = await lockRouting(tx, seen.projectId);
+    const [slot] = await replaceableSlots(tx, seen.agentId);
+    if (slot === undefined || slot.sessionId !== seen.sessionId) return undefined;
+    const successor = successorOf(ctx, slot, await payloadOf(tx, slot));
+    const reason = slot.why === 'stale' ? `the agent is at revision ${slot.revision} now` : 'it failed';
+    await takeOver(ctx, locked, slot.sessionId, successor, reason);
+    return successor.id;
+  });
+  if (made === undefined) return;
+  ctx.runtime.log.info({ sessionId: seen.sessionId, successor: made, why: seen.why }, 'session.replaced');
+}
+
+/** Of the event that the work began with; empty where there was none, or it is not stored any more. */
+async function payloadOf(tx: Sql, { projectId, eventId }: ReplaceableSlot): Promise<Json> {
+  if (eventId === null) return {};
+  const stored = (await eventPayloads(tx, projectId, [eventId])).get(eventId);
+  return stored === undefined ? {} : routedPayload(stored);
+}
+
+/** `payload`: see `payloadOf`. */
+function successorOf(ctx: FlowContext, slot: ReplaceableSlot, payload: Json): NewSession {
+  const { sessionId, agentId, agent, revision, spec, displayTitle, eventId, thread } = slot;
+  return {
+    id: timeOrderedId(ctx.runtime),
+    agentId,
+    agent,
+    revision,
+    origin: 'replacement',
+    ...(eventId !== null && { eventId }),
+    parentId: sessionId,
+    displayTitle,
+    hiddenContext: null,
+    mountRefs: refsOf(slot, payload),
+    slot: true,
+    thread,
+    start: { text: spec.onReplace ?? SUCCESSOR, sender: 'platform' },
+  };
+}
+
+/** What the mounts of the latest spec are at, for the event that the work began with; where it is gone, as before. */
+function refsOf(
+  { spec, mountRefs, eventId }: ReplaceableSlot,
+  payload: Json,
+): { readonly [mountPath: string]: string } {
+  const refs = spec.mounts.flatMap((mount): [string, string][] => {
+    const rendered = renderRefs([mount], { triggerEventId: eventId, payload });
+    if (rendered.ok) return Object.entries(rendered.refs);
+    const before = Object.hasOwn(mountRefs, mount.mountPath) ? mountRefs[mount.mountPath] : undefined;
+    return before === undefined ? [] : [[mount.mountPath, before]];
+  });
+  return Object.fromEntries(refs);
+}
