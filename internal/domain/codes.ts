@@ -129,6 +129,7 @@ export const DIAGNOSTIC_CODES = {
   'connection-ambiguous': null,
   'connection-inactive': null,
   'secret-missing': null,
+  'endpoint-idle-expiry': null,
   'endpoint-missing': 'Webhook endpoint',
   'owner-conflict': null,
   'asset-missing': null,
