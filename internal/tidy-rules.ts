@@ -27,18 +27,7 @@ interface RoomRule {
 const BELOW_ADAPTERS = ['core/', 'schemas', 'base', 'base/'];
 const adapter = (...npm: string[]): RoomRule => ({ rooms: BELOW_ADAPTERS, npm });
 const FLOW: RoomRule = {
-  rooms: [
-    'adapters/',
-    'core/',
-    'schemas',
-    'base',
-    'base/',
-    'flows',
-    'flows/sessions',
-    'flows/secrets',
-    'flows/ingest',
-    'flows/outbox',
-  ],
+  rooms: ['adapters/', 'core/', 'schemas', 'base', 'base/', 'flows', 'flows/sessions', 'flows/secrets', 'flows/ingest'],
   npm: [],
 };
 const edge = (...npm: string[]): RoomRule => ({
@@ -89,7 +78,6 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'flows/secrets': FLOW,
   'flows/connections': FLOW,
   'flows/checks': FLOW,
-  'flows/outbox': FLOW,
   // The agents' door to the service: like an edge, it calls whatever flow a tool is about.
   'flows/tools': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },
   'flows/tenancy': FLOW,

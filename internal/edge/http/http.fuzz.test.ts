@@ -167,7 +167,7 @@ describe('routes that are given what they do not expect', () => {
     const project = (await daemon.api('GET', 'P')).body;
     const org = (await daemon.api('GET', '/api/v1/orgs/default')).body;
     place = { org: String(org['id']), project: String(project['id']) };
-    const document = openApi(table, '1') as unknown as {
+    const document = openApi(table, { version: '1', baseUrl: 'http://localhost' }) as unknown as {
       paths: {
         [path: string]: { [method: string]: { requestBody?: { content: { [type: string]: { schema: JsonSchema } } } } };
       };

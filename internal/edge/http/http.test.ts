@@ -326,7 +326,7 @@ describe('the HTTP server', () => {
   });
 
   it('refuses to start with a route that names no permission, or twice the same route', () => {
-    const bare = { ...none, method: 'GET', path: '/x', handle: async () => ok({}) } as const;
+    const bare = { ...none, id: 'x', tag: 'x', method: 'GET', path: '/x', handle: async () => ok({}) } as const;
     assert.throws(() => routeTable([{ ...bare, scope: 'self' }], []), /GET \/x names no permission/);
     assert.throws(() => routeTable([bare, bare], []), /two routes for GET \/x/);
     assert.throws(

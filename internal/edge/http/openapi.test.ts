@@ -29,14 +29,20 @@ interface Document {
   readonly info: { readonly title: string; readonly version: string };
   readonly security: readonly { [scheme: string]: readonly string[] }[];
   readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } };
-  readonly components: { readonly securitySchemes: object; readonly responses: object; readonly schemas: object };
+  readonly servers: readonly { readonly url: string }[];
+  readonly components: {
+    readonly securitySchemes: object;
+    readonly responses: object;
+    readonly schemas: { readonly [name: string]: object };
+  };
 }
 
 const table = routeTable(routes, []);
 
-/** A copy in which every object that lists its properties has no others. */
+/** A copy in which every object that lists its properties has no others, and references are to the names of components. */
 function closed(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(closed);
+  if (typeof schema === 'string') return schema.replace(/^#\/components\/schemas\//, '');
   if (typeof schema !== 'object' || schema === null) return schema;
   const copy = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, closed(value)]));
   return 'properties' in copy && !('additionalProperties' in copy) ? { ...copy, additionalProperties: false } : copy;
@@ -81,8 +87,7 @@ describe('the description of the API', () => {
     const operation = document.paths[route.path.replaceAll(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()];
     assert.ok(operation !== undefined, key);
     if (answer.status >= 400 && type === 'application/problem+json') {
-      const schema = (document.components.schemas as { Problem: object }).Problem;
-      conforms(schema, answer.body, `${key} ${answer.status}`);
+      conforms({ $ref: '#/components/schemas/Problem' }, answer.body, `${key} ${answer.status}`);
       return;
     }
     const described = operation.responses[String(answer.status)];
@@ -97,6 +102,8 @@ describe('the description of the API', () => {
   before(async () => {
     daemon = await startTestDaemon({ config: { roles: ['api'] } });
     document = (await daemon.api('GET', '/api/v1/openapi.json')).body as unknown as Document;
+    for (const [name, schema] of Object.entries(document.components.schemas))
+      ajv.addSchema({ ...(closed(schema) as object), $id: name });
     api = async (method, path, body, options) => {
       const answer = await daemon.api(method, path, body, options);
       hold(method, path, answer);
@@ -113,6 +120,7 @@ describe('the description of the API', () => {
 
   it('is whole: ids are unique, parameters declared, references lead somewhere, schemas are schemas', async () => {
     assert.equal(document.openapi, '3.1.0');
+    assert.deepEqual(document.servers, [{ url: daemon.url }]);
     assert.ok(document.info.title !== '' && document.info.version !== '');
     const ids = operations().map(([, operation]) => operation.operationId);
     assert.deepEqual(
@@ -147,7 +155,7 @@ describe('the description of the API', () => {
           '$ref' in one ? [] : Object.values(one.content ?? {}).map((content) => content.schema),
         ),
       ];
-      for (const schema of schemas) assert.ok(ajv.compile(schema), key);
+      for (const schema of schemas) assert.ok(ajv.compile(closed(schema) as object), key);
       // The daemon is in this process, and its connections with it.
       await nextTurn();
     }
@@ -217,6 +225,19 @@ describe('the description of the API', () => {
       const answer = await api(method, path, body);
       assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.body)}`);
     }
+  });
+
+  it('names the header that signs a webhook event, and the shapes of resources', () => {
+    const ingest = document.paths['/api/v1/webhook-endpoints/{slug}/events']?.['post'];
+    const signature = ingest?.parameters?.find((one) => one.name === 'x-svc-signature-256');
+    assert.equal(signature?.in, 'header');
+    for (const name of ['Repository', 'RepositoryPage', 'Reconcile', 'Endpoint', 'Problem', 'Diagnostic'])
+      assert.ok(name in document.components.schemas, name);
+    const listed = operations().find(([, one]) => one.operationId === 'listRepositories')?.[1].responses['200'];
+    assert.deepEqual(listed, {
+      description: 'OK',
+      content: { 'application/json': { schema: { $ref: '#/components/schemas/RepositoryPage' } } },
+    });
   });
 
   it('says that what proves itself by its bytes may be turned away', () => {

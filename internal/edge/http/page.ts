@@ -1,16 +1,12 @@
 // Pages of a list: `limit` 1 to 200 and an opaque `cursor`; an answer is `{items, nextCursor}` (contract, section 3).
 
 import * as v from 'valibot';
+import { pageLimitMax } from '../../../schemas/api/operation.ts';
 import { Fault } from '../../domain/fault.ts';
 
-const limitMax = 200;
-export const limitDefault = 50;
+export { pageQuery } from '../../../schemas/api/operation.ts';
 
-/** Entries for the strict query schema of a list: `v.strictObject({...pageQuery, status: …})`. */
-export const pageQuery = {
-  limit: v.optional(v.pipe(v.string(), v.regex(/^[1-9]\d{0,2}$/, `Expected 1 to ${limitMax}`))),
-  cursor: v.optional(v.pipe(v.string(), v.maxLength(1_000))),
-};
+const limitDefault = 50;
 
 export interface Page {
   readonly limit: number;
@@ -21,8 +17,8 @@ export interface Page {
 /** Reads the two; throws Fault `invalid` for a limit out of range or a cursor that was not made here. */
 export function readPage(query: { limit?: string | undefined; cursor?: string | undefined }): Page {
   const limit = query.limit === undefined ? limitDefault : Number(query.limit);
-  if (limit > limitMax)
-    throw new Fault('invalid', 'invalid-query', `The query is not as expected. limit: Expected 1 to ${limitMax}`);
+  if (limit > pageLimitMax)
+    throw new Fault('invalid', 'invalid-query', `The query is not as expected. limit: Expected 1 to ${pageLimitMax}`);
   return { limit, after: query.cursor === undefined ? undefined : readCursor(query.cursor) };
 }
 

@@ -1,13 +1,14 @@
-// A route is data: method, path, who may call it, what it takes, what it answers. The server, the authorisation and
-// the OpenAPI document are made from the same table (contract, section 3). Handlers hold no business rule: they call
-// a flow and shape its answer. What a route does not declare it does not get.
+// A route is an operation of the API (schemas/api) and the handler that does it. The server, the authorisation and the
+// OpenAPI document are made from the same table (contract, section 3). Handlers hold no business rule: they call a flow
+// and shape its answer. What an operation does not declare, its handler does not get.
 
 import type * as v from 'valibot';
 import type { Logger } from 'pino';
+import type { Answers, Operation, ParamNames, Schema, Shape } from '../../../schemas/api/operation.ts';
 import type { Actor, FlowContext, ProjectRef } from '../../flows/context.ts';
 import type { Permission } from '../../domain/permission.ts';
 
-export type Schema = v.GenericSchema;
+export type { Schema, Scope } from '../../../schemas/api/operation.ts';
 
 export interface Principal {
   readonly id: string;
@@ -47,9 +48,9 @@ export interface Answer {
   readonly lines?: AsyncIterable<unknown>;
 }
 
-export interface Call<Q = unknown, B = unknown> {
+export interface Call<Q = unknown, B = unknown, N extends string = string> {
   readonly ctx: FlowContext;
-  readonly params: { readonly [name: string]: string };
+  readonly params: { readonly [name in N]: string };
   readonly query: Q;
   readonly body: B;
   /** The received bytes; empty unless the route declares `rawBody`. */
@@ -77,40 +78,10 @@ export interface Direct extends Pick<Call, 'ctx' | 'raw' | 'headers'> {
   readonly param: string;
 }
 
-export type Scope =
-  /** No token. */
-  | 'public'
-  /** Any valid token. */
-  | 'self'
-  /** A token whose principal can see `:org`. */
-  | 'org'
-  /** A token whose principal can see `:project` of `:org`. */
-  | 'project';
-
-export interface RouteSpec<Q extends Schema | undefined, B extends Schema | undefined> {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Parameters as `:name`; `/api/v1/orgs/:org/projects/:project/agents`. */
-  readonly path: string;
-  readonly summary: string;
-  readonly scope: Scope;
-  /** Null only for a public route. */
-  readonly permission: Permission | null;
-  /** Strict object of strings; use `pageQuery` for a list. */
-  readonly query?: Q;
-  readonly body?: B;
+/** How a route is served, beside what its operation says. */
+export interface Serving {
   /** Bytes; default 1 MiB. */
   readonly bodyLimitBytes?: number;
-  /** The handler gets the bytes as received, whatever the content type; no JSON is parsed. */
-  readonly rawBody?: boolean;
-  /** Numbers of the body that a double cannot hold keep their digits, as in events (core/match, `readPayload`). */
-  readonly exactNumbers?: boolean;
-  /** Status → schema of the JSON it answers, null for no JSON. Problems need not be listed. */
-  readonly answers: { readonly [status: number]: Schema | null };
-  /** What is sent holds secrets: problems name no key that they do not expect. */
-  readonly confidential?: boolean;
-  readonly stream?: boolean;
-  /** Answers 200 with JSON lines; the schema of that answer is a line's. */
-  readonly lines?: boolean;
   /**
    * Asked before any of the body is read, with its announced size in bytes; may throw Fault `unavailable`. What it
    * answers is called when the request is over.
@@ -124,42 +95,82 @@ export interface RouteSpec<Q extends Schema | undefined, B extends Schema | unde
   admitMore?(ctx: FlowContext, params: Call['params'], bytes: number | undefined): Promise<() => void>;
   /**
    * The same as `handle`, from nothing but this: what is in the plain form comes here without the framework (see
-   * direct.ts). Only where a route is public, takes its body raw, has one parameter, and always answers with JSON.
+   * fast-path.ts). Only where a route is public, takes its body raw, has one parameter, and always answers with JSON.
    */
   direct?(at: Direct): Promise<Answer>;
-  /** `Access-Control-Allow-Origin: *` and an answer to preflights. */
-  readonly cors?: boolean;
-  handle(
-    call: Call<
-      Q extends Schema ? v.InferOutput<Q> : Record<string, never>,
-      B extends Schema ? v.InferOutput<B> : undefined
-    >,
-  ): Promise<Answer>;
 }
 
 /** A route of the table, its own types forgotten. */
-export type Route = Omit<RouteSpec<Schema | undefined, Schema | undefined>, 'handle'> & {
-  handle(call: Call): Promise<Answer>;
-};
+export type Route = Operation & Serving & { handle(call: Call): Promise<Answer> };
 
-/** Declares a route; inside `handle`, query and body have the types of their schemas. */
+/** What becomes JSON of a shape: a time may still be a Date. */
+type Sent<T> = T extends string
+  ? string extends T
+    ? T | Date
+    : T
+  : T extends object
+    ? { readonly [K in keyof T]: Sent<T[K]> }
+    : T;
+
+/** What a handler of an operation answers: one of its statuses, with what the operation says of it. */
+export type Reply<A extends Answers> = {
+  [S in keyof A & number]: A[S] extends Schema
+    ?
+        | (Pick<Answer, 'headers'> & { readonly status: S; readonly body: Sent<Shape<A[S]>> })
+        | (Pick<Answer, 'headers'> & { readonly status: S; readonly lines: AsyncIterable<Sent<Shape<A[S]>>> })
+    : Answer & { readonly status: S };
+}[keyof A & number];
+
+type Handled<P extends string, Q, B> = Call<
+  Q extends Schema ? v.InferOutput<Q> : Record<string, never>,
+  B extends Schema ? v.InferOutput<B> : undefined,
+  ParamNames<P>
+>;
+
+/** Joins an operation and its handler; inside it, parameters, query and body have the types that the operation gives. */
+export function serve<P extends string, Q extends Schema | undefined, B extends Schema | undefined, A extends Answers>(
+  operation: Operation<P, Q, B, A>,
+  handle: (call: Handled<P, Q, B>) => Promise<Reply<A>>,
+  serving: Serving = {},
+): Route {
+  // The server calls handle only with what the operation's own schemas and path have produced.
+  return { ...operation, ...serving, handle } as unknown as Route;
+}
+
+type OldSpec<Q extends Schema | undefined, B extends Schema | undefined> = Omit<Operation<string, Q, B>, 'id' | 'tag'> &
+  Serving & { handle(call: Handled<string, Q, B>): Promise<Answer> };
+
+/** A route whose operation stands in the route itself, under a name made from its path. New ones go into schemas/api. */
 export function defineRoute<
   const Q extends Schema | undefined = undefined,
   const B extends Schema | undefined = undefined,
->(spec: RouteSpec<Q, B>): Route {
-  // The server calls handle only with what the same record's schemas have produced.
-  return spec as unknown as Route;
+>(spec: OldSpec<Q, B>): Route {
+  const words = spec.path.replaceAll(/[^A-Za-z0-9]+(\w)?/g, (_, next: string | undefined) =>
+    (next ?? '').toUpperCase(),
+  );
+  const tag = spec.path.split('/').findLast((part) => /^[a-z-]+$/.test(part)) ?? 'server';
+  return { id: `${spec.method.toLowerCase()}${words}`, tag, ...spec } as unknown as Route;
 }
 
 /** 200 with JSON. */
-export function ok(body: unknown): Answer {
+export function ok<const T>(body: T): { readonly status: 200; readonly body: T } {
   return { status: 200, body };
 }
 
 /** 201 with JSON. */
-export function created(body: unknown): Answer {
+export function created<const T>(body: T): { readonly status: 201; readonly body: T } {
   return { status: 201, body };
 }
 
+/** 202 with JSON. */
+export function accepted<const T>(body: T): { readonly status: 202; readonly body: T } {
+  return { status: 202, body };
+}
+
+/** 200 with server-sent events. */
+export function streaming(stream: AsyncIterable<SseEvent>): { readonly status: 200; readonly stream: typeof stream } {
+  return { status: 200, stream };
+}
+
 /** 204. */
-export const noContent: Answer = { status: 204 };
+export const noContent = { status: 204 } as const satisfies Answer;

@@ -38,10 +38,7 @@ export async function createSecret(
   const settings = fullSettings(input);
   const now = ctx.runtime.now();
   return ctx.db.tx(async (tx) => {
-    const own = overwrite ? undefined : await readSecret(tx, scope, name, now);
-    // What stands in the project itself is told first: it is what the name means there.
-    const isOwn = own !== undefined && !own.expired;
-    if (!overwrite && !isOwn && scope.projectId !== null && (await isInherited(tx, scope.orgId, name, now))) {
+    if (!overwrite && scope.projectId !== null && (await isInherited(tx, scope.orgId, name, now))) {
       throw new Fault(
         'conflict',
         'secret-shadows',
@@ -50,9 +47,7 @@ export async function createSecret(
     }
     const written = await putSecret(tx, scope, { name, ...sealed, ...settings }, { now, keepLive: !overwrite });
     if (written === undefined) {
-      const where = scope.projectId === null ? 'organization' : 'project';
-      const message = `Secret ${name} exists in the ${where}; set overwrite: true to replace its value.`;
-      throw new Fault('conflict', 'secret-exists', message);
+      throw new Fault('conflict', 'secret-exists', `Secret ${name} exists; set overwrite: true to replace its value.`);
     }
     await auditSecret(tx, scope, actor, written.created ? 'secret.created' : 'secret.written', name, {
       protected: settings.protected,

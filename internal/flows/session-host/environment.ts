@@ -8,23 +8,14 @@ import type { EnvMap } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
 import type { SecretUse } from '../secrets/secrets.ts';
 
-/**
- * What a launch resolves: the references of the merged maps, where the agent's goes before the environment's of the same
- * name, and the tokens of remote tools, so that the idle clock of each starts again with each launch.
- */
+/** The references of the merged maps: the agent's goes before the environment's of the same name. */
 export function secretUses({ environment, spec }: LaunchFacts): SecretUse[] {
   const merged: EnvMap = { ...environment?.env, ...spec.env };
-  const inEnv = Object.entries(merged).flatMap(([variable, value]) =>
+  return Object.entries(merged).flatMap(([variable, value]) =>
     typeof value === 'string'
       ? []
       : [{ variable, name: value.$secret, ...(value.optional === true && { optional: true }) }],
   );
-  const tokens = Object.entries(spec.tools).flatMap(([tool, declared]) =>
-    declared.disabled !== true && declared.kind === 'mcp_remote' && declared.auth.kind === 'bearer'
-      ? [{ tool, name: declared.auth.token.$secret }]
-      : [],
-  );
-  return [...inEnv, ...tokens];
 }
 
 /** Throws Fault for a value that no environment can hold. */

@@ -3,7 +3,7 @@
 
 import type { ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
 import type { Repository } from '../../adapters/store/repositories/repositories.ts';
-import type { Json } from '../../domain/json.ts';
+import type { WholeRun } from '../../../schemas/api/reconciles.ts';
 
 /** A run as lists and the stream show it: its `actions` are those that change something. */
 export function showRun(run: ReconcileRow) {
@@ -18,21 +18,23 @@ export function showRun(run: ReconcileRow) {
     startedAt: run.startedAt.toISOString(),
     finishedAt: run.finishedAt?.toISOString() ?? null,
     stages: run.stages,
-    actions: run.actions.filter(isChange),
-    diagnostics: run.diagnostics,
+    actions: storedOf(run).actions.filter((action) => action.op !== 'unchanged'),
+    diagnostics: storedOf(run).diagnostics,
   };
 }
 
-const isChange = (action: Json): boolean => (action as { readonly op?: unknown } | null)?.op !== 'unchanged';
+/** What a run stores as JSON is what its apply made, in the shapes of the API. */
+const storedOf = (run: ReconcileRow) =>
+  run as unknown as Pick<WholeRun, 'actions' | 'consequences' | 'diagnostics' | 'webhooks' | 'inputs'>;
 
 /** One run with everything that explains it, also what stayed as it was. */
 export function showWholeRun(run: ReconcileRow) {
   return {
     ...showRun(run),
-    actions: run.actions,
-    consequences: run.consequences,
-    webhooks: run.webhooks,
-    inputs: run.inputs,
+    actions: storedOf(run).actions,
+    consequences: storedOf(run).consequences,
+    webhooks: storedOf(run).webhooks,
+    inputs: storedOf(run).inputs,
   };
 }
 

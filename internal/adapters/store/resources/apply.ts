@@ -74,7 +74,6 @@ export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Curre
     connections,
     liveSecrets: secrets.live,
     expiredSecrets: secrets.expired,
-    idleSecrets: secrets.idle,
     assets,
   };
 }

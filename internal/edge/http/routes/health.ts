@@ -60,7 +60,7 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
       path: '/api/v1/openapi.json',
       summary: 'This description',
       answers: { 200: v.record(v.string(), v.unknown()) },
-      handle: async () => ok((description ??= openApi(all(), '1'))),
+      handle: async ({ ctx }) => ok((description ??= openApi(all(), { version: '1', baseUrl: ctx.baseUrl }))),
     }),
   ];
 }

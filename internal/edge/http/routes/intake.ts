@@ -1,6 +1,6 @@
 // Deliveries of providers (contract, section 4). Public: each proves itself with its signature.
 
-import * as v from 'valibot';
+import * as api from '../../../../schemas/api/intake.ts';
 import { ingestOf } from '../../../flows/context.ts';
 import {
   deliveryBytesMax,
@@ -11,50 +11,43 @@ import {
   takeCodehost,
   takeTracker,
 } from '../../../flows/ingest/ingest.ts';
-import { type Answer, type Call, defineRoute, type Route, type RouteSpec } from '../route.ts';
-import { recorded } from './shapes.ts';
+import { accepted, type Call, ok, type Route, serve, type Serving } from '../route.ts';
 
-const ignored = v.object({ ignored: v.literal(true), reason: v.string() });
-const challenge = v.object({ challenge: v.string() });
-
-const from = (provider: IntakeProvider) =>
-  ({
-    method: 'POST',
-    path: `/api/v1/intake/${provider}/:connectionId`,
-    scope: 'public',
-    permission: null,
-    rawBody: true,
-    bodyLimitBytes: deliveryBytesMax[provider],
-    admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
-    admitMore: (ctx, params, bytes) => reserveBodyBytes(ctx, provider, params['connectionId'] ?? '', bytes),
-  }) satisfies Partial<RouteSpec<undefined, undefined>>;
-const deliveryOf = ({ params, raw, headers }: Call<Record<string, never>, undefined>) => ({
-  connectionId: params['connectionId'] ?? '',
+const from = (provider: IntakeProvider): Serving => ({
+  bodyLimitBytes: deliveryBytesMax[provider],
+  admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
+  admitMore: (ctx, params, bytes) => reserveBodyBytes(ctx, provider, params['connectionId'] ?? '', bytes),
+});
+const deliveryOf = ({
+  params,
+  raw,
+  headers,
+}: Pick<Call<unknown, unknown, 'connectionId'>, 'params' | 'raw' | 'headers'>) => ({
+  connectionId: params.connectionId,
   raw,
   headers,
 });
-const answer = (taken: Intake): Answer => ({ status: 'created' in taken && !taken.created ? 200 : 202, body: taken });
+
+/** 200 for what was recorded before; 202 for what is new, and for what is ignored. */
+const answer = (taken: Intake) => ('created' in taken && !taken.created ? ok(taken) : accepted(taken));
 
 export const intakeRoutes: readonly Route[] = [
-  defineRoute({
-    ...from('codehost'),
-    summary: 'Webhooks of a code host; recorded once per delivery',
-    answers: { 200: recorded, 202: v.union([recorded, ignored]) },
-    handle: async (call) => answer(await takeCodehost(call.ctx, deliveryOf(call))),
-  }),
-  defineRoute({
-    ...from('tracker'),
-    summary: 'Webhooks of an issue tracker; recorded once per delivery',
-    answers: { 200: recorded, 202: v.union([recorded, ignored]) },
-    handle: async (call) => answer(await takeTracker(call.ctx, deliveryOf(call))),
-  }),
-  defineRoute({
-    ...from('chat'),
-    summary: 'Events of a chat provider; recorded once each. Answers its challenge',
-    answers: { 200: v.union([recorded, challenge]), 202: v.union([recorded, ignored]) },
-    async handle(call) {
+  serve(
+    api.takeCodehostDelivery,
+    async (call) => answer(await takeCodehost(call.ctx, deliveryOf(call))),
+    from('codehost'),
+  ),
+  serve(
+    api.takeTrackerDelivery,
+    async (call) => answer(await takeTracker(call.ctx, deliveryOf(call))),
+    from('tracker'),
+  ),
+  serve(
+    api.takeChatDelivery,
+    async (call) => {
       const taken = await takeChat(call.ctx, deliveryOf(call));
-      return 'challenge' in taken ? { status: 200, body: taken } : answer(taken);
+      return 'challenge' in taken ? ok(taken) : answer(taken);
     },
-  }),
+    from('chat'),
+  ),
 ];

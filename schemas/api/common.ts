@@ -1,0 +1,115 @@
+// Shapes that several resources share, and the roots of their paths.
+
+import * as v from 'valibot';
+import { named, type Shape } from './operation.ts';
+
+export const orgPath = '/api/v1/orgs/:org';
+export const projectPath = '/api/v1/orgs/:org/projects/:project';
+
+export const integer = v.pipe(v.number(), v.integer());
+export const timestamp = v.pipe(v.string(), v.isoTimestamp());
+/** Any JSON object. */
+export const json = v.record(v.string(), v.unknown());
+/** A member of a body or query that is an agent's name, or another name of that length. */
+export const nameText = v.pipe(v.string(), v.maxLength(128));
+/** A switch of a query. */
+export const onOff = v.picklist(['true', 'false']);
+
+/** Who owns a resource: the repository of that name, or `manual`, which is whatever people applied by hand. */
+export const owner = named(
+  'Owner',
+  v.variant('kind', [
+    v.object({ kind: v.literal('repository'), name: v.string() }),
+    v.object({ kind: v.literal('manual') }),
+  ]),
+);
+
+/** Context variables of a tree; numbers and booleans are taken as in a document's own `variables`. */
+export const contextVariables = v.record(
+  v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'Expected a name of letters, digits and _')),
+  v.union([v.string(), v.number(), v.boolean()]),
+);
+
+/** Where a resource stands in its tree: the file, and the index of the document within it. */
+export const source = v.object({ file: v.string(), document: integer });
+export const triggerStatus = v.picklist(['active', 'skipped']);
+/** What an event or a session is about: `codehost.pull_request` and its key. */
+export const target = named('Target', v.object({ type: v.string(), key: v.string() }));
+
+export const action = named(
+  'Action',
+  v.object({
+    op: v.picklist(['create', 'update', 'delete', 'unchanged']),
+    kind: v.picklist(['Agent', 'Environment', 'Identity']),
+    name: v.string(),
+    changes: v.array(named('Change', v.object({ path: v.string(), from: v.unknown(), to: v.unknown() }))),
+  }),
+);
+export type Action = Shape<typeof action>;
+
+/** Of an apply: where callers of an endpoint post to. */
+export const receipt = named(
+  'WebhookReceipt',
+  v.object({ event: v.string(), endpoint: v.string(), ingestUrl: v.string(), status: v.literal('ready') }),
+);
+export type WebhookReceipt = Shape<typeof receipt>;
+
+/** A mistake of an author; lines and columns count from 1. */
+export const diagnostic = named(
+  'Diagnostic',
+  v.object({
+    severity: v.picklist(['error', 'warning']),
+    code: v.string(),
+    message: v.string(),
+    file: v.optional(v.string()),
+    line: v.optional(integer),
+    column: v.optional(integer),
+    endLine: v.optional(integer),
+    endColumn: v.optional(integer),
+    path: v.optional(v.string()),
+    hint: v.optional(v.string()),
+    excerpt: v.optional(v.string()),
+    related: v.optional(v.array(v.object({ message: v.string(), file: v.string(), line: integer, column: integer }))),
+  }),
+);
+
+/** RFC 9457: what every refusal and failure answers, as application/problem+json. */
+export const problem = named(
+  'Problem',
+  v.strictObject({
+    type: v.string(),
+    title: v.string(),
+    status: integer,
+    detail: v.string(),
+    code: v.string(),
+    requestId: v.string(),
+    diagnostics: v.optional(v.array(diagnostic)),
+  }),
+);
+
+/** What an intake answers for an event that it has recorded, now (`created`) or before. */
+export const recorded = named(
+  'RecordedEvent',
+  v.object({
+    eventRecordId: v.string(),
+    created: v.boolean(),
+    routerStatus: v.picklist(['pending', 'routed', 'unmatched', 'failed']),
+  }),
+);
+
+export const usage = named(
+  'Usage',
+  v.object({
+    calls: integer,
+    inputTokens: integer,
+    outputTokens: integer,
+    cacheReadTokens: integer,
+    cacheWriteTokens: integer,
+    /** A decimal, of the calls whose price is known. */
+    costUsd: v.string(),
+    unpricedCalls: integer,
+  }),
+);
+/** Of an agent or a project: this UTC day, this UTC month, and ever. */
+export const spending = named('Spending', v.object({ day: usage, month: usage, total: usage }));
+export type Spending = Shape<typeof spending>;
