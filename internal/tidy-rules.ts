@@ -27,7 +27,18 @@ interface RoomRule {
 const BELOW_ADAPTERS = ['core/', 'schemas', 'base', 'base/'];
 const adapter = (...npm: string[]): RoomRule => ({ rooms: BELOW_ADAPTERS, npm });
 const FLOW: RoomRule = {
-  rooms: ['adapters/', 'core/', 'schemas', 'base', 'base/', 'flows', 'flows/sessions', 'flows/secrets', 'flows/ingest'],
+  rooms: [
+    'adapters/',
+    'core/',
+    'schemas',
+    'base',
+    'base/',
+    'flows',
+    'flows/sessions',
+    'flows/secrets',
+    'flows/ingest',
+    'flows/outbox',
+  ],
   npm: [],
 };
 const edge = (...npm: string[]): RoomRule => ({
@@ -78,6 +89,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'flows/secrets': FLOW,
   'flows/connections': FLOW,
   'flows/checks': FLOW,
+  'flows/outbox': FLOW,
   // The agents' door to the service: like an edge, it calls whatever flow a tool is about.
   'flows/tools': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },
   'flows/tenancy': FLOW,

@@ -90,6 +90,7 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     runtime,
     config,
     metrics: createMetrics({ processMetrics: !options.test }),
+    outbox: { readers: {} },
     daemonId: runtime.uuid(),
   };
   let ctx: FlowContext = { ...part, baseUrl: config.baseUrl ?? '' };

@@ -50,7 +50,7 @@ async function resolves(bench: Bencher): Promise<void> {
     await putSecret(db, { orgId, projectId }, { name, ...sealed, ...plain }, { now });
   }
   const before = db.statements();
-  const wanted = names.map((name) => ({ name, required: true, variables: [name] }));
+  const wanted = names.map((name) => ({ name, required: true, variables: [name], tools: [] }));
   const { sealed } = await takeResolved(db, { orgId, projectId, wanted, sessionId: 's', edge: false, now });
   if (sealed.length !== SECRETS) throw new Error(`${sealed.length} of ${SECRETS} secrets were resolved`);
   bench.atMost(`statements for the ${SECRETS} secrets of a launch`, db.statements() - before, 1, 'statements');

@@ -23,6 +23,8 @@ export interface Finding {
   readonly path?: string;
   /** What to do about it, one sentence. */
   readonly hint?: string;
+  /** What no excerpt may show, such as a value that stands where the name of a secret belongs. */
+  readonly hides?: Range;
   /** Another place that belongs to the story, such as the other definition of a name. */
   readonly related?: readonly { readonly message: string; readonly range: Range }[];
 }

@@ -6,7 +6,7 @@ import type { Metrics } from '../base/metrics/metrics.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { Database } from '../adapters/store/store.ts';
 import type { HostPorts } from './host-ports.ts';
-import type { CheckPort, IngestPorts, ModelRoutes, SyncPorts } from './ports.ts';
+import type { CheckPort, IngestPorts, ModelRoutes, OutboxPorts, SyncPorts } from './ports.ts';
 
 export interface FlowContext {
   readonly db: Database;
@@ -27,6 +27,8 @@ export interface FlowContext {
   readonly host?: HostPorts;
   /** The code host's checks; absent: nobody outside is told of them. */
   readonly checks?: CheckPort;
+  /** Who finds writes again, by provider; absent in tests that send nothing. */
+  readonly outbox?: OutboxPorts;
 }
 
 /** The daemon's ports. Throws where it was wired without. */

@@ -1,7 +1,7 @@
 // The adapters that flows reach the outside through, as flows see them: made once per daemon, handed on in the context.
 // A test that must not wait for a network or a worker hands in its own.
 
-import type { Json } from '../domain/json.ts';
+import type { Json, JsonObject } from '../domain/json.ts';
 import type { KeyObject } from 'node:crypto';
 import type {
   CheckRun,
@@ -29,6 +29,7 @@ import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../doma
 import type { Catalog } from '../domain/catalog.ts';
 import type { CheckDeadline, ModelSpec } from '../domain/spec.ts';
 import type { CompiledAnswers } from './compiled.ts';
+import type { FlowContext } from './context.ts';
 
 export interface SourceOptions {
   readonly credentials?: Credentials;
@@ -222,4 +223,26 @@ export type Reported =
 export interface CheckPort {
   /** Brings the code host to this state. Never throws; what it cannot know it says as `failed`. */
   report(report: CheckReport): Promise<Reported>;
+}
+
+/** A step of a write that was handed to the network, and whose outcome is not known. */
+export interface SoughtStep {
+  readonly id: string;
+  readonly projectId: string;
+  readonly sessionId: string | null;
+  readonly connectionId: string | null;
+  readonly tool: string;
+  /** Not later than the step was sent. */
+  readonly createdAt: Date;
+  /** As the step was given. */
+  readonly probe: JsonObject;
+}
+export type Found =
+  | { readonly found: false }
+  /** `answer`: what the caller would have been told. */
+  | { readonly found: true; readonly answer: Json; readonly url?: string };
+
+export interface OutboxPorts {
+  /** By a call's `provider`: looks once whether a step arrived. It may throw: then nobody knows. */
+  readonly readers: { readonly [provider: string]: (ctx: FlowContext, step: SoughtStep) => Promise<Found> };
 }

@@ -5,8 +5,10 @@ import {
   type SealedConnection,
   type SealedSecret,
   secretMark,
+  secretStands,
 } from '../adapters/store/secrets/credentials.ts';
 import { noteUse } from '../adapters/store/secrets/secrets.ts';
+import { Fault } from '../domain/fault.ts';
 import { type FlowContext, type ProjectRef, portsOf } from './context.ts';
 
 /** What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe, a webhook endpoint, model calls. */
@@ -30,6 +32,18 @@ export async function secretText(
   reader: SecretReader,
 ): Promise<string | undefined> {
   return (await openSecret(ctx, project, name, reader))?.text;
+}
+
+/** What is wrong with a secret that `secretText` did not find, in the spec's words. */
+export async function absentSecret(
+  ctx: FlowContext,
+  project: Pick<ProjectRef, 'id' | 'orgId'>,
+  name: string,
+): Promise<Fault> {
+  const isThere = await secretStands(ctx.db, { orgId: project.orgId, projectId: project.id }, name);
+  return isThere
+    ? new Fault('unprocessable', 'secret-expired', `Secret has expired: ${name}`)
+    : new Fault('unprocessable', 'secret-not-found', `Secret not found: ${name}`);
 }
 
 /** A secret in the open, and what tells its value from every other one. */

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { existsSync } from 'node:fs';
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { connect, createServer as createTcpServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
@@ -220,4 +220,23 @@ whenItWorks('a session cannot reach the socket of another, nor what listens besi
   assert.equal(String((await once(self, 'data'))[0]), 'of a');
   assert.match(await said(b, 'ls /run/svc/sockets; ls -d /run/svc/../../*'), /^(?![^]*model\.sock)/);
   assert.equal(await said(b, `test -e ${join(dataDir, 'sandboxes/a')} && echo there; true`), '');
+});
+
+whenItWorks('it makes no namespace and no mount of its own, and reaches no rare part of the kernel', async (t) => {
+  for (const fenced of [false, true]) {
+    const { sandbox } = await sandboxOf(t, { fenced });
+    for (const command of ['unshare -Ur true', 'unshare -m true', 'mount -t tmpfs x /tmp', 'chroot / true']) {
+      const refused = await sandbox.run({ command: `${command} 2>&1 && echo done`, ...TIME });
+      assert.doesNotMatch(refused.output, /^done$/m, command);
+      assert.notEqual(refused.code, 0, command);
+    }
+    // Threads and children as ever: what a harness is made of.
+    assert.equal(await said(sandbox, '(echo a | cat) & wait; echo b'), 'a\nb');
+    assert.match(await said(sandbox, 'grep Seccomp: /proc/self/status'), /2$/);
+  }
+});
+
+whenItWorks('it is told which system it stands on', async (t) => {
+  const { sandbox } = await sandboxOf(t);
+  assert.equal(await said(sandbox, 'cat /etc/os-release'), (await readFile('/etc/os-release', 'utf8')).trim());
 });

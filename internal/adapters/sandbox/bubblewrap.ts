@@ -21,6 +21,7 @@ import {
 } from './layout.ts';
 import type { Kind } from './local.ts';
 import type { ResourceLimiter } from './resources.ts';
+import { seccompProgram } from './seccomp.ts';
 
 export type Bubblewrap =
   | { readonly works: true; readonly file: string; readonly version: string }
@@ -44,6 +45,7 @@ const ETC = [
   'localtime',
   'mime.types',
   'nsswitch.conf',
+  'os-release',
   'pki/ca-trust',
   'pki/tls/cert.pem',
   'pki/tls/certs',
@@ -57,7 +59,10 @@ const ETC = [
 /** Parts of /proc that are the whole machine's: a daemon that is root must not lend its right to write there. */
 const PROC_OF_HOST = ['acpi', 'bus', 'driver', 'fs', 'irq', 'mtrr', 'scsi', 'sys', 'sysrq-trigger', 'timer_list'];
 
-const DESCRIPTORS = ['--args', '3', '--info-fd', '4'];
+const FILTER = seccompProgram(process.arch);
+const DESCRIPTORS = ['--args', '3', '--info-fd', '4', ...(FILTER === undefined ? [] : ['--seccomp', '5'])];
+/** The first version that can forbid further namespaces of users. */
+const DISABLES_USERNS: readonly [major: number, minor: number] = [0, 8];
 const FENCE = '/run/svc';
 const fenceInit = fileURLToPath(new URL('./fence-init.ts', import.meta.url));
 
@@ -72,9 +77,17 @@ function userland(): string[] {
   return args;
 }
 
+/** Whether this version takes `--disable-userns`; where it does not, the filter alone refuses what it would. */
+export function disablesUserns(version: string): boolean {
+  const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(version) ?? [];
+  const [wantedMajor, wantedMinor] = DISABLES_USERNS;
+  return Number(major) > wantedMajor || (Number(major) === wantedMajor && Number(minor) >= wantedMinor);
+}
+
 /** What every sandbox has. */
-function common(): string[] {
+function common(version: string): string[] {
   return [
+    ...(disablesUserns(version) ? ['--disable-userns'] : []),
     ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
     ...['--die-with-parent', '--new-session', '--uid', '1000', '--gid', '1000', '--hostname', 'sandbox'],
     ...userland(),
@@ -92,8 +105,8 @@ export async function probeBubblewrap(path: string): Promise<Bubblewrap> {
     execFile(file, ['--version'], { timeout: PROBE_MS }, (error, out) => resolve(error === null ? out.trim() : ''));
   });
   const marker = { tag: 'probe', boot: String(process.pid), id: 'probe', spawn: '0' };
-  const args = [...common(), '--unshare-net', '--tmpfs', '/tmp', '--remount-ro', '/'];
-  const launch = { file, args: [...DESCRIPTORS, '--', 'true'], env: {}, cwd: '/', settings: nulSeparated(args) };
+  const args = [...common(version), '--unshare-net', '--tmpfs', '/tmp', '--remount-ro', '/'];
+  const launch = { file, args: [...DESCRIPTORS, '--', 'true'], env: {}, cwd: '/', ...descriptors(args) };
   try {
     const result = await runToEnd(await startChild(launch, marker), { command: [], timeoutMs: PROBE_MS });
     if (result.code === 0) return { works: true, file, version };
@@ -118,7 +131,11 @@ export async function findProgram(name: string, path: string): Promise<string | 
   return null;
 }
 
-const nulSeparated = (args: readonly string[]): string => args.map((arg) => `${arg}\0`).join('');
+/** What goes to bubblewrap through its descriptors. */
+const descriptors = (args: readonly string[]): Pick<Launch, 'settings' | 'filter'> => ({
+  settings: args.map((arg) => `${arg}\0`).join(''),
+  ...(FILTER !== undefined && { filter: FILTER }),
+});
 
 /** Files that stand in for the host's own in every sandbox of a data directory. */
 async function makeEtc(layout: Layout): Promise<string> {
@@ -136,7 +153,7 @@ async function makeEtc(layout: Layout): Promise<string> {
 
 /** `privateFiles`: of the daemon, wherever they lie; its data directory is private as a whole. */
 export async function bubblewrapKind(
-  file: string,
+  { file, version }: Pick<Extract<Bubblewrap, { works: true }>, 'file' | 'version'>,
   layout: Layout,
   limiter: ResourceLimiter,
   privateFiles: readonly string[],
@@ -159,7 +176,7 @@ export async function bubblewrapKind(
     launch: async (record, files, { argv, env, cwd }) => {
       const isFenced = record.spec.fenced === true;
       const args = [
-        ...common(),
+        ...common(version),
         ...['passwd', 'group', ...(isFenced ? ['hosts'] : [])].flatMap((name) => [
           '--ro-bind',
           join(etc, name),
@@ -176,7 +193,7 @@ export async function bubblewrapKind(
       const inner = isFenced ? [...fenceCommand(record), ...argv] : argv;
       const outer = limiter.wrap([file, ...DESCRIPTORS, '--', ...inner], record.spec.resources);
       const [program = '', ...rest] = outer.argv;
-      return { file: program, args: rest, env: outer.env, cwd: '/', settings: nulSeparated(args) } satisfies Launch;
+      return { file: program, args: rest, env: outer.env, cwd: '/', ...descriptors(args) } satisfies Launch;
     },
   };
 }

@@ -17,6 +17,8 @@ export interface Launch {
   readonly cwd: string;
   /** Bubblewrap's: its settings, for descriptor 3; it tells of the sandbox's first process on descriptor 4. */
   readonly settings?: string;
+  /** Bubblewrap's: the filter of system calls, for descriptor 5. */
+  readonly filter?: Buffer;
 }
 
 const OUTPUT_BYTES = 16 * 1024;
@@ -31,18 +33,21 @@ export async function startChild(launch: Launch, marker: Marker): Promise<Sandbo
     throw cannotStart(error);
   });
   const pid = child.pid as number;
-  const [stdin, out, err, settings, info] = child.stdio as unknown as [
+  const [stdin, out, err, settings, info, filter] = child.stdio as unknown as [
     Writable,
     Readable,
     Readable,
     Writable?,
     Readable?,
+    Writable?,
   ];
   const [stdout, stderr] = [kept(out), kept(err)];
   // A process may end before it has read all: how it ended is the news, not the broken pipe.
   stdin.on('error', () => undefined);
   settings?.on('error', () => undefined);
   settings?.end(launch.settings);
+  filter?.on('error', () => undefined);
+  filter?.end(launch.filter);
   const first = info === undefined ? Promise.resolve(null) : firstProcess(info);
   // Of a namespace the kernel ends the rest with its first process, and that one with bubblewrap; so nothing is searched.
   const sweep = async (): Promise<void> => {
@@ -70,7 +75,11 @@ function startRaw(launch: Launch, marker: Marker): ChildProcess {
     return spawn(launch.file, launch.args, {
       cwd: launch.cwd,
       env: { ...launch.env, [MARKER]: markerText(marker) },
-      stdio: ['pipe', 'pipe', 'pipe', ...(launch.settings === undefined ? [] : (['pipe', 'pipe'] as const))],
+      stdio: [
+        ...(['pipe', 'pipe', 'pipe'] as const),
+        ...(launch.settings === undefined ? [] : (['pipe', 'pipe'] as const)),
+        ...(launch.filter === undefined ? [] : (['pipe'] as const)),
+      ],
       detached: true,
     });
   } catch (error) {

@@ -97,7 +97,7 @@ async function choose(settings: SandboxSettings, layout: Layout): Promise<Choice
   if (found.works) {
     const limiter = await probeLimiter(await findProgram('systemd-run', host.PATH ?? ''), host);
     return {
-      kind: await bubblewrapKind(found.file, layout, limiter, settings.privateFiles ?? []),
+      kind: await bubblewrapKind(found, layout, limiter, settings.privateFiles ?? []),
       why: `${found.version} works here`,
       resources: limiter.works ? `enforced by ${limiter.why}` : `not enforced: ${limiter.why}`,
     };

@@ -18,7 +18,10 @@ function value(check: Check, spot: NodeRef, key: string): string | SecretRef | u
   if (spot.node.kind === 'map') return secretRef(check, spot);
   // The value itself is not repeated: it may be a credential that somebody wrote in the clear.
   const message = `${pathOf(spot.trail)} must be a text or { $secret: <name> }`;
-  return faultAt(check, 'invalid-type', message, spot, { hint: 'Put a number or true/false in quotes.' });
+  return faultAt(check, 'invalid-type', message, spot, {
+    hint: 'Put a number or true/false in quotes.',
+    hides: spot.node.range,
+  });
 }
 
 function secretRef(check: Check, spot: NodeRef): SecretRef | undefined {

@@ -1,6 +1,6 @@
 // Repository mounts (spec, Mounts; decisions 9, 53 and 54): strict, with the capabilities' defaults filled in.
 
-import { join } from 'node:path/posix';
+import { join, normalize } from 'node:path/posix';
 import type { Mount, MountAuth, MountCapabilities } from '../../domain/spec.ts';
 import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
 import {
@@ -68,10 +68,26 @@ function checkMount(check: Check, spot: MapSpot): Mount | undefined {
   return compact<Mount>({ kind, repository, mountPath, ref, depth, auth });
 }
 
+/** Where the sandbox has its own files: a mount in or above one of these would stand in for them. */
+const SYSTEM_FOLDERS = 'bin boot dev etc lib lib64 proc root run sbin sys tmp usr var'.split(' ');
+const HOME = '/home/user';
+
+/** Absolute and normalized, and not where the sandbox has its own files or its home. */
 const absolutePath: Reader<string> = (check, spot) => {
   const value = string(check, spot, 'an absolute path');
-  if (value === undefined || value.startsWith('/')) return value;
-  return wrong(check, spot, 'an absolute path that begins with /');
+  if (value === undefined) return undefined;
+  if (!value.startsWith('/')) return wrong(check, spot, 'an absolute path that begins with /');
+  if (normalize(value) !== value || /[\u0000-\u001f\u007f]/.test(value))
+    return wrong(check, spot, 'a normalized path, without //, . or .. segments');
+  const [, first = '', second = ''] = value.split('/');
+  const isHome = value.replace(/\/$/, '') === HOME;
+  if (first === '' || isHome || SYSTEM_FOLDERS.includes(first)) {
+    const folder = isHome ? 'the home directory itself' : first === '' ? 'the root' : `/${first}`;
+    const inside = second === '' || isHome ? folder : `in ${folder}`;
+    const hint = 'Choose a folder of its own, such as /workspace/repo.';
+    return wrong(check, spot, `a folder that the sandbox does not use itself; this is ${inside}`, { hint });
+  }
+  return value;
 };
 
 function checkTaken(check: Check, mount: MapSpot, byPath: Map<string, NodeRef>): void {
@@ -141,6 +157,12 @@ const checkCapabilities: Reader<MountCapabilities> = (check, spot) => {
   }
   // Each level was read against its own list above.
   const capabilities = { ...DEFAULT_CAPABILITIES, ...declared } as MountCapabilities;
+  const contents = field(found, 'contents');
+  if (contents !== undefined && capabilities.contents === 'none') {
+    const message = 'The mount has contents: none and is not cloned';
+    const place = { range: contents.node.range, path: pathOf(contents.trail) };
+    check.report({ severity: 'warning', code: 'mount-not-cloned', message, ...place });
+  }
   const merge = field(found, 'merge');
   if (check.errors > before || merge === undefined || capabilities.merge !== 'write') return capabilities;
   if (capabilities.contents === 'write' && capabilities.pullRequests === 'write') return capabilities;

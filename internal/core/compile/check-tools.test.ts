@@ -15,6 +15,19 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
   ['mounts: [{kind: git, repository: §ab, mountPath: /m}]\n', 'invalid-value'],
   ['mounts: [{kind: git, repository: §" ", mountPath: /m}]\n', 'invalid-value'],
   ['mounts: [{kind: git, repository: a/b, mountPath: §m}]\n', 'invalid-value'],
+  ...[
+    '/',
+    '//',
+    '/a//b',
+    '/a/./b',
+    '/a/..',
+    '/home/user',
+    '/home/user/',
+    '/etc',
+    '/usr/local/x',
+    '/tmp/',
+    '/run/x',
+  ].map((path): [string, string] => [`mounts: [{kind: git, repository: a/b, mountPath: §${path}}]\n`, 'invalid-value']),
   ['mounts: [§x]\n', 'invalid-type'],
   [mount(', depth: §0'), 'invalid-value'],
   [mount(', depth: §"1"'), 'invalid-type'],
@@ -182,4 +195,38 @@ test('every kind of tool comes out canonical', () => {
 test('the alias workspace is free under the other harness', () => {
   const head = HEAD.replace('harness-a', 'harness-b');
   assert.ok('workspace' in specOf('tools: {workspace: {kind: local, implementation: ping}}\n', head).tools);
+});
+
+test('a mount may lie in the home, in a folder of its own, and in another mount', () => {
+  const at = (path: string) => `{kind: git, repository: a/b, mountPath: ${path}}`;
+  const paths = ['/home/user/repo', '/home/users', '/work', '/work/inner', '/usr2', '/srv/x', '/data/x/'];
+  const { mounts } = specOf(`mounts: [${paths.map(at).join(', ')}]\n`);
+  assert.deepEqual(
+    mounts.map(({ mountPath }) => mountPath),
+    paths,
+  );
+});
+
+test('a mount without contents is legal, and told', () => {
+  const { expected, found, messages } = marked(app('capabilities: {contents: §none}'), 'mount-not-cloned', 'warning');
+  assert.deepEqual(found, expected);
+  assert.deepEqual(messages, ['The mount has contents: none and is not cloned']);
+});
+
+test('the URL of a remote tool holds no credential', () => {
+  for (const url of [
+    'https://u:p@x.test/',
+    'https://u@x.test',
+    'https://:p@x.test',
+    'https://@x.test',
+    'HTTPS://u:p@x.test',
+  ]) {
+    const { expected, found, messages } = marked(`tools: {t: {kind: mcp_remote, url: §"${url}"}}\n`, 'invalid-value');
+    assert.deepEqual(found, expected);
+    assert.deepEqual(messages, ['tools.t.url must not hold a user name or password']);
+  }
+  assert.equal(
+    specOf('tools: {t: {kind: mcp_remote, url: "https://x.test/a@b?c=d@e"}}\n').tools['t']?.kind,
+    'mcp_remote',
+  );
 });

@@ -79,8 +79,12 @@ const common = (check: Check, spot: MapSpot) => ({
 const httpsUrl: Reader<string> = (check, spot) => {
   const value = string(check, spot, 'an https URL');
   if (value === undefined) return undefined;
-  if (/^https:\/\/[^/\s?#]/i.test(value) && !/\s/.test(value) && URL.canParse(value)) return value;
-  return wrong(check, spot, 'an https URL');
+  const url = /^https:\/\/[^/\s?#]/i.test(value) && !/\s/.test(value) ? URL.parse(value) : null;
+  if (url === null) return wrong(check, spot, 'an https URL');
+  if (url.username === '' && url.password === '' && !/^https:\/\/[^/?#]*@/i.test(value)) return value;
+  const message = `${pathOf(spot.trail)} must not hold a user name or password`;
+  const hint = 'Put the credential into a secret, and name it with auth: { kind: bearer, token: { $secret: <name> } }.';
+  return faultAt(check, 'invalid-value', message, spot, { hint, hides: spot.node.range });
 };
 
 function checkRemote(check: Check, spot: MapSpot): Tool | undefined {

@@ -2,6 +2,7 @@
 // and gives undefined. A reader never stops the ones beside it, so that all independent errors come out of one run.
 
 import type { DiagnosticCode } from '../../domain/codes.ts';
+import { maskCredentials } from '../../domain/credential.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { Json, JsonObject, JsonScalar } from '../../domain/json.ts';
 import { nearest } from '../../domain/nearest.ts';
@@ -31,6 +32,7 @@ export interface Check {
 
 export interface Extra {
   readonly hint?: string;
+  readonly hides?: Range;
   readonly related?: NonNullable<Finding['related']>;
 }
 
@@ -43,14 +45,24 @@ export function pathOf(trail: Trail | null, ...more: PathStep[]): string {
   return printPath(steps);
 }
 
-/** How a value is named in a message; never a text longer than 40 characters. */
+const REFERENCES: ReadonlySet<PathStep> = new Set(['$secret', 'secretRef', 'token']);
+
+/** True where the name of a secret belongs: what an author put there instead may be the secret itself. */
+export function isReference(trail: Trail | null): boolean {
+  for (let at = trail; at !== null; at = at.parent) {
+    if (REFERENCES.has(at.step) || at.parent?.step === 'env') return true;
+  }
+  return false;
+}
+
+/** How a value is named in a message; never a credential, and never a text longer than 40 characters. */
 export function show(node: Node): string {
   if (node.kind === 'seq') return 'a list';
   if (node.kind === 'map') return 'a map';
   if (node.value === null) return 'nothing';
   if (typeof node.value !== 'string') return String(node.value);
-  const text = node.value.length > 40 ? `${node.value.slice(0, 40).toWellFormed()}…` : node.value;
-  return JSON.stringify(text);
+  const whole = maskCredentials(node.value.slice(0, 4096));
+  return JSON.stringify(whole.length > 40 ? `${whole.slice(0, 40).toWellFormed()}…` : whole);
 }
 
 /** A document with more errors than this gets no further suggestions: what finds them costs more than what reads. */
@@ -96,7 +108,9 @@ export function wrong(
   extra: Extra & { code?: DiagnosticCode } = {},
 ): undefined {
   const { code = 'invalid-value', ...rest } = extra;
-  return faultAt(check, code, `${pathOf(spot.trail)} must be ${expected}, not ${show(spot.node)}`, spot, rest);
+  const message = `${pathOf(spot.trail)} must be ${expected}`;
+  if (isReference(spot.trail)) return faultAt(check, code, message, spot, { ...rest, hides: spot.node.range });
+  return faultAt(check, code, `${message}, not ${show(spot.node)}`, spot, rest);
 }
 
 const wrongType = (check: Check, spot: NodeRef, expected: string, hint?: string): undefined =>
@@ -151,10 +165,17 @@ export function unknownKey(check: Check, spot: MapSpot, key: string, range: Rang
   const near = suggest(check, key, known);
   const hint = near === undefined ? `Accepted here: ${known.join(', ')}.` : `Did you mean ${near}?`;
   const where = spot.trail === null ? 'the agent' : pathOf(spot.trail);
+  if (near === undefined && isReference(spot.trail)) {
+    // The key may be the secret itself, put where `{ $secret: <name> }` belongs.
+    fault(check, 'unknown-key', `Unknown key in ${where}`, range, pathOf(spot.trail), { hint, hides: spot.node.range });
+    return;
+  }
   const name = JSON.stringify(key.slice(0, 80).toWellFormed());
   const layers = DISCRIMINATORS.map((one) => layerOf(range.file, field(spot, one), one));
   const layer = layers.find((text) => text !== '') ?? '';
-  fault(check, 'unknown-key', `Unknown key ${name} in ${where}${layer}`, range, pathOf(spot.trail, key), { hint });
+  const hides = isReference(spot.trail) ? spot.node.entries.get(key)?.value.range : undefined;
+  const extra = hides === undefined ? { hint } : { hint, hides };
+  fault(check, 'unknown-key', `Unknown key ${name} in ${where}${layer}`, range, pathOf(spot.trail, key), extra);
 }
 
 const DISCRIMINATORS = ['kind', 'implementation', 'action'];

@@ -4,7 +4,7 @@ import { canonicalJson, type Json } from '../../domain/json.ts';
 import type { EndpointAuth, EventTrigger } from '../../domain/spec.ts';
 import type { Facts } from './facts.ts';
 import type { Report } from './report.ts';
-import { checkEndpointSecret } from './secrets.ts';
+import { checkEndpointSecret, checkIdleExpiry } from './secrets.ts';
 import type { DesiredResource, PlannedReceipt, Writes } from './types.ts';
 
 export interface WebhookAt {
@@ -58,6 +58,11 @@ export function planEndpoints(facts: Facts, webhooks: readonly WebhookAt[], repo
     } else if (stored === null && create !== undefined) writes.set(name, create);
     if (auth !== undefined && auth.kind !== 'none') {
       checkEndpointSecret(facts, at.agent, at.ordinal, auth.secretRef, report);
+    }
+    const proof = auth ?? stored ?? create;
+    if (proof !== undefined && proof.kind !== 'none') {
+      const behind = { ordinal: at.ordinal, endpoint: name, name: proof.secretRef, isOwn: auth !== undefined };
+      checkIdleExpiry(facts, at.agent, behind, report);
     }
     receipts.push({ agent: at.agent.name, event, endpoint: name });
   }

@@ -63,6 +63,7 @@ export interface World {
   readonly connections?: readonly CurrentConnection[];
   readonly secrets?: readonly string[];
   readonly expired?: readonly string[];
+  readonly idle?: readonly string[];
   readonly repositories?: readonly string[];
   readonly reserved?: readonly string[];
 }
@@ -78,6 +79,7 @@ export function emptyState(world: World = {}): Current {
     connections: world.connections ?? [],
     liveSecrets: new Set(world.secrets),
     expiredSecrets: new Set(world.expired),
+    idleSecrets: new Set(world.idle),
     assets: new Set(),
   };
 }

@@ -40,6 +40,27 @@ export function checkToken(facts: Facts, resource: DesiredResource, alias: strin
   checkSecret(facts, { resource, path: ['tools', alias, 'auth', 'token'], name: tool.auth.token.$secret }, report);
 }
 
+/**
+ * A secret that expires when no launch has used it for a while, behind an endpoint: requests of callers restart no clock, so
+ * it expires under them.
+ */
+export function checkIdleExpiry(
+  facts: Facts,
+  resource: DesiredResource,
+  at: { readonly ordinal: number; readonly endpoint: string; readonly name: string; readonly isOwn: boolean },
+  report: Report,
+): void {
+  if (!facts.current.idleSecrets.has(at.name)) return;
+  report({
+    resource,
+    path: ['triggers', at.ordinal, ...(at.isOwn ? ['auth', 'secretRef'] : ['endpoint'])],
+    code: 'endpoint-idle-expiry',
+    severity: 'warning',
+    message: `Secret ${at.name} of webhook endpoint ${at.endpoint} has an idle expiry, which requests to the endpoint do not restart`,
+    hint: `Give it an absolute expiry or none, or write it anew in time: svc secret edit ${at.name}`,
+  });
+}
+
 /** The secret that a trigger's own `auth` names; an inherited one is the endpoint's affair and shown as its problem. */
 export function checkEndpointSecret(
   facts: Facts,

@@ -95,6 +95,8 @@ export interface Current {
   readonly liveSecrets: ReadonlySet<string>;
   /** Names that exist and have expired in every scope that has them, for a better message. */
   readonly expiredSecrets: ReadonlySet<string>;
+  /** Names whose live value expires when it is idle. */
+  readonly idleSecrets: ReadonlySet<string>;
   /** SHA-256 (hex) of stored avatars. */
   readonly assets: ReadonlySet<string>;
 }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import {
   contextLines,
   deliveredMessage,
@@ -180,5 +182,22 @@ describe('the display title', () => {
     const long = title('infer', 'word '.repeat(40));
     assert.equal(long, `${'word '.repeat(15).trimEnd()}…`);
     assert.equal([...title('infer', '😀a'.repeat(100))].length, 80);
+  });
+
+  test('a rendered title has at most 200 characters', () => {
+    const long = title('{{n}}', 'seed', { n: 'z'.repeat(5_000) });
+    assert.equal(long, `${'z'.repeat(199)}…`);
+    assert.equal([...title('{{n}}', 'seed', { n: '😀'.repeat(5_000) })].length, 200);
+    assert.equal(title('{{n}}', 'seed', { n: '😀'.repeat(200) }), '😀'.repeat(200));
+  });
+
+  test('a first line of many megabytes is looked at no further than a title goes', async () => {
+    const script = `import { displayTitle } from '${new URL('start.ts', import.meta.url).href}';
+      const start = { titleSeed: 'z'.repeat(64_000_000), payload: {}, fallback: 'triage' };
+      console.log(displayTitle('infer', start, (text) => text));`;
+    // A list of its characters alone would take ten times that heap.
+    const flags = ['--max-old-space-size=64', '--input-type=module-typescript', '--eval', script];
+    const { stdout } = await promisify(execFile)(process.execPath, flags);
+    assert.equal(stdout, `${'z'.repeat(79)}…\n`);
   });
 });

@@ -80,11 +80,13 @@ function recoverText(event: string, payload: Json): string | undefined {
 const generic = (event: string): string => `The event ${event} arrived. Review it and act as your instructions say.`;
 
 /** An inferred title has at most so many characters. */
-const titleLengthMax = 80;
+const inferredMax = 80;
+/** A displayed title has at most so many characters (contract, section 9). */
+const titleMax = 200;
 
 /**
- * The session's title on one line: the rendered template; for `infer`, without a template, and where it renders to
- * nothing, one made from what the session was told first. `fallback` is for a start without words.
+ * The session's title on one line, at most 200 characters: the rendered template; for `infer`, without a template, and
+ * where it renders to nothing, one made from what the session was told first. `fallback` is for a start without words.
  */
 export function displayTitle(
   template: string | undefined,
@@ -92,21 +94,28 @@ export function displayTitle(
   render: Render,
 ): string {
   const wanted = template === 'infer' ? undefined : say(render, template, start.payload);
-  return wanted === undefined ? infer(start.titleSeed) || start.fallback : oneLine(wanted);
+  const title = wanted === undefined ? infer(start.titleSeed) || start.fallback : oneLine(wanted);
+  return shortened(title, titleMax);
 }
 
 /** Most texts have single spaces only. */
 const oneLine = (text: string): string => (/\s\s|[^\S ]/.test(text) ? text.replace(/\s+/g, ' ') : text).trim();
 
 /** The first line with words, without the marks that lists and headings begin with, cut at a word. */
-function infer(seed: string): string {
-  const line = firstLine(seed);
-  if (line.length <= titleLengthMax) return line;
-  const characters = [...line];
-  if (characters.length <= titleLengthMax) return line;
-  const cut = characters.slice(0, titleLengthMax - 1).join('');
+const infer = (seed: string): string => shortened(firstLine(seed), inferredMax);
+
+/**
+ * The text, or its beginning with an ellipsis, cut at a word where one ends in the second half. Looks at no more of the
+ * text than it may keep: a line of a payload may be as long as the payload, many times over.
+ */
+function shortened(text: string, charactersMax: number): string {
+  if (text.length <= charactersMax) return text;
+  // A character has one unit or two.
+  const characters = [...text.slice(0, 2 * charactersMax + 2)];
+  if (characters.length <= charactersMax) return text;
+  const cut = characters.slice(0, charactersMax - 1).join('');
   const space = cut.lastIndexOf(' ');
-  return `${space > titleLengthMax / 2 ? cut.slice(0, space) : cut}…`;
+  return `${space > charactersMax / 2 ? cut.slice(0, space) : cut}…`;
 }
 
 /** Reads no further than it has to: a seed may be as long as an event. */

@@ -1,9 +1,46 @@
 // Findings → diagnostics (sorted, each once, with line and column), and diagnostics → text with a caret.
 
+import { maskCredentials, maskLine } from '../../domain/credential.ts';
 import type { Diagnostic, Finding, Range } from '../../domain/diagnostic.ts';
 import { LineTable } from './lines.ts';
 
 const EXCERPT_LENGTH = 200;
+/** What is read of a line to judge what of it may be shown. */
+const LINE_LENGTH = 4096;
+/** Lines of one hidden value, and hidden values of one line, that are kept track of. */
+const HIDDEN_LINES = 100;
+const SPANS = 100;
+
+type TableOf = (file: string) => LineTable | null;
+
+/** What no excerpt may show: a finding may stand on the line of a value that another one hides. */
+class Hidden {
+  readonly #spans = new Map<string, [from: number, to: number][]>();
+
+  constructor(findings: readonly Finding[], tableOf: TableOf) {
+    for (const { hides } of findings) {
+      const table = hides === undefined ? null : tableOf(hides.file);
+      if (hides === undefined || table === null) continue;
+      const [from, to] = [table.at(hides.start), table.at(hides.end)];
+      for (let line = from.line; line <= Math.min(to.line, from.line + HIDDEN_LINES); line++) {
+        const first = line === from.line ? from.column - 1 : 0;
+        const last = line === to.line ? to.column - 1 : LINE_LENGTH;
+        const key = `${line} ${hides.file}`;
+        this.#spans.set(key, [...(this.#spans.get(key) ?? []).slice(-SPANS), [first, last]]);
+      }
+    }
+  }
+
+  /** The line as it may be shown: no credential, and nothing of what is hidden; columns stay. */
+  excerpt(table: LineTable, file: string, line: number): string {
+    let shown = maskLine(table.line(line, LINE_LENGTH));
+    for (const [from, to] of this.#spans.get(`${line} ${file}`) ?? []) {
+      const end = Math.min(to, shown.length);
+      shown = shown.slice(0, from) + '*'.repeat(Math.max(0, end - from)) + shown.slice(end);
+    }
+    return shown.slice(0, EXCERPT_LENGTH).toWellFormed();
+  }
+}
 
 /**
  * Turns findings into diagnostics: offsets become lines and columns in `textOf(file)`, sorted by file, line, column
@@ -14,7 +51,7 @@ export function printDiagnostics(
   textOf: (file: string) => string | undefined,
 ): Diagnostic[] {
   const tables = new Map<string, LineTable | null>();
-  const tableOf = (file: string): LineTable | null => {
+  const tableOf: TableOf = (file) => {
     let table = tables.get(file);
     if (table === undefined) {
       const text = textOf(file);
@@ -23,9 +60,10 @@ export function printDiagnostics(
     }
     return table;
   };
+  const hidden = new Hidden(findings, tableOf);
   const kept = new Map<string, Diagnostic>();
   for (const finding of findings) {
-    const printed = printOne(finding, tableOf);
+    const printed = printOne(finding, tableOf, hidden);
     const { file, line, column, code, message } = printed;
     const key = JSON.stringify([file ?? '', line ?? 0, column ?? 0, code, message]);
     if (!kept.has(key)) kept.set(key, printed);
@@ -33,24 +71,41 @@ export function printDiagnostics(
   return [...kept.values()].sort(compare);
 }
 
-function printOne(finding: Finding, tableOf: (file: string) => LineTable | null): Diagnostic {
+function printOne(finding: Finding, tableOf: TableOf, hidden: Hidden): Diagnostic {
   const file = finding.range?.file ?? finding.file;
-  const { severity, code, message } = finding;
+  const { severity, code } = finding;
+  const { message, path, hint } = shownTexts(finding);
   return {
     severity,
     code,
     message,
     ...(file === undefined ? {} : { file }),
-    ...(finding.range === undefined ? {} : place(finding.range, tableOf(finding.range.file))),
-    ...(finding.path === undefined ? {} : { path: finding.path }),
-    ...(finding.hint === undefined ? {} : { hint: finding.hint }),
+    ...(finding.range === undefined ? {} : place(finding.range, tableOf(finding.range.file), hidden)),
+    ...(path === undefined ? {} : { path }),
+    ...(hint === undefined ? {} : { hint }),
     ...(finding.related === undefined || finding.related.length === 0
       ? {}
-      : { related: finding.related.map(({ message: text, range }) => ({ message: text, ...start(range, tableOf) })) }),
+      : {
+          related: finding.related.map(({ message: text, range }) => ({
+            message: maskCredentials(text),
+            ...start(range, tableOf),
+          })),
+        }),
   };
 }
 
-function place(range: Range, table: LineTable | null): Partial<Diagnostic> {
+const masked = (text: string): string => maskCredentials(text.slice(0, LINE_LENGTH));
+
+/** What a finding says, without what looks like a credential. */
+function shownTexts({ message, path, hint }: Finding) {
+  return {
+    message: masked(message),
+    path: path === undefined ? undefined : masked(path),
+    hint: hint === undefined ? undefined : masked(hint),
+  };
+}
+
+function place(range: Range, table: LineTable | null, hidden: Hidden): Partial<Diagnostic> {
   if (table === null) return {};
   const from = table.at(range.start);
   const to = table.at(range.end);
@@ -59,14 +114,11 @@ function place(range: Range, table: LineTable | null): Partial<Diagnostic> {
     column: from.column,
     endLine: to.line,
     endColumn: to.column,
-    excerpt: table.line(from.line, EXCERPT_LENGTH),
+    excerpt: hidden.excerpt(table, range.file, from.line),
   };
 }
 
-function start(
-  range: Range,
-  tableOf: (file: string) => LineTable | null,
-): { file: string; line: number; column: number } {
+function start(range: Range, tableOf: TableOf): { file: string; line: number; column: number } {
   return { file: range.file, ...(tableOf(range.file)?.at(range.start) ?? { line: 1, column: 1 }) };
 }
 

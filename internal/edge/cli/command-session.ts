@@ -104,6 +104,26 @@ function parsed(data: string): unknown {
   }
 }
 
+export const sessionCalls: Handler = async (call) => {
+  const client = await connect(call);
+  const now = call.screen.now();
+  return showList(call, client, {
+    path: await pathOf(call, client, '/calls'),
+    query: {},
+    limit: 50,
+    empty: 'no calls',
+    head: ['at', 'tool', 'kind', 'status', 'why', 'url'],
+    row: (one) => [
+      relativeTime(one.raw('at') as string, now),
+      `${one.text('alias')} ${one.text('tool')}`,
+      one.raw('write') === true ? 'write' : 'read',
+      { text: one.text('status'), colour: statusColour(one.text('status')) },
+      short(one.text('code')),
+      one.text('url'),
+    ],
+  });
+};
+
 export const sessionSend: Handler = async (call) => {
   const given = call.arg('MESSAGE');
   const text = given === '-' ? await readText(call, '-', 'MESSAGE') : given;

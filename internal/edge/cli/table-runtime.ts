@@ -76,6 +76,13 @@ const sessionCommands: readonly CommandSpec[] = [
     load: async () => (await session()).sessionLogs,
   },
   {
+    words: ['session', 'calls'],
+    summary: 'what a session has called outside, and what became of each call',
+    args: [ID],
+    options: [LIMIT],
+    load: async () => (await session()).sessionCalls,
+  },
+  {
     words: ['session', 'send'],
     summary: 'send it a message, which interrupts what it does',
     args: [ID, { name: 'MESSAGE', help: 'the text; - for stdin' }],

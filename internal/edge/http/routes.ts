@@ -6,6 +6,7 @@ import { agentRoutes } from './routes/agents.ts';
 import { applyRoutes } from './routes/apply.ts';
 import { auditRoutes } from './routes/audit.ts';
 import { bindingRoutes } from './routes/bindings.ts';
+import { callRoutes } from './routes/calls.ts';
 import { connectionRoutes } from './routes/connections.ts';
 import { endpointRoutes } from './routes/endpoints.ts';
 import { eventRoutes } from './routes/events.ts';
@@ -37,6 +38,7 @@ export const routes: readonly Route[] = [
   ...endpointRoutes,
   ...eventRoutes,
   ...sessionRoutes,
+  ...callRoutes,
   ...bindingRoutes,
   ...scheduleRoutes,
   ...triggerRoutes,

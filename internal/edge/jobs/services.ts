@@ -7,6 +7,7 @@ import { heartbeatServices } from './heartbeat-services.ts';
 import { ingestServices } from './ingest-services.ts';
 import { hostServices } from './host-services.ts';
 import { keyServices } from './key-services.ts';
+import { outboxServices } from './outbox-services.ts';
 import { syncServices } from './sync-services.ts';
 import { tenancyServices } from './tenancy-services.ts';
 
@@ -17,6 +18,7 @@ export const services: readonly Service[] = [
   ...ingestServices,
   ...heartbeatServices,
   ...checkServices,
+  ...outboxServices,
   ...routingServices,
   ...hostServices,
 ];

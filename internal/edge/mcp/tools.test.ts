@@ -279,6 +279,12 @@ describe('tools of the service, through the public door', () => {
     const shadow = { name: 'shared', value: 'mine' };
     assert.match((await boss.call('svc_secrets_create', shadow)).text, /^secret-shadows: /);
     assert.equal((await boss.call('svc_secrets_create', { ...shadow, overwrite: true })).isError, false);
+    const both = (await boss.call('svc_secrets_create', shadow)).text;
+    assert.match(
+      both,
+      /^secret-exists: Secret shared exists in the project;/,
+      'what the name means here is told first',
+    );
     const organization = await boss.call('svc_secrets_create', { name: 'high', value: 'x', scope: 'organization' });
     assert.match(organization.text, /^invalid-input: scope: A session creates secrets of its own project only/);
     for (const generate of ['a*', 'a+', '[a-z]{3,}', '.{3}']) {

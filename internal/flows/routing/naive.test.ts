@@ -12,7 +12,7 @@ import { endSession } from '../sessions/sessions.ts';
 import { type Bench, createBench } from '../sessions/sessions-testkit.ts';
 import { Naive } from './naive-testkit.ts';
 import { Router } from './router.ts';
-import { orderedIds } from './ordered-ids.ts';
+import { orderedIds } from '../../base/ids.ts';
 
 let bench: Bench;
 let nextId: () => string;

@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { recordEvents } from '../../adapters/store/events/events.ts';
 import { type Bench, createBench } from '../sessions/sessions-testkit.ts';
 import { settled } from './routing-testkit.ts';
-import { orderedIds } from './ordered-ids.ts';
+import { orderedIds } from '../../base/ids.ts';
 import { Router } from './router.ts';
 
 describe('the router', () => {

@@ -10,7 +10,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import { type BatchResult, type Routed, routeBatch } from './batch.ts';
-import { orderedIds } from './ordered-ids.ts';
+import { orderedIds } from '../../base/ids.ts';
 import { TriggerCache } from './triggers.ts';
 
 const limits = {

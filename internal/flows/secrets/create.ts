@@ -38,7 +38,10 @@ export async function createSecret(
   const settings = fullSettings(input);
   const now = ctx.runtime.now();
   return ctx.db.tx(async (tx) => {
-    if (!overwrite && scope.projectId !== null && (await isInherited(tx, scope.orgId, name, now))) {
+    const own = overwrite ? undefined : await readSecret(tx, scope, name, now);
+    // What stands in the project itself is told first: it is what the name means there.
+    const isOwn = own !== undefined && !own.expired;
+    if (!overwrite && !isOwn && scope.projectId !== null && (await isInherited(tx, scope.orgId, name, now))) {
       throw new Fault(
         'conflict',
         'secret-shadows',
@@ -47,7 +50,9 @@ export async function createSecret(
     }
     const written = await putSecret(tx, scope, { name, ...sealed, ...settings }, { now, keepLive: !overwrite });
     if (written === undefined) {
-      throw new Fault('conflict', 'secret-exists', `Secret ${name} exists; set overwrite: true to replace its value.`);
+      const where = scope.projectId === null ? 'organization' : 'project';
+      const message = `Secret ${name} exists in the ${where}; set overwrite: true to replace its value.`;
+      throw new Fault('conflict', 'secret-exists', message);
     }
     await auditSecret(tx, scope, actor, written.created ? 'secret.created' : 'secret.written', name, {
       protected: settings.protected,

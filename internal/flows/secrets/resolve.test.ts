@@ -138,6 +138,23 @@ describe('resolution of the secrets of a launch', () => {
     );
   });
 
+  it('of a remote tool restarts the idle clock with each launch, and gives nothing to the sandbox', async () => {
+    await put('token', { value: 'abc', idleExpirySeconds: 60 });
+    const uses = [{ tool: 'tracker', name: 'token' }];
+    const session = randomUUID();
+    for (const at of ['12:00:50', '12:01:40', '12:02:30']) {
+      now = new Date(`2026-11-21T${at}Z`);
+      const { env, injections } = await resolve(uses, 'edge-injection', session);
+      assert.deepEqual([textOf(env), injections], [{}, []]);
+      const { body } = await daemon.api('GET', 'P/secrets/token');
+      assert.equal(body['lastAccessedAt'], `2026-11-21T${at}.000Z`);
+    }
+    const [entry] = (await accesses()).filter((row) => row.detail['session'] === session);
+    assert.deepEqual([entry?.detail['mode'], entry?.detail['tools']], ['edge-injection', ['tracker']]);
+    now = new Date('2026-11-21T12:03:30Z');
+    await fails(uses, 'Secret has expired: token');
+  });
+
   it('gives the edge its plan and the sandbox a placeholder; without an edge, the value', async () => {
     await put('token', {
       value: 'abc',
@@ -210,7 +227,7 @@ describe('creation by a session', () => {
 
   it('fails on a live secret of the name and on a shadowed one, unless it overwrites', async () => {
     await make({ value: 'one' });
-    await assert.rejects(make({ value: 'two' }), /exists; set overwrite/);
+    await assert.rejects(make({ value: 'two' }), /exists in the (project|organization); set overwrite/);
     await make({ value: 'two', overwrite: true });
     assert.equal(String((await resolve([{ variable: 'A', name: 'A' }])).env.get('A')), 'two');
     await put('B', { value: 'org' }, O);

@@ -9,9 +9,11 @@ import {
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
 
-/** One `$secret` reference of a merged env. */
+/** One `$secret` reference of a launch: of a merged env, or of a remote tool, whose token never enters the sandbox. */
 export interface SecretUse {
-  readonly variable: string;
+  readonly variable?: string;
+  /** The alias of the tool. */
+  readonly tool?: string;
   readonly name: string;
   readonly optional?: boolean;
 }
@@ -63,11 +65,12 @@ export async function resolveSecrets(
 
 /** One entry per secret, in the order of first mention; required where any reference requires it. */
 function wantedOf(uses: readonly SecretUse[]): WantedSecret[] {
-  const byName = new Map<string, { required: boolean; variables: string[] }>();
-  for (const { name, variable, optional } of uses) {
-    const entry = byName.get(name) ?? { required: false, variables: [] };
+  const byName = new Map<string, { required: boolean; variables: string[]; tools: string[] }>();
+  for (const { name, variable, tool, optional } of uses) {
+    const entry = byName.get(name) ?? { required: false, variables: [], tools: [] };
     entry.required ||= optional !== true;
-    entry.variables.push(variable);
+    if (variable !== undefined) entry.variables.push(variable);
+    if (tool !== undefined) entry.tools.push(tool);
     byName.set(name, entry);
   }
   return [...byName].map(([name, entry]) => ({ name, ...entry }));
@@ -113,6 +116,8 @@ function release(
   try {
     for (const row of sealed) {
       const { name, injection } = row;
+      // The token of a remote tool is opened at each call, where it is added.
+      if (variables.get(name)?.length === 0) continue;
       const projectId = row.projectId ?? undefined;
       const value = sealer.open(row, { orgId: project.orgId, projectId, name, use: 'secret' });
       const isInjected = edge && injection !== null;

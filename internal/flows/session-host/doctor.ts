@@ -53,7 +53,7 @@ async function checkSandbox({ host }: FlowContext): Promise<SessionCheck[]> {
     const { facts } = await host.sandboxes();
     const { isolation } = facts.capabilities;
     const fence = !host.fenced
-      ? 'the network is open (sessions.fenced is off)'
+      ? 'the network is open, services on this machine’s own addresses included (sessions.fenced is off)'
       : facts.capabilities.networkFence
         ? 'the network is fenced'
         : 'the network is NOT fenced, though sessions.fenced asks for it';

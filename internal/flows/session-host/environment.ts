@@ -8,14 +8,23 @@ import type { EnvMap } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
 import type { SecretUse } from '../secrets/secrets.ts';
 
-/** The references of the merged maps: the agent's goes before the environment's of the same name. */
+/**
+ * What a launch resolves: the references of the merged maps, where the agent's goes before the environment's of the same
+ * name, and the tokens of remote tools, so that the idle clock of each starts again with each launch.
+ */
 export function secretUses({ environment, spec }: LaunchFacts): SecretUse[] {
   const merged: EnvMap = { ...environment?.env, ...spec.env };
-  return Object.entries(merged).flatMap(([variable, value]) =>
+  const inEnv = Object.entries(merged).flatMap(([variable, value]) =>
     typeof value === 'string'
       ? []
       : [{ variable, name: value.$secret, ...(value.optional === true && { optional: true }) }],
   );
+  const tokens = Object.entries(spec.tools).flatMap(([tool, declared]) =>
+    declared.disabled !== true && declared.kind === 'mcp_remote' && declared.auth.kind === 'bearer'
+      ? [{ tool, name: declared.auth.token.$secret }]
+      : [],
+  );
+  return [...inEnv, ...tokens];
 }
 
 /** Throws Fault for a value that no environment can hold. */

@@ -71,6 +71,17 @@ describe('the environment of a session', () => {
     assert.equal((await bench.until(expired, isFailed)).reason, 'Secret has expired: ends');
   });
 
+  it('fails the launch where the token of a remote tool has expired, and says so', async () => {
+    await put('going', { value: 'a value', idleExpirySeconds: 60 });
+    const auth = { kind: 'bearer', token: { $secret: 'going' } };
+    await bench.apply({ remote: { tools: { far: { kind: 'mcp_remote', url: 'https://tools.example/mcp', auth } } } });
+    await bench.daemon.ctx.db.query(
+      `update svc.secrets set idle_since = now() - interval '2 minutes' where name = 'going'`,
+    );
+    const expired = await bench.start('remote', 'hello');
+    assert.equal((await bench.until(expired, isFailed)).reason, 'Secret has expired: going');
+  });
+
   it('fails the launch where two injected secrets claim one host and header', async () => {
     const injection = { hosts: ['api.example.com'], header: 'Authorization' };
     await put('left', { value: 'a value', injection });

@@ -7,7 +7,7 @@ import { readBlobs, storedBlobs } from '../../adapters/store/repositories/blobs.
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
-import { connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
+import { absentSecret, connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
 
 /** What a row says is to be read. */
 export function targetOf(repository: Pick<Repository, 'url' | 'path' | 'branch' | 'root'>): RepoTarget {
@@ -51,7 +51,7 @@ export function credentialsOf(
     if (token === undefined) {
       throw new RepoCondition(
         'auth-failed',
-        `Secret not found: ${auth.secretRef} (named by the repository's auth; set it, or it may have expired)`,
+        `${(await absentSecret(ctx, project, auth.secretRef)).message} (named by the repository's auth)`,
       );
     }
     return { token: token.trim(), ...(auth.username !== undefined && { username: auth.username }) };

@@ -9,7 +9,7 @@ import { type InputSchema, parseToolInput, toolInputSchema } from '../../../sche
 import { Fault } from '../../domain/fault.ts';
 import type { RemoteAuth, Tool } from '../../domain/spec.ts';
 import { type Actor, type FlowContext, portsOf } from '../context.ts';
-import { secretText } from '../sealed.ts';
+import { absentSecret, secretText } from '../sealed.ts';
 import { checksAlias } from '../sessions/sessions.ts';
 import { bindingTools } from './binding-tools.ts';
 import { chatTools } from './chat-tools.ts';
@@ -189,7 +189,7 @@ async function authorize(
   if (auth.kind === 'none') return undefined;
   const name = auth.token.$secret;
   const token = await secretText(ctx, caller.project, name, { kind: 'tool', name: `${caller.agent}/${alias}` });
-  if (token === undefined) throw new Fault('unprocessable', 'secret-not-found', `Secret not found: ${name}`);
+  if (token === undefined) throw await absentSecret(ctx, caller.project, name);
   if (!/^[\x21-\x7e]+$/.test(token)) {
     throw new Fault('unprocessable', 'secret-unusable', `Secret ${name} holds what no Authorization header can carry.`);
   }

@@ -74,6 +74,7 @@ export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Curre
     connections,
     liveSecrets: secrets.live,
     expiredSecrets: secrets.expired,
+    idleSecrets: secrets.idle,
     assets,
   };
 }

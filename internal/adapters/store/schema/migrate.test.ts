@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { migrate, pendingMigrations, readMigrations } from './migrate.ts';
@@ -53,9 +54,66 @@ describe('migrations', () => {
     await assert.rejects(migrate(test.url, silent, dir), refused);
   });
 
-  it('refuse to be read with a gap', async () => {
-    await put('0005_five.sql', 'select 1');
-    await assert.rejects(readMigrations(dir), /0005_five/);
+  it('may leave out numbers, and one that comes late is applied all the same; none twice', async () => {
+    await rm(join(dir, '0003_other.sql'));
+    await put('0003_three.sql', 'create table svc.three (n int)');
+    await put('0007_seven.sql', 'create table svc.seven (n int)');
+    assert.deepEqual(await migrate(test.url, silent, dir), ['0007_seven']);
+    await put('0005_five.sql', 'create table svc.five (n int)');
+    await put('0009_nine.sql', 'create table svc.nine (n int)');
+    assert.deepEqual(await migrate(test.url, silent, dir), ['0005_five', '0009_nine']);
+    await put('0005_six.sql', 'select 1');
+    await assert.rejects(readMigrations(dir), /0005_six/);
+    await rm(join(dir, '0005_six.sql'));
+  });
+
+  it('build indexes beside the traffic, also when several daemons start and one was cut off before', async () => {
+    await test.db.query('insert into svc.one values (1), (1)');
+    // What a build that failed leaves behind: an index of that name that is not valid.
+    await assert.rejects(test.db.query('create unique index concurrently one_n on svc.one (n)'));
+    const build = 'create index concurrently if not exists';
+    await put(
+      '0010_index.sql',
+      `-- concurrently\n-- Looked up by n; always.\n${build} one_n on svc.one (n);\n${build} two_n on svc.two (n);\n`,
+    );
+    const writing = await test.db.tx(async (tx) => {
+      await tx.query('insert into svc.one values (2)');
+      const applying = Promise.all([1, 2, 3].map(() => migrate(test.url, silent, dir)));
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return { applying };
+    });
+    assert.deepEqual((await writing.applying).flat(), ['0010_index']);
+    const { rows } = await test.db.query(
+      `select c.relname as name from pg_index i join pg_class c on c.oid = i.indexrelid
+        where c.relname in ('one_n', 'two_n') and i.indisvalid order by 1`,
+    );
+    assert.deepEqual(rows, [{ name: 'one_n' }, { name: 'two_n' }]);
+    await put('0011_wrong.sql', '-- concurrently\ndrop table svc.one;');
+    await assert.rejects(migrate(test.url, silent, dir), /0011_wrong failed: not an index/);
+    await rm(join(dir, '0011_wrong.sql'));
+  });
+
+  it('give way to the traffic when a lock is not to be had, and come back for it', async () => {
+    const said: string[] = [];
+    const tell = (fields: object, event: string): void => void said.push(`${event} ${JSON.stringify(fields)}`);
+    const log = Object.assign(Object.create(silent) as typeof silent, { info: tell, warn: tell });
+    await put('0012_column.sql', 'alter table svc.one add column m int');
+    let release: () => void = () => undefined;
+    const released = new Promise<void>((resolve) => (release = resolve));
+    const holding = test.db.tx(async (tx) => {
+      await tx.query('lock table svc.one in access exclusive mode');
+      await released;
+    });
+    const applying = migrate(test.url, log, dir);
+    const deadline = Date.now() + 60_000;
+    while (!said.some((line) => line.includes('migration_waits_for_a_lock')) && Date.now() < deadline) await sleep(50);
+    release();
+    await holding;
+    assert.deepEqual(await applying, ['0012_column']);
+    assert.ok(
+      said.some((line) => line.startsWith('database.migrating ') && line.includes('0012_column')),
+      said.join(''),
+    );
   });
 
   it('of this program fit on an empty database and are then none pending', async () => {

@@ -1,8 +1,11 @@
 // Brings a database to the schema of this code: the numbered files of migrations/, forward only, each in a transaction
 // of its own together with the row that records it, and the job runner's own schema. An advisory lock lets several
 // daemons start at once. Refuses a database that a newer program, or another history, has migrated.
+// Daemons of the release before go on working meanwhile: no migration waits for a table's lock for long, since whoever
+// comes after it waits as well, and an index on a table that is there is built beside the traffic, outside a transaction.
 
 import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Logger, runMigrations } from 'graphile-worker';
 import pg from 'pg';
@@ -20,13 +23,18 @@ export interface Migration {
 const lockKey = 7_370_001;
 const directory = fileURLToPath(new URL('../../../../migrations/', import.meta.url));
 
-/** The migrations of this code in order. Throws when two files share a number or one is missing in between. */
+/** How long a migration waits for a lock at a time, holding up those who come after it; and how often it tries. */
+const lockWait = { ms: 3_000, tries: 40, pauseMs: 250 } as const;
+/** Between two looks whether another daemon's migrations are over. */
+const turnMs = 100;
+
+/** The migrations of this code in order; numbers may be left out. Throws when two files share a number. */
 export async function readMigrations(from: string = directory): Promise<Migration[]> {
   const names = (await readdir(from)).filter((name) => /^\d{4}_[a-z0-9_]+\.sql$/.test(name)).sort();
   return Promise.all(
     names.map(async (name, index) => {
       const number = Number(name.slice(0, 4));
-      if (number !== index + 1) throw new Error(`migrations are not numbered without gaps: ${name}`);
+      if (Number(names[index - 1]?.slice(0, 4)) === number) throw new Error(`two migrations have one number: ${name}`);
       return { number, name: name.slice(0, -4), sql: await readFile(`${from}/${name}`, 'utf8') };
     }),
   );
@@ -48,8 +56,8 @@ export async function migrate(url: string, log: Log, from?: string): Promise<str
   await client.connect();
   try {
     await requireVersion(client);
-    await client.query('select pg_advisory_lock($1::bigint)', [lockKey]);
-    const applied = await applyMissing(client, known);
+    await takeTurn(client);
+    const applied = await applyMissing(client, known, log);
     if (applied.length > 0 || (await workerSchemaMissing(client))) await migrateWorker(url);
     if (applied.length > 0) log.info({ migrations: applied }, 'database.migrated');
     return applied;
@@ -78,7 +86,21 @@ async function requireVersion(client: pg.Client): Promise<void> {
   );
 }
 
-async function applyMissing(client: pg.Client, known: readonly Migration[]): Promise<string[]> {
+/**
+ * Waits until no other daemon migrates. It asks again and again: whoever waits inside a statement holds a snapshot, for
+ * whose end an index that is built beside the traffic waits in turn.
+ */
+async function takeTurn(client: pg.Client): Promise<void> {
+  for (;;) {
+    const { rows } = await client.query<{ mine: boolean }>('select pg_try_advisory_lock($1::bigint) as mine', [
+      lockKey,
+    ]);
+    if (rows[0]?.mine === true) return;
+    await sleep(turnMs);
+  }
+}
+
+async function applyMissing(client: pg.Client, known: readonly Migration[], log: Log): Promise<string[]> {
   await client.query(`create schema if not exists svc;
     create table if not exists svc.migrations (
       number integer primary key,
@@ -88,39 +110,78 @@ async function applyMissing(client: pg.Client, known: readonly Migration[]): Pro
   const rows = (
     await client.query<{ number: number; name: string }>('select number, name from svc.migrations order by number')
   ).rows;
+  const mine = new Map(known.map((migration) => [migration.number, migration.name]));
   for (const row of rows) {
-    const mine = known[row.number - 1];
-    if (mine === undefined) {
-      throw new Fault(
-        'unavailable',
-        'database-newer',
-        `The database has migration ${row.name}, which this svcd does not know: start a newer svcd.`,
-      );
-    }
-    if (mine.name !== row.name) {
-      throw new Fault(
-        'unavailable',
-        'database-newer',
-        `The database has migration ${row.name} where this svcd has ${mine.name}: it belongs to another program.`,
-      );
-    }
+    const name = mine.get(row.number);
+    if (name === row.name) continue;
+    const why =
+      name === undefined
+        ? 'which this svcd does not know: start a newer svcd.'
+        : `where this svcd has ${name}: it belongs to another program.`;
+    throw new Fault('unavailable', 'database-newer', `The database has migration ${row.name}, ${why}`);
   }
-  const missing = known.slice(rows.length);
+  const had = new Set(rows.map((row) => row.number));
+  const missing = known.filter((migration) => !had.has(migration.number));
   for (const migration of missing) {
-    await client.query('begin');
+    log.info({ migration: migration.name }, 'database.migrating');
+    const began = performance.now();
     try {
-      await client.query(migration.sql);
-      await client.query('insert into svc.migrations (number, name) values ($1::int, $2::text)', [
-        migration.number,
-        migration.name,
-      ]);
-      await client.query('commit');
+      await applyOne(client, migration, log);
     } catch (error) {
-      await client.query('rollback');
       throw new Error(`migration ${migration.name} failed: ${(error as Error).message}`, { cause: error });
     }
+    log.debug({ migration: migration.name, ms: Math.round(performance.now() - began) }, 'database.migration_done');
   }
   return missing.map((migration) => migration.name);
+}
+
+/** A file whose first line is this holds `create index concurrently if not exists` alone, and runs outside a transaction. */
+const concurrently = '-- concurrently';
+const record = 'insert into svc.migrations (number, name) values ($1::int, $2::text)';
+
+async function applyOne(client: pg.Client, { number, name, sql }: Migration, log: Log): Promise<void> {
+  if (sql.startsWith(`${concurrently}\n`)) {
+    for (const statement of statementsOf(sql)) await buildIndex(client, statement);
+    await client.query(record, [number, name]);
+    return;
+  }
+  for (let attempt = 1; ; attempt += 1) {
+    await client.query('begin');
+    try {
+      await client.query(`set local lock_timeout = ${lockWait.ms}`);
+      await client.query(sql);
+      await client.query(record, [number, name]);
+      await client.query('commit');
+      return;
+    } catch (error) {
+      await client.query('rollback');
+      if ((error as { code?: unknown }).code !== '55P03' || attempt >= lockWait.tries) throw error;
+      log.warn({ migration: name, attempt }, 'database.migration_waits_for_a_lock');
+      await sleep(lockWait.pauseMs);
+    }
+  }
+}
+
+/** Statements of a file without strings or bodies that hold a semicolon, comments left out. */
+function statementsOf(sql: string): string[] {
+  const bare = sql.replaceAll(/^\s*--.*$/gm, '');
+  return bare
+    .split(';')
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '');
+}
+
+/** Builds an index, after what an attempt that was cut off has left of it is gone. */
+async function buildIndex(client: pg.Client, statement: string): Promise<void> {
+  const index = /^create (?:unique )?index concurrently if not exists (\w+) on svc\.\w+/.exec(statement)?.[1];
+  if (index === undefined) throw new Error(`not an index that is built concurrently: ${statement.slice(0, 80)}`);
+  const { rows } = await client.query(
+    `select from pg_index i join pg_class c on c.oid = i.indexrelid join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = 'svc' and c.relname = $1::text and not i.indisvalid`,
+    [index],
+  );
+  if (rows.length > 0) await client.query(`drop index concurrently svc.${index}`);
+  await client.query(statement);
 }
 
 /** How many migrations the job runner's installed schema has had is its own affair; whether it exists is ours. */

@@ -35,6 +35,20 @@ export async function findSecret(
   return rows[0];
 }
 
+/** Whether a secret of that name is there for a project, expired or not. */
+export async function secretStands(
+  sql: Sql,
+  scope: { readonly orgId: string; readonly projectId: string },
+  name: string,
+): Promise<boolean> {
+  const { rows } = await sql.query(
+    `select from svc.secrets where org_id = $1::uuid and (project_id = $2::uuid or project_id is null) and name = $3::text
+      limit 1`,
+    [scope.orgId, scope.projectId, name],
+  );
+  return rows.length > 0;
+}
+
 /** Tells a sealed value from every other: the nonce of its wrapping, in hex. */
 export const secretMark = (sealed: Buffer): string => sealed.toString('hex', 0, 13);
 

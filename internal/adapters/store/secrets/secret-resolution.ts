@@ -10,6 +10,8 @@ export interface WantedSecret {
   readonly required: boolean;
   /** Environment variables that name it. */
   readonly variables: readonly string[];
+  /** Remote tools whose token it is. */
+  readonly tools: readonly string[];
 }
 
 export interface ResolvedRow extends SealedValue {
@@ -40,8 +42,8 @@ export interface ResolutionRequest {
 // Rows are locked in one order: two launches that share secrets wait for each other and never deadlock.
 const statement = `
   with wanted as (
-    select w.name, w.required, w.variables, w.n
-      from jsonb_to_recordset($3::jsonb) as w (name text, required boolean, variables jsonb, n int)),
+    select w.name, w.required, w.variables, w.tools, w.n
+      from jsonb_to_recordset($3::jsonb) as w (name text, required boolean, variables jsonb, tools jsonb, n int)),
   seen as (
     select s.id, s.name, s.project_id, s.injection,
       coalesce(s.expires_at > $4::timestamptz, true)
@@ -49,14 +51,17 @@ const statement = `
       from svc.secrets s join wanted w on w.name = s.name
      where s.org_id = $1::uuid and (s.project_id = $2::uuid or s.project_id is null)),
   found as (select distinct on (name) * from seen where live order by name, project_id nulls last),
+  into_env as (select f.* from found f join wanted w on w.name = f.name where w.variables <> '[]'::jsonb),
   conflict as (
     select a.name as a, b.name as b, host, lower(a.injection ->> 'header') as header
-      from found a join found b on a.name < b.name and lower(a.injection ->> 'header') = lower(b.injection ->> 'header')
+      from into_env a join into_env b on a.name < b.name and lower(a.injection ->> 'header') = lower(b.injection ->> 'header')
       cross join lateral jsonb_array_elements_text(a.injection -> 'hosts') as host
      where b.injection -> 'hosts' ? host
      order by 1, 2, 3 limit 1),
   granted as (
-    select f.id, w.variables, case when f.injection is not null and $6::boolean then 'edge-injection' else 'env' end as mode
+    select f.id, w.variables, w.tools,
+      case when w.variables = '[]'::jsonb or f.injection is not null and $6::boolean then 'edge-injection' else 'env' end
+        as mode
       from found f join wanted w on w.name = f.name
      where not exists (select from conflict)
        and not exists (select from wanted x where x.required and not exists (select from found y where y.name = x.name))),
@@ -65,12 +70,13 @@ const statement = `
   stamped as (
     update svc.secrets s set last_accessed_at = $4::timestamptz, idle_since = $4::timestamptz
       from granted g join locked l on l.id = g.id where s.id = g.id
-    returning s.name, s.project_id, s.injection, s.key_version, s.sealed, g.mode, g.variables),
+    returning s.name, s.project_id, s.injection, s.key_version, s.sealed, g.mode, g.variables, g.tools),
   audited as (
     insert into svc.audit (at, org_id, project_id, principal_kind, principal_name, action, subject_kind, subject_name, detail)
     select $4::timestamptz, $1::uuid, $2::uuid, 'system', 'secret-resolver', 'secret.access', 'Secret', name,
       jsonb_build_object('secret', name, 'scope', case when project_id is null then 'organization' else 'project' end,
         'session', $5::text, 'mode', mode, 'variables', variables)
+        || case when tools = '[]'::jsonb then '{}'::jsonb else jsonb_build_object('tools', tools) end
       from stamped order by name
     returning subject_name)
   select w.name,

@@ -1,5 +1,6 @@
-// Sessions as a host sees them. A host holds a session by a lease: `leased_by`, `lease_until`, and an epoch that every
-// claim raises. Invariant: a state that only a running process can be in (provisioning to interrupting) stands with a
+// Sessions as a host sees them. A host holds a session by a lease: `leased_by`, an epoch that every claim raises, and a row
+// of svc.session_leases, which says until when: it is all that a renewal writes. `lease_until` of the session is infinite
+// then; a finite one is a lease of its own kind, see the migration. Invariant: a state that only a running process can be in (provisioning to interrupting) stands with a
 // lease, and every write of a host names its epoch, so that one which was taken for dead changes nothing any more. A
 // lease that lapses makes the session `suspended`, its turn `lost`, and what was in flight pending again: it goes in
 // once more, and says so.
@@ -33,6 +34,13 @@ const claimed = `s.id as "sessionId", s.epoch, s.project_id as "projectId", s.ag
   s.event_id as "eventId", s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs",
   s.harness_session as "harnessSession", s.sandbox_home as "sandboxHome", s.failures`;
 
+/** SQL that writes the leases of sessions just claimed; `$1` is the daemon. `from` names rows with sessionId and epoch. */
+const leaseText = (from: string): string => `
+  insert into svc.session_leases (session_id, daemon_id, epoch, until)
+    select "sessionId", $1::uuid, epoch, now() + make_interval(secs => ${leaseSeconds}) from ${from}
+    on conflict (session_id) do update
+      set daemon_id = excluded.daemon_id, epoch = excluded.epoch, until = excluded.until`;
+
 /** Takes waiting sessions of these harnesses, oldest first; each by one host, `tokenHash` apart. */
 export async function claimSessions(
   sql: Sql,
@@ -45,24 +53,39 @@ export async function claimSessions(
         where s.state in ('queued', 'suspended') and (s.retry_at is null or s.retry_at <= $3::timestamptz)
           and r.spec ->> 'harness' = any($2::text[])
         order by s.id limit $4::int for update of s skip locked
-     )
-     update svc.sessions s set state = 'provisioning', epoch = s.epoch + 1, leased_by = $1::uuid,
-         lease_until = now() + make_interval(secs => ${leaseSeconds}), reason = null, retry_at = null,
-         started_at = coalesce(s.started_at, $3::timestamptz)
-       from due where s.id = due.id returning ${claimed}`,
+     ), claimed as (
+       update svc.sessions s set state = 'provisioning', epoch = s.epoch + 1, leased_by = $1::uuid,
+           lease_until = 'infinity', reason = null, retry_at = null,
+           started_at = coalesce(s.started_at, $3::timestamptz)
+         from due where s.id = due.id returning ${claimed}
+     ), leased as (${leaseText('claimed')})
+     select * from claimed`,
     [by.daemonId, by.harnesses, by.now, by.limit],
     'claim-sessions',
   );
   return rows.toSorted((a, b) => (a.sessionId < b.sessionId ? -1 : 1));
 }
 
-/** Renews leases; answers with the sessions that are still this daemon's at the epochs given. */
+/**
+ * Renews leases; answers with the sessions that are still this daemon's at the epochs given. In the order of ids, as
+ * whoever else takes several of them does. A session that was given a last time to live by whoever took this daemon for
+ * dead is its own again.
+ */
 export async function renewLeases(sql: Sql, daemonId: string, leases: readonly Lease[]): Promise<ReadonlySet<string>> {
   if (leases.length === 0) return new Set();
   const { rows } = await sql.query<{ id: string }>(
-    `update svc.sessions s set lease_until = now() + make_interval(secs => ${leaseSeconds})
-       from unnest($2::uuid[], $3::bigint[]) as u (id, epoch)
-      where s.id = u.id and s.epoch = u.epoch and s.leased_by = $1::uuid and s.live returning s.id`,
+    `with mine as (
+       select l.session_id from svc.session_leases l join unnest($2::uuid[], $3::bigint[]) as u (id, epoch)
+           on l.session_id = u.id and l.epoch = u.epoch
+        where l.daemon_id = $1::uuid order by l.session_id for update of l
+     ), kept as (
+       update svc.session_leases l set until = now() + make_interval(secs => ${leaseSeconds})
+         from mine where l.session_id = mine.session_id returning l.session_id
+     ), again as (
+       update svc.sessions s set lease_until = 'infinity'
+         from kept where s.id = kept.session_id and s.lease_until <> 'infinity'
+     )
+     select session_id as id from kept`,
     [daemonId, leases.map((one) => one.sessionId), leases.map((one) => one.epoch)],
     'renew-leases',
   );
@@ -80,6 +103,19 @@ export async function standingLeases(sql: Sql, leases: readonly Lease[]): Promis
   );
   return new Set(rows.map((row) => row.id));
 }
+
+/**
+ * Sessions whose lease is over, of either kind; passed over where somebody is at them. Both are looked up among those that
+ * are held, not among all.
+ */
+const lapsed = `s.id in (
+    select held.id from svc.sessions held where held.id in (
+      select ended.id from svc.sessions ended where ended.lease_until < now()
+      union all
+      select l.session_id from svc.session_leases l where l.until < now())
+    order by held.id for update skip locked)
+  and (s.lease_until < now() or exists (
+    select from svc.session_leases l where l.session_id = s.id and l.epoch = s.epoch and l.until < now()))`;
 
 /** `attempts`: what messages in flight have as attempts afterwards; at least one, so that they are labelled. */
 const suspendText = (which: string, attempts = 'attempts'): string => `with lost as (
@@ -101,7 +137,7 @@ const suspendText = (which: string, attempts = 'attempts'): string => `with lost
 
 /** Suspends sessions whose lease has lapsed: whoever held it has let go by then, or is gone. */
 export async function suspendLapsed(sql: Sql): Promise<string[]> {
-  const { rows } = await sql.query<{ id: string }>(suspendText('s.lease_until < now()'), ['its host was lost']);
+  const { rows } = await sql.query<{ id: string }>(suspendText(lapsed), ['its host was lost']);
   return rows.map((row) => row.id);
 }
 

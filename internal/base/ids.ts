@@ -1,7 +1,7 @@
 // Ids of version 7 of which each sorts after the one before, also within a millisecond and when the clock goes back: who
 // was made first is read from ids.
 
-import type { Runtime } from '../../base/runtime.ts';
+import type { Runtime } from './runtime.ts';
 
 /** Makes them; of one process, one after the other. */
 export function orderedIds(runtime: Pick<Runtime, 'now' | 'randomBytes'>): () => string {

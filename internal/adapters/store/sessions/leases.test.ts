@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import pg from 'pg';
+import { createTestDatabase, insertProject, type TestDatabase } from '../../../base/testkit/postgres.ts';
+import { buryDaemons, leave } from '../operations/jobs.ts';
+import { claimSessions, type Lease, renewLeases, standingLeases, suspendLapsed } from './hosts.ts';
+
+let t: TestDatabase;
+const projectId = randomUUID();
+const agentId = randomUUID();
+before(async () => {
+  t = await createTestDatabase();
+  await insertProject(t.db, projectId);
+  await t.db.query(
+    `insert into svc.agent_revisions (agent_id, project_id, revision, spec, spec_hash)
+     values ($1::uuid, $2::uuid, 1, '{"harness": "harness-a"}', '')`,
+    [agentId, projectId],
+  );
+});
+after(() => t.close());
+
+async function queue(count: number): Promise<void> {
+  await t.db.query(
+    `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, display_title, created_at, active_at)
+     select gen_random_uuid(), $1::uuid, $2::uuid, 'a', 1, 'manual', 't', now(), now() from generate_series(1, $3::int)`,
+    [projectId, agentId, count],
+  );
+}
+const claim = (daemonId: string, limit = 1_000): Promise<Lease[]> =>
+  claimSessions(t.db, { daemonId, harnesses: ['harness-a'], limit, now: new Date() });
+/** A daemon of the release before: its lease stands on the session alone. */
+async function claimAsBefore(daemonId: string, seconds: number): Promise<string> {
+  await queue(1);
+  const { rows } = await t.db.query<{ id: string }>(
+    `update svc.sessions set state = 'running', epoch = epoch + 1, leased_by = $1::uuid,
+         lease_until = now() + make_interval(secs => $2::int)
+      where id = (select id from svc.sessions where state = 'queued' limit 1) returning id`,
+    [daemonId, seconds],
+  );
+  return rows[0]?.id ?? '';
+}
+const lapse = (id: string): Promise<unknown> =>
+  t.db.query(`update svc.session_leases set until = now() - interval '1 second' where session_id = $1::uuid`, [id]);
+const state = async (id: string): Promise<string | undefined> =>
+  (await t.db.query<{ state: string }>('select state from svc.sessions where id = $1::uuid', [id])).rows[0]?.state;
+
+test('renewals write a narrow row in place, and leave the sessions alone', async () => {
+  await queue(300);
+  const daemonId = randomUUID();
+  const leases = await claim(daemonId);
+  assert.equal(leases.length, 300);
+  // One connection, whose counts are told when it is asked to.
+  const client = new pg.Client({ connectionString: t.url });
+  await client.connect();
+  const counts = async (): Promise<{ renewed: number; hot: number; sessions: number }> => {
+    await client.query('select pg_stat_force_next_flush()');
+    const { rows } = await client.query(
+      `select l.n_tup_upd::int as renewed, l.n_tup_hot_upd::int as hot, s.n_tup_upd::int as sessions
+         from pg_stat_user_tables l, pg_stat_user_tables s
+        where l.relid = 'svc.session_leases'::regclass and s.relid = 'svc.sessions'::regclass`,
+    );
+    return rows[0];
+  };
+  try {
+    const sql = {
+      query: async (text: string, values?: readonly unknown[]) => {
+        const { rows, rowCount } = await client.query(text, [...(values ?? [])]);
+        return { rows: rows as never[], rowCount: rowCount ?? 0 };
+      },
+    };
+    // What the claim counted is told by the pool's connection in its own time.
+    await t.db.query('select pg_stat_force_next_flush()');
+    await counts();
+    const before = await counts();
+    for (let turn = 0; turn < 20; turn += 1) {
+      const kept = await renewLeases(sql, daemonId, leases);
+      assert.equal(kept.size, 300);
+    }
+    const now = await counts();
+    const renewed = now.renewed - before.renewed;
+    assert.equal(renewed, 6_000);
+    assert.ok(now.hot - before.hot > 0.9 * renewed, `${now.hot - before.hot} of ${renewed} in place`);
+    assert.equal(now.sessions, before.sessions);
+  } finally {
+    await client.end();
+  }
+  assert.equal((await renewLeases(t.db, randomUUID(), leases)).size, 0, 'nobody renews what is not his');
+  assert.equal(
+    (
+      await renewLeases(
+        t.db,
+        daemonId,
+        leases.map((one) => ({ ...one, epoch: 7 })),
+      )
+    ).size,
+    0,
+  );
+  await t.db.query('delete from svc.sessions');
+  const { rows } = await t.db.query('select from svc.session_leases');
+  assert.equal(rows.length, 0, 'a lease goes with its session');
+});
+
+test('leases of this release and of the one before lapse, each by its own', async () => {
+  const [mine, theirs] = [randomUUID(), randomUUID()];
+  await queue(2);
+  const [first, second] = (await claim(mine)) as [Lease, Lease];
+  const old = await claimAsBefore(theirs, 20);
+  assert.deepEqual(await suspendLapsed(t.db), []);
+  await t.db.query(`update svc.sessions set lease_until = now() - interval '1 second' where id = $1::uuid`, [old]);
+  await lapse(first.sessionId);
+  assert.deepEqual((await suspendLapsed(t.db)).sort(), [first.sessionId, old].sort());
+  assert.deepEqual(await suspendLapsed(t.db), []);
+  assert.deepEqual([...(await standingLeases(t.db, [first, second]))], [second.sessionId]);
+  assert.deepEqual([...(await renewLeases(t.db, mine, [first, second]))], [second.sessionId]);
+  // What the release before asks: it takes nothing that is held.
+  const { rows } = await t.db.query('select from svc.sessions where leased_by is not null and lease_until < now()');
+  assert.equal(rows.length, 0);
+});
+
+test('whoever is known to be dead loses its sessions at once, and who is not keeps them', async () => {
+  const [dead, alive] = [randomUUID(), randomUUID()];
+  await t.db.query('delete from svc.sessions');
+  await queue(1);
+  const [lost] = (await claim(dead)) as [Lease];
+  await queue(1);
+  const [kept] = (await claim(alive)) as [Lease];
+  await t.db.query(
+    `insert into svc.daemons (id, roles, host, pid) select u, '{session}', 'h', 1 from unnest($1::uuid[]) as u`,
+    [[dead, alive]],
+  );
+  await buryDaemons(t.db, randomUUID(), [dead]);
+  assert.deepEqual(await suspendLapsed(t.db), [lost.sessionId]);
+  // Buried by mistake, by one that knows no narrow leases: some time is left, and the next renewal takes it back.
+  await leave(t.db, alive);
+  assert.deepEqual(await suspendLapsed(t.db), []);
+  const { rows } = await t.db.query<{ finite: boolean }>(
+    `select lease_until < now() + interval '21 seconds' as finite from svc.sessions where id = $1::uuid`,
+    [kept.sessionId],
+  );
+  assert.deepEqual(rows, [{ finite: true }]);
+  assert.equal((await renewLeases(t.db, alive, [kept])).size, 1);
+  await t.db.query(`update svc.sessions set lease_until = now() - interval '1 second' where lease_until <> 'infinity'`);
+  assert.deepEqual(await suspendLapsed(t.db), []);
+  assert.equal(await state(kept.sessionId), 'provisioning');
+});

@@ -1,0 +1,92 @@
+// What looks like a credential, by its form alone: so that a message, an excerpt or a log line never repeats one that
+// somebody wrote where a reference belongs. It errs on the side of hiding; a hash or an id in hex is none.
+
+/** Forms that issuers give their credentials, where case counts. */
+const ISSUED: readonly RegExp[] = [
+  // Tokens with a prefix of their issuer. The bounds are low, so that one that was cut is still seen.
+  /\b(?:gh[oprsu]_|github_pat_|gl(?:pat|dt|rt|ft|soat|cbt|ptt|imt|agent)-|xox[a-z]-|xapp-|sntry[a-z]?s?_|lin_(?:api|oauth|wh)_|npm_|pypi-|hf_|dop_v1_|doo_v1_|dp\.(?:pt|st|ct)\.|shp(?:at|ca|pa|ss)_|whsec_|sq0[a-z]{3}-|ATATT|ATCTT|svc_(?=[A-Za-z0-9_-]{0,64}[A-Z0-9]))[A-Za-z0-9_.=+/-]{10,}/,
+  /\b(?:sk|rk|pk)[-_](?:[A-Za-z0-9]{1,40}[-_]){0,6}[A-Za-z0-9]{12,}/,
+  /\bSG\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?/,
+  /\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}/,
+  /\bAIza[A-Za-z0-9_-]{20,}/,
+  /\bya29\.[A-Za-z0-9_-]{10,}/,
+  // A signed token of three parts.
+  /\beyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_=-]+){0,2}/,
+  // Keys in their text form, whole or cut.
+  /-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?/,
+];
+/** What a header or a URL carries, in any case. */
+const CARRIED: readonly RegExp[] = [
+  /(?<=\b(?:Bearer|Basic)\s{1,8})[A-Za-z0-9._~+/=-]{8,}/i,
+  /(?<=\b[a-z][a-z0-9+.-]{0,20}:\/\/)[^\s/?#@"']+@/i,
+];
+const anyOf = (forms: readonly RegExp[], flags: string): RegExp =>
+  new RegExp(forms.map(({ source }) => `(?:${source})`).join('|'), flags);
+const ANY_ISSUED = anyOf(ISSUED, 'g');
+const ANY_CARRIED = anyOf(CARRIED, 'gi');
+
+/** A run that might be random: long, and of every class of character. */
+const RUN = /[A-Za-z0-9+/_=-]{32,}/g;
+/** Bits a character; English words joined by dashes have some 3.6, random base64 of this length over 4.2. */
+const MIN_ENTROPY = 4;
+
+function isRandom(run: string): boolean {
+  if (!(/[a-z]/.test(run) && /[A-Z]/.test(run) && /[0-9]/.test(run))) return false;
+  const counts = new Map<string, number>();
+  for (const letter of run) counts.set(letter, (counts.get(letter) ?? 0) + 1);
+  let entropy = 0;
+  for (const count of counts.values()) entropy -= (count / run.length) * Math.log2(count / run.length);
+  return entropy >= MIN_ENTROPY;
+}
+
+const stars = (found: string): string => '*'.repeat(found.length);
+
+/** The text with a star for each unit of what looks like a credential, so that columns stay where they were. */
+export function maskCredentials(text: string): string {
+  if (text.length < 8) return text;
+  return text
+    .replace(ANY_ISSUED, stars)
+    .replace(ANY_CARRIED, (found) => (found.endsWith('@') ? `${stars(found.slice(0, -1))}@` : stars(found)))
+    .replace(RUN, (run) => (isRandom(run) ? stars(run) : run));
+}
+
+/** True where the text holds something that looks like a credential. */
+export function looksLikeCredential(text: string): boolean {
+  return maskCredentials(text) !== text;
+}
+
+/** Names of fields whose value is a credential, or the reference to one. */
+const SECRET_KEY =
+  /(["']?)([\w$.-]{0,64}(?:secret|token|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization)[\w$.-]{0,64}|\$[A-Za-z]{1,64})\1(\s{0,64}[:=]\s{0,64})/gi;
+/** Fields that hold the name of a secret, which may be shown. */
+const NAMES_A_SECRET = /(?:secretRef|\$secret)$/i;
+const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+/** A value as a line of YAML or JSON has it: quoted, or plain up to where its map or list ends. */
+const VALUE = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[^\s,{}[\]#&*|>"'][^,}\]#]*/y;
+
+/**
+ * One line of a document as it may be shown: what looks like a credential is starred, and so is the plain value of a field
+ * whose name says that it is one (`token: …`), unless it is the name of a secret. Takes linear time; the length stays.
+ */
+export function maskLine(line: string): string {
+  let shown = '';
+  let from = 0;
+  SECRET_KEY.lastIndex = 0;
+  for (let key = SECRET_KEY.exec(line); key !== null; key = SECRET_KEY.exec(line)) {
+    VALUE.lastIndex = SECRET_KEY.lastIndex;
+    const value = VALUE.exec(line)?.[0].trimEnd() ?? '';
+    if (value === '' || isPlain(key[2] ?? '', value)) continue;
+    const start = SECRET_KEY.lastIndex;
+    shown += line.slice(from, start) + stars(value);
+    from = start + value.length;
+    SECRET_KEY.lastIndex = from;
+  }
+  return maskCredentials(shown + line.slice(from));
+}
+
+/** True for a value that may stand: the name of a secret, a flag, or how much a capability grants. */
+function isPlain(key: string, value: string): boolean {
+  const bare = value.replace(/^["']|["']$/g, '');
+  if (/^(?:true|false|null|none|read|write|~|)$/.test(bare)) return true;
+  return NAMES_A_SECRET.test(key) && NAME.test(bare);
+}

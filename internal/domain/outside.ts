@@ -1,0 +1,49 @@
+// What an outside call may end with, as a closed list of codes: what a session reads is a line `code: text`. No line holds
+// a token, a value that was passed in, or a provider's host.
+
+import { Fault, type FaultKind } from './fault.ts';
+
+const KINDS = {
+  'invalid-input': 'invalid',
+  'repository-not-mounted': 'forbidden',
+  'capability-missing': 'forbidden',
+  'connection-inactive': 'unprocessable',
+  'authorization-required': 'unprocessable',
+  'scope-required': 'unprocessable',
+  'credential-refused': 'unprocessable',
+  'permission-missing': 'forbidden',
+  'rate-limited': 'rate_limited',
+  'not-found': 'not_found',
+  conflict: 'conflict',
+  'idempotency-conflict': 'conflict',
+  refused: 'unprocessable',
+  'too-large': 'too_large',
+  'provider-unavailable': 'unavailable',
+  'outcome-unknown': 'unavailable',
+  'not-sent': 'unavailable',
+  'not-available': 'unavailable',
+} as const satisfies { readonly [code: string]: FaultKind };
+
+export type OutsideCode = keyof typeof KINDS;
+
+/** A Fault of that code. */
+export function outsideFault(code: OutsideCode, message: string, retryAfterSeconds?: number): Fault {
+  return new Fault(KINDS[code], code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
+}
+
+/** `rate-limited`, which ends as every limit does: `retry after N seconds`. */
+export function rateLimited(what: string, seconds: number): Fault {
+  const n = Math.max(1, Math.ceil(seconds));
+  return outsideFault('rate-limited', `${what}; retry after ${n} seconds`, n);
+}
+
+/**
+ * A write left this machine, and nobody knows what became of it: a lost answer, a time-out, a 5xx, an answer that cannot be
+ * read. Thrown by a client for the outbox, which looks again; it never reaches whoever asked.
+ */
+export class OutcomeUnknown extends Error {
+  constructor(message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, options);
+    this.name = 'OutcomeUnknown';
+  }
+}

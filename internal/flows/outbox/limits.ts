@@ -1,0 +1,53 @@
+// Limits of a provider, kept for all daemons: a limit of one resource blocks that resource of that connection until its
+// time; writes go out one after the other. A call waits for its place up to half a minute and is `rate-limited` beyond.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { blockResource, forgiveResource, limitedForMs, takePlace } from '../../adapters/store/outbox/limits.ts';
+import type { Fault } from '../../domain/fault.ts';
+import { rateLimited } from '../../domain/outside.ts';
+import type { FlowContext } from '../context.ts';
+
+const waitMsMax = 30_000;
+
+export interface Slot {
+  readonly connectionId: string;
+  /** What the call counts against: core, search, graphql, write, a method of a chat provider. */
+  readonly resources: readonly string[];
+  /** Of the first resource: calls go out so far apart; 0 or absent: at once. */
+  readonly spacingMs?: number;
+}
+
+/** Resolves when the call may go out. Throws Fault `rate-limited` where that is more than half a minute away. */
+export async function takeSlot(ctx: FlowContext, { connectionId, resources, spacingMs = 0 }: Slot): Promise<void> {
+  const until = ctx.runtime.now().getTime() + waitMsMax;
+  const rest = (): number => Math.max(0, until - ctx.runtime.now().getTime());
+  for (;;) {
+    const ms = await limitedForMs(ctx.db, connectionId, resources);
+    if (ms === 0) break;
+    if (ms > rest()) throw rateLimited('the provider limits these calls', ms / 1_000);
+    await sleep(ms);
+  }
+  const [resource] = resources;
+  if (spacingMs === 0 || resource === undefined) return;
+  const ms = await takePlace(ctx.db, { connectionId, resource, spacingMs, mostMs: rest() });
+  if (ms === undefined) throw rateLimited('too many writes wait for their turn', waitMsMax / 1_000);
+  if (ms > 0) await sleep(ms);
+}
+
+/**
+ * The provider refused a call for its limit, `seconds` being the time that it named: the resource is blocked for all. The
+ * Fault is for whoever called, where that is too long to wait.
+ */
+export async function limitReached(
+  ctx: FlowContext,
+  of: { readonly connectionId: string; readonly resource: string; readonly seconds: number | undefined },
+): Promise<Fault> {
+  const seconds = await blockResource(ctx.db, of);
+  ctx.runtime.log.warn({ connectionId: of.connectionId, resource: of.resource, seconds }, 'outbox.rate_limited');
+  return rateLimited('the provider limits these calls', seconds);
+}
+
+/** A call went through that a limit had stopped before. */
+export function passed(ctx: FlowContext, connectionId: string, resources: readonly string[]): Promise<void> {
+  return forgiveResource(ctx.db, connectionId, resources);
+}

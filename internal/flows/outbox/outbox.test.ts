@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { listCalls } from '../../adapters/store/outbox/calls.ts';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { Json } from '../../domain/json.ts';
+import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
+import type { FlowContext } from '../context.ts';
+import type { OutboxPorts } from '../ports.ts';
+import { limitReached, performRead, performWrite, takeSlot, type Write } from './outbox.ts';
+
+describe('writes to the outside', () => {
+  let daemon: TestDaemon;
+  let ctx: FlowContext;
+  let project: { id: string; orgId: string };
+  let sessionId: string;
+  let connectionId: string;
+  /** What the provider has, by the key that a step planted. */
+  const there = new Map<string, number>();
+  let looks = 0;
+  before(async () => {
+    daemon = await startTestDaemon();
+    ctx = daemon.ctx;
+    const readers = ctx.outbox?.readers as { [provider: string]: OutboxPorts['readers'][string] };
+    readers['toy'] = async (_, { probe }) => {
+      looks += 1;
+      const at = there.get(String(probe['key']));
+      return at === undefined ? { found: false } : { found: true, answer: { id: at }, url: `https://toy/${at}` };
+    };
+    const files = [
+      {
+        path: '.svc/agents/a.yaml',
+        content: JSON.stringify({
+          name: 'a',
+          harness: 'harness-a',
+          environment: { name: 'base', image: { kind: 'preset', name: 'base' } },
+        }),
+      },
+    ];
+    await daemon.api('POST', 'P/apply', { files });
+    sessionId = String((await daemon.api('POST', 'P/agents/a/sessions', { message: 'go' })).body['id']);
+    const { rows } = await ctx.db.query<{ id: string; orgId: string }>(
+      'select id, org_id as "orgId" from svc.projects',
+    );
+    project = rows[0] ?? assert.fail();
+    const made = await daemon.api('POST', 'P/connections', {
+      provider: 'codehost',
+      name: 'code',
+      credentials: { webhookSecret: 'a-secret-of-the-hook' },
+    });
+    connectionId = String(made.body['id']);
+  });
+  after(() => daemon.stop());
+
+  const write = (send: (key: string) => Promise<Json>, more: Partial<Write> = {}): Write => ({
+    project,
+    sessionId,
+    provider: 'toy',
+    connectionId,
+    alias: 'toy',
+    tool: 'put',
+    actor: { kind: 'session', id: sessionId, name: 'a' },
+    input: { a: 1 },
+    run: async (step, id) => ({ answer: await step({ probe: { key: id }, last: true }, () => send(id)) }),
+    ...more,
+  });
+  const arrives = async (key: string): Promise<Json> => {
+    there.set(key, there.size + 1);
+    return { id: there.size };
+  };
+  const lost = async (key: string): Promise<never> => {
+    await arrives(key);
+    throw new OutcomeUnknown('the answer was lost');
+  };
+  const never = async (): Promise<never> => {
+    throw new OutcomeUnknown('a time-out');
+  };
+  const newest = async () =>
+    (await listCalls(ctx.db, { projectId: project.id, sessionId, before: undefined, limit: 1 }))[0] ?? assert.fail();
+  const failsWith = (code: string) => (error: unknown) => error instanceof Fault && error.code === code;
+
+  it('stands as a row, in the list of the session and in the audit', async () => {
+    const answer = await performWrite(ctx, write(arrives));
+    await performRead(ctx, { ...write(arrives), tool: 'get' }, async () => 1);
+    const { body } = await daemon.api('GET', `P/sessions/${sessionId}/calls`);
+    const [read, wrote] = body['items'] as unknown as Record<string, unknown>[];
+    assert.deepEqual([read?.['tool'], read?.['write'], read?.['status']], ['get', false, 'done']);
+    assert.deepEqual([wrote?.['tool'], wrote?.['write'], wrote?.['status']], ['put', true, 'done']);
+    assert.deepEqual(answer, { id: there.size });
+    const audit = await daemon.api('GET', 'P/audit?limit=5');
+    const entries = audit.body['items'] as unknown as { action: string; subject: { name: string } }[];
+    assert.ok(entries.some((one) => one.action === 'call.write' && one.subject.name === wrote?.['id']));
+    assert.equal((await daemon.api('GET', `P/sessions/${randomUUID()}/calls`)).status, 404);
+    await performWrite(ctx, write(arrives, { sessionId: null, actor: { kind: 'system', id: null, name: 'plans' } }));
+    const own = await daemon.api('GET', 'P/calls');
+    assert.deepEqual(
+      (own.body['items'] as unknown as { session: null }[]).map((one) => one.session),
+      [null],
+    );
+  });
+
+  it('of calls under one key one is sent, the others wait for its answer; another input is a conflict', async () => {
+    const before = there.size;
+    const slow = async (key: string): Promise<Json> => {
+      await sleep(300);
+      return arrives(key);
+    };
+    const calls = [1, 2, 3].map(() => performWrite(ctx, write(slow, { idempotencyKey: 'one' })));
+    const answers = await Promise.all(calls);
+    assert.equal(there.size, before + 1);
+    assert.deepEqual(new Set(answers.map((one) => JSON.stringify(one))).size, 1);
+    const other = write(arrives, { idempotencyKey: 'one', input: { a: 2 } });
+    await assert.rejects(performWrite(ctx, other), failsWith('idempotency-conflict'));
+  });
+
+  it('a refused write frees its key', async () => {
+    const refuse = async (): Promise<never> => {
+      throw outsideFault('refused', 'title: missing');
+    };
+    await assert.rejects(performWrite(ctx, write(refuse, { idempotencyKey: 'two' })), failsWith('refused'));
+    assert.equal((await newest()).status, 'refused');
+    assert.deepEqual(await performWrite(ctx, write(arrives, { idempotencyKey: 'two' })), { id: there.size });
+  });
+
+  it('a lost answer is looked for once: what is found is done', async () => {
+    const seen = looks;
+    assert.deepEqual(await performWrite(ctx, write(lost)), { id: there.size });
+    const row = await newest();
+    assert.deepEqual([row.status, looks - seen], ['done', 1]);
+  });
+
+  it('what is not found is outcome-unknown; its repeat looks again and never writes', async () => {
+    const of = write(never, { idempotencyKey: 'three' });
+    await assert.rejects(performWrite(ctx, of), failsWith('outcome-unknown'));
+    const row = await newest();
+    assert.equal(row.status, 'unknown');
+    const seen = looks;
+    await assert.rejects(performWrite(ctx, of), failsWith('outcome-unknown'));
+    assert.equal(looks, seen + 1);
+    await arrives(row.id);
+    const sent = there.size;
+    assert.deepEqual(await performWrite(ctx, write(arrives, { idempotencyKey: 'three' })), { id: sent });
+    assert.equal(there.size, sent);
+    assert.equal((await newest()).status, 'done');
+  });
+
+  it('rows of a daemon that is gone end: what was not handed over as not-sent, any other by looking once', async () => {
+    const row = async (handed: boolean, probe: object | null): Promise<string> => {
+      const id = randomUUID();
+      await ctx.db.query(
+        `insert into svc.calls (id, project_id, session_id, provider, alias, tool, write, status, created_at, probe,
+             handed_at, daemon_id, lease_until)
+           values ($1::uuid, $2::uuid, null, 'toy', 'toy', 'put', true, 'sending', now() - interval '1 hour', $3::jsonb,
+             case when $4::boolean then now() end, $5::uuid, now() + interval '1 hour')`,
+        [id, project.id, probe === null ? null : JSON.stringify(probe), handed, randomUUID()],
+      );
+      return id;
+    };
+    there.set('found', 7);
+    const ids = [
+      await row(false, null),
+      await row(true, { key: 'found', last: true }),
+      await row(true, { key: 'found', last: false }),
+      await row(true, { key: 'not found', last: true }),
+    ];
+    for (let sending = 1; sending > 0; ) {
+      await sleep(50);
+      sending = (await ctx.db.query(`select from svc.calls where status = 'sending'`)).rowCount;
+    }
+    const { rows } = await ctx.db.query<{ id: string; status: string; code: string | null; url: string | null }>(
+      'select id, status, code, url from svc.calls where id = any($1::uuid[])',
+      [ids],
+    );
+    const of = new Map(rows.map(({ id, ...rest }) => [id, rest]));
+    assert.deepEqual(
+      ids.map((id) => of.get(id)),
+      [
+        { status: 'refused', code: 'not-sent', url: null },
+        { status: 'done', code: null, url: 'https://toy/7' },
+        { status: 'unknown', code: 'outcome-unknown', url: null },
+        { status: 'unknown', code: 'outcome-unknown', url: null },
+      ],
+    );
+  });
+});
+
+describe('limits of a provider', () => {
+  let daemon: TestDaemon;
+  let connectionId: string;
+  before(async () => {
+    daemon = await startTestDaemon();
+    const made = await daemon.api('POST', 'P/connections', {
+      provider: 'codehost',
+      name: 'code',
+      credentials: { webhookSecret: 'a-secret-of-the-hook' },
+    });
+    connectionId = String(made.body['id']);
+  });
+  after(() => daemon.stop());
+
+  it('a limit of one resource blocks that resource until its time, and says how long that is', async () => {
+    const { ctx } = daemon;
+    const told = await limitReached(ctx, { connectionId, resource: 'search', seconds: 90 });
+    assert.match(told.message, /; retry after 90 seconds$/);
+    await takeSlot(ctx, { connectionId, resources: ['core'] });
+    await assert.rejects(
+      takeSlot(ctx, { connectionId, resources: ['search', 'core'] }),
+      /retry after (89|90) seconds$/,
+    );
+    await limitReached(ctx, { connectionId, resource: 'core', seconds: 1 });
+    const begun = ctx.runtime.now().getTime();
+    await takeSlot(ctx, { connectionId, resources: ['core'] });
+    assert.ok(ctx.runtime.now().getTime() - begun >= 900);
+    const first = await limitReached(ctx, { connectionId, resource: 'graphql', seconds: undefined });
+    assert.match(first.message, /retry after 60 seconds$/);
+    const second = await limitReached(ctx, { connectionId, resource: 'graphql', seconds: undefined });
+    assert.match(second.message, /retry after 120 seconds$/);
+  });
+
+  it('writes go out one after the other, each at the place that it took', async () => {
+    const { ctx } = daemon;
+    const times: number[] = [];
+    const go = async (): Promise<void> => {
+      await takeSlot(ctx, { connectionId, resources: ['write'], spacingMs: 200 });
+      times.push(ctx.runtime.now().getTime());
+    };
+    await Promise.all([go(), go(), go(), go()]);
+    times.sort((a, b) => a - b);
+    assert.ok((times[3] ?? 0) - (times[0] ?? 0) >= 550, String(times));
+  });
+});
