@@ -3,20 +3,32 @@
 import * as v from 'valibot';
 import { ConfigError, type ConfigFile } from './file.ts';
 
+const mebibyte = 1_048_576;
+
 const Section = v.strictObject({
   /** Sessions that one daemon runs at a time; the others wait in `queued`. */
   max: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(10_000)), 200),
   /** Sandboxes have no network of their own where they can be without: model, tools and nothing else. */
   fenced: v.optional(v.boolean(), false),
+  /** Bytes of UTF-8 that a message to a session may have; what is rendered beyond it is cut (contract, section 9). */
+  messageMaxBytes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(256), v.maxValue(mebibyte)), mebibyte),
   /** The operator's program of SVC_SANDBOX=command, and what ends what it may have left (adapters/sandbox). */
   command: v.optional(v.strictObject({ run: v.array(v.string()), remove: v.optional(v.array(v.string())) })),
 });
 export type SessionSettings = v.InferOutput<typeof Section>;
 
+/** A file is read once and never changes. */
+const read = new WeakMap<ConfigFile, SessionSettings>();
+
 /** Throws ConfigError naming the key that cannot be used. */
 export function sessionSettings(file: ConfigFile): SessionSettings {
+  const known = read.get(file);
+  if (known !== undefined) return known;
   const parsed = v.safeParse(Section, file.sessions ?? {});
-  if (parsed.success) return parsed.output;
+  if (parsed.success) {
+    read.set(file, parsed.output);
+    return parsed.output;
+  }
   const [issue] = parsed.issues;
   const path = v.getDotPath(issue);
   throw new ConfigError(path === null ? 'sessions' : `sessions.${path}`, `cannot be used: ${issue.message}`);

@@ -64,7 +64,7 @@ export function evaluate(clause: Clause, payload: Json): boolean {
     case 'equal':
       return comparable(value) === clause.operand;
     case 'contains':
-      return Array.isArray(value) && value.some((item: Json) => comparable(item) === clause.operand);
+      return Array.isArray(value) && holds(value as readonly Json[], clause.operand);
     case 'exists':
       return (value !== undefined) === clause.operand;
     case 'in':
@@ -74,6 +74,20 @@ export function evaluate(clause: Clause, payload: Json): boolean {
     case 'changedTo':
       return comparable(value) === clause.operand && differs(readPath(payload, clause.previous), clause.operand);
   }
+}
+
+/** Of long lists, what each holds: many triggers may ask of one payload. */
+const held = new WeakMap<object, ReadonlySet<JsonScalar>>();
+const longList = 64;
+
+function holds(list: readonly Json[], operand: JsonScalar): boolean {
+  if (list.length < longList) return list.some((item) => comparable(item) === operand);
+  let known = held.get(list);
+  if (known === undefined) {
+    known = new Set(list.map(comparable).filter((item) => item !== undefined));
+    held.set(list, known);
+  }
+  return known.has(operand);
 }
 
 function isIn(operand: ReadonlySet<JsonScalar>, value: Json | undefined): boolean {

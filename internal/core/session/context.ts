@@ -60,20 +60,41 @@ export function withContext(text: string, event: string, payload: Json): string 
   if (lines.length === 0) return text;
   // As a line of context is written: one space behind a label.
   const said = text.replace(/(\w):[ \t]*/g, '$1: ');
-  const lacking = lines.filter((line) => !says(said, line));
+  const says = sayer(said);
+  const lacking = lines.filter((line) => !says(line));
   return lacking.length === 0 ? text : `${text.trimEnd()}\n\n${lacking.join('\n')}`;
 }
 
+/** Characters that are compared to find out what a text says already; a payload may make text and lines of any kind. */
+const comparedMax = 20_000_000;
+
 /**
- * True where the text has the line anywhere, as words of their own: `Thread: 11.5` does not say `Thread: 11`. Linear in the
- * text, which a payload may fill.
+ * Whether a text has a line anywhere, as words of their own: `Thread: 11.5` does not say `Thread: 11`. Each label is looked
+ * for once, and where looking would take too long, a line counts as lacking.
  */
-function says(text: string, line: string): boolean {
-  const wanted = line.replace(/(\w):[ \t]*/g, '$1: ');
+function sayer(text: string): (line: string) => boolean {
+  const places = new Map<string, number[]>();
+  const placesOf = (label: string): readonly number[] => {
+    let found = places.get(label);
+    if (found === undefined) {
+      found = [];
+      for (let at = text.indexOf(label); at !== -1; at = text.indexOf(label, at + 1)) {
+        if (!/\w/.test(text.charAt(at - 1))) found.push(at);
+      }
+      places.set(label, found);
+    }
+    return found;
+  };
+  let left = comparedMax;
   const goesOn = /[.:/-]*\w/y;
-  for (let at = text.indexOf(wanted); at !== -1; at = text.indexOf(wanted, at + 1)) {
-    goesOn.lastIndex = at + wanted.length;
-    if (!/\w/.test(text.charAt(at - 1)) && !goesOn.test(text)) return true;
-  }
-  return false;
+  return (line) => {
+    const wanted = line.replace(/(\w):[ \t]*/g, '$1: ');
+    for (const at of placesOf(wanted.slice(0, wanted.indexOf(': ') + 2))) {
+      left -= wanted.length;
+      if (left < 0) return false;
+      goesOn.lastIndex = at + wanted.length;
+      if (text.startsWith(wanted, at) && !goesOn.test(text)) return true;
+    }
+    return false;
+  };
 }

@@ -13,8 +13,10 @@ import {
 
 type Payload = Parameters<typeof contextLines>[1];
 /** One key of the root; enough to tell that the payload was the one handed in. */
-const render = (template: string, payload: Payload): string =>
-  template.replace(/\{\{(\w+)\}\}/g, (_, key: string) => String(Object(payload)[key] ?? ''));
+const render = (template: string, payload: Payload) => ({
+  text: template.replace(/\{\{(\w+)\}\}/g, (_, key: string) => String(Object(payload)[key] ?? '')),
+  beyond: () => 0,
+});
 const start = (
   source: Omit<Parameters<typeof startMessage>[0], 'event' | 'payload'> & { event?: string; payload?: Payload },
 ) => startMessage({ event: 'webhook.x', payload: { n: 1 }, ...source }, render);
@@ -167,6 +169,56 @@ describe('context lines', () => {
   });
 });
 
+describe('the bound of a message', () => {
+  const bytesMax = 300;
+  const z = (count: number) => 'z'.repeat(count);
+  const size = (text: string) => Buffer.byteLength(text, 'utf8');
+
+  test('one that fits is told whole, one that does not ends with a line that says how much is cut', () => {
+    const message = (count: number) => start({ message: '{{n}}', payload: { n: z(count) }, bytesMax }).text;
+    assert.equal(message(300), z(300));
+    assert.equal(message(301), `${z(279)}\n[cut: 22 more bytes]`);
+    assert.equal(size(message(100_000)), 300);
+  });
+
+  test('no character is cut in two, and what is not shown is counted in bytes', () => {
+    const { text } = start({ message: '{{n}}', payload: { n: '😀'.repeat(100) }, bytesMax });
+    const shown = text.slice(0, text.lastIndexOf('\n'));
+    assert.equal(shown, '😀'.repeat(69));
+    assert.equal(text.slice(shown.length), `\n[cut: ${400 - size(shown)} more bytes]`);
+    assert.ok(size(text) <= bytesMax);
+  });
+
+  test('what a renderer has not put together counts', () => {
+    const far = () => ({ text: z(400), beyond: () => 1_000_000 });
+    const { text } = startMessage({ event: 'webhook.x', payload: {}, message: 'm', bytesMax }, far);
+    assert.equal(text, `${z(274)}\n[cut: ${400 - 274 + 1_000_000} more bytes]`);
+  });
+
+  test('it holds for hidden context, for lines of context, for what a payload says, and for a converted spawn', () => {
+    const long = { n: z(400) };
+    const attached = { attachedUserPrompt: z(200), message: '{{n}}', bytesMax };
+    assert.equal(size(start({ ...attached, payload: long }).hiddenContext ?? ''), bytesMax);
+    const converted = deliveredMessage({ event: 'webhook.x', payload: long, ...attached }, render, true);
+    assert.equal(size(converted), bytesMax);
+    assert.match(converted, /\n\[cut: \d+ more bytes\]$/);
+    const said = { ...chat, message: { text: z(280), author: { userName: 'ann' } } };
+    assert.equal(size(deliveredMessage({ event: mentioned, payload: said, bytesMax }, render)), bytesMax);
+  });
+
+  test('without another one it is a mebibyte', () => {
+    const { text } = start({ message: '{{n}}', payload: { n: z(1_048_577) } });
+    assert.equal(size(text), 1_048_576);
+  });
+
+  test('what a text says already is found out in a bounded time', () => {
+    const name = `${'a'.repeat(500)} `;
+    const attachments = Array.from({ length: 1_000 }, (_, at) => ({ name, url: `u${at}` }));
+    const payload = { ...chat, message: { text: `Attachment: ${name}`.repeat(1_000), attachments } };
+    assert.match(withContext(payload.message.text, mentioned, payload), /Attachment: a+ u999$/);
+  });
+});
+
 describe('the display title', () => {
   const title = (template: string | undefined, titleSeed = 'seed', payload: Payload = { n: 1 }) =>
     displayTitle(template, { titleSeed, payload, fallback: 'triage' }, render);
@@ -194,7 +246,7 @@ describe('the display title', () => {
   test('a first line of many megabytes is looked at no further than a title goes', async () => {
     const script = `import { displayTitle } from '${new URL('start.ts', import.meta.url).href}';
       const start = { titleSeed: 'z'.repeat(64_000_000), payload: {}, fallback: 'triage' };
-      console.log(displayTitle('infer', start, (text) => text));`;
+      console.log(displayTitle('infer', start, (text) => ({ text, beyond: () => 0 })));`;
     // A list of its characters alone would take ten times that heap.
     const flags = ['--max-old-space-size=64', '--input-type=module-typescript', '--eval', script];
     const { stdout } = await promisify(execFile)(process.execPath, flags);

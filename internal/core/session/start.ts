@@ -2,10 +2,22 @@
 // steps, the first that gives text. Only an attached prompt goes in verbatim; every other text gets its context lines.
 
 import type { Json } from '../../domain/json.ts';
+import { cutText } from '../../domain/utf8.ts';
 import { textAt, withContext } from './context.ts';
 
-/** A template against a payload, as core/template renders; rooms of the core do not know each other here. */
-export type Render = (template: string, payload: Json) => string;
+/** The beginning of a text, and the bytes of UTF-8 that would follow it. */
+interface Rendered {
+  readonly text: string;
+  beyond(): number;
+}
+/**
+ * A template against a payload, about as far as so many bytes go, as core/template renders; rooms of the core do not
+ * know each other here.
+ */
+export type Render = (template: string, payload: Json, bytesMax: number) => Rendered;
+
+/** A message to a session has at most so many bytes of UTF-8 (contract, section 9). */
+const messageBytesMax = 1_048_576;
 
 export interface MessageSource {
   readonly event: string;
@@ -15,6 +27,8 @@ export interface MessageSource {
   readonly initialPrompt?: string | undefined;
   /** True for the spawn of a bind route that found nobody: there a defined `initialPrompt` comes before `message`. */
   readonly isBindUnmatched?: boolean | undefined;
+  /** Bytes of UTF-8 that the message may have; at most `messageBytesMax`, which is the default. */
+  readonly bytesMax?: number | undefined;
 }
 
 export interface StartMessage {
@@ -29,23 +43,34 @@ export interface StartMessage {
 export const hiddenContextHeading = 'Trigger message context';
 
 /** A template that is not there, or that renders to white space, says nothing. */
-function say(render: Render, template: string | undefined, payload: Json): string | undefined {
-  const text = template === undefined ? '' : render(template, payload);
-  return text.trim() === '' ? undefined : text;
+function say(render: Render, template: string | undefined, payload: Json, bytesMax: number): Rendered | undefined {
+  if (template === undefined) return undefined;
+  const rendered = render(template, payload, bytesMax);
+  return rendered.text.trim() === '' && rendered.beyond() === 0 ? undefined : rendered;
+}
+
+const whole = (text: string): Rendered => ({ text, beyond: () => 0 });
+
+/** As it is told: with its context, within the bound. A rendering that is cut has no room for more. */
+function told({ text, beyond }: Rendered, { event, payload, bytesMax = messageBytesMax }: MessageSource): string {
+  const rest = beyond();
+  const cut = cutText(text, bytesMax, rest);
+  return cut === text ? cutText(withContext(text, event, payload), bytesMax) : cut;
 }
 
 /** The first message of a spawned session. A template that renders to nothing gives way to the next step. */
 export function startMessage(source: MessageSource, render: Render): StartMessage {
-  const { event, payload, attachedUserPrompt } = source;
-  const message = say(render, source.message, payload);
+  const { event, payload, attachedUserPrompt, bytesMax = messageBytesMax } = source;
+  const message = say(render, source.message, payload, bytesMax);
   if (attachedUserPrompt !== undefined) {
-    const hiddenContext = message === undefined ? null : withContext(message, event, payload);
-    return { text: attachedUserPrompt, hiddenContext, titleSeed: attachedUserPrompt };
+    const hiddenContext = message === undefined ? null : told(message, source);
+    return { text: cutText(attachedUserPrompt, bytesMax), hiddenContext, titleSeed: attachedUserPrompt };
   }
-  const initialPrompt = say(render, source.initialPrompt, payload);
-  const chosen = source.isBindUnmatched ? (initialPrompt ?? message) : (message ?? initialPrompt);
-  const text = chosen ?? recoverText(event, payload) ?? generic(event);
-  return { text: withContext(text, event, payload), hiddenContext: null, titleSeed: text };
+  // The one that is not used is not rendered: either may repeat a payload as often as it has room to name it.
+  const initialPrompt = (): Rendered | undefined => say(render, source.initialPrompt, payload, bytesMax);
+  const chosen = source.isBindUnmatched ? (initialPrompt() ?? message) : (message ?? initialPrompt());
+  const start = chosen ?? whole(recoverText(event, payload) ?? generic(event));
+  return { text: told(start, source), hiddenContext: null, titleSeed: start.text };
 }
 
 /**
@@ -53,13 +78,13 @@ export function startMessage(source: MessageSource, render: Render): StartMessag
  * that became a delivery is told all that it would have started with, so that nothing is lost.
  */
 export function deliveredMessage(source: MessageSource, render: Render, isConverted = false): string {
+  const { event, payload, bytesMax = messageBytesMax } = source;
   if (isConverted) {
     const { text, hiddenContext } = startMessage(source, render);
-    return hiddenContext === null ? text : `${text}\n\n${hiddenContext}`;
+    return hiddenContext === null ? text : cutText(`${text}\n\n${hiddenContext}`, bytesMax);
   }
-  const { event, payload } = source;
-  const text = say(render, source.message, payload) ?? recoverText(event, payload) ?? generic(event);
-  return withContext(text, event, payload);
+  const message = say(render, source.message, payload, bytesMax);
+  return told(message ?? whole(recoverText(event, payload) ?? generic(event)), source);
 }
 
 /** What the payload itself says: a chat message with its author, or a reaction; undefined where it says nothing. */
@@ -83,6 +108,8 @@ const generic = (event: string): string => `The event ${event} arrived. Review i
 const inferredMax = 80;
 /** A displayed title has at most so many characters (contract, section 9). */
 const titleMax = 200;
+/** Of a title no more is rendered than it may show, and some white space. */
+const titleBytesMax = 16_384;
 
 /**
  * The session's title on one line, at most 200 characters: the rendered template; for `infer`, without a template, and
@@ -93,8 +120,8 @@ export function displayTitle(
   start: { readonly titleSeed: string; readonly payload: Json; readonly fallback: string },
   render: Render,
 ): string {
-  const wanted = template === 'infer' ? undefined : say(render, template, start.payload);
-  const title = wanted === undefined ? infer(start.titleSeed) || start.fallback : oneLine(wanted);
+  const wanted = template === 'infer' ? undefined : say(render, template, start.payload, titleBytesMax);
+  const title = wanted === undefined ? infer(start.titleSeed) || start.fallback : oneLine(wanted.text);
   return shortened(title, titleMax);
 }
 

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { lookUp, missingPaths, parseTemplate, renderTemplate, substituteVariables } from './template.ts';
+import type { Json } from '../../domain/json.ts';
+import { lookUp, missingPaths, parseTemplate, renderWithin, substituteVariables, type Template } from './template.ts';
 
 const payload = {
   chat: { provider: 'huddle', count: 3, open: true, none: null, empty: '', 'with-dash': 'd' },
   list: [1, { k: 'v' }],
   '{{ chat.provider }}': 'x',
 };
+
+const rendered = (template: Template | string, root: Json): string => renderWithin(template, root, 1_000_000).text;
 
 const RENDERED: readonly (readonly [name: string, template: string, expected: string])[] = [
   ['a string', 'on {{chat.provider}}!', 'on huddle!'],
@@ -33,7 +36,7 @@ const RENDERED: readonly (readonly [name: string, template: string, expected: st
 ];
 
 for (const [name, template, expected] of RENDERED) {
-  test(`rendering gives ${name}`, () => assert.equal(renderTemplate(template, payload), expected));
+  test(`rendering gives ${name}`, () => assert.equal(rendered(template, payload), expected));
 }
 
 test('a template read once renders many payloads', () => {
@@ -46,12 +49,57 @@ test('a template read once renders many payloads', () => {
       ['b.c', 16, 25],
     ],
   );
-  assert.equal(renderTemplate(template, { a: 1 }), '1-1-');
-  assert.equal(renderTemplate(template, { a: 'x', b: { c: [] } }), 'x-x-[]');
+  assert.equal(rendered(template, { a: 1 }), '1-1-');
+  assert.equal(rendered(template, { a: 'x', b: { c: [] } }), 'x-x-[]');
+});
+
+test('a rendering stops at its bound, and knows what it lacks to the byte', () => {
+  const segment = fc.constantFrom('a', 'b', '0', '1', 'é');
+  const leaf = fc.oneof(fc.string({ unit: 'grapheme' }), fc.double(), fc.boolean(), fc.constant(null));
+  const value = fc.letrec<{ root: Json }>((tie) => ({
+    root: fc.oneof(
+      { depthSize: 'small', withCrossShrink: true },
+      leaf as fc.Arbitrary<Json>,
+      fc.array(tie('root')),
+      fc.dictionary(segment, tie('root')),
+    ),
+  })).root;
+  const token = fc.array(segment, { minLength: 1, maxLength: 4 }).map((path) => `{{ ${path.join('.')} }}`);
+  const template = fc
+    .array(fc.oneof(token, fc.string({ unit: 'grapheme' })), { maxLength: 30 })
+    .map((all) => all.join(''));
+  fc.assert(
+    fc.property(template, value, fc.nat(200), (text, root, bytesMax) => {
+      const all = rendered(text, root);
+      const { text: shown, beyond } = renderWithin(text, root, bytesMax);
+      assert.ok(all.startsWith(shown));
+      assert.equal(beyond(), Buffer.byteLength(all.slice(shown.length)));
+      if (Buffer.byteLength(all) <= bytesMax) assert.equal(shown, all);
+      else assert.ok(Buffer.byteLength(shown) + beyond() > bytesMax);
+    }),
+  );
+});
+
+test('a number that is kept by its digits is counted by them', () => {
+  const { rawJSON } = JSON as unknown as { rawJSON(text: string): Json };
+  const root = { a: [rawJSON('123456789012345678901234567890')], b: rawJSON('1e400') };
+  const { text, beyond } = renderWithin('xx{{ a }}{{ b }}', root, 1);
+  assert.deepEqual([text, beyond()], ['xx', '[123456789012345678901234567890]1e400'.length]);
+});
+
+test('what four thousand tokens make of a megabyte is neither put together nor printed four thousand times', () => {
+  const nested = Array.from({ length: 60 }).reduce<Json>((inner) => ({ n: inner }), { z: 'z'.repeat(1_000_000) });
+  const paths = Array.from(
+    { length: 4_000 },
+    (_, at) => `{{${Array.from({ length: (at % 60) + 1 }, () => 'n').join('.')}}}`,
+  );
+  const { text, beyond } = renderWithin(paths.join(''), nested, 1_048_576);
+  assert.ok(text.length < 3_200_000);
+  assert.ok(text.length + beyond() > 4_000_000_000);
 });
 
 test('a rendered value is not read again for tokens', () => {
-  assert.equal(renderTemplate('{{ a }}', { a: '{{ b }}', b: 'no' }), '{{ b }}');
+  assert.equal(rendered('{{ a }}', { a: '{{ b }}', b: 'no' }), '{{ b }}');
 });
 
 test('missing paths are named once each, in order', () => {
@@ -127,7 +175,7 @@ test('text without tokens comes back as it was, whatever it is', () => {
       if (tokens === 0) assert.deepEqual([result, problems], [text, []]);
       assert.equal(tokens === 0, !/\{\{\s*\$/.test(text));
       for (const { start, end } of problems) assert.ok(start < end && end <= text.length);
-      renderTemplate(text, payload);
+      rendered(text, payload);
     }),
   );
 });

@@ -12,6 +12,7 @@ import {
   type RoutingTx,
   sessionsNamed,
 } from '../../adapters/store/routing/routing.ts';
+import { sessionSettings } from '../../base/config/session-settings.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { textAt } from '../../domain/fields.ts';
 import type { Json } from '../../domain/json.ts';
@@ -19,7 +20,7 @@ import type { FlowContext } from '../context.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 import { type BatchEvent, decideEvent, type RoutingContext, matchIn, rematch, observedIn, targetIn } from './decide.ts';
 import { type Marker, markersIn, mayHoldMarker } from './markers.ts';
-import { emptyPlan, writePlan } from './plan.ts';
+import { emptyPlan, isFull, writePlan, writeTexts } from './plan.ts';
 import type { ProjectTriggers, TriggerCache } from './triggers.ts';
 import { isLoaded, load, openRoutingState } from './routing-state.ts';
 
@@ -58,7 +59,8 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
   const targets = events.flatMap((event) => [targetIn(event), observedIn(event)]).filter((one) => one !== null);
   const state = await openRoutingState(tx, targets);
   const plan = emptyPlan();
-  const context: RoutingContext = { tx, triggers, state, plan, nextId };
+  const { messageMaxBytes } = sessionSettings(ctx.config.file);
+  const context: RoutingContext = { tx, triggers, state, plan, nextId, messageMaxBytes };
   const first = events.map((event) => matchIn(context, event));
   await load(state, tx, new Set(first.flatMap((matched) => matched.triggers)));
   for (const [at, event] of events.entries()) {
@@ -70,7 +72,8 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
     const matched = rematch(context, event, first[at]);
     // Nothing is waited for that is known: a turn of the queue for every event adds up.
     if (!isLoaded(state, matched.triggers)) await load(state, tx, matched.triggers);
-    decideEvent(context, event, matched);
+    const decided = decideEvent(context, event, matched);
+    while (decided.next().done !== true || isFull(plan)) await writeTexts(tx, plan, now);
   }
   const isAll = !isCut && waiting.length < limit;
   const [from, to] = [events[0]?.seq ?? 0, events.at(-1)?.seq ?? 0];

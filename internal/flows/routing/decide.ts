@@ -22,7 +22,7 @@ import { objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { BINDING_TARGETS } from '../../domain/spec.ts';
 import { attributed } from '../ingest/ingest.ts';
-import type { Plan } from './plan.ts';
+import { isFull, type Plan } from './plan.ts';
 import { messageOf, refusedMount, startOf, type RenderInput } from './messages.ts';
 import type { RoutedTrigger, ProjectTriggers } from './triggers.ts';
 import {
@@ -48,6 +48,8 @@ export interface RoutingContext {
   readonly triggers: ProjectTriggers;
   readonly state: RoutingState;
   readonly plan: Plan;
+  /** Bytes of UTF-8 of one message (contract, section 9). */
+  readonly messageMaxBytes: number;
   /** Version 7, each later than the one before. */
   readonly nextId: () => string;
 }
@@ -97,15 +99,21 @@ export function rematch(context: RoutingContext, event: BatchEvent, before: Matc
   return matchIn(context, event, before);
 }
 
-/** Routes one event. What its triggers ask of the state is known. */
-export function decideEvent(context: RoutingContext, event: BatchEvent, matched: Matched): void {
+/**
+ * Routes one event. What its triggers ask of the state is known. Stops wherever the plan holds as many texts as it may:
+ * whoever goes on has written them.
+ */
+export function* decideEvent(context: RoutingContext, event: BatchEvent, matched: Matched): Generator<undefined> {
   const { plan } = context;
   const { result, refused } = decide(context, event, matched);
   const applier = new DecisionApplier(context, event, matched);
   for (const effect of result.autoBinds) applier.bind(effect);
   const decisions: readonly Recorded[] =
     refused.length === 0 ? result.decisions : inOrder([...result.decisions, ...refused]);
-  for (const decision of decisions) applier.apply(decision);
+  for (const decision of decisions) {
+    applier.apply(decision);
+    if (isFull(plan)) yield;
+  }
   const { routerStatus: status, severity } = summarize(decisions);
   const attributions =
     matched.attributions.length === 0 ? null : matched.attributions.map((one): JsonObject => ({ ...one }));
@@ -143,8 +151,9 @@ function decide(
     const asked = { target, observed, attributions, matched: open, agent: context.triggers.agent };
     const result = route({ key, target, attributions, observed, depth }, open, snapshotOf(context.state, asked));
     const before = refused.size;
+    const triggerOf = finderOf(open);
     for (const decision of result.decisions) {
-      const trigger = decision.spawn === null ? undefined : triggerOf(open, decision);
+      const trigger = decision.spawn === null ? undefined : triggerOf(decision);
       const because = trigger === undefined ? null : refusedMount(trigger, input);
       if (because !== null) refused.set(decision.trigger, refusal(decision, because));
     }
@@ -152,8 +161,16 @@ function decide(
   }
 }
 
-const triggerOf = (triggers: readonly RoutedTrigger[], { agentId, ordinal }: Recorded): RoutedTrigger | undefined =>
-  triggers.find((one) => one.ordinal === ordinal && one.agentId === agentId);
+type Finder = (decision: Pick<Recorded, 'trigger' | 'agentId' | 'ordinal'>) => RoutedTrigger | undefined;
+
+/** The trigger that a decision is of; thousands may fire for one event. */
+function finderOf(triggers: readonly RoutedTrigger[]): Finder {
+  if (triggers.length <= 8) {
+    return ({ agentId, ordinal }) => triggers.find((one) => one.ordinal === ordinal && one.agentId === agentId);
+  }
+  const byKey = new Map(triggers.map((one) => [triggerKey(one), one]));
+  return ({ trigger }) => byKey.get(trigger);
+}
 
 const refusal = (decision: Decision, because: string): Recorded => ({
   ...decision,
@@ -168,12 +185,21 @@ const refusal = (decision: Decision, because: string): Recorded => ({
 const inOrder = (decisions: readonly Recorded[]): Recorded[] =>
   [...decisions].sort((a, b) => (a.agent === b.agent ? a.ordinal - b.ordinal : a.agent < b.agent ? -1 : 1));
 
+/**
+ * Characters of all the texts that one event leads to: a hundred triggers that each repeat it cannot make more of it than
+ * the database takes in a moment. Texts beyond have at most `textLeast` bytes, and say that they are cut.
+ */
+const eventTextMax = 64 * 1_048_576;
+const textLeast = 16_384;
+
 /** Carries the decisions on one event out, in memory. */
 class DecisionApplier {
   readonly #context: RoutingContext;
   readonly #event: BatchEvent;
   readonly #input: RenderInput;
-  readonly #triggers: readonly RoutedTrigger[];
+  readonly #triggerOf: Finder;
+  /** Bytes of text that this event may still lead to. */
+  #textLeft = eventTextMax;
   /** Session id by the trigger whose decision made it. */
   readonly #made = new Map<string, string>();
 
@@ -181,11 +207,11 @@ class DecisionApplier {
     this.#context = context;
     this.#event = event;
     this.#input = matched.input;
-    this.#triggers = matched.triggers;
+    this.#triggerOf = finderOf(matched.triggers);
   }
 
   apply(decision: Recorded): void {
-    const trigger = triggerOf(this.#triggers, decision);
+    const trigger = this.#triggerOf(decision);
     if (trigger === undefined) throw new Error('a decision of a trigger that did not match');
     const { spawn } = decision;
     if (spawn !== null) this.#spawn(trigger, decision, spawn);
@@ -211,7 +237,8 @@ class DecisionApplier {
     const { triggers, plan, state, nextId } = this.#context;
     const id = nextId();
     const { owner, ordinal } = trigger;
-    const start = startOf(triggers, trigger, this.#input);
+    const start = startOf({ render: triggers.render, bytesMax: this.#share(1) }, trigger, this.#input);
+    this.#count(start.text.length + (start.hiddenContext?.length ?? 0));
     const { id: eventId, key } = this.#event;
     plan.spawned.push({
       id,
@@ -237,7 +264,10 @@ class DecisionApplier {
   }
 
   #tell(trigger: RoutedTrigger, sessionIds: readonly string[], isConverted: boolean): void {
-    const text = messageOf(this.#context.triggers, trigger, this.#input, isConverted);
+    const { render } = this.#context.triggers;
+    const bytesMax = this.#share(sessionIds.length);
+    const text = messageOf({ render, bytesMax }, trigger, this.#input, isConverted);
+    this.#count(text.length * sessionIds.length);
     for (const id of sessionIds) this.#say(trigger, id, text);
   }
 
@@ -254,6 +284,17 @@ class DecisionApplier {
       agentId,
       ordinal,
     });
+  }
+
+  /** What each of so many texts may have, of what is left to the event. */
+  #share(count: number): number {
+    const share = Math.max(textLeast, Math.floor(Math.max(0, this.#textLeft) / count));
+    return Math.min(this.#context.messageMaxBytes, share);
+  }
+
+  #count(size: number): void {
+    this.#textLeft -= size;
+    this.#context.plan.textSize += size;
   }
 
   #idOf(ref: SessionRef): string {

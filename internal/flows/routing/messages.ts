@@ -13,8 +13,13 @@ export interface RenderInput {
   readonly payload: Json;
 }
 
-const sourceOf = ({ owner, message, attachedUserPrompt, routing }: RoutedTrigger, { key, payload }: RenderInput) => ({
+const sourceOf = (
+  { owner, message, attachedUserPrompt, routing }: RoutedTrigger,
+  { key, payload }: RenderInput,
+  bytesMax: number,
+) => ({
   event: key,
+  bytesMax,
   payload,
   message,
   attachedUserPrompt,
@@ -30,11 +35,15 @@ export interface Start {
   readonly mountRefs: { readonly [mountPath: string]: string };
 }
 
+/** How a text is made: with the project's templates, and so many bytes at most. */
+export interface Rendering extends Pick<ProjectTriggers, 'render'> {
+  readonly bytesMax: number;
+}
+
 /** What a spawned session starts with. Its mount refs resolve: `refusedMount` has been asked. */
-export function startOf(triggers: ProjectTriggers, trigger: RoutedTrigger, event: RenderInput): Start {
-  const { render } = triggers;
+export function startOf({ render, bytesMax }: Rendering, trigger: RoutedTrigger, event: RenderInput): Start {
   const { owner } = trigger;
-  const { text, hiddenContext, titleSeed } = startMessage(sourceOf(trigger, event), render);
+  const { text, hiddenContext, titleSeed } = startMessage(sourceOf(trigger, event, bytesMax), render);
   const title = displayTitle(owner.displayTitle, { titleSeed, payload: event.payload, fallback: owner.name }, render);
   const rendered = refsOf(trigger, event);
   return { text, hiddenContext, title, mountRefs: rendered.ok ? rendered.refs : {} };
@@ -42,11 +51,11 @@ export function startOf(triggers: ProjectTriggers, trigger: RoutedTrigger, event
 
 /** What a live session is told; `isConverted`: the event would have started a session. */
 export const messageOf = (
-  triggers: ProjectTriggers,
+  { render, bytesMax }: Rendering,
   trigger: RoutedTrigger,
   event: RenderInput,
   isConverted: boolean,
-): string => deliveredMessage(sourceOf(trigger, event), triggers.render, isConverted);
+): string => deliveredMessage(sourceOf(trigger, event, bytesMax), render, isConverted);
 
 /** Against the session run input wrapper (spec, Mounts). */
 const refsOf = ({ owner }: RoutedTrigger, { id, payload }: RenderInput) =>

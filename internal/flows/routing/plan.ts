@@ -19,6 +19,8 @@ import type { FlowContext } from '../context.ts';
 import { recordTransitions, type Transition } from '../sessions/sessions.ts';
 
 export interface Plan {
+  /** Characters of the texts of `spawned` and `messages`. */
+  textSize: number;
   /** With their start messages, which come before whatever else they are told. */
   readonly spawned: SpawnedInsert[];
   /** To sessions, in the order in which they are said. */
@@ -35,6 +37,7 @@ export interface Plan {
 }
 
 export const emptyPlan = (): Plan => ({
+  textSize: 0,
   spawned: [],
   messages: [],
   madeBindings: new Map(),
@@ -46,7 +49,21 @@ export const emptyPlan = (): Plan => ({
   checks: [],
 });
 
-/** Writes all of it; a number of statements that does not depend on how much there is. */
+/** Characters that wait in memory before they are written: one event may reach many sessions, each with a text of its own. */
+const textSizeMax = 4 * 1_048_576;
+
+/** Whether what is said has to be written before more is added. */
+export const isFull = (plan: Plan): boolean => plan.textSize >= textSizeMax;
+
+/** Writes sessions and what is said, in the order in which it came, and makes room for more of the same batch. */
+export async function writeTexts(tx: RoutingTx, plan: Plan, now: Date): Promise<void> {
+  await insertSpawned(tx, plan.spawned.splice(0), now);
+  failpoint('route.sessions-written');
+  await insertMessages(tx, plan.messages.splice(0), now);
+  plan.textSize = 0;
+}
+
+/** Writes all of it; a number of statements that does not depend on how many rows there are. */
 export async function writePlan(
   ctx: FlowContext,
   tx: RoutingTx,
@@ -54,9 +71,7 @@ export async function writePlan(
   { now, range }: { readonly now: Date; readonly range: SettledRange },
 ): Promise<void> {
   failpoint('route.before-write');
-  await insertSpawned(tx, plan.spawned, now);
-  failpoint('route.sessions-written');
-  await insertMessages(tx, plan.messages, now);
+  await writeTexts(tx, plan, now);
   failpoint('route.messages-written');
   // First what is released, for a new binding may take its place.
   await updateBindings(tx, [...plan.movedBindings.values()], now);

@@ -5,7 +5,7 @@ import { routableAgents, type RoutableAgentRow, routableDigests } from '../../ad
 import type { Sql } from '../../adapters/store/store.ts';
 import { createTriggerIndex, type TriggerIndex } from '../../core/match/match.ts';
 import type { RoutableTrigger, RoutingAgent } from '../../core/route/route.ts';
-import { type Template, parseTemplate, renderTemplate } from '../../core/template/template.ts';
+import { type Template, parseTemplate, type Rendering, renderWithin } from '../../core/template/template.ts';
 import { eventKeySpellings } from '../../domain/events.ts';
 import type { Json } from '../../domain/json.ts';
 import type { Check, Mount, Where } from '../../domain/spec.ts';
@@ -30,8 +30,8 @@ export interface ProjectTriggers {
   agent(id: string): RoutedAgent | undefined;
   /** Whether any trigger listens to the key, through whatever place. */
   listens(key: string): boolean;
-  /** Renders a template, read once however often it is rendered. */
-  render(template: string, payload: Json): string;
+  /** Renders a template as far as a bound, read once however often it is rendered. */
+  render(template: string, payload: Json, bytesMax: number): Rendering;
 }
 
 interface Cached extends ProjectTriggers {
@@ -138,14 +138,14 @@ function makeKept(): Cached {
     triggersOf: new Map(),
     agent: (id) => agents.get(id),
     listens: (key) => eventKeySpellings(key).some((spelling) => keys.has(spelling)),
-    render(text, payload) {
+    render(text, payload, bytesMax) {
       let template = templates.get(text);
       if (template === undefined) {
         if (templates.size >= templatesMax) templates.clear();
         template = parseTemplate(text);
         templates.set(text, template);
       }
-      return renderTemplate(template, payload);
+      return renderWithin(template, payload, bytesMax);
     },
   };
 }

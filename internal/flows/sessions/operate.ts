@@ -16,12 +16,14 @@ import {
   wakeSession,
   type WholeSession,
 } from '../../adapters/store/sessions/session-reads.ts';
+import { sessionSettings } from '../../base/config/session-settings.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { displayTitle } from '../../core/session/session.ts';
-import { renderTemplate } from '../../core/template/template.ts';
+import { renderWithin } from '../../core/template/template.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { AgentSpec } from '../../domain/spec.ts';
+import { cutText } from '../../domain/utf8.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { createSessions, deliver, endSession, requireLive, unbindSession } from './records.ts';
 import { renderRefs } from './refs.ts';
@@ -115,7 +117,7 @@ export async function startSession(
     if (spec.concurrency === 1) await requireFreeSlot(tx, agent);
     const id = timeOrderedId(ctx.runtime);
     const { actor } = request;
-    const start = { sender: 'operator', detail: { name: actor.name }, text: firstMessage(spec, request) } as const;
+    const start = { sender: 'operator', detail: { name: actor.name }, text: firstMessage(ctx, spec, request) } as const;
     await createSessions(ctx, locked, [
       {
         id,
@@ -150,19 +152,28 @@ async function requireFreeSlot(tx: Sql, agent: AgentRow): Promise<void> {
 
 const isBlank = (text: string): boolean => text.trim() === '';
 
-function firstMessage(spec: AgentSpec, { message, input }: StartRequest): string {
+/** Characters of an input that is shown with line breaks: indented, a deep one has a hundred times its size. */
+const indentedMax = 65_536;
+
+function firstMessage({ config }: FlowContext, spec: AgentSpec, { message, input }: StartRequest): string {
   if (message !== undefined) return message;
-  const prompt = spec.initialPrompt === undefined ? '' : renderTemplate(spec.initialPrompt, input ?? {});
-  if (!isBlank(prompt)) return prompt;
-  return input === undefined
-    ? 'You were started by hand, without a message. Act as your instructions say.'
-    : `You were started by hand with this input. Review it and act as your instructions say.\n\n${JSON.stringify(input, null, 2)}`;
+  const bytesMax = sessionSettings(config.file).messageMaxBytes;
+  if (spec.initialPrompt !== undefined) {
+    const { text, beyond } = renderWithin(spec.initialPrompt, input ?? {}, bytesMax);
+    const prompt = cutText(text, bytesMax, beyond());
+    if (!isBlank(prompt)) return prompt;
+  }
+  if (input === undefined) return 'You were started by hand, without a message. Act as your instructions say.';
+  const line = JSON.stringify(input);
+  const shown = line.length > indentedMax ? line : JSON.stringify(input, null, 2);
+  const about = 'You were started by hand with this input. Review it and act as your instructions say.';
+  return cutText(`${about}\n\n${shown}`, bytesMax);
 }
 
 function titleOf(agent: AgentRow, spec: AgentSpec, { message, input }: StartRequest, text: string): string {
   const hasWords = message !== undefined || spec.initialPrompt !== undefined;
   const start = { titleSeed: hasWords ? text : '', payload: input ?? {}, fallback: `${agent.name}, started by hand` };
-  return displayTitle(spec.displayTitle, start, renderTemplate);
+  return displayTitle(spec.displayTitle, start, renderWithin);
 }
 
 function refsOf(spec: AgentSpec, { input }: StartRequest): { readonly [mountPath: string]: string } {

@@ -1,8 +1,12 @@
 // The refs of a session's mounts, rendered once when it is made (spec, Mounts): against what it runs on.
 
-import { missingPaths, renderTemplate } from '../../core/template/template.ts';
+import { missingPaths, renderWithin } from '../../core/template/template.ts';
 import type { Json } from '../../domain/json.ts';
 import type { Mount } from '../../domain/spec.ts';
+import { utf8Prefix } from '../../domain/utf8.ts';
+
+/** No code host has a longer name; what is cut here names nothing there. */
+const refBytesMax = 1_024;
 
 export interface RunInput {
   readonly triggerEventId: string | null;
@@ -22,7 +26,7 @@ export function renderRefs(mounts: readonly Pick<Mount, 'mountPath' | 'ref'>[], 
     if (ref === undefined) continue;
     const missing = missingPaths(ref, root);
     if (missing.length > 0) return { ok: false, mountPath, ref, missing };
-    refs.push([mountPath, renderTemplate(ref, root)]);
+    refs.push([mountPath, utf8Prefix(renderWithin(ref, root, refBytesMax).text, refBytesMax)]);
   }
   // Keys come from authors: entries make own properties of all of them.
   return { ok: true, refs: Object.fromEntries(refs) };

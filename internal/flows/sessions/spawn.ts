@@ -11,7 +11,7 @@ import { noteConverted, spawnedUnder, type ToolCaller } from '../../adapters/sto
 import { timeOrderedId } from '../../base/runtime.ts';
 import { bindingTerms } from '../../core/route/route.ts';
 import { displayTitle } from '../../core/session/session.ts';
-import { renderTemplate } from '../../core/template/template.ts';
+import { renderWithin } from '../../core/template/template.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { AgentSpec } from '../../domain/spec.ts';
@@ -123,7 +123,7 @@ function childOf(
     origin: 'session',
     parentId: caller.sessionId,
     idempotencyKey,
-    displayTitle: displayTitle(spec.displayTitle, title, renderTemplate),
+    displayTitle: displayTitle(spec.displayTitle, title, renderWithin),
     hiddenContext: null,
     mountRefs: rendered.refs,
     slot: spec.concurrency === 1,

@@ -17,9 +17,22 @@ export interface MessageInsert {
   readonly ordinal?: number | undefined;
 }
 
-/** Says messages to sessions in the order given, in one statement. */
+/** Characters of text in one statement: a long message may go to many sessions. */
+const textMax = 4 * 1_048_576;
+
+/** Says messages to sessions in the order given, in as few statements as their size allows. */
 export async function insertMessages(tx: RoutingTx, messages: readonly MessageInsert[], now: Date): Promise<void> {
-  if (messages.length === 0) return;
+  for (let from = 0; from < messages.length; ) {
+    let to = from;
+    for (let size = 0; to < messages.length && (to === from || size < textMax); to += 1) {
+      size += messages[to]?.text.length ?? 0;
+    }
+    await insertSlice(tx, messages.slice(from, to), now);
+    from = to;
+  }
+}
+
+async function insertSlice(tx: RoutingTx, messages: readonly MessageInsert[], now: Date): Promise<void> {
   const rows = messages.map((one) => ({
     session: one.sessionId,
     text: storable(one.text),
