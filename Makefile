@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 TESTS := 'cmd/**/*.test.ts' 'internal/**/*.test.ts' 'schemas/**/*.test.ts'
 CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 
-.PHONY: help setup run test check types lint format format-check dead cover bench schemas golden test-crash test-fuzz test-harness
+.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-crash test-fuzz test-harness
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,10 +16,10 @@ setup:
 run: setup ## start svcd on an embedded database with the demo repository (or REPO=<path or url>)
 	@exec scripts/run cmd/demo/main.ts $(if $(REPO),--repo '$(REPO)')
 
-test: setup ## run every test (under ten minutes on two cores)
-	@node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts $(TESTS)
+test: setup ## run every test (under twelve minutes on two cores), or those of one room: ROOM=core/compile
+	@node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts $(if $(ROOM),'internal/$(ROOM)/**/*.test.ts',$(TESTS))
 
-check: setup types lint format-check dead cover ## types, lint, import rules, size limits, dead code, core coverage
+check: setup types lint format-check dead ## types, lint, import rules, size limits, dead code (coverage of the core: make cover)
 
 types: setup
 	@tsc --noEmit -p tsconfig.json
@@ -44,8 +44,20 @@ cover: setup ## coverage of the core: at least 95 % of lines and branches
 bench: setup ## measure speed as ratios against baselines in the same run
 	@node cmd/bench/main.ts $(ONLY)
 
+profile: setup ## record a CPU profile and a heap snapshot of svcd under load, in profile/
+	@node cmd/profile/main.ts
+
+mutants: setup ## mutants of one room of the core, killed by its own tests: ROOM=core/match
+	@cd tools/mutants && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@rm -rf .mutants && git checkout-index -a --prefix=.mutants/ && ln -s ../node_modules .mutants/node_modules
+	@ln -s ../../../tools/mutants/node_modules .mutants/tools/mutants/node_modules
+	@cd .mutants && ROOM='$(ROOM)' tools/mutants/node_modules/.bin/stryker run tools/mutants/stryker.config.mjs; status=$$?; rm -rf ../.mutants; exit $$status
+
 schemas: setup ## regenerate the JSON Schemas under schemas/json
 	@node cmd/svc/main.ts schema --write schemas/json
+
+reference: setup ## write the pages of docs/reference that tables make
+	@node --test --test-update-snapshots --test-reporter=dot internal/reference/reference.test.ts
 
 golden: setup ## regenerate golden files under testdata
 	@node --test --test-update-snapshots $(CORE_TESTS)

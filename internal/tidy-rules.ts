@@ -125,8 +125,8 @@ const TEST_NPM = ['@octokit/webhooks-examples', 'ajv', 'fast-check'];
 /** Types from these may be named anywhere above the core. */
 const TYPE_ONLY_NPM = ['pino'];
 
-/** Tools that measure and check the whole: they wire what they need, as cmd does, and nobody imports them but cmd. */
-const TOOLS = ['internal/bench/', 'internal/harness-check/'];
+/** Tools that measure, check and describe the whole: they wire what they need, as cmd does, and nobody imports them but cmd. */
+const TOOLS = ['internal/bench/', 'internal/harness-check/', 'internal/reference/'];
 const isTool = (path: string): boolean => TOOLS.some((prefix) => path.startsWith(prefix));
 
 interface WordRule {

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { toolInputSchema } from '../../../schemas/tool-input.ts';
 import { OWN_TOOLS } from './tools.ts';
 
-const page = fileURLToPath(new URL('../../../docs/tools.md', import.meta.url));
+const page = fileURLToPath(new URL('../../../docs/reference/tools.md', import.meta.url));
 const [begin, end] = ['<!-- tools: begin -->', '<!-- tools: end -->'];
 
 interface Property {

@@ -1,0 +1,63 @@
+// The pages of docs/reference that tables make are those that lie in the repository; `make reference` writes them anew.
+// Every citation in the sources leads to a heading of a page.
+
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { referencePages } from './reference.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const pages = referencePages();
+
+for (const [file, text] of Object.entries(pages)) {
+  test(`docs/reference/${file} is what its table says`, (t) => {
+    t.assert.fileSnapshot(text.trimEnd(), join(ROOT, 'docs/reference', file), {
+      serializers: [(value: unknown) => String(value)],
+    });
+  });
+}
+
+/** A heading's anchor, as the usual renderers of Markdown make it. */
+const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .trim()
+    .replaceAll(/\s/g, '-');
+
+const CITATION = /\bdocs\/(?:reference|adr)\/[a-z0-9-]+\.md(?:#([a-z0-9_-]+))?/g;
+
+test('every citation leads somewhere', () => {
+  const files = globSync('{cmd,internal,schemas,migrations,docs,templates}/**/*.{ts,sql,md}', { cwd: ROOT });
+  const anchors = new Map<string, Set<string>>();
+  const found: string[] = [];
+  let followed = 0;
+  for (const file of [...files, 'README.md', 'ARCHITECTURE.md']) {
+    const lines = readFileSync(join(ROOT, file), 'utf8').split('\n');
+    lines.forEach((line, index) => {
+      for (const match of line.matchAll(CITATION)) {
+        const path = match[0].split('#')[0] ?? '';
+        if (!anchors.has(path)) anchors.set(path, headingsOf(path));
+        followed += 1;
+        const known = anchors.get(path);
+        if (known === undefined || known.size === 0) found.push(`${file}:${index + 1}: ${path} is not there`);
+        else if (match[1] !== undefined && !known.has(match[1])) found.push(`${file}:${index + 1}: ${match[0]}`);
+      }
+    });
+  }
+  assert.deepEqual(found, []);
+  assert.ok(followed > 0, 'no citation was found');
+});
+
+function headingsOf(path: string): Set<string> {
+  let text: string;
+  try {
+    text = readFileSync(join(ROOT, path), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Set();
+    throw error;
+  }
+  const named = [...text.matchAll(/<a (?:id|name)="([^"]+)">/g)].map((match) => match[1] ?? '');
+  return new Set([...[...text.matchAll(/^#{1,6} (.+)$/gm)].map((match) => anchorOf(match[1] ?? '')), ...named]);
+}
