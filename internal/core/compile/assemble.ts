@@ -29,12 +29,13 @@ export function assemble(drafts: readonly AgentDraft[], input: CompileInput, rep
   const assets = new Map<string, Asset>();
   const images = new Map<string, CheckedAsset>();
   const identities = drafts.map((draft) => draft.identity && withAvatar(draft.identity, input, images, assets, report));
+  const sound = identities.map((identity) => (identity?.isSound === true ? identity : undefined));
   const environments = drafts.map((draft) => draft.environment);
   const homes = drafts.map((draft) => draft.home);
   const resources = [
     ...agents(drafts),
     ...unify('Environment', environments, homes, report, (name, spec) => ({ kind: 'Environment', name, spec })),
-    ...unify('Identity', identities, homes, report, (name, spec) => ({ kind: 'Identity', name, spec })),
+    ...unify('Identity', sound, homes, report, (name, spec) => ({ kind: 'Identity', name, spec })),
   ];
   for (const finding of lintFallbacks(drafts.flatMap((draft) => draft.lint))) report(finding);
   checkReferences(drafts, report);

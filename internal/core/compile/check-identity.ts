@@ -25,6 +25,8 @@ const MAX_DESCRIPTION = 140;
 export interface GeneratedIdentity extends Generated<IdentitySpec> {
   readonly asset?: NodeRef;
   readonly sha256?: NodeRef;
+  /** False where the identity has an error of its own: then only its avatar is judged. */
+  readonly isSound: boolean;
 }
 
 /** The identity; one without a name takes the agent's. Undefined where anything in it is wrong. */
@@ -44,7 +46,10 @@ export function checkIdentity(
   if (!FIELDS.some((key) => found.node.entries.has(key))) {
     faultAt(check, 'missing-field', `${pathOf(spot.trail)} needs at least one of ${FIELDS.join(', ')}`, spot);
   }
-  if (check.errors > before || name === undefined) return undefined;
+  if (name === undefined) return undefined;
+  const isSound = check.errors === before;
+  // What the avatar's bytes say is judged whatever else is wrong.
+  if (!isSound && avatar === undefined) return undefined;
   const spec = compact<IdentitySpec>({ displayName, username, avatar: avatar?.value, description });
   const range = field(found, 'name')?.node.range ?? spot.node.range;
   return compact<GeneratedIdentity>({
@@ -55,6 +60,7 @@ export function checkIdentity(
     path: pathOf(spot.trail),
     asset: avatar?.asset,
     sha256: avatar?.sha256,
+    isSound,
   });
 }
 

@@ -1,6 +1,13 @@
 // Triggers (spec, Trigger resource): event triggers and heartbeats, strict, expanded to one per event key.
 
-import { BINDING_EVENTS, CHECK_EVENTS_PREFIX, EVENT_SOURCES, sourceOf, SOURCE_NEEDS } from '../../domain/events.ts';
+import {
+  BINDING_EVENTS,
+  CHECK_EVENTS_PREFIX,
+  EVENT_SOURCES,
+  KNOWN_EVENTS,
+  sourceOf,
+  SOURCE_NEEDS,
+} from '../../domain/events.ts';
 import type { EventSource } from '../../domain/events.ts';
 import type { Check as CheckSpec, EndpointAuth, Trigger, Where } from '../../domain/spec.ts';
 import { checkCron, checkTimezone, neverFires } from '../schedule/schedule.ts';
@@ -249,11 +256,21 @@ const eventKey: Reader<string> = (check, spot) => {
   if (key === undefined || sourceOf(key) !== null) return key;
   const prefix = key.split('.', 1)[0] ?? '';
   const near = suggest(check, prefix, EVENT_SOURCES);
+  const meant = keyOfAnySource(check, key);
   const known = `Event keys begin with ${EVENT_SOURCES.map((source) => `${source}.`).join(' ')}`;
-  const hint = near === undefined || near === prefix ? known : `Did you mean ${near}.? ${known}`;
+  const guess = meant ?? (near === undefined || near === prefix ? undefined : `${near}.`);
+  const hint = guess === undefined ? known : `Did you mean ${guess}? ${known}`;
   const shown = JSON.stringify(key.slice(0, 80).toWellFormed());
   return faultAt(check, 'event-provider', `Unsupported trigger event provider: ${shown}`, spot, { hint });
 };
+
+/** The known key that is the same behind its first segment: `<product>.pull_request.opened`. */
+function keyOfAnySource(check: Check, key: string): string | undefined {
+  const rest = key.slice(key.indexOf('.') + 1);
+  const tails = [...KNOWN_EVENTS].map((known) => known.slice(known.indexOf('.') + 1));
+  const near = key.includes('.') ? suggest(check, rest, tails) : undefined;
+  return near === undefined ? undefined : [...KNOWN_EVENTS][tails.indexOf(near)];
+}
 
 const sourcesOf = (events: Keys): ReadonlySet<EventSource> =>
   new Set(events.map(({ key }) => sourceOf(key)).filter((source) => source !== null));

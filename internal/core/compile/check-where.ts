@@ -23,6 +23,7 @@ export const checkWhere: Reader<Where> = recordOf<WhereClause>((check, spot, pat
       `${BAD_PATH}: ${JSON.stringify(path.slice(0, 80).toWellFormed())}`,
       spot.key,
       pathOf(spot.trail),
+      isFilterPath(`$.${path}`) ? { hint: `Write $.${path.slice(0, 80).toWellFormed()}` } : {},
     );
   return checkClause(check, spot);
 }, 'a map from path to clause');

@@ -2,6 +2,7 @@
 // depends on. What the tree does not have yet is collected as a need (decision 77).
 
 import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
+import { nearest } from '../../domain/nearest.ts';
 import { decodeText, readSource, type Source } from '../source/source.ts';
 import type { Cache, Dependency } from './cache.ts';
 import type { FileRef } from './paths.ts';
@@ -13,6 +14,9 @@ export type LookUp =
   | { readonly kind: 'too-large' | 'missing' | 'needed' };
 
 const MAX_FILE_BYTES = 1024 * 1024;
+/** Missing files of a compile, and files of a folder, that are held against each other for a near name. */
+const MAX_COMPARED = 200;
+const MAX_NAMES = 1_000;
 
 const isInside = (path: string): boolean => path.startsWith('.svc/');
 
@@ -43,6 +47,7 @@ export class Files {
   readonly #input: CompileInput;
   readonly #cache: Cache;
   readonly #names = new Map<object, Names>();
+  #compared = 0;
 
   constructor(input: CompileInput, cache: Cache) {
     this.#input = input;
@@ -96,10 +101,19 @@ export class Files {
   nearest(ref: FileRef): string | undefined {
     const entries = ref.template?.files ?? this.#input.bundle.entries;
     // Gathered once for a tree: a broken one may ask as often as it has imports.
-    const { folders, byStem } = this.#names.get(entries) ?? namesIn(entries);
-    this.#names.set(entries, { folders, byStem });
-    const near = folders.has(ref.path.replace(/\/+$/, '')) ? ref.path : byStem.get(stem(ref.path));
+    const names = this.#names.get(entries) ?? namesIn(entries);
+    this.#names.set(entries, names);
+    if (names.folders.has(ref.path.replace(/\/+$/, ''))) return entries.has(ref.path) ? undefined : ref.path;
+    const near = names.byStem.get(stem(ref.path)) ?? this.#misspelt(ref.path, names);
     return near === ref.path && entries.has(near) ? undefined : near;
+  }
+
+  /** A file of the same folder whose name is nearly that one. */
+  #misspelt(path: string, names: Names): string | undefined {
+    if (++this.#compared > MAX_COMPARED) return undefined;
+    const folder = path.slice(0, path.lastIndexOf('/') + 1);
+    const name = nearest(path.slice(folder.length), names.byFolder.get(folder) ?? []);
+    return name === undefined ? undefined : folder + name;
   }
 
   #templateBytes(id: string): Uint8Array | undefined {
@@ -116,16 +130,23 @@ export class Files {
 interface Names {
   readonly folders: ReadonlySet<string>;
   readonly byStem: ReadonlyMap<string, string>;
+  /** Names of the files of a folder, whose path ends in `/` or is empty. */
+  readonly byFolder: ReadonlyMap<string, readonly string[]>;
 }
 
 function namesIn(entries: ReadonlyMap<string, BundleEntry>): Names {
   const folders = new Set<string>();
   const byStem = new Map<string, string>();
+  const byFolder = new Map<string, string[]>();
   for (const path of [...entries.keys()].sort()) {
     for (const folder of foldersAbove(path)) folders.add(folder);
     if (!byStem.has(stem(path))) byStem.set(stem(path), path);
+    const folder = path.slice(0, path.lastIndexOf('/') + 1);
+    const names = byFolder.get(folder) ?? [];
+    if (names.length < MAX_NAMES) names.push(path.slice(folder.length));
+    byFolder.set(folder, names);
   }
-  return { folders, byStem };
+  return { folders, byStem, byFolder };
 }
 
 const stem = (path: string): string => (path.split('/').at(-1) ?? '').replace(/\.[a-z]+$/i, '').toLowerCase();

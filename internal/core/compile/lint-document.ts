@@ -3,6 +3,8 @@
 import type { Range } from '../../domain/diagnostic.ts';
 import { lint } from '../lint/lint.ts';
 import type { LintDocument, LintTrigger } from '../lint/lint.ts';
+import type { LintText } from '../lint/tokens.ts';
+import type { Node } from '../source/node.ts';
 import type { TriggerDraft } from './check-triggers.ts';
 import type { MapSpot } from './read.ts';
 import { field, pathOf } from './read.ts';
@@ -11,8 +13,9 @@ import type { Report } from './types.ts';
 /** Gives the triggers as the linter sees them, for what only the whole tree can tell. */
 export function lintDocument(root: MapSpot, triggers: readonly TriggerDraft[], report: Report): readonly LintTrigger[] {
   const rootKeys = [...root.node.entries].map(([key, entry]) => ({ key, range: entry.keyRange }));
-  const seen = triggers.flatMap(lintTrigger);
-  for (const finding of lint({ rootKeys, triggers: seen, refs: mountRefs(root) })) report(finding);
+  const seen = triggers.flatMap((draft) => lintTrigger(root.key.file, draft));
+  for (const finding of lint({ rootKeys, triggers: seen, refs: mountRefs(root), texts: textsOf(root, triggers) }))
+    report(finding);
   return seen;
 }
 
@@ -27,12 +30,38 @@ function mountRefs(root: MapSpot): LintDocument['refs'] {
   });
 }
 
-function lintTrigger(draft: TriggerDraft): LintTrigger[] {
+const TEXTS: readonly (readonly [field: string, reads: LintText['reads']])[] = [
+  ['systemPrompt', 'nothing'],
+  ['initialPrompt', 'start'],
+  ['displayTitle', 'start'],
+  ['onReplace', 'nothing'],
+];
+
+function textOf(file: string, node: Node | undefined, path: string, reads: LintText['reads']): LintText[] {
+  if (node?.kind !== 'scalar' || typeof node.value !== 'string') return [];
+  return [{ text: node.value, range: node.range, path, reads, isOwn: node.range.file === file }];
+}
+
+/** Prompts and the title, and what triggers say verbatim. */
+function textsOf(root: MapSpot, triggers: readonly TriggerDraft[]): LintText[] {
+  const { file } = root.key;
+  const attached = triggers.flatMap(({ spot }) => {
+    const at = field(spot, 'attachedUserPrompt');
+    return at === undefined ? [] : textOf(file, at.node, pathOf(at.trail), 'nothing');
+  });
+  return [
+    ...TEXTS.flatMap(([name, reads]) => textOf(file, root.node.entries.get(name)?.value, name, reads)),
+    ...attached,
+  ];
+}
+
+function lintTrigger(file: string, draft: TriggerDraft): LintTrigger[] {
   if (draft.routing === undefined) return [];
   const whereRanges = new Map<string, Range>();
   for (const [key, entry] of draft.whereSpot?.node.entries ?? []) whereRanges.set(key, entry.keyRange);
   const fallback = field(draft.spot, 'fallback');
   const [first] = draft.triggers;
+  const message = field(draft.spot, 'message');
   return [
     {
       path: pathOf(draft.spot.trail),
@@ -43,6 +72,7 @@ function lintTrigger(draft: TriggerDraft): LintTrigger[] {
       fallbackRange: fallback?.node.range,
       routing: draft.routing.routing,
       aimRange: (draft.routing.aimSpot ?? draft.routing.kindSpot).node.range,
+      message: message && textOf(file, message.node, pathOf(message.trail), 'event')[0],
       endpoint: draft.endpoint?.name,
       connection: first?.kind === 'event' ? first.connection : undefined,
       isOptional: first?.kind === 'event' && first.optional === true,

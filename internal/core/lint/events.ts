@@ -5,17 +5,12 @@ import type { Finding } from '../../domain/diagnostic.ts';
 import type { EventSource } from '../../domain/events.ts';
 import { EVENT_SOURCES, isKnownEvent, KNOWN_EVENTS, sourceOf } from '../../domain/events.ts';
 import { nearest } from '../../domain/nearest.ts';
-import type { LintTrigger } from './lint.ts';
+import type { LintTrigger, Suggestions } from './lint.ts';
 
 const OPEN_EXAMPLES = ['codehost.check_run.requested_action.<identifier>', 'webhook.received'];
 
 /** A document with more unknown keys than this gets no further suggestions: they cost more than the keys. */
 const MAX_SUGGESTIONS = 100;
-
-/** Counts the suggestions made for a document. */
-export interface Suggestions {
-  count: number;
-}
 
 export function lintEvents(trigger: LintTrigger, made: Suggestions): Finding[] {
   const findings: Finding[] = [];

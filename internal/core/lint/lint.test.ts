@@ -37,7 +37,7 @@ function trigger(
     isOptional: parts.isOptional ?? false,
   };
 }
-const warn = (...triggers: LintTrigger[]) => lint({ rootKeys: [], triggers, refs: [] });
+const warn = (...triggers: LintTrigger[]) => lint({ rootKeys: [], triggers, refs: [], texts: [] });
 const codes = (...triggers: LintTrigger[]) => warn(...triggers).map(({ code }) => code);
 
 test('every warning is a warning, with a place and a path', () => {
@@ -180,7 +180,7 @@ test('near-miss root keys are named, far ones and known ones are not', () => {
   const rootKeys = ['tirggers', 'enviroment', 'Model', 'description', 'x-team', 'imports', 'remove', 'kind'].map(
     (key, index) => ({ key, range: at(index) }),
   );
-  const found = lint({ rootKeys, triggers: [], refs: [] }).map(({ path, hint }) => `${path}: ${hint}`);
+  const found = lint({ rootKeys, triggers: [], refs: [], texts: [] }).map(({ path, hint }) => `${path}: ${hint}`);
   assert.deepEqual(found, [
     'tirggers: Did you mean triggers?',
     'enviroment: Did you mean environment?',
@@ -191,7 +191,7 @@ test('near-miss root keys are named, far ones and known ones are not', () => {
 test('of thousands of unknown root keys the first are looked at', () => {
   const rootKeys = Array.from({ length: 3_000 }, (_, index) => ({ key: `trigger${index}`, range: at(index) }));
   const slips = rootKeys.map((one, index) => (index === 999 || index === 1_000 ? { ...one, key: 'tirggers' } : one));
-  const found = lint({ rootKeys: slips, triggers: [], refs: [] }).map(({ range }) => range?.start);
+  const found = lint({ rootKeys: slips, triggers: [], refs: [], texts: [] }).map(({ range }) => range?.start);
   assert.deepEqual([found.includes(at(999).start), found.includes(at(1_000).start)], [true, false]);
 });
 
@@ -207,7 +207,9 @@ test('edit distance counts a swap of neighbours once and stops at its limit', ()
 
 test('a token in ref that does not begin with payload is named', () => {
   const found = (ref: string) =>
-    lint({ rootKeys: [], triggers: [], refs: [{ ref, range: at(0), path: 'mounts[0].ref' }] }).map(({ code }) => code);
+    lint({ rootKeys: [], triggers: [], refs: [{ ref, range: at(0), path: 'mounts[0].ref' }], texts: [] }).map(
+      ({ code }) => code,
+    );
   assert.deepEqual(found('refs/pull/{{codehost.pullRequest.number}}/head'), ['ignored-token']);
   assert.deepEqual(found('{{ payload.a }}/{{ b }}'), ['ignored-token']);
   assert.deepEqual(found(`{{${'a'.repeat(1_000_000)}`), []);

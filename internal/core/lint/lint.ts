@@ -5,6 +5,7 @@
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { Routing, Where } from '../../domain/spec.ts';
 import { lintEvents, lintPaths } from './events.ts';
+import { lintFilters, type LintText, lintText } from './tokens.ts';
 import type { LintRef } from './refs.ts';
 import { lintRefs } from './refs.ts';
 import { lintRootKeys } from './root-keys.ts';
@@ -26,6 +27,8 @@ export interface LintTrigger {
   readonly aimRange: Range;
   readonly endpoint: string | undefined;
   readonly connection: string | undefined;
+  /** Its message, where it is a text. */
+  readonly message?: LintText | undefined;
   /** True where apply may skip the trigger. */
   readonly isOptional: boolean;
 }
@@ -35,21 +38,38 @@ export interface LintDocument {
   readonly triggers: readonly LintTrigger[];
   /** `ref` of every mount that has one. */
   readonly refs: readonly LintRef[];
+  /** Texts beside the messages of triggers: prompts, the title. */
+  readonly texts: readonly LintText[];
+}
+
+/** Counts the suggestions made for a document: past some, they cost more than what they are about. */
+export interface Suggestions {
+  count: number;
 }
 
 /** All warnings that one agent document can have by itself. */
 export function lint(document: LintDocument): Finding[] {
   const findings: Finding[] = [...lintRootKeys(document.rootKeys), ...lintRefs(document.refs)];
   const suggestions = { count: 0 };
+  const paths = { count: 0 };
   for (const trigger of document.triggers) {
     findings.push(
       ...lintEvents(trigger, suggestions),
-      ...lintPaths(trigger),
+      ...lintPayload(trigger, paths),
       ...lintRoutes(trigger),
       ...lintLoops(trigger),
     );
   }
+  // A caller's own input may have any shape, and so has a webhook's body.
+  for (const text of document.texts) findings.push(...lintText(text, undefined, paths));
   return findings;
+}
+
+function lintPayload(trigger: LintTrigger, paths: Suggestions): Finding[] {
+  const authored = lintPaths(trigger);
+  const told = new Set(authored.flatMap(({ range }) => range ?? []));
+  const message = trigger.message === undefined ? [] : lintText(trigger.message, trigger, paths);
+  return [...authored, ...lintFilters(trigger, told, paths), ...message];
 }
 
 export { lintFallbacks } from './routes.ts';

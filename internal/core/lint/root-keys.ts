@@ -1,7 +1,7 @@
 // Unknown root keys are ignored (spec, File rules); one within edit distance 2 of a known key is most likely a slip.
 
 import type { Finding, Range } from '../../domain/diagnostic.ts';
-import { nearest } from '../../domain/nearest.ts';
+import { editDistance, nearest } from '../../domain/nearest.ts';
 
 /** Every key that the root of an agent document may have. */
 export const ROOT_KEYS: readonly string[] = [
@@ -52,7 +52,8 @@ export function lintRootKeys(keys: readonly { readonly key: string; readonly ran
       message,
       range,
       path: key,
-      hint: `Did you mean ${near}?`,
+      // Of a short word, half of it changed is another word.
+      ...(editDistance(key, near, 2) * 2 < key.length ? { hint: `Did you mean ${near}?` } : {}),
     });
   }
   return findings;

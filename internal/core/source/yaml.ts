@@ -19,7 +19,9 @@ import type { JsonScalar } from '../../domain/json.ts';
 import { exactDigits } from '../../domain/number.ts';
 import { duplicateKey, LEAVES_THE_REST, moreFindings, quoted, type ReadDocuments, unprintable } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
+import { bareTemplate, indentedTooFar, type Mistake, templateAndMore } from './mistakes.ts';
 import type { MapEntry, MapNode, Node } from './node.ts';
+import { HINTS, WORDS } from './yaml-words.ts';
 import { scanYaml, type Unclosed } from './scan.ts';
 
 /** Reads every document of a YAML text; one with a syntax error is left out, the others are kept. */
@@ -35,7 +37,7 @@ export function readYaml(file: string, text: string, limits: SourceLimits): Read
     strict: true,
     logLevel: 'silent',
   });
-  const builder = new Builder(file, limits, scan.unclosed);
+  const builder = new Builder(file, text, limits, scan.unclosed);
   const documents: { index: number; root: MapNode; isPartial: boolean }[] = [];
   let index = 0;
   for (const document of bounded(composer, scan.tokens, text.length, builder, limits)) {
@@ -102,40 +104,10 @@ function isEmpty(document: Document.Parsed): boolean {
   return isScalar(contents) && contents.value === null && contents.source === '' && !contents.anchor && !contents.tag;
 }
 
-const HINTS: { readonly [code: string]: string } = {
-  TAB_AS_INDENT: 'Indent with spaces; YAML does not allow tabs there.',
-  BAD_INDENT: 'Line the entry up with its neighbours.',
-  BLOCK_AS_IMPLICIT_KEY: 'Put the value in quotes if it holds ": ", or move it to its own indented line.',
-  MULTILINE_IMPLICIT_KEY: 'Is a ":" missing after the key, or a quote not closed?',
-  MISSING_CHAR: 'Is a quote, bracket or ":" not closed or missing?',
-  BAD_SCALAR_START: 'Put the value in quotes.',
-  BAD_DQ_ESCAPE: 'Use single quotes where "\\" is meant as it stands.',
-  BAD_ALIAS: 'Put the value in quotes if "*" or "&" is meant as it stands.',
-};
-
-/** What the library says in its own words, in an author's. */
-const WORDS: readonly (readonly [pattern: RegExp, message: string, hint: string])[] = [
-  [
-    /^Unexpected .* at node end$/,
-    'There is more after the end of the value',
-    'Put the whole value in quotes; inside double quotes, a quote is written \\".',
-  ],
-  [
-    /^Unexpected .* in YAML stream/,
-    'This belongs to nothing before it',
-    'Is it indented as its neighbours are, or a bracket too many?',
-  ],
-  [
-    /^Nested mappings are not allowed/,
-    'A ": " stands in a value that is not in quotes',
-    HINTS['BLOCK_AS_IMPLICIT_KEY'] ?? '',
-  ],
-  [
-    /^Implicit map keys need to be followed/,
-    'A ":" is missing after this key',
-    'Write "key: value", with a space after the colon.',
-  ],
-];
+/** Errors of a document by whose place a wrong indentation is looked for. */
+const MISINDENTED: ReadonlySet<string> = new Set(['BLOCK_AS_IMPLICIT_KEY', 'MULTILINE_IMPLICIT_KEY']);
+/** Errors that are looked into for what was meant. */
+const MEANT_ERRORS = 20;
 
 interface Anchor {
   readonly node: Node;
@@ -153,6 +125,7 @@ class Builder {
   /** True where the document that was begun last cannot be made sense of. */
   isFatal = false;
   readonly #file: string;
+  readonly #text: string;
   readonly #limits: SourceLimits;
   readonly #unclosed: Unclosed[];
   #anchors = new Map<string, Anchor | 'open'>();
@@ -164,8 +137,9 @@ class Builder {
   #aliasNodes = 0;
   #aliasCharacters = 0;
 
-  constructor(file: string, limits: SourceLimits, unclosed: readonly Unclosed[]) {
+  constructor(file: string, text: string, limits: SourceLimits, unclosed: readonly Unclosed[]) {
     this.#file = file;
+    this.#text = text;
     this.#limits = limits;
     this.#unclosed = [...unclosed];
   }
@@ -210,10 +184,26 @@ class Builder {
       const hint = 'Close it, or put the whole value in quotes if it is meant as text.';
       this.report('yaml-syntax', `The ${open.opener} is not closed`, open.start, open.start + 1, hint);
     } else {
+      const mistake = this.#mistake(code, start);
+      if (mistake !== null) return this.#meant(mistake);
       const [, plain = message, advice] = WORDS.find(([pattern]) => pattern.test(message)) ?? [];
       const hint = isFlow ? 'Is the bracket closed, and indented further than its key?' : (advice ?? HINTS[code]);
       this.report('yaml-syntax', plain, start, end, hint);
     }
+  }
+
+  /** What was meant by what cannot be read, or null; looked for at the first few errors alone, which is what is read. */
+  #mistake(code: string, start: number): Mistake | null {
+    if (this.errors > MEANT_ERRORS) return null;
+    if (MISINDENTED.has(code)) return indentedTooFar(this.#text, start);
+    return code === 'UNEXPECTED_TOKEN' ? templateAndMore(this.#text, start) : null;
+  }
+
+  /** Reports a mistake, once however many errors it makes. */
+  #meant({ message, hint, start, end }: Mistake): void {
+    this.isFatal = true;
+    if (this.findings.some(({ range }) => range?.start === start && range.end === end)) return;
+    this.report('yaml-syntax', message, start, end, hint);
   }
 
   document(document: Document.Parsed): MapNode | null {
@@ -314,7 +304,12 @@ class Builder {
     return typeof value === 'number' || typeof value === 'boolean' ? value : null;
   }
 
-  #map(pairs: readonly Pair<YamlNode | null, YamlNode | null>[], start: number, end: number, depth: number): MapNode {
+  #map(pairs: readonly Pair<YamlNode | null, YamlNode | null>[], start: number, end: number, depth: number): Node {
+    const bare = isMap(pairs[0]?.key) && pairs.length === 1 ? bareTemplate(this.#text, start, end) : null;
+    if (bare !== null) {
+      this.report('non-string-key', bare.message, bare.start, bare.end, bare.hint);
+      return { kind: 'scalar', value: null, range: this.#range(start, end) };
+    }
     const entries = new Map<string, MapEntry>();
     for (const pair of pairs) {
       const keyStart = pair.key?.range?.[0] ?? pair.value?.range?.[0] ?? start;

@@ -1,0 +1,107 @@
+// The commonest mistakes of authors, each with the place that is wrong and what to write instead.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
+import { compile } from './compile.ts';
+import { HEAD, inputWith, png } from './testkit.ts';
+
+const encoder = new TextEncoder();
+function diagnose(
+  body: string,
+  files: { readonly [path: string]: Uint8Array } = {},
+  head = HEAD,
+): readonly Diagnostic[] {
+  return compile(inputWith({ '.svc/agents/a.yaml': encoder.encode(head + body), ...files })).diagnostics;
+}
+const told = (diagnostics: readonly Diagnostic[]) =>
+  diagnostics.map(({ line, column, code, message, hint }) => `${line}:${column} ${code} ${message} | ${hint ?? ''}`);
+const trigger = (rest: string, event = 'codehost.push') =>
+  `triggers: [{event: ${event}, routing: {kind: spawn}, ${rest}}]\n`;
+
+/** Body under HEAD, whose first line is line 4; what is told of it. */
+const CASES: readonly (readonly [name: string, body: string, ...told: string[]])[] = [
+  [
+    'a template without quotes',
+    'triggers:\n  - event: codehost.push\n    message: {{ codehost.push.ref }}\n    routing: {kind: spawn}\n',
+    "6:14 non-string-key A value that begins with {{ is a map to YAML | Put it in quotes: '{{ codehost.push.ref }}'",
+  ],
+  [
+    'a template without quotes, and text behind it',
+    "initialPrompt: {{ a }} isn't\n",
+    "4:16 yaml-syntax A value that begins with {{ is a map to YAML | Put it in quotes: '{{ a }} isn''t'",
+  ],
+  [
+    'a key that is indented too far below a scalar',
+    'session:\n  observeSpawnedSessions: true\n    archiveAfterInactive: {seconds: 60}\n',
+    '6:5 yaml-syntax The key archiveAfterInactive is indented below observeSpawnedSessions, which has a value already | Indent it by 2 spaces, as observeSpawnedSessions is.',
+  ],
+  [
+    'the same at the root',
+    'workingDirectory: /w\n  concurrency: 1\n',
+    '5:3 yaml-syntax The key concurrency is indented below workingDirectory, which has a value already | Begin it at the left margin, as workingDirectory does.',
+  ],
+  [
+    'a path in a message that no payload has',
+    trigger('message: "{{codehost.psh.ref}}"'),
+    '4:68 payload-path {{ codehost.psh.ref }} never exists in the payload of codehost.push, and is rendered as nothing | Did you mean {{ codehost.push.ref }}?',
+  ],
+  [
+    'a path in a filter that no payload has',
+    trigger('where: {$.codehost.repo.fullName: x}'),
+    '4:67 payload-path $.codehost.repo.fullName never exists in the payload of codehost.push | Did you mean $.codehost.repository.fullName?',
+  ],
+  [
+    'a template that is not closed',
+    trigger('message: "x {{ codehost.push.ref"'),
+    '4:68 ignored-token triggers[0].message holds a {{ that nothing closes, which stays as it is: {{ codehost.push.ref | Write {{ path }}.',
+  ],
+  [
+    'a variable in the own body',
+    'variables: {repo: x}\nsystemPrompt: "of {{ $repo }}"\n',
+    '5:15 ignored-token The token {{ $repo }} stays as it is: variables are put into imported content only | Write the value itself here, or move the text into a fragment that is imported.',
+  ],
+  [
+    'an event key with the name of a product',
+    trigger('message: x', 'github.pull_request.opened'),
+    '4:20 event-provider Unsupported trigger event provider: "github.pull_request.opened" | Did you mean codehost.pull_request.opened? Event keys begin with codehost. tracker. chat. webhook. svc.',
+  ],
+  [
+    'a filter without $.',
+    trigger('where: {codehost.push.ref: x}'),
+    '4:67 where-path Trigger filter paths must be a single bare key or use $.path.segments: "codehost.push.ref" | Write $.codehost.push.ref',
+  ],
+  ['a short root key of its own', 'base: 1\n', '4:1 unknown-root-key Unknown root key base is ignored | '],
+];
+for (const [name, body, ...expected] of CASES) {
+  test(name, () => assert.deepEqual(told(diagnose(body)), expected));
+}
+
+test('an avatar is judged beside another error of its identity', () => {
+  const body = `identity: {description: ${'x'.repeat(141)}, avatar: {asset: .svc/assets/a.png}}\n`;
+  const codes = diagnose(body, { '.svc/assets/a.png': png(100, 100) }).map(({ code }) => code);
+  assert.deepEqual(codes.toSorted(), ['avatar-invalid', 'identity-description']);
+});
+
+test('an import whose name is misspelt is told the near one', () => {
+  const fragment = { '.svc/fragments/base.yaml': encoder.encode('labels: {a: b}\n') };
+  const [found] = diagnose('imports: ../fragments/bse.yaml\n', fragment);
+  assert.deepEqual([found?.code, found?.hint], ['import-missing', 'Did you mean .svc/fragments/base.yaml?']);
+});
+
+/** What nothing is said of. */
+const SILENT: readonly string[] = [
+  trigger('where: {$.codehost.repository.fullName: x, $.svc.attributions: {exists: false}, $.raw.anything.at.all: 1}'),
+  trigger('where: {$.codehost.push.commits.0.message: {exists: true}, team: x}'),
+  trigger('message: "{{ title }} {{ codehost.push.commits.0.id }} {{ svc.authored }}"'),
+  trigger('where: {$.codehost.pullRequest.labelNames: {contains: x}}', 'codehost.pull_request.labeled'),
+  trigger('where: {$.codehost.review.state: {changedTo: approved}}', 'codehost.review.submitted'),
+  trigger('where: {$.tracker.updatedFrom.labelNames.added: {contains: x}}', 'tracker.issue.updated'),
+  trigger('where: {$.binding.context.phase: x, $.binding.target.type: y}', 'svc.session.binding.bound'),
+  trigger('endpoint: e, where: {any: 1, $.codehost.thing: 2}, message: "{{ codehost.x.y }}"', 'webhook.x'),
+  'initialPrompt: "{{ title }} {{ codehost.push.ref }} {{ codehost.issue.title }}"\n',
+  'systemPrompt: "{{ codehost.nothing }} {{ unclosed"\n',
+];
+test('paths that payloads have, and those that a caller may add, are not told', () => {
+  for (const body of SILENT) assert.deepEqual(told(diagnose(body)), [], body);
+});

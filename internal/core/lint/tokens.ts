@@ -1,0 +1,115 @@
+// Paths and tokens that find nothing: `where` and `{{ path }}` read the payload of the event, whose shape is known for every
+// source but webhooks; a `{{` that nothing closes and a `{{ $name }}` in the document's own body stay as they are written.
+
+import type { Finding, Range } from '../../domain/diagnostic.ts';
+import { nearest } from '../../domain/nearest.ts';
+import { anywhere, mayHave, namedPaths, payloadPaths, tickPaths } from '../../domain/payloads.ts';
+import { parseTemplate } from '../template/template.ts';
+import type { LintTrigger, Suggestions } from './lint.ts';
+
+/** A text of the document, and what its `{{ path }}` tokens are read from. */
+export interface LintText {
+  readonly text: string;
+  readonly range: Range;
+  readonly path: string;
+  /** `event`: that trigger's payload. `start`: the payload of whatever starts a session, or a caller's own input. */
+  readonly reads: 'event' | 'start' | 'nothing';
+  /** True where the agent document itself holds it, so that no variable was put in. */
+  readonly isOwn: boolean;
+}
+
+/** What the payloads of a trigger may hold, one list an event; null where it may hold anything. */
+function payloadsOf(trigger: LintTrigger): readonly (readonly string[])[] | null {
+  if (trigger.events.length === 0) return [tickPaths()];
+  const lists = trigger.events.map(({ key }) => payloadPaths(key));
+  return lists.every((list) => list !== null) ? lists : null;
+}
+
+/** Texts with more doubtful paths than this get no suggestions for the rest: they cost more than the paths. */
+const MAX_SUGGESTIONS = 50;
+
+function suggestion(path: string, lists: readonly (readonly string[])[], made: Suggestions): string | undefined {
+  made.count += 1;
+  if (made.count > MAX_SUGGESTIONS) return undefined;
+  const known = new Set(lists.flatMap((list) => [...namedPaths(list)]));
+  const close = nearest(path, known, Math.max(2, Math.floor(path.length / 5)));
+  if (close !== undefined) return close;
+  const last = path.slice(path.lastIndexOf('.') + 1);
+  return [...known].find((one) => one.endsWith(`.${last}`));
+}
+
+/** True where a path begins as these payloads do, or nearly so: any other may be what a caller adds. */
+function beginsAs(path: string, lists: readonly (readonly string[])[]): boolean {
+  const root = path.split('.', 1)[0] ?? '';
+  const roots = new Set(lists.flatMap((list) => list.map((one) => one.split('.', 1)[0] ?? '')));
+  return path.includes('.') && (roots.has(root) || nearest(root, roots, root.length > 3 ? 1 : 0) !== undefined);
+}
+
+const shown = (path: string): string => path.slice(0, 80).toWellFormed();
+const whose = (trigger: LintTrigger): string => {
+  const [first, second] = trigger.events;
+  if (first === undefined) return 'the tick of a heartbeat';
+  return second === undefined ? `the payload of ${first.key.slice(0, 80)}` : 'the payload of any of these events';
+};
+
+/** Filters of a trigger on paths that none of its events' payloads has; those in `told` have a warning already. */
+export function lintFilters(trigger: LintTrigger, told: ReadonlySet<Range>, made: Suggestions): Finding[] {
+  const lists = payloadsOf(trigger);
+  if (lists === null) return [];
+  const findings: Finding[] = [];
+  for (const [key, range] of trigger.whereRanges) {
+    const path = key.startsWith('$.') ? key.slice(2) : key;
+    if (told.has(range) || path.includes('{{') || lists.some((list) => mayHave(list, path))) continue;
+    if (!beginsAs(path, lists)) continue;
+    if (!key.startsWith('$.') && key.includes('.')) continue; // Refused as a path.
+    const near = suggestion(path, lists, made);
+    const hint = near === undefined ? {} : { hint: `Did you mean ${near.includes('.') ? `$.${near}` : near}?` };
+    const message = `${shown(key)} never exists in ${whose(trigger)}`;
+    const at = `${trigger.path}.where[${JSON.stringify(shown(key))}]`;
+    findings.push({ severity: 'warning', code: 'payload-path', message, range, path: at, ...hint });
+  }
+  return findings;
+}
+
+const VARIABLE = /\{\{\s*\$[^{}]{0,120}\}\}/;
+
+/** The texts of a document; `trigger` is the one whose payload a text reads. */
+export function lintText(one: LintText, trigger: LintTrigger | undefined, made: Suggestions): Finding[] {
+  const { text, range, path } = one;
+  if (!text.includes('{{')) return [];
+  const findings: Finding[] = [];
+  const warn = (code: 'ignored-token' | 'payload-path', message: string, hint?: string): void => {
+    findings.push({ severity: 'warning', code, message, range, path, ...(hint === undefined ? {} : { hint }) });
+  };
+  const variable = one.isOwn ? VARIABLE.exec(text)?.[0] : undefined;
+  if (variable !== undefined) {
+    const message = `The token ${shown(variable)} stays as it is: variables are put into imported content only`;
+    warn('ignored-token', message, 'Write the value itself here, or move the text into a fragment that is imported.');
+  }
+  const open = text.lastIndexOf('{{');
+  if (one.reads !== 'nothing' && !text.includes('}}', open)) {
+    const message = `${path} holds a {{ that nothing closes, which stays as it is: ${shown(text.slice(open, open + 40))}`;
+    warn('ignored-token', message, 'Write {{ path }}.');
+  }
+  const doubtful = one.reads === 'nothing' ? undefined : firstUnknown(one, trigger);
+  if (doubtful !== undefined) {
+    const near = suggestion(doubtful.path, doubtful.lists, made);
+    const where = trigger === undefined ? 'the payload of any event' : whose(trigger);
+    const message = `{{ ${shown(doubtful.path)} }} never exists in ${where}, and is rendered as nothing`;
+    warn('payload-path', message, near === undefined ? undefined : `Did you mean {{ ${near} }}?`);
+  }
+  return findings;
+}
+
+/** The first token of a text that no payload it reads can have. */
+function firstUnknown(one: LintText, trigger: LintTrigger | undefined) {
+  const lists = trigger === undefined ? null : payloadsOf(trigger);
+  if (trigger !== undefined && lists === null) return undefined;
+  for (const token of parseTemplate(one.text).tokens) {
+    if (token.path === 'payload' || token.path.startsWith('payload.')) continue; // Refused where it is wrong.
+    const all = lists ?? [anywhere(token.path) ?? []];
+    if (!beginsAs(token.path, all) || all.some((list) => mayHave(list, token.path))) continue;
+    return { path: token.path, lists: all };
+  }
+  return undefined;
+}

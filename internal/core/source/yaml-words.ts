@@ -1,0 +1,37 @@
+// What the YAML library says of a text that it cannot read, in an author's words.
+
+/** By the code of the error: what to do. */
+export const HINTS: { readonly [code: string]: string } = {
+  TAB_AS_INDENT: 'Indent with spaces; YAML does not allow tabs there.',
+  BAD_INDENT: 'Line the entry up with its neighbours.',
+  BLOCK_AS_IMPLICIT_KEY: 'Put the value in quotes if it holds ": ", or move it to its own indented line.',
+  MULTILINE_IMPLICIT_KEY: 'Is a ":" missing after the key, or a quote not closed?',
+  MISSING_CHAR: 'Is a quote, bracket or ":" not closed or missing?',
+  BAD_SCALAR_START: 'Put the value in quotes.',
+  BAD_DQ_ESCAPE: 'Use single quotes where "\\" is meant as it stands.',
+  BAD_ALIAS: 'Put the value in quotes if "*" or "&" is meant as it stands.',
+};
+
+/** What the library says in its own words, in an author's. */
+export const WORDS: readonly (readonly [pattern: RegExp, message: string, hint: string])[] = [
+  [
+    /^Unexpected .* at node end$/,
+    'There is more after the end of the value',
+    'Put the whole value in quotes; inside double quotes, a quote is written \\".',
+  ],
+  [
+    /^Unexpected .* in YAML stream/,
+    'This belongs to nothing before it',
+    'Is it indented as its neighbours are, or a bracket too many?',
+  ],
+  [
+    /^Nested mappings are not allowed/,
+    'A ": " stands in a value that is not in quotes',
+    HINTS['BLOCK_AS_IMPLICIT_KEY'] ?? '',
+  ],
+  [
+    /^Implicit map keys need to be followed/,
+    'A ":" is missing after this key',
+    'Write "key: value", with a space after the colon.',
+  ],
+];

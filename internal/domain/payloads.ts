@@ -1,0 +1,147 @@
+// What the payload of each event holds (contract, section 4, Normalized payloads), as paths: for warnings about paths that no
+// payload has, and for the reference. A path whose parts the provider or the author chooses is open: anything may follow.
+
+import { canonicalEventKey, sourceOf } from './events.ts';
+
+/** Paths below one another: `head.ref` names `head` too. `*` behind a path: it is a list or open, anything may follow. */
+const paths = (prefix: string, names: string): readonly string[] =>
+  names.split(' ').map((name) => (prefix === '' ? name : `${prefix}.${name}`));
+
+const SVC = paths('svc', 'authored mentioned attributions.*');
+const REPOSITORY = paths('codehost.repository', 'id fullName owner name private defaultBranch htmlUrl');
+const CODEHOST = [
+  ...paths('codehost', 'event action deliveryId installationId sender.id sender.login sender.type'),
+  ...REPOSITORY,
+  ...paths('codehost.svc', 'authored externalBot mentioned previous.mentioned'),
+  ...SVC,
+  'raw.*',
+];
+const COMMENT = 'id body htmlUrl author attachments.* previous.body';
+/** Of pull requests that a pull_request event is about; elsewhere some are absent. */
+const PULL_REQUEST = paths(
+  'codehost.pullRequest',
+  'number title body state draft merged mergeable htmlUrl author labelNames.* head.ref head.sha head.repositoryFullName ' +
+    'head.previous.sha base.ref base.sha base.previous.ref base.previous.sha ' +
+    'previous.title previous.body previous.state previous.merged previous.draft previous.mergeable',
+);
+const ISSUE = paths(
+  'codehost.issue',
+  'number title body state htmlUrl author labelNames.* assigneeLogins.* previous.title previous.body previous.state',
+);
+const CHECK_RUN =
+  'id name status conclusion headSha headIsCurrent htmlUrl pullRequestNumbers.* requestedAction.identifier';
+const RUN = 'id name status conclusion headSha headBranch htmlUrl';
+const TRACKER = [
+  ...paths('tracker', 'action updatedFrom.* actor.id actor.name actor.type'),
+  ...paths(
+    'tracker.issue',
+    'id identifier title description url state stateType priority labelNames.* assignee teamKey projectName previous.*',
+  ),
+  ...SVC,
+  'raw.*',
+];
+const CHAT = [...paths('chat', 'provider workspaceId channelId threadId messageId'), ...SVC, 'raw.*'];
+const MESSAGE = paths(
+  'message',
+  'id text author.userId author.userName author.isBot author.isMe attachments.* previous.text',
+);
+const BINDING = [
+  ...paths('binding', 'id target.type target.key agent sessionId lifecycle continuity context.* eventContext.*'),
+  'svc.*',
+];
+const APPLY = [
+  ...paths('apply', 'operationId auditAction repository commit plan.* request.* error.name error.message'),
+  'svc.*',
+];
+const ERRTRACK = [
+  ...paths('errtrack', 'action connection organization.slug project.id project.slug'),
+  ...paths(
+    'errtrack.issue',
+    'id shortId title culprit level status permalink firstSeen lastSeen count assignedTo.* previous.*',
+  ),
+  ...SVC,
+  'raw.*',
+];
+
+/** By the beginning of the key; the first row that fits decides. */
+const ROWS: readonly (readonly [prefix: string, paths: readonly string[]])[] = [
+  ['codehost.pull_request.', [...CODEHOST, ...PULL_REQUEST, 'codehost.label.name']],
+  ['codehost.issue.comment.', [...CODEHOST, ...ISSUE, ...paths('codehost.issueComment', COMMENT)]],
+  ['codehost.issue.', [...CODEHOST, ...ISSUE, 'codehost.label.name']],
+  ['codehost.issue_comment.', [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.issueComment', COMMENT)]],
+  [
+    'codehost.review.',
+    [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.review', 'id state body htmlUrl author attachments.*')],
+  ],
+  [
+    'codehost.pull_request_review_comment.',
+    [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.reviewComment', `${COMMENT} path line inReplyToId`)],
+  ],
+  ['codehost.check_run.', [...CODEHOST, ...paths('codehost.checkRun', CHECK_RUN)]],
+  ['codehost.workflow_run.', [...CODEHOST, ...paths('codehost.workflowRun', RUN)]],
+  [
+    'codehost.push',
+    [...CODEHOST, ...paths('codehost.push', 'ref branch before after created deleted forced commits.*')],
+  ],
+  ['codehost.commit_comment.', [...CODEHOST, ...paths('codehost.commitComment', `${COMMENT} commitId path line`)]],
+  ['tracker.issue.', TRACKER],
+  ['tracker.comment.', [...TRACKER, ...paths('tracker.comment', 'id body url author parentId')]],
+  ['chat.message.', [...CHAT, ...MESSAGE]],
+  [
+    'chat.reaction.',
+    [...CHAT, ...paths('reaction', 'emoji rawEmoji added user.userId user.userName user.isMe'), ...MESSAGE],
+  ],
+  ['svc.session.binding.', BINDING],
+  ['svc.project_resource_apply.', APPLY],
+  ['svc.errtrack.issue.', ERRTRACK],
+];
+/** The payload of a heartbeat's tick (spec, Heartbeat schedule). */
+const TICK = ['trigger', ...paths('heartbeat', 'scheduleId agentResourceId triggerOrdinal scheduledAt')];
+
+/** Roots of payloads, by which a path is told from one of a caller's own input. */
+const ROOTS: ReadonlySet<string> = new Set(['codehost', 'tracker', 'chat', 'errtrack', 'heartbeat', 'binding']);
+
+/** Every path of the payload of an event, `*` behind those that are open; null where anything may stand (webhooks). */
+export function payloadPaths(event: string): readonly string[] | null {
+  const key = canonicalEventKey(event);
+  if (sourceOf(key) === 'webhook') return null;
+  return ROWS.find(([prefix]) => key.startsWith(prefix))?.[1] ?? null;
+}
+
+/** Every path of the payload of a heartbeat. */
+export const tickPaths = (): readonly string[] => TICK;
+
+const knownPaths = new Map<readonly string[], { readonly known: Set<string>; readonly open: Set<string> }>();
+
+function indexOf(list: readonly string[]) {
+  const kept = knownPaths.get(list);
+  if (kept !== undefined) return kept;
+  const [known, open] = [new Set<string>(), new Set<string>()];
+  for (const path of list) {
+    const isOpen = path.endsWith('.*');
+    const segments = (isOpen ? path.slice(0, -2) : path).split('.');
+    for (let end = 1; end <= segments.length; end++) known.add(segments.slice(0, end).join('.'));
+    if (isOpen) open.add(segments.join('.'));
+  }
+  const made = { known, open };
+  knownPaths.set(list, made);
+  return made;
+}
+
+/** True where a payload with these paths may have a value at `path`. */
+export function mayHave(list: readonly string[], path: string): boolean {
+  const { known, open } = indexOf(list);
+  if (known.has(path)) return true;
+  for (let dot = path.indexOf('.'); dot !== -1; dot = path.indexOf('.', dot + 1))
+    if (open.has(path.slice(0, dot))) return true;
+  return false;
+}
+
+/** Every path that has a name of its own in these payloads, without the mark of the open ones. */
+export const namedPaths = (list: readonly string[]): Iterable<string> => indexOf(list).known;
+
+/** Every path of every event, where the event is not known; null for a path that no event's payload could begin. */
+export function anywhere(path: string): readonly string[] | null {
+  return ROOTS.has(path.split('.', 1)[0] ?? '') ? ALL : null;
+}
+const ALL: readonly string[] = [...new Set([...ROWS.flatMap(([, list]) => list), ...TICK])];
