@@ -15,7 +15,6 @@ create index snapshot_blobs_snapshot on svc.snapshot_blobs (snapshot_id);
 comment on table svc.snapshot_blobs is 'The blobs of a snapshot by id: a blob that none names is swept without reading any snapshot.';
 -- Null: its blobs are not listed yet; the sweep lists them, and sweeps no blob before all are.
 alter table svc.snapshots add column listed_at timestamptz;
-create index snapshots_unlisted on svc.snapshots (id) where listed_at is null;
 
 create function svc.list_snapshot_blobs(snapshot uuid, entries jsonb) returns void language sql as $$
   insert into svc.snapshot_blobs (oid, snapshot_id)
@@ -39,26 +38,25 @@ create trigger snapshots_blobs_listed after insert on svc.snapshots
 -- A project that is deleted is gone for everybody at once, and what it has goes in slices: the row says how far by being
 -- there. Its name is free from then on.
 alter table svc.projects add column deleted_at timestamptz;
-create index projects_deleted on svc.projects (deleted_at) where deleted_at is not null;
 comment on column svc.projects.deleted_at is 'Its rows are being deleted in slices; the last one is this.';
 
 -- What goes with a session or an event is found by its key, whatever the planner makes of the size of the rest.
-create or replace function svc.drop_event_bodies() returns trigger language plpgsql
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+create or replace function svc.drop_event_bodies() returns trigger language plpgsql as $$
+declare ids uuid[] := array(select id from gone);
 begin
-  delete from svc.event_routes where event_id in (select id from gone);
+  delete from svc.event_routes where event_id = any(ids);
   -- Retention deletes the events of a week and then drops the week's bodies at once.
   if coalesce(current_setting('svc.bodies_go_later', true), '') <> 'on' then
-    delete from svc.event_bodies where event_id in (select id from gone);
+    delete from svc.event_bodies where event_id = any(ids);
   end if;
   return null;
 end $$;
-create or replace function svc.drop_session_rows() returns trigger language plpgsql
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+create or replace function svc.drop_session_rows() returns trigger language plpgsql as $$
+declare ids uuid[] := array(select id from gone);
 begin
-  delete from svc.inbox where session_id in (select id from gone);
-  delete from svc.messages where session_id in (select id from gone);
+  delete from svc.inbox where session_id = any(ids);
+  delete from svc.messages where session_id = any(ids);
   -- What it came to stands in the ledger and in its agent's days; by session nobody can ask any more.
-  delete from svc.usage_sessions where session_id in (select id from gone);
+  delete from svc.usage_sessions where session_id = any(ids);
   return null;
 end $$;

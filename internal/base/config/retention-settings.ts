@@ -9,8 +9,10 @@ const Section = v.strictObject({
   eventsDays: v.optional(days(36_500), 30),
   /** Sessions with their transcripts, and checks, after their end. */
   sessionsDays: v.optional(days(36_500), 90),
-  /** Runs of repositories; the latest of each stay. */
+  /** Runs of repositories, and revisions of agents; the latest of each stay. */
   reconcilesDays: v.optional(days(36_500), 90),
+  /** Calls of models in the ledger, and its sums by day. This month and the one before stay: caps are of a month. */
+  usageDays: v.optional(v.pipe(v.number(), v.integer(), v.minValue(62), v.maxValue(36_500)), 400),
 });
 type RetentionSettings = v.InferOutput<typeof Section>;
 

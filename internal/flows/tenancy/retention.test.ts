@@ -51,6 +51,7 @@ async function record(day: number, count = 1, status = 'routed'): Promise<string
   return ids;
 }
 
+const nothing = { events: 0, weeks: 0, sessions: 0, checks: 0, reconciles: 0, revisions: 0, usage: 0 };
 const count = async (table: string): Promise<number> =>
   (await bench.db.query<{ n: number }>(`select count(*)::int as n from ${table}`)).rows[0]?.n ?? -1;
 const weeks = async (): Promise<string[]> => (await bodyWeeks(bench.db)).map((week) => week.toISOString().slice(0, 10));
@@ -113,9 +114,9 @@ test('events go a week at a time, at the earliest after their days; an empty wee
        select id, gen_random_uuid(), 0, 'a', 'spawn' from svc.events`,
   );
   setDay(36.9);
-  assert.deepEqual(await prune(bench.ctx, running), { events: 0, weeks: 0, sessions: 0, checks: 0, reconciles: 0 });
+  assert.deepEqual(await prune(bench.ctx, running), { ...nothing });
   setDay(37);
-  assert.deepEqual(await prune(bench.ctx, running), { events: 2_503, weeks: 1, sessions: 0, checks: 0, reconciles: 0 });
+  assert.deepEqual(await prune(bench.ctx, running), { ...nothing, events: 2_503, weeks: 1 });
   assert.deepEqual(
     [await count('svc.events'), await count('svc.event_bodies'), await count('svc.event_routes')],
     [2, 2, 2],
@@ -206,8 +207,83 @@ test('of the runs of a repository the latest stay, however old they are', async 
   assert.equal((await prune(bench.ctx, running)).reconciles, 30);
 });
 
+test('calls and their days go after their days, revisions that no live session runs on behind the newest hundred', async () => {
+  const [agent, gone] = [randomUUID(), randomUUID()];
+  await bench.db.query(
+    `insert into svc.agents (id, project_id, name, revision, spec, spec_hash, source) values ($1::uuid, $2::uuid, 'much', 130, '{}', '', '{}')`,
+    [agent, bench.projectId],
+  );
+  await bench.db.query(
+    `insert into svc.agent_revisions (agent_id, project_id, revision, spec, spec_hash, created_at)
+     select a, $3::uuid, n, '{}', '', $4::timestamptz from unnest(array[$1::uuid, $2::uuid]) as a, generate_series(1, 130) as n`,
+    [agent, gone, bench.projectId, new Date(start)],
+  );
+  const live = await addSession(null);
+  await bench.db.query('update svc.sessions set agent_id = $2::uuid, revision = 7 where id = $1::uuid', [live, agent]);
+  await bench.db.query(
+    `insert into svc.usage_ledger (request_id, project_id, agent_id, agent_name, session_id, at, provider, model,
+       input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, estimated)
+     select gen_random_uuid(), $1::uuid, $2::uuid, 'much', $3::uuid, $4::timestamptz + make_interval(days => n), 'provider-a', 'm',
+       1, 1, 0, 0, false from generate_series(0, 9) as n`,
+    [bench.projectId, agent, live, new Date(start)],
+  );
+  await bench.db.query(
+    `insert into svc.usage_days (agent_id, day, project_id, calls, unpriced_calls, input_tokens, output_tokens,
+       cache_read_tokens, cache_write_tokens, cost_usd)
+     select $2::uuid, $3::date + n, $1::uuid, 1, 0, 1, 1, 0, 0, 0 from generate_series(0, 9) as n`,
+    [bench.projectId, agent, new Date(start)],
+  );
+  setDay(89);
+  assert.deepEqual(await prune(bench.ctx, running), nothing);
+  setDay(404.5);
+  const done = await prune(bench.ctx, running);
+  assert.deepEqual([done.revisions, done.usage], [159, 10]);
+  const left = await bench.db.query<{ n: number; least: number }>(
+    `select count(*)::int as n, min(revision)::int as least from svc.agent_revisions where agent_id = any($1::uuid[])`,
+    [[agent, gone]],
+  );
+  assert.deepEqual(left.rows, [{ n: 101, least: 7 }]);
+  assert.deepEqual([await count('svc.usage_ledger'), await count('svc.usage_days')], [5, 5]);
+});
+
+test('a long transcript goes a part at a time, and its session after it', async () => {
+  const long = await addSession(null, 1);
+  await bench.db.query(
+    `insert into svc.messages (session_id, role, kind, text, at)
+       select $1::uuid, 'assistant', 'text', 'x', now() from generate_series(1, 11_000)`,
+    [long],
+  );
+  await bench.db.query(
+    `insert into svc.usage_sessions (session_id, project_id, calls, unpriced_calls, input_tokens, output_tokens,
+       cache_read_tokens, cache_write_tokens, cost_usd) values ($1::uuid, $2::uuid, 1, 0, 1, 1, 0, 0, 0)`,
+    [long, bench.projectId],
+  );
+  setDay(92);
+  assert.equal((await prune(bench.ctx, running)).sessions, 1);
+  assert.deepEqual([await count('svc.messages'), await count('svc.usage_sessions')], [0, 0]);
+});
+
+test('a step that fails is told, and stops no other', async () => {
+  await record(1, 4);
+  await addSession(null, 1);
+  await bench.db.query(
+    `create function svc.not_today() returns trigger language plpgsql as $$ begin raise exception 'not today'; end $$;
+     create trigger not_today before delete on svc.sessions for each row execute function svc.not_today()`,
+  );
+  setDay(120);
+  const done = await prune(bench.ctx, running);
+  assert.deepEqual([done.sessions, done.events], [0, 4]);
+  await bench.db.query('drop function svc.not_today() cascade');
+  assert.equal((await prune(bench.ctx, running)).sessions, 1);
+});
+
 test('what cannot be used as a setting is named', () => {
-  assert.deepEqual(retentionSettings({}), { eventsDays: 30, sessionsDays: 90, reconcilesDays: 90 });
+  assert.deepEqual(retentionSettings({}), {
+    eventsDays: 30,
+    sessionsDays: 90,
+    reconcilesDays: 90,
+    usageDays: 400,
+  });
   assert.throws(() => retentionSettings({ retention: { eventsDays: 0 } }), /retention\.eventsDays/);
   assert.throws(() => retentionSettings({ retention: { days: 3 } }), /retention/);
 });

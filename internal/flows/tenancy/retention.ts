@@ -1,25 +1,34 @@
-// Keeps what has happened as long as the configuration says, in batches that hold nobody up, and makes room for the weeks
-// to come. Events go by the week: at the earliest after their days, at the latest a week later.
+// Keeps what has happened as long as the configuration says, in slices that hold nobody up, and makes room for the weeks
+// to come. Events go by the week: at the earliest after their days, at the latest a week later. Each step stands alone:
+// one that fails is told and passed over, one that has much to do gives the others their turn.
 
 import type { Sql } from '../../adapters/store/store.ts';
 import {
   addBodyWeek,
   bodyWeeks,
   cleansAlone,
+  deleteBodies,
   deleteChecks,
   deleteEvents,
-  deleteReconciles,
-  deleteSessions,
   dropBodyWeek,
-  keepsEvents,
+  hasEvents,
+  type Slice,
   weekAfter,
   weekOf,
 } from '../../adapters/store/operations/retention.ts';
+import {
+  deleteReconciles,
+  deleteRevisions,
+  deleteSessions,
+  deleteUsage,
+} from '../../adapters/store/operations/slices.ts';
 import { retentionSettings } from '../../base/config/retention-settings.ts';
 import type { FlowContext } from '../context.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
-const batch = { events: 2_000, sessions: 20, checks: 2_000, reconciles: 1_000 } as const;
+const batch = { events: 2_000, sessions: 20, checks: 2_000 } as const;
+/** How long a step goes on before the next one has its turn. */
+const turnMs = 20_000;
 /** Weeks that have their partition ahead of time, the current one included. */
 const weeksAhead = 3;
 const theBeginning = new Date(0);
@@ -39,43 +48,115 @@ export async function makeRoom(ctx: FlowContext): Promise<number> {
   return made;
 }
 
+/** How many rows of each kind went. */
 export interface Pruned {
-  readonly events: number;
-  readonly weeks: number;
-  readonly sessions: number;
-  readonly checks: number;
-  readonly reconciles: number;
+  events: number;
+  weeks: number;
+  sessions: number;
+  checks: number;
+  reconciles: number;
+  revisions: number;
+  usage: number;
 }
 
-/** Deletes what is older than its days. One daemon at a time does; `signal` ends it between two batches. */
-export async function prune(ctx: FlowContext, signal: AbortSignal): Promise<Pruned> {
+/** Takes one slice behind `after`; the first and each that begins anew is given null. */
+type Take = (tx: Sql, after: string | null) => Promise<Slice>;
+interface Step {
+  readonly name: string;
+  readonly counts: keyof Pruned;
+  readonly take: Take;
+}
+
+function stepsOf(ctx: FlowContext): Step[] {
   const settings = retentionSettings(ctx.config.file);
   const ago = (days: number): Date => new Date(ctx.runtime.now().getTime() - days * dayMs);
-  const inBatches = async (limit: number, remove: (tx: Sql) => Promise<number>): Promise<number> => {
-    let total = 0;
-    for (let gone = limit; gone >= limit && !signal.aborted; total += gone) {
-      gone = await ctx.db.tx(async (tx) => ((await cleansAlone(tx)) ? remove(tx) : 0));
-    }
-    return total;
-  };
   const sessionsBefore = ago(settings.sessionsDays);
-  // Sessions first: an event that a live one was told of stays.
-  const sessions = await inBatches(batch.sessions, (tx) => deleteSessions(tx, sessionsBefore, batch.sessions));
-  const checks = await inBatches(batch.checks, (tx) => deleteChecks(tx, sessionsBefore, batch.checks));
   const runsBefore = ago(settings.reconcilesDays);
-  const reconciles = await inBatches(batch.reconciles, (tx) => deleteReconciles(tx, runsBefore, batch.reconciles));
-  const before = weekOf(ago(settings.eventsDays));
-  const deleteThose = (from: Date, until: Date, bodiesLater: boolean): Promise<number> =>
-    inBatches(batch.events, (tx) => deleteEvents(tx, { from, before: until, limit: batch.events, bodiesLater }));
-  let events = 0;
-  let weeks = 0;
-  for (const week of (await bodyWeeks(ctx.db)).filter((one) => one < before)) {
-    const stays = await keepsEvents(ctx.db, week);
-    events += await deleteThose(week, weekAfter(week), !stays);
-    if (!stays && !signal.aborted && (await dropBodyWeek(ctx.db, week)) === 'done') weeks += 1;
+  const usageBefore = ago(settings.usageDays);
+  return [
+    // Sessions first: an event that a live one was told of stays.
+    {
+      name: 'sessions',
+      counts: 'sessions',
+      take: (tx, after) => deleteSessions(tx, sessionsBefore, batch.sessions, after),
+    },
+    { name: 'checks', counts: 'checks', take: (tx) => deleteChecks(tx, sessionsBefore, batch.checks) },
+    {
+      name: 'reconciles',
+      counts: 'reconciles',
+      take: (tx, after) => deleteReconciles(tx, 'repositories', runsBefore, after),
+    },
+    { name: 'applies', counts: 'reconciles', take: (tx, after) => deleteReconciles(tx, 'projects', runsBefore, after) },
+    { name: 'revisions', counts: 'revisions', take: (tx, after) => deleteRevisions(tx, runsBefore, after) },
+    { name: 'calls', counts: 'usage', take: (tx) => deleteUsage(tx, 'calls', usageBefore) },
+    { name: 'days', counts: 'usage', take: (tx) => deleteUsage(tx, 'days', usageBefore) },
+  ];
+}
+
+/** Deletes what is older than its days. One daemon at a time does; `signal` ends it between two slices. */
+export async function prune(ctx: FlowContext, signal: AbortSignal): Promise<Pruned> {
+  const pruned: Pruned = { events: 0, weeks: 0, sessions: 0, checks: 0, reconciles: 0, revisions: 0, usage: 0 };
+  const { log } = ctx.runtime;
+  const steps = stepsOf(ctx).map((step) => async (): Promise<boolean> => {
+    const { gone, isDone } = await inSlices(ctx, signal, step.take);
+    pruned[step.counts] += gone;
+    return isDone;
+  });
+  const names = stepsOf(ctx).map((step) => step.name);
+  let left = [...steps.entries(), [steps.length, () => pruneEvents(ctx, signal, pruned)] as const];
+  while (left.length > 0 && !signal.aborted) {
+    const unfinished: typeof left = [];
+    for (const entry of left) {
+      const [at, run] = entry;
+      try {
+        if (!(await run())) unfinished.push(entry);
+      } catch (error) {
+        log.error({ err: error, step: names[at] ?? 'events' }, 'retention.step_failed');
+      }
+    }
+    left = unfinished;
   }
-  events += await deleteThose(theBeginning, before, false);
-  const pruned = { events, weeks, sessions, checks, reconciles };
-  if (Object.values(pruned).some((count) => count > 0)) ctx.runtime.log.info(pruned, 'retention.pruned');
+  if (Object.values(pruned).some((count) => count > 0)) log.info(pruned, 'retention.pruned');
   return pruned;
+}
+
+/** Slice after slice, each in a transaction of its own, until nothing is left or the step's turn is over. */
+async function inSlices(
+  ctx: FlowContext,
+  signal: AbortSignal,
+  take: Take,
+): Promise<{ readonly gone: number; readonly isDone: boolean }> {
+  const until = performance.now() + turnMs;
+  let gone = 0;
+  for (let after: string | null = null; !signal.aborted && performance.now() < until; ) {
+    const place: string | null = after;
+    const slice: Slice = await ctx.db.tx(async (tx) =>
+      (await cleansAlone(tx)) ? take(tx, place) : { gone: 0, next: null },
+    );
+    gone += slice.gone;
+    if (slice.next === null) return { gone, isDone: true };
+    after = slice.next;
+  }
+  return { gone, isDone: false };
+}
+
+/** Events, a week at a time, the week's bodies at once where none of its events stays. True when it is done. */
+async function pruneEvents(ctx: FlowContext, signal: AbortSignal, pruned: Pruned): Promise<boolean> {
+  const days = retentionSettings(ctx.config.file).eventsDays;
+  const before = weekOf(new Date(ctx.runtime.now().getTime() - days * dayMs));
+  const from = async (start: Date, end: Date, bodiesLater: boolean): Promise<boolean> => {
+    const input = { from: start, before: end, limit: batch.events, bodiesLater };
+    const { gone, isDone } = await inSlices(ctx, signal, (tx, after) => deleteEvents(tx, input, after));
+    pruned.events += gone;
+    return isDone;
+  };
+  for (const week of (await bodyWeeks(ctx.db)).filter((one) => one < before)) {
+    if (!(await from(week, weekAfter(week), true))) return false;
+    if ((await dropBodyWeek(ctx.db, week)) === 'done') pruned.weeks += 1;
+    // A week that keeps an event keeps its partition, and in it no more than it must.
+    else if (await hasEvents(ctx.db, week)) {
+      await inSlices(ctx, signal, (tx, after) => deleteBodies(tx, week, batch.events, after));
+    }
+  }
+  return from(theBeginning, before, false);
 }

@@ -13,8 +13,6 @@ const firstMonday = Date.UTC(1970, 0, 5);
 /** How long a change of partitions may wait for, and hold up, those who record events. */
 const lockWaitMs = 200;
 const statementMs = 2_000;
-/** Newest runs of each repository, and of each project without one, that stay however old they are. */
-const runsKept = 100;
 
 /** The Monday, 00:00 UTC, of an instant's week. */
 export const weekOf = (at: Date): Date => new Date(at.getTime() - ((at.getTime() - firstMonday) % weekMs));
@@ -87,7 +85,48 @@ async function patiently(db: Database, fn: (tx: Sql) => Promise<void>): Promise<
   }
 }
 
-async function hasEvents(sql: Sql, week: Date): Promise<boolean> {
+// Of events with ids from $1 on and below $2: those that live sessions began with, also in place of another session.
+const begunWith = `begun as materialized (
+    select s.event_id as id from svc.sessions s where s.live and s.event_id >= $1::uuid and s.event_id < $2::uuid)`;
+/** Whether a live session was told of an event later. */
+const toldOf = (event: string): string => `exists (
+    select from svc.inbox i join svc.sessions s on s.id = i.session_id
+     where i.event_id = ${event} and not i.starts and s.live)`;
+
+/** What a slice did. `next`: where the following one goes on; null where there is none. */
+export interface Slice {
+  readonly gone: number;
+  readonly next: string | null;
+}
+
+/**
+ * Deletes events recorded from `from` on and before `before` that need not stay, of the next `limit` behind `after` (an
+ * id), oldest first. With `bodiesLater` their bodies are left: to the drop of their week, or to `deleteBodies`.
+ */
+export async function deleteEvents(
+  tx: Sql,
+  input: { readonly from: Date; readonly before: Date; readonly limit: number; readonly bodiesLater: boolean },
+  after: string | null,
+): Promise<Slice> {
+  if (input.bodiesLater) await tx.query('set local svc.bodies_go_later = on');
+  const { rows } = await tx.query<Slice>(
+    `with ${begunWith}, looked as materialized (
+       select id from svc.events
+        where id >= $1::uuid and id < $2::uuid and ($4::uuid is null or id > $4::uuid) and router_status <> 'pending'
+        order by id limit $3::int
+     ), gone as materialized (
+       select l.id from looked l where not exists (select from begun where begun.id = l.id) and not ${toldOf('l.id')}
+     ), deleted as (
+       delete from svc.events where id = any(array(select id from gone)))
+     select (select count(*)::int from gone) as gone,
+            case when (select count(*) from looked) = $3::int then (select max(id::text) from looked) end as next`,
+    [floorId(input.from), floorId(input.before), input.limit, after],
+  );
+  return rows[0] ?? { gone: 0, next: null };
+}
+
+/** True where an event of that week is there. */
+export async function hasEvents(sql: Sql, week: Date): Promise<boolean> {
   const { rows } = await sql.query<{ any: boolean }>(
     'select exists (select from svc.events where id >= $1::uuid and id < $2::uuid) as any',
     [floorId(week), floorId(weekAfter(week))],
@@ -95,82 +134,33 @@ async function hasEvents(sql: Sql, week: Date): Promise<boolean> {
   return rows[0]?.any === true;
 }
 
-// Of events older than $2 and not older than $1: those that stay. What a session was made with is of its own event.
-const keptEvents = `kept as materialized (
-    select s.event_id as id from svc.sessions s where s.live and s.event_id >= $1::uuid and s.event_id < $2::uuid
-    union select i.event_id from svc.inbox i join svc.sessions s on s.id = i.session_id
-      where s.live and not i.starts and i.event_id >= $1::uuid and i.event_id < $2::uuid)`;
-
-/** True where an event of that week has to stay. */
-export async function keepsEvents(sql: Sql, week: Date): Promise<boolean> {
-  const { rows } = await sql.query<{ any: boolean }>(
-    `with ${keptEvents}
-     select exists (select from kept join svc.events e using (id)) or exists (
-       select from svc.events where id >= $1::uuid and id < $2::uuid and router_status = 'pending') as any`,
-    [floorId(week), floorId(weekAfter(week))],
+/** Deletes bodies of a week whose events are gone, of the next `limit` behind `after` (an id): the week has to stay. */
+export async function deleteBodies(tx: Sql, week: Date, limit: number, after: string | null): Promise<Slice> {
+  const { rows } = await tx.query<Slice>(
+    `with looked as materialized (
+       select event_id as id from svc.event_bodies
+        where event_id >= $1::uuid and event_id < $2::uuid and ($4::uuid is null or event_id > $4::uuid)
+        order by event_id limit $3::int
+     ), gone as (
+       delete from svc.event_bodies where event_id >= $1::uuid and event_id < $2::uuid and event_id = any(array(
+         select l.id from looked l where not exists (select from svc.events e where e.id = l.id))) returning event_id
+     )
+     select (select count(*)::int from gone) as gone,
+            case when (select count(*) from looked) = $3::int then (select max(id::text) from looked) end as next`,
+    [floorId(week), floorId(weekAfter(week)), limit, after],
   );
-  return rows[0]?.any === true;
-}
-
-/**
- * Deletes events recorded from `from` on and before `before` that need not stay, at most `limit`, oldest first. With
- * `bodiesLater` their bodies are left to the drop of their week.
- */
-export async function deleteEvents(
-  tx: Sql,
-  input: { readonly from: Date; readonly before: Date; readonly limit: number; readonly bodiesLater: boolean },
-): Promise<number> {
-  // Bodies are not left to the trigger, which does not know that they all stand in one week.
-  await tx.query('set local svc.bodies_go_later = on');
-  const bodies = `, bodies as (
-    delete from svc.event_bodies b using gone
-     where b.event_id = gone.id and b.event_id >= $1::uuid and b.event_id < $2::uuid)`;
-  const { rowCount } = await tx.query(
-    `with ${keptEvents}, gone as materialized (
-       select id from svc.events
-        where id >= $1::uuid and id < $2::uuid and router_status <> 'pending' and id not in (select id from kept)
-        order by id limit $3::int)${input.bodiesLater ? '' : bodies}
-     delete from svc.events e using gone where e.id = gone.id`,
-    [floorId(input.from), floorId(input.before), input.limit],
-  );
-  return rowCount;
-}
-
-/** Deletes sessions that ended before an instant, with all that was said in them; at most `limit`. */
-export async function deleteSessions(tx: Sql, before: Date, limit: number): Promise<number> {
-  const { rowCount } = await tx.query(
-    `delete from svc.sessions where id in (
-       select s.id from svc.sessions s
-        where s.ended_at < $1::timestamptz
-          and not exists (select from svc.bindings b where b.session_id = s.id and b.state = 'active')
-        order by s.ended_at limit $2::int)`,
-    [before, limit],
-  );
-  return rowCount;
+  return rows[0] ?? { gone: 0, next: null };
 }
 
 /** Deletes checks of cycles that were over before an instant; at most `limit`. */
-export async function deleteChecks(tx: Sql, before: Date, limit: number): Promise<number> {
+export async function deleteChecks(tx: Sql, before: Date, limit: number): Promise<Slice> {
   const { rowCount } = await tx.query(
-    `delete from svc.checks where id in (
-       select id from svc.checks where state in ('concluded', 'superseded') and updated_at < $1::timestamptz limit $2::int)`,
+    `delete from svc.checks where id = any(array(
+       select id from svc.checks where state in ('concluded', 'superseded') and updated_at < $1::timestamptz
+        order by updated_at limit $2::int))`,
     [before, limit],
   );
-  return rowCount;
-}
-
-/** Deletes runs that finished before an instant, but for the newest of each repository; at most `limit`. */
-export async function deleteReconciles(tx: Sql, before: Date, limit: number): Promise<number> {
-  const { rowCount } = await tx.query(
-    `delete from svc.reconciles where id in (
-       select id from (
-         select id, status, finished_at,
-                row_number() over (partition by project_id, repository_id, status = 'held' order by seq desc) as nth
-           from svc.reconciles) ranked
-        where nth > $3::int and status <> 'running' and finished_at < $1::timestamptz limit $2::int)`,
-    [before, limit, runsKept],
-  );
-  return rowCount;
+  return { gone: rowCount, next: rowCount === limit ? '' : null };
 }
 
 /** True where this transaction is the only one of all daemons that cleans up. */
