@@ -23,7 +23,7 @@ async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<void> }
     loop(ctx, 'take-over', every.takeOverMs, async () => {
       await takeOver(ctx, log);
     }),
-    loop(ctx, 'sweep', every.sweepMs, () => sweep(ctx, log)),
+    loop(ctx, 'sweep', every.sweepMs, (signal) => sweep(ctx, log, signal)),
   ];
   return {
     async stop() {

@@ -188,7 +188,7 @@ export async function reportChecks(ctx: FlowContext, port: CheckPort): Promise<n
     }),
   );
   failpoint('checks.reported');
-  await writeReports(ctx.db, answers);
+  await writeReports(ctx.db, answers, leaseUntil);
   const failed = answers.flatMap((answer) => ('error' in answer ? [{ checkId: answer.id, reason: answer.error }] : []));
   for (const one of failed) ctx.runtime.log.warn(one, 'check.report_failed');
   return claimed.length === limits.reports ? 0 : pauseMs.report;

@@ -101,27 +101,46 @@ class KeptTrigger implements RoutedTrigger {
 
 /** Templates kept read, of one project. */
 const templatesMax = 10_000;
-/** Projects kept compiled. */
-const projectsMax = 500;
+/** What a daemon has room for: projects kept compiled, and triggers of all of them together, each some hundred bytes. */
+const room = { projects: 20_000, triggers: 400_000 } as const;
 
 export class TriggerCache {
-  readonly #projects = new Map<string, Cached>();
+  /** The one that was asked for the longest ago stands first. */
+  readonly #projects = new Map<string, { readonly cached: Cached; readonly triggers: number }>();
+  readonly #room: { readonly projects: number; readonly triggers: number };
+  #triggers = 0;
+
+  constructor(most: { readonly projects: number; readonly triggers: number } = room) {
+    this.#room = most;
+  }
 
   /** The triggers of a generation; `sql` reads them where they are not those that are kept. */
   async get(sql: Sql, projectId: string, generation: number): Promise<ProjectTriggers> {
     const known = this.#projects.get(projectId);
-    if (known?.generation === generation) return known;
-    const kept = known ?? makeKept();
-    await refresh(kept, sql, projectId);
-    kept.generation = generation;
-    // The least recently changed goes first.
-    this.#projects.delete(projectId);
-    this.#projects.set(projectId, kept);
-    for (const id of this.#projects.keys()) {
-      if (this.#projects.size <= projectsMax) break;
-      this.#projects.delete(id);
+    if (known?.cached.generation === generation) {
+      this.#projects.delete(projectId);
+      this.#projects.set(projectId, known);
+      return known.cached;
     }
-    return kept;
+    const cached = known?.cached ?? makeKept();
+    await refresh(cached, sql, projectId);
+    cached.generation = generation;
+    this.#forget(projectId);
+    let triggers = 0;
+    for (const those of cached.triggersOf.values()) triggers += those.length;
+    this.#projects.set(projectId, { cached, triggers });
+    this.#triggers += triggers;
+    for (const id of this.#projects.keys()) {
+      const isFull = this.#projects.size > this.#room.projects || this.#triggers > this.#room.triggers;
+      if (!isFull || id === projectId) break;
+      this.#forget(id);
+    }
+    return cached;
+  }
+
+  #forget(projectId: string): void {
+    this.#triggers -= this.#projects.get(projectId)?.triggers ?? 0;
+    this.#projects.delete(projectId);
   }
 }
 

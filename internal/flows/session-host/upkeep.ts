@@ -47,9 +47,13 @@ async function measure(ctx: FlowContext): Promise<number> {
   return [...live.values()].reduce((sum, count) => sum + count, 0);
 }
 
+/** Behind which blocked session each daemon goes on to look: all have their turn, however many stay blocked. */
+const lookedAt = new WeakMap<object, string>();
+
 async function unblock(ctx: FlowContext): Promise<void> {
   const free: string[] = [];
-  for (const session of await blockedSessions(ctx.db, perTurn)) {
+  const blocked = await blockedSessions(ctx.db, lookedAt.get(ctx.db.root) ?? null, perTurn);
+  for (const session of blocked) {
     const refused = await ctx.models?.check({
       spender: { ...session, agentName: session.agent },
       model: modelOf(ctx, session.spec),
@@ -57,6 +61,9 @@ async function unblock(ctx: FlowContext): Promise<void> {
     });
     if (refused === null) free.push(session.sessionId);
   }
+  const last = blocked.at(-1);
+  if (blocked.length === perTurn && last !== undefined) lookedAt.set(ctx.db.root, last.sessionId);
+  else lookedAt.delete(ctx.db.root);
   await unblockSessions(ctx.db, free);
   if (free.length > 0) ctx.runtime.log.info({ sessions: free }, 'session.unblocked');
 }

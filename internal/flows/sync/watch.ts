@@ -13,7 +13,7 @@ import {
   waitingRuns,
 } from '../../adapters/store/repositories/reconciles.ts';
 import { repositoryById } from '../../adapters/store/repositories/repositories.ts';
-import { sweepSnapshots } from '../../adapters/store/repositories/snapshots.ts';
+import { listOldSnapshots, type Swept, sweepSnapshots } from '../../adapters/store/repositories/snapshots.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { type FlowContext, portsOf } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
@@ -122,14 +122,27 @@ async function startOver(ctx: FlowContext, tx: Sql, run: OrphanedRun, now: Date)
   await enqueueSync(tx, repository.id, run.reason, now);
 }
 
-/** Deletes snapshots and blobs that nothing refers to; one daemon at a time, the others pass. */
-export async function sweep(ctx: FlowContext, log: Logger): Promise<void> {
-  const swept = await ctx.db.tx(async (tx) => {
-    const { rows } = await tx.query<{ mine: boolean }>(
-      `select pg_try_advisory_xact_lock(hashtext('svc.sweep')) as mine`,
-    );
-    if (rows[0]?.mine !== true) return undefined;
-    return { snapshots: await sweepSnapshots(tx), blobs: await sweepBlobs(tx) };
-  });
-  if (swept !== undefined && swept.snapshots + swept.blobs > 0) log.info(swept, 'repo.swept');
+/** Deletes snapshots and blobs that nothing refers to, in slices; one daemon at a time, the others pass. */
+export async function sweep(ctx: FlowContext, log: Logger, signal?: AbortSignal): Promise<void> {
+  const inSlices = async (take: (tx: Sql, after: string | null) => Promise<Swept>): Promise<number> => {
+    let gone = 0;
+    for (let place: string | null = null; signal?.aborted !== true; ) {
+      const after: string | null = place;
+      const swept: Swept = await ctx.db.tx(async (tx) =>
+        (await sweepsAlone(tx)) ? take(tx, after) : { gone: 0, next: null },
+      );
+      gone += swept.gone;
+      if (swept.next === null) break;
+      place = swept.next;
+    }
+    return gone;
+  };
+  await inSlices(async (tx) => ({ gone: 0, next: (await listOldSnapshots(tx)) > 0 ? '' : null }));
+  const swept = { snapshots: await inSlices(sweepSnapshots), blobs: await inSlices(sweepBlobs) };
+  if (swept.snapshots + swept.blobs > 0) log.info(swept, 'repo.swept');
+}
+
+async function sweepsAlone(tx: Sql): Promise<boolean> {
+  const { rows } = await tx.query<{ mine: boolean }>(`select pg_try_advisory_xact_lock(hashtext('svc.sweep')) as mine`);
+  return rows[0]?.mine === true;
 }

@@ -237,13 +237,13 @@ test('calls and their days go after their days, revisions that no live session r
   assert.deepEqual(await prune(bench.ctx, running), nothing);
   setDay(404.5);
   const done = await prune(bench.ctx, running);
-  assert.deepEqual([done.revisions, done.usage], [159, 10]);
+  assert.deepEqual([done.revisions, done.usage], [159, 9]);
   const left = await bench.db.query<{ n: number; least: number }>(
     `select count(*)::int as n, min(revision)::int as least from svc.agent_revisions where agent_id = any($1::uuid[])`,
     [[agent, gone]],
   );
   assert.deepEqual(left.rows, [{ n: 101, least: 7 }]);
-  assert.deepEqual([await count('svc.usage_ledger'), await count('svc.usage_days')], [5, 5]);
+  assert.deepEqual([await count('svc.usage_ledger'), await count('svc.usage_days')], [5, 6]);
 });
 
 test('a long transcript goes a part at a time, and its session after it', async () => {

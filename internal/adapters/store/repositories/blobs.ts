@@ -5,6 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import type { Sql } from '../store.ts';
+import type { Swept } from './snapshots.ts';
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
@@ -81,15 +82,28 @@ export async function writeBlobs(sql: Sql, blobs: ReadonlyMap<string, Uint8Array
   await flush();
 }
 
-/** Deletes blobs that no snapshot names and that were not used for an hour. Resolves to their number. */
-export async function sweepBlobs(sql: Sql): Promise<number> {
-  const { rowCount } = await sql.query(
-    `with used as materialized (
-       select distinct entry ->> 'oid' as oid from svc.snapshots, jsonb_array_elements(entries) as entry)
-     delete from svc.blobs b
-      where b.last_used_at < now() - make_interval(mins => 2 * $1::int)
-        and not exists (select from used where used.oid = b.oid)`,
-    [markMinutes],
+/** Blobs that a slice of the sweep looks at. */
+const sliceBlobs = 2_000;
+
+/**
+ * Deletes blobs that no snapshot names and that were not used for an hour, among the next behind `after` (an id). Nothing
+ * as long as there is a snapshot whose blobs are not listed.
+ */
+export async function sweepBlobs(sql: Sql, after: string | null): Promise<Swept> {
+  const { rows } = await sql.query<Swept>(
+    `with looked as materialized (
+       select oid from svc.blobs where ($2::text is null or oid > $2::text)
+          and not exists (select from svc.snapshots where listed_at is null)
+        order by oid limit ${sliceBlobs}
+     ), gone as (
+       delete from svc.blobs b
+        where b.oid = any(array(
+            select l.oid from looked l where not exists (select from svc.snapshot_blobs u where u.oid = l.oid)))
+          and b.last_used_at < now() - make_interval(mins => 2 * $1::int) returning b.oid
+     )
+     select (select count(*)::int from gone) as gone,
+            case when (select count(*) from looked) = ${sliceBlobs} then (select max(oid) from looked) end as next`,
+    [markMinutes, after],
   );
-  return rowCount;
+  return rows[0] ?? { gone: 0, next: null };
 }

@@ -74,25 +74,63 @@ export async function snapshotOfCommit(
   return rows[0]?.id;
 }
 
+/** What a slice of the sweep did. `next`: where the following one goes on; null where there is none. */
+export interface Swept {
+  readonly gone: number;
+  readonly next: string | null;
+}
+/** Repositories that a slice looks at, and snapshots that it takes of each. */
+const slice = { repositories: 50, each: 200 } as const;
+
 /**
- * Deletes snapshots that nothing will ask for again: kept are each repository's present one, those of its last twenty
- * applied runs, of its last held one and of running ones, and whatever is younger than an hour.
+ * Deletes snapshots that nothing will ask for again, of the next repositories behind `after` (an id): kept are each
+ * repository's present one, those of its last twenty applied runs, of its last twenty held ones and of running ones, and
+ * whatever is younger than an hour.
  */
-export async function sweepSnapshots(sql: Sql): Promise<number> {
+export async function sweepSnapshots(sql: Sql, after: string | null): Promise<Swept> {
+  const { rows } = await sql.query<{ gone: number; last: string | null; owners: number; full: boolean }>(
+    `with owners as materialized (
+       select id from svc.repositories where $2::uuid is null or id > $2::uuid order by id limit ${slice.repositories}
+     ), kept as materialized (
+       select s.snapshot_id as id from owners o join svc.repository_states s on s.repository_id = o.id
+        where s.snapshot_id is not null
+       union
+       select (r.inputs ->> 'snapshotId')::uuid from owners o cross join (values (true), (false)) as h (held)
+         cross join lateral (
+           select inputs from svc.reconciles
+            where repository_id = o.id and (status = 'held') = h.held and status in ('applied', 'unchanged', 'held')
+              and inputs ? 'snapshotId' order by seq desc limit $1::int) r
+       union
+       select (r.inputs ->> 'snapshotId')::uuid from owners o join svc.reconciles r on r.repository_id = o.id
+        where r.status = 'running' and r.inputs ? 'snapshotId'
+     ), looked as materialized (
+       select o.id as owner, old.id from owners o cross join lateral (
+         select id from svc.snapshots where repository_id = o.id and created_at < now() - interval '1 hour'
+          order by created_at limit ${slice.each}) old
+     ), gone as (
+       delete from svc.snapshots where id = any(array(
+         select l.id from looked l where not exists (select from kept where kept.id = l.id))) returning id
+     )
+     select (select count(*)::int from gone) as gone, (select max(id::text) from owners) as last,
+            (select count(*)::int from owners) as owners,
+            exists (select from looked group by owner having count(*) >= ${slice.each}) as full`,
+    [keptRuns, after === '' ? null : after],
+  );
+  const { gone = 0, last = null, owners = 0, full = false } = rows[0] ?? {};
+  // With nothing gone, what fills a slice is all kept.
+  if (full && gone > 0) return { gone, next: after ?? '' };
+  return { gone, next: owners === slice.repositories ? last : null };
+}
+
+/** Lists the blobs of some snapshots that daemons before this way of keeping them have written; how many it listed. */
+export async function listOldSnapshots(sql: Sql): Promise<number> {
   const { rowCount } = await sql.query(
-    `with kept as materialized (
-       select snapshot_id as id from svc.repository_states where snapshot_id is not null
-       union
-       select (inputs ->> 'snapshotId')::uuid from (
-         select inputs, row_number() over (partition by repository_id, status = 'held' order by seq desc) as nth
-           from svc.reconciles
-          where repository_id is not null and inputs ? 'snapshotId' and status in ('applied', 'unchanged', 'held')) ranked
-        where nth <= $1::int
-       union
-       select (inputs ->> 'snapshotId')::uuid from svc.reconciles where status = 'running' and inputs ? 'snapshotId')
-     delete from svc.snapshots s
-      where s.created_at < now() - interval '1 hour' and not exists (select from kept where kept.id = s.id)`,
-    [keptRuns],
+    `with old as materialized (
+       select id, entries from svc.snapshots where listed_at is null order by id limit 10 for update skip locked
+     ), listed as materialized (
+       select id, svc.list_snapshot_blobs(id, entries) from old
+     )
+     update svc.snapshots s set listed_at = now() from listed where s.id = listed.id`,
   );
   return rowCount;
 }

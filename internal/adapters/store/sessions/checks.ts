@@ -199,7 +199,8 @@ export async function nextCheckDeadline(sql: Sql): Promise<Date | null> {
 
 /**
  * Claims changes that the code host has not heard of, oldest first, until `leaseUntil`: whoever dies with one leaves it to
- * the next. A check without a connection is told to nobody.
+ * the next. What has changed again is not claimed by another while it is being told, or the code host would be told of a
+ * check that it does not know yet twice. A check without a connection is told to nobody.
  */
 export async function claimUnreported(
   sql: Sql,
@@ -210,8 +211,9 @@ export async function claimUnreported(
        select id from svc.checks
         where not reported and connection_id is not null and report_error is null
           and (report_after is null or report_after <= $1::timestamptz)
+          and (reporting_until is null or reporting_until <= $1::timestamptz)
         order by updated_at limit $3::int for update skip locked)
-     update svc.checks c set report_after = $2::timestamptz from due where c.id = due.id returning ${columns}`,
+     update svc.checks c set report_after = $2::timestamptz, reporting_until = $2::timestamptz from due where c.id = due.id returning ${columns}`,
     [input.now, input.leaseUntil, input.limit],
   );
   return rows;
@@ -223,15 +225,17 @@ export type ReportAnswer =
   | { readonly id: string; readonly seen: number; readonly after: Date }
   | { readonly id: string; readonly seen: number; readonly error: string };
 
-export async function writeReports(sql: Sql, answers: readonly ReportAnswer[]): Promise<void> {
+/** `claimedUntil`: as the claim was, whose end this is; one that another has taken over since goes on. */
+export async function writeReports(sql: Sql, answers: readonly ReportAnswer[], claimedUntil: Date): Promise<void> {
   if (answers.length === 0) return;
   await sql.query(
     `update svc.checks c set external_id = coalesce(w."externalId", c.external_id),
             reported = c.changes = w.seen and w.after is null and w.error is null,
             report_after = w.after,
+            reporting_until = case when c.reporting_until is distinct from $2::timestamptz then c.reporting_until end,
             report_error = case when c.changes = w.seen then left(w.error, 1000) end
        from json_to_recordset($1::json) as w (id uuid, seen int, "externalId" text, after timestamptz, error text)
       where c.id = w.id`,
-    [JSON.stringify(answers)],
+    [JSON.stringify(answers), claimedUntil],
   );
 }

@@ -238,14 +238,17 @@ export interface BlockedSession {
   readonly spec: AgentSpec;
 }
 
-/** Blocked sessions, with the spec that they were started from. */
-export async function blockedSessions(sql: Sql, limit: number): Promise<BlockedSession[]> {
+/** Blocked sessions behind one (an id; null: from the first), in the order of ids, with the spec that they were started from. */
+export async function blockedSessions(sql: Sql, after: string | null, limit: number): Promise<BlockedSession[]> {
   const { rows } = await sql.query<BlockedSession>(
-    `select s.id as "sessionId", s.project_id as "projectId", s.agent_id as "agentId", s.agent, r.spec
-       from svc.sessions s
-       join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
-      where s.state = 'blocked' order by s.id limit $1::int`,
-    [limit],
+    `with page as materialized (
+       select * from svc.sessions where state = 'blocked' and id > coalesce($2::uuid, '${'0'.repeat(32)}'::uuid)
+        order by id limit $1::int)
+     select s.id as "sessionId", s.project_id as "projectId", s.agent_id as "agentId", s.agent, r.spec
+       from page s
+       join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision order by s.id`,
+    [limit, after],
+    'blocked-sessions',
   );
   return rows;
 }

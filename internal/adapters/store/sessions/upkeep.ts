@@ -70,8 +70,12 @@ export async function liveByState(sql: Sql): Promise<ReadonlyMap<string, number>
   return new Map(rows.map((row) => [row.state, row.count]));
 }
 
+/** Failures one after another that are counted: what they lead to is the same from there on. */
+const failuresCounted = 32;
+
 // Stale: the slot's live session, of an older revision, between two turns with nothing to hear. Failed: the agent's last
-// session failed while it had the slot, and nobody has it now.
+// session failed while it had the slot, and nobody has it now. The last session is found by the agent's name, which another
+// agent may have had before: then it is none of this one's.
 const replaceableText = `with auto as (
     select id, project_id, name, revision, spec from svc.agents
      where spec ->> 'replace' = 'auto' and ($1::uuid is null or id = $1::uuid)
@@ -85,15 +89,16 @@ const replaceableText = `with auto as (
      and not exists (select from svc.inbox i where i.session_id = s.id and i.state = 'in_flight')
   union all
   select s.id, a.project_id, a.id, a.name, a.revision, a.spec, 'failed',
-         (select count(*)::int from svc.sessions f
-           where f.agent_id = a.id and f.state = 'failed'
-             and f.id > coalesce((select max(g.id::text)::uuid from svc.sessions g
-                                   where g.agent_id = a.id and g.state <> 'failed'),
-                                 '00000000-0000-0000-0000-000000000000'::uuid)),
+         (select count(*)::int from (
+            select bool_and(l.state = 'failed' and l.agent_id = a.id) over (order by l.id desc) as failed from (
+              select id, agent_id, state from svc.sessions where project_id = a.project_id and agent = a.name
+               order by id desc limit ${failuresCounted}) l) run where run.failed),
          s.ended_at
     from auto a
-    join lateral (select id, state, ended_at from svc.sessions where agent_id = a.id order by id desc limit 1) s on true
-   where s.state = 'failed' and not exists (select from svc.session_claims c where c.agent_id = a.id and c.kind = 'slot')
+    join lateral (select id, agent_id, state, ended_at from svc.sessions
+                   where project_id = a.project_id and agent = a.name order by id desc limit 1) s on true
+   where s.state = 'failed' and s.agent_id = a.id
+     and not exists (select from svc.session_claims c where c.agent_id = a.id and c.kind = 'slot')
   )
   select found.*, s.display_title as "displayTitle", s.mount_refs as "mountRefs", s.event_id as "eventId",
          (select c.key from svc.session_claims c where c.session_id = s.id and c.kind = 'thread' limit 1) as thread
