@@ -324,3 +324,22 @@ test('two daemons tell a change once; one that dies with a claim leaves it to th
   await reportChecks(bench.ctx, port);
   assert.equal(port.heard.length, 16);
 });
+
+test('while a check is being told about, its change is told by nobody else: the code host would make it twice', async () => {
+  await queue(pull({ connectionId: randomUUID(), checks: [unit] }));
+  const second = codehost(() => ({ outcome: 'done', externalId: 'made twice' }));
+  const other = joinBench(bench);
+  const first = codehost(async () => {
+    await beginCheck(bench.ctx, session, 'unit');
+    await reportChecks(other.ctx, second);
+    return { outcome: 'done', externalId: 'run-3' };
+  });
+  await reportChecks(bench.ctx, first);
+  assert.equal(second.heard.length, 0);
+  await reportChecks(other.ctx, second);
+  await other.close();
+  assert.deepEqual(
+    second.heard.map(({ state, externalId }) => [state, externalId]),
+    [['in_progress', 'run-3']],
+  );
+});

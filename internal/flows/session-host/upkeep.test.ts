@@ -39,3 +39,32 @@ test('the mounts of a successor are at what the latest spec makes of the event t
   );
   assert.deepEqual(rows, [{ refs: { '/work': 'refs/pull/12/merge', '/new': 'refs/pull/12/head' } }]);
 });
+
+test('a session that may go on is let go however many are held back before it', async () => {
+  const { db } = daemon.ctx;
+  const { rows: agents } = await db.query<{ id: string; projectId: string }>(
+    'select id, project_id as "projectId" from svc.agents limit 1',
+  );
+  const { rows } = await db.query<{ id: string }>(
+    `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, state, display_title, created_at, active_at)
+     select ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, $2::uuid, $1::uuid, 'keeper', 1, 'manual', 'blocked', 't',
+            now(), now() from generate_series(1, 450) as n returning id`,
+    [agents[0]?.id, agents[0]?.projectId],
+  );
+  const free = rows.at(-1)?.id;
+  const ctx: typeof daemon.ctx = {
+    ...daemon.ctx,
+    models: {
+      check: async ({ spender }: { spender: { sessionId: string } }) =>
+        spender.sessionId === free ? null : ({ code: 'capped' } as never),
+    } as never,
+  };
+  const blocked = async (): Promise<number> =>
+    (await db.query(`select from svc.sessions where state = 'blocked' and agent = 'keeper'`)).rowCount;
+  for (let turn = 0; turn < 2; turn += 1) await upkeepTurn(ctx);
+  assert.equal(await blocked(), 450);
+  await upkeepTurn(ctx);
+  assert.equal(await blocked(), 449);
+  await upkeepTurn(ctx);
+  assert.equal(await blocked(), 449);
+});

@@ -52,7 +52,7 @@ const lookedAt = new WeakMap<object, string>();
 
 async function unblock(ctx: FlowContext): Promise<void> {
   const free: string[] = [];
-  const blocked = await blockedSessions(ctx.db, lookedAt.get(ctx.db.root) ?? null, perTurn);
+  const blocked = await blockedSessions(ctx.db, lookedAt.get(ctx.metrics) ?? null, perTurn);
   for (const session of blocked) {
     const refused = await ctx.models?.check({
       spender: { ...session, agentName: session.agent },
@@ -62,8 +62,8 @@ async function unblock(ctx: FlowContext): Promise<void> {
     if (refused === null) free.push(session.sessionId);
   }
   const last = blocked.at(-1);
-  if (blocked.length === perTurn && last !== undefined) lookedAt.set(ctx.db.root, last.sessionId);
-  else lookedAt.delete(ctx.db.root);
+  if (blocked.length === perTurn && last !== undefined) lookedAt.set(ctx.metrics, last.sessionId);
+  else lookedAt.delete(ctx.metrics);
   await unblockSessions(ctx.db, free);
   if (free.length > 0) ctx.runtime.log.info({ sessions: free }, 'session.unblocked');
 }

@@ -80,7 +80,7 @@ test('renewals write a narrow row in place, and leave the sessions alone', async
     const now = await counts();
     const renewed = now.renewed - before.renewed;
     assert.equal(renewed, 6_000);
-    assert.ok(now.hot - before.hot > 0.9 * renewed, `${now.hot - before.hot} of ${renewed} in place`);
+    assert.ok(now.hot - before.hot > 0.75 * renewed, `${now.hot - before.hot} of ${renewed} in place`);
     assert.equal(now.sessions, before.sessions);
   } finally {
     await client.end();
