@@ -12,6 +12,14 @@ export const timestamp = v.pipe(v.string(), v.isoTimestamp());
 export const json = v.record(v.string(), v.unknown());
 /** A member of a body or query that is an agent's name, or another name of that length. */
 export const nameText = v.pipe(v.string(), v.maxLength(128));
+/** What people call something. It goes into the audit, which is JSON and takes no lone surrogates. */
+export const displayName = v.pipe(
+  v.string(),
+  v.trim(),
+  v.minLength(1),
+  v.maxLength(200),
+  v.check((text) => text.isWellFormed(), 'Expected text without lone surrogates'),
+);
 /** A switch of a query. */
 export const onOff = v.picklist(['true', 'false']);
 

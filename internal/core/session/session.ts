@@ -4,6 +4,9 @@
 // It decides nothing about which session gets an event (route does), keeps no time of its own and renders no template:
 // the renderer is handed in. Pull-request checks are in checks.ts.
 
+import type { SessionState } from '../../domain/session-state.ts';
+
+export { SESSION_STATES, type SessionState } from '../../domain/session-state.ts';
 export { type Check, type CheckSignal, createCheck, nextDeadlineOf, signalCheck } from './checks.ts';
 export { contextLines, withContext } from './context.ts';
 export {
@@ -22,22 +25,6 @@ export {
   hiddenContextHeading,
   startMessage,
 } from './start.ts';
-
-export const SESSION_STATES = [
-  'queued',
-  'provisioning',
-  'starting',
-  'idle',
-  'running',
-  'waiting_permission',
-  'interrupting',
-  'suspended',
-  'blocked',
-  'archived',
-  'replaced',
-  'failed',
-] as const;
-export type SessionState = (typeof SESSION_STATES)[number];
 
 export const SESSION_SIGNALS = [
   /** A host took the session by lease. */

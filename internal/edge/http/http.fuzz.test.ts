@@ -114,6 +114,7 @@ const headerSets: readonly { readonly [name: string]: string }[] = [
 interface JsonSchema {
   readonly properties?: { readonly [name: string]: JsonSchema };
   readonly anyOf?: readonly JsonSchema[];
+  readonly oneOf?: readonly JsonSchema[];
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
   readonly type?: string;
@@ -134,7 +135,8 @@ function sample(name: string, schema: JsonSchema): unknown {
   if (name in good) return good[name];
   if (schema.const !== undefined) return schema.const;
   if (schema.enum !== undefined) return schema.enum[0];
-  if (schema.anyOf !== undefined) return sample('', schema.anyOf[0] ?? {});
+  const [first] = schema.anyOf ?? schema.oneOf ?? [];
+  if (first !== undefined) return sample('', first);
   if (schema.properties !== undefined)
     return Object.fromEntries(Object.entries(schema.properties).map(([key, one]) => [key, sample(key, one)]));
   if (schema.type === 'array') return [sample('', schema.items ?? {})];
@@ -171,11 +173,19 @@ describe('routes that are given what they do not expect', () => {
       paths: {
         [path: string]: { [method: string]: { requestBody?: { content: { [type: string]: { schema: JsonSchema } } } } };
       };
+      components: { schemas: { [name: string]: JsonSchema } };
+    };
+    const whole = <T>(schema: T): T => {
+      if (Array.isArray(schema)) return schema.map(whole) as T;
+      if (typeof schema !== 'object' || schema === null) return schema;
+      const name = (schema as { $ref?: string }).$ref?.split('/').at(-1);
+      if (name !== undefined) return whole(document.components.schemas[name] as T);
+      return Object.fromEntries(Object.entries(schema).map(([key, one]) => [key, whole(one)])) as T;
     };
     for (const route of table) {
       const operation = document.paths[route.path.replaceAll(/:(\w+)/g, '{$1}')]?.[route.method.toLowerCase()];
       const schema = operation?.requestBody?.content['application/json']?.schema;
-      if (schema !== undefined) schemas.set(route, schema);
+      if (schema !== undefined) schemas.set(route, whole(schema));
     }
   });
   after(async () => {

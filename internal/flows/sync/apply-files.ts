@@ -31,6 +31,7 @@ export interface FilesRequest {
   readonly actor: Actor;
 }
 export interface FilesResult extends ApplyResult {
+  readonly status: 'applied' | 'unchanged' | 'planned';
   /** Id of the run; a dry run leaves none, and has an id all the same. */
   readonly applyId: string;
 }
@@ -75,8 +76,10 @@ export async function applyFiles(ctx: FlowContext, request: FilesRequest): Promi
     finish,
   });
   logOutcome(ctx, request, operationId, result);
-  if (result.status === 'failed') throw refused(result);
-  return { ...result, applyId: operationId };
+  const { status } = result;
+  if (status === 'failed') throw refused(result);
+  if (status === 'held' || status === 'superseded') throw new Error(`what is applied by hand is never ${status}`);
+  return { ...result, status, applyId: operationId };
 }
 
 const rounded = (ms: number): number => Math.round(ms * 10) / 10;

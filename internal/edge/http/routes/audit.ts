@@ -1,35 +1,15 @@
 // The audit of a project, or of an organization with its projects: listed newest first, exported oldest first.
 
-import * as v from 'valibot';
+import type * as v from 'valibot';
+import * as api from '../../../../schemas/api/audit.ts';
 import { type AuditFilter, type AuditRow, type AuditScope, listAudit } from '../../../adapters/store/tenancy/audit.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { exportAudit } from '../../../flows/tenancy/tenancy.ts';
-import { pageOf, pageQuery, pageSchema, readNumberPage } from '../page.ts';
-import { type Answer, type Call, defineRoute, ok, type Route } from '../route.ts';
+import { pageOf, readNumberPage } from '../page.ts';
+import { type Call, ok, type Route, serve } from '../route.ts';
 
-const answer = v.object({
-  id: v.number(),
-  at: v.string(),
-  principal: v.object({ kind: v.string(), id: v.nullable(v.string()), name: v.string() }),
-  projectId: v.nullable(v.string()),
-  action: v.string(),
-  subject: v.nullable(v.object({ kind: v.string(), name: v.string() })),
-  requestId: v.nullable(v.string()),
-  detail: v.record(v.string(), v.unknown()),
-});
-const word = v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(300)));
-const time = v.optional(
-  v.pipe(
-    v.string(),
-    v.check(
-      (text) => /^\d{4}-\d{2}-\d{2}(T|$)/.test(text) && !Number.isNaN(Date.parse(text)),
-      'Expected a day or a time as in 2030-01-31 or 2030-01-31T12:00:00Z',
-    ),
-  ),
-);
-const filters = { action: word, subject: word, principal: word, since: time, until: time };
-const listQuery = v.strictObject({ ...pageQuery, ...filters });
-const exportQuery = v.strictObject(filters);
+type Filters = v.InferOutput<typeof api.auditExportQuery>;
+type PageQuery = Pick<v.InferOutput<typeof api.auditQuery>, 'limit' | 'cursor'>;
 
 const show = (row: AuditRow) => ({
   id: row.id,
@@ -42,61 +22,30 @@ const show = (row: AuditRow) => ({
   detail: row.detail,
 });
 
-function filterOf({ action, subject, principal, since, until }: v.InferOutput<typeof exportQuery>): AuditFilter {
+function filterOf({ action, subject, principal, since, until }: Filters): AuditFilter {
   const at = (text: string | undefined) => (text === undefined ? undefined : new Date(text));
   return { action, subject, principal, since: at(since), until: at(until) };
 }
 
-async function list(ctx: FlowContext, scope: AuditScope, input: v.InferOutput<typeof listQuery>): Promise<Answer> {
+async function list(ctx: FlowContext, scope: AuditScope, input: Filters & PageQuery) {
   const { limit, ...page } = readNumberPage(input);
   const rows = await listAudit(ctx.db, scope, { ...filterOf(input), ...page, limit: limit + 1 });
   return ok(pageOf(rows, limit, (row) => [row.id], show));
 }
 
-function exported(call: Call<v.InferOutput<typeof exportQuery>>, scope: AuditScope): Answer {
+function exported(call: Pick<Call<Filters>, 'ctx' | 'query' | 'signal'>, scope: AuditScope) {
   const rows = exportAudit(call.ctx, scope, filterOf(call.query), call.signal);
-  async function* lines(): AsyncGenerator<unknown> {
+  async function* lines(): AsyncGenerator<ReturnType<typeof show>> {
     for await (const row of rows) yield show(row);
   }
-  return { status: 200, lines: lines() };
+  return { status: 200, lines: lines() } as const;
 }
 
-const org = { method: 'GET', scope: 'org', permission: 'audit:read' } as const;
-const project = { method: 'GET', scope: 'project', permission: 'audit:read' } as const;
+const inProject = ({ project }: Pick<Call, 'project'>): AuditScope => ({ orgId: project.orgId, projectId: project.id });
 
 export const auditRoutes: readonly Route[] = [
-  defineRoute({
-    ...org,
-    path: '/api/v1/orgs/:org/audit',
-    summary: 'What was done in an organization and its projects, newest first',
-    query: listQuery,
-    answers: { 200: pageSchema(answer) },
-    handle: (call) => list(call.ctx, { orgId: call.org.id }, call.query),
-  }),
-  defineRoute({
-    ...org,
-    path: '/api/v1/orgs/:org/audit/export',
-    summary: 'What was done in an organization and its projects, oldest first, as JSON lines',
-    query: exportQuery,
-    lines: true,
-    answers: { 200: answer },
-    handle: async (call) => exported(call, { orgId: call.org.id }),
-  }),
-  defineRoute({
-    ...project,
-    path: '/api/v1/orgs/:org/projects/:project/audit',
-    summary: 'What was done in a project, newest first',
-    query: listQuery,
-    answers: { 200: pageSchema(answer) },
-    handle: (call) => list(call.ctx, { orgId: call.project.orgId, projectId: call.project.id }, call.query),
-  }),
-  defineRoute({
-    ...project,
-    path: '/api/v1/orgs/:org/projects/:project/audit/export',
-    summary: 'What was done in a project, oldest first, as JSON lines',
-    query: exportQuery,
-    lines: true,
-    answers: { 200: answer },
-    handle: async (call) => exported(call, { orgId: call.project.orgId, projectId: call.project.id }),
-  }),
+  serve(api.listOrganizationAudit, (call) => list(call.ctx, { orgId: call.org.id }, call.query)),
+  serve(api.exportOrganizationAudit, async (call) => exported(call, { orgId: call.org.id })),
+  serve(api.listAudit, (call) => list(call.ctx, inProject(call), call.query)),
+  serve(api.exportAudit, async (call) => exported(call, inProject(call))),
 ];

@@ -7,22 +7,10 @@ import { isExactNumber } from '../../../core/match/match.ts';
 import { Fault } from '../../../domain/fault.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 
-export {
-  action,
-  contextVariables,
-  diagnostic,
-  json,
-  owner,
-  projectPath as project,
-  receipt,
-  recorded,
-  source,
-  timestamp,
-  triggerStatus as status,
-} from '../../../../schemas/api/common.ts';
-
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export const isUuid = (text: string): boolean => uuid.test(text);
+
+export { json, projectPath as project, timestamp } from '../../../../schemas/api/common.ts';
 
 /** A member of a body that has to be a JSON object, with every key that it has. Throws Fault `invalid`. */
 export function requireObject(value: unknown, member: string, why: string): JsonObject {

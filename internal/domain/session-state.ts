@@ -1,0 +1,17 @@
+// The states of a session (spec, Session states): what moves between them is core/session's.
+
+export const SESSION_STATES = [
+  'queued',
+  'provisioning',
+  'starting',
+  'idle',
+  'running',
+  'waiting_permission',
+  'interrupting',
+  'suspended',
+  'blocked',
+  'archived',
+  'replaced',
+  'failed',
+] as const;
+export type SessionState = (typeof SESSION_STATES)[number];

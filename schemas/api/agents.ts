@@ -1,0 +1,81 @@
+// Stored agents and their revisions.
+
+import * as v from 'valibot';
+import { agentSpec } from './agent-spec.ts';
+import { integer, owner, projectPath, source, spending, timestamp } from './common.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+
+export const agent = named(
+  'Agent',
+  v.object({
+    name: v.string(),
+    /** Stays while the agent is there, whatever its owner. */
+    resourceId: v.string(),
+    revision: integer,
+    owner,
+    source,
+    spec: agentSpec,
+    createdAt: timestamp,
+    updatedAt: timestamp,
+  }),
+);
+export type Agent = Shape<typeof agent>;
+export const revision = named(
+  'AgentRevision',
+  v.object({
+    revision: integer,
+    spec: agentSpec,
+    commit: v.nullable(v.string()),
+    reconcileId: v.nullable(v.string()),
+    createdAt: timestamp,
+  }),
+);
+export type AgentRevision = Shape<typeof revision>;
+
+const read = { tag: 'agents', method: 'GET', scope: 'project', permission: 'agents:read' } as const;
+const one = `${projectPath}/agents/:name` as const;
+
+export const listAgents = operation({
+  ...read,
+  id: 'listAgents',
+  path: `${projectPath}/agents`,
+  summary: 'Stored agents, by name',
+  query: v.strictObject(pageQuery),
+  answers: { 200: pageOf('AgentPage', agent) },
+});
+
+export const getAgent = operation({
+  ...read,
+  id: 'getAgent',
+  path: one,
+  summary: 'One stored agent',
+  answers: { 200: agent },
+});
+
+export const getAgentUsage = operation({
+  ...read,
+  id: 'getAgentUsage',
+  path: `${one}/usage`,
+  summary: 'What the model calls of its sessions have used this UTC day, this month and ever',
+  answers: { 200: spending },
+});
+
+export const listAgentRevisions = operation({
+  ...read,
+  id: 'listAgentRevisions',
+  path: `${one}/revisions`,
+  summary: 'Every spec that an agent has had, newest first',
+  query: v.strictObject(pageQuery),
+  answers: { 200: pageOf('AgentRevisionPage', revision) },
+});
+
+export const deleteAgent = operation({
+  tag: 'agents',
+  method: 'DELETE',
+  scope: 'project',
+  permission: 'agents:write',
+  id: 'deleteAgent',
+  path: one,
+  summary: 'Delete an agent that was applied by hand; 409 names the repository that owns it',
+  answers: { 204: null },
+});

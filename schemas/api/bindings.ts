@@ -1,0 +1,52 @@
+// Bindings: who holds which target.
+
+import * as v from 'valibot';
+import { json, nameText, onOff, projectPath, target, timestamp } from './common.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+
+export const binding = named(
+  'Binding',
+  v.object({
+    id: v.string(),
+    agent: v.string(),
+    /** Null: an agent's claim that waits for a replacement. */
+    sessionId: v.nullable(v.string()),
+    target,
+    state: v.picklist(['active', 'released']),
+    lifecycle: v.picklist(['manual', 'held']),
+    continuity: v.picklist(['session', 'agent']),
+    context: v.nullable(json),
+    createdAt: timestamp,
+    updatedAt: timestamp,
+    releasedAt: v.optional(timestamp),
+  }),
+);
+export type Binding = Shape<typeof binding>;
+
+export const listBindings = operation({
+  tag: 'bindings',
+  method: 'GET',
+  scope: 'project',
+  permission: 'bindings:read',
+  id: 'listBindings',
+  path: `${projectPath}/bindings`,
+  summary: 'Active bindings, newest first; with all=true released ones too',
+  query: v.strictObject({
+    ...pageQuery,
+    all: v.optional(onOff),
+    agent: v.optional(nameText),
+    session: v.optional(v.string()),
+  }),
+  answers: { 200: pageOf('BindingPage', binding) },
+});
+
+export const releaseBinding = operation({
+  tag: 'bindings',
+  method: 'DELETE',
+  scope: 'project',
+  permission: 'bindings:release',
+  id: 'releaseBinding',
+  path: `${projectPath}/bindings/:id`,
+  summary: 'Release a binding, also a held one; one that is released stays as it is',
+  answers: { 204: null },
+});

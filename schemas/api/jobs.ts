@@ -1,0 +1,32 @@
+// Jobs of the installation that gave up. For administrators of the organization that the installation began with.
+
+import * as v from 'valibot';
+import { integer, timestamp } from './common.ts';
+import { named, operation } from './operation.ts';
+
+const parkedJob = named(
+  'ParkedJob',
+  v.object({ id: v.string(), task: v.string(), attempts: integer, reason: v.string(), since: timestamp }),
+);
+
+export const listJobs = operation({
+  tag: 'jobs',
+  method: 'GET',
+  scope: 'self',
+  permission: 'jobs:retry',
+  id: 'listJobs',
+  path: '/api/v1/jobs',
+  summary: 'Jobs that have used up their attempts, with the reason; the latest hundred',
+  answers: { 200: named('ParkedJobPage', v.object({ items: v.array(parkedJob), nextCursor: v.null() })) },
+});
+
+export const retryJobs = operation({
+  tag: 'jobs',
+  method: 'POST',
+  scope: 'self',
+  permission: 'jobs:retry',
+  id: 'retryJobs',
+  path: '/api/v1/jobs/retry',
+  summary: 'Give every job that gave up its attempts back',
+  answers: { 200: named('RetriedJobs', v.object({ retried: integer })) },
+});

@@ -1,0 +1,201 @@
+// Sessions: what runs, what it says, and what people do with it.
+
+import * as v from 'valibot';
+import { SESSION_STATES } from '../../internal/domain/session-state.ts';
+import { binding } from './bindings.ts';
+import { integer, json, nameText, onOff, projectPath, spending, target, timestamp, usage } from './common.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+
+const textMax = 100_000;
+/** What is said to a session: any text but white space alone. */
+const words = v.pipe(v.string(), v.maxLength(textMax), v.regex(/\S/, 'Expected words'));
+
+export const sessionState = v.picklist(SESSION_STATES);
+const entries = {
+  id: v.string(),
+  agent: v.string(),
+  revision: integer,
+  state: sessionState,
+  live: v.boolean(),
+  reason: v.optional(v.string()),
+  displayTitle: v.string(),
+  origin: v.picklist(['event', 'manual', 'session', 'replacement']),
+  /** The event and the trigger of its agent that it was spawned by. */
+  eventId: v.optional(v.string()),
+  ordinal: v.optional(integer),
+  /** The session that spawned it, or that it replaces. */
+  parentId: v.optional(v.string()),
+  createdAt: timestamp,
+  startedAt: v.optional(timestamp),
+  lastActiveAt: timestamp,
+  endedAt: v.optional(timestamp),
+  usage,
+};
+export const session = named('Session', v.object(entries));
+export type Session = Shape<typeof session>;
+
+const turn = named(
+  'Turn',
+  v.object({
+    number: integer,
+    state: v.picklist(['running', 'done', 'cancelled', 'failed', 'lost']),
+    stopReason: v.optional(v.string()),
+    error: v.optional(v.string()),
+    startedAt: timestamp,
+    endedAt: v.optional(timestamp),
+  }),
+);
+const sessionCheck = named(
+  'SessionCheck',
+  v.object({
+    name: v.string(),
+    target,
+    cycle: integer,
+    headSha: v.string(),
+    state: v.picklist(['queued', 'in_progress', 'concluded', 'superseded']),
+    conclusion: v.optional(v.string()),
+    title: v.optional(v.string()),
+  }),
+);
+const permissionRequest = named(
+  'PermissionRequest',
+  v.object({ id: v.string(), title: v.string(), request: json, createdAt: v.string() }),
+);
+export const wholeSession = named(
+  'SessionDetail',
+  v.object({
+    ...entries,
+    inbox: v.object({ pending: integer, inFlight: integer, done: integer, failed: integer }),
+    turns: integer,
+    lastTurn: v.optional(turn),
+    claims: v.array(v.object({ kind: v.picklist(['slot', 'thread']), key: v.optional(v.string()) })),
+    bindings: v.array(binding),
+    checks: v.array(sessionCheck),
+    /** What its harness asks and a person has to answer. */
+    permissions: v.array(permissionRequest),
+    /** Mount path to the ref that was rendered when it was made. */
+    mountRefs: v.record(v.string(), v.string()),
+    hiddenContext: v.optional(v.string()),
+    sandbox: v.optional(json),
+  }),
+);
+export type WholeSession = Shape<typeof wholeSession>;
+
+export const message = named(
+  'Message',
+  v.object({
+    seq: integer,
+    role: v.picklist(['user', 'assistant', 'tool', 'system']),
+    kind: v.string(),
+    text: v.string(),
+    at: timestamp,
+    eventId: v.optional(v.string()),
+    detail: v.optional(v.unknown()),
+    /** Of what the session is told: whether it has gone in. */
+    delivery: v.optional(
+      v.object({
+        state: v.picklist(['pending', 'in_flight', 'done', 'failed']),
+        mode: v.picklist(['interrupt', 'defer']),
+        sender: v.string(),
+        attempts: integer,
+        reason: v.optional(v.string()),
+      }),
+    ),
+  }),
+);
+export type Message = Shape<typeof message>;
+
+const read = { tag: 'sessions', method: 'GET', scope: 'project', permission: 'sessions:read' } as const;
+const control = { tag: 'sessions', method: 'POST', scope: 'project', permission: 'sessions:control' } as const;
+const one = `${projectPath}/sessions/:id` as const;
+
+export const listSessions = operation({
+  ...read,
+  id: 'listSessions',
+  path: `${projectPath}/sessions`,
+  summary: 'Sessions, newest first',
+  query: v.strictObject({
+    ...pageQuery,
+    agent: v.optional(nameText),
+    state: v.optional(sessionState),
+    live: v.optional(onOff),
+  }),
+  answers: { 200: pageOf('SessionPage', session) },
+});
+
+export const getUsage = operation({
+  ...read,
+  tag: 'usage',
+  id: 'getUsage',
+  path: `${projectPath}/usage`,
+  summary: 'What the project’s model calls have used this UTC day, this month and ever',
+  answers: { 200: spending },
+});
+
+export const getSession = operation({
+  ...read,
+  id: 'getSession',
+  path: one,
+  summary: 'One session with what it holds: bindings, claims, checks, its inbox in numbers, its latest turn',
+  answers: { 200: wholeSession },
+});
+
+export const listMessages = operation({
+  ...read,
+  id: 'listMessages',
+  path: `${one}/messages`,
+  summary:
+    'A session’s transcript by seq: from its start, or with order=desc from its newest message; a page ends early at 4 MiB',
+  query: v.strictObject({ ...pageQuery, order: v.optional(v.picklist(['asc', 'desc'])) }),
+  answers: { 200: pageOf('MessagePage', message) },
+});
+
+export const sendMessage = operation({
+  ...control,
+  id: 'sendMessage',
+  path: `${one}/messages`,
+  summary: 'Say something to a live session: it interrupts the turn in flight; 409 for one that has ended',
+  body: v.strictObject({ text: words }),
+  answers: { 202: message },
+});
+
+export const archiveSession = operation({
+  ...control,
+  id: 'archiveSession',
+  path: `${one}/archive`,
+  summary: 'End a session; one that is archived stays as it is, 409 for one that ended otherwise',
+  answers: { 200: wholeSession },
+});
+
+export const answerPermission = operation({
+  ...control,
+  id: 'answerPermission',
+  path: `${one}/permissions/:permission`,
+  summary: 'Answer what a session’s harness asks; 409 where that is not open any more',
+  body: v.strictObject({ decision: v.picklist(['allow', 'allow_always', 'reject']) }),
+  answers: { 204: null },
+});
+
+export const streamSession = operation({
+  ...read,
+  id: 'streamSession',
+  path: `${one}/stream`,
+  summary:
+    'Server-sent events: the session’s state, each message from its first and each change of state; resumes after Last-Event-ID, or after=SEQ; ends when the session does',
+  query: v.strictObject({ after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/, 'Expected a seq'))) }),
+  answers: { 200: null },
+  stream: true,
+});
+
+export const startSession = operation({
+  tag: 'sessions',
+  method: 'POST',
+  scope: 'project',
+  permission: 'agents:start',
+  id: 'startSession',
+  path: `${projectPath}/agents/:name/sessions`,
+  summary: 'Start a session by hand; `input` stands where an event’s payload would',
+  body: v.strictObject({ message: v.optional(words), input: v.optional(v.unknown()) }),
+  exactNumbers: true,
+  answers: { 201: wholeSession },
+});

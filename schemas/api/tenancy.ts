@@ -1,0 +1,180 @@
+// The caller, organizations and projects.
+
+import * as v from 'valibot';
+import { displayName, orgPath, projectPath } from './common.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+
+const tenant = { id: v.string(), slug: v.string(), name: v.string(), createdAt: v.string() };
+export const organization = named('Organization', v.object(tenant));
+export type Organization = Shape<typeof organization>;
+export const project = named(
+  'Project',
+  v.object({
+    ...tenant,
+    /** The organization's slug. */
+    org: v.string(),
+    archived: v.boolean(),
+    archivedAt: v.nullable(v.string()),
+  }),
+);
+export type Project = Shape<typeof project>;
+
+const grants = {
+  id: v.string(),
+  slug: v.string(),
+  name: v.string(),
+  role: v.string(),
+  permissions: v.array(v.string()),
+};
+export const me = named(
+  'Me',
+  v.object({
+    id: v.string(),
+    kind: v.picklist(['user', 'service_account']),
+    name: v.string(),
+    email: v.nullable(v.string()),
+    /** What the caller may do somewhere; the lists below say where. */
+    permissions: v.array(v.string()),
+    orgs: v.array(v.object({ ...grants, projects: v.array(v.object(grants)) })),
+  }),
+);
+export type Me = Shape<typeof me>;
+
+const newTenant = named(
+  'NewTenant',
+  v.pipe(
+    v.strictObject({ slug: v.optional(v.string()), name: v.optional(displayName) }),
+    v.check((input) => input.slug !== undefined || input.name !== undefined, 'Expected slug or name'),
+  ),
+);
+
+export const getMe = operation({
+  tag: 'me',
+  method: 'GET',
+  scope: 'self',
+  permission: 'self:read',
+  id: 'getMe',
+  path: '/api/v1/me',
+  summary: 'The caller, with its roles and permissions',
+  answers: { 200: me },
+});
+
+export const listOrganizations = operation({
+  tag: 'organizations',
+  method: 'GET',
+  scope: 'self',
+  permission: 'orgs:list',
+  id: 'listOrganizations',
+  path: '/api/v1/orgs',
+  summary: 'Organizations that the caller can see',
+  query: v.strictObject(pageQuery),
+  answers: { 200: pageOf('OrganizationPage', organization) },
+});
+
+export const createOrganization = operation({
+  tag: 'organizations',
+  method: 'POST',
+  scope: 'self',
+  permission: 'orgs:create',
+  id: 'createOrganization',
+  path: '/api/v1/orgs',
+  summary: 'Create an organization; the caller becomes its administrator',
+  body: newTenant,
+  answers: { 201: organization },
+});
+
+export const getOrganization = operation({
+  tag: 'organizations',
+  method: 'GET',
+  scope: 'org',
+  permission: 'org:read',
+  id: 'getOrganization',
+  path: orgPath,
+  summary: 'An organization',
+  answers: { 200: organization },
+});
+
+export const updateOrganization = operation({
+  tag: 'organizations',
+  method: 'PATCH',
+  scope: 'org',
+  permission: 'org:write',
+  id: 'updateOrganization',
+  path: orgPath,
+  summary: 'Rename an organization',
+  body: v.strictObject({ slug: v.optional(v.string()), name: v.optional(displayName) }),
+  answers: { 200: organization },
+});
+
+export const deleteOrganization = operation({
+  tag: 'organizations',
+  method: 'DELETE',
+  scope: 'org',
+  permission: 'org:write',
+  id: 'deleteOrganization',
+  path: orgPath,
+  summary: 'Delete an organization that has no projects',
+  answers: { 204: null },
+});
+
+export const listProjects = operation({
+  tag: 'projects',
+  method: 'GET',
+  scope: 'org',
+  permission: 'org:read',
+  id: 'listProjects',
+  path: `${orgPath}/projects`,
+  summary: 'Projects that the caller can see',
+  query: v.strictObject(pageQuery),
+  answers: { 200: pageOf('ProjectPage', project) },
+});
+
+export const createProject = operation({
+  tag: 'projects',
+  method: 'POST',
+  scope: 'org',
+  permission: 'projects:create',
+  id: 'createProject',
+  path: `${orgPath}/projects`,
+  summary: 'Create a project',
+  body: newTenant,
+  answers: { 201: project },
+});
+
+export const getProject = operation({
+  tag: 'projects',
+  method: 'GET',
+  scope: 'project',
+  permission: 'project:read',
+  id: 'getProject',
+  path: projectPath,
+  summary: 'A project',
+  answers: { 200: project },
+});
+
+export const updateProject = operation({
+  tag: 'projects',
+  method: 'PATCH',
+  scope: 'project',
+  permission: 'project:write',
+  id: 'updateProject',
+  path: projectPath,
+  summary: 'Rename, archive or bring back a project',
+  body: v.strictObject({
+    slug: v.optional(v.string()),
+    name: v.optional(displayName),
+    archived: v.optional(v.boolean()),
+  }),
+  answers: { 200: project },
+});
+
+export const deleteProject = operation({
+  tag: 'projects',
+  method: 'DELETE',
+  scope: 'project',
+  permission: 'project:write',
+  id: 'deleteProject',
+  path: projectPath,
+  summary: 'Delete a project with everything in it',
+  answers: { 204: null },
+});

@@ -1,0 +1,71 @@
+// Stored triggers: one row per event key and heartbeat.
+
+import * as v from 'valibot';
+import { routing, where } from './agent-spec.ts';
+import { integer, projectPath, triggerStatus } from './common.ts';
+import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+
+export const trigger = named(
+  'Trigger',
+  v.object({
+    agent: v.string(),
+    ordinal: integer,
+    kind: v.picklist(['event', 'heartbeat']),
+    event: v.string(),
+    endpoint: v.optional(v.string()),
+    connection: v.optional(v.string()),
+    cron: v.optional(v.string()),
+    timezone: v.optional(v.string()),
+    where,
+    fallback: v.boolean(),
+    routing,
+    status: triggerStatus,
+  }),
+);
+export type Trigger = Shape<typeof trigger>;
+
+const clause = named(
+  'ExplainedClause',
+  // Without a value where nothing stands at the path.
+  v.object({ path: v.string(), clause: v.unknown(), value: v.optional(v.unknown()), matched: v.boolean() }),
+);
+export type ExplainedClause = Shape<typeof clause>;
+/** Of a trigger, for an event that may come or one that was recorded. */
+export const explanationEntries = {
+  agent: v.string(),
+  ordinal: integer,
+  matched: v.boolean(),
+  clauses: v.array(clause),
+  fallback: v.boolean(),
+  /** What would follow, or what was recorded; null where the trigger does not fire. */
+  decision: v.nullable(v.string()),
+};
+export const triggerExplanation = named('TriggerExplanation', v.object(explanationEntries));
+export type TriggerExplanation = Shape<typeof triggerExplanation>;
+
+const read = { tag: 'triggers', scope: 'project', permission: 'triggers:read' } as const;
+
+export const listTriggers = operation({
+  ...read,
+  method: 'GET',
+  id: 'listTriggers',
+  path: `${projectPath}/triggers`,
+  summary: 'Stored triggers, by agent and ordinal',
+  query: v.strictObject({ ...pageQuery, agent: v.optional(v.string()) }),
+  answers: { 200: pageOf('TriggerPage', trigger) },
+});
+
+export const explainTriggers = operation({
+  ...read,
+  method: 'POST',
+  id: 'explainTriggers',
+  path: `${projectPath}/triggers/explain`,
+  summary: 'What an event would do, clause by clause; changes nothing',
+  body: v.strictObject({
+    event: v.pipe(v.string(), v.minLength(1), v.maxLength(512)),
+    payload: v.unknown(),
+    endpoint: v.optional(v.string()),
+  }),
+  exactNumbers: true,
+  answers: { 200: named('TriggerExplanations', v.object({ triggers: v.array(triggerExplanation) })) },
+});
