@@ -62,6 +62,15 @@ const object = (what: string, bytesMax = contextBytesMax) =>
     v.description(what),
   );
 
+/** What names a thing of each type: how its events name it, so that a binding that nothing reaches is not made. */
+const TARGET_KEYS = {
+  'codehost.pull_request': /^(?!\.{1,2}\/)[\w.-]{1,100}\/(?!\.{1,2}#)[\w.-]{1,100}#[1-9]\d{0,17}$/,
+  'codehost.issue': /^(?!\.{1,2}\/)[\w.-]{1,100}\/(?!\.{1,2}#)[\w.-]{1,100}#[1-9]\d{0,17}$/,
+  'chat.thread': /^[\w.-]{1,100}:[\w.-]{1,200}:[\w.-]{1,200}:[\w.-]{1,200}$/,
+  'tracker.issue': /^[\w-]{1,200}$/,
+  'svc.session': /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+} as const;
+
 const target = v.pipe(
   v.strictObject({
     type: v.pipe(
@@ -74,6 +83,13 @@ const target = v.pipe(
       1_000,
     ),
   }),
+  v.forward(
+    v.check(
+      ({ type, key }) => TARGET_KEYS[type].test(key),
+      'Expected the key of a thing of that type, in the form that the description gives',
+    ),
+    ['key'],
+  ),
   v.description('The thing whose events are meant. svc_bindings_targets shows the one that started this session.'),
 );
 const eventContext = v.pipe(

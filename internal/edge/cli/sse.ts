@@ -68,7 +68,7 @@ export async function* sseMessages(
   let lastId: string | undefined;
   let waitMs = FIRST_WAIT_MS;
   let opened = false;
-  while (!signal.aborted) {
+  stream: while (!signal.aborted) {
     const parser = createSseParser();
     try {
       const response = await open(lastId);
@@ -76,6 +76,8 @@ export async function* sseMessages(
       const decoder = new TextDecoder();
       for await (const chunk of response.body ?? []) {
         for (const message of parser.feed(decoder.decode(chunk as Uint8Array, { stream: true }))) {
+          // Opened again, the server says why.
+          if (message.event === 'signed-out') continue stream;
           lastId = message.id ?? lastId;
           waitMs = parser.retryMs() ?? FIRST_WAIT_MS;
           yield message;

@@ -82,6 +82,21 @@ export async function authorize(
   return access;
 }
 
+/** What takes a right away; whatever else goes wrong with a look says nothing of it. */
+const losses: readonly string[] = ['unauthenticated', 'forbidden', 'not_found'];
+
+/** Whether whoever made a request would still be let in, by the same look as at its beginning. */
+export async function mayStill(ctx: FlowContext, route: Route, request: FastifyRequest): Promise<boolean> {
+  try {
+    await authorize(ctx, route, request, new FailureLimit());
+    return true;
+  } catch (error) {
+    if (error instanceof Fault && losses.includes(error.kind)) return false;
+    ctx.runtime.log.debug({ err: error, route: route.path }, 'http.right_not_seen');
+    return true;
+  }
+}
+
 /** Builds what the handler is given. Throws the faults of a query or body that is not as declared. */
 export function makeCall(
   ctx: FlowContext,

@@ -64,10 +64,24 @@ function match(
   return undefined;
 }
 
-function isPlain({ headers, httpVersion }: IncomingMessage, bodyBytes: number): boolean {
+/** Two proxies may read such a request differently: which name or whose right counts is not for us to choose. */
+export function saysTwice({ rawHeaders }: IncomingMessage): boolean {
+  let hosts = 0;
+  let rights = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? '';
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1;
+    else if (name.length === 13 && name.toLowerCase() === 'authorization') rights += 1;
+  }
+  return hosts > 1 || rights > 1;
+}
+
+function isPlain(request: IncomingMessage, bodyBytes: number): boolean {
+  const { headers, httpVersion } = request;
   return (
     httpVersion === '1.1' &&
     headers.host !== undefined &&
+    !saysTwice(request) &&
     headers['content-encoding'] === undefined &&
     headers['transfer-encoding'] === undefined &&
     headers.expect === undefined &&

@@ -6,13 +6,13 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { FlowContext } from '../../flows/context.ts';
 import type { Access } from '../../flows/tenancy/tenancy.ts';
-import { Fault } from '../../domain/fault.ts';
 import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../domain/permission.ts';
-import { authorize, FailureLimit, makeCall } from './call.ts';
-import { type DirectOptions, fastPath, overloaded } from './fast-path.ts';
+import { authorize, FailureLimit, makeCall, mayStill } from './call.ts';
+import { type DirectOptions, fastPath, overloaded, saysTwice } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { closeGently } from './linger.ts';
 import { withSizeLimit } from './size-limit.ts';
@@ -20,6 +20,7 @@ import { HttpFault, renderProblem } from './problem.ts';
 import { requireIdentity } from './read.ts';
 import type { Answer, Call, Route, Scope } from './route.ts';
 import { type Readiness, serverRoutes } from './routes/health.ts';
+import { asSlugFault, isUnreadableSlug, noSuchResource } from './slug-path.ts';
 import { sendEvents } from './sse.ts';
 
 export type { Readiness } from './routes/health.ts';
@@ -36,6 +37,8 @@ const limits = {
   /** How often the times of headers and requests are looked at: a slow sender is let go that much later. */
   checkMs: 2_000,
   drainMs: 10_000,
+  /** How long connections stay open when the daemon stops: what is on its way is still answered. */
+  lastCallMs: 300,
   /** Queries that wait for a connection, above which new requests are turned away. */
   waitingMax: 500,
 };
@@ -101,7 +104,7 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
     { name: 'draining', check: async () => (draining.signal.aborted ? 'the daemon is shutting down' : undefined) },
   ];
   const table = routeTable(options.routes, readiness);
-  const app = createApp(ctx, table);
+  const app = createApp(ctx, table, draining.signal);
   takeDirectly(app.server, table, {
     ctx,
     bodyBytes: limits.bodyBytes,
@@ -115,6 +118,8 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     draining.abort();
+    // Whoever is about to send on a connection that it holds open meets an answer, and hears that it is the last.
+    if (await hasConnections(app.server)) await sleep(limits.lastCallMs);
     const force = setTimeout(() => app.server.closeAllConnections(), limits.drainMs);
     await app.close();
     clearTimeout(force);
@@ -122,7 +127,10 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
   return { url: address, stop: () => (stopping ??= stop()) };
 }
 
-function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInstance {
+const hasConnections = (server: Server): Promise<boolean> =>
+  new Promise((resolve) => server.getConnections((error, count) => resolve(error === null && count > 0)));
+
+function createApp(ctx: () => FlowContext, table: readonly Route[], draining: AbortSignal): FastifyInstance {
   const app = Fastify({
     logger: false,
     // Refused below, with a problem; the server's own refusal has no body.
@@ -146,8 +154,7 @@ function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInst
   app.setNotFoundHandler(async (request) => {
     const path = request.url.split('?', 1)[0] ?? '';
     const there = table.filter((route) => matches(route.path, path));
-    if (there.length === 0)
-      throw new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
+    if (there.length === 0) throw noSuchResource();
     const allow = [...new Set(there.map((route) => route.method))].sort().join(', ');
     const headers = { allow, ...(there.some((route) => route.cors) && corsHeaders) };
     throw new HttpFault(405, 'method-not-allowed', `This resource takes ${allow}.`, headers);
@@ -155,8 +162,10 @@ function createApp(ctx: () => FlowContext, table: readonly Route[]): FastifyInst
   app.addHook('onRequest', async (request, reply) => {
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
       throw new HttpFault(400, 'invalid-request', 'A request of HTTP/1.1 names its Host.');
+    if (saysTwice(request.raw)) throw new HttpFault(400, 'invalid-request', 'Host and Authorization are said once.');
     reply.header('x-request-id', request.id);
     reply.headers(commonHeaders);
+    if (draining.aborted) reply.header('connection', 'close');
   });
   return app;
 }
@@ -238,7 +247,7 @@ function addRoute(
       };
       const call = makeCall(ctx(), route, request, accesses.get(request), contentTypes.get(request), gone);
       const answer = await route.handle(call);
-      return send(call, answer, reply);
+      return send(call, answer, reply, route.scope === 'public' ? undefined : () => mayStill(ctx(), route, request));
     },
   });
 }
@@ -280,14 +289,19 @@ function addMount(app: FastifyInstance, { path, handle }: Mount): void {
   });
 }
 
-async function send(call: Call, answer: Answer, reply: FastifyReply): Promise<FastifyReply> {
+async function send(
+  call: Call,
+  answer: Answer,
+  reply: FastifyReply,
+  isAllowed: (() => Promise<boolean>) | undefined,
+): Promise<FastifyReply> {
   if (answer.stream !== undefined && reply.request.method !== 'HEAD') {
     const headers = Object.fromEntries(
       Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)]),
     );
     reply.hijack();
     try {
-      await sendEvents(reply.raw, { ...headers, ...answer.headers }, answer.stream, call.signal);
+      await sendEvents(reply.raw, { ...headers, ...answer.headers }, answer.stream, { signal: call.signal, isAllowed });
     } catch (error) {
       // The status has long been sent; the reader sees the end and comes back with its last id.
       call.log.error({ err: error }, 'http.stream_failed');
@@ -310,7 +324,8 @@ function jsonLines(documents: AsyncIterable<unknown>): Readable {
   return Readable.from(lines(), { objectMode: false });
 }
 
-function fail(ctx: FlowContext, error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+function fail(ctx: FlowContext, thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const error = asSlugFault(thrown, request.url);
   const { problem, headers, isBug } = renderProblem(error, request.id);
   reply.headers({ 'x-request-id': request.id, ...commonHeaders });
   const isGone = request.raw.destroyed && !request.raw.complete;
@@ -348,10 +363,11 @@ function refuseExpectation(_request: IncomingMessage, response: ServerResponse):
 }
 
 /** What is not even HTTP: too long headers, timeouts, garbage. */
-function refuseUnreadable(error: Error & { code?: string }, socket: Socket): void {
+function refuseUnreadable(error: Error & { code?: string; rawPacket?: unknown }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const [status, code, detail] =
-    error.code === 'HPE_HEADER_OVERFLOW'
+  const [status, code, detail] = isUnreadableSlug(error)
+    ? ([404, 'not-found', 'There is no such endpoint.'] as const)
+    : error.code === 'HPE_HEADER_OVERFLOW'
       ? ([431, 'headers-too-large', 'The headers are too large.'] as const)
       : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? ([408, 'request-timeout', 'The request took too long to arrive.'] as const)

@@ -2,6 +2,7 @@
 
 import * as v from 'valibot';
 import { parseWithin, TooDeep } from '../../domain/depth.ts';
+import { isExactNumber } from '../../core/match/match.ts';
 import { Fault } from '../../domain/fault.ts';
 import { HttpFault } from './problem.ts';
 import type { Schema } from './route.ts';
@@ -51,6 +52,9 @@ function parsed(bytes: Buffer, parse: (text: string) => unknown): unknown {
  * repeated, and where it is `confidential` not even the name of a key that does not belong there: it may be a value.
  */
 export function check(schema: Schema, value: unknown, what: 'body' | 'query', confidential = false): unknown {
+  // A number that is kept by its digits is an object to the schema library.
+  if (isExactNumber(value))
+    throw new Fault('invalid', `invalid-${what}`, `The ${what} is not as expected. Expected an object`);
   const parsed = v.safeParse(schema, value);
   if (parsed.success) {
     const at = listAsObject(value, parsed.output, '');

@@ -1,9 +1,12 @@
-// Server-sent events: heartbeats as comments, waiting for slow readers, an end when the daemon drains.
+// Server-sent events: heartbeats as comments, waiting for slow readers, an end when the daemon drains, and when whoever
+// reads has lost the right to.
 
 import type { ServerResponse } from 'node:http';
 import type { SseEvent } from './route.ts';
 
 const heartbeatMs = 15_000;
+/** A stream ends within 5 s of the loss of its right (contract, section 9). */
+const rightMs = 2_000;
 
 /** One event as text. Data is JSON on one line, so that no line break can end a field early. */
 export function formatEvent(event: SseEvent): string {
@@ -13,15 +16,39 @@ export function formatEvent(event: SseEvent): string {
   return `${id}${name}data: ${JSON.stringify(event.data)}\n\n`;
 }
 
+export interface SendOptions {
+  readonly signal: AbortSignal;
+  /** Whether the reader may still read; absent: everybody may. */
+  readonly isAllowed?: (() => Promise<boolean>) | undefined;
+}
+
+type End = 'ended' | 'signed-out';
+
+/** Resolves when `signal` aborts or a look finds the right gone; `stop` ends the looking. */
+function endOf({ signal, isAllowed }: SendOptions): { readonly end: Promise<End>; stop(): void } {
+  const { promise: end, resolve } = Promise.withResolvers<End>();
+  if (signal.aborted) resolve('ended');
+  signal.addEventListener('abort', () => resolve('ended'), { once: true });
+  let isLooking = false;
+  const look = async (): Promise<void> => {
+    if (isLooking) return;
+    isLooking = true;
+    if ((await isAllowed?.()) === false) resolve('signed-out');
+    isLooking = false;
+  };
+  const timer = setInterval(() => void look(), rightMs);
+  return { end, stop: () => clearInterval(timer) };
+}
+
 /**
- * Writes the events until they end, the reader leaves or `signal` aborts. A reader that does not read holds back the
- * source: at most one event waits here. Rejects with what the source throws.
+ * Writes the events until they end, the reader leaves or loses its right, or `signal` aborts. A reader that does not read
+ * holds back the source: at most one event waits here. Rejects with what the source throws.
  */
 export async function sendEvents(
   response: ServerResponse,
   headers: { readonly [name: string]: string },
   events: AsyncIterable<SseEvent>,
-  signal: AbortSignal,
+  options: SendOptions,
 ): Promise<void> {
   response.writeHead(200, {
     ...headers,
@@ -31,21 +58,22 @@ export async function sendEvents(
   });
   response.write(': open\n\n');
   const heartbeat = setInterval(() => response.write(': alive\n\n'), heartbeatMs);
-  const ended = new Promise<'ended'>((resolve) => {
-    if (signal.aborted) resolve('ended');
-    signal.addEventListener('abort', () => resolve('ended'), { once: true });
-  });
+  const { end, stop } = endOf(options);
   const iterator = events[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const next = await Promise.race([iterator.next(), ended]);
-      if (next === 'ended' || next.done) break;
+      const next = await Promise.race([iterator.next(), end]);
+      if (next === 'signed-out') response.write(formatEvent({ event: next, data: {} }));
+      if (next === 'ended' || next === 'signed-out' || next.done) break;
       if (response.write(formatEvent(next.value))) continue;
       const drained = new Promise<'drained'>((resolve) => response.once('drain', () => resolve('drained')));
-      if ((await Promise.race([drained, ended])) === 'ended') break;
+      const met = await Promise.race([drained, end]);
+      if (met === 'signed-out') response.write(formatEvent({ event: met, data: {} }));
+      if (met !== 'drained') break;
     }
   } finally {
     clearInterval(heartbeat);
+    stop();
     // Not awaited: a generator that waits for its next value ends when that wait does, by the same signal.
     iterator.return?.()?.then(undefined, () => undefined);
     response.end();

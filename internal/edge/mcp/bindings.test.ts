@@ -177,6 +177,12 @@ describe('what a session binds, follows and observes, through real routing', () 
       { type: 'chat.thread', key: 'k'.repeat(1_001) },
       { type: 'chat.thread', key: 'a\0b' },
       { type: 'chat.thread', key: 'k', more: 1 },
+      { type: 'chat.thread', key: 'slack:T1:C1' },
+      { type: 'svc.session', key: 'not-a-session' },
+      { type: 'codehost.pull_request', key: '../../x' },
+      { type: 'codehost.pull_request', key: 'acme/..#1' },
+      { type: 'codehost.issue', key: 'acme/app#0' },
+      { type: 'tracker.issue', key: 'a b' },
     ]) {
       assert.match((await worker.call('svc_bind', { target })).text, /^invalid-input: target/, JSON.stringify(target));
     }

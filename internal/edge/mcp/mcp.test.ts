@@ -106,6 +106,7 @@ describe('the door of a session’s tools', () => {
     assert.equal(await raw(seat, { host: 'evil.example' }), 403);
     assert.equal(await raw(seat, { origin: 'http://evil.example' }), 403);
     assert.equal(await raw(seat, { origin: 'null' }), 403);
+    assert.equal(await raw(seat, { origin: `https://localhost:${port}` }), 403);
     assert.equal(await raw(seat, { origin: `http://localhost:${port}` }), 200);
   });
 

@@ -10,12 +10,16 @@ const hostnameOf = (authority: string): string | undefined => URL.parse(`http://
 
 /** Why a request is refused, by its Host and Origin; undefined where it is not. */
 export function refuse(ctx: FlowContext, request: IncomingMessage): string | undefined {
-  const known = new Set<string | undefined>([...LOCAL, URL.parse(ctx.baseUrl)?.hostname, ctx.config.listen.host]);
+  const base = URL.parse(ctx.baseUrl);
+  const known = new Set<string | undefined>([...LOCAL, base?.hostname, ctx.config.listen.host]);
   known.delete(undefined);
   const { host, origin } = request.headers;
   if (host === undefined || !known.has(hostnameOf(host))) return 'This server is not known under that host name.';
-  if (origin !== undefined && !known.has(URL.parse(origin)?.hostname)) return 'Requests of that origin are not served.';
-  return undefined;
+  if (origin === undefined || origin === base?.origin) return undefined;
+  // Without encryption this server answers itself; a page behind any other is another one, whatever its name.
+  const from = URL.parse(origin);
+  const isOwn = from?.protocol === 'http:' && known.has(from.hostname);
+  return isOwn ? undefined : 'Requests of that origin are not served.';
 }
 
 /** Answers with a JSON-RPC error that belongs to no request. */

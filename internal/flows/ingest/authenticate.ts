@@ -4,7 +4,7 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { Credential } from '../ports.ts';
 
-/** A signature may name its algorithm; digits are hexadecimal, two a byte. */
+/** A signature may name its algorithm, so spelled; digits are hexadecimal, two a byte. */
 const algorithm = 'sha256=';
 const digestBytes = 32;
 const bearerShape = /^bearer +(.+)$/i;
@@ -14,7 +14,7 @@ type Held = Pick<Credential, 'key' | 'digest'>;
 /** True when `header` is the HMAC-SHA256 of the body under the secret. */
 export function isSigned(raw: Uint8Array, header: string | undefined, { key }: Held): boolean {
   if (header === undefined || key === undefined) return false;
-  const isNamed = header.length > 2 * digestBytes && header.slice(0, algorithm.length).toLowerCase() === algorithm;
+  const isNamed = header.length > 2 * digestBytes && header.startsWith(algorithm);
   const hex = isNamed ? header.slice(algorithm.length) : header;
   // Decoding ends at the first character that is no digit.
   const given = hex.length === 2 * digestBytes ? Buffer.from(hex, 'hex') : Buffer.alloc(0);

@@ -1,7 +1,7 @@
 // One reading of a received body, whatever its Content-Type: a JSON object in UTF-8 that nests at most 64 levels.
 
 import { isUtf8 } from 'node:buffer';
-import { readPayload } from '../../core/match/match.ts';
+import { isExactNumber, readPayload } from '../../core/match/match.ts';
 import { parseWithin, TooDeep } from '../../domain/depth.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -37,7 +37,9 @@ export function parseBody(raw: Buffer, read: (text: string) => unknown = readPay
   } catch (error) {
     throw error instanceof TooDeep ? refuse(`nests over ${depthMax} levels`) : error;
   }
-  if (body === null || typeof body !== 'object' || Array.isArray(body)) throw refuse('is not a JSON object');
+  // A number that a double does not hold is kept in an object of its own, which is none that was sent.
+  const isObject = typeof body === 'object' && body !== null && !Array.isArray(body) && !isExactNumber(body);
+  if (!isObject) throw refuse('is not a JSON object');
   return body as JsonObject;
 }
 

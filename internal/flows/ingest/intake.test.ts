@@ -311,7 +311,7 @@ describe('intakes of providers', () => {
     const headers = {
       'x-github-event': 'pull_request',
       'x-github-delivery': delivery,
-      'x-hub-signature-256': hmac(body),
+      'x-hub-signature-256': `sha256=${hmac(body)}`,
     };
     assert.ok((await deliver(daemon, to('codehost'), body, headers)).status <= 202);
   };

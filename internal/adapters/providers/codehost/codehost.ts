@@ -11,8 +11,8 @@ export { type CommitStatus, postCommitStatus } from './status.ts';
 export { addressKey, type PushHint } from './push.ts';
 export { cloneUrl, type InstallationToken, mintInstallationToken, type MintRequest } from './token.ts';
 
-/** 64 hexadecimal digits, with or without the name of the algorithm. */
-const signatureShape = /^(?:sha256=)?([0-9a-f]{64})$/i;
+/** As the provider sends it, and nothing else (contract, section 9). */
+const signatureShape = /^sha256=([0-9a-f]{64})$/;
 
 /**
  * True when `header` is the HMAC-SHA256 of `rawBody` under `secret`, compared in constant time. The shape is checked

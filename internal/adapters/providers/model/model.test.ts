@@ -94,7 +94,21 @@ describe('bodies', () => {
       '{"model":"m","model":"dear","service_tier":"flex","service_tier":"priority","__proto__":{"model":"x"}}',
     );
     const sent = prepareBody(endpoint('messages'), declared, raw).bodyFor('m').toString('utf8');
-    assert.equal(sent, '{"model":"m","__proto__":{"model":"x"}}');
+    assert.equal(sent, '{"model":"m"}');
+  });
+
+  test('reach nothing on the side of the provider that the session could not reach itself', () => {
+    const tools = [{ type: 'mcp', server_url: 'https://evil.example' }, { type: 'mcp_toolset' }, { name: 'own' }];
+    const around = {
+      mcp_servers: [{ url: 'https://evil.example' }],
+      container: 'c',
+      plugins: [{ id: 'web' }],
+      prompt: {},
+    };
+    for (const wire of ['messages', 'responses', 'chat'] as const) {
+      const { sent } = bound(declared, { model: 'm', tools, ...around }, endpoint(wire));
+      assert.deepEqual(sent(), { model: 'm', tools: [{ name: 'own' }] });
+    }
   });
 
   test('ask for no other price and no other route than declared', () => {
@@ -143,10 +157,10 @@ describe('bodies', () => {
     const tokens = (body: object) => bound(declared, body).inputTokens;
     assert.ok(tokens({ messages: 'x'.repeat(3_000) }) >= 1_000);
     assert.ok(tokens({ messages: 'x'.repeat(3_000) }) < 1_020);
-    assert.ok(tokens({ source: { data: 'A'.repeat(6_000_000) } }) < 2_000);
-    assert.ok(tokens({ text: 'A'.repeat(6_000_000) }) > 1_000_000);
+    assert.ok(tokens({ messages: { data: 'A'.repeat(6_000_000) } }) < 2_000);
+    assert.ok(tokens({ system: 'A'.repeat(6_000_000) }) > 1_000_000);
     assert.equal(bound(declared, { max_tokens: 7 }).maxOutputTokens, 7);
-    assert.equal(bound(declared, { max_output_tokens: 1e9 }).maxOutputTokens, 128_000);
+    assert.equal(bound(declared, { max_output_tokens: 1e9 }, endpoint('responses')).maxOutputTokens, 128_000);
     for (const max_tokens of [undefined, -1, 'x', 0.5]) {
       assert.equal(bound(declared, { max_tokens }).maxOutputTokens, 32_000);
     }
@@ -157,7 +171,7 @@ describe('bodies', () => {
       assert.throws(() => prepareBody(endpoint('messages'), declared, Buffer.from(text)), BodyProblem));
   }
   test('one that is nested without end is refused, not fatal', () => {
-    const deep = Buffer.from(`{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}`);
+    const deep = Buffer.from(`{"messages":${'['.repeat(200_000)}${']'.repeat(200_000)}}`);
     assert.throws(() => prepareBody(endpoint('messages'), declared, deep).bodyFor('m'), BodyProblem);
   });
 });

@@ -2,7 +2,7 @@
 
 import { modelIds } from '../../../core/money/money.ts';
 import type { ModelSpec } from '../../../domain/spec.ts';
-import type { Endpoint } from './wire.ts';
+import type { Endpoint, Wire } from './wire.ts';
 
 /** The body cannot be read; the message is for the harness. */
 export class BodyProblem extends Error {}
@@ -32,6 +32,33 @@ const SEALED_KEYS = new Set(['data', 'image_url', 'url', 'file_data', 'encrypted
 const OUTPUT_TOKENS = 32_000;
 const OUTPUT_TOKENS_MAX = 128_000;
 
+/**
+ * What a harness may say in each shape of call. Whatever else there is or will be, such as connectors that the provider
+ * itself would reach (`mcp_servers`, `plugins`), would be a way around the session's tools and its fence.
+ */
+const FIELDS: { readonly [wire in Wire]: ReadonlySet<string> } = {
+  messages: new Set(
+    `model messages system max_tokens metadata stop_sequences stream temperature top_k top_p tools tool_choice thinking
+     output_config output_format context_management cache_control`.split(/\s+/),
+  ),
+  responses: new Set(
+    `model input instructions include max_output_tokens max_tool_calls metadata client_metadata parallel_tool_calls
+     previous_response_id prompt_cache_key prompt_cache_retention reasoning safety_identifier store stream stream_options
+     temperature text tools tool_choice top_logprobs top_p truncation context_management user`.split(/\s+/),
+  ),
+  chat: new Set(
+    `model messages frequency_penalty presence_penalty repetition_penalty logit_bias logprobs top_logprobs max_tokens
+     max_completion_tokens metadata modalities parallel_tool_calls prediction prompt_cache_key prompt_cache_retention
+     reasoning reasoning_effort include_reasoning response_format safety_identifier seed stop store stream stream_options
+     temperature top_p top_k min_p tools tool_choice functions function_call transforms user verbosity`.split(/\s+/),
+  ),
+};
+/** Tools that the provider would fetch from elsewhere by itself. */
+const isConnector = (tool: unknown): boolean => {
+  const type: unknown = typeof tool === 'object' && tool !== null ? (tool as { type?: unknown }).type : undefined;
+  return typeof type === 'string' && /^mcp/i.test(type);
+};
+
 /** They would ask for a dearer or cheaper class of service than the price table speaks of, or hide the usage. */
 const PRICE_KEYS = ['service_tier', 'speed', 'inference_geo', 'background'];
 /** Routing is the agent's declaration alone. */
@@ -50,6 +77,9 @@ export function prepareBody(endpoint: Endpoint, model: ModelSpec, raw: Buffer): 
   const first = typeof asked === 'string' && allowed.includes(asked) ? asked : model.id;
   const models = [first, ...fallbacks.filter((id) => id !== first)];
   for (const key of PRICE_KEYS) delete body[key];
+  const fields = FIELDS[endpoint.wire];
+  for (const key of Object.keys(body)) if (!fields.has(key)) delete body[key];
+  if (Array.isArray(body['tools'])) body['tools'] = body['tools'].filter((tool) => !isConnector(tool));
   const stream = body['stream'] === true;
   if (endpoint.kind === 'metered') {
     for (const key of ROUTING_KEYS) delete body[key];

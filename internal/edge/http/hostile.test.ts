@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { Agent, request as httpRequest } from 'node:http';
+import { connect } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+
+let daemon: TestDaemon;
+before(async () => {
+  daemon = await startTestDaemon();
+});
+after(() => daemon.stop());
+
+/** Sends bytes as they are; answers with the status line's code. */
+const raw = async (text: string): Promise<number> => {
+  const { hostname, port } = new URL(daemon.url);
+  const socket = connect(Number(port), hostname);
+  let answer = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => (answer += chunk));
+  socket.write(Buffer.from(text, 'latin1'));
+  await new Promise((resolve) => socket.once('close', resolve));
+  return Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1]);
+};
+
+const endpointSpec = (name: string, auth: object) => ({
+  name,
+  harness: 'harness-a',
+  environment: { name: 'default', image: { kind: 'preset', name: 'base' } },
+  triggers: [{ event: 'webhook.received', endpoint: name, auth, routing: { kind: 'spawn' } }],
+});
+
+describe('requests that say what they should not', () => {
+  it('a Host or an Authorization that is said twice is refused', async () => {
+    const right = `authorization: Bearer ${daemon.token}\r\n`;
+    const get = (headers: string) => raw(`GET /api/v1/me HTTP/1.1\r\n${headers}connection: close\r\n\r\n`);
+    assert.equal(await get(`host: x\r\n${right}`), 200);
+    assert.equal(await get(`host: x\r\nHOST: x\r\n${right}`), 400);
+    assert.equal(await get(`host: x\r\n${right}Authorization: Bearer other\r\n`), 400);
+    const post = (headers: string) =>
+      raw(
+        `POST /api/v1/webhook-endpoints/none/events HTTP/1.1\r\n${headers}content-length: 2\r\nconnection: close\r\n\r\n{}`,
+      );
+    assert.equal(await post('host: x\r\n'), 404);
+    assert.equal(await post('host: x\r\nhost: y\r\n'), 400);
+  });
+
+  it('whatever no endpoint is called is not found', async () => {
+    const long = 'a'.repeat(10_000);
+    for (const slug of ['none', long, '%00', '%', '%ff', 'caf\u00e9', '..%2f', 'a b'.replace(' ', '%20'), '%zz', '']) {
+      const path = `/api/v1/webhook-endpoints/${slug}/events`;
+      const head = 'host: x\r\ncontent-length: 2\r\nconnection: close';
+      assert.equal(await raw(`POST ${path} HTTP/1.1\r\n${head}\r\n\r\n{}`), 404, slug.slice(0, 20));
+    }
+  });
+
+  it('a body that is no object is 400 whatever its value, behind its proof', async () => {
+    const auth = { kind: 'hmac_sha256', secretRef: 'hook' };
+    await daemon.api('PUT', 'P/secrets/hook', { value: 'key' });
+    const files = [
+      { path: '.svc/agents/open.yaml', content: JSON.stringify(endpointSpec('open', { kind: 'none' })) },
+      { path: '.svc/agents/shut.yaml', content: JSON.stringify(endpointSpec('shut', auth)) },
+    ];
+    const applied = await daemon.api('POST', 'P/apply', { files });
+    assert.equal(applied.status, 200, JSON.stringify(applied.body));
+    const urls = (applied.body['webhooks'] as unknown as { endpoint: string; ingestUrl: string }[]).map(
+      (one) => [one.endpoint, `${daemon.url}${new URL(one.ingestUrl).pathname}`] as const,
+    );
+    const { open = '', shut = '' } = Object.fromEntries(urls);
+    for (const body of [
+      '-123123123123123123123123123123',
+      '0.4e00669999999999999999',
+      '1e400',
+      '7',
+      '[]',
+      'null',
+      '"a"',
+    ]) {
+      assert.equal((await fetch(open, { method: 'POST', body })).status, 400, body);
+      assert.equal((await fetch(shut, { method: 'POST', body })).status, 401, body);
+      const digest = createHmac('sha256', 'key').update(body).digest('hex');
+      const signed = (value: string) =>
+        fetch(shut, { method: 'POST', body, headers: { 'x-svc-signature-256': value } });
+      assert.equal((await signed(`sha256=${digest}`)).status, 400, body);
+      assert.equal((await signed(`SHA256=${digest}`)).status, 401, body);
+      assert.equal((await daemon.api('POST', 'P/triggers/explain', JSON.parse('{}'))).status, 400);
+    }
+    const explain = await fetch(`${daemon.url}/api/v1/orgs/default/projects/default/triggers/explain`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${daemon.token}`, 'content-type': 'application/json' },
+      body: '123123123123123123123123',
+    });
+    assert.equal(explain.status, 400);
+  });
+});
+
+describe('open streams', () => {
+  /** Reads a stream to its end; answers with all of its text and how long it stayed open after `act`. */
+  const readOn = async (path: string, token: string, act: () => Promise<unknown>): Promise<[string, number]> => {
+    const response = await fetch(`${daemon.url}${path}`, { headers: { authorization: `Bearer ${token}` } });
+    assert.equal(response.status, 200);
+    await act();
+    const since = performance.now();
+    return [await response.text(), performance.now() - since];
+  };
+  const project = '/api/v1/orgs/default/projects/default';
+
+  it('end with the right to them: a token that is revoked, a member that is removed', async () => {
+    const made = await daemon.api('POST', '/api/v1/tokens', { name: 'short' });
+    const revoke = () => daemon.api('DELETE', `/api/v1/tokens/${made.body['id']}`);
+    const org = '/api/v1/orgs/default';
+    const worker = await daemon.api('POST', `${org}/service-accounts`, { name: 'worker', role: 'admin' });
+    const lent = await daemon.api('POST', `${org}/tokens`, { serviceAccount: 'worker', name: 'w' });
+    await daemon.api('POST', `${org}/members`, { serviceAccount: 'worker', role: 'admin' });
+    const remove = () => daemon.api('DELETE', `${org}/members/${worker.body['id']}`);
+    const session = await daemon.api('POST', 'P/agents/open/sessions', { message: 'hello' });
+    assert.equal(session.status, 201, JSON.stringify(session.body));
+    const ended = await Promise.all([
+      readOn(`${project}/reconciles/stream`, String(made.body['token']), revoke),
+      readOn(`${project}/sessions/${session.body['id']}/stream`, String(lent.body['token']), remove),
+    ]);
+    for (const [text, ms] of ended) {
+      assert.match(text, /event: signed-out\ndata: \{\}\n\n$/);
+      assert.ok(ms < 5_000, `${ms} ms`);
+    }
+  });
+});
+
+it('a daemon that stops answers what is on its way on connections that it holds open', async () => {
+  const other = await startTestDaemon();
+  const agent = new Agent({ keepAlive: true, maxSockets: 40 });
+  const { hostname, port } = new URL(other.url);
+  const ask = (): Promise<number> =>
+    new Promise((resolve, reject) => {
+      const asked = httpRequest({ agent, hostname, port, path: '/healthz' }, (response) => {
+        response.resume().once('end', () => resolve(response.statusCode ?? 0));
+      });
+      asked.once('error', reject).end();
+    });
+  await Promise.all(Array.from({ length: 40 }, ask));
+  const stopped = other.stop();
+  for (let round = 0; round < 5; round += 1) {
+    const answers = await Promise.allSettled(Array.from({ length: 8 }, ask));
+    for (const one of answers) assert.equal(one.status, 'fulfilled', JSON.stringify(one));
+    await sleep(20);
+  }
+  agent.destroy();
+  await stopped;
+});
