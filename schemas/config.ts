@@ -89,6 +89,9 @@ export const config = v.pipe(
   v.strictObject({
     dataDir: optional(plain('Embedded database, repository cache, generated keys, sandboxes.')),
     databaseUrl: optional(plain('Any PostgreSQL 15 or later; embedded where absent.')),
+    databaseDirectUrl: optional(
+      plain('The server itself, where databaseUrl leads to a transaction-mode pooler: for LISTEN and migrations.'),
+    ),
     listen: optional(plain('Address and port; port 0 picks a free one.')),
     baseUrl: optional(plain('Public base address used in every URL handed out.')),
     roles: optional(

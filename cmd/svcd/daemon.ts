@@ -73,15 +73,16 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   const { config, log } = options;
   armFailpoint(config.failpoint);
   await checkSettings(config);
-  const store = await openConfiguredStore(options);
-  stops.push(() => store.stop());
   const runtime: Runtime = { now: () => new Date(), uuid: randomUUID, randomBytes, log, ...options.runtime };
+  const daemonId = runtime.uuid();
+  const store = await openConfiguredStore(options, daemonId);
+  stops.push(() => store.stop());
   await ensureMasterKey(config, (await sealedVersions(store.db)).length > 0);
   await firstClient(config, { db: store.db, runtime });
 
   const sync = await startSyncPorts(config, runtime);
   stops.push(() => sync.stop());
-  const ingest = await startIngest(store.db, { routing: tasks.some((task) => task.name === routeTask) });
+  const ingest = await startIngest(store.db.calls, { routing: tasks.some((task) => task.name === routeTask) });
   stops.push(() => ingest.stop());
   const part = {
     sync,
@@ -91,19 +92,15 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     config,
     metrics: createMetrics({ processMetrics: !options.test }),
     outbox: { readers: {} },
-    daemonId: runtime.uuid(),
+    daemonId,
   };
   let ctx: FlowContext = { ...part, baseUrl: config.baseUrl ?? '' };
   const gate = await openKeyGate(store.db, sync.keyRing, log);
-  const mcp = createMcpEndpoint(() => ctx);
+  // Whoever asks from outside gets an answer in time, also where the database has none.
+  const answering = (): FlowContext => ({ ...ctx, db: ctx.db.calls });
+  const mcp = createMcpEndpoint(answering);
   stops.push(() => mcp.stop());
-  const http = await listen(
-    config,
-    () => ctx,
-    store,
-    () => checkKeys(store.db, sync.keyRing),
-    mcp,
-  );
+  const http = await listen(config, answering, store.db.calls, () => checkKeys(store.db.calls, sync.keyRing), mcp);
   stops.push(() => http.stop());
   ctx = { ...part, baseUrl: config.baseUrl ?? http.url, checks: codehostChecks(() => ctx) };
   if (config.roles.includes('session')) {
@@ -154,13 +151,15 @@ async function checkSettings(config: Config): Promise<void> {
 }
 
 /** Turns what a setting is to blame for into an error that names it. */
-async function openConfiguredStore({ config, log, test }: DaemonOptions): Promise<Store> {
-  const { dataDir, databaseUrl } = config;
+async function openConfiguredStore({ config, log, test }: DaemonOptions, daemonId: string): Promise<Store> {
+  const { dataDir, databaseUrl, databaseDirectUrl } = config;
   try {
     return await openStore({
       dataDir,
       log,
+      daemonId,
       ...(databaseUrl !== undefined && { databaseUrl }),
+      ...(databaseDirectUrl !== undefined && { databaseDirectUrl }),
       ...(test && { volatile: true }),
     });
   } catch (error) {
@@ -199,7 +198,7 @@ async function firstClient(config: Config, ctx: Pick<FlowContext, 'db' | 'runtim
 async function listen(
   config: Config,
   ctx: () => FlowContext,
-  store: Store,
+  db: Store['db'],
   keys: () => Promise<string | undefined>,
   mcp: McpEndpoint,
 ): Promise<HttpServer> {
@@ -207,14 +206,14 @@ async function listen(
     {
       name: 'database',
       check: async () => {
-        await store.db.query('select 1');
+        await db.query('select 1');
         return undefined;
       },
     },
     {
       name: 'migrations',
       check: async () => {
-        const pending = await pendingMigrations(store.db);
+        const pending = await pendingMigrations(db);
         return pending.length === 0 ? undefined : `pending: ${pending.join(', ')}`;
       },
     },

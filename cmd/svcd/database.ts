@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import { type DataLock, lockDataDir } from '../../internal/adapters/postgres/data-lock.ts';
 import { type Database, openDatabase } from '../../internal/adapters/store/store.ts';
 import { type Embedded, startEmbedded } from '../../internal/adapters/postgres/postgres.ts';
+import { connectionName } from '../../internal/adapters/store/operations/jobs.ts';
 import { migrate } from '../../internal/adapters/store/schema/migrate.ts';
 
 export { DataDirInUse } from '../../internal/adapters/postgres/data-lock.ts';
@@ -24,6 +25,9 @@ export interface StoreOptions {
   readonly dataDir: string;
   /** Absent: embedded. */
   readonly databaseUrl?: string;
+  /** The server itself, where `databaseUrl` leads to a transaction-mode pooler. */
+  readonly databaseDirectUrl?: string;
+  readonly daemonId: string;
   readonly log: Logger;
   /** For tests: nothing is forced to disk. */
   readonly volatile?: boolean;
@@ -64,8 +68,10 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       embedded = await startEmbedded({ dataDir, log, ...(options.volatile && { volatile: true }) });
     }
     const url = options.databaseUrl ?? embedded?.url ?? '';
-    await migrate(url, log);
-    db = openDatabase({ url, log });
+    const directUrl = options.databaseDirectUrl;
+    await migrate(directUrl ?? url, log);
+    const listenerName = connectionName(options.daemonId);
+    db = openDatabase({ url, ...(directUrl !== undefined && { directUrl }), log, listenerName });
     return {
       db,
       lost: embedded?.lost ?? new Promise<void>(() => undefined),

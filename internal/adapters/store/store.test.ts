@@ -96,7 +96,7 @@ describe('the database', () => {
     );
     await assert.rejects(
       lost.tx((tx) => tx.query('select 1')),
-      (error: unknown) => error instanceof Fault && error.code === 'database-unavailable',
+      (error: unknown) => error instanceof Fault && error.code === 'unavailable',
     );
     await lost.close();
   });
@@ -110,7 +110,7 @@ describe('the database', () => {
   it('takes a server that says nothing for lost, and goes on when it can be reached again', async () => {
     const network = await startCutProxy(test.url);
     const cut = openDatabase({ url: network.url, log: silent, statementTimeoutMs: 50 });
-    const isUnavailable = (error: unknown): boolean => error instanceof Fault && error.code === 'database-unavailable';
+    const isUnavailable = (error: unknown): boolean => error instanceof Fault && error.code === 'unavailable';
     try {
       await cut.query('select 1');
       network.cut();

@@ -9,6 +9,7 @@ import type { Logger } from 'pino';
 import type { Json } from '../../domain/json.ts';
 import { Fault } from '../../domain/fault.ts';
 import { ListenHub } from './schema/listen.ts';
+import { type Held, type Lane, NoAnswer, Pool } from './schema/pool.ts';
 
 export interface Sql {
   /**
@@ -25,11 +26,23 @@ export interface Sql {
 export interface TxOptions {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
   readonly readOnly?: boolean;
+  /** Its statements may take their time, as long as the server answers anybody: for the few that write a great deal. */
+  readonly patient?: boolean;
+  /** Time limit of each of its statements, where another one than usual. */
+  readonly statementMs?: number;
 }
 
 export interface Database extends Sql {
   /** The address of the database, credentials included: never log it. */
   readonly url: string;
+  /** Whether a pooler is behind that address: then nothing may be left on a connection from one transaction to the next. */
+  readonly pooled: boolean;
+  /** The same for every view of one daemon's database. */
+  readonly root: object;
+  /** The same for what somebody outside waits for: what is not answered within 5 s is `unavailable`. */
+  readonly calls: Database;
+  /** Connections that nothing else takes: for the heartbeat, the leases, and what ends a statement that was given up. */
+  readonly vital: Sql;
   /**
    * Runs `fn` in one transaction and commits, or rolls back when it throws. Repeated up to five times when PostgreSQL
    * answers with what may be repeated (`isRepeatable`), so `fn` must have no effect outside the transaction.
@@ -42,18 +55,26 @@ export interface Database extends Sql {
   listen(channel: string, fn: (payload: string | null) => void): Promise<() => Promise<void>>;
   /** Statements sent since the start, `begin` and `commit` not counted; for tests and benchmarks. */
   statements(): number;
-  /** Queries that wait for a free connection: a measure of overload. */
+  /** What waits for a free connection: a measure of overload. */
   waiting(): number;
   close(): Promise<void>;
 }
 
 export interface DatabaseOptions {
   readonly url: string;
+  /** The server itself, where a transaction-mode pooler stands at `url`: for LISTEN. */
+  readonly directUrl?: string;
   readonly log: Logger;
-  readonly poolSize?: number;
   readonly statementTimeoutMs?: number;
-  readonly applicationName?: string;
+  /** What the listening connection calls itself: it is there as long as the daemon is. */
+  readonly listenerName?: string;
 }
+
+/**
+ * Connections of one daemon when it is busy, 12 in all: its work and the calls from outside, what must never wait, the job
+ * runner's, and the one that listens. When it is idle, one of each is left.
+ */
+export const connectionsMax = { main: 7, vital: 2, jobs: 2, listen: 1 } as const;
 
 const repeatableCodes = new Set(['40001', '40P01']);
 const attemptsMax = 5;
@@ -70,7 +91,7 @@ const socketCodes = new Set([
 ]);
 
 /** Of the fault that callers get for any of them. */
-const unavailable = 'database-unavailable';
+const unavailable = 'unavailable';
 
 /** The SQLSTATE of a database error, or a socket's error code, else undefined. */
 export function errorCode(error: unknown): string | undefined {
@@ -96,7 +117,7 @@ export function isRepeatable(error: unknown): boolean {
 /** True when the server could not be reached, or the connection broke: what was in flight may have happened or not. */
 export function isConnectionLoss(error: unknown): boolean {
   const code = errorCode(error);
-  if (code === unavailable) return true;
+  if (code === unavailable || error instanceof NoAnswer) return true;
   if (code !== undefined && (unavailableCodes.test(code) || socketCodes.has(code))) return true;
   const message = error instanceof Error ? error.message : '';
   return /^Connection terminated|^Query read timeout|timeout exceeded when trying to connect|Client has encountered a connection error|not queryable/.test(
@@ -106,8 +127,13 @@ export function isConnectionLoss(error: unknown): boolean {
 
 function asFault(error: unknown): unknown {
   if (!isConnectionLoss(error) || error instanceof Fault) return error;
+  return databaseUnavailable(error);
+}
+
+/** Nobody knows whether what was asked for has happened. */
+export function databaseUnavailable(cause?: unknown): Fault {
   return new Fault('unavailable', unavailable, 'The database cannot be reached at the moment; try again.', {
-    cause: error,
+    cause,
     retryAfterSeconds: 1,
   });
 }
@@ -118,68 +144,147 @@ types.setTypeParser(pg.types.builtins.INT8, (text: string) => Number(text));
 /** How much later than the server, which ends a statement that takes too long, its silence is taken for a lost connection. */
 const silenceMs = 5_000;
 
-/** Settings every connection to the database shares, also those that the job runner opens. */
-export function connectionConfig(options: DatabaseOptions): pg.PoolConfig {
-  const statementMs = options.statementTimeoutMs ?? 30_000;
+/**
+ * Settings that connections to the database share, also those that the job runner opens. A pooler takes none that would
+ * have to stay on a connection: there each transaction brings its time limits along.
+ */
+export function connectionConfig(
+  options: Pick<DatabaseOptions, 'url' | 'statementTimeoutMs'> & {
+    readonly pooled?: boolean;
+    readonly applicationName?: string;
+  },
+): pg.PoolConfig {
+  const statementMs = options.statementTimeoutMs ?? statementMsDefault;
   return {
     connectionString: options.url,
     types,
     connectionTimeoutMillis: 5_000,
-    idleTimeoutMillis: 30_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     application_name: options.applicationName ?? 'svcd',
-    statement_timeout: statementMs,
     query_timeout: statementMs + silenceMs,
-    idle_in_transaction_session_timeout: 60_000,
+    ...(options.pooled !== true && {
+      statement_timeout: statementMs,
+      idle_in_transaction_session_timeout: idleInTransactionMs,
+    }),
   };
 }
 
+const statementMsDefault = 30_000;
+const idleInTransactionMs = 60_000;
+/** Within this, whoever waits outside gets an answer, or hears that there is none. */
+const callMs = 5_000;
+
 /** Opens a pool; no connection is made before the first query. */
 export function openDatabase(options: DatabaseOptions): Database {
-  return new PooledDatabase(options);
+  const shared = new Shared(options);
+  return new View(shared, shared.lanes.work);
 }
 
-class PooledDatabase implements Database {
-  readonly url: string;
-  readonly #pool: pg.Pool;
-  readonly #listener: ListenHub;
-  #count = 0;
-  #closing = false;
+/** What all views of one database have in common. */
+class Shared {
+  readonly options: DatabaseOptions;
+  readonly pooled: boolean;
+  readonly main: Pool;
+  readonly vital: Pool;
+  readonly listener: ListenHub;
+  readonly lanes: { readonly work: Lane; readonly calls: Lane; readonly vital: Lane };
+  calls: Database | undefined;
+  count = 0;
 
   constructor(options: DatabaseOptions) {
-    this.url = options.url;
-    this.#pool = new pg.Pool({ ...connectionConfig(options), max: options.poolSize ?? 10 });
-    // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-    this.#pool.on('error', (error) => {
-      if (!this.#closing) options.log.warn({ err: error }, 'database.idle_connection_lost');
+    const { url, log, directUrl = url, statementTimeoutMs = statementMsDefault } = options;
+    this.options = options;
+    this.pooled = options.directUrl !== undefined;
+    const config = connectionConfig({ url, statementTimeoutMs, pooled: this.pooled });
+    const answerMs = statementTimeoutMs + silenceMs;
+    this.lanes = {
+      work: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs },
+      calls: { max: connectionsMax.main - 1, waitMs: 4_000, answerMs: Math.min(callMs, answerMs) },
+      vital: { max: connectionsMax.vital, waitMs: callMs, answerMs: callMs },
+    };
+    this.vital = new Pool({ config, log, max: connectionsMax.vital });
+    this.main = new Pool({
+      config,
+      log,
+      max: connectionsMax.main,
+      // Behind a pooler the number that a connection has is not the server's; there the transaction's limit ends it.
+      ...(!this.pooled && { cancel: (backend) => this.#cancel(backend) }),
     });
-    this.#listener = new ListenHub(connectionConfig(options), options.log);
+    const listening = { url: directUrl, statementTimeoutMs: 10_000, applicationName: options.listenerName };
+    this.listener = new ListenHub(connectionConfig(definedOf(listening)), log);
+  }
+
+  /** Of what has been given up. Where this is not heard either, the server's own limit ends it. */
+  #cancel(backend: number): void {
+    const text = `select pg_cancel_backend(pid) from pg_stat_activity
+      where pid = $1::int and state = 'active' and query_start < now() - interval '200 milliseconds'`;
+    this.vital
+      .use(this.lanes.vital, (held) => held.query({ text, values: [backend] }), isFit)
+      .catch((error: unknown) => this.options.log.warn({ err: error }, 'database.cancel_failed'));
+  }
+}
+
+const definedOf = ({
+  applicationName,
+  ...rest
+}: {
+  url: string;
+  statementTimeoutMs: number;
+  applicationName: string | undefined;
+}) => ({
+  ...rest,
+  ...(applicationName !== undefined && { applicationName }),
+});
+
+/** Whether a connection on which this went wrong serves the next. */
+const isFit = (error: unknown): boolean => !isConnectionLoss(error);
+
+class View implements Database {
+  readonly #shared: Shared;
+  readonly #lane: Lane;
+
+  constructor(shared: Shared, lane: Lane) {
+    this.#shared = shared;
+    this.#lane = lane;
+  }
+
+  get url(): string {
+    return this.#shared.options.url;
+  }
+  get pooled(): boolean {
+    return this.#shared.pooled;
+  }
+  get root(): object {
+    return this.#shared;
+  }
+  get calls(): Database {
+    return (this.#shared.calls ??= new View(this.#shared, this.#shared.lanes.calls));
+  }
+  get vital(): Sql {
+    const { vital, lanes } = this.#shared;
+    return { query: (text, values, name) => this.#single(vital, lanes.vital, { text, values, name }) };
   }
 
   statements(): number {
-    return this.#count;
+    return this.#shared.count;
   }
 
   waiting(): number {
-    return this.#pool.waitingCount;
+    return this.#shared.main.waiting();
   }
 
-  async query<R>(text: string, values?: readonly unknown[], name?: string): Promise<{ rows: R[]; rowCount: number }> {
-    try {
-      return await this.#send<R>(this.#pool, text, values, name);
-    } catch (error) {
-      throw asFault(error);
-    }
+  query<R>(text: string, values?: readonly unknown[], name?: string): Promise<{ rows: R[]; rowCount: number }> {
+    return this.#single<R>(this.#shared.main, this.#lane, { text, values, name });
   }
 
   async tx<T>(fn: (tx: Sql) => Promise<T>, options: TxOptions = {}): Promise<T> {
     const begin = `begin isolation level ${options.isolation ?? 'read committed'}${options.readOnly ? ' read only' : ''}`;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.#once(fn, begin);
+        return await this.#shared.main.use(this.#lane, (held) => this.#once(held, fn, begin, options), isFit);
       } catch (error) {
-        if (attempt >= attemptsMax || !isRepeatable(error)) throw asFault(error);
+        if (attempt >= attemptsMax || !isRepeatable(error)) throw this.#asFault(error);
         // Spread the contenders.
         await new Promise((resolve) => setTimeout(resolve, attempt * 10 + randomInt(20)));
       }
@@ -187,49 +292,79 @@ class PooledDatabase implements Database {
   }
 
   listen(channel: string, fn: (payload: string | null) => void): Promise<() => Promise<void>> {
-    return this.#listener.listen(channel, fn);
+    return this.#shared.listener.listen(channel, fn);
   }
 
   async close(): Promise<void> {
-    this.#closing = true;
-    await this.#listener.stop();
-    await this.#pool.end();
+    await this.#shared.listener.stop();
+    await this.#shared.main.close();
+    await this.#shared.vital.close();
   }
 
-  async #send<R>(client: pg.ClientBase | pg.Pool, text: string, values?: readonly unknown[], name?: string) {
-    this.#count += 1;
-    const result = await client.query({
-      text,
-      ...(values !== undefined && { values: [...values] }),
-      ...(name !== undefined && { name }),
-    });
+  /** One statement, which is its own transaction; behind a pooler in one that carries its time limits. */
+  async #single<R>(pool: Pool, lane: Lane, statement: Statement): Promise<{ rows: R[]; rowCount: number }> {
+    try {
+      return await pool.use(
+        lane,
+        (held) =>
+          this.#shared.pooled
+            ? this.#once(held, (tx) => tx.query<R>(statement.text, statement.values), 'begin', {})
+            : this.#send<R>(held, statement, false),
+        isFit,
+      );
+    } catch (error) {
+      throw this.#asFault(error);
+    }
+  }
+
+  /** To a call, a statement that was ended by its time limit is a database that does not answer. */
+  #asFault(error: unknown): unknown {
+    const isCall = this.#lane === this.#shared.lanes.calls;
+    return isCall && errorCode(error) === '57014' ? databaseUnavailable(error) : asFault(error);
+  }
+
+  async #send<R>(held: Held, { text, values, name }: Statement, patient: boolean) {
+    this.#shared.count += 1;
+    const result = await held.query(
+      {
+        text,
+        ...(values !== undefined && { values: [...values] }),
+        ...(name !== undefined && !this.#shared.pooled && { name }),
+      },
+      patient,
+    );
     return { rows: result.rows as R[], rowCount: result.rowCount ?? 0 };
   }
 
-  async #once<T>(fn: (tx: Sql) => Promise<T>, begin: string): Promise<T> {
-    const client = await this.#pool.connect();
-    let broken: Error | undefined;
-    const onError = (error: Error): Error => (broken = error);
-    client.on('error', onError);
+  async #once<T>(held: Held, fn: (tx: Sql) => Promise<T>, begin: string, options: TxOptions): Promise<T> {
+    const { patient = false, statementMs } = options;
     try {
-      await client.query(begin);
-      const result = await fn({ query: (text, values, name) => this.#send(client, text, values, name) });
-      await client.query('commit');
+      await held.query({ text: `${begin}${this.#settings(patient, statementMs)}` });
+      const result = await fn({ query: (text, values, name) => this.#send(held, { text, values, name }, patient) });
+      await held.query({ text: 'commit' });
       return result;
     } catch (error) {
-      // A connection that cannot roll back is closed by release(true); the server rolls back by itself.
-      if (isConnectionLoss(error) && error instanceof Error) broken ??= error;
-      else {
-        await client.query('rollback').catch((cause: unknown) => {
-          broken ??= cause instanceof Error ? cause : new Error('rollback failed');
-        });
-      }
+      // A connection that is lost is closed; the server rolls back by itself.
+      if (!isConnectionLoss(error)) await held.query({ text: 'rollback' });
       throw error;
-    } finally {
-      client.off('error', onError);
-      client.release(broken);
     }
   }
+
+  /** What a transaction sets for itself: its time limits where a pooler's connection has none, or others are wanted. */
+  #settings(patient: boolean, statementMs: number | undefined): string {
+    const { pooled, options } = this.#shared;
+    if (!pooled && statementMs === undefined) return '';
+    const usualMs = options.statementTimeoutMs ?? statementMsDefault;
+    const limitMs = statementMs ?? (patient ? usualMs : Math.min(usualMs, this.#lane.answerMs));
+    const idle = pooled ? `; set local idle_in_transaction_session_timeout = ${idleInTransactionMs}` : '';
+    return `; set local statement_timeout = ${limitMs}${idle}`;
+  }
+}
+
+interface Statement {
+  readonly text: string;
+  readonly values: readonly unknown[] | undefined;
+  readonly name: string | undefined;
 }
 
 export interface JobOptions {
@@ -238,6 +373,8 @@ export interface JobOptions {
   /** Default `preserve_run_at`: `replace` is a debounce, under which a busy key would never run. */
   readonly jobKeyMode?: 'replace' | 'preserve_run_at';
   readonly runAt?: Date;
+  /** Instead: so much later than the database's now; the clock of a daemon may be another one. */
+  readonly afterMs?: number;
   /** Default 100: a killed worker costs one attempt, and an exhausted job waits for a person. */
   readonly maxAttempts?: number;
   readonly priority?: number;
@@ -246,7 +383,8 @@ export interface JobOptions {
 /** Adds a job inside the caller's transaction; it becomes visible with the commit. */
 export async function addJob(sql: Sql, task: string, payload: Json, options: JobOptions = {}): Promise<void> {
   await sql.query(
-    `select graphile_worker.add_job($1::text, payload => $2::json, run_at => $3::timestamptz, max_attempts => $4::int,
+    `select graphile_worker.add_job($1::text, payload => $2::json,
+       run_at => coalesce($3::timestamptz, now() + make_interval(secs => $8::float8 / 1000)), max_attempts => $4::int,
        job_key => $5::text, job_key_mode => $6::text, priority => $7::int)`,
     [
       task,
@@ -256,6 +394,7 @@ export async function addJob(sql: Sql, task: string, payload: Json, options: Job
       options.jobKey ?? null,
       options.jobKey === undefined ? null : (options.jobKeyMode ?? 'preserve_run_at'),
       options.priority ?? null,
+      options.afterMs ?? null,
     ],
   );
 }

@@ -20,6 +20,8 @@ export interface Config {
   readonly dataDir: string;
   /** Absent: the embedded database under `dataDir`. */
   readonly databaseUrl?: string;
+  /** The server itself, where `databaseUrl` leads to a transaction-mode pooler. */
+  readonly databaseDirectUrl?: string;
   readonly listen: { readonly host: string; readonly port: number };
   /** Without a trailing slash. Absent: `http://<listen>`. */
   readonly baseUrl?: string;
@@ -58,6 +60,7 @@ interface Setting {
 export const settings: readonly Setting[] = [
   { key: 'dataDir', env: 'SVC_DATA_DIR', flag: 'data-dir' },
   { key: 'databaseUrl', env: 'SVC_DATABASE_URL', flag: 'database-url' },
+  { key: 'databaseDirectUrl', env: 'SVC_DATABASE_DIRECT_URL', flag: 'database-direct-url' },
   { key: 'listen', env: 'SVC_LISTEN', flag: 'listen' },
   { key: 'baseUrl', env: 'SVC_BASE_URL', flag: 'base-url' },
   { key: 'roles', env: 'SVC_ROLES', flag: 'roles' },
@@ -107,6 +110,10 @@ function build(
 ): Omit<Config, 'fileDir'> {
   const dataDir = readPath(given('dataDir'), cwd) ?? defaultDataDir(env);
   const databaseUrl = readUrl(given('databaseUrl'), ['postgres:', 'postgresql:']);
+  const databaseDirectUrl = readUrl(given('databaseDirectUrl'), ['postgres:', 'postgresql:']);
+  if (databaseDirectUrl !== undefined && databaseUrl === undefined) {
+    throw new ConfigError('SVC_DATABASE_DIRECT_URL', 'is the server behind SVC_DATABASE_URL, which is not set');
+  }
   const baseUrl = readBaseUrl(given('baseUrl'));
   const masterKeyFile = readPath(given('masterKeyFile'), cwd);
   if (databaseUrl !== undefined && masterKeyFile === undefined) {
@@ -121,6 +128,7 @@ function build(
   return {
     dataDir,
     ...(databaseUrl !== undefined && { databaseUrl }),
+    ...(databaseDirectUrl !== undefined && { databaseDirectUrl }),
     listen: readListen(given('listen')),
     ...(baseUrl !== undefined && { baseUrl }),
     roles: readRoles(given('roles')),

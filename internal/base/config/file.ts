@@ -23,8 +23,6 @@ export interface ConfigFile {
   readonly templates?: Json;
   /** How the reconciler keeps time (sync-settings.ts). */
   readonly sync?: Json;
-  /** What may be read, and for how long (sync-settings.ts). */
-  readonly sources?: Json;
   /** What a host of sessions does (session-settings.ts). */
   readonly sessions?: Json;
   /** Provider applications, by provider. */
@@ -39,6 +37,7 @@ const json = v.custom<Json>((value) => value !== undefined);
 const schema = v.strictObject({
   dataDir: v.optional(v.string()),
   databaseUrl: v.optional(v.string()),
+  databaseDirectUrl: v.optional(v.string()),
   listen: v.optional(v.string()),
   baseUrl: v.optional(v.string()),
   roles: v.optional(v.union([v.string(), v.array(v.string())])),
@@ -51,7 +50,6 @@ const schema = v.strictObject({
   catalog: v.optional(json),
   templates: v.optional(json),
   sync: v.optional(json),
-  sources: v.optional(json),
   sessions: v.optional(json),
   providers: v.optional(json),
   retention: v.optional(json),
@@ -79,14 +77,13 @@ export function parseConfigFile(
     const key = v.getDotPath(issue);
     throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
   }
-  const { catalog, templates, sync, sources, sessions, providers, retention, audit, ...settings } = parsed.output;
+  const { catalog, templates, sync, sessions, providers, retention, audit, ...settings } = parsed.output;
   return {
     settings,
     rest: {
       ...(catalog !== undefined && { catalog }),
       ...(templates !== undefined && { templates }),
       ...(sync !== undefined && { sync }),
-      ...(sources !== undefined && { sources }),
       ...(sessions !== undefined && { sessions }),
       ...(providers !== undefined && { providers }),
       ...(retention !== undefined && { retention }),

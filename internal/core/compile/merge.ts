@@ -1,8 +1,6 @@
 // Merging per field class (spec, Merge behavior): one rule for each root field, in one table. Nodes keep their ranges,
 // so a merged document still knows where each of its parts was written.
 
-import { agentFields } from '../../../schemas/agent.ts';
-import type { Merge } from '../../../schemas/grammar.ts';
 import type { Finding } from '../../domain/diagnostic.ts';
 import type { MapEntry, Node, ScalarNode } from '../source/node.ts';
 import type { Merging } from './budget.ts';
@@ -100,22 +98,32 @@ export function triggerKey(node: Node): string | null {
   return cron === null ? null : `cron:${cron}:${textOf(node, 'timezone') ?? ''}`;
 }
 
-/** By the class that the table of fields gives each. Texts are joined by `append` alone, and what steers compiling never merges. */
-const CLASSES: { readonly [merge in Merge]: Rule | undefined } = {
-  override: replace,
-  deep,
+/** Spec, Merge behavior, row by row. A root field that is not here is unknown and the last one stands. */
+const RULES: { readonly [field: string]: Rule } = {
+  name: replace,
+  labels: deep,
+  annotations: deep,
+  harness: replace,
+  model: deep,
+  reasoningEffort: replace,
+  displayTitle: replace,
+  session: deep,
+  spendCaps: deep,
+  concurrency: replace,
+  replace: replace,
+  manages: replace,
+  bindings: deep,
+  workingDirectory: replace,
   environment,
-  map: deep,
-  leaves,
+  identity: deep,
+  env: leaves,
+  tools: deep,
   mounts: named(mountKey, deep),
   triggers: named(triggerKey, trigger),
-  append: undefined,
-  none: undefined,
 };
-/** A root field that is not here is unknown, and the last one stands. */
-const RULES: ReadonlyMap<string, Rule | undefined> = new Map(
-  Object.entries(agentFields).map(([field, { merge }]) => [field, CLASSES[merge]]),
-);
+
+/** Fields that take `file:` and `append:` (spec, File-backed strings). */
+export const FILE_BACKED: ReadonlySet<string> = new Set(['systemPrompt', 'initialPrompt', 'onReplace']);
 
 /** Merges one layer over another, which the merging may use up where it made it; what cannot be merged is reported and the overlay stands. */
 export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, report: (finding: Finding) => void): Layer {
@@ -130,7 +138,7 @@ export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, repor
       pending.delete(field);
     }
     const under = entries.get(field);
-    const rule = RULES.get(field);
+    const rule = Object.hasOwn(RULES, field) ? RULES[field] : undefined;
     const value = under === undefined || rule === undefined ? entry.value : rule(under.value, entry.value, merging);
     entries.set(field, { keyRange: entry.keyRange, value: bounded(field, value, entry, report) });
   }

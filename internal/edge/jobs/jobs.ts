@@ -14,20 +14,21 @@ import {
   type WorkerPool,
 } from 'graphile-worker';
 import * as v from 'valibot';
-import { addJob, connectionConfig } from '../../adapters/store/store.ts';
+import { addJob, connectionConfig, connectionsMax } from '../../adapters/store/store.ts';
 import {
   beat,
   buryDaemons,
-  connectionName,
   countDueJobs,
   exhaustJob,
   leave,
   listDaemons,
 } from '../../adapters/store/operations/jobs.ts';
+import { hasEnded, processIdentity } from '../../base/process-identity.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import type { Json } from '../../domain/json.ts';
 import { type Loop, loop } from './loop.ts';
 import { RetryingPool } from './retrying-pool.ts';
+import { NotificationClient } from './notification-client.ts';
 import type { Task } from './task.ts';
 
 export interface JobsOptions {
@@ -37,12 +38,11 @@ export interface JobsOptions {
   readonly beatMs?: number;
 }
 
-/** Daemons that run in this very process; tests have several. */
-const here = new Set<string>();
 /** How long a drain waits for running jobs. */
 const handBackMs = 5_000;
 /** One look for all workers finds jobs of a later time, and what a lost notification told; each by itself looks rarely. */
 const lookMs = { together: 2_000, alone: 30_000 } as const;
+const identity = processIdentity();
 const restartMs = { first: 200, most: 5_000 };
 
 /** Runs from `start` to `stop`, whatever the database does in between. */
@@ -70,10 +70,13 @@ export class JobRunner {
     const { log } = ctx.runtime;
     this.#pool = new RetryingPool(
       {
-        ...connectionConfig({ url: ctx.db.url, log, applicationName: connectionName(ctx.daemonId) }),
-        max: this.#concurrency + 3,
+        ...connectionConfig({ url: ctx.db.url, pooled: ctx.db.pooled, applicationName: 'svcd jobs' }),
+        // Workers ask for a connection for a moment, to take a job and to complete it.
+        max: connectionsMax.jobs,
+        idleTimeoutMillis: 5_000,
       },
       this.#draining.signal,
+      new NotificationClient(ctx.db).asClient(),
     );
     // The runner insists on both; a lost connection shows at its next statement and is handled there.
     this.#pool.on('error', (error) => log.warn({ err: error }, 'jobs.idle_connection_lost'));
@@ -87,9 +90,8 @@ export class JobRunner {
   /** Resolves when jobs run: dead daemons' jobs are handed back first. */
   async start(): Promise<void> {
     const { db } = this.#ctx;
-    here.add(this.#ctx.daemonId);
     await this.#beat();
-    await buryDaemons(db, this.#ctx.daemonId, await this.#goneHere());
+    await buryDaemons(db.vital, this.#ctx.daemonId, await this.#goneHere());
     this.#timer = setInterval(() => {
       this.#beating ??= this.#tick().finally(() => {
         this.#beating = undefined;
@@ -113,7 +115,6 @@ export class JobRunner {
 
   async #drain(): Promise<void> {
     this.#draining.abort();
-    here.delete(this.#ctx.daemonId);
     clearInterval(this.#timer);
     this.#wake();
     const overdue = setTimeout(() => {
@@ -125,32 +126,33 @@ export class JobRunner {
     clearTimeout(overdue);
     await this.#beating;
     // A database that is gone finds out by the silence.
-    await leave(this.#ctx.db, this.#ctx.daemonId).catch(() => undefined);
+    await leave(this.#ctx.db.vital, this.#ctx.daemonId).catch(() => undefined);
     await this.#pool.end();
   }
 
   async #beat(): Promise<void> {
     const { config, daemonId, db } = this.#ctx;
-    await beat(db, {
+    await beat(db.vital, {
       id: daemonId,
       roles: config.roles,
       host: hostname(),
       pid: process.pid,
+      process: identity,
       workerIds: [...this.#workers.keys()],
     });
   }
 
-  /** Daemons of this machine whose process is gone: nobody has to wait for their silence. */
+  /** Daemons whose process has certainly ended: nobody has to wait for their silence. */
   async #goneHere(): Promise<string[]> {
-    const rows = await listDaemons(this.#ctx.db);
-    return rows.filter((row) => row.host === hostname() && !here.has(row.id) && isGone(row.pid)).map((row) => row.id);
+    const rows = await listDaemons(this.#ctx.db.vital);
+    return rows.filter((row) => row.process && hasEnded(row.process, identity)).map((row) => row.id);
   }
 
   async #tick(): Promise<void> {
     const { log } = this.#ctx.runtime;
     try {
       await this.#beat();
-      const buried = await buryDaemons(this.#ctx.db, this.#ctx.daemonId, await this.#goneHere());
+      const buried = await buryDaemons(this.#ctx.db.vital, this.#ctx.daemonId, await this.#goneHere());
       if (buried.length > 0) log.warn({ daemons: buried }, 'daemon.buried');
     } catch (error) {
       log.warn({ err: error }, 'daemon.beat_failed');
@@ -172,6 +174,7 @@ export class JobRunner {
       taskList: this.#tasks,
       concurrency: this.#concurrency,
       noHandleSignals: true,
+      noPreparedStatements: this.#ctx.db.pooled,
       pollInterval: lookMs.alone,
       logger: new WorkerLogger(() => (level, message) => {
         if (level === 'error') log.warn({ message }, 'jobs.runner_error');
@@ -252,7 +255,7 @@ export class JobRunner {
     job: { id: string; attempt: number; key: string | undefined },
     log: FlowContext['runtime']['log'],
   ): Promise<void> {
-    const { db, metrics, runtime } = this.#ctx;
+    const { db, metrics } = this.#ctx;
     const ended = metrics.counter('svc_jobs_total', 'Jobs by how they ended', ['task', 'outcome']);
     const parsed = v.safeParse(task.payload, payload);
     if (!parsed.success) {
@@ -270,8 +273,8 @@ export class JobRunner {
       if (outcome === undefined) {
         ended.inc({ task: task.name, outcome: 'done' });
       } else if ('retryAfterMs' in outcome) {
-        const runAt = new Date(runtime.now().getTime() + outcome.retryAfterMs);
-        await addJob(db, task.name, payload as Json, { runAt, ...(job.key !== undefined && { jobKey: job.key }) });
+        const afterMs = outcome.retryAfterMs;
+        await addJob(db, task.name, payload as Json, { afterMs, ...(job.key !== undefined && { jobKey: job.key }) });
         ended.inc({ task: task.name, outcome: 'later' });
       } else {
         await exhaustJob(db, job.id);
@@ -288,14 +291,3 @@ export class JobRunner {
 
 /** Ends a job that waits for a person; its text is the reason that is shown. */
 class Stopped extends Error {}
-
-/** Whether no process of that number runs here. Our own number in another daemon's row is an earlier life of ours. */
-function isGone(pid: number): boolean {
-  if (pid === process.pid) return true;
-  try {
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ESRCH';
-  }
-}

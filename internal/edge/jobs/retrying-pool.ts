@@ -18,21 +18,36 @@ function asRepeated(error: unknown): unknown {
 
 export class RetryingPool extends pg.Pool {
   readonly #signal: AbortSignal;
+  readonly #listener: pg.PoolClient;
   readonly #seen = new WeakSet<pg.PoolClient>();
 
-  /** Until `signal` aborts, `connect()` waits for the database as long as it takes. */
-  constructor(config: pg.PoolConfig, signal: AbortSignal) {
+  /**
+   * Until `signal` aborts, `connect()` waits for the database as long as it takes. `listener` is what the runner listens
+   * with: it takes none of the connections.
+   */
+  constructor(config: pg.PoolConfig, signal: AbortSignal, listener: pg.PoolClient) {
     super(config);
     this.#signal = signal;
+    this.#listener = listener;
   }
 
   override connect(): Promise<pg.PoolClient>;
   override connect(callback: Parameters<pg.Pool['connect']>[0]): void;
   override connect(callback?: Parameters<pg.Pool['connect']>[0]): Promise<pg.PoolClient> | void {
-    // Only the runner's listener uses a callback; it has retries of its own.
-    if (callback !== undefined) return super.connect(callback);
+    // Only the runner's listener uses a callback.
+    if (callback !== undefined) return callback(undefined, this.#listener, () => undefined);
     return this.#steadily();
   }
+
+  /** A pool's own would come to its connection as the listener does. */
+  override query = ((text: string | pg.QueryConfig, values?: unknown[]) =>
+    this.connect().then(async (client) => {
+      try {
+        return await client.query(text as string, values);
+      } finally {
+        client.release();
+      }
+    })) as pg.Pool['query'];
 
   async #steadily(): Promise<pg.PoolClient> {
     for (let delayMs = connectMs.first; ; delayMs = Math.min(delayMs * 2, connectMs.most)) {

@@ -3,7 +3,7 @@
 
 import { framedMin, frameOf } from '../../adapters/store/events/body-frames.ts';
 import type { Database } from '../../adapters/store/store.ts';
-import { errorCode, isRepeatable } from '../../adapters/store/store.ts';
+import { databaseUnavailable, errorCode, isRepeatable } from '../../adapters/store/store.ts';
 import {
   type GuardedEvent,
   type NewEvent,
@@ -25,9 +25,13 @@ const limits = {
   queueRows: 10_000,
   queueBytes: 64 * 1_048_576,
   attempts: 4,
+  /** For the whole of it, also of what waits in the queue: then the sender hears that the database does not answer. */
+  answerMs: 5_000,
+  lookMs: 250,
 } as const;
 
 interface Waiting {
+  readonly since: number;
   readonly event: NewEvent;
   readonly guard: SecretGuard | undefined;
   readonly bytes: number;
@@ -47,6 +51,9 @@ export class EventWriter {
   readonly #options: WriterOptions;
   #queue: Waiting[] = [];
   #queuedBytes = 0;
+  /** Those that were not answered yet, in the order of asking. */
+  readonly #open = new Set<Waiting>();
+  #looking: NodeJS.Timeout | undefined;
   #inFlight = 0;
   #scheduled = false;
   #idle: (() => void)[] = [];
@@ -68,8 +75,24 @@ export class EventWriter {
   record(event: NewEvent, guard?: SecretGuard): Promise<RecordedEvent | undefined> {
     if (this.full()) throw overloaded();
     const bytes = (event.raw?.length ?? 0) + (event.payload?.length ?? 0);
-    return new Promise((done, failed) => {
-      this.#queue.push({ event, guard, bytes, done, failed });
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = {
+        since: performance.now(),
+        event,
+        guard,
+        bytes,
+        done: (recorded) => {
+          this.#open.delete(waiting);
+          resolve(recorded);
+        },
+        failed: (error) => {
+          this.#open.delete(waiting);
+          reject(error);
+        },
+      };
+      this.#open.add(waiting);
+      this.#looking ??= setInterval(() => this.#look(), limits.lookMs);
+      this.#queue.push(waiting);
       this.#queuedBytes += bytes;
       if (this.#inFlight === 0 && this.#queue.length >= limits.firstFrom) this.#start();
       else this.#schedule();
@@ -80,6 +103,25 @@ export class EventWriter {
   async stop(): Promise<void> {
     if (this.#queue.length === 0 && this.#inFlight === 0) return;
     await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  /** Whoever has waited for too long hears so; what is on its way then may still be recorded. */
+  #look(): void {
+    const before = performance.now() - limits.answerMs;
+    const late = new Set<Waiting>();
+    for (const one of this.#open) {
+      if (one.since > before) break;
+      late.add(one);
+    }
+    if (late.size > 0) {
+      const queued = this.#queue.filter((one) => late.has(one));
+      this.#queuedBytes -= queued.reduce((sum, one) => sum + one.bytes, 0);
+      this.#queue = this.#queue.filter((one) => !late.has(one));
+      for (const one of late) one.failed(databaseUnavailable());
+    }
+    if (this.#open.size > 0) return;
+    clearInterval(this.#looking);
+    this.#looking = undefined;
   }
 
   #schedule(): void {
@@ -161,6 +203,6 @@ function asFault(error: unknown): unknown {
   // The project was deleted while its event waited.
   if (errorCode(error) === '23503') return new Fault('not_found', 'not-found', 'There is no such endpoint.');
   // The server's own time limit: nothing was written.
-  if (errorCode(error) === '57014') return overloaded();
+  if (errorCode(error) === '57014') return databaseUnavailable();
   return error;
 }

@@ -26,6 +26,8 @@ import { isLoaded, load, openRoutingState } from './routing-state.ts';
 
 /** Bytes of bodies that a batch holds in memory. */
 const bodyBytesMax = 8 * 1_048_576;
+/** Messages and sessions that a batch writes, but for those of its last event: one event may go to every live session. */
+const plannedMax = 5_000;
 
 export interface Routed {
   readonly receivedMs: number;
@@ -47,10 +49,15 @@ export interface BatchOptions {
   readonly seen: (ids: readonly string[]) => void;
 }
 
-/** Routes up to `limit` waiting events of a project; throws what went wrong, then nothing was written. */
-export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptions): Promise<BatchResult> {
+/**
+ * Routes up to `limit` waiting events of a project; undefined where another daemon has it. Throws what went wrong, then
+ * nothing was written.
+ */
+export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptions): Promise<BatchResult | undefined> {
   const { limit, cache, nextId, now, seen } = options;
-  const { tx, generation, upTo, waiting } = await beginRouting(sql, options.projectId, limit);
+  const begun = await beginRouting(sql, options.projectId, limit);
+  if (begun === undefined) return undefined;
+  const { tx, generation, upTo, waiting } = begun;
   if (waiting.length === 0) return { routed: [], more: false };
   seen(waiting.map((event) => event.id));
   failpoint('route.begun');
@@ -63,7 +70,10 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
   const context: RoutingContext = { tx, triggers, state, plan, nextId, messageMaxBytes };
   const first = events.map((event) => matchIn(context, event));
   await load(state, tx, new Set(first.flatMap((matched) => matched.triggers)));
+  let count = 0;
   for (const [at, event] of events.entries()) {
+    if (plan.written + plan.messages.length + plan.spawned.length >= plannedMax) break;
+    count += 1;
     if (event.payload === undefined && event.isWanted) {
       const reason = event.isDamaged ? 'its stored body cannot be read' : 'its body is not kept any more';
       plan.settled.push({ eventId: event.id, status: 'failed', severity: null, attributions: null, reason });
@@ -75,12 +85,13 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
     const decided = decideEvent(context, event, matched);
     while (decided.next().done !== true || isFull(plan)) await writeTexts(tx, plan, now);
   }
-  const isAll = !isCut && waiting.length < limit;
-  const [from, to] = [events[0]?.seq ?? 0, events.at(-1)?.seq ?? 0];
+  const done = events.slice(0, count);
+  const isAll = !isCut && waiting.length < limit && done.length === events.length;
+  const [from, to] = [done[0]?.seq ?? 0, done.at(-1)?.seq ?? 0];
   await writePlan(ctx, tx, plan, { now, range: { from, to, routedTo: isAll ? upTo : to } });
   return {
     // One each, in their order.
-    routed: events.map(({ receivedMs }, at) => ({ receivedMs, status: plan.settled[at]?.status ?? 'failed' })),
+    routed: done.map(({ receivedMs }, at) => ({ receivedMs, status: plan.settled[at]?.status ?? 'failed' })),
     more: !isAll || plan.transitions.length > 0,
   };
 }

@@ -2,7 +2,7 @@
 // recorded event, the decisions are those that were recorded; what has none is told as it would go now.
 
 import { eventById, type EventRoute } from '../../adapters/store/events/event-reads.ts';
-import { type RoutingTx, watchRouting } from '../../adapters/store/routing/routing.ts';
+import { type RoutingTx, held } from '../../adapters/store/routing/routing.ts';
 import { type ActiveTrigger, activeTriggersOn } from '../../adapters/store/resources/triggers.ts';
 import { type Explained, type ExplainedClause, explain } from '../../core/match/match.ts';
 import { type DecisionWord, route, type RoutingAgent, type Target, triggerKey } from '../../core/route/route.ts';
@@ -69,7 +69,7 @@ export async function explainTriggers(
  * that has not routed it what would follow now, with the sessions that are there. Throws Fault `not_found`.
  */
 export async function explainEvent(ctx: FlowContext, project: ProjectRef, id: string): Promise<EventExplanation[]> {
-  return ctx.db.tx(async (tx) => explainIn(watchRouting(tx, project.id), id), {
+  return ctx.db.tx(async (tx) => explainIn(held(tx, project.id), id), {
     isolation: 'repeatable read',
     readOnly: true,
   });

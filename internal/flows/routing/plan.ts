@@ -20,6 +20,8 @@ import { recordTransitions, type Transition } from '../sessions/sessions.ts';
 
 export interface Plan {
   /** Characters of the texts of `spawned` and `messages`. */
+  /** Sessions and messages that are written already. */
+  written: number;
   textSize: number;
   /** With their start messages, which come before whatever else they are told. */
   readonly spawned: SpawnedInsert[];
@@ -38,6 +40,7 @@ export interface Plan {
 
 export const emptyPlan = (): Plan => ({
   textSize: 0,
+  written: 0,
   spawned: [],
   messages: [],
   madeBindings: new Map(),
@@ -57,6 +60,7 @@ export const isFull = (plan: Plan): boolean => plan.textSize >= textSizeMax;
 
 /** Writes sessions and what is said, in the order in which it came, and makes room for more of the same batch. */
 export async function writeTexts(tx: RoutingTx, plan: Plan, now: Date): Promise<void> {
+  plan.written += plan.spawned.length + plan.messages.length;
   await insertSpawned(tx, plan.spawned.splice(0), now);
   failpoint('route.sessions-written');
   await insertMessages(tx, plan.messages.splice(0), now);

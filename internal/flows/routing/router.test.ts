@@ -1,11 +1,26 @@
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { recordEvents } from '../../adapters/store/events/events.ts';
+import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { openDatabase } from '../../adapters/store/store.ts';
+import { silent } from '../../base/testkit/postgres.ts';
 import { type Bench, createBench } from '../sessions/sessions-testkit.ts';
 import { settled } from './routing-testkit.ts';
 import { orderedIds } from '../../base/ids.ts';
 import { Router } from './router.ts';
+
+/** A project beside that of the bench. */
+async function addProject({ db }: Bench): Promise<string> {
+  const id = randomUUID();
+  await db.query(
+    `insert into svc.projects (id, org_id, slug, name)
+     select $1::uuid, o.id, $2::text, $2::text from svc.orgs o limit 1`,
+    [id, `p-${id.slice(0, 8)}`],
+  );
+  return id;
+}
 
 describe('the router', () => {
   let bench: Bench;
@@ -33,14 +48,19 @@ describe('the router', () => {
     await bench.close();
   });
 
-  async function record(count: number): Promise<string[]> {
-    const { projectId, db, ctx } = bench;
+  async function record(
+    count: number,
+    body = '{}',
+    projectId = bench.projectId,
+    key = 'webhook.received',
+  ): Promise<string[]> {
+    const { db, ctx } = bench;
     const events = Array.from({ length: count }, () => ({
       id: nextId(),
       projectId,
-      key: 'webhook.received',
+      key,
       dedupHash: null,
-      raw: Buffer.from('{}'),
+      raw: Buffer.from(body),
       payload: null,
       receivedAt: ctx.runtime.now(),
     }));
@@ -109,5 +129,126 @@ describe('the router', () => {
     await settled(bench.db);
     assert.deepEqual(await statuses([id]), [{ id, status: 'failed', reason: 'its stored body cannot be read' }]);
     assert.equal((await statuses([next]))[0]?.status, 'routed');
+  });
+
+  /** Has an event of this body take so long to be written, as many seconds as given. */
+  async function slowBody(seconds: number): Promise<() => Promise<void>> {
+    await bench.db.query(
+      `create function svc.test_slow() returns trigger language plpgsql as $$
+       begin perform pg_sleep(${seconds}) from svc.event_bodies b where b.event_id = new.event_id
+         and convert_from(b.raw, 'utf8') like '%slow%'; return new; end $$`,
+    );
+    await bench.db.query(
+      'create trigger slow before insert on svc.event_routes for each row execute function svc.test_slow()',
+    );
+    return async () => {
+      await bench.db.query('drop trigger slow on svc.event_routes');
+      await bench.db.query('drop function svc.test_slow()');
+    };
+  }
+
+  it('a batch that takes too long is halved, and the one event that always does is failed while the others go on', async () => {
+    await router.stop();
+    router = new Router(bench.ctx, { batchMs: 300, aloneMs: 300 });
+    const undo = await slowBody(2);
+    const { rows } = await bench.db.query<{ id: string }>('select id from svc.triggers');
+    assert.equal(rows.length, 1);
+    const before = await record(9);
+    const [slow = ''] = await record(1, '{"slow": true}');
+    const after = await record(9);
+    router.wake(bench.projectId);
+    await settled(bench.db, 30_000);
+    await undo();
+    const wrong = (await statuses([...before, slow, ...after])).filter((row) => row.status !== 'routed');
+    assert.deepEqual(
+      wrong.map((row) => [row.id, row.status]),
+      [[slow, 'failed']],
+    );
+    assert.match(wrong[0]?.reason ?? '', /^57014: /);
+    await router.stop();
+    router = new Router(bench.ctx);
+  });
+
+  it('passes a project by that another daemon has, routes the others meanwhile, and comes back to it', async () => {
+    const other = openDatabase({ url: bench.db.url, log: silent });
+    let free: () => void = () => undefined;
+    const freed = new Promise<void>((resolve) => (free = resolve));
+    let holds: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (holds = resolve));
+    const over = other.tx(async (tx) => {
+      await lockRouting(tx, bench.projectId);
+      holds();
+      await freed;
+    });
+    await held;
+    const [mine = ''] = await record(1);
+    router.wake(bench.projectId);
+    // Longer than the router waits before it passes by.
+    await sleep(300);
+    assert.equal((await statuses([mine]))[0]?.status, 'pending');
+    const { rows } = await bench.db.query<{ n: number }>(
+      `select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted`,
+    );
+    assert.equal(rows[0]?.n, 0, 'nobody stands in the database and waits');
+    free();
+    await over;
+    await settled(bench.db);
+    assert.equal((await statuses([mine]))[0]?.status, 'routed');
+    await other.close();
+  });
+
+  it('takes one batch of each project in turn: what comes late to another is not behind a backlog', async () => {
+    const [first, ...rest] = await Promise.all(Array.from({ length: 4 }, () => addProject(bench)));
+    const late = await addProject(bench);
+    const backlogs = [first ?? '', ...rest];
+    for (const id of backlogs) await record(3_000, '{}', id);
+    for (const id of backlogs) router.wake(id);
+    const [event = ''] = await record(1, '{}', late);
+    router.wake(late);
+    while ((await statuses([event]))[0]?.status === 'pending') await sleep(5);
+    const { rows } = await bench.db.query<{ n: number }>(
+      `select count(*)::int as n from svc.events where router_status = 'pending' and project_id = any($1::uuid[])`,
+      [backlogs],
+    );
+    assert.ok((rows[0]?.n ?? 0) > 6_000, `${rows[0]?.n} of 12,000 still waited`);
+    await settled(bench.db, 60_000);
+  });
+
+  it('an event that goes to very many sessions ends its batch there', async () => {
+    const { projectId, db } = bench;
+    const shout = { kind: 'deliver', routeBy: { kind: 'allLiveSessions' }, onUnmatched: { kind: 'drop' } };
+    const spec = { kind: 'event', event: 'webhook.shout', where: {}, fallback: false, routing: shout, message: 'x' };
+    await db.query(
+      `insert into svc.triggers (project_id, agent_id, ordinal, kind, event, spec, spec_hash, status)
+       values ($1::uuid, $2::uuid, 1, 'event', 'webhook.shout', $3::jsonb, 'h', 'active')`,
+      [projectId, agentId, JSON.stringify(spec)],
+    );
+    await db.query(
+      `insert into svc.routing_generations (project_id, generation) values ($1::uuid, 1000)
+       on conflict (project_id) do update set generation = svc.routing_generations.generation + 1`,
+      [projectId],
+    );
+    const { rows: live } = await db.query<{ n: number }>(
+      'select count(*)::int as n from svc.sessions where live and project_id = $1::uuid',
+      [projectId],
+    );
+    const sessions = live[0]?.n ?? 0;
+    assert.ok(sessions > 200, `${sessions}`);
+    const many = Math.ceil(12_000 / sessions);
+    const ids = await record(many, '{}', projectId, 'webhook.shout');
+    const before = db.statements();
+    router.wake(projectId);
+    await settled(db, 60_000);
+    const { rows: told } = await db.query<{ n: number }>(
+      'select count(*)::int as n from svc.inbox where event_id = any($1::uuid[])',
+      [ids],
+    );
+    assert.equal(told[0]?.n, many * sessions);
+    const { rows: commits } = await db.query<{ n: number }>(
+      `select count(distinct i.xmin::text)::int as n from svc.inbox i where event_id = any($1::uuid[])`,
+      [ids],
+    );
+    assert.ok((commits[0]?.n ?? 0) >= 2, 'more than one batch');
+    assert.ok(db.statements() > before);
   });
 });

@@ -1,10 +1,11 @@
-// Routes the projects that it is woken for, each by one run at a time: a wake-up that comes while a project is being
-// routed has it look again. A batch that cannot be written is halved until the event that is to blame stands alone; that
-// one is failed with its reason, and the others go on. What is nobody's fault is tried again.
+// Routes the projects that it is woken for, one batch of each at a time: whoever has more goes to the back of the queue,
+// and one place is kept for those who have waited least, so that no backlog is waited for. A project that another daemon
+// has is passed by and looked at again. A batch that cannot be written is halved until the event that is to blame stands
+// alone; that one is failed with its reason, and the others go on. What is nobody's fault is tried again.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCode } from '../../adapters/store/store.ts';
 import { settleEvents } from '../../adapters/store/events/event-routes.ts';
+import { inProject, inTurn } from '../../adapters/store/routing/project-lock.ts';
 import { beginRouting } from '../../adapters/store/routing/routing.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -19,14 +20,28 @@ const limits = {
   backlog: 512,
   /** So many full batches, one after the other, are a backlog. */
   fullBatches: 8,
+  /** Where several projects have backlogs, each has to be soon over. */
+  crowded: 128,
   /** Projects at a time: each takes a connection. */
   projects: 4,
-  /** Tries of a run before it is left to the next wake-up. */
+  /** Of them, those that have had a batch already and have more: the others wait for no backlog. */
+  backlogs: 3,
+  /** Tries of a batch before the project is left to the next wake-up. */
   attempts: 6,
   pauseMs: 50,
-  /** Times that an event alone must fail before it is its own fault. */
+  /** Times that an event alone must fail before it is its own fault; more where it took too long, which may be another's. */
   strikes: 2,
+  slowStrikes: 4,
+  /** How long it is waited for the project's turn in this daemon, and when it is looked at again where others have it. */
+  turnMs: 100,
+  againMs: { first: 5, most: 250 },
 } as const;
+
+/** Time limits of a statement, in milliseconds: of a batch, which is halved, and of one event, which cannot be. */
+export interface RouterOptions {
+  readonly batchMs?: number;
+  readonly aloneMs?: number;
+}
 
 /** In seconds: fine where a healthy router is. */
 const lagBuckets = [
@@ -34,19 +49,42 @@ const lagBuckets = [
   10, 30,
 ];
 
+/** What the router knows of a project that it has work for. */
+interface Work {
+  /** Events of its next batch. */
+  limit: number;
+  /** Full batches, one after the other. */
+  full: number;
+  /** Batches since it was last without work. */
+  batches: number;
+  attempts: number;
+  strikes: number;
+  /** Times in a row that others had it. */
+  passed: number;
+}
+const fresh = (): Work => ({ limit: limits.batch, full: 0, batches: 0, attempts: 0, strikes: 0, passed: 0 });
+
+/** What becomes of a project after its turn: nothing, the back of the queue, or another look in a while. */
+type After = 'done' | 'more' | { readonly againMs: number };
+
 export class Router {
   readonly #ctx: FlowContext;
+  readonly #options: Required<RouterOptions>;
   readonly #cache = new TriggerCache();
   readonly #nextId: () => string;
+  /** Those that wait for their turn, in its order. */
+  readonly #queue = new Set<string>();
   readonly #running = new Map<string, Promise<void>>();
   /** Woken while they run. */
   readonly #again = new Set<string>();
-  /** Woken while as many others run as may. */
-  readonly #waiting = new Set<string>();
+  /** To be looked at in a while. */
+  readonly #later = new Map<string, NodeJS.Timeout>();
+  readonly #work = new Map<string, Work>();
   #stopped = false;
 
-  constructor(ctx: FlowContext) {
+  constructor(ctx: FlowContext, { batchMs = 5_000, aloneMs = 25_000 }: RouterOptions = {}) {
     this.#ctx = ctx;
+    this.#options = { batchMs, aloneMs };
     this.#nextId = orderedIds(ctx.runtime);
   }
 
@@ -54,70 +92,131 @@ export class Router {
   wake(projectId: string): void {
     if (this.#stopped) return;
     if (this.#running.has(projectId)) this.#again.add(projectId);
-    else if (this.#running.size >= limits.projects) this.#waiting.add(projectId);
-    else this.#start(projectId);
+    else if (!this.#later.has(projectId)) {
+      this.#queue.add(projectId);
+      this.#fill();
+    }
   }
 
   /** Takes no more wake-ups; resolves when what is under way is committed. Safe twice. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#waiting.clear();
+    this.#queue.clear();
+    for (const timer of this.#later.values()) clearTimeout(timer);
+    this.#later.clear();
     await Promise.all(this.#running.values());
   }
 
-  #start(projectId: string): void {
-    this.#waiting.delete(projectId);
-    const run = this.#run(projectId)
-      .catch((error: unknown) => {
-        // The sweep wakes it again.
-        this.#ctx.runtime.log.warn({ err: error, projectId }, 'event.routing_put_off');
-      })
-      .finally(() => {
-        this.#running.delete(projectId);
-        if (this.#again.delete(projectId)) this.wake(projectId);
-        const [next] = this.#waiting;
-        if (next !== undefined && this.#running.size < limits.projects) this.#start(next);
-      });
-    this.#running.set(projectId, run);
-  }
-
-  async #run(projectId: string): Promise<void> {
-    let limit: number = limits.batch;
-    let attempts = 0;
-    let strikes = 0;
-    let full = 0;
-    while (!this.#stopped) {
-      this.#again.delete(projectId);
-      let seen: readonly string[] = [];
-      try {
-        const result = await this.#route(projectId, limit, (ids) => (seen = ids));
-        this.#tell(projectId, result.routed);
-        if (!result.more && !this.#again.has(projectId)) return;
-        // After a turn of the loop, so that whoever waits for this process is not kept waiting by a backlog.
-        await new Promise((resolve) => setImmediate(resolve));
-        full = result.routed.length >= limit ? full + 1 : 0;
-        limit = Math.min(limit * 2, full < limits.fullBatches ? limits.batch : limits.backlog);
-        attempts = 0;
-        strikes = 0;
-      } catch (error) {
-        const [culprit] = seen;
-        if (culprit === undefined || isPassing(error)) {
-          attempts += 1;
-          if (attempts >= limits.attempts) throw error;
-          await sleep(limits.pauseMs * attempts);
-        } else if (seen.length > 1) limit = Math.ceil(seen.length / 2);
-        else if (++strikes >= limits.strikes) {
-          await this.#fail(projectId, culprit, error);
-          strikes = 0;
-        }
-      }
+  /** Starts as many of those who wait as may run. */
+  #fill(): void {
+    for (const projectId of this.#queue) {
+      if (this.#running.size >= limits.projects) return;
+      if (this.#isBacklog(projectId) && this.#backlogs() >= limits.backlogs) continue;
+      this.#queue.delete(projectId);
+      this.#running.set(projectId, this.#run(projectId));
     }
   }
 
-  async #route(projectId: string, limit: number, seen: (ids: readonly string[]) => void): Promise<BatchResult> {
+  #isBacklog(projectId: string): boolean {
+    return (this.#work.get(projectId)?.batches ?? 0) > 0;
+  }
+
+  #backlogs(): number {
+    let count = 0;
+    for (const projectId of this.#running.keys()) if (this.#isBacklog(projectId)) count += 1;
+    return count;
+  }
+
+  async #run(projectId: string): Promise<void> {
+    const work = this.#work.get(projectId) ?? fresh();
+    this.#work.set(projectId, work);
+    this.#again.delete(projectId);
+    let after: After = 'done';
+    try {
+      after = await this.#turn(projectId, work);
+    } catch (error) {
+      // The sweep wakes it again.
+      this.#ctx.runtime.log.warn({ err: error, projectId }, 'event.routing_put_off');
+    }
+    // After a turn of the loop, so that whoever waits for this process is not kept waiting by a backlog.
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#running.delete(projectId);
+    const isWoken = this.#again.delete(projectId);
+    if (this.#stopped) return;
+    if (typeof after === 'object') this.#lookAgain(projectId, after.againMs);
+    else if (after === 'more' || isWoken) this.#queue.add(projectId);
+    if (after === 'done') this.#work.delete(projectId);
+    this.#fill();
+  }
+
+  #lookAgain(projectId: string, ms: number): void {
+    const timer = setTimeout(() => {
+      this.#later.delete(projectId);
+      this.wake(projectId);
+    }, ms);
+    this.#later.set(projectId, timer);
+  }
+
+  /** One batch. Throws what is left to the next wake-up. */
+  async #turn(projectId: string, work: Work): Promise<After> {
+    let seen: readonly string[] = [];
+    try {
+      const limit = this.#limitOf(work);
+      const turn = (): Promise<BatchResult | undefined> => this.#route(projectId, limit, (ids) => (seen = ids));
+      const result = await inTurn(this.#ctx.db, projectId, limits.turnMs, turn);
+      if (result === undefined) {
+        work.passed += 1;
+        return { againMs: Math.min(limits.againMs.first * 2 ** work.passed, limits.againMs.most) };
+      }
+      this.#tell(projectId, result.routed);
+      work.full = result.routed.length >= limit ? work.full + 1 : 0;
+      work.batches += 1;
+      work.limit = Math.min(limit * 2, work.full < limits.fullBatches ? limits.batch : limits.backlog);
+      work.attempts = work.strikes = work.passed = 0;
+      return result.more ? 'more' : 'done';
+    } catch (error) {
+      return this.#failed(projectId, work, seen, error);
+    }
+  }
+
+  /** Where others have backlogs too, a batch is soon over. */
+  #limitOf({ limit }: Work): number {
+    return this.#backlogs() + this.#queue.size > 1 ? Math.min(limit, limits.crowded) : limit;
+  }
+
+  async #failed(projectId: string, work: Work, seen: readonly string[], error: unknown): Promise<After> {
+    const [culprit] = seen;
+    const isSlow = errorCode(error) === tooSlow;
+    if (culprit === undefined || (isPassing(error) && !isSlow)) {
+      work.attempts += 1;
+      if (work.attempts >= limits.attempts) {
+        this.#work.delete(projectId);
+        throw error;
+      }
+      return { againMs: limits.pauseMs * work.attempts };
+    }
+    if (seen.length > 1) {
+      work.limit = Math.ceil(seen.length / 2);
+      return 'more';
+    }
+    work.strikes += 1;
+    if (work.strikes < (isSlow ? limits.slowStrikes : limits.strikes))
+      return { againMs: limits.pauseMs * work.strikes };
+    await this.#fail(projectId, culprit, error);
+    work.strikes = 0;
+    return 'more';
+  }
+
+  /** Undefined: another daemon has the project. */
+  async #route(
+    projectId: string,
+    limit: number,
+    seen: (ids: readonly string[]) => void,
+  ): Promise<BatchResult | undefined> {
     const { db, runtime } = this.#ctx;
     const batch = { projectId, limit, cache: this.#cache, nextId: this.#nextId, now: runtime.now(), seen };
-    const result = await db.tx((sql) => routeBatch(this.#ctx, sql, batch));
+    const statementMs = limit === 1 ? this.#options.aloneMs : this.#options.batchMs;
+    const result = await db.tx((sql) => routeBatch(this.#ctx, sql, batch), { statementMs });
     failpoint('route.committed');
     return result;
   }
@@ -125,9 +224,9 @@ export class Router {
   async #fail(projectId: string, eventId: string, error: unknown): Promise<void> {
     const { db, runtime } = this.#ctx;
     const reason = reasonOf(error);
-    await db.tx(async (sql) => {
-      const { tx, waiting } = await beginRouting(sql, projectId, 1);
-      if (waiting[0]?.id !== eventId) return;
+    await inProject(db, projectId, async (tx) => {
+      const begun = await beginRouting(tx, projectId, 1);
+      if (begun?.waiting[0]?.id !== eventId) return;
       await settleEvents(tx, [{ eventId, status: 'failed', severity: null, attributions: null, reason }]);
     });
     runtime.log.error({ err: error, projectId, eventId }, 'event.routing_failed');
@@ -161,6 +260,9 @@ export class Router {
     runtime.log.debug({ projectId, ...counts }, 'event.routed');
   }
 }
+
+/** A statement was ended by its time limit: too much for one batch, or held up by somebody else. */
+const tooSlow = '57014';
 
 /** Whether an error says nothing of the events: the database is away, busy, or had two transactions in each other's way. */
 function isPassing(error: unknown): boolean {

@@ -119,7 +119,7 @@ export async function startRotation(ctx: FlowContext, actor: Actor): Promise<Rot
       subject: { kind: 'MasterKey', name: String(toVersion) },
       detail: { rotation: row.id, values: total },
     });
-    await addJob(tx, 'keys.rotate', { rotationId: row.id }, { jobKey: 'keys.rotate', runAt: now });
+    await addJob(tx, 'keys.rotate', { rotationId: row.id }, { jobKey: 'keys.rotate' });
     return row;
   });
 }

@@ -112,7 +112,7 @@ export class SessionHost {
     const { db } = this.#ctx;
     const mine = [...this.#running.values()];
     const standing = await standingLeases(
-      db,
+      db.vital,
       mine.map((one) => one.lease),
     );
     for (const one of mine) if (!standing.has(one.lease.sessionId)) one.lose();
@@ -173,7 +173,7 @@ export class SessionHost {
     const mine = [...this.#running.values()];
     const at = performance.now();
     const kept = await renewLeases(
-      this.#ctx.db,
+      this.#ctx.db.vital,
       this.#ctx.daemonId,
       mine.map((one) => one.lease),
     );

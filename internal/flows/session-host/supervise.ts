@@ -10,7 +10,8 @@ import {
 } from '../../adapters/store/sessions/hosts.ts';
 import { isConnectionLoss } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { inProject } from '../../adapters/store/routing/project-lock.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
 import { liveSessions } from '../../adapters/store/sessions/turns.ts';
 import { relaunchAfterMs } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -25,6 +26,8 @@ import { failureText, launch, type Launched, ProgramMissing } from './launch.ts'
 
 /** A program that is not there is looked for again after this. */
 const missingMs = 10_000;
+/** Nobody waits for the end of a session that failed: it may wait for its project for longer than a call. */
+const projectWaitMs = 25_000;
 const launchBuckets = [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 export interface Running {
@@ -196,11 +199,11 @@ export class Supervisor {
   }
 
   async #fail(session: ClaimedSession, reason: string): Promise<void> {
-    await this.#ctx.db.tx(async (tx) => {
-      const locked = await lockRouting(tx, session.projectId);
-      const standing = await standingLeases(tx, [session]);
+    const fail = async (locked: RoutingTx): Promise<void> => {
+      const standing = await standingLeases(locked, [session]);
       if (standing.has(session.sessionId)) await endSession(this.#ctx, locked, session.sessionId, 'failed', reason);
-    });
+    };
+    await inProject(this.#ctx.db, session.projectId, fail, { waitMs: projectWaitMs });
   }
 
   /** Files of a session that has ended are of no use to anybody. */

@@ -5,7 +5,7 @@
 import type { Sql } from '../../adapters/store/store.ts';
 import { blockedSessions, suspendLapsed, unblockSessions } from '../../adapters/store/sessions/hosts.ts';
 import { eventPayloads } from '../../adapters/store/events/event-reads.ts';
-import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { unlessBusy } from '../../adapters/store/routing/project-lock.ts';
 import {
   inactiveSessions,
   isInactive,
@@ -70,12 +70,11 @@ async function unblock(ctx: FlowContext): Promise<void> {
 
 async function archiveInactive(ctx: FlowContext): Promise<void> {
   for (const { sessionId, projectId, seconds } of await inactiveSessions(ctx.db, ctx.runtime.now(), perTurn)) {
-    const isArchived = await ctx.db.tx(async (tx) => {
-      const locked = await lockRouting(tx, projectId);
+    const isArchived = await unlessBusy(ctx.db, projectId, async (tx) => {
       if (!(await isInactive(tx, sessionId, ctx.runtime.now()))) return false;
-      return endSession(ctx, locked, sessionId, 'archived', `nothing happened for ${seconds} s`);
+      return endSession(ctx, tx, sessionId, 'archived', `nothing happened for ${seconds} s`);
     });
-    if (isArchived) ctx.runtime.log.info({ sessionId, reason: 'inactive' }, 'session.archived');
+    if (isArchived === true) ctx.runtime.log.info({ sessionId, reason: 'inactive' }, 'session.archived');
   }
 }
 
@@ -83,13 +82,12 @@ const isDue = (ctx: FlowContext, { endedAt, failedInARow }: ReplaceableSlot): bo
   endedAt === null || ctx.runtime.now().getTime() >= endedAt.getTime() + successorAfterMs(failedInARow);
 
 async function replace(ctx: FlowContext, seen: ReplaceableSlot): Promise<void> {
-  const made = await ctx.db.tx(async (tx) => {
-    const locked = await lockRouting(tx, seen.projectId);
+  const made = await unlessBusy(ctx.db, seen.projectId, async (tx) => {
     const [slot] = await replaceableSlots(tx, seen.agentId);
     if (slot === undefined || slot.sessionId !== seen.sessionId) return undefined;
     const successor = successorOf(ctx, slot, await payloadOf(tx, slot));
     const reason = slot.why === 'stale' ? `the agent is at revision ${slot.revision} now` : 'it failed';
-    await takeOver(ctx, locked, slot.sessionId, successor, reason);
+    await takeOver(ctx, tx, slot.sessionId, successor, reason);
     return successor.id;
   });
   if (made === undefined) return;

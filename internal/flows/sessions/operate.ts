@@ -6,7 +6,7 @@ import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { bindingById } from '../../adapters/store/routing/binding-reads.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { decidePermission } from '../../adapters/store/sessions/permissions.ts';
-import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import {
   latestMessage,
   type MessageRow,
@@ -49,13 +49,10 @@ export async function sendMessage(
   sent: { readonly sessionId: string; readonly text: string; readonly actor: Actor },
 ): Promise<MessageRow> {
   const { sessionId, text, actor } = sent;
-  return ctx.db.tx(async (tx) => {
-    const locked = await lockRouting(tx, project.id);
-    const { agent } = await requireLive(locked, sessionId);
-    await deliver(ctx, locked, [
-      { sessionId, text, sender: 'operator', mode: 'interrupt', detail: { name: actor.name } },
-    ]);
-    const said = await latestMessage(locked, sessionId, 'operator');
+  return inProject(ctx.db, project.id, async (tx) => {
+    const { agent } = await requireLive(tx, sessionId);
+    await deliver(ctx, tx, [{ sessionId, text, sender: 'operator', mode: 'interrupt', detail: { name: actor.name } }]);
+    const said = await latestMessage(tx, sessionId, 'operator');
     if (said === undefined) throw new Error('a message that was just written is not there');
     const subject = { kind: 'Session', name: sessionId };
     await audit(tx, project, { actor, action: 'session.messaged', subject, detail: { agent, seq: said.seq } });
@@ -74,13 +71,12 @@ export async function archiveSession(
   sessionId: string,
   actor: Actor,
 ): Promise<WholeSession> {
-  return ctx.db.tx(async (tx) => {
-    const locked = await lockRouting(tx, project.id);
+  return inProject(ctx.db, project.id, async (tx) => {
     const before = await sessionById(tx, project.id, sessionId);
     if (before === undefined) throw noSession();
     if (before.state === 'archived') return before;
     if (!before.live) throw new Fault('conflict', 'session-ended', `The session is ${before.state}.`);
-    await endSession(ctx, locked, sessionId, 'archived', `archived by ${actor.name}`);
+    await endSession(ctx, tx, sessionId, 'archived', `archived by ${actor.name}`);
     const subject = { kind: 'Session', name: sessionId };
     const detail = { agent: before.agent, state: before.state };
     await audit(tx, project, { actor, action: 'session.archived', subject, detail });
@@ -107,8 +103,7 @@ export async function startSession(
   project: ProjectRef,
   request: StartRequest,
 ): Promise<WholeSession> {
-  return ctx.db.tx(async (tx) => {
-    const locked = await lockRouting(tx, project.id);
+  return inProject(ctx.db, project.id, async (tx) => {
     const agent = await agentByName(tx, project.id, request.agent);
     if (agent === undefined) {
       throw new Fault('not_found', 'agent-not-found', `There is no agent ${request.agent}.`);
@@ -118,7 +113,7 @@ export async function startSession(
     const id = timeOrderedId(ctx.runtime);
     const { actor } = request;
     const start = { sender: 'operator', detail: { name: actor.name }, text: firstMessage(ctx, spec, request) } as const;
-    await createSessions(ctx, locked, [
+    await createSessions(ctx, tx, [
       {
         id,
         agentId: agent.id,
@@ -225,13 +220,12 @@ export async function answerPermission(
 
 /** Releases an active binding, also a `held` one, and tells it. Throws Fault `not_found`. */
 export async function releaseBinding(ctx: FlowContext, project: ProjectRef, id: string, actor: Actor): Promise<void> {
-  await ctx.db.tx(async (tx) => {
-    const locked = await lockRouting(tx, project.id);
+  await inProject(ctx.db, project.id, async (tx) => {
     const standing = await bindingById(tx, project.id, id);
     if (standing === undefined) throw new Fault('not_found', 'not-found', 'There is no such binding.');
     if (standing.state === 'released') return;
     const { agent, target, sessionId, lifecycle } = standing;
-    await unbindSession(ctx, locked, { by: { id }, authority: 'operator' });
+    await unbindSession(ctx, tx, { by: { id }, authority: 'operator' });
     const subject = { kind: 'Binding', name: id };
     const detail = { agent, target, sessionId, lifecycle };
     await audit(tx, project, { actor, action: 'binding.released', subject, detail });

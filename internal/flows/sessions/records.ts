@@ -1,5 +1,5 @@
 // The one place that makes, tells and ends sessions. Every function wants a transaction that holds the project's routing
-// lock (`lockRouting`), so that what it changes and what routing decides never cross; binding events are recorded in it,
+// lock (`inProject`), so that what it changes and what routing decides never cross; binding events are recorded in it,
 // and their routing is asked for.
 
 import { type Binding, findBindings, insertBindings, updateBindings } from '../../adapters/store/routing/bindings.ts';

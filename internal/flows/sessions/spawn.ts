@@ -5,7 +5,8 @@
 import { type AgentRow, agentByName } from '../../adapters/store/resources/agents.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { MessageInsert } from '../../adapters/store/sessions/inbox.ts';
-import { lockRouting, type RoutingTx } from '../../adapters/store/routing/routing.ts';
+import { inProject } from '../../adapters/store/routing/project-lock.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
 import { slotHolder, wakeSession } from '../../adapters/store/sessions/session-reads.ts';
 import { noteConverted, spawnedUnder, type ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
@@ -42,9 +43,8 @@ export async function spawnFromSession(
   request: SpawnRequest,
 ): Promise<Spawned> {
   const { project } = caller;
-  return ctx.db.tx(async (tx) => {
-    const locked = await lockRouting(tx, project.id);
-    await requireLive(locked, caller.sessionId);
+  return inProject(ctx.db, project.id, async (tx) => {
+    await requireLive(tx, caller.sessionId);
     const { idempotencyKey, message } = request;
     if (idempotencyKey !== undefined) {
       const known = await spawnedUnder(tx, caller.sessionId, idempotencyKey);
@@ -54,10 +54,10 @@ export async function spawnFromSession(
     if (agent === undefined) throw new Fault('not_found', 'agent-not-found', `There is no agent ${request.agent}.`);
     const spec = agent.spec as unknown as AgentSpec;
     const holder = spec.concurrency === 1 ? await slotHolder(tx, agent.id) : undefined;
-    if (holder !== undefined) return convert(ctx, locked, caller, { holder, message, idempotencyKey });
+    if (holder !== undefined) return convert(ctx, tx, caller, { holder, message, idempotencyKey });
     const id = timeOrderedId(ctx.runtime);
-    await createSessions(ctx, locked, [childOf(caller, { id, agent, spec }, request)]);
-    if (caller.spec.session.observeSpawnedSessions !== false) await observe(ctx, locked, caller, id);
+    await createSessions(ctx, tx, [childOf(caller, { id, agent, spec }, request)]);
+    if (caller.spec.session.observeSpawnedSessions !== false) await observe(ctx, tx, caller, id);
     await recordAudit(tx, {
       orgId: project.orgId,
       projectId: project.id,

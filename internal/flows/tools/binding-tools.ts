@@ -3,7 +3,8 @@
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { listBindings } from '../../adapters/store/routing/binding-reads.ts';
 import { type Binding, findBindings } from '../../adapters/store/routing/bindings.ts';
-import { lockRouting, type RoutingTx } from '../../adapters/store/routing/routing.ts';
+import { inProject } from '../../adapters/store/routing/project-lock.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
 import { insertTies } from '../../adapters/store/sessions/sessions.ts';
 import { dropSubscription } from '../../adapters/store/sessions/tool-callers.ts';
 import { bindingTerms } from '../../core/route/route.ts';
@@ -40,7 +41,7 @@ const audit = ({ caller, actor }: ToolCall, tx: RoutingTx, action: string, { id,
 
 /** Under the routing lock of the caller's project. */
 const locked = <T>({ ctx, caller }: ToolCall, act: (tx: RoutingTx) => Promise<T>): Promise<T> =>
-  ctx.db.tx(async (tx) => act(await lockRouting(tx, caller.project.id)));
+  inProject(ctx.db, caller.project.id, act);
 
 /**
  * A tie brings the messages to `attributedSessions` routes, a binding to `bind` routes. Where another session of the agent

@@ -2,7 +2,7 @@
 
 import { listAgents } from '../../adapters/store/resources/agents.ts';
 import type { Sql } from '../../adapters/store/store.ts';
-import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import {
   listMessages,
   listSessions,
@@ -198,11 +198,10 @@ async function message(
     throw new Fault('invalid', 'own-session', 'A session does not send messages to itself.');
   }
   const { project } = caller;
-  return ctx.db.tx(async (tx) => {
-    const locked = await lockRouting(tx, project.id);
-    await requireLive(locked, caller.sessionId);
-    const { agent } = await requireLive(locked, sessionId);
-    await deliver(ctx, locked, [messageFrom(caller, sessionId, text)]);
+  return inProject(ctx.db, project.id, async (tx) => {
+    await requireLive(tx, caller.sessionId);
+    const { agent } = await requireLive(tx, sessionId);
+    await deliver(ctx, tx, [messageFrom(caller, sessionId, text)]);
     await recordControl(tx, call, 'session.messaged', { sessionId, agent });
     await wakeSession(tx, sessionId);
     return { delivered: true };
@@ -216,11 +215,10 @@ async function stop(
   const { ctx, caller } = call;
   const { project, spec } = caller;
   if (sessionId === caller.sessionId) ctx.host?.listings.parting(sessionId);
-  return ctx.db.tx(async (tx) => {
-    const locked = await lockRouting(tx, project.id);
+  return inProject(ctx.db, project.id, async (tx) => {
     // One that has just been ended itself ends nobody any more.
-    await requireLive(locked, caller.sessionId);
-    const { agent } = await requireLive(locked, sessionId);
+    await requireLive(tx, caller.sessionId);
+    const { agent } = await requireLive(tx, sessionId);
     const isSelf = sessionId === caller.sessionId;
     if (!isSelf && spec.manages?.includes(agent) !== true) {
       throw new Fault(
@@ -230,7 +228,7 @@ async function stop(
       );
     }
     const why = reason ?? (isSelf ? 'stopped by itself' : `stopped by session ${caller.sessionId} of ${caller.agent}`);
-    await endSession(ctx, locked, sessionId, 'archived', why);
+    await endSession(ctx, tx, sessionId, 'archived', why);
     await recordControl(tx, call, 'session.archived', { sessionId, agent });
     await wakeSession(tx, sessionId);
     return { stopped: sessionId };

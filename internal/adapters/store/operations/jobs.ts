@@ -2,6 +2,7 @@
 // that is silent for 6 s and has no connection left: its row goes, and the jobs that its workers held run again. A job that has used up its attempts stays where it is, with its reason,
 // until a person acts.
 
+import type { ProcessIdentity } from '../../../base/process-identity.ts';
 import type { Sql } from '../store.ts';
 
 export interface DaemonRow {
@@ -10,21 +11,32 @@ export interface DaemonRow {
   readonly host: string;
   readonly pid: number;
   readonly workerIds: readonly string[];
+  /** Absent where the kernel does not tell it, and of daemons of an earlier release. */
+  readonly process?: ProcessIdentity | null | undefined;
 }
 
 const deadAfterSeconds = 15;
 const cutOffAfterSeconds = 6;
 
-/** What the connections of a daemon's job runner call themselves: they end with its process, also when it is killed. */
-export const connectionName = (daemonId: string): string => `svcd jobs ${daemonId}`;
+/** What the listening connection of a daemon calls itself: it ends with its process, also when that is killed. */
+export const connectionName = (daemonId: string): string => `svcd daemon ${daemonId}`;
 
 /** Writes this daemon's row; also after somebody took it for dead. */
 export async function beat(sql: Sql, daemon: DaemonRow): Promise<void> {
   await sql.query(
-    `insert into svc.daemons (id, roles, host, pid, worker_ids)
-     values ($1::uuid, $2::text[], $3::text, $4::int, $5::text[])
+    `insert into svc.daemons (id, roles, host, pid, worker_ids, boot_id, pid_namespace, start_ticks)
+     values ($1::uuid, $2::text[], $3::text, $4::int, $5::text[], $6::text, $7::text, $8::text)
      on conflict (id) do update set beat_at = now(), worker_ids = excluded.worker_ids`,
-    [daemon.id, daemon.roles, daemon.host, daemon.pid, daemon.workerIds],
+    [
+      daemon.id,
+      daemon.roles,
+      daemon.host,
+      daemon.pid,
+      daemon.workerIds,
+      daemon.process?.bootId ?? null,
+      daemon.process?.pidNamespace ?? null,
+      daemon.process?.startTicks ?? null,
+    ],
   );
 }
 
@@ -35,20 +47,12 @@ export async function leave(sql: Sql, id: string): Promise<void> {
 
 export async function listDaemons(sql: Sql): Promise<(DaemonRow & { startedAt: Date; beatAt: Date })[]> {
   const { rows } = await sql.query<DaemonRow & { startedAt: Date; beatAt: Date }>(
-    `select id, roles, host, pid, worker_ids as "workerIds", started_at as "startedAt", beat_at as "beatAt"
+    `select id, roles, host, pid, worker_ids as "workerIds", started_at as "startedAt", beat_at as "beatAt",
+       case when start_ticks is not null then json_build_object('bootId', boot_id, 'pidNamespace', pid_namespace,
+         'pid', pid, 'startTicks', start_ticks) end as process
      from svc.daemons order by started_at, id`,
   );
   return rows;
-}
-
-/** How many other daemons with this role have shown themselves within so many seconds. */
-export async function otherDaemons(sql: Sql, self: string, role: string, withinSeconds: number): Promise<number> {
-  const { rows } = await sql.query<{ count: number }>(
-    `select count(*)::int as count from svc.daemons
-      where id <> $1::uuid and $2::text = any(roles) and beat_at > now() - make_interval(secs => $3::int)`,
-    [self, role, withinSeconds],
-  );
-  return rows[0]?.count ?? 0;
 }
 
 /**

@@ -19,23 +19,24 @@ export interface RoutingTx extends Sql {
   readonly projectId: string;
 }
 
-const locked = (tx: Sql, projectId: string): RoutingTx => ({
+/** For whoever knows that it holds the lock, and for who changes nothing: in one snapshot the world is as a moment saw it. */
+export const held = (tx: Sql, projectId: string): RoutingTx => ({
   projectId,
   query: (text, values, name) => tx.query(text, values, name),
 });
 
-/** Takes the routing lock of a project for the rest of the transaction; taken again, it is the same. */
+/**
+ * Takes the routing lock of a project for the rest of the transaction, however long that takes; taken again, it is the
+ * same. Who may have to wait in earnest goes through project-lock.ts.
+ */
 export async function lockRouting(tx: Sql, projectId: string): Promise<RoutingTx> {
   await tx.query(
     `select pg_advisory_xact_lock(hashtextextended('svc.routing:' || $1::text, 0))`,
     [projectId],
     'lock-routing',
   );
-  return locked(tx, projectId);
+  return held(tx, projectId);
 }
-
-/** The same reads without the lock, for whoever changes nothing: in one snapshot the world is as a moment saw it. */
-export const watchRouting = locked;
 
 export interface PendingEvent {
   readonly id: string;
@@ -84,15 +85,19 @@ type OtherEvent = readonly [
   depth: number,
 ];
 
-/** Takes the routing lock and tells what is there to be routed, at most `most` events, and by which triggers. */
-export async function beginRouting(tx: Sql, projectId: string, most: number): Promise<RoutingStart> {
+/**
+ * Takes the routing lock, where nobody has it, and tells what is there to be routed, at most `most` events, and by which
+ * triggers; undefined where somebody has it.
+ */
+export async function beginRouting(tx: Sql, projectId: string, most: number): Promise<RoutingStart | undefined> {
   const { rows } = await tx.query<StartRow>(
-    `select generation, upto as "upTo", ids, seqs, times, key, scope, others from svc.begin_routing($1::uuid, $2::int)`,
+    `select generation, upto as "upTo", ids, seqs, times, key, scope, others from svc.take_routing($1::uuid, $2::int)`,
     [projectId, most],
-    'begin-routing',
+    'take-routing',
   );
-  const start = rows[0] as StartRow;
-  return { tx: locked(tx, projectId), generation: start.generation, upTo: start.upTo, waiting: waitingOf(start) };
+  const [start] = rows;
+  if (start === undefined) return undefined;
+  return { tx: held(tx, projectId), generation: start.generation, upTo: start.upTo, waiting: waitingOf(start) };
 }
 
 function waitingOf({ ids, seqs, times, key, scope, others }: StartRow): PendingEvent[] {
@@ -311,18 +316,25 @@ export async function sessionsNamed(
   return rows;
 }
 
-/** Projects whose oldest waiting event was received before a time. */
-export async function projectsWaiting(sql: Sql, before: Date): Promise<string[]> {
-  const { rows } = await sql.query<{ projectId: string }>(
-    `select p.id as "projectId" from svc.projects p, lateral (
-       select e.received_at from svc.events e
+/**
+ * The number of the oldest waiting event of each project that has one. With a daemon's id: of its share of the projects,
+ * which all that route and beat have divided among themselves; of all where it is not among those.
+ */
+export async function waitingHeads(sql: Sql, daemonId: string | null): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await sql.query<{ projectId: string; seq: number }>(
+    `with routers as (
+       select array_agg(d.id order by d.id) as ids, count(*)::int as n from svc.daemons d
+        where 'route' = any(d.roles) and d.beat_at > now() - interval '15 seconds')
+     select p.id as "projectId", oldest.seq from svc.projects p cross join routers r, lateral (
+       select e.seq from svc.events e
         where e.project_id = p.id and e.router_status = 'pending' and e.seq > ${routedTo('p.id')}
         order by e.seq limit 1) oldest
-      where oldest.received_at < $1::timestamptz`,
-    [before],
-    'projects-waiting',
+      where $1::uuid is null or not coalesce($1::uuid = any(r.ids), false)
+         or r.ids[1 + mod(hashtext(p.id::text)::bigint + 2147483648, r.n)] = $1::uuid`,
+    [daemonId],
+    'waiting-heads',
   );
-  return rows.map((row) => row.projectId);
+  return new Map(rows.map((row) => [row.projectId, row.seq]));
 }
 
 /** Projects that any of these events belong to. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { createTestDatabase, insertProject, type TestDatabase } from '../../../base/testkit/postgres.ts';
-import { beginRouting } from './routing.ts';
+import { lockRouting } from './routing.ts';
 import { insertSpawned, type SpawnedInsert } from './spawned.ts';
 
 describe('sessions that routing makes', () => {
@@ -42,7 +42,7 @@ describe('sessions that routing makes', () => {
     };
   };
   const insert = (rows: readonly SpawnedInsert[]) =>
-    t.db.tx(async (sql) => insertSpawned((await beginRouting(sql, projectId, 1)).tx, rows, now));
+    t.db.tx(async (sql) => insertSpawned(await lockRouting(sql, projectId), rows, now));
 
   it('come out as they went in, however their kinds and agents are mixed', async () => {
     // More kinds than are remembered, in turns, so that one that was forgotten comes again.

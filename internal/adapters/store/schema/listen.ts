@@ -1,4 +1,5 @@
-// One connection that listens for everybody in this process, and comes back when it is lost.
+// One connection that listens for everybody in this process, and comes back when it is lost. There is never a second one:
+// whoever asks while it is being made, or made again, waits for the same one.
 
 import pg from 'pg';
 import type { Logger } from 'pino';
@@ -16,6 +17,8 @@ export class ListenHub {
   #client: pg.Client | undefined;
   #opening: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
+  /** The connection was lost since listeners were last told that all is well. */
+  #isBroken = false;
   #stopped = false;
   #delayMs = reconnectMs.first;
 
@@ -33,7 +36,7 @@ export class ListenHub {
     else if (isNew) await this.#client.query(`listen ${quoted(channel)}`);
     return async () => {
       listeners.delete(fn);
-      if (listeners.size > 0) return;
+      if (listeners.size > 0 || this.#channels.get(channel) !== listeners) return;
       this.#channels.delete(channel);
       // A connection that has just broken listens to nothing any more, which is what was asked for.
       await this.#client?.query(`unlisten ${quoted(channel)}`).catch(() => undefined);
@@ -49,7 +52,10 @@ export class ListenHub {
     await last?.end().catch(() => undefined);
   }
 
+  /** Resolves when a connection stands; calls share the one that is being made. */
   async #ready(): Promise<void> {
+    if (this.#client !== undefined) return;
+    clearTimeout(this.#timer);
     this.#opening ??= this.#connect().finally(() => {
       this.#opening = undefined;
     });
@@ -57,7 +63,7 @@ export class ListenHub {
   }
 
   async #connect(): Promise<void> {
-    const next = new pg.Client({ ...this.#config, statement_timeout: 10_000 });
+    const next = new pg.Client(this.#config);
     next.on('error', () => this.#lost(next));
     next.on('end', () => this.#lost(next));
     next.on('notification', (message) => {
@@ -73,10 +79,15 @@ export class ListenHub {
       }
     } catch (error) {
       next.end().catch(() => undefined);
+      // Whoever asked hears of it; those who listen already are not forgotten.
+      if (this.#isBroken) this.#retryLater();
       throw error;
     }
     this.#client = next;
     this.#delayMs = reconnectMs.first;
+    if (!this.#isBroken) return;
+    this.#isBroken = false;
+    for (const listeners of this.#channels.values()) for (const fn of listeners) fn(null);
   }
 
   #missing(done: ReadonlySet<string>): string | undefined {
@@ -87,6 +98,7 @@ export class ListenHub {
     if (this.#client !== which) return;
     this.#client = undefined;
     if (this.#stopped) return;
+    this.#isBroken = true;
     this.#log.warn({}, 'database.listen_lost');
     this.#retryLater();
   }
@@ -95,15 +107,9 @@ export class ListenHub {
     if (this.#stopped) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      this.#ready().then(
-        () => {
-          for (const listeners of this.#channels.values()) for (const fn of listeners) fn(null);
-        },
-        () => {
-          this.#delayMs = Math.min(this.#delayMs * 2, reconnectMs.most);
-          this.#retryLater();
-        },
-      );
+      this.#delayMs = Math.min(this.#delayMs * 2, reconnectMs.most);
+      // One that fails asks for the next try itself.
+      this.#ready().catch(() => undefined);
     }, this.#delayMs);
   }
 }

@@ -162,11 +162,14 @@ export async function insertTies(sql: Sql, projectId: string, ties: readonly Tie
 export async function orphanedSessions(
   sql: Sql,
   limit: number,
+  /** Projects that are left out. */
+  except: readonly string[] = [],
 ): Promise<{ readonly id: string; readonly projectId: string }[]> {
   const { rows } = await sql.query<{ id: string; projectId: string }>(
     `select s.id, s.project_id as "projectId" from svc.sessions s
-      where s.live and not exists (select from svc.agents a where a.id = s.agent_id) order by s.id limit $1::int`,
-    [limit],
+      where s.live and not exists (select from svc.agents a where a.id = s.agent_id)
+        and s.project_id <> all($2::uuid[]) order by s.id limit $1::int`,
+    [limit, except],
     'orphaned-sessions',
   );
   return rows;

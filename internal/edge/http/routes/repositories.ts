@@ -11,7 +11,6 @@ import {
   diagnose,
   findRepository,
   probe,
-  release,
   removeRepository,
   requestSync,
   rollBack,
@@ -55,10 +54,9 @@ async function showOne(ctx: FlowContext, repository: Repository) {
 }
 
 export const repositoryRoutes: readonly Route[] = [
-  serve(api.createRepository, async ({ ctx, project, actor, body, can }) => {
+  serve(api.createRepository, async ({ ctx, project, actor, body }) => {
     const input = inputOf(body) as SettingsInput & { name: string; suspended?: boolean };
-    const caller = { project, actor, ownsInstallation: can('folders:add') };
-    return created(await showOne(ctx, await addRepository(ctx, caller, input)));
+    return created(await showOne(ctx, await addRepository(ctx, { project, actor }, input)));
   }),
   serve(api.listRepositories, async ({ ctx, project, query }) => {
     const { limit, after } = readTextPage(query);
@@ -74,10 +72,9 @@ export const repositoryRoutes: readonly Route[] = [
   serve(api.getRepository, async ({ ctx, project, params }) =>
     ok(await showOne(ctx, await findRepository(ctx.db, project, params.name))),
   ),
-  serve(api.updateRepository, async ({ ctx, project, actor, params, body, can }) => {
+  serve(api.updateRepository, async ({ ctx, project, actor, params, body }) => {
     const input = inputOf(body) as SettingsInput & { suspended?: boolean };
-    const caller = { project, actor, ownsInstallation: can('folders:add') };
-    return ok(await showOne(ctx, await changeRepository(ctx, caller, params.name, input)));
+    return ok(await showOne(ctx, await changeRepository(ctx, { project, actor }, params.name, input)));
   }),
   serve(api.deleteRepository, async ({ ctx, project, actor, params, query }) => {
     await removeRepository(ctx, { project, actor }, params.name, query.keepResources === 'true');
@@ -94,9 +91,6 @@ export const repositoryRoutes: readonly Route[] = [
   ),
   serve(api.rollbackRepository, async ({ ctx, project, actor, params, body }) =>
     accepted(await rollBack(ctx, { project, actor }, params.name, body.commit)),
-  ),
-  serve(api.releaseRepository, async ({ ctx, project, actor, params }) =>
-    accepted(await release(ctx, { project, actor }, params.name)),
   ),
   serve(api.pinRepository, async ({ ctx, project, actor, params, body }) =>
     accepted(await setPin(ctx, { project, actor }, params.name, body.commit)),

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
+import { Fault } from '../../../domain/fault.ts';
+import { type Database, openDatabase } from '../store.ts';
+import { inProject, unlessBusy } from './project-lock.ts';
+import { lockRouting } from './routing.ts';
+
+const isBusy = (error: unknown): boolean =>
+  error instanceof Fault && error.kind === 'unavailable' && error.code === 'busy' && error.retryAfterSeconds === 1;
+
+describe('waiting for a project', () => {
+  let t: TestDatabase;
+  let other: Database;
+  before(async () => {
+    t = await createTestDatabase();
+    other = openDatabase({ url: t.url, log: silent });
+  });
+  after(async () => {
+    await other.close();
+    await t.close();
+  });
+
+  /** Another daemon's transaction that holds the projects until `free`. */
+  async function holding(...projects: readonly string[]): Promise<() => Promise<void>> {
+    let free: () => void = () => undefined;
+    const freed = new Promise<void>((resolve) => (free = resolve));
+    let holds: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (holds = resolve));
+    const over = other.tx(async (tx) => {
+      for (const id of projects) await lockRouting(tx, id);
+      holds();
+      await freed;
+    });
+    await held;
+    return async () => {
+      free();
+      await over;
+    };
+  }
+
+  it('a hundred who want a locked project hear that it is busy within their time, and all others go on', async () => {
+    const [locked, free] = [randomUUID(), randomUUID()];
+    const release = await holding(locked);
+    const since = performance.now();
+    const waiting = Array.from({ length: 100 }, () =>
+      assert.rejects(
+        inProject(t.db, locked, async () => 1),
+        isBusy,
+      ),
+    );
+    for (let n = 0; n < 20; n += 1) assert.equal(await inProject(t.db, free, async () => n), n);
+    assert.equal((await t.db.query<{ n: number }>('select 1 as n')).rows[0]?.n, 1);
+    assert.ok(performance.now() - since < 1_900, 'those that were not locked did not wait for one that was');
+    await Promise.all(waiting);
+    assert.ok(performance.now() - since >= 1_900, 'those that waited had their time');
+    await release();
+    assert.equal(await inProject(t.db, locked, async () => 'mine'), 'mine');
+  });
+
+  it('more locked projects than connections hold up nobody else', async () => {
+    const projects = Array.from({ length: 12 }, () => randomUUID());
+    const release = await holding(...projects);
+    const waiting = projects.map((id) =>
+      assert.rejects(
+        inProject(t.db, id, async () => 1),
+        isBusy,
+      ),
+    );
+    const since = performance.now();
+    for (let n = 0; n < 20; n += 1) await inProject(t.db, randomUUID(), async () => n);
+    assert.ok(performance.now() - since < 1_900);
+    await Promise.all(waiting);
+    await release();
+  });
+
+  it('who waits gets it as soon as it is free, in the order of asking', async () => {
+    const id = randomUUID();
+    const release = await holding(id);
+    const order: number[] = [];
+    const waiting = [0, 1, 2].map((n) => inProject(t.db, id, async () => void order.push(n)));
+    await release();
+    await Promise.all(waiting);
+    assert.deepEqual(order, [0, 1, 2]);
+  });
+
+  it('what failed gives the project back, and work that can be left is left', async () => {
+    const id = randomUUID();
+    await assert.rejects(
+      inProject(t.db, id, async () => {
+        throw new Error('no');
+      }),
+      /no/,
+    );
+    assert.equal(await unlessBusy(t.db, id, async () => 'mine'), 'mine');
+    const release = await holding(id);
+    assert.equal(await unlessBusy(t.db, id, async () => 'mine'), undefined);
+    await release();
+  });
+});

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { startCutProxy } from '../../../base/testkit/cut-proxy.ts';
+import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
+import { Fault } from '../../../domain/fault.ts';
+import { connectionsMax, type Database, openDatabase } from '../store.ts';
+import { ListenHub } from './listen.ts';
+
+const isUnavailable = (error: unknown): boolean => error instanceof Fault && error.code === 'unavailable';
+
+describe('the connections of a daemon', () => {
+  let t: TestDatabase;
+  before(async () => {
+    t = await createTestDatabase();
+    await t.db.query('create table things (n int)');
+  });
+  after(() => t.close());
+
+  const named = async (name: string): Promise<number> => {
+    const { rows } = await t.db.query<{ n: number }>(
+      'select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = $1::text',
+      [name],
+    );
+    return rows[0]?.n ?? -1;
+  };
+  const withName = (name: string): string => `${t.url}?application_name=${name}`;
+  const open = (name: string, url = t.url): Database => {
+    const at = new URL(url);
+    at.searchParams.set('application_name', name);
+    return openDatabase({ url: at.href, log: silent });
+  };
+
+  it('are as many as are wanted at once, never more than the bound, and one again when it is quiet', async () => {
+    const db = open('counted');
+    try {
+      const waiting = Array.from({ length: 40 }, () => db.query('select pg_sleep(0.2)'));
+      let most = 0;
+      const done = Promise.all(waiting);
+      let isDone = false;
+      void done.then(() => (isDone = true));
+      while (!isDone) most = Math.max(most, await named('counted'));
+      await done;
+      assert.ok(most > 1 && most <= connectionsMax.main, `${most}`);
+      for (let tries = 0; tries < 100 && (await named('counted')) > 1; tries += 1) {
+        await sleep(200);
+        await db.query('select 1');
+      }
+      assert.equal(await named('counted'), 1);
+    } finally {
+      await db.close();
+    }
+  });
+
+  it('what must never wait has its own, whatever takes the others', async () => {
+    const db = open('vital');
+    try {
+      const taken = Array.from({ length: 30 }, () => db.query('select pg_sleep(1)'));
+      await sleep(100);
+      const since = performance.now();
+      await db.vital.query('select 1');
+      assert.ok(performance.now() - since < 900);
+      await Promise.all(taken);
+    } finally {
+      await db.close();
+    }
+  });
+
+  it('a call that a lock holds up is told within its time, and its statement is ended', async () => {
+    const db = open('held');
+    const blocker = new pg.Client({ connectionString: withName('blocker') });
+    await blocker.connect();
+    try {
+      await blocker.query('begin; lock table things in access exclusive mode');
+      const since = performance.now();
+      await Promise.all(
+        Array.from({ length: 12 }, () => assert.rejects(db.calls.query('select * from things'), isUnavailable)),
+      );
+      assert.ok(performance.now() - since < 6_500, `${performance.now() - since}`);
+      for (let tries = 0; tries < 50 && (await named('held')) > 3; tries += 1) await sleep(100);
+      const { rows } = await t.db.query(
+        `select from pg_stat_activity where application_name = 'held' and wait_event_type = 'Lock'`,
+      );
+      assert.equal(rows.length, 0, 'nobody is left behind the lock');
+    } finally {
+      await blocker.end();
+      await db.close();
+    }
+  });
+
+  it('a server that says nothing is unavailable to all calls within 6 s, with new connections and old ones', async () => {
+    const network = await startCutProxy(t.url);
+    const db = open('silent', network.url);
+    try {
+      await db.calls.query('select 1');
+      network.cut();
+      const since = performance.now();
+      const asked = Array.from({ length: 60 }, (_, n) =>
+        assert.rejects(
+          n % 2 === 0 ? db.calls.query('select 1') : db.calls.tx((tx) => tx.query('select 1')),
+          isUnavailable,
+        ),
+      );
+      await Promise.all(asked);
+      assert.ok(performance.now() - since < 6_500, `${performance.now() - since}`);
+      network.mend();
+      assert.equal((await db.calls.query<{ n: number }>('select 1 as n')).rows[0]?.n, 1);
+    } finally {
+      await network.stop();
+      await db.close();
+    }
+  });
+
+  it('a listener that asks while the connection is made anew gets the same one, and hears once', async () => {
+    const hub = new ListenHub({ connectionString: withName('hub') }, silent);
+    const heard: (string | null)[] = [];
+    await hub.listen('one', (payload) => void heard.push(payload));
+    await t.db.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hub'`);
+    // Between the loss and the retry.
+    while ((await named('hub')) > 0) await sleep(5);
+    await Promise.all([1, 2, 3].map((n) => hub.listen(`more-${n}`, () => undefined)));
+    await sleep(600);
+    assert.equal(await named('hub'), 1);
+    await t.db.query(`select pg_notify('one', 'told')`);
+    while (!heard.includes('told')) await sleep(5);
+    await sleep(50);
+    assert.deepEqual(heard, [null, 'told']);
+    await hub.stop();
+    for (let tries = 0; tries < 100 && (await named('hub')) > 0; tries += 1) await sleep(20);
+    assert.equal(await named('hub'), 0);
+  });
+});

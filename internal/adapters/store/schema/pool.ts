@@ -1,0 +1,241 @@
+// The connections of one daemon to its database. A gate stands before them: it opens as many as are wanted at once and no
+// more, lets neither calls from outside nor the daemon's own work have all of them, and keeps one deadline for the whole
+// of what somebody waits for: the place, the connection, the answer. Who gives up closes its connection, so that nothing
+// hangs behind a server that says nothing, and has the server end the statement.
+
+import pg from 'pg';
+import type { Logger } from 'pino';
+
+export interface Lane {
+  /** Of all connections, those that this kind of work may have at once. */
+  readonly max: number;
+  /** For the place at the gate and the connection, in milliseconds. */
+  readonly waitMs: number;
+  /** For each answer of the server, in milliseconds; the place at the gate counts too. */
+  readonly answerMs: number;
+}
+
+export interface PoolOptions {
+  readonly config: pg.PoolConfig;
+  readonly log: Logger;
+  /** Connections at once. */
+  readonly max: number;
+  /** Ends a statement that its caller has given up; absent: the server's own time limit does. */
+  readonly cancel?: (backend: number) => void;
+}
+
+/** How long somebody waits before one more connection is opened, and how long one that nobody needs is kept. */
+const every = { growMs: 3, shrinkMs: 5_000 } as const;
+/** The least time that an answer is given. */
+const leastMs = 250;
+
+/** What was asked for was not answered in time. */
+export class NoAnswer extends Error {
+  readonly code = 'SVC_NO_ANSWER';
+  constructor(what: string) {
+    super(`no answer from the database: ${what}`);
+  }
+}
+
+interface Waiting {
+  readonly lane: Lane;
+  readonly enter: () => void;
+}
+
+/** A connection that is somebody's for now. */
+export interface Held {
+  query(config: pg.QueryConfig, patient?: boolean): Promise<pg.QueryResult>;
+}
+
+export class Pool {
+  readonly #options: PoolOptions;
+  readonly #pool: pg.Pool;
+  readonly #waiting = new Set<Waiting>();
+  readonly #busy = new Map<Lane, number>();
+  /** As many as are wanted at once, as far as is known. */
+  #open = 1;
+  #active = 0;
+  #peak = 0;
+  #answeredAt = performance.now();
+  #growing: NodeJS.Timeout | undefined;
+  readonly #shrinking: NodeJS.Timeout;
+  #closing = false;
+
+  constructor(options: PoolOptions) {
+    this.#options = options;
+    this.#pool = new pg.Pool({ ...options.config, max: options.max, idleTimeoutMillis: every.shrinkMs });
+    // An idle connection that breaks is replaced; without a listener it would end the process.
+    this.#pool.on('error', (error) => {
+      if (!this.#closing) options.log.warn({ err: error }, 'database.idle_connection_lost');
+    });
+    this.#shrinking = setInterval(() => this.#shrink(), every.shrinkMs);
+    this.#shrinking.unref();
+  }
+
+  /** Who waits at the gate. */
+  waiting(): number {
+    return this.#waiting.size;
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    clearInterval(this.#shrinking);
+    clearTimeout(this.#growing);
+    await this.#pool.end();
+  }
+
+  /**
+   * Runs `fn` with a connection of its own. It goes back afterwards, unless `isFit` says that the error leaves it unfit
+   * for the next. Throws NoAnswer where the lane's time is over.
+   */
+  async use<T>(lane: Lane, fn: (held: Held) => Promise<T>, isFit: (error: unknown) => boolean): Promise<T> {
+    const since = performance.now();
+    await this.#enter(lane);
+    const queuedMs = performance.now() - since;
+    let client: pg.PoolClient;
+    try {
+      client = await this.#connect(lane, queuedMs);
+    } catch (error) {
+      this.#leave(lane);
+      throw error;
+    }
+    let broken: Error | undefined;
+    const onError = (error: Error): Error => (broken = error);
+    client.on('error', onError);
+    try {
+      // Who has waited at the gate waits that much less for each answer: the two do not add up.
+      const answerMs = Math.max(leastMs, lane.answerMs - queuedMs);
+      return await fn({ query: (config, patient) => this.#ask(client, config, answerMs, patient === true) });
+    } catch (error) {
+      if (!isFit(error)) broken ??= error instanceof Error ? error : new Error('unfit');
+      throw error;
+    } finally {
+      client.off('error', onError);
+      client.release(broken);
+      this.#leave(lane);
+    }
+  }
+
+  /** Resolves with a place at the gate. */
+  #enter(lane: Lane): Promise<void> {
+    if (this.#mayEnter(lane)) {
+      this.#take(lane);
+      return Promise.resolve();
+    }
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.delete(waiting);
+        reject(new NoAnswer('every connection is taken'));
+      }, lane.waitMs);
+      const enter = (): void => {
+        clearTimeout(timer);
+        this.#take(lane);
+        resolve();
+      };
+      const waiting = { lane, enter };
+      this.#waiting.add(waiting);
+      this.#growSoon();
+    });
+  }
+
+  #mayEnter(lane: Lane): boolean {
+    return this.#active < this.#open && (this.#busy.get(lane) ?? 0) < lane.max;
+  }
+
+  #take(lane: Lane): void {
+    this.#active += 1;
+    this.#peak = Math.max(this.#peak, this.#active);
+    this.#busy.set(lane, (this.#busy.get(lane) ?? 0) + 1);
+  }
+
+  #leave(lane: Lane): void {
+    this.#active -= 1;
+    this.#busy.set(lane, (this.#busy.get(lane) ?? 1) - 1);
+    this.#admit();
+  }
+
+  /** Lets in who may, in the order of asking. */
+  #admit(): void {
+    for (const waiting of this.#waiting) {
+      if (this.#active >= this.#open) return this.#growSoon();
+      if (!this.#mayEnter(waiting.lane)) continue;
+      this.#waiting.delete(waiting);
+      waiting.enter();
+    }
+  }
+
+  #growSoon(): void {
+    if (this.#active < this.#open || this.#open >= this.#options.max) return;
+    this.#growing ??= setTimeout(() => this.#grow(), every.growMs);
+  }
+
+  #grow(): void {
+    this.#growing = undefined;
+    if (this.#waiting.size === 0) return;
+    if (this.#active >= this.#open && this.#open < this.#options.max) this.#open += 1;
+    this.#admit();
+  }
+
+  /** Connections that were not wanted at once for a while are let go of; the idle ones close by themselves. */
+  #shrink(): void {
+    this.#open = Math.max(1, Math.min(this.#open, this.#peak));
+    this.#peak = this.#active;
+  }
+
+  async #connect(lane: Lane, queuedMs: number): Promise<pg.PoolClient> {
+    const connecting = this.#pool.connect();
+    try {
+      const client = await within(connecting, Math.max(leastMs, lane.waitMs - queuedMs));
+      this.#answeredAt = performance.now();
+      return client;
+    } catch (error) {
+      // It may come late: then it is nobody's.
+      connecting.then(
+        (late) => late.release(),
+        () => undefined,
+      );
+      throw error;
+    }
+  }
+
+  /** `isPatient`: what is known to take its time is waited for as long as the server answers anybody at all. */
+  async #ask(
+    client: pg.PoolClient,
+    config: pg.QueryConfig,
+    answerMs: number,
+    isPatient: boolean,
+  ): Promise<pg.QueryResult> {
+    const answering = client.query(config);
+    for (let ms = answerMs; ; ms = leastMs) {
+      try {
+        const result = await within(answering, ms);
+        this.#answeredAt = performance.now();
+        return result;
+      } catch (error) {
+        if (!(error instanceof NoAnswer)) throw error;
+        if (isPatient && performance.now() - this.#answeredAt < answerMs) continue;
+        answering.catch(() => undefined);
+        this.#giveUp(client);
+        throw error;
+      }
+    }
+  }
+
+  #giveUp(client: pg.PoolClient): void {
+    const backend = (client as { processID?: unknown }).processID;
+    if (typeof backend === 'number') this.#options.cancel?.(backend);
+  }
+}
+
+/** The promise, or NoAnswer after so many milliseconds. */
+async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new NoAnswer(`${Math.round(ms)} ms`)), ms);
+  });
+  try {
+    return await Promise.race([promise, over]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
