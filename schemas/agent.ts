@@ -1,75 +1,238 @@
-// An agent document or a fragment of one, as an author may write it (spec, Agent document). The root is open: unknown
-// root keys are ignored.
+// An agent document, or a fragment of one (docs/reference/agent-document.md). The root is open: unknown root keys are
+// ignored. How fields merge stands here too, a class a field.
 
-import * as v from 'valibot';
-import { EFFORTS, HARNESSES } from '../internal/domain/spec.ts';
-import { choice, described, envMap, flag, name, prompt, stringMap, text, whole } from './common.ts';
+import { type AgentSpec, HARNESSES } from '../internal/domain/spec.ts';
+import {
+  as,
+  choice,
+  either,
+  flag,
+  group,
+  list,
+  name,
+  record,
+  type Same,
+  scalar,
+  text,
+  type Value,
+  whole,
+} from './grammar.ts';
 import { environment } from './environment.ts';
 import { identity } from './identity.ts';
-import { model } from './model.ts';
+import { model, reasoningEffort } from './model.ts';
 import { mount } from './mount.ts';
 import { bindings } from './routing.ts';
+import { annotations, envMap, labels } from './shared.ts';
 import { tool } from './tool.ts';
 import { trigger } from './trigger.ts';
 
-const oneOrMore = v.union([v.string(), v.array(v.string())]);
-const imports = described(
-  v.union([text(4096, 'One import.'), v.array(v.pipe(v.string(), v.minLength(1)))]),
-  'Relative paths or @scope/name@version/subpath; merged in order, later wins, this document last.',
+const importPath = text('A path relative to this file, or @scope/name@version/subpath.', {
+  most: 4096,
+  example: '../fragments/base.yaml',
+});
+const imports = either(
+  importPath,
+  list(importPath, 'Several.'),
+  'What is merged beneath this document, in order, later wins; @latest where a template names no version.',
+  {
+    stored: false,
+    merge: 'none',
+    example: ['../fragments/base.yaml', '@svc/templates@1/agents/reviewer.yaml'],
+  },
 );
-const cap = v.optional(described(v.pipe(v.string(), v.regex(/^\d{1,10}(?:\.\d{1,10})?$|\{\{/)), 'Decimal in quotes.'));
-const literalAuto = described(v.literal('auto'), 'A stale or failed slot session is replaced on the latest spec.');
+const removed = either(
+  text('One key.', { least: 0 }),
+  list(text('A key.', { least: 0 }), 'Several keys.'),
+  'One key or several.',
+);
+const SPEND_CAP = '\\d{1,10}(?:\\.\\d{1,10})?';
+const cap = (what: string) =>
+  text(`${what}, in USD: a decimal in quotes, at most 10 digits before and 10 behind the point.`, {
+    least: 0,
+    pattern: SPEND_CAP,
+    what: 'a nonnegative decimal in quotes, at most 10 digits before and 10 behind the point',
+    code: 'spend-cap',
+    example: '25.00',
+  });
 
-/** By field: a bare `key:` counts as not written. */
-const fields = {
-  name: name('Name of the agent, unique in the project.'),
-  labels: stringMap('Labels.'),
-  annotations: stringMap('Annotations.'),
-  imports,
-  import: described(imports, 'Legacy spelling of imports.'),
-  variables: described(
-    v.record(v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/)), v.union([v.string(), v.number(), v.boolean()])),
-    'Values of {{ $name }} tokens in imported content.',
-  ),
-  remove: described(
-    v.strictObject({ tools: v.optional(oneOrMore), triggers: v.optional(oneOrMore), env: v.optional(oneOrMore) }),
-    'What to leave out of the imports: tool aliases, triggers by name or event, variables by name.',
-  ),
-  harness: choice(HARNESSES, 'The agent runtime. Required after imports are merged.'),
-  model,
-  reasoningEffort: choice(EFFORTS, 'Narrowed by harness and model.'),
-  systemPrompt: prompt(100_000, 'System prompt.'),
-  initialPrompt: prompt(20_000, 'First message of a session; {{ path }} tokens read the event payload.'),
-  displayTitle: text(20_000, 'infer, or a template rendered against the event payload.'),
-  environment: described(v.union([name('Name of an environment.'), environment]), 'Required after imports are merged.'),
-  env: envMap('Environment variables: texts or { $secret: name }.'),
-  identity: described(v.union([name('Name of an identity.'), identity]), 'How the agent appears to people.'),
-  mounts: described(v.array(mount), 'Repositories in the sandbox; merged by name, else mountPath.'),
-  tools: described(v.record(v.pipe(v.string(), v.regex(/^[A-Za-z0-9_.-]{1,128}$|\{\{/)), tool), 'Tools by alias.'),
-  triggers: described(v.array(trigger), 'What wakes the agent; merged by name, then event, events, cron.'),
-  session: v.strictObject({
-    archiveAfterInactive: v.optional(v.strictObject({ seconds: v.optional(whole(60, 31_536_000, 'Seconds.')) })),
-    observeSpawnedSessions: v.optional(flag('Default true.')),
+export const session = group(
+  {
+    archiveAfterInactive: group(
+      { seconds: whole(60, 31_536_000, 'Seconds.', { required: true, example: 86_400 }) },
+      'When a session that nothing happens in is archived.',
+      {
+        otherwise: 'it is not',
+      },
+    ),
+    observeSpawnedSessions: flag('Whether sessions receive the binding events of the sessions that they spawn.', {
+      otherwise: 'true',
+    }),
+  },
+  'How sessions of the agent live.',
+  { default: {}, example: { archiveAfterInactive: { seconds: 86_400 } } },
+);
+export const spendCaps = group(
+  {
+    dailyUsd: cap('All sessions in a UTC day'),
+    monthlyUsd: cap('All sessions in a UTC month'),
+    maxPerSessionUsd: cap('One session'),
+  },
+  'What may be spent on models.',
+  { example: { dailyUsd: '25.00' } },
+);
+export const manages = list(
+  name('Name of an agent.'),
+  'Agents whose sessions this one may stop; unknown names do nothing.',
+  {
+    most: 64,
+    what: 'a list of agent names',
+    example: ['worker'],
+  },
+);
+export const systemPrompt = text('System prompt of every session.', {
+  trim: true,
+  most: 100_000,
+  fileBacked: true,
+  example: 'You triage issues.',
+});
+export const initialPrompt = text(
+  'First message of a session that no trigger has a message for: a template over the event’s payload, {{ path }}.',
+  {
+    trim: true,
+    most: 20_000,
+    tokens: 'payload',
+    fileBacked: true,
+  },
+);
+export const displayTitle = text('Title of sessions: infer, or a template over the event’s payload, {{ path }}.', {
+  trim: true,
+  most: 20_000,
+  tokens: 'payload',
+  example: 'infer',
+});
+export const onReplace = text('First message of a session that replaces another.', {
+  trim: true,
+  most: 20_000,
+  fileBacked: true,
+  rule: 'Requires replace: auto.',
+});
+export const workingDirectory = text('Directory in which sessions start.', {
+  trim: true,
+  example: '/workspace/widgets',
+});
+
+/** Every field of the root, in the order in which the stored spec has them. */
+export const agentFields = {
+  name: name('Name of the agent, unique in the project.', {
+    required: 'merged',
+    merge: 'override',
+    stored: false,
+    example: 'triage',
   }),
-  spendCaps: described(
-    v.strictObject({ dailyUsd: cap, monthlyUsd: cap, maxPerSessionUsd: cap }),
-    'Decimal texts in USD.',
+  labels: as(labels, { merge: 'deep' }),
+  annotations: as(annotations, { merge: 'deep' }),
+  imports,
+  import: as(imports, {
+    description: 'Other spelling of imports, which wins where both are written.',
+    legacyOf: 'imports',
+  }),
+  variables: record(
+    '<name>',
+    scalar('A text, number, true or false.'),
+    'Values of {{ $name }} tokens in imported content; never in this document’s own body.',
+    {
+      pattern: '[A-Za-z_][A-Za-z0-9_]*',
+      stored: false,
+      merge: 'none',
+      example: { repository: 'acme/widgets' },
+    },
   ),
-  concurrency: described(v.literal(1), 'At most one live session: the agent slot.'),
-  replace: literalAuto,
-  onReplace: prompt(20_000, 'Prompt of a replacement session. Requires replace: auto.'),
-  manages: described(v.pipe(v.array(name('Name of an agent.')), v.maxLength(64)), 'Agents whose sessions it may stop.'),
-  bindings,
-  workingDirectory: text(4096, 'Directory in which sessions start.'),
-};
+  remove: group(
+    {
+      tools: as(removed, { description: 'Aliases of tools.' }),
+      triggers: as(removed, {
+        description: 'Triggers by name, else event, else joined events, else cron:<cron>:<timezone>.',
+      }),
+      env: as(removed, { description: 'Names of variables.' }),
+    },
+    'What is left out of the imports.',
+    { code: 'remove-target', stored: false, merge: 'none', example: { tools: ['docs'] } },
+  ),
+  harness: choice(HARNESSES, 'The agent runtime.', { required: 'merged', merge: 'override', example: 'harness-a' }),
+  model: as(model, { merge: 'deep' }),
+  reasoningEffort: as(reasoningEffort, { merge: 'override' }),
+  systemPrompt: as(systemPrompt, { merge: 'append' }),
+  initialPrompt: as(initialPrompt, { merge: 'append' }),
+  displayTitle: as(displayTitle, { merge: 'override' }),
+  environment: either(
+    name('Name of an environment that another agent of the tree declares.'),
+    environment,
+    environment.description,
+    {
+      required: 'merged',
+      merge: 'environment',
+      example: environment.example,
+    },
+  ),
+  env: as(envMap, { merge: 'leaves' }),
+  identity: either(name('Name of an identity.'), identity, identity.description, {
+    merge: 'deep',
+    example: identity.example,
+  }),
+  mounts: list(mount, 'Repositories in the sandbox.', {
+    default: [],
+    what: 'a list of mounts',
+    merge: 'mounts',
+    example: [mount.example],
+  }),
+  tools: record('<alias>', tool, 'Tools by alias; harness-a reserves the alias workspace.', {
+    pattern: '[A-Za-z0-9_.-]{1,128}',
+    default: {},
+    what: 'a map from alias to tool',
+    merge: 'map',
+    example: { svc: { kind: 'local', implementation: 'svc' } },
+  }),
+  triggers: list(trigger, 'What wakes the agent; without one it is started by hand or by another agent.', {
+    default: [],
+    what: 'a list of triggers',
+    merge: 'triggers',
+    example: [{ event: 'codehost.pull_request.opened', routing: { kind: 'spawn' } }],
+  }),
+  session: as(session, { merge: 'deep' }),
+  spendCaps: as(spendCaps, { merge: 'deep' }),
+  concurrency: choice([1] as const, 'At most one live session: the agent’s slot.', {
+    code: 'concurrency-invalid',
+    otherwise: 'as many as triggers start',
+    merge: 'override',
+  }),
+  replace: choice(
+    ['auto'] as const,
+    'A stale or failed session of the slot is stopped and replaced on the latest spec.',
+    {
+      rule: 'Requires concurrency: 1.',
+      otherwise: 'it is not',
+      merge: 'override',
+    },
+  ),
+  onReplace: as(onReplace, { merge: 'append' }),
+  manages: as(manages, { merge: 'override' }),
+  bindings: as(bindings, { merge: 'deep' }),
+  workingDirectory: as(workingDirectory, { merge: 'override' }),
+} as const;
 
-const nullish = <const F extends Record<string, v.GenericSchema>>(entries: F) =>
-  Object.fromEntries(Object.entries(entries).map(([key, schema]) => [key, v.nullish(schema)])) as {
-    [K in keyof F]: v.NullishSchema<F[K], undefined>;
-  };
+export const agent = group(agentFields, 'An agent document, or a fragment that one imports.', { open: true });
 
-export const agent = v.pipe(
-  v.looseObject(nullish(fields)),
-  v.title('Agent'),
-  v.description('An agent document, or a fragment that one imports.'),
+/** Every key that the root of an agent document may have. */
+export const ROOT_KEYS: readonly string[] = Object.keys(agentFields);
+/** Root fields that take `file:` and `append:`. */
+export const FILE_BACKED: ReadonlySet<string> = new Set(
+  Object.entries(agentFields).flatMap(([key, field]) => ('fileBacked' in field && field.fileBacked ? [key] : [])),
 );
+/** Root fields that steer compiling and are not in its result. */
+export const CONTROLS: ReadonlySet<string> = new Set(
+  Object.entries(agentFields).flatMap(([key, field]) => (field.merge === 'none' ? [key] : [])),
+);
+
+true satisfies Same<keyof Value<typeof agent>, keyof AgentSpec>;
+true satisfies Same<Value<typeof session>, AgentSpec['session']>;
+true satisfies Same<Value<typeof spendCaps>, NonNullable<AgentSpec['spendCaps']>>;

@@ -1,52 +1,112 @@
-// The inline environment object as an author may write it (spec, Environment).
+// The inline environment object (docs/reference/agent-document.md#environment).
 
-import * as v from 'valibot';
-import { choice, described, envMap, fitting, name, stringMap, whole } from './common.ts';
+import type { EnvironmentSpec } from '../internal/domain/spec.ts';
+import { as, choice, group, list, name, type Same, text, type Value, whole } from './grammar.ts';
+import { annotations, envMap, labels } from './shared.ts';
 
-const strings = v.array(v.string());
-
-export const environment = v.pipe(
-  v.strictObject({
-    name: v.optional(name('Name of the generated environment.')),
-    labels: v.optional(stringMap('Labels.')),
-    annotations: v.optional(stringMap('Annotations.')),
-    image: v.optional(
-      v.strictObject({
-        kind: v.optional(v.literal('preset')),
-        name: v.optional(described(v.string(), 'Name of a configured preset, such as base.')),
-      }),
-    ),
-    env: v.optional(envMap('Environment variables of the sandbox.')),
-    resources: v.optional(
-      v.strictObject({
-        cpuCount: v.optional(whole(1, Number.MAX_SAFE_INTEGER, 'Number of processors.')),
-        memoryMB: v.optional(whole(128, Number.MAX_SAFE_INTEGER, 'Memory in megabytes.')),
-      }),
-    ),
-    steps: v.optional(described(strings, 'Commands that run when the image is built.')),
-    setup: v.optional(
-      described(
-        v.array(
-          v.strictObject({
-            name: name('Name of the step.'),
-            commands: v.pipe(v.array(v.pipe(v.string(), v.minLength(1))), v.minLength(1)),
-            cache: v.optional(
-              v.strictObject({
-                key: v.optional(name('Key of the cache.')),
-                files: v.optional(described(strings, 'Relative paths whose content keys the cache.')),
-                paths: v.optional(described(strings, 'Absolute paths under /home/user that are kept.')),
-              }),
-            ),
-          }),
-        ),
-        'Commands that run in the sandbox before the session starts.',
-      ),
-    ),
-    setupCache: v.optional(
-      v.strictObject({ ttl: v.optional(fitting('[1-9][0-9]*[smhd]', 'How long it is kept: 24h.')) }),
-    ),
-    approvals: v.optional(choice(['bypass', 'prompt'], 'Whether harness actions ask first; harness-b only.')),
-  }),
-  v.title('Environment'),
-  v.description('An environment, compiled into a resource of its own that agents name.'),
+export const image = group(
+  {
+    kind: choice(['preset'] as const, 'The only kind.', { required: true }),
+    name: text('Name of a configured preset; base always exists.', {
+      required: true,
+      least: 0,
+      what: 'the name of a preset',
+      example: 'base',
+    }),
+  },
+  'What the sandbox is made from.',
+  { example: { kind: 'preset', name: 'base' } },
 );
+
+export const resources = group(
+  { cpuCount: whole(1, undefined, 'Number of processors.'), memoryMB: whole(128, undefined, 'Memory in megabytes.') },
+  'What the sandbox may use.',
+  { rule: 'At least one of the two.', example: { cpuCount: 2, memoryMB: 4096 } },
+);
+
+export const cacheFile = text('A relative path without .. segments.', {
+  least: 0,
+  what: 'a relative path',
+  example: 'package-lock.json',
+});
+export const cachePath = text('An absolute path under /home/user without .. segments.', {
+  least: 0,
+  what: 'an absolute path',
+  example: '/home/user/.npm',
+});
+export const cache = group(
+  {
+    key: name('Key of the cache.'),
+    files: list(cacheFile, 'Files whose content keys the cache.', { what: 'a list of relative paths' }),
+    paths: list(cachePath, 'What is kept.', { what: 'a list of paths under /home/user' }),
+  },
+  'What is kept from one session to the next.',
+);
+
+export const setupStep = group(
+  {
+    name: name('Name of the step, unique in the environment.', { required: true, example: 'install' }),
+    commands: list(text('A shell command.', { what: 'a command' }), 'Shell commands, in order.', {
+      required: true,
+      least: 1,
+      what: 'a list of commands',
+      example: ['npm ci'],
+    }),
+    cache,
+  },
+  'Commands that run in the sandbox before the session starts.',
+);
+
+export const TTL = '[1-9][0-9]*[smhd]';
+export const setupCache = group(
+  {
+    ttl: text('How long it is kept: a number and s, m, h or d.', {
+      required: true,
+      least: 0,
+      what: 'a duration such as 24h',
+      pattern: TTL,
+      example: '24h',
+    }),
+  },
+  'For how long caches of setup steps are kept.',
+);
+
+export const environment = group(
+  {
+    name: name('Name of the generated environment; equal content under one name is shared.', {
+      required: true,
+      stored: false,
+      example: 'node',
+    }),
+    labels,
+    annotations,
+    image: as(image, { required: true }),
+    env: as(envMap, { description: 'Environment variables of the sandbox, as env of the agent.' }),
+    resources,
+    steps: list(text('A shell command.', { least: 0 }), 'Commands that run when the image is built.', {
+      default: [],
+      what: 'a list of commands',
+      example: ['apt-get install -y jq'],
+    }),
+    setup: list(setupStep, 'Commands that run in the sandbox before the session starts.', {
+      default: [],
+      what: 'a list of setup steps',
+    }),
+    setupCache,
+    approvals: choice(
+      ['bypass', 'prompt'] as const,
+      'Whether the harness asks before it acts; of harness-b alone, harness-a never asks.',
+      { default: 'bypass' },
+    ),
+  },
+  'The sandbox that sessions run in, compiled into a resource of its own.',
+  {
+    what: 'the name of an environment or an inline environment',
+    example: { name: 'node', image: { kind: 'preset', name: 'base' } },
+  },
+);
+
+true satisfies Same<keyof Value<typeof environment>, keyof EnvironmentSpec>;
+true satisfies Same<Value<typeof image>, EnvironmentSpec['image']>;
+true satisfies Same<Value<typeof resources>, NonNullable<EnvironmentSpec['resources']>>;
+true satisfies Same<Value<typeof setupStep>, EnvironmentSpec['setup'][number]>;

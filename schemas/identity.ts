@@ -1,26 +1,45 @@
-// The inline identity object as an author may write it (spec, Identity).
+// The inline identity object (docs/reference/agent-document.md#identity).
 
-import * as v from 'valibot';
-import { described, fitting, name, text } from './common.ts';
+import type { IdentitySpec } from '../internal/domain/spec.ts';
+import { group, name, type Same, text, type Value } from './grammar.ts';
 
-export const identity = v.pipe(
-  v.strictObject({
-    name: v.optional(name('Name of the identity; the agent’s where absent.')),
-    displayName: v.optional(text(80, 'Shown name.')),
-    username: v.optional(text(80, 'Name that people mention.')),
-    avatar: v.optional(
-      v.strictObject({
-        asset: v.optional(
-          described(
-            v.pipe(v.string(), v.regex(/^\.svc\/assets\/.+\.(?:png|jpg|jpeg)$|\{\{/)),
-            'Square PNG or JPEG under .svc/assets/, 512 to 2000 pixels, at most 2 MiB.',
-          ),
-        ),
-        sha256: v.optional(fitting('[0-9a-f]{64}', 'Pins the content by its hash.')),
-      }),
-    ),
-    description: v.optional(text(140, 'At most 140 characters in JSON-escaped form.')),
-  }),
-  v.title('Identity'),
-  v.description('How the agent appears to people, compiled into a resource of its own.'),
+export const avatar = group(
+  {
+    asset: text('Path of a square PNG or JPEG under .svc/assets/, 512x512 to 2000x2000 pixels, at most 2 MiB.', {
+      required: true,
+      least: 0,
+      what: 'a path under .svc/assets/',
+      pattern: '\\.svc/assets/.+\\.(?:png|jpg|jpeg)',
+      example: '.svc/assets/agent.png',
+    }),
+    sha256: text('Pins the content by its hash; without a local file, names a stored avatar.', {
+      least: 0,
+      what: 'a SHA-256 in lower-case hex',
+      pattern: '[0-9a-f]{64}',
+    }),
+  },
+  'The picture of the agent.',
 );
+
+export const MAX_DESCRIPTION = 140;
+export const identity = group(
+  {
+    name: name('Name of the identity.', { otherwise: 'the agent’s name', stored: false }),
+    displayName: text('Shown name.', { trim: true, most: 80, example: 'Triage' }),
+    username: text('Name that people mention the agent by.', { trim: true, most: 80, example: 'triage' }),
+    avatar,
+    description: text(
+      'What the agent does, at most 140 characters in JSON-escaped form: a non-ASCII character counts 6, an emoji 12, and each of " \\ / counts 2.',
+      { trim: true, most: MAX_DESCRIPTION, example: 'Sorts new issues' },
+    ),
+  },
+  'How the agent appears to people, compiled into a resource of its own.',
+  {
+    what: 'the name of an identity or an inline identity',
+    rule: 'At least one field beside name.',
+    example: { displayName: 'Triage', description: 'Sorts new issues' },
+  },
+);
+
+true satisfies Same<Value<typeof avatar>, NonNullable<IdentitySpec['avatar']>>;
+true satisfies Same<Value<typeof identity>, IdentitySpec>;

@@ -1,21 +1,27 @@
-// JSON Schema of what authors write, made from the valibot shapes beside it, for editors and for `svc schema`. The files
-// under schemas/json are this function's output; a test holds them to it.
+// JSON Schema of what authors write, for editors and for `svc schema`: of documents from their descriptions, of the
+// configuration from its valibot shape. The files under schemas/json are this function's output; a test holds them to it.
 
 import { toJsonSchema } from '@valibot/to-json-schema';
 import { agent } from './agent.ts';
 import { config } from './config.ts';
+import { editorSchema } from './editor-schema.ts';
 import { environment } from './environment.ts';
 import { identity } from './identity.ts';
 
 export const SCHEMA_KINDS = ['agent', 'environment', 'identity', 'config'] as const;
 export type SchemaKind = (typeof SCHEMA_KINDS)[number];
 
-const SHAPES = { agent, environment, identity, config } as const;
+const DOCUMENTS = {
+  agent: [agent, 'Agent'],
+  environment: [environment, 'Environment'],
+  identity: [identity, 'Identity'],
+} as const;
 
 /** The JSON Schema of one kind of document; draft-07, which every editor reads. */
 export function jsonSchema(kind: SchemaKind): { readonly [keyword: string]: unknown } {
-  const schema = toJsonSchema(SHAPES[kind], { target: 'draft-07', ignoreActions: ['includes'] });
-  return { ...schema };
+  if (kind === 'config') return { ...toJsonSchema(config, { target: 'draft-07' }) };
+  const [description, title] = DOCUMENTS[kind];
+  return editorSchema(description, title);
 }
 
 /** The text of a schema file: what `svc schema KIND` prints and schemas/json holds. */

@@ -1,40 +1,101 @@
-// The model object as an author may write it (spec, Model).
+// The model object (docs/reference/agent-document.md#model).
 
-import * as v from 'valibot';
-import { PROVIDERS } from '../internal/domain/spec.ts';
-import { choice, described, flag, text } from './common.ts';
+import { EFFORTS, type ModelSpec, PROVIDERS, type ReasoningEffort } from '../internal/domain/spec.ts';
+import { as, choice, flag, group, list, type Same, text, type Value } from './grammar.ts';
 
-const provider = choice(PROVIDERS, 'Model provider; the harness default where absent.');
-const id = text(256, 'Model id: a curated one, or vendor/model for provider-c.');
-const names = v.pipe(v.array(v.pipe(v.string(), v.minLength(1))), v.minLength(1));
+const SORTS = ['price', 'throughput', 'latency'] as const;
 
-export const model = described(
-  v.strictObject({
-    provider: v.optional(provider),
-    id: v.optional(id),
-    gateway: v.optional(
-      described(
-        v.strictObject({
-          models: v.optional(described(v.pipe(v.array(id), v.minLength(1), v.maxLength(3)), '1 to 3 fallback slugs.')),
-          provider: v.optional(
-            v.strictObject({
-              allowFallbacks: v.optional(flag('Whether other providers may serve the model.')),
-              order: v.optional(names),
-              sort: v.optional(v.picklist(['price', 'throughput', 'latency'])),
-              only: v.optional(names),
-              ignore: v.optional(names),
-            }),
-          ),
-        }),
-        'Routing preferences of provider-c; excludes fallbacks.',
-      ),
-    ),
-    fallbacks: v.optional(
-      described(
-        v.pipe(v.array(v.strictObject({ id, provider: v.optional(provider) })), v.minLength(1), v.maxLength(2)),
-        '1 or 2 models of the same provider that are tried next; excludes gateway.',
-      ),
-    ),
-  }),
-  'The model that the harness uses.',
+export const provider = choice(
+  PROVIDERS,
+  'Model provider. harness-a takes provider-a; harness-b takes provider-b and provider-c.',
+  {
+    otherwise: 'the harness’s default provider',
+  },
 );
+export const modelId = text(
+  'Model id: a curated one of the provider, one that fits its open pattern, or vendor/model for provider-c.',
+  {
+    trim: true,
+    most: 256,
+    what: 'a model id',
+    example: 'vendor/model',
+  },
+);
+const providerNames = list(
+  text('Name of a provider behind the gateway.', { what: 'a provider name' }),
+  'Names of providers behind the gateway.',
+  {
+    least: 1,
+    what: 'a list of provider names',
+  },
+);
+
+export const gatewayProvider = group(
+  {
+    allowFallbacks: flag('Whether other providers may serve the model.'),
+    order: as(providerNames, { description: 'Providers in the order in which they are tried.' }),
+    sort: choice(SORTS, 'What providers are preferred by.'),
+    only: as(providerNames, { description: 'Providers that alone may serve the model.' }),
+    ignore: as(providerNames, { description: 'Providers that may not serve the model.' }),
+  },
+  'Preferences among the providers behind the gateway.',
+);
+
+export const gateway = group(
+  {
+    models: list(
+      as(modelId, { description: 'A vendor/model slug.' }),
+      'Fallback slugs; neither the primary id nor one twice.',
+      {
+        required: true,
+        least: 1,
+        most: 3,
+        what: 'a list of 1 to 3 vendor/model slugs',
+        code: 'model-gateway',
+        example: ['vendor/other'],
+      },
+    ),
+    provider: gatewayProvider,
+  },
+  'Routing preferences of the model gateway.',
+  { rule: 'Only where the resolved provider is provider-c; excludes fallbacks.' },
+);
+
+const fallback = group(
+  {
+    id: as(modelId, { required: true }),
+    provider: as(provider, { description: 'Must equal the primary’s provider.', otherwise: 'the primary’s provider' }),
+  },
+  'A model that is tried next.',
+);
+
+export const fallbacks = list(
+  fallback,
+  'Models of the same provider that are tried next, with ids that differ from the primary and each other.',
+  {
+    least: 1,
+    most: 2,
+    what: 'a list of 1 or 2 fallbacks',
+    code: 'model-fallbacks',
+    rule: 'Excludes gateway.',
+    example: [{ id: 'vendor/other' }],
+  },
+);
+
+export const model = group(
+  { provider, id: as(modelId, { required: true }), gateway, fallbacks },
+  'The model that the harness uses.',
+  { otherwise: 'the harness’s default model and provider', example: { id: 'vendor/model' } },
+);
+
+export const reasoningEffort = choice(
+  EFFORTS,
+  'How much the model thinks: harness-a takes low to max, harness-b minimal to xhigh; some models take fewer.',
+  {
+    otherwise: 'high for harness-a, medium for harness-b',
+  },
+);
+
+true satisfies Same<Value<typeof gatewayProvider>, NonNullable<NonNullable<ModelSpec['gateway']>['provider']>>;
+true satisfies Same<Value<typeof gateway>, NonNullable<ModelSpec['gateway']>>;
+true satisfies Same<Value<typeof reasoningEffort>, ReasoningEffort>;

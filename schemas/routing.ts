@@ -1,79 +1,211 @@
-// Routing objects and binding policies as an author may write them, legacy spellings included (spec, Routing object,
-// Bindings and Versioning).
+// Routing objects and binding policies (docs/reference/agent-document.md#triggers-routing).
 
-import * as v from 'valibot';
-import { ON_UNMATCHED, ROUTE_TARGETS } from '../internal/domain/spec.ts';
-import { choice, described, jsonObject } from './common.ts';
+import {
+  type BindingPolicy,
+  type BindingTarget,
+  CHAT_TARGETS,
+  ON_UNMATCHED,
+  ROUTE_TARGETS,
+} from '../internal/domain/spec.ts';
+import { as, choice, either, flag, free, group, type Same, type Value, variants } from './grammar.ts';
 
-const lifecycle = v.optional(
-  choice(['manual', 'held'], 'held: only a release: true bind trigger or an operator releases it.'),
+export const eventContext = group(
+  {
+    bound: free('With the event of a binding that is made.'),
+    updated: free('With the event of a binding that changes.'),
+    unbound: free('With the event of a binding that ends.'),
+  },
+  'Annotations of the events that transitions of the binding emit.',
+  { example: { bound: { phase: 'started' } } },
 );
-const continuity = v.optional(choice(['session', 'agent'], 'agent: the claim survives the session.'));
-const policy = { lifecycle, continuity };
-const context = v.optional(jsonObject('Context stamped on the binding.'));
-const eventContext = v.optional(
-  v.strictObject({
-    bound: v.optional(jsonObject('With the bound event.')),
-    updated: v.optional(jsonObject('With the updated event.')),
-    unbound: v.optional(jsonObject('With the unbound event.')),
-  }),
+const context = free('Context that bindings of the target carry.', { example: { phase: 'review' } });
+
+export const LIFECYCLES = ['manual', 'held'] as const;
+export const CONTINUITIES = ['session', 'agent'] as const;
+export const MODES = ['onAttributedEvent', 'onMention'] as const;
+export const lifecycle = choice(
+  LIFECYCLES,
+  'manual: its holder may release it. held: only a releasing trigger, an operator or a replacement may.',
+  {
+    rule: 'held needs a bind trigger on the same target with release: true.',
+  },
 );
-const target = v.optional(choice(ROUTE_TARGETS, 'Type of the target that the event must have.'));
-const onUnmatched = v.optional(choice(ON_UNMATCHED, 'What happens where nothing receives the event.'));
+export const continuity = choice(
+  CONTINUITIES,
+  'session: released when its session is archived. agent: the claim is the agent’s and rolls on to a replacement.',
+);
+/** `lifecycle` and `continuity` as routes carry them: compiled into `bindings`. */
+const inline = {
+  lifecycle: as(lifecycle, { stored: false, otherwise: 'as bindings says' }),
+  continuity: as(continuity, { stored: false, otherwise: 'as bindings says' }),
+};
 
-const spawn = v.strictObject({
-  kind: v.optional(v.literal('spawn')),
-  bind: v.optional(v.strictObject({ target, context, eventContext, ...policy })),
-});
-
-const deliver = v.strictObject({
-  kind: v.optional(v.picklist(['deliver', 'deliverOrSpawn'])),
-  routeBy: v.optional(
-    v.strictObject({
-      kind: v.optional(
-        choice(
-          ['attributedSessions', 'allLiveSessions', 'attributedRuns', 'allLiveRuns', 'singleton', 'ownedArtifact'],
-          'attributedSessions or allLiveSessions; the others are legacy spellings.',
-        ),
-      ),
-      artifactType: target,
-    }),
-  ),
-  onUnmatched,
-  bind: v.optional(v.strictObject({ target: v.optional(v.literal('chat.thread')), ...policy })),
-});
-
-const observedTarget = v.strictObject({ action: v.optional(v.picklist(['bind', 'unbind'])), context, eventContext });
-
-const bind = v.strictObject({
-  kind: v.optional(v.literal('bind')),
-  target,
-  onUnmatched,
-  release: v.optional(
-    v.union([v.boolean(), v.strictObject({ context: v.optional(v.nullable(jsonObject('Context of the release.'))) })]),
-  ),
-  observedTarget: v.optional(observedTarget),
-  ...policy,
-});
-
-export const routing = described(v.union([spawn, deliver, bind]), 'What a matched event does: spawn, deliver or bind.');
-
-const bindingPolicy = v.optional(
-  v.strictObject({
-    ...policy,
-    bind: v.optional(choice(['onAttributedEvent', 'onMention'], 'When a session takes the binding by itself.')),
+export const bindingPolicy = group(
+  {
+    lifecycle: as(lifecycle, { default: 'manual' }),
+    continuity: as(continuity, { default: 'session' }),
+    bind: choice(
+      MODES,
+      'When a session takes the binding by itself: onAttributedEvent on pull requests, onMention on chat threads.',
+      {
+        otherwise: 'it does not',
+      },
+    ),
     context,
     eventContext,
-  }),
+  },
+  'How bindings of the target behave.',
+  { example: { lifecycle: 'held', continuity: 'agent' } },
 );
-
-export const bindings = described(
-  v.strictObject({
+export const bindings = group(
+  {
     'codehost.pull_request': bindingPolicy,
     'codehost.issue': bindingPolicy,
     'chat.thread': bindingPolicy,
     'tracker.issue': bindingPolicy,
     'svc.session': bindingPolicy,
-  }),
+  },
   'Policies of bindings, by type of target.',
+  {
+    what: 'a map from binding target to policy',
+    default: {},
+    example: { 'codehost.pull_request': { bind: 'onAttributedEvent' } },
+  },
 );
+
+const target = choice(ROUTE_TARGETS, 'Type of target that the event must have.', {
+  required: true,
+  code: 'binding-target',
+});
+const onUnmatched = choice(
+  ON_UNMATCHED,
+  'What happens where nothing receives the event: drop it, record a warning or an error, or spawn a session.',
+  {
+    default: 'drop',
+  },
+);
+
+export const spawnBind = group(
+  { target, context, eventContext, ...inline },
+  'A binding that the new session gets, to the event’s target.',
+  {
+    example: { target: 'codehost.pull_request' },
+  },
+);
+export const spawn = group(
+  { kind: choice(['spawn'] as const, 'Starts a fresh session.', { required: true }), bind: spawnBind },
+  'Starts a fresh session.',
+  { example: { kind: 'spawn' } },
+);
+
+export const ROUTE_BY = ['attributedSessions', 'allLiveSessions'] as const;
+/** Spellings of `routeBy.kind` that normalize: to a kind, to none, or to a bind route over `artifactType`. */
+export const LEGACY_ROUTE_BY: { readonly [spelling: string]: (typeof ROUTE_BY)[number] } = {
+  attributedRuns: 'attributedSessions',
+  allLiveRuns: 'allLiveSessions',
+};
+export const LEGACY_SINGLETON = 'singleton';
+export const LEGACY_OWNED = 'ownedArtifact';
+export const routeBy = group(
+  {
+    kind: choice(
+      ROUTE_BY,
+      'attributedSessions: those bound to the event’s chat thread. allLiveSessions: every live session of the agent.',
+      {
+        required: true,
+        code: 'routing-invalid',
+        legacy: [...Object.keys(LEGACY_ROUTE_BY), LEGACY_SINGLETON, LEGACY_OWNED],
+      },
+    ),
+    artifactType: as(target, {
+      required: false,
+      description: 'Legacy: beside kind ownedArtifact, the target of the bind route that it becomes.',
+      stored: false,
+    }),
+  },
+  'Which sessions receive the event.',
+  {
+    what: 'a map with a kind',
+    otherwise:
+      'the one session in the agent’s slot, which needs concurrency: 1 or a slot delivery with onUnmatched: spawn',
+    example: { kind: 'allLiveSessions' },
+  },
+);
+export const deliverBind = group(
+  { target: choice(CHAT_TARGETS, 'The event’s chat thread.', { required: true, code: 'binding-target' }), ...inline },
+  'A binding of the thread to the session that the event is delivered to.',
+);
+export const deliver = group(
+  {
+    kind: choice(['deliver'] as const, 'Delivers to a live session.', { required: true, legacy: ['deliverOrSpawn'] }),
+    routeBy,
+    onUnmatched,
+    bind: deliverBind,
+  },
+  'Delivers into live sessions.',
+  { example: { kind: 'deliver', onUnmatched: 'spawn' } },
+);
+
+export const observedTarget = variants(
+  'action',
+  {
+    bind: group(
+      { action: choice(['bind'] as const, 'Binds the observer.', { required: true }), context, eventContext },
+      'After delivering, binds the observer to the target that the observed event carries.',
+    ),
+    unbind: group(
+      { action: choice(['unbind'] as const, 'Releases the observer’s claim.', { required: true }), eventContext },
+      'Releases the observer’s own claim on it.',
+    ),
+  },
+  'What the observing session does with the target that a binding event tells of.',
+  {
+    what: 'a map with action bind or unbind',
+    code: 'observed-target',
+    rule: 'Only with target: svc.session, on svc.session.binding events.',
+  },
+);
+export const releaseObject = group(
+  { context: free('Context of the release.', { orNull: true }) },
+  'Releases, with a context.',
+  {
+    what: 'true, false or a map with context',
+  },
+);
+export const bind = group(
+  {
+    kind: choice(['bind'] as const, 'Delivers to the session that is bound to the target.', { required: true }),
+    target: as(target, { example: 'codehost.pull_request' }),
+    onUnmatched,
+    release: either(
+      flag('Whether it releases.'),
+      releaseObject,
+      'Whether the binding ends after the event is routed, and with which context.',
+      {
+        default: false,
+        rule: 'Not on agent.singleton.',
+      },
+    ),
+    observedTarget,
+    ...inline,
+  },
+  'Delivers to the session that is bound to the event’s target.',
+  { example: { kind: 'bind', target: 'codehost.pull_request', onUnmatched: 'spawn' } },
+);
+
+export const LEGACY_KIND = 'deliverOrSpawn';
+export const routing = variants(
+  'kind',
+  { spawn, deliver, bind },
+  'What a matched event does: spawn, deliver or bind.',
+  {
+    required: true,
+    what: 'a map with kind spawn, deliver or bind',
+    code: 'routing-invalid',
+    legacy: { [LEGACY_KIND]: 'deliver' },
+    example: { kind: 'spawn' },
+  },
+);
+
+true satisfies Same<keyof typeof bindings.fields, BindingTarget>;
+true satisfies Same<Value<typeof bindingPolicy>, BindingPolicy>;

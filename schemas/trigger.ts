@@ -1,77 +1,196 @@
-// Triggers as an author may write them: on events and on a schedule (spec, Trigger resource).
+// Triggers: on events and on a schedule (docs/reference/agent-document.md#triggers).
 
-import * as v from 'valibot';
 import { KNOWN_EVENTS } from '../internal/domain/events.ts';
-import { choice, described, flag, name, scalar, text, whole } from './common.ts';
+import type { Check, CheckDeadline, EndpointAuth } from '../internal/domain/spec.ts';
+import {
+  as,
+  choice,
+  either,
+  flag,
+  group,
+  list,
+  name,
+  record,
+  type Same,
+  scalar,
+  text,
+  type Value,
+  variants,
+  whole,
+} from './grammar.ts';
 import { routing } from './routing.ts';
 
-/** Known keys first, so that an editor offers them; any other text is accepted too. */
-const eventKey = v.union([v.picklist([...KNOWN_EVENTS].sort()), v.pipe(v.string(), v.minLength(1))]);
-
-const clause = v.union([
-  scalar,
-  v.strictObject({ contains: scalar }),
-  v.strictObject({ exists: v.boolean() }),
-  v.strictObject({ in: v.pipe(v.array(scalar), v.minLength(1)) }),
-  v.strictObject({ notIn: v.pipe(v.array(scalar), v.minLength(1)) }),
-  v.strictObject({ changedTo: scalar }),
-]);
-/** A bare key, or `$.` and segments; a token may stand for either. */
-const WHERE_PATH = /^(?:[^.]+|\$(?:\.[^.]+)+)$|\{\{/;
-const where = described(
-  v.record(v.pipe(v.string(), v.regex(WHERE_PATH)), clause),
-  'Path to clause: a bare key, or $.path.segments. All must match.',
-);
-
-const deadline = v.strictObject({
-  seconds: whole(1, 604_800, 'Seconds.'),
-  conclusion: v.picklist(['success', 'failure', 'skipped']),
+const eventKey = text('An event key. Known ones are offered; any other below a known prefix is accepted.', {
+  trim: true,
+  what: 'an event key',
+  suggestions: [...KNOWN_EVENTS].sort(),
+  example: 'codehost.pull_request.opened',
 });
 
-const check = v.strictObject({
-  name: name('Name of the check.'),
-  displayName: text(256, 'Shown name.'),
-  description: text(65_535, 'What the check says.'),
-  instructions: v.optional(text(20_000, 'Delivered with the check.')),
-  timeout: v.optional(deadline),
-  beginTimeout: v.optional(deadline),
-  completeTimeout: v.optional(deadline),
-});
-
-const auth = described(
-  v.strictObject({
-    kind: v.optional(choice(['hmac_sha256', 'bearer_token', 'none'], 'How callers prove themselves.')),
-    secretRef: v.optional(name('Name of the secret that callers prove.')),
+const compared = scalar('A text, number, true, false or null.');
+export const OPERATORS = {
+  contains: as(compared, { description: 'The value is a list that holds this.' }),
+  exists: flag('Whether the path has a value.'),
+  in: list(compared, 'The value is one of these.', { least: 1, what: 'a list of scalars', code: 'where-clause' }),
+  notIn: list(compared, 'There is no value, or none of these.', {
+    least: 1,
+    what: 'a list of scalars',
+    code: 'where-clause',
   }),
-  'Caller authentication of the webhook endpoint.',
+  changedTo: as(compared, { description: 'The value is this, and was another before.' }),
+} as const;
+export const clause = either(
+  compared,
+  group(OPERATORS, 'Exactly one operator.'),
+  'A scalar, which the value must equal, or exactly one operator.',
+  { rule: 'An operator stands alone.' },
+);
+/** A bare key, or `$.` and segments. */
+export const WHERE_PATH = '[^.]+|\\$(?:\\.[^.]+)+';
+export const where = record(
+  '<path>',
+  clause,
+  'Path to clause; every clause must match. A path is a single bare key, or $.path.segments.',
+  {
+    pattern: WHERE_PATH,
+    what: 'a map from path to clause',
+    default: {},
+    example: { '$.codehost.repository.fullName': 'acme/widgets', '$.codehost.pullRequest.draft': false },
+  },
 );
 
+export const deadline = group(
+  {
+    seconds: whole(1, 604_800, 'Seconds.', { required: true, example: 3600 }),
+    conclusion: choice(['success', 'failure', 'skipped'] as const, 'How the check ends when they are over.', {
+      required: true,
+    }),
+  },
+  'A time, and the conclusion of a check that passes it.',
+  { example: { seconds: 3600, conclusion: 'failure' } },
+);
+export const check = group(
+  {
+    name: name('Name of the check, unique in the trigger.', { required: true, example: 'review' }),
+    displayName: text('Shown name, unique in the trigger.', { required: true, most: 256, example: 'Review' }),
+    description: text('What the check says.', { required: true, most: 65_535 }),
+    instructions: text('Delivered to the session with the check.', { most: 20_000 }),
+    timeout: as(deadline, { description: 'Other spelling of beginTimeout.', legacyOf: 'beginTimeout', stored: false }),
+    beginTimeout: as(deadline, {
+      description: 'From the check’s creation to its beginning.',
+      rule: 'Not beside timeout.',
+    }),
+    completeTimeout: as(deadline, { description: 'From its beginning to its completion.' }),
+  },
+  'A check on the pull request, which the session begins and completes.',
+);
+export const checks = list(check, 'Checks on the pull request.', {
+  least: 1,
+  what: 'a list of checks',
+  code: 'check-invalid',
+  rule: 'Only where every event begins with codehost.pull_request.',
+});
+
+const secretRef = name('Name of the secret that callers prove: the project’s, else the organization’s.', {
+  required: true,
+  example: 'intake-key',
+});
+export const endpointAuth = variants(
+  'kind',
+  {
+    hmac_sha256: group(
+      { kind: choice(['hmac_sha256'] as const, 'A signature over the body.', { required: true }), secretRef },
+      'Callers sign the body with the secret.',
+    ),
+    bearer_token: group(
+      { kind: choice(['bearer_token'] as const, 'A bearer token.', { required: true }), secretRef },
+      'Callers send the secret as a bearer token.',
+    ),
+    none: group({ kind: choice(['none'] as const, 'Anybody may call.', { required: true }) }, 'Anybody may call.'),
+  },
+  'How callers of the webhook endpoint prove themselves; required by the apply that first makes it.',
+  { otherwise: 'as the endpoint has it', example: { kind: 'hmac_sha256', secretRef: 'intake-key' } },
+);
+
+const mergeName = text('Key by which triggers merge; never stored.', { what: 'a name', stored: false });
 const shared = {
-  name: v.optional(text(1024, 'Merge key, never stored.')),
-  where: v.optional(where),
-  message: v.optional(text(20_000, 'Template rendered against the event payload: {{ path }}.')),
-  fallback: v.optional(flag('True: fires only where no other trigger on the event matched.')),
-  routing: v.optional(routing),
+  where,
+  message: text('What the session is told: a template over the event’s payload, {{ path }}.', {
+    most: 20_000,
+    tokens: 'payload',
+    otherwise: 'the agent’s initialPrompt at a spawn, else what the payload says',
+    example: 'Review {{ codehost.pullRequest.htmlUrl }}',
+  }),
+  fallback: flag('True: fires only where no other trigger on the event matched.', { default: false }),
+  routing,
 };
 
-const eventTrigger = v.strictObject({
-  kind: v.optional(v.literal('event')),
-  event: v.optional(described(eventKey, 'The event; this or events.')),
-  events: v.optional(described(v.pipe(v.array(eventKey), v.minLength(1)), 'Several events that share the rest.')),
-  connection: v.optional(name('Connection of codehost, tracker and chat events.')),
-  optional: v.optional(flag('True: skipped while the connection has no active grant.')),
-  endpoint: v.optional(name('Webhook endpoint of webhook events.')),
-  auth: v.optional(auth),
-  attachedUserPrompt: v.optional(text(20_000, 'First message of a spawned session, verbatim.')),
-  checks: v.optional(described(v.pipe(v.array(check), v.minLength(1)), 'Pull request checks.')),
-  ...shared,
-});
+export const eventTrigger = group(
+  {
+    kind: choice(['event'] as const, 'An event trigger; may be left out.'),
+    name: mergeName,
+    event: as(eventKey, { description: 'The event.', rule: 'Exactly one of event and events.' }),
+    events: list(eventKey, 'Several events that share all the rest; expands to one trigger each.', {
+      least: 1,
+      what: 'a list of event keys',
+      stored: false,
+      example: ['codehost.pull_request.opened', 'codehost.pull_request.reopened'],
+    }),
+    connection: name(
+      'Connection that the events come through. codehost, tracker and chat events have one, the others none.',
+      {
+        otherwise: 'the project’s only connection of that provider',
+      },
+    ),
+    optional: flag('True: the trigger is skipped while the connection has no active grant.', {
+      otherwise: 'apply fails without an active grant',
+    }),
+    endpoint: name('Webhook endpoint that webhook events come through.', {
+      rule: 'Required on webhook events, refused on others.',
+      example: 'intake',
+    }),
+    auth: endpointAuth,
+    attachedUserPrompt: text('First message of a spawned session, verbatim.', {
+      most: 20_000,
+      rule: 'Only with routing.kind spawn.',
+    }),
+    checks,
+    ...shared,
+  },
+  'Fires on events.',
+  { example: { event: 'codehost.pull_request.opened', routing: { kind: 'spawn' } } },
+);
+export const heartbeat = group(
+  {
+    kind: choice(['heartbeat'] as const, 'A trigger on a schedule.', { required: true }),
+    name: mergeName,
+    cron: text('Five fields: minute, hour, day of month, month, day of week.', {
+      required: true,
+      most: 512,
+      what: 'a cron expression in quotes',
+      example: '0 9 * * 1-5',
+    }),
+    timezone: text('Time zone by its IANA name.', {
+      most: 128,
+      what: 'the name of a time zone',
+      default: 'UTC',
+      example: 'Europe/Paris',
+    }),
+    ...shared,
+  },
+  'Fires on a schedule.',
+  { example: { kind: 'heartbeat', cron: '0 9 * * 1-5', timezone: 'Europe/Paris', routing: { kind: 'spawn' } } },
+);
+export const trigger = variants(
+  'kind',
+  { event: eventTrigger, heartbeat },
+  'Wakes the agent on an event, or on a schedule.',
+  {
+    absent: 'event',
+    what: 'a trigger',
+  },
+);
 
-const heartbeat = v.strictObject({
-  kind: v.optional(v.literal('heartbeat')),
-  cron: v.optional(text(512, 'Five fields: minute, hour, day of month, month, day of week.')),
-  timezone: v.optional(text(128, 'IANA time zone; UTC where absent.')),
-  ...shared,
-});
-
-export const trigger = v.union([eventTrigger, heartbeat]);
+true satisfies Same<Value<typeof deadline>, CheckDeadline>;
+true satisfies Same<Value<typeof check>, Check>;
+true satisfies Same<Value<typeof endpointAuth>, EndpointAuth>;

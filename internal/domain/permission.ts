@@ -59,8 +59,8 @@ const orgAdmin = [
 ] as const;
 
 /**
- * What a caller may do with what is its own, whatever its roles; and `keys:rotate` and `jobs:retry`, of the whole
- * installation, for administrators of the organization that it began with.
+ * What a caller may do with what is its own, whatever its roles; and `keys:rotate`, `jobs:retry` and `folders:add`, of the
+ * whole installation, for administrators of the organization that it began with.
  */
 export const selfPermissions = [
   'self:read',
@@ -69,6 +69,7 @@ export const selfPermissions = [
   'orgs:create',
   'keys:rotate',
   'jobs:retry',
+  'folders:add',
 ] as const;
 
 export type ProjectPermission = (typeof projectAdmin)[number];

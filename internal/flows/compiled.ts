@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import type { StoredSnapshot } from '../adapters/store/repositories/snapshots.ts';
 import type { CompileOutput } from '../core/compile/types.ts';
+import type { Action } from '../core/plan/types.ts';
 import type { ResolvedTemplate, UnresolvedTemplate } from '../domain/bundle.ts';
 import { canonicalJson } from '../domain/json.ts';
 
@@ -23,16 +24,30 @@ export interface Cached {
   readonly size: number;
 }
 
+/** What the last apply of a compiled tree left behind. */
+export interface KeptPlan {
+  /** Project, owner and options: whatever besides tree and state decides a plan. */
+  readonly settings: string;
+  /** Of the state that it left, made by the database: it stands for all that a plan would compare. */
+  readonly digest: string;
+  readonly actions: readonly Action[];
+  readonly webhooks: readonly unknown[];
+}
+
 export interface CompiledAnswers {
   /** The last answer, where files and context are those of `inputs`. */
   find(repositoryId: string, inputs: string): Cached | undefined;
   keep(repositoryId: string, kept: Cached): void;
   forget(repositoryId: string): void;
+  /** What the last apply of an answer that is kept left behind, and what one did; nothing where it is not kept. */
+  planOf(repositoryId: string, output: CompileOutput): KeptPlan | undefined;
+  keepPlan(repositoryId: string, output: CompileOutput, plan: KeptPlan): void;
 }
 
 export function createCompiledAnswers(maxCharacters = MAX_CHARACTERS): CompiledAnswers {
   // The one used last stands last.
   const answers = new Map<string, Cached>();
+  const plans = new WeakMap<CompileOutput, KeptPlan>();
   let characters = 0;
   const forget = (id: string): void => {
     characters -= answers.get(id)?.size ?? 0;
@@ -57,6 +72,10 @@ export function createCompiledAnswers(maxCharacters = MAX_CHARACTERS): CompiledA
       }
     },
     forget,
+    planOf: (id, output) => (answers.get(id)?.output === output ? plans.get(output) : undefined),
+    keepPlan(id, output, plan) {
+      if (answers.get(id)?.output === output) plans.set(output, plan);
+    },
   };
 }
 

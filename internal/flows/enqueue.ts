@@ -2,22 +2,15 @@
 
 import { addJob, type Sql } from '../adapters/store/store.ts';
 import { routeTask } from '../adapters/store/events/events.ts';
-import type { ReconcileReason } from '../adapters/store/repositories/reconciles.ts';
+import { type WishReason, wishSync } from '../adapters/store/repositories/polls.ts';
 import type { FlowContext } from './context.ts';
 
 /**
- * Asks for a sync of a repository inside the caller's transaction. Asked again while it waits, it is one job, and it
- * keeps its place: a busy repository must not be put off for ever. `hint` is a commit that somebody spoke of.
+ * Asks for a sync of a repository inside the caller's transaction. `hint` is a commit that somebody spoke of. Asked again
+ * while it waits, it is one sync.
  */
-export async function enqueueSync(
-  sql: Sql,
-  repositoryId: string,
-  reason: ReconcileReason,
-  now: Date,
-  hint?: string,
-): Promise<void> {
-  const payload = { repositoryId, reason, ...(hint !== undefined && { hint }) };
-  await addJob(sql, 'repo.sync', payload, { jobKey: `repo.sync:${repositoryId}`, runAt: now });
+export async function enqueueSync(sql: Sql, repositoryId: string, reason: WishReason, hint?: string): Promise<void> {
+  await wishSync(sql, { repositoryId, reason, hint });
 }
 
 /**

@@ -30,6 +30,7 @@ import type { Catalog } from '../domain/catalog.ts';
 import type { CheckDeadline, ModelSpec } from '../domain/spec.ts';
 import type { CompiledAnswers } from './compiled.ts';
 import type { FlowContext } from './context.ts';
+import type { Limiter } from './limits.ts';
 
 export interface SourceOptions {
   readonly credentials?: Credentials;
@@ -55,8 +56,14 @@ export interface SyncPorts {
     specifiers: readonly string[],
     options: { readonly lock?: TemplateLock; readonly secret: (name: string) => Promise<string | undefined> },
   ): Promise<ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>>;
-  /** Runs `fn` when this process has a connection to spare, of its whole budget and of the host's. */
-  limited<T>(host: string, fn: () => Promise<T>): Promise<T>;
+  /** Runs a read when this process has a connection to spare, of its whole budget and of the host's. */
+  readonly limited: Limiter;
+  /** Runs an apply when this process has room for one more, of the project's and in all. */
+  readonly applying: Limiter;
+  /** One read of a source has so many seconds in all. */
+  readonly readSeconds: number;
+  /** Roots below which folders may be watched; absent: any, for who owns the installation. */
+  readonly folders: readonly string[] | undefined;
   /** Period of the full comparison of a repository with what is stored. */
   readonly resyncSeconds: number;
   readonly sealer: Sealer;

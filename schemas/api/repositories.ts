@@ -235,7 +235,20 @@ export const rollbackRepository = operation({
   path: `${one}/rollback`,
   summary: 'Re-apply the stored inputs of an earlier commit and quarantine the one that is left',
   body: v.optional(v.strictObject({ commit: v.exactOptional(shortCommit) }), {}),
-  answers: { 202: named('StartedRollback', v.object({ reconcileId: v.string(), commit: v.string() })) },
+  answers: {
+    202: named(
+      'StartedRollback',
+      v.object({ reconcileId: v.string(), from: v.nullable(v.string()), to: v.string(), commit: v.string() }),
+    ),
+  },
+});
+
+export const releaseRepository = operation({
+  ...act,
+  id: 'releaseRepository',
+  path: `${one}/release`,
+  summary: 'Let the commit go that a rollback set aside, and sync it',
+  answers: { 202: started },
 });
 
 export const pinRepository = operation({

@@ -23,6 +23,8 @@ export interface ConfigFile {
   readonly templates?: Json;
   /** How the reconciler keeps time (sync-settings.ts). */
   readonly sync?: Json;
+  /** What may be read, and for how long (sync-settings.ts). */
+  readonly sources?: Json;
   /** What a host of sessions does (session-settings.ts). */
   readonly sessions?: Json;
   /** Provider applications, by provider. */
@@ -50,6 +52,7 @@ const schema = v.strictObject({
   catalog: v.optional(json),
   templates: v.optional(json),
   sync: v.optional(json),
+  sources: v.optional(json),
   sessions: v.optional(json),
   providers: v.optional(json),
   retention: v.optional(json),
@@ -77,13 +80,14 @@ export function parseConfigFile(
     const key = v.getDotPath(issue);
     throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
   }
-  const { catalog, templates, sync, sessions, providers, retention, audit, ...settings } = parsed.output;
+  const { catalog, templates, sync, sources, sessions, providers, retention, audit, ...settings } = parsed.output;
   return {
     settings,
     rest: {
       ...(catalog !== undefined && { catalog }),
       ...(templates !== undefined && { templates }),
       ...(sync !== undefined && { sync }),
+      ...(sources !== undefined && { sources }),
       ...(sessions !== undefined && { sessions }),
       ...(providers !== undefined && { providers }),
       ...(retention !== undefined && { retention }),

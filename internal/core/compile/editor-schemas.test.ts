@@ -11,7 +11,8 @@ import { toPlain } from '../source/node.ts';
 import { jsonSchema, type SchemaKind } from '../../../schemas/json-schema.ts';
 
 const ROOT = fileURLToPath(new URL('../../../testdata/compile', import.meta.url));
-const validator = (kind: SchemaKind): ValidateFunction => new Ajv({ strict: false }).compile(jsonSchema(kind));
+const validator = (kind: SchemaKind): ValidateFunction =>
+  new Ajv({ strict: true, allErrors: true }).compile(jsonSchema(kind));
 const agent = validator('agent');
 
 function documentsOf(folder: string): [file: string, value: unknown][] {
@@ -44,7 +45,7 @@ const MISTAKES: readonly (readonly [SchemaKind, unknown])[] = [
   ['agent', { triggers: [{ where: { a: { equals: 1 } } }] }],
   ['agent', { triggers: [{ where: { 'a.b': 1 } }] }],
   ['agent', { triggers: [{ auth: { kind: 'basic' } }] }],
-  ['agent', { triggers: [{ checks: [{ name: 'x', foo: 1 }] }] }],
+  ['agent', { triggers: [{ checks: [{ name: 'x', displayName: 'X', description: 'x', foo: 1 }] }] }],
   ['agent', { env: { A: 1 } }],
   ['agent', { env: { '1A': 'x' } }],
   ['agent', { tools: { t: { kind: 'mcp' } } }],
@@ -60,4 +61,13 @@ const MISTAKES: readonly (readonly [SchemaKind, unknown])[] = [
 
 test('an editor shows clear mistakes: unknown keys of strict objects, values outside a list, wrong types', () => {
   for (const [kind, value] of MISTAKES) assert.ok(!validator(kind)(value), JSON.stringify(value));
+});
+
+test('a mistake is one error: what chooses among groups of fields adds none of its own', () => {
+  for (const [kind, value] of MISTAKES.filter(([one]) => one !== 'config')) {
+    const validate = validator(kind);
+    validate(value);
+    const told = (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if');
+    assert.equal(told.length, 1, `${JSON.stringify(value)}: ${JSON.stringify(told)}`);
+  }
 });

@@ -1,6 +1,8 @@
 // Merging per field class (spec, Merge behavior): one rule for each root field, in one table. Nodes keep their ranges,
 // so a merged document still knows where each of its parts was written.
 
+import { agentFields } from '../../../schemas/agent.ts';
+import type { Merge } from '../../../schemas/grammar.ts';
 import type { Finding } from '../../domain/diagnostic.ts';
 import type { MapEntry, Node, ScalarNode } from '../source/node.ts';
 import type { Merging } from './budget.ts';
@@ -98,32 +100,22 @@ export function triggerKey(node: Node): string | null {
   return cron === null ? null : `cron:${cron}:${textOf(node, 'timezone') ?? ''}`;
 }
 
-/** Spec, Merge behavior, row by row. A root field that is not here is unknown and the last one stands. */
-const RULES: { readonly [field: string]: Rule } = {
-  name: replace,
-  labels: deep,
-  annotations: deep,
-  harness: replace,
-  model: deep,
-  reasoningEffort: replace,
-  displayTitle: replace,
-  session: deep,
-  spendCaps: deep,
-  concurrency: replace,
-  replace: replace,
-  manages: replace,
-  bindings: deep,
-  workingDirectory: replace,
+/** By the class that the table of fields gives each. Texts are joined by `append` alone, and what steers compiling never merges. */
+const CLASSES: { readonly [merge in Merge]: Rule | undefined } = {
+  override: replace,
+  deep,
   environment,
-  identity: deep,
-  env: leaves,
-  tools: deep,
+  map: deep,
+  leaves,
   mounts: named(mountKey, deep),
   triggers: named(triggerKey, trigger),
+  append: undefined,
+  none: undefined,
 };
-
-/** Fields that take `file:` and `append:` (spec, File-backed strings). */
-export const FILE_BACKED: ReadonlySet<string> = new Set(['systemPrompt', 'initialPrompt', 'onReplace']);
+/** A root field that is not here is unknown, and the last one stands. */
+const RULES: ReadonlyMap<string, Rule | undefined> = new Map(
+  Object.entries(agentFields).map(([field, { merge }]) => [field, CLASSES[merge]]),
+);
 
 /** Merges one layer over another, which the merging may use up where it made it; what cannot be merged is reported and the overlay stands. */
 export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, report: (finding: Finding) => void): Layer {
@@ -138,7 +130,7 @@ export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, repor
       pending.delete(field);
     }
     const under = entries.get(field);
-    const rule = Object.hasOwn(RULES, field) ? RULES[field] : undefined;
+    const rule = RULES.get(field);
     const value = under === undefined || rule === undefined ? entry.value : rule(under.value, entry.value, merging);
     entries.set(field, { keyRange: entry.keyRange, value: bounded(field, value, entry, report) });
   }

@@ -4,12 +4,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import * as v from 'valibot';
-import { agent } from '../../../schemas/agent.ts';
+import { Ajv } from 'ajv';
+import { jsonSchema } from '../../../schemas/json-schema.ts';
 import type { MapEntry, MapNode, Node } from '../source/node.ts';
 import { toPlain } from '../source/node.ts';
 import { checkAgent } from './check-agent.ts';
 import { HEAD, mergedFrom, TEST_CATALOG } from './testkit.ts';
+
+const validate = new Ajv({ strict: true }).compile(jsonSchema('agent'));
+/** Maps of plain values have no prototype, which the validator does not take. */
+const isAgent = (value: unknown): boolean => validate(JSON.parse(JSON.stringify(value)));
 
 const CHAT = 'event: chat.message.mentioned';
 /** Bodies under HEAD, each sound, which between them use every field and every kind. */
@@ -47,11 +51,7 @@ test('what the checks accept the schema accepts', () => {
     const { root } = mergedFrom(text);
     const { sound, codes } = judge(root);
     assert.ok(sound, `${codes.join(' ')}: ${text}`);
-    const parsed = v.safeParse(agent, toPlain(root));
-    assert.ok(
-      parsed.success,
-      `${parsed.issues?.map((issue) => `${v.getDotPath(issue)}: ${issue.message}`).join('\n')}\n${text}`,
-    );
+    assert.ok(isAgent(toPlain(root)), `${JSON.stringify(validate.errors)}\n${text}`);
   }
 });
 
@@ -92,7 +92,7 @@ test('a key that one of them does not know in a strict place neither knows', () 
         node.kind === 'map' ? { ...node, entries: new Map([...node.entries, ['zzz', stranger]]) } : node,
       );
       assert.ok(!judge(changed as MapNode).sound, `checks: ${path.join('.')}`);
-      assert.ok(!v.is(agent, toPlain(changed)), `schema: ${path.join('.')}`);
+      assert.ok(!isAgent(toPlain(changed)), `schema: ${path.join('.')}`);
     }
   }
 });
@@ -131,7 +131,7 @@ test('a document with a value changed at random passes the schema where it passe
       const path = paths[at % paths.length] ?? [];
       const changed = edit(root, path, () => ({ kind: 'scalar', value, range }));
       if (judge(changed as MapNode).sound)
-        assert.ok(v.is(agent, toPlain(changed)), `${path.join('.')} = ${JSON.stringify(value)}`);
+        assert.ok(isAgent(toPlain(changed)), `${path.join('.')} = ${JSON.stringify(value)}`);
     }),
     { numRuns: 1500 },
   );

@@ -1,14 +1,12 @@
 // A document's own fields as a layer: `file:` becomes its text, `append:` waits for a base, and a bare `key:` counts as
 // not written (spec, File-backed strings; decisions 18, 37, 38).
 
+import { CONTROLS, FILE_BACKED } from '../../../schemas/agent.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { MapEntry, MapNode, Node } from '../source/node.ts';
-import { FILE_BACKED, type Layer, type PendingAppend } from './merge.ts';
+import type { Layer, PendingAppend } from './merge.ts';
 
 type Report = (finding: Finding) => void;
-
-/** Fields that steer compiling and are not in its result (spec, Agent document). */
-export const CONTROLS: ReadonlySet<string> = new Set(['imports', 'import', 'variables', 'remove']);
 
 /** The value of a root field, or undefined where it is absent or bare. */
 export function written(root: MapNode, field: string): Node | undefined {

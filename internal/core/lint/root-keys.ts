@@ -1,38 +1,8 @@
 // Unknown root keys are ignored (spec, File rules); one within edit distance 2 of a known key is most likely a slip.
 
+import { ROOT_KEYS } from '../../../schemas/agent.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import { editDistance, nearest } from '../../domain/nearest.ts';
-
-/** Every key that the root of an agent document may have. */
-export const ROOT_KEYS: readonly string[] = [
-  'name',
-  'labels',
-  'annotations',
-  'imports',
-  'import',
-  'variables',
-  'remove',
-  'harness',
-  'model',
-  'reasoningEffort',
-  'systemPrompt',
-  'initialPrompt',
-  'displayTitle',
-  'environment',
-  'env',
-  'identity',
-  'mounts',
-  'tools',
-  'triggers',
-  'session',
-  'spendCaps',
-  'concurrency',
-  'replace',
-  'onReplace',
-  'manages',
-  'bindings',
-  'workingDirectory',
-];
 
 /** Unknown keys of one document that are held against the known ones: past so many, that costs more than reading them. */
 const MAX_KEYS = 1_000;

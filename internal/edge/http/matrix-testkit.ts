@@ -211,7 +211,7 @@ export function verdict(route: Route, who: Who, org: Org | undefined, where: Whe
 }
 
 function mayAnywhere(who: Who, permission: Permission): boolean {
-  if (permission === 'keys:rotate' || permission === 'jobs:retry') return who.isFirst === true;
+  if (['keys:rotate', 'jobs:retry', 'folders:add'].includes(permission)) return who.isFirst === true;
   const isAdmin = who.isFirst === true || Object.values(who.inOrg).includes('admin');
   return permission !== 'orgs:create' || (who.kind === 'user' && who.only === undefined && isAdmin);
 }

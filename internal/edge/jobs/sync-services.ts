@@ -1,34 +1,37 @@
 // The loops behind the reconciler: polling what is due, watching folders, taking over from daemons that are gone, and
 // sweeping. Each turn is a function of flows/sync; here is only when.
 
+import { wishChannel } from '../../adapters/store/repositories/polls.ts';
 import { watchedFolders } from '../../adapters/store/repositories/repositories.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import { enqueueSync } from '../../flows/enqueue.ts';
-import { keepPolls, scheduleAll, openForWatch, pollTurn, sweep, takeOver } from '../../flows/sync/sync.ts';
-import { loop } from './loop.ts';
+import { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, SyncLane, takeOver } from '../../flows/sync/sync.ts';
+import { loop, wokenLoop } from './loop.ts';
 import type { Service } from './service.ts';
 
 const every = { pollMs: 1_000, keepMs: 10_000, foldersMs: 2_000, takeOverMs: 3_000, sweepMs: 60 * 60 * 1000 } as const;
 
 async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
   const { log } = ctx.runtime;
-  const inFlight = new Set<Promise<void>>();
-  await takeOver(ctx, log);
+  const lane = new SyncLane(ctx, log);
+  await lane.load();
   await scheduleAll(ctx);
+  // Taking over is tried again every few seconds: a daemon starts also while it is not possible.
   const loops = [
-    loop(ctx, 'poll', every.pollMs, async (signal) => {
-      await pollTurn(ctx, { inFlight, signal, log });
+    await wokenLoop(ctx, 'poll', { pauseMs: every.pollMs, channel: wishChannel }, async () => {
+      const { more } = await pollTurn(ctx, lane);
+      return more ? 0 : undefined;
     }),
     loop(ctx, 'keep', every.keepMs, () => keepPolls(ctx)),
     loop(ctx, 'take-over', every.takeOverMs, async () => {
-      await takeOver(ctx, log);
+      await takeOver(ctx, lane, log);
     }),
     loop(ctx, 'sweep', every.sweepMs, (signal) => sweep(ctx, log, signal)),
   ];
   return {
     async stop() {
       await Promise.all(loops.map((one) => one.stop()));
-      await Promise.all(inFlight);
+      await lane.stop();
     },
   };
 }
@@ -46,7 +49,7 @@ async function watchOne(ctx: FlowContext, id: string, generation: number): Promi
   }
   const { log } = ctx.runtime;
   const dirty = (): void => {
-    enqueueSync(ctx.db, id, 'watch', ctx.runtime.now()).catch((error: unknown) => {
+    enqueueSync(ctx.db, id, 'watch').catch((error: unknown) => {
       // The next poll sees what this did not say.
       log.warn({ err: error, repositoryId: id }, 'repo.watch_failed');
     });

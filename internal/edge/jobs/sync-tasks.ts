@@ -1,7 +1,8 @@
-// The job that a push, a change of settings, a person or a look asks for, and the one that tells the code host.
+// The job that tells the code host what became of a commit, and the one by which earlier releases asked for a sync.
 
 import * as v from 'valibot';
-import { syncRepository, tellStatus } from '../../flows/sync/sync.ts';
+import { enqueueSync } from '../../flows/enqueue.ts';
+import { tellStatus } from '../../flows/sync/sync.ts';
 import { defineTask, type Task } from './task.ts';
 
 const reason = v.picklist(['push', 'poll', 'manual', 'watch', 'resync']);
@@ -11,10 +12,10 @@ export const syncTasks: readonly Task[] = [
     name: 'repo.sync',
     role: 'sync',
     payload: v.object({ repositoryId: v.pipe(v.string(), v.uuid()), reason, hint: v.optional(v.string()) }),
-    async handle(ctx, payload, job) {
-      const { signal, log } = job;
-      const outcome = await syncRepository(ctx, { ...payload, signal, log });
-      return outcome.kind === 'wait' ? { retryAfterMs: 1_000 } : undefined;
+    // A sync is wanted in a row of svc.repository_polls now; daemons of an earlier release ask for it with this job.
+    async handle(ctx, { repositoryId, reason: why, hint }) {
+      await enqueueSync(ctx.db, repositoryId, why, hint);
+      return undefined;
     },
   }),
   defineTask({

@@ -142,5 +142,5 @@ async function tell(ctx: FlowContext, tx: Sql, { project, actor, row, what, deta
     receivedAt: now,
   });
   await enqueueRouting(ctx, tx, [project.id]);
-  await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id }, now);
+  await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id });
 }

@@ -175,6 +175,6 @@ async function askForSyncs(tx: Sql, connection: SealedConnection, push: codehost
     if (repository.suspended || followed !== push.branch) continue;
     // The server was reached by somebody: whatever kept us from it may be over.
     await updateState(tx, repository.id, { failures: 0 }, now);
-    await enqueueSync(tx, repository.id, 'push', now, push.commit);
+    await enqueueSync(tx, repository.id, 'push', push.commit);
   }
 }

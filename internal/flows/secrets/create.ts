@@ -59,7 +59,7 @@ export async function createSecret(
       injected: settings.injection !== null,
       generated: input.generate !== undefined,
     });
-    await wake(tx, scope, name, true, now);
+    await wake(tx, scope, name, true);
     const secret = await readSecret(tx, scope, name, now);
     if (secret === undefined) throw noSecret();
     await countSealed(ctx, tx, sealed.keyVersion);

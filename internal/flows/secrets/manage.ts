@@ -101,8 +101,8 @@ function dateOf(text: string | null | undefined): Date | null {
  * Whoever names the secret looks again: everyone where it came or went, and repositories that read with it where only
  * its value changed.
  */
-export async function wake(tx: Sql, scope: SecretScope, name: string, cameOrWent: boolean, now: Date): Promise<void> {
-  await enqueueResyncs(tx, { ...scope, ...(!cameOrWent && { secretRef: name }) }, now);
+export async function wake(tx: Sql, scope: SecretScope, name: string, cameOrWent: boolean): Promise<void> {
+  await enqueueResyncs(tx, { ...scope, ...(!cameOrWent && { secretRef: name }) });
 }
 
 const isLive = (row: SecretMetadata | undefined): boolean => row !== undefined && !row.expired;
@@ -143,7 +143,7 @@ export async function writeSecret(
       injected: settings.injection !== null,
     });
     const secret = await shown(tx, scope, name, now);
-    await wake(tx, scope, name, isLive(before) !== isLive(secret), now);
+    await wake(tx, scope, name, isLive(before) !== isLive(secret));
     await countSealed(ctx, tx, sealed.keyVersion);
     return { created, secret };
   });
@@ -170,7 +170,7 @@ export async function editSecret(
     await changeSecret(tx, scope, name, change, now);
     await auditSecret(tx, scope, actor, 'secret.changed', name, { keys });
     const after = await shown(tx, scope, name, now);
-    if (isLive(before) !== isLive(after)) await wake(tx, scope, name, true, now);
+    if (isLive(before) !== isLive(after)) await wake(tx, scope, name, true);
     return after;
   });
 }
@@ -221,7 +221,7 @@ export async function rotateSecretValue(
     const before = await lockSecret(tx, scope, name, now);
     if (before === undefined || !(await rotateSecret(tx, scope, name, sealed, now))) throw noSecret();
     await auditSecret(tx, scope, actor, 'secret.rotated', name);
-    await wake(tx, scope, name, before.expired, now);
+    await wake(tx, scope, name, before.expired);
     const after = await shown(tx, scope, name, now);
     await countSealed(ctx, tx, sealed.keyVersion);
     return after;
@@ -251,6 +251,6 @@ export async function removeSecret(ctx: FlowContext, scope: SecretScope, actor: 
     const before = await lockSecret(tx, scope, name, now);
     if (before === undefined || !(await deleteSecret(tx, scope, name))) throw noSecret();
     await auditSecret(tx, scope, actor, 'secret.deleted', name);
-    await wake(tx, scope, name, true, now);
+    await wake(tx, scope, name, true);
   });
 }

@@ -2,7 +2,7 @@
 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
-import type { ApplyRequest } from './apply-types.ts';
+import type { ApplyRequest } from './plan-types.ts';
 
 const EXCERPT_LENGTH = 200;
 

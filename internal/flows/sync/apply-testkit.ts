@@ -7,9 +7,10 @@ import { createMetrics } from '../../base/metrics/metrics.ts';
 import { createTestDatabase, silent } from '../../base/testkit/postgres.ts';
 import { agent, environment, tree } from '../../core/plan/fixture.ts';
 import type { AgentSpec, Resource, Trigger } from '../../domain/spec.ts';
+import type { KeptPlan } from '../compiled.ts';
 import type { FlowContext } from '../context.ts';
 import { applyPlan } from './apply.ts';
-import type { ApplyOwner, ApplyRequest, ApplyResult } from './apply-types.ts';
+import type { ApplyOwner, ApplyRequest, ApplyResult, PlanMemo } from './plan-types.ts';
 
 const spawn = { kind: 'spawn' } as const;
 const rest = { where: {}, fallback: false, routing: spawn };
@@ -106,6 +107,13 @@ function benchOver(place: Pick<Bench, 'db' | 'url' | 'orgId' | 'projectId' | 'cl
   };
 }
 
+/** What is kept with a compiled tree, as a daemon keeps it with the answer of its compiler. */
+const kept = new WeakMap<object, KeptPlan>();
+const memoOf = ({ resources }: ApplyRequest['compiled']): PlanMemo => ({
+  get: () => kept.get(resources),
+  set: (plan) => void kept.set(resources, plan),
+});
+
 function requestOf(projectId: string, compiled: ApplyRequest['compiled'], more: Partial<ApplyRequest>): ApplyRequest {
   return {
     operationId: randomUUID(),
@@ -122,6 +130,7 @@ function requestOf(projectId: string, compiled: ApplyRequest['compiled'], more: 
     commit: null,
     actor: { kind: 'user', id: null, name: 'tester' },
     shippedAvatars: [],
+    memo: memoOf(compiled),
     ...more,
   };
 }

@@ -76,6 +76,25 @@ export function backOffMs(input: {
   return Math.round(Math.max(Math.min(paused, backOffMaxMs), asked));
 }
 
+/** Repositories of a server that fail one after the other before it is taken for away. */
+const hostFailuresMax = 3;
+const hostPause = { firstMs: 5_000, mostMs: 5 * 60_000 } as const;
+
+/**
+ * Milliseconds for which a server is left alone when `failures` of its repositories in a row (1 is the first) could not
+ * reach it: none for the first two, then five seconds, doubled with every further one, at most five minutes, spread by a
+ * fifth. `askedMs` is what the server asks for; it is kept to, up to an hour.
+ */
+export function hostPauseMs(input: {
+  readonly failures: number;
+  readonly askedMs: number;
+  readonly random: number;
+}): number {
+  const over = input.failures - hostFailuresMax;
+  const doubled = over < 0 ? 0 : Math.min(hostPause.firstMs * 2 ** Math.min(over, 30), hostPause.mostMs);
+  return Math.round(Math.max(doubled * (0.9 + 0.2 * input.random), Math.min(input.askedMs, 60 * 60 * 1000)));
+}
+
 /** Owner and name of a repository address, such as `acme/app`; for a folder the name it is registered under. */
 export function fullNameOf(repository: { readonly name: string; readonly url: string | null }): string {
   const path = repository.url === null ? undefined : pathOf(repository.url);

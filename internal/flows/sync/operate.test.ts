@@ -112,13 +112,13 @@ describe('what people do to a repository', () => {
     const { db } = bench.daemon.ctx;
     await db.query(`update svc.repository_polls set next_at = now(), resync_at = now()
       where repository_id = (select id from svc.repositories where name = 'calm')`);
-    const jobsOf = `select 1 from graphile_worker.jobs where key like 'repo.sync:%'`;
     await until('the resync', async () => {
       const { rows } = await db.query<{ done: boolean }>(`select p.resync_at > now() as done from svc.repository_polls p
         join svc.repositories r on r.id = p.repository_id where r.name = 'calm'`);
       return rows[0]?.done;
     });
-    await until('its job', async () => (await db.query(jobsOf)).rows.length === 0);
+    const inHand = `select 1 from svc.repository_polls where claimed_by is not null`;
+    await until('its end', async () => (await db.query(inHand)).rows.length === 0);
     assert.equal((await runsOf(bench.daemon, 'calm')).length, 1);
   });
 

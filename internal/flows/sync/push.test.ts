@@ -109,14 +109,13 @@ describe('pushes of a code host', () => {
 
   it('a push of another branch or repository syncs nothing', async () => {
     const count = (await runsOf(bench.daemon, 'app')).length;
-    const jobs = async () =>
-      (await bench.daemon.ctx.db.query(`select 1 from graphile_worker.jobs where key like 'repo.sync:%'`)).rows.length;
-    // A run has ended before its job has.
-    await until('the job of the run before', async () => (await jobs()) === 0);
+    const wishes = async () =>
+      (await bench.daemon.ctx.db.query('select 1 from svc.repository_polls where wanted is not null')).rows.length;
+    await until('the wish for the run before', async () => (await wishes()) === 0);
     assert.equal((await deliver(bodyOf('app', { ref: 'refs/heads/other' }))).status, 202);
     assert.equal((await deliver(bodyOf('elsewhere'))).status, 202);
     assert.equal((await deliver(bodyOf('app', { ref: 'refs/tags/v1' }))).status, 202);
-    assert.equal(await jobs(), 0);
+    assert.equal(await wishes(), 0);
     assert.equal((await runsOf(bench.daemon, 'app')).length, count);
   });
 

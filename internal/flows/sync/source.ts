@@ -1,11 +1,14 @@
 // Opens the source of a repository row: what to read, with whose credentials. A credential is looked up each time it is
 // asked for (a rotated secret counts at once), lives in memory alone, and never stands in a message.
 
+import { realpath } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import type { Credentials, RepoSource, RepoTarget } from '../../adapters/repo/types.ts';
+import type { Credentials, ProbeReport, RepoSource, RepoTarget } from '../../adapters/repo/types.ts';
 import { readBlobs, storedBlobs } from '../../adapters/store/repositories/blobs.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
+import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
 import { absentSecret, connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
 
@@ -30,11 +33,26 @@ export function hostOf(repository: Pick<Repository, 'url'>): string {
 /** A source of the repository, to be closed by the caller. */
 export function openRepository(ctx: FlowContext, project: ProjectRef, repository: Repository): RepoSource {
   const credentials = credentialsOf(ctx, project, repository.auth, { kind: 'repository', name: repository.name });
-  return portsOf(ctx).openSource(targetOf(repository), {
+  const source = portsOf(ctx).openSource(targetOf(repository), {
     blobs: { has: (oids) => storedBlobs(ctx.db, oids), get: (oids) => readBlobs(ctx.db, oids) },
     verify: repository.verify,
     ...(credentials !== undefined && { credentials }),
   });
+  const { path } = repository;
+  const { folders } = portsOf(ctx);
+  if (path === null || folders === undefined) return source;
+  // A link that was changed since it was added must not lead out of where folders may lie.
+  const check = async (): Promise<void> => {
+    if (await isBelow(folders, path)) return;
+    throw new RepoCondition('hostile', 'the folder does not lie below sources.folders');
+  };
+  return {
+    resolve: async (signal, prior) => (await check(), source.resolve(signal, prior)),
+    snapshot: async (tip, options) => (await check(), source.snapshot(tip, options)),
+    more: (snapshot, paths, signal) => source.more(snapshot, paths, signal),
+    close: () => source.close(),
+    ...(source.watch && { watch: source.watch.bind(source) }),
+  };
 }
 
 /** What `auth` means, as the sources ask for it. */
@@ -106,5 +124,70 @@ async function mint(ctx: FlowContext, connection: SealedConnection, privateKey: 
     const status = (cause as { status?: number }).status;
     const message = `connection ${name}: ${cause instanceof Error ? cause.message : 'no installation token'}`;
     throw new RepoCondition(status === undefined || status >= 500 ? 'unreachable' : 'auth-failed', message, { cause });
+  }
+}
+
+/** A server that cannot be talked to is an answer too: `reachable: false` with its condition. */
+export async function probe(
+  ctx: FlowContext,
+  project: ProjectRef,
+  input: { readonly url: string; readonly auth?: RepositoryAuth | null },
+): Promise<ProbeReport | { reachable: false; condition: string; detail: string }> {
+  const ports = portsOf(ctx);
+  const credentials = credentialsOf(ctx, project, input.auth ?? null, {
+    kind: 'probe',
+    name: hostOf({ url: input.url }),
+  });
+  try {
+    return await ports.limited(hostOf(input), () => ports.probe(input.url, credentials));
+  } catch (error) {
+    if (!(error instanceof RepoCondition)) throw error;
+    if (error.condition === 'hostile') throw new Fault('invalid', 'invalid-body', `url: ${error.detail}`);
+    return { reachable: false, condition: error.condition, detail: error.detail };
+  }
+}
+
+/**
+ * Whether somebody may name a folder of this machine: one below the configured roots, and without such a setting any,
+ * for administrators of the installation's first organization. The same for what exists and for what does not. Throws
+ * Fault `forbidden`.
+ */
+export async function checkFolder(
+  ctx: FlowContext,
+  caller: { readonly ownsInstallation?: boolean },
+  path: string | null,
+): Promise<void> {
+  if (path === null || !isAbsolute(path)) return;
+  const { folders } = portsOf(ctx);
+  const isAllowed = folders === undefined ? caller.ownsInstallation === true : await isBelow(folders, path);
+  if (isAllowed) return;
+  throw new Fault(
+    'forbidden',
+    'folder-not-allowed',
+    'path: this folder may not be watched; sources.folders of the daemon says which may',
+  );
+}
+
+/** Whether a folder lies below one of the roots, wherever links on the way lead. What is not there yet leads nowhere. */
+async function isBelow(roots: readonly string[], path: string): Promise<boolean> {
+  const plain = normalize(path);
+  const isIn = (root: string, at: string): boolean => {
+    const steps = relative(root, at);
+    return steps === '' || (steps !== '..' && !steps.startsWith(`..${sep}`) && !isAbsolute(steps));
+  };
+  if (!roots.some((root) => isIn(normalize(root), plain))) return false;
+  const real = await realPathOf(plain);
+  for (const root of roots) if (isIn(await realPathOf(normalize(root)), real)) return true;
+  return false;
+}
+
+/** The path with the links on the way resolved as far as it exists. */
+async function realPathOf(path: string): Promise<string> {
+  let rest = '';
+  for (let at = path; ; at = dirname(at)) {
+    const real = await realpath(at).catch(() => undefined);
+    if (real !== undefined) return join(real, rest);
+    if (dirname(at) === at) return path;
+    rest = join(basename(at), rest);
   }
 }

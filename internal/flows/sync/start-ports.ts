@@ -11,22 +11,29 @@ import type { NetworkSettings } from '../../adapters/repo/types.ts';
 import { openKeyRing } from '../../adapters/crypto/crypto.ts';
 import { type Config, makesMasterKey } from '../../base/config/config.ts';
 import { compileSettings } from '../../base/config/compile-settings.ts';
-import { syncSettings } from '../../base/config/sync-settings.ts';
+import { sourceSettings, syncSettings } from '../../base/config/sync-settings.ts';
 import type { Runtime } from '../../base/runtime.ts';
 import { canonicalJson, type Json } from '../../domain/json.ts';
 import { createLimiter } from '../limits.ts';
 import type { SyncPorts } from '../ports.ts';
 import { createCompiledAnswers } from '../compiled.ts';
 
-/** Connections to git servers at a time: in all, and to one server. */
-const connections = { total: 32, host: 8 };
+/** Reads of sources at a time: in all, and of one server. They wait more than they work. */
+const reads = { total: 512, host: 4 } as const;
+/** Applies at a time: each holds a connection to the database, and one of a project has its lock. */
+const applies = { total: 4, project: 1 } as const;
 
 /** Reads the key file and the rich sections of the configuration. Throws ConfigError naming what cannot be used. */
 export async function startSyncPorts(config: Config, runtime: Runtime): Promise<SyncPorts> {
   const { catalog, templateSources: sources } = compileSettings(config.file, config.fileDir);
   const { resyncSeconds } = syncSettings(config.file);
+  const { readSeconds, folders } = sourceSettings(config.file);
   const keyRing = await openKeyRing(config.masterKeyFile, { mayBeMissing: makesMasterKey(config) });
-  const network: NetworkSettings = { allowPrivate: config.allowPrivateNetwork, userAgent: 'svc' };
+  const network: NetworkSettings = {
+    allowPrivate: config.allowPrivateNetwork,
+    userAgent: 'svc',
+    totalTimeoutMs: readSeconds * 1000,
+  };
   const hostCache = createHostCache();
   const cache = folderCache(join(config.dataDir, 'templates'));
   const compiler = startCompiler();
@@ -43,7 +50,10 @@ export async function startSyncPorts(config: Config, runtime: Runtime): Promise<
     network,
     hostCache,
     tokens: new Map(),
-    limited: createLimiter(connections.total, connections.host),
+    limited: createLimiter(reads.total, reads.host),
+    applying: createLimiter(applies.total, applies.project),
+    readSeconds,
+    folders,
     openSource: (target, options) => openRepository(target, { ...shared, ...options }),
     probe: (url, credentials) => probeRepository(url, { ...shared, ...(credentials && { credentials }) }),
     compile: (input) => compiler.compile({ ...input, catalog }),

@@ -33,7 +33,7 @@ describe('a repository over HTTP', () => {
     const stages = run['stages'] as unknown as { name: string; ms: number }[];
     assert.deepEqual(
       stages.map((stage) => stage.name),
-      ['resolve', 'snapshot', 'compile', 'apply'],
+      ['resolve', 'snapshot', 'compile', 'plan', 'guard', 'apply'],
     );
     assert.ok(await has('first-a'));
     const shown = await repositoryOf('first');

@@ -113,7 +113,7 @@ function seenProject(row: AccessRow): Access['project'] {
 function selfPermissions(row: AccessRow): SelfPermission[] {
   const own: SelfPermission[] = ['self:read', 'self:write', 'orgs:list'];
   if (row.kind === 'user' && row.adminSomewhere) own.push('orgs:create');
-  if (row.adminOfFirst) own.push('keys:rotate', 'jobs:retry');
+  if (row.adminOfFirst) own.push('keys:rotate', 'jobs:retry', 'folders:add');
   return own;
 }
 

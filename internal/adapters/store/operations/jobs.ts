@@ -55,6 +55,16 @@ export async function listDaemons(sql: Sql): Promise<(DaemonRow & { startedAt: D
   return rows;
 }
 
+/** How many other daemons with this role have shown themselves within so many seconds. */
+export async function otherDaemons(sql: Sql, self: string, role: string, withinSeconds: number): Promise<number> {
+  const { rows } = await sql.query<{ count: number }>(
+    `select count(*)::int as count from svc.daemons
+      where id <> $1::uuid and $2::text = any(roles) and beat_at > now() - make_interval(secs => $3::int)`,
+    [self, role, withinSeconds],
+  );
+  return rows[0]?.count ?? 0;
+}
+
 /**
  * Buries daemons that are silent, and those whose ids are given (known to be dead by other means), and hands back what
  * their workers held, together with what workers hold that no daemon knows. Answers with the buried ids. That another one

@@ -1,66 +1,214 @@
-// When each repository is looked at next. The table is unlogged and its rows are made on demand, so that polling costs
-// no write-ahead log and loses nothing that matters in a crash: a repository without a row is due at once.
+// When each repository is looked at next, and whether somebody wants that now. The table is unlogged and its rows are made
+// on demand, so that polling costs no write-ahead log and loses nothing that matters in a crash: a repository without a
+// row is looked at soon. What must not be forgotten is elsewhere: a person's run in svc.reconciles, a back-off in
+// svc.repository_states. Every time is the database's own.
 
 import type { Sql } from '../store.ts';
+import type { ReconcileReason } from './reconciles.ts';
+
+/** What a sync may be asked for by. */
+export type WishReason = Exclude<ReconcileReason, 'apply'>;
+
+/** Says that a repository is wanted, with a `Wish` as JSON, or '' where there are many. Wakes; the rows are the truth. */
+export const wishChannel = 'svc_sync';
+
+export interface Wish {
+  readonly repositoryId: string;
+  readonly reason: WishReason;
+  /** The commit that somebody spoke of. */
+  readonly hint?: string | undefined;
+}
 
 export interface DueRepository {
   readonly id: string;
-  readonly intervalSeconds: number;
-  /** True when the periodic full comparison is due as well. */
-  readonly resync: boolean;
+  readonly reason: WishReason;
+  /** Somebody asked for it; else its turn came. */
+  readonly isAsked: boolean;
+  readonly hint: string | null;
+  /** Of its server; null for what lies on this machine. */
+  readonly host: string | null;
 }
 
-/** Makes the rows of repositories that have none. One statement; writes nothing when all have one. */
+/** Repositories a second that are looked at when all of them are due at once. */
+const catchUpPerSecond = 100;
+
+/**
+ * Makes the rows of repositories that have none: due within their interval, one after the other, and not before the end
+ * of a back-off. One statement; writes nothing when all have one.
+ */
 export async function ensurePolls(sql: Sql): Promise<void> {
   await sql.query(
-    `insert into svc.repository_polls (repository_id)
-     select r.id from svc.repositories r
-      where not exists (select from svc.repository_polls p where p.repository_id = r.id)
+    `with missing as (
+       select r.id, r.interval_seconds, s.retry_at, row_number() over (order by r.id) - 1 as place, count(*) over () as total
+         from svc.repositories r left join svc.repository_states s on s.repository_id = r.id
+        where not exists (select from svc.repository_polls p where p.repository_id = r.id))
+     insert into svc.repository_polls (repository_id, next_at)
+     select id, greatest(retry_at, now() + make_interval(secs => place * least(1.0 / $1::int, interval_seconds::float8 / total)))
+       from missing
      on conflict do nothing`,
+    [catchUpPerSecond],
   );
 }
 
 /**
- * Claims repositories that are due, at most `limit`, and moves each to its next time: now, its interval, and a share of
- * a tenth of it that `spread` (0 to 1) of the id's hash decides, so that thousands made at once drift apart. A claim is
- * one daemon's alone. Suspended ones are passed over.
+ * Spreads what became due while nobody polled over its interval, at most so many a second; with `all`, everything that is
+ * not backed off is looked at in that order, due or not.
  */
-export async function claimDue(
-  sql: Sql,
-  input: { readonly now: Date; readonly limit: number; readonly resyncSeconds: number; readonly spread: number },
-): Promise<DueRepository[]> {
+export async function spreadPolls(sql: Sql, all: boolean): Promise<void> {
+  await sql.query(
+    `with due as (
+       select p.repository_id, r.interval_seconds, row_number() over (order by p.next_at, p.repository_id) - 1 as place,
+              count(*) over () as total
+         from svc.repository_polls p join svc.repositories r on r.id = p.repository_id
+         left join svc.repository_states s on s.repository_id = p.repository_id
+        where (p.next_at <= now() or $2::boolean) and (s.retry_at is null or s.retry_at <= now()) and p.wanted is null)
+     update svc.repository_polls p
+        set next_at = now() + make_interval(secs => due.place * least(1.0 / $1::int, due.interval_seconds::float8 / due.total))
+       from due where p.repository_id = due.repository_id`,
+    [catchUpPerSecond, all],
+  );
+}
+
+export interface Claim {
+  readonly daemonId: string;
+  readonly limit: number;
+  readonly resyncSeconds: number;
+  /** 0 to 1: which share of a tenth of the interval is added to which repository's next time. */
+  readonly spread: number;
+  /** Servers for which enough waits here: a poll of theirs stays for another daemon, or for later. */
+  readonly full: readonly string[];
+  /** Repositories that this daemon has done with since its last claim. */
+  readonly done: readonly string[];
+}
+
+/**
+ * Claims repositories that are wanted or due, at most `limit`, what is wanted first, and moves each to its next time: its
+ * interval from now, and a share of a tenth of it that the id's hash decides, so that thousands made at once drift apart.
+ * A repository is one daemon's alone until that gives it back (`done`). Suspended ones wait for a wish, and a server that
+ * is paused for one of its repositories to be wanted.
+ */
+export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]> {
+  const { daemonId, limit, resyncSeconds, spread, full, done } = claim;
+  if (done.length > 0) {
+    await sql.query(
+      `update svc.repository_polls set claimed_by = null
+        where repository_id = any($1::uuid[]) and claimed_by = $2::uuid`,
+      [done, daemonId],
+    );
+  }
   const { rows } = await sql.query<DueRepository>(
     `with due as (
-       select p.repository_id, p.resync_at <= $1::timestamptz as resync, r.interval_seconds
+       select p.repository_id, p.resync_at <= now() as resync, p.wanted, p.hint, r.interval_seconds,
+              split_part(r.url_key, '/', 1) as host
          from svc.repository_polls p join svc.repositories r on r.id = p.repository_id
          join svc.projects o on o.id = r.project_id and o.archived_at is null
-        where p.next_at <= $1::timestamptz and not r.suspended
-        order by p.next_at limit $2::int for update of p skip locked)
+        where p.next_at <= now() and (p.claimed_by is null or p.claimed_by = $1::uuid)
+          and (p.wanted is not null or (not r.suspended and (r.url_key is null or (
+            split_part(r.url_key, '/', 1) <> all($5::text[]) and not exists (
+              select from svc.host_pauses h where h.host = split_part(r.url_key, '/', 1) and h.retry_at > now())))))
+        order by p.wanted is null, p.next_at limit $2::int for update of p skip locked)
      update svc.repository_polls p
-        set next_at = $1::timestamptz + make_interval(secs => due.interval_seconds
+        set next_at = now() + make_interval(secs => due.interval_seconds
               * (0.95 + 0.1 * ((((hashtextextended(p.repository_id::text, 0) & 1023) / 1024.0) + $4::float8)::numeric % 1)::float8)),
-            resync_at = case when due.resync then $1::timestamptz + make_interval(secs => $3::float8) else p.resync_at end
+            resync_at = case when due.resync and due.wanted is null then now() + make_interval(secs => $3::float8) else p.resync_at end,
+            wanted = null, hint = null, claimed_by = $1::uuid
        from due where p.repository_id = due.repository_id
-     returning p.repository_id as id, due.interval_seconds as "intervalSeconds", due.resync`,
-    [input.now, input.limit, input.resyncSeconds, input.spread],
+     returning p.repository_id as id, coalesce(due.wanted, case when due.resync then 'resync' else 'poll' end) as reason,
+       due.wanted is not null as "isAsked", due.hint, due.host`,
+    [daemonId, limit, resyncSeconds, spread, full],
+    'claim-due',
   );
   return rows;
 }
 
-/** Sets when a repository is looked at next, also before or after what its interval would say. */
-export async function pollAt(sql: Sql, repositoryId: string, at: Date): Promise<void> {
+/** Gives back what a daemon claimed. */
+export async function giveBack(sql: Sql, daemonId: string, repositoryIds: readonly string[]): Promise<void> {
   await sql.query(
-    `insert into svc.repository_polls (repository_id, next_at) values ($1::uuid, $2::timestamptz)
-     on conflict (repository_id) do update set next_at = excluded.next_at`,
-    [repositoryId, at],
+    'update svc.repository_polls set claimed_by = null where repository_id = any($1::uuid[]) and claimed_by = $2::uuid',
+    [repositoryIds, daemonId],
   );
 }
 
+/** Makes what daemons that are gone had claimed due at once. */
+export async function freeLostClaims(sql: Sql, silentSeconds: number): Promise<number> {
+  const { rowCount } = await sql.query(
+    `update svc.repository_polls p set claimed_by = null, next_at = least(p.next_at, now())
+      where p.claimed_by is not null and not exists (select from svc.daemons d
+        where d.id = p.claimed_by and d.beat_at > now() - make_interval(secs => $1::int))`,
+    [silentSeconds],
+  );
+  return rowCount;
+}
+
+/**
+ * Asks for a sync inside the caller's transaction. Asked again while it waits, it is one sync, and it keeps its place: a
+ * busy repository must not be put off for ever. Who asked by hand is not forgotten over who asks afterwards.
+ */
+export async function wishSync(sql: Sql, wish: Wish): Promise<void> {
+  await sql.query(
+    `insert into svc.repository_polls as p (repository_id, next_at, wanted, hint)
+     values ($1::uuid, now(), $2::text, $3::text)
+     on conflict (repository_id) do update set next_at = least(p.next_at, now()), hint = excluded.hint,
+       wanted = case when p.wanted = 'manual' then p.wanted else excluded.wanted end`,
+    [wish.repositoryId, wish.reason, wish.hint ?? null],
+  );
+  await sql.query(`select pg_notify('${wishChannel}', $1::text)`, [JSON.stringify(wish)]);
+}
+
+/** Sets when a repository is looked at next, so many milliseconds from now; whoever wants it sooner says so. */
+export async function pollIn(sql: Sql, repositoryId: string, afterMs: number): Promise<void> {
+  await sql.query(
+    `insert into svc.repository_polls as p (repository_id, next_at)
+     values ($1::uuid, now() + make_interval(secs => $2::float8 / 1000))
+     on conflict (repository_id) do update
+       set next_at = case when p.wanted is null then excluded.next_at else p.next_at end`,
+    [repositoryId, afterMs],
+  );
+}
+
+/**
+ * Leaves a source that could not be read alone for so long; answers nothing, and survives a crash of the database. Null:
+ * it was read again.
+ */
+export async function backOff(sql: Sql, repositoryId: string, afterMs: number | null): Promise<void> {
+  await sql.query(
+    `update svc.repository_states set retry_at = now() + make_interval(secs => $2::float8 / 1000)
+      where repository_id = $1::uuid`,
+    [repositoryId, afterMs],
+  );
+  if (afterMs !== null) await pollIn(sql, repositoryId, afterMs);
+}
+
+/** Pauses a server after a failure of one of its repositories; `failures` are those in a row, as counted here so far. */
+export async function pauseHost(sql: Sql, host: string, failures: number, afterMs: number): Promise<void> {
+  await sql.query(
+    `insert into svc.host_pauses as h (host, failures, retry_at)
+     values ($1::text, $2::int, now() + make_interval(secs => $3::float8 / 1000))
+     on conflict (host) do update set failures = excluded.failures, retry_at = greatest(h.retry_at, excluded.retry_at)`,
+    [host, failures, afterMs],
+  );
+}
+
+/** Ends the pause of a server that was reached. */
+export async function resumeHost(sql: Sql, host: string): Promise<void> {
+  await sql.query('delete from svc.host_pauses where host = $1::text', [host]);
+}
+
+/** Servers that were paused, with the failures that led to it, and for how many milliseconds more. */
+export async function pausedHosts(
+  sql: Sql,
+): Promise<{ readonly host: string; readonly failures: number; readonly leftMs: number }[]> {
+  const { rows } = await sql.query<{ host: string; failures: number; leftMs: number }>(
+    `select host, failures, greatest(extract(epoch from retry_at - now()) * 1000, 0)::float8 as "leftMs"
+       from svc.host_pauses`,
+  );
+  return rows;
+}
+
 /** Repositories that are due and unclaimed: the length of the queue. */
-export async function pollsDue(sql: Sql, now: Date): Promise<number> {
+export async function pollsDue(sql: Sql): Promise<number> {
   const { rows } = await sql.query<{ count: number }>(
-    'select count(*)::int as count from svc.repository_polls where next_at <= $1::timestamptz',
-    [now],
+    'select count(*)::int as count from svc.repository_polls where next_at <= now()',
   );
   return rows[0]?.count ?? 0;
 }

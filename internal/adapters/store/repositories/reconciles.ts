@@ -174,22 +174,42 @@ export async function lastRuns(sql: Sql, repositoryIds: readonly string[]): Prom
   return new Map(rows.map((row) => [row.repositoryId ?? '', row]));
 }
 
-/**
- * The latest run that applied a commit and whose inputs are stored: the commit that starts with `commit`, or without
- * one the latest that is not `except`.
- */
-export async function appliedRun(
-  sql: Sql,
-  repositoryId: string,
-  wanted: { readonly commit?: string; readonly except?: string | null },
-): Promise<ReconcileRow | undefined> {
+const isKept = `status in ('applied', 'unchanged')
+  and exists (select from svc.snapshots s where s.id = (r.inputs ->> 'snapshotId')::uuid)`;
+
+/** The latest run that applied the commit that starts so, and whose inputs are stored. */
+export async function appliedRun(sql: Sql, repositoryId: string, commit: string): Promise<ReconcileRow | undefined> {
   const { rows } = await sql.query<ReconcileRow>(
     `select ${selected} from svc.reconciles r
-      where repository_id = $1::uuid and status in ('applied', 'unchanged')
-        and exists (select from svc.snapshots s where s.id = (r.inputs ->> 'snapshotId')::uuid)
-        and ($2::text is null or starts_with(commit, $2::text)) and ($3::text is null or commit <> $3::text)
+      where repository_id = $1::uuid and ${isKept} and starts_with(commit, $2::text)
       order by seq desc limit 1`,
-    [repositoryId, wanted.commit ?? null, wanted.except ?? null],
+    [repositoryId, commit],
+  );
+  return rows[0];
+}
+
+/**
+ * The run whose state a commit took the place of: the latest good one before the sync that first brought the state that
+ * the commit has, its inputs stored. A commit that changed nothing counts with the one before it, and a rollback is no
+ * step of that way. `except` is a commit that is not to be gone back to.
+ */
+export async function appliedBefore(
+  sql: Sql,
+  repositoryId: string,
+  from: { readonly commit: string; readonly except: string | null },
+): Promise<ReconcileRow | undefined> {
+  const { rows } = await sql.query<ReconcileRow>(
+    `with way as (
+       select * from svc.reconciles where repository_id = $1::uuid and request ->> 'kind' <> 'rollback'
+          and status in ('applied', 'unchanged')),
+     brought as (
+       select max(seq) as seq from way where status = 'applied'
+          and seq <= (select max(seq) from way where commit = $2::text))
+     select ${selected} from way r
+      where seq < (select seq from brought) and ${isKept} and commit <> $2::text
+        and commit is distinct from $3::text
+      order by seq desc limit 1`,
+    [repositoryId, from.commit, from.except],
   );
   return rows[0];
 }
@@ -285,24 +305,25 @@ export interface OrphanedRun {
   readonly reason: ReconcileReason;
 }
 
-/** Running runs whose daemon is gone or has been silent since `silentSince`. */
-export async function orphanedRuns(sql: Sql, silentSince: Date): Promise<OrphanedRun[]> {
+/** Running runs whose daemon is gone or has been silent for so long, by the clock of the database. */
+export async function orphanedRuns(sql: Sql, silentSeconds: number): Promise<OrphanedRun[]> {
   const { rows } = await sql.query<OrphanedRun>(
     `select r.id, r.repository_id as "repositoryId", r.request, r.reason from svc.reconciles r
       where r.status = 'running' and r.daemon_id is not null
-        and not exists (select from svc.daemons d where d.id = r.daemon_id and d.beat_at > $1::timestamptz)
+        and not exists (select from svc.daemons d where d.id = r.daemon_id and d.beat_at > now() - make_interval(secs => $1::int))
       for update of r skip locked`,
-    [silentSince],
+    [silentSeconds],
   );
   return rows;
 }
 
-/** Repositories with a run that has waited for a daemon since before `since`. */
-export async function waitingRuns(sql: Sql, since: Date): Promise<string[]> {
+/** Repositories with a run that has waited for a daemon for so long. */
+export async function waitingRuns(sql: Sql, forSeconds: number): Promise<string[]> {
   const { rows } = await sql.query<{ id: string }>(
     `select repository_id as id from svc.reconciles
-      where status = 'running' and daemon_id is null and repository_id is not null and started_at < $1::timestamptz`,
-    [since],
+      where status = 'running' and daemon_id is null and repository_id is not null
+        and started_at < now() - make_interval(secs => $1::int)`,
+    [forSeconds],
   );
   return rows.map((row) => row.id);
 }

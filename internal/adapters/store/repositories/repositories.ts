@@ -160,6 +160,35 @@ export async function repositoryById(sql: Sql, id: string): Promise<Repository |
   return rows[0] && revived(rows[0]);
 }
 
+export interface InHand {
+  readonly repository: Repository;
+  /** Its project, as flows address it. */
+  readonly project: { readonly id: string; readonly slug: string; readonly orgId: string; readonly orgSlug: string };
+  /** Names of the project's active code-host connections, sorted. */
+  readonly connections: readonly string[];
+  /** Whether it has a run that is under way, or waits for a daemon. */
+  readonly isRunning: boolean;
+}
+
+/** All that the beginning of a sync needs to know, in one statement; undefined also where the project is archived. */
+export async function repositoryInHand(sql: Sql, id: string): Promise<InHand | undefined> {
+  const { rows } = await sql.query<Raw & Omit<InHand, 'repository'>>(
+    `select ${selected},
+       json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
+       array(select c.name from svc.connections c
+         where c.project_id = r.project_id and c.provider = 'codehost' and c.status = 'active' order by c.name collate "C") as connections,
+       exists (select from svc.reconciles x where x.repository_id = r.id and x.status = 'running') as "isRunning"
+       from ${joined} join svc.projects p on p.id = r.project_id join svc.orgs o on o.id = p.org_id
+      where r.id = $1::uuid and p.archived_at is null`,
+    [id],
+    'repository-in-hand',
+  );
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const { project, connections, isRunning, ...repository } = row;
+  return { repository: revived(repository as Raw), project, connections, isRunning };
+}
+
 /** Locks the row until the end of the transaction, so that two decisions about one repository follow each other. */
 export async function lockRepository(sql: Sql, id: string): Promise<Repository | undefined> {
   await sql.query('select 1 from svc.repositories where id = $1::uuid for update', [id]);
@@ -217,12 +246,22 @@ export async function updateState(
   };
   const values: unknown[] = [repositoryId, now];
   const sets = ['updated_at = $2::timestamptz'];
+  // A source that answers is backed off no more.
+  if (patch.failures === 0) sets.push('retry_at = null');
   for (const [key, value] of Object.entries(patch) as [keyof RepositoryState, unknown][]) {
     const [column, type] = names[key];
     values.push(type === 'jsonb' ? JSON.stringify(value) : value);
     sets.push(`${column} = $${values.length}::${type}`);
   }
   await sql.query(`update svc.repository_states set ${sets.join(', ')} where repository_id = $1::uuid`, values);
+}
+
+/** How many repositories have which condition of their source; `ok` for none. */
+export async function conditionCounts(sql: Sql): Promise<{ readonly condition: string; readonly count: number }[]> {
+  const { rows } = await sql.query<{ condition: string; count: number }>(
+    `select coalesce(condition, 'ok') as condition, count(*)::int as count from svc.repository_states group by 1`,
+  );
+  return rows;
 }
 
 /** How many agents a repository owns, by repository id; those that own none are absent. */

@@ -1,6 +1,12 @@
-// Jobs for the repositories that a change of secrets or connections may heal or switch on, set-wise.
+// Wishes for the repositories that a change of secrets, connections or endpoints may heal or switch on, set-wise. Rows are
+// taken in the order of their ids, so that two such changes never wait for each other in a circle.
 
 import type { Sql } from '../store.ts';
+import { wishChannel } from './polls.ts';
+
+const wished = `insert into svc.repository_polls as p (repository_id, next_at, wanted)
+  select id, now(), 'resync' from due
+  on conflict (repository_id) do update set next_at = least(p.next_at, now()), wanted = coalesce(p.wanted, excluded.wanted)`;
 
 /**
  * Asks, inside the caller's transaction, for a thorough sync of every repository of a project, or of a whole
@@ -9,15 +15,33 @@ import type { Sql } from '../store.ts';
 export async function enqueueResyncs(
   tx: Sql,
   scope: { readonly orgId: string; readonly projectId: string | null; readonly secretRef?: string },
-  now: Date,
 ): Promise<void> {
-  await tx.query(
-    `select graphile_worker.add_job('repo.sync',
-       payload => json_build_object('repositoryId', r.id, 'reason', 'resync'), run_at => $4::timestamptz,
-       max_attempts => 100, job_key => 'repo.sync:' || r.id, job_key_mode => 'preserve_run_at')
-       from svc.repositories r join svc.projects p on p.id = r.project_id
-      where p.org_id = $1::uuid and ($2::uuid is null or p.id = $2::uuid) and not r.suspended
-        and p.archived_at is null and ($3::text is null or r.auth ->> 'secretRef' = $3::text)`,
-    [scope.orgId, scope.projectId, scope.secretRef ?? null, now],
+  const { rowCount } = await tx.query(
+    `with due as (
+       select r.id from svc.repositories r join svc.projects o on o.id = r.project_id
+        where o.org_id = $1::uuid and ($2::uuid is null or o.id = $2::uuid) and not r.suspended
+          and o.archived_at is null and ($3::text is null or r.auth ->> 'secretRef' = $3::text) order by r.id)
+     ${wished}`,
+    [scope.orgId, scope.projectId, scope.secretRef ?? null],
   );
+  if (rowCount > 0) await tx.query(`select pg_notify('${wishChannel}', '')`);
+}
+
+/** The same for the repositories of a project whose latest commit is not applied, or whose source could not be read. */
+export async function wishFailing(
+  tx: Sql,
+  scope: { readonly projectId: string; readonly except: string | null },
+): Promise<void> {
+  const { rowCount } = await tx.query(
+    `with due as (
+       select r.id from svc.repositories r join svc.repository_states s on s.repository_id = r.id
+        where r.project_id = $1::uuid and not r.suspended and r.id is distinct from $2::uuid
+          and (s.condition is not null or s.seen_commit is distinct from s.applied_commit or exists (
+            select from (select status from svc.reconciles x where x.repository_id = r.id order by seq desc limit 1) last
+             where last.status = 'failed'))
+        order by r.id)
+     ${wished}`,
+    [scope.projectId, scope.except],
+  );
+  if (rowCount > 0) await tx.query(`select pg_notify('${wishChannel}', '')`);
 }

@@ -23,11 +23,11 @@ const agent = (trigger: string): object => ({
   ],
 });
 const spawn = 'routing: {kind: spawn}';
-async function takeJobs(): Promise<string[]> {
+async function takeWishes(): Promise<string[]> {
   const { rows } = await daemon.database.db.query<{ reason: string }>(
-    `with gone as (delete from graphile_worker._private_jobs j using graphile_worker._private_tasks t
-        where t.id = j.task_id and t.identifier = 'repo.sync' returning j.payload)
-     select payload ->> 'reason' as reason from gone`,
+    `with old as (select repository_id, wanted from svc.repository_polls where wanted is not null for update)
+     update svc.repository_polls p set wanted = null from old where old.repository_id = p.repository_id
+     returning old.wanted as reason`,
   );
   return rows.map((row) => row.reason);
 }
@@ -115,11 +115,11 @@ describe('connections over HTTP', () => {
     ] as const) {
       status(await daemon.api('POST', 'P/repositories', { name, path: `/nowhere/${name}`, suspended }), 201);
     }
-    await takeJobs();
+    await takeWishes();
     status(await post({ provider: 'tracker', name: 'tmp', credentials: { webhookSecret: 's' } }), 201);
-    assert.deepEqual(await takeJobs(), ['resync']);
+    assert.deepEqual(await takeWishes(), ['resync']);
     status(await daemon.api('DELETE', 'P/connections/tmp'), 204);
-    assert.deepEqual(await takeJobs(), ['resync']);
+    assert.deepEqual(await takeWishes(), ['resync']);
     status(await daemon.api('DELETE', 'P/connections/tmp'), 404);
     const audit = await daemon.api('GET', 'P/audit?limit=2');
     assert.deepEqual(
@@ -134,19 +134,19 @@ describe('connections over HTTP', () => {
   });
 
   it('secrets that come or go ask for syncs; a new value only for repositories that read with it', async () => {
-    await takeJobs();
+    await takeWishes();
     const write = () => daemon.api('PUT', 'P/secrets/TOKEN', { value: 'v' });
     await write();
-    assert.deepEqual(await takeJobs(), ['resync']);
+    assert.deepEqual(await takeWishes(), ['resync']);
     await write();
-    assert.deepEqual(await takeJobs(), []);
+    assert.deepEqual(await takeWishes(), []);
     const auth = { kind: 'token', secretRef: 'TOKEN' };
     status(await daemon.api('POST', 'P/repositories', { name: 'r3', url: 'https://git.test/r', auth }), 201);
-    await takeJobs();
+    await takeWishes();
     status(await daemon.api('POST', 'P/secrets/TOKEN/rotate', { value: 'w' }), 200);
-    assert.deepEqual(await takeJobs(), ['resync']);
+    assert.deepEqual(await takeWishes(), ['resync']);
     status(await daemon.api('DELETE', 'P/secrets/TOKEN'), 204);
-    assert.deepEqual(await takeJobs(), ['resync', 'resync']);
+    assert.deepEqual(await takeWishes(), ['resync', 'resync']);
   });
 
   it('removal skips optional triggers and is refused by required ones, naming them', async () => {

@@ -11,6 +11,7 @@ import {
   diagnose,
   findRepository,
   probe,
+  release,
   removeRepository,
   requestSync,
   rollBack,
@@ -54,9 +55,10 @@ async function showOne(ctx: FlowContext, repository: Repository) {
 }
 
 export const repositoryRoutes: readonly Route[] = [
-  serve(api.createRepository, async ({ ctx, project, actor, body }) => {
+  serve(api.createRepository, async ({ ctx, project, actor, body, can }) => {
     const input = inputOf(body) as SettingsInput & { name: string; suspended?: boolean };
-    return created(await showOne(ctx, await addRepository(ctx, { project, actor }, input)));
+    const caller = { project, actor, ownsInstallation: can('folders:add') };
+    return created(await showOne(ctx, await addRepository(ctx, caller, input)));
   }),
   serve(api.listRepositories, async ({ ctx, project, query }) => {
     const { limit, after } = readTextPage(query);
@@ -72,9 +74,10 @@ export const repositoryRoutes: readonly Route[] = [
   serve(api.getRepository, async ({ ctx, project, params }) =>
     ok(await showOne(ctx, await findRepository(ctx.db, project, params.name))),
   ),
-  serve(api.updateRepository, async ({ ctx, project, actor, params, body }) => {
+  serve(api.updateRepository, async ({ ctx, project, actor, params, body, can }) => {
     const input = inputOf(body) as SettingsInput & { suspended?: boolean };
-    return ok(await showOne(ctx, await changeRepository(ctx, { project, actor }, params.name, input)));
+    const caller = { project, actor, ownsInstallation: can('folders:add') };
+    return ok(await showOne(ctx, await changeRepository(ctx, caller, params.name, input)));
   }),
   serve(api.deleteRepository, async ({ ctx, project, actor, params, query }) => {
     await removeRepository(ctx, { project, actor }, params.name, query.keepResources === 'true');
@@ -91,6 +94,9 @@ export const repositoryRoutes: readonly Route[] = [
   ),
   serve(api.rollbackRepository, async ({ ctx, project, actor, params, body }) =>
     accepted(await rollBack(ctx, { project, actor }, params.name, body.commit)),
+  ),
+  serve(api.releaseRepository, async ({ ctx, project, actor, params }) =>
+    accepted(await release(ctx, { project, actor }, params.name)),
   ),
   serve(api.pinRepository, async ({ ctx, project, actor, params, body }) =>
     accepted(await setPin(ctx, { project, actor }, params.name, body.commit)),

@@ -4,7 +4,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
 import { repositoryById, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { agentFile, type Bench, runsOf, startBench, word } from './sync-testkit.ts';
-import { openRun, RunConflict, type Work } from './work.ts';
+import { RunConflict, RunRecord } from './run-record.ts';
 
 describe('opening a run', () => {
   let bench: Bench;
@@ -22,24 +22,24 @@ describe('opening a run', () => {
     const repository = await repositoryById(ctx.db, rows[0]?.id ?? '');
     assert.ok(repository);
     const [commit, hash] = ['c'.repeat(40), 'h'.repeat(64)];
-    const work = { ctx, repository, reason: 'poll', request: { kind: 'sync' }, tip: { commit }, hash } as Work;
-    Object.assign(work, { opened: new Set(), inputs: null, compiled: null, lock: null, context: {} });
+    const run = new RunRecord({ ctx, repository, reason: 'poll', request: { kind: 'sync' }, taken: null });
     // Held by no daemon and not due for an hour: nobody takes it up, nobody takes it for lost.
     const now = ctx.runtime.now();
     const startedAt = new Date(now.getTime() + 3_600_000);
     const other = ctx.runtime.uuid();
     const common = { projectId: repository.projectId, repositoryId: repository.id, repositoryName: 'meet' };
-    const run = { ...common, id: other, commit, reason: 'poll', daemonId: null, startedAt, request: {} } as const;
-    await insertRun(ctx.db, { ...run, inputs: { generation: repository.generation } });
+    const theirs = { ...common, id: other, commit, reason: 'poll', daemonId: null, startedAt, request: {} } as const;
+    await insertRun(ctx.db, { ...theirs, inputs: { generation: repository.generation } });
     const end = async (): Promise<void> => {
       await ctx.db.tx(async (tx) => {
         await moveRun(tx, other, { status: 'failed' }, now);
         await updateState(tx, repository.id, { seenCommit: commit, seenHash: hash }, now);
       });
     };
-    const opening = ctx.db.tx((tx) => openRun(work, endsBeforeItLooks(tx, end)));
+    const subject = { commit, hash, inputs: {} };
+    const opening = ctx.db.tx((tx) => run.openIn(endsBeforeItLooks(tx, end), subject));
     await assert.rejects(opening, (error) => error instanceof RunConflict && error.verdict === 'leave');
-    const runs = (await runsOf(bench.daemon, 'meet')).map((run) => word(run['id']));
+    const runs = (await runsOf(bench.daemon, 'meet')).map((one) => word(one['id']));
     assert.deepEqual(runs, [other, word(first['id'])]);
   });
 });

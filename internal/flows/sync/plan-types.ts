@@ -1,10 +1,13 @@
-// What an apply takes and gives. A result is a value also when it is a failure: only what is no author's mistake throws.
+// What an apply takes, plans and gives. A plan is a value, the same for a person who asks what would change and for the run
+// that changes it; a result is a value also when it is a failure: only what is no author's mistake throws.
 
+import type { StageTiming } from '../../adapters/store/repositories/reconciles.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
-import type { Action, Consequences, Held } from '../../core/plan/types.ts';
+import type { Action, ChangeSet, Consequences, Current, Held } from '../../core/plan/types.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { EventImpact } from './apply-impact.ts';
+import type { KeptPlan } from '../compiled.ts';
 import type { Actor } from '../context.ts';
 
 export type ApplyStatus =
@@ -75,10 +78,49 @@ export interface ApplyRequest {
   readonly actor: Actor;
   /** SHA-256 (hex) of avatars that the service ships. */
   readonly shippedAvatars: readonly string[];
+  /** What the last apply of the same compiled tree left behind; absent where nothing is kept of it. */
+  readonly memo?: PlanMemo;
   /**
    * Finishes the run in the transaction of the apply: called once with the result before the commit, in every case but
    * a dry run. For `failed` and `superseded` that is a transaction of its own. `rollback` undoes an apply that has been
-   * superseded meanwhile. May be called again when the database asks to repeat the transaction.
+   * superseded meanwhile. `took` are the stages of the apply so far. May be called again when the database asks to repeat the transaction.
    */
-  readonly finish?: (tx: Sql, result: ApplyResult) => Promise<'commit' | 'rollback'>;
+  readonly finish?: (tx: Sql, result: ApplyResult, took: readonly StageTiming[]) => Promise<'commit' | 'rollback'>;
+}
+
+export interface PlanMemo {
+  get(): KeptPlan | undefined;
+  set(plan: KeptPlan): void;
+}
+
+interface PlanHead {
+  readonly request: ApplyRequest;
+  readonly orgId: string;
+  /** Name of the owning repository. */
+  readonly repository: string | undefined;
+  /** Of compile and of the plan, sorted by place. */
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** What an apply would do to the stored rows, worked out and not yet judged. */
+export type Plan =
+  /** The repository's settings changed since it was read. */
+  | (PlanHead & { readonly outcome: 'stale' })
+  /** The tree has an error. */
+  | (PlanHead & { readonly outcome: 'broken' })
+  /** The same tree on the same rows as the last time: nothing to do. */
+  | (PlanHead & { readonly outcome: 'known'; readonly kept: KeptPlan })
+  | (PlanHead & {
+      readonly outcome: 'computed';
+      /** Not `ok` where the plan itself has an error. */
+      readonly set: ChangeSet;
+      readonly state: Current;
+      readonly webhooks: readonly Receipt[];
+      readonly now: Date;
+    });
+
+/** A plan together with what the guard makes of it. */
+export interface JudgedPlan {
+  readonly plan: Plan;
+  readonly result: ApplyResult;
 }

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { portsOf } from '../context.ts';
-import { saying } from './status.ts';
+import { saying } from './codehost.ts';
 import { agentFile, type Bench, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
 
 interface Posted {

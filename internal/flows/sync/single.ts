@@ -17,7 +17,7 @@ import { readSecretNames } from '../../adapters/store/secrets/secrets-meta.ts';
 import { listTriggers, type TriggerRow } from '../../adapters/store/resources/triggers.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
-import { endpointSlug, ingestUrl } from './apply-slug.ts';
+import { endpointSlug, ingestUrl } from './plan.ts';
 
 /** How long a reservation holds (contract, "hold a slug for one hour"). */
 export const RESERVATION_MS = 60 * 60 * 1000;

@@ -6,15 +6,13 @@ import { createHash } from 'node:crypto';
 import type { Sql } from '../../adapters/store/store.ts';
 import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
-import type { Bundle, BundleEntry, ResolvedTemplate, UnresolvedTemplate } from '../../domain/bundle.ts';
+import type { BundleEntry } from '../../domain/bundle.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { applyPlan } from './apply.ts';
-import type { ApplyResult } from './apply-types.ts';
-
-/** Rounds of asking for what compile still needs; a closure that needs more is an endless one. */
-const NEED_ROUNDS = 101;
+import { compileWith } from './compile.ts';
+import type { ApplyRequest, ApplyResult } from './plan-types.ts';
 
 export interface SentFile {
   readonly path: string;
@@ -42,17 +40,12 @@ export interface FilesResult extends ApplyResult {
  */
 export async function applyFiles(ctx: FlowContext, request: FilesRequest): Promise<FilesResult> {
   const startedAt = ctx.runtime.now();
-  const begun = performance.now();
   const entries = new Map(request.files.map((file) => [file.path, entryOf(file)]));
   if (entries.size < request.files.length) throw badFile('a path is given twice');
   const { output, ms: compileMs } = await compileAll(ctx, request, entries);
   const operationId = ctx.runtime.uuid();
-  const finish = async (tx: Sql, result: ApplyResult): Promise<'commit'> => {
-    const applyMs = performance.now() - begun - compileMs;
-    const stages = [
-      { name: 'compile', ms: rounded(compileMs) },
-      { name: 'apply', ms: rounded(applyMs) },
-    ];
+  const finish: NonNullable<ApplyRequest['finish']> = async (tx, result, took) => {
+    const stages = [{ name: 'compile', ms: rounded(compileMs) }, ...took];
     await keepRun(ctx, tx, { request, output, operationId, startedAt, result, stages });
     return 'commit';
   };
@@ -123,7 +116,7 @@ function decoded(path: string, content: string): Buffer {
   return bytes;
 }
 
-/** Compiles until nothing is needed that could be had: what was not sent does not exist. */
+/** What was not sent does not exist. */
 async function compileAll(
   ctx: FlowContext,
   request: FilesRequest,
@@ -133,20 +126,17 @@ async function compileAll(
   const ports = portsOf(ctx);
   const hasSvc = [...entries.keys()].some((path) => path.startsWith('.svc/'));
   const absent = new Set<string>();
-  const templates = new Map<string, ResolvedTemplate | UnresolvedTemplate>();
   const secret = (name: string): Promise<string | undefined> =>
     secretText(ctx, request.project, name, { kind: 'templates', name: 'apply' });
-  for (let round = 0; round < NEED_ROUNDS; round += 1) {
-    const bundle: Bundle = { entries, absent: new Set(absent), hasSvc };
-    const output = await ports.compile({ bundle, context: request.context, templates: new Map(templates) });
-    const { needs } = output;
-    if (needs.paths.length === 0 && needs.templates.length === 0) return { output, ms: performance.now() - begun };
-    for (const path of needs.paths) absent.add(path);
-    if (needs.templates.length === 0) continue;
-    for (const [name, template] of await ports.resolveTemplates(needs.templates, { secret })) {
-      templates.set(name, template);
-    }
-  }
+  const complete = await compileWith(ports, {
+    context: request.context,
+    bundle: async () => ({ entries, absent: new Set(absent), hasSvc }),
+    readMore: async (paths) => {
+      for (const path of paths) absent.add(path);
+    },
+    resolveTemplates: (specifiers) => ports.resolveTemplates(specifiers, { secret }),
+  });
+  if (complete !== undefined) return { output: complete.output, ms: performance.now() - begun };
   throw new Fault('unprocessable', 'compile-needs', 'Imports ask for ever more files.');
 }
 

@@ -1,18 +1,15 @@
-// What people do to a repository: add, change, remove, sync, suspend, resume, roll back, pin, approve. Each is one
-// transaction that ends with a run to wait for or a job to come, and each leaves an audit entry.
+// What people do to a repository: add, change, remove, sync, suspend, resume; what they do to its commits is in commits.ts.
+// Each is one transaction that ends with a run to wait for or a sync to come, and each leaves an audit entry. Messages name
+// the setting that is wrong, and never repeat an address: it may hold a credential.
 
+import { isAbsolute } from 'node:path';
 import { addressKey } from '../../adapters/providers/codehost/codehost.ts';
+import { checkVerifyPolicy, RepoCondition } from '../../adapters/repo/repo.ts';
 import { lockProject } from '../../adapters/store/resources/apply.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
-import { pollAt } from '../../adapters/store/repositories/polls.ts';
-import {
-  commitsStarting,
-  insertRun,
-  moveRun,
-  type ReconcileRow,
-  runningRun,
-} from '../../adapters/store/repositories/reconciles.ts';
+import { pollIn } from '../../adapters/store/repositories/polls.ts';
+import { insertRun, moveRun, runningRun } from '../../adapters/store/repositories/reconciles.ts';
 import {
   deleteRepository,
   insertRepository,
@@ -31,11 +28,13 @@ import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
 import type { SyncRequest } from './decide.ts';
-import { checkAddress, checkRoot, checkVerify } from './settings.ts';
+import { checkFolder } from './source.ts';
 
 export interface Caller {
   readonly project: ProjectRef;
   readonly actor: Actor;
+  /** Whether the caller administers the installation's first organization, and so may name folders of the machine. */
+  readonly ownsInstallation?: boolean;
 }
 
 /** What POST and PATCH take; the shapes are checked by the route. */
@@ -48,7 +47,13 @@ export async function findRepository(sql: Sql, project: ProjectRef, name: string
   return found;
 }
 
-async function audit(tx: Sql, caller: Caller, action: string, name: string, detail: JsonObject = {}): Promise<void> {
+export async function audit(
+  tx: Sql,
+  caller: Caller,
+  action: string,
+  name: string,
+  detail: JsonObject = {},
+): Promise<void> {
   const { project, actor } = caller;
   const subject = { kind: 'Repository', name };
   await recordAudit(tx, { orgId: project.orgId, projectId: project.id, principal: actor, action, subject, detail });
@@ -64,6 +69,7 @@ export async function addRepository(
   if ((url === null) === (path === null))
     throw new Fault('invalid', 'invalid-body', 'give exactly one of url and path');
   checkAddress(url, path);
+  await checkFolder(ctx, caller, path);
   await checkVerify(input.verify);
   const settings = withDefaults({ ...input, url, path });
   const id = ctx.runtime.uuid();
@@ -71,9 +77,9 @@ export async function addRepository(
   try {
     return await ctx.db.tx(async (tx) => {
       await insertRepository(tx, { ...settings, id, projectId: caller.project.id, name, suspended, now });
-      await pollAt(tx, id, new Date(now.getTime() + settings.intervalSeconds * 1000));
+      await pollIn(tx, id, settings.intervalSeconds * 1000);
       await audit(tx, caller, 'repository.created', name, { url, path });
-      if (!suspended) await enqueueSync(tx, id, 'poll', now);
+      if (!suspended) await enqueueSync(tx, id, 'poll');
       return findRepository(tx, caller.project, name);
     });
   } catch (error) {
@@ -106,6 +112,7 @@ export async function changeRepository(
   input: SettingsInput & { readonly suspended?: boolean },
 ): Promise<Repository> {
   await checkVerify(input.verify);
+  await checkFolder(ctx, caller, input.path ?? null);
   return ctx.db.tx(async (tx) => {
     const before = await lockNamed(tx, caller.project, name);
     const patch: { -readonly [key in keyof RepositoryPatch]: RepositoryPatch[key] } = { ...input };
@@ -123,14 +130,14 @@ export async function changeRepository(
     // What was seen elsewhere says nothing here, and a source that was corrected deserves a look at once.
     if (url !== before.url || path !== before.path)
       await updateState(tx, before.id, { seenHash: null, failures: 0 }, now);
-    await pollAt(tx, before.id, now);
     await audit(tx, caller, 'repository.changed', name, { keys: Object.keys(input) });
-    await enqueueSync(tx, before.id, 'poll', now);
+    await enqueueSync(tx, before.id, 'poll');
     return findRepository(tx, caller.project, name);
   });
 }
 
-async function lockNamed(tx: Sql, project: ProjectRef, name: string): Promise<Repository> {
+/** Throws Fault `not_found`. */
+export async function lockNamed(tx: Sql, project: ProjectRef, name: string): Promise<Repository> {
   const { id } = await findRepository(tx, project, name);
   const locked = await lockRepository(tx, id);
   if (locked === undefined) throw new Fault('not_found', 'repository-not-found', `there is no repository ${name}`);
@@ -153,44 +160,10 @@ export async function setSuspended(
       const running = await runningRun(tx, id);
       if (running) await moveRun(tx, running.id, { status: 'superseded', detail: 'the repository was suspended' }, now);
     } else {
-      await pollAt(tx, id, now);
-      await enqueueSync(tx, id, 'poll', now);
+      await enqueueSync(tx, id, 'poll');
     }
     return findRepository(tx, caller.project, name);
   });
-}
-
-/** Keeps the repository at one commit, also when the branch moves; null lets it follow the branch again. */
-export async function setPin(
-  ctx: FlowContext,
-  caller: Caller,
-  name: string,
-  commit: string | null,
-): Promise<{ reconcileId: string }> {
-  return ctx.db.tx(async (tx) => {
-    const repository = await lockNamed(tx, caller.project, name);
-    const isFolder = repository.path !== null && repository.branch === null;
-    if (commit !== null && isFolder) {
-      throw new Fault(
-        'invalid',
-        'invalid-body',
-        'a folder has no commits to pin; name a branch to follow its repository',
-      );
-    }
-    const pinned = commit === null ? null : await fullCommit(tx, repository, commit);
-    await updateRepository(tx, repository.id, { pinnedCommit: pinned }, ctx.runtime.now());
-    await audit(tx, caller, pinned === null ? 'repository.unpinned' : 'repository.pinned', name, { commit: pinned });
-    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null) };
-  });
-}
-
-/** The beginning of an id means a commit that has had a run; a whole one may be any. */
-async function fullCommit(tx: Sql, repository: Repository, commit: string): Promise<string> {
-  if (/^[0-9a-f]{40}([0-9a-f]{24})?$/.test(commit)) return commit;
-  const known = await commitsStarting(tx, repository.id, commit);
-  if (known.length === 1 && known[0] !== undefined) return known[0];
-  const what = known.length === 0 ? 'no run of this repository had' : 'several commits begin with';
-  throw new Fault('invalid', 'invalid-body', `commit: ${what} ${commit}; give the full id`);
 }
 
 /** A sync by hand: resolves to the run to wait for. A run that nobody has begun yet serves as well as a new one. */
@@ -233,7 +206,7 @@ export async function startRun(
     startedAt: now,
     request: { ...request },
   });
-  await enqueueSync(tx, repository.id, 'manual', now);
+  await enqueueSync(tx, repository.id, 'manual');
   return id;
 }
 
@@ -288,10 +261,50 @@ export async function removeRepository(
   }
 }
 
-/** The run of that id as one of this repository. Throws Fault `not_found`. */
-export function ofRepository(run: ReconcileRow | undefined, repository: Repository): ReconcileRow {
-  if (run === undefined || run.repositoryId !== repository.id) {
-    throw new Fault('not_found', 'reconcile-not-found', `repository ${repository.name} has no such reconcile`);
+const refuse = (key: string, what: string): Fault => new Fault('invalid', 'invalid-body', `${key}: ${what}`);
+
+/** Throws Fault `invalid` naming `url` or `path`. */
+export function checkAddress(url: string | null, path: string | null): void {
+  if (path !== null && !isAbsolute(path))
+    throw refuse('path', 'must be absolute; it is read on the machine of the daemon');
+  if (url === null) return;
+  const scp = /^(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9.-]+):(?!\/)(?!\d+\/)([^\s?#@]+)$/.exec(url);
+  const parsed = URL.parse(url);
+  const ssh = scp
+    ? `${scp[1]}/${scp[2]}`
+    : parsed?.protocol === 'ssh:'
+      ? `${parsed.hostname}${parsed.pathname}`
+      : undefined;
+  if (ssh !== undefined) throw refuse('url', `must be an https address; ssh is not read: try https://${ssh}`);
+  if (parsed === null || !['https:', 'http:'].includes(parsed.protocol)) {
+    throw refuse('url', 'must be an https or http address of a git repository');
   }
-  return run;
+  if (parsed.password !== '' || parsed.username !== '') {
+    throw refuse('url', 'must hold no credentials; put the token in a secret and name it with auth');
+  }
+  if (/[?&#](access_)?token=|[?&](private_token|key|password)=/i.test(url)) {
+    throw refuse('url', 'must hold no credentials; put the token in a secret and name it with auth');
+  }
+}
+
+/** The directory that holds `.svc/`, in its one spelling. Throws Fault `invalid` naming `root`. */
+export function checkRoot(root: string): string {
+  const parts = root.split('/').filter((part) => part !== '' && part !== '.');
+  if (root.startsWith('/') || parts.includes('..') || root.includes('\\') || root.includes('\0')) {
+    throw refuse('root', 'must be a directory of the repository, written with / and without a leading one');
+  }
+  return parts.join('/');
+}
+
+/** Throws Fault `invalid` naming `verify` for keys that cannot be read. */
+export async function checkVerify(verify: { readonly keys: readonly string[] } | null | undefined): Promise<void> {
+  if (verify === null || verify === undefined) return;
+  for (const [index, key] of verify.keys.entries()) {
+    try {
+      await checkVerifyPolicy([key]);
+    } catch (error) {
+      if (!(error instanceof RepoCondition)) throw error;
+      throw refuse(`verify.keys[${index}]`, error.detail);
+    }
+  }
 }

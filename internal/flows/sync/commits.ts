@@ -1,0 +1,161 @@
+// What people do about the commits of a repository: keep it at one (pin), go back to an earlier one and leave the present
+// one aside (roll back), take that back (release), let a held one through (approve). A rollback repeats the stored inputs
+// of an earlier commit, an approval those of a held run.
+
+import {
+  appliedBefore,
+  appliedRun,
+  commitsStarting,
+  hasNewerRun,
+  type ReconcileRow,
+  runById,
+} from '../../adapters/store/repositories/reconciles.ts';
+import { type Repository, updateRepository, updateState } from '../../adapters/store/repositories/repositories.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { FlowContext } from '../context.ts';
+import { audit, type Caller, lockNamed, startRun } from './repositories.ts';
+
+/** Keeps the repository at one commit, also when the branch moves; null lets it follow the branch again. */
+export async function setPin(
+  ctx: FlowContext,
+  caller: Caller,
+  name: string,
+  commit: string | null,
+): Promise<{ reconcileId: string }> {
+  return ctx.db.tx(async (tx) => {
+    const repository = await lockNamed(tx, caller.project, name);
+    const isFolder = repository.path !== null && repository.branch === null;
+    if (commit !== null && isFolder) {
+      throw new Fault(
+        'invalid',
+        'invalid-body',
+        'a folder has no commits to pin; name a branch to follow its repository',
+      );
+    }
+    const pinned = commit === null ? null : await fullCommit(tx, repository, commit);
+    await updateRepository(tx, repository.id, { pinnedCommit: pinned }, ctx.runtime.now());
+    await audit(tx, caller, pinned === null ? 'repository.unpinned' : 'repository.pinned', name, { commit: pinned });
+    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null) };
+  });
+}
+
+/** The beginning of an id means a commit that has had a run; a whole one may be any. */
+async function fullCommit(tx: Sql, repository: Repository, commit: string): Promise<string> {
+  if (/^[0-9a-f]{40}([0-9a-f]{24})?$/.test(commit)) return commit;
+  const known = await commitsStarting(tx, repository.id, commit);
+  if (known.length === 1 && known[0] !== undefined) return known[0];
+  const what = known.length === 0 ? 'no run of this repository had' : 'several commits begin with';
+  throw new Fault('invalid', 'invalid-body', `commit: ${what} ${commit}; give the full id`);
+}
+
+export interface RolledBack {
+  readonly reconcileId: string;
+  /** The commit that runs now, and the one that is to. */
+  readonly from: string | null;
+  readonly to: string;
+  readonly commit: string;
+}
+
+/**
+ * Re-applies the inputs of an earlier commit and, when that has succeeded, quarantines the commit it leaves. Without a
+ * commit it goes from the one that is applied to what was applied before it; where the newest commit is not the applied
+ * one there is nothing to leave, and it throws `conflict`, as where no such commit was applied or its inputs are gone.
+ */
+export async function rollBack(
+  ctx: FlowContext,
+  caller: Caller,
+  name: string,
+  commit: string | undefined,
+): Promise<RolledBack> {
+  return ctx.db.tx(async (tx) => {
+    const repository = await lockNamed(tx, caller.project, name);
+    const { quarantinedCommit } = repository;
+    const { appliedCommit: from } = repository.state;
+    if (repository.pinnedCommit !== null) {
+      const text = `repository ${name} is pinned; unpin it first, or pin the other commit`;
+      throw new Fault('conflict', 'repository-pinned', text);
+    }
+    const run = commit === undefined ? await runBefore(tx, repository) : await appliedRun(tx, repository.id, commit);
+    if (run === undefined || run.commit === null) throw nothingToRollBack(repository, commit);
+    const to = run.commit;
+    // The commit that is left is the one that the branch holds: a second step back does not let go of it.
+    const leaves = to === quarantinedCommit ? null : (quarantinedCommit ?? (to === from ? null : from));
+    const reconcileId = await startRun(ctx, tx, repository, { kind: 'rollback', from: run.id, leaves }, to);
+    await audit(tx, caller, 'repository.rolled_back', name, { from, to, leaves });
+    return { reconcileId, from, to, commit: to };
+  });
+}
+
+/** The run whose state the applied commit took the place of. Throws `conflict` where the newest commit is not applied. */
+async function runBefore(tx: Sql, repository: Repository): Promise<ReconcileRow | undefined> {
+  const { quarantinedCommit, state } = repository;
+  const { appliedCommit, seenCommit } = state;
+  const isHead = seenCommit === appliedCommit || seenCommit === quarantinedCommit;
+  if (appliedCommit === null || !isHead) throw nothingToRollBack(repository, undefined);
+  return appliedBefore(tx, repository.id, { commit: appliedCommit, except: quarantinedCommit });
+}
+
+function nothingToRollBack({ name, state }: Repository, commit: string | undefined): Fault {
+  const { appliedCommit, seenCommit } = state;
+  const runs = appliedCommit === null ? 'nothing of it runs' : `commit ${appliedCommit} runs`;
+  const why =
+    commit !== undefined
+      ? `commit ${commit} of ${name} was never applied, or its inputs are not kept any more`
+      : seenCommit !== appliedCommit && seenCommit !== null
+        ? `the newest commit of ${name}, ${seenCommit}, is not applied`
+        : `no earlier commit of ${name} was applied, or its inputs are not kept any more`;
+  return new Fault('conflict', 'nothing-to-roll-back', `${why}; ${runs}`);
+}
+
+/** Lets the commit go that a rollback set aside: it is synced again. Throws `conflict` where none is. */
+export async function release(ctx: FlowContext, caller: Caller, name: string): Promise<{ reconcileId: string }> {
+  return ctx.db.tx(async (tx) => {
+    const repository = await lockNamed(tx, caller.project, name);
+    const { quarantinedCommit } = repository;
+    if (quarantinedCommit === null) {
+      throw new Fault('conflict', 'nothing-quarantined', `no commit of repository ${name} is set aside`);
+    }
+    const now = ctx.runtime.now();
+    await updateRepository(tx, repository.id, { quarantinedCommit: null }, now);
+    await updateState(tx, repository.id, { seenHash: null }, now);
+    await audit(tx, caller, 'repository.released', name, { commit: quarantinedCommit });
+    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null) };
+  });
+}
+
+/** Applies a held run's inputs without the guard. Throws `conflict` where it is not held, or something newer was seen. */
+export async function approve(
+  ctx: FlowContext,
+  caller: Caller,
+  name: string,
+  reconcileId: string,
+): Promise<{ reconcileId: string }> {
+  return ctx.db.tx(async (tx) => {
+    const repository = await lockNamed(tx, caller.project, name);
+    const { id } = repository;
+    const run = ofRepository(await runById(tx, caller.project.id, reconcileId), repository);
+    if (run.status !== 'held') {
+      throw new Fault('conflict', 'reconcile-not-held', `reconcile ${reconcileId} is ${run.status}, not held`);
+    }
+    const isStale =
+      Number(run.inputs['generation'] ?? 0) !== repository.generation || (await hasNewerRun(tx, id, run.seq));
+    if (isStale) {
+      throw new Fault(
+        'conflict',
+        'reconcile-stale',
+        `something newer than reconcile ${reconcileId} was seen; look at the latest run`,
+      );
+    }
+    await audit(tx, caller, 'repository.approved', name, { reconcile: reconcileId, commit: run.commit });
+    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'approve', from: run.id }, run.commit) };
+  });
+}
+
+/** The run of that id as one of this repository. Throws Fault `not_found`. */
+function ofRepository(run: ReconcileRow | undefined, repository: Repository): ReconcileRow {
+  if (run === undefined || run.repositoryId !== repository.id) {
+    throw new Fault('not_found', 'reconcile-not-found', `repository ${repository.name} has no such reconcile`);
+  }
+  return run;
+}

@@ -1,0 +1,214 @@
+// The stage that works out what an apply would change: reads what is stored, compares, and answers with a value. Called
+// under the project's lock by who is about to write, and in a transaction that only reads by who wants to know. Writes
+// nothing and judges nothing: that is guard.ts.
+
+import { createHash } from 'node:crypto';
+import type { Sql } from '../../adapters/store/store.ts';
+import { readAgentSpecs } from '../../adapters/store/resources/agents.ts';
+import {
+  digestCurrent,
+  orgOfProject,
+  type OwnerRow,
+  readCurrent,
+  readOwners,
+} from '../../adapters/store/resources/apply.ts';
+import { endpointSlugs } from '../../adapters/store/resources/endpoints.ts';
+import { readGeneratedSpecs } from '../../adapters/store/resources/generated.ts';
+import { readTriggerSpecs } from '../../adapters/store/resources/triggers.ts';
+import { DRIFTED, planInSteps, sortDiagnostics, specsNeeded } from '../../core/plan/plan.ts';
+import type { Current, Desired, PlannedReceipt } from '../../core/plan/types.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
+import { Fault } from '../../domain/fault.ts';
+import { canonicalJson, type Json } from '../../domain/json.ts';
+import { asJson, type Resource } from '../../domain/spec.ts';
+import type { FlowContext } from '../context.ts';
+import { withExcerpts } from './apply-excerpt.ts';
+import type { ApplyRequest, Plan, Receipt } from './plan-types.ts';
+import { clockOf, inSlices, mapInSlices } from './slices.ts';
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+const derivedChars = 10;
+
+/** Of an endpoint: lower-cased name with other characters than `a-z0-9-` as `-`, then `-` and ten characters of project and name. */
+export function endpointSlug(projectId: string, name: string): string {
+  const derived = BigInt(`0x${sha256(`${projectId}\0${name}`)}`)
+    .toString(36)
+    .slice(-derivedChars);
+  return `${name.toLowerCase().replaceAll(/[^a-z0-9-]/g, '-')}-${derived}`;
+}
+
+/** Where callers post to (spec, Webhook ingest). */
+export function ingestUrl(baseUrl: string, slug: string): string {
+  return `${baseUrl}/api/v1/webhook-endpoints/${slug}/events`;
+}
+
+/**
+ * The plan of a tree for the project as the transaction sees it. `locked` is the project's organization where the caller
+ * holds its lock. Throws Fault `not_found` where project or repository is gone.
+ */
+export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest, locked?: string): Promise<Plan> {
+  const orgId = locked ?? (await orgOfProject(tx, request.projectId));
+  if (orgId === undefined) throw new Fault('not_found', 'project-not-found', 'The project does not exist any more.');
+  const owners = await readOwners(tx, request.projectId);
+  const owner = ownerOf(request, owners);
+  const head = { request, orgId, repository: owner?.name };
+  if (owner?.isStale === true) return { ...head, outcome: 'stale', diagnostics: [] };
+  const broken = (): Plan => ({
+    ...head,
+    outcome: 'broken',
+    diagnostics: sortDiagnostics(request.compiled.diagnostics),
+  });
+  if (request.hasSvc && !request.compiled.ok) return broken();
+  const kept = locked === undefined ? undefined : await recall(ctx, tx, request, orgId);
+  if (kept !== undefined) {
+    const diagnostics = await withExcerpts(mergeDiagnostics(request.compiled.diagnostics, []), request.fileBytes);
+    return { ...head, outcome: 'known', diagnostics, kept };
+  }
+  const { desired, state } = await readState(ctx, tx, request, { orgId, owners });
+  const ownerId = request.owner.kind === 'repository' ? request.owner.repositoryId : null;
+  // Nothing to hold back: a tree without .svc/ is a mistake like any other (decision 16).
+  if (!request.hasSvc && !state.agents.some((agent) => agent.repositoryId === ownerId)) return broken();
+  const now = ctx.runtime.now();
+  const steps = planInSteps(desired, state, {
+    owner: ownerId,
+    prune: request.prune,
+    adopt: request.adopt,
+    verify: request.verify,
+    guard: request.guard,
+    now,
+    nextTick: await clockOf(desired, state, now),
+    sha256,
+    shippedAvatars: request.shippedAvatars,
+  });
+  const set = await inSlices(steps);
+  const merged = mergeDiagnostics(request.hasSvc ? request.compiled.diagnostics : [], set.diagnostics);
+  const diagnostics = await withExcerpts(merged, request.fileBytes);
+  const webhooks = set.ok ? await receiptsOf(ctx, tx, request, set.receipts) : [];
+  return { ...head, outcome: 'computed', diagnostics, set, state, webhooks, now };
+}
+
+/** Project, owner and options: whatever besides tree and state decides a plan. */
+const settingsOf = ({ projectId, owner, prune, adopt, shippedAvatars }: ApplyRequest): string =>
+  JSON.stringify([projectId, owner, prune, adopt, shippedAvatars]);
+
+/**
+ * What the last apply of the same tree left behind, where the rows are still that. Under the project's lock; never where
+ * drift is looked for, nor for a tree that the guard may hold.
+ */
+async function recall(ctx: FlowContext, tx: Sql, request: ApplyRequest, orgId: string) {
+  const kept = request.memo?.get();
+  if (kept === undefined || request.verify || !request.hasSvc || kept.settings !== settingsOf(request))
+    return undefined;
+  const digest = await digestCurrent(tx, { projectId: request.projectId, orgId, now: ctx.runtime.now() });
+  return digest === kept.digest ? kept : undefined;
+}
+
+/**
+ * Looks at the state that an apply leaves, inside its transaction; the answer, called once that has committed, keeps
+ * what the next apply of the same tree is to say. A plan's diagnostics are errors, so that there is none to keep.
+ */
+export async function remember(ctx: FlowContext, tx: Sql, plan: Plan): Promise<() => void> {
+  const { request, orgId } = plan;
+  const { memo, projectId } = request;
+  if (memo === undefined || plan.outcome !== 'computed' || !request.hasSvc) return () => undefined;
+  const digest = await digestCurrent(tx, { projectId, orgId, now: ctx.runtime.now() });
+  const actions = plan.set.actions
+    .filter((action) => action.op !== 'delete')
+    .map((action) => ({ ...action, op: 'unchanged' as const, changes: [] }));
+  return () => memo.set({ settings: settingsOf(request), digest, actions, webhooks: plan.webhooks });
+}
+
+function ownerOf(request: ApplyRequest, owners: readonly OwnerRow[]): { name: string; isStale: boolean } | undefined {
+  const { owner } = request;
+  if (owner.kind === 'manual') return undefined;
+  const row = owners.find((item) => item.id === owner.repositoryId);
+  if (row === undefined)
+    throw new Fault('not_found', 'repository-not-found', 'The repository does not exist any more.');
+  return { name: row.name, isStale: row.generation !== owner.generation };
+}
+
+interface Scope {
+  readonly orgId: string;
+  readonly owners: readonly OwnerRow[];
+}
+
+/** The stored state, with the specs that the plan has to look into: those that differ, or all where drift is looked for. */
+async function readState(
+  ctx: FlowContext,
+  tx: Sql,
+  request: ApplyRequest,
+  scope: Scope,
+): Promise<{ desired: Desired; state: Current }> {
+  const { projectId } = request;
+  const desired = await desiredOf(request);
+  const state = await readCurrent(tx, { projectId, ...scope, now: ctx.runtime.now() });
+  const needed = request.verify ? { agents: null, generated: null } : specsNeeded(desired, state);
+  const read = (ids: readonly string[] | null): boolean => ids === null || ids.length > 0;
+  const agents = read(needed.agents) ? await readAgentSpecs(tx, projectId, needed.agents) : new Map<string, Json>();
+  const generated = read(needed.generated)
+    ? await readGeneratedSpecs(tx, projectId, needed.generated)
+    : new Map<string, Json>();
+  const triggers = request.verify ? await readTriggerSpecs(tx, projectId) : undefined;
+  const withSpec = <T extends { readonly id: string; readonly hash: string }>(
+    row: T,
+    specs: ReadonlyMap<string, Json>,
+  ): T => {
+    const spec = specs.get(row.id);
+    if (spec === undefined) return row;
+    return { ...row, spec, ...(request.verify && { hash: actualHash(row.hash, spec) }) };
+  };
+  return {
+    desired,
+    state: {
+      ...state,
+      agents: await mapInSlices(state.agents, (row) => withSpec(row, agents)),
+      generated: await mapInSlices(state.generated, (row) => withSpec(row, generated)),
+      triggers: await mapInSlices(state.triggers, (row) => {
+        const spec = triggers?.get(`${row.agentId}/${row.ordinal}`);
+        return spec === undefined ? row : { ...row, hash: actualHash(row.hash, spec) };
+      }),
+    },
+  };
+}
+
+/** The hash of a row as it is; a row whose stored hash is not that of its text equals nothing. */
+function actualHash(stored: string, spec: Json): string {
+  const actual = sha256(canonicalJson(spec));
+  return actual === stored ? actual : `${DRIFTED}${actual}`;
+}
+
+/** The compiler hashes each resource once, where it keeps it; a tree from elsewhere is hashed here. */
+function hashOf(resource: Resource & { readonly hash?: string }): string {
+  return resource.hash ?? sha256(canonicalJson(asJson(resource.spec)));
+}
+
+async function desiredOf(request: ApplyRequest): Promise<Desired> {
+  if (!request.hasSvc) return { resources: [], assets: [], hasSvc: false };
+  const { resources, assets, places } = request.compiled;
+  return {
+    resources: await mapInSlices(resources, (item) => ({ ...item, hash: hashOf(item) })),
+    assets,
+    hasSvc: true,
+    ...(places !== undefined && { places }),
+  };
+}
+
+/** Compile warns of an identity that the tree does not have; here it is known whether that is a mistake (decision 46). */
+function mergeDiagnostics(compiled: readonly Diagnostic[], planned: readonly Diagnostic[]): Diagnostic[] {
+  return sortDiagnostics([...compiled.filter((item) => item.code !== 'identity-unknown'), ...planned]);
+}
+
+/** Receipts name URLs, so a new endpoint's slug is derived and a stored one's is read. */
+async function receiptsOf(
+  ctx: FlowContext,
+  tx: Sql,
+  request: ApplyRequest,
+  receipts: readonly PlannedReceipt[],
+): Promise<Receipt[]> {
+  if (receipts.length === 0) return [];
+  const slugs = await endpointSlugs(tx, request.projectId, [...new Set(receipts.map((item) => item.endpoint))]);
+  return receipts.map(({ event, endpoint }) => {
+    const slug = slugs.get(endpoint) ?? endpointSlug(request.projectId, endpoint);
+    return { event, endpoint, ingestUrl: ingestUrl(ctx.baseUrl, slug), status: 'ready' };
+  });
+}

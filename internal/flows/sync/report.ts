@@ -1,0 +1,261 @@
+// The last stage: what an apply leaves behind besides its rows, in its own transaction: the lifecycle events
+// `svc.project_resource_apply.*` and `svc.project.onboarded` (contract, section 4), the audit entry, the syncs that what
+// came may heal; and of a sync, its run and the state of its repository. An apply that changes nothing records no event.
+
+import { createHash } from 'node:crypto';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { recordEvent } from '../../adapters/store/events/events.ts';
+import { moveRun, type RunPatch, type StageTiming } from '../../adapters/store/repositories/reconciles.ts';
+import { type RepositoryState, updateRepository, updateState } from '../../adapters/store/repositories/repositories.ts';
+import { wishFailing } from '../../adapters/store/repositories/resyncs.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { takeOnBoard } from '../../adapters/store/tenancy/tenancy.ts';
+import { timeOrderedId } from '../../base/runtime.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { TemplateLock } from '../../domain/bundle.ts';
+import type { FlowContext } from '../context.ts';
+import { enqueueRouting } from '../enqueue.ts';
+import { askForStatus } from './codehost.ts';
+import type { CompiledTree } from './compile.ts';
+import type { ApplyRequest, ApplyResult, Plan } from './plan-types.ts';
+import type { Resolved } from './resolve.ts';
+import { RunConflict, type RunSubject } from './run-record.ts';
+import type { TreeFiles } from './snapshot.ts';
+import type { SyncTask } from './take-in-hand.ts';
+
+type Phase = 'started' | 'completed' | 'failed';
+
+export interface ApplyRecord {
+  readonly plan: Pick<Plan, 'request' | 'repository' | 'diagnostics'> & Partial<Plan>;
+  readonly startedAt: Date;
+}
+
+const auditAction = (request: ApplyRequest): string =>
+  request.owner.kind === 'repository' ? 'repository_sync.apply' : 'manual.apply';
+
+/** The plan's changes; absent where the tree did not compile. */
+const setOf = ({ plan }: ApplyRecord) => (plan.outcome === 'computed' ? plan.set : undefined);
+
+function payloadOf(record: ApplyRecord, error?: { name: string; message: string }): JsonObject {
+  const { request, repository, diagnostics } = record.plan;
+  const set = setOf(record);
+  const changed = set?.actions.filter((action) => action.op !== 'unchanged') ?? [];
+  return {
+    apply: {
+      operationId: request.operationId,
+      auditAction: auditAction(request),
+      repository,
+      commit: request.commit ?? undefined,
+      plan: set && {
+        counts: { ...set.counts, diagnostics: diagnostics.length },
+        changedResources: changed.map((action) => `${action.kind}/${action.name}`),
+      },
+      request: { resources: request.compiled.resources.length, delete: set?.counts.delete ?? 0 },
+      error,
+    },
+  };
+}
+
+async function record(
+  ctx: FlowContext,
+  tx: Sql,
+  entry: ApplyRecord,
+  phase: Phase,
+  payload: JsonObject,
+  at: Date,
+): Promise<void> {
+  const { operationId, projectId } = entry.plan.request;
+  await recordEvent(tx, {
+    id: timeOrderedId(ctx.runtime),
+    projectId,
+    key: `svc.project_resource_apply.${phase}`,
+    dedupHash: createHash('sha256').update(`svc.project_resource_apply\0${operationId}\0${phase}`).digest(),
+    raw: null,
+    payload: JSON.stringify(payload),
+    receivedAt: at,
+  });
+}
+
+/** Events and audit entry of an apply that wrote; inside its transaction. */
+export async function recordApplied(ctx: FlowContext, tx: Sql, entry: ApplyRecord & { plan: Plan }): Promise<void> {
+  const { request, repository, orgId } = entry.plan;
+  const set = setOf(entry);
+  const payload = payloadOf(entry);
+  await record(ctx, tx, entry, 'started', payload, entry.startedAt);
+  await record(ctx, tx, entry, 'completed', payload, ctx.runtime.now());
+  await recordOnboarded(ctx, tx, request.projectId);
+  await enqueueRouting(ctx, tx, [request.projectId]);
+  await recordAudit(tx, {
+    orgId,
+    projectId: request.projectId,
+    principal: request.actor,
+    action: auditAction(request),
+    ...(repository !== undefined && { subject: { kind: 'Repository', name: repository } }),
+    detail: { operationId: request.operationId, commit: request.commit, counts: { ...set?.counts } },
+  });
+  // Another repository may have failed for want of an endpoint that is there now.
+  const { owner } = request;
+  const except = owner.kind === 'repository' ? owner.repositoryId : null;
+  if ((set?.writes.endpoints.length ?? 0) > 0) await wishFailing(tx, { projectId: request.projectId, except });
+}
+
+/** Once, with the first apply that completes: before it there is no trigger that could hear of it. */
+async function recordOnboarded(ctx: FlowContext, tx: Sql, projectId: string): Promise<void> {
+  const now = ctx.runtime.now();
+  const project = await takeOnBoard(tx, projectId, now);
+  if (project === undefined) return;
+  const { id, slug, name } = project;
+  await recordEvent(tx, {
+    id: timeOrderedId(ctx.runtime),
+    projectId,
+    key: 'svc.project.onboarded',
+    dedupHash: null,
+    raw: null,
+    payload: JSON.stringify({ project: { id, slug, name } }),
+    receivedAt: now,
+  });
+}
+
+/** Events of an apply that failed; its own transaction is gone, so this is another. */
+export async function recordFailed(
+  ctx: FlowContext,
+  tx: Sql,
+  entry: ApplyRecord,
+  error: { readonly name: string; readonly message: string },
+): Promise<void> {
+  await record(ctx, tx, entry, 'started', payloadOf(entry), entry.startedAt);
+  await record(ctx, tx, entry, 'failed', payloadOf(entry, error), ctx.runtime.now());
+  await enqueueRouting(ctx, tx, [entry.plan.request.projectId]);
+}
+
+/** The error of a failed apply as its event tells it: the first mistake, and how many there are. */
+export function errorOf(diagnostics: readonly Diagnostic[]): { name: string; message: string } {
+  const errors = diagnostics.filter((item) => item.severity === 'error');
+  const [first] = errors;
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : '';
+  return { name: first?.code ?? 'invalid', message: `${first?.message ?? 'The tree does not compile'}${more}` };
+}
+
+/** The state of a source that answers. */
+export const clearedCondition = { failures: 0, condition: null, conditionDetail: null, conditionSince: null };
+
+/** What a run is of, as far as it is known: recorded so that the run can be explained and repeated. */
+export function subjectOf(
+  { repository }: Pick<SyncTask, 'repository'>,
+  resolved?: Resolved,
+  files?: TreeFiles,
+  lock?: TemplateLock,
+): RunSubject {
+  return {
+    commit: resolved?.tip.commit ?? null,
+    hash: resolved?.hash ?? '',
+    inputs: {
+      generation: repository.generation,
+      hash: resolved?.hash ?? '',
+      context: resolved?.context ?? {},
+      templateLock: lock ?? resolved?.repeated?.lock ?? {},
+      ...(files !== undefined && {
+        snapshotId: files.snapshotId,
+        rootTree: files.record.rootTree,
+        svcTree: files.record.svcTree,
+      }),
+    },
+  };
+}
+
+/** The state row after a commit has been applied or found to change nothing. */
+export function appliedState(
+  { ctx, request }: Pick<SyncTask, 'ctx' | 'request'>,
+  { tip, hash }: Pick<Resolved, 'tip' | 'hash'>,
+  snapshotId: string,
+  templateLock: TemplateLock,
+): Partial<RepositoryState> {
+  return {
+    appliedCommit: tip.commit,
+    appliedHash: hash,
+    appliedAt: ctx.runtime.now(),
+    snapshotId,
+    templateLock,
+    seenCommit: tip.commit,
+    // Stored inputs are not those of today: what a rollback applied is compared afresh when the branch moves.
+    seenHash: request.kind === 'rollback' ? null : hash,
+    ...(tip.ref !== undefined && { refBranch: tip.ref.replace(/^refs\/heads\//, '') }),
+    ...clearedCondition,
+  };
+}
+
+export interface AppliedTree {
+  readonly resolved: Resolved;
+  readonly tree: CompiledTree;
+  /** The id of the run where none is open yet: it is opened only when there is something to tell. */
+  readonly lazyId: string;
+  /** Whether the outcome deserves a run where none is open yet. */
+  readonly isNews: (result: ApplyResult) => boolean;
+}
+
+/** Moves the run of a sync and its repository's state, in the transaction of the apply. */
+export async function reportSync(
+  task: SyncTask,
+  tx: Sql,
+  applied: AppliedTree,
+  result: ApplyResult,
+  took: readonly StageTiming[],
+): Promise<'commit' | 'rollback'> {
+  const { ctx, repository, run } = task;
+  const { resolved, tree, lazyId } = applied;
+  const now = ctx.runtime.now();
+  if (result.status === 'superseded' || result.status === 'planned') return 'commit';
+  const current = { ...resolved, tip: tree.tip };
+  const subject = subjectOf(task, current, tree.files, tree.output.templateLock);
+  if (run.id === null) {
+    if (!applied.isNews(result)) return 'commit';
+    try {
+      await run.openIn(tx, subject, lazyId);
+    } catch (error) {
+      if (error instanceof RunConflict) return 'rollback';
+      throw error;
+    }
+  }
+  const id = run.id ?? lazyId;
+  const patch: RunPatch = {
+    status: result.status,
+    stages: [...run.stages, ...took],
+    actions: result.actions,
+    consequences: { ...result.consequences, ...(result.eventImpact && { eventImpact: result.eventImpact }) },
+    webhooks: result.webhooks,
+    diagnostics: result.diagnostics,
+    inputs: subject.inputs,
+    ...(result.held !== undefined && {
+      detail: `${result.held.message}: svc repo approve ${repository.name} ${id}`,
+    }),
+    ...(result.status === 'failed' && { detail: failureText(result) }),
+  };
+  if (!(await moveRun(tx, id, patch, now, ctx.daemonId))) return 'rollback';
+  const isGood = result.status === 'applied' || result.status === 'unchanged';
+  const state = isGood
+    ? appliedState(task, current, tree.files.snapshotId, tree.output.templateLock)
+    : { ...clearedCondition, seenCommit: tree.tip.commit, seenHash: resolved.hash };
+  await updateState(tx, repository.id, state, now);
+  await keepQuarantine(task, tx, tree.tip.commit, isGood);
+  await askForStatus(tx, repository, tree.tip.commit);
+  return 'commit';
+}
+
+function failureText(result: ApplyResult): string {
+  const errors = result.diagnostics.filter((item) => item.severity === 'error');
+  return `${errors.length} error${errors.length === 1 ? '' : 's'}; nothing was changed, the last good state stays`;
+}
+
+/** A rollback sets the commit that it leaves aside; the first newer commit that is seen ends that. */
+export async function keepQuarantine(task: SyncTask, tx: Sql, commit: string, isGood: boolean): Promise<void> {
+  const { ctx, repository, request } = task;
+  const { quarantinedCommit, pinnedCommit, state } = repository;
+  const now = ctx.runtime.now();
+  if (request.kind === 'rollback') {
+    if (isGood) await updateRepository(tx, repository.id, { quarantinedCommit: request.leaves }, now);
+    return;
+  }
+  if (quarantinedCommit === null || pinnedCommit !== null || commit === state.appliedCommit) return;
+  await updateRepository(tx, repository.id, { quarantinedCommit: null }, now);
+}

@@ -1,0 +1,216 @@
+// The row of a sync in svc.reconciles, as the sync that it tells of writes it: opened when there is something to tell,
+// written after each stage, ended once. Every write holds only while the row is still this run's.
+
+import type { Sql } from '../../adapters/store/store.ts';
+import {
+  insertRun,
+  moveRun,
+  type ReconcileStatus,
+  type RunPatch,
+  runningRun,
+  type StageTiming,
+} from '../../adapters/store/repositories/reconciles.ts';
+import {
+  lockRepository,
+  type Repository,
+  repositoryById,
+  type RepositoryState,
+  updateState,
+} from '../../adapters/store/repositories/repositories.ts';
+import type { FlowContext } from '../context.ts';
+import { askForStatus } from './codehost.ts';
+import { compareRuns, type SyncRequest } from './decide.ts';
+import type { WishReason } from '../../adapters/store/repositories/polls.ts';
+
+/** How a run ends. `silent` ends a look that found nothing; with a run it is still closed as `unchanged`. */
+export interface Ending {
+  readonly status: Exclude<ReconcileStatus, 'running'>;
+  readonly patch?: RunPatch;
+  readonly state?: Partial<RepositoryState>;
+  /** Leaves no run where there is none yet: nothing was learned that anyone would want to read. */
+  readonly silent?: boolean;
+  /** More to write in the transaction that ends it. */
+  readonly also?: (tx: Sql) => Promise<void>;
+}
+
+/** What a run is of: the commit, the hash of everything else that decides, and what is recorded of them. */
+export interface RunSubject {
+  readonly commit: string | null;
+  readonly hash: string;
+  readonly inputs: { readonly [key: string]: unknown };
+}
+
+/** The run is not ours any more: superseded, or taken over. Whoever did that goes on; this one stops where it is. */
+export class LostOwnership extends Error {
+  constructor() {
+    super('the run was superseded');
+    this.name = 'LostOwnership';
+  }
+}
+
+/** Another run of the repository stands in the way: of the same commit (`leave`), or one that has not looked yet. */
+export class RunConflict extends Error {
+  readonly verdict: 'leave' | 'wait';
+
+  constructor(verdict: 'leave' | 'wait') {
+    super(`another run is under way: ${verdict}`);
+    this.name = 'RunConflict';
+    this.verdict = verdict;
+  }
+}
+
+export interface RunOrigin {
+  readonly ctx: FlowContext;
+  readonly repository: Repository;
+  readonly reason: WishReason;
+  readonly request: SyncRequest;
+  /** The run that waited for a daemon and that this one has taken; null: there is none yet. */
+  readonly taken: string | null;
+}
+
+const round = (ms: number): number => Math.round(ms * 10) / 10;
+
+export class RunRecord {
+  readonly #origin: RunOrigin;
+  readonly #stages: StageTiming[] = [];
+  /** Ids of its runs, there before they are written, so that nobody takes one for lost. */
+  readonly #ids = new Set<string>();
+  #id: string | null;
+  #commit: string | null = null;
+
+  constructor(origin: RunOrigin) {
+    this.#origin = origin;
+    this.#id = origin.taken;
+    if (origin.taken !== null) this.#ids.add(origin.taken);
+  }
+
+  /** Null until there is something to tell: a look that finds nothing new leaves no row. */
+  get id(): string | null {
+    return this.#id;
+  }
+
+  /** The commit that it is of, once that is known. */
+  get commit(): string | null {
+    return this.#commit;
+  }
+
+  get stages(): readonly StageTiming[] {
+    return this.#stages;
+  }
+
+  /** Whether a row is this run's. */
+  owns(id: string): boolean {
+    return this.#ids.has(id);
+  }
+
+  /** Runs a stage and notes how long it took. */
+  async timed<T>(name: string, stage: () => Promise<T>): Promise<T> {
+    const begun = performance.now();
+    try {
+      return await stage();
+    } finally {
+      this.note(name, performance.now() - begun);
+    }
+  }
+
+  note(name: string, ms: number): void {
+    this.#stages.push({ name, ms: round(ms) });
+  }
+
+  /**
+   * Opens the run, superseding one of another commit or of older settings. Throws `RunConflict` where the one under way
+   * will do, or cannot be judged yet. Does nothing where it is open.
+   */
+  async open(subject: RunSubject): Promise<void> {
+    if (this.#id !== null) return;
+    const id = await this.#origin.ctx.db.tx((tx) => this.openIn(tx, subject));
+    this.opened(id);
+  }
+
+  /** `open` inside a transaction; the caller says `opened` once that has committed. */
+  async openIn(tx: Sql, subject: RunSubject, id = this.#origin.ctx.runtime.uuid()): Promise<string> {
+    const { ctx, repository, reason, request } = this.#origin;
+    const { commit } = subject;
+    const now = ctx.runtime.now();
+    this.#ids.add(id);
+    if ((await lockRepository(tx, repository.id)) === undefined) throw new LostOwnership();
+    // The run first, then the state: a run ends without this lock, and both are written at once, so whoever finds none
+    // running also finds what the last one saw.
+    const running = await runningRun(tx, repository.id);
+    const fresh = await repositoryById(tx, repository.id);
+    if (fresh === undefined) throw new LostOwnership();
+    // Somebody else has seen this commit to its end since the row was read.
+    const { state } = fresh;
+    const isDone = state.seenCommit !== repository.state.seenCommit || state.seenHash !== repository.state.seenHash;
+    const isAutomatic = reason !== 'manual' && reason !== 'resync';
+    if (isAutomatic && isDone && state.seenCommit === commit && state.seenHash === subject.hash)
+      throw new RunConflict('leave');
+    if (running !== undefined) {
+      const generation = Number(running.inputs['generation'] ?? 0);
+      const seen = { commit: running.commit, generation };
+      const verdict = compareRuns({ running: seen, commit: commit ?? '', generation: repository.generation });
+      if (verdict !== 'supersede') throw new RunConflict(verdict);
+      const detail = `superseded by commit ${commit ?? 'unknown'}`;
+      await moveRun(tx, running.id, { status: 'superseded', detail }, now);
+    }
+    await insertRun(tx, {
+      id,
+      projectId: repository.projectId,
+      repositoryId: repository.id,
+      repositoryName: repository.name,
+      commit,
+      reason,
+      daemonId: ctx.daemonId,
+      startedAt: now,
+      request: { ...request },
+      inputs: subject.inputs,
+    });
+    return id;
+  }
+
+  /** The transaction that opened it has committed. */
+  opened(id: string): void {
+    this.#id = id;
+  }
+
+  /** Writes how far the run has come. Throws `LostOwnership` where it is not ours any more. */
+  async move(patch: RunPatch): Promise<void> {
+    this.#commit = patch.commit ?? this.#commit;
+    if (this.#id === null) return;
+    const { db, runtime, daemonId } = this.#origin.ctx;
+    const held = await moveRun(db, this.#id, { ...patch, stages: this.#stages }, runtime.now(), daemonId);
+    if (!held) throw new LostOwnership();
+  }
+
+  /** Ends the run and writes what was learned, in one transaction. */
+  async end(ending: Ending, subject: RunSubject): Promise<void> {
+    const { ctx, repository } = this.#origin;
+    if (ending.silent && this.#id === null && ending.state === undefined) return;
+    if (!ending.silent) await this.open(subject);
+    const id = this.#id;
+    await ctx.db.tx(async (tx) => {
+      if (id !== null) {
+        const { status, patch } = ending;
+        const whole: RunPatch = { ...patch, status, stages: this.#stages, inputs: subject.inputs };
+        if (!(await moveRun(tx, id, whole, ctx.runtime.now(), ctx.daemonId))) throw new LostOwnership();
+        if (!ending.silent) await askForStatus(tx, repository, patch?.commit ?? subject.commit);
+      }
+      if (ending.state !== undefined) await updateState(tx, repository.id, ending.state, ctx.runtime.now());
+      await ending.also?.(tx);
+    });
+  }
+
+  /** Ends the run whoever holds it, where it is still under way: for what leaves nothing else behind. */
+  async close(status: 'superseded' | 'failed', detail: string): Promise<boolean> {
+    if (this.#id === null) return false;
+    const { db, runtime } = this.#origin.ctx;
+    return moveRun(db, this.#id, { status, detail, stages: this.#stages }, runtime.now());
+  }
+
+  /** Leaves the run to whichever daemon comes next. */
+  async handBack(): Promise<void> {
+    if (this.#id === null) return;
+    const { db, runtime, daemonId } = this.#origin.ctx;
+    await moveRun(db, this.#id, { daemonId: null, stages: [] }, runtime.now(), daemonId);
+  }
+}

@@ -1,0 +1,251 @@
+// One sync from its repository to its end, whatever that end is: resolve, snapshot, compile, then plan, guard, apply and
+// report in one transaction (apply.ts). What went well, what an author got wrong, a source that cannot be read, a run that
+// is not ours any more, and our own mistakes each have one place here.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { RepoCondition } from '../../adapters/repo/repo.ts';
+import { lastRuns, type ReconcileStatus } from '../../adapters/store/repositories/reconciles.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import { Fault } from '../../domain/fault.ts';
+import { portsOf } from '../context.ts';
+import { enqueueSync } from '../enqueue.ts';
+import { applyPlan } from './apply.ts';
+import { compile, type CompiledTree } from './compile.ts';
+import { broke, sourceFailed, tellOutcome } from './failures.ts';
+import { type HostHealth, HostPaused } from './host-health.ts';
+import type { ApplyRequest, ApplyResult } from './plan-types.ts';
+import { appliedState, clearedCondition, keepQuarantine, reportSync, subjectOf } from './report.ts';
+import { type Resolved, resolve } from './resolve.ts';
+import { type Ending, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
+import { snapshot } from './snapshot.ts';
+import { hostOf } from './source.ts';
+import type { SyncTask } from './take-in-hand.ts';
+
+export type SyncOutcome =
+  /** A run ended so. */
+  | { readonly kind: 'ended'; readonly status: ReconcileStatus }
+  /** Nothing to do, and nothing written. */
+  | { readonly kind: 'nothing' }
+  /** Another run stands in the way and cannot be judged yet: ask again in a second. */
+  | { readonly kind: 'wait' };
+
+/** Why a run ends that something newer overtakes; the reason of its signal. */
+export class Overtaken extends Error {
+  constructor(by: string) {
+    super(`superseded by a newer wish: ${by}`);
+    this.name = 'Overtaken';
+  }
+}
+
+export interface RunOptions {
+  readonly log: Logger;
+  readonly health: HostHealth;
+  /** From here on the run is not ended any more by what is newer: it is about to change something. */
+  readonly onApply: () => void;
+}
+
+const actor = { kind: 'system', id: null, name: 'repository-sync' } as const;
+/** For how long a project's lock is waited for, and how long between two tries. */
+const lockWait = { totalMs: 120_000, pauseMs: 300 } as const;
+
+/** Runs the stages. Throws only what is our own mistake, after it has been recorded. */
+export async function runSync(task: SyncTask, options: RunOptions): Promise<SyncOutcome> {
+  const { run, repository } = task;
+  const { log } = options;
+  const begun = performance.now();
+  const progress = { subject: subjectOf(task) };
+  try {
+    const ending = await stages(task, options, progress);
+    if (run.id === null) return { kind: 'nothing' };
+    tellOutcome(task, ending, progress.subject.commit, performance.now() - begun, log);
+    return { kind: 'ended', status: ending.status };
+  } catch (error) {
+    if (error instanceof LostOwnership || error instanceof Overtaken) {
+      const reason = error instanceof Overtaken ? error.message : 'superseded';
+      await run.close('superseded', reason);
+      log.info({ repository: repository.name, reconcile: run.id, commit: progress.subject.commit }, 'repo.superseded');
+      return { kind: 'ended', status: 'superseded' };
+    }
+    if (error instanceof RunConflict) return { kind: error.verdict === 'wait' ? 'wait' : 'nothing' };
+    if (error instanceof HostPaused) return { kind: 'nothing' };
+    if (task.signal.aborted) return handBack(task);
+    if (error instanceof RepoCondition) {
+      await sourceFailed(task, progress.subject, error, options);
+      return { kind: 'ended', status: 'failed' };
+    }
+    await broke(task, progress.subject);
+    throw error;
+  }
+}
+
+async function stages(task: SyncTask, options: RunOptions, progress: { subject: RunSubject }): Promise<Ending> {
+  const { run, repository, signal } = task;
+  const finish = async (ending: Ending): Promise<Ending> => {
+    await run.end(ending, progress.subject);
+    return ending;
+  };
+  const resolved = await run.timed('resolve', () => resolve(task));
+  progress.subject = subjectOf(task, resolved);
+  await options.health.reached(hostOf(repository));
+  failpoint('sync.resolved');
+  const early = withoutReading(task, resolved);
+  if (early !== undefined) return finish(early);
+  const isQuiet = task.reason === 'resync' && repository.state.seenCommit === resolved.tip.commit;
+  // The periodic comparison of a commit that was seen already leaves a row only when it finds something.
+  if (!isQuiet) await run.open(progress.subject);
+  await run.move({ commit: resolved.tip.commit, inputs: progress.subject.inputs });
+
+  const read = await run.timed('snapshot', () => snapshot(task, resolved));
+  // A commit that touches nothing that compile reads: its id is all there is to record.
+  if (read.kind === 'same-trees') return finish(sameTrees(task, resolved, read.snapshotId));
+  signal.throwIfAborted();
+  const tree = await run.timed('compile', () => compile(task, resolved, read));
+  progress.subject = subjectOf(task, { ...resolved, tip: tree.tip }, tree.files, tree.output.templateLock);
+  // A commit that failed before, and fails again: nobody needs to read that every time.
+  if (isQuiet && run.id === null && !tree.output.ok) return finish({ status: 'failed', silent: true });
+  return applyTree(task, options, resolved, tree);
+}
+
+/** What a tip says by itself. */
+function withoutReading({ repository }: SyncTask, { tip, verdict, hash }: Resolved): Ending | undefined {
+  switch (verdict.do) {
+    case 'nothing':
+      return { status: 'unchanged', silent: true };
+    case 'recover':
+      return { status: 'unchanged', silent: true, state: clearedCondition };
+    case 'pass-over':
+      return {
+        status: 'quarantined',
+        patch: {
+          commit: tip.commit,
+          detail: `commit ${tip.commit} was left by a rollback; the next newer commit is synced by itself, this one after: svc repo release ${repository.name}`,
+        },
+        state: { ...clearedCondition, seenCommit: tip.commit, seenHash: hash },
+      };
+    case 'sync':
+      return undefined;
+  }
+}
+
+function sameTrees(task: SyncTask, resolved: Resolved, snapshotId: string): Ending {
+  const inputs = { ...subjectOf(task, resolved).inputs, snapshotId };
+  return {
+    status: 'unchanged',
+    patch: { commit: resolved.tip.commit, inputs },
+    state: appliedState(task, resolved, snapshotId, task.repository.state.templateLock),
+    also: (tx) => keepQuarantine(task, tx, resolved.tip.commit, true),
+  };
+}
+
+async function applyTree(task: SyncTask, options: RunOptions, resolved: Resolved, tree: CompiledTree): Promise<Ending> {
+  const { ctx, run, repository, signal } = task;
+  failpoint('sync.before-apply');
+  const request = requestOf(task, tree);
+  const wasGood = await lookedGood(task);
+  if (await failsAgain(task, tree, request)) return { status: 'failed', silent: true };
+  const lazyId = ctx.runtime.uuid();
+  const isNews = ({ status }: ApplyResult): boolean => {
+    if (status === 'applied' || status === 'failed') return true;
+    // What failed before and is well now is told, or it would look failed for ever.
+    if (status === 'unchanged') return !wasGood;
+    return status === 'held' && repository.state.seenCommit !== tree.tip.commit;
+  };
+  const isLazy = run.id === null;
+  const finish: NonNullable<ApplyRequest['finish']> = (tx, result, took) =>
+    reportSync(task, tx, { resolved, tree, lazyId, isNews }, result, took);
+  const result = await portsOf(ctx).applying(
+    repository.projectId,
+    async () => {
+      signal.throwIfAborted();
+      options.onApply();
+      return patiently(() => applyPlan(ctx, { ...request, operationId: run.id ?? lazyId, finish }));
+    },
+    { urgent: task.reason === 'manual', signal },
+  );
+  failpoint('sync.after-apply');
+  if (result.status === 'planned') throw new Error('a real apply answered as a dry run');
+  if (result.status === 'superseded') {
+    await superseded(task);
+    return { status: 'superseded' };
+  }
+  if (isLazy && isNews(result)) run.opened(lazyId);
+  return {
+    status: result.status,
+    patch: { diagnostics: result.diagnostics, ...(result.held && { detail: result.held.message }) },
+  };
+}
+
+function requestOf(task: SyncTask, { tip, files, output }: CompiledTree): Omit<ApplyRequest, 'operationId'> {
+  const { ctx, repository, request } = task;
+  const { catalog, compiled } = portsOf(ctx);
+  return {
+    projectId: repository.projectId,
+    owner: { kind: 'repository', repositoryId: repository.id, generation: repository.generation },
+    compiled: { ...output, diagnostics: [...output.diagnostics, ...files.remarks] },
+    hasSvc: files.record.hasSvc,
+    fileBytes: async (path) => (await files.bundle()).entries.get(path)?.bytes,
+    prune: true,
+    adopt: repository.adopt,
+    dryRun: false,
+    guard: request.kind === 'sync' ? repository.guard : 'off',
+    // Rows that are gone are missed by any plan; reading every spec back is the periodic comparison's work.
+    verify: task.reason === 'resync',
+    commit: tip.commit,
+    actor,
+    shippedAvatars: catalog.avatars,
+    memo: {
+      get: () => compiled.planOf(repository.id, output),
+      set: (plan) => compiled.keepPlan(repository.id, output, plan),
+    },
+  };
+}
+
+/** Whether nothing is to be taken back by a run that finds everything as it should be. */
+async function lookedGood({ ctx, repository, run }: SyncTask): Promise<boolean> {
+  if (run.id !== null) return true;
+  if (repository.state.condition !== null) return false;
+  const last = (await lastRuns(ctx.db, [repository.id])).get(repository.id);
+  return last === undefined || (last.status !== 'failed' && last.status !== 'held');
+}
+
+/** The periodic comparison of a commit that failed or is held: planned first, so that the same answer records nothing. */
+async function failsAgain(
+  { ctx, run, repository }: SyncTask,
+  { tip }: CompiledTree,
+  request: Omit<ApplyRequest, 'operationId'>,
+): Promise<boolean> {
+  if (run.id !== null || repository.state.seenCommit !== tip.commit) return false;
+  const last = (await lastRuns(ctx.db, [repository.id])).get(repository.id);
+  if (last?.status !== 'failed') return false;
+  const { status } = await applyPlan(ctx, { ...request, operationId: ctx.runtime.uuid(), dryRun: true });
+  return status === 'failed';
+}
+
+/** A sync has time to wait for its project's lock: whoever holds it is asked again after a moment. */
+async function patiently<T>(apply: () => Promise<T>): Promise<T> {
+  const end = performance.now() + lockWait.totalMs;
+  for (;;) {
+    try {
+      return await apply();
+    } catch (error) {
+      const isBusy = error instanceof Fault && error.code === 'busy';
+      if (!isBusy || performance.now() > end) throw error;
+      await sleep(lockWait.pauseMs);
+    }
+  }
+}
+
+/** The settings changed under the run, or another one took its place: whoever changed them asked for the next. */
+async function superseded({ ctx, repository, reason, run }: SyncTask): Promise<void> {
+  if (run.id === null) return;
+  await run.close('superseded', 'superseded: the settings of the repository changed, or a newer sync began');
+  await enqueueSync(ctx.db, repository.id, reason === 'manual' ? 'poll' : reason);
+}
+
+/** The daemon drains: the run waits for whoever comes next. */
+async function handBack({ ctx, repository, reason, run }: SyncTask): Promise<SyncOutcome> {
+  await run.handBack();
+  await enqueueSync(ctx.db, repository.id, reason);
+  return { kind: 'nothing' };
+}

@@ -1,0 +1,147 @@
+// The second stage: the files of the commit, from the store where it has them, else from the source, then stored. Changes
+// no resource.
+
+import type { Snapshot, Tip } from '../../adapters/repo/types.ts';
+import { RepoCondition } from '../../adapters/repo/repo.ts';
+import { readBlobs, writeBlobs } from '../../adapters/store/repositories/blobs.ts';
+import {
+  insertSnapshot,
+  snapshotById,
+  snapshotOfCommit,
+  type StoredSnapshot,
+} from '../../adapters/store/repositories/snapshots.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
+import { inputsKey } from '../compiled.ts';
+import { portsOf } from '../context.ts';
+import type { Resolved } from './resolve.ts';
+import { sourceKey } from './source.ts';
+import type { SyncTask } from './take-in-hand.ts';
+
+/** The files that a run compiles, and where they are stored. */
+export interface TreeFiles {
+  readonly snapshotId: string;
+  /** The files themselves, read when somebody needs them. Rejects with a RepoCondition where they are gone. */
+  readonly bundle: () => Promise<Bundle>;
+  readonly record: StoredSnapshot;
+  /** Remarks of the source on what was read. */
+  readonly remarks: readonly Diagnostic[];
+}
+
+export type SnapshotResult =
+  | { readonly kind: 'files'; readonly tip: Tip; readonly files: TreeFiles }
+  /** The commit touches nothing that compile reads: the snapshot that is applied is its own. */
+  | { readonly kind: 'same-trees'; readonly tip: Tip; readonly snapshotId: string };
+
+/** Whether a path lies in the tree that is read as a whole. */
+export const inSvc = (path: string): boolean => path.startsWith('.svc/');
+
+/** Throws RepoCondition where the source cannot be read. */
+export async function snapshot(task: SyncTask, resolved: Resolved): Promise<SnapshotResult> {
+  const { ctx, repository, reader } = task;
+  const { tip, repeated, verdict } = resolved;
+  if (repeated !== null) return { kind: 'files', tip, files: repeated.files };
+  const { state } = repository;
+  const last = state.snapshotId === null ? undefined : await snapshotById(ctx.db, state.snapshotId);
+  // What was read elsewhere says nothing about what is to be read now.
+  const prior = last?.source === sourceKey(repository) ? last : undefined;
+  const isApplied = prior !== undefined && tip.commit === state.appliedCommit;
+  const known = isApplied ? prior : await pinnedSnapshot(task, tip);
+  const stored = known === undefined ? undefined : await storedFiles(task, known, resolved.context);
+  if (stored !== undefined) return { kind: 'files', tip, files: stored };
+  const outside = [
+    ...(prior?.entries ?? []).map((entry) => entry.path).filter((path) => !inSvc(path)),
+    ...(prior?.absent ?? []),
+  ];
+  const mayStop = verdict.do === 'sync' && verdict.prior && prior !== undefined;
+  const read = await reader.snapshot(tip, { prior: prior ?? null, wantPaths: outside, full: !mayStop });
+  if (mayStop && read.unchanged) return { kind: 'same-trees', tip, snapshotId: prior.id };
+  const taken = await keepRead(task, tip, read, remarksOf(read));
+  failpoint('sync.snapshot-stored');
+  return { kind: 'files', ...taken };
+}
+
+/** A stored snapshot with its bytes; undefined where they are gone. */
+export async function storedFiles(
+  { ctx, repository }: SyncTask,
+  record: StoredSnapshot & { readonly id: string },
+  context: Resolved['context'],
+): Promise<TreeFiles | undefined> {
+  let bundle: Bundle | undefined;
+  const read = async (): Promise<Bundle | undefined> => (bundle ??= await bundleOf(ctx.db, record));
+  const files: TreeFiles = {
+    snapshotId: record.id,
+    record,
+    remarks: [],
+    bundle: async () => {
+      const whole = await read();
+      if (whole !== undefined) return whole;
+      portsOf(ctx).compiled.forget(repository.id);
+      throw new RepoCondition(
+        'stale',
+        `the stored files of commit ${record.commit} are gone; the next sync reads them`,
+      );
+    },
+  };
+  // What they compile into is known: nobody may ask for the files at all.
+  if (portsOf(ctx).compiled.find(repository.id, inputsKey(record, context)) !== undefined) return files;
+  return (await read()) === undefined ? undefined : files;
+}
+
+async function bundleOf(sql: Sql, record: StoredSnapshot): Promise<Bundle | undefined> {
+  const wanted = record.entries.filter((entry) => entry.kind === 'file' && entry.tooLarge === undefined);
+  const bytes = await readBlobs(sql, [...new Set(wanted.map((entry) => entry.oid))]);
+  if (wanted.some((entry) => !bytes.has(entry.oid))) return undefined;
+  const entries = new Map<string, BundleEntry>();
+  for (const { path, kind, oid, tooLarge } of record.entries) {
+    const content = kind === 'file' && tooLarge === undefined ? bytes.get(oid) : undefined;
+    entries.set(path, { path, kind, oid, ...(content && { bytes: content }), ...(tooLarge && { tooLarge }) });
+  }
+  return { entries, absent: new Set(record.absent), hasSvc: record.hasSvc };
+}
+
+/** A pinned commit may not be reachable on the server any more; what is stored of it is as good. */
+async function pinnedSnapshot(
+  { ctx, repository }: SyncTask,
+  tip: Tip,
+): Promise<(StoredSnapshot & { id: string }) | undefined> {
+  if (repository.pinnedCommit === null) return undefined;
+  const id = await snapshotOfCommit(ctx.db, repository.id, tip.commit, sourceKey(repository));
+  return id === undefined ? undefined : snapshotById(ctx.db, id);
+}
+
+/**
+ * Stores what was read, blobs and snapshot in one transaction. A folder is read as it is by then, and the run says so:
+ * the tip of the answer is that of what was read.
+ */
+export async function keepRead(
+  task: SyncTask,
+  tip: Tip,
+  read: Snapshot,
+  remarks: readonly Diagnostic[],
+): Promise<{ readonly tip: Tip; readonly files: TreeFiles }> {
+  const { ctx, repository, run } = task;
+  const { bundle } = read;
+  if (bundle === null) throw new Error('the source left out the files');
+  if (read.commit !== tip.commit) await run.move({ commit: read.commit });
+  const snapshotId = ctx.runtime.uuid();
+  const record: StoredSnapshot = { ...read.record, hasSvc: bundle.hasSvc, source: sourceKey(repository) };
+  const blobs = new Map<string, Uint8Array>();
+  for (const { oid, bytes } of bundle.entries.values()) if (bytes !== undefined) blobs.set(oid, bytes);
+  await ctx.db.tx(async (tx) => {
+    await writeBlobs(tx, blobs);
+    await insertSnapshot(tx, { ...record, id: snapshotId, repositoryId: repository.id });
+  });
+  return {
+    tip: read.commit === tip.commit ? tip : { ...tip, commit: read.commit },
+    files: { snapshotId, bundle: async () => bundle, record, remarks },
+  };
+}
+
+function remarksOf(read: Snapshot): Diagnostic[] {
+  return read.findings
+    .filter((finding) => finding.rule !== 'too-large')
+    .map(({ message, path }) => ({ severity: 'warning', code: 'hostile-path', message, file: path }));
+}
