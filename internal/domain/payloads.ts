@@ -108,6 +108,12 @@ export function payloadPaths(event: string): readonly string[] | null {
   return ROWS.find(([prefix]) => key.startsWith(prefix))?.[1] ?? null;
 }
 
+/** Every row of the table, with the tick of a heartbeat, for the reference. */
+export const payloadRows = (): readonly (readonly [prefix: string, paths: readonly string[]])[] => [
+  ...ROWS,
+  ['heartbeat', TICK],
+];
+
 /** Every path of the payload of a heartbeat. */
 export const tickPaths = (): readonly string[] => TICK;
 

@@ -8,6 +8,7 @@ import {
   SOURCE_NEEDS,
   targetOf,
 } from '../domain/events.ts';
+import { payloadRows } from '../domain/payloads.ts';
 import { code, madeFrom, page, table } from './text.ts';
 
 const NEEDS: { readonly [need in (typeof SOURCE_NEEDS)[EventSource]]: string } = {
@@ -36,4 +37,7 @@ export const eventsPage = (): string =>
     '# Events',
     'The first word of a key is its source. Keys beyond that are an open set: one that no source emits applies with a warning and never fires. Issues of the error tracker arrive as `svc.errtrack.issue.*`; there is no source of that name. A tick has the key `heartbeat.<agentResourceId>.<ordinal>`, which only its own trigger can match.',
     ...EVENT_SOURCES.flatMap(sourcePart),
+    '## Payloads',
+    'The paths that `where` and `{{ path }}` read, by the beginning of the key. A path that does not apply is absent; behind `.*` anything may follow. The body of a webhook is its payload as it is.',
+    ...payloadRows().flatMap(([prefix, paths]) => [`### ${prefix}`, paths.map(code).join(', ')]),
   ]);

@@ -54,6 +54,16 @@ export const offlineCommands: readonly CommandSpec[] = [
     load: async () => (await import('./command-apply.ts')).applyCommand,
   },
   {
+    words: ['explain'],
+    summary: 'what a field of an agent document is: type, default, limits, example; no server',
+    args: [
+      { name: 'FIELD', help: 'a path such as triggers.where; all fields of the root where absent', optional: true },
+    ],
+    options: [],
+    notes: ['an index or an alias may be left out; the name of a variant picks it: triggers.routing.bind'],
+    load: async () => (await import('./command-explain.ts')).explainCommand,
+  },
+  {
     words: ['schema'],
     summary: 'JSON Schema for editors',
     args: [
