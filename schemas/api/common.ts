@@ -43,6 +43,7 @@ export const source = v.object({ file: v.string(), document: integer });
 export const triggerStatus = v.picklist(['active', 'skipped']);
 /** What an event or a session is about: `codehost.pull_request` and its key. */
 export const target = named('Target', v.object({ type: v.string(), key: v.string() }));
+export type Target = Shape<typeof target>;
 
 export const action = named(
   'Action',
@@ -81,6 +82,8 @@ export const diagnostic = named(
   }),
 );
 
+export type Diagnostic = Shape<typeof diagnostic>;
+
 /** RFC 9457: what every refusal and failure answers, as application/problem+json. */
 export const problem = named(
   'Problem',
@@ -118,6 +121,7 @@ export const usage = named(
     unpricedCalls: integer,
   }),
 );
+export type Usage = Shape<typeof usage>;
 /** Of an agent or a project: this UTC day, this UTC month, and ever. */
 export const spending = named('Spending', v.object({ day: usage, month: usage, total: usage }));
 export type Spending = Shape<typeof spending>;

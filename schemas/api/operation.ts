@@ -88,6 +88,9 @@ type Deep<T> = T extends readonly (infer I)[]
 /** What a value of a schema is, read-only all the way down. */
 export type Shape<S extends Schema> = Deep<v.InferOutput<S>>;
 
+/** What is given for a schema, before it is read. */
+export type Given<S extends Schema> = Deep<v.InferInput<S>>;
+
 /** Gives a shape its name: the component in the OpenAPI document, and the type in clients made from that. */
 export function named<const S extends Schema>(name: string, shape: S) {
   return v.pipe(shape, v.metadata({ component: name }));

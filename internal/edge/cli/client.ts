@@ -1,40 +1,96 @@
-// The HTTP API from the command line: one request at a time, problems as `Refusal`, pages, server-sent events.
+// The HTTP API from the command line: operations of schemas/api, one request at a time, problems as `Refusal`, pages,
+// server-sent events.
 // A token is put into one header and appears nowhere else; every text that leaves here is searched for it first.
 
+import type { Answers, Given, Operation, ParamNames, Schema, Shape } from '../../../schemas/api/operation.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { type Problem, Refusal, refusal } from './failure.ts';
 import { findServer, type ServerSettings } from './settings.ts';
 import { type SseMessage, sseMessages } from './sse.ts';
 import type { Call } from './types.ts';
 
-export interface RequestOptions {
-  readonly query?: { readonly [name: string]: string | number | boolean | undefined };
+interface RequestOptions {
+  readonly query?: { readonly [name: string]: string | number | boolean | undefined } | undefined;
   readonly body?: unknown;
   /** Default 60 s. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
-export interface Page {
-  readonly items: readonly unknown[];
+/** Parameters of a path that are not the server's own settings. */
+type OwnParams<P extends string> = Exclude<ParamNames<P>, 'org' | 'project'>;
+/** Another organization or project than that of the settings. */
+interface Other {
+  readonly org?: string;
+  readonly project?: string;
+}
+type Params<P extends string> = [OwnParams<P>] extends [never]
+  ? { readonly params?: Other }
+  : { readonly params: { readonly [name in OwnParams<P>]: string } & Other };
+/** Values are as people give them: the server says what is wrong with one. */
+type Query<Q> = {
+  readonly query?: Q extends Schema
+    ? { readonly [name in keyof Given<Q>]?: string | number | boolean | undefined }
+    : never;
+};
+type Body<B> = B extends Schema
+  ? undefined extends Given<B>
+    ? { readonly body?: Given<B> }
+    : { readonly body: Given<B> }
+  : { readonly body?: never };
+/** What a call of an operation gives. */
+export type Input<P extends string, Q, B> = Params<P> & Query<Q> & Body<B> & { readonly timeoutMs?: number };
+
+/** What an operation answers where it does what it was asked, undefined for no JSON. */
+export type Answered<A extends Answers> = {
+  [S in keyof A & number]: A[S] extends Schema ? Shape<A[S]> : undefined;
+}[keyof A & number];
+type ItemOf<A extends Answers> = Answered<A> extends { readonly items: readonly (infer I)[] } ? I : never;
+
+type Op<P extends string, Q extends Schema | undefined, B extends Schema | undefined, A extends Answers> = Operation<
+  P,
+  Q,
+  B,
+  A
+>;
+type Q0 = Schema | undefined;
+
+export interface Page<I> {
+  readonly items: readonly I[];
   readonly nextCursor: string | null;
 }
 
 export interface Client {
   readonly server: ServerSettings;
-  /** Path under the project: `/agents` → `/api/v1/orgs/{o}/projects/{p}/agents`. */
-  project(path: string): string;
-  org(path: string): string;
-  /** JSON of a 2xx answer, undefined for none. Throws `Refusal` with the server's problem. */
-  request(method: string, path: string, options?: RequestOptions): Promise<unknown>;
+  /** JSON of a 2xx answer. Throws `Refusal` with the server's problem. */
+  call<P extends string, Q extends Q0, B extends Q0, A extends Answers>(
+    operation: Op<P, Q, B, A>,
+    ...input: {} extends Input<P, Q, B> ? [Input<P, Q, B>?] : [Input<P, Q, B>]
+  ): Promise<Answered<A>>;
   /** Follows `nextCursor` until `limit` items are read (default: all). */
-  list(path: string, query?: RequestOptions['query'], limit?: number): Promise<Page>;
+  list<P extends string, Q extends Q0, A extends Answers>(
+    operation: Op<P, Q, undefined, A>,
+    input?: Input<P, Q, undefined>,
+    limit?: number,
+  ): Promise<Page<ItemOf<A>>>;
   /** Text of a 2xx answer as it arrives. Throws `Refusal`, also where it breaks off. */
-  download(path: string, query?: RequestOptions['query']): AsyncGenerator<string>;
+  download<P extends string, Q extends Q0, A extends Answers>(
+    operation: Op<P, Q, undefined, A>,
+    input?: Input<P, Q, undefined>,
+  ): AsyncGenerator<string>;
   /**
    * Server-sent events, reconnecting with Last-Event-ID until the caller leaves or the process is asked to stop. Each time
    * that the server has taken it up, `onOpen` is told.
    */
-  events(path: string, query?: RequestOptions['query'], onOpen?: () => void): AsyncGenerator<SseMessage>;
+  events<P extends string, Q extends Q0, A extends Answers>(
+    operation: Op<P, Q, undefined, A>,
+    input?: Input<P, Q, undefined>,
+    onOpen?: () => void,
+  ): AsyncGenerator<SseMessage>;
+}
+
+/** Any input, its operation forgotten. */
+interface Loose extends RequestOptions {
+  readonly params?: { readonly [name: string]: string | undefined } | undefined;
 }
 
 const PAGE_LIMIT = 200;
@@ -50,26 +106,38 @@ export async function connect(call: Call): Promise<Client> {
 
 /** A client for settings that were found already; without a token the header is left out. */
 export function createClient(server: ServerSettings, signal: AbortSignal): Client {
-  const base = `/api/v1/orgs/${encodeURIComponent(server.org)}`;
-  const client: Client = {
+  const pathOf = (operation: Pick<Operation, 'path'>, input: Loose): string => {
+    const params = { org: server.org, project: server.project, ...input.params };
+    return operation.path.replaceAll(/:(\w+)/g, (_, name: keyof typeof params) => encodeURIComponent(params[name]));
+  };
+  const request = async (operation: Pick<Operation, 'method' | 'path'>, input: Loose): Promise<unknown> => {
+    const timeout = AbortSignal.timeout(input.timeoutMs ?? 60_000);
+    const stop = AbortSignal.any([signal, timeout]);
+    return readJson(await send(server, operation.method, pathOf(operation, input), input, stop), server);
+  };
+  return {
     server,
-    project: (path) => `${base}/projects/${encodeURIComponent(server.project)}${path}`,
-    org: (path) => `${base}${path}`,
-    request: async (method, path, options = {}) => {
-      const timeout = AbortSignal.timeout(options.timeoutMs ?? 60_000);
-      const response = await send(server, method, path, options, AbortSignal.any([signal, timeout]));
-      return readJson(response, server);
+    // The types of the operation are those of what its own record says: what comes is as the server of that API sends it.
+    call: (operation, ...[input]) => request(operation, (input ?? {}) as Loose) as Promise<never>,
+    list: (operation, given, limit) => {
+      const input = (given ?? {}) as Loose;
+      const read = (query: Loose['query']): Promise<unknown> => request(operation, { ...input, query });
+      return readPages(read, pathOf(operation, input), input.query ?? {}, limit) as Promise<never>;
     },
-    list: (path, query, limit) => readPages(client, path, query ?? {}, limit),
-    download: (path, query) => download(server, path, query, signal),
-    events: (path, query, onOpen) =>
-      sseMessages(async (lastEventId) => {
-        const response = await openStream(server, withQuery(path, query), lastEventId, signal);
+    download: (operation, given) => {
+      const input = (given ?? {}) as Loose;
+      return download(server, pathOf(operation, input), input.query, signal);
+    },
+    events: (operation, given, onOpen) => {
+      const input = (given ?? {}) as Loose;
+      const path = withQuery(pathOf(operation, input), input.query);
+      return sseMessages(async (lastEventId) => {
+        const response = await openStream(server, path, lastEventId, signal);
         onOpen?.();
         return response;
-      }, signal),
+      }, signal);
+    },
   };
-  return client;
 }
 
 async function* download(
@@ -90,16 +158,16 @@ async function* download(
 }
 
 async function readPages(
-  client: Client,
+  request: (query: NonNullable<RequestOptions['query']>) => Promise<unknown>,
   path: string,
   query: NonNullable<RequestOptions['query']>,
   limit: number | undefined,
-): Promise<Page> {
+): Promise<Page<unknown>> {
   const items: unknown[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < MAX_PAGES; page++) {
     const want = limit === undefined ? PAGE_LIMIT : Math.min(PAGE_LIMIT, limit - items.length);
-    const answer = (await client.request('GET', path, { query: { ...query, limit: want, cursor } })) as Partial<Page>;
+    const answer = (await request({ ...query, limit: want, cursor })) as Partial<Page<unknown>> | undefined;
     if (!Array.isArray(answer?.items)) throw refusal('unexpected-answer', `${path} did not answer with a list`);
     items.push(...answer.items);
     cursor = answer.nextCursor ?? undefined;

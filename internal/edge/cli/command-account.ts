@@ -1,26 +1,26 @@
 // `svc account …`, `svc project rename|archive|restore` and `svc audit export`: the rest of administering tenants.
 
+import * as audit from '../../../schemas/api/audit.ts';
+import * as members from '../../../schemas/api/members.ts';
+import * as tenancy from '../../../schemas/api/tenancy.ts';
 import { once } from 'node:events';
-import { type Client, connect } from './client.ts';
+import { connect } from './client.ts';
 import { showList } from './lists.ts';
-import { scoped } from './scope.ts';
+import { scopeOf } from './scope.ts';
 import { relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
-
-const accounts = (client: Client, name?: string): string =>
-  client.org(`/service-accounts${name === undefined ? '' : `/${encodeURIComponent(name)}`}`);
 
 export const accountList: Handler = async (call) => {
   const client = await connect(call);
   const now = call.screen.now();
   return showList(call, client, {
-    path: accounts(client),
+    operation: members.listServiceAccounts,
     empty: 'no service accounts',
     head: ['name', 'state', 'created', 'id'],
     row: (account) => [
       account.text('name'),
-      account.raw('disabledAt') === null ? 'active' : 'disabled',
-      relativeTime(account.raw('createdAt') as string, now),
+      account.at('disabledAt') === null ? 'active' : 'disabled',
+      relativeTime(account.at('createdAt'), now),
       account.text('id'),
     ],
   });
@@ -30,8 +30,8 @@ export const accountCreate: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
   const role = call.text('role');
-  const body = { name, ...(role !== undefined && { role }) };
-  const answer = await client.request('POST', accounts(client), { body });
+  const body = { name, ...(role !== undefined && { role: role as 'admin' | 'member' }) };
+  const answer = await client.call(members.createServiceAccount, { body });
   call.screen.emit(answer, () => `made the service account ${name}`);
   return 0;
 };
@@ -40,7 +40,7 @@ const accountState = (disabled: boolean): Handler => {
   return async (call) => {
     const client = await connect(call);
     const name = call.arg('NAME');
-    const answer = await client.request('PATCH', accounts(client, name), { body: { disabled } });
+    const answer = await client.call(members.updateServiceAccount, { params: { account: name }, body: { disabled } });
     call.screen.emit(answer, () =>
       disabled ? `${name} is disabled; none of its tokens is valid` : `${name} is enabled`,
     );
@@ -53,15 +53,18 @@ export const accountEnable = accountState(false);
 export const accountDelete: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
-  const answer = await client.request('DELETE', accounts(client, name));
-  call.screen.emit(answer ?? { name, status: 'deleted' }, () => `deleted ${name} with its tokens`);
+  await client.call(members.deleteServiceAccount, { params: { account: name } });
+  call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name} with its tokens`);
   return 0;
 };
 
-async function changeProject(call: Call, body: object, done: string): Promise<number> {
+async function changeProject(
+  call: Call,
+  body: { readonly name: string } | { readonly archived: boolean },
+  done: string,
+): Promise<number> {
   const client = await connect(call);
-  const path = client.org(`/projects/${encodeURIComponent(call.arg('SLUG'))}`);
-  const answer = await client.request('PATCH', path, { body });
+  const answer = await client.call(tenancy.updateProject, { params: { project: call.arg('SLUG') }, body });
   call.screen.emit(answer, () => `${call.arg('SLUG')} ${done}`);
   return 0;
 }
@@ -72,13 +75,20 @@ export const projectArchive: Handler = (call) =>
 export const projectRestore: Handler = (call) => changeProject(call, { archived: false }, 'is back');
 
 /** Query of the audit's filters that were given. */
-export const auditFilters = (call: Call): { [name: string]: string | undefined } =>
-  Object.fromEntries(['action', 'subject', 'principal', 'since', 'until'].map((name) => [name, call.text(name)]));
+export const auditFilters = (call: Call) => ({
+  action: call.text('action'),
+  subject: call.text('subject'),
+  principal: call.text('principal'),
+  since: call.text('since'),
+  until: call.text('until'),
+});
 
 export const auditExport: Handler = async (call) => {
   const client = await connect(call);
   const { stdout } = call.io;
-  for await (const chunk of client.download(scoped(call, client, '/audit/export'), auditFilters(call))) {
+  const { isOrg, params } = scopeOf(call);
+  const operation = isOrg ? audit.exportOrganizationAudit : audit.exportAudit;
+  for await (const chunk of client.download(operation, { params, query: auditFilters(call) })) {
     if (!stdout.write(chunk)) await once(stdout, 'drain', { signal: call.io.signal });
   }
   return 0;

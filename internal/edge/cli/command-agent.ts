@@ -1,7 +1,10 @@
 // `svc agent …`: what is stored of agents, and starting one by hand.
 
+import * as agents from '../../../schemas/api/agents.ts';
+import type { Spending } from '../../../schemas/api/common.ts';
+import * as sessions from '../../../schemas/api/sessions.ts';
 import { readPayload } from '../../core/match/match.ts';
-import { connect, type Client } from './client.ts';
+import { connect } from './client.ts';
 import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
 import { jsonLines, type Row, rowOf, showList } from './lists.ts';
@@ -9,21 +12,18 @@ import { shortCommit } from './print-run.ts';
 import { clean, details, relativeTime } from './text.ts';
 import type { Handler } from './types.ts';
 
-const agentPath = (client: Client, name: string, rest = ''): string =>
-  client.project(`/agents/${encodeURIComponent(name)}${rest}`);
-
 /** `manual`, or the repository's name. */
-const ownerText = (agent: Row): string =>
-  agent.text(agent.raw('owner.name') === undefined ? 'owner.kind' : 'owner.name');
+const ownerText = (agent: Row<agents.Agent>): string =>
+  agent.text(agent.at('owner.name') === undefined ? 'owner.kind' : 'owner.name');
 
 export const agentList: Handler = async (call) => {
   const client = await connect(call);
   return showList(call, client, {
-    path: client.project('/agents'),
+    operation: agents.listAgents,
     empty: 'no agents',
     head: ['name', 'revision', 'harness', 'environment', 'triggers', 'owner', 'updated'],
     row: (agent) => {
-      const triggers = agent.raw('spec.triggers');
+      const triggers = agent.at('spec.triggers');
       return [
         agent.text('name'),
         agent.text('revision'),
@@ -31,7 +31,7 @@ export const agentList: Handler = async (call) => {
         agent.text('spec.environment'),
         Array.isArray(triggers) ? String(triggers.length) : '-',
         ownerText(agent),
-        relativeTime(agent.raw('updatedAt') as string | undefined, call.screen.now()),
+        relativeTime(agent.at('updatedAt'), call.screen.now()),
       ];
     },
   });
@@ -39,9 +39,9 @@ export const agentList: Handler = async (call) => {
 
 export const agentShow: Handler = async (call) => {
   const client = await connect(call);
-  const path = agentPath(client, call.arg('NAME'));
-  const value = await client.request('GET', path);
-  const used = call.json ? undefined : rowOf(await client.request('GET', `${path}/usage`));
+  const params = { name: call.arg('NAME') };
+  const value = await client.call(agents.getAgent, { params });
+  const used = call.json ? undefined : rowOf(await client.call(agents.getAgentUsage, { params }));
   call.screen.emit(value, () => {
     const agent = rowOf(value);
     const head = details(
@@ -51,20 +51,20 @@ export const agentShow: Handler = async (call) => {
         ['revision', agent.text('revision')],
         ['owner', clean(ownerText(agent), true)],
         ['source', clean(agent.text('source.file'), true)],
-        ['used today', spentText(used, 'day', agent.raw('spec.spendCaps.dailyUsd'))],
-        ['this month', spentText(used, 'month', agent.raw('spec.spendCaps.monthlyUsd'))],
+        ['used today', spentText(used, 'day', agent.at('spec.spendCaps.dailyUsd'))],
+        ['this month', spentText(used, 'month', agent.at('spec.spendCaps.monthlyUsd'))],
       ],
       call.screen.paint,
     );
-    return `${head}\n\n${call.screen.paint('bold', 'spec')}\n${jsonLines(agent.raw('spec') ?? {}, '  ')}`;
+    return `${head}\n\n${call.screen.paint('bold', 'spec')}\n${jsonLines(agent.at('spec') ?? {}, '  ')}`;
   });
   return 0;
 };
 
 /** `$1.20 of $5`; nothing where nothing was used and no cap is set. */
-function spentText(used: Row | undefined, span: 'day' | 'month', cap: unknown): string | undefined {
-  const cost = used?.raw(`${span}.costUsd`);
-  const isIdle = Number(used?.raw(`${span}.calls`) ?? 0) === 0;
+function spentText(used: Row<Spending> | undefined, span: 'day' | 'month', cap: unknown): string | undefined {
+  const cost = used?.at(`${span}.costUsd`);
+  const isIdle = Number(used?.at(`${span}.calls`) ?? 0) === 0;
   if (typeof cost !== 'string' || (isIdle && cap === undefined)) return undefined;
   return `$${clean(cost, true)}${typeof cap === 'string' ? ` of $${clean(cap, true)}` : ''}`;
 }
@@ -72,13 +72,14 @@ function spentText(used: Row | undefined, span: 'day' | 'month', cap: unknown): 
 export const agentHistory: Handler = async (call) => {
   const client = await connect(call);
   return showList(call, client, {
-    path: agentPath(client, call.arg('NAME'), '/revisions'),
+    operation: agents.listAgentRevisions,
+    input: { params: { name: call.arg('NAME') } },
     empty: 'no revisions',
     head: ['revision', 'created', 'commit', 'run'],
     row: (revision) => [
       revision.text('revision'),
-      relativeTime(revision.raw('createdAt') as string | undefined, call.screen.now()),
-      shortCommit(revision.raw('commit') as string | null),
+      relativeTime(revision.at('createdAt'), call.screen.now()),
+      shortCommit(revision.at('commit')),
       revision.text('reconcileId'),
     ],
   });
@@ -91,7 +92,7 @@ export const agentStart: Handler = async (call) => {
   const input = file === undefined ? undefined : await readJson(call, file, '--input', readPayload);
   const client = await connect(call);
   const body = { ...(message !== undefined && { message }), ...(input !== undefined && { input }) };
-  const session = await client.request('POST', agentPath(client, call.arg('NAME'), '/sessions'), { body });
+  const session = await client.call(sessions.startSession, { params: { name: call.arg('NAME') }, body });
   call.screen.emit(session, () => {
     const id = clean(rowOf(session).text('id'), true);
     return `started session ${id}\nits messages: svc session logs -f ${id}`;
@@ -102,7 +103,7 @@ export const agentStart: Handler = async (call) => {
 export const agentDelete: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
-  const answer = await client.request('DELETE', agentPath(client, name));
-  call.screen.emit(answer ?? { name, status: 'deleted' }, () => `deleted ${name}`);
+  await client.call(agents.deleteAgent, { params: { name } });
+  call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name}`);
   return 0;
 };

@@ -1,18 +1,14 @@
 // `svc diff` and `svc apply`: the tree is read and compiled here to learn which files it names, then the files go to the
 // server, which compiles them against its own configuration and decides.
 
+import * as apply from '../../../schemas/api/apply.ts';
 import { connect } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
 import { Refusal } from './failure.ts';
-import { type Action, countText, printPlan, type Run } from './print-run.ts';
+import { countText, printPlan } from './print-run.ts';
 import { contextOf } from './settings.ts';
 import { compileTree, type CompiledTree } from './tree.ts';
 import type { Call, Handler } from './types.ts';
-
-interface ApplyAnswer extends Pick<Run, 'consequences' | 'eventImpact' | 'webhooks' | 'diagnostics' | 'status'> {
-  readonly applyId?: string | null;
-  readonly actions: readonly Action[];
-}
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -32,12 +28,12 @@ async function run(call: Call, dryRun: boolean): Promise<number> {
     ...(call.flag('adopt') && { adopt: true }),
   };
   call.screen.progress(dryRun ? 'planning…' : 'applying…');
-  const answer = (await client.request('POST', client.project('/apply'), { body, timeoutMs: 300_000 })) as ApplyAnswer;
+  const answer = await client.call(apply.applyFiles, { body, timeoutMs: 300_000 });
   call.screen.emit(answer, () => applyText(answer, call));
   return 0;
 }
 
-function applyText(answer: ApplyAnswer, call: Call): string {
+function applyText(answer: apply.ApplyResult, call: Call): string {
   const planned = answer.status === 'planned';
   const changed = answer.actions.some((action) => action.op !== 'unchanged');
   if (!changed && (answer.diagnostics ?? []).length === 0) {
@@ -63,8 +59,8 @@ function refuseWhatCannotBeSent({ bundle, output }: CompiledTree): void {
   });
 }
 
-function filesOf({ bundle }: CompiledTree): object[] {
-  const files: object[] = [];
+function filesOf({ bundle }: CompiledTree): apply.ApplyFile[] {
+  const files: apply.ApplyFile[] = [];
   for (const { path, bytes } of bundle.entries.values()) {
     if (bytes === undefined) continue;
     files.push(asText(path, bytes) ?? { path, content: Buffer.from(bytes).toString('base64'), encoding: 'base64' });
@@ -72,7 +68,7 @@ function filesOf({ bundle }: CompiledTree): object[] {
   return files;
 }
 
-function asText(path: string, bytes: Uint8Array): object | undefined {
+function asText(path: string, bytes: Uint8Array): apply.ApplyFile | undefined {
   try {
     return { path, content: UTF8.decode(bytes) };
   } catch {

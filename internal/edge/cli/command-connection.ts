@@ -1,5 +1,7 @@
 // `svc connection …`: providers. Credentials come from a prompt without an echo, files or stdin; none is ever printed.
 
+import * as connections from '../../../schemas/api/connections.ts';
+import type { Given } from '../../../schemas/api/operation.ts';
 import { connect } from './client.ts';
 import { Misuse } from './failure.ts';
 import { readSecret } from './input.ts';
@@ -7,6 +9,8 @@ import { rowOf, showList } from './lists.ts';
 import { statusColour } from './print-run.ts';
 import { clean } from './text.ts';
 import type { Call, Handler } from './types.ts';
+
+type NewConnection = Given<NonNullable<typeof connections.createConnection.body>>;
 
 interface ProviderShape {
   /** Name of the credential that is always needed, and what it is called for people. */
@@ -39,7 +43,7 @@ const PROVIDERS: { readonly [provider: string]: ProviderShape } = {
 export const connectionList: Handler = async (call) => {
   const client = await connect(call);
   return showList(call, client, {
-    path: client.project('/connections'),
+    operation: connections.listConnections,
     empty: 'no connections',
     head: ['name', 'provider', 'status', 'intake'],
     row: (connection) => [
@@ -69,8 +73,14 @@ export const connectionAdd: Handler = async (call) => {
   // A file that an editor wrote ends with a newline that is no part of a signing key.
   credentials[key] = (await readSecret(call, `${prompt} of ${call.arg('NAME')}`)).replace(/\r?\n$/, '');
   const client = await connect(call);
-  const body = { provider, name: call.arg('NAME'), ...(Object.keys(config).length > 0 && { config }), credentials };
-  const answer = await client.request('POST', client.project('/connections'), { body });
+  // Which keys go with which provider is the table's above.
+  const body = {
+    provider,
+    name: call.arg('NAME'),
+    ...(Object.keys(config).length > 0 && { config }),
+    credentials,
+  } as unknown as NewConnection;
+  const answer = await client.call(connections.createConnection, { body });
   call.screen.emit(answer, () => `connected; send its webhooks to ${clean(rowOf(answer).text('intakeUrl'), true)}`);
   return 0;
 };
@@ -89,7 +99,7 @@ function refuseForeign(call: Call, provider: string, shape: ProviderShape): void
 export const connectionRemove: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
-  const answer = await client.request('DELETE', client.project(`/connections/${encodeURIComponent(name)}`));
-  call.screen.emit(answer ?? { name, status: 'removed' }, () => `removed ${name}`);
+  await client.call(connections.deleteConnection, { params: { name } });
+  call.screen.emit({ name, status: 'removed' }, () => `removed ${name}`);
   return 0;
 };

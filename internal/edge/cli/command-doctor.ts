@@ -1,23 +1,20 @@
 // `svc doctor`: what is wrong with this installation and what to do. First what only this side can see (files, reach,
 // token, clock, versions), then what the server finds about itself. Exit 1 when anything is an error.
 
+import * as jobs from '../../../schemas/api/jobs.ts';
+import * as repositories from '../../../schemas/api/repositories.ts';
+import * as server from '../../../schemas/api/server.ts';
+import * as tenancy from '../../../schemas/api/tenancy.ts';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Client, createClient } from './client.ts';
 import { ownVersion } from './command-version.ts';
 import { Misuse, Refusal } from './failure.ts';
-import { rowOf } from './lists.ts';
 import { dataDirOf, findServer, readClientFile, type ServerSettings } from './settings.ts';
 import { clean, count, durationText, type Paint } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
-export interface Check {
-  readonly name: string;
-  readonly status: 'ok' | 'warning' | 'error';
-  readonly message: string;
-  /** What to do. */
-  readonly hint?: string;
-}
+export type Check = repositories.DoctorCheck;
 
 /** Of the HTTP API that this program was written for. */
 const API_VERSION = '1';
@@ -35,8 +32,8 @@ export const doctorCommand: Handler = async (call) => {
 
 async function retryJobs(call: Call): Promise<void> {
   const client = createClient(await findServer(call), call.io.signal);
-  const { retried } = Object(await client.request('POST', '/api/v1/jobs/retry')) as { retried?: unknown };
-  if (!call.json) call.screen.note(`${count(Number(retried), 'job')} will run again`);
+  const { retried } = await client.call(jobs.retryJobs);
+  if (!call.json) call.screen.note(`${count(retried, 'job')} will run again`);
 }
 
 export function doctorText(checks: readonly Check[], paint: Paint): string {
@@ -182,11 +179,10 @@ function unreadyReasons(text: string): { name: string; reason: string }[] {
     // Something else than svcd answered.
     return [];
   }
-  const checks = (Object(body) as { checks?: unknown }).checks;
-  return (Array.isArray(checks) ? checks : [])
-    .map(rowOf)
-    .filter((check) => check.raw('ok') === false)
-    .map((check) => ({ name: check.text('name'), reason: check.text('reason') }));
+  const { checks } = Object(body) as Partial<server.Readiness>;
+  return (Array.isArray(checks) ? (checks as server.Readiness['checks']) : [])
+    .filter((check) => check.ok === false)
+    .map(({ name, reason }) => ({ name, reason: reason ?? '-' }));
 }
 
 const hintOf = (name: string): { hint?: string } =>
@@ -205,14 +201,12 @@ async function checkToken(server: ServerSettings, call: Call): Promise<Check[]> 
   }
   const client = createClient(server, call.io.signal);
   try {
-    const me = rowOf(await client.request('GET', '/api/v1/me'));
-    const who = me.text('name');
-    const found = await client.request('GET', client.project('/doctor'), { timeoutMs: 60_000 });
-    const checks = (Object(found) as { checks?: readonly unknown[] }).checks ?? [];
+    const { name: who } = await client.call(tenancy.getMe);
+    const { checks } = await client.call(repositories.diagnoseProject);
     return [
       { name: 'token', status: 'ok', message: `valid: ${who} in ${server.org}/${server.project}` },
       await versionCheck(client),
-      ...checks.map(serverCheck),
+      ...checks,
     ];
   } catch (error) {
     return [failed('token', error)];
@@ -221,24 +215,14 @@ async function checkToken(server: ServerSettings, call: Call): Promise<Check[]> 
 
 async function versionCheck(client: Client): Promise<Check> {
   const name = 'version';
-  const theirs = rowOf(await client.request('GET', '/api/v1/openapi.json')).text('info.version');
+  const theirs = String(
+    (Object((await client.call(server.getDescription))['info']) as { version?: unknown }).version ?? '-',
+  );
   if (theirs === API_VERSION) return { name, status: 'ok', message: `the server speaks version ${theirs} of the API` };
   return {
     name,
     status: 'warning',
     message: `the server speaks version ${theirs} of the API, this program version ${API_VERSION}`,
     hint: 'use the same version on both sides',
-  };
-}
-
-function serverCheck(value: unknown): Check {
-  const check = rowOf(value);
-  const word = check.raw('status');
-  const hint = check.raw('hint');
-  return {
-    name: check.text('name'),
-    status: word === 'error' || word === 'warning' ? word : 'ok',
-    message: check.text('message'),
-    ...(typeof hint === 'string' && { hint }),
   };
 }

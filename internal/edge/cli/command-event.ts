@@ -1,5 +1,6 @@
 // `svc event …`: what came in, why it did what it did, and once more.
 
+import * as events from '../../../schemas/api/events.ts';
 import { connect, type Client } from './client.ts';
 import { wholeId } from './ids.ts';
 import { rowOf, showList } from './lists.ts';
@@ -8,30 +9,28 @@ import { statusColour } from './print-run.ts';
 import { clean, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
-async function pathOf(call: Call, client: Client, rest = ''): Promise<string> {
-  const id = await wholeId(client, { path: '/events' }, call.arg('ID'));
-  return client.project(`/events/${encodeURIComponent(id)}${rest}`);
-}
+const idOf = (call: Call, client: Client): Promise<string> =>
+  wholeId(client, { operation: events.listEvents }, call.arg('ID'));
 
 export const eventList: Handler = async (call) => {
   const client = await connect(call);
   const now = call.screen.now();
   return showList(call, client, {
-    path: client.project('/events'),
-    query: { key: call.text('key'), status: call.text('status'), severity: call.text('severity') },
+    operation: events.listEvents,
+    input: { query: { key: call.text('key'), status: call.text('status'), severity: call.text('severity') } },
     limit: 50,
     empty: 'no events',
     head: ['received', 'key', 'status', 'target', 'what came of it', 'id'],
     row: (event) => {
       const status = event.text('routerStatus');
-      const severity = event.raw('severity');
+      const severity = event.at('severity');
       const shown = typeof severity === 'string' ? `${status} (${severity})` : status;
       return [
-        relativeTime(event.raw('receivedAt') as string, now),
+        relativeTime(event.at('receivedAt'), now),
         event.text('key'),
         { text: shown, colour: statusColour(typeof severity === 'string' ? severity : status) },
-        targetText(event),
-        routesText(event.raw('routes')),
+        targetText(event.at('target')),
+        routesText(event.at('routes')),
         event.text('id'),
       ];
     },
@@ -40,16 +39,16 @@ export const eventList: Handler = async (call) => {
 
 export const eventShow: Handler = async (call) => {
   const client = await connect(call);
-  const event = await client.request('GET', await pathOf(call, client));
+  const event = await client.call(events.getEvent, { params: { id: await idOf(call, client) } });
   call.screen.emit(event, () => eventText(event, { paint: call.screen.paint, now: call.screen.now() }));
   return 0;
 };
 
 export const eventExplain: Handler = async (call) => {
   const client = await connect(call);
-  const path = await pathOf(call, client);
-  const answer = await client.request('GET', `${path}/explain`);
-  const event = call.json ? undefined : await client.request('GET', path);
+  const params = { id: await idOf(call, client) };
+  const answer = await client.call(events.explainEvent, { params });
+  const event = await client.call(events.getEvent, { params });
   const options = { paint: call.screen.paint, now: call.screen.now() };
   call.screen.emit(answer, () => explainedEventText(event, answer, options));
   return 0;
@@ -57,7 +56,7 @@ export const eventExplain: Handler = async (call) => {
 
 export const eventReplay: Handler = async (call) => {
   const client = await connect(call);
-  const answer = await client.request('POST', await pathOf(call, client, '/replay'));
+  const answer = await client.call(events.replayEvent, { params: { id: await idOf(call, client) } });
   const id = rowOf(answer).text('eventRecordId');
   call.screen.emit(answer, () => `recorded again as ${clean(id, true)}; svc event explain ${clean(id, true)}`);
   return 0;

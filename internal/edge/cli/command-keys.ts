@@ -1,5 +1,6 @@
 // `svc keys …`: master keys by version, and the rotation of what they seal. No key passes through here.
 
+import * as keys from '../../../schemas/api/keys.ts';
 import { type Client, connect } from './client.ts';
 import { refusal } from './failure.ts';
 import { rowOf, type Row } from './lists.ts';
@@ -11,36 +12,35 @@ const POLL_MS = 200;
 
 export const keysList: Handler = async (call) => {
   const client = await connect(call);
-  const report = await client.request('GET', '/api/v1/keys');
+  const report = await client.call(keys.getKeys);
   call.screen.emit(report, () => versionsText(call, report));
   return 0;
 };
 
-function versionsText(call: Call, report: unknown): string {
-  const { versions } = Object(report) as { versions?: unknown };
-  const rows = (Array.isArray(versions) ? versions : []).map(rowOf);
+function versionsText(call: Call, report: keys.KeyReport): string {
+  const rows = report.versions.map((version) => rowOf(version));
   const { paint, width } = call.screen;
   const cells = rows.map((row) => [
     row.text('version'),
-    row.raw('due') === true ? { text: `${row.text('status')}, due`, colour: 'yellow' as const } : row.text('status'),
+    row.at('due') === true ? { text: `${row.text('status')}, due`, colour: 'yellow' as const } : row.text('status'),
     row.text('rows'),
     row.text('wraps'),
-    row.raw('held') === true ? 'yes' : 'no',
+    row.at('held') === true ? 'yes' : 'no',
   ]);
   return table(['version', 'status', 'seals', 'sealed ever', 'held'], cells, { paint, width });
 }
 
 export const keysRotate: Handler = async (call) => {
   const client = await connect(call);
-  const id = rowOf(await client.request('POST', '/api/v1/keys/rotate')).text('id');
+  const { id } = await client.call(keys.rotateKeys);
   const rotation = await ended(call, client, id);
   call.screen.progress('');
   if (rotation.text('status') === 'failed') {
     throw refusal('rotation-failed', clean(rotation.text('detail'), true), 'svc keys list');
   }
-  const retired = rotation.raw('retired');
-  const versions = Array.isArray(retired) && retired.length > 0 ? retired.join(', ') : undefined;
-  call.screen.emit(Object(await client.request('GET', '/api/v1/keys')), () =>
+  const retired = rotation.at('retired') ?? [];
+  const versions = retired.length > 0 ? retired.join(', ') : undefined;
+  call.screen.emit(await client.call(keys.getKeys), () =>
     [
       `${rotation.text('done')} values sealed again with version ${rotation.text('toVersion')}`,
       versions === undefined ? 'no version was retired' : `retired: ${versions}; nothing stored needs it any more`,
@@ -50,9 +50,9 @@ export const keysRotate: Handler = async (call) => {
 };
 
 /** Waits for the end of a rotation, and for that of the one that took its place. */
-async function ended(call: Call, client: Client, id: string): Promise<Row> {
+async function ended(call: Call, client: Client, id: string): Promise<Row<keys.KeyRotation | null>> {
   for (;;) {
-    const rotation = rowOf(rowOf(await client.request('GET', '/api/v1/keys')).raw('rotation'));
+    const rotation = rowOf((await client.call(keys.getKeys)).rotation);
     if (rotation.text('status') !== 'running') return rotation;
     call.screen.progress(`sealing again: ${rotation.text('done')} of ${rotation.text('total')}`);
     await pause(POLL_MS, call.io.signal);

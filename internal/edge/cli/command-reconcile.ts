@@ -1,6 +1,8 @@
 // `svc reconcile …`: runs, one run, and what happens as it happens.
 
-import { connect } from './client.ts';
+import * as reconciles from '../../../schemas/api/reconciles.ts';
+import { type Client, connect } from './client.ts';
+import { wholeId } from './ids.ts';
 import { wholeNumber } from './input.ts';
 import {
   countText,
@@ -29,8 +31,8 @@ export const reconcileList: Handler = async (call) => {
   const client = await connect(call);
   const limit = wholeNumber(call, 'limit', 1, 10_000) ?? 20;
   const query = { repository: call.text('repo'), status: call.text('status') };
-  const page = await client.list(client.project('/reconciles'), query, limit);
-  call.screen.emit(page, () => runTable(page.items as readonly Run[], call));
+  const page = await client.list(reconciles.listReconciles, { query }, limit);
+  call.screen.emit(page, () => runTable(page.items, call));
   return 0;
 };
 
@@ -56,9 +58,13 @@ function runTable(runs: readonly Run[], call: Call): string {
   );
 }
 
+/** The id of a run, whole or a piece of it. */
+const runId = (client: Client, given: string): Promise<string> =>
+  wholeId(client, { operation: reconciles.listReconciles }, given);
+
 export const reconcileShow: Handler = async (call) => {
   const client = await connect(call);
-  const run = (await client.request('GET', client.project(`/reconciles/${encodeURIComponent(call.arg('ID'))}`))) as Run;
+  const run = await client.call(reconciles.getReconcile, { params: { id: await runId(client, call.arg('ID')) } });
   call.screen.emit(run, () => printRun(run, printOptions(call)));
   return 0;
 };
@@ -70,12 +76,12 @@ export const reconcileLogs: Handler = async (call) => {
   const printed = new Map<string, string>();
   // Open before the list is read, so that no run falls between the two; what comes twice is told once.
   const { promise: opened, resolve: onOpen } = Promise.withResolvers<void>();
-  const path = client.project('/reconciles/stream');
-  const stream = call.flag('follow') ? client.events(path, { repository }, onOpen) : undefined;
+  const query = { repository };
+  const stream = call.flag('follow') ? client.events(reconciles.streamReconciles, { query }, onOpen) : undefined;
   let next = stream?.next();
   if (next !== undefined) await Promise.race([opened, next]);
-  const recent = limit === 0 ? [] : (await client.list(client.project('/reconciles'), { repository }, limit)).items;
-  for (const run of [...(recent as readonly Run[])].reverse()) logRun(call, run, printed);
+  const recent = limit === 0 ? [] : (await client.list(reconciles.listReconciles, { query }, limit)).items;
+  for (const run of recent.toReversed()) logRun(call, run, printed);
   if (stream !== undefined && !call.json) call.screen.note('following: runs are told as they happen');
   while (stream !== undefined && next !== undefined) {
     const message = await next;

@@ -1,45 +1,20 @@
 // `svc repo …`: watched repositories.
 
+import * as reconciles from '../../../schemas/api/reconciles.ts';
+import * as api from '../../../schemas/api/repositories.ts';
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Client, connect } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
 import { Misuse } from './failure.ts';
 import { wholeNumber } from './input.ts';
-import { printRun, type Run, shortCommit, statusColour } from './print-run.ts';
+import { printRun, shortCommit, statusColour } from './print-run.ts';
 import { contextOf } from './settings.ts';
 import { clean, details, parseDurationSeconds, relativeTime, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
 import { syncAndWait } from './wait.ts';
 
-/** What the API answers for a repository (contract, section 3), as far as it is shown. */
-interface Repository {
-  readonly name: string;
-  readonly url: string | null;
-  readonly path: string | null;
-  readonly branch: string | null;
-  readonly root: string;
-  readonly intervalSeconds: number;
-  readonly auth: { readonly kind: string; readonly secretRef?: string; readonly connection?: string } | null;
-  readonly context: { readonly [name: string]: string };
-  readonly suspended: boolean;
-  readonly pinnedCommit: string | null;
-  readonly quarantinedCommit: string | null;
-  /** Of the latest run; null before the first. */
-  readonly status: string | null;
-  readonly appliedCommit: string | null;
-  readonly appliedAt: string | null;
-  readonly seenCommit: string | null;
-  readonly condition: string | null;
-  readonly conditionDetail: string | null;
-  readonly conditionSince: string | null;
-  readonly failures: number;
-  readonly nextPollAt: string | null;
-  readonly agents: number;
-}
-
-const repositoryPath = (client: Client, name: string, action = ''): string =>
-  client.project(`/repositories/${encodeURIComponent(name)}${action}`);
+type Repository = api.Repository;
 
 /** One word: what keeps it from following its source, else how its latest run went. */
 function stateOf(repository: Repository): string {
@@ -62,7 +37,7 @@ export const repoAdd: Handler = async (call) => {
     ...(suspended && { suspended }),
   };
   const client = await connect(call);
-  const repository = (await client.request('POST', client.project('/repositories'), { body })) as Repository;
+  const repository = await client.call(api.createRepository, { body });
   call.screen.emit(
     repository,
     () => `added ${repository.name}; \`svc repo sync ${repository.name} --wait\` shows its first run`,
@@ -78,7 +53,7 @@ function checkUrl(url: string): void {
   }
 }
 
-function authOf(call: Call): object | undefined {
+function authOf(call: Call): api.NewRepository['auth'] {
   const connection = call.text('connection');
   const secretRef = call.text('secret');
   const username = call.text('username');
@@ -90,7 +65,7 @@ function authOf(call: Call): object | undefined {
     : { kind: 'token', secretRef, ...(username !== undefined && { username }) };
 }
 
-async function settingsOf(call: Call): Promise<object> {
+async function settingsOf(call: Call) {
   const branch = call.text('branch');
   const root = call.text('root');
   const interval = call.text('interval');
@@ -123,13 +98,13 @@ async function settingsOf(call: Call): Promise<object> {
 
 export const repoList: Handler = async (call) => {
   const client = await connect(call);
-  const page = await client.list(client.project('/repositories'));
+  const page = await client.list(api.listRepositories);
   call.screen.emit(page, () => {
     const { paint, width, now } = printOptions(call);
     if (page.items.length === 0) return 'no repositories; `svc repo add NAME --url URL` watches one';
     return table(
       ['name', 'source', 'branch', 'state', 'commit', 'applied', 'agents'],
-      (page.items as readonly Repository[]).map((repository) => [
+      page.items.map((repository) => [
         repository.name,
         repository.url ?? repository.path ?? '-',
         repository.branch ?? '-',
@@ -150,18 +125,15 @@ const stateColour = (repository: Repository): ReturnType<typeof statusColour> =>
 export const repoShow: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
-  const repository = (await client.request('GET', repositoryPath(client, name))) as Repository;
-  const runs = await client.list(client.project('/reconciles'), { repository: name }, 1);
-  const latest = runs.items[0] as Run | undefined;
+  const repository = await client.call(api.getRepository, { params: { name } });
+  const [latest] = (await client.list(reconciles.listReconciles, { query: { repository: name } }, 1)).items;
   const run =
-    latest === undefined
-      ? undefined
-      : ((await client.request('GET', client.project(`/reconciles/${encodeURIComponent(latest.id)}`))) as Run);
+    latest === undefined ? undefined : await client.call(reconciles.getReconcile, { params: { id: latest.id } });
   call.screen.emit({ ...repository, latestReconcile: run ?? null }, () => showText(repository, run, call));
   return 0;
 };
 
-function showText(repository: Repository, run: Run | undefined, call: Call): string {
+function showText(repository: Repository, run: reconciles.WholeRun | undefined, call: Call): string {
   const options = printOptions(call);
   const { paint, now } = options;
   const at = (time: string | null | undefined): string | undefined =>
@@ -190,7 +162,10 @@ function showText(repository: Repository, run: Run | undefined, call: Call): str
       ['quarantined', repository.quarantinedCommit ? clean(repository.quarantinedCommit, true) : undefined],
       ['interval', `${repository.intervalSeconds}s`],
       ['next poll', at(repository.nextPollAt)],
-      ['auth', auth ? `${auth.kind} ${clean(auth.secretRef ?? auth.connection ?? '', true)}` : undefined],
+      [
+        'auth',
+        auth ? `${auth.kind} ${clean(auth.kind === 'token' ? auth.secretRef : auth.connection, true)}` : undefined,
+      ],
       ['context', context.map(([key, value]) => clean(`${key}=${value}`, true)).join(', ') || undefined],
     ],
     paint,
@@ -206,8 +181,7 @@ export const repoSync: Handler = async (call) => {
   const timeoutSeconds = parseDurationSeconds(timeout);
   if (timeoutSeconds === undefined) throw new Misuse(`--timeout takes a duration such as 60s or 5m, not "${timeout}"`);
   const client = await connect(call);
-  const start = async (): Promise<{ reconcileId: string }> =>
-    (await client.request('POST', repositoryPath(client, name, '/sync'))) as { reconcileId: string };
+  const start = () => client.call(api.syncRepository, { params: { name } });
   if (call.flag('wait')) return syncAndWait(call, client, name, start, timeoutSeconds);
   const answer = await start();
   call.screen.emit(
@@ -217,7 +191,7 @@ export const repoSync: Handler = async (call) => {
   return 0;
 };
 
-const PAST: { readonly [word: string]: string } = {
+const PAST: { readonly [word in Action]: string } = {
   suspend: 'suspended',
   resume: 'resumed',
   rollback: 'rolling back',
@@ -226,37 +200,46 @@ const PAST: { readonly [word: string]: string } = {
   approve: 'approved',
 };
 
+type Action = 'suspend' | 'resume' | 'rollback' | 'pin' | 'unpin' | 'approve';
+
 /** Actions that are one POST: suspend, resume, rollback, pin, unpin, approve. */
-export function repoAction(word: string): Handler {
+export function repoAction(word: Action): Handler {
   return async (call) => {
     const client = await connect(call);
     const name = call.arg('NAME');
-    const body = actionBody(call, word);
-    const path = repositoryPath(client, name, `/${word}`);
-    const answer = await client.request('POST', path, body === undefined ? {} : { body });
-    const run = (Object(answer) as { reconcileId?: unknown }).reconcileId;
-    const text = `${PAST[word] ?? word} ${name}${typeof run === 'string' ? `; run ${run}` : ''}`;
-    call.screen.emit(answer ?? { name, status: PAST[word] ?? word }, () => text);
+    const answer = await act(call, client, word);
+    const run = 'reconcileId' in answer ? `; run ${answer.reconcileId}` : '';
+    call.screen.emit(answer, () => `${PAST[word]} ${name}${run}`);
     return 0;
   };
 }
 
-function actionBody(call: Call, word: string): object | undefined {
-  if (word === 'approve') return { reconcileId: call.arg('RECONCILE') };
-  if (word === 'pin') return { commit: call.arg('COMMIT') };
-  if (word !== 'rollback') return undefined;
-  const commit = call.optionalArg('COMMIT');
-  return commit === undefined ? {} : { commit };
+async function act(call: Call, client: Client, word: Action): Promise<Repository | { readonly reconcileId: string }> {
+  const params = { name: call.arg('NAME') };
+  switch (word) {
+    case 'suspend':
+      return client.call(api.suspendRepository, { params });
+    case 'resume':
+      return client.call(api.resumeRepository, { params });
+    case 'pin':
+      return client.call(api.pinRepository, { params, body: { commit: call.arg('COMMIT') } });
+    case 'unpin':
+      return client.call(api.unpinRepository, { params });
+    case 'approve':
+      return client.call(api.approveReconcile, { params, body: { reconcileId: call.arg('RECONCILE') } });
+    case 'rollback': {
+      const commit = call.optionalArg('COMMIT');
+      return client.call(api.rollbackRepository, { params, body: commit === undefined ? {} : { commit } });
+    }
+  }
 }
 
 export const repoRemove: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
   const keepResources = call.flag('keep-resources');
-  const answer = await client.request('DELETE', repositoryPath(client, name), {
-    query: { keepResources: keepResources || undefined },
-  });
-  call.screen.emit(answer ?? { name, status: 'removed', keepResources }, () =>
+  await client.call(api.deleteRepository, { params: { name }, query: { keepResources: keepResources || undefined } });
+  call.screen.emit({ name, status: 'removed', keepResources }, () =>
     keepResources ? `removed ${name}; its resources stay, owned by "manual"` : `removed ${name} and what it owned`,
   );
   return 0;
@@ -268,17 +251,17 @@ export const repoProbe: Handler = async (call) => {
   const auth = authOf(call);
   const client = await connect(call);
   const body = { url, ...(auth !== undefined && { auth }) };
-  const report = await client.request('POST', client.project('/repositories/probe'), { body, timeoutMs: 180_000 });
-  call.screen.emit(report, () => probeText(Object(report) as Record<string, unknown>, call));
+  const report = await client.call(api.probeRepository, { body, timeoutMs: 180_000 });
+  call.screen.emit(report, () => probeText(report, call));
   return 0;
 };
 
-function probeText(report: Record<string, unknown>, call: Call): string {
+function probeText(report: api.RepositoryProbe, call: Call): string {
   const plain = Object.entries(report).filter(([name, value]) => name !== 'advice' && value !== null);
   const pairs = plain.map(([name, value]): readonly [string, string] => [
     name,
     clean(typeof value === 'object' ? JSON.stringify(value) : String(value), true),
   ]);
-  const advice = Array.isArray(report['advice']) ? report['advice'].map((line) => `- ${clean(String(line))}`) : [];
+  const advice = report.reachable ? report.advice.map((line) => `- ${clean(line)}`) : [];
   return [details(pairs, call.screen.paint), ...(advice.length > 0 ? ['', ...advice] : [])].join('\n');
 }

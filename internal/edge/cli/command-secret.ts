@@ -1,26 +1,34 @@
 // `svc secret …`. A value comes from a prompt without an echo, a file or stdin, and is printed by `reveal` alone.
 
-import { type Client, connect } from './client.ts';
+import * as secrets from '../../../schemas/api/secrets.ts';
+import { connect } from './client.ts';
 import { Misuse } from './failure.ts';
 import { readSecret } from './input.ts';
-import { rowOf, showList } from './lists.ts';
-import { scoped } from './scope.ts';
+import { showList } from './lists.ts';
+import { scopeOf } from './scope.ts';
 import { parseDurationSeconds, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
-const secretPath = (call: Call, client: Client, action = ''): string =>
-  scoped(call, client, `/secrets/${encodeURIComponent(call.arg('NAME'))}${action}`);
+/** The operations at the scope that is meant, and where the secret stands. */
+function placeOf(call: Call) {
+  const { isOrg, params } = scopeOf(call);
+  return {
+    operations: isOrg ? secrets.organizationSecrets : secrets.projectSecrets,
+    params: { ...params, name: call.arg('NAME') },
+  };
+}
 
 export const secretSet: Handler = async (call) => {
   const settings = settingsOf(call);
   const value = await readSecret(call, `value of ${call.arg('NAME')}`);
   const client = await connect(call);
   const body = { value, ...settings, ...(call.flag('unprotected') && { protected: false }) };
-  return done(call, await client.request('PUT', secretPath(call, client), { body }), 'stored');
+  const { operations, params } = placeOf(call);
+  return done(call, await client.call(operations.write, { params, body }), 'stored');
 };
 
 /** What the options say; `none` is the null that clears. */
-function settingsOf(call: Call): object {
+function settingsOf(call: Call) {
   const description = call.text('description');
   const expiresAt = expiryOf(call.text('expires-at'));
   const idleExpirySeconds = idleOf(call.text('idle-expiry'));
@@ -48,7 +56,7 @@ function idleOf(text: string | undefined): number | null | undefined {
   return seconds;
 }
 
-function injectionOf(call: Call): object | null | undefined {
+function injectionOf(call: Call) {
   const hosts = call.list('inject-host');
   const header = call.text('inject-header');
   const format = call.text('inject-format');
@@ -63,7 +71,7 @@ function injectionOf(call: Call): object | null | undefined {
 }
 
 // An answer about a secret is metadata; a server that put a value there would be wrong, and it is not printed.
-function done(call: Call, answer: unknown, what: string): number {
+function done(call: Call, answer: secrets.Secret | undefined, what: string): number {
   const name = call.arg('NAME');
   const { value: _value, ...metadata } = Object(answer ?? { name, status: what }) as {
     readonly [key: string]: unknown;
@@ -75,19 +83,19 @@ function done(call: Call, answer: unknown, what: string): number {
 export const secretList: Handler = async (call) => {
   const client = await connect(call);
   const now = call.screen.now();
+  const { isOrg, params } = scopeOf(call);
   return showList(call, client, {
-    path: scoped(call, client, '/secrets'),
+    operation: (isOrg ? secrets.organizationSecrets : secrets.projectSecrets).list,
+    input: { params },
     empty: 'no secrets',
     head: ['name', 'protected', 'injected', 'expires', 'rotated', 'used', 'description'],
     row: (secret) => [
       secret.text('name'),
-      secret.raw('protected') === false ? 'no' : 'yes',
-      secret.raw('injection') === null ? 'no' : 'yes',
-      secret.raw('expired') === true
-        ? { text: 'expired', colour: 'red' }
-        : relativeTime(secret.raw('expiresAt') as string | null, now),
-      relativeTime(secret.raw('lastRotatedAt') as string | null, now),
-      relativeTime(secret.raw('lastAccessedAt') as string | null, now),
+      secret.at('protected') === false ? 'no' : 'yes',
+      secret.at('injection') === null ? 'no' : 'yes',
+      secret.at('expired') === true ? { text: 'expired', colour: 'red' } : relativeTime(secret.at('expiresAt'), now),
+      relativeTime(secret.at('lastRotatedAt'), now),
+      relativeTime(secret.at('lastAccessedAt'), now),
       secret.text('description'),
     ],
   });
@@ -97,23 +105,28 @@ export const secretEdit: Handler = async (call) => {
   const body = { ...settingsOf(call), ...(call.flag('protect') && { protected: true }) };
   if (Object.keys(body).length === 0) throw new Misuse('nothing to change was given');
   const client = await connect(call);
-  return done(call, await client.request('PATCH', secretPath(call, client), { body }), 'changed');
+  const { operations, params } = placeOf(call);
+  return done(call, await client.call(operations.update, { params, body }), 'changed');
 };
 
 export const secretRotate: Handler = async (call) => {
   const value = await readSecret(call, `new value of ${call.arg('NAME')}`);
   const client = await connect(call);
-  return done(call, await client.request('POST', secretPath(call, client, '/rotate'), { body: { value } }), 'rotated');
+  const { operations, params } = placeOf(call);
+  return done(call, await client.call(operations.rotate, { params, body: { value } }), 'rotated');
 };
 
 export const secretReveal: Handler = async (call) => {
   const client = await connect(call);
-  const answer = await client.request('POST', secretPath(call, client, '/reveal'));
-  call.screen.emit(answer, () => rowOf(answer).text('value'));
+  const { operations, params } = placeOf(call);
+  const answer = await client.call(operations.reveal, { params });
+  call.screen.emit(answer, () => answer.value);
   return 0;
 };
 
 export const secretDelete: Handler = async (call) => {
   const client = await connect(call);
-  return done(call, await client.request('DELETE', secretPath(call, client)), 'deleted');
+  const { operations, params } = placeOf(call);
+  await client.call(operations.remove, { params });
+  return done(call, undefined, 'deleted');
 };

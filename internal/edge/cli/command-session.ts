@@ -1,36 +1,37 @@
 // `svc session …` and `svc binding …`: what runs, what it says, and who holds what.
 
-import { connect, type Client } from './client.ts';
+import * as bindings from '../../../schemas/api/bindings.ts';
+import * as calls from '../../../schemas/api/calls.ts';
+import * as sessions from '../../../schemas/api/sessions.ts';
+import { type Client, connect, type Page } from './client.ts';
 import { wholeId } from './ids.ts';
 import { readText, wholeNumber } from './input.ts';
 import { Misuse, refusal } from './failure.ts';
-import { rowOf, short, showList } from './lists.ts';
+import { short, showList } from './lists.ts';
 import { targetText } from './print-event.ts';
 import { statusColour } from './print-run.ts';
-import { costText, joinPieces, messageText, sessionText, stateText } from './print-session.ts';
+import { costText, joinPieces, messageText, type SessionChange, sessionText, stateText } from './print-session.ts';
 import { clean, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
-async function pathOf(call: Call, client: Client, rest = ''): Promise<string> {
-  const id = await wholeId(client, { path: '/sessions' }, call.arg('ID'));
-  return client.project(`/sessions/${encodeURIComponent(id)}${rest}`);
-}
+const idOf = (call: Call, client: Client): Promise<string> =>
+  wholeId(client, { operation: sessions.listSessions }, call.arg('ID'));
 
 export const sessionList: Handler = async (call) => {
   const client = await connect(call);
   const now = call.screen.now();
   return showList(call, client, {
-    path: client.project('/sessions'),
-    query: { agent: call.text('agent'), state: call.text('state'), live: call.flag('live') || undefined },
+    operation: sessions.listSessions,
+    input: { query: { agent: call.text('agent'), state: call.text('state'), live: call.flag('live') || undefined } },
     limit: 50,
     empty: call.flag('live') ? 'no live sessions' : 'no sessions',
     head: ['created', 'active', 'agent', 'state', 'cost', 'title', 'id'],
     row: (session) => [
-      relativeTime(session.raw('createdAt') as string, now),
-      relativeTime(session.raw('lastActiveAt') as string, now),
+      relativeTime(session.at('createdAt'), now),
+      relativeTime(session.at('lastActiveAt'), now),
       session.text('agent'),
       { text: session.text('state').replaceAll('_', ' '), colour: statusColour(session.text('state')) },
-      costText(session),
+      costText(session.at('usage')),
       short(session.text('displayTitle')),
       session.text('id'),
     ],
@@ -39,7 +40,7 @@ export const sessionList: Handler = async (call) => {
 
 export const sessionShow: Handler = async (call) => {
   const client = await connect(call);
-  const session = await client.request('GET', await pathOf(call, client));
+  const session = await client.call(sessions.getSession, { params: { id: await idOf(call, client) } });
   call.screen.emit(session, () => sessionText(session, { paint: call.screen.paint, now: call.screen.now() }));
   return 0;
 };
@@ -47,9 +48,9 @@ export const sessionShow: Handler = async (call) => {
 export const sessionLogs: Handler = async (call) => {
   const client = await connect(call);
   const tail = wholeNumber(call, 'tail', 0, 10_000);
-  const path = await pathOf(call, client);
-  if (call.flag('follow')) return follow(call, client, path, tail);
-  const page = await transcript(client, path, tail);
+  const id = await idOf(call, client);
+  if (call.flag('follow')) return follow(call, client, id, tail);
+  const page = await transcript(client, id, tail);
   const { paint } = call.screen;
   call.screen.emit(page, () =>
     page.items.length === 0
@@ -62,35 +63,40 @@ export const sessionLogs: Handler = async (call) => {
 };
 
 /** The whole transcript, or the newest messages of it, in order. */
-async function transcript(client: Client, path: string, tail: number | undefined) {
-  if (tail === undefined) return client.list(`${path}/messages`);
+async function transcript(client: Client, id: string, tail: number | undefined): Promise<Page<sessions.Message>> {
+  const params = { id };
+  if (tail === undefined) return client.list(sessions.listMessages, { params });
   if (tail === 0) return { items: [], nextCursor: null };
-  const newest = await client.list(`${path}/messages`, { order: 'desc' }, tail);
+  const newest = await client.list(sessions.listMessages, { params, query: { order: 'desc' } }, tail);
   return { items: newest.items.toReversed(), nextCursor: null };
 }
 
 /** Messages and changes of state as they come, until the session has ended. */
-async function follow(call: Call, client: Client, path: string, tail: number | undefined): Promise<number> {
+async function follow(call: Call, client: Client, id: string, tail: number | undefined): Promise<number> {
   const { screen } = call;
   let after: number | undefined;
   if (tail !== undefined) {
-    const [newest] = (await client.list(`${path}/messages`, { order: 'desc' }, 1)).items;
-    after = Number(rowOf(newest).raw('seq') ?? 0);
-    for (const one of (await transcript(client, path, tail)).items) {
+    const [newest] = (await transcript(client, id, 1)).items;
+    after = newest?.seq ?? 0;
+    for (const one of (await transcript(client, id, tail)).items) {
       screen.stream(one, () => `${messageText(one, screen.paint)}\n\n`);
-      after = Math.max(after, Number(rowOf(one).raw('seq') ?? 0));
+      after = Math.max(after, one.seq);
     }
   }
   let state = '';
-  for await (const event of client.events(`${path}/stream`, { after })) {
+  for await (const event of client.events(sessions.streamSession, { params: { id }, query: { after } })) {
     const value = parsed(event.data);
-    if (event.event === 'message') screen.stream(value, () => `${messageText(value, screen.paint)}\n\n`);
+    if (event.event === 'message') {
+      const message = value as sessions.Message;
+      screen.stream(message, () => `${messageText(message, screen.paint)}\n\n`);
+    }
     if (event.event !== 'state') continue;
-    const told = stateText(value, screen.paint);
+    const changed = value as SessionChange;
+    const told = stateText(changed, screen.paint);
     // After a broken connection it is told again.
     if (told !== state) screen.stream(value, () => `${told}\n\n`);
     state = told;
-    if (rowOf(value).raw('live') === false) return 0;
+    if (changed.live === false) return 0;
   }
   return 0;
 }
@@ -108,15 +114,15 @@ export const sessionCalls: Handler = async (call) => {
   const client = await connect(call);
   const now = call.screen.now();
   return showList(call, client, {
-    path: await pathOf(call, client, '/calls'),
-    query: {},
+    operation: calls.listSessionCalls,
+    input: { params: { id: await idOf(call, client) } },
     limit: 50,
     empty: 'no calls',
     head: ['at', 'tool', 'kind', 'status', 'why', 'url'],
     row: (one) => [
-      relativeTime(one.raw('at') as string, now),
+      relativeTime(one.at('at'), now),
       `${one.text('alias')} ${one.text('tool')}`,
-      one.raw('write') === true ? 'write' : 'read',
+      one.at('write') === true ? 'write' : 'read',
       { text: one.text('status'), colour: statusColour(one.text('status')) },
       short(one.text('code')),
       one.text('url'),
@@ -129,9 +135,8 @@ export const sessionSend: Handler = async (call) => {
   const text = given === '-' ? await readText(call, '-', 'MESSAGE') : given;
   if (text.trim() === '') throw new Misuse('the message is empty');
   const client = await connect(call);
-  const path = await pathOf(call, client, '/messages');
-  const answer = await client.request('POST', path, { body: { text } });
-  call.screen.emit(answer ?? { id: call.arg('ID'), status: 'sent' }, () => `sent to ${clean(call.arg('ID'), true)}`);
+  const answer = await client.call(sessions.sendMessage, { params: { id: await idOf(call, client) }, body: { text } });
+  call.screen.emit(answer, () => `sent to ${clean(call.arg('ID'), true)}`);
   return 0;
 };
 
@@ -140,29 +145,28 @@ export const sessionReject: Handler = (call) => answer(call, 'reject');
 
 async function answer(call: Call, decision: 'allow' | 'allow_always' | 'reject'): Promise<number> {
   const client = await connect(call);
-  const path = await pathOf(call, client);
-  const session = rowOf(await client.request('GET', path));
-  const open = ((session.raw('permissions') ?? []) as readonly unknown[]).map(rowOf);
+  const params = { id: await idOf(call, client) };
+  const { permissions: open } = await client.call(sessions.getSession, { params });
   const wanted = call.optionalArg('REQUEST');
-  const request = wanted === undefined ? open[0] : open.find((one) => one.text('id') === wanted);
+  const request = wanted === undefined ? open[0] : open.find((one) => one.id === wanted);
   if (request === undefined) {
     throw refusal(
       'permission-closed',
       wanted === undefined ? 'the session asks for nothing' : 'it asks for no such thing',
     );
   }
-  const id = request.text('id');
-  await client.request('POST', `${path}/permissions/${encodeURIComponent(id)}`, { body: { decision } });
+  const { id } = request;
+  await client.call(sessions.answerPermission, { params: { ...params, permission: id }, body: { decision } });
   const done = decision === 'reject' ? 'rejected' : 'allowed';
-  call.screen.emit({ id, decision }, () => `${done}: ${clean(request.text('title'), true)}`);
+  call.screen.emit({ id, decision }, () => `${done}: ${clean(request.title, true)}`);
   return 0;
 }
 
 export const sessionArchive: Handler = async (call) => {
   const client = await connect(call);
-  const answer = await client.request('POST', await pathOf(call, client, '/archive'));
-  const id = call.arg('ID');
-  call.screen.emit(answer ?? { id, status: 'archived' }, () => `archived ${clean(id, true)}`);
+  const id = await idOf(call, client);
+  const answer = await client.call(sessions.archiveSession, { params: { id } });
+  call.screen.emit(answer, () => `archived ${clean(id, true)}`);
   return 0;
 };
 
@@ -170,19 +174,19 @@ export const bindingList: Handler = async (call) => {
   const client = await connect(call);
   const now = call.screen.now();
   return showList(call, client, {
-    path: client.project('/bindings'),
-    query: { all: call.flag('all') || undefined, agent: call.text('agent') },
+    operation: bindings.listBindings,
+    input: { query: { all: call.flag('all') || undefined, agent: call.text('agent') } },
     limit: 50,
     empty: 'no bindings',
     head: ['bound', 'agent', 'target', 'state', 'lifecycle', 'continuity', 'session', 'id'],
     row: (binding) => [
-      relativeTime(binding.raw('createdAt') as string | undefined, now),
+      relativeTime(binding.at('createdAt'), now),
       binding.text('agent'),
-      targetText(binding),
+      targetText(binding.at('target')),
       { text: binding.text('state'), colour: statusColour(binding.text('state')) },
       binding.text('lifecycle'),
       binding.text('continuity'),
-      binding.raw('sessionId') === null ? 'waits for one' : binding.text('sessionId'),
+      binding.at('sessionId') === null ? 'waits for one' : binding.text('sessionId'),
       binding.text('id'),
     ],
   });
@@ -190,8 +194,8 @@ export const bindingList: Handler = async (call) => {
 
 export const bindingRelease: Handler = async (call) => {
   const client = await connect(call);
-  const id = await wholeId(client, { path: '/bindings' }, call.arg('ID'));
-  const answer = await client.request('DELETE', client.project(`/bindings/${encodeURIComponent(id)}`));
-  call.screen.emit(answer ?? { id, status: 'released' }, () => `released ${clean(id, true)}`);
+  const id = await wholeId(client, { operation: bindings.listBindings }, call.arg('ID'));
+  await client.call(bindings.releaseBinding, { params: { id } });
+  call.screen.emit({ id, status: 'released' }, () => `released ${clean(id, true)}`);
   return 0;
 };

@@ -1,53 +1,68 @@
 // `svc org|project|member|token|audit …`: tenants and who may do what.
 
+import * as audit from '../../../schemas/api/audit.ts';
+import * as members from '../../../schemas/api/members.ts';
+import * as tenancy from '../../../schemas/api/tenancy.ts';
+import * as tokens from '../../../schemas/api/tokens.ts';
 import { type Client, connect } from './client.ts';
 import { auditFilters } from './command-account.ts';
 import { Misuse, Refusal, refusal } from './failure.ts';
-import { type Row, rowOf, showList } from './lists.ts';
-import { scoped } from './scope.ts';
+import { type Row, showList } from './lists.ts';
+import { scopeOf } from './scope.ts';
 import { clean, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
-const tenantList = (path: (client: Client) => string, empty: string): Handler => {
-  return async (call) => {
-    const client = await connect(call);
-    const now = call.screen.now();
-    return showList(call, client, {
-      path: path(client),
-      empty,
-      head: ['slug', 'name', 'created', 'id'],
-      row: (tenant) => [
-        tenant.text('slug'),
-        tenant.text('name'),
-        relativeTime(tenant.raw('createdAt') as string, now),
-        tenant.text('id'),
-      ],
-    });
-  };
+/** A line of an organization or a project. */
+const tenantRow = (call: Call) => {
+  const now = call.screen.now();
+  return (tenant: Row<tenancy.Organization>) => [
+    tenant.text('slug'),
+    tenant.text('name'),
+    relativeTime(tenant.at('createdAt'), now),
+    tenant.text('id'),
+  ];
+};
+const tenantHead = ['slug', 'name', 'created', 'id'];
+/** The name is the slug where none is given. */
+const newTenant = (call: Call) => ({ slug: call.arg('SLUG'), name: call.text('name') ?? call.arg('SLUG') });
+
+export const orgList: Handler = async (call) => {
+  const operation = tenancy.listOrganizations;
+  const empty = 'no organizations';
+  return showList(call, await connect(call), { operation, empty, head: tenantHead, row: tenantRow(call) });
 };
 
-const tenantCreate = (path: (client: Client) => string, noun: string): Handler => {
-  return async (call) => {
-    const client = await connect(call);
-    const slug = call.arg('SLUG');
-    const answer = await client.request('POST', path(client), { body: { slug, name: call.text('name') ?? slug } });
-    call.screen.emit(answer, () => `made the ${noun} ${slug}`);
-    return 0;
-  };
+export const projectList: Handler = async (call) => {
+  const operation = tenancy.listProjects;
+  return showList(call, await connect(call), {
+    operation,
+    empty: 'no projects',
+    head: tenantHead,
+    row: tenantRow(call),
+  });
 };
 
-const orgs = (): string => '/api/v1/orgs';
-const projects = (client: Client): string => client.org('/projects');
-export const orgList = tenantList(orgs, 'no organizations');
-export const orgCreate = tenantCreate(orgs, 'organization');
-export const projectList = tenantList(projects, 'no projects');
-export const projectCreate = tenantCreate(projects, 'project');
+export const orgCreate: Handler = async (call) => {
+  const client = await connect(call);
+  const made = await client.call(tenancy.createOrganization, { body: newTenant(call) });
+  call.screen.emit(made, () => `made the organization ${call.arg('SLUG')}`);
+  return 0;
+};
+
+export const projectCreate: Handler = async (call) => {
+  const client = await connect(call);
+  const made = await client.call(tenancy.createProject, { body: newTenant(call) });
+  call.screen.emit(made, () => `made the project ${call.arg('SLUG')}`);
+  return 0;
+};
 
 export const memberList: Handler = async (call) => {
   const client = await connect(call);
+  const { isOrg, params } = scopeOf(call);
   return showList(call, client, {
-    path: scoped(call, client, '/members'),
-    empty: call.flag('org') ? 'no members' : 'no members; administrators of the organization need no role here',
+    operation: isOrg ? members.listOrganizationMembers : members.listMembers,
+    input: { params },
+    empty: isOrg ? 'no members' : 'no members; administrators of the organization need no role here',
     head: ['name', 'kind', 'role', 'email', 'id'],
     row: (member) => [
       member.text('name'),
@@ -60,7 +75,7 @@ export const memberList: Handler = async (call) => {
 };
 
 // A person by e-mail address, a principal by id, else a service account by name.
-function whoIs(text: string): object {
+function whoIs(text: string): { email?: string; principalId?: string; serviceAccount?: string } {
   if (text.includes('@')) return { email: text };
   return /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(text) ? { principalId: text } : { serviceAccount: text };
 }
@@ -70,8 +85,12 @@ export const memberSet: Handler = async (call) => {
   const roles = call.flag('org') ? ['member', 'admin'] : ['viewer', 'operator', 'admin'];
   if (role === undefined || !roles.includes(role)) throw new Misuse(`--role takes ${roles.join(', ')}`);
   const client = await connect(call);
-  const body = { ...whoIs(call.arg('WHO')), role };
-  const answer = await client.request('POST', scoped(call, client, '/members'), { body });
+  const { isOrg, params } = scopeOf(call);
+  const who = whoIs(call.arg('WHO'));
+  // Which roles go with which scope was seen to above.
+  const answer = isOrg
+    ? await client.call(members.setOrganizationMember, { params, body: { ...who, role: role as 'admin' } })
+    : await client.call(members.setMember, { params, body: { ...who, role: role as 'admin' } });
   call.screen.emit(
     answer,
     () => `${call.arg('WHO')} is ${role} of the ${call.flag('org') ? 'organization' : 'project'}`,
@@ -82,22 +101,24 @@ export const memberSet: Handler = async (call) => {
 /** The member that an address or a name means; an id is taken as it is. */
 async function memberId(call: Call, client: Client, who: string): Promise<string> {
   if ('principalId' in whoIs(who)) return who;
-  const { items } = await client.list(scoped(call, client, '/members'));
-  const isMeant = (member: Row): boolean =>
-    member.text('name') === who || member.text('email').toLowerCase() === who.toLowerCase();
-  const found = items.map(rowOf).filter(isMeant);
+  const { isOrg, params } = scopeOf(call);
+  const operation = isOrg ? members.listOrganizationMembers : members.listMembers;
+  const { items } = await client.list(operation, { params });
+  const found = items.filter(({ name, email }) => name === who || email?.toLowerCase() === who.toLowerCase());
   const [one] = found;
   if (one === undefined) throw refusal('unknown-member', `nobody here is ${who}`, '`svc member list` shows who is');
   if (found.length > 1) throw refusal('ambiguous-member', `more than one is ${who}`, 'name one by its id');
-  return one.text('principalId');
+  return one.principalId;
 }
 
 export const memberRemove: Handler = async (call) => {
   const client = await connect(call);
   const who = call.arg('WHO');
   const id = await memberId(call, client, who);
-  const answer = await client.request('DELETE', scoped(call, client, `/members/${encodeURIComponent(id)}`));
-  call.screen.emit(answer ?? { id, status: 'removed' }, () => `removed ${who}`);
+  const { isOrg, params } = scopeOf(call);
+  const operation = isOrg ? members.removeOrganizationMember : members.removeMember;
+  await client.call(operation, { params: { ...params, member: id } });
+  call.screen.emit({ id, status: 'removed' }, () => `removed ${who}`);
   return 0;
 };
 
@@ -109,31 +130,31 @@ export const tokenCreate: Handler = async (call) => {
   const who = call.text('for');
   const body = {
     name: call.arg('NAME'),
-    ...(who !== undefined && whoIs(who)),
     ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
   };
-  const path = who === undefined ? '/api/v1/tokens' : client.org('/tokens');
-  const answer = await client.request('POST', path, { body });
-  call.screen.emit(answer, () => clean(rowOf(answer).text('token'), true));
+  const answer =
+    who === undefined
+      ? await client.call(tokens.createOwnToken, { body })
+      : await client.call(tokens.createToken, { body: { ...body, ...whoIs(who) } });
+  call.screen.emit(answer, () => clean(answer.token, true));
   if (!call.json) call.screen.note('this is the only time that it is shown');
   return 0;
 };
 
-const tokensPath = (call: Call, client: Client): string =>
-  call.flag('org') ? scoped(call, client, '/tokens') : '/api/v1/tokens';
-
 export const tokenList: Handler = async (call) => {
   const client = await connect(call);
+  const scope = scopeOf(call);
   const now = call.screen.now();
   return showList(call, client, {
-    path: tokensPath(call, client),
+    operation: scope.isOrg ? tokens.listTokens : tokens.listOwnTokens,
+    input: { params: scope.params },
     empty: 'no tokens',
     head: ['name', 'of', 'created', 'used', 'expires', 'revoked', 'id'],
     row: (token) => [
       token.text('name'),
       token.text('principal.name'),
-      ...['createdAt', 'lastUsedAt', 'expiresAt', 'revokedAt'].map((field) =>
-        relativeTime(token.raw(field) as string | null, now),
+      ...(['createdAt', 'lastUsedAt', 'expiresAt', 'revokedAt'] as const).map((field) =>
+        relativeTime(token.at(field), now),
       ),
       token.text('id'),
     ],
@@ -143,30 +164,32 @@ export const tokenList: Handler = async (call) => {
 export const tokenRevoke: Handler = async (call) => {
   const client = await connect(call);
   const id = call.arg('ID');
-  const path = `${tokensPath(call, client)}/${encodeURIComponent(id)}`;
-  const answer = await client.request('DELETE', path).catch((error: unknown) => {
+  const { isOrg, params } = scopeOf(call);
+  const operation = isOrg ? tokens.revokeToken : tokens.revokeOwnToken;
+  await client.call(operation, { params: { ...params, token: id } }).catch((error: unknown) => {
     if (!(error instanceof Refusal && error.problem.status === 404)) throw error;
-    const hint = call.flag('org') ? '' : '; that of somebody else is revoked with --org';
+    const hint = isOrg ? '' : '; that of somebody else is revoked with --org';
     throw new Refusal(error.problem, `\`svc token list\` shows the ids${hint}`);
   });
-  call.screen.emit(answer ?? { id, status: 'revoked' }, () => `revoked ${id}`);
+  call.screen.emit({ id, status: 'revoked' }, () => `revoked ${id}`);
   return 0;
 };
 
 export const auditList: Handler = async (call) => {
   const client = await connect(call);
+  const scope = scopeOf(call);
   const now = call.screen.now();
   return showList(call, client, {
-    path: scoped(call, client, '/audit'),
-    query: auditFilters(call),
+    operation: scope.isOrg ? audit.listOrganizationAudit : audit.listAudit,
+    input: { params: scope.params, query: auditFilters(call) },
     limit: 50,
     empty: 'nothing yet',
     head: ['at', 'who', 'action', 'subject', 'request'],
     row: (entry) => [
-      relativeTime(entry.raw('at') as string, now),
+      relativeTime(entry.at('at'), now),
       entry.text('principal.name'),
       entry.text('action'),
-      entry.raw('subject') === null ? '-' : `${entry.text('subject.kind')} ${entry.text('subject.name')}`,
+      entry.at('subject') === null ? '-' : `${entry.text('subject.kind')} ${entry.text('subject.name')}`,
       entry.text('requestId'),
     ],
   });

@@ -1,7 +1,10 @@
 // `svc trigger …`, `svc endpoint …`, `svc schedule list`: what wakes agents.
 
+import * as endpoints from '../../../schemas/api/endpoints.ts';
+import * as schedules from '../../../schemas/api/schedules.ts';
+import * as triggers from '../../../schemas/api/triggers.ts';
 import { readPayload } from '../../core/match/match.ts';
-import { connect, type Client } from './client.ts';
+import { connect } from './client.ts';
 import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
 import { rowOf, type Row, short, showList } from './lists.ts';
@@ -10,33 +13,31 @@ import { statusColour } from './print-run.ts';
 import { clean, details, relativeTime, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
-const endpointPath = (client: Client, name: string): string => client.project(`/endpoints/${encodeURIComponent(name)}`);
-
 export const triggerList: Handler = async (call) => {
   const client = await connect(call);
   return showList(call, client, {
-    path: client.project('/triggers'),
-    query: { agent: call.text('agent') },
+    operation: triggers.listTriggers,
+    input: { query: { agent: call.text('agent') } },
     empty: 'no triggers',
     head: ['agent', '#', 'event', 'through', 'routing', 'where', 'status'],
     row: (trigger) => {
-      const through = trigger.raw('endpoint') ?? trigger.raw('connection');
+      const through = trigger.at('endpoint') ?? trigger.at('connection');
       return [
         trigger.text('agent'),
         trigger.text('ordinal'),
         trigger.text('event'),
         typeof through === 'string' ? through : '-',
-        routingText(trigger) + (trigger.raw('fallback') === true ? ' (fallback)' : ''),
-        whereText(trigger.raw('where')),
+        routingText(trigger) + (trigger.at('fallback') === true ? ' (fallback)' : ''),
+        whereText(trigger.at('where')),
         { text: trigger.text('status'), colour: statusColour(trigger.text('status')) },
       ];
     },
   });
 };
 
-function routingText(trigger: Row): string {
+function routingText(trigger: Row<triggers.Trigger>): string {
   const kind = trigger.text('routing.kind');
-  const target = trigger.raw('routing.target') ?? trigger.raw('routing.routeBy.kind');
+  const target = trigger.at('routing.target') ?? trigger.at('routing.routeBy.kind');
   return typeof target === 'string' ? `${kind} ${target}` : kind;
 }
 
@@ -55,7 +56,7 @@ export const triggerExplain: Handler = async (call) => {
   const endpoint = call.text('endpoint');
   const client = await connect(call);
   const body = { event, payload, ...(endpoint !== undefined && { endpoint }) };
-  const answer = await client.request('POST', client.project('/triggers/explain'), { body });
+  const answer = await client.call(triggers.explainTriggers, { body });
   call.screen.emit(answer, () => explainText(answer, call.screen.paint));
   return 0;
 };
@@ -63,36 +64,35 @@ export const triggerExplain: Handler = async (call) => {
 export const endpointList: Handler = async (call) => {
   const client = await connect(call);
   return showList(call, client, {
-    path: client.project('/endpoints'),
+    operation: endpoints.listEndpoints,
     empty: 'no webhook endpoints',
     head: ['name', 'status', 'auth', 'triggers', 'problems', 'address'],
     row: (endpoint) => [
       endpoint.text('name'),
       { text: endpoint.text('status'), colour: statusColour(endpoint.text('status')) },
       authText(endpoint),
-      countOf(endpoint.raw('triggers')),
-      countOf(endpoint.raw('problems')),
+      String(endpoint.at('triggers')?.length ?? '-'),
+      String(endpoint.at('problems')?.length ?? '-'),
       endpoint.text('ingestUrl'),
     ],
   });
 };
 
-const countOf = (list: unknown): string => (Array.isArray(list) ? String(list.length) : '-');
-const authText = (endpoint: Row): string =>
-  endpoint.raw('auth.secretRef') === undefined
+const authText = (endpoint: Row<endpoints.Endpoint>): string =>
+  endpoint.at('auth.secretRef') === undefined
     ? endpoint.text('auth.kind')
     : `${endpoint.text('auth.kind')} (${endpoint.text('auth.secretRef')})`;
 
 export const endpointShow: Handler = async (call) => {
   const client = await connect(call);
-  const value = await client.request('GET', endpointPath(client, call.arg('NAME')));
+  const value = await client.call(endpoints.getEndpoint, { params: { name: call.arg('NAME') } });
   call.screen.emit(value, () => endpointText(value, call));
   return 0;
 };
 
 const REPLAYS = 'only a dedupKey in the body stops one; the signature covers the body alone';
 
-function endpointText(value: unknown, call: Call): string {
+function endpointText(value: endpoints.Endpoint, call: Call): string {
   const { paint, width } = call.screen;
   const endpoint = rowOf(value);
   const lines = [
@@ -104,37 +104,35 @@ function endpointText(value: unknown, call: Call): string {
         ['slug', endpoint.text('slug')],
         ['auth', clean(authText(endpoint), true)],
         // As the contract wants it told wherever an endpoint is shown (section 3).
-        ['replays', endpoint.raw('auth.kind') === 'hmac_sha256' ? REPLAYS : undefined],
+        ['replays', endpoint.at('auth.kind') === 'hmac_sha256' ? REPLAYS : undefined],
       ],
       paint,
     ),
   ];
-  const triggers = (endpoint.raw('triggers') ?? []) as readonly unknown[];
-  if (triggers.length > 0) {
-    const rows = triggers.map(rowOf).map((row) => [row.text('agent'), row.text('ordinal'), row.text('event')]);
+  const listening = endpoint.at('triggers') ?? [];
+  if (listening.length > 0) {
+    const rows = listening.map((one) => [one.agent, String(one.ordinal), one.event]);
     lines.push('', table(['agent', '#', 'event'], rows, { paint, width }));
   }
-  const problems = ((endpoint.raw('problems') ?? []) as readonly unknown[]).map(rowOf);
+  const problems = endpoint.at('problems') ?? [];
   if (problems.length > 0) lines.push('');
-  for (const problem of problems) {
-    const severity = problem.text('severity');
-    lines.push(`${paint(statusColour(severity), `${severity}:`)} ${clean(problem.text('message'))}`);
-  }
+  for (const { severity, message } of problems)
+    lines.push(`${paint(statusColour(severity), `${severity}:`)} ${clean(message)}`);
   return lines.join('\n');
 }
 
 export const endpointReserve: Handler = async (call) => {
   const client = await connect(call);
-  const value = await client.request('POST', client.project('/endpoints'), { body: { name: call.arg('NAME') } });
-  call.screen.emit(value, () => `reserved for one hour: ${clean(rowOf(value).text('ingestUrl'), true)}`);
+  const value = await client.call(endpoints.reserveEndpoint, { body: { name: call.arg('NAME') } });
+  call.screen.emit(value, () => `reserved for one hour: ${clean(value.ingestUrl, true)}`);
   return 0;
 };
 
 export const endpointDelete: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
-  const answer = await client.request('DELETE', endpointPath(client, name));
-  call.screen.emit(answer ?? { name, status: 'deleted' }, () => `deleted ${name}`);
+  await client.call(endpoints.deleteEndpoint, { params: { name } });
+  call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name}`);
   return 0;
 };
 
@@ -142,7 +140,7 @@ export const scheduleList: Handler = async (call) => {
   const client = await connect(call);
   const now = call.screen.now();
   return showList(call, client, {
-    path: client.project('/schedules'),
+    operation: schedules.listSchedules,
     empty: 'no schedules',
     head: ['agent', '#', 'cron', 'time zone', 'next', 'last', 'last status', 'id'],
     row: (schedule) => [
@@ -150,8 +148,8 @@ export const scheduleList: Handler = async (call) => {
       schedule.text('ordinal'),
       schedule.text('cron'),
       schedule.text('timezone'),
-      relativeTime(schedule.raw('nextAt') as string | null, now),
-      relativeTime(schedule.raw('lastAt') as string | null, now),
+      relativeTime(schedule.at('nextAt'), now),
+      relativeTime(schedule.at('lastAt'), now),
       schedule.text('lastStatus'),
       schedule.text('scheduleId'),
     ],

@@ -1,8 +1,12 @@
 // Diagnostics for people: each with its place, the line, carets and what to do; then how many there are. Pure.
 
-import type { Diagnostic } from '../../domain/diagnostic.ts';
+import type { Diagnostic as Told } from '../../../schemas/api/common.ts';
+import type { Diagnostic as Compiled } from '../../domain/diagnostic.ts';
 import { renderDiagnostic } from '../../core/source/source.ts';
 import { type Colour, count, type Paint } from './text.ts';
+
+/** As the compiler makes them, or as the API tells them: there the code is any word, of a newer server too. */
+export type Diagnostic = Compiled | Told;
 
 const COLOURS: { readonly [part: string]: Colour } = {
   place: 'bold',
@@ -20,7 +24,7 @@ export function printDiagnostics(diagnostics: readonly Diagnostic[], paint: Pain
     const colour = COLOURS[part];
     return colour === undefined ? text : paint(colour, text);
   };
-  const printed = diagnostics.map((diagnostic) => `${renderDiagnostic(diagnostic, style)}\n`);
+  const printed = diagnostics.map((diagnostic) => `${renderDiagnostic(diagnostic as Compiled, style)}\n`);
   return [...printed, countLine(diagnostics, paint)].join('\n');
 }
 

@@ -1,6 +1,6 @@
 // The two ways a command ends badly: misuse (exit 2) and refusal or failure (exit 1, a problem document).
 
-import type { Diagnostic } from '../../domain/diagnostic.ts';
+import type { Diagnostic } from './diagnostics.ts';
 
 /** The command line was not understood: exit 2. `hint` says what to type instead. */
 export class Misuse extends Error {

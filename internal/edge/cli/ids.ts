@@ -1,24 +1,24 @@
 // An id as people give it: whole, or a piece from its beginning or its end that only one thing has. Ids begin with the
 // time they were made at, so that those of one minute begin alike and end apart.
 
-import type { Client } from './client.ts';
+import type { Answers, Operation, Schema } from '../../../schemas/api/operation.ts';
+import type { Client, Input } from './client.ts';
 import { refusal } from './failure.ts';
-import { rowOf } from './lists.ts';
 
 const PIECE = /^[0-9a-f][0-9a-f-]{5,34}$/i;
 /** Things that are looked through for a piece, newest first. */
 const LOOKED_AT = 400;
 
 /** The whole id where `given` is a piece of one in the list; `given` itself where it is no piece or nothing has it. */
-export async function wholeId(
+export async function wholeId<P extends string, Q extends Schema | undefined, A extends Answers>(
   client: Client,
-  list: { readonly path: string; readonly query?: { readonly [name: string]: string | boolean } },
+  list: { readonly operation: Operation<P, Q, undefined, A>; readonly input?: Input<P, Q, undefined> },
   given: string,
 ): Promise<string> {
   if (!PIECE.test(given)) return given;
   const piece = given.toLowerCase();
-  const { items } = await client.list(client.project(list.path), list.query, LOOKED_AT);
-  const ids = items.map((item) => rowOf(item).text('id'));
+  const { items } = await client.list(list.operation, list.input, LOOKED_AT);
+  const ids = items.map((item) => String((item as { readonly id: unknown }).id));
   const found = ids.filter((id) => id.startsWith(piece) || id.endsWith(piece));
   if (found.length < 2) return found[0] ?? given;
   const some = found.slice(0, 5).join(', ');

@@ -1,59 +1,83 @@
 // What the thin clients share: a page as a table, an object as lines, JSON as it is stored.
 
+import type { Answers, Operation, Schema } from '../../../schemas/api/operation.ts';
 import { isExactNumber } from '../../core/match/match.ts';
-import type { Client, RequestOptions } from './client.ts';
+import type { Answered, Client, Input } from './client.ts';
 import { wholeNumber } from './input.ts';
 import { type Cell, clean, cut, table } from './text.ts';
 import type { Call } from './types.ts';
 
-/** Fields of an answer, read without trusting their types. */
-export interface Row {
-  /** Text of a field; '-' where it is absent or null. */
-  text(field: string): string;
-  /** The field as it is. */
-  raw(field: string): unknown;
+/** Dotted paths to the members of a shape. */
+type Paths<T> = T extends readonly unknown[]
+  ? never
+  : T extends object
+    ? { [K in keyof T & string]: K | `${K}.${Paths<NonNullable<T[K]>>}` }[keyof T & string]
+    : never;
+type At<T, P extends string> = T extends unknown
+  ? P extends `${infer K}.${infer Rest}`
+    ? K extends keyof T
+      ? At<NonNullable<T[K]>, Rest>
+      : undefined
+    : P extends keyof T
+      ? T[P]
+      : undefined
+  : never;
+
+/** Members of an answer by their paths, which the shape of the answer has; an older server may leave one out. */
+export interface Row<T> {
+  /** Text of a member; '-' where it is absent or null. */
+  text(field: Paths<T>): string;
+  /** The member as it is. */
+  at<const P extends Paths<T>>(field: P): At<T, P> | undefined;
 }
 
-export function rowOf(value: unknown): Row {
+export function rowOf<T>(value: T): Row<T> {
   const record = Object(value) as { readonly [field: string]: unknown };
-  const raw = (field: string): unknown =>
+  const at = (field: string): unknown =>
     field
       .split('.')
       .reduce<unknown>(
-        (at, step) => (at === null || at === undefined ? undefined : (Object(at) as { [key: string]: unknown })[step]),
+        (found, step) =>
+          found === null || found === undefined ? undefined : (Object(found) as { [key: string]: unknown })[step],
         record,
       );
   return {
-    raw,
+    at: at as Row<T>['at'],
     text: (field) => {
-      const found = raw(field);
+      const found = at(field);
       if (found === null || found === undefined || found === '') return '-';
       return typeof found === 'string' ? found : JSON.stringify(found);
     },
   };
 }
 
-export interface ListSpec {
-  readonly path: string;
-  readonly query?: RequestOptions['query'];
+export interface ListSpec<P extends string, Q extends Schema | undefined, A extends Answers> {
+  readonly operation: Operation<P, Q, undefined, A>;
+  /** Absent: everything is listed as it stands. */
+  readonly input?: Input<P, Q, undefined>;
   /** Default of --limit; absent: everything is listed. */
   readonly limit?: number;
   readonly empty: string;
   readonly head: readonly string[];
-  readonly row: (row: Row) => readonly (string | Cell)[];
+  readonly row: (row: Row<ListItem<A>>) => readonly (string | Cell)[];
 }
+type ListItem<A extends Answers> = Answered<A> extends { readonly items: readonly (infer I)[] } ? I : never;
 
 /** Reads the list and prints it. */
-export async function showList(call: Call, client: Client, spec: ListSpec): Promise<number> {
+export async function showList<P extends string, Q extends Schema | undefined, A extends Answers>(
+  call: Call,
+  client: Client,
+  spec: ListSpec<P, Q, A>,
+): Promise<number> {
   const limit = spec.limit === undefined ? undefined : (wholeNumber(call, 'limit', 1, 10_000) ?? spec.limit);
-  const page = await client.list(spec.path, spec.query, limit);
+  const page = await client.list(spec.operation, spec.input, limit);
   const { paint, width } = call.screen;
   call.screen.emit(page, () =>
     page.items.length === 0
       ? spec.empty
       : table(
           spec.head,
-          page.items.map((item) => spec.row(rowOf(item))),
+          page.items.map((item) => spec.row(rowOf(item as ListItem<A>))),
           { paint, width },
         ),
   );

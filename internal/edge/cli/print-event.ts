@@ -1,7 +1,10 @@
 // An event for people: what came in, what each trigger made of it clause by clause, and what came of it. Pure. What it
 // reads comes from a server, perhaps a newer one: fields that are missing are left out, never guessed.
 
-import { jsonLines, rowOf, type Row, short } from './lists.ts';
+import type { Target } from '../../../schemas/api/common.ts';
+import type { Event, EventExplanation, EventRoute } from '../../../schemas/api/events.ts';
+import type { ExplainedClause, TriggerExplanation } from '../../../schemas/api/triggers.ts';
+import { jsonLines, short } from './lists.ts';
 import { statusColour } from './print-run.ts';
 import { clean, details, type Paint, relativeTime } from './text.ts';
 
@@ -24,88 +27,87 @@ const BECAUSE: { readonly [because: string]: string } = {
 };
 
 /** `started session 01a1…`: of a recorded route. */
-function doneText(route: Row): string {
-  const decision = route.text('decision');
+function doneText(route: Decided): string {
+  const decision = route.decision ?? '-';
   const [done] = DECISIONS[decision] ?? [decision];
-  const several = route.raw('sessionIds');
-  const ids = Array.isArray(several) ? several.map(String) : [route.raw('sessionId')].filter((id) => id !== undefined);
-  const why = route.raw('because');
+  const { sessionIds, sessionId, because: why } = route;
+  const ids = sessionIds ?? (sessionId === undefined ? [] : [sessionId]);
   const because = typeof why === 'string' ? BECAUSE[why] : '';
   // What is no word of ours is a sentence: what stood in the way, whether there was a session or not.
-  if (because === undefined) return `${clean(String(why), true)} [${clean(decision, true)}]`;
-  const names = ids.map((id) => clean(String(id), true)).join(', ');
+  if (because === undefined) return `${clean(why ?? '-', true)} [${clean(decision, true)}]`;
+  const names = ids.map((id) => clean(id, true)).join(', ');
   // A delivery to nobody and a release without a holder name no session.
   const text = names === '' ? done.replace(/ (to|from) session$/, '').replace(/ session$/, '') : `${done} ${names}`;
   return `${text}${because} [${clean(decision, true)}]`;
 }
 
-const triggerName = (row: Row): string => `${clean(row.text('agent'), true)}#${row.text('ordinal')}`;
+const triggerName = (one: { readonly agent: string; readonly ordinal: number }): string =>
+  `${clean(one.agent, true)}#${one.ordinal}`;
 
 /** `triage#0 spawn, notes#1 deliver`: on one line of a list. */
-export function routesText(routes: unknown): string {
-  const rows = (Array.isArray(routes) ? routes : []).map(rowOf);
-  return rows.length === 0 ? '-' : rows.map((row) => `${triggerName(row)} ${row.text('decision')}`).join(', ');
+export function routesText(routes: readonly EventRoute[] = []): string {
+  return routes.length === 0 ? '-' : routes.map((one) => `${triggerName(one)} ${one.decision}`).join(', ');
 }
 
-export const targetText = (row: Row): string =>
-  row.raw('target') === null || row.raw('target') === undefined
-    ? '-'
-    : `${row.text('target.type')} ${row.text('target.key')}`;
+export const targetText = (target: Target | null | undefined): string =>
+  target === null || target === undefined ? '-' : `${target.type} ${target.key}`;
+
+/** Of a trigger for an event that may come, or one that was recorded. */
+type Explanation = TriggerExplanation & Partial<EventExplanation>;
+interface Explanations {
+  readonly triggers?: readonly Explanation[];
+}
+/** Of a recorded route, and of a trigger's explanation. */
+type Decided = Pick<EventRoute, 'sessionId' | 'sessionIds' | 'because'> & { readonly decision: string | null };
 
 interface EventOptions {
   readonly paint: Paint;
   readonly now: Date;
 }
 
-function statusText(event: Row, paint: Paint): string {
-  const status = event.text('routerStatus');
-  const severity = event.raw('severity');
-  const shown = typeof severity === 'string' ? `${status} (${severity})` : status;
-  return paint(statusColour(typeof severity === 'string' ? severity : status), clean(shown, true));
+function statusText(event: Event, paint: Paint): string {
+  const { routerStatus: status, severity } = event;
+  const shown = severity === undefined ? status : `${status} (${severity})`;
+  return paint(statusColour(severity ?? status), clean(shown, true));
 }
 
 /** The event without its payload. */
-function headText(event: Row, { paint, now }: EventOptions): string {
-  const given = (field: string): string | undefined =>
-    event.raw(field) === undefined || event.raw(field) === null ? undefined : clean(event.text(field), true);
-  const received = given('receivedAt');
+function headText(event: Event, { paint, now }: EventOptions): string {
+  const given = (text: string | undefined): string | undefined => (text === undefined ? undefined : clean(text, true));
+  const received = given(event.receivedAt);
   return details(
     [
-      ['event', paint('bold', clean(event.text('key'), true))],
-      ['id', given('id')],
+      ['event', paint('bold', clean(event.key, true))],
+      ['id', given(event.id)],
       ['received', received === undefined ? undefined : `${received} (${relativeTime(received, now)})`],
       ['status', statusText(event, paint)],
-      ['reason', given('reason')],
-      ['target', targetText(event) === '-' ? undefined : clean(targetText(event), true)],
-      ['replay of', given('replayOf')],
+      ['reason', given(event.reason)],
+      ['target', event.target ? clean(targetText(event.target), true) : undefined],
+      ['replay of', given(event.replayOf)],
     ],
     paint,
   );
 }
 
 /** The whole event. */
-export function eventText(value: unknown, options: EventOptions): string {
+export function eventText(event: Event, options: EventOptions): string {
   const { paint } = options;
-  const event = rowOf(value);
-  const routes = ((event.raw('routes') ?? []) as readonly unknown[]).map(rowOf);
+  const routes = event.routes ?? [];
   const lines = [headText(event, options)];
   if (routes.length > 0) {
     lines.push('', paint('bold', 'what came of it'));
     for (const route of routes) lines.push(`  ${paint('bold', triggerName(route))}  ${doneText(route)}`);
   }
-  const payload = event.raw('payload');
+  const { payload } = event;
   const body = payload === null || payload === undefined ? '  not kept any more' : jsonLines(payload, '  ');
   return [...lines, '', paint('bold', 'payload'), body].join('\n');
 }
 
 /** A recorded event's explanation, below what the event is. */
-export function explainedEventText(value: unknown, answer: unknown, options: EventOptions): string {
-  const event = rowOf(value);
-  const triggers = listOf(answer);
+export function explainedEventText(event: Event, answer: Explanations, options: EventOptions): string {
+  const { triggers = [] } = answer;
   const told = new Set(triggers.map(triggerName));
-  const gone = ((event.raw('routes') ?? []) as readonly unknown[])
-    .map(rowOf)
-    .filter((one) => !told.has(triggerName(one)));
+  const gone = event.routes.filter((one) => !told.has(triggerName(one)));
   const parts = [headText(event, options), explainText(answer, options.paint)];
   if (gone.length > 0) {
     const lines = gone.map((route) => `  ${options.paint('bold', triggerName(route))}  ${doneText(route)}`);
@@ -114,50 +116,45 @@ export function explainedEventText(value: unknown, answer: unknown, options: Eve
   return parts.join('\n\n');
 }
 
-const listOf = (answer: unknown): Row[] =>
-  ((Object(answer) as { triggers?: readonly unknown[] }).triggers ?? []).map(rowOf);
-
 /** Every trigger on the key, what each clause read, and what followed or would follow. */
-export function explainText(answer: unknown, paint: Paint): string {
-  const triggers = listOf(answer);
+export function explainText({ triggers = [] }: Explanations, paint: Paint): string {
   if (triggers.length === 0) return 'no trigger listens to this event';
-  const firm = triggers.filter((one) => one.raw('matched') === true && one.raw('fallback') !== true).map(triggerName);
+  const firm = triggers.filter((one) => one.matched && !one.fallback).map(triggerName);
   return triggers
     .map((trigger) => {
-      const clauses = clausesOf(trigger);
-      const fallback = trigger.raw('fallback') === true ? ' (fallback)' : '';
+      const { clauses } = trigger;
+      const fallback = trigger.fallback ? ' (fallback)' : '';
       const head = `${paint('bold', triggerName(trigger))}${fallback}  ${verdict(trigger, firm, paint)}`;
       return [head, ...alignedClauses(clauses, paint)].join('\n');
     })
     .join('\n\n');
 }
 
-const clausesOf = (trigger: Row): readonly Row[] => ((trigger.raw('clauses') ?? []) as readonly unknown[]).map(rowOf);
-
-function verdict(trigger: Row, firm: readonly string[], paint: Paint): string {
-  const matched = trigger.raw('matched') === true;
-  if (trigger.raw('recorded') === true) {
+function verdict(trigger: Explanation, firm: readonly string[], paint: Paint): string {
+  const { matched } = trigger;
+  if (trigger.recorded === true) {
     const now = matched ? '' : paint('yellow', ', and would not match now');
-    const severity = trigger.raw('severity');
-    const colour = typeof severity === 'string' ? statusColour(severity) : 'green';
+    const { severity } = trigger;
+    const colour = severity === undefined ? 'green' : statusColour(severity);
     return `${paint(colour, `✓ ${doneText(trigger)}`)}${now}`;
   }
   if (matched) {
-    const decision = trigger.raw('decision');
-    const [, would] = DECISIONS[String(decision)] ?? ['', typeof decision === 'string' ? decision : undefined];
-    return paint('green', would === undefined ? '✓ matches' : `✓ matches: ${would} [${clean(String(decision), true)}]`);
+    const { decision } = trigger;
+    if (decision === null) return paint('green', '✓ matches');
+    const [, would] = DECISIONS[decision] ?? ['', decision];
+    return paint('green', `✓ matches: ${would} [${clean(decision, true)}]`);
   }
-  const isIdle = trigger.raw('fallback') === true && clausesOf(trigger).every((one) => one.raw('matched') === true);
+  const isIdle = trigger.fallback && trigger.clauses.every((one) => one.matched);
   if (isIdle) return paint('grey', `✗ stands back: ${firm.join(', ') || 'another trigger'} matched`);
   return paint('grey', '✗ does not match');
 }
 
-function alignedClauses(clauses: readonly Row[], paint: Paint): string[] {
-  const texts = clauses.map((clause) => `${clean(clause.text('path'), true)} ${clauseWords(clause.raw('clause'))}`);
+function alignedClauses(clauses: readonly ExplainedClause[], paint: Paint): string[] {
+  const texts = clauses.map((clause) => `${clean(clause.path, true)} ${clauseWords(clause.clause)}`);
   const width = Math.min(60, Math.max(0, ...texts.map((text) => text.length)));
   return clauses.map((clause, at) => {
-    const mark = clause.raw('matched') === true ? paint('green', '✓') : paint('red', '✗');
-    const value = clause.raw('value');
+    const mark = clause.matched ? paint('green', '✓') : paint('red', '✗');
+    const { value } = clause;
     const found = value === undefined ? 'nothing is there' : `found ${short(JSON.stringify(value))}`;
     return `  ${mark} ${(texts[at] ?? '').padEnd(width)}  ${paint('grey', found)}`;
   });

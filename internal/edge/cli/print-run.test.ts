@@ -71,7 +71,7 @@ const RUN: Run = {
     endpoints: { gained: ['reports'], lost: ['legacy'] },
     triggers: { activated: [], skipped: [{ agent: 'triage', ordinal: 0, event: 'codehost.push' }] },
   },
-  webhooks: [{ event: 'webhook.received', endpoint: 'reports', ingestUrl: 'http://127.0.0.1:4400/x' }],
+  webhooks: [{ event: 'webhook.received', endpoint: 'reports', ingestUrl: 'http://127.0.0.1:4400/x', status: 'ready' }],
   diagnostics: [],
 };
 
@@ -137,7 +137,9 @@ test('a plan speaks of what would be done', (context) => {
 });
 
 test('a plan says which stored events would match otherwise', (context) => {
+  const since = '2026-01-01T00:00:00Z';
   const eventImpact = {
+    since,
     events: 1_500,
     truncated: true,
     triggers: [
@@ -158,13 +160,16 @@ test('a plan says which stored events would match otherwise', (context) => {
     ],
   };
   const plan = { status: 'planned', actions: [] };
-  const none = { events: 3, triggers: [] };
+  const none = { since, events: 3, truncated: false, triggers: [] };
   const texts = [
     printPlan({ ...plan, eventImpact }, options),
     printPlan({ ...plan, status: 'held', consequences: { eventImpact: none } }, options),
   ];
   golden(context, 'impact.txt', texts.map((lines) => lines.join('\n')).join('\n'));
-  assert.deepEqual(printPlan({ ...plan, eventImpact: { events: 0, triggers: [] } }, options), []);
+  assert.deepEqual(
+    printPlan({ ...plan, eventImpact: { since, events: 0, truncated: false, triggers: [] } }, options),
+    [],
+  );
 });
 
 test('an explanation shows each clause with what it read', (context) => {

@@ -1,7 +1,15 @@
 // A reconcile run or a plan for people: condition, stages, changes field by field, consequences, diagnostics. Pure.
 // What it reads comes from a server, perhaps a newer one: fields that are missing are left out, never guessed.
 
-import type { Diagnostic } from '../../domain/diagnostic.ts';
+import type { Action } from '../../../schemas/api/common.ts';
+import type {
+  Consequences,
+  EventImpact,
+  ImpactCount,
+  ScheduleConsequence,
+  Stage,
+  WholeRun,
+} from '../../../schemas/api/reconciles.ts';
 import { printDiagnostics } from './diagnostics.ts';
 import {
   clean,
@@ -16,79 +24,12 @@ import {
   widthOf,
 } from './text.ts';
 
-export interface Change {
-  readonly path: string;
-  readonly from: unknown;
-  readonly to: unknown;
-}
-export interface Action {
-  readonly op: 'create' | 'update' | 'delete' | 'unchanged';
-  readonly kind: string;
-  readonly name: string;
-  readonly changes?: readonly Change[];
-}
-interface Scheduled {
-  readonly agent: string;
-  readonly ordinal: number;
-  readonly cron: string;
-  readonly timezone: string;
-  readonly next?: readonly string[];
-  readonly from?: { readonly cron: string; readonly timezone: string };
-}
-interface Triggered {
-  readonly agent: string;
-  readonly ordinal: number;
-  readonly event: string;
-}
-export interface Consequences {
-  readonly schedules?: {
-    readonly gained?: readonly Scheduled[];
-    readonly changed?: readonly Scheduled[];
-    readonly lost?: readonly Scheduled[];
-  };
-  readonly endpoints?: { readonly gained?: readonly string[]; readonly lost?: readonly string[] };
-  readonly triggers?: { readonly activated?: readonly Triggered[]; readonly skipped?: readonly Triggered[] };
-  /** Of a run that was held. */
-  readonly eventImpact?: EventImpact;
-}
-interface ImpactCount {
-  readonly count: number;
-  readonly eventIds?: readonly string[];
-}
-/** What a change of triggers would have done to stored events. */
-export interface EventImpact {
-  readonly events: number;
-  readonly truncated?: boolean;
-  readonly triggers?: readonly (Triggered & { readonly newly?: ImpactCount; readonly stopped?: ImpactCount })[];
-}
-export interface Webhook {
-  readonly event: string;
-  readonly endpoint: string;
-  readonly ingestUrl: string;
-}
-export interface Stage {
-  readonly name: string;
-  readonly ms?: number;
-}
-
-/** What the API answers for a run (contract, section 3). */
-export interface Run {
-  readonly id: string;
-  readonly repository?: string | null;
-  readonly commit?: string | null;
-  readonly reason?: string;
-  readonly status: string;
-  readonly condition?: string | null;
-  readonly detail?: string | null;
-  readonly startedAt?: string;
-  readonly finishedAt?: string | null;
-  readonly stages?: readonly Stage[];
-  readonly actions?: readonly Action[];
-  readonly consequences?: Consequences;
-  readonly eventImpact?: EventImpact;
-  readonly webhooks?: readonly Webhook[];
-  readonly diagnostics?: readonly Diagnostic[];
-}
+/** A run or a plan as far as it is shown: what an older server leaves out is left out here. */
+export type Run = Pick<WholeRun, 'id'> & Partial<Omit<WholeRun, 'status'>> & { readonly status: string };
+/** What a plan, an apply and a run have in common. */
+type Plan = Pick<Run, 'actions' | 'consequences' | 'webhooks' | 'diagnostics' | 'status'> & {
+  readonly eventImpact?: EventImpact | undefined;
+};
 
 export interface PrintOptions {
   readonly paint: Paint;
@@ -208,10 +149,7 @@ function printStages(stages: readonly Stage[], paint: Paint): string[] {
 }
 
 /** Changes, consequences, webhooks and diagnostics of a run or a dry run; what is empty is left out. */
-export function printPlan(
-  plan: Pick<Run, 'actions' | 'consequences' | 'eventImpact' | 'webhooks' | 'diagnostics' | 'status'>,
-  options: PrintOptions,
-): string[] {
+export function printPlan(plan: Plan, options: PrintOptions): string[] {
   const planned = ['planned', 'held', 'failed'].includes(plan.status);
   const lines: string[] = [];
   const actions = plan.actions ?? [];
@@ -252,7 +190,7 @@ function printAction(action: Action, options: PrintOptions): string[] {
 }
 
 // Long values get a line for each side; a side that is null is a field that came or went.
-function printChange(change: Change, { paint, width }: PrintOptions): string[] {
+function printChange(change: Action['changes'][number], { paint, width }: PrintOptions): string[] {
   const room = Math.max(30, (width ?? 160) - 10);
   const path = clean(change.path, true);
   const from = change.from === null || change.from === undefined ? undefined : valueText(change.from);
@@ -277,23 +215,24 @@ function apart(from: string, to: string, room: number): readonly [string, string
 }
 
 function printConsequences(consequences: Consequences, { paint, now }: PrintOptions): string[] {
-  const { schedules = {}, endpoints = {}, triggers = {} } = consequences;
+  const { schedules, endpoints, triggers } = consequences;
   const rows: (readonly [sign: '+' | '~' | '-', what: string, name: string, text: string])[] = [];
-  const tick = (schedule: Scheduled): string => {
+  const tick = (schedule: ScheduleConsequence): string => {
     const next = (schedule.next ?? []).slice(0, 3).map((at) => relativeTime(at, now));
     const was = schedule.from === undefined ? '' : ` (was ${schedule.from.cron} ${schedule.from.timezone})`;
     return `${schedule.cron} ${schedule.timezone}${was}${next.length === 0 ? '' : `, next ${next.join(', ')}`}`;
   };
-  const schedule = (sign: '+' | '~' | '-', list: readonly Scheduled[] | undefined): void => {
+  const schedule = (sign: '+' | '~' | '-', list: readonly ScheduleConsequence[] | undefined): void => {
     for (const each of list ?? []) rows.push([sign, 'schedule', `${each.agent}#${each.ordinal}`, tick(each)]);
   };
-  schedule('+', schedules.gained);
-  schedule('~', schedules.changed);
-  schedule('-', schedules.lost);
-  for (const name of endpoints.gained ?? []) rows.push(['+', 'endpoint', name, '']);
-  for (const name of endpoints.lost ?? []) rows.push(['-', 'endpoint', name, '']);
-  for (const each of triggers.activated ?? []) rows.push(['+', 'trigger', `${each.agent}#${each.ordinal}`, each.event]);
-  for (const each of triggers.skipped ?? []) {
+  schedule('+', schedules?.gained);
+  schedule('~', schedules?.changed);
+  schedule('-', schedules?.lost);
+  for (const name of endpoints?.gained ?? []) rows.push(['+', 'endpoint', name, '']);
+  for (const name of endpoints?.lost ?? []) rows.push(['-', 'endpoint', name, '']);
+  for (const each of triggers?.activated ?? [])
+    rows.push(['+', 'trigger', `${each.agent}#${each.ordinal}`, each.event]);
+  for (const each of triggers?.skipped ?? []) {
     rows.push(['-', 'trigger', `${each.agent}#${each.ordinal}`, `${each.event} (skipped until its connection exists)`]);
   }
   if (rows.length === 0) return [];
@@ -322,8 +261,7 @@ function printImpact(impact: EventImpact | undefined, { paint }: PrintOptions): 
       `      ${paint(sign === '+' ? 'green' : 'red', sign)} ${ids.join(', ')}${kind.count > ids.length ? ', …' : ''}`,
     ];
   };
-  const none: ImpactCount = { count: 0 };
-  const lines = triggers.flatMap(({ agent, ordinal, event, newly = none, stopped = none }) => {
+  const lines = triggers.flatMap(({ agent, ordinal, event, newly, stopped }) => {
     const parts = [
       ...(newly.count > 0 ? [`${newly.count} would newly match`] : []),
       ...(stopped.count > 0 ? [`${stopped.count} would stop matching`] : []),

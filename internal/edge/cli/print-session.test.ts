@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import type { Event } from '../../../schemas/api/events.ts';
+import type { Message, WholeSession } from '../../../schemas/api/sessions.ts';
 import { eventText, explainedEventText } from './print-event.ts';
 import { messageText, sessionText, stateText } from './print-session.ts';
 import { plainPaint } from './text.ts';
@@ -14,6 +16,7 @@ function golden(context: TestContext, name: string, text: string): void {
   context.assert.fileSnapshot(`${text}\n`, path, { serializers: [(value: string) => value] });
 }
 
+/** As a server tells it that may leave members out. */
 const SESSION = {
   id: 's1',
   agent: 'reviewer',
@@ -68,7 +71,7 @@ const SESSION = {
   ],
   permissions: [{ id: 'p1', title: 'Run make test', request: {}, createdAt: at(58) }],
   mountRefs: { '/work': 'refs/pull/7/head' },
-};
+} as unknown as WholeSession;
 
 test('a session is told with what it holds', (context) => {
   const replaced = {
@@ -81,7 +84,10 @@ test('a session is told with what it holds', (context) => {
   };
   const texts = [
     sessionText(SESSION, options),
-    sessionText({ ...replaced, origin: 'replacement', parentId: 's0', endedAt: at(9) }, options),
+    sessionText(
+      { ...replaced, origin: 'replacement', parentId: 's0', endedAt: at(9) } as unknown as WholeSession,
+      options,
+    ),
   ];
   golden(context, 'session.txt', texts.join('\n\n'));
 });
@@ -119,14 +125,15 @@ test('a transcript reads as a conversation, and nothing in it reaches the termin
     },
     { role: 'system', kind: 'notice', seq: 7, text: '', at: at(6) },
   ];
-  const lines = messages.map((message) => messageText(message, plainPaint));
+  const lines = messages.map((message) => messageText(message as Message, plainPaint));
   lines.push(stateText({ state: 'waiting_permission' }, plainPaint));
   lines.push(stateText({ state: 'archived', reason: 'archived by ada' }, plainPaint));
   golden(context, 'transcript.txt', lines.join('\n\n'));
 });
 
-const EVENT = {
+const EVENT: Event = {
   id: 'e1',
+  source: 'codehost',
   key: 'codehost.pull_request.opened',
   routerStatus: 'unmatched',
   severity: 'warning',
@@ -146,7 +153,14 @@ const EVENT = {
 };
 
 test('an event is told with what came of it', (context) => {
-  const gone = { ...EVENT, severity: undefined, routes: [], payload: null, target: null, reason: 'its body is gone' };
+  const gone: Event = {
+    ...EVENT,
+    severity: undefined,
+    routes: [],
+    payload: null,
+    target: null,
+    reason: 'its body is gone',
+  };
   golden(context, 'event.txt', `${eventText(EVENT, options)}\n\n${eventText(gone, options)}`);
 });
 

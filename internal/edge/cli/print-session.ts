@@ -1,7 +1,8 @@
 // A session and its transcript for people. Pure. What it reads comes from a server, perhaps a newer one: fields that are
 // missing are left out, never guessed.
 
-import { rowOf, type Row } from './lists.ts';
+import type { Usage } from '../../../schemas/api/common.ts';
+import type { Message, WholeSession } from '../../../schemas/api/sessions.ts';
 import { targetText } from './print-event.ts';
 import { statusColour } from './print-run.ts';
 import { clean, type Colour, count, details, type Paint, relativeTime } from './text.ts';
@@ -11,31 +12,31 @@ interface SessionOptions {
   readonly now: Date;
 }
 
-const given = (row: Row, field: string): string | undefined =>
-  row.raw(field) === undefined || row.raw(field) === null ? undefined : clean(row.text(field), true);
+/** Text of a member that may be absent. */
+const given = (value: string | number | null | undefined): string | undefined =>
+  value === undefined || value === null ? undefined : clean(String(value), true);
 
 /** `$1.20`, or nothing where nothing was spent. */
-export function costText(session: Row): string {
-  const cost = Number(session.raw('usage.costUsd') ?? 0);
+export function costText(usage: Usage | undefined): string {
+  const cost = Number(usage?.costUsd ?? 0);
   if (!(cost > 0)) return '-';
   return cost < 0.01 ? '<$0.01' : `$${cost.toFixed(2)}`;
 }
 
-function usageText(session: Row): string | undefined {
-  const calls = Number(session.raw('usage.calls') ?? 0);
-  if (calls === 0) return undefined;
-  const tokens = (field: string): string => Number(session.raw(`usage.${field}`) ?? 0).toLocaleString('en');
-  const unpriced = Number(session.raw('usage.unpricedCalls') ?? 0);
+function usageText(usage: Usage | undefined): string | undefined {
+  if (usage === undefined || usage.calls === 0) return undefined;
+  const tokens = (field: 'inputTokens' | 'outputTokens'): string => (usage[field] ?? 0).toLocaleString('en');
+  const unpriced = usage.unpricedCalls ?? 0;
   const cost = unpriced === 0 ? '' : `, of which ${unpriced} at an unknown price`;
-  return `$${String(session.raw('usage.costUsd') ?? '0')} in ${count(calls, 'model call')}${cost}: ${tokens('inputTokens')} tokens in, ${tokens('outputTokens')} out`;
+  return `$${usage.costUsd} in ${count(usage.calls, 'model call')}${cost}: ${tokens('inputTokens')} tokens in, ${tokens('outputTokens')} out`;
 }
 
 /** Where it comes from: the event and trigger, a person, or another session. */
-function originText(session: Row): string | undefined {
-  const parent = given(session, 'parentId');
-  switch (session.text('origin')) {
+function originText(session: WholeSession): string | undefined {
+  const parent = given(session.parentId);
+  switch (session.origin) {
     case 'event':
-      return `event ${given(session, 'eventId') ?? '-'}, trigger ${given(session, 'ordinal') ?? '-'}`;
+      return `event ${given(session.eventId) ?? '-'}, trigger ${given(session.ordinal) ?? '-'}`;
     case 'manual':
       return 'started by hand';
     case 'session':
@@ -47,31 +48,30 @@ function originText(session: Row): string | undefined {
   }
 }
 
-const when = (session: Row, field: string, now: Date): string | undefined => {
-  const at = given(session, field);
+const when = (time: string | undefined, now: Date): string | undefined => {
+  const at = given(time);
   return at === undefined ? undefined : `${at} (${relativeTime(at, now)})`;
 };
 
 /** One session with what it holds. */
-export function sessionText(value: unknown, { paint, now }: SessionOptions): string {
-  const session = rowOf(value);
-  const state = session.text('state');
+export function sessionText(session: WholeSession, { paint, now }: SessionOptions): string {
+  const { state } = session;
   const head = details(
     [
-      ['session', paint('bold', clean(session.text('displayTitle'), true))],
-      ['id', given(session, 'id')],
-      ['agent', `${clean(session.text('agent'), true)}, revision ${session.text('revision')}`],
+      ['session', paint('bold', clean(session.displayTitle, true))],
+      ['id', given(session.id)],
+      ['agent', `${clean(session.agent, true)}, revision ${session.revision}`],
       ['state', paint(statusColour(state), clean(state.replaceAll('_', ' '), true))],
-      ['reason', given(session, 'reason')],
+      ['reason', given(session.reason)],
       ['origin', originText(session)],
-      ['created', when(session, 'createdAt', now)],
-      ['started', when(session, 'startedAt', now)],
-      ['last active', when(session, 'lastActiveAt', now)],
-      ['ended', when(session, 'endedAt', now)],
+      ['created', when(session.createdAt, now)],
+      ['started', when(session.startedAt, now)],
+      ['last active', when(session.lastActiveAt, now)],
+      ['ended', when(session.endedAt, now)],
       ['sandbox', sandboxText(session)],
       ['inbox', inboxText(session)],
       ['turns', turnsText(session)],
-      ['used', usageText(session)],
+      ['used', usageText(session.usage)],
     ],
     paint,
   );
@@ -79,69 +79,66 @@ export function sessionText(value: unknown, { paint, now }: SessionOptions): str
 }
 
 /** Which sandbox it runs in, and what that cannot enforce. */
-function sandboxText(session: Row): string | undefined {
-  const provider = given(session, 'sandbox.provider');
-  if (provider === undefined) return undefined;
-  const lacking = session.raw('sandbox.notEnforced');
+function sandboxText({ sandbox }: WholeSession): string | undefined {
+  const provider = sandbox?.['provider'];
+  if (typeof provider !== 'string') return undefined;
+  const lacking = sandbox?.['notEnforced'];
   const list = Array.isArray(lacking) ? lacking.map((one) => clean(String(one), true)).join(', ') : '';
-  return list === '' ? provider : `${provider}, which does not enforce ${list}`;
+  const name = clean(provider, true);
+  return list === '' ? name : `${name}, which does not enforce ${list}`;
 }
 
-function inboxText(session: Row): string | undefined {
+function inboxText({ inbox }: WholeSession): string | undefined {
   const names = { pending: 'waiting', inFlight: 'going in', done: 'read', failed: 'not delivered' };
   const parts = Object.entries(names).flatMap(([field, name]) => {
-    const number = Number(session.raw(`inbox.${field}`) ?? 0);
+    const number = inbox?.[field as keyof typeof names] ?? 0;
     return number === 0 ? [] : [`${number} ${name}`];
   });
   return parts.length === 0 ? undefined : parts.join(', ');
 }
 
-function turnsText(session: Row): string | undefined {
-  const turns = Number(session.raw('turns') ?? 0);
-  if (turns === 0) return undefined;
-  const error = given(session, 'lastTurn.error');
-  return `${turns}, the last ${session.text('lastTurn.state')}${error === undefined ? '' : `: ${error}`}`;
+function turnsText({ turns, lastTurn }: WholeSession): string | undefined {
+  if (!(turns > 0)) return undefined;
+  const error = given(lastTurn?.error);
+  return `${turns}, the last ${lastTurn?.state ?? '-'}${error === undefined ? '' : `: ${error}`}`;
 }
 
-const rows = (session: Row, field: string): readonly Row[] =>
-  ((session.raw(field) ?? []) as readonly unknown[]).map(rowOf);
-
-function holdings(session: Row, paint: Paint): string[] {
+function holdings(session: WholeSession, paint: Paint): string[] {
   const lines: string[] = [];
   const section = (title: string, entries: readonly string[]): void => {
     if (entries.length > 0) lines.push('', paint('bold', title), ...entries.map((entry) => `  ${clean(entry, true)}`));
   };
   section(
     'claims',
-    rows(session, 'claims').map((claim) =>
-      claim.text('kind') === 'slot' ? 'the slot of its agent' : `thread ${claim.text('key')}`,
+    (session.claims ?? []).map((claim) =>
+      claim.kind === 'slot' ? 'the slot of its agent' : `thread ${claim.key ?? '-'}`,
     ),
   );
   section(
     'bindings',
-    rows(session, 'bindings').map(
+    (session.bindings ?? []).map(
       (binding) =>
-        `${targetText(binding)}  ${binding.text('lifecycle')}, continuity ${binding.text('continuity')}  ${binding.text('id')}`,
+        `${targetText(binding.target)}  ${binding.lifecycle}, continuity ${binding.continuity}  ${binding.id}`,
     ),
   );
   section(
     'checks',
-    rows(session, 'checks').map((check) => {
-      const conclusion = given(check, 'conclusion');
+    (session.checks ?? []).map((check) => {
+      const conclusion = given(check.conclusion);
       const said = conclusion === undefined ? '' : `: ${conclusion}`;
-      return `${check.text('name')} on ${targetText(check)}, cycle ${check.text('cycle')}: ${check.text('state')}${said}`;
+      return `${check.name} on ${targetText(check.target)}, cycle ${check.cycle}: ${check.state}${said}`;
     }),
   );
   section(
     'waits for an answer (svc session allow, svc session reject)',
-    rows(session, 'permissions').map((request) => `${request.text('title')}  ${request.text('id')}`),
+    (session.permissions ?? []).map((request) => `${request.title}  ${request.id}`),
   );
-  const notes = session.raw('sandbox.notes');
+  const notes = session.sandbox?.['notes'];
   section('to know', Array.isArray(notes) ? notes.map(String) : []);
-  const refs = Object.entries(Object(session.raw('mountRefs')) as { readonly [path: string]: unknown });
+  const refs = Object.entries(session.mountRefs ?? {});
   section(
     'mounts',
-    refs.map(([path, ref]) => `${path} at ${String(ref)}`),
+    refs.map(([path, ref]) => `${path} at ${ref}`),
   );
   return lines;
 }
@@ -160,59 +157,62 @@ const DELIVERIES: { readonly [state: string]: string } = {
 };
 
 /** What an assistant says in one go is stored in pieces, as it came: one message again, under the time of its first. */
-export function joinPieces(messages: readonly unknown[]): unknown[] {
-  const joined: unknown[] = [];
+export function joinPieces(messages: readonly Message[]): Message[] {
+  const joined: Message[] = [];
   for (const message of messages) {
-    const [row, before] = [rowOf(message), rowOf(joined.at(-1) ?? {})];
-    const kind = row.raw('kind');
-    const isPiece = row.raw('role') === 'assistant' && (kind === 'text' || kind === 'thought');
-    if (isPiece && before.raw('role') === 'assistant' && before.raw('kind') === kind) {
-      const text = `${String(before.raw('text'))}${String(row.raw('text'))}`;
-      joined[joined.length - 1] = { ...Object(joined.at(-1)), text };
+    const before = joined.at(-1);
+    const { role, kind } = message;
+    const isPiece = role === 'assistant' && (kind === 'text' || kind === 'thought');
+    if (isPiece && before?.role === 'assistant' && before.kind === kind) {
+      joined[joined.length - 1] = { ...before, text: `${before.text}${message.text}` };
     } else joined.push(message);
   }
   return joined;
 }
 
 /** `12:00:05  assistant` and the text below it. */
-export function messageText(value: unknown, paint: Paint): string {
-  const message = rowOf(value);
-  const role = message.text('role');
-  const kind = message.text('kind');
+export function messageText(message: Message, paint: Paint): string {
+  const { role, kind } = message;
   const said = kind === 'text' || kind === 'prompt' ? [] : [kind.replaceAll('_', ' ')];
-  const delivery = DELIVERIES[message.text('delivery.state')];
-  const reason = given(message, 'delivery.reason');
+  const delivery = DELIVERIES[message.delivery?.state ?? ''];
+  const reason = given(message.delivery?.reason);
   const marks = [
     ...said,
     ...(delivery === undefined ? [] : [reason === undefined ? delivery : `${delivery}: ${reason}`]),
   ];
   const head = [
-    paint('grey', timeText(message.text('at'))),
+    paint('grey', timeText(message.at)),
     paint(ROLE_COLOURS[role] ?? 'grey', paint('bold', clean(speaker(message, role), true))),
     ...(marks.length === 0 ? [] : [paint('grey', `(${clean(marks.join(', '), true)})`)]),
   ].join('  ');
-  const body = typeof message.raw('text') === 'string' ? clean(String(message.raw('text'))).trimEnd() : '';
+  const body = clean(message.text ?? '').trimEnd();
   return body === '' ? head : `${head}\n${body.replace(/^(?=.)/gm, '    ')}`;
 }
 
 /** Who speaks: what a session is told comes from an event, a person, another session or the platform. */
-function speaker(message: Row, role: string): string {
+function speaker(message: Message, role: string): string {
   if (role !== 'user') return role;
-  const sender = SENDERS[String(message.raw('delivery.sender') ?? message.raw('detail.sender'))] ?? role;
-  const name = given(message, 'detail.name');
-  const event = given(message, 'eventId');
+  const detail = Object(message.detail) as {
+    readonly sender?: unknown;
+    readonly name?: string;
+    readonly event?: string;
+  };
+  const sender = SENDERS[message.delivery?.sender ?? String(detail.sender)] ?? role;
+  const name = given(detail.name);
+  const event = given(message.eventId);
   if (sender === 'event' && event !== undefined) {
-    const key = given(message, 'detail.event');
+    const key = given(detail.event);
     return key === undefined ? `event ${event}` : `${key} ${event}`;
   }
   return name === undefined ? sender : `${sender} ${name}`;
 }
 
+/** What a stream tells of a change of state. */
+export type SessionChange = Pick<WholeSession, 'state' | 'reason'> & { readonly live?: boolean };
+
 /** A change of state on a line of its own. */
-export function stateText(value: unknown, paint: Paint): string {
-  const session = rowOf(value);
-  const state = session.text('state');
-  const reason = given(session, 'reason');
+export function stateText({ state, reason: why }: SessionChange, paint: Paint): string {
+  const reason = given(why);
   return paint('grey', `── ${clean(state.replaceAll('_', ' '), true)}${reason === undefined ? '' : `: ${reason}`}`);
 }
 

@@ -1,9 +1,10 @@
 // `svc repo sync --wait`: asks for the run until it has ended, and shows its stages as they come.
 
+import * as reconciles from '../../../schemas/api/reconciles.ts';
 import type { Client } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
 import { Refusal, refusal } from './failure.ts';
-import { printRun, type Run, type Stage } from './print-run.ts';
+import { printRun, type Run } from './print-run.ts';
 import { pause } from './sse.ts';
 import { clean, durationText } from './text.ts';
 import type { Call } from './types.ts';
@@ -23,7 +24,7 @@ export async function syncAndWait(
   let { reconcileId } = await start();
   let shown = 0;
   for (let turn = 0; ; turn++) {
-    const run = await readRun(client, client.project(`/reconciles/${encodeURIComponent(reconcileId)}`));
+    const run = await readRun(client, reconcileId);
     const newer = run?.status === 'superseded' ? await newestOf(client, name, run.id) : undefined;
     if (newer !== undefined) {
       // What was asked for lives on in the run that took its place.
@@ -55,15 +56,14 @@ export async function syncAndWait(
 
 /** The repository's newest run, where it is another one. */
 async function newestOf(client: Client, repository: string, than: string): Promise<string | undefined> {
-  const { items } = await client.list(client.project('/reconciles'), { repository }, 1);
-  const newest = items[0] as Run | undefined;
+  const [newest] = (await client.list(reconciles.listReconciles, { query: { repository } }, 1)).items;
   return newest === undefined || newest.id === than ? undefined : newest.id;
 }
 
 // The run may be written a moment after its id was handed out.
-async function readRun(client: Client, path: string): Promise<Run | undefined> {
+async function readRun(client: Client, id: string): Promise<Run | undefined> {
   try {
-    return (await client.request('GET', path)) as Run;
+    return await client.call(reconciles.getReconcile, { params: { id } });
   } catch (error) {
     if (error instanceof Refusal && error.problem.status === 404) return undefined;
     throw error;
@@ -71,7 +71,7 @@ async function readRun(client: Client, path: string): Promise<Run | undefined> {
 }
 
 // A stage is listed when it has ended.
-function showStages(call: Call, stages: readonly Stage[], from: number): number {
+function showStages(call: Call, stages: NonNullable<Run['stages']>, from: number): number {
   const { screen } = call;
   if (!screen.json) {
     for (const stage of stages.slice(from)) {
