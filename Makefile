@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 TESTS := 'cmd/**/*.test.ts' 'internal/**/*.test.ts' 'schemas/**/*.test.ts'
 CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 
-.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-crash test-fuzz test-harness
+.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-crash test-fuzz test-harness test-pgbouncer
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ golden: setup ## regenerate golden files under testdata
 
 test-crash: setup ## the long form of the kill tests
 	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts'
+
+test-pgbouncer: setup ## two daemons behind a real transaction-mode pooler (installs the distribution's pgbouncer)
+	@scripts/test-pgbouncer
 
 test-harness: setup ## the real harnesses at their pinned versions against a stub model (fetches 800 MB)
 	@node cmd/harness-check/main.ts $(if $(DATA_DIR),--data-dir '$(DATA_DIR)')

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
 import { addJob } from '../../adapters/store/store.ts';
 import { beat, listDaemons, listParkedJobs, retryParkedJobs } from '../../adapters/store/operations/jobs.ts';
+import { type ProcessIdentity, processIdentity } from '../../base/process-identity.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { JobRunner } from './jobs.ts';
 import { defineTask, type Task } from './task.ts';
@@ -172,6 +174,33 @@ describe('the job runner', () => {
     release();
     await one.stop();
     await two.stop();
+  });
+
+  it('buries a daemon whose process has ended at once, and none that may run where it cannot be seen', async () => {
+    const { db } = daemon.database;
+    const self = processIdentity();
+    assert.ok(self !== undefined);
+    const roles = ['sync'];
+    const row = (pid: number, process: ProcessIdentity) => ({
+      ...{ id: randomUUID(), roles, host: hostname(), pid, workerIds: [] },
+      process,
+    });
+    const gone = 2 ** 22 - 1;
+    const dead = row(gone, { ...self, pid: gone });
+    const earlier = row(self.pid, { ...self, startTicks: '1' });
+    // On one host name: another machine, and another container of this one, whose numbers are nobody's here.
+    const elsewhere = row(gone, { ...self, pid: gone, bootId: randomUUID() });
+    const inside = row(gone, { ...self, pid: gone, pidNamespace: 'pid:[1]' });
+    const unknown = { ...row(gone, self), process: undefined };
+    for (const one of [dead, earlier, elsewhere, inside, unknown]) await beat(db, one);
+    const jobs = await runner([]);
+    const left = new Set((await listDaemons(db)).map((one) => one.id));
+    assert.deepEqual(
+      [dead, earlier, elsewhere, inside, unknown].map((one) => left.has(one.id)),
+      [false, false, true, true, true],
+    );
+    await jobs.stop();
+    await db.query('delete from svc.daemons where id = any($1::uuid[])', [[elsewhere.id, inside.id, unknown.id]]);
   });
 
   it('goes on after every connection to the database was cut', async () => {

@@ -51,6 +51,11 @@ test('live sessions whose agent was deleted are archived once, with the reason, 
   assert.equal(await archiveOrphans(bench.ctx, running), 0);
   await bench.apply(agentsTree({ stays: {} }));
   const other = joinBench(bench);
+  // A project that somebody holds is left to the next turn: nobody else's work waits behind it.
+  await other.db.tx(async (tx) => {
+    await lockRouting(tx, bench.projectId);
+    assert.equal(await archiveOrphans(bench.ctx, running), 0);
+  });
   const counts = await Promise.all([archiveOrphans(bench.ctx, running), archiveOrphans(other.ctx, running)]);
   await other.close();
   assert.equal(counts[0] + counts[1], orphans.length);

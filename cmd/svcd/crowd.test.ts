@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import pg from 'pg';
+import { lockRouting } from '../../internal/adapters/store/routing/routing.ts';
+import { openDatabase } from '../../internal/adapters/store/store.ts';
+import { type CutProxy, startCutProxy } from '../../internal/base/testkit/cut-proxy.ts';
+import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { createTestDatabase, silent, type TestDatabase } from '../../internal/base/testkit/postgres.ts';
+import { applyAgents, hook } from '../../internal/flows/routing/routing-testkit.ts';
+
+/** What an answer may take: 6 s, and what a loaded machine adds. */
+const answeredMs = 8_000;
+
+describe('a daemon whose database or project is held up', () => {
+  let database: TestDatabase;
+  let network: CutProxy;
+  let daemon: TestDaemon;
+  let path: string;
+  before(async () => {
+    database = await createTestDatabase();
+    network = await startCutProxy(database.url);
+    daemon = await startTestDaemon({ database, config: { databaseUrl: network.url } });
+    const paths = await applyAgents(daemon.api, { one: { triggers: [hook('crowd', { kind: 'spawn' })] } });
+    path = paths['crowd'] ?? '';
+  });
+  after(async () => {
+    await daemon.stop();
+    await network.stop();
+    await database.close();
+  });
+
+  const post = (): Promise<Response> => fetch(`${daemon.url}${path}`, { method: 'POST', body: '{"n": 1}' });
+  const problem = async (answer: Response): Promise<[number, string, boolean]> => [
+    answer.status,
+    ((await answer.json()) as { code: string }).code,
+    answer.headers.get('retry-after') !== null,
+  ];
+  const headers = (): { authorization: string } => ({ authorization: `Bearer ${daemon.token}` });
+  const project = '/api/v1/orgs/default/projects/default';
+
+  it('whoever wants a project that is locked hears busy, with a time to come back, and others are served', async () => {
+    const { body } = await daemon.api('POST', 'P/agents/one/sessions', { message: 'Hello' });
+    const other = openDatabase({ url: database.url, log: silent });
+    const { rows } = await database.db.query<{ id: string }>('select id from svc.projects');
+    let free: () => void = () => undefined;
+    const freed = new Promise<void>((resolve) => (free = resolve));
+    let holds: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (holds = resolve));
+    const over = other.tx(async (tx) => {
+      await lockRouting(tx, rows[0]?.id ?? '');
+      holds();
+      await freed;
+    });
+    await held;
+    const since = performance.now();
+    const said = Array.from({ length: 12 }, () =>
+      fetch(`${daemon.url}${project}/sessions/${String(body['id'])}/messages`, {
+        method: 'POST',
+        headers: { ...headers(), 'content-type': 'application/json' },
+        body: JSON.stringify({ text: 'x' }),
+      }),
+    );
+    assert.equal((await daemon.api('GET', 'P/agents')).status, 200);
+    assert.equal((await post()).status, 202);
+    assert.ok(performance.now() - since < 2_000, 'others were served meanwhile');
+    for (const answer of await Promise.all(said)) assert.deepEqual(await problem(answer), [503, 'busy', true]);
+    free();
+    await over;
+    await other.close();
+    const again = await daemon.api('POST', `P/sessions/${String(body['id'])}/messages`, { text: 'now' });
+    assert.equal(again.status, 202);
+  });
+
+  it('a table that is locked is unavailable to all who wait for it, in time', async () => {
+    const blocker = new pg.Client({ connectionString: database.url });
+    await blocker.connect();
+    await blocker.query('begin; lock table svc.events in access exclusive mode');
+    const since = performance.now();
+    const answers = await Promise.all(Array.from({ length: 80 }, post));
+    const took = performance.now() - since;
+    await blocker.query('rollback');
+    await blocker.end();
+    for (const answer of answers) assert.deepEqual(await problem(answer), [503, 'unavailable', true]);
+    assert.ok(took < answeredMs, `${took} ms`);
+    assert.equal((await post()).status, 202);
+  });
+
+  it('a database that says nothing is unavailable on every route, in time, and served again when it is back', async () => {
+    network.cut();
+    const since = performance.now();
+    const asked = [
+      ...Array.from({ length: 20 }, post),
+      ...['/api/v1/me', `${project}/agents`, `${project}/events`, `${project}/sessions`].map((at) =>
+        fetch(`${daemon.url}${at}`, { headers: headers() }),
+      ),
+      fetch(`${daemon.url}${project}/agents/one/sessions`, {
+        method: 'POST',
+        headers: { ...headers(), 'content-type': 'application/json' },
+        body: '{}',
+      }),
+    ];
+    const ready = fetch(`${daemon.url}/readyz`);
+    const answers = await Promise.all(asked);
+    assert.equal((await ready).status, 503);
+    const took = performance.now() - since;
+    network.mend();
+    for (const answer of answers) assert.deepEqual(await problem(answer), [503, 'unavailable', true]);
+    assert.ok(took < answeredMs, `${took} ms`);
+    assert.equal((await daemon.api('GET', 'P/agents')).status, 200);
+  });
+});

@@ -1,0 +1,281 @@
+// A crowd in which nobody waits for a stranger: projects with backlogs beside one that has none, a project that is locked
+// beside those that are not, many small projects beside a large one, and a daemon that is killed among others.
+
+import { randomBytes, randomUUID } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startEmbedded } from '../adapters/postgres/postgres.ts';
+import { type NewEvent, recordEvents } from '../adapters/store/events/events.ts';
+import { inProject } from '../adapters/store/routing/project-lock.ts';
+import { lockRouting } from '../adapters/store/routing/routing.ts';
+import { migrate } from '../adapters/store/schema/migrate.ts';
+import { type Database, openDatabase } from '../adapters/store/store.ts';
+import { timeOrderedId } from '../base/runtime.ts';
+import { loadConfig } from '../base/config/config.ts';
+import { createMetrics } from '../base/metrics/metrics.ts';
+import { apiClient, readClientFile, type SpawnedDaemon, spawnDaemon } from '../base/testkit/daemon.ts';
+import { silent } from '../base/testkit/postgres.ts';
+import type { FlowContext } from '../flows/context.ts';
+import { startRouting, wakeRouting } from '../flows/routing/routing.ts';
+import { type Bench, type Bencher, median, ms } from './harness.ts';
+
+const backlogs = 4;
+const waitingEach = 20_000;
+const turns = 15;
+const projects = 1_000;
+const agentsEach = 100;
+const daemons = 3;
+
+async function database(bench: Bencher): Promise<string> {
+  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
+  bench.atEnd(() => embedded.stop());
+  await migrate(embedded.url, silent);
+  return embedded.url;
+}
+
+/** What routes, as a daemon does, with a database of its own. */
+function router(bench: Bencher, url: string): FlowContext {
+  const db = openDatabase({ url, log: silent });
+  const runtime = { now: () => new Date(), uuid: randomUUID, randomBytes, log: silent };
+  const config = loadConfig({ env: {}, argv: [] });
+  const ctx: FlowContext = {
+    ...{ db, runtime, config, metrics: createMetrics(), daemonId: randomUUID(), baseUrl: 'http://svc.bench' },
+    outbox: { readers: {} },
+  };
+  const routing = startRouting(ctx);
+  bench.atEnd(async () => {
+    await routing.stop();
+    await db.close();
+  });
+  return ctx;
+}
+
+/** Projects of so many agents, whose first spawns for each event. */
+async function makeProjects(db: Database, count: number, agents: number): Promise<string[]> {
+  const org = randomUUID();
+  const ids = Array.from({ length: count }, () => randomUUID());
+  await db.query('insert into svc.orgs (id, slug, name) values ($1::uuid, $2::text, $2::text)', [org, org]);
+  await db.query(
+    `insert into svc.projects (id, org_id, slug, name) select id, $1::uuid, id::text, id::text
+       from unnest($2::uuid[]) id`,
+    [org, ids],
+  );
+  await db.query(
+    `insert into svc.agents (project_id, name, revision, spec, spec_hash, source)
+     select p, 'agent-' || n, 1, '{}', 'h', '{}' from unnest($1::uuid[]) p, generate_series(1, $2::int) n`,
+    [ids, agents],
+  );
+  await db.query(
+    `insert into svc.triggers (project_id, agent_id, ordinal, kind, event, spec, spec_hash, status)
+     select a.project_id, a.id, 0, 'event', 'webhook.received', jsonb_build_object('kind', 'event', 'event',
+              'webhook.received', 'fallback', false, 'routing', '{"kind":"spawn"}'::jsonb, 'where',
+              jsonb_build_object('which', a.name)), 'h', 'active'
+       from svc.agents a where a.project_id = any($1::uuid[])`,
+    [ids],
+  );
+  return ids;
+}
+
+async function record({ db, runtime }: FlowContext, projectId: string, count: number): Promise<void> {
+  for (let left = count; left > 0; left -= 256) {
+    const events = Array.from(
+      { length: Math.min(256, left) },
+      (): NewEvent => ({
+        id: timeOrderedId(runtime),
+        projectId,
+        key: 'webhook.received',
+        dedupHash: randomBytes(32),
+        raw: Buffer.from('{"which":"agent-1"}'),
+        payload: null,
+        receivedAt: new Date(),
+      }),
+    );
+    await recordEvents(db, events, { routing: false });
+  }
+}
+
+async function pending(db: Database, ids: readonly string[]): Promise<number> {
+  const { rows } = await db.query<{ n: number }>(
+    `select count(*)::int as n from svc.events where router_status = 'pending' and project_id = any($1::uuid[])`,
+    [ids],
+  );
+  return rows[0]?.n ?? 0;
+}
+
+/** From the record of one event to the commit of its routing, asked for by a connection of one's own. */
+async function oneEvent(ctx: FlowContext, watcher: Database, projectId: string): Promise<number> {
+  const start = performance.now();
+  await record(ctx, projectId, 1);
+  await wakeRouting(ctx, { projects: [projectId], ids: [] });
+  while ((await pending(watcher, [projectId])) > 0) await sleep(1);
+  return performance.now() - start;
+}
+
+async function several(count: number, work: () => Promise<number>): Promise<number[]> {
+  const times: number[] = [];
+  for (let turn = 0; turn < count; turn += 1) times.push(await work());
+  return times;
+}
+
+export const backlog: Bench = {
+  name: 'crowd-backlogs',
+  title: `${backlogs} projects with ${waitingEach} waiting events each, and one event in a fifth`,
+  run: async (bench) => {
+    const url = await database(bench);
+    const ctx = router(bench, url);
+    const watcher = openDatabase({ url, log: silent });
+    bench.atEnd(() => watcher.close());
+    const [fifth = '', ...busy] = await makeProjects(ctx.db, backlogs + 1, 1);
+    await several(5, () => oneEvent(ctx, watcher, fifth));
+    const quiet = await several(turns, () => oneEvent(ctx, watcher, fifth));
+    for (const id of busy) await record(ctx, id, waitingEach);
+    await wakeRouting(ctx, { projects: busy, ids: [] });
+    await sleep(200);
+    const times = await several(turns, () => oneEvent(ctx, watcher, fifth));
+    const left = await pending(watcher, busy);
+    if (left === 0) throw new Error('nothing waited any more: the backlogs are too small');
+    bench.ratio('one event beside four backlogs / when it is quiet', ms(median(times)), ms(median(quiet)), 5);
+    bench.atMost('the slowest of them', Math.max(...times), 300, 'ms');
+  },
+};
+
+export const locked: Bench = {
+  name: 'crowd-locked',
+  title: 'one project is locked, and calls of others go on',
+  run: async (bench) => {
+    const url = await database(bench);
+    const ctx = router(bench, url);
+    const other = openDatabase({ url, log: silent });
+    bench.atEnd(() => other.close());
+    const [held = '', free = ''] = await makeProjects(ctx.db, 2, 1);
+    const { calls } = ctx.db;
+    const call = async (): Promise<number> => {
+      const start = performance.now();
+      await inProject(calls, free, (tx) => tx.query('select 1'));
+      return performance.now() - start;
+    };
+    const p99 = (times: readonly number[]): number =>
+      times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? NaN;
+    await several(500, call);
+    const quiet = await several(3_000, call);
+    let busy = 0;
+    const crowd: number[] = [];
+    await other.tx(async (tx) => {
+      await lockRouting(tx, held);
+      const until = performance.now() + 8_000;
+      const knocking = Array.from({ length: 12 }, async () => {
+        while (performance.now() < until) {
+          await inProject(calls, held, async () => undefined).catch(() => (busy += 1));
+        }
+      });
+      while (performance.now() < until) crowd.push(await call());
+      await Promise.all(knocking);
+    });
+    if (busy === 0) throw new Error('nobody was told that the project is busy');
+    bench.ratio('p99 of another project, one locked / none', ms(p99(crowd)), ms(p99(quiet)), 2);
+  },
+};
+
+export const many: Bench = {
+  name: 'crowd-projects',
+  title: `${projects} projects of ${agentsEach} agents with an event each, and one with as many events`,
+  run: async (bench) => {
+    const url = await database(bench);
+    const ctx = router(bench, url);
+    const watcher = openDatabase({ url, log: silent });
+    bench.atEnd(() => watcher.close());
+    const all = await makeProjects(ctx.db, projects, agentsEach);
+    const [large = ''] = await makeProjects(ctx.db, 1, agentsEach);
+    await ctx.db.query('analyze svc.agents, svc.triggers, svc.projects');
+    const drain = async (ids: readonly string[]): Promise<number> => {
+      const start = performance.now();
+      await wakeRouting(ctx, { projects: ids, ids: [] });
+      while ((await pending(watcher, ids)) > 0) await sleep(5);
+      return performance.now() - start;
+    };
+    const times: { readonly one: number[]; readonly many: number[] } = { one: [], many: [] };
+    for (let turn = 0; turn < 4; turn += 1) {
+      await record(ctx, large, projects);
+      for (const id of all) await record(ctx, id, 1);
+      times.one.push(await drain([large]));
+      times.many.push(await drain(all));
+    }
+    bench.ratio(
+      'an event each, met for the first time / one project',
+      ms(times.many[0] ?? NaN),
+      ms(median(times.one)),
+      20,
+    );
+    bench.ratio('an event each / one project', ms(median(times.many.slice(1))), ms(median(times.one.slice(1))), 2);
+  },
+};
+
+export const killed: Bench = {
+  name: 'crowd-killed',
+  title: `one of ${daemons} daemons is killed under load`,
+  run: async (bench) => {
+    const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
+    bench.atEnd(() => embedded.stop());
+    const key = join(await bench.directory(), 'keys');
+    await writeFile(key, `1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
+    const start = async (): Promise<{
+      readonly child: SpawnedDaemon;
+      readonly url: string;
+      readonly dataDir: string;
+    }> => {
+      const dataDir = await bench.directory();
+      const env = {
+        ...{ SVC_DATABASE_URL: embedded.url, SVC_MASTER_KEY_FILE: key, SVC_LOG_LEVEL: 'warn' },
+        SVC_ROLES: 'api,route,sync',
+      };
+      const child = spawnDaemon({ dataDir, env });
+      bench.atEnd(async () => void (await child.kill('SIGTERM')));
+      return { child, url: (await child.ready).url, dataDir };
+    };
+    const first = await start();
+    const others = await Promise.all(Array.from({ length: daemons - 1 }, start));
+    const api = apiClient(first.url, readClientFile(first.dataDir).token);
+    const agent = {
+      ...{
+        name: 'bench',
+        harness: 'harness-a',
+        environment: { name: 'default', image: { kind: 'preset', name: 'base' } },
+      },
+      triggers: [{ event: 'webhook.received', endpoint: 'bench', auth: { kind: 'none' }, routing: { kind: 'spawn' } }],
+    };
+    await api('POST', 'P/apply', { files: [{ path: '.svc/agents/bench.yaml', content: JSON.stringify(agent) }] });
+    const { body } = await api('GET', 'P/endpoints/bench');
+    const path = new URL(String(body['ingestUrl'])).pathname;
+    const accepted = new Set<string>();
+    let stopped = false;
+    const sender = async (url: string, name: string): Promise<void> => {
+      for (let n = 0; !stopped; n += 1) {
+        const dedupKey = `${name}-${n}`;
+        const text = JSON.stringify({ dedupKey });
+        const answer = await fetch(`${url}${path}`, { method: 'POST', body: text }).catch(() => undefined);
+        if (answer?.status === 202) accepted.add(dedupKey);
+        await answer?.arrayBuffer();
+        if (answer === undefined) await sleep(20);
+      }
+    };
+    const sending = [first, ...others].flatMap(({ url }, d) => [0, 1, 2, 3].map((n) => sender(url, `${d}-${n}`)));
+    await sleep(3_000);
+    await first.child.kill('SIGKILL');
+    const killedAt = performance.now();
+    stopped = true;
+    await Promise.all(sending);
+    const db = openDatabase({ url: embedded.url, log: silent });
+    bench.atEnd(() => db.close());
+    const count = async (sql: string): Promise<number> => (await db.query<{ n: number }>(sql)).rows[0]?.n ?? NaN;
+    const waiting = `select count(*)::int as n from svc.events where router_status = 'pending'`;
+    while ((await count(waiting)) > 0) await sleep(20);
+    const took = (performance.now() - killedAt) / 1_000;
+    const recorded = await count(`select count(*)::int as n from svc.events where key = 'webhook.received'`);
+    const spawned = await count('select count(distinct event_id)::int as n from svc.sessions');
+    const sessions = await count('select count(*)::int as n from svc.sessions');
+    bench.atMost('until all that waited was routed by the others', took, 10, 's');
+    bench.atMost('events that were answered and are not there', Math.max(0, accepted.size - recorded), 0, 'events');
+    bench.atMost('events without a session, or with two', recorded - spawned + (sessions - spawned), 0, 'events');
+  },
+};
