@@ -5,12 +5,14 @@
 create index concurrently if not exists reconciles_running on svc.reconciles (daemon_id, started_at) where status = 'running';
 create index concurrently if not exists reconciles_told on svc.reconciles (repository_id, seq desc)
   where status not in ('running', 'superseded');
-create index concurrently if not exists reconciles_inputs on svc.reconciles (repository_id, (status = 'held'), seq desc)
-  where repository_id is not null and status in ('applied', 'unchanged', 'held') and inputs ? 'snapshotId';
-create index concurrently if not exists reconciles_over on svc.reconciles (repository_id, (status = 'held'), seq desc)
-  where repository_id is not null and status <> 'running';
-create index concurrently if not exists reconciles_loose on svc.reconciles (project_id, (status = 'held'), seq desc)
-  where repository_id is null and status <> 'running';
+create index concurrently if not exists reconciles_held_inputs on svc.reconciles (repository_id, seq desc)
+  where status = 'held' and inputs ? 'snapshotId';
+create index concurrently if not exists reconciles_inputs on svc.reconciles (repository_id, seq desc)
+  where status in ('applied', 'unchanged') and inputs ? 'snapshotId';
+create index concurrently if not exists reconciles_held on svc.reconciles (repository_id, project_id, seq desc)
+  where status = 'held';
+create index concurrently if not exists reconciles_over on svc.reconciles (repository_id, project_id, seq desc)
+  where status not in ('running', 'held');
 create index concurrently if not exists reconciles_commit on svc.reconciles (repository_id, commit, seq desc);
 create index concurrently if not exists reconciles_named on svc.reconciles (project_id, repository_name, seq desc);
 create index concurrently if not exists reconciles_status on svc.reconciles (project_id, status, seq desc);
@@ -40,4 +42,9 @@ create index concurrently if not exists events_severity on svc.events (project_i
 create index concurrently if not exists usage_ledger_at on svc.usage_ledger (at);
 create index concurrently if not exists usage_days_day on svc.usage_days (day);
 create index concurrently if not exists agent_revisions_project on svc.agent_revisions (project_id);
+
+-- The audit by what was done, to what, and by whom.
 create index concurrently if not exists audit_action on svc.audit (org_id, action, id desc);
+create index concurrently if not exists audit_subject on svc.audit (org_id, subject_name, id desc);
+create index concurrently if not exists audit_principal on svc.audit (org_id, principal_name, id desc);
+create index concurrently if not exists audit_principal_id on svc.audit (org_id, principal_id, id desc) where principal_id is not null;

@@ -5,6 +5,7 @@
 import { Fault } from '../../../domain/fault.ts';
 import type { Json } from '../../../domain/json.ts';
 import { bodyBytes, type StoredBody, unframed } from './body-frames.ts';
+import { beyond, markOf } from '../routing/routing.ts';
 import type { Sql } from '../store.ts';
 import { type EventTarget, type RouterStatus, wholePayload } from './events.ts';
 
@@ -81,13 +82,19 @@ export interface EventFilter {
   readonly limit: number;
 }
 
+/** What is true of all events of a status that few have, and that an index knows. */
+function rare({ status }: EventFilter): string {
+  if (status === 'failed') return ' and e.reason is not null';
+  return status === 'pending' ? ` and ${beyond(markOf('$1::uuid'), 'e.')}` : '';
+}
+
 /** A page of a project's events, newest first. */
 export async function listEvents(sql: Sql, projectId: string, filter: EventFilter): Promise<EventRow[]> {
   const { rows } = await sql.query<StoredEvent>(
     `with page as materialized (
        select * from svc.events e
         where e.project_id = $1::uuid and ($2::text is null or e.key = $2::text)
-          and ($3::text is null or e.router_status = $3::text) and ($4::text is null or e.severity = $4::text)
+          and ($3::text is null or e.router_status = $3::text) and ($4::text is null or e.severity = $4::text)${rare(filter)}
           and ($5::bigint is null or e.seq < $5::bigint)
         order by e.seq desc limit $6::int)
      select ${selected('$7::int')} from page e left join svc.event_bodies b on b.event_id = e.id order by e.seq desc`,
@@ -165,8 +172,9 @@ export async function pastEvents(
 ): Promise<{ readonly events: PastEvent[]; readonly more: boolean }> {
   const { rows } = await sql.query<PastEvent & { looked: number }>(
     `with recent as materialized (
-       select e.* from svc.events e where e.project_id = $1::uuid and e.received_at >= $3::timestamptz
-        order by e.seq desc limit $5::int)
+       select e.* from (
+         select * from svc.events where project_id = $1::uuid order by seq desc limit $5::int) e
+        where e.received_at >= $3::timestamptz)
      select e.id, e.key, n.name as endpoint, e.connection_id as "connectionId", ${sizeOf} as size,
             (select count(*) from recent) as looked
        from recent e join svc.event_bodies b on b.event_id = e.id left join svc.endpoints n on n.id = e.endpoint_id

@@ -62,27 +62,35 @@ export async function deleteTranscripts(tx: Sql, sessionIds: readonly string[]):
   return true;
 }
 
+/** Held runs and all others that are over are counted apart; each has an index. */
+const kinds = [`r.status = 'held'`, `r.status not in ('running', 'held')`] as const;
+
 // Runs that may go: of each owner the oldest few, of held ones as many, behind the newest that stay.
 const runsText = (owners: string, ofOwner: string): string => `with owners as materialized (
     select id from ${owners} where $3::uuid is null or id > $3::uuid order by id limit ${slice.owners}
-  ), looked as materialized (
+  ), looked as materialized (${kinds
+    .map(
+      (kind) => `
     select o.id as owner, old.id, old.finished_at < $1::timestamptz as isold
-      from owners o cross join (values (true), (false)) as h (held)
+      from owners o
       cross join lateral (
-        select r.id, r.finished_at, r.seq from svc.reconciles r
-         where ${ofOwner} and r.status <> 'running' and (r.status = 'held') = h.held
+        select r.seq from svc.reconciles r where ${ofOwner} and ${kind} order by r.seq desc offset $2::int limit 1) newest
+      cross join lateral (
+        select r.id, r.finished_at, r.seq from svc.reconciles r where ${ofOwner} and ${kind}
          order by r.seq limit ${slice.each}) old
-     where old.seq <= (
-       select r.seq from svc.reconciles r
-        where ${ofOwner} and r.status <> 'running' and (r.status = 'held') = h.held
-        order by r.seq desc offset $2::int limit 1)
+     where old.seq <= newest.seq`,
+    )
+    .join(' union all ')}
   ), gone as (
     delete from svc.reconciles where id = any(array(select id from looked where isold)) returning id
   )
   select (select count(*)::int from gone) as gone, (select max(id::text) from owners) as last,
          (select count(*)::int from owners) as owners,
          exists (select from looked where isold group by owner having count(*) >= ${slice.each}) as full`;
-const ofRepositories = runsText('svc.repositories', 'r.repository_id = o.id');
+const ofRepositories = runsText('svc.repositories', 'r.repository_id = o.id and r.project_id = o.project_id').replace(
+  'select id from svc.repositories',
+  'select id, project_id from svc.repositories',
+);
 const ofProjects = runsText('svc.projects', 'r.repository_id is null and r.project_id = o.id');
 
 /** Deletes runs that finished before an instant, but for the newest of each repository, or of each project without one. */

@@ -1,7 +1,7 @@
 // What a doctor looks for among repositories, runs, events, schedules, checks and jobs. Reads only.
 
 import type { Sql } from '../store.ts';
-import { routedTo } from '../routing/routing.ts';
+import { beyond, markOf } from '../routing/routing.ts';
 
 export interface Troubles {
   readonly repositories: number;
@@ -84,6 +84,8 @@ export async function findTroubles(
 
 /** An event is routed within milliseconds, and looked for again after seconds. */
 const pendingSeconds = 30;
+/** Of those that wait, so many are counted. */
+const pendingCounted = 10_000;
 
 async function findLate(
   sql: Sql,
@@ -98,8 +100,11 @@ async function findLate(
   );
   const pending = await sql.query<NonNullable<Troubles['pendingEvents']>>(
     `select count(*)::int as count, extract(epoch from $2::timestamptz - min(received_at))::int as seconds
-       from svc.events where project_id = $1::uuid and router_status = 'pending' and seq > ${routedTo('$1::uuid')}
-        and received_at < $2::timestamptz - make_interval(secs => $3::int) having count(*) > 0`,
+       from (
+         select received_at from svc.events
+          where project_id = $1::uuid and router_status = 'pending' and ${beyond(markOf('$1::uuid'))}
+          order by seq limit ${pendingCounted}) waiting
+        where received_at < $2::timestamptz - make_interval(secs => $3::int) having count(*) > 0`,
     [projectId, now, pendingSeconds],
   );
   const schedules = await sql.query<{ late: number; missed: number }>(

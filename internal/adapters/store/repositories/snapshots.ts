@@ -95,11 +95,14 @@ export async function sweepSnapshots(sql: Sql, after: string | null): Promise<Sw
        select s.snapshot_id as id from owners o join svc.repository_states s on s.repository_id = o.id
         where s.snapshot_id is not null
        union
-       select (r.inputs ->> 'snapshotId')::uuid from owners o cross join (values (true), (false)) as h (held)
-         cross join lateral (
-           select inputs from svc.reconciles
-            where repository_id = o.id and (status = 'held') = h.held and status in ('applied', 'unchanged', 'held')
-              and inputs ? 'snapshotId' order by seq desc limit $1::int) r
+       select (r.inputs ->> 'snapshotId')::uuid from owners o cross join lateral (
+         select inputs from svc.reconciles
+          where repository_id = o.id and status in ('applied', 'unchanged') and inputs ? 'snapshotId'
+          order by seq desc limit $1::int) r
+       union
+       select (r.inputs ->> 'snapshotId')::uuid from owners o cross join lateral (
+         select inputs from svc.reconciles
+          where repository_id = o.id and status = 'held' and inputs ? 'snapshotId' order by seq desc limit $1::int) r
        union
        select (r.inputs ->> 'snapshotId')::uuid from owners o join svc.reconciles r on r.repository_id = o.id
         where r.status = 'running' and r.inputs ? 'snapshotId'
