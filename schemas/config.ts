@@ -85,6 +85,21 @@ const model = v.strictObject({
   ),
 });
 
+const count = (least: number, most: number, description: string) =>
+  described(v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most)), description);
+const sync = v.strictObject({
+  resyncSeconds: optional(count(10, 86_400, 'How often a repository is compared as a whole with what is stored.')),
+});
+const sources = v.strictObject({
+  folders: optional(
+    described(
+      v.array(text(4096, 'An absolute path.')),
+      'Roots below which folders may be watched; without it any, for administrators of the first organization alone.',
+    ),
+  ),
+  readSeconds: optional(count(1, 3_600, 'One read of a source has so many seconds in all: 60.')),
+});
+
 export const config = v.pipe(
   v.strictObject({
     dataDir: optional(plain('Embedded database, repository cache, generated keys, sandboxes.')),
@@ -105,6 +120,8 @@ export const config = v.pipe(
     logLevel: optional(plain('A level of the log: info.')),
     catalog: optional(described(catalog, 'Presets, model lists and tools beside those that ship.')),
     templates: optional(described(templates, 'Where managed templates come from, one source for each scope.')),
+    sync: optional(described(sync, 'How the reconciler keeps time.')),
+    sources: optional(described(sources, 'What may be read, and for how long.')),
     providers: optional(
       described(
         v.objectWithRest({ model: optional(described(model, 'Model providers, their keys and prices.')) }, v.unknown()),

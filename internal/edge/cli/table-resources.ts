@@ -53,7 +53,7 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'add'],
     summary: 'watch a repository',
     args: [NAME],
-    options: repoSettings,
+    options: [...repoSettings, { name: 'no-probe', type: 'flag', help: 'add it without a look at its server first' }],
     notes: ['--url names the repository here; the server’s own address comes from SVC_URL or client.json'],
     load: async () => (await repo()).repoAdd,
   },
@@ -97,6 +97,7 @@ const repoCommands: readonly CommandSpec[] = [
     options: [],
     load: async () => (await repo()).repoAction('rollback'),
   },
+  repoAction('release', 'let the commit go that a rollback set aside'),
   {
     words: ['repo', 'pin'],
     summary: 'stay at a commit',

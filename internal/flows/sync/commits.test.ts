@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import type { TestDaemon } from '../../base/testkit/daemon.ts';
+import {
+  agentFile,
+  agentNames,
+  type Bench,
+  ended,
+  runsOf,
+  settled,
+  startBench,
+  syncNow,
+  until,
+  word,
+} from './sync-testkit.ts';
+
+const broken = { '.svc/agents/a.yaml': 'name: a\nharness: nonsense\n' };
+
+describe('going back', () => {
+  let bench: Bench;
+  before(async () => {
+    bench = await startBench();
+  });
+  after(() => bench.stop());
+  const act = (name: string, action: string, body?: object) =>
+    bench.daemon.api('POST', `P/repositories/${name}/${action}`, body);
+  const shown = async (name: string) => (await bench.daemon.api('GET', `P/repositories/${name}`)).body;
+
+  it('leaves what runs where the newest commit is not what runs, and says what that is', async () => {
+    const repo = await bench.repository('bad-head');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('bad-one') });
+    await bench.watch('bad-head');
+    const good = await repo.commit({ '.svc/agents/a.yaml': agentFile('bad-two') });
+    await syncNow(bench.daemon, 'bad-head');
+    const bad = await repo.commit(broken);
+    assert.equal(word((await syncNow(bench.daemon, 'bad-head'))['status']), 'failed');
+    const { status, body } = await act('bad-head', 'rollback', {});
+    assert.deepEqual([status, word(body['code'])], [409, 'nothing-to-roll-back']);
+    assert.match(word(body['detail']), new RegExp(`${bad}.*${good} runs`));
+    assert.deepEqual(
+      (await agentNames(bench.daemon)).filter((name) => name.startsWith('bad-')),
+      ['bad-two'],
+    );
+    assert.equal((await shown('bad-head'))['quarantinedCommit'], null);
+  });
+
+  it('goes past commits that changed nothing, step by step, and the branch stays set aside until it is released', async () => {
+    const repo = await bench.repository('steps');
+    const commits: string[] = [];
+    for (const version of ['one', 'two', 'three']) {
+      commits.push(await repo.commit({ '.svc/agents/a.yaml': agentFile(`steps-${version}`) }));
+      if (version === 'one') await bench.watch('steps');
+      else await syncNow(bench.daemon, 'steps');
+    }
+    const [one, two] = commits;
+    const head = await repo.commit({ 'README.md': 'words\n' });
+    assert.equal(word((await syncNow(bench.daemon, 'steps'))['commit']), head);
+    const back = async (): Promise<string[]> => {
+      const { status, body } = await act('steps', 'rollback', {});
+      assert.equal(status, 202, JSON.stringify(body));
+      await ended(bench.daemon, word(body['reconcileId']));
+      return [word(body['from']), word(body['to'])];
+    };
+    assert.deepEqual(await back(), [head, two], 'what the reader changed is not undone by a step that changes nothing');
+    assert.deepEqual(await back(), [two, one]);
+    assert.equal((await act('steps', 'rollback', {})).status, 409);
+    assert.equal(word((await shown('steps'))['quarantinedCommit']), head);
+    assert.equal(word((await syncNow(bench.daemon, 'steps'))['status']), 'quarantined');
+    const { status, body } = await act('steps', 'release');
+    assert.equal(status, 202, JSON.stringify(body));
+    const run = await ended(bench.daemon, word(body['reconcileId']));
+    assert.deepEqual([word(run['status']), word(run['commit'])], ['applied', head]);
+    assert.equal((await shown('steps'))['quarantinedCommit'], null);
+    assert.equal(word((await act('steps', 'release')).body['code']), 'nothing-quarantined');
+  });
+
+  it('a newer commit ends the quarantine also when it fails', async () => {
+    const repo = await bench.repository('newer');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('newer-one') });
+    await bench.watch('newer');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('newer-two') });
+    await syncNow(bench.daemon, 'newer');
+    await ended(bench.daemon, word((await act('newer', 'rollback', {})).body['reconcileId']));
+    assert.notEqual((await shown('newer'))['quarantinedCommit'], null);
+    await repo.commit(broken);
+    assert.equal(word((await syncNow(bench.daemon, 'newer'))['status']), 'failed');
+    assert.equal((await shown('newer'))['quarantinedCommit'], null);
+  });
+});
+
+describe('what was missing and is there again', () => {
+  let bench: Bench;
+  before(async () => {
+    bench = await startBench();
+  });
+  after(() => bench.stop());
+  const hook = (endpoint: string, auth: string): string[] => [
+    'triggers:',
+    '  - event: webhook.in',
+    `    endpoint: ${endpoint}`,
+    ...(auth === '' ? [] : [`    auth: ${auth}`]),
+    '    message: hello',
+    '    routing: { kind: spawn }',
+  ];
+
+  it('a secret made again heals what failed for want of it, without anybody asking', async () => {
+    const { daemon } = bench;
+    const put = () => daemon.api('PUT', 'P/secrets/HOOK', { value: 'long-enough-secret' });
+    await put();
+    const repo = await bench.repository('secretive');
+    const files = {
+      '.svc/agents/a.yaml': agentFile('secretive', ...hook('in', '{ kind: hmac_sha256, secretRef: HOOK }')),
+    };
+    await repo.commit(files);
+    assert.equal(word((await bench.watch('secretive'))['status']), 'applied');
+    assert.equal((await daemon.api('DELETE', 'P/secrets/HOOK')).status, 204);
+    await settled(daemon, 'secretive', (run) => word(run['status']) === 'failed');
+    await put();
+    const healed = await settled(daemon, 'secretive', (run) => word(run['status']) !== 'failed');
+    assert.equal(word(healed['status']), 'unchanged');
+    assert.equal(word((await daemon.api('GET', 'P/repositories/secretive')).body['status']), 'unchanged');
+  });
+
+  it('a secret that a source is read with heals the source', async () => {
+    const { daemon, server } = bench;
+    const repo = await bench.repository('locked');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('locked-a') });
+    server.options = { ...server.options, auth: { tokens: ['good-token'] } };
+    const run = await bench.watch('locked', { auth: { kind: 'token', secretRef: 'READ' } });
+    assert.equal(word(run['condition']), 'auth-failed');
+    await daemon.api('PUT', 'P/secrets/READ', { value: 'good-token' });
+    await settled(daemon, 'locked', (latest) => word(latest['status']) === 'applied');
+    server.options = { root: server.options.root };
+    assert.equal((await daemon.api('GET', 'P/repositories/locked')).body['condition'], null);
+  });
+
+  it('an endpoint that another tree makes heals a tree that names it', async () => {
+    const { daemon } = bench;
+    const repo = await bench.repository('names-it');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('names-it', ...hook('late', '')) });
+    assert.equal(word((await bench.watch('names-it'))['status']), 'failed');
+    const maker = await bench.repository('makes-it');
+    await maker.commit({ '.svc/agents/b.yaml': agentFile('makes-it', ...hook('late', '{ kind: none }')) });
+    assert.equal(word((await bench.watch('makes-it'))['status']), 'applied');
+    await settled(daemon, 'names-it', (run) => word(run['status']) === 'applied');
+  });
+});
+
+describe('folders of the machine', () => {
+  let root: string;
+  before(async () => {
+    root = await mkdtemp(join(tmpdir(), 'svc-roots-'));
+    for (const name of ['allowed/app/.svc/agents', 'other/.svc/agents']) {
+      await mkdir(join(root, name), { recursive: true });
+      await writeFile(join(root, name, 'a.yaml'), agentFile(name.startsWith('a') ? 'inside' : 'outside'));
+    }
+    await symlink(join(root, 'other'), join(root, 'allowed/link'));
+  });
+  after(() => rm(root, { recursive: true, force: true }));
+  const add = async (daemon: TestDaemon, name: string, path: string, token?: string) => {
+    const { status, body } = await daemon.api(
+      'POST',
+      'P/repositories',
+      { name, path, intervalSeconds: 3600 },
+      token === undefined ? {} : { token },
+    );
+    return { status, told: JSON.stringify({ ...body, requestId: undefined }) };
+  };
+
+  it('are those below the roots that are configured, whoever asks and whatever exists', async () => {
+    const bench = await startBench({ config: { file: { sources: { folders: [join(root, 'allowed')] } } } });
+    try {
+      const { daemon } = bench;
+      assert.equal((await add(daemon, 'in', join(root, 'allowed/app'))).status, 201);
+      assert.equal(word((await settled(daemon, 'in'))['status']), 'applied');
+      const refused = await add(daemon, 'a', join(root, 'other'));
+      assert.match(refused.told, /folder-not-allowed/);
+      for (const path of ['nowhere', 'allowed/../other', 'allowed/link', 'allowed-not']) {
+        assert.deepEqual(await add(daemon, 'a', `${root}/${path}`), refused, path);
+      }
+      const { status } = await daemon.api('PATCH', 'P/repositories/in', { path: join(root, 'other') });
+      assert.equal(status, 403);
+      // A link that turns up afterwards leads nowhere either.
+      await symlink(join(root, 'other'), join(root, 'allowed/app/way'));
+      assert.equal((await add(daemon, 'later', join(root, 'allowed/soon'))).status, 201);
+      await symlink(join(root, 'other'), join(root, 'allowed/soon'));
+      assert.equal(word((await syncNow(daemon, 'later'))['condition']), 'hostile');
+    } finally {
+      await bench.stop();
+    }
+  });
+
+  it('are without a setting for who administers the first organization alone', async () => {
+    const bench = await startBench();
+    try {
+      const { daemon } = bench;
+      const org = '/api/v1/orgs/default';
+      const email = 'lee@example.test';
+      const lee = await daemon.api('POST', `${org}/members`, { email, role: 'member' });
+      assert.equal(lee.status, 201, JSON.stringify(lee.body));
+      const token = await daemon.api('POST', `${org}/tokens`, { email, name: 't' });
+      const { principalId } = { principalId: word(lee.body['principalId'] ?? lee.body['id']) };
+      const made = await daemon.api('POST', 'P/members', { principalId, role: 'admin' });
+      assert.equal(made.status, 201, JSON.stringify(made.body));
+      const refused = await add(daemon, 'a', join(root, 'other'), word(token.body['token']));
+      assert.equal(refused.status, 403, refused.told);
+      assert.deepEqual(await add(daemon, 'a', join(root, 'nowhere'), word(token.body['token'])), refused);
+      assert.equal((await add(daemon, 'a', join(root, 'other'))).status, 201);
+      await until('its run', async () => (await runsOf(daemon, 'a')).length > 0);
+    } finally {
+      await bench.stop();
+    }
+  });
+});

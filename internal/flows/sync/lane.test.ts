@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { after, before, describe, it, test } from 'node:test';
+import { spreadPolls } from '../../adapters/store/repositories/polls.ts';
+import { enqueueSync } from '../enqueue.ts';
+import { relation } from './lane.ts';
+import { agentFile, type Bench, ended, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
+
+const under = { commit: 'a', isApplying: false, sinceMs: 0, limitMs: 60_000 };
+const asked = { isAsked: true, hint: null } as const;
+const cases: readonly (readonly [string, Parameters<typeof relation>, ReturnType<typeof relation>])[] = [
+  ['its turn is no news', [{ reason: 'poll', isAsked: false, hint: null }, under], 'drop'],
+  ['a push of the commit that is being synced is none', [{ ...asked, reason: 'push', hint: 'a' }, under], 'drop'],
+  ['a push of another one is', [{ ...asked, reason: 'push', hint: 'b' }, under], 'end'],
+  [
+    'and so is one while nothing is known yet',
+    [
+      { ...asked, reason: 'push', hint: 'b' },
+      { ...under, commit: null },
+    ],
+    'end',
+  ],
+  [
+    'pushes without an end leave a read its time',
+    [
+      { ...asked, reason: 'push' },
+      { ...under, sinceMs: 60_001 },
+    ],
+    'follow',
+  ],
+  [
+    'a person need not wait',
+    [
+      { ...asked, reason: 'manual' },
+      { ...under, sinceMs: 60_001 },
+    ],
+    'end',
+  ],
+  ['settings that changed are a wish', [{ ...asked, reason: 'poll' }, under], 'end'],
+  [
+    'what is being applied is followed',
+    [
+      { ...asked, reason: 'manual' },
+      { ...under, isApplying: true },
+    ],
+    'follow',
+  ],
+  ['an edited folder is read again afterwards', [{ ...asked, reason: 'watch' }, under], 'follow'],
+  ['a thorough comparison waits', [{ ...asked, reason: 'resync' }, under], 'follow'],
+];
+for (const [what, args, expected] of cases) test(what, () => assert.equal(relation(...args), expected));
+
+/** A server that takes connections and sends nothing, or a byte of a git answer now and then. */
+async function startDullServer(trickle: boolean): Promise<{ url: string; sockets: Set<Socket>; server: Server }> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    let timer: NodeJS.Timeout | undefined;
+    socket.once('data', () => {
+      if (!trickle) return;
+      const type = 'application/x-git-upload-pack-result';
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ntransfer-encoding: chunked\r\n\r\n`);
+      timer = setInterval(() => socket.write('1\r\na\r\n'), 100);
+    });
+    socket.on('close', () => {
+      clearInterval(timer);
+      sockets.delete(socket);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}/x.git`, sockets, server };
+}
+
+describe('git servers that swallow and trickle', () => {
+  let bench: Bench;
+  const dull: Awaited<ReturnType<typeof startDullServer>>[] = [];
+  const readSeconds = 4;
+  before(async () => {
+    bench = await startBench({ config: { file: { sources: { readSeconds } } } });
+    for (let index = 0; index < 12; index += 1) dull.push(await startDullServer(index % 2 === 1));
+  });
+  after(async () => {
+    await bench.stop();
+    for (const { server, sockets } of dull) {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    }
+  });
+  const sync = async (name: string): Promise<string> =>
+    word((await bench.daemon.api('POST', `P/repositories/${name}/sync`)).body['reconcileId']);
+  const add = async (name: string, url: string): Promise<void> => {
+    const { status } = await bench.daemon.api('POST', 'P/repositories', { name, url, intervalSeconds: 3600 });
+    assert.equal(status, 201);
+  };
+
+  it('hold up nobody else, and each read of theirs ends in its time', async () => {
+    const repo = await bench.repository('healthy');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('healthy-a') });
+    const begun = performance.now();
+    for (const [index, { url }] of dull.entries()) await add(`dull-${index}`, url);
+    const runs = await Promise.all(dull.map((_, index) => sync(`dull-${index}`)));
+    await until('all of them to be asked', async () => dull.every(({ sockets }) => sockets.size > 0));
+    assert.equal(word((await bench.watch('healthy'))['status']), 'applied');
+    const states = await Promise.all(
+      runs.map(async (id) => (await bench.daemon.api('GET', `P/reconciles/${id}`)).body),
+    );
+    const isFast = performance.now() - begun < readSeconds * 1000;
+    if (isFast)
+      assert.ok(
+        states.some((run) => word(run['status']) === 'running'),
+        'they hang meanwhile',
+      );
+    for (const id of runs) {
+      const run = await ended(bench.daemon, id);
+      assert.deepEqual([word(run['status']), word(run['condition'])], ['failed', 'unreachable'], JSON.stringify(run));
+    }
+    const trickled = await ended(bench.daemon, runs[1] ?? '');
+    assert.match(word(trickled['detail']), /longer than 4 s/);
+  });
+
+  it('are let go of at once when something newer is wanted', async () => {
+    const [first] = dull;
+    assert.ok(first);
+    await add('hung', first.url);
+    const older = await sync('hung');
+    await until('the read', async () => first.sockets.size > 0);
+    const newer = await sync('hung');
+    assert.equal(word((await ended(bench.daemon, older, 3_000))['status']), 'superseded');
+    const repo = await bench.repository('hung');
+    const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('hung-a') });
+    const { status } = await bench.daemon.api('PATCH', 'P/repositories/hung', { url: bench.server.url('hung.git') });
+    assert.equal(status, 200);
+    assert.equal(word((await ended(bench.daemon, newer))['status']), 'superseded');
+    await settled(bench.daemon, 'hung', (run) => word(run['commit']) === commit && word(run['status']) === 'applied');
+  });
+
+  it('a pushed commit ends the read of the one before', async () => {
+    const repo = await bench.repository('pushed');
+    await repo.commit({ '.svc/agents/a.yaml': agentFile('pushed-one') });
+    await bench.watch('pushed');
+    let free: () => void = () => undefined;
+    const freed = new Promise<void>((resolve) => (free = resolve));
+    const asked = bench.server.log.length;
+    // Only the first request hangs.
+    bench.server.fault = (_request, index) => (index === asked ? { kind: 'hold', until: freed } : null);
+    const { rows } = await bench.daemon.ctx.db.query<{ id: string }>(
+      `select id from svc.repositories where name = 'pushed'`,
+    );
+    const id = rows[0]?.id ?? '';
+    await enqueueSync(bench.daemon.ctx.db, id, 'push');
+    await until('the read that hangs', async () => bench.server.log.length > asked);
+    const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('pushed-two') });
+    await enqueueSync(bench.daemon.ctx.db, id, 'push', commit);
+    const run = await settled(bench.daemon, 'pushed', (latest) => word(latest['commit']) === commit);
+    free();
+    bench.server.fault = () => null;
+    assert.deepEqual([word(run['status']), word(run['reason'])], ['applied', 'push']);
+  });
+
+  it('are left alone after a failure, also by a daemon that starts, but never when asked by hand', async () => {
+    const { db } = bench.daemon.ctx;
+    const paused = async (): Promise<number> => {
+      const { rows } = await db.query<{ seconds: number }>(
+        `select extract(epoch from least(p.next_at, s.retry_at) - now())::float8 as seconds
+           from svc.repository_polls p join svc.repository_states s using (repository_id)
+           join svc.repositories r on r.id = p.repository_id where r.name = 'dull-2'`,
+      );
+      return rows[0]?.seconds ?? 0;
+    };
+    assert.ok((await paused()) > 60, 'backed off');
+    await spreadPolls(db, true);
+    assert.ok((await paused()) > 60, 'a start does not forget it');
+    // As after a crash of the database, which empties the unlogged table.
+    await db.query('truncate svc.repository_polls');
+    await until('the rows to be made again', async () => (await paused()) > 60);
+    const asked = dull[2];
+    const run = await sync('dull-2');
+    await until('a request by hand', async () => (asked?.sockets.size ?? 0) > 0);
+    assert.equal(word((await ended(bench.daemon, run))['status']), 'failed');
+  });
+
+  it('several repositories of one server that cannot reach it pause the server, and one that can ends that', async () => {
+    const { db } = bench.daemon.ctx;
+    const { server, url } = await startDullServer(false);
+    await new Promise((resolve) => server.close(resolve));
+    const away = new URL(url);
+    const names = ['away-1', 'away-2', 'away-3'];
+    for (const name of names) {
+      await add(name, `${away.origin}/${name}.git`);
+      await syncNow(bench.daemon, name);
+    }
+    const hosts = async () =>
+      (await db.query('select from svc.host_pauses where host = $1::text', [away.host])).rowCount;
+    assert.equal(await hosts(), 1);
+    await add('away-4', `${away.origin}/away-4.git`);
+    await syncNow(bench.daemon, 'away-4');
+    assert.equal((await runsOf(bench.daemon, 'away-4')).length >= 1, true, 'by hand it is tried all the same');
+  });
+});
+
+describe('ten thousand repositories', () => {
+  let bench: Bench;
+  before(async () => {
+    bench = await startBench({ config: { roles: ['api'] } });
+  });
+  after(() => bench.stop());
+
+  it('are spread over their interval by a start, and not all at once', async () => {
+    const { db } = bench.daemon.ctx;
+    await db.query(`insert into svc.repositories (id, project_id, name, url, url_key, interval_seconds)
+      select gen_random_uuid(), p.id, 'r' || n, 'https://git.test/o/' || n, 'git.test/o/' || n, 60
+        from svc.projects p, generate_series(1, 10000) n`);
+    await db.query(`insert into svc.repository_states (repository_id) select id from svc.repositories`);
+    await db.query(`insert into svc.repository_polls (repository_id, next_at)
+      select id, now() - interval '1 hour' from svc.repositories`);
+    await spreadPolls(db, false);
+    const { rows } = await db.query<{ most: number; last: number; due: number }>(
+      `select max(count)::int as most, max(second)::int as last, sum(count) filter (where second <= 0)::int as due from (
+         select ceil(extract(epoch from next_at - now())) as second, count(*) as count
+           from svc.repository_polls group by 1) seconds`,
+    );
+    const [spread] = rows;
+    assert.ok(spread);
+    assert.ok(spread.most <= 200, `${spread.most} in one second`);
+    assert.ok(spread.last <= 60, `the last after ${spread.last} s`);
+  });
+});
