@@ -147,6 +147,7 @@ const CASES: readonly Case[] = [
       credentials: { webhookSecret: VALUE },
     },
   },
+  { args: ['repo', 'release', 'r'], call: `POST ${P}/repositories/r/release`, body: undefined },
   { args: ['repo', 'rollback', 'r'], call: `POST ${P}/repositories/r/rollback`, body: {} },
   {
     args: ['repo', 'rollback', 'r', 'abcd1234'],
@@ -209,6 +210,27 @@ for (const { args, stdin, call, body } of CASES) {
     assert.ok(!`${stdout}${stderr}`.includes(VALUE));
   });
 }
+
+test('a repository that cannot be read is an answer with exit 1, and one that is added is looked at first', async () => {
+  const away = { reachable: false, condition: 'unreachable', detail: 'no connection in time' };
+  answer = ({ url }) => (url.endsWith('/probe') ? { status: 200, body: away } : { status: 201, body: { name: 'r' } });
+  const probed = await svc(['repo', 'probe', 'https://git.example/x.git']);
+  assert.equal(probed.code, 1);
+  assert.match(probed.stdout, /unreachable/);
+  const added = await svc(['repo', 'add', 'r', '--url', 'https://git.example/x.git']);
+  assert.equal(added.code, 0);
+  assert.match(added.stdout, /cannot be read \(unreachable\): no connection in time\nadded r/);
+  seen.length = 0;
+  await svc(['repo', 'add', 'r', '--url', 'https://git.example/x.git', '--no-probe']);
+  assert.equal(seen.length, 1);
+});
+
+test('going back says from where to where', async () => {
+  answer = () => ({ status: 202, body: { reconcileId: 'x', from: 'b'.repeat(40), to: 'a'.repeat(40) } });
+  const { code, stdout } = await svc(['repo', 'rollback', 'r']);
+  assert.equal(code, 0);
+  assert.match(stdout, /from b{40} to a{40}.*svc repo release r/);
+});
 
 test('lists follow their cursors, and stop at --limit', async () => {
   answer = ({ url }) => {
