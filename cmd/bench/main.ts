@@ -29,6 +29,8 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   gateway: async () => (await import('../../internal/bench/gateway.ts')).bench,
   sessions: async () => (await import('../../internal/bench/sessions.ts')).bench,
   'sessions-idle': async () => (await import('../../internal/bench/sessions.ts')).idle,
+  'crowd-servers': async () => (await import('../../internal/bench/crowd-sync.ts')).servers,
+  'crowd-repositories': async () => (await import('../../internal/bench/crowd-sync.ts')).repositories,
   idle: async () => (await import('../../internal/bench/idle.ts')).bench,
   ticks: async () => (await import('../../internal/bench/ticks.ts')).bench,
   validate: async () => (await import('../../internal/bench/validate.ts')).bench,

@@ -37,13 +37,28 @@ export const repoAdd: Handler = async (call) => {
     ...(suspended && { suspended }),
   };
   const client = await connect(call);
+  // For a person to read; a suspended repository is not asked anything yet.
+  const isWanted = url !== undefined && !suspended && !call.json && !call.flag('no-probe');
+  const found = isWanted ? [await lookAt(call, client, url)] : [];
   const repository = await client.call(api.createRepository, { body });
-  call.screen.emit(
-    repository,
-    () => `added ${repository.name}; \`svc repo sync ${repository.name} --wait\` shows its first run`,
+  call.screen.emit(repository, () =>
+    [...found, `added ${repository.name}; \`svc repo sync ${repository.name} --wait\` shows its first run`].join('\n'),
   );
   return 0;
 };
+
+/** What a look at the server says, in a line; it is added whatever that is. */
+async function lookAt(call: Call, client: Client, url: string): Promise<string> {
+  const auth = authOf(call);
+  const body = { url, ...(auth !== undefined && { auth }) };
+  const report = await client.call(api.probeRepository, { body, timeoutMs: 180_000 });
+  if (report.reachable === false) {
+    return `warning: it cannot be read (${clean(report.condition, true)}): ${clean(report.detail, true)}`;
+  }
+  const branch = call.text('branch') ?? report.defaultBranch ?? '-';
+  const commit = report.commit === null ? '' : ` at ${shortCommit(report.commit)}`;
+  return `found branch ${clean(branch, true)}${commit}${report.hasSvc === false ? ', without a .svc/' : ''}`;
+}
 
 // Neither sent nor repeated: it would be in the server's log and on the screen.
 function checkUrl(url: string): void {
@@ -195,32 +210,45 @@ const PAST: { readonly [word in Action]: string } = {
   suspend: 'suspended',
   resume: 'resumed',
   rollback: 'rolling back',
+  release: 'released',
   pin: 'pinned',
   unpin: 'unpinned',
   approve: 'approved',
 };
 
-type Action = 'suspend' | 'resume' | 'rollback' | 'pin' | 'unpin' | 'approve';
+type Action = 'suspend' | 'resume' | 'rollback' | 'release' | 'pin' | 'unpin' | 'approve';
 
-/** Actions that are one POST: suspend, resume, rollback, pin, unpin, approve. */
+/** Actions that are one POST: suspend, resume, rollback, release, pin, unpin, approve. */
 export function repoAction(word: Action): Handler {
   return async (call) => {
     const client = await connect(call);
     const name = call.arg('NAME');
     const answer = await act(call, client, word);
     const run = 'reconcileId' in answer ? `; run ${answer.reconcileId}` : '';
-    call.screen.emit(answer, () => `${PAST[word]} ${name}${run}`);
+    const way =
+      'to' in answer
+        ? ` from ${clean(answer.from ?? 'nothing', true)} to ${clean(answer.to, true)}; a newer commit ends that, or \`svc repo release ${name}\``
+        : '';
+    call.screen.emit(answer, () => `${PAST[word]} ${name}${way}${run}`);
     return 0;
   };
 }
 
-async function act(call: Call, client: Client, word: Action): Promise<Repository | { readonly reconcileId: string }> {
+type Started = { readonly reconcileId: string; readonly from: string | null; readonly to: string };
+
+async function act(
+  call: Call,
+  client: Client,
+  word: Action,
+): Promise<Repository | { readonly reconcileId: string } | Started> {
   const params = { name: call.arg('NAME') };
   switch (word) {
     case 'suspend':
       return client.call(api.suspendRepository, { params });
     case 'resume':
       return client.call(api.resumeRepository, { params });
+    case 'release':
+      return client.call(api.releaseRepository, { params });
     case 'pin':
       return client.call(api.pinRepository, { params, body: { commit: call.arg('COMMIT') } });
     case 'unpin':
@@ -253,7 +281,8 @@ export const repoProbe: Handler = async (call) => {
   const body = { url, ...(auth !== undefined && { auth }) };
   const report = await client.call(api.probeRepository, { body, timeoutMs: 180_000 });
   call.screen.emit(report, () => probeText(report, call));
-  return 0;
+  // What cannot be read is an answer, and not a good one.
+  return report.reachable === false ? 1 : 0;
 };
 
 function probeText(report: api.RepositoryProbe, call: Call): string {

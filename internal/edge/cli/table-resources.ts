@@ -40,7 +40,7 @@ const repoSettings: readonly OptionSpec[] = [
 ];
 
 const repo = async (): Promise<typeof import('./command-repo.ts')> => import('./command-repo.ts');
-const repoAction = (word: 'suspend' | 'resume' | 'unpin', summary: string): CommandSpec => ({
+const repoAction = (word: 'suspend' | 'resume' | 'release' | 'unpin', summary: string): CommandSpec => ({
   words: ['repo', word],
   summary,
   args: [NAME],

@@ -1,0 +1,176 @@
+// A daemon among strangers: git servers that swallow and trickle beside a healthy repository, and ten thousand
+// repositories that are looked at every minute.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { decidingSettings, repositoryById } from '../adapters/store/repositories/repositories.ts';
+import { compileSettings } from '../base/config/compile-settings.ts';
+import { apiClient, readClientFile, spawnDaemon } from '../base/testkit/daemon.ts';
+import { createTestDatabase } from '../base/testkit/postgres.ts';
+import { canonicalJson, type Json } from '../domain/json.ts';
+import { enqueueSync } from '../flows/enqueue.ts';
+import { contextOf, inputsText } from '../flows/sync/decide.ts';
+import { agentFile, settled, startBench, until, word } from '../flows/sync/sync-testkit.ts';
+
+import { type Bench, type Bencher, median, ms, timed } from './harness.ts';
+
+/** What every one of the answering servers has (crowd-git-server.ts). */
+const commit = 'c0ffee'.padEnd(40, '0');
+const DULL = 16;
+const PUSHES = 9;
+const REPOSITORIES = 10_000;
+const INTERVAL_SECONDS = 60;
+const HOSTS = 50;
+/** What looks may be late by: the jitter of an interval, and a second between two turns. */
+const LATE_SECONDS = 6;
+/** Of the kernel's clock that process times are counted in. */
+const tickMs = 10;
+
+interface Ports {
+  readonly answering: readonly number[];
+  readonly swallowing: readonly number[];
+  readonly trickling: readonly number[];
+}
+
+async function startServers(bench: Bencher, ...counts: readonly number[]): Promise<Ports> {
+  const program = fileURLToPath(new URL('crowd-git-server.ts', import.meta.url));
+  const child: ChildProcess = spawn(process.execPath, [program, ...counts.map(String)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  bench.atEnd(() => void child.kill('SIGKILL'));
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.stdout?.once('data', (chunk: Buffer) => resolve(JSON.parse(chunk.toString())));
+  });
+}
+
+export const servers: Bench = {
+  name: 'crowd-servers',
+  title: `${DULL} git servers that swallow and ${DULL} that trickle beside one healthy repository`,
+  run: async (bench) => {
+    const host = await startBench();
+    bench.atEnd(() => host.stop());
+    const { daemon } = host;
+    const repository = await host.repository('healthy');
+    await repository.commit({ '.svc/agents/a.yaml': agentFile('healthy-0') });
+    await host.watch('healthy');
+    const { rows } = await daemon.ctx.db.query<{ id: string }>(
+      `select id from svc.repositories where name = 'healthy'`,
+    );
+    let version = 0;
+    const push = async (): Promise<number> => {
+      version += 1;
+      const pushed = await repository.commit({ '.svc/agents/a.yaml': agentFile(`healthy-${version}`) });
+      return timed(async () => {
+        await enqueueSync(daemon.ctx.db, rows[0]?.id ?? '', 'push', pushed);
+        await settled(daemon, 'healthy', (run) => word(run['commit']) === pushed);
+      });
+    };
+    const pushes = async (): Promise<number> => {
+      const took: number[] = [];
+      for (let turn = 0; turn < PUSHES; turn += 1) took.push(await push());
+      return median(took);
+    };
+    await push();
+    const alone = await pushes();
+    const ports = await startServers(bench, 1, DULL, DULL);
+    for (const [index, port] of [...ports.swallowing, ...ports.trickling].entries()) {
+      const url = `http://127.0.0.1:${port}/x.git`;
+      await daemon.api('POST', 'P/repositories', { name: `dull-${index}`, url, intervalSeconds: 1 });
+      await daemon.api('POST', `P/repositories/dull-${index}/sync`);
+    }
+    await until('all of them to hang', async () => {
+      const { body } = await daemon.api('GET', 'P/reconciles?status=running&limit=200');
+      return (body['items'] as unknown as unknown[]).length === 2 * DULL;
+    });
+    bench.ratio('a push beside them / the same alone', ms(await pushes()), ms(alone), 1.3);
+  },
+};
+
+async function usage(pid: number): Promise<{ readonly cpuMs: number; readonly residentKiB: number }> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  const resident = Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]);
+  return { cpuMs: (Number(fields[11]) + Number(fields[12])) * tickMs, residentKiB: resident };
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/** Ten thousand registered repositories, each seen at the commit that its server has. */
+async function register(database: Awaited<ReturnType<typeof createTestDatabase>>, ports: readonly number[]) {
+  const { db } = database;
+  await db.query(
+    `insert into svc.repositories (id, project_id, name, url, url_key, interval_seconds)
+     select gen_random_uuid(), p.id, 'r' || n, 'http://' || h || '/o/r' || n, h || '/o/r' || n, $2::int
+       from svc.projects p, generate_series(1, $3::int) n,
+       lateral (select '127.0.0.1:' || ($1::int[])[1 + n % cardinality($1::int[])] as h) host`,
+    [ports, INTERVAL_SECONDS, REPOSITORIES],
+  );
+  const catalogHash = sha256(canonicalJson(compileSettings({}, '/').catalog as unknown as Json));
+  const { rows } = await db.query<{ id: string }>('select id from svc.repositories');
+  const hashes: string[] = [];
+  for (const { id } of rows) {
+    const repository = await repositoryById(db, id);
+    if (repository === undefined) throw new Error('a repository is gone');
+    const context = contextOf(repository, { branch: 'main', connections: [] });
+    hashes.push(sha256(inputsText({ context, settings: decidingSettings(repository), catalog: catalogHash })));
+  }
+  await db.query(
+    `insert into svc.repository_states (repository_id, seen_commit, seen_hash, ref_branch)
+     select id, $3::text, hash, 'main' from unnest($1::uuid[], $2::text[]) as t (id, hash)`,
+    [rows.map(({ id }) => id), hashes, commit],
+  );
+  await db.query('analyze');
+}
+
+export const repositories: Bench = {
+  name: 'crowd-repositories',
+  title: `${REPOSITORIES} repositories, one daemon, every ${INTERVAL_SECONDS} s`,
+  run: async (bench) => {
+    const database = await createTestDatabase();
+    bench.atEnd(() => database.close());
+    const directory = await bench.directory();
+    const dataDir = join(directory, 'data');
+    const env = {
+      SVC_DATABASE_URL: database.url,
+      SVC_MASTER_KEY_FILE: join(directory, 'master.key'),
+      SVC_ALLOW_PRIVATE_NETWORK: 'true',
+      SVC_LOG_LEVEL: 'warn',
+    };
+    await writeFile(env.SVC_MASTER_KEY_FILE, `1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
+    const first = spawnDaemon({ dataDir, env });
+    bench.atEnd(async () => void (await first.kill('SIGKILL')));
+    const { url } = await first.ready;
+    await sleep(5_000);
+    const empty = await usage(first.process.pid ?? 0);
+    const { answering } = await startServers(bench, HOSTS);
+    const counts = async (): Promise<{ requests: number; paths: number }> =>
+      (await fetch(`http://127.0.0.1:${answering[0]}/counts`)).json() as Promise<{ requests: number; paths: number }>;
+    await register(database, answering);
+    // The rows of the polls are made within ten seconds, spread over the interval.
+    await until('the polls', async () => {
+      const { rows } = await database.db.query<{ count: number }>(
+        'select count(*)::int as count from svc.repository_polls',
+      );
+      return rows[0]?.count === REPOSITORIES;
+    });
+    await sleep(INTERVAL_SECONDS * 1000);
+    await counts();
+    const before = await usage(first.process.pid ?? 0);
+    const took = await timed(() => sleep((INTERVAL_SECONDS + LATE_SECONDS) * 1000));
+    const after = await usage(first.process.pid ?? 0);
+    const { paths } = await counts();
+    bench.atMost('repositories that were not looked at in time', REPOSITORIES - paths, 0, 'repositories');
+    bench.ratio('processor time of the daemon / one core', ms(after.cpuMs - before.cpuMs), ms(took), 1);
+    const kept = Math.max(after.residentKiB - empty.residentKiB, 0) / REPOSITORIES;
+    bench.atMost('memory of the daemon for each', kept, 20, 'KiB');
+    const api = apiClient(url, readClientFile(dataDir).token);
+    const failed = await api('GET', 'P/repositories?limit=1');
+    if (failed.body['items']?.[0]?.['condition'] !== null) throw new Error('a repository could not be read');
+  },
+};
