@@ -1,37 +1,24 @@
 // Pull-request checks of a trigger (spec, Check entry fields; decisions 63 and 67).
 
 import type { Check as CheckSpec, CheckDeadline } from '../../domain/spec.ts';
-import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
-import {
-  compact,
-  fault,
-  faultAt,
-  field,
-  integer,
-  items,
-  oneOf,
-  optional,
-  pathOf,
-  required,
-  resourceName,
-  strict,
-  text,
-} from './read.ts';
+import { check as fields, checks as list } from '../../../schemas/trigger.ts';
+import { keysOf } from '../../../schemas/grammar.ts';
+import { readFields, reading } from './read-field.ts';
+import type { Check, MapSpot, NodeRef, Reader } from './read.ts';
+import { compact, fault, faultAt, field, items, pathOf, strict } from './read.ts';
 
-const KEYS = ['name', 'displayName', 'description', 'instructions', 'timeout', 'beginTimeout', 'completeTimeout'];
+/** `timeout` is another spelling of `beginTimeout`. */
+const { timeout, ...kept } = fields.fields;
 
 export const checkChecks: Reader<readonly CheckSpec[]> = (check, spot) => {
   const seen = { name: new Map<string, NodeRef>(), displayName: new Map<string, NodeRef>() };
   const checks: CheckSpec[] = [];
-  for (const item of items(check, spot, 'a list of checks', 1, Number.POSITIVE_INFINITY, 'check-invalid') ?? []) {
-    const found = strict(check, item, KEYS);
+  for (const item of items(check, spot, list.what, list.least, Number.POSITIVE_INFINITY, list.code) ?? []) {
+    const found = strict(check, item, keysOf(fields));
     if (found === undefined) continue;
-    const name = required(check, found, 'name', resourceName);
-    const displayName = required(check, found, 'displayName', text({ most: 256 }));
-    const description = required(check, found, 'description', text({ most: 65_535 }));
-    const instructions = optional(check, found, 'instructions', text({ most: 20_000 }));
-    const beginTimeout = checkBegin(check, found);
-    const completeTimeout = optional(check, found, 'completeTimeout', deadline);
+    const read = readFields(check, found, kept);
+    const { name, displayName, description, instructions, completeTimeout } = read;
+    const beginTimeout = checkBegin(check, found) ?? read.beginTimeout;
     unique(check, found, 'name', name, seen.name);
     unique(check, found, 'displayName', displayName, seen.displayName);
     if (name === undefined || displayName === undefined || description === undefined) continue;
@@ -62,14 +49,5 @@ function checkBegin(check: Check, spot: MapSpot): CheckDeadline | undefined {
     fault(check, 'check-invalid', message, alias.key, pathOf(alias.trail));
     fault(check, 'check-invalid', message, begin.key, pathOf(begin.trail));
   }
-  const fromAlias = optional(check, spot, 'timeout', deadline);
-  return optional(check, spot, 'beginTimeout', deadline) ?? fromAlias;
+  return alias && reading(timeout)(check, alias);
 }
-
-const deadline: Reader<CheckDeadline> = (check, spot) => {
-  const found = strict(check, spot, ['seconds', 'conclusion']);
-  if (found === undefined) return undefined;
-  const seconds = required(check, found, 'seconds', integer(1, 604_800, 'a whole number from 1 to 604,800'));
-  const conclusion = required(check, found, 'conclusion', oneOf(['success', 'failure', 'skipped'] as const));
-  return seconds === undefined || conclusion === undefined ? undefined : { seconds, conclusion };
-};

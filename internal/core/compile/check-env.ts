@@ -1,13 +1,15 @@
 // Environment variables of agents and environments (spec, Environment variables).
 
+import { ENV_NAME, envMap as env, secretRef } from '../../../schemas/shared.ts';
 import type { EnvMap, SecretRef } from '../../domain/spec.ts';
+import { reading } from './read-field.ts';
 import type { Check, Reader, NodeRef } from './read.ts';
-import { boolean, faultAt, fault, optional, pathOf, recordOf, required, resourceName, strict } from './read.ts';
+import { fault, faultAt, pathOf, recordOf } from './read.ts';
 
-const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const NAME = new RegExp(`^${ENV_NAME}$`);
 
 /** A map from variable name to a text or to `{ $secret, optional? }`. */
-export const envMap: Reader<EnvMap> = recordOf(value, 'a map from variable names to texts or secret references');
+export const envMap: Reader<EnvMap> = recordOf(value, env.what);
 
 function value(check: Check, spot: NodeRef, key: string): string | SecretRef | undefined {
   if (!NAME.test(key)) {
@@ -15,7 +17,7 @@ function value(check: Check, spot: NodeRef, key: string): string | SecretRef | u
     return fault(check, 'invalid-value', message, spot.key, pathOf(spot.trail));
   }
   if (spot.node.kind === 'scalar' && typeof spot.node.value === 'string') return spot.node.value;
-  if (spot.node.kind === 'map') return secretRef(check, spot);
+  if (spot.node.kind === 'map') return readSecretRef(check, spot);
   // The value itself is not repeated: it may be a credential that somebody wrote in the clear.
   const message = `${pathOf(spot.trail)} must be a text or { $secret: <name> }`;
   return faultAt(check, 'invalid-type', message, spot, {
@@ -24,19 +26,8 @@ function value(check: Check, spot: NodeRef, key: string): string | SecretRef | u
   });
 }
 
-function secretRef(check: Check, spot: NodeRef): SecretRef | undefined {
-  const found = strict(check, spot, ['$secret', 'optional']);
+function readSecretRef(check: Check, spot: NodeRef): SecretRef | undefined {
+  const found = reading(secretRef)(check, spot);
   if (found === undefined) return undefined;
-  const $secret = required(check, found, '$secret', resourceName);
-  const isOptional = optional(check, found, 'optional', boolean);
-  if ($secret === undefined) return undefined;
-  return isOptional === true ? { $secret, optional: true } : { $secret };
+  return found.optional === true ? { $secret: found.$secret, optional: true } : { $secret: found.$secret };
 }
-
-/** `{ $secret: <name> }` alone, as a bearer token is written. */
-export const plainSecretRef: Reader<{ readonly $secret: string }> = (check, spot) => {
-  const found = strict(check, spot, ['$secret'], 'a reference { $secret: <name> }');
-  if (found === undefined) return undefined;
-  const $secret = required(check, found, '$secret', resourceName);
-  return $secret === undefined ? undefined : { $secret };
-};

@@ -2,43 +2,21 @@
 // are rendered against the payload.
 
 import type { AgentSpec } from '../../domain/spec.ts';
+import { initialPrompt as initialPromptField, manages, onReplace, session, spendCaps } from '../../../schemas/agent.ts';
+import { keysOf } from '../../../schemas/grammar.ts';
 import { noPayloadPrefix } from './check-prompts.ts';
+import { readFields, reading } from './read-field.ts';
 import type { Reader } from './read.ts';
-import {
-  boolean,
-  compact,
-  faultAt,
-  integer,
-  listOf,
-  optional,
-  pathOf,
-  required,
-  resourceName,
-  strict,
-  text,
-  VARIABLES_ARE_TEXT,
-  wrong,
-} from './read.ts';
+import { compact, faultAt, pathOf, strict, VARIABLES_ARE_TEXT, wrong } from './read.ts';
 
 const template: Reader<string> = (check, spot) =>
-  noPayloadPrefix(check, spot, text({ trim: true, most: 20_000 })(check, spot));
+  noPayloadPrefix(check, spot, reading(initialPromptField)(check, spot));
 export const initialPrompt: Reader<string> = template;
 /** `infer` is a text like any other here; what it asks for is the session's business. */
 export const displayTitle: Reader<string> = template;
-export const onReplacePrompt: Reader<string> = text({ trim: true, most: 20_000 });
+export const onReplacePrompt: Reader<string> = reading(onReplace);
 
-export const checkSession: Reader<AgentSpec['session']> = (check, spot) => {
-  const found = strict(check, spot, ['archiveAfterInactive', 'observeSpawnedSessions']);
-  if (found === undefined) return undefined;
-  const archiveAfterInactive = optional(check, found, 'archiveAfterInactive', (_, at) => {
-    const inner = strict(check, at, ['seconds']);
-    const seconds =
-      inner && required(check, inner, 'seconds', integer(60, 31_536_000, 'a whole number from 60 to 31,536,000'));
-    return seconds === undefined ? undefined : { seconds };
-  });
-  const observeSpawnedSessions = optional(check, found, 'observeSpawnedSessions', boolean);
-  return compact<AgentSpec['session']>({ archiveAfterInactive, observeSpawnedSessions });
-};
+export const checkSession: Reader<AgentSpec['session']> = reading(session);
 
 const SPEND_CAP = /^(\d{1,10})(?:\.(\d{1,10}))?$/;
 
@@ -59,20 +37,17 @@ const spendCap: Reader<string> = (check, spot) => {
     typeof value === 'number'
       ? 'Put the number in quotes.'
       : 'Write digits, and a point with digits behind it where needed.';
-  return wrong(check, spot, 'a nonnegative decimal in quotes, at most 10 digits before and 10 behind the point', {
-    code: 'spend-cap',
+  return wrong(check, spot, spendCaps.fields.dailyUsd.what, {
+    code: spendCaps.fields.dailyUsd.code,
     hint,
   });
 };
 
+/** `wrong` says what a cap is; where a number stands, that quotes are missing. */
 export const checkSpendCaps: Reader<NonNullable<AgentSpec['spendCaps']>> = (check, spot) => {
-  const found = strict(check, spot, ['dailyUsd', 'monthlyUsd', 'maxPerSessionUsd']);
-  if (found === undefined) return undefined;
-  return compact<NonNullable<AgentSpec['spendCaps']>>({
-    dailyUsd: optional(check, found, 'dailyUsd', spendCap),
-    monthlyUsd: optional(check, found, 'monthlyUsd', spendCap),
-    maxPerSessionUsd: optional(check, found, 'maxPerSessionUsd', spendCap),
-  });
+  const found = strict(check, spot, keysOf(spendCaps));
+  const caps = { dailyUsd: spendCap, monthlyUsd: spendCap, maxPerSessionUsd: spendCap };
+  return found && compact(readFields(check, found, spendCaps.fields, caps));
 };
 
 export const checkConcurrency: Reader<1> = (check, spot) => {
@@ -83,4 +58,4 @@ export const checkConcurrency: Reader<1> = (check, spot) => {
   return faultAt(check, 'concurrency-invalid', message, spot, { hint });
 };
 
-export const checkManages = listOf(resourceName, 'a list of agent names', 0, 64);
+export const checkManages: Reader<readonly string[]> = reading(manages);

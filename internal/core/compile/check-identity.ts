@@ -1,7 +1,10 @@
 // The inline identity object (spec, Identity; decisions 50 to 52). The avatar's bytes are looked at by assemble.
 
 import type { IdentitySpec } from '../../domain/spec.ts';
+import { keysOf } from '../../../schemas/grammar.ts';
+import { avatar as avatarField, identity, MAX_DESCRIPTION } from '../../../schemas/identity.ts';
 import type { Generated } from './check-environment.ts';
+import { readFields } from './read-field.ts';
 import type { Check, Reader, NodeRef } from './read.ts';
 import {
   compact,
@@ -17,9 +20,7 @@ import {
   wrong,
 } from './read.ts';
 
-const FIELDS = ['displayName', 'username', 'avatar', 'description'];
-const KEYS = ['name', ...FIELDS];
-const MAX_DESCRIPTION = 140;
+const FIELDS = keysOf(identity).filter((key) => key !== 'name');
 
 /** An identity that an agent document generates, with the place of its avatar. */
 export interface GeneratedIdentity extends Generated<IdentitySpec> {
@@ -36,11 +37,11 @@ export function checkIdentity(
   agentName: string | undefined,
 ): GeneratedIdentity | undefined {
   const before = check.errors;
-  const found = strict(check, spot, KEYS, 'the name of an identity or an inline identity');
+  const found = strict(check, spot, keysOf(identity), identity.what);
   if (found === undefined) return undefined;
   const name = optional(check, found, 'name', resourceName) ?? agentName;
-  const displayName = optional(check, found, 'displayName', text({ trim: true, most: 80 }));
-  const username = optional(check, found, 'username', text({ trim: true, most: 80 }));
+  const { displayName, username } = identity.fields;
+  const read = readFields(check, found, { displayName, username });
   const avatar = optional(check, found, 'avatar', checkAvatar);
   const description = optional(check, found, 'description', checkDescription);
   if (!FIELDS.some((key) => found.node.entries.has(key))) {
@@ -50,7 +51,12 @@ export function checkIdentity(
   const isSound = check.errors === before;
   // What the avatar's bytes say is judged whatever else is wrong.
   if (!isSound && avatar === undefined) return undefined;
-  const spec = compact<IdentitySpec>({ displayName, username, avatar: avatar?.value, description });
+  const spec = compact<IdentitySpec>({
+    displayName: read.displayName,
+    username: read.username,
+    avatar: avatar?.value,
+    description,
+  });
   const range = field(found, 'name')?.node.range ?? spot.node.range;
   return compact<GeneratedIdentity>({
     name,
@@ -71,11 +77,11 @@ interface CheckedAvatar {
 }
 
 const checkAvatar: Reader<CheckedAvatar> = (check, spot) => {
-  const found = strict(check, spot, ['asset', 'sha256']);
+  const found = strict(check, spot, keysOf(avatarField));
   if (found === undefined) return undefined;
   const asset = required(check, found, 'asset', checkAsset);
   const sha256 = optional(check, found, 'sha256', (_, at) => {
-    const value = string(check, at, 'a SHA-256 in lower-case hex');
+    const value = string(check, at, avatarField.fields.sha256.what);
     if (value === undefined || /^[0-9a-f]{64}$/.test(value)) return value;
     return wrong(check, at, '64 lower-case hex digits');
   });
@@ -85,7 +91,7 @@ const checkAvatar: Reader<CheckedAvatar> = (check, spot) => {
 };
 
 const checkAsset: Reader<string> = (check, spot) => {
-  const value = string(check, spot, 'a path under .svc/assets/');
+  const value = string(check, spot, avatarField.fields.asset.what);
   if (value === undefined) return undefined;
   const segments = value.split('/');
   const clean = segments.every((segment) => segment !== '' && segment !== '.' && segment !== '..');

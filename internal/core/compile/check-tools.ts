@@ -1,32 +1,14 @@
 // Tools by alias (spec, Tools; decisions 55 and 56): one row per kind and implementation, each strict.
 
 import type { Catalog } from '../../domain/catalog.ts';
-import type { ChatAuth, Harness, Mount, RemoteAuth, Tool } from '../../domain/spec.ts';
+import type { Harness, Mount, Tool } from '../../domain/spec.ts';
 import { RESOURCE_NAME } from '../../domain/spec.ts';
-import { plainSecretRef } from './check-env.ts';
+import { type Fields, keysOf } from '../../../schemas/grammar.ts';
+import { codehost, tool } from '../../../schemas/tool.ts';
 import { mountsGrant } from './check-mounts.ts';
-import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
-import {
-  boolean,
-  compact,
-  fault,
-  faultAt,
-  field,
-  items,
-  listOf,
-  map,
-  oneOf,
-  optional,
-  pathOf,
-  recordOf,
-  required,
-  resourceName,
-  strict,
-  string,
-  suggest,
-  text,
-  wrong,
-} from './read.ts';
+import { readFields, variantOf } from './read-field.ts';
+import type { Check, NodeRef, Reader } from './read.ts';
+import { fault, faultAt, items, map, pathOf, recordOf, strict, string, suggest, wrong } from './read.ts';
 
 export interface ToolWorld {
   readonly harness: Harness | undefined;
@@ -36,8 +18,6 @@ export interface ToolWorld {
 }
 
 const RESERVED: { readonly [harness in Harness]: readonly string[] } = { 'harness-a': ['workspace'], 'harness-b': [] };
-const COMMON = ['kind', 'disabled', 'description'];
-const description = text({ what: 'a description' });
 
 export function checkTools(
   check: Check,
@@ -61,20 +41,19 @@ export function checkTools(
   }, 'a map from alias to tool')(check, spot);
 }
 
+/** The tool of a kind and, where it is local, of an implementation; what needs the catalog or the mounts is read by its own. */
 function checkTool(check: Check, spot: NodeRef, world: ToolWorld): Tool | undefined {
-  const found = map(check, spot, 'a map with the kind of a tool');
-  if (found === undefined) return undefined;
-  const kind = required(check, found, 'kind', oneOf(['mcp_remote', 'connection', 'local', 'codehost'] as const));
-  if (kind === 'mcp_remote') return checkRemote(check, found);
-  if (kind === 'connection') return checkConnection(check, found);
-  if (kind === 'local') return checkLocal(check, found);
-  return kind === 'codehost' ? checkCodehost(check, found, world) : undefined;
+  const found = map(check, spot, tool.what);
+  let desc = found && variantOf(check, found, tool);
+  if (found !== undefined && desc?.kind === 'variants') desc = variantOf(check, found, desc);
+  if (found === undefined || desc?.kind !== 'group') return undefined;
+  const before = check.errors;
+  strict(check, found, keysOf(desc));
+  const fields: Fields = desc.fields;
+  const read = readFields(check, found, fields, { url: httpsUrl, tools: toolNames(world) });
+  // Every kind's fields were read by the group of that kind.
+  return check.errors > before ? undefined : (read as unknown as Tool);
 }
-
-const common = (check: Check, spot: MapSpot) => ({
-  disabled: optional(check, spot, 'disabled', boolean),
-  description: optional(check, spot, 'description', description),
-});
 
 const httpsUrl: Reader<string> = (check, spot) => {
   const value = string(check, spot, 'an https URL');
@@ -87,117 +66,13 @@ const httpsUrl: Reader<string> = (check, spot) => {
   return faultAt(check, 'invalid-value', message, spot, { hint, hides: spot.node.range });
 };
 
-function checkRemote(check: Check, spot: MapSpot): Tool | undefined {
-  strict(check, spot, [...COMMON, 'url', 'transport', 'auth']);
-  const url = required(check, spot, 'url', httpsUrl);
-  const transport = optional(check, spot, 'transport', oneOf(['streamable_http'] as const)) ?? 'streamable_http';
-  const declared = field(spot, 'auth');
-  const auth: RemoteAuth | undefined = declared === undefined ? { kind: 'none' } : checkRemoteAuth(check, declared);
-  const shared = common(check, spot);
-  if (url === undefined || auth === undefined) return undefined;
-  return compact<Tool>({ kind: 'mcp_remote', ...shared, url, transport, auth });
-}
-
-const REMOTE_AUTH = {
-  none: ['kind'],
-  bearer: ['kind', 'token'],
-  mcp_oauth: ['kind', 'connection', 'optional'],
-  provider_oauth: ['kind', 'provider', 'connection', 'optional'],
-} as const;
-const REMOTE_AUTH_KINDS = ['none', 'bearer', 'mcp_oauth', 'provider_oauth'] as const;
-const providerName = text({ most: 64, what: 'a provider name' });
-
-function checkRemoteAuth(check: Check, spot: NodeRef): RemoteAuth | undefined {
-  const found = map(check, spot);
-  const kind = found && required(check, found, 'kind', oneOf(REMOTE_AUTH_KINDS));
-  if (found === undefined || kind === undefined) return undefined;
-  strict(check, found, REMOTE_AUTH[kind]);
-  if (kind === 'none') return { kind };
-  if (kind === 'bearer') {
-    const token = required(check, found, 'token', plainSecretRef);
-    return token === undefined ? undefined : { kind, token };
-  }
-  const connection = required(check, found, 'connection', resourceName);
-  const isOptional = optional(check, found, 'optional', boolean);
-  const provider = kind === 'mcp_oauth' ? '' : required(check, found, 'provider', providerName);
-  if (connection === undefined || provider === undefined) return undefined;
-  if (kind === 'mcp_oauth') return compact<RemoteAuth>({ kind, connection, optional: isOptional });
-  return compact<RemoteAuth>({ kind, provider, connection, optional: isOptional });
-}
-
-function checkConnection(check: Check, spot: MapSpot): Tool | undefined {
-  strict(check, spot, [...COMMON, 'provider', 'connection', 'optional']);
-  const pair = checkPair(check, spot);
-  const isOptional = optional(check, spot, 'optional', boolean);
-  const shared = common(check, spot);
-  return pair && compact<Tool>({ kind: 'connection', ...shared, ...pair, optional: isOptional });
-}
-
-function checkPair(check: Check, spot: MapSpot): { provider: string; connection: string } | undefined {
-  const provider = required(check, spot, 'provider', providerName);
-  const connection = required(check, spot, 'connection', resourceName);
-  return provider === undefined || connection === undefined ? undefined : { provider, connection };
-}
-
-const LOCAL = ['svc', 'chat', 'ping'] as const;
-
-function checkLocal(check: Check, spot: MapSpot): Tool | undefined {
-  const implementation = required(check, spot, 'implementation', oneOf(LOCAL));
-  if (implementation === undefined) return undefined;
-  const own = { svc: ['capabilities'], chat: ['auth'], ping: [] }[implementation];
-  strict(check, spot, [...COMMON, 'implementation', ...own]);
-  const shared = common(check, spot);
-  if (implementation === 'ping') return compact<Tool>({ kind: 'local', ...shared, implementation });
-  if (implementation === 'svc') {
-    const capabilities = optional(check, spot, 'capabilities', checkBilling) ?? { billing: 'none' };
-    return compact<Tool>({ kind: 'local', ...shared, implementation, capabilities });
-  }
-  const auth = required(check, spot, 'auth', checkChatAuth);
-  return auth && compact<Tool>({ kind: 'local', ...shared, implementation, auth });
-}
-
-const checkBilling: Reader<{ readonly billing: 'none' | 'read' | 'write' }> = (check, spot) => {
-  const found = strict(check, spot, ['billing']);
-  const billing = found && optional(check, found, 'billing', oneOf(['none', 'read', 'write'] as const));
-  return { billing: billing ?? 'none' };
-};
-
-const checkChatAuth: Reader<ChatAuth> = (check, spot) => {
-  const found = map(check, spot, 'a map with a kind');
-  const kind = found && required(check, found, 'kind', oneOf(['connection', 'connections'] as const));
-  if (found === undefined || kind === undefined) return undefined;
-  const isOptional = optional(check, found, 'optional', boolean);
-  if (kind === 'connection') {
-    strict(check, found, ['kind', 'provider', 'connection', 'optional']);
-    const pair = checkPair(check, found);
-    return pair && compact<ChatAuth>({ kind, ...pair, optional: isOptional });
-  }
-  strict(check, found, ['kind', 'connections', 'optional']);
-  const connections = required(
-    check,
-    found,
-    'connections',
-    listOf(
-      (c, item) => {
-        const entry = strict(c, item, ['provider', 'connection']);
-        return entry && checkPair(c, entry);
-      },
-      'a list of provider and connection pairs',
-      1,
-    ),
-  );
-  return connections && compact<ChatAuth>({ kind, connections, optional: isOptional });
-};
-
-function checkCodehost(check: Check, spot: MapSpot, world: ToolWorld): Tool {
-  strict(check, spot, [...COMMON, 'tools']);
-  const shared = common(check, spot);
-  const tools = optional(check, spot, 'tools', (_, at) => {
-    const names = items(check, at, 'a list of tool names', 1) ?? [];
+/** Exactly these tools of the code host; each is looked at, whatever is wrong with another. */
+const toolNames =
+  (world: ToolWorld): Reader<readonly string[]> =>
+  (check, spot) => {
+    const names = items(check, spot, codehost.fields.tools.what, codehost.fields.tools.least) ?? [];
     return names.map((item) => checkToolName(check, item, world) ?? '');
-  });
-  return compact<Tool>({ kind: 'codehost', ...shared, tools });
-}
+  };
 
 function checkToolName(check: Check, spot: NodeRef, world: ToolWorld): string | undefined {
   const name = string(check, spot, 'the name of a code-host tool');
