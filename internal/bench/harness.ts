@@ -14,6 +14,8 @@ export interface Row {
   readonly value: number;
   /** `value` may be at most this. */
   readonly bound: number;
+  /** The baseline's own runs differed by so much that the ratio says nothing. */
+  readonly isNoisy: boolean;
 }
 export interface Bench {
   readonly name: string;
@@ -33,9 +35,13 @@ export interface Bencher {
 export interface Amount {
   readonly value: number;
   readonly unit: 'ms' | 'bytes' | 'statements';
+  /** Those that it is the median of. */
+  readonly runs?: readonly number[];
 }
 
 export const ms = (value: number): Amount => ({ value, unit: 'ms' });
+/** The median of several runs, which also tells whether they agree. */
+export const medianMs = (runs: readonly number[]): Amount => ({ value: median(runs), unit: 'ms', runs });
 export const byteCount = (value: number): Amount => ({ value, unit: 'bytes' });
 
 function print({ value, unit }: Amount): string {
@@ -50,6 +56,13 @@ export function median(values: readonly number[]): number {
   const middle = sorted.length >> 1;
   const upper = sorted[middle] ?? Number.NaN;
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+}
+
+/** A baseline that differs by more, from its quickest run to its slowest, measures something else besides. */
+const noisyFrom = 0.2;
+
+function spread({ value, runs = [] }: Amount): number {
+  return runs.length < 2 ? 0 : (Math.max(...runs) - Math.min(...runs)) / value;
 }
 
 /** Wall time of one run, in milliseconds. */
@@ -118,6 +131,7 @@ export async function runBench(bench: Bench): Promise<Row[]> {
         baseline: print(baseline),
         value: subject.value / baseline.value,
         bound,
+        isNoisy: spread(baseline) > noisyFrom,
       }),
     atMost: (what, value, bound, unit) =>
       rows.push({
@@ -126,6 +140,7 @@ export async function runBench(bench: Bench): Promise<Row[]> {
         baseline: `at most ${bound} ${unit}`,
         value,
         bound,
+        isNoisy: false,
       }),
     directory: async () => {
       const directory = await mkdtemp(join(tmpdir(), 'svc-bench-'));
@@ -142,13 +157,15 @@ export async function runBench(bench: Bench): Promise<Row[]> {
   return rows;
 }
 
-/** True when the bound is kept; a measurement that is no number is a miss. */
-export const isKept = (row: Row): boolean => row.value <= row.bound;
+/** True when the bound is kept, or nothing can be said; a measurement that is no number is a miss. */
+export const isKept = (row: Row): boolean => row.value <= row.bound || (row.isNoisy && !Number.isNaN(row.value));
+
+const verdict = (row: Row): string => (row.value <= row.bound ? 'ok  ' : isKept(row) ? 'noisy' : 'MISS');
 
 /** The table of one bench, one line a row. */
 export function printRows(title: string, rows: readonly Row[]): string {
   const cells = rows.map((row) => [
-    isKept(row) ? 'ok  ' : 'MISS',
+    verdict(row),
     row.what,
     row.subject,
     row.baseline,
