@@ -1,27 +1,35 @@
 // Named points at which a crash test kills the process, so that "killed at any moment" can be shown at the moments that
 // matter. Off unless the daemon was started with SVC_FAILPOINT=name[:count]; then the count-th pass through the point
-// of that name is SIGKILL. Off, a call is one comparison.
+// of that name is SIGKILL; with name@subject, a pass with that subject aborts. Off, a call is one comparison.
 
-let armed: { name: string; left: number; readonly strike: () => void } | undefined;
+let armed: { name: string; subject: string | undefined; left: number; readonly strike: () => void } | undefined;
 
+/** As the runtime itself does where it finds no memory. */
+const abort = (): void => process.abort();
 const killThis = (): void => void process.kill(process.pid, 'SIGKILL');
 
 /**
- * Arms one point from the text of the setting, `name` or `name:count` (1 is the first pass); undefined disarms.
- * `strike`: what a test in this process kills at the point instead of the process itself.
+ * Arms one point from the text of the setting, `name`, `name:count` (1 is the first pass) or `name@subject`, at which one
+ * piece of work ends the process whenever it comes by; undefined disarms. `strike`: what a test in this process kills at
+ * the point instead of the process itself.
  */
-export function armFailpoint(text: string | undefined, strike = killThis): void {
+export function armFailpoint(text: string | undefined, strike?: () => void): void {
   if (text === undefined) {
     armed = undefined;
     return;
   }
-  const [name = '', count = '1'] = text.split(':');
-  armed = { name, left: Number.parseInt(count, 10) || 1, strike };
+  const [name = '', subject] = text.split('@');
+  if (subject !== undefined) {
+    armed = { name, subject, left: 1, strike: strike ?? abort };
+    return;
+  }
+  const [plain = '', count = '1'] = name.split(':');
+  armed = { name: plain, subject, left: Number.parseInt(count, 10) || 1, strike: strike ?? killThis };
 }
 
 /** Strikes, which ends the process at once, when this point is armed and its count is used up. */
-export function failpoint(name: string): void {
-  if (armed === undefined || armed.name !== name) return;
+export function failpoint(name: string, subject?: string): void {
+  if (armed === undefined || armed.name !== name || armed.subject !== subject) return;
   armed.left -= 1;
   if (armed.left === 0) armed.strike();
 }

@@ -23,6 +23,7 @@ import {
   leave,
   listDaemons,
 } from '../../adapters/store/operations/jobs.ts';
+import { countUncleanEnds } from '../../adapters/store/operations/in-hand.ts';
 import { hasEnded, processIdentity } from '../../base/process-identity.ts';
 import type { FlowContext } from '../../flows/context.ts';
 import type { Json } from '../../domain/json.ts';
@@ -92,6 +93,7 @@ export class JobRunner {
     const { db } = this.#ctx;
     await this.#beat();
     await buryDaemons(db.vital, this.#ctx.daemonId, await this.#goneHere());
+    await this.#countEnds();
     this.#timer = setInterval(() => {
       this.#beating ??= this.#tick().finally(() => {
         this.#beating = undefined;
@@ -154,9 +156,16 @@ export class JobRunner {
       await this.#beat();
       const buried = await buryDaemons(this.#ctx.db.vital, this.#ctx.daemonId, await this.#goneHere());
       if (buried.length > 0) log.warn({ daemons: buried }, 'daemon.buried');
+      await this.#countEnds();
     } catch (error) {
       log.warn({ err: error }, 'daemon.beat_failed');
     }
+  }
+
+  /** What was in hand of daemons that have ended without a word. */
+  async #countEnds(): Promise<void> {
+    const suspects = await countUncleanEnds(this.#ctx.db.vital);
+    if (suspects.length > 0) this.#ctx.runtime.log.warn({ inHand: suspects.length }, 'daemon.ended_uncleanly');
   }
 
   async #launch(): Promise<Runner> {

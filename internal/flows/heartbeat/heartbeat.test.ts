@@ -57,7 +57,7 @@ test('a tick is an event under the key, payload and deduplication of the spec, a
   const { rows } = await bench.db.query<{ id: string }>('select id from svc.agents');
   const agentId = rows[0]?.id ?? '';
   await bench.db.query('delete from graphile_worker._private_jobs');
-  assert.deepEqual(await fireAt(1), { fired: 1, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 0 });
+  assert.deepEqual(await fireAt(1), { fired: 1, 'skipped-late': 0, 'skipped-overlap': 0, failed: 0, deleted: 0 });
   const scheduleId = `heartbeat-${agentId}-0`;
   const heartbeat = { scheduleId, agentResourceId: agentId, triggerOrdinal: 0, scheduledAt: at(0) };
   assert.deepEqual(await ticks(), [
@@ -206,7 +206,7 @@ test('an agent deleted between claim and fire: the tick stands, and the schedule
     }),
     /rolled back/,
   );
-  assert.deepEqual(await firing, { fired: 1, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 0 });
+  assert.deepEqual(await firing, { fired: 1, 'skipped-late': 0, 'skipped-overlap': 0, failed: 0, deleted: 0 });
   await deleting;
   assert.deepEqual(await times(), [at(0)]);
   const left = await bench.db.query('select from svc.schedules');
@@ -219,7 +219,7 @@ test('a tick whose agent no longer exists deletes its own schedule', async () =>
     await tx.query('set local session_replication_role = replica');
     await tx.query('delete from svc.agents');
   });
-  assert.deepEqual(await fireAt(1), { fired: 0, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 1 });
+  assert.deepEqual(await fireAt(1), { fired: 0, 'skipped-late': 0, 'skipped-overlap': 0, failed: 0, deleted: 1 });
   assert.equal((await bench.db.query('select from svc.schedules')).rowCount, 0);
   assert.deepEqual(await times(), []);
 });

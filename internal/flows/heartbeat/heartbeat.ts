@@ -16,11 +16,13 @@ import {
   type TickStatus,
   writeTicks,
 } from '../../adapters/store/resources/schedules.ts';
+import { clearSuspects, dropInHand, failNewEvents } from '../../adapters/store/operations/in-hand.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { followingTick, type Judgement, judge, nextTick } from '../../core/schedule/schedule.ts';
 import type { FlowContext } from '../context.ts';
 import { enqueueRouting } from '../enqueue.ts';
+import { aloneAt, endedTheProcess, gateOf, parkedAt, takeInHand } from '../in-hand.ts';
 
 /** Schedules that one transaction holds. */
 const batchLimit = 1_000;
@@ -55,11 +57,13 @@ export async function tick(ctx: FlowContext, signal: AbortSignal): Promise<numbe
 
 /** Judges all that is due, batch after batch, each in a transaction of its own. */
 export async function fireDue(ctx: FlowContext, signal: AbortSignal): Promise<Ticked> {
-  const total = { fired: 0, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 0 };
+  const total = { ...none };
   const clock = rememberingClock();
   const unasked = new Set<string>();
-  const turn = async (): Promise<number> => {
-    const done = await ctx.db.tx((tx) => fireBatch(ctx, tx, { clock, unasked }));
+  const suspects = new Set<string>();
+  let lanes = 0;
+  const turn = async (lane: string, only?: string): Promise<number> => {
+    const done = await ctx.db.tx((tx) => fireBatch(ctx, tx, { clock, unasked, suspects, lane, only }));
     let claimed = 0;
     for (const status of Object.keys(total) as (keyof Ticked)[]) {
       total[status] += done[status];
@@ -70,15 +74,23 @@ export async function fireDue(ctx: FlowContext, signal: AbortSignal): Promise<Ti
   };
   // To the empty batch: the tick that follows a missed one may be due as well.
   const rest = async (): Promise<void> => {
-    while (!signal.aborted && (await turn()) > 0);
+    const lane = `tick:${(lanes += 1)}`;
+    while (!signal.aborted && (await beside(ctx, () => turn(lane))) > 0);
   };
   let claimed = batchLimit;
   let full = 0;
-  for (; claimed === batchLimit && full < manyBatches && !signal.aborted; full += 1) claimed = await turn();
+  for (; claimed === batchLimit && full < manyBatches && !signal.aborted; full += 1)
+    claimed = await beside(ctx, () => turn('tick:0'));
   // Where there is much, one batch is judged while another one is written: no two claim the same schedule.
   const hands = claimed === 0 ? 0 : claimed < batchLimit ? 1 : 2;
   const ended = await Promise.allSettled(Array.from({ length: hands }, rest));
   for (const one of ended) if (one.status === 'rejected') throw one.reason;
+  for (const id of suspects) {
+    if (signal.aborted) break;
+    ctx.runtime.log.warn({ scheduleId: id }, 'heartbeat.tried_alone');
+    await gateOf(ctx).alone(() => turn('tick:alone', id));
+    await clearSuspects(ctx.db, 'tick', [id]);
+  }
   if (unasked.size > 0) await enqueueRouting(ctx, ctx.db, [...unasked]);
   report(ctx, total);
   return total;
@@ -106,15 +118,73 @@ interface Firing {
    * recording of the rest then. Should this process die before, whoever sweeps finds them.
    */
   readonly unasked: Set<string>;
+  /** Schedules that were in hand when the process ended, more than once: each is tried by itself, after the others. */
+  readonly suspects: Set<string>;
+  readonly lane: string;
+  /** The one schedule that is tried by itself. */
+  readonly only: string | undefined;
 }
 
-async function fireBatch(ctx: FlowContext, tx: Sql, { clock, unasked }: Firing): Promise<Ticked> {
+const none: Ticked = { fired: 0, 'skipped-late': 0, 'skipped-overlap': 0, failed: 0, deleted: 0 };
+
+async function beside(ctx: FlowContext, act: () => Promise<number>): Promise<number> {
+  const leave = await gateOf(ctx).enter();
+  return act().finally(leave);
+}
+
+/** Of what is claimed, what may be judged now: what has ended the process three times is parked, what has twice waits. */
+async function takeTicks(
+  ctx: FlowContext,
+  tx: Sql,
+  claimed: readonly DueSchedule[],
+  { lane, only, suspects }: Firing,
+): Promise<{ readonly due: readonly DueSchedule[]; readonly parked: number }> {
+  const ids = claimed.map((one) => one.id);
+  const ends = await takeInHand(ctx, { kind: 'tick', lane, ids, alone: only !== undefined });
+  const endsOf = ({ id }: DueSchedule): number => ends.get(id) ?? 0;
+  const parked = claimed.filter((one) => endsOf(one) >= parkedAt);
+  await park(ctx, tx, parked);
+  const others = claimed.filter((one) => endsOf(one) < parkedAt);
+  if (only !== undefined) return { due: others, parked: parked.length };
+  for (const one of others) if (endsOf(one) >= aloneAt) suspects.add(one.id);
+  return { due: others.filter((one) => endsOf(one) < aloneAt), parked: parked.length };
+}
+
+/** The tick is recorded as failed; its schedule stands still until somebody replays it. */
+async function park(ctx: FlowContext, tx: Sql, ticks: readonly DueSchedule[]): Promise<void> {
+  if (ticks.length === 0) return;
+  const failed = ticks.map((schedule) => ({ schedule, event: tickEvent(ctx, schedule) }));
+  const recorded = await recordEvents(
+    tx,
+    failed.map((one) => one.event),
+    { routing: false },
+  );
+  const ids = recorded.map((one) => one.id);
+  await failNewEvents(tx, ids, endedTheProcess);
+  await writeTicks(
+    tx,
+    failed.map(({ schedule: { id, scheduledAt } }, at) => ({
+      id,
+      scheduledAt,
+      status: 'failed',
+      nextAt: never,
+      eventId: ids[at] ?? null,
+    })),
+  );
+  for (const { schedule } of failed) ctx.runtime.log.error({ scheduleId: schedule.id }, 'heartbeat.parked');
+}
+
+async function fireBatch(ctx: FlowContext, tx: Sql, firing: Firing): Promise<Ticked> {
+  const { clock, unasked } = firing;
   const now = ctx.runtime.now();
-  const due = await claimDueSchedules(tx, now, batchLimit);
-  if (due.length === 0) return { fired: 0, 'skipped-late': 0, 'skipped-overlap': 0, deleted: 0 };
+  const claimed = await claimDueSchedules(tx, now, batchLimit, firing.only);
+  if (claimed.length === 0) return none;
+  const { due, parked } = await takeTicks(ctx, tx, claimed, firing);
+  if (due.length === 0) return { ...none, failed: parked };
   failpoint('heartbeat.claimed');
   const { agents, pending } = await readTickFacts(tx, due);
   const verdicts = due.map((schedule) => {
+    failpoint('heartbeat.tick', schedule.id);
     // "The previous dispatch workflow still runs" (Routing rules, 7): the routing of its last event has not ended. What
     // the event led to may run for days and is no part of it.
     const isDispatching = schedule.lastEventId !== null && pending.has(schedule.lastEventId);
@@ -137,15 +207,17 @@ async function fireBatch(ctx: FlowContext, tx: Sql, { clock, unasked }: Firing):
   const orphans = verdicts.filter(({ verdict }) => verdict === 'delete').map(({ schedule }) => schedule.id);
   await deleteSchedules(tx, orphans);
   // Last: routing waits for whoever records, until the commit.
-  const isFull = due.length === batchLimit;
+  const isFull = claimed.length === batchLimit;
   await recordTicks(tx, judged, [...events.values()], !isFull);
   if (isFull) for (const { projectId } of events.values()) unasked.add(projectId);
+  await dropInHand(tx, ctx.daemonId, firing.lane);
   failpoint('heartbeat.before-commit');
   const count = (status: TickStatus): number => judged.filter((one) => one.status === status).length;
   return {
     fired: count('fired'),
     'skipped-late': count('skipped-late'),
     'skipped-overlap': count('skipped-overlap'),
+    failed: parked,
     deleted: orphans.length,
   };
 }

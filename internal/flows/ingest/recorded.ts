@@ -3,12 +3,14 @@
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { copyEvent, eventById, type EventRow } from '../../adapters/store/events/event-reads.ts';
 import type { RouterStatus } from '../../adapters/store/events/events.ts';
+import { resumeSchedule, trySuspectAlone } from '../../adapters/store/operations/in-hand.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { enqueueRouting } from '../enqueue.ts';
+import { endedTheProcess } from '../in-hand.ts';
 import { printable, textOf } from './body.ts';
 
 type Payload = Pick<EventRow, 'payload' | 'attributions'>;
@@ -50,6 +52,10 @@ export async function replayEvent(ctx: FlowContext, project: ProjectRef, of: str
     if (original === undefined) throw new Fault('not_found', 'event-not-found', `There is no event ${of}.`);
     const copied = await copyEvent(tx, { projectId: project.id, of, id, now: ctx.runtime.now() });
     if (!copied) throw new Fault('conflict', 'event-body-gone', 'The body of this event is not kept any more.');
+    if (original.reason === endedTheProcess) {
+      await trySuspectAlone(tx, 'event', id);
+      await resumeSchedule(tx, of);
+    }
     await enqueueRouting(ctx, tx, [project.id]);
     await recordAudit(tx, {
       orgId: project.orgId,

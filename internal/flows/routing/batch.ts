@@ -17,6 +17,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { textAt } from '../../domain/fields.ts';
 import type { Json } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
+import { aloneAt } from '../in-hand.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 import { type BatchEvent, decideEvent, type RoutingContext, matchIn, rematch, observedIn, targetIn } from './decide.ts';
 import { type Marker, markersIn, mayHoldMarker } from './markers.ts';
@@ -37,6 +38,8 @@ export interface BatchResult {
   readonly routed: readonly Routed[];
   /** Whether more waits: beyond the limit, or made by this batch. */
   readonly more: boolean;
+  /** Nothing was routed: the event at this place of the batch has ended the process, or may have, so often in a row. */
+  readonly suspect?: { readonly id: string; readonly at: number; readonly ends: number };
 }
 
 export interface BatchOptions {
@@ -45,6 +48,10 @@ export interface BatchOptions {
   readonly cache: TriggerCache;
   readonly nextId: () => string;
   readonly now: Date;
+  /** Whether nothing else is done in this daemon meanwhile. */
+  readonly alone: boolean;
+  /** Notes the events as being in hand; those that were when a process ended, with how often in a row. */
+  readonly take: (ids: readonly string[]) => Promise<ReadonlyMap<string, number>>;
   /** Hears which events the batch is made of, before anything can go wrong with them. */
   readonly seen: (ids: readonly string[]) => void;
 }
@@ -59,8 +66,13 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
   if (begun === undefined) return undefined;
   const { tx, generation, upTo, waiting } = begun;
   if (waiting.length === 0) return { routed: [], more: false };
-  seen(waiting.map((event) => event.id));
+  const ids = waiting.map((event) => event.id);
+  seen(ids);
   failpoint('route.begun');
+  const ends = await options.take(ids);
+  const at = options.alone ? -1 : ids.findIndex((id) => (ends.get(id) ?? 0) >= aloneAt);
+  const id = ids[at];
+  if (id !== undefined) return { routed: [], more: true, suspect: { id, at, ends: ends.get(id) ?? 0 } };
   const triggers = await cache.get(tx, tx.projectId, generation);
   const { events, isCut } = await readEvents(ctx, tx, waiting, triggers);
   const targets = events.flatMap((event) => [targetIn(event), observedIn(event)]).filter((one) => one !== null);
@@ -79,6 +91,7 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
       plan.settled.push({ eventId: event.id, status: 'failed', severity: null, attributions: null, reason });
       continue;
     }
+    failpoint('route.event', event.key);
     const matched = rematch(context, event, first[at]);
     // Nothing is waited for that is known: a turn of the queue for every event adds up.
     if (!isLoaded(state, matched.triggers)) await load(state, tx, matched.triggers);

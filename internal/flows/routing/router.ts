@@ -5,12 +5,14 @@
 
 import { errorCode } from '../../adapters/store/store.ts';
 import { settleEvents } from '../../adapters/store/events/event-routes.ts';
+import { clearSuspects } from '../../adapters/store/operations/in-hand.ts';
 import { inProject, inTurn } from '../../adapters/store/routing/project-lock.ts';
 import { beginRouting } from '../../adapters/store/routing/routing.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
-import { type BatchResult, type Routed, routeBatch } from './batch.ts';
+import { endedTheProcess, gateOf, parkedAt, takeInHand } from '../in-hand.ts';
+import { type BatchOptions, type BatchResult, type Routed, routeBatch } from './batch.ts';
 import { orderedIds } from '../../base/ids.ts';
 import { TriggerCache } from './triggers.ts';
 
@@ -63,6 +65,8 @@ interface Work {
   passed: number;
 }
 const fresh = (): Work => ({ limit: limits.batch, full: 0, batches: 0, attempts: 0, strikes: 0, passed: 0 });
+
+type BatchShape = Pick<BatchOptions, 'limit' | 'seen' | 'alone'>;
 
 /** What becomes of a project after its turn: nothing, the back of the queue, or another look in a while. */
 type After = 'done' | 'more' | { readonly againMs: number };
@@ -162,11 +166,20 @@ export class Router {
     let seen: readonly string[] = [];
     try {
       const limit = this.#limitOf(work);
-      const turn = (): Promise<BatchResult | undefined> => this.#route(projectId, limit, (ids) => (seen = ids));
-      const result = await inTurn(this.#ctx.db, projectId, limits.turnMs, turn);
+      const turn = { limit, seen: (ids: readonly string[]) => (seen = ids), alone: false };
+      const result = await this.#beside(projectId, turn);
       if (result === undefined) {
         work.passed += 1;
         return { againMs: Math.min(limits.againMs.first * 2 ** work.passed, limits.againMs.most) };
+      }
+      if (result.suspect !== undefined) {
+        const { at, id, ends } = result.suspect;
+        seen = [id];
+        // Those before it first, then itself.
+        if (at > 0) work.limit = at;
+        else if (ends >= parkedAt) await this.#park(projectId, id);
+        else await this.#routeAlone(projectId, id);
+        return 'more';
       }
       this.#tell(projectId, result.routed);
       work.full = result.routed.length >= limit ? work.full + 1 : 0;
@@ -207,18 +220,44 @@ export class Router {
     return 'more';
   }
 
-  /** Undefined: another daemon has the project. */
-  async #route(
-    projectId: string,
-    limit: number,
-    seen: (ids: readonly string[]) => void,
-  ): Promise<BatchResult | undefined> {
+  /** A batch beside the other work of this daemon; undefined: another one has the project. */
+  async #beside(projectId: string, how: BatchShape): Promise<BatchResult | undefined> {
+    const leave = await gateOf(this.#ctx).enter();
+    try {
+      const turn = (): Promise<BatchResult | undefined> => this.#route(projectId, how);
+      return await inTurn(this.#ctx.db, projectId, limits.turnMs, turn);
+    } finally {
+      leave();
+    }
+  }
+
+  async #route(projectId: string, how: BatchShape): Promise<BatchResult | undefined> {
     const { db, runtime } = this.#ctx;
-    const batch = { projectId, limit, cache: this.#cache, nextId: this.#nextId, now: runtime.now(), seen };
-    const statementMs = limit === 1 ? this.#options.aloneMs : this.#options.batchMs;
+    const take: BatchOptions['take'] = (ids) =>
+      takeInHand(this.#ctx, { kind: 'event', lane: `route:${projectId}`, ids, alone: how.alone });
+    const batch = { projectId, cache: this.#cache, nextId: this.#nextId, now: runtime.now(), take, ...how };
+    const statementMs = how.limit === 1 ? this.#options.aloneMs : this.#options.batchMs;
     const result = await db.tx((sql) => routeBatch(this.#ctx, sql, batch), { statementMs });
     failpoint('route.committed');
     return result;
+  }
+
+  /** Routes the first event with nothing beside it: it was in hand when the process ended, more than once. */
+  async #routeAlone(projectId: string, eventId: string): Promise<void> {
+    const { db, runtime } = this.#ctx;
+    runtime.log.warn({ projectId, eventId }, 'event.tried_alone');
+    await gateOf(this.#ctx).alone(async () => {
+      const how = { limit: 1, seen: () => undefined, alone: true };
+      const result = await inTurn(db, projectId, limits.turnMs, () => this.#route(projectId, how));
+      if (result === undefined) return;
+      this.#tell(projectId, result.routed);
+      await clearSuspects(db, 'event', [eventId]);
+    });
+  }
+
+  async #park(projectId: string, eventId: string): Promise<void> {
+    await this.#fail(projectId, eventId, new Error(endedTheProcess));
+    await clearSuspects(this.#ctx.db, 'event', [eventId]);
   }
 
   async #fail(projectId: string, eventId: string, error: unknown): Promise<void> {

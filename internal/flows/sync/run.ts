@@ -20,6 +20,7 @@ import { type Resolved, resolve } from './resolve.ts';
 import { type Ending, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
 import { snapshot } from './snapshot.ts';
 import { hostOf } from './source.ts';
+import { withSuspicion } from './suspect.ts';
 import type { SyncTask } from './take-in-hand.ts';
 
 export type SyncOutcome =
@@ -49,15 +50,26 @@ const actor = { kind: 'system', id: null, name: 'repository-sync' } as const;
 /** For how long a project's lock is waited for, and how long between two tries. */
 const lockWait = { totalMs: 120_000, pauseMs: 300 } as const;
 
-/** Runs the stages. Throws only what is our own mistake, after it has been recorded. */
+/** Runs the stages, as far as its past allows. Throws only what is our own mistake, after it has been recorded. */
 export async function runSync(task: SyncTask, options: RunOptions): Promise<SyncOutcome> {
+  let isQuiet = false;
+  const act = (): Promise<SyncOutcome> => runStages(task, options, () => (isQuiet = true));
+  const isOver = ({ kind }: SyncOutcome): boolean => kind === 'ended' || isQuiet;
+  return (await withSuspicion(task, act, isOver)) ?? { kind: 'ended', status: 'failed' };
+}
+
+/** `onQuiet` hears that the sync found nothing to do. */
+async function runStages(task: SyncTask, options: RunOptions, onQuiet: () => void): Promise<SyncOutcome> {
   const { run, repository } = task;
   const { log } = options;
   const begun = performance.now();
   const progress = { subject: subjectOf(task) };
   try {
     const ending = await stages(task, options, progress);
-    if (run.id === null) return { kind: 'nothing' };
+    if (run.id === null) {
+      onQuiet();
+      return { kind: 'nothing' };
+    }
     tellOutcome(task, ending, progress.subject.commit, performance.now() - begun, log);
     return { kind: 'ended', status: ending.status };
   } catch (error) {

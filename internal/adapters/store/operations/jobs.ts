@@ -42,7 +42,11 @@ export async function beat(sql: Sql, daemon: DaemonRow): Promise<void> {
 
 /** Removes the row of a daemon that stops in order. */
 export async function leave(sql: Sql, id: string): Promise<void> {
-  await sql.query('delete from svc.daemons where id = $1::uuid', [id]);
+  await sql.query(
+    `with put_down as (delete from svc.in_hand where daemon_id = $1::uuid)
+     delete from svc.daemons where id = $1::uuid`,
+    [id],
+  );
 }
 
 export async function listDaemons(sql: Sql): Promise<(DaemonRow & { startedAt: Date; beatAt: Date })[]> {

@@ -3,6 +3,7 @@
 // row is looked at soon. What must not be forgotten is elsewhere: a person's run in svc.reconciles, a back-off in
 // svc.repository_states. Every time is the database's own.
 
+import { syncParked } from '../operations/in-hand.ts';
 import type { Sql } from '../store.ts';
 import type { ReconcileReason } from './reconciles.ts';
 
@@ -102,7 +103,7 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
               split_part(r.url_key, '/', 1) as host
          from svc.repository_polls p join svc.repositories r on r.id = p.repository_id
          join svc.projects o on o.id = r.project_id and o.archived_at is null
-        where p.next_at <= now() and (p.claimed_by is null or p.claimed_by = $1::uuid)
+        where p.next_at <= now() and (p.claimed_by is null or p.claimed_by = $1::uuid) and not ${syncParked('r.id')}
           and (p.wanted is not null or (not r.suspended and (r.url_key is null or (
             split_part(r.url_key, '/', 1) <> all($5::text[]) and not exists (
               select from svc.host_pauses h where h.host = split_part(r.url_key, '/', 1) and h.retry_at > now())))))

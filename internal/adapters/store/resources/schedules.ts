@@ -82,16 +82,16 @@ export interface DueSchedule {
 
 /**
  * Locks schedules that are due, longest overdue first, until the caller's transaction ends; those that another daemon
- * has locked are passed over. Archived projects do not tick.
+ * has locked are passed over; `only`: of all of them this one. Archived projects do not tick.
  */
-export async function claimDueSchedules(tx: Sql, now: Date, limit: number): Promise<DueSchedule[]> {
+export async function claimDueSchedules(tx: Sql, now: Date, limit: number, only?: string): Promise<DueSchedule[]> {
   const { rows } = await tx.query<DueSchedule>(
     `select s.id, s.project_id as "projectId", s.agent_id as "agentId", s.ordinal, s.cron, s.timezone,
             s.next_at as "scheduledAt", s.last_event_id as "lastEventId"
        from svc.schedules s join svc.projects p on p.id = s.project_id and p.archived_at is null
-      where s.next_at <= $1::timestamptz
+      where s.next_at <= $1::timestamptz and ($3::text is null or s.id = $3::text)
       order by s.next_at limit $2::int for update of s skip locked`,
-    [now, limit],
+    [now, limit, only ?? null],
     'claim-schedules',
   );
   return rows;
@@ -119,7 +119,7 @@ export async function readTickFacts(
   return { agents: of('agent'), pending: of('event') };
 }
 
-export type TickStatus = 'fired' | 'skipped-late' | 'skipped-overlap';
+export type TickStatus = 'fired' | 'skipped-late' | 'skipped-overlap' | 'failed';
 
 export interface JudgedTick {
   readonly id: string;

@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type Api,
+  apiClient,
+  readClientFile,
+  type SpawnedDaemon,
+  spawnDaemon,
+  tempDataDir,
+} from '../../base/testkit/daemon.ts';
+import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
+import { applyAgents, hook, post } from './routing-testkit.ts';
+
+let database: TestDatabase;
+let data: Awaited<ReturnType<typeof tempDataDir>>;
+let daemon: SpawnedDaemon | undefined;
+before(async () => {
+  [database, data] = [await createTestDatabase(), await tempDataDir()];
+  await writeFile(join(data.path, 'keys'), `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+});
+after(async () => {
+  await daemon?.kill('SIGTERM');
+  await database.close();
+  await data.remove();
+});
+
+interface Running {
+  readonly url: string;
+  readonly api: Api;
+}
+
+/** Starts a daemon; undefined where it ends before it is ready. One that was ready was so within ten seconds. */
+async function start(failpoint?: string): Promise<Running | undefined> {
+  await daemon?.kill('SIGTERM');
+  const since = performance.now();
+  const one = spawnDaemon({
+    dataDir: data.path,
+    env: {
+      SVC_DATABASE_URL: database.url,
+      SVC_MASTER_KEY_FILE: join(data.path, 'keys'),
+      SVC_ROLES: 'api,route,sync,schedule',
+      ...(failpoint !== undefined && { SVC_FAILPOINT: failpoint }),
+    },
+  });
+  daemon = one;
+  const url = await one.ready.then(
+    (told) => told.url,
+    () => undefined,
+  );
+  if (url === undefined) return undefined;
+  assert.ok(performance.now() - since < 10_000);
+  return { url, api: apiClient(url, readClientFile(data.path).token) };
+}
+
+/** Waits for the daemon's end, or for what is to come about; true where it came about. */
+async function reaches(isThere: () => Promise<boolean>): Promise<boolean> {
+  const ended = daemon?.exited.then(() => 'ended' as const);
+  for (let waited = 0; waited < 30_000; waited += 100) {
+    if ((await Promise.race([ended, sleep(100)])) === 'ended') return false;
+    if (await isThere()) return true;
+  }
+  throw new Error('neither an end nor what was waited for');
+}
+
+/** Starts daemons until what is to come about does; answers with how many aborted. */
+async function abortsUntil(failpoint: string, isThere: () => Promise<boolean>, first?: (at: Running) => Promise<void>) {
+  for (let aborts = 0; aborts < 8; aborts += 1) {
+    const running = await start(failpoint);
+    if (aborts === 0 && running !== undefined) await first?.(running);
+    if (await reaches(isThere)) return aborts;
+    assert.equal((await daemon?.exited)?.signal, 'SIGABRT');
+  }
+  throw new Error('it aborts again and again');
+}
+
+async function value<T>(text: string, values: readonly unknown[] = []): Promise<T | undefined> {
+  const { rows } = await database.db.query<{ value: T }>(text, values);
+  return rows[0]?.value;
+}
+const statusOf = (id: string) =>
+  value<string>(`select router_status || ' ' || coalesce(reason, '') as value from svc.events where id = $1::uuid`, [
+    id,
+  ]);
+const suspects = () => value<number>('select count(*)::int as value from svc.suspects');
+const heartbeat = { kind: 'heartbeat', cron: '0 0 1 1 *', timezone: 'UTC', routing: { kind: 'spawn' } };
+
+describe('work that ends the process', () => {
+  it('an event is tried alone after two aborts and parked after three; all other events are routed', async () => {
+    const ids: string[] = [];
+    let poison = '';
+    const aborts = await abortsUntil(
+      'route.event@webhook.poison',
+      async () =>
+        (await value<number>(`select count(*)::int as value from svc.events where router_status = 'pending'`)) === 0,
+      async ({ url, api }) => {
+        const paths = await applyAgents(api, {
+          good: {
+            triggers: [
+              hook('good', { kind: 'spawn' }),
+              { ...hook('good', { kind: 'spawn' }), event: 'webhook.poison' },
+            ],
+          },
+          other: { triggers: [heartbeat] },
+          third: { triggers: [heartbeat] },
+        });
+        const path = paths['good'] ?? '';
+        ids.push(await post(url, path, { n: 1 }));
+        const sent = [{ n: 2 }, { event: 'poison' }, { n: 3 }].map((body) => post(url, path, body).catch(() => ''));
+        const [before = '', bad = '', behind = ''] = await Promise.all(sent);
+        ids.push(before, behind);
+        poison = bad;
+      },
+    );
+    assert.equal(aborts, 3);
+    const bad = await value<string>(`select id::text as value from svc.events where key = 'webhook.poison'`);
+    assert.ok(poison === '' || poison === bad);
+    assert.equal(await statusOf(bad ?? ''), 'failed ended-the-process');
+    for (const id of ids.filter((one) => one !== '')) assert.match((await statusOf(id)) ?? '', /^routed/);
+    assert.ok(await reaches(async () => (await suspects()) === 0));
+  });
+
+  it('it is tried again by hand alone, with nothing beside it, and parked again at once', async () => {
+    const running = await start('route.event@webhook.poison');
+    const bad = await value<string>(`select id::text as value from svc.events where key = 'webhook.poison'`);
+    const replayed = await running?.api('POST', `P/events/${bad}/replay`);
+    const again = String(replayed?.body['eventRecordId']);
+    assert.equal(await reaches(async () => false), false);
+    assert.equal(
+      await abortsUntil(
+        'route.event@webhook.poison',
+        async () => (await statusOf(again)) === 'failed ended-the-process',
+      ),
+      0,
+    );
+    const calm = await start();
+    const last = String((await calm?.api('POST', `P/events/${again}/replay`))?.body['eventRecordId']);
+    assert.ok(await reaches(async () => /^routed/.test((await statusOf(last)) ?? '')));
+  });
+
+  it('a tick is parked as a failed event; the ticks of others fire', async () => {
+    const sick = await value<string>(
+      `select s.id as value from svc.schedules s join svc.agents a on a.id = s.agent_id where a.name = 'other'`,
+    );
+    const lastOf = (name: string) =>
+      value<string>(
+        `select s.last_status as value from svc.schedules s join svc.agents a on a.id = s.agent_id where a.name = $1::text`,
+        [name],
+      );
+    await start();
+    await daemon?.kill('SIGTERM');
+    await database.db.query('update svc.schedules set next_at = now()');
+    const aborts = await abortsUntil(`heartbeat.tick@${sick}`, async () => (await lastOf('other')) === 'failed');
+    assert.equal(aborts, 3);
+    assert.ok(await reaches(async () => (await lastOf('third')) === 'fired'));
+    const event = await value<string>('select last_event_id::text as value from svc.schedules where id = $1::text', [
+      sick,
+    ]);
+    assert.equal(await statusOf(event ?? ''), 'failed ended-the-process');
+    const calm = await start();
+    assert.equal((await calm?.api('POST', `P/events/${event}/replay`))?.status, 202);
+    assert.ok(await reaches(async () => (await lastOf('other')) !== 'failed'));
+  });
+
+  it('a sync is parked as a failed run until a person asks for it; other repositories are synced', async () => {
+    const agent = (name: string) => ({
+      name,
+      harness: 'harness-a',
+      environment: { name: 'default', image: { kind: 'preset', name: 'base' } },
+    });
+    for (const name of ['sick', 'well']) {
+      await mkdir(join(data.path, name, '.svc', 'agents'), { recursive: true });
+      await writeFile(join(data.path, name, '.svc', 'agents', `${name}.yaml`), JSON.stringify(agent(name)));
+    }
+    const lastRun = (name: string) =>
+      value<string>(
+        `select status || ' ' || coalesce(detail, '') as value from svc.reconciles where repository_name = $1::text
+          order by started_at desc limit 1`,
+        [name],
+      );
+    const parked = async () => (await lastRun('sick')) === 'failed ended-the-process';
+    const aborts = await abortsUntil('sync.run@sick', parked, async ({ api }) => {
+      for (const name of ['well', 'sick']) {
+        await api('POST', 'P/repositories', { name, path: join(data.path, name) }).catch(() => undefined);
+      }
+    });
+    assert.equal(aborts, 3);
+    assert.ok(await reaches(async () => (await lastRun('well')) === 'applied '));
+    const doctor = await apiClient((await daemon?.ready)?.url ?? '', readClientFile(data.path).token)(
+      'GET',
+      'P/doctor',
+    );
+    assert.match(JSON.stringify(doctor.body), /sick[^"]*ended-the-process/);
+    const calm = await start();
+    assert.equal(await parked(), true);
+    assert.equal((await calm?.api('POST', 'P/repositories/sick/sync'))?.status, 202);
+    assert.ok(await reaches(async () => (await lastRun('sick')) === 'applied ' && (await suspects()) === 0));
+  });
+});
