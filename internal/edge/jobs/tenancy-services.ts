@@ -1,10 +1,11 @@
 // What tenancy does by the clock: keeping what has happened as short as the configuration says.
 
-import { keepRetention, makeRoom, prune } from '../../flows/tenancy/tenancy.ts';
+import { finishDeletions, keepRetention, makeRoom, prune } from '../../flows/tenancy/tenancy.ts';
 import { loop } from './loop.ts';
 import type { Service } from './service.ts';
 
 const retentionMs = 60 * 60 * 1_000;
+const deletionMs = 2_000;
 
 export const tenancyServices: readonly Service[] = [
   {
@@ -23,5 +24,10 @@ export const tenancyServices: readonly Service[] = [
         await makeRoom(ctx);
         await prune(ctx, signal);
       }),
+  },
+  {
+    name: 'project.deletion',
+    roles: ['schedule'],
+    start: async (ctx) => loop(ctx, 'project.deletion', deletionMs, (signal) => finishDeletions(ctx, signal)),
   },
 ];

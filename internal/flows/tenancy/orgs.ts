@@ -6,7 +6,6 @@ import { isUuid } from '../../adapters/store/tenancy/access.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import {
   deleteEmptyOrg,
-  deleteProject,
   getOrg,
   getProject,
   insertOrg,
@@ -16,6 +15,8 @@ import {
   updateOrg,
   updateProject,
 } from '../../adapters/store/tenancy/tenancy.ts';
+import { deletedProjects, deleteProjectSlice, markDeleted } from '../../adapters/store/operations/deletion.ts';
+import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { notVisible } from './access.ts';
@@ -170,10 +171,13 @@ export async function changeProject(
   });
 }
 
-/** With everything that lies in it. The audit stays with the organization. */
+/** How long a deletion is waited for by whoever asks for it; what is left by then goes on without. */
+const deletionWaitMs = 1_000;
+
+/** With everything that lies in it, which may take its time. The audit stays with the organization. */
 export async function removeProject(ctx: FlowContext, actor: Actor, project: ProjectRef): Promise<void> {
   await ctx.db.tx(async (tx) => {
-    await deleteProject(tx, project.id);
+    await markDeleted(tx, project.id);
     await recordAudit(tx, {
       orgId: project.orgId,
       projectId: project.id,
@@ -182,6 +186,23 @@ export async function removeProject(ctx: FlowContext, actor: Actor, project: Pro
       subject: { kind: 'project', name: project.slug },
     });
   });
+  failpoint('project.marked-deleted');
+  // It is deleted for everybody by now: what fails here is tried again.
+  await deleteInSlices(ctx, project.id, AbortSignal.timeout(deletionWaitMs)).catch((error: unknown) => {
+    ctx.runtime.log.warn({ err: error, projectId: project.id }, 'project.deletion_interrupted');
+  });
+}
+
+/** Goes on with the deletion of projects, until `signal`; one daemon at a time for each of them. */
+export async function finishDeletions(ctx: FlowContext, signal: AbortSignal): Promise<void> {
+  for (const id of await deletedProjects(ctx.db)) if (!signal.aborted) await deleteInSlices(ctx, id, signal);
+}
+
+async function deleteInSlices(ctx: FlowContext, projectId: string, signal: AbortSignal): Promise<void> {
+  for (let more = true; more && !signal.aborted; ) {
+    more = await ctx.db.tx((tx) => deleteProjectSlice(tx, projectId));
+    failpoint('project.slice-deleted');
+  }
 }
 
 export async function readOrg(ctx: FlowContext, orgId: string): Promise<OrgRow> {

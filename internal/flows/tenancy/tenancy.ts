@@ -25,6 +25,7 @@ export {
   readOrg,
   readProject,
   removeOrg,
+  finishDeletions,
   removeProject,
 } from './orgs.ts';
 export { makeRoom, prune } from './retention.ts';

@@ -74,7 +74,7 @@ export async function findAccess(
      left join (select id from svc.orgs order by created_at, id limit 1) f on true
      left join svc.orgs o on (o.id = $3::uuid or o.slug = $4::text) and (t.org_id is null or t.org_id = o.id)
      left join svc.org_members om on om.org_id = o.id and om.principal_id = p.id
-     left join svc.projects j on j.org_id = o.id and (j.id = $5::uuid or j.slug = $6::text)
+     left join svc.projects j on j.org_id = o.id and j.deleted_at is null and (j.id = $5::uuid or j.slug = $6::text)
      left join svc.project_members jm on jm.project_id = j.id and jm.principal_id = p.id
      where t.token_sha256 = $1::bytea`,
     [tokenSha256, now, orgId, orgSlug, projectId, projectSlug],

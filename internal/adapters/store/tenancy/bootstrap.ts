@@ -48,7 +48,7 @@ export async function insertRecoveredToken(
      token as (insert into svc.api_tokens (principal_id, token_sha256, name)
        select principal_id, $1::bytea, 'client.json (recovered)' from admin)
      select admin.id as "orgId", admin.slug as org, admin.principal_id as "principalId",
-       (select slug from svc.projects where org_id = admin.id order by created_at, id limit 1) as project
+       (select slug from svc.projects where org_id = admin.id and deleted_at is null order by created_at, id limit 1) as project
      from admin`,
     [tokenSha256],
   );

@@ -98,7 +98,8 @@ export async function listProjects(
     `select ${projectColumns}, m.role, om.role as "orgRole" from svc.projects j
      left join svc.project_members m on m.project_id = j.id and m.principal_id = $2::uuid
      left join svc.org_members om on om.org_id = j.org_id and om.principal_id = $2::uuid
-     where j.org_id = $1::uuid and (m.role is not null or om.role = 'admin') and ($3::text is null or j.slug > $3::text)
+     where j.org_id = $1::uuid and j.deleted_at is null and (m.role is not null or om.role = 'admin')
+       and ($3::text is null or j.slug > $3::text)
      order by j.slug limit $4::int`,
     [orgId, principalId, page.after ?? null, page.limit],
   );
@@ -146,10 +147,6 @@ export async function takeOnBoard(tx: Sql, projectId: string, now: Date): Promis
     [projectId, now],
   );
   return rows[0];
-}
-
-export async function deleteProject(tx: Sql, projectId: string): Promise<void> {
-  await tx.query('delete from svc.projects where id = $1::uuid', [projectId]);
 }
 
 /** Which membership: of an organization, or of one of its projects. */
