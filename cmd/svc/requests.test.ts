@@ -1,6 +1,8 @@
 // What the thin clients send, seen from the other end of the wire: path, method and body of each call as the contract
 // has it (section 3), pages followed, and values that appear nowhere but in the request.
 
+import { execFileSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
@@ -302,6 +304,28 @@ test('a signed endpoint is shown with what stops a replay', async () => {
     /^replays: +only a dedupKey in the body stops one/m,
   );
   assert.doesNotMatch(await page({ kind: 'bearer_token', secretRef: 's' }), /replay/);
+});
+
+test('an endpoint is shown with the header that proves a caller, and lines that a shell takes', async () => {
+  answer = () => {
+    const auth = { kind: 'hmac_sha256', secretRef: 's' };
+    return { status: 200, body: { name: 'e', status: 'ready', ingestUrl: 'http://h/e', slug: 'e', auth } };
+  };
+  const { stdout } = await svc(['endpoint', 'show', 'e']);
+  assert.match(stdout, /^proof: +header x-svc-signature-256: hex HMAC-SHA256 of the body/m);
+  const sign = /^ {2}(BODY=.*)\n {2}(SIGNATURE=.*)\n {2}curl .* -H "(x-svc-signature-256: .*)" 'http:\/\/h\/e'$/m.exec(
+    stdout,
+  );
+  assert.ok(sign !== null, stdout);
+  // What the lines make is what an endpoint takes.
+  const made = execFileSync('sh', ['-c', `${sign[1]}; ${sign[2]}; printf '%s\\n%s' "$BODY" "${sign[3]}"`], {
+    env: { ...process.env, SECRET: 'hush' },
+    encoding: 'utf8',
+  }).split('\n');
+  const wanted = createHmac('sha256', 'hush')
+    .update(made[0] ?? '')
+    .digest('hex');
+  assert.equal(made[1], `x-svc-signature-256: sha256=${wanted}`);
 });
 
 test('a redirect is not followed, since it would carry the token away', async () => {

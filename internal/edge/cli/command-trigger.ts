@@ -92,6 +92,25 @@ export const endpointShow: Handler = async (call) => {
 
 const REPLAYS = 'only a dedupKey in the body stops one; the signature covers the body alone';
 
+/** What a caller sends to be believed. */
+function proofText(kind: string | undefined): string | undefined {
+  if (kind === 'hmac_sha256')
+    return `header ${endpoints.signatureHeader}: hex HMAC-SHA256 of the body, under the secret`;
+  return kind === 'bearer_token' ? 'header Authorization: Bearer and the secret' : undefined;
+}
+
+/** A delivery to try the endpoint with, for a shell; the secret is taken from a variable. */
+function tryText({ auth, ingestUrl }: endpoints.Endpoint): string[] {
+  const post = `curl -d "$BODY" -H 'content-type: application/json'`;
+  const url = `'${clean(ingestUrl, true)}'`;
+  const body = `BODY='{"hello":"world"}'`;
+  if (auth?.kind === 'hmac_sha256') {
+    const sign = `SIGNATURE=$(printf %s "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d' ' -f1)`;
+    return [body, sign, `${post} -H "${endpoints.signatureHeader}: sha256=$SIGNATURE" ${url}`];
+  }
+  return [body, auth?.kind === 'bearer_token' ? `${post} -H "authorization: Bearer $SECRET" ${url}` : `${post} ${url}`];
+}
+
 function endpointText(value: endpoints.Endpoint, call: Call): string {
   const { paint, width } = call.screen;
   const endpoint = rowOf(value);
@@ -103,6 +122,7 @@ function endpointText(value: endpoints.Endpoint, call: Call): string {
         ['address', paint('cyan', clean(endpoint.text('ingestUrl'), true))],
         ['slug', endpoint.text('slug')],
         ['auth', clean(authText(endpoint), true)],
+        ['proof', proofText(endpoint.at('auth.kind'))],
         // As the contract wants it told wherever an endpoint is shown (section 3).
         ['replays', endpoint.at('auth.kind') === 'hmac_sha256' ? REPLAYS : undefined],
       ],
@@ -118,6 +138,11 @@ function endpointText(value: endpoints.Endpoint, call: Call): string {
   if (problems.length > 0) lines.push('');
   for (const { severity, message } of problems)
     lines.push(`${paint(statusColour(severity), `${severity}:`)} ${clean(message)}`);
+  if (value.status === 'ready' && value.auth) {
+    const secret = value.auth.secretRef;
+    const head = secret === undefined ? 'try it' : `try it, with the value of ${clean(secret, true)} in SECRET`;
+    lines.push('', paint('bold', head), ...tryText(value).map((line) => `  ${line}`));
+  }
   return lines.join('\n');
 }
 

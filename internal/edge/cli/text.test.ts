@@ -103,6 +103,16 @@ test('a table is aligned, and is cut only for a terminal', () => {
   );
 });
 
+test('a column of ids is never cut, however narrow the terminal', () => {
+  const id = '019ab3c4-0000-7000-8000-00000000000a';
+  const text = table(['title', 'id'], [['a title that is long enough to be cut', id]], {
+    paint: plainPaint,
+    width: 50,
+  });
+  assert.ok(text.endsWith(id), text);
+  assert.match(text, /^a title tha…  019ab3c4/m);
+});
+
 test('a table of any text keeps to the width of a terminal that has room for its columns', () => {
   const cell = fc.string({ unit: 'grapheme', maxLength: 60 });
   fc.assert(

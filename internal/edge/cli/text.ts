@@ -1,6 +1,8 @@
 // Text for people: widths, tables, times, colours. Pure; everything that comes from a repository or a server
 // passes through `clean`, so that no control sequence in it reaches a terminal.
 
+import { stripVTControlCharacters, styleText } from 'node:util';
+
 let segmenter: Intl.Segmenter | undefined;
 // Made when text beyond ASCII comes by: it takes longer to make than most commands take.
 const segments = (text: string): Intl.Segments => {
@@ -9,7 +11,6 @@ const segments = (text: string): Intl.Segments => {
 };
 // biome-ignore format: one line reads better
 const WIDE = /^[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
-const ANSI = /\u001b\[[0-9;]*m/g;
 const PLAIN = /^[\u0020-\u007e]*$/;
 // C0 (but not tab and newline), DEL, C1, and the marks that reorder text.
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
@@ -25,7 +26,7 @@ export function clean(text: string, oneLine = false): string {
 
 /** Columns that the text takes on a terminal; colour codes take none. */
 export function widthOf(text: string): number {
-  const bare = text.includes('\u001b') ? text.replace(ANSI, '') : text;
+  const bare = text.includes('\u001b') ? stripVTControlCharacters(text) : text;
   if (PLAIN.test(bare)) return bare.length;
   let width = 0;
   for (const { segment } of segments(bare)) width += WIDE.test(segment) ? 2 : 1;
@@ -50,19 +51,11 @@ export function cut(text: string, width: number): string {
 export const pad = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - widthOf(text)));
 
 export type Colour = 'red' | 'green' | 'yellow' | 'blue' | 'cyan' | 'grey' | 'bold';
-const CODES: { readonly [colour in Colour]: readonly [number, number] } = {
-  red: [31, 39],
-  green: [32, 39],
-  yellow: [33, 39],
-  blue: [34, 39],
-  cyan: [36, 39],
-  grey: [90, 39],
-  bold: [1, 22],
-};
 export type Paint = (colour: Colour, text: string) => string;
 export const plainPaint: Paint = (_colour, text) => text;
+/** For a stream that was seen to take colours. */
 export const colourPaint: Paint = (colour, text) =>
-  text === '' ? '' : `\u001b[${CODES[colour][0]}m${text}\u001b[${CODES[colour][1]}m`;
+  text === '' ? '' : styleText(colour, text, { validateStream: false });
 
 export interface Cell {
   readonly text: string;
@@ -76,7 +69,7 @@ export interface TableOptions {
 
 /**
  * An aligned table with an upper-case head. Where a width is given and the rows are wider, the widest columns
- * are cut first, none below eight columns.
+ * are cut first, none below eight columns, and never one of ids: those are there to be pasted back.
  */
 export function table(
   head: readonly string[],
@@ -87,7 +80,8 @@ export function table(
   const widths = head.map((title, column) =>
     cells.reduce((widest, row) => Math.max(widest, widthOf(row[column]?.text ?? '')), widthOf(title)),
   );
-  if (options.width !== undefined) shrink(widths, options.width - 2 * (head.length - 1));
+  const isId = head.map((title) => idColumns.has(title));
+  if (options.width !== undefined) shrink(widths, isId, options.width - 2 * (head.length - 1));
   const line = (row: readonly Cell[]): string =>
     row
       .map(({ text, colour }, column) => {
@@ -101,17 +95,20 @@ export function table(
   return [top, ...cells.map(line)].join('\n');
 }
 
+const idColumns: ReadonlySet<string> = new Set(['id', 'session', 'run', 'request']);
+
 function toCell(value: string | Cell): Cell {
   return typeof value === 'string' ? { text: clean(value, true) } : { ...value, text: clean(value.text, true) };
 }
 
-function shrink(widths: number[], room: number): void {
+function shrink(widths: number[], isId: readonly boolean[], room: number): void {
+  const free = (): number[] => widths.filter((_, column) => isId[column] !== true);
   let over = widths.reduce((sum, width) => sum + width, 0) - room;
   while (over > 0) {
-    const widest = Math.max(...widths);
+    const widest = Math.max(0, ...free());
     if (widest <= 8) return;
-    const column = widths.lastIndexOf(widest);
-    const next = Math.max(8, ...widths.filter((width) => width < widest));
+    const column = widths.findLastIndex((width, at) => width === widest && isId[at] !== true);
+    const next = Math.max(8, ...free().filter((width) => width < widest));
     const step = Math.max(1, Math.min(over, widest - next));
     widths[column] = widest - step;
     over -= step;

@@ -1,6 +1,7 @@
 // A delivery to a webhook endpoint (spec, Webhook ingest; contract, section 3): who sent it, what it is called, whether
 // it has been here before. In this order: endpoint, proof over the raw bytes, body, record.
 
+import { signatureHeader } from '../../../schemas/api/endpoints.ts';
 import { hash } from 'node:crypto';
 import type { IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
 import type { NewEvent, SecretGuard } from '../../adapters/store/events/events.ts';
@@ -118,9 +119,15 @@ async function authenticateAnew(
     loadCredential(ctx, endpoint, name),
   );
   if (credential === undefined || !isProven(endpoint, delivery, credential))
-    throw new Fault('unauthenticated', 'bad-credentials', 'The credentials are missing or wrong.');
+    throw new Fault('unauthenticated', 'bad-credentials', `The credentials are missing or wrong. ${wanted(endpoint)}`);
   return credential.guard;
 }
+
+/** What a caller has to send. The kind of proof is no secret: it stands in the agent's file. */
+const wanted = ({ auth }: IngestEndpoint): string =>
+  auth.kind === 'hmac_sha256'
+    ? `Send the header ${signatureHeader} with the hex HMAC-SHA256 of the body as sent.`
+    : 'Send the header Authorization with Bearer and the secret.';
 
 const isProven = ({ auth }: IngestEndpoint, delivery: WebhookDelivery, credential: Credential): boolean =>
   auth.kind === 'hmac_sha256'
