@@ -31,6 +31,7 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   'sessions-idle': async () => (await import('../../internal/bench/sessions.ts')).idle,
   'crowd-servers': async () => (await import('../../internal/bench/crowd-sync.ts')).servers,
   'crowd-repositories': async () => (await import('../../internal/bench/crowd-sync.ts')).repositories,
+  'crowd-places': async () => (await import('../../internal/bench/crowd-places.ts')).places,
   idle: async () => (await import('../../internal/bench/idle.ts')).bench,
   ticks: async () => (await import('../../internal/bench/ticks.ts')).bench,
   validate: async () => (await import('../../internal/bench/validate.ts')).bench,

@@ -20,6 +20,12 @@ const isProgram = (file: string): Promise<boolean> =>
     () => false,
   );
 
+function placeSettings({ file }: Config) {
+  const { max, perProject, unloadAfterSeconds, turnSeconds, fenced } = sessionSettings(file);
+  const [unloadAfterMs, turnMs] = [unloadAfterSeconds * 1_000, turnSeconds * 1_000];
+  return { maxSessions: max, perProject, unloadAfterMs, turnMs, fenced };
+}
+
 /**
  * The ports of a host of sessions. Sandboxes are tried when the first session needs one, so that a start does not wait
  * for it; one that is asked for by name is tried at once. Throws ConfigError for one that does not work here.
@@ -80,9 +86,8 @@ export async function openHostPorts(
       return { argv, readOnlyPaths, installed: state === 'installed' };
     },
     path,
-    maxSessions: sessionSettings(config.file).max,
+    ...placeSettings(config),
     startsAtOnce: Math.max(4, 2 * availableParallelism()),
-    fenced: sessionSettings(config.file).fenced,
   };
   return {
     ports,

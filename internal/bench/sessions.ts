@@ -6,14 +6,12 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { freemem, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { connectHarness, planLaunch } from '../adapters/harness/harness.ts';
 import { SCRIPTED_AGENT, startProcess } from '../adapters/harness/harness-testkit.ts';
 import { silent } from '../base/testkit/postgres.ts';
 import { processesOf } from '../flows/session-host/host-crash-testkit.ts';
 import { createHostBench, type HostBench } from '../flows/session-host/host-testkit.ts';
-import { type Bench, type Bencher, byteCount, median, ms, timed } from './harness.ts';
+import { type Bench, type Bencher, byteCount, heldBytes, median, ms, timed } from './harness.ts';
 
 const ONE_BY_ONE = 15;
 const AT_ONCE = 50;
@@ -112,16 +110,6 @@ const p99 = (values: readonly number[]): number =>
 async function residentBytes(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? Number.NaN) * 1_024;
-}
-
-/** What this process holds after everything that can go is gone. */
-function heldBytes(): number {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  collect();
-  collect();
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
 }
 
 async function run(bencher: Bencher): Promise<void> {

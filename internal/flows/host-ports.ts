@@ -54,6 +54,12 @@ export interface HostPorts {
   readonly path: string;
   /** Sessions that this daemon runs at a time. */
   readonly maxSessions: number;
+  /** Of one project, in the whole installation; undefined: any number. */
+  readonly perProject: number | undefined;
+  /** A session has rested so long before its place may be asked back. */
+  readonly unloadAfterMs: number;
+  /** A turn that takes longer is ended. */
+  readonly turnMs: number;
   /** Harnesses that it starts at a time. */
   readonly startsAtOnce: number;
   /** Runs sandboxes without a network of their own where they can be. */

@@ -17,7 +17,14 @@ const entries = {
   revision: integer,
   state: sessionState,
   live: v.boolean(),
+  /** While it waits for its launch: `capacity`, `harness`, `key`, `cap` or `engine`; else why it is in this state. */
   reason: v.optional(v.string()),
+  /** Such a word's, for people. */
+  reasonText: v.optional(v.string()),
+  /** In the queue for places, from 1: only where it waits for `capacity`. */
+  position: v.optional(integer),
+  /** Whether its harness runs; one that rests may give its place up, and is launched again for its next message. */
+  loaded: v.boolean(),
   displayTitle: v.string(),
   origin: v.picklist(['event', 'manual', 'session', 'replacement']),
   /** The event and the trigger of its agent that it was spawned by. */
@@ -157,6 +164,14 @@ export const sendMessage = operation({
   summary: 'Say something to a live session: it interrupts the turn in flight; 409 for one that has ended',
   body: v.strictObject({ text: words }),
   answers: { 202: message },
+});
+
+export const interruptSession = operation({
+  ...control,
+  id: 'interruptSession',
+  path: `${one}/interrupt`,
+  summary: 'Stop the turn that runs in a session; its message counts as read, and the session goes on',
+  answers: { 202: v.object({ id: v.string(), turn: v.nullable(integer) }) },
 });
 
 export const archiveSession = operation({

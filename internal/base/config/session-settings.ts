@@ -8,6 +8,21 @@ const mebibyte = 1_048_576;
 const Section = v.strictObject({
   /** Sessions that one daemon runs at a time; the others wait in `queued`. */
   max: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(10_000)), 200),
+  /** Places that sessions of one project may hold in the whole installation; absent: any number. */
+  perProject: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(10_000))),
+  /** A session has rested so long before its place may be asked back; while nobody waits none is. */
+  unloadAfterSeconds: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(86_400)), 60),
+  /** A turn that takes longer is interrupted and ended; time in which a person is asked does not count. */
+  turnSeconds: v.optional(v.pipe(v.number(), v.minValue(1), v.maxValue(604_800)), 3_600),
+  /** What one session may spawn: how deep below the first, how many that live, how many within a minute. */
+  spawn: v.optional(
+    v.strictObject({
+      depth: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000)), 8),
+      live: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(100_000)), 100),
+      perMinute: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(100_000)), 60),
+    }),
+    { depth: 8, live: 100, perMinute: 60 },
+  ),
   /** Sandboxes have no network of their own where they can be without: model, tools and nothing else. */
   fenced: v.optional(v.boolean(), false),
   /** Bytes of UTF-8 that a message to a session may have; what is rendered beyond it is cut (contract, section 9). */

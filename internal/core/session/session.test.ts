@@ -8,6 +8,8 @@ queued claim provisioning
 provisioning provisioned starting
 starting ready idle
 idle prompt running
+idle unload idle
+idle resume provisioning
 running turn_ended idle
 running permission_asked waiting_permission
 running interrupt interrupting

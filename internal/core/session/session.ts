@@ -19,6 +19,7 @@ export {
   successorAfterMs,
   type TurnEnd,
 } from './prompts.ts';
+export { type HeldPlace, placesToAskBack } from './places.ts';
 export {
   deliveredMessage,
   displayTitle,
@@ -44,6 +45,8 @@ export const SESSION_SIGNALS = [
   'suspend',
   /** A host took it up again from its record. */
   'resume',
+  /** Its host gives its place up between two turns. */
+  'unload',
   /** A spend cap is reached. */
   'block',
   'unblock',
@@ -71,7 +74,8 @@ export const SESSION_TABLE: { readonly [state in SessionState]: Row } = {
   queued: { ...always, claim: 'provisioning' },
   provisioning: { ...hosted, provisioned: 'starting' },
   starting: { ...hosted, ready: 'idle' },
-  idle: { ...hosted, prompt: 'running' },
+  // Without a host it waits for its next message, which a host takes it up for.
+  idle: { ...hosted, prompt: 'running', unload: 'idle', resume: 'provisioning' },
   running: { ...hosted, turn_ended: 'idle', permission_asked: 'waiting_permission', interrupt: 'interrupting' },
   waiting_permission: { ...hosted, permission_answered: 'running', turn_ended: 'idle', interrupt: 'interrupting' },
   // A turn that ends by itself while it is being cancelled has ended all the same.

@@ -162,6 +162,17 @@ async function answer(call: Call, decision: 'allow' | 'allow_always' | 'reject')
   return 0;
 }
 
+export const sessionInterrupt: Handler = async (call) => {
+  const client = await connect(call);
+  const id = await idOf(call, client);
+  const answer = await client.call(sessions.interruptSession, { params: { id } });
+  const { turn } = answer;
+  call.screen.emit(answer, () =>
+    turn === null ? 'no turn runs in it' : `stopping turn ${turn} of ${clean(id, true)}`,
+  );
+  return 0;
+};
+
 export const sessionArchive: Handler = async (call) => {
   const client = await connect(call);
   const id = await idOf(call, client);

@@ -61,8 +61,8 @@ export function sessionText(session: WholeSession, { paint, now }: SessionOption
       ['session', paint('bold', clean(session.displayTitle, true))],
       ['id', given(session.id)],
       ['agent', `${clean(session.agent, true)}, revision ${session.revision}`],
-      ['state', paint(statusColour(state), clean(state.replaceAll('_', ' '), true))],
-      ['reason', given(session.reason)],
+      ['state', `${paint(statusColour(state), clean(state.replaceAll('_', ' '), true))}${restText(session)}`],
+      ['reason', reasonText(session)],
       ['origin', originText(session)],
       ['created', when(session.createdAt, now)],
       ['started', when(session.startedAt, now)],
@@ -76,6 +76,19 @@ export function sessionText(session: WholeSession, { paint, now }: SessionOption
     paint,
   );
   return [head, ...holdings(session, paint)].join('\n');
+}
+
+/** That one which rests has given its place up. */
+const restText = ({ state, loaded }: WholeSession): string =>
+  state === 'idle' && loaded === false ? ', not loaded' : '';
+
+/** What it waits for, with its place in the queue and the same in words, where it waits. */
+function reasonText(session: WholeSession): string | undefined {
+  const reason = given(session.reason);
+  if (reason === undefined) return undefined;
+  const position = given(session.position);
+  const words = given(session.reasonText);
+  return `${reason}${position === undefined ? '' : `, number ${position} in the queue`}${words === undefined ? '' : `: ${words}`}`;
 }
 
 /** Which sandbox it runs in, and what that cannot enforce. */
@@ -212,7 +225,8 @@ export type SessionChange = Pick<WholeSession, 'state' | 'reason'> & { readonly 
 
 /** A change of state on a line of its own. */
 export function stateText({ state, reason: why }: SessionChange, paint: Paint): string {
-  const reason = given(why);
+  // That it waits for a place is what being queued means.
+  const reason = why === 'capacity' ? undefined : given(why);
   return paint('grey', `── ${clean(state.replaceAll('_', ' '), true)}${reason === undefined ? '' : `: ${reason}`}`);
 }
 

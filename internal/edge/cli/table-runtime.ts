@@ -104,6 +104,13 @@ const sessionCommands: readonly CommandSpec[] = [
     load: async () => (await session()).sessionReject,
   },
   {
+    words: ['session', 'interrupt'],
+    summary: 'stop the turn that runs in it; the session goes on',
+    args: [ID],
+    options: [],
+    load: async () => (await session()).sessionInterrupt,
+  },
+  {
     words: ['session', 'archive'],
     summary: 'end it',
     args: [ID],

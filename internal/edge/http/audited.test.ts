@@ -85,6 +85,7 @@ const steps: readonly Step[] = [
     path: (ids) => `${P}/sessions/${ids['session']}/permissions/${ids['permission']}`,
     body: () => ({ decision: 'allow' }),
   },
+  { call: `POST ${P}/sessions/x/interrupt`, path: (ids) => `${P}/sessions/${ids['session']}/interrupt` },
   { call: `POST ${P}/sessions/x/archive`, path: (ids) => `${P}/sessions/${ids['session']}/archive` },
   { call: `DELETE ${P}/agents/a` },
   { call: `POST ${P}/endpoints`, body: () => ({ name: 'e' }) },

@@ -2,13 +2,15 @@
 // as core/session says; an interrupting message ends the turn in flight first. Every step is a fenced write: where one
 // changes nothing the session belongs to somebody else, and this process lets go.
 
-import type { HarnessUpdate, ModelEvidence, TurnOutcome } from '../../adapters/harness/types.ts';
+import type { HarnessUpdate, TurnOutcome } from '../../adapters/harness/types.ts';
 import { isConnectionLoss } from '../../adapters/store/store.ts';
-import { blockSession, type ClaimedSession, moveSession } from '../../adapters/store/sessions/hosts.ts';
+import { blockSession, type ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import {
   beginTurn,
   conversationTail,
   endTurn,
+  isStopAsked,
+  stopTurn,
   type WaitingMessage,
   waitingMessages,
 } from '../../adapters/store/sessions/turns.ts';
@@ -24,11 +26,11 @@ import {
 } from '../../core/session/session.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
-import type { Cap } from './channels.ts';
 import { failureText, type Launched } from './launch.ts';
 import { Mask } from './mask.ts';
 import { Permissions } from './permissions.ts';
 import { Signal } from './signal.ts';
+import { type Cut, evidenceOf, isStopped, noticeOf, stopReasonOf, timeoutText } from './turn-cut.ts';
 import { withRetry } from './with-retry.ts';
 import { Transcript } from './transcript.ts';
 
@@ -39,8 +41,18 @@ export type ConversationEnd =
   /** This daemon drains. */
   | { readonly kind: 'drained' }
   | { readonly kind: 'blocked' }
-  /** To be launched again in a new process; `isBlameless`: it was the database, which counts as nobody's failure. */
-  | { readonly kind: 'relaunch'; readonly reason: string; readonly isBlameless?: boolean }
+  /** It rests, and gives its place up. */
+  | { readonly kind: 'unloaded' }
+  /**
+   * To be launched again in a new process, where something waits for it. `isBlameless`: it counts as no failure of a
+   * launch; `waitsFor`: what a session that was never up waits for meanwhile.
+   */
+  | {
+      readonly kind: 'relaunch';
+      readonly reason: string;
+      readonly isBlameless?: boolean;
+      readonly waitsFor?: 'harness' | 'engine';
+    }
   | { readonly kind: 'failed'; readonly reason: string };
 
 const lookMs = 30_000;
@@ -60,10 +72,16 @@ export class Conversation {
   readonly #session: ClaimedSession;
   readonly #wake = new Signal();
   readonly #stop: AbortSignal;
+  readonly #turnMs: number;
   #gone = false;
+  /** Since when it rests, on the monotonic clock. */
+  #restsSince: number | undefined;
+  #isAskedToLeave = false;
   #hasEndedTurn = false;
 
-  constructor(ctx: FlowContext, session: ClaimedSession, stop: AbortSignal) {
+  /** `turnMs`: a turn that takes longer is ended. */
+  constructor(ctx: FlowContext, session: ClaimedSession, stop: AbortSignal, turnMs: number) {
+    this.#turnMs = turnMs;
     this.#ctx = ctx;
     this.#session = session;
     this.#stop = stop;
@@ -81,6 +99,20 @@ export class Conversation {
   lose(): void {
     this.#gone = true;
     this.#wake.fire();
+  }
+
+  restsForMs(): number | undefined {
+    return this.#restsSince === undefined ? undefined : performance.now() - this.#restsSince;
+  }
+
+  /** Its place is wanted: it leaves where it still rests when it looks. */
+  unload(): void {
+    this.#isAskedToLeave = true;
+    this.#wake.fire();
+  }
+
+  isLeaving(): boolean {
+    return this.#isAskedToLeave;
   }
 
   /** Launches that failed one after another, up to now: a turn that ended well begins anew. */
@@ -107,9 +139,13 @@ export class Conversation {
       if (capped !== undefined) return this.#block(capped.message);
       const messages = nextPrompt(await this.#waiting()) as readonly WaitingMessage[];
       if (messages.length === 0) {
+        if (this.#isAskedToLeave) return { kind: 'unloaded' };
+        this.#restsSince ??= performance.now();
         await this.#wake.after(seen, lookMs);
         continue;
       }
+      this.#restsSince = undefined;
+      this.#isAskedToLeave = false;
       const end = await this.#turn(launched, messages, recap);
       if (end !== undefined) return end;
       recap = false;
@@ -157,15 +193,42 @@ export class Conversation {
       outcome = value;
       this.#wake.fire();
     });
-    const cut = await this.#during(launched, () => outcome !== undefined);
-    if (cut !== undefined && 'kind' in cut) return cut;
+    const cut = await this.#during(launched, id, () => outcome !== undefined);
+    if ('end' in cut) return cut.end;
+    // One that does not end when it is told to is ended with its process, and what came of it stays unknown.
+    if (cut.isOverdue) return this.#endHung(id, cut);
     await told;
     await launched.money.settled();
     await this.transcript.flush();
     failpoint('session.turn-ended');
     const attempts = Math.max(...messages.map((one) => one.attempts)) + 1;
-    const end = await this.#endOf(launched, outcome as unknown as TurnOutcome, cut?.cap);
-    return this.#settle(id, outcome as unknown as TurnOutcome, end, attempts);
+    const end = await this.#endOf(launched, outcome as unknown as TurnOutcome, cut);
+    return this.#settle({ id, end, attempts, cut }, outcome as unknown as TurnOutcome);
+  }
+
+  /** Its messages count as read: a turn that hangs does not come back with them. */
+  async #endHung(id: string, cut: Cut): Promise<ConversationEnd> {
+    await this.transcript.flush();
+    const reason = 'the harness did not end its turn when it was told to';
+    const ended = await withRetry(this.#ctx, () =>
+      endTurn(this.#ctx.db, this.#session, {
+        id,
+        state: 'cancelled',
+        stopReason: stopReasonOf(cut),
+        error: reason,
+        usage: {},
+        messages: cut.cause === 'cap' ? 'pending' : 'done',
+        reason: null,
+        now: this.#ctx.runtime.now(),
+      }),
+    );
+    this.#count('hung');
+    if (!ended) return { kind: 'gone' };
+    this.#hasEndedTurn = true;
+    const text = cut.cause === 'turn-timeout' ? `${timeoutText(this.#turnMs)}, and ${reason}` : `Stopped: ${reason}`;
+    await this.transcript.note({ role: 'system', kind: 'notice', text: `${text}.`, detail: { severity: 'warning' } });
+    if (cut.cap !== undefined) return this.#block(cut.cap.message);
+    return { kind: 'relaunch', reason, isBlameless: true };
   }
 
   /** A reader of the transcript is told what goes in again. */
@@ -179,43 +242,64 @@ export class Conversation {
   }
 
   /**
-   * Watches a turn in flight: cancels it for what interrupts, and where a cap is reached. Answers where it is to be cut
-   * off for good, or with the cap that it was cancelled for.
+   * Watches a turn in flight: cancels it for what interrupts, where somebody asks for it, where it takes too long, and where
+   * a cap is reached. Answers where the conversation is over for this process, or with what it was cancelled for.
    */
   async #during(
     launched: Launched,
+    id: string,
     isOver: () => boolean,
-  ): Promise<ConversationEnd | { readonly cap: Cap } | undefined> {
-    let cause: 'interrupt' | 'cap' | undefined;
-    let overdue = false;
+  ): Promise<Cut | { readonly end: ConversationEnd }> {
+    let cause: Cut['cause'];
+    let isOverdue = false;
     let cappedAt: number | undefined;
+    const began = performance.now();
+    const askedMs = this.permissions.waitedMs();
     while (!isOver()) {
       const seen = this.#wake.mark();
       const over = this.#over();
-      if (over !== undefined) return over;
-      if (overdue) return { kind: 'relaunch', reason: 'the harness did not end its turn when it was told to' };
+      if (over !== undefined) return { end: over };
+      if (isOverdue) break;
       const cap = launched.money.capped();
       if (cap !== undefined) cappedAt ??= this.#ctx.runtime.now().getTime();
       const graceMs = cappedAt === undefined ? lookMs : cappedAt + capGraceMs - this.#ctx.runtime.now().getTime();
+      const leftMs = this.#turnMs - (performance.now() - began) + this.permissions.waitedMs() - askedMs;
       if (cause === undefined && !isOver()) {
         if (cap !== undefined && (cap.refused || graceMs <= 0)) cause = 'cap';
+        else if (leftMs <= 0) cause = 'turn-timeout';
+        else if ((await this.#isStopAsked(id)) && !isOver()) cause = 'stop';
         else if (interrupts(await this.#waiting()) && !isOver()) cause = 'interrupt';
         if (cause !== undefined) {
-          await this.#cancel(launched, (how) => {
-            overdue = how === 'overdue';
+          await this.#cancel(launched, { id, cause }, (how) => {
+            isOverdue = how === 'overdue';
           });
         }
       }
-      if (!isOver()) await this.#wake.after(seen, cause === undefined && graceMs > 0 ? graceMs : lookMs);
+      const pauseMs = cause === undefined ? Math.min(graceMs > 0 ? graceMs : lookMs, Math.max(leftMs, 50)) : lookMs;
+      if (!isOver()) await this.#wake.after(seen, pauseMs);
     }
-    const cap = launched.money.capped();
-    return cause === 'cap' && cap !== undefined ? { cap } : undefined;
+    const cap = cause === 'cap' ? launched.money.capped() : undefined;
+    return { cause, isOverdue: isOverdue && !isOver(), ...(cap !== undefined && { cap }) };
   }
 
-  async #cancel(launched: Launched, then: (how: string) => void): Promise<void> {
-    await withRetry(this.#ctx, () =>
-      moveSession(this.#ctx.db, this.#session, ['running', 'waiting_permission'], 'interrupting'),
-    );
+  async #isStopAsked(id: string): Promise<boolean> {
+    try {
+      return await isStopAsked(this.#ctx.db, id);
+    } catch (error) {
+      if (!isConnectionLoss(error)) throw error;
+      return false;
+    }
+  }
+
+  async #cancel(
+    launched: Launched,
+    { id, cause }: { readonly id: string; readonly cause: NonNullable<Cut['cause']> },
+    then: (how: string) => void,
+  ): Promise<void> {
+    // Written before the harness hears of it: whatever ends this process now, the messages do not go in again. Those that a
+    // cap stops do, once there is money.
+    const stopReason = cause === 'cap' ? null : stopReasonOf({ cause });
+    await withRetry(this.#ctx, () => stopTurn(this.#ctx.db, this.#session, { id, stopReason }));
     failpoint('session.interrupting');
     void launched.connection.cancel().then((how) => {
       then(how);
@@ -223,12 +307,15 @@ export class Conversation {
     });
   }
 
-  /** What the end of a turn means here; `cap`: it was cancelled for that one. */
-  async #endOf(launched: Launched, outcome: TurnOutcome, cap: Cap | undefined): Promise<TurnEnd> {
+  /** What the end of a turn means here; `cut`: what it was cancelled for. */
+  async #endOf(launched: Launched, outcome: TurnOutcome, cut: Cut): Promise<TurnEnd> {
+    const { cap } = cut;
     const reached = (cap ?? launched.money.capped())?.message;
     if (outcome.kind === 'cancelled' && cap !== undefined) {
       return { kind: 'failed', cause: 'spend_cap', retryable: false, reason: cap.message };
     }
+    // What was told to end has ended, however it did.
+    if (isStopped(cut, outcome)) return { kind: 'done' };
     if (outcome.kind === 'lost') return { kind: 'lost', reason: this.mask.apply(failureText(outcome.failure)) };
     if (outcome.kind !== 'failed') return { kind: 'done' };
     const { cause, retryable } = outcome;
@@ -240,19 +327,19 @@ export class Conversation {
   }
 
   async #settle(
-    id: string,
+    turn: { readonly id: string; readonly end: TurnEnd; readonly attempts: number; readonly cut: Cut },
     outcome: TurnOutcome,
-    end: TurnEnd,
-    attempts: number,
   ): Promise<ConversationEnd | undefined> {
+    const { id, end, attempts, cut } = turn;
     const next = afterTurn(end, attempts);
     const isGivenUp = next.next === 'failed' || next.next === 'given-up';
     const messages = next.next === 'idle' ? 'done' : isGivenUp ? 'failed' : 'pending';
+    const stopped = isStopped(cut, outcome);
     const ended = await withRetry(this.#ctx, () =>
       endTurn(this.#ctx.db, this.#session, {
         id,
-        state: end.kind === 'done' ? (outcome.kind === 'cancelled' ? 'cancelled' : 'done') : end.kind,
-        stopReason: outcome.kind,
+        state: end.kind !== 'done' ? end.kind : stopped || outcome.kind === 'cancelled' ? 'cancelled' : 'done',
+        stopReason: stopped ? stopReasonOf(cut) : outcome.kind,
         error: end.kind === 'done' ? null : end.reason,
         usage: 'usage' in outcome && outcome.usage !== undefined ? ({ ...outcome.usage } as JsonObject) : {},
         messages,
@@ -262,11 +349,13 @@ export class Conversation {
         now: this.#ctx.runtime.now(),
       }),
     );
-    this.#count(end.kind === 'failed' ? end.cause : end.kind === 'lost' ? 'lost' : outcome.kind);
+    this.#count(end.kind === 'failed' ? end.cause : stopped ? stopReasonOf(cut) : outcome.kind);
     if (!ended) return { kind: 'gone' };
     failpoint('session.turn-settled');
     if (end.kind === 'done') this.#hasEndedTurn = true;
-    await this.#tell(outcome, next.next === 'idle' ? undefined : next.reason);
+    await this.#tell(noticeOf(outcome, cut, this.#turnMs), next.next === 'idle' ? undefined : next.reason);
+    // The harness is gone, and with what it was told to end so is its turn.
+    if (stopped && outcome.kind === 'lost') return { kind: 'relaunch', reason: 'the harness ended', isBlameless: true };
     if (next.next === 'idle' || next.next === 'given-up') return undefined;
     if (next.next === 'failed') return { kind: 'failed', reason: next.reason };
     if (next.next === 'blocked') return this.#block(next.reason);
@@ -294,14 +383,8 @@ export class Conversation {
     return isBlocked ? { kind: 'blocked' } : { kind: 'gone' };
   }
 
-  async #tell(outcome: TurnOutcome, reason: string | undefined): Promise<void> {
-    const text =
-      reason ??
-      (outcome.kind === 'refused'
-        ? 'The model refused to go on.'
-        : outcome.kind === 'cut'
-          ? `The turn was cut at its limit: ${outcome.limit}.`
-          : undefined);
+  async #tell(notice: string | undefined, reason: string | undefined): Promise<void> {
+    const text = reason ?? notice;
     if (text === undefined) return;
     const severity = reason === undefined ? 'warning' : 'error';
     await this.transcript.note({ role: 'system', kind: 'notice', text, detail: { severity } });
@@ -311,15 +394,4 @@ export class Conversation {
     const said = await conversationTail(this.#ctx.db, this.#session.sessionId, recapChars);
     return said.length === 0 ? [] : [[RECAP, ...said.map((one) => `${one.role}: ${one.text}`)].join('\n\n')];
   }
-}
-
-/** What the gateway saw of this turn; a call that ended before it says nothing of it. */
-function evidenceOf(launched: Launched, since: Date): ModelEvidence {
-  const last = launched.money.lastCall();
-  if (last === undefined || last.at < since) return { calls: 0 };
-  return {
-    calls: 1,
-    lastStatus: last.ok ? 200 : Math.max(last.status, 400),
-    ...(last.message !== null && { lastError: last.message }),
-  };
 }

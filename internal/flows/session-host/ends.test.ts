@@ -6,6 +6,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, describe, it } from 'node:test';
+import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { endSession } from '../sessions/sessions.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 
 const idle = (view: { readonly state: string }): boolean => view.state === 'idle';
@@ -166,5 +168,38 @@ describe('a slot with replace: auto', () => {
       second,
     ]);
     await bench.until(await successorOf(second), (seen) => idle(seen) && seen.said.includes('took over'));
+  });
+
+  it('what a failed session had not heard to its end goes to its successor, in order and before what is new', async () => {
+    const before = (await bench.daemon.api('GET', 'P/sessions?live=true')).body['items'] as unknown as { id: string }[];
+    for (const { id } of before) await bench.daemon.api('POST', `P/sessions/${id}/archive`);
+    await keeper({ bindings: {}, tools: {} });
+    const session = await bench.start('keeper', '!say begun');
+    await bench.until(session, (view) => idle(view) && view.said.includes('begun'));
+    await bench.send(session, '!sleep 600000\n!say first of two');
+    await bench.until(session, (view) => view.state === 'running');
+    const { ctx } = bench.daemon;
+    // One that waits for idle, and the end of the session before it has come to either.
+    await ctx.db.query(
+      `with said as (insert into svc.messages (session_id, role, kind, text, at)
+           values ($1::uuid, 'user', 'prompt', '!say second of two', now()) returning seq)
+       insert into svc.inbox (session_id, seq, mode, sender) select $1::uuid, seq, 'defer', 'event' from said`,
+      [session],
+    );
+    const { rows } = await ctx.db.query<{ id: string }>(
+      'select project_id as id from svc.sessions where id = $1::uuid',
+      [session],
+    );
+    await ctx.db.tx(async (tx) =>
+      endSession(ctx, await lockRouting(tx, rows[0]?.id ?? ''), session, 'failed', 'it came to harm'),
+    );
+    const successor = await successorOf(session);
+    await bench.until(successor, (view) => view.state === 'running');
+    await bench.daemon.api('POST', `P/sessions/${successor}/interrupt`);
+    const { messages } = await bench.until(successor, (view) => idle(view) && view.said.includes('second of two'));
+    const told = messages.filter((one) => one.kind === 'prompt').map((one) => one.text.split('\n').at(-1));
+    assert.deepEqual(told, ['!say took over', '!say first of two', '!say second of two']);
+    const [heard = ''] = await bench.heard(successor);
+    assert.match(heard, /took over\n\n\[Delivered again: [^]*first of two$/, 'a part of it may be done');
   });
 });

@@ -102,9 +102,9 @@ describe('what an operator sees of sessions', () => {
     try {
       await bare.apply({ other: { harness: 'harness-b' }, plain: {} });
       const waiting = await bare.start('other', '!say here I am');
-      const told = await bare.until(waiting, (view) => view.reason !== null);
+      const told = await bare.until(waiting, (view) => view.reason === 'harness');
       assert.equal(told.state, 'queued');
-      assert.match(told.reason ?? '', /svc harness install harness-b/);
+      assert.match(String(told.body['reasonText']), /svc harness install harness-b/);
       const plain = await bare.start('plain', '!say hello');
       await bare.until(plain, (view) => view.state === 'idle');
       const { body } = await bare.daemon.api('GET', 'P/doctor');
@@ -128,8 +128,11 @@ describe('what an operator sees of sessions', () => {
     try {
       await late.apply({ plain: {} });
       const session = await late.start('plain', '!say found');
-      const failing = await late.until(session, (view) => view.reason !== null && view.state === 'queued');
-      assert.match(failing.reason ?? '', /^the command of harness-a, .*agent\.sh, is no program that can be run here$/);
+      const failing = await late.until(session, (view) => view.reason === 'harness' && view.state === 'queued');
+      assert.match(
+        String(failing.body['reasonText']),
+        /^the command of harness-a, .*agent\.sh, is no program that can be run here$/,
+      );
       await writeFile(program, `#!/bin/sh\nexec ${SCRIPTED_AGENT.join(' ')}\n`);
       await chmod(program, 0o755);
       await late.until(session, (view) => view.state === 'idle' && view.said === 'found');

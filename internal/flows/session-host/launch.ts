@@ -41,7 +41,14 @@ export interface Launched {
 }
 
 /** A program that is not there now and may be later: the session waits for it. */
-export class ProgramMissing extends Error {}
+export class ProgramMissing extends Error {
+  readonly waitsFor: 'harness' | 'key';
+
+  constructor(message: string, waitsFor: 'harness' | 'key' = 'harness') {
+    super(message);
+    this.waitsFor = waitsFor;
+  }
+}
 
 const lastWordsChars = 400;
 

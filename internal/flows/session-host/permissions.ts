@@ -19,6 +19,9 @@ export class Permissions {
   readonly #transcript: Transcript;
   readonly #wake: Signal;
   readonly #mask: Mask;
+  /** Since when each open request waits for a person, and how long those that are decided did. */
+  readonly #open = new Map<string, number>();
+  #waitedMs = 0;
 
   constructor(ctx: FlowContext, session: ClaimedSession, transcript: Transcript, wake: Signal, mask: Mask) {
     this.#mask = mask;
@@ -26,6 +29,12 @@ export class Permissions {
     this.#session = session;
     this.#transcript = transcript;
     this.#wake = wake;
+  }
+
+  /** Time of this launch in which somebody was asked; requests that stand side by side count once each. */
+  waitedMs(): number {
+    const now = performance.now();
+    return [...this.#open.values()].reduce((sum, since) => sum + (now - since), this.#waitedMs);
   }
 
   /** Asks a person and waits for the answer; `cancelled` when the turn ends first. */
@@ -52,6 +61,7 @@ export class Permissions {
     });
     const ring = (): void => this.#wake.fire();
     signal.addEventListener('abort', ring, { once: true });
+    this.#open.set(id, performance.now());
     try {
       for (;;) {
         const seen = this.#wake.mark();
@@ -61,6 +71,8 @@ export class Permissions {
         await this.#wake.after(seen, lookMs);
       }
     } finally {
+      this.#waitedMs += performance.now() - (this.#open.get(id) ?? performance.now());
+      this.#open.delete(id);
       signal.removeEventListener('abort', ring);
       await withRetry(this.#ctx, () => closePermission(db, this.#session, id, runtime.now()));
     }

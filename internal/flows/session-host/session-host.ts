@@ -4,14 +4,10 @@
 // process of a session: lapsed leases, inactivity, caps that have room again, and successors.
 
 import { removeClaim, type Running, Supervisor } from './supervise.ts';
-import {
-  claimSessions,
-  explainWaiting,
-  leaseSeconds,
-  renewLeases,
-  standingLeases,
-} from '../../adapters/store/sessions/hosts.ts';
+import { leaseSeconds, renewLeases, standingLeases } from '../../adapters/store/sessions/hosts.ts';
+import { claimSessions, explainWaiting, waitingPlaces } from '../../adapters/store/sessions/places.ts';
 import { liveSessions, sessionsWithNews } from '../../adapters/store/sessions/turns.ts';
+import { placesToAskBack } from '../../core/session/session.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext } from '../context.ts';
 import { HARNESSES, type Harness } from '../../domain/spec.ts';
@@ -28,6 +24,8 @@ const every = { lookMs: 2_000, renewMs: 5_000, programsMs: 5_000, reapMs: 60_000
 const renewedWithinMs = (leaseSeconds - 4) * 1_000;
 /** Claims of one turn; a host that comes up to a long queue shares it with the others. */
 const claimMax = 8;
+/** Of those that wait, so many are looked at when places are asked back. */
+const askMax = 64;
 
 export class SessionHost {
   readonly #ctx: FlowContext;
@@ -117,16 +115,43 @@ export class SessionHost {
     );
     for (const one of mine) if (!standing.has(one.lease.sessionId)) one.lose();
     for (const id of await sessionsWithNews(db, [...standing])) this.#running.get(id)?.wake();
-    const room = this.#ports.maxSessions - this.#running.size;
-    if (room > 0) await this.#claim(Math.min(room, claimMax));
-  }
-
-  async #claim(limit: number): Promise<void> {
-    const { db, runtime, daemonId } = this.#ctx;
     const harnesses = await this.#usable();
     if (harnesses.length === 0) return;
+    const room = this.#ports.maxSessions - this.#running.size;
+    if (room > 0) await this.#claim(harnesses, Math.min(room, claimMax));
+    await this.#askBack(harnesses);
+  }
+
+  #request(harnesses: readonly Harness[], limit: number) {
+    const { perProject } = this.#ports;
+    return { harnesses, home: this.#ctx.config.dataDir, perProject, limit, now: this.#ctx.runtime.now() };
+  }
+
+  /** Asks places back from sessions that rest, as many as others wait for; while nobody waits none is. */
+  async #askBack(harnesses: readonly Harness[]): Promise<void> {
+    const { maxSessions, perProject, unloadAfterMs } = this.#ports;
+    const mine = [...this.#running.values()];
+    const resting = mine.filter((one) => (one.restsForMs() ?? -1) >= unloadAfterMs);
+    const isFull = mine.length >= maxSessions;
+    if (resting.length === 0 || (!isFull && perProject === undefined)) return;
+    const waiting = await waitingPlaces(this.#ctx.db, this.#request(harnesses, askMax));
+    const given = placesToAskBack(
+      mine.map((one) => ({
+        of: one,
+        projectId: one.projectId,
+        restsForMs: resting.includes(one) ? one.restsForMs() : undefined,
+        isLeaving: one.isLeaving(),
+      })),
+      waiting,
+      { max: maxSessions, perProject },
+    );
+    for (const { of } of given) of.unload();
+  }
+
+  async #claim(harnesses: readonly Harness[], limit: number): Promise<void> {
+    const { db, daemonId } = this.#ctx;
     const at = performance.now();
-    const claimed = await claimSessions(db, { daemonId, harnesses, limit, now: runtime.now() });
+    const claimed = await claimSessions(db, { ...this.#request(harnesses, limit), daemonId });
     if (claimed.length > 0) failpoint('session.claimed');
     for (const session of claimed) {
       const running = this.#supervisor.run(session);

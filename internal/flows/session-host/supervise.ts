@@ -8,6 +8,8 @@ import {
   suspendLeases,
   waitAgain,
 } from '../../adapters/store/sessions/hosts.ts';
+import { unloadSession } from '../../adapters/store/sessions/places.ts';
+import { HarnessFailure } from '../../adapters/harness/harness.ts';
 import { isConnectionLoss } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
@@ -37,6 +39,13 @@ export interface Running {
   lose(): void;
   /** The daemon stops. */
   drain(): void;
+  readonly projectId: string;
+  /** How long it has been between two turns with nothing to hear; undefined: it is not. */
+  restsForMs(): number | undefined;
+  /** Gives its place up where it still rests. */
+  unload(): void;
+  /** Whether it is giving its place up. */
+  isLeaving(): boolean;
   /** Settles when nothing of it runs here any more; never rejects. */
   readonly ended: Promise<void>;
 }
@@ -70,12 +79,16 @@ export class Supervisor {
 
   run(session: ClaimedSession): Running {
     const stop = new AbortController();
-    const conversation = new Conversation(this.#ctx, session, stop.signal);
+    const conversation = new Conversation(this.#ctx, session, stop.signal, this.#ports.turnMs);
     const launching = new AbortController();
     const hold: Hold = { conversation, launching: launching.signal, stop: stop.signal };
     const ended = this.#live(session, hold);
     return {
       lease: session,
+      projectId: session.projectId,
+      restsForMs: () => conversation.restsForMs(),
+      unload: () => conversation.unload(),
+      isLeaving: () => conversation.isLeaving(),
       wake: () => conversation.wake(),
       lose: () => {
         conversation.lose();
@@ -159,7 +172,12 @@ export class Supervisor {
     if (!standing.has(session.sessionId)) return { kind: 'gone' };
     if (error instanceof ProgramMissing) {
       const retryAt = new Date(this.#ctx.runtime.now().getTime() + missingMs);
-      await waitAgain(this.#ctx.db, session, { reason: error.message, retryAt, failures: session.failures });
+      await waitAgain(this.#ctx.db, session, {
+        reason: error.message,
+        waitsFor: error.waitsFor,
+        retryAt,
+        failures: session.failures,
+      });
       return { kind: 'gone' };
     }
     if (error instanceof Capped) {
@@ -171,20 +189,22 @@ export class Supervisor {
     if (error instanceof Fault && error.kind !== 'unavailable' && error.kind !== 'internal') {
       return { kind: 'failed', reason };
     }
-    return { kind: 'relaunch', reason, isBlameless: isConnectionLoss(error) };
+    const waitsFor = error instanceof HarnessFailure ? 'harness' : 'engine';
+    return { kind: 'relaunch', reason, isBlameless: isConnectionLoss(error), waitsFor };
   }
 
   async #after(session: ClaimedSession, end: ConversationEnd, failuresBefore: number): Promise<void> {
     const { db } = this.#ctx;
     // A daemon that stops waits for no database: the lease lapses by itself.
     if (end.kind === 'drained') await suspendLeases(db, [session], 'its daemon was stopped', true);
+    if (end.kind === 'unloaded') await withRetry(this.#ctx, () => unloadSession(db, session));
     if (end.kind === 'failed') await withRetry(this.#ctx, () => this.#fail(session, end.reason));
     if (end.kind === 'relaunch') await withRetry(this.#ctx, () => this.#relaunch(session, end, failuresBefore));
   }
 
   async #relaunch(
     session: ClaimedSession,
-    { reason, isBlameless }: ConversationEnd & { readonly kind: 'relaunch' },
+    { reason, isBlameless, waitsFor = 'harness' }: ConversationEnd & { readonly kind: 'relaunch' },
     failuresBefore: number,
   ): Promise<void> {
     const { db, runtime } = this.#ctx;
@@ -195,7 +215,7 @@ export class Supervisor {
     // What was in flight waits again, and the turn counts as lost.
     await suspendLeases(db, [session], reason);
     const retryAt = new Date(runtime.now().getTime() + afterMs);
-    await waitAgain(db, { ...session, epoch: session.epoch + 1 }, { reason, retryAt, failures });
+    await waitAgain(db, { ...session, epoch: session.epoch + 1 }, { reason, waitsFor, retryAt, failures });
   }
 
   async #fail(session: ClaimedSession, reason: string): Promise<void> {

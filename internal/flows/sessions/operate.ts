@@ -16,6 +16,7 @@ import {
   wakeSession,
   type WholeSession,
 } from '../../adapters/store/sessions/session-reads.ts';
+import { askStop } from '../../adapters/store/sessions/turns.ts';
 import { sessionSettings } from '../../base/config/session-settings.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { displayTitle } from '../../core/session/session.ts';
@@ -58,6 +59,27 @@ export async function sendMessage(
     await audit(tx, project, { actor, action: 'session.messaged', subject, detail: { agent, seq: said.seq } });
     await wakeSession(tx, sessionId);
     return said;
+  });
+}
+
+/**
+ * Stops the turn that runs in a session, whose message then counts as read; nothing where none runs. Answers with the number
+ * of the turn. Throws Fault `not_found`, and `conflict` where the session has ended.
+ */
+export async function interruptSession(
+  ctx: FlowContext,
+  project: ProjectRef,
+  sessionId: string,
+  actor: Actor,
+): Promise<{ readonly turn: number | null }> {
+  return ctx.db.tx(async (tx) => {
+    const before = await sessionState(tx, project.id, sessionId);
+    if (before === undefined) throw noSession();
+    if (!before.live) throw new Fault('conflict', 'session-ended', `The session is ${before.state}.`);
+    const turn = (await askStop(tx, sessionId)) ?? null;
+    const subject = { kind: 'Session', name: sessionId };
+    await audit(tx, project, { actor, action: 'session.interrupted', subject, detail: { turn } });
+    return { turn };
   });
 }
 

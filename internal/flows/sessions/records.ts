@@ -8,7 +8,7 @@ import {
   insertNotices,
   type MessageInsert,
   type OpenMessage,
-  openMessages,
+  unheardMessages,
 } from '../../adapters/store/sessions/inbox.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
 import {
@@ -119,7 +119,7 @@ async function tell(ctx: FlowContext, tx: RoutingTx, told: readonly Transition[]
 /**
  * Puts a successor in a session's place (spec, Session and slot; Bindings: held, agent). One that is live is ended; the
  * successor gets its bindings with `lifecycle: held` or `continuity: agent`, its agent's claims that wait for a holder,
- * and what had not reached it; its other bindings are released. Throws Fault `not_found`.
+ * and what had not reached it, or failed with it; its other bindings are released. Throws Fault `not_found`.
  */
 export async function takeOver(
   ctx: FlowContext,
@@ -132,7 +132,7 @@ export async function takeOver(
   const before = await lockSession(tx, sessionId);
   if (before === undefined) throw noSession();
   const own = await findBindings(tx, { agentId: before.agentId });
-  const unheard = before.live ? await openMessages(tx, sessionId) : [];
+  const unheard = await unheardMessages(tx, sessionId, before.live);
   await endSessionRow(tx, sessionId, { state: 'replaced', reason, now });
   await createSessions(ctx, tx, [successor]);
   await deliver(

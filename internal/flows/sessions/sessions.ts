@@ -15,7 +15,15 @@ export {
   spendingOf,
   usageSummary,
 } from './money.ts';
-export { answerPermission, archiveSession, noSession, releaseBinding, sendMessage, startSession } from './operate.ts';
+export {
+  answerPermission,
+  archiveSession,
+  interruptSession,
+  noSession,
+  releaseBinding,
+  sendMessage,
+  startSession,
+} from './operate.ts';
 export { archiveOrphans } from './orphans.ts';
 export {
   bindSession,

@@ -8,7 +8,8 @@ import type { MessageInsert } from '../../adapters/store/sessions/inbox.ts';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
 import { slotHolder, wakeSession } from '../../adapters/store/sessions/session-reads.ts';
-import { noteConverted, spawnedUnder, type ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import { familyOf, noteConverted, spawnedUnder, type ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import { sessionSettings } from '../../base/config/session-settings.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { bindingTerms } from '../../core/route/route.ts';
 import { displayTitle } from '../../core/session/session.ts';
@@ -55,6 +56,7 @@ export async function spawnFromSession(
     const spec = agent.spec as unknown as AgentSpec;
     const holder = spec.concurrency === 1 ? await slotHolder(tx, agent.id) : undefined;
     if (holder !== undefined) return convert(ctx, tx, caller, { holder, message, idempotencyKey });
+    await requireSpawn(ctx, tx, caller.sessionId);
     const id = timeOrderedId(ctx.runtime);
     await createSessions(ctx, tx, [childOf(caller, { id, agent, spec }, request)]);
     if (caller.spec.session.observeSpawnedSessions !== false) await observe(ctx, tx, caller, id);
@@ -69,6 +71,22 @@ export async function spawnFromSession(
     await wakeSession(tx, id);
     return { sessionId: id, created: true };
   });
+}
+
+/** Throws Fault `conflict` with code `spawn-limit` where the session may spawn no more now. */
+async function requireSpawn(ctx: FlowContext, tx: RoutingTx, sessionId: string): Promise<void> {
+  const limits = sessionSettings(ctx.config.file).spawn;
+  const minuteAgo = new Date(ctx.runtime.now().getTime() - 60_000);
+  const family = await familyOf(tx, { sessionId, since: minuteAgo, depthMax: limits.depth });
+  const why =
+    family.depth >= limits.depth
+      ? `sessions spawn sessions ${limits.depth} deep at most`
+      : family.live >= limits.live
+        ? `${family.live} sessions that this one spawned live, and ${limits.live} may`
+        : family.recent >= limits.perMinute
+          ? `this session spawned ${family.recent} within a minute, and ${limits.perMinute} are allowed`
+          : undefined;
+  if (why !== undefined) throw new Fault('conflict', 'spawn-limit', `No session was spawned: ${why}.`);
 }
 
 const senderOf = ({ sessionId, agent }: ToolCaller) => ({ sender: 'session', detail: { sessionId, agent } }) as const;

@@ -46,7 +46,7 @@ export async function* watchSession(ctx: FlowContext, input: WatchInput): AsyncG
       const awake = new Promise<void>((resolve) => (wake = resolve));
       // The state before the messages: whatever was said before an end is read after it.
       const state = await sessionState(db, projectId, sessionId);
-      const isNews = state !== undefined && told !== `${state.state} ${state.reason}`;
+      const isNews = state !== undefined && told !== toldOf(state);
       if (state?.live && isNews) yield reader.tell(state);
       for (let more = true; more && !signal.aborted; ) {
         const page = await listMessages(db, sessionId, { order: 'asc', ...reader.next(), limit: pageRows });
@@ -58,7 +58,7 @@ export async function* watchSession(ctx: FlowContext, input: WatchInput): AsyncG
         yield reader.tell(state);
         return;
       }
-      told = `${state.state} ${state.reason}`;
+      told = toldOf(state);
       await sleep(restMs, undefined, { signal }).catch(() => undefined);
       await Promise.race([awake, sleep(pollMs, undefined, { signal }).catch(() => undefined)]);
     }
@@ -66,6 +66,9 @@ export async function* watchSession(ctx: FlowContext, input: WatchInput): AsyncG
     await stop();
   }
 }
+
+/** What of a state is news where it changes; a place in a queue is not. */
+const toldOf = ({ state, reason, loaded }: SessionStateRow): string => `${state} ${reason} ${loaded}`;
 
 /** What of the transcript has been told, and where to look for the rest. */
 function createReader(begin: number) {

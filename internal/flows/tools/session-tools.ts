@@ -22,7 +22,21 @@ const agentsMax = 200;
 async function whole({ ctx, caller }: ToolCall, id: string) {
   const found = await sessionById(ctx.db, caller.project.id, id);
   if (found === undefined) throw noSession();
-  const { agent, revision, state, reason, displayTitle, origin, createdAt, activeAt, bindings, live, parentId } = found;
+  const {
+    agent,
+    revision,
+    state,
+    reason,
+    position,
+    loaded,
+    displayTitle,
+    origin,
+    createdAt,
+    activeAt,
+    bindings,
+    live,
+    parentId,
+  } = found;
   const bound = bindings.map(({ target, lifecycle, continuity, context }) => ({
     target,
     lifecycle,
@@ -35,7 +49,9 @@ async function whole({ ctx, caller }: ToolCall, id: string) {
     revision,
     state,
     live,
+    loaded,
     reason,
+    ...(position !== null && { position }),
     displayTitle,
     origin,
     parentId,

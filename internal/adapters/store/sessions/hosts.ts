@@ -5,7 +5,7 @@
 // lease that lapses makes the session `suspended`, its turn `lost`, and what was in flight pending again: it goes in
 // once more, and says so.
 
-import type { AgentSpec, Harness } from '../../../domain/spec.ts';
+import type { AgentSpec } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
 import { storable } from '../schema/text.ts';
 
@@ -30,41 +30,17 @@ export interface ClaimedSession extends Lease {
   readonly failures: number;
 }
 
-const claimed = `s.id as "sessionId", s.epoch, s.project_id as "projectId", s.agent_id as "agentId", s.agent, s.revision,
+/** SQL: of a session `s` that was just claimed. */
+export const claimedColumns = `s.id as "sessionId", s.epoch, s.project_id as "projectId", s.agent_id as "agentId", s.agent, s.revision,
   s.event_id as "eventId", s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs",
   s.harness_session as "harnessSession", s.sandbox_home as "sandboxHome", s.failures`;
 
-/** SQL that writes the leases of sessions just claimed; `$1` is the daemon. `from` names rows with sessionId and epoch. */
-const leaseText = (from: string): string => `
+/** SQL that writes the leases of sessions just claimed, of the daemon `by`. `from` names rows with sessionId and epoch. */
+export const leaseText = (from: string, by: string): string => `
   insert into svc.session_leases (session_id, daemon_id, epoch, until)
-    select "sessionId", $1::uuid, epoch, now() + make_interval(secs => ${leaseSeconds}) from ${from}
+    select "sessionId", ${by}::uuid, epoch, now() + make_interval(secs => ${leaseSeconds}) from ${from}
     on conflict (session_id) do update
       set daemon_id = excluded.daemon_id, epoch = excluded.epoch, until = excluded.until`;
-
-/** Takes waiting sessions of these harnesses, oldest first; each by one host, `tokenHash` apart. */
-export async function claimSessions(
-  sql: Sql,
-  by: { readonly daemonId: string; readonly harnesses: readonly Harness[]; readonly limit: number; readonly now: Date },
-): Promise<ClaimedSession[]> {
-  const { rows } = await sql.query<ClaimedSession>(
-    `with due as (
-       select s.id from svc.sessions s
-         join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
-        where s.state in ('queued', 'suspended') and (s.retry_at is null or s.retry_at <= $3::timestamptz)
-          and r.spec ->> 'harness' = any($2::text[])
-        order by s.id limit $4::int for update of s skip locked
-     ), claimed as (
-       update svc.sessions s set state = 'provisioning', epoch = s.epoch + 1, leased_by = $1::uuid,
-           lease_until = 'infinity', reason = null, retry_at = null,
-           started_at = coalesce(s.started_at, $3::timestamptz)
-         from due where s.id = due.id returning ${claimed}
-     ), leased as (${leaseText('claimed')})
-     select * from claimed`,
-    [by.daemonId, by.harnesses, by.now, by.limit],
-    'claim-sessions',
-  );
-  return rows.toSorted((a, b) => (a.sessionId < b.sessionId ? -1 : 1));
-}
 
 /**
  * Renews leases; answers with the sessions that are still this daemon's at the epochs given. In the order of ids, as
@@ -117,17 +93,33 @@ const lapsed = `s.id in (
   and (s.lease_until < now() or exists (
     select from svc.session_leases l where l.session_id = s.id and l.epoch = s.epoch and l.until < now()))`;
 
-/** `attempts`: what messages in flight have as attempts afterwards; at least one, so that they are labelled. */
+/** SQL: whether the turn of the message `i` was told to end. */
+const wasStopped = `exists (select from svc.turns t where t.id = i.turn_id and t.stop_reason is not null)`;
+
+/**
+ * SQL: nothing waits for the session `s`, which was between two turns: it needs no place, and its next message launches it.
+ */
+const restsText = `s.state = 'idle' and not exists (
+      select from svc.inbox i where i.session_id = s.id and i.state in ('pending', 'in_flight'))`;
+
+/**
+ * `attempts`: what messages in flight have as attempts afterwards; at least one, so that they are labelled. What a turn was
+ * told to end for does not come back with its messages.
+ */
 const suspendText = (which: string, attempts = 'attempts'): string => `with lost as (
-    update svc.sessions s set state = 'suspended', reason = $1::text, leased_by = null, lease_until = null,
+    update svc.sessions s set state = case when ${restsText} then 'idle' else 'suspended' end,
+        reason = case when ${restsText} then null else $1::text end, leased_by = null, lease_until = null,
         token_hash = null, epoch = s.epoch + 1
       where s.live and s.leased_by is not null and ${which}
       returning s.id
   ), turns as (
-    update svc.turns set state = 'lost', error = $1::text, ended_at = now()
+    update svc.turns set state = case when stop_reason is null then 'lost' else 'cancelled' end, error = $1::text,
+        ended_at = now()
       where state = 'running' and session_id in (select id from lost)
   ), inbox as (
-    update svc.inbox set state = 'pending', turn_id = null, attempts = ${attempts}
+    update svc.inbox i set attempts = ${attempts},
+        state = case when ${wasStopped} then 'done' else 'pending' end,
+        turn_id = case when ${wasStopped} then i.turn_id end
       where state = 'in_flight' and session_id in (select id from lost)
   ), asked as (
     update svc.permissions set state = 'cancelled', decided_at = now()
@@ -159,18 +151,26 @@ export async function suspendLeases(
   );
 }
 
-/** Puts a claimed session back where it waits, to be launched again at `retryAt`. False where the lease is gone. */
-export async function waitAgain(
-  sql: Sql,
-  lease: Lease,
-  wait: { readonly reason: string; readonly retryAt: Date; readonly failures: number },
-): Promise<boolean> {
+export interface Wait {
+  readonly reason: string;
+  /** What a session that was not launched yet waits for. */
+  readonly waitsFor: 'harness' | 'key' | 'cap' | 'engine';
+  readonly retryAt: Date;
+  readonly failures: number;
+}
+
+/**
+ * Puts a claimed session back where it waits, to be launched again at `retryAt`; one that nothing waits for rests. False
+ * where the lease is gone.
+ */
+export async function waitAgain(sql: Sql, lease: Lease, wait: Wait): Promise<boolean> {
   const { rowCount } = await sql.query(
-    `update svc.sessions set state = case when harness_session is null then 'queued' else 'suspended' end,
-         reason = $3::text, retry_at = $4::timestamptz, failures = $5::int, leased_by = null, lease_until = null,
-         token_hash = null, epoch = epoch + 1
-       where id = $1::uuid and epoch = $2::bigint and live`,
-    [lease.sessionId, lease.epoch, storable(wait.reason), wait.retryAt, wait.failures],
+    `update svc.sessions s set reason = $3::text, retry_at = $4::timestamptz, failures = $5::int,
+         waits_for = case when s.harness_session is null then $6::text end,
+         state = case when s.harness_session is null then 'queued' when ${restsText} then 'idle' else 'suspended' end,
+         leased_by = null, lease_until = null, token_hash = null, epoch = s.epoch + 1
+       where s.id = $1::uuid and s.epoch = $2::bigint and s.live`,
+    [lease.sessionId, lease.epoch, storable(wait.reason), wait.retryAt, wait.failures, wait.waitsFor],
   );
   return rowCount > 0;
 }
@@ -257,20 +257,10 @@ export async function blockedSessions(sql: Sql, after: string | null, limit: num
 export async function unblockSessions(sql: Sql, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
   await sql.query(
-    `update svc.sessions set state = 'suspended', reason = null, retry_at = null
+    `update svc.sessions s set reason = null, retry_at = null,
+         state = case when exists (select from svc.inbox i where i.session_id = s.id and i.state = 'pending')
+           then 'suspended' else 'idle' end
       where id = any($1::uuid[]) and state = 'blocked'`,
     [ids],
-  );
-}
-
-/** Says of sessions that no host can take why they wait. `missing`: harness → reason. */
-export async function explainWaiting(sql: Sql, missing: ReadonlyMap<Harness, string>): Promise<void> {
-  if (missing.size === 0) return;
-  await sql.query(
-    `update svc.sessions s set reason = m.reason
-       from svc.agent_revisions r, unnest($1::text[], $2::text[]) as m (harness, reason)
-      where s.state in ('queued', 'suspended') and s.reason is distinct from m.reason and s.retry_at is null
-        and r.agent_id = s.agent_id and r.revision = s.revision and r.spec ->> 'harness' = m.harness`,
-    [[...missing.keys()], [...missing.values()]],
   );
 }

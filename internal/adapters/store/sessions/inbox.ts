@@ -15,6 +15,8 @@ export interface MessageInsert {
   readonly eventId?: string | undefined;
   readonly agentId?: string | undefined;
   readonly ordinal?: number | undefined;
+  /** Times that it went in before, into the session that this one replaces. */
+  readonly attempts?: number | undefined;
 }
 
 /** Characters of text in one statement: a long message may go to many sessions. */
@@ -42,19 +44,20 @@ async function insertSlice(tx: RoutingTx, messages: readonly MessageInsert[], no
     event: one.eventId,
     agent: one.agentId,
     ordinal: one.ordinal,
+    attempts: one.attempts ?? 0,
   }));
   await tx.query(
     `with input as materialized (
        select nextval('svc.messages_seq') as seq, r.* from json_to_recordset($1::json) as r (session uuid, text text,
-         sender text, mode text, detail text, event uuid, agent uuid, ordinal int)
+         sender text, mode text, detail text, event uuid, agent uuid, ordinal int, attempts int)
      ), said as (
        insert into svc.messages (session_id, seq, role, kind, text, detail, event_id, at)
          select session, seq, 'user', 'prompt', text,
                 jsonb_build_object('sender', sender) || coalesce(detail::jsonb, '{}'::jsonb), event, $2::timestamptz
            from input
      )
-     insert into svc.inbox (session_id, seq, mode, sender, event_id, agent_id, ordinal)
-       select session, seq, mode, sender, event, agent, ordinal from input`,
+     insert into svc.inbox (session_id, seq, mode, sender, event_id, agent_id, ordinal, attempts)
+       select session, seq, mode, sender, event, agent, ordinal, attempts from input`,
     [JSON.stringify(rows), now],
     'insert-messages',
   );
@@ -83,16 +86,21 @@ export interface OpenMessage {
   readonly eventId: string | null;
   readonly agentId: string | null;
   readonly ordinal: number | null;
+  readonly attempts: number;
 }
 
-/** What has not reached a session yet, in order. */
-export async function openMessages(tx: RoutingTx, sessionId: string): Promise<OpenMessage[]> {
+/**
+ * What a session has not heard to its end, in order: what waits, what is in flight, and of one that has ended also what
+ * failed. `attempts`: 1 where a part of it may be done.
+ */
+export async function unheardMessages(tx: RoutingTx, sessionId: string, isLive: boolean): Promise<OpenMessage[]> {
   const { rows } = await tx.query<OpenMessage>(
     `select m.text, i.sender, i.mode, coalesce(m.detail, '{}'::jsonb) as detail, i.event_id as "eventId",
-            i.agent_id as "agentId", i.ordinal
+            i.agent_id as "agentId", i.ordinal, least(i.attempts, 1) as attempts
        from svc.inbox i join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
-      where i.session_id = $1::uuid and i.state in ('pending', 'in_flight') order by i.seq`,
-    [sessionId],
+      where i.session_id = $1::uuid and (i.state in ('pending', 'in_flight') or not $2::boolean and i.state = 'failed')
+      order by i.seq`,
+    [sessionId, isLive],
   );
   return rows;
 }

@@ -4,7 +4,8 @@ import { after, before, test } from 'node:test';
 import pg from 'pg';
 import { createTestDatabase, insertProject, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { buryDaemons, leave } from '../operations/jobs.ts';
-import { claimSessions, type Lease, renewLeases, standingLeases, suspendLapsed } from './hosts.ts';
+import { type Lease, renewLeases, standingLeases, suspendLapsed } from './hosts.ts';
+import { claimSessions } from './places.ts';
 
 let t: TestDatabase;
 const projectId = randomUUID();
@@ -22,13 +23,20 @@ after(() => t.close());
 
 async function queue(count: number): Promise<void> {
   await t.db.query(
-    `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, display_title, created_at, active_at)
-     select gen_random_uuid(), $1::uuid, $2::uuid, 'a', 1, 'manual', 't', now(), now() from generate_series(1, $3::int)`,
+    `with made as (
+       insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, display_title, created_at, active_at)
+       select gen_random_uuid(), $1::uuid, $2::uuid, 'a', 1, 'manual', 't', now(), now() from generate_series(1, $3::int)
+       returning id
+     ), said as (
+       insert into svc.messages (session_id, role, kind, text, at) select id, 'user', 'prompt', 'hello', now() from made
+       returning session_id, seq
+     )
+     insert into svc.inbox (session_id, seq, mode, sender) select session_id, seq, 'interrupt', 'operator' from said`,
     [projectId, agentId, count],
   );
 }
 const claim = (daemonId: string, limit = 1_000): Promise<Lease[]> =>
-  claimSessions(t.db, { daemonId, harnesses: ['harness-a'], limit, now: new Date() });
+  claimSessions(t.db, { daemonId, harnesses: ['harness-a'], home: '/here', limit, now: new Date() });
 /** A daemon of the release before: its lease stands on the session alone. */
 async function claimAsBefore(daemonId: string, seconds: number): Promise<string> {
   await queue(1);

@@ -3,6 +3,7 @@
 
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { SessionState } from '../../../core/session/session.ts';
+import { queueText, waitColumns } from './places.ts';
 import { type BindingRow, bindingColumns } from '../routing/binding-reads.ts';
 import type { Sql } from '../store.ts';
 
@@ -37,7 +38,14 @@ export interface SessionRow {
   readonly parentId: string | null;
   readonly state: SessionState;
   readonly live: boolean;
+  /** While it waits to be launched: `capacity`, `harness`, `key`, `cap` or `engine`, or why the last launch failed. */
   readonly reason: string | null;
+  /** Of such a word, the same for people. */
+  readonly reasonText: string | null;
+  /** In the queue for places, from 1. */
+  readonly position: number | null;
+  /** Whether its harness runs. */
+  readonly loaded: boolean;
   readonly displayTitle: string;
   readonly createdAt: Date;
   readonly startedAt: Date | null;
@@ -51,7 +59,7 @@ const usage = `json_build_object('calls', coalesce(u.calls, 0), 'inputTokens', c
   'cacheWriteTokens', coalesce(u.cache_write_tokens, 0), 'costUsd', coalesce(trim_scale(u.cost_usd), 0)::text,
   'unpricedCalls', coalesce(u.unpriced_calls, 0)) as usage`;
 const selected = `s.id, s.agent, s.revision, s.origin, s.event_id as "eventId", s.ordinal, s.parent_id as "parentId",
-  s.state, s.live, s.reason, s.display_title as "displayTitle", s.created_at as "createdAt",
+  s.state, s.live, ${waitColumns}, s.display_title as "displayTitle", s.created_at as "createdAt",
   s.started_at as "startedAt", s.active_at as "activeAt", s.ended_at as "endedAt", ${usage}`;
 const from = 'svc.sessions s left join svc.usage_sessions u on u.session_id = s.id';
 
@@ -67,7 +75,7 @@ export interface SessionFilter {
 /** A page of a project's sessions, newest first. */
 export async function listSessions(sql: Sql, projectId: string, filter: SessionFilter): Promise<SessionRow[]> {
   const { rows } = await sql.query<SessionRow>(
-    `select ${selected} from ${from}
+    `with ${queueText} select ${selected} from ${from}
       where s.project_id = $1::uuid and ($2::text is null or s.agent = $2::text)
         and ($3::text is null or s.state = $3::text) and ($4::boolean is null or s.live = $4::boolean)
         and ($5::uuid is null or s.id < $5::uuid)
@@ -131,7 +139,7 @@ const counted = (state: string): string =>
 /** One session with what it holds. */
 export async function sessionById(sql: Sql, projectId: string, id: string): Promise<WholeSession | undefined> {
   const { rows } = await sql.query<WholeSession>(
-    `select ${selected}, s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs", s.sandbox,
+    `with ${queueText} select ${selected}, s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs", s.sandbox,
         json_build_object('pending', ${counted('pending')}, 'inFlight', ${counted('in_flight')},
           'done', ${counted('done')}, 'failed', ${counted('failed')}) as inbox,
         (select count(*) from svc.turns t where t.session_id = s.id) as turns,
@@ -175,12 +183,15 @@ function withInstants({ lastTurn, permissions, bindings }: WholeSession) {
 }
 
 /** What whoever watches a session is told of it. */
-export type SessionStateRow = Pick<SessionRow, 'id' | 'state' | 'live' | 'reason' | 'activeAt'>;
+export type SessionStateRow = Pick<
+  SessionRow,
+  'id' | 'state' | 'live' | 'reason' | 'reasonText' | 'position' | 'loaded' | 'activeAt'
+>;
 
 export async function sessionState(sql: Sql, projectId: string, id: string): Promise<SessionStateRow | undefined> {
   const { rows } = await sql.query<SessionStateRow>(
-    `select id, state, live, reason, active_at as "activeAt" from svc.sessions
-      where project_id = $1::uuid and id = $2::uuid`,
+    `with ${queueText} select s.id, s.state, s.live, ${waitColumns}, s.active_at as "activeAt" from svc.sessions s
+      where s.project_id = $1::uuid and s.id = $2::uuid`,
     [projectId, id],
     'session-state',
   );

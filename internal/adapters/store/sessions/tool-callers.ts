@@ -53,6 +53,38 @@ export async function spawnedUnder(sql: Sql, parentId: string, key: string): Pro
   return rows[0]?.id;
 }
 
+export interface Family {
+  /** How many spawns lead to it, counted no further than asked: 0 for a session that none has spawned. */
+  readonly depth: number;
+  /** Of those that it spawned, how many live. */
+  readonly live: number;
+  /** And how many were made since. */
+  readonly recent: number;
+}
+
+/** What a session comes from and has spawned. One that replaces another stands where that one stood. */
+export async function familyOf(
+  tx: RoutingTx,
+  of: { readonly sessionId: string; readonly since: Date; readonly depthMax: number },
+): Promise<Family> {
+  const { rows } = await tx.query<Family>(
+    `with recursive line as (
+       select s.id, s.parent_id, s.origin, (s.origin = 'session')::int as depth, 1 as steps
+         from svc.sessions s where s.id = $1::uuid
+       union all
+       select p.id, p.parent_id, p.origin, line.depth + (p.origin = 'session')::int, line.steps + 1
+         from line join svc.sessions p on p.id = line.parent_id
+        where line.depth < $3::int and line.steps < 1000
+     )
+     select (select max(depth) from line) as depth,
+       (select count(*)::int from svc.sessions c where c.parent_id = $1::uuid and c.live and c.origin = 'session') as live,
+       (select count(*)::int from svc.sessions c
+         where c.parent_id = $1::uuid and c.created_at > $2::timestamptz and c.origin = 'session') as recent`,
+    [of.sessionId, of.since, of.depthMax],
+  );
+  return rows[0] ?? { depth: 0, live: 0, recent: 0 };
+}
+
 /** Keeps that a spawn became a message to a session that was there: the same key must not say it twice. */
 export async function noteConverted(
   tx: RoutingTx,

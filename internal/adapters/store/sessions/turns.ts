@@ -113,6 +113,45 @@ export async function endTurn(
   return rows.length > 0;
 }
 
+/**
+ * Says that a running turn is to end: the session is `interrupting`. With a reason its messages count as read from then on,
+ * whatever ends its host.
+ */
+export async function stopTurn(
+  sql: Sql,
+  lease: Lease,
+  turn: { readonly id: string; readonly stopReason: string | null },
+): Promise<void> {
+  await sql.query(
+    `with own as (
+       update svc.sessions set state = 'interrupting'
+         where id = $1::uuid and epoch = $2::bigint and live and state in ('running', 'waiting_permission') returning id
+     )
+     update svc.turns set stop_reason = $4::text where id = $3::uuid and state = 'running' and exists (select from own)`,
+    [lease.sessionId, lease.epoch, turn.id, turn.stopReason],
+    'stop-turn',
+  );
+}
+
+/** Asks for the end of the turn that runs in a session; its number, or undefined where none does. */
+export async function askStop(tx: Sql, sessionId: string): Promise<number | undefined> {
+  const { rows } = await tx.query<{ number: number }>(
+    `update svc.turns set stop_asked = true where session_id = $1::uuid and state = 'running' returning number`,
+    [sessionId],
+  );
+  await tx.query(`select pg_notify('svc_hosts', '')`);
+  return rows[0]?.number;
+}
+
+export async function isStopAsked(sql: Sql, turnId: string): Promise<boolean> {
+  const { rows } = await sql.query<{ asked: boolean }>(
+    'select stop_asked as asked from svc.turns where id = $1::uuid',
+    [turnId],
+    'is-stop-asked',
+  );
+  return rows[0]?.asked === true;
+}
+
 export interface TranscriptEntry {
   readonly role: 'assistant' | 'tool' | 'system';
   readonly kind: string;
@@ -172,7 +211,9 @@ export async function sessionsWithNews(sql: Sql, ids: readonly string[]): Promis
     `select distinct session_id as id from svc.inbox where session_id = any($1::uuid[]) and state = 'pending'
      union
      select session_id from svc.permissions
-      where session_id = any($1::uuid[]) and decided_at > now() - interval '1 minute'`,
+      where session_id = any($1::uuid[]) and decided_at > now() - interval '1 minute'
+     union
+     select session_id from svc.turns where session_id = any($1::uuid[]) and state = 'running' and stop_asked`,
     [ids],
     'sessions-with-news',
   );

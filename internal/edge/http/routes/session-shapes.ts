@@ -23,6 +23,9 @@ export const showSession = (row: SessionRow) => ({
   state: row.state,
   live: row.live,
   ...present('reason', row.reason),
+  ...present('reasonText', row.reasonText),
+  ...present('position', row.position),
+  loaded: row.loaded,
   displayTitle: row.displayTitle,
   origin: row.origin,
   ...present('eventId', row.eventId),
@@ -36,9 +39,11 @@ export const showSession = (row: SessionRow) => ({
 });
 
 /** What a stream tells of a change of state. */
-export const showState = ({ activeAt, reason, ...row }: SessionStateRow) => ({
+export const showState = ({ activeAt, reason, reasonText, position, ...row }: SessionStateRow) => ({
   ...row,
   ...present('reason', reason),
+  ...present('reasonText', reasonText),
+  ...present('position', position),
   lastActiveAt: activeAt,
 });
 

@@ -61,6 +61,9 @@ test('a session started by hand is queued with its first message, and is in the 
     revision: 1,
     state: 'queued',
     live: true,
+    loaded: false,
+    reason: 'capacity',
+    position: 1,
     displayTitle: 'Issue 7',
     origin: 'manual',
     usage: {

@@ -10,6 +10,7 @@ import {
 import {
   answerPermission,
   archiveSession,
+  interruptSession,
   noSession,
   sendMessage,
   type SessionEvent,
@@ -61,6 +62,10 @@ export const sessionRoutes: readonly Route[] = [
   serve(api.sendMessage, async ({ ctx, project: where, params, body, actor }) =>
     accepted(showMessage(await sendMessage(ctx, where, { sessionId: requireId(params), text: body.text, actor }))),
   ),
+  serve(api.interruptSession, async ({ ctx, project: where, params, actor }) => {
+    const id = requireId(params);
+    return accepted({ id, ...(await interruptSession(ctx, where, id, actor)) });
+  }),
   serve(api.archiveSession, async ({ ctx, project: where, params, actor }) =>
     ok(showWholeSession(await archiveSession(ctx, where, requireId(params), actor))),
   ),

@@ -1,0 +1,206 @@
+// Places of a host (contract, section 9, Sessions): who gets one, who gives one up, what those that wait are told; and turns
+// that are told to end.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { processesOf } from './host-crash-testkit.ts';
+import { createHostBench, type HostBench, type SessionView } from './host-testkit.ts';
+
+/** Between two turns with nothing left to hear. */
+const rests = ({ state, body }: Pick<SessionView, 'state' | 'body'>): boolean =>
+  state === 'idle' && Number(body['inbox']?.['pending']) + Number(body['inbox']?.['inFlight']) === 0;
+const said = (text: string) => (view: SessionView) => rests(view) && view.said.includes(text);
+const runs = (view: SessionView): boolean => view.state === 'running';
+const waits = ({ body }: SessionView): unknown[] => [body['state'], body['reason'], body['position'], body['loaded']];
+
+describe('two places', () => {
+  let bench: HostBench;
+  before(async () => {
+    bench = await createHostBench({ config: { file: { sessions: { max: 2, unloadAfterSeconds: 1 } } } });
+    await bench.apply({ plain: {}, other: {} });
+  });
+  after(() => bench.stop());
+  const archive = (session: string) => bench.daemon.api('POST', `P/sessions/${session}/archive`);
+
+  it('go to whoever has something to do: one that rests gives its own up, stays idle and goes on at its next message', async () => {
+    const first = await bench.start('plain', '!say first');
+    await bench.until(first, said('first'));
+    const second = await bench.start('plain', '!say second');
+    await bench.until(second, said('second'));
+    await sleep(2_500);
+    for (const session of [first, second]) {
+      assert.equal((await bench.view(session)).body['loaded'], true, 'while nobody waits no place is asked back');
+    }
+    const third = await bench.start('other', '!say third');
+    await bench.until(third, said('third'));
+    const gone = await bench.view(first);
+    assert.deepEqual(waits(gone), ['idle', undefined, undefined, false], 'the longest at rest');
+    assert.deepEqual(processesOf(first, bench.daemon.dataDir), []);
+    assert.equal((await bench.view(second)).body['loaded'], true);
+    await bench.send(first, '!say back again');
+    const back = await bench.until(first, said('back again'));
+    assert.ok(back.texts.includes('The session goes on.'), back.texts.join('\n'));
+    assert.equal((await bench.heard(first)).length, 2, 'in its own conversation');
+    for (const session of [first, second, third]) await archive(session);
+  });
+
+  it('that are taken make others wait, who say so with their number in the queue, projects in turn', async () => {
+    const { api } = bench.daemon;
+    const org = '/api/v1/orgs/default/projects';
+    assert.equal((await api('POST', org, { slug: 'far', name: 'Far' })).status, 201);
+    const agent = {
+      name: 'plain',
+      harness: 'harness-a',
+      environment: { name: 'base', image: { kind: 'preset', name: 'base' } },
+    };
+    const files = [{ path: '.svc/agents/plain.yaml', content: JSON.stringify(agent) }];
+    assert.equal((await api('POST', `${org}/far/apply`, { files })).status, 200);
+    const resting = await bench.start('plain', '!say rests');
+    await bench.until(resting, said('rests'));
+    const busy = [await bench.start('plain', '!sleep 600000'), await bench.start('plain', '!sleep 600000')];
+    for (const session of busy) await bench.until(session, runs);
+    const queued = [await bench.start('plain', '!say one'), await bench.start('plain', '!say two')];
+    await bench.send(resting, '!say woken');
+    const far = await api('POST', `${org}/far/agents/plain/sessions`, { message: '!say far' });
+    const farPath = `${org}/far/sessions/${String(far.body['id'])}`;
+    const told = async (): Promise<unknown[]> => {
+      const rows = await Promise.all([...queued, resting].map(async (session) => waits(await bench.view(session))));
+      const { body } = await api('GET', farPath);
+      return [...rows, [body['state'], body['reason'], body['position'], body['loaded']]];
+    };
+    assert.deepEqual(await told(), [
+      ['queued', 'capacity', 2, false],
+      ['queued', 'capacity', 3, false],
+      ['idle', 'capacity', 4, false],
+      ['queued', 'capacity', 1, false],
+    ]);
+    const { body } = await api('GET', 'P/sessions?state=queued');
+    const listed = body['items'] as unknown as { id: string; reason: string; position: number }[];
+    assert.deepEqual(listed.map(({ id, reason, position }) => [id, reason, position]).toReversed(), [
+      [queued[0], 'capacity', 2],
+      [queued[1], 'capacity', 3],
+    ]);
+    for (const session of busy) await archive(session);
+    for (const [session, text] of [
+      [queued[0], 'one'],
+      [queued[1], 'two'],
+      [resting, 'woken'],
+    ] as const) {
+      await bench.until(session ?? '', said(text));
+    }
+    for (const session of [...queued, resting]) await archive(session ?? '');
+    assert.equal((await api('POST', `${farPath}/archive`)).status, 200);
+  });
+
+  it('are not taken by sessions with nothing to do when the daemon comes back, and what waits for nothing rests', async () => {
+    const session = await bench.start('plain', '!say hello');
+    await bench.until(session, said('hello'));
+    const { db } = bench.daemon.ctx;
+    // As its host would find it that was lost between two turns.
+    await db.query(`update svc.session_leases set until = now() - interval '1 hour' where session_id = $1::uuid`, [
+      session,
+    ]);
+    await bench.until(
+      session,
+      ({ body }) => body['state'] === ('idle' as never) && body['loaded'] === (false as never),
+    );
+    await bench.send(session, '!say again');
+    await bench.until(session, said('again'));
+    await archive(session);
+  });
+});
+
+describe('a turn', () => {
+  let bench: HostBench;
+  before(async () => {
+    bench = await createHostBench({
+      config: {
+        file: { sessions: { turnSeconds: 3, perProject: 3, unloadAfterSeconds: 0, spawn: { depth: 2, live: 2 } } },
+      },
+    });
+    await bench.apply({
+      plain: {},
+      spawner: { tools: { svc: { kind: 'local', implementation: 'svc' } } },
+    });
+  });
+  after(() => bench.stop());
+  const hang = '!exec test -e hung || { touch hung; kill -STOP $PPID; }';
+
+  it('that takes too long ends as turn-timeout, its message is done, and the session goes on', async () => {
+    const session = await bench.start('plain', '!sleep 600000');
+    const { body, texts } = await bench.until(session, (view) => rests(view) && view.body['lastTurn'] !== undefined);
+    assert.equal(body['lastTurn']?.['stopReason'], 'turn-timeout');
+    assert.equal(body['inbox']?.['done'], 1);
+    assert.ok(
+      texts.some((text) => text.startsWith('turn-timeout: ')),
+      texts.join('\n'),
+    );
+    await bench.send(session, '!say on it goes');
+    await bench.until(session, said('on it goes'));
+    assert.equal((await bench.heard(session)).length, 2);
+  });
+
+  it('that hangs and is told to end never comes back with its message', async () => {
+    const session = await bench.start('plain', hang);
+    await bench.until(session, runs);
+    await bench.send(session, '!say heard');
+    const view = await bench.until(session, said('heard'));
+    assert.deepEqual((await bench.heard(session)).slice(1), ['!say heard'], 'neither again nor labelled');
+    assert.deepEqual(view.body['inbox'], { pending: 0, inFlight: 0, done: 2, failed: 0 });
+    assert.deepEqual(
+      (await bench.turns(session)).map((turn) => turn.state),
+      ['cancelled', 'done'],
+    );
+  });
+
+  it('that hangs until its time is over leaves a session that rests without its harness', async () => {
+    const session = await bench.start('plain', hang);
+    const { body } = await bench.until(
+      session,
+      (view) => rests(view) && view.body['lastTurn']?.['state'] !== ('running' as never),
+    );
+    assert.equal(body['lastTurn']?.['stopReason'], 'turn-timeout');
+    await bench.until(session, (view) => rests(view) && view.body['loaded'] === (false as never));
+    await bench.send(session, '!say well again');
+    await bench.until(session, said('well again'));
+  });
+
+  it('is stopped by hand, and the session rests; where none runs nothing happens', async () => {
+    const { api } = bench.daemon;
+    const session = await bench.start('plain', '!sleep 2900');
+    await bench.until(session, runs);
+    const stopped = await api('POST', `P/sessions/${session}/interrupt`);
+    assert.equal(stopped.status, 202);
+    assert.equal(stopped.body['turn'], 1);
+    const { body } = await bench.until(session, rests);
+    assert.deepEqual([body['lastTurn']?.['state'], body['lastTurn']?.['stopReason']], ['cancelled', 'cancelled']);
+    assert.equal(body['inbox']?.['done'], 1);
+    assert.equal((await api('POST', `P/sessions/${session}/interrupt`)).body['turn'], null);
+    await api('POST', `P/sessions/${session}/archive`);
+    assert.equal((await api('POST', `P/sessions/${session}/interrupt`)).status, 409);
+  });
+
+  it('spawns as much as is allowed and no more', async () => {
+    const call = '!call svc svc_sessions_spawn {"agent":"plain","message":"!say child"}';
+    const session = await bench.start('spawner', [call, call, call].join('\n'));
+    const view = await bench.until(session, (seen) => rests(seen) && seen.messages.length > 1);
+    assert.match(view.said, /spawn-limit: /);
+    const { body } = await bench.daemon.api('GET', 'P/sessions?limit=200');
+    const all = body['items'] as unknown as { id: string; parentId?: string }[];
+    const children = all.filter((one) => one.parentId === session);
+    assert.equal(children.length, 2, 'two may live');
+    for (const { id } of children) await bench.daemon.api('POST', `P/sessions/${id}/archive`);
+    const deep = `!call svc svc_sessions_spawn ${JSON.stringify({ agent: 'spawner', message: `${call}\n!say deepest` })}`;
+    const third = `!call svc svc_sessions_spawn ${JSON.stringify({ agent: 'spawner', message: deep })}`;
+    await bench.send(session, third);
+    for (let waited = 0; ; waited += 100) {
+      const { rows } = await bench.daemon.ctx.db.query<{ text: string }>(
+        `select m.text from svc.messages m where m.text like '%spawn-limit: %deep at most%'`,
+      );
+      if (rows.length > 0) break;
+      assert.ok(waited < 60_000, 'the third below the first is refused');
+      await sleep(100);
+    }
+  });
+});
