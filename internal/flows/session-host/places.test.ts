@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { suspendLapsed } from '../../adapters/store/sessions/hosts.ts';
 import { processesOf } from './host-crash-testkit.ts';
 import { createHostBench, type HostBench, type SessionView } from './host-testkit.ts';
 
@@ -96,11 +97,13 @@ describe('two places', () => {
   it('are not taken by sessions with nothing to do when the daemon comes back, and what waits for nothing rests', async () => {
     const session = await bench.start('plain', '!say hello');
     await bench.until(session, said('hello'));
-    const { db } = bench.daemon.ctx;
     // As its host would find it that was lost between two turns.
-    await db.query(`update svc.session_leases set until = now() - interval '1 hour' where session_id = $1::uuid`, [
-      session,
-    ]);
+    await bench.daemon.ctx.db.tx(async (tx) => {
+      await tx.query(`update svc.session_leases set until = now() - interval '1 hour' where session_id = $1::uuid`, [
+        session,
+      ]);
+      assert.deepEqual(await suspendLapsed(tx), [session]);
+    });
     await bench.until(
       session,
       ({ body }) => body['state'] === ('idle' as never) && body['loaded'] === (false as never),

@@ -117,9 +117,14 @@ export class SessionHost {
     for (const id of await sessionsWithNews(db, [...standing])) this.#running.get(id)?.wake();
     const harnesses = await this.#usable();
     if (harnesses.length === 0) return;
-    const room = this.#ports.maxSessions - this.#running.size;
+    const room = this.#ports.maxSessions - this.#held().length;
     if (room > 0) await this.#claim(harnesses, Math.min(room, claimMax));
     await this.#askBack(harnesses);
+  }
+
+  /** Those that hold a place. */
+  #held(): Running[] {
+    return [...this.#running.values()].filter((one) => !one.hasLeft());
   }
 
   #request(harnesses: readonly Harness[], limit: number) {
@@ -130,7 +135,7 @@ export class SessionHost {
   /** Asks places back from sessions that rest, as many as others wait for; while nobody waits none is. */
   async #askBack(harnesses: readonly Harness[]): Promise<void> {
     const { maxSessions, perProject, unloadAfterMs } = this.#ports;
-    const mine = [...this.#running.values()];
+    const mine = this.#held();
     const resting = mine.filter((one) => (one.restsForMs() ?? -1) >= unloadAfterMs);
     const isFull = mine.length >= maxSessions;
     if (resting.length === 0 || (!isFull && perProject === undefined)) return;
@@ -154,7 +159,7 @@ export class SessionHost {
     const claimed = await claimSessions(db, { ...this.#request(harnesses, limit), daemonId });
     if (claimed.length > 0) failpoint('session.claimed');
     for (const session of claimed) {
-      const running = this.#supervisor.run(session);
+      const running = this.#supervisor.run(session, () => this.#wake.fire());
       this.#running.set(session.sessionId, running);
       this.#renewed.set(running, at);
       void running.ended.then(() => {

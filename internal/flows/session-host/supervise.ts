@@ -46,6 +46,8 @@ export interface Running {
   unload(): void;
   /** Whether it is giving its place up. */
   isLeaving(): boolean;
+  /** Whether it has: its harness is being ended, and another may start meanwhile. */
+  hasLeft(): boolean;
   /** Settles when nothing of it runs here any more; never rejects. */
   readonly ended: Promise<void>;
 }
@@ -57,6 +59,9 @@ interface Hold {
   readonly launching: AbortSignal;
   readonly stop: AbortSignal;
   launched?: Launched;
+  /** Hears when its place is free. */
+  readonly onRoom: () => void;
+  hasLeft?: boolean;
   /** Once it is being left. */
   parted?: Promise<void>;
 }
@@ -77,11 +82,12 @@ export class Supervisor {
     this.#gate = new Semaphore(ports.startsAtOnce);
   }
 
-  run(session: ClaimedSession): Running {
+  /** `onRoom`: its place is free, before all of it is over. */
+  run(session: ClaimedSession, onRoom: () => void): Running {
     const stop = new AbortController();
     const conversation = new Conversation(this.#ctx, session, stop.signal, this.#ports.turnMs);
     const launching = new AbortController();
-    const hold: Hold = { conversation, launching: launching.signal, stop: stop.signal };
+    const hold: Hold = { conversation, launching: launching.signal, stop: stop.signal, onRoom };
     const ended = this.#live(session, hold);
     return {
       lease: session,
@@ -89,6 +95,7 @@ export class Supervisor {
       restsForMs: () => conversation.restsForMs(),
       unload: () => conversation.unload(),
       isLeaving: () => conversation.isLeaving(),
+      hasLeft: () => hold.hasLeft === true,
       wake: () => conversation.wake(),
       lose: () => {
         conversation.lose();
@@ -127,6 +134,10 @@ export class Supervisor {
         end = await conversation.run(launched);
       } catch (error) {
         end = await withRetry(this.#ctx, () => this.#failed(session, conversation, error, hold.stop.aborted));
+      }
+      if (end.kind === 'unloaded') {
+        hold.hasLeft = true;
+        hold.onRoom();
       }
       await this.#leave(session, hold);
       log.info({ ...fields, end: end.kind, reason: 'reason' in end ? end.reason : undefined }, 'session.left');
