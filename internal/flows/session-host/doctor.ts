@@ -1,14 +1,9 @@
 // What is wrong with running sessions, and what to do about each (`svc doctor`). Reads only.
 
-import { access, constants } from 'node:fs/promises';
-import {
-  findSessionTroubles,
-  secretIsThere,
-  type SessionTroubles,
-} from '../../adapters/store/sessions/session-troubles.ts';
-import { modelSettings } from '../../base/config/model-settings.ts';
+import { findSessionTroubles, type SessionTroubles } from '../../adapters/store/sessions/session-troubles.ts';
 import type { ModelProvider } from '../../domain/spec.ts';
 import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { missingKey } from './model-keys.ts';
 
 export interface SessionCheck {
   readonly name: string;
@@ -86,33 +81,12 @@ async function checkHarnesses({ host }: FlowContext, { agents, waiting }: Sessio
 }
 
 async function checkKeys(ctx: FlowContext, project: ProjectRef, { agents }: SessionTroubles): Promise<SessionCheck[]> {
-  const { keys } = modelSettings(ctx.config.file, ctx.config.fileDir);
   const { harnesses } = portsOf(ctx).catalog;
   const used = new Set<ModelProvider>(agents.map((one) => one.provider ?? harnesses[one.harness].defaultProvider));
   const checks: SessionCheck[] = [];
   for (const provider of used) {
-    const place = keys[provider];
-    const isThere =
-      place.kind === 'env'
-        ? (ctx.config.secretEnv?.(place.name) ?? '') !== ''
-        : place.kind === 'file'
-          ? await isReadable(place.path)
-          : await secretIsThere(ctx.db, project, place.name, ctx.runtime.now());
-    if (isThere) continue;
-    const [where, hint] = {
-      env: ['the variable', 'set it for svcd, or name another place under providers.model'],
-      file: ['the file', 'write it, readable for svcd alone'],
-      secret: ['the secret', `svc secret set ${'name' in place ? place.name : ''}`],
-    }[place.kind] as [string, string];
-    const name = place.kind === 'file' ? place.path : place.name;
-    const message = `there is no key of ${provider}: ${where} ${name} is not there`;
-    checks.push({ name: 'model-key', status: 'warning', message, hint });
+    const missing = await missingKey(ctx, project, provider);
+    if (missing !== undefined) checks.push({ name: 'model-key', status: 'warning', ...missing });
   }
   return checks;
 }
-
-const isReadable = (path: string): Promise<boolean> =>
-  access(path, constants.R_OK).then(
-    () => true,
-    () => false,
-  );

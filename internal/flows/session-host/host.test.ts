@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { harnessPackage } from '../../adapters/harness/harness.ts';
 import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 
@@ -118,6 +119,31 @@ describe('what an operator sees of sessions', () => {
       assert.match(checks.find((one) => one.name === 'model-key')?.message ?? '', /there is no key of provider-/);
     } finally {
       await bare.stop();
+    }
+  });
+
+  it('a session whose installed harness has no key waits in queued for it, and goes on once it is there', async () => {
+    const file = { providers: { model: { 'provider-b': { keySecretRef: 'model-key' } } } };
+    const keyless = await createHostBench({ lacks: 'harness-b', config: { file } });
+    try {
+      // In place of the public adapter, with its name and version.
+      const { name, version } = harnessPackage('harness-b');
+      const entry = 'dist/index.js';
+      const root = join(keyless.daemon.dataDir, 'harnesses/harness-b/node_modules', name);
+      await mkdir(dirname(join(root, entry)), { recursive: true });
+      await writeFile(join(root, 'package.json'), JSON.stringify({ version, type: 'module' }));
+      await writeFile(join(root, entry), `await import(${JSON.stringify(SCRIPTED_AGENT.at(-1))});\n`);
+      await keyless.apply({ other: { harness: 'harness-b' } });
+      const session = await keyless.start('other', '!say with a key');
+      const { state, body } = await keyless.until(session, (view) => view.reason === 'key');
+      assert.equal(state, 'queued');
+      assert.match(String(body['reasonText']), /^there is no key of provider-b: the secret model-key is not there/);
+      assert.ok(
+        (await keyless.daemon.api('PUT', 'P/secrets/model-key', { value: 'a key of a provider' })).status < 300,
+      );
+      await keyless.until(session, (view) => view.state === 'idle' && view.said === 'with a key');
+    } finally {
+      await keyless.stop();
     }
   });
 

@@ -25,6 +25,7 @@ import { channelPorts, type ModelBudget, openModelRoute, openTools } from './cha
 import { environmentOf, secretUses, systemPromptOf } from './environment.ts';
 import type { Semaphore } from '../../base/semaphore.ts';
 import type { Mask } from './mask.ts';
+import { missingKey } from './model-keys.ts';
 import { effortOf, modelOf } from './model.ts';
 import { provision } from './provision.ts';
 
@@ -124,6 +125,9 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const program = await ports.program(spec.harness);
   if ('missing' in program) throw new ProgramMissing(program.missing);
   const model = modelOf(ctx, spec);
+  // An adapter does nothing without its model; what a configured command needs nobody knows.
+  const noKey = program.installed ? await missingKey(ctx, facts.project, model.provider) : undefined;
+  if (noKey !== undefined) throw new ProgramMissing(`${noKey.message}; ${noKey.hint}`, 'key');
   const { provider: sandboxes } = await ports.sandboxes();
   const stage = await openStage(of, facts, { sandboxes, model, readOnlyPaths: program.readOnlyPaths });
   const { sandbox, money } = stage;
