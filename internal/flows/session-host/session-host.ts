@@ -5,7 +5,7 @@
 
 import { removeClaim, type Running, Supervisor } from './supervise.ts';
 import { leaseSeconds, renewLeases, standingLeases } from '../../adapters/store/sessions/hosts.ts';
-import { claimSessions, explainWaiting, waitingPlaces } from '../../adapters/store/sessions/places.ts';
+import { awaitPlaces, claimSessions, explainWaiting, waitingPlaces } from '../../adapters/store/sessions/places.ts';
 import { liveSessions, sessionsWithNews } from '../../adapters/store/sessions/turns.ts';
 import { placesToAskBack } from '../../core/session/session.ts';
 import { failpoint } from '../../base/failpoint.ts';
@@ -186,7 +186,10 @@ export class SessionHost {
       if ('missing' in program) missing.set(harness, program.missing);
       else usable.push(harness);
     }
+    const before = this.#programs;
     this.#programs = { at: now, usable, missing };
+    const appeared = usable.filter((harness) => before?.usable.includes(harness) !== true);
+    await awaitPlaces(this.#ctx.db, appeared);
     await explainWaiting(this.#ctx.db, missing);
     return usable;
   }

@@ -129,7 +129,7 @@ export async function unloadSession(sql: Sql, lease: Lease): Promise<boolean> {
   return rowCount > 0;
 }
 
-/** Says of sessions that no host can take why they wait, and of the others that they do not wait for that. */
+/** Says of sessions that no host can take why they wait. `missing`: harness → reason. */
 export async function explainWaiting(sql: Sql, missing: ReadonlyMap<Harness, string>): Promise<void> {
   if (missing.size === 0) return;
   await sql.query(
@@ -140,5 +140,17 @@ export async function explainWaiting(sql: Sql, missing: ReadonlyMap<Harness, str
         and (s.reason is distinct from m.reason or s.waits_for is distinct from 'harness')
         and r.agent_id = s.agent_id and r.revision = s.revision and r.spec ->> 'harness' = m.harness`,
     [[...missing.keys()], [...missing.values()].map(storable)],
+  );
+}
+
+/** Of sessions that waited for a program which is here now: they wait for a place. */
+export async function awaitPlaces(sql: Sql, harnesses: readonly Harness[]): Promise<void> {
+  if (harnesses.length === 0) return;
+  await sql.query(
+    `update svc.sessions s set reason = null, waits_for = null from svc.agent_revisions r
+      where s.id in (select i.session_id from svc.inbox i where i.state = 'pending')
+        and s.leased_by is null and s.state in ${waitingStates} and s.waits_for = 'harness' and s.retry_at is null
+        and r.agent_id = s.agent_id and r.revision = s.revision and r.spec ->> 'harness' = any($1::text[])`,
+    [harnesses],
   );
 }
