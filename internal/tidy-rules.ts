@@ -2,6 +2,8 @@
 // whole tree; the linter says most of the same earlier, in the editor. Each rule is one entry here and nowhere else:
 // who may import whom, which packages a room may use, which words stay out, how long files and functions may be.
 
+import { DIAGNOSTIC_CODES } from './domain/codes.ts';
+
 export interface SourceFile {
   /** From the repository root, with `/`. */
   readonly path: string;
@@ -305,6 +307,23 @@ function checkLengths(file: SourceFile): Violation[] {
   return found;
 }
 
+const MESSAGES: readonly string[] = Object.values(DIAGNOSTIC_CODES).flatMap((words) =>
+  words !== null && words.split(' ').length > 2 ? [words] : [],
+);
+
+/** The fixed words of a diagnostic stand in one table; what is made of them takes them from there. */
+function checkMessages(file: SourceFile): Violation[] {
+  if (isTest(file.path) || file.path === 'internal/domain/codes.ts') return [];
+  const found: Violation[] = [];
+  file.text.split('\n').forEach((text, index) => {
+    const words = /^\s*(\/\/|\*|\/\*)/.test(text) ? undefined : MESSAGES.find((one) => text.includes(one));
+    if (words === undefined) return;
+    const message = `"${words}" stands in internal/domain/codes.ts`;
+    found.push({ rule: 'message', path: file.path, line: index + 1, message });
+  });
+  return found;
+}
+
 function checkName(file: SourceFile): Violation[] {
   const name = file.path.split('/').at(-1) ?? '';
   const at = { path: file.path, line: 1 };
@@ -351,6 +370,7 @@ export function tidy(files: readonly SourceFile[]): Violation[] {
     ...checkName(file),
     ...checkImports(file),
     ...checkWords(file),
+    ...checkMessages(file),
     ...checkLengths(file),
   ]);
   found.push(...checkDoors(files));

@@ -2,6 +2,7 @@
 // `spec`). Reports every independent error at the key or value that is wrong; needs nothing but the document and the
 // catalog, so that what it gives may be kept under the document's key. What needs other documents is in assemble.
 
+import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import type { AgentSpec, EndpointAuth, EnvironmentSpec, Harness, Mount } from '../../domain/spec.ts';
 import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
@@ -98,9 +99,9 @@ export function checkAgent(doc: MergedDocument, input: Pick<CompileInput, 'catal
   };
   const name = checkName(check, root);
   if (!root.node.entries.has('name')) lacking('missing-field', 'Agent requires name', 'name');
-  if (!root.node.entries.has('harness')) lacking('missing-harness', 'Agent requires harness', 'harness');
+  if (!root.node.entries.has('harness')) lacking('missing-harness', DIAGNOSTIC_CODES['missing-harness'], 'harness');
   if (!root.node.entries.has('environment'))
-    lacking('missing-environment', 'Agent requires environment', 'environment');
+    lacking('missing-environment', DIAGNOSTIC_CODES['missing-environment'], 'environment');
   const harness = optional(check, root, 'harness', oneOf(HARNESSES));
   const environment = readEnvironment(check, root, input);
   const identity = readIdentity(check, root, name?.name);
@@ -251,7 +252,8 @@ function checkReplace(check: Check, root: MapSpot): 'auto' | undefined {
   const at = field(root, 'replace');
   const onReplace = field(root, 'onReplace');
   if (at !== undefined && !root.node.entries.has('concurrency')) {
-    fault(check, 'replace-requires-concurrency', 'replace requires concurrency', at.key, 'replace', {
+    const message = DIAGNOSTIC_CODES['replace-requires-concurrency'];
+    fault(check, 'replace-requires-concurrency', message, at.key, 'replace', {
       hint: 'Add concurrency: 1.',
     });
   }

@@ -1,5 +1,6 @@
 // Repository mounts (spec, Mounts; decisions 9, 53 and 54): strict, with the capabilities' defaults filled in.
 
+import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import { join, normalize } from 'node:path/posix';
 import type { Mount, MountAuth, MountCapabilities } from '../../domain/spec.ts';
 import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
@@ -159,7 +160,7 @@ const checkCapabilities: Reader<MountCapabilities> = (check, spot) => {
   const capabilities = { ...DEFAULT_CAPABILITIES, ...declared } as MountCapabilities;
   const contents = field(found, 'contents');
   if (contents !== undefined && capabilities.contents === 'none') {
-    const message = 'The mount has contents: none and is not cloned';
+    const message = DIAGNOSTIC_CODES['mount-not-cloned'];
     const place = { range: contents.node.range, path: pathOf(contents.trail) };
     check.report({ severity: 'warning', code: 'mount-not-cloned', message, ...place });
   }

@@ -1,5 +1,6 @@
 // Triggers (spec, Trigger resource): event triggers and heartbeats, strict, expanded to one per event key.
 
+import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import {
   BINDING_EVENTS,
   CHECK_EVENTS_PREFIX,
@@ -81,7 +82,7 @@ const NOT_ON_HEARTBEATS = [
   'checks',
   'attachedUserPrompt',
 ];
-const CHECKS_EVENT = 'Trigger checks are only supported for code host pull request events';
+const CHECKS_EVENT = DIAGNOSTIC_CODES['checks-event'];
 const ONLY_ON_HEARTBEATS = ['cron', 'timezone'];
 
 export const checkTriggers: Reader<readonly TriggerDraft[]> = (check, spot) => {
@@ -222,7 +223,7 @@ function eventKeys(check: Check, spot: MapSpot): Keys {
   if (one !== undefined && many !== undefined) {
     const isLayered = one.key.file !== many.key.file;
     const layers = isLayered ? `; event comes from ${one.key.file}, events from ${many.key.file}` : '';
-    const message = `Use either event or events, not both${layers}`;
+    const message = `${DIAGNOSTIC_CODES['event-and-events']}${layers}`;
     fault(check, 'event-and-events', message, one.key, pathOf(one.trail));
     fault(check, 'event-and-events', message, many.key, pathOf(many.trail));
   }
@@ -231,7 +232,7 @@ function eventKeys(check: Check, spot: MapSpot): Keys {
     fault(
       check,
       'event-missing',
-      'Trigger requires event or events',
+      DIAGNOSTIC_CODES['event-missing'],
       first?.keyRange ?? spot.node.range,
       pathOf(spot.trail),
     );
@@ -261,7 +262,7 @@ const eventKey: Reader<string> = (check, spot) => {
   const guess = meant ?? (near === undefined || near === prefix ? undefined : `${near}.`);
   const hint = guess === undefined ? known : `Did you mean ${guess}? ${known}`;
   const shown = JSON.stringify(key.slice(0, 80).toWellFormed());
-  return faultAt(check, 'event-provider', `Unsupported trigger event provider: ${shown}`, spot, { hint });
+  return faultAt(check, 'event-provider', `${DIAGNOSTIC_CODES['event-provider']}: ${shown}`, spot, { hint });
 };
 
 /** The known key that is the same behind its first segment: `<product>.pull_request.opened`. */
@@ -323,7 +324,7 @@ function checkAgainstEvents(check: Check, spot: MapSpot, events: Keys, routing: 
   const attached = field(spot, 'attachedUserPrompt');
   if (attached !== undefined && routing !== undefined && routing.routing.kind !== 'spawn') {
     const layer = layerOf(attached.key.file, routing.kindSpot, 'routing');
-    const message = `Attached user prompt is supported only for spawn routing, not for ${routing.routing.kind}${layer}`;
+    const message = `${DIAGNOSTIC_CODES['attached-prompt']}, not for ${routing.routing.kind}${layer}`;
     fault(check, 'attached-prompt', message, attached.key, pathOf(attached.trail));
   }
   const checks = field(spot, 'checks');

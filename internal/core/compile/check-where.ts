@@ -1,12 +1,13 @@
 // Where filters (spec, Where filter grammar; decision 66): the grammar of paths and clauses. Keys stay as authored.
 
+import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import type { JsonScalar } from '../../domain/json.ts';
 import type { Where, WhereClause } from '../../domain/spec.ts';
 import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
 import { boolean, fault, field, listOf, map, pathOf, recordOf, scalar, suggest } from './read.ts';
 
 const OPERATORS = ['contains', 'exists', 'in', 'notIn', 'changedTo'] as const;
-const BAD_PATH = 'Trigger filter paths must be a single bare key or use $.path.segments';
+const BAD_PATH = DIAGNOSTIC_CODES['where-path'];
 
 /** A single bare key without dots, or `$.` and segments that are not empty and have no space around them. */
 export function isFilterPath(path: string): boolean {

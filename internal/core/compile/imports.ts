@@ -1,7 +1,7 @@
 // Entries of `imports`, and the way from what an entry says to the file that it names (spec, imports; decisions 24-26).
 
 import type { UnresolvedTemplate } from '../../domain/bundle.ts';
-import type { DiagnosticCode } from '../../domain/codes.ts';
+import { DIAGNOSTIC_CODES, type DiagnosticCode } from '../../domain/codes.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
@@ -58,7 +58,7 @@ export function resolveImport(input: CompileInput, from: FileRef, text: string, 
   if (isAbsoluteOrUrl(text)) {
     return {
       code: 'import-not-relative',
-      message: `Agent import must be a relative path: ${shown(text)}`,
+      message: `${DIAGNOSTIC_CODES['import-not-relative']}: ${shown(text)}`,
       hint: 'Write the path from the folder of this file, such as ../fragments/base.yaml.',
     };
   }

@@ -1,5 +1,6 @@
 // `remove`: takes keys out of the merged imports before the document's own fields are merged (spec, remove; decision 33).
 
+import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { MapEntry, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
@@ -30,7 +31,7 @@ export function applyRemove(
       report({
         ...fault(
           'remove-target',
-          `Unsupported agent remove target: ${target.slice(0, 60).toWellFormed()}`,
+          `${DIAGNOSTIC_CODES['remove-target']}: ${target.slice(0, 60).toWellFormed()}`,
           entry.keyRange,
           ['remove', target],
         ),

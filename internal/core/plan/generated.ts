@@ -1,6 +1,7 @@
 // Environments and identities that inline objects compile into: shared by all who generate them, changed only by a
 // sole owner, gone with the last user (contract, "Each resource has one owner").
 
+import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import { asJson } from '../../domain/spec.ts';
 import type { AgentsPlan } from './agents.ts';
 import { diffJson } from './diff.ts';
@@ -138,7 +139,7 @@ function reportConflict(
     resource,
     path: [],
     code: 'resource-conflict',
-    message: `Conflicting generated resource: ${resource.kind} ${resource.name} has different content in ${owners.join(' and ')} (agent ${agents.join(', ')})`,
+    message: `${DIAGNOSTIC_CODES['resource-conflict']}: ${resource.kind} ${resource.name} has different content in ${owners.join(' and ')} (agent ${agents.join(', ')})`,
     hint: 'Give one of them another name, or make their content the same.',
   });
 }
