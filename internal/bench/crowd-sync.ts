@@ -101,15 +101,20 @@ async function usage(pid: number): Promise<{ readonly cpuMs: number; readonly re
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-/** Ten thousand registered repositories, each seen at the commit that its server has. */
-async function register(database: Awaited<ReturnType<typeof createTestDatabase>>, ports: readonly number[]) {
+/** So many registered repositories and no others, each seen at the commit that its server has. */
+async function register(
+  database: Awaited<ReturnType<typeof createTestDatabase>>,
+  ports: readonly number[],
+  { count, intervalSeconds }: { readonly count: number; readonly intervalSeconds: number },
+): Promise<void> {
   const { db } = database;
+  await db.query('delete from svc.repositories');
   await db.query(
     `insert into svc.repositories (id, project_id, name, url, url_key, interval_seconds)
      select gen_random_uuid(), p.id, 'r' || n, 'http://' || h || '/o/r' || n, h || '/o/r' || n, $2::int
        from svc.projects p, generate_series(1, $3::int) n,
        lateral (select '127.0.0.1:' || ($1::int[])[1 + n % cardinality($1::int[])] as h) host`,
-    [ports, INTERVAL_SECONDS, REPOSITORIES],
+    [ports, intervalSeconds, count],
   );
   const catalogHash = sha256(canonicalJson(compileSettings({}, '/').catalog as unknown as Json));
   const { rows } = await db.query<{ id: string }>('select id from svc.repositories');
@@ -146,19 +151,23 @@ export const repositories: Bench = {
     const first = spawnDaemon({ dataDir, env });
     bench.atEnd(async () => void (await first.kill('SIGKILL')));
     const { url } = await first.ready;
-    await sleep(5_000);
-    const empty = await usage(first.process.pid ?? 0);
     const { answering } = await startServers(bench, HOSTS);
     const counts = async (): Promise<{ requests: number; paths: number }> =>
       (await fetch(`http://127.0.0.1:${answering[0]}/counts`)).json() as Promise<{ requests: number; paths: number }>;
-    await register(database, answering);
-    // The rows of the polls are made within ten seconds, spread over the interval.
-    await until('the polls', async () => {
-      const { rows } = await database.db.query<{ count: number }>(
-        'select count(*)::int as count from svc.repository_polls',
-      );
-      return rows[0]?.count === REPOSITORIES;
-    });
+    const polled = async (count: number): Promise<void> =>
+      void (await until('the polls', async () => {
+        const text = 'select count(*)::int as count from svc.repository_polls';
+        const { rows } = await database.db.query<{ count: number }>(text);
+        return rows[0]?.count === count;
+      }));
+    // As many looks a second at few repositories: what is beyond that is what each of many takes.
+    const few = Math.round(REPOSITORIES / INTERVAL_SECONDS);
+    await register(database, answering, { count: few, intervalSeconds: 1 });
+    await polled(few);
+    await sleep(INTERVAL_SECONDS * 500);
+    const busy = await usage(first.process.pid ?? 0);
+    await register(database, answering, { count: REPOSITORIES, intervalSeconds: INTERVAL_SECONDS });
+    await polled(REPOSITORIES);
     await sleep(INTERVAL_SECONDS * 1000);
     await counts();
     const before = await usage(first.process.pid ?? 0);
@@ -167,8 +176,8 @@ export const repositories: Bench = {
     const { paths } = await counts();
     bench.atMost('repositories that were not looked at in time', REPOSITORIES - paths, 0, 'repositories');
     bench.ratio('processor time of the daemon / one core', ms(after.cpuMs - before.cpuMs), ms(took), 1);
-    const kept = Math.max(after.residentKiB - empty.residentKiB, 0) / REPOSITORIES;
-    bench.atMost('memory of the daemon for each', kept, 20, 'KiB');
+    const kept = Math.max(after.residentKiB - busy.residentKiB, 0) / REPOSITORIES;
+    bench.atMost('memory of the daemon for each, beside as many looks at few', kept, 20, 'KiB');
     const api = apiClient(url, readClientFile(dataDir).token);
     const failed = await api('GET', 'P/repositories?limit=1');
     if (failed.body['items']?.[0]?.['condition'] !== null) throw new Error('a repository could not be read');

@@ -50,7 +50,9 @@ function runTable(runs: readonly Run[], call: Call): string {
         shortCommit(run.commit),
         run.reason ?? '-',
         ms === undefined ? '-' : durationText(ms),
-        run.actions === undefined || run.actions.length === 0 ? '-' : countText(run.actions),
+        run.actions === undefined || run.actions.length === 0
+          ? '-'
+          : countText(run.actions, run.status === 'held' ? 'planned' : 'done'),
         run.id,
       ];
     }),

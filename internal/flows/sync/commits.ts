@@ -7,6 +7,7 @@ import {
   appliedRun,
   commitsStarting,
   hasNewerRun,
+  noteApproved,
   type ReconcileRow,
   runById,
 } from '../../adapters/store/repositories/reconciles.ts';
@@ -148,7 +149,9 @@ export async function approve(
       );
     }
     await audit(tx, caller, 'repository.approved', name, { reconcile: reconcileId, commit: run.commit });
-    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'approve', from: run.id }, run.commit) };
+    const by = await startRun(ctx, tx, repository, { kind: 'approve', from: run.id }, run.commit);
+    await noteApproved(tx, run.id, by);
+    return { reconcileId: by };
   });
 }
 

@@ -195,8 +195,11 @@ describe('a repository over HTTP', () => {
     assert.equal((await approve(word(held['id']))).status, 409, 'a newer run makes it stale');
     const answer = await approve(word(again['id']));
     assert.equal(answer.status, 202, JSON.stringify(answer.body));
-    assert.equal(word((await ended(bench.daemon, word(answer.body['reconcileId'])))['status']), 'applied');
+    const by = word(answer.body['reconcileId']);
+    assert.equal(word((await ended(bench.daemon, by))['status']), 'applied');
     assert.equal(await has('held-a'), false);
+    const { body: through } = await bench.daemon.api('GET', `P/reconciles/${word(again['id'])}`);
+    assert.equal(word(through['detail']), `approved: run ${by}`);
   });
 
   it('holds a sync that would delete more than the guard lets it', async () => {

@@ -147,13 +147,15 @@ export async function freeLostClaims(sql: Sql, silentSeconds: number): Promise<n
  */
 export async function wishSync(sql: Sql, wish: Wish): Promise<void> {
   await sql.query(
-    `insert into svc.repository_polls as p (repository_id, next_at, wanted, hint)
-     values ($1::uuid, now(), $2::text, $3::text)
-     on conflict (repository_id) do update set next_at = least(p.next_at, now()), hint = excluded.hint,
-       wanted = case when p.wanted = 'manual' then p.wanted else excluded.wanted end`,
-    [wish.repositoryId, wish.reason, wish.hint ?? null],
+    `with wished as (
+       insert into svc.repository_polls as p (repository_id, next_at, wanted, hint)
+       values ($1::uuid, now(), $2::text, $3::text)
+       on conflict (repository_id) do update set next_at = least(p.next_at, now()), hint = excluded.hint,
+         wanted = case when p.wanted = 'manual' then p.wanted else excluded.wanted end
+       returning 1)
+     select pg_notify('${wishChannel}', $4::text) from wished`,
+    [wish.repositoryId, wish.reason, wish.hint ?? null, JSON.stringify(wish)],
   );
-  await sql.query(`select pg_notify('${wishChannel}', $1::text)`, [JSON.stringify(wish)]);
 }
 
 /** Sets when a repository is looked at next, so many milliseconds from now; whoever wants it sooner says so. */

@@ -46,10 +46,6 @@ const selected = `id, seq, version, project_id as "projectId", repository_id as 
   started_at as "startedAt", finished_at as "finishedAt", stages, actions, consequences, diagnostics, webhooks,
   request, inputs`;
 
-async function wake(sql: Sql, projectId: string): Promise<void> {
-  await sql.query(`select pg_notify('${reconcileChannel}', $1::text)`, [projectId]);
-}
-
 export interface NewRun {
   readonly id: string;
   readonly projectId: string;
@@ -67,11 +63,13 @@ export interface NewRun {
 /** Starts a run. Fails on `reconciles_one_running` where the repository has one already. */
 export async function insertRun(sql: Sql, run: NewRun): Promise<void> {
   await sql.query(
-    `insert into svc.reconciles
-       (id, project_id, repository_id, repository_name, commit, reason, status, daemon_id, started_at,
-        request, inputs)
-     values ($1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, 'running', $7::uuid, $8::timestamptz,
-       $9::jsonb, $10::jsonb)`,
+    `with made as (
+       insert into svc.reconciles
+         (id, project_id, repository_id, repository_name, commit, reason, status, daemon_id, started_at,
+          request, inputs)
+       values ($1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, 'running', $7::uuid, $8::timestamptz,
+         $9::jsonb, $10::jsonb) returning project_id)
+     select pg_notify('${reconcileChannel}', project_id::text) from made`,
     [
       run.id,
       run.projectId,
@@ -85,7 +83,6 @@ export async function insertRun(sql: Sql, run: NewRun): Promise<void> {
       JSON.stringify(run.inputs ?? {}),
     ],
   );
-  await wake(sql, run.projectId);
 }
 
 /** What a run is moved with; an absent key stays. `status` other than running ends it. */
@@ -144,15 +141,14 @@ export async function moveRun(
     values.push(heldBy);
     holder = `and daemon_id is not distinct from $${values.length}::uuid`;
   }
-  const { rows } = await sql.query<{ projectId: string }>(
-    `update svc.reconciles set ${sets.join(', ')} where id = $1::uuid and status = 'running' ${holder}
-     returning project_id as "projectId"`,
+  const { rowCount } = await sql.query(
+    `with moved as (
+       update svc.reconciles set ${sets.join(', ')} where id = $1::uuid and status = 'running' ${holder}
+       returning project_id)
+     select pg_notify('${reconcileChannel}', project_id::text) from moved`,
     values,
   );
-  const projectId = rows[0]?.projectId;
-  if (projectId === undefined) return false;
-  await wake(sql, projectId);
-  return true;
+  return rowCount > 0;
 }
 
 /** The run of a repository that is running, if there is one. */
@@ -212,6 +208,15 @@ export async function appliedBefore(
     [repositoryId, from.commit, from.except],
   );
   return rows[0];
+}
+
+/** Says of a held run that it was let through, and by which run: nobody is told to approve it any more. */
+export async function noteApproved(sql: Sql, id: string, by: string): Promise<void> {
+  await sql.query(
+    `update svc.reconciles set version = nextval('svc.reconcile_versions'), detail = 'approved: run ' || $2::text
+      where id = $1::uuid and status = 'held'`,
+    [id, by],
+  );
 }
 
 /** True when a repository has a run after `seq` that says something newer (a superseded one does not). */
