@@ -193,7 +193,7 @@ export const bind = group(
   { example: { kind: 'bind', target: 'codehost.pull_request', onUnmatched: 'spawn' } },
 );
 
-export const LEGACY_KIND = 'deliverOrSpawn';
+const LEGACY_KIND = 'deliverOrSpawn';
 export const routing = variants(
   'kind',
   { spawn, deliver, bind },

@@ -28,7 +28,8 @@ export const validateCommand: Handler = async (call) => {
   call.screen.emit({ ok, diagnostics }, () =>
     ok ? `${call.screen.paint('green', 'ok')}: ${resourceCount(output.resources)}` : '',
   );
-  return finish(call, output);
+  const code = await finish(call, output);
+  return call.flag('strict') && diagnostics.length > 0 ? 1 : code;
 };
 
 async function finish(call: Call, output: CompiledTree['output']): Promise<number> {

@@ -40,3 +40,14 @@ test('validating a small tree loads no command but its own, no worker and no cli
     [],
   );
 });
+
+test('a strict validation fails on a warning, a plain one does not', async (t) => {
+  const directory = await mkdtemp(join(tmpdir(), 'svc-strict-'));
+  t.after(() => rm(directory, { recursive: true, force: true }));
+  await mkdir(join(directory, '.svc/agents'), { recursive: true });
+  await writeFile(join(directory, '.svc/agents/a.yaml'), `${TREE}trigers: []\n`);
+  const main = join(import.meta.dirname, '../../../cmd/svc/main.ts');
+  const run = (...more: string[]) => promisify(execFile)(process.execPath, [main, 'validate', directory, ...more]);
+  assert.match((await run()).stderr, /Did you mean triggers\?/);
+  await assert.rejects(run('--strict'), { code: 1 });
+});

@@ -36,7 +36,7 @@ export const offlineCommands: readonly CommandSpec[] = [
     words: ['validate'],
     summary: 'compile and print the diagnostics only',
     args: [PATH],
-    options: [CONTEXT, CONFIG],
+    options: [CONTEXT, CONFIG, { name: 'strict', type: 'flag', help: 'exit status 1 for warnings too' }],
     load: async () => (await import('./command-compile.ts')).validateCommand,
   },
   {
