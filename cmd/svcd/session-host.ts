@@ -68,6 +68,7 @@ export async function openHostPorts(
       return found.length > 0;
     },
     listings: createListings(),
+    places: new Map(),
     tools: () => ({ host: anywhere ? '127.0.0.1' : hostname, port: Number(port) }),
     async program(harness) {
       const found = await resolveHarness({

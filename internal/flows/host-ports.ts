@@ -39,6 +39,14 @@ export interface ToolListings {
   parted(sessionId: string): Promise<void>;
 }
 
+/** Where a session works. */
+export interface SandboxPlace {
+  /** As its processes see it. */
+  readonly cwd: string;
+  /** Writes a file below it, and the folder that it is in. */
+  write(path: string, content: Uint8Array): Promise<void>;
+}
+
 export interface HostPorts {
   /** Tried when they are first needed, once. */
   sandboxes(): Promise<{ readonly provider: SandboxProvider; readonly facts: SandboxFacts }>;
@@ -49,6 +57,8 @@ export interface HostPorts {
   /** Whether an earlier life of this data directory may have left sandboxes. */
   hasLeftovers(): Promise<boolean>;
   readonly listings: ToolListings;
+  /** Sandboxes of the sessions that run here, by session. */
+  readonly places: Map<string, SandboxPlace>;
   program(harness: Harness): Promise<HarnessProgram>;
   /** PATH in which programs of the host are found. */
   readonly path: string;

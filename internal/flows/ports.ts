@@ -252,4 +252,10 @@ export type Found =
 export interface OutboxPorts {
   /** By a call's `provider`: looks once whether a step arrived. It may throw: then nobody knows. */
   readonly readers: { readonly [provider: string]: (ctx: FlowContext, step: SoughtStep) => Promise<Found> };
+  /** How far apart writes to one installation of a code host go out. */
+  readonly writeSpacingMs?: number;
+  /** Where code hosts answer whose connection does not say so. */
+  readonly codehostApiUrl?: string;
+  /** Hosts, or host:port, from which attachments are downloaded. */
+  readonly attachmentHosts?: readonly string[];
 }

@@ -119,7 +119,13 @@ const PROXY = ['disable_pull_request_auto_merge', 'rerun_failed_jobs', 'update_i
 const MERGE = ['enable_pull_request_auto_merge', 'merge_pull_request'] as const;
 
 /** Need the mount's `secrets` capability; a value is written, never read. */
-const SECRETS = ['delete_repository_secret', 'list_repository_secrets', 'set_repository_secret'] as const;
+const SECRETS = [
+  'actions_secret_list',
+  'actions_secret_write',
+  'delete_repository_secret',
+  'list_repository_secrets',
+  'set_repository_secret',
+] as const;
 
 export const CODEHOST_TOOLS: Catalog['codehostTools'] = Object.fromEntries([
   ...DEFAULT.map((name) => [name, { default: true }] as const),

@@ -25,6 +25,8 @@ const Section = v.strictObject({
   ),
   /** Sandboxes have no network of their own where they can be without: model, tools and nothing else. */
   fenced: v.optional(v.boolean(), false),
+  /** What one push out of a session's mount may send. */
+  pushMaxBytes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(64 * 1024 ** 3)), 256 * 1024 ** 2),
   /** Bytes of UTF-8 that a message to a session may have; what is rendered beyond it is cut (contract, section 9). */
   messageMaxBytes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(256), v.maxValue(mebibyte)), mebibyte),
   /** The operator's program of SVC_SANDBOX=command, and what ends what it may have left (adapters/sandbox). */

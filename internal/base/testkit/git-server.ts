@@ -113,7 +113,8 @@ export class GitServer {
     return { requests: this.log.length, bytesDown: this.log.reduce((sum, { bytesDown }) => sum + bytesDown, 0) };
   }
 
-  private async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  /** Serves one request, also of another server's. */
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [path = '/', query = ''] = (request.url ?? '/').split('?');
     const { authorization } = request.headers;
     const gitProtocol = request.headers['git-protocol'];

@@ -36,7 +36,11 @@ describe('tools whose work is done outside', () => {
       assert.ok(!names.includes(name));
       assert.match((await plain.call(name, {}, 'code')).text, /^no-such-tool: There is no tool /, name);
     }
-    assert.match((await plain.call('pull_request_read', {}, 'code')).text, /^not-available: .*nothing was done/);
+    const input = { owner: 'o', repo: 'r', method: 'get', pullNumber: 1 };
+    assert.match((await plain.call('pull_request_read', {}, 'code')).text, /^invalid-input: method: is required/);
+    const elsewhere = await plain.call('pull_request_read', { ...input, repo: 'other' }, 'code');
+    assert.match(elsewhere.text, /^repository-not-mounted: /);
+    assert.match((await plain.call('pull_request_read', input, 'code')).text, /^connection-inactive: /);
   });
 
   it('merge and secrets tools are there only where a mount grants them, as far as it does', async () => {

@@ -3,6 +3,7 @@
 // brought up for a launch that fails is taken down here.
 
 import { createHash } from 'node:crypto';
+import { dirname } from 'node:path/posix';
 import {
   connectHarness,
   type HarnessConnection,
@@ -133,6 +134,8 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const { sandbox, money } = stage;
   const { cwd, notes } = await provision(ctx, { ports, session, facts, ...stage, signal });
   signal.throwIfAborted();
+  ports.places.set(session.sessionId, { cwd, write: (path, content) => writeInto(sandbox, path, content) });
+  of.stops.push(() => void ports.places.delete(session.sessionId));
   failpoint('session.provisioned');
 
   const token = ctx.runtime.randomBytes(32).toString('base64url');
@@ -338,4 +341,12 @@ async function openSandbox(
   const sandbox = known ?? (await sandboxes.create({ id: session.sessionId, ...changes }));
   stops.push(() => sandbox.stop());
   return { sandbox, isFresh: known === null };
+}
+
+const directoryMs = 10_000;
+/** Writes a file and the folder that it is in, as a process of the sandbox would. */
+async function writeInto(sandbox: Sandbox, path: string, content: Uint8Array): Promise<void> {
+  const made = await sandbox.run({ command: ['mkdir', '-p', dirname(path)], timeoutMs: directoryMs });
+  if (made.code !== 0) throw new Error('the sandbox cannot make a directory');
+  await sandbox.writeFile(path, content);
 }

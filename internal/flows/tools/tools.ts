@@ -11,6 +11,7 @@ import type { RemoteAuth, Tool } from '../../domain/spec.ts';
 import { type Actor, type FlowContext, portsOf } from '../context.ts';
 import { absentSecret, secretText } from '../sealed.ts';
 import { checksAlias } from '../sessions/sessions.ts';
+import { brokerTools, callCodehost } from '../broker/broker.ts';
 import { bindingTools } from './binding-tools.ts';
 import { chatTools } from './chat-tools.ts';
 import { checkTools, pingTools } from './check-tools.ts';
@@ -53,7 +54,11 @@ export function toolServer(ctx: FlowContext, caller: ToolCaller, alias: string):
       const { url, auth } = declared;
       return { kind: 'remote', url, authorization: () => authorize(ctx, caller, alias, auth) };
     }
-    const found = outsideTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools);
+    if (declared.kind === 'codehost') {
+      const tools = brokerTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools);
+      return { kind: 'own', about, tools: tools.map((one): ListedTool => ({ ...one, isOutside: true })) };
+    }
+    const found = outsideTools(declared);
     const tools = [...found].map(
       ([name, description]): ListedTool => ({ name, description, inputSchema: OPEN, effect: 'takes', isOutside: true }),
     );
@@ -162,7 +167,12 @@ async function run(
   const declared = declaredTool(caller, alias);
   if (declared === undefined) throw refused(name);
   if (isOutside(declared)) {
-    const found = outsideTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools);
+    if (declared.kind === 'codehost') {
+      const listed = brokerTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools);
+      if (!listed.some((one) => one.name === name)) throw refused(name);
+      return callCodehost({ ctx, caller, alias, name, input });
+    }
+    const found = outsideTools(declared);
     throw found.has(name) || found.size === 0 ? notYet(declared) : refused(name);
   }
   const spec = specsOf(declared).find((one) => mcpName(one.name) === name);

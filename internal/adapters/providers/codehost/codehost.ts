@@ -9,7 +9,15 @@ export { type CodehostDelivery, normalize } from './normalize.ts';
 export { isBotLogin } from './parts.ts';
 export { type CommitStatus, postCommitStatus } from './status.ts';
 export { addressKey, type PushHint } from './push.ts';
-export { cloneUrl, type InstallationToken, mintInstallationToken, type MintRequest } from './token.ts';
+export { type ApiAnswer, type ApiRequest, callApi, fetchSigned, NotDone } from './api.ts';
+export { sealSecret } from './seal-secret.ts';
+export {
+  cloneUrl,
+  type InstallationToken,
+  mintInstallationToken,
+  type MintReason,
+  type MintRequest,
+} from './token.ts';
 
 /** As the provider sends it, and nothing else (contract, section 9). */
 const signatureShape = /^sha256=([0-9a-f]{64})$/;

@@ -16,8 +16,8 @@ export interface MintRequest {
   /** What the token is for; absent: everything that the installation may do. */
   readonly scope?: {
     /** Names without the owner. */
-    readonly repositories: readonly string[];
-    readonly reads: readonly ('contents' | 'metadata')[];
+    readonly repositories: readonly [string, ...string[]];
+    readonly permissions: { readonly [permission: string]: 'read' | 'write' };
   };
   /** Loopback and private addresses, and plain http, may be asked. */
   readonly allowPrivate: boolean;
@@ -64,6 +64,17 @@ export async function bounded(body: Dispatcher.ResponseData['body'], most = answ
   return Buffer.concat(chunks).toString('utf8');
 }
 
+/** Why the provider mints none: `inactive` is an installation that is suspended or gone. */
+export type MintReason = 'credential' | 'inactive' | 'permissions' | 'repository' | 'limited' | 'other';
+
+function reasonOf(status: number, answer: string): MintReason {
+  if (status === 401) return 'credential';
+  if (status === 429 || (status === 403 && /rate limit|abuse/i.test(answer))) return 'limited';
+  if (status === 403 || status === 404) return 'inactive';
+  if (status !== 422) return 'other';
+  return /permissions requested/i.test(answer) ? 'permissions' : 'repository';
+}
+
 /**
  * Asks the provider for a token of one installation. Throws an Error whose message holds no secret; `status` on it is
  * the provider's, absent where it could not be reached.
@@ -75,6 +86,10 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
   } catch {
     // The cause would quote what it could not parse.
     throw Object.assign(new Error('the private key of the connection is not a PEM key'), { status: 401 });
+  }
+  // The provider takes an empty list for all repositories of the installation.
+  if (input.scope?.repositories.some((name) => name === '') === true || input.scope?.repositories.length === 0) {
+    throw new Error('a token is for named repositories');
   }
   const apiUrl = (input.apiUrl ?? publicApiUrl).replace(/\/+$/, '');
   const url = `${apiUrl}/app/installations/${encodeURIComponent(input.installationId)}/access_tokens`;
@@ -90,7 +105,7 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
     ...(input.scope !== undefined && {
       body: JSON.stringify({
         repositories: input.scope.repositories,
-        permissions: Object.fromEntries(input.scope.reads.map((name) => [name, 'read'])),
+        permissions: input.scope.permissions,
       }),
     }),
     headersTimeout: timeoutMs,
@@ -101,6 +116,7 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
   if (statusCode !== 201) {
     throw Object.assign(new Error(`the provider refused an installation token with ${statusCode}`), {
       status: statusCode,
+      reason: reasonOf(statusCode, answer),
     });
   }
   const { token, expires_at: expiresAt } = JSON.parse(answer) as { token?: unknown; expires_at?: unknown };

@@ -1,0 +1,129 @@
+// Attachments: an address that stood in the session's event or in an answer to it is fetched and written into its sandbox.
+// The token goes to the host's own addresses alone; redirects are followed without it, each held to the network rules.
+
+import { fetchSigned } from '../../adapters/providers/codehost/codehost.ts';
+import { eventById } from '../../adapters/store/events/event-reads.ts';
+import { eventsOfSession, knowsAddress, noteAddresses } from '../../adapters/store/outbox/drafts.ts';
+import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import type { Json } from '../../domain/json.ts';
+import { outsideFault } from '../../domain/outside.ts';
+import type { FlowContext } from '../context.ts';
+import type { Desk } from './desk.ts';
+
+const bytesMax = 32 * 1024 * 1024;
+const redirectsMax = 3;
+const ADDRESS = /https?:\/\/[^\s"'<>()[\]\\`]+/g;
+
+const hosts = (ctx: FlowContext): readonly string[] => ctx.outbox?.attachmentHosts ?? [];
+const isAllowed = (ctx: FlowContext, address: string): boolean => {
+  const url = URL.parse(address);
+  return url !== null && hosts(ctx).some((host) => host === url.host || host === url.hostname);
+};
+
+/** Keeps the addresses of attachments that an answer holds: the session may download them. */
+export async function noteAnswer(ctx: FlowContext, sessionId: string, answer: Json): Promise<void> {
+  const found = new Set(textsOf(answer).join('\n').match(ADDRESS) ?? []);
+  await noteAddresses(
+    ctx.db,
+    sessionId,
+    [...found].filter((one) => isAllowed(ctx, one) && one.length < 2_000).slice(0, 500),
+  );
+}
+
+async function isKnown(ctx: FlowContext, caller: ToolCaller, address: string): Promise<boolean> {
+  if (await knowsAddress(ctx.db, caller.sessionId, address)) return true;
+  for (const id of await eventsOfSession(ctx.db, caller.sessionId)) {
+    const event = await eventById(ctx.db, caller.project.id, id);
+    const said = event === undefined ? '' : textsOf(event.payload as Json).join('\n');
+    if ((said.match(ADDRESS) ?? []).some((one) => one === address)) return true;
+  }
+  return false;
+}
+
+/** Every text of a value, as it was meant: in JSON some characters are written otherwise. */
+function textsOf(value: Json | undefined): string[] {
+  if (typeof value === 'string') return [value];
+  return value === null || typeof value !== 'object' ? [] : Object.values(value).flatMap(textsOf);
+}
+
+/** Throws Fault `invalid-input`, `refused`, before anything is asked. */
+export async function checkAttachment(ctx: FlowContext, caller: ToolCaller, address: string): Promise<void> {
+  const url = URL.parse(address);
+  if (
+    url === null ||
+    (url.protocol !== 'https:' && url.protocol !== 'http:') ||
+    url.username !== '' ||
+    url.password !== ''
+  ) {
+    throw outsideFault('invalid-input', 'url: expected the address of an attachment');
+  }
+  if (!isAllowed(ctx, address)) throw outsideFault('refused', 'url: attachments are not downloaded from this host');
+  if (!(await isKnown(ctx, caller, address))) {
+    throw outsideFault(
+      'refused',
+      'url: only addresses of the event or of an earlier answer of this session are downloaded',
+    );
+  }
+}
+
+/** Downloads; answers with where it is in the sandbox. Throws Fault. */
+export async function download(desk: Desk, caller: ToolCaller, address: string): Promise<Json> {
+  const { ctx } = desk.options;
+  const place = ctx.host?.places.get(caller.sessionId);
+  if (place === undefined)
+    throw outsideFault('not-available', 'the sandbox of this session is not on this daemon; nothing was done');
+  const found = await fetchAttachment(desk, address);
+  if (found.mimeType === 'text/html') throw outsideFault('not-found', 'it is only for people who are signed in there');
+  const name = nameOf(address, found.mimeType);
+  const path = `${place.cwd.replace(/\/+$/, '')}/.svc-attachments/${ctx.runtime.randomBytes(4).toString('hex')}-${name}`;
+  await place.write(path, found.bytes);
+  return { name, mimeType: found.mimeType, size: found.bytes.length, path };
+}
+
+async function fetchAttachment(desk: Desk, address: string): Promise<{ bytes: Buffer; mimeType: string }> {
+  const { ctx } = desk.options;
+  const of = { allowPrivate: ctx.config.allowPrivateNetwork, mostBytes: bytesMax };
+  let at = /\/user-attachments\/assets\//.test(address) ? await signedAddress(desk, address) : address;
+  const authorization = /\/files\//.test(address) ? await desk.authorization() : undefined;
+  for (let redirects = 0; ; redirects += 1) {
+    const more = redirects === 0 && authorization !== undefined ? { authorization } : {};
+    const found = await fetchSigned(at, { ...of, ...more });
+    if (!('location' in found)) return found;
+    if (redirects >= redirectsMax) throw outsideFault('provider-unavailable', 'the address leads on and on');
+    at = found.location;
+  }
+}
+
+/** The provider has no call for it: an image in rendered text gets an address that is good for minutes. */
+async function signedAddress(desk: Desk, address: string): Promise<string> {
+  const body = { text: `![a](${address})`, mode: 'gfm', context: desk.options.repository };
+  const { bytes } = await desk.render(body);
+  const found = /<img[^>]+src="([^"]+)"/.exec(bytes.toString('utf8'))?.[1];
+  return found === undefined ? address : found.replaceAll('&amp;', '&');
+}
+
+const EXTENSIONS: { readonly [mime: string]: string } = {
+  'image/png': '.png',
+  'image/jpeg': '.jpg',
+  'image/gif': '.gif',
+  'image/webp': '.webp',
+  'application/pdf': '.pdf',
+  'text/plain': '.txt',
+  'video/mp4': '.mp4',
+};
+
+/** A name that is one segment, of harmless characters. */
+function nameOf(address: string, mimeType: string): string {
+  let last = URL.parse(address)?.pathname.split('/').at(-1) ?? '';
+  try {
+    last = decodeURIComponent(last);
+  } catch {
+    last = '';
+  }
+  const safe = last
+    .replace(/[^A-Za-z0-9._-]/g, '_')
+    .replace(/^\.+/, '')
+    .slice(0, 100);
+  const name = safe === '' ? 'attachment' : safe;
+  return name.includes('.') ? name : `${name}${EXTENSIONS[mimeType] ?? ''}`;
+}

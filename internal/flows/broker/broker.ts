@@ -1,0 +1,256 @@
+// The broker of the code host (spec, Tools, `codehost`; contract, section 10, Code host): which tools an alias has, what
+// each may touch, and the calls themselves. Every call is confined to a mount and its capabilities before anything is
+// asked, runs on a token for that one repository and no more than it needs, and leaves a row; writes go through the
+// outbox. Never hands out a token and never acts for a repository that no mount names.
+
+import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import { codehostInputProblems, codehostToolSchema } from '../../../schemas/codehost-tools.ts';
+import type { InputSchema } from '../../../schemas/tool-input.ts';
+import { scrypt } from 'node:crypto';
+import { promisify } from 'node:util';
+import type { Catalog } from '../../domain/catalog.ts';
+import { Fault } from '../../domain/fault.ts';
+import { objectAt, textAt } from '../../domain/fields.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import { outsideFault } from '../../domain/outside.ts';
+import type { AgentSpec, Tool } from '../../domain/spec.ts';
+import { codehostOf, codehosts } from '../codehost-mounts.ts';
+import type { FlowContext } from '../context.ts';
+import type { Permissions } from '../installation-token.ts';
+import { type Call, performRead, performWrite, refusedBefore } from '../outbox/outbox.ts';
+import { checkAttachment, download, noteAnswer } from './attachments.ts';
+import { type AppMount, confine, hasCapability, missing, mountsWith, type Want } from './confine.ts';
+import { Desk } from './desk.ts';
+import { checkSearch, type Rows, SEARCH_TOOLS, searchOne } from './search.ts';
+import { listed } from './shape.ts';
+import { type BrokerTool, text } from './tool.ts';
+import { CODE_TOOLS } from './tools-code.ts';
+import { ISSUE_TOOLS } from './tools-issues.ts';
+import { PULL_TOOLS } from './tools-pulls.ts';
+import { REVIEW_TOOLS } from './tools-reviews.ts';
+import { WORK_TOOLS } from './tools-work.ts';
+
+export { lookAtCodehost } from './lookup.ts';
+
+const TOOLS: { readonly [name: string]: BrokerTool } = {
+  ...ISSUE_TOOLS,
+  ...PULL_TOOLS,
+  ...REVIEW_TOOLS,
+  ...CODE_TOOLS,
+  ...WORK_TOOLS,
+};
+/** Without owner and repo: what they name says whose it is. */
+const BY_ID = new Set(['resolve_review_thread', 'unresolve_review_thread']);
+/** Names whose capability is asked for before they are shown at all (spec, Tools). */
+const SHOWN_WITH: { readonly [needs: string]: readonly string[] } = { merge: ['merge'], secrets: ['secrets'] };
+
+const toolOf = (name: string): BrokerTool | undefined => (Object.hasOwn(TOOLS, name) ? TOOLS[name] : undefined);
+const searchOf = (name: string) => (Object.hasOwn(SEARCH_TOOLS, name) ? SEARCH_TOOLS[name] : undefined);
+
+export interface BrokerListing {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: InputSchema;
+  readonly effect: 'none' | 'adds' | 'takes';
+}
+
+/** The tools of an alias: those that it names or the defaults, less what its mounts keep from it. */
+export function brokerTools(
+  tool: Extract<Tool, { kind: 'codehost' }>,
+  mounts: AgentSpec['mounts'],
+  catalog: Catalog['codehostTools'],
+): readonly BrokerListing[] {
+  const named = tool.tools ?? Object.keys(catalog).filter((name) => catalog[name]?.default === true);
+  return [...new Set(named)]
+    .filter((name) => Object.hasOwn(catalog, name) && isShown(mounts, name, catalog[name]?.needs))
+    .map((name) => {
+      const own = toolOf(name);
+      const about = own?.about ?? searchOf(name)?.about ?? `Code host: ${name.replaceAll('_', ' ')}.`;
+      const schema = codehostToolSchema(name, own?.write === true) ?? { type: 'object', additionalProperties: true };
+      return { name, description: about, inputSchema: schema, effect: own?.effect ?? 'none' };
+    });
+}
+
+function isShown(mounts: AgentSpec['mounts'], name: string, needs: string | undefined): boolean {
+  if (needs === undefined) return true;
+  const level = /list/.test(name) ? 'read' : 'write';
+  return mounts.some(
+    (mount) =>
+      mount.auth.kind === 'codehostApp' &&
+      (SHOWN_WITH[needs] ?? []).every((capability) => hasCapability(mount as AppMount, capability, level)),
+  );
+}
+
+export interface BrokerCall {
+  readonly ctx: FlowContext;
+  readonly caller: ToolCaller;
+  readonly alias: string;
+  readonly name: string;
+  readonly input: unknown;
+}
+
+/** Calls a tool that `brokerTools` lists. Throws Fault with a code of domain/outside.ts. */
+export async function callCodehost(call: BrokerCall): Promise<Json> {
+  const { ctx, caller, alias, name } = call;
+  const given = objectAt((call.input ?? {}) as Json);
+  const { idempotencyKey: key, ...input } = given;
+  const own = toolOf(name);
+  const isWrite = own?.write === true && (own.isWrite?.(input) ?? true);
+  const row: Call = {
+    project: caller.project,
+    sessionId: caller.sessionId,
+    provider: 'codehost',
+    connectionId: null,
+    alias,
+    tool: name,
+  };
+  let plan: Plan;
+  try {
+    const problems = codehostInputProblems(name, own?.write === true, call.input ?? {});
+    if (problems.length > 0) throw outsideFault('invalid-input', problems.join('; '));
+    plan = await planOf(call, input);
+  } catch (error) {
+    if (error instanceof Fault) await refusedBefore(ctx, row, { write: isWrite, code: error.code });
+    throw error;
+  }
+  const answer = await run(call, { input, key: textAt(key), isWrite, row, plan });
+  await noteAnswer(ctx, caller.sessionId, answer);
+  return answer;
+}
+
+/** Desks that the call is tried at, in order: one, but where its mount is not named. */
+interface Plan {
+  readonly desks: readonly Desk[];
+}
+
+async function planOf(call: BrokerCall, input: JsonObject): Promise<Plan> {
+  const { ctx, caller, name } = call;
+  const { spec } = caller;
+  const own = toolOf(name);
+  const search = searchOf(name);
+  if (search !== undefined) checkSearch(input);
+  if (name === 'download_attachment') await checkAttachment(ctx, caller, text(input, 'url'));
+  const wants = search?.wants ?? own?.wants(input);
+  if (wants === undefined && name !== 'download_attachment') throw notAvailable(name);
+  const isNamed = input['owner'] !== undefined || (own !== undefined && !BY_ID.has(name));
+  const places = isNamed
+    ? [confine(spec, { owner: text(input, 'owner'), repo: text(input, 'repo') }, wants ?? [])]
+    : anywhere(spec, name, wants);
+  own?.check?.(input);
+  const hosts = await codehosts(ctx, caller.project);
+  return { desks: places.map(({ mount, permissions }) => deskOf(call, mount, permissions, hosts)) };
+}
+
+/** Every mount that may do it, where the call names none. */
+function anywhere(spec: AgentSpec, name: string, wants: readonly Want[] | undefined) {
+  const tries: readonly (readonly Want[])[] = wants === undefined ? [['contents:read'], ['talk:read']] : [wants];
+  for (const some of tries) {
+    const mounts = mountsWith(spec, some);
+    if (mounts.length === 0) continue;
+    return mounts.map((mount) => {
+      const [owner = '', repo = ''] = mount.repository.split('/');
+      return confine(spec, { owner, repo }, some);
+    });
+  }
+  if (spec.mounts.every((mount) => mount.auth.kind !== 'codehostApp')) {
+    throw outsideFault('repository-not-mounted', `${name} needs a mount, and this session has none of the code host`);
+  }
+  throw missing(tries[0] ?? []);
+}
+
+function deskOf(
+  { ctx, caller }: BrokerCall,
+  mount: AppMount,
+  permissions: Permissions,
+  hosts: readonly SealedConnection[],
+): Desk {
+  let connection: SealedConnection;
+  try {
+    connection = codehostOf(mount, hosts);
+  } catch (error) {
+    if (error instanceof Fault) throw outsideFault('connection-inactive', error.message);
+    throw error;
+  }
+  return new Desk({
+    ctx,
+    project: caller.project,
+    connection,
+    installationId: mount.auth.installationId,
+    repository: mount.repository,
+    permissions,
+    session: { id: caller.sessionId, agent: caller.agent },
+  });
+}
+
+interface Running {
+  readonly input: JsonObject;
+  readonly key: string | undefined;
+  readonly isWrite: boolean;
+  readonly row: Call;
+  readonly plan: Plan;
+}
+
+async function run(call: BrokerCall, { input, key, isWrite, row, plan }: Running): Promise<Json> {
+  const { ctx, caller, name } = call;
+  const [first] = plan.desks;
+  const connectionId = first?.options.connection.id ?? null;
+  const asked = { ctx, caller, input };
+  if (!isWrite) return performRead(ctx, { ...row, connectionId }, () => read(call, plan.desks, input));
+  return performWrite(ctx, {
+    ...row,
+    connectionId,
+    actor: { kind: 'session', id: caller.sessionId, name: caller.agent },
+    idempotencyKey: key,
+    input: await hashed(input, key, caller.sessionId),
+    run: async (step, callId) => {
+      const answer = await atOne(plan.desks, (desk) =>
+        (toolOf(name) as BrokerTool).run(desk.writing(step, callId), asked),
+      );
+      return { answer, url: textAt(objectAt(answer)['url']) };
+    },
+  });
+}
+
+/** The first desk that knows what the call names; a mount's name, where it names one, has left one desk. */
+async function atOne(desks: readonly Desk[], run: (desk: Desk) => Promise<Json>): Promise<Json> {
+  for (const [index, desk] of desks.entries()) {
+    try {
+      return await run(desk);
+    } catch (error) {
+      if (!(error instanceof Fault) || error.code !== 'not-found' || index === desks.length - 1) throw error;
+    }
+  }
+  throw outsideFault('not-found', 'no mount of this session has it');
+}
+
+async function read(call: BrokerCall, desks: readonly Desk[], input: JsonObject): Promise<Json> {
+  const { ctx, caller, name } = call;
+  const search = searchOf(name);
+  if (search !== undefined) {
+    const found: Rows[] = [];
+    for (const desk of desks) found.push(await searchOne(desk, search, input));
+    const next = found.some((one) => one.nextPage !== undefined) ? Number(input['page'] ?? 1) + 1 : undefined;
+    return listed(
+      found.flatMap((one) => one.items),
+      next,
+    );
+  }
+  if (name === 'download_attachment') return atOne(desks, (desk) => download(desk, caller, text(input, 'url')));
+  return atOne(desks, (desk) => (toolOf(name) as BrokerTool).run(desk, { ctx, caller, input }));
+}
+
+const derive = promisify<string, string, number, Buffer>(scrypt);
+/** The input as the outbox tells calls apart; a value that is a secret as what nobody guesses it from. */
+async function hashed(input: JsonObject, key: string | undefined, sessionId: string): Promise<Json> {
+  const { value, ...rest } = input;
+  if (value === undefined || key === undefined) return rest;
+  return { ...rest, value: (await derive(textAt(value) ?? '', `${sessionId} ${key}`, 32)).toString('base64') };
+}
+
+/** Why a name of the catalog cannot be called. */
+function notAvailable(name: string): Fault {
+  if (name === 'get_me')
+    return outsideFault('not-available', 'a session acts as an installation, which is nobody; nothing was done');
+  return outsideFault('not-available', `${name} needs a permission that no mount capability grants; nothing was done`);
+}

@@ -1,0 +1,208 @@
+// Looks whether a step of a write arrived at the code host, by what was planted or aimed at: a mark in a body, a head and
+// base, a commit, the digests of fields. Reads once, with the permissions of the call itself.
+
+import { connectionById } from '../../adapters/store/secrets/credentials.ts';
+import { idAt, listAt, objectAt, textAt } from '../../domain/fields.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import type { FlowContext } from '../context.ts';
+import type { Permissions } from '../installation-token.ts';
+import type { Found, SoughtStep } from '../ports.ts';
+import { Desk } from './desk.ts';
+import { digest, idAndUrl, idNumberUrl, number, numberAndUrl, text } from './tool.ts';
+import { headOf, pullAt } from './tools-pulls.ts';
+
+const none: Found = { found: false };
+const found = (answer: Json): Found => {
+  const url = textAt(objectAt(answer)['url']);
+  return { found: true, answer, ...(url !== undefined && { url }) };
+};
+const isThat = (is: boolean, answer: Json): Found => (is ? found(answer) : none);
+
+/** The reader of `codehost` in the outbox. */
+export async function lookAtCodehost(ctx: FlowContext, step: SoughtStep): Promise<Found> {
+  const connection = step.connectionId === null ? undefined : await connectionById(ctx.db, step.connectionId);
+  if (connection === undefined) return none;
+  const { probe } = step;
+  const desk = new Desk({
+    ctx,
+    project: { id: connection.projectId, orgId: connection.orgId },
+    connection,
+    installationId: textAt(probe['installationId']),
+    repository: text(probe, 'repository'),
+    permissions: (probe['permissions'] ?? {}) as Permissions,
+    session: null,
+  });
+  return (await LOOKS[text(probe, 'kind')]?.(desk, probe, step)) ?? none;
+}
+
+type Look = (desk: Desk, probe: JsonObject, step: SoughtStep) => Promise<Found>;
+
+/** Undefined where it is not there. */
+async function maybeJson(
+  desk: Desk,
+  path: string,
+  query?: { readonly [name: string]: string },
+): Promise<JsonObject | undefined> {
+  try {
+    return objectAt(await desk.json(path, query));
+  } catch (error) {
+    if (error instanceof Fault && error.code === 'not-found') return undefined;
+    throw error;
+  }
+}
+
+const hasMark = (row: JsonObject, { id }: SoughtStep): boolean =>
+  (textAt(row['body']) ?? '').includes(`<!-- svc:call=${id} -->`);
+
+/** A comment or an issue with our mark: the newest pages, from a minute before it was sent. */
+const marked: Look = async (desk, probe, step) => {
+  const path = text(probe, 'path');
+  const isIssue = probe['answer'] === 'number';
+  const query = {
+    since: text(probe, 'since'),
+    per_page: 100,
+    ...(isIssue && { state: 'all', sort: 'created', direction: 'desc' }),
+  };
+  for (let page = 1; page <= 10; page += 1) {
+    const { json, nextPage } = await desk.read({ path, query: { ...query, page } });
+    const row = listAt(json)
+      .map(objectAt)
+      .find((one) => hasMark(one, step));
+    if (row !== undefined) return found(isIssue ? numberAndUrl(row) : idAndUrl(row));
+    if (nextPage === undefined) break;
+  }
+  return none;
+};
+
+/** A value by a path of keys. */
+const valueAt = (row: JsonObject, path: string): Json | undefined =>
+  path.split('.').reduce<Json | undefined>((value, key) => objectAt(value)[key], row);
+
+/** What the provider says of a field, in the form in which it was set. */
+function comparable(row: JsonObject, key: string): Json | undefined {
+  const value = valueAt(row, key);
+  if (key === 'labels') return listAt(value).map((one) => textAt(one) ?? objectAt(one)['name'] ?? null);
+  if (key === 'assignees') return listAt(value).map((one) => objectAt(one)['login'] ?? null);
+  if (key === 'milestone') return value === null ? null : objectAt(value)['number'];
+  if (key === 'type') return value === null ? null : objectAt(value)['name'];
+  return value;
+}
+
+const fields: Look = async (desk, probe) => {
+  const row = await maybeJson(desk, text(probe, 'path'));
+  if (row === undefined) return none;
+  const wanted = Object.entries(objectAt(probe['wanted']));
+  const isSet = wanted.every(([key, hash]) => digest(comparable(row, key)) === hash);
+  return isThat(isSet, probe['answer'] === 'number' ? numberAndUrl(row) : idAndUrl(row));
+};
+
+const review: Look = async (desk, probe, step) => {
+  const [owner = '', name = ''] = desk.options.repository.split('/');
+  const data = await desk.query(
+    `query($owner: String!, $name: String!, $number: Int!) { repository(owner: $owner, name: $name) {
+      pullRequest(number: $number) { reviews(last: 50) { nodes { id url state body } } } } }`,
+    { owner, name, number: number(probe, 'pull') },
+  );
+  const reviews = objectAt(objectAt(objectAt(data['repository'])['pullRequest'])['reviews']);
+  const row = listAt(reviews['nodes'])
+    .map(objectAt)
+    .find((one) => hasMark(one, step));
+  return row === undefined ? none : found({ id: row['id'], url: row['url'], state: row['state'] });
+};
+
+const LOOKS: { readonly [kind: string]: Look } = {
+  marked,
+  fields,
+  review,
+  async pull(desk, probe, step) {
+    const query = { head: text(probe, 'head'), base: text(probe, 'base'), state: 'all' };
+    const row = listAt(await desk.json('/pulls', query))
+      .map(objectAt)
+      .find((one) => hasMark(one, step));
+    return row === undefined ? none : found(idNumberUrl(row));
+  },
+  async ref(desk, { branch, sha }) {
+    const at = String(branch).split('/').map(encodeURIComponent).join('/');
+    const row = await maybeJson(desk, `/git/ref/heads/${at}`);
+    const isThere = row !== undefined && objectAt(row['object'])['sha'] === sha;
+    return isThat(isThere, { ref: `refs/heads/${String(branch)}`, sha });
+  },
+  async file(desk, probe) {
+    const row = await maybeJson(desk, `/contents/${text(probe, 'path')}`, { ref: text(probe, 'branch') });
+    const sha = row?.['sha'] ?? null;
+    return isThat(sha === (probe['blob'] ?? null), {
+      path: row?.['path'] ?? null,
+      sha,
+      commit: null,
+      url: row?.['html_url'] ?? null,
+    });
+  },
+  async merged(desk, probe) {
+    const pull = await pullAt(desk, number(probe, 'pull'));
+    return isThat(pull['merged'] === true, { merged: true, sha: pull['merge_commit_sha'] ?? null });
+  },
+  async autoMerge(desk, probe) {
+    const pull = await pullAt(desk, number(probe, 'pull'));
+    return isThat((pull['auto_merge'] !== null) === probe['isOn'], { autoMerge: probe['isOn'] });
+  },
+  async branchUpdated(desk, probe) {
+    const head = headOf(await pullAt(desk, number(probe, 'pull')));
+    if (head === probe['expected']) return none;
+    const commit = objectAt(await desk.json(`/commits/${head}`));
+    const parents = listAt(commit['parents']).map((one) => objectAt(one)['sha']);
+    return isThat(parents.includes(probe['expected']), { accepted: true });
+  },
+  async reviewers(desk, probe) {
+    const row = objectAt(await desk.json(`/pulls/${number(probe, 'pull')}/requested_reviewers`));
+    const people = listAt(row['users']).map((one) => objectAt(one)['login']);
+    const teams = listAt(row['teams']).map((one) => objectAt(one)['slug']);
+    const isAsked =
+      listAt(probe['reviewers']).every((one) => people.includes(one)) &&
+      listAt(probe['teams']).every((one) => teams.includes(one));
+    return isThat(isAsked, numberAndUrl(await pullAt(desk, number(probe, 'pull'))));
+  },
+  async rerun(desk, probe) {
+    const run = objectAt(await desk.json(`/actions/runs/${number(probe, 'run')}`));
+    return isThat(Number(run['run_attempt'] ?? 0) > Number(probe['before'] ?? 0), { accepted: true });
+  },
+  async cancelled(desk, probe) {
+    const run = objectAt(await desk.json(`/actions/runs/${number(probe, 'run')}`));
+    return isThat(run['status'] === 'cancelled' || run['conclusion'] === 'cancelled', { accepted: true });
+  },
+  async secret(desk, probe) {
+    const row = await maybeJson(desk, text(probe, 'path'));
+    const at = textAt(row?.['updated_at']);
+    const isNew = at !== undefined && Date.parse(at) >= Date.parse(text(probe, 'at'));
+    return isThat(isNew, { name: text(probe, 'name'), created: row?.['created_at'] === row?.['updated_at'] });
+  },
+  async exists(desk, probe) {
+    const row = await maybeJson(desk, text(probe, 'path'));
+    const name = row?.['name'] ?? probe['name'] ?? decodeURIComponent(text(probe, 'path').split('/').at(-1) ?? '');
+    const answers: { readonly [of: string]: Json } = {
+      label: { name },
+      secret: { name, deleted: true },
+      accepted: { accepted: true },
+    };
+    return isThat((row !== undefined) === probe['isThere'], answers[text(probe, 'answer')] ?? null);
+  },
+  async thread(desk, probe) {
+    const query = 'query($id: ID!) { node(id: $id) { ... on PullRequestReviewThread { id isResolved } } }';
+    const node = objectAt((await desk.query(query, { id: text(probe, 'id') }))['node']);
+    return isThat(node['isResolved'] === probe['isResolved'], { id: probe['id'], isResolved: probe['isResolved'] });
+  },
+  async subIssue(desk, probe) {
+    const rows = listAt(await desk.json(text(probe, 'path'), { per_page: 100 })).map(objectAt);
+    const isThere = rows.some((one) => idAt(one['id']) === String(probe['id']));
+    const issue = objectAt(await desk.json(text(probe, 'path').replace(/\/sub_issues$/, '')));
+    return isThat(isThere === probe['isThere'], numberAndUrl(issue));
+  },
+  // A repeat is harmless: the provider keeps one of a kind, and whose it is stands in the list.
+  async reaction(desk, probe) {
+    const rows = listAt(await desk.json(text(probe, 'path'), { content: text(probe, 'content'), per_page: 100 })).map(
+      objectAt,
+    );
+    const own = rows.find((one) => objectAt(one['user'])['type'] === 'Bot');
+    return own === undefined ? none : found({ id: own['id'] ?? null, reaction: probe['content'] });
+  },
+};

@@ -1,0 +1,377 @@
+// Tools about issues and comments.
+
+import { listAt, objectAt, textAt } from '../../domain/fields.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import { outsideFault } from '../../domain/outside.ts';
+import type { Want } from './confine.ts';
+import type { Desk } from './desk.ts';
+import { listed, only, shown } from './shape.ts';
+import {
+  body,
+  type BrokerTool,
+  digest,
+  given,
+  idAndUrl,
+  invalidInput,
+  maybe,
+  needs,
+  number,
+  numberAndUrl,
+  paging,
+  sentAround,
+  text,
+} from './tool.ts';
+
+const talkRead = (): readonly Want[] => ['talk:read'];
+const talkWrite = (): readonly Want[] => ['talk:write'];
+const issuesRead = (): readonly Want[] => ['issues:read'];
+const issuesWrite = (): readonly Want[] => ['issues:write'];
+
+/** A list of the provider as ours, with its next page. */
+export async function page(
+  desk: Desk,
+  path: string,
+  input: JsonObject,
+  more: JsonObject = {},
+  at?: string,
+): Promise<Json> {
+  const query = { ...paging(input), ...(more as { [name: string]: string }) };
+  const { json, nextPage } = await desk.read({ path, query });
+  const rows = at === undefined ? listAt(json) : listAt(objectAt(json)[at]);
+  const total = objectAt(json)['total_count'];
+  const items = rows.map((one) => only(shown(one), input['fields']));
+  return listed(items, nextPage, total === undefined ? {} : { totalCount: total });
+}
+
+function reaction(desk: Desk, path: string, content: string): Promise<Json> {
+  // A repeat is harmless: the provider keeps one of a kind.
+  const probe = { kind: 'reaction', path, content };
+  return desk.write(
+    { method: 'POST', path, body: { content } },
+    { probe, shape: ({ id }) => ({ id: id ?? null, reaction: content }) },
+  );
+}
+
+const addIssueComment: BrokerTool = {
+  about: 'Comment on an issue or pull request, or react to it or to one of its comments.',
+  effect: 'adds',
+  write: true,
+  wants: (input) => (maybe(input, 'reaction') === undefined ? talkWrite() : issuesWrite()),
+  check(input) {
+    if ((maybe(input, 'body') === undefined) === (maybe(input, 'reaction') === undefined)) {
+      throw invalidInput('give exactly one of body and reaction');
+    }
+  },
+  run: async (desk, { input }) => {
+    const issue = number(input, 'issue_number');
+    const content = maybe(input, 'reaction');
+    if (content !== undefined) {
+      const of = input['comment_id'] === undefined ? `${issue}` : `comments/${number(input, 'comment_id')}`;
+      return reaction(desk, `/issues/${of}/reactions`, content);
+    }
+    const path = `/issues/${issue}/comments`;
+    const probe = { kind: 'marked', path, since: sentAround(desk) };
+    return desk.write(
+      { method: 'POST', path, body: { body: body(desk, text(input, 'body')) } },
+      { probe, shape: idAndUrl },
+    );
+  },
+};
+
+const updateIssueComment: BrokerTool = {
+  about: 'Change a comment that this agent wrote.',
+  effect: 'takes',
+  write: true,
+  wants: talkWrite,
+  run: async (desk, { input }) => {
+    const path = `/issues/comments/${number(input, 'comment_id')}`;
+    const there = objectAt(await desk.json(path));
+    const { session, connection } = desk.options;
+    const user = objectAt(there['user']);
+    const bot = textAt(connection.config['botLogin']);
+    const bare = (login: string): string => login.replace(/\[bot\]$/, '').toLowerCase();
+    const isBot = user['type'] === 'Bot' && (bot === undefined || bare(textAt(user['login']) ?? '') === bare(bot));
+    const said = textAt(there['body']) ?? '';
+    const isOwn = new RegExp(
+      `<!-- svc:v=1 session=[0-9a-f-]{36} agent=${RegExp.escape(session?.agent ?? '')} -->`,
+    ).test(said);
+    if (!isBot || !isOwn) throw outsideFault('refused', 'comment_id: only comments of this agent may be changed');
+    const wanted = body(desk, text(input, 'body'));
+    const probe = { kind: 'fields', path, wanted: { body: digest(wanted) }, answer: 'id' };
+    return desk.write({ method: 'PATCH', path, body: { body: wanted } }, { probe, shape: idAndUrl });
+  },
+};
+
+const READS: { readonly [method: string]: string } = {
+  get_comments: '/comments',
+  get_sub_issues: '/sub_issues',
+  get_labels: '/labels',
+};
+const issueRead: BrokerTool = {
+  about: 'Read an issue, its comments, labels, parent or sub-issues.',
+  effect: 'none',
+  write: false,
+  wants: talkRead,
+  run: async (desk, { input }) => {
+    const base = `/issues/${number(input, 'issue_number')}`;
+    const list = READS[text(input, 'method')];
+    if (list !== undefined) return page(desk, `${base}${list}`, input);
+    return shown(await desk.json(text(input, 'method') === 'get_parent' ? `${base}/parent` : base));
+  },
+};
+
+const FIELDS = ['title', 'labels', 'assignees', 'milestone', 'type', 'state', 'state_reason'] as const;
+
+/** Changes fields of an issue: a set, so that looking again compares them. */
+export function patchIssue(desk: Desk, issue: number, fields: JsonObject): Promise<Json> {
+  const path = `/issues/${issue}`;
+  const wanted = Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, digest(value)]));
+  return desk.write(
+    { method: 'PATCH', path, body: fields },
+    { probe: { kind: 'fields', path, wanted, answer: 'number' }, shape: numberAndUrl },
+  );
+}
+
+const issueWrite: BrokerTool = {
+  about: 'Create an issue, or change one: title, body, state, labels, assignees, milestone, type.',
+  effect: 'takes',
+  write: true,
+  wants: issuesWrite,
+  check(input) {
+    if (text(input, 'method') === 'create') needs(input, 'title');
+    else needs(input, 'issue_number');
+    if (input['issue_fields'] !== undefined || input['duplicate_of'] !== undefined) {
+      throw outsideFault(
+        'not-available',
+        'issue fields and duplicates need a permission that no mount has; nothing was done',
+      );
+    }
+  },
+  run: async (desk, { input }) => {
+    const fields = given(input, ...FIELDS);
+    const said = maybe(input, 'body');
+    if (text(input, 'method') !== 'create') {
+      return patchIssue(desk, number(input, 'issue_number'), {
+        ...fields,
+        ...(said !== undefined && { body: body(desk, said) }),
+      });
+    }
+    const { state: _, state_reason: __, ...made } = fields;
+    return createIssue(desk, made, said ?? '');
+  },
+};
+
+function createIssue(desk: Desk, fields: JsonObject, said: string): Promise<Json> {
+  return desk.write(
+    { method: 'POST', path: '/issues', body: { ...fields, body: body(desk, said) } },
+    { probe: { kind: 'marked', path: '/issues', since: sentAround(desk), answer: 'number' }, shape: numberAndUrl },
+  );
+}
+
+const LIST_ISSUES = `query($owner: String!, $name: String!, $first: Int!, $after: String, $states: [IssueState!],
+  $labels: [String!], $filterBy: IssueFilters, $orderBy: IssueOrder) {
+  repository(owner: $owner, name: $name) {
+    issues(first: $first, after: $after, states: $states, labels: $labels, filterBy: $filterBy, orderBy: $orderBy) {
+      totalCount pageInfo { hasNextPage endCursor }
+      nodes { number title body state url databaseId createdAt updatedAt author { login } labels(first: 50) { nodes { name } }
+        assignees(first: 20) { nodes { login } } comments { totalCount } } } } }`;
+
+const listIssues: BrokerTool = {
+  about: 'List the issues of a repository.',
+  effect: 'none',
+  write: false,
+  wants: issuesRead,
+  check(input) {
+    if (input['field_filters'] !== undefined) {
+      throw outsideFault('not-available', 'issue fields need a permission that no mount has; nothing was done');
+    }
+  },
+  run: async (desk, { input }) => {
+    const [owner = '', name = ''] = desk.options.repository.split('/');
+    const data = await desk.query(LIST_ISSUES, {
+      owner,
+      name,
+      first: Math.min(100, Number(input['perPage'] ?? 30)),
+      after: maybe(input, 'after') ?? null,
+      states: input['state'] === undefined ? ['OPEN', 'CLOSED'] : [text(input, 'state')],
+      ...given(input, 'labels'),
+      ...(input['since'] !== undefined && { filterBy: { since: text(input, 'since') } }),
+      orderBy: { field: maybe(input, 'orderBy') ?? 'CREATED_AT', direction: maybe(input, 'direction') ?? 'DESC' },
+    });
+    const issues = objectAt(objectAt(data['repository'])['issues']);
+    const items = listAt(issues['nodes']).map((one) => only(showNode(objectAt(one)), input['fields']));
+    const info = objectAt(issues['pageInfo']);
+    const next = info['hasNextPage'] === true ? info['endCursor'] : undefined;
+    return listed(items, next, { totalCount: issues['totalCount'] });
+  },
+};
+
+const names = (value: Json | undefined, key: string): Json =>
+  listAt(objectAt(value)['nodes']).map((one) => objectAt(one)[key] ?? null);
+const showNode = (one: JsonObject): JsonObject => ({
+  number: one['number'],
+  title: one['title'],
+  body: one['body'],
+  state: one['state'],
+  url: one['url'],
+  user: objectAt(one['author'])['login'] ?? null,
+  labels: names(one['labels'], 'name'),
+  assignees: names(one['assignees'], 'login'),
+  comments: objectAt(one['comments'])['totalCount'] ?? 0,
+  created_at: one['createdAt'],
+  updated_at: one['updatedAt'],
+});
+
+/** A tool that sets one field of an issue. */
+const setter = (about: string, fields: (input: JsonObject, desk: Desk) => JsonObject): BrokerTool => ({
+  about,
+  effect: 'takes',
+  write: true,
+  wants: issuesWrite,
+  run: (desk, { input }) => patchIssue(desk, number(input, 'issue_number'), fields(input, desk)),
+});
+const plainNames = (value: Json | undefined, key: string): Json =>
+  listAt(value).map((one) => (typeof one === 'string' ? one : (objectAt(one)[key] ?? '')));
+
+const subIssue = (desk: Desk, input: JsonObject, method: string): Promise<Json> => {
+  const base = `/issues/${number(input, 'issue_number')}`;
+  const id = number(input, 'sub_issue_id');
+  const probe = { kind: 'subIssue', path: `${base}/sub_issues`, id, isThere: method !== 'remove' };
+  if (method === 'remove') {
+    return desk.write(
+      { method: 'DELETE', path: `${base}/sub_issue`, body: { sub_issue_id: id } },
+      { probe, shape: numberAndUrl },
+    );
+  }
+  if (method === 'add') {
+    const sent = { sub_issue_id: id, ...given(input, 'replace_parent') };
+    return desk.write({ method: 'POST', path: `${base}/sub_issues`, body: sent }, { probe, shape: numberAndUrl });
+  }
+  const sent = { sub_issue_id: id, ...given(input, 'after_id', 'before_id') };
+  return desk.write(
+    { method: 'PATCH', path: `${base}/sub_issues/priority`, body: sent },
+    { probe, shape: numberAndUrl },
+  );
+};
+const subTool = (about: string, method: string | undefined): BrokerTool => ({
+  about,
+  effect: method === 'add' ? 'adds' : 'takes',
+  write: true,
+  wants: issuesWrite,
+  check(input) {
+    if (!['add', 'remove', 'reprioritize'].includes(method ?? text(input, 'method'))) {
+      throw invalidInput('method: expected one of add, remove, reprioritize');
+    }
+  },
+  run: (desk, { input }) => subIssue(desk, input, method ?? text(input, 'method')),
+});
+
+const labelWrite: BrokerTool = {
+  about: 'Create, change or delete a label of a repository.',
+  effect: 'takes',
+  write: true,
+  wants: issuesWrite,
+  run: async (desk, { input }) => {
+    const name = text(input, 'name');
+    const path = `/labels/${encodeURIComponent(name)}`;
+    const fields = given(input, 'color', 'description', 'new_name');
+    const after = maybe(input, 'new_name') ?? name;
+    const probe = (isThere: boolean) => ({
+      kind: 'exists',
+      path: `/labels/${encodeURIComponent(isThere ? after : name)}`,
+      isThere,
+      answer: 'label',
+    });
+    const shape = (): Json => ({ name: after });
+    if (text(input, 'method') === 'delete')
+      return desk.write({ method: 'DELETE', path }, { probe: probe(false), shape });
+    if (text(input, 'method') === 'update')
+      return desk.write({ method: 'PATCH', path, body: fields }, { probe: probe(true), shape });
+    const { new_name: _, ...made } = fields;
+    return desk.write({ method: 'POST', path: '/labels', body: { name, ...made } }, { probe: probe(true), shape });
+  },
+};
+
+const react = (about: string, path: (input: JsonObject) => string, wants: () => readonly Want[]): BrokerTool => ({
+  about,
+  effect: 'adds',
+  write: true,
+  wants,
+  run: (desk, { input }) => reaction(desk, path(input), text(input, 'content')),
+});
+
+const DEPENDENCIES: { readonly [method: string]: string } = { get_blocked_by: 'blocked_by', get_blocking: 'blocking' };
+
+export const ISSUE_TOOLS: { readonly [name: string]: BrokerTool } = {
+  add_issue_comment: addIssueComment,
+  update_issue_comment: updateIssueComment,
+  issue_read: issueRead,
+  issue_write: issueWrite,
+  list_issues: listIssues,
+  create_issue: {
+    ...issueWrite,
+    about: 'Create an issue.',
+    effect: 'adds',
+    check: () => undefined,
+    run: (desk, { input }) => createIssue(desk, given(input, 'title'), text(input, 'body')),
+  },
+  update_issue_title: setter('Change the title of an issue.', (input) => given(input, 'title')),
+  update_issue_body: setter('Change the body of an issue.', (input, desk) => ({
+    body: body(desk, text(input, 'body')),
+  })),
+  update_issue_assignees: setter('Set the assignees of an issue.', (input) => ({
+    assignees: plainNames(input['assignees'], 'login'),
+  })),
+  update_issue_labels: setter('Set the labels of an issue.', (input) => ({
+    labels: plainNames(input['labels'], 'name'),
+  })),
+  update_issue_milestone: setter('Set the milestone of an issue.', (input) => given(input, 'milestone')),
+  update_issue_type: setter('Set the type of an issue.', (input) => ({
+    type: typeof input['issue_type'] === 'object' ? null : text(input, 'issue_type'),
+  })),
+  update_issue_state: setter('Open or close an issue.', (input) => given(input, 'state', 'state_reason')),
+  add_sub_issue: subTool('Add a sub-issue to an issue.', 'add'),
+  remove_sub_issue: subTool('Remove a sub-issue from an issue.', 'remove'),
+  reprioritize_sub_issue: subTool('Change the order of sub-issues.', 'reprioritize'),
+  sub_issue_write: subTool('Add, remove or reorder sub-issues.', undefined),
+  label_write: labelWrite,
+  get_label: {
+    about: 'Read a label of a repository.',
+    effect: 'none',
+    write: false,
+    wants: issuesRead,
+    run: async (desk, { input }) => shown(await desk.json(`/labels/${encodeURIComponent(text(input, 'name'))}`)),
+  },
+  list_label: {
+    about: 'List the labels of a repository.',
+    effect: 'none',
+    write: false,
+    wants: issuesRead,
+    run: (desk, { input }) => page(desk, '/labels', input),
+  },
+  add_issue_reaction: react(
+    'React to an issue.',
+    (input) => `/issues/${number(input, 'issue_number')}/reactions`,
+    issuesWrite,
+  ),
+  add_issue_comment_reaction: react(
+    'React to a comment on an issue.',
+    (input) => `/issues/comments/${number(input, 'comment_id')}/reactions`,
+    issuesWrite,
+  ),
+  add_pull_request_review_comment_reaction: react(
+    'React to a review comment.',
+    (input) => `/pulls/comments/${number(input, 'comment_id')}/reactions`,
+    () => ['pullRequests:write'],
+  ),
+  issue_dependency_read: {
+    about: 'List what an issue is blocked by, or blocks.',
+    effect: 'none',
+    write: false,
+    wants: issuesRead,
+    run: (desk, { input }) => {
+      const which = DEPENDENCIES[text(input, 'method')] ?? 'blocked_by';
+      return page(desk, `/issues/${number(input, 'issue_number')}/dependencies/${which}`, input);
+    },
+  },
+};

@@ -1,0 +1,295 @@
+// Reviews. A draft is rows of ours, of one session: the provider knows one pending review of all sessions' bot, and it
+// could be another session's. What is submitted is one mutation with everything in it.
+
+import { addDraft, dropDraft, dropSent, readDraft, takeDraft } from '../../adapters/store/outbox/drafts.ts';
+import { objectAt, textAt } from '../../domain/fields.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import { outsideFault } from '../../domain/outside.ts';
+import { isSameRepository, type Want } from './confine.ts';
+import type { Desk } from './desk.ts';
+import {
+  type Asked,
+  body,
+  type BrokerTool,
+  given,
+  idAndUrl,
+  invalidInput,
+  maybe,
+  needs,
+  number,
+  sentAround,
+  text,
+} from './tool.ts';
+import { headOf, pullAt } from './tools-pulls.ts';
+
+const pullsWrite = (): readonly Want[] => ['pullRequests:write'];
+const commentsMax = 200;
+
+const draftOf = (desk: Desk, { caller, input }: Asked) => ({
+  sessionId: caller.sessionId,
+  repository: desk.options.repository.toLowerCase(),
+  pull: number(input, 'pullNumber'),
+});
+
+function checkLines(input: JsonObject): void {
+  if (text(input, 'subjectType') === 'LINE') needs(input, 'line');
+  if (input['startLine'] !== undefined) needs(input, 'line');
+}
+
+const addComment: BrokerTool = {
+  about: 'Add a comment to the review that this session is writing; nothing is sent until it is submitted.',
+  effect: 'adds',
+  write: false,
+  wants: pullsWrite,
+  check: checkLines,
+  run: async (desk, asked) => {
+    const { ctx, input } = asked;
+    const of = draftOf(desk, asked);
+    const there = await readDraft(ctx.db, of);
+    if ((there?.comments.length ?? 0) >= commentsMax)
+      throw outsideFault('too-large', `a review has at most ${commentsMax} comments`);
+    if ([...text(input, 'body')].length > 65_000)
+      throw outsideFault('too-large', 'a comment has at most 65000 characters');
+    const comment = given(input, 'path', 'body', 'subjectType', 'line', 'side', 'startLine', 'startSide');
+    const row = { id: ctx.runtime.uuid(), comment, commitId: null, body: null, now: ctx.runtime.now() };
+    return { pending: await addDraft(ctx.db, of, row) };
+  },
+};
+
+const REVIEW = `mutation($input: AddPullRequestReviewInput!) {
+  addPullRequestReview(input: $input) { pullRequestReview { id url state } } }`;
+
+interface Review {
+  readonly event: string;
+  readonly said: string | undefined;
+  readonly commitId: string | undefined;
+  readonly comments: readonly Json[];
+}
+
+/** Sends a review: one mutation. */
+async function sendReview(desk: Desk, pullNumber: number, review: Review): Promise<Json> {
+  const pull = await pullAt(desk, pullNumber);
+  const threads = review.comments.map(objectAt).map((one) => ({
+    path: one['path'],
+    body: body(desk, textAt(one['body']) ?? ''),
+    ...(one['subjectType'] === 'LINE' && { ...given(one, 'line', 'side', 'startLine', 'startSide') }),
+    ...(one['subjectType'] === 'FILE' && { subjectType: 'FILE' }),
+  }));
+  const fileThreads = threads.some((one) => 'subjectType' in one);
+  if (fileThreads)
+    throw outsideFault('refused', 'subjectType: FILE comments cannot be part of a review; comment on a line');
+  const input = {
+    pullRequestId: pull['node_id'] ?? '',
+    body: body(desk, review.said ?? ''),
+    event: review.event,
+    commitOID: review.commitId ?? headOf(pull),
+    ...(threads.length > 0 && { threads }),
+  };
+  return desk.mutate(REVIEW, input, {
+    probe: { kind: 'review', pull: pullNumber },
+    shape: (data): Json => {
+      const made = objectAt(objectAt(data['addPullRequestReview'])['pullRequestReview']);
+      return { id: made['id'] ?? null, url: made['url'] ?? null, state: made['state'] ?? null };
+    },
+  });
+}
+
+async function create(desk: Desk, asked: Asked): Promise<Json> {
+  const { ctx, input } = asked;
+  const event = maybe(input, 'event');
+  const pullNumber = number(input, 'pullNumber');
+  if (event !== undefined) {
+    return sendReview(desk, pullNumber, {
+      event,
+      said: maybe(input, 'body'),
+      commitId: maybe(input, 'commitID'),
+      comments: [],
+    });
+  }
+  const row = {
+    id: ctx.runtime.uuid(),
+    comment: null,
+    commitId: maybe(input, 'commitID') ?? null,
+    body: maybe(input, 'body') ?? null,
+  };
+  return { pending: await addDraft(ctx.db, draftOf(desk, asked), { ...row, now: ctx.runtime.now() }) };
+}
+
+async function submit(desk: Desk, asked: Asked): Promise<Json> {
+  const { ctx, input } = asked;
+  const of = draftOf(desk, asked);
+  const draft = await takeDraft(ctx.db, of, desk.callId);
+  if (draft === undefined) throw outsideFault('not-found', 'this session has no pending review of that pull request');
+  const sent = await sendReview(desk, of.pull, {
+    event: maybe(input, 'event') ?? 'COMMENT',
+    said: maybe(input, 'body') ?? draft.body ?? undefined,
+    commitId: maybe(input, 'commitID') ?? draft.commitId ?? undefined,
+    comments: draft.comments,
+  });
+  await dropSent(ctx.db, desk.callId);
+  return sent;
+}
+
+async function remove(desk: Desk, asked: Asked): Promise<Json> {
+  const dropped = await dropDraft(asked.ctx.db, draftOf(desk, asked));
+  if (dropped === 0) throw outsideFault('not-found', 'this session has no pending review of that pull request');
+  return { deleted: true };
+}
+
+const THREAD = `query($id: ID!) { node(id: $id) {
+  ... on PullRequestReviewThread { id isResolved repository { nameWithOwner } } } }`;
+
+/** Resolves a thread, after looking whose it is: its id says nothing of a repository. */
+async function resolve(desk: Desk, id: string, isResolved: boolean): Promise<Json> {
+  const node = objectAt((await desk.query(THREAD, { id }))['node']);
+  const where = textAt(objectAt(node['repository'])['nameWithOwner']);
+  if (where === undefined || !isSameRepository(where, desk.options.repository)) {
+    throw outsideFault('not-found', 'there is no such thread in this repository');
+  }
+  const name = isResolved ? 'resolveReviewThread' : 'unresolveReviewThread';
+  const type = `${name.charAt(0).toUpperCase()}${name.slice(1)}Input`;
+  return desk.mutate(
+    `mutation($input: ${type}!) { ${name}(input: $input) { thread { id isResolved } } }`,
+    { threadId: id },
+    { probe: { kind: 'thread', id, isResolved }, shape: (): Json => ({ id, isResolved }) },
+  );
+}
+
+const sends = (input: JsonObject): boolean => {
+  const method = text(input, 'method');
+  return method === 'create' ? input['event'] !== undefined : method !== 'delete_pending';
+};
+
+const reviewWrite: BrokerTool = {
+  about: 'Begin, submit or delete the review of this session, or resolve a thread.',
+  effect: 'takes',
+  write: true,
+  isWrite: sends,
+  wants: (input) =>
+    text(input, 'method').endsWith('resolve_thread') ? ['pullRequests:write', 'contents:write'] : pullsWrite(),
+  check(input) {
+    if (text(input, 'method').endsWith('resolve_thread')) needs(input, 'threadId');
+  },
+  run: (desk, asked) => {
+    const { input } = asked;
+    switch (text(input, 'method')) {
+      case 'create':
+        return create(desk, asked);
+      case 'submit_pending':
+        return submit(desk, asked);
+      case 'delete_pending':
+        return remove(desk, asked);
+      default:
+        return resolve(desk, text(input, 'threadId'), text(input, 'method') === 'resolve_thread');
+    }
+  },
+};
+
+const reply: BrokerTool = {
+  about: 'Answer a review comment, or react to it.',
+  effect: 'adds',
+  write: true,
+  wants: pullsWrite,
+  check(input) {
+    if ((maybe(input, 'body') === undefined) === (maybe(input, 'reaction') === undefined)) {
+      throw invalidInput('give exactly one of body and reaction');
+    }
+  },
+  run: async (desk, { input }) => {
+    const comment = number(input, 'commentId');
+    const content = maybe(input, 'reaction');
+    if (content !== undefined) {
+      const path = `/pulls/comments/${comment}/reactions`;
+      const probe = { kind: 'reaction', path, content };
+      return desk.write(
+        { method: 'POST', path, body: { content } },
+        { probe, shape: ({ id }): Json => ({ id: id ?? null, reaction: content }) },
+      );
+    }
+    const pull = input['pullNumber'] === undefined ? await pullOf(desk, comment) : number(input, 'pullNumber');
+    const since = sentAround(desk);
+    return desk.write(
+      {
+        method: 'POST',
+        path: `/pulls/${pull}/comments/${comment}/replies`,
+        body: { body: body(desk, text(input, 'body')) },
+      },
+      { probe: { kind: 'marked', path: `/pulls/${pull}/comments`, since }, shape: idAndUrl },
+    );
+  },
+};
+
+async function pullOf(desk: Desk, comment: number): Promise<number> {
+  const found = objectAt(await desk.json(`/pulls/comments/${comment}`));
+  const at = /\/pulls\/(\d+)$/.exec(textAt(found['pull_request_url']) ?? '')?.[1];
+  if (at === undefined) throw outsideFault('not-found', 'the comment belongs to no pull request');
+  return Number(at);
+}
+
+const addReviewComment: BrokerTool = {
+  about: 'Comment on a line of a pull request at once.',
+  effect: 'adds',
+  write: true,
+  wants: pullsWrite,
+  check: checkLines,
+  run: async (desk, { input }) => {
+    const path = `/pulls/${number(input, 'pullNumber')}/comments`;
+    const sent: JsonObject = {
+      body: body(desk, text(input, 'body')),
+      commit_id: headOf(await pullAt(desk, number(input, 'pullNumber'))),
+      path: text(input, 'path'),
+      ...given(input, 'line', 'side'),
+      ...(input['startLine'] !== undefined && {
+        start_line: input['startLine'],
+        start_side: input['startSide'] ?? input['side'] ?? 'RIGHT',
+      }),
+      ...(text(input, 'subjectType') === 'FILE' && { subject_type: 'file' }),
+    };
+    return desk.write(
+      { method: 'POST', path, body: sent },
+      { probe: { kind: 'marked', path, since: sentAround(desk) }, shape: idAndUrl },
+    );
+  },
+};
+
+const resolveTool = (isResolved: boolean): BrokerTool => ({
+  about: isResolved ? 'Resolve a review thread.' : 'Open a resolved review thread again.',
+  effect: 'takes',
+  write: true,
+  wants: () => ['pullRequests:write', 'contents:write'],
+  run: (desk, { input }) => resolve(desk, text(input, 'threadID'), isResolved),
+});
+
+export const REVIEW_TOOLS: { readonly [name: string]: BrokerTool } = {
+  add_comment_to_pending_review: addComment,
+  pull_request_review_write: reviewWrite,
+  add_reply_to_pull_request_comment: reply,
+  add_pull_request_review_comment: addReviewComment,
+  create_pull_request_review: {
+    ...reviewWrite,
+    about: 'Submit a review, or begin one.',
+    effect: 'adds',
+    isWrite: (input) => input['event'] !== undefined,
+    wants: pullsWrite,
+    check: () => undefined,
+    run: create,
+  },
+  submit_pending_pull_request_review: {
+    ...reviewWrite,
+    about: 'Submit the review that this session is writing.',
+    isWrite: () => true,
+    wants: pullsWrite,
+    check: () => undefined,
+    run: submit,
+  },
+  delete_pending_pull_request_review: {
+    ...reviewWrite,
+    about: 'Delete the review that this session is writing.',
+    isWrite: () => false,
+    wants: pullsWrite,
+    check: () => undefined,
+    run: remove,
+  },
+  resolve_review_thread: resolveTool(true),
+  unresolve_review_thread: resolveTool(false),
+};

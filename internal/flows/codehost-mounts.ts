@@ -1,0 +1,35 @@
+// Which connection stands behind a mount (spec, Mounts): the project's code host, or the one that the mount's
+// installation names.
+
+import { connectionByName, type SealedConnection } from '../adapters/store/secrets/credentials.ts';
+import { readConnections } from '../adapters/store/connections/connections.ts';
+import { Fault } from '../domain/fault.ts';
+import type { Mount } from '../domain/spec.ts';
+import type { FlowContext, ProjectRef } from './context.ts';
+
+/** A setting as text; numbers are identifiers that somebody did not quote. */
+export const settingText = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined;
+
+/** Active code-host connections of a project. */
+export async function codehosts(ctx: FlowContext, project: Pick<ProjectRef, 'id'>): Promise<SealedConnection[]> {
+  const rows = await readConnections(ctx.db, project.id);
+  const names = rows.filter((row) => row.provider === 'codehost' && row.active).map((row) => row.name);
+  const found = await Promise.all(names.map((name) => connectionByName(ctx.db, project.id, name)));
+  return found.filter((one) => one !== undefined);
+}
+
+/** The one of a mount. Throws Fault `mount-connection` where none fits, or several. */
+export function codehostOf({ mountPath, auth }: Mount, hosts: readonly SealedConnection[]): SealedConnection {
+  const wanted = auth.kind === 'codehostApp' ? auth.installationId : undefined;
+  const of = wanted === undefined ? hosts : hosts.filter((one) => settingText(one.config['installationId']) === wanted);
+  // An installation that no connection names may still be one of the only application that there is.
+  const [found, ...others] = of.length === 0 && hosts.length === 1 ? hosts : of;
+  if (found !== undefined && others.length === 0) return found;
+  const why = found === undefined ? 'no active code-host connection fits' : 'several code-host connections fit';
+  throw new Fault(
+    'unprocessable',
+    'mount-connection',
+    `Mount ${mountPath}: ${why}; add one, or name its installationId`,
+  );
+}

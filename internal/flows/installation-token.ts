@@ -1,0 +1,166 @@
+// Tokens of a code host's installation, each for one repository and the least that a call needs. Kept sealed in the
+// database for all daemons, until four fifths of their life; of those who need one at once, one mints and the others wait.
+// A token is in memory while it is used, in the request that carries it, and nowhere else.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { MintReason } from '../adapters/providers/codehost/codehost.ts';
+import {
+  claimMint,
+  dropToken,
+  keepToken,
+  readToken,
+  type TokenRow,
+  yieldMint,
+} from '../adapters/store/outbox/tokens.ts';
+import type { SealedConnection } from '../adapters/store/secrets/credentials.ts';
+import { countWraps } from '../adapters/store/secrets/keys.ts';
+import type { Fault } from '../domain/fault.ts';
+import { canonicalJson } from '../domain/json.ts';
+import { outsideFault, rateLimited } from '../domain/outside.ts';
+import { settingText } from './codehost-mounts.ts';
+import { type FlowContext, portsOf } from './context.ts';
+import { connectionSecrets } from './sealed.ts';
+
+export { dropTokensOf } from '../adapters/store/outbox/tokens.ts';
+
+export type Permissions = { readonly [permission: string]: 'read' | 'write' };
+
+export interface TokenRequest {
+  readonly connection: SealedConnection;
+  /** In place of the connection's own. */
+  readonly installationId?: string | undefined;
+  /** `owner/name` */
+  readonly repository: string;
+  /** Without metadata, which every token may read. */
+  readonly permissions: Permissions;
+}
+export interface HeldToken {
+  readonly token: string;
+  readonly mintedAt: Date;
+}
+
+const claimSeconds = 20;
+const waitMs = { most: 30_000, look: 50 } as const;
+
+const installationOf = ({ connection, installationId }: TokenRequest): string | undefined =>
+  installationId ?? settingText(connection.config['installationId']);
+const scopeOf = (of: TokenRequest): string =>
+  canonicalJson({
+    installation: installationOf(of) ?? '',
+    repository: of.repository.toLowerCase(),
+    permissions: of.permissions,
+  });
+
+/**
+ * A token that may be used now. `refused`: the one that the provider has just not taken. Throws Fault
+ * `connection-inactive`, `credential-refused`, `permission-missing`, `not-found`, `rate-limited`, `provider-unavailable`.
+ */
+export async function installationToken(ctx: FlowContext, of: TokenRequest, refused?: HeldToken): Promise<HeldToken> {
+  const { connection } = of;
+  const scope = scopeOf(of);
+  if (refused !== undefined) await dropToken(ctx.db, connection.id, scope, refused.mintedAt);
+  const until = ctx.runtime.now().getTime() + waitMs.most;
+  for (;;) {
+    const row = await readToken(ctx.db, connection.id, scope);
+    const token = row === undefined ? undefined : open(ctx, connection, scope, row);
+    if (row !== undefined && token !== undefined) return { token, mintedAt: row.mintedAt };
+    // One that this daemon cannot open is as good as none.
+    const claim = { connectionId: connection.id, scope, seconds: claimSeconds, stale: row?.mintedAt };
+    if (await claimMint(ctx.db, claim)) return mint(ctx, of, scope);
+    if (ctx.runtime.now().getTime() > until) {
+      throw outsideFault('provider-unavailable', 'no token of the code host came in time; nothing was done');
+    }
+    await sleep(waitMs.look);
+  }
+}
+
+const bindingOf = ({ orgId, projectId, id }: SealedConnection, scope: string) =>
+  ({ orgId, projectId, name: `${id} ${scope}`, use: 'oauth-token' }) as const;
+
+function open(ctx: FlowContext, connection: SealedConnection, scope: string, row: TokenRow): string | undefined {
+  const { sealer } = portsOf(ctx);
+  if (!sealer.knows(row.keyVersion)) return undefined;
+  const bytes = sealer.open(row, bindingOf(connection, scope));
+  try {
+    return bytes.toString('utf8');
+  } finally {
+    bytes.fill(0);
+  }
+}
+
+async function mint(ctx: FlowContext, of: TokenRequest, scope: string): Promise<HeldToken> {
+  const { connection } = of;
+  try {
+    const minted = await ask(ctx, of);
+    const mintedAt = ctx.runtime.now();
+    const lifeMs = minted.expiresAt.getTime() - mintedAt.getTime();
+    const { sealer } = portsOf(ctx);
+    const kept = sealer.seal(Buffer.from(minted.token), bindingOf(connection, scope));
+    const fingerprint = sealer.fingerprint(kept.keyVersion);
+    await ctx.db.tx(async (tx) => {
+      if (fingerprint !== undefined) await countWraps(tx, { version: kept.keyVersion, fingerprint, count: 1 });
+      const usableUntil = new Date(mintedAt.getTime() + lifeMs * 0.8);
+      await keepToken(tx, { ...kept, connectionId: connection.id, scope, mintedAt, usableUntil });
+    });
+    ctx.runtime.log.info({ connectionId: connection.id, permissions: of.permissions }, 'codehost.token_minted');
+    return { token: minted.token, mintedAt };
+  } catch (error) {
+    await yieldMint(ctx.db, connection.id, scope);
+    throw error;
+  }
+}
+
+async function ask(ctx: FlowContext, of: TokenRequest): Promise<{ token: string; expiresAt: Date }> {
+  const { connection, repository, permissions } = of;
+  const { config, name } = connection;
+  const privateKey = settingText(connectionSecrets(ctx, connection)['privateKey']);
+  const appId = settingText(config['appId']);
+  const apiUrl = settingText(config['apiUrl']);
+  const installationId = installationOf(of);
+  const repositoryName = repository.slice(repository.indexOf('/') + 1);
+  if (privateKey === undefined || appId === undefined || installationId === undefined || repositoryName === '') {
+    throw outsideFault(
+      'connection-inactive',
+      `connection ${name} needs config.appId, config.installationId and a privateKey`,
+    );
+  }
+  try {
+    return await portsOf(ctx).mintToken({
+      appId,
+      installationId,
+      privateKey,
+      now: ctx.runtime.now(),
+      ...(apiUrl !== undefined && { apiUrl }),
+      scope: { repositories: [repositoryName], permissions },
+    });
+  } catch (error) {
+    throw mintFault(error as { readonly status?: number; readonly reason?: MintReason }, name, permissions);
+  }
+}
+
+function mintFault(
+  { status, reason }: { status?: number; reason?: MintReason },
+  name: string,
+  wanted: Permissions,
+): Fault {
+  switch (reason) {
+    case 'credential':
+      return outsideFault('credential-refused', `the code host does not take the key of connection ${name}`);
+    case 'inactive':
+      return outsideFault('connection-inactive', `the installation of connection ${name} is suspended or removed`);
+    case 'permissions': {
+      const asked = Object.entries(wanted).map(([permission, level]) => `${permission}: ${level}`);
+      return outsideFault(
+        'permission-missing',
+        `the installation of connection ${name} lacks one of ${asked.join(', ')}`,
+      );
+    }
+    case 'repository':
+      return outsideFault('not-found', `the installation of connection ${name} does not reach this repository`);
+    case 'limited':
+      return rateLimited('the code host limits new tokens', 60);
+    default:
+      if (status === 401) return outsideFault('credential-refused', `the key of connection ${name} is no PEM key`);
+      return outsideFault('provider-unavailable', 'the code host gave no token; nothing was done');
+  }
+}
