@@ -160,16 +160,22 @@ export interface SpawnOptions {
   readonly dataDir: string;
   readonly args?: readonly string[];
   readonly env?: { readonly [name: string]: string };
+  /** The program of another tree than this one's. */
+  readonly entry?: string;
 }
 
 const entry = fileURLToPath(new URL('../../../cmd/svcd/main.ts', import.meta.url));
 
 /** `svcd` as a child process, listening on port 0. The embedded database unless `args` or `env` name another. */
 export function spawnDaemon(options: SpawnOptions): SpawnedDaemon {
-  const child = spawn(process.execPath, [entry, '--data-dir', options.dataDir, ...(options.args ?? [])], {
-    env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), SVC_LISTEN: '127.0.0.1:0', ...options.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const child = spawn(
+    process.execPath,
+    [options.entry ?? entry, '--data-dir', options.dataDir, ...(options.args ?? [])],
+    {
+      env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), SVC_LISTEN: '127.0.0.1:0', ...options.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
   let stdout = '';
   let stderr = '';
   child.stderr.on('data', (chunk: Buffer) => {

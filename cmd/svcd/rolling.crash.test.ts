@@ -1,0 +1,108 @@
+// A rolling upgrade: the daemon of the tree before works on a database, the one of this tree starts beside it and migrates it
+// under the traffic, both take what comes, and the old one leaves. Nothing is lost and nothing is routed twice.
+// SVC_PREVIOUS names the commit of the tree before; without it, it is the one before the newest migration was added.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { apiClient, readClientFile, spawnDaemon } from '../../internal/base/testkit/daemon.ts';
+import { createTestDatabase } from '../../internal/base/testkit/postgres.ts';
+
+const run = promisify(execFile);
+const top = fileURLToPath(new URL('../../', import.meta.url));
+const git = async (...args: string[]): Promise<string> => (await run('git', ['-C', top, ...args])).stdout.trim();
+
+/** The tree before this one, or why there is none. */
+async function previous(): Promise<{ readonly commit: string } | { readonly none: string }> {
+  const given = process.env['SVC_PREVIOUS'];
+  if (given !== undefined) return { commit: given };
+  try {
+    const added = await git('log', '-1', '--format=%H', '--diff-filter=A', '--', 'migrations');
+    return { commit: await git('rev-parse', '--verify', '--quiet', `${added}^`) };
+  } catch {
+    return { none: 'this checkout has no history in which the tree before stands' };
+  }
+}
+
+test('the daemon of the tree before and this one share a database under traffic, and nothing is lost', async (t) => {
+  const before = await previous();
+  if ('none' in before) return t.skip(before.none);
+  const dir = await mkdtemp(join(tmpdir(), 'svc-rolling-'));
+  const database = await createTestDatabase({ empty: true });
+  const stops: (() => Promise<unknown>)[] = [];
+  try {
+    const tree = join(dir, 'tree');
+    await mkdir(tree);
+    const archive = join(dir, 'tree.tar');
+    await git('archive', '--output', archive, before.commit);
+    await run('tar', ['-xf', archive, '-C', tree]);
+    await symlink(join(top, 'node_modules'), join(tree, 'node_modules'));
+    const key = join(dir, 'master.key');
+    await writeFile(key, `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+    const env = { SVC_DATABASE_URL: database.url, SVC_MASTER_KEY_FILE: key };
+    const start = (name: string, entry?: string) => {
+      const daemon = spawnDaemon({ dataDir: join(dir, name), env, ...(entry !== undefined && { entry }) });
+      stops.push(() => daemon.kill('SIGKILL'));
+      return daemon;
+    };
+    const old = start('old', join(tree, 'cmd/svcd/main.ts'));
+    const oldUrl = (await old.ready).url;
+    const api = apiClient(oldUrl, readClientFile(old.dataDir).token);
+    const content =
+      'name: worker\nharness: harness-a\nenvironment: {name: default, image: {kind: preset, name: base}}\n' +
+      'triggers: [{name: hook, event: webhook.received, endpoint: in, auth: {kind: none}, routing: {kind: spawn}}]\n';
+    const applied = await api('POST', 'P/apply', { files: [{ path: '.svc/agents/worker.yaml', content }] });
+    assert.equal(applied.status, 200, JSON.stringify(applied.body));
+    const path = new URL(String(applied.body['webhooks']?.[0]?.['ingestUrl'])).pathname;
+
+    const accepted: string[] = [];
+    const urls = [oldUrl];
+    let isOver = false;
+    const traffic = (async () => {
+      for (let n = 0; !isOver; n += 1) {
+        const url = urls[n % urls.length] ?? oldUrl;
+        const answer = await fetch(`${url}${path}`, { method: 'POST', body: JSON.stringify({ n }) });
+        const body = (await answer.json()) as { eventRecordId?: string };
+        if (answer.status === 202 && body.eventRecordId !== undefined) accepted.push(body.eventRecordId);
+        else assert.equal(answer.status, 503, JSON.stringify(body));
+        await sleep(10);
+      }
+    })();
+    await sleep(500);
+    const now = start('new');
+    urls.push((await now.ready).url);
+    await sleep(2_000);
+    urls.shift();
+    const drained = await old.kill('SIGTERM');
+    assert.equal(drained.code, 0, old.stderr().slice(-2_000));
+    await sleep(500);
+    isOver = true;
+    await traffic;
+    const left = async (): Promise<number> =>
+      (await database.db.query(`select from svc.events where router_status = 'pending'`)).rowCount;
+    for (let tries = 0; tries < 600 && (await left()) > 0; tries += 1) await sleep(100);
+    const { rows } = await database.db.query<{ n: number }>(
+      `select count(*)::int as n from svc.sessions where event_id = any($1::uuid[])`,
+      [accepted],
+    );
+    assert.ok(accepted.length > 50, `${accepted.length} accepted`);
+    assert.deepEqual(rows, [{ n: accepted.length }]);
+    const { rows: migrated } = await database.db.query<{ n: number }>('select count(*)::int as n from svc.migrations');
+    assert.equal(
+      migrated[0]?.n,
+      (await readdir(join(top, 'migrations'))).filter((name) => name.endsWith('.sql')).length,
+    );
+    assert.ok(!old.stderr().includes('"level":50'), old.stderr().slice(-2_000));
+  } finally {
+    for (const stop of stops) await stop();
+    await database.close();
+    await rm(dir, { recursive: true, force: true });
+  }
+});
