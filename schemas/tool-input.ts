@@ -111,6 +111,15 @@ const checkEnd = v.strictObject({
 const channelId = (what: string) => word(what, 256);
 const threadId = (what: string) => v.optional(word(what, 256));
 
+const issueRef = v.pipe(
+  v.string(),
+  v.regex(
+    /^(?:[1-9][0-9]{0,18}|[A-Za-z0-9][A-Za-z0-9_-]{0,80}-[A-Za-z0-9]{1,20})$/,
+    'Expected the id or short id of an issue',
+  ),
+  v.description('Id of the issue, or its short id such as API-12.'),
+);
+
 export const TOOL_INPUTS = {
   'svc.session.get': none,
   'svc.agents.list': none,
@@ -246,6 +255,27 @@ export const TOOL_INPUTS = {
     ),
   }),
   ping: none,
+  list_projects: none,
+  search_issues: v.strictObject({
+    project: v.optional(
+      word('Id or slug of the project, as list_projects shows it; may be left out where there is one.', 100),
+    ),
+    query: v.optional(word('What to look for, in the error tracker’s search syntax.', 1_000), 'is:unresolved'),
+    sort: v.optional(
+      v.pipe(v.picklist(['date', 'freq', 'new', 'user', 'recommended']), v.description('Which issues come first.')),
+      'date',
+    ),
+    limit: v.optional(
+      v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100), v.description('Issues at most, 1 to 100.')),
+      10,
+    ),
+    period: v.optional(
+      v.pipe(v.picklist(['24h', '7d', '14d', '30d', '90d']), v.description('How far back to look.')),
+      '30d',
+    ),
+  }),
+  get_issue_details: v.strictObject({ issue: issueRef }),
+  get_latest_event: v.strictObject({ issue: issueRef }),
   'checks.list': none,
   'checks.begin': v.strictObject({ name: checkName }),
   'checks.success': checkEnd,

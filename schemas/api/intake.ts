@@ -54,3 +54,16 @@ export const takeChatDelivery = operation({
   },
   answers: { 200: named('ChatReceipt', v.union([recorded, challenge])), 202: taken },
 });
+
+export const takeErrtrackDelivery = operation({
+  ...delivery,
+  id: 'takeErrtrackDelivery',
+  path: '/api/v1/intake/errtrack',
+  summary: 'Webhooks of the error tracker, of every installation; recorded once for each project that is subscribed',
+  headers: {
+    'sentry-hook-signature': 'The hex HMAC-SHA256 of the body under the application’s secret.',
+    'sentry-hook-resource': 'What the body is about; held against the body.',
+    'idempotency-key': 'Under which it is recorded once; else it is known by its content.',
+  },
+  answers: { 200: recorded, 202: taken },
+});

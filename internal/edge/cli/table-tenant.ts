@@ -135,6 +135,37 @@ const connectionCommands: readonly CommandSpec[] = [
   },
 ];
 
+const errtrack = async (): Promise<typeof import('./command-errtrack.ts')> => import('./command-errtrack.ts');
+const NO_BROWSER: OptionSpec = { name: 'no-browser', type: 'flag', help: 'print the address, open nothing' };
+const errtrackCommands: readonly CommandSpec[] = [
+  {
+    words: ['connect', 'errtrack'],
+    summary: 'connect the error tracker by consent, and wait until the project is connected',
+    args: [],
+    options: [
+      {
+        name: 'allow',
+        type: 'string',
+        value: 'PROJECT',
+        help: 'the project that is connected (default: the active one)',
+      },
+      { name: 'replace', type: 'flag', help: 'not implemented; says what to do instead' },
+      NO_BROWSER,
+      { name: 'no-wait', type: 'flag', help: 'print the address and end' },
+    ],
+    load: async () => (await errtrack()).connectErrtrack,
+  },
+  {
+    words: ['allow', 'errtrack'],
+    summary: 'let a project read every project that an error-tracking connection sees',
+    args: [{ name: 'PROJECT', help: 'slug or id of the project' }],
+    options: [
+      { name: 'connection', type: 'string', value: 'NAME', help: 'the connection, as svc connection list shows it' },
+    ],
+    load: async () => (await errtrack()).allowErrtrack,
+  },
+];
+
 const DISPLAY: OptionSpec = { name: 'name', type: 'string', value: 'TEXT', help: 'display name (default: the slug)' };
 const ROLE: OptionSpec = {
   name: 'role',
@@ -246,5 +277,6 @@ export const tenantCommands: readonly CommandSpec[] = [
   ...secretCommands,
   ...keyCommands,
   ...connectionCommands,
+  ...errtrackCommands,
   ...tenancyCommands,
 ];

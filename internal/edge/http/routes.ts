@@ -9,6 +9,7 @@ import { bindingRoutes } from './routes/bindings.ts';
 import { callRoutes } from './routes/calls.ts';
 import { connectionRoutes } from './routes/connections.ts';
 import { endpointRoutes } from './routes/endpoints.ts';
+import { errtrackRoutes } from './routes/errtrack.ts';
 import { eventRoutes } from './routes/events.ts';
 import { intakeRoutes } from './routes/intake.ts';
 import { jobRoutes } from './routes/jobs.ts';
@@ -32,6 +33,7 @@ export const routes: readonly Route[] = [
   ...applyRoutes,
   ...secretRoutes,
   ...connectionRoutes,
+  ...errtrackRoutes,
   ...keyRoutes,
   ...jobRoutes,
   ...agentRoutes,

@@ -4,8 +4,6 @@
 // never talks to a provider.
 
 import { lockProject } from '../../adapters/store/resources/apply.ts';
-import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
-import type { Sql } from '../../adapters/store/store.ts';
 import {
   type ConnectionRow,
   deleteConnection,
@@ -13,15 +11,20 @@ import {
   insertConnection,
   triggersNeeding,
 } from '../../adapters/store/connections/connections.ts';
-import { recordEvent } from '../../adapters/store/events/events.ts';
-import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
 import type { Sealed } from '../../adapters/crypto/crypto.ts';
 import type { ConnectionInput } from '../../../schemas/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
-import { enqueueRouting } from '../enqueue.ts';
 import { countSealed } from '../secrets/secrets.ts';
+import { tell } from './connection-change.ts';
+
+export type { SetupCaller } from './errtrack-authority.ts';
+export { selectRecipients } from './errtrack-publish.ts';
+export { issueDetails, latestEvent, listAllowed, search } from './errtrack-reads.ts';
+export { listOptions, updateSelection } from './errtrack-selection.ts';
+export { cancelSetup, startSetup, takeCallback } from './errtrack-setup.ts';
+export { readSetup } from './errtrack-status.ts';
 
 /** Where a provider sends its webhooks. */
 export function intakeUrl(ctx: FlowContext, row: Pick<ConnectionRow, 'provider' | 'id'>): string {
@@ -111,36 +114,4 @@ function inUse(name: string, needing: readonly { readonly agent: string; readonl
     'connection-in-use',
     `connection ${name} is needed by ${named.join(', ')}${more}; remove these triggers, or make them optional, first`,
   );
-}
-
-interface Told {
-  readonly project: ProjectRef;
-  readonly actor: Actor;
-  readonly row: ConnectionRow;
-  readonly what: 'established' | 'removed';
-  readonly detail: JsonObject;
-}
-
-/** The audit entry, the lifecycle event (contract, section 4) and the syncs that a change of connections calls for. */
-async function tell(ctx: FlowContext, tx: Sql, { project, actor, row, what, detail }: Told): Promise<void> {
-  const now = ctx.runtime.now();
-  await recordAudit(tx, {
-    orgId: project.orgId,
-    projectId: project.id,
-    principal: actor,
-    action: `connection.${what}`,
-    subject: { kind: 'Connection', name: row.name },
-    detail: { provider: row.provider, connectionId: row.id, ...detail },
-  });
-  await recordEvent(tx, {
-    id: ctx.runtime.uuid(),
-    projectId: project.id,
-    key: `svc.connection.${what}`,
-    dedupHash: null,
-    raw: null,
-    payload: JSON.stringify({ provider: row.provider, connection: row.name, kind: 'provider', projectId: project.id }),
-    receivedAt: now,
-  });
-  await enqueueRouting(ctx, tx, [project.id]);
-  await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id });
 }

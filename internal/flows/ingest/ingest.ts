@@ -9,6 +9,7 @@ export { deliveryBytesMax, reserveBodyBytes } from './body-bytes.ts';
 export { forgetOldFacts } from './forget.ts';
 export { attributed, replayEvent, routedPayload, shownPayload } from './recorded.ts';
 export { type IntakeProvider, takeChat, takeCodehost, takeTracker } from './intake.ts';
+export { takeErrtrack } from './errtrack.ts';
 export { startIngest } from './ports.ts';
 export { takeWebhook } from './webhook.ts';
 

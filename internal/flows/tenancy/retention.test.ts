@@ -51,7 +51,7 @@ async function record(day: number, count = 1, status = 'routed'): Promise<string
   return ids;
 }
 
-const nothing = { events: 0, weeks: 0, sessions: 0, checks: 0, reconciles: 0, revisions: 0, usage: 0 };
+const nothing = { events: 0, weeks: 0, sessions: 0, checks: 0, reconciles: 0, revisions: 0, usage: 0, setups: 0 };
 const count = async (table: string): Promise<number> =>
   (await bench.db.query<{ n: number }>(`select count(*)::int as n from ${table}`)).rows[0]?.n ?? -1;
 const weeks = async (): Promise<string[]> => (await bodyWeeks(bench.db)).map((week) => week.toISOString().slice(0, 10));

@@ -22,11 +22,14 @@ import {
   deleteSessions,
   deleteUsage,
 } from '../../adapters/store/operations/slices.ts';
+import { deleteOldAttempts } from '../../adapters/store/connections/errtrack-attempts.ts';
 import { retentionSettings } from '../../base/config/retention-settings.ts';
 import type { FlowContext } from '../context.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
-const batch = { events: 2_000, sessions: 20, checks: 2_000 } as const;
+const batch = { events: 2_000, sessions: 20, checks: 2_000, setups: 500 } as const;
+/** How long a finished setup of a connection, and the hash of its code, are kept. */
+const setupDays = 30;
 /** How long a step goes on before the next one has its turn. */
 const turnMs = 20_000;
 /** Weeks that have their partition ahead of time, the current one included. */
@@ -57,6 +60,7 @@ export interface Pruned {
   reconciles: number;
   revisions: number;
   usage: number;
+  setups: number;
 }
 
 /** Takes one slice behind `after`; the first and each that begins anew is given null. */
@@ -90,12 +94,29 @@ function stepsOf(ctx: FlowContext): Step[] {
     { name: 'revisions', counts: 'revisions', take: (tx, after) => deleteRevisions(tx, runsBefore, after) },
     { name: 'calls', counts: 'usage', take: (tx) => deleteUsage(tx, 'calls', usageBefore) },
     { name: 'days', counts: 'usage', take: (tx) => deleteUsage(tx, 'days', usageBefore) },
+    {
+      name: 'setups',
+      counts: 'setups',
+      take: async (tx) => {
+        const gone = await deleteOldAttempts(tx, ago(setupDays), batch.setups);
+        return { gone, next: gone < batch.setups ? null : 'more' };
+      },
+    },
   ];
 }
 
 /** Deletes what is older than its days. One daemon at a time does; `signal` ends it between two slices. */
 export async function prune(ctx: FlowContext, signal: AbortSignal): Promise<Pruned> {
-  const pruned: Pruned = { events: 0, weeks: 0, sessions: 0, checks: 0, reconciles: 0, revisions: 0, usage: 0 };
+  const pruned: Pruned = {
+    events: 0,
+    weeks: 0,
+    sessions: 0,
+    checks: 0,
+    reconciles: 0,
+    revisions: 0,
+    usage: 0,
+    setups: 0,
+  };
   const { log } = ctx.runtime;
   const steps = stepsOf(ctx).map((step) => async (): Promise<boolean> => {
     const { gone, isDone } = await inSlices(ctx, signal, step.take);

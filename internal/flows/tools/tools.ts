@@ -15,9 +15,10 @@ import { brokerTools, callCodehost } from '../broker/broker.ts';
 import { bindingTools } from './binding-tools.ts';
 import { chatTools } from './chat-tools.ts';
 import { checkTools, pingTools } from './check-tools.ts';
+import { errtrackTools } from './errtrack-tools.ts';
 import { billingTools, projectTools } from './project-tools.ts';
 import { sessionTools } from './session-tools.ts';
-import { notYet, outsideTools } from './outside-tools.ts';
+import { notYet, type Outside } from './outside-tools.ts';
 import type { Effect, ToolSpec } from './table.ts';
 
 export type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
@@ -36,8 +37,6 @@ export type ToolServer =
   | { readonly kind: 'own'; readonly about: string | undefined; readonly tools: readonly ListedTool[] }
   /** Reached as it is, with what `authorization` answers, asked for at each call. */
   | { readonly kind: 'remote'; readonly url: string; authorization(): Promise<string | undefined> };
-
-const OPEN: InputSchema = { type: 'object', additionalProperties: true };
 
 /** The live session of that id and token; undefined where there is none. */
 export function callerOf(ctx: FlowContext, sessionId: string, token: string): Promise<ToolCaller | undefined> {
@@ -58,11 +57,7 @@ export function toolServer(ctx: FlowContext, caller: ToolCaller, alias: string):
       const tools = brokerTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools);
       return { kind: 'own', about, tools: tools.map((one): ListedTool => ({ ...one, isOutside: true })) };
     }
-    const found = outsideTools(declared);
-    const tools = [...found].map(
-      ([name, description]): ListedTool => ({ name, description, inputSchema: OPEN, effect: 'takes', isOutside: true }),
-    );
-    return { kind: 'own', about: about ?? (tools.length === 0 ? notYet(declared).message : undefined), tools };
+    return { kind: 'own', about: about ?? notYet(declared).message, tools: [] };
   }
   const tools = specsOf(declared).map(
     ({ name, description, effect }): ListedTool => ({
@@ -70,7 +65,7 @@ export function toolServer(ctx: FlowContext, caller: ToolCaller, alias: string):
       description,
       inputSchema: toolInputSchema(name),
       effect,
-      isOutside: name.startsWith('chat.'),
+      isOutside: name.startsWith('chat.') || isErrtrack(declared),
     }),
   );
   return { kind: 'own', about, tools };
@@ -79,8 +74,11 @@ export function toolServer(ctx: FlowContext, caller: ToolCaller, alias: string):
 const mcpName = (name: string): string => name.replaceAll('.', '_');
 
 type Declared = Tool | 'checks';
-type Outside = Parameters<typeof outsideTools>[0];
-const isOutside = (declared: Declared): declared is Outside => declared !== 'checks' && declared.kind !== 'local';
+type Own = 'checks' | Extract<Tool, { kind: 'local' | 'connection' }>;
+const isOutside = (declared: Declared): declared is Outside =>
+  declared !== 'checks' && declared.kind !== 'local' && !isErrtrack(declared);
+const isErrtrack = (declared: Declared): boolean =>
+  declared !== 'checks' && declared.kind === 'connection' && declared.provider === 'errtrack';
 
 function declaredTool(caller: ToolCaller, alias: string): Declared | undefined {
   const declared = Object.hasOwn(caller.spec.tools, alias) ? caller.spec.tools[alias] : undefined;
@@ -88,8 +86,9 @@ function declaredTool(caller: ToolCaller, alias: string): Declared | undefined {
   return alias === checksAlias && caller.hasChecks ? 'checks' : undefined;
 }
 
-function specsOf(declared: Exclude<Declared, Outside>): readonly ToolSpec[] {
+function specsOf(declared: Own): readonly ToolSpec[] {
   if (declared === 'checks') return checkTools;
+  if (declared.kind === 'connection') return errtrackTools(declared.connection);
   if (declared.implementation === 'ping') return pingTools;
   if (declared.implementation === 'chat') return chatTools;
   const billing = declared.capabilities.billing === 'none' ? [] : billingTools;
@@ -102,6 +101,7 @@ export const OWN_TOOLS: readonly { readonly of: string; readonly tools: readonly
   { of: 'also with `capabilities: { billing: read }` or `write`', tools: billingTools },
   { of: '`kind: local, implementation: chat`', tools: chatTools },
   { of: '`kind: local, implementation: ping`', tools: pingTools },
+  { of: '`kind: connection, provider: errtrack`', tools: errtrackTools('') },
   { of: '`checks`, where the trigger that spawned the session declares some', tools: checkTools },
 ];
 
@@ -172,8 +172,7 @@ async function run(
       if (!listed.some((one) => one.name === name)) throw refused(name);
       return callCodehost({ ctx, caller, alias, name, input });
     }
-    const found = outsideTools(declared);
-    throw found.has(name) || found.size === 0 ? notYet(declared) : refused(name);
+    throw notYet(declared);
   }
   const spec = specsOf(declared).find((one) => mcpName(one.name) === name);
   if (spec === undefined) throw refused(name);

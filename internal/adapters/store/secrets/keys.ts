@@ -18,7 +18,25 @@ const sealedTables = {
     select:
       'p.org_id as "orgId", r.project_id as "projectId", r.name from svc.connections r join svc.projects p on p.id = r.project_id',
   },
+  'oauth-token': {
+    table: 'svc.oauth_tokens',
+    column: 'sealed',
+    select: 'r.org_id as "orgId", r.project_id as "projectId", r.name from svc.oauth_tokens r',
+  },
 } as const;
+const tables = Object.values(sealedTables);
+/** The key version of every sealed value, one row each. */
+const everySealed = tables
+  .map(({ table, column }) => `select key_version from ${table} where ${column} is not null`)
+  .join(' union all ');
+/** Whether nothing is sealed with a version, which is SQL. */
+const nothingSealedWith = (version: string): string =>
+  tables
+    .map(
+      ({ table, column }) =>
+        `not exists (select from ${table} where key_version = ${version} and ${column} is not null)`,
+    )
+    .join(' and ');
 export type SealedUse = keyof typeof sealedTables;
 export const sealedUses = Object.keys(sealedTables) as readonly SealedUse[];
 
@@ -35,9 +53,7 @@ export interface KeyVersionRow {
 export async function listKeyVersions(sql: Sql): Promise<KeyVersionRow[]> {
   const { rows } = await sql.query<KeyVersionRow>(
     `with used as (
-       select key_version as version, count(*) as n from (
-         select key_version from svc.secrets
-         union all select key_version from svc.connections where sealed_credentials is not null) x
+       select key_version as version, count(*) as n from (${everySealed}) x
        where key_version is not null group by key_version)
      select coalesce(k.version, u.version) as version, k.fingerprint, coalesce(k.wraps, 0) as wraps,
        k.retired_at as "retiredAt", coalesce(u.n, 0) as rows
@@ -60,8 +76,7 @@ export async function registerKey(tx: Sql, version: number, fingerprint: Buffer)
   await tx.query(
     `update svc.key_versions set fingerprint = $2::bytea, wraps = 0, retired_at = null
       where version = $1::int and fingerprint <> $2::bytea
-        and not exists (select from svc.secrets where key_version = $1::int)
-        and not exists (select from svc.connections where key_version = $1::int and sealed_credentials is not null)`,
+        and ${nothingSealedWith('$1::int')}`,
     [version, fingerprint],
   );
   const { rows } = await tx.query<{ same: boolean }>(
@@ -149,8 +164,7 @@ export async function firstOrgId(sql: Sql): Promise<string | null> {
 /** Values that another version than `current` seals. */
 export async function countStale(sql: Sql, current: number): Promise<number> {
   const { rows } = await sql.query<{ n: number }>(
-    `select (select count(*) from svc.secrets where key_version <> $1::int)
-       + (select count(*) from svc.connections where key_version <> $1::int and sealed_credentials is not null) as n`,
+    `select count(*) as n from (${everySealed}) x where key_version <> $1::int`,
     [current],
   );
   return Number(rows[0]?.n ?? 0);
@@ -163,8 +177,7 @@ export async function retireUnused(tx: Sql, current: number, now: Date): Promise
   const { rows } = await tx.query<{ version: number }>(
     `update svc.key_versions k set retired_at = $2::timestamptz
       where k.version <> $1::int and k.retired_at is null
-        and not exists (select from svc.secrets where key_version = k.version)
-        and not exists (select from svc.connections where key_version = k.version and sealed_credentials is not null)
+        and ${nothingSealedWith('k.version')}
      returning version`,
     [current, now],
   );

@@ -9,6 +9,7 @@ import {
   reserveBodyBytes,
   takeChat,
   takeCodehost,
+  takeErrtrack,
   takeTracker,
 } from '../../../flows/ingest/ingest.ts';
 import { accepted, type Call, ok, type Route, serve, type Serving } from '../route.ts';
@@ -50,4 +51,7 @@ export const intakeRoutes: readonly Route[] = [
     },
     from('chat'),
   ),
+  serve(api.takeErrtrackDelivery, async ({ ctx, raw, headers }) => answer(await takeErrtrack(ctx, { raw, headers })), {
+    admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
+  }),
 ];

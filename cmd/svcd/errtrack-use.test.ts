@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { B, type ErrtrackBench, organization, startErrtrackBench } from './errtrack-testkit.ts';
+
+describe('a connected error tracker', () => {
+  let at: ErrtrackBench;
+  before(async () => {
+    at = await startErrtrackBench();
+  });
+  after(() => at.stop());
+
+  it('takes webhooks of every installation, each once, for who is subscribed', async () => {
+    const org = organization(2);
+    const { id, state } = await at.start();
+    const consent = at.simulator.consent(org);
+    await at.callback(state, consent);
+    const [heard, unheard] = org.projects;
+    await at.daemon.api('PUT', `${B}/${id}/recipients`, {
+      recipients: [{ projectId: at.projectId, errtrackProjectId: heard?.id }],
+    });
+    const send = async (
+      resource: string,
+      body: unknown,
+      headers: object = {},
+      change: (text: string) => string = (text) => text,
+    ) => {
+      const made = at.simulator.webhook(resource, body);
+      const answer = await fetch(`${at.daemon.url}/api/v1/intake/errtrack`, {
+        method: 'POST',
+        body: change(made.body),
+        headers: { ...made.headers, ...headers },
+      });
+      return { status: answer.status, body: (await answer.json()) as { [key: string]: unknown } };
+    };
+    const issue = (project: unknown, more: object = {}) => ({
+      action: 'created',
+      installation: { uuid: consent.installationId },
+      data: {
+        issue: {
+          id: '7',
+          shortId: 'API-7',
+          title: 'Größe',
+          project,
+          level: 'error',
+          status: 'unresolved',
+          count: '3',
+          web_url: 'https://x.example/7',
+          ...more,
+        },
+      },
+      actor: { type: 'application', id: 'sentry', name: 'S' },
+    });
+    const made = await send('issue', issue(heard));
+    assert.deepEqual([made.status, made.body['created']], [202, true]);
+    const shown = await at.daemon.api('GET', `P/events/${made.body['eventRecordId']}`);
+    assert.equal(shown.body['key'], 'svc.errtrack.issue.created');
+    const { errtrack } = shown.body['payload'] as unknown as {
+      errtrack: { [key: string]: { [key: string]: unknown } };
+    };
+    assert.deepEqual(errtrack['organization'], { slug: org.slug });
+    assert.deepEqual(errtrack['project'], heard);
+    assert.equal(errtrack['issue']?.['permalink'], 'https://x.example/7');
+    assert.equal(errtrack['issue']?.['title'], 'Größe');
+    const again = await send('issue', issue(heard));
+    assert.deepEqual(
+      [again.status, again.body['created'], again.body['eventRecordId']],
+      [200, false, made.body['eventRecordId']],
+    );
+    const keyed = { 'idempotency-key': 'k'.repeat(32) };
+    assert.equal((await send('issue', issue(heard, { count: '4' }), keyed)).status, 202);
+    assert.equal((await send('issue', issue(heard, { count: '5' }), keyed)).status, 200);
+    assert.equal((await send('issue', issue(unheard))).body['ignored'], true);
+    assert.equal((await send('issue', { ...issue(heard), action: 'archived' })).status, 202);
+    assert.equal((await send('issue', { ...issue(heard), action: 'odd' })).body['ignored'], true);
+    assert.equal((await send('issue', issue(heard), {}, (text) => `${text} `)).status, 401);
+    assert.equal((await send('issue', issue(heard), { 'sentry-hook-signature': '' })).status, 401);
+    assert.equal((await send('event_alert', issue(heard))).status, 400);
+    assert.equal(
+      (
+        await send('installation', {
+          action: 'created',
+          installation: { uuid: consent.installationId },
+          data: { installation: { code: 'c' } },
+        })
+      ).body['ignored'],
+      true,
+    );
+    const gone = {
+      action: 'deleted',
+      installation: { uuid: consent.installationId },
+      data: { installation: { uuid: consent.installationId } },
+    };
+    assert.equal((await send('installation', gone)).status, 202);
+    assert.equal((await send('issue', issue(heard, { id: '8' }))).body['ignored'], true);
+    const options = await at.options();
+    assert.ok(!JSON.stringify(options).includes(org.slug));
+  });
+
+  it('gives sessions four read-only tools, for what is allowed at that moment', async () => {
+    const org = organization(1);
+    const { body } = await at.callback((await at.start()).state, at.simulator.consent(org));
+    const grantId = String(body['providerGrantId']);
+    const [project] = org.projects;
+    const options = await at.options();
+    const name = options.find((one) => one.id === grantId)?.name;
+    at.simulator.issues.set('77', {
+      id: '77',
+      shortId: 'API-77',
+      title: 'Boom',
+      status: 'unresolved',
+      count: '2',
+      project,
+      firstRelease: { version: '1' },
+      seenBy: [{ name: 'x' }],
+    });
+    at.simulator.issues.set('78', {
+      id: '78',
+      shortId: 'WEB-78',
+      title: 'Other',
+      project: { id: '1', slug: 'elsewhere' },
+    });
+    at.simulator.events.set('77', {
+      eventID: 'e'.repeat(32),
+      groupID: '77',
+      projectID: project?.id,
+      title: 'Boom',
+      entries: [
+        { type: 'message', data: { formatted: 'm', extra: 1 } },
+        { type: 'spans', data: {} },
+      ],
+      contexts: { trace: {} },
+      release: {},
+    });
+    await at.bench.apply({
+      looker: { tools: { errors: { kind: 'connection', provider: 'errtrack', connection: name } } },
+    });
+    const seat = await at.bench.start('looker');
+    const call = (tool: string, input: object = {}) => seat.call(tool, input, 'errors');
+    assert.deepEqual(
+      (await (await seat.client('errors')).listTools()).tools.map((one) => one.name),
+      ['list_projects', 'search_issues', 'get_issue_details', 'get_latest_event'],
+    );
+    assert.deepEqual((await call('list_projects')).value['items'], [{ id: project?.id, slug: project?.slug }]);
+    const found = await call('search_issues', { query: 'is:unresolved' });
+    assert.equal(found.isError, false, found.text);
+    assert.deepEqual(found.value['items'], [
+      {
+        shortId: 'API-77',
+        url: `https://${org.slug}.example/issues/API-77`,
+        title: 'Boom',
+        status: 'unresolved',
+        count: '2',
+      },
+    ]);
+    const details = await call('get_issue_details', { issue: 'API-77' });
+    assert.equal(String(details.value['issue']?.['title']), 'Boom');
+    assert.ok(!/seenBy|firstRelease/.test(details.text));
+    const latest = await call('get_latest_event', { issue: '77' });
+    assert.deepEqual(latest.value['event']?.['entries'], [{ type: 'message', data: { formatted: 'm' } }]);
+    assert.ok(!/contexts|release|spans/.test(latest.text));
+    at.simulator.events.delete('77');
+    assert.equal((await call('get_latest_event', { issue: '77' })).value['event'], null);
+    assert.match((await call('get_issue_details', { issue: '78' })).text, /^not-found/);
+    const asked = at.simulator.requests.length;
+    assert.match((await call('update_issue', { issue: '77' })).text, /^no-such-tool/);
+    assert.match((await call('get_issue_details', { issue: '../77' })).text, /^invalid-input/);
+    assert.equal(at.simulator.requests.length, asked);
+    // Taken away while the provider answers.
+    at.simulator.onRequest = async (path) => {
+      if (!path.includes('/issues/')) return;
+      at.simulator.onRequest = undefined;
+      await at.daemon.api('PUT', '/api/v1/connections/errtrack/projects', {
+        ...at.scope,
+        providerGrantId: grantId,
+        errtrackProjectIds: [],
+      });
+    };
+    const late = await call('get_issue_details', { issue: '77' });
+    assert.ok(late.isError);
+    assert.ok(!late.text.includes('Boom'));
+  });
+
+  it('refreshes a credential once, however many ask, and parks an answer that was lost', async () => {
+    const org = organization(1);
+    const consent = at.simulator.consent(org);
+    const { body } = await at.callback((await at.start()).state, consent);
+    const grantId = String(body['providerGrantId']);
+    const options = await at.options();
+    const name = options.find((one) => one.id === grantId)?.name;
+    at.simulator.issues.set('90', { id: '90', shortId: 'R-90', title: 'T', project: org.projects[0] });
+    await at.bench.apply({
+      refresher: { tools: { errors: { kind: 'connection', provider: 'errtrack', connection: name } } },
+    });
+    const seat = await at.bench.start('refresher');
+    const expire = () =>
+      at.daemon.ctx.db.query('update svc.errtrack_grants set token_expires_at = now() where id = $1::uuid', [grantId]);
+    await expire();
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => seat.call('get_issue_details', { issue: '90' }, 'errors')),
+    );
+    assert.deepEqual(
+      answers.filter((one) => one.isError).map((one) => one.text),
+      [],
+    );
+    assert.equal(at.simulator.installations.get(consent.installationId)?.refreshes, 1);
+    await expire();
+    at.simulator.faults.add('refresh-lost');
+    assert.match((await seat.call('get_issue_details', { issue: '90' }, 'errors')).text, /^authorization-required/);
+    assert.match((await seat.call('get_issue_details', { issue: '90' }, 'errors')).text, /^authorization-required/);
+    assert.equal(at.simulator.installations.get(consent.installationId)?.refreshes, 2);
+  });
+});

@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { startTestDaemon } from '../../internal/base/testkit/daemon.ts';
+import type { FaultPlace } from '../../internal/base/testkit/errtrack-provider.ts';
+import { B, type ErrtrackBench, organization, startErrtrackBench } from './errtrack-testkit.ts';
+
+describe('the setup of an error tracker', () => {
+  let at: ErrtrackBench;
+  before(async () => {
+    at = await startErrtrackBench();
+  });
+  after(() => at.stop());
+
+  const selected = async (): Promise<number> => (await at.options()).flatMap((one) => one.selectedProjectIds).length;
+
+  it('completes by itself with one project and one destination, and tells it', async () => {
+    const { id, state } = await at.start();
+    const consent = at.simulator.consent(organization(1));
+    const { status, body } = await at.callback(state, consent);
+    assert.equal(status, 200);
+    assert.equal(body['status'], 'completed');
+    assert.notEqual(body['providerGrantId'], null);
+    assert.deepEqual(body['projects'], []);
+    const installation = at.simulator.installations.get(consent.installationId);
+    assert.deepEqual([installation?.exchanges, installation?.confirmations, installation?.status], [1, 1, 'installed']);
+    const connection = await at.daemon.api('GET', 'P/connections/errtrack');
+    assert.deepEqual([connection.body['provider'], connection.body['status']], ['errtrack', 'active']);
+    const events = await at.daemon.api('GET', 'P/events?key=svc.connection.established');
+    assert.equal(String(events.body['items']?.[0]?.['payload']?.['provider']), 'errtrack');
+    const again = await at.callback(state, consent);
+    assert.equal(again.status, 409);
+    assert.equal((await at.daemon.api('DELETE', `${B}/${id}`)).status, 409);
+    assert.equal(installation?.exchanges, 1);
+  });
+
+  it('waits for a selection where more is possible, and publishes what is chosen once', async () => {
+    const org = organization(3, 'de');
+    const { id, state } = await at.start({ destinationProjectIds: [at.projectId, at.second] });
+    const waiting = await at.callback(state, at.simulator.consent(org));
+    assert.equal(waiting.body['status'], 'awaiting_selection');
+    assert.equal(waiting.body['region'], 'de');
+    assert.deepEqual(
+      waiting.body['projects'],
+      org.projects.map(({ id: one, slug }) => ({ id: one, slug })),
+    );
+    const chosen = String(org.projects[1]?.id);
+    for (const recipients of [
+      [],
+      [{ projectId: 'other', errtrackProjectId: chosen }],
+      [{ projectId: at.projectId, errtrackProjectId: '5' }],
+      [{ projectId: at.projectId, errtrackProjectId: '-1' }],
+      [{ projectId: at.projectId, errtrackProjectId: chosen, more: 1 }],
+      Array.from({ length: 101 }, () => ({ projectId: at.projectId, errtrackProjectId: chosen })),
+    ])
+      assert.equal(
+        (await at.daemon.api('PUT', `${B}/${id}/recipients`, { recipients })).status,
+        400,
+        JSON.stringify(recipients).slice(0, 80),
+      );
+    const recipients = [
+      { projectId: at.second, errtrackProjectId: chosen },
+      { projectId: at.second, errtrackProjectId: chosen },
+    ];
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => at.daemon.api('PUT', `${B}/${id}/recipients`, { recipients })),
+    );
+    assert.deepEqual(
+      answers.map((one) => one.status).sort((a, b) => a - b),
+      [200, 409, 409, 409, 409],
+    );
+    const { body } = await at.daemon.api('GET', `${B}/${id}`);
+    assert.equal(body['status'], 'completed');
+    // The name of the first is taken in the organization.
+    const options = await at.options(at.second);
+    const mine = options.find((one) => one.id === String(body['providerGrantId']));
+    assert.deepEqual([mine?.name, mine?.selectedProjectIds], [`errtrack-${id.slice(0, 8)}`, [chosen]]);
+  });
+
+  it('exchanges a code once, however many callbacks come at once', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const { state } = await at.start();
+      const consent = at.simulator.consent(organization(2));
+      const answers = await Promise.all(Array.from({ length: 20 }, () => at.callback(state, consent)));
+      assert.equal(answers.filter((one) => one.status === 200).length, 1);
+      assert.equal(answers.filter((one) => one.status === 409).length, 19);
+      assert.equal(at.simulator.installations.get(consent.installationId)?.exchanges, 1);
+    }
+  });
+
+  const ENDS: readonly (readonly [FaultPlace, string, string])[] = [
+    ['exchange-lost', 'uncertain', 'exchange-unknown'],
+    ['exchange-500', 'uncertain', 'exchange-unknown'],
+    ['not-pending', 'failed', 'installation-not-pending'],
+    ['foreign-app', 'failed', 'readback-mismatch'],
+    ['foreign-region', 'failed', 'read-failed: unreadable'],
+    ['id-mismatch', 'failed', 'organization-mismatch'],
+    ['projects-object', 'failed', 'enumeration-rejected: the list of projects is not a list'],
+    ['projects-repeat', 'failed', 'enumeration-rejected: a project is listed twice'],
+    ['confirm-lost', 'uncertain', 'confirmation-unknown'],
+    ['confirm-refused', 'failed', 'confirmation-refused'],
+  ];
+  for (const [fault, status, reason] of ENDS) {
+    it(`ends as ${status} where the provider has ${fault}`, async () => {
+      const before = await selected();
+      const { id, state } = await at.start();
+      at.simulator.faults.add(fault);
+      const { body } = await at.callback(state, at.simulator.consent(organization(1)));
+      assert.deepEqual([body['status'], body['reason']], [status, reason]);
+      assert.equal(at.simulator.faults.size, 0);
+      assert.equal(await selected(), before);
+      const left = await at.daemon.ctx.db.query(
+        'select token_id as id from svc.errtrack_attempts where id = $1::uuid',
+        [id],
+      );
+      assert.equal(left.rows[0]?.['id'], null);
+      assert.equal((await at.daemon.api('DELETE', `${B}/${id}`)).status, status === 'uncertain' ? 200 : 409);
+    });
+  }
+
+  it('refuses an enumeration that repeats its cursor', async () => {
+    const { state } = await at.start();
+    at.simulator.pageSize = 1;
+    at.simulator.faults.add('cursor-repeat');
+    const { body } = await at.callback(state, at.simulator.consent(organization(5)));
+    at.simulator.pageSize = 100;
+    assert.equal(body['status'], 'failed');
+  });
+
+  it('takes no code twice, no wrong code, and no installation of another setup', async () => {
+    const consent = at.simulator.consent(organization(2));
+    const one = await at.start();
+    assert.equal((await at.callback(one.state, consent)).status, 200);
+    const other = await at.start();
+    assert.equal((await at.callback(other.state, consent)).status, 409);
+    assert.equal((await at.daemon.api('GET', `${B}/${other.id}`)).body['status'], 'awaiting_authorization');
+    const wrong = await at.callback(other.state, { ...consent, code: 'never-given' });
+    assert.deepEqual([wrong.body['status'], wrong.body['reason']], ['failed', 'exchange-refused']);
+    // A new code of an installation that another setup has proven.
+    const found = at.simulator.installations.get(consent.installationId);
+    assert.ok(found !== undefined);
+    found.code = 'a-second-code';
+    found.status = 'pending';
+    const third = await at.start();
+    const taken = await at.callback(third.state, { ...consent, code: 'a-second-code' });
+    assert.deepEqual([taken.status, taken.body['code']], [409, 'installation-claimed']);
+  });
+
+  it('refuses what is malformed, foreign or without the right, and tells nothing', async () => {
+    const { id, state } = await at.start();
+    const consent = at.simulator.consent(organization(1));
+    for (const body of [
+      { state: 'short', ...consent },
+      { state, ...consent, installationId: 'no' },
+      { state, ...consent, code: '' },
+      { state, ...consent, code: 'x'.repeat(8_193) },
+      { state, ...consent, code: 'ümlaut' },
+      { state, ...consent, more: true },
+    ]) {
+      const answer = await at.daemon.api('POST', `${B}/callback`, body);
+      assert.equal(answer.status, 400);
+      assert.ok(!JSON.stringify(answer.body).includes(consent.code));
+    }
+    assert.equal((await at.callback('A'.repeat(43), consent)).status, 404);
+    assert.equal((await at.daemon.api('POST', B, { ...at.scope, projectId: 'nope' })).status, 403);
+    assert.equal((await at.daemon.api('POST', B, { ...at.scope, other: 1 })).status, 400);
+    assert.equal((await at.daemon.api('POST', B, { ...at.scope, destinationProjectIds: ['nope'] })).status, 400);
+    const made = await at.daemon.api('POST', '/api/v1/orgs/default/service-accounts', { name: 'robot', role: 'admin' });
+    assert.equal(made.status, 201);
+    const { body: robot } = await at.daemon.api('POST', '/api/v1/orgs/default/tokens', {
+      serviceAccount: 'robot',
+      name: 'r',
+    });
+    const token = String(robot['token']);
+    for (const [method, path, body] of [
+      ['POST', B, at.scope],
+      ['POST', `${B}/callback`, { state, ...consent }],
+      ['GET', `${B}/${id}`],
+      ['GET', `${B}/${'0'.repeat(8)}-0000-4000-8000-${'0'.repeat(12)}`],
+      ['DELETE', `${B}/${id}`],
+      ['GET', `/api/v1/connections/errtrack/projects?organizationId=${at.orgId}&projectId=${at.projectId}`],
+    ] as const)
+      assert.equal((await at.daemon.api(method, path, body, { token })).status, 403, `${method} ${path}`);
+    assert.equal((await at.daemon.api('GET', `${B}/nope`)).status, 404);
+    assert.equal((await at.daemon.api('GET', `${B}/${id}`, undefined, { token: null })).status, 401);
+    assert.equal((await at.daemon.api('DELETE', `${B}/${id}`)).body['status'], 'cancelled');
+    assert.equal((await at.callback(state, consent)).status, 409);
+    assert.equal(at.simulator.installations.get(consent.installationId)?.exchanges, 0);
+  });
+
+  it('selects, disconnects and connects again, each with new subscriptions', async () => {
+    const query = `/api/v1/connections/errtrack/projects?organizationId=${at.orgId}&projectId=${at.projectId}`;
+    const { body } = await at.daemon.api('GET', query);
+    const [option] = body['items'] as unknown as { id: string; projects: { id: string }[] }[];
+    assert.ok(option !== undefined);
+    const put = (ids: string[], more: object = {}) =>
+      at.daemon.api('PUT', '/api/v1/connections/errtrack/projects', {
+        ...at.scope,
+        providerGrantId: option.id,
+        errtrackProjectIds: ids,
+        ...more,
+      });
+    const [only] = option.projects;
+    const subscriptions = async (): Promise<unknown[]> =>
+      (
+        await at.daemon.ctx.db.query(
+          'select id from svc.errtrack_subscriptions where project_id = $1::uuid and grant_id = $2::uuid and enabled',
+          [at.projectId, option.id],
+        )
+      ).rows;
+    const first = await subscriptions();
+    assert.equal((await put([String(only?.id), String(only?.id)])).status, 200);
+    assert.deepEqual(await subscriptions(), first);
+    assert.equal((await put(['424242'])).status, 400);
+    assert.equal((await put([], { more: 1 })).status, 400);
+    assert.equal((await put([], { providerGrantId: 'nope' })).status, 404);
+    assert.equal((await put([])).status, 200);
+    assert.deepEqual(await subscriptions(), []);
+    assert.equal((await at.daemon.api('GET', 'P/connections/errtrack')).body['status'], 'inactive');
+    const removed = await at.daemon.api('GET', 'P/events?key=svc.connection.removed');
+    assert.equal(removed.body['items']?.[0]?.['payload']?.['connection'], 'errtrack');
+    assert.equal((await put([String(only?.id)])).status, 200);
+    assert.notDeepEqual(await subscriptions(), first);
+  });
+});
+
+it('without an application every call of a setup is 503, and the options still answer', async () => {
+  const daemon = await startTestDaemon();
+  try {
+    const organizationId = String((await daemon.api('GET', '/api/v1/orgs/default')).body['id']);
+    const scope = { organizationId, projectId: 'default' };
+    assert.equal((await daemon.api('POST', B, scope)).status, 503);
+    assert.equal((await daemon.api('GET', `${B}/${organizationId}`)).status, 503);
+    const options = await daemon.api(
+      'GET',
+      `/api/v1/connections/errtrack/projects?organizationId=${organizationId}&projectId=default`,
+    );
+    assert.deepEqual(options.body, { items: [], nextCursor: null, errtrackConnection: { connected: false } });
+    assert.equal((await fetch(`${daemon.url}/api/v1/intake/errtrack`, { method: 'POST', body: '{}' })).status, 503);
+  } finally {
+    await daemon.stop();
+  }
+});

@@ -1,0 +1,120 @@
+// One call to the provider: to a configured address, without redirects, bounded in time and size.
+
+import { Agent, request } from 'undici';
+import { guardedLookup, hostFault } from '../../../base/net/net.ts';
+
+/** Where the provider is and who the service is there; complete, or there is no setup. */
+export interface ErrtrackSettings {
+  readonly baseUrl: string;
+  readonly regions: { readonly us: string; readonly de: string };
+  readonly mcpUrl: string;
+  readonly clientId: string;
+  readonly appSlug: string;
+  /** Loopback and private addresses, and plain http, may be asked. */
+  readonly allowPrivate: boolean;
+}
+
+export type FailureWord = 'unauthorized' | 'forbidden' | 'not-found' | 'rate-limited' | 'unreachable' | 'unreadable';
+
+/** A read that gave nothing. The message holds nothing of the answer. */
+export class ProviderFailure extends Error {
+  readonly word: FailureWord;
+  /** What a 404 says of itself, for the one caller that tells two of them apart. */
+  readonly detail: string;
+
+  constructor(word: FailureWord, detail = '') {
+    super(`the error tracker answered: ${word}`);
+    this.name = 'ProviderFailure';
+    this.word = word;
+    this.detail = detail;
+  }
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: { readonly [name: string]: string | string[] | undefined };
+  readonly text: string;
+  readonly ms: number;
+}
+
+/** Longer than the slowest answer that was seen of a healthy provider, some 15 s. */
+const timeoutMs = 30_000;
+const answerBytesMax = 4 * 1_048_576;
+const open = new Agent();
+const guarded = new Agent({ connect: { lookup: guardedLookup() } });
+
+/** Throws whatever kept an answer from coming whole. */
+export async function call(
+  settings: Pick<ErrtrackSettings, 'allowPrivate'>,
+  address: string,
+  options: {
+    readonly method?: 'GET' | 'POST' | 'PUT';
+    readonly headers?: { readonly [name: string]: string };
+    readonly body?: unknown;
+  } = {},
+): Promise<Answer> {
+  const url = new URL(address);
+  const isRefused = !settings.allowPrivate && (url.protocol !== 'https:' || hostFault(url.hostname) !== null);
+  if (isRefused) throw new ProviderFailure('unreachable');
+  const began = performance.now();
+  const { statusCode, headers, body } = await request(url, {
+    method: options.method ?? 'GET',
+    headers: {
+      accept: 'application/json',
+      'user-agent': 'svc',
+      ...(options.body !== undefined && { 'content-type': 'application/json' }),
+      ...options.headers,
+    },
+    ...(options.body !== undefined && { body: JSON.stringify(options.body) }),
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    signal: AbortSignal.timeout(2 * timeoutMs),
+    dispatcher: settings.allowPrivate ? open : guarded,
+  });
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += (chunk as Buffer).length;
+    if (size > answerBytesMax) throw new ProviderFailure('unreadable');
+    chunks.push(chunk as Buffer);
+  }
+  const text = Buffer.concat(chunks).toString('utf8');
+  return { status: statusCode, headers, text, ms: performance.now() - began };
+}
+
+/** The JSON of an answer, undefined where it is none. */
+export function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A read with the application's token. Throws ProviderFailure for every other answer than 200 with JSON. */
+export async function read(
+  settings: Pick<ErrtrackSettings, 'allowPrivate'>,
+  address: string,
+  token: string,
+): Promise<{ readonly body: unknown; readonly headers: Answer['headers'] }> {
+  let answer: Answer;
+  try {
+    answer = await call(settings, address, { headers: { authorization: `Bearer ${token}` } });
+  } catch (error) {
+    throw error instanceof ProviderFailure ? error : new ProviderFailure('unreachable');
+  }
+  const body = jsonOf(answer.text);
+  if (answer.status !== 200) {
+    const { detail } = (body ?? {}) as { readonly detail?: unknown };
+    throw new ProviderFailure(wordOf(answer.status), typeof detail === 'string' ? detail.slice(0, 200) : '');
+  }
+  if (body === undefined) throw new ProviderFailure('unreadable');
+  return { body, headers: answer.headers };
+}
+
+function wordOf(status: number): FailureWord {
+  if (status === 401) return 'unauthorized';
+  if (status === 403) return 'forbidden';
+  if (status === 404) return 'not-found';
+  return status === 429 ? 'rate-limited' : 'unreachable';
+}

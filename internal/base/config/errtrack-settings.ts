@@ -1,0 +1,79 @@
+// The `providers.errtrack` section of the SVC_CONFIG file: where the error tracker is and which application the service
+// is there. The secret is named, as a file or a secret of the organization. What is absent leaves no setup; what is
+// there and cannot be used ends the start.
+
+import { readFileSync } from 'node:fs';
+import { isAbsolute, resolve } from 'node:path';
+import * as v from 'valibot';
+import { RESOURCE_NAME } from '../../domain/spec.ts';
+import { ConfigError, type ConfigFile } from './file.ts';
+
+const isAddress = (text: string): boolean => {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return /^https?:$/.test(url?.protocol ?? '') && `${url?.username}${url?.password}${url?.search}${url?.hash}` === '';
+};
+const Address = v.pipe(v.string(), v.check(isAddress, 'an http(s) URL without credentials or query'));
+const Section = v.strictObject({
+  baseUrl: v.optional(Address, 'https://sentry.io'),
+  regions: v.optional(
+    v.strictObject({
+      us: v.optional(Address, 'https://us.sentry.io'),
+      de: v.optional(Address, 'https://de.sentry.io'),
+    }),
+    {},
+  ),
+  mcpUrl: v.optional(Address, 'https://mcp.sentry.dev/mcp'),
+  clientId: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(500))),
+  clientSecretFile: v.optional(v.pipe(v.string(), v.minLength(1))),
+  clientSecretRef: v.optional(v.pipe(v.string(), v.regex(RESOURCE_NAME))),
+  appSlug: v.optional(v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'the slug of the application'))),
+});
+
+export interface ErrtrackSection {
+  readonly baseUrl: string;
+  readonly regions: { readonly us: string; readonly de: string };
+  readonly mcpUrl: string;
+  readonly clientId: string;
+  readonly appSlug: string;
+  readonly secret:
+    | { readonly kind: 'file'; readonly path: string }
+    | { readonly kind: 'secret'; readonly name: string };
+}
+
+/** Undefined where the section is absent or lacks what a setup needs. Throws ConfigError naming what cannot be used. */
+export function errtrackSection(file: ConfigFile, base: string): ErrtrackSection | undefined {
+  const { providers } = file;
+  const isMap = typeof providers === 'object' && providers !== null && !Array.isArray(providers);
+  const section = isMap ? (providers as { readonly [key: string]: unknown })['errtrack'] : undefined;
+  if (section === undefined || section === null) return undefined;
+  const parsed = v.safeParse(Section, section);
+  if (!parsed.success) {
+    const [issue] = parsed.issues;
+    const path = v.getDotPath(issue);
+    throw new ConfigError(
+      path === null ? 'providers.errtrack' : `providers.errtrack.${path}`,
+      `cannot be used: ${issue.message}`,
+    );
+  }
+  const { clientId, appSlug, clientSecretFile, clientSecretRef, regions, ...addresses } = parsed.output;
+  if (clientId === undefined || appSlug === undefined) return undefined;
+  if ((clientSecretFile === undefined) === (clientSecretRef === undefined)) return undefined;
+  const secret =
+    clientSecretFile === undefined
+      ? ({ kind: 'secret', name: clientSecretRef ?? '' } as const)
+      : ({
+          kind: 'file',
+          path: isAbsolute(clientSecretFile) ? clientSecretFile : resolve(base, clientSecretFile),
+        } as const);
+  return { ...addresses, regions, clientId, appSlug, secret };
+}
+
+/** The secret in a file, without the line feed at its end; undefined where there is none to read. */
+export function secretInFile(path: string): string | undefined {
+  try {
+    const text = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
+    return text === '' ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}

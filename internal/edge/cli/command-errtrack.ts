@@ -1,0 +1,135 @@
+// `svc connect errtrack`, `svc allow errtrack`: the same flow as the page, from a terminal. The person consents in a
+// browser; the command waits until the project is connected, and ends when the attempt did.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../schemas/api/errtrack.ts';
+import * as api from '../../../schemas/api/errtrack.ts';
+import { openBrowser } from './browser.ts';
+import { type Client, connect } from './client.ts';
+import { Misuse, refusal } from './failure.ts';
+import { clean } from './text.ts';
+import type { Call, Handler } from './types.ts';
+
+const pollMs = 2_000;
+const connected = (message: string) => ({ status: 'connected' as const, provider: 'errtrack' as const, message });
+
+interface Scope {
+  readonly organizationId: string;
+  readonly projectId: string;
+}
+interface Options {
+  readonly items: readonly ErrtrackConnectionOption[];
+  readonly errtrackConnection: { readonly connected: boolean };
+}
+
+const readOptions = (client: Client, scope: Scope): Promise<Options> =>
+  client.call(api.listErrtrackProjects, { query: { ...scope } });
+
+export const connectErrtrack: Handler = async (call) => {
+  if (call.flag('replace')) {
+    throw refusal(
+      'not_implemented',
+      'replacing an error-tracking connection is not implemented',
+      'disconnect the project first (svc connection remove NAME), or select other projects: svc allow errtrack',
+    );
+  }
+  const client = await connect(call);
+  const project = call.text('allow') ?? client.server.project;
+  const scope = { organizationId: client.server.org, projectId: project };
+  const before = await readOptions(client, scope);
+  if (before.errtrackConnection.connected) return done(call, `${project} is connected already`);
+  const available = before.items.filter((one) => one.available);
+  const [only] = available;
+  if (only !== undefined && available.length === 1 && only.projects.length === 1) {
+    await select(
+      client,
+      scope,
+      only,
+      only.projects.map(({ id }) => id),
+    );
+    return done(call, `${project} is connected as ${only.name}`);
+  }
+  const started = available.length > 0 ? undefined : await client.call(api.startErrtrackSetup, { body: { ...scope } });
+  const url = started?.authorizationUrl ?? `${client.server.url}/${client.server.org}/${project}/connections`;
+  const required = { status: 'authorization_required' as const, provider: 'errtrack' as const, url };
+  if (call.flag('no-wait')) {
+    call.screen.emit(required, () => `open ${clean(url, true)}`);
+    return 0;
+  }
+  call.screen.note(`${started === undefined ? 'choose projects at' : 'consent at'} ${clean(url, true)}`);
+  openBrowser(call, url);
+  await waitUntilConnected(call, client, scope, started?.attemptId);
+  return done(call, `${project} is connected`);
+};
+
+function done(call: Call, message: string): number {
+  call.screen.emit(connected(message), () => message);
+  return 0;
+}
+
+const WAITING: readonly ErrtrackAttempt['status'][] = [
+  'awaiting_authorization',
+  'exchanging',
+  'awaiting_selection',
+  'completing',
+  'completed',
+];
+
+/** A grant that is listed and not connected is no success. Throws Refusal where the attempt ended another way. */
+async function waitUntilConnected(
+  call: Call,
+  client: Client,
+  scope: Scope,
+  attempt: string | undefined,
+): Promise<void> {
+  for (;;) {
+    const { errtrackConnection } = await readOptions(client, scope);
+    if (errtrackConnection.connected) return;
+    if (attempt !== undefined) {
+      const { status, reason } = await client.call(api.getErrtrackAttempt, { params: { attempt } });
+      call.screen.progress(`waiting: ${status}`);
+      if (!WAITING.includes(status)) {
+        const why = reason === null ? '' : ` (${reason})`;
+        throw refusal('setup-ended', `the setup is ${status}${why}`, 'begin again: svc connect errtrack');
+      }
+    }
+    await sleep(pollMs, undefined, { signal: call.io.signal });
+  }
+}
+
+async function select(
+  client: Client,
+  scope: Scope,
+  option: ErrtrackConnectionOption,
+  ids: readonly string[],
+): Promise<ErrtrackConnectionOption> {
+  const body = { ...scope, providerGrantId: option.id, errtrackProjectIds: [...ids] };
+  return client.call(api.updateErrtrackProjects, { body });
+}
+
+export const allowErrtrack: Handler = async (call) => {
+  const client = await connect(call);
+  const project = call.arg('PROJECT');
+  const name = call.text('connection');
+  if (name === undefined) throw new Misuse('--connection names the connection');
+  const scope = { organizationId: client.server.org, projectId: project };
+  const { items } = await readOptions(client, scope);
+  const found = items.find((one) => one.name === name);
+  if (found === undefined) {
+    const names = items.map((one) => one.name).join(', ');
+    throw refusal(
+      'connection-not-found',
+      `the organization has no error-tracking connection ${name}`,
+      names === '' ? 'svc connect errtrack makes one' : `it has ${names}`,
+    );
+  }
+  const option = await select(
+    client,
+    scope,
+    found,
+    found.projects.map(({ id }) => id),
+  );
+  const slugs = option.projects.map(({ slug }) => slug).join(', ');
+  call.screen.emit(option, () => `${project} may read ${clean(slugs, true)} through ${clean(name, true)}`);
+  return 0;
+};

@@ -1,0 +1,43 @@
+// What a change of a project's connections calls for, in the transaction of the change: the audit entry, the lifecycle event
+// and the syncs of repositories whose agents may depend on it.
+
+import type { ConnectionRow } from '../../adapters/store/connections/connections.ts';
+import { recordEvent } from '../../adapters/store/events/events.ts';
+import { enqueueResyncs } from '../../adapters/store/repositories/resyncs.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { Actor, FlowContext, ProjectRef } from '../context.ts';
+import { enqueueRouting } from '../enqueue.ts';
+
+export interface Told {
+  readonly project: ProjectRef;
+  readonly actor: Actor;
+  readonly row: ConnectionRow;
+  readonly what: 'established' | 'removed';
+  readonly detail: JsonObject;
+}
+
+/** The audit entry, the lifecycle event (contract, section 4) and the syncs that a change of connections calls for. */
+export async function tell(ctx: FlowContext, tx: Sql, { project, actor, row, what, detail }: Told): Promise<void> {
+  const now = ctx.runtime.now();
+  await recordAudit(tx, {
+    orgId: project.orgId,
+    projectId: project.id,
+    principal: actor,
+    action: `connection.${what}`,
+    subject: { kind: 'Connection', name: row.name },
+    detail: { provider: row.provider, connectionId: row.id, ...detail },
+  });
+  await recordEvent(tx, {
+    id: ctx.runtime.uuid(),
+    projectId: project.id,
+    key: `svc.connection.${what}`,
+    dedupHash: null,
+    raw: null,
+    payload: JSON.stringify({ provider: row.provider, connection: row.name, kind: 'provider', projectId: project.id }),
+    receivedAt: now,
+  });
+  await enqueueRouting(ctx, tx, [project.id]);
+  await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id });
+}

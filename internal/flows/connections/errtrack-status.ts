@@ -1,0 +1,53 @@
+// An attempt as its own person may see it, and how it ends badly.
+
+import { attemptById, type AttemptRow, step } from '../../adapters/store/connections/errtrack-attempts.ts';
+import { stateAt } from '../../core/attempt/attempt.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { FlowContext } from '../context.ts';
+import { errtrackApplication } from '../errtrack-application.ts';
+import { requireAdministrator, requireSomeAdministrator, type SetupCaller } from './errtrack-authority.ts';
+
+/** An attempt as it is now: one whose time is over is `expired`, and is stored so. */
+export async function current(ctx: FlowContext, row: AttemptRow): Promise<AttemptRow> {
+  const now = ctx.runtime.now();
+  const state = stateAt(row.state, row.expiresAt, now);
+  if (state === row.state) return row;
+  await ctx.db.tx((tx) => step(tx, row.id, { taken: 'expire', from: row.state, now }));
+  return (await attemptById(ctx.db, row.id)) ?? row;
+}
+
+export const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+
+/** The caller's attempt. Throws Fault `forbidden`, or `not_found` for what is another person's or nobody's. */
+export async function readSetup(ctx: FlowContext, caller: SetupCaller, id: string): Promise<AttemptRow> {
+  await requireSomeAdministrator(ctx.db, caller);
+  errtrackApplication(ctx);
+  const row = isUuid(id) ? await attemptById(ctx.db, id) : undefined;
+  if (row === undefined || row.userId !== caller.principalId) throw noAttempt();
+  await requireAdministrator(ctx.db, caller, row.orgId);
+  return current(ctx, row);
+}
+
+export const noAttempt = (): Fault =>
+  new Fault('not_found', 'attempt-not-found', 'There is no such setup attempt of yours.');
+export const wrongState = (state: string): Fault =>
+  new Fault(
+    'conflict',
+    'attempt-state',
+    `The setup attempt is ${state}; read its status instead of sending this again.`,
+  );
+
+/** Ends an attempt with a reason; a pending credential goes with it. */
+export async function end(
+  ctx: FlowContext,
+  row: AttemptRow,
+  from: AttemptRow['state'],
+  taken: 'refused' | 'unknown',
+  reason: string,
+  tokenId?: string,
+): Promise<AttemptRow> {
+  const learned = { reason, ...(tokenId !== undefined && { tokenId }) };
+  await ctx.db.tx((tx) => step(tx, row.id, { taken, from, now: ctx.runtime.now(), learned }));
+  ctx.runtime.log.warn({ attempt: row.id, reason }, 'errtrack.setup_ended');
+  return (await attemptById(ctx.db, row.id)) ?? row;
+}

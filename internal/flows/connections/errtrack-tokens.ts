@@ -1,0 +1,169 @@
+// The tokens of an installation: sealed when they are given, opened when they are used, and refreshed by one owner at a
+// time over all daemons. What is sent without an answer is uncertain, and stays so until an operator has looked.
+
+import { type ErrtrackSettings, ProviderFailure, refreshTokens } from '../../adapters/providers/errtrack/errtrack.ts';
+import {
+  claimRefresh,
+  endRefresh,
+  grantById,
+  type GrantRow,
+  markSent,
+  parkLapsedRefreshes,
+  someProject,
+} from '../../adapters/store/connections/errtrack-grants.ts';
+import { insertToken, tokenById } from '../../adapters/store/secrets/oauth-tokens.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import { Fault } from '../../domain/fault.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type FlowContext, portsOf } from '../context.ts';
+import { errtrackApplication, errtrackSecret } from '../errtrack-application.ts';
+import { countSealed } from '../secrets/secrets.ts';
+
+interface Pair {
+  readonly token: string;
+  readonly refreshToken: string;
+}
+
+const bindingOf = (orgId: string, installationId: string, generation: number) => ({
+  orgId,
+  name: `errtrack:${installationId}#${generation}`,
+  use: 'oauth-token' as const,
+});
+
+/** Seals a pair as one generation; the id of its row. */
+export async function keepTokens(
+  ctx: FlowContext,
+  tx: Sql,
+  at: { readonly orgId: string; readonly installationId: string; readonly generation: number },
+  pair: Pair,
+): Promise<string> {
+  const id = ctx.runtime.uuid();
+  const binding = bindingOf(at.orgId, at.installationId, at.generation);
+  const plaintext = Buffer.from(JSON.stringify({ token: pair.token, refreshToken: pair.refreshToken }), 'utf8');
+  try {
+    const sealed = portsOf(ctx).sealer.seal(plaintext, binding);
+    await insertToken(tx, { id, orgId: at.orgId, projectId: null, name: binding.name, ...sealed });
+    await countSealed(ctx, tx, sealed.keyVersion);
+    return id;
+  } finally {
+    plaintext.fill(0);
+  }
+}
+
+/** Opens a generation. Throws Fault `unavailable` where it is gone. */
+export async function openTokens(
+  ctx: FlowContext,
+  at: {
+    readonly orgId: string;
+    readonly installationId: string;
+    readonly generation: number;
+    readonly tokenId: string | null;
+  },
+): Promise<Pair> {
+  const row = at.tokenId === null ? undefined : await tokenById(ctx.db, at.tokenId);
+  if (row === undefined) throw unavailable();
+  const plaintext = portsOf(ctx).sealer.open(row, bindingOf(at.orgId, at.installationId, at.generation));
+  try {
+    return JSON.parse(plaintext.toString('utf8')) as Pair;
+  } finally {
+    plaintext.fill(0);
+  }
+}
+
+const unavailable = (): Fault =>
+  new Fault(
+    'unavailable',
+    'authorization-required',
+    'The credential of the error tracker is not usable: connect the error tracker again, or ask an operator to look at it (svc doctor).',
+  );
+
+/** So long before its end a token is replaced. */
+const marginMs = 30 * 60_000;
+const leaseSeconds = 90;
+const waitMs = 10_000;
+const pollMs = 200;
+
+/** A usable access token, refreshed where it is about to end. Throws Fault `unavailable`. */
+export async function accessToken(
+  ctx: FlowContext,
+  grant: GrantRow,
+): Promise<{ readonly token: string; readonly generation: number }> {
+  const left = grant.tokenExpiresAt.getTime() - ctx.runtime.now().getTime();
+  const usable = grant.status === 'ready' || (grant.status === 'refreshing' && left > 0);
+  if (usable && left > marginMs) return { ...(await openTokens(ctx, grant)), generation: grant.generation };
+  return refreshed(ctx, grant, grant.generation);
+}
+
+/** A token of a later generation than `generation`: by a refresh of this daemon, or of whoever has the right to it. */
+export async function refreshed(
+  ctx: FlowContext,
+  grant: GrantRow,
+  generation: number,
+): Promise<{ readonly token: string; readonly generation: number }> {
+  const until = ctx.runtime.now().getTime() + waitMs;
+  for (;;) {
+    await ctx.db.tx((tx) => parkLapsedRefreshes(tx));
+    const now = await grantById(ctx.db, grant.id);
+    if (now === undefined || now.status === 'uncertain' || now.status === 'revoked' || now.status === 'removed')
+      throw unavailable();
+    if (now.generation > generation) return { ...(await openTokens(ctx, now)), generation: now.generation };
+    const owner = ctx.runtime.uuid();
+    const mine = await ctx.db.tx((tx) =>
+      claimRefresh(tx, { grantId: grant.id, generation, owner, seconds: leaseSeconds }),
+    );
+    if (mine) return refresh(ctx, now, owner);
+    if (ctx.runtime.now().getTime() > until)
+      throw new Fault('unavailable', 'provider-unavailable', 'A refresh of the credential is under way; try again.');
+    await sleep(pollMs);
+  }
+}
+
+async function refresh(
+  ctx: FlowContext,
+  grant: GrantRow,
+  owner: string,
+): Promise<{ readonly token: string; readonly generation: number }> {
+  const settings = errtrackApplication(ctx);
+  const scope = await someProject(ctx.db, grant.orgId);
+  if (scope === undefined) throw unavailable();
+  const secret = await errtrackSecret(ctx, scope);
+  const { refreshToken } = await openTokens(ctx, grant);
+  if (!(await ctx.db.tx((tx) => markSent(tx, grant.id, owner)))) throw unavailable();
+  failpoint('errtrack.refresh-sent');
+  const result = await refreshTokens(settings, secret, { installationId: grant.installationId, refreshToken });
+  failpoint('errtrack.refresh-answered');
+  const at = { grantId: grant.id, owner, now: ctx.runtime.now() };
+  if (result.outcome !== 'done') {
+    const status = result.outcome === 'refused' ? 'revoked' : 'uncertain';
+    await ctx.db.tx((tx) => endRefresh(tx, at, { status }));
+    ctx.runtime.log.warn({ grant: grant.id, status }, 'errtrack.refresh_failed');
+    throw unavailable();
+  }
+  const generation = grant.generation + 1;
+  await ctx.db.tx(async (tx) => {
+    const tokenId = await keepTokens(ctx, tx, { ...grant, generation }, result);
+    if (!(await endRefresh(tx, at, { status: 'ready', tokenId, expiresAt: result.expiresAt }))) throw unavailable();
+  });
+  return { token: result.token, generation };
+}
+
+/**
+ * Reads with the grant's token: a refusal of the current one is answered with one refresh and one more try. Throws Fault
+ * `unavailable`, or the ProviderFailure of the read.
+ */
+export async function withAccess<T>(
+  ctx: FlowContext,
+  grant: GrantRow,
+  read: (settings: ErrtrackSettings, token: string) => Promise<T>,
+): Promise<T> {
+  const settings = errtrackApplication(ctx);
+  const { token, generation } = await accessToken(ctx, grant);
+  try {
+    return await read(settings, token);
+  } catch (error) {
+    if (!(error instanceof ProviderFailure) || error.word !== 'unauthorized') throw error;
+    const next = await refreshed(ctx, grant, generation);
+    return read(settings, next.token);
+  }
+}

@@ -1,0 +1,149 @@
+// Webhooks of the error tracker, which come to one address for everybody (docs/reference/error-tracking.md#intake): proof
+// over the raw bytes, then who hears of it. An issue is an event of every project with a subscription to its provider
+// project, at the moment of the delivery; a removed installation ends its grant. Codes that come along are neither used
+// nor kept.
+
+import { createHash } from 'node:crypto';
+import { type ErrtrackDelivery, normalize, verifySignature } from '../../adapters/providers/errtrack/errtrack.ts';
+import {
+  endConnection,
+  grantByInstallation,
+  type GrantRow,
+  projectsAt,
+  setSubscriptions,
+  someProject,
+  subscribersOf,
+  uninstall,
+} from '../../adapters/store/connections/errtrack-grants.ts';
+import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
+import { lockProject } from '../../adapters/store/resources/apply.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { timeOrderedId } from '../../base/runtime.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import type { FlowContext } from '../context.ts';
+import { enqueueRouting } from '../enqueue.ts';
+import { errtrackApplication, errtrackSecret, setupUnavailable } from '../errtrack-application.ts';
+import { parseBody } from './body.ts';
+import type { Intake } from './ingest.ts';
+
+/** Throws Fault `unauthenticated`, `invalid`, or `unavailable` where the installation has no application there. */
+export async function takeErrtrack(
+  ctx: FlowContext,
+  delivery: { readonly raw: Buffer; readonly headers: { readonly [name: string]: string | undefined } },
+): Promise<Intake> {
+  const { raw, headers } = delivery;
+  errtrackApplication(ctx);
+  const scope = await someProject(ctx.db, undefined);
+  if (scope === undefined) throw setupUnavailable();
+  const secret = await errtrackSecret(ctx, scope);
+  if (!verifySignature(raw, headers['sentry-hook-signature'], secret)) {
+    throw new Fault('unauthenticated', 'bad-signature', 'the signature is missing, or not that of the body');
+  }
+  const names = { resource: headers['sentry-hook-resource'], idempotencyKey: headers['idempotency-key'] };
+  const body = parseBody(raw);
+  const said = normalize(body, raw, names);
+  if (said.kind === 'malformed') throw new Fault('invalid', 'invalid-body', said.reason);
+  if (said.kind === 'ignored') return { ignored: true, reason: said.reason };
+  return said.kind === 'uninstalled' ? removeInstallation(ctx, said) : recordIssue(ctx, said, raw);
+}
+
+async function recordIssue(
+  ctx: FlowContext,
+  said: Extract<ErrtrackDelivery, { kind: 'issue' }>,
+  raw: Buffer,
+): Promise<Intake> {
+  const grant = await grantByInstallation(ctx.db, said.installationId);
+  if (grant === undefined || grant.status === 'removed') return { ignored: true, reason: 'no such installation' };
+  const now = ctx.runtime.now();
+  const recorded = await ctx.db.tx(async (tx) => {
+    const subscribers = await subscribersOf(tx, grant.id, said.projectId);
+    const byProject = subscribers.map(
+      (one): NewEvent => ({
+        id: timeOrderedId(ctx.runtime),
+        projectId: one.projectId,
+        key: said.key,
+        dedupHash: createHash('sha256').update(`errtrack\0${one.id}\0${said.dedupKey}`).digest(),
+        raw,
+        payload: JSON.stringify(payloadOf(said.payload, one.connection, grant)),
+        receivedAt: now,
+        connectionId: one.connectionId,
+      }),
+    );
+    return byProject.length === 0 ? [] : recordEvents(tx, byProject, { routing: ctx.ingest?.needsJob() === true });
+  });
+  const [first] = recorded as readonly RecordedEvent[];
+  if (first === undefined) return { ignored: true, reason: 'no project is subscribed to it' };
+  const created = recorded.find((one) => one.created) ?? first;
+  const subscribers = await subscribersOf(ctx.db, grant.id, said.projectId);
+  for (const { projectId } of subscribers) ctx.ingest?.recorded(projectId);
+  ctx.runtime.log.info({ event: said.key, projects: recorded.length, created: created.created }, 'event.received');
+  return { eventRecordId: created.id, created: created.created, routerStatus: created.routerStatus };
+}
+
+const payloadOf = (said: JsonObject, connection: string, grant: GrantRow): JsonObject => ({
+  errtrack: {
+    connection,
+    organization: { slug: grant.organizationSlug },
+    ...(said as { readonly [key: string]: Json }),
+  },
+  svc: { authored: false },
+});
+
+/** The provider says that the installation is gone: its credential, its subscriptions and its connections go with it. */
+async function removeInstallation(ctx: FlowContext, said: { readonly installationId: string }): Promise<Intake> {
+  const now = ctx.runtime.now();
+  const known = await grantByInstallation(ctx.db, said.installationId);
+  const projectIds = known === undefined ? [] : await projectsAt(ctx.db, known.id);
+  const recorded = await ctx.db.tx(async (tx) => {
+    // In one order, so that two of these never wait for each other.
+    for (const id of projectIds) await lockProject(tx, id);
+    const grant = await uninstall(tx, said.installationId, now);
+    if (grant === undefined) return [];
+    const events = [];
+    for (const projectId of projectIds) events.push(await disconnect(ctx, tx, { projectId, grant, now }));
+    const made =
+      events.length === 0 ? [] : await recordEvents(tx, events, { routing: ctx.ingest?.needsJob() === true });
+    await enqueueRouting(ctx, tx, projectIds);
+    return made;
+  });
+  for (const id of projectIds) ctx.ingest?.recorded(id);
+  const [first] = recorded;
+  ctx.runtime.log.warn({ projects: recorded.length }, 'errtrack.uninstalled');
+  if (first === undefined) return { ignored: true, reason: 'the installation is noted as removed' };
+  return { eventRecordId: first.id, created: first.created, routerStatus: first.routerStatus };
+}
+
+async function disconnect(
+  ctx: FlowContext,
+  tx: Sql,
+  at: { readonly projectId: string; readonly grant: Pick<GrantRow, 'id' | 'name' | 'orgId'>; readonly now: Date },
+): Promise<NewEvent> {
+  const { projectId, grant, now } = at;
+  await setSubscriptions(tx, { projectId, grantId: grant.id, now }, []);
+  const connectionId = await endConnection(tx, { projectId, grantId: grant.id, now });
+  await recordAudit(tx, {
+    orgId: grant.orgId,
+    projectId,
+    principal: { kind: 'system', id: null, name: 'errtrack' },
+    action: 'connection.removed',
+    subject: { kind: 'Connection', name: grant.name },
+    detail: { provider: 'errtrack', reason: 'uninstalled', ...(connectionId !== undefined && { connectionId }) },
+  });
+  return {
+    id: timeOrderedId(ctx.runtime),
+    projectId,
+    key: 'svc.connection.removed',
+    dedupHash: null,
+    raw: null,
+    payload: JSON.stringify({
+      provider: 'errtrack',
+      connection: grant.name,
+      kind: 'provider',
+      projectId,
+      reason: 'uninstalled',
+    }),
+    receivedAt: now,
+  };
+}
