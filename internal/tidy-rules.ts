@@ -101,6 +101,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'edge/cli': edge('undici'),
   'edge/mcp': edge('@modelcontextprotocol/sdk', 'undici'),
   'edge/gateway': edge(),
+  'edge/gitproxy': edge('undici'),
   'edge/web': edge(),
   base: { rooms: [], npm: [] },
   'base/config': { rooms: ['schemas', 'base', 'base/'], npm: ['valibot', 'yaml'] },
@@ -240,8 +241,9 @@ function judgeRelative(file: SourceFile, room: string, rule: RoomRule, target: s
   const other = roomOf(target);
   if (other === undefined || other === room || other === 'domain') return undefined;
   if (isTest(file.path) && other.startsWith('base')) return undefined;
-  // A test of one flow sets its stage with the helpers of another.
-  if (isTest(file.path) && room.startsWith('flows/') && /^internal\/flows\/.*testkit\.ts$/.test(target))
+  // A test of one flow or edge sets its stage with the helpers of another.
+  const kind = /^(flows|edge)\//.exec(room)?.[1];
+  if (isTest(file.path) && kind !== undefined && new RegExp(`^internal/${kind}/.*testkit\\.ts$`).test(target))
     return undefined;
   if (!allows(rule.rooms, other)) return `${room} may not import ${other}`;
   if (typeOnly || other === 'schemas' || !other.includes('/')) return undefined;

@@ -16,6 +16,7 @@ import { syncSettings } from '../../internal/base/config/sync-settings.ts';
 import { armFailpoint, failpoint } from '../../internal/base/failpoint.ts';
 import { createMetrics } from '../../internal/base/metrics/metrics.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
+import { createGitRoutes } from '../../internal/edge/gitproxy/gitproxy.ts';
 import { startModelGateway } from '../../internal/edge/gateway/gateway.ts';
 import { type HttpServer, type Readiness, startHttp } from '../../internal/edge/http/http.ts';
 import { routes } from '../../internal/edge/http/routes.ts';
@@ -111,7 +112,9 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     stops.push(() => models.stop());
     const host = await openHostPorts(config, http.url);
     stops.push(() => host.stop());
-    ctx = { ...ctx, models, host: host.ports };
+    const git = createGitRoutes(() => ctx, sessionSettings(config.file));
+    stops.push(() => git.stop());
+    ctx = { ...ctx, models, git, host: host.ports };
   }
 
   const client = await readClient(config.dataDir);

@@ -6,7 +6,7 @@ import type { Metrics } from '../base/metrics/metrics.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { Database } from '../adapters/store/store.ts';
 import type { HostPorts } from './host-ports.ts';
-import type { CheckPort, IngestPorts, ModelRoutes, OutboxPorts, SyncPorts } from './ports.ts';
+import type { CheckPort, GitRoutes, IngestPorts, ModelRoutes, OutboxPorts, SyncPorts } from './ports.ts';
 
 export interface FlowContext {
   readonly db: Database;
@@ -23,6 +23,8 @@ export interface FlowContext {
   readonly ingest?: IngestPorts;
   /** How sessions reach their models; absent in a daemon without the role `session`. */
   readonly models?: ModelRoutes;
+  /** How sessions' git reaches their mounts; absent in a daemon without the role `session`. */
+  readonly git?: GitRoutes;
   /** What runs sessions; absent in a daemon without the role `session`. */
   readonly host?: HostPorts;
   /** The code host's checks; absent: nobody outside is told of them. */

@@ -27,9 +27,9 @@ import type { CompileInput, CompileOutput } from '../core/compile/types.ts';
 import type { CapRefusal, SpendCaps } from '../core/money/money.ts';
 import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../domain/bundle.ts';
 import type { Catalog } from '../domain/catalog.ts';
-import type { CheckDeadline, ModelSpec } from '../domain/spec.ts';
+import type { CheckDeadline, ModelSpec, AgentSpec } from '../domain/spec.ts';
 import type { CompiledAnswers } from './compiled.ts';
-import type { FlowContext } from './context.ts';
+import type { FlowContext, ProjectRef } from './context.ts';
 import type { Limiter } from './limits.ts';
 
 export interface SourceOptions {
@@ -258,4 +258,25 @@ export interface OutboxPorts {
   readonly codehostApiUrl?: string;
   /** Hosts, or host:port, from which attachments are downloaded. */
   readonly attachmentHosts?: readonly string[];
+}
+
+/** A session whose git is to reach its mounts. */
+export interface GitRouteRequest {
+  readonly sessionId: string;
+  readonly agent: string;
+  readonly project: ProjectRef;
+  readonly spec: AgentSpec;
+  /** Listens on a unix socket of this path instead of a port of this machine. */
+  readonly socketPath?: string;
+}
+export interface GitRoute {
+  /** `http://127.0.0.1:<port>/git`, below which `<owner>/<name>.git` are; `port`: the one inside a sandbox. */
+  baseUrl(port?: number): string;
+  /** Breaks off what is in flight. Safe twice. */
+  close(): Promise<void>;
+}
+/** The ways of sessions' git to the code host: made once per daemon that has the role `session`. */
+export interface GitRoutes {
+  open(request: GitRouteRequest): Promise<GitRoute>;
+  stop(): Promise<void>;
 }

@@ -383,7 +383,7 @@ export class CodehostSimulator implements SimWorld {
     const isLet = token?.revoked === false && isCovered && (level === 'write' || (level === 'read' && !isPush));
     if (fault?.kind === 'status' || repo === undefined || (!isPublic && !isLet)) {
       request.resume();
-      logged.status = fault?.kind === 'status' ? fault.status : token === undefined ? 401 : isCovered ? 403 : 404;
+      logged.status = fault?.kind === 'status' ? fault.status : token?.revoked !== false ? 401 : isCovered ? 403 : 404;
       const challenge = logged.status === 401 ? { 'www-authenticate': 'Basic realm="code host"' } : {};
       response.writeHead(logged.status, challenge).end();
       return;

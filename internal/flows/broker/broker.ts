@@ -31,6 +31,7 @@ import { PULL_TOOLS } from './tools-pulls.ts';
 import { REVIEW_TOOLS } from './tools-reviews.ts';
 import { WORK_TOOLS } from './tools-work.ts';
 
+export { gitWay, type GitWay, noteRefusedPush, sendPush } from './git.ts';
 export { lookAtCodehost } from './lookup.ts';
 
 const TOOLS: { readonly [name: string]: BrokerTool } = {

@@ -51,13 +51,13 @@ export function mountsWith(spec: AgentSpec, wants: readonly Want[]): AppMount[] 
   const found = new Map<string, AppMount>();
   for (const mount of spec.mounts.filter(isApp)) {
     const key = folded(mount.repository);
-    if (!found.has(key) && permissionsOf(mount, wants) !== undefined) found.set(key, mount);
+    if (!found.has(key) && permissionsFor(mount, wants) !== undefined) found.set(key, mount);
   }
   return [...found.values()];
 }
 
 /** The permissions that a mount gives for these wants; undefined where it lacks one. */
-function permissionsOf(mount: AppMount, wants: readonly Want[]): Permissions | undefined {
+export function permissionsFor(mount: AppMount, wants: readonly Want[]): Permissions | undefined {
   const given: { [permission: string]: Level } = {};
   for (const want of wants) {
     const [name = '', level = ''] = want.replace('?', '').split(':');
@@ -83,7 +83,7 @@ export function confine(
     throw outsideFault('repository-not-mounted', 'no mount of this session is that repository');
   }
   for (const mount of mounts) {
-    const permissions = permissionsOf(mount, wants);
+    const permissions = permissionsFor(mount, wants);
     if (permissions !== undefined) return { mount, permissions };
   }
   throw missing(wants);

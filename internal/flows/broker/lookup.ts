@@ -128,6 +128,19 @@ const LOOKS: { readonly [kind: string]: Look } = {
     const isThere = row !== undefined && objectAt(row['object'])['sha'] === sha;
     return isThat(isThere, { ref: `refs/heads/${String(branch)}`, sha });
   },
+  async push(desk, probe) {
+    for (const [name, wanted] of Object.entries(objectAt(probe['refs']))) {
+      const at = name
+        .replace(/^refs\//, '')
+        .split('/')
+        .map(encodeURIComponent)
+        .join('/');
+      const row = await maybeJson(desk, `/git/ref/${at}`);
+      const sha = row === undefined ? null : (objectAt(row['object'])['sha'] ?? null);
+      if (sha !== wanted) return none;
+    }
+    return found({ pushed: true });
+  },
   async file(desk, probe) {
     const row = await maybeJson(desk, `/contents/${text(probe, 'path')}`, { ref: text(probe, 'branch') });
     const sha = row?.['sha'] ?? null;

@@ -8,13 +8,13 @@ import type { Sandbox } from '../../adapters/sandbox/sandbox.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { AgentSpec, ModelSpec } from '../../domain/spec.ts';
-import type { FlowContext } from '../context.ts';
+import type { FlowContext, ProjectRef } from '../context.ts';
 import type { Address } from '../host-ports.ts';
 import type { ModelCallEnd, ModelRoute } from '../ports.ts';
 import type { Mask } from './mask.ts';
 
 /** Ports inside a fenced sandbox, where it is alone. */
-export const channelPorts = { model: 4401, tools: 4402 } as const;
+export const channelPorts = { model: 4401, tools: 4402, git: 4403 } as const;
 /** Calls that have ended are in the ledger within this, or a moment later. */
 const settledMs = 5_000;
 
@@ -101,6 +101,26 @@ export async function openTools(
   const server = await pipeSocket(sandbox.socketOf('tools'), address);
   stops.push(() => new Promise<void>((resolve) => server.close(resolve)));
   return `http://127.0.0.1:${channelPorts.tools}`;
+}
+
+/** Where the sandbox's git reaches its mounts; undefined where the session has none. */
+export async function openGit(
+  ctx: FlowContext,
+  of: {
+    readonly session: ClaimedSession;
+    readonly spec: AgentSpec;
+    readonly project: ProjectRef;
+    readonly sandbox: Sandbox;
+    readonly stops: (() => Promise<void> | void)[];
+  },
+): Promise<string | undefined> {
+  const { session, spec, project, sandbox, stops } = of;
+  if (ctx.git === undefined || spec.mounts.length === 0) return undefined;
+  const { sessionId, agent } = session;
+  const socket = sandbox.fenced ? { socketPath: sandbox.socketOf('git') } : {};
+  const route = await ctx.git.open({ sessionId, agent, project, spec, ...socket });
+  stops.push(() => route.close());
+  return route.baseUrl(sandbox.fenced ? channelPorts.git : undefined);
 }
 
 /** Everything that connects to the socket speaks to the address. */

@@ -141,7 +141,7 @@ describe('the mounts of a session', () => {
     const repository = await GitFixture.create(join(dir, 'o', 'r.git'));
     await repository.commit({ 'README.md': 'of main' });
     await repository.commit({ 'README.md': 'of topic' }, { branch: 'topic' });
-    server = await new GitServer({ root: dir, auth: { tokens: [token] } }).start();
+    server = await new GitServer({ root: dir, auth: { tokens: [token] }, allowPush: true }).start();
     server.fault = ({ path }) =>
       path.endsWith('/access_tokens')
         ? {
@@ -214,6 +214,27 @@ describe('the mounts of a session', () => {
     assert.ok(!said.includes('ghs_tok'), said);
     const asked = server.log.find(({ path }) => path.endsWith('/app/installations/11/access_tokens'));
     assert.deepEqual(JSON.parse(asked?.body ?? '{}'), { repositories: ['r'], permissions: { contents: 'read' } });
+  });
+
+  it('are fetched and pushed by the session’s own git, at an address that holds no credential', async () => {
+    const work = [
+      '!exec git commit -q --allow-empty -m mine && git push -q origin HEAD:refs/heads/mine && git fetch -q && echo pushed',
+      '!exec git rev-parse HEAD origin/mine; git remote get-url origin',
+    ];
+    const { session } = await begin({ branch: 'topic', say: work.join('\n') });
+    const { said } = await bench.until(session ?? '', (view) => idle(view) && view.said.includes('/git/'));
+    assert.match(said, /pushed\n/);
+    assert.match(said, /http:\/\/127\.0\.0\.1:\d+\/git\/o\/r\.git/);
+    const [head, remote] = /([0-9a-f]{40})\n([0-9a-f]{40})/.exec(said)?.slice(1) ?? [];
+    assert.equal(head, remote);
+    const { body } = await bench.daemon.api('GET', `P/sessions/${session}/calls`);
+    const calls = body['items'] as unknown as { alias: string; tool: string; status: string }[];
+    assert.deepEqual(
+      calls.map(({ alias, tool, status }) => [alias, tool, status]),
+      [['git', 'push', 'done']],
+    );
+    const shown = await bench.daemon.api('GET', `P/sessions/${session}`);
+    assert.match(JSON.stringify(shown.body['sandbox']), /"notEnforced":\[[^\]]*"git"/);
   });
 
   it('fail the launch with a reason where the ref is not there, and refuse the session where no input names one', async () => {

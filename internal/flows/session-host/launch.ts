@@ -22,7 +22,7 @@ import type { FlowContext } from '../context.ts';
 import { resolveSecrets } from '../secrets/secrets.ts';
 import { aliasSegment, sessionAliases } from '../sessions/sessions.ts';
 import type { HostPorts } from '../host-ports.ts';
-import { channelPorts, type ModelBudget, openModelRoute, openTools } from './channels.ts';
+import { channelPorts, type ModelBudget, openGit, openModelRoute, openTools } from './channels.ts';
 import { environmentOf, secretUses, systemPromptOf } from './environment.ts';
 import type { Semaphore } from '../../base/semaphore.ts';
 import type { Mask } from './mask.ts';
@@ -163,7 +163,8 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
       provider: sandbox.provider,
       isolation: sandboxes.capabilities.isolation,
       fenced: sandbox.fenced,
-      notEnforced: sandbox.notEnforced,
+      // Where its network is the machine's, so is the port of its git.
+      notEnforced: [...sandbox.notEnforced, ...(stage.gitUrl !== undefined && !sandbox.fenced ? ['git'] : [])],
       notes,
     },
   });
@@ -184,6 +185,8 @@ interface Stage {
   readonly money: ModelBudget;
   /** Where its tools are, as it sees them. */
   readonly origin: string;
+  /** Where its git reaches the mounts; undefined where there are none. */
+  readonly gitUrl: string | undefined;
   readonly env: Readonly<Record<string, string>>;
   /** Values that must not show. */
   readonly masked: readonly string[];
@@ -213,9 +216,10 @@ async function openStage(
   failpoint('session.sandbox-open');
   const money = await openModelRoute(ctx, { session, spec: facts.spec, model, sandbox, mask, stops, onCapped });
   const origin = await openTools(ports.tools(), sandbox, stops);
+  const gitUrl = await openGit(ctx, { session, spec: facts.spec, project: facts.project, sandbox, stops });
   signal.throwIfAborted();
   const cache = await ports.setupCache();
-  return { sandbox, isFresh, money, origin, env, masked: values.filter((value) => value.length > 3), cache };
+  return { sandbox, isFresh, money, origin, gitUrl, env, masked: values.filter((value) => value.length > 3), cache };
 }
 
 /** Starts the harness, each time in a new process in place of the one before. */

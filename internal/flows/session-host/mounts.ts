@@ -11,6 +11,17 @@ import { codehostOf, codehosts, settingText } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { installationToken } from '../installation-token.ts';
 
+/** A mount without contents carries capabilities alone. */
+export const isCloned = ({ auth }: Mount): boolean =>
+  auth.kind !== 'codehostApp' || auth.capabilities.contents !== 'none';
+
+/** Whose commits are: the declared author's, else those of the connection's bot. */
+function authorOf(mount: Mount, host: SealedConnection | undefined): MountRequest['commitAuthor'] {
+  if (mount.auth.kind === 'codehostApp' && mount.auth.commitAuthor !== undefined) return mount.auth.commitAuthor;
+  const bot = settingText(host?.config['botLogin']);
+  return bot === undefined ? undefined : { name: bot, email: `${bot}@users.noreply.github.com` };
+}
+
 /** What each mount asks of the sandbox. `refs`: rendered, by mount path. Throws Fault where a connection is missing. */
 export async function mountRequests(
   ctx: FlowContext,
@@ -21,19 +32,20 @@ export async function mountRequests(
   if (mounts.length === 0) return [];
   const hosts = await codehosts(ctx, project);
   // One inside another comes after it, in whatever order they are declared: a clone needs a free place.
-  const outerFirst = mounts.toSorted((a, b) => (a.mountPath < b.mountPath ? -1 : 1));
+  const outerFirst = mounts.filter(isCloned).toSorted((a, b) => (a.mountPath < b.mountPath ? -1 : 1));
   return outerFirst.map((mount) => {
     const { mountPath, repository, depth, auth } = mount;
     const ref = Object.hasOwn(refs, mountPath) ? refs[mountPath] : mount.ref;
     const host = auth.kind === 'none' ? (hosts.length === 1 ? hosts[0] : undefined) : codehostOf(mount, hosts);
+    const author = auth.kind === 'codehostApp' ? authorOf(mount, host) : undefined;
     return {
       url: cloneUrl(settingText(host?.config['apiUrl']), repository),
       mountPath,
       ...(ref !== undefined && { ref }),
       ...(depth !== undefined && { depth }),
+      ...(author !== undefined && { commitAuthor: author }),
       ...(auth.kind === 'codehostApp' && {
         authorization: () => authorize(ctx, mount, host as SealedConnection, auth.installationId),
-        ...(auth.commitAuthor !== undefined && { commitAuthor: auth.commitAuthor }),
       }),
     };
   });

@@ -12,7 +12,7 @@ import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
-import { mountRequests } from './mounts.ts';
+import { isCloned, mountRequests } from './mounts.ts';
 
 export interface Provisioned {
   /** Where the harness starts, as the sandbox sees it. */
@@ -28,6 +28,8 @@ export interface Provisioning {
   readonly sandbox: Sandbox;
   readonly cache: SetupCache;
   readonly isFresh: boolean;
+  /** Where its git reaches the mounts. */
+  readonly gitUrl: string | undefined;
   readonly env: Readonly<Record<string, string>>;
   readonly masked: readonly string[];
   readonly signal: AbortSignal;
@@ -49,9 +51,31 @@ export async function provision(ctx: FlowContext, of: Provisioning): Promise<Pro
       if (mounted.isMoved) notes.push(`${request.mountPath} is at ${mounted.path}: this sandbox cannot show it there`);
     }
   }
+  notes.push(...(await nameOrigins(ctx, of)));
   const cwd = workingDirectory === undefined ? sandbox.workDir : await sandbox.makeDirectory(workingDirectory);
   if (of.isFresh) await setUp(ctx, of);
   return { cwd, notes };
+}
+
+const originMs = 20_000;
+/** Tells every clone where its origin is now: the port is the session's, and another one after each launch. */
+async function nameOrigins(
+  ctx: FlowContext,
+  { facts, sandbox, session, gitUrl, signal }: Provisioning,
+): Promise<string[]> {
+  const notes: string[] = [];
+  for (const mount of gitUrl === undefined ? [] : facts.spec.mounts.filter(isCloned)) {
+    const url = `${gitUrl}/${mount.repository}.git`;
+    const command = ['git', '-C', sandbox.pathIn(mount.mountPath), 'config', 'remote.origin.url', url];
+    const set = await sandbox.run({ command, timeoutMs: originMs, signal });
+    if (set.code === 0) continue;
+    ctx.runtime.log.warn(
+      { sessionId: session.sessionId, mountPath: mount.mountPath, output: set.output },
+      'git.no_origin',
+    );
+    notes.push(`${mount.mountPath}: git in this sandbox could not be told where its origin is`);
+  }
+  return notes;
 }
 
 const scopeOf = ({ facts }: Provisioning): string => `${facts.project.id}/${facts.spec.environment}`;

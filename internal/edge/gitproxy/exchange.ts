@@ -1,0 +1,38 @@
+// One request of a session's git, and how the code host's answers to it are judged.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Dispatcher } from 'undici';
+import { Fault } from '../../domain/fault.ts';
+import { outsideFault } from '../../domain/outside.ts';
+import type { GitWay } from '../../flows/broker/broker.ts';
+import type { FlowContext } from '../../flows/context.ts';
+import type { GitRouteRequest } from '../../flows/ports.ts';
+
+export interface Exchange {
+  readonly ctx: FlowContext;
+  readonly of: GitRouteRequest;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly pushMaxBytes: number;
+  /** Sends a request on to the code host, with the credential. */
+  forward(way: GitWay, path: string, body?: AsyncIterable<Uint8Array> | Buffer): Promise<Dispatcher.ResponseData>;
+}
+
+/** What the code host says of a request that it did not serve. */
+export function judge(status: number): Fault | undefined {
+  if (status === 200) return undefined;
+  if (status === 401) return outsideFault('credential-refused', 'the code host does not take the credential');
+  if (status === 403) return outsideFault('permission-missing', 'the installation may not do this');
+  if (status === 404 || (status >= 300 && status < 400))
+    return outsideFault('not-found', 'the repository is absent, or has moved');
+  return outsideFault('provider-unavailable', `the code host answered with ${status}`);
+}
+
+export async function reached<T>(sent: Promise<T>): Promise<T> {
+  try {
+    return await sent;
+  } catch (error) {
+    if (error instanceof Fault) throw error;
+    throw outsideFault('provider-unavailable', 'the code host could not be reached');
+  }
+}

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { runGit } from '../../base/testkit/git-fixture.ts';
+import type { GitRoute } from '../../flows/ports.ts';
+import type { Mount } from '../../domain/spec.ts';
+import { type CodehostBench, everything, startCodehostBench } from '../mcp/codehost-testkit.ts';
+import { callerOf } from '../../flows/tools/tools.ts';
+import { createGitRoutes } from './gitproxy.ts';
+
+const most = 200_000;
+
+describe('git of a session’s mounts', () => {
+  let bench: CodehostBench;
+  let session: string;
+  let route: GitRoute;
+  let routes: ReturnType<typeof createGitRoutes>;
+  let dir: string;
+  before(async () => {
+    bench = await startCodehostBench();
+    await bench.sim.repository('acme/secret');
+    await bench.sim.repository('acme/reads');
+    await bench.sim.repository('acme/none');
+    const seat = await bench.agent('worker', {
+      'acme/app': everything,
+      'acme/reads': { contents: 'read' },
+      'acme/none': { contents: 'none' },
+    });
+    session = seat.session;
+    routes = createGitRoutes(() => bench.daemon.ctx, { pushMaxBytes: most });
+    const caller = (await callerOf(bench.daemon.ctx, seat.session, seat.token)) ?? assert.fail();
+    const { sessionId, agent, project, spec } = caller;
+    assert.equal((spec.mounts as readonly Mount[]).length, 3);
+    route = await routes.open({ sessionId, agent, project, spec });
+    dir = await mkdtemp(join(tmpdir(), 'svc-git-'));
+    await git(dir, 'clone', '-q', `${route.baseUrl()}/acme/app.git`, 'app');
+  });
+  after(async () => {
+    await routes.stop();
+    await bench.stopAll();
+    await rm(dir, { recursive: true, force: true });
+  });
+  const git = async (cwd: string, ...args: string[]): Promise<string> =>
+    (await runGit(args, { cwd })).toString('utf8').trim();
+  const commit = async (name: string, content: string | Uint8Array): Promise<string> => {
+    await writeFile(join(dir, 'app', name), content);
+    await git(join(dir, 'app'), 'add', '.');
+    await git(join(dir, 'app'), 'commit', '-q', '-m', name);
+    return git(join(dir, 'app'), 'rev-parse', 'HEAD');
+  };
+  const pushes = async () => {
+    const { body } = await bench.daemon.api('GET', `P/sessions/${session}/calls?limit=100`);
+    const items = body['items'] as unknown as {
+      alias: string;
+      tool: string;
+      write: boolean;
+      status: string;
+      code?: string;
+    }[];
+    return items
+      .filter((one) => one.alias === 'git')
+      .map(({ tool, write, status, code }) => [tool, write, status, code]);
+  };
+
+  it('fetches and pushes with the system’s git, and a push is a row', async () => {
+    const sha = await commit('new.txt', 'new\n');
+    await git(join(dir, 'app'), 'push', '-q', 'origin', 'HEAD:refs/heads/topic');
+    assert.equal(await bench.app.branch('topic'), sha);
+    assert.deepEqual(await pushes(), [['push', true, 'done', undefined]]);
+    await bench.app.git.commit({ 'up.txt': 'x' });
+    await git(join(dir, 'app'), 'fetch', '-q');
+    assert.equal(await git(join(dir, 'app'), 'rev-parse', 'origin/main'), await bench.app.branch('main'));
+    assert.equal((await pushes()).length, 1, 'a fetch has none');
+    const config = await git(join(dir, 'app'), 'config', '--get', 'remote.origin.url');
+    assert.equal(config, `${route.baseUrl()}/acme/app.git`);
+  });
+
+  it('mints for the one repository: to read for a fetch, to write for a push', () => {
+    const scopes = [...bench.sim.tokens.values()].map((one) => [one.repositories, one.permissions['contents']]);
+    assert.deepEqual(
+      new Set(scopes.map((one) => JSON.stringify(one))),
+      new Set(['[["app"],"read"]', '[["app"],"write"]']),
+    );
+  });
+
+  it('refuses what the mount does not have, with a line that says so', async () => {
+    await git(dir, 'clone', '-q', `${route.baseUrl()}/acme/reads.git`, 'reads');
+    await git(join(dir, 'reads'), 'commit', '-q', '--allow-empty', '-m', 'x');
+    await assert.rejects(
+      git(join(dir, 'reads'), 'push', 'origin', 'HEAD:x'),
+      /does not have the capability contents: write/,
+    );
+    await assert.rejects(
+      git(dir, 'clone', `${route.baseUrl()}/acme/none.git`, 'none'),
+      /does not have the capability contents: read/,
+    );
+    assert.deepEqual((await pushes())[0], ['push', true, 'refused', 'capability-missing']);
+  });
+
+  it('knows the mounts’ repositories and no other, in whatever spelling', async () => {
+    const before = bench.sim.log.length;
+    const spellings = [
+      'acme/secret.git',
+      'acme/secret',
+      'ACME/Secret.git',
+      'acme/app.git/../secret.git',
+      'acme%2fapp.git',
+      'acme/%61pp.git',
+      'acme/app%2egit',
+      'acme//app.git',
+      'acme/app.git.git',
+      'x/acme/app.git',
+      'acme/app.gi',
+      'acme/app\u212A.git',
+      'acme/..%2fapp.git',
+    ];
+    for (const one of spellings) {
+      const answer = await fetch(`${route.baseUrl()}/${one}/info/refs?service=git-upload-pack`);
+      assert.equal(answer.status, 404, one);
+      await answer.text();
+    }
+    assert.equal(bench.sim.log.length, before, 'nobody was asked');
+    for (const [path, method] of [
+      ['acme/app.git/HEAD', 'GET'],
+      ['acme/app.git/objects/info/packs', 'GET'],
+      ['acme/app.git/info/refs', 'GET'],
+      ['acme/app.git/git-upload-pack', 'GET'],
+    ] as const) {
+      assert.equal((await fetch(`${route.baseUrl()}/${path}`, { method })).status, 404, path);
+    }
+    const upper = await fetch(`${route.baseUrl()}/ACME/App.git/info/refs?service=git-upload-pack`);
+    assert.equal(upper.status, 200, 'the code host does not tell cases apart either');
+    await upper.text();
+  });
+
+  it('bounds what is pushed, and says so', async () => {
+    const bytes = new Uint8Array(most * 3);
+    for (let at = 0; at < bytes.length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536));
+    await commit('large.bin', bytes);
+    await assert.rejects(
+      git(join(dir, 'app'), 'push', 'origin', 'HEAD:refs/heads/large'),
+      /a push has at most 200000 bytes/,
+    );
+    await assert.rejects(
+      git(join(dir, 'app'), '-c', 'http.postBuffer=1000000000', 'push', 'origin', 'HEAD:refs/heads/large'),
+      /a push has at most 200000 bytes/,
+    );
+    assert.equal(await bench.app.branch('large'), undefined);
+    assert.deepEqual((await pushes()).slice(0, 2), [
+      ['push', true, 'refused', 'too-large'],
+      ['push', true, 'refused', 'too-large'],
+    ]);
+    await git(join(dir, 'app'), 'reset', '-q', '--hard', 'HEAD~1');
+  });
+
+  it('looks again where the answer to a push is lost', async () => {
+    const sha = await commit('lost.txt', 'lost\n');
+    bench.sim.fault = ({ operation, method }) =>
+      operation === 'git push' && method === 'POST' ? { kind: 'lose' } : null;
+    await git(join(dir, 'app'), 'push', '-q', 'origin', 'HEAD:refs/heads/lost');
+    bench.sim.fault = () => null;
+    assert.equal(await bench.app.branch('lost'), sha);
+    assert.deepEqual((await pushes())[0], ['push', true, 'done', undefined]);
+  });
+
+  it('replaces a token that is not taken any more', async () => {
+    bench.sim.revokeTokens();
+    await commit('again.txt', 'again\n');
+    await git(join(dir, 'app'), 'push', '-q', 'origin', 'HEAD:refs/heads/again');
+    assert.deepEqual(bench.sim.schemaRefusals, []);
+  });
+
+  it('tells a refusal of the code host, and keeps the token to itself', async () => {
+    bench.sim.fault = ({ operation }) => (operation === 'git push' ? { kind: 'status', status: 403 } : null);
+    await assert.rejects(git(join(dir, 'app'), 'push', 'origin', 'HEAD:refs/heads/no'), /permission-missing/);
+    bench.sim.fault = () => null;
+    assert.doesNotMatch(bench.log(), /ghs_[A-Za-z0-9._-]{36,}/);
+  });
+});

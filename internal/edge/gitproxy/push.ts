@@ -1,0 +1,171 @@
+// A push, passed through: what is to become of which ref is read from its beginning, the pack streams behind, counted.
+// Refusals are told in git's own report, so that git shows them.
+
+import { Fault } from '../../domain/fault.ts';
+import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
+import { type GitWay, noteRefusedPush, sendPush } from '../../flows/broker/broker.ts';
+import { type Exchange, judge, reached } from './exchange.ts';
+
+const commandBytesMax = 1024 * 1024;
+const answerBytesMax = 4 * 1024 * 1024;
+/** Of a connection that could not be made: nothing was sent. */
+const notSent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EHOSTUNREACH|ENETUNREACH)$/;
+const zero = /^0+$/;
+
+interface Commands {
+  /** Everything up to and with the flush, and what came behind it in the same chunk. */
+  readonly head: Buffer;
+  readonly refs: { readonly [name: string]: string | null };
+  readonly hasSideBand: boolean;
+}
+
+export async function passPush(exchange: Exchange, way: GitWay): Promise<void> {
+  const { ctx, of, request, response, pushMaxBytes } = exchange;
+  if (request.headers['content-encoding'] !== undefined)
+    throw outsideFault('refused', 'a push is not compressed as a whole');
+  const body = request[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  const commands = await readCommands(body);
+  // git asks first whether it may send much, with nothing in it.
+  if (Object.keys(commands.refs).length === 0) {
+    const answer = await reached(exchange.forward(way, '/git-receive-pack', commands.head));
+    const bytes = Buffer.from(await answer.body.arrayBuffer());
+    const fault = judge(answer.statusCode);
+    if (fault !== undefined) throw fault;
+    return finish(exchange, bytes);
+  }
+  const size = Number(request.headers['content-length'] ?? 0);
+  const tooLarge = outsideFault('too-large', `a push has at most ${pushMaxBytes} bytes (sessions.pushMaxBytes)`);
+  if (size > pushMaxBytes) {
+    await noteRefusedPush(ctx, of, tooLarge.code);
+    await drain(body);
+    return finish(exchange, report(commands, tooLarge));
+  }
+  let answered: Buffer | undefined;
+  try {
+    await sendPush(ctx, of, {
+      way,
+      refs: commands.refs,
+      send: async () => {
+        answered = await forward(exchange, way, counted(commands.head, body, pushMaxBytes, tooLarge));
+        const said = answered.toString('latin1');
+        if (!/\bok refs\//.test(said) && /\bng refs\/|unpack (?!ok)/.test(said))
+          throw outsideFault('refused', 'the code host refused every ref');
+        return { pushed: true };
+      },
+    });
+    finish(exchange, answered ?? report(commands, undefined));
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    if (!response.headersSent) {
+      await drain(body);
+      finish(exchange, answered ?? report(commands, error));
+    }
+  }
+}
+
+/** Reads what is left: git reads no answer before it has sent everything. */
+async function drain(body: AsyncIterator<Buffer>): Promise<void> {
+  try {
+    for (let next = await body.next(); next.done !== true; ) next = await body.next();
+  } catch (error) {
+    // Whoever pushed has left: nobody reads the answer either.
+    if (!/aborted|premature|ECONNRESET/i.test(String((error as NodeJS.ErrnoException).code ?? error))) throw error;
+  }
+}
+
+function finish({ response }: Exchange, bytes: Buffer): void {
+  response.writeHead(200, { 'content-type': 'application/x-git-receive-pack-result', 'cache-control': 'no-store' });
+  response.end(bytes);
+}
+
+async function forward(exchange: Exchange, way: GitWay, body: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  let status: number;
+  let bytes: Buffer;
+  try {
+    const answer = await exchange.forward(way, '/git-receive-pack', body);
+    status = answer.statusCode;
+    bytes = await bounded(answer.body);
+  } catch (error) {
+    const cause = (error as { cause?: unknown }).cause;
+    const fault = error instanceof Fault ? error : cause instanceof Fault ? cause : undefined;
+    if (fault !== undefined) throw fault;
+    if (notSent.test(String((error as NodeJS.ErrnoException).code))) {
+      throw outsideFault('provider-unavailable', 'the code host could not be reached; nothing was sent');
+    }
+    throw new OutcomeUnknown('the answer to a push was lost', { cause: error });
+  }
+  if (status >= 500) throw new OutcomeUnknown(`an answer of ${status} to a push`);
+  const fault = judge(status);
+  if (fault !== undefined) throw fault;
+  return bytes;
+}
+
+async function bounded(body: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > answerBytesMax) throw new Error('the answer to a push has no end');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Takes the chunks one by one: leaving off early must not end the request that is still read afterwards. */
+async function* counted(
+  head: Buffer,
+  body: AsyncIterator<Buffer>,
+  most: number,
+  tooLarge: Fault,
+): AsyncGenerator<Buffer> {
+  let size = head.length;
+  if (size > most) throw tooLarge;
+  yield head;
+  for (let next = await body.next(); next.done !== true; next = await body.next()) {
+    size += next.value.length;
+    if (size > most) throw tooLarge;
+    yield next.value;
+  }
+}
+
+/** Reads `old new ref` lines up to the flush. Throws Fault `refused` for what is none. */
+async function readCommands(body: AsyncIterator<Buffer>): Promise<Commands> {
+  let head: Buffer = Buffer.alloc(0);
+  const refs: { [name: string]: string | null } = {};
+  let hasSideBand = false;
+  let at = 0;
+  const more = async (bytes: number): Promise<void> => {
+    while (head.length < bytes) {
+      const next = await body.next();
+      if (next.done === true || bytes > commandBytesMax) throw outsideFault('refused', 'this is no push of git');
+      head = Buffer.concat([head, next.value]);
+    }
+  };
+  for (;;) {
+    await more(at + 4);
+    const length = Number.parseInt(head.toString('latin1', at, at + 4), 16);
+    if (length === 0) return { head, refs, hasSideBand };
+    if (!(length > 4)) throw outsideFault('refused', 'this is no push of git');
+    await more(at + length);
+    const [line = '', capabilities = ''] = head.toString('utf8', at + 4, at + length).split('\0');
+    hasSideBand ||= /\bside-band-64k\b/.test(capabilities);
+    const [, made, name] = /^[0-9a-f]{40,64} ([0-9a-f]{40,64}) (\S+)\n?$/.exec(line) ?? [];
+    if (made !== undefined && name !== undefined) refs[name] = zero.test(made) ? null : made;
+    at += length;
+  }
+}
+
+const packet = (data: Buffer | string): Buffer => {
+  const bytes = Buffer.from(data as string);
+  return Buffer.concat([Buffer.from((bytes.length + 4).toString(16).padStart(4, '0')), bytes]);
+};
+
+/** What git is told: every ref done, or why none is. */
+function report({ refs, hasSideBand }: Commands, fault: Fault | undefined): Buffer {
+  const why = fault === undefined ? '' : `${fault.code}: ${fault.message}`.replaceAll(/\s+/g, ' ');
+  const lines = Object.keys(refs).map((name) => (fault === undefined ? `ok ${name}\n` : `ng ${name} ${fault.code}\n`));
+  const status = Buffer.concat([packet('unpack ok\n'), ...lines.map((line) => packet(line)), Buffer.from('0000')]);
+  if (!hasSideBand) return status;
+  const said = fault === undefined ? [] : [packet(`\x02svc: ${why}\n`)];
+  return Buffer.concat([...said, packet(Buffer.concat([Buffer.from([1]), status])), Buffer.from('0000')]);
+}
