@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import pg from 'pg';
+import { inApply } from '../../internal/adapters/store/routing/project-lock.ts';
 import { lockRouting } from '../../internal/adapters/store/routing/routing.ts';
 import { openDatabase } from '../../internal/adapters/store/store.ts';
 import { type CutProxy, startCutProxy } from '../../internal/base/testkit/cut-proxy.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { createTestDatabase, silent, type TestDatabase } from '../../internal/base/testkit/postgres.ts';
-import { applyAgents, hook } from '../../internal/flows/routing/routing-testkit.ts';
+import { applyAgents, hook, runnable } from '../../internal/flows/routing/routing-testkit.ts';
 
 /** What an answer may take: 6 s, and what a loaded machine adds. */
 const answeredMs = 8_000;
@@ -69,6 +70,47 @@ describe('a daemon whose database or project is held up', () => {
     await other.close();
     const again = await daemon.api('POST', `P/sessions/${String(body['id'])}/messages`, { text: 'now' });
     assert.equal(again.status, 202);
+  });
+
+  it('who applies to a project that is changed by somebody else hears busy, and one that takes long is carried out', async () => {
+    const other = openDatabase({ url: database.url, log: silent });
+    const { rows } = await database.db.query<{ id: string }>('select id from svc.projects');
+    const file = {
+      path: '.svc/agents/two.yaml',
+      content: JSON.stringify({ name: 'two', ...runnable }),
+    };
+    const { promise: isHeld, resolve: holds } = Promise.withResolvers<void>();
+    const { promise: freed, resolve: free } = Promise.withResolvers<void>();
+    const over = inApply(other, rows[0]?.id ?? '', async () => {
+      holds();
+      await freed;
+    });
+    await isHeld;
+    const send = (method: string, path: string, body?: object): Promise<Response> =>
+      fetch(`${daemon.url}${project}${path}`, {
+        method,
+        headers: { ...headers(), 'content-type': 'application/json' },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+    const asked = [
+      send('POST', '/apply', { files: [file] }),
+      send('POST', '/apply', { files: [file] }),
+      send('DELETE', '/agents/one'),
+      send('POST', '/endpoints', { name: 'held' }),
+    ];
+    for (const answer of await Promise.all(asked)) assert.deepEqual(await problem(answer), [503, 'busy', true]);
+    free();
+    await over;
+    await other.close();
+    // Longer than a call may wait for an answer: as an apply of thousands of agents does on a slow disk.
+    await database.db.query(`create function svc.slow() returns trigger language plpgsql as
+      $$ begin perform pg_sleep(6); return null; end $$`);
+    await database.db.query(
+      'create trigger slow after insert on svc.agents for each statement execute function svc.slow()',
+    );
+    const applied = await send('POST', '/apply', { files: [file] });
+    await database.db.query('drop function svc.slow() cascade');
+    assert.deepEqual([applied.status, ((await applied.json()) as { status: string }).status], [200, 'applied']);
   });
 
   it('a table that is locked is unavailable to all who wait for it, in time', async () => {

@@ -26,7 +26,10 @@ export interface Sql {
 export interface TxOptions {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
   readonly readOnly?: boolean;
-  /** Its statements may take their time, as long as the server answers anybody: for the few that write a great deal. */
+  /**
+   * Its statements may take their time (not that of waiting for others' locks), as long as the server answers anybody: for
+   * the few that read or write a great deal.
+   */
   readonly patient?: boolean;
   /** Time limit of each of its statements, where another one than usual. */
   readonly statementMs?: number;
@@ -151,7 +154,7 @@ const silenceMs = 5_000;
 export function connectionConfig(
   options: Pick<DatabaseOptions, 'url' | 'statementTimeoutMs'> & {
     readonly pooled?: boolean;
-    readonly applicationName?: string;
+    readonly applicationName?: string | undefined;
   },
 ): pg.PoolConfig {
   const statementMs = options.statementTimeoutMs ?? statementMsDefault;
@@ -174,6 +177,8 @@ const statementMsDefault = 30_000;
 const idleInTransactionMs = 60_000;
 /** Within this, whoever waits outside gets an answer, or hears that there is none. */
 const callMs = 5_000;
+/** A little less, for a lock that a patient call waits for. */
+const lockMs = 4_500;
 
 /** Opens a pool; no connection is made before the first query. */
 export function openDatabase(options: DatabaseOptions): Database {
@@ -208,11 +213,12 @@ class Shared {
       config,
       log,
       max: connectionsMax.main,
+      probe: () => this.vital.use(this.lanes.vital, (held) => held.query({ text: 'select 1' }), isFit),
       // Behind a pooler the number that a connection has is not the server's; there the transaction's limit ends it.
       ...(!this.pooled && { cancel: (backend) => this.#cancel(backend) }),
     });
     const listening = { url: directUrl, statementTimeoutMs: 10_000, applicationName: options.listenerName };
-    this.listener = new ListenHub(connectionConfig(definedOf(listening)), log);
+    this.listener = new ListenHub(connectionConfig(listening), log);
   }
 
   /** Of what has been given up. Where this is not heard either, the server's own limit ends it. */
@@ -224,18 +230,6 @@ class Shared {
       .catch((error: unknown) => this.options.log.warn({ err: error }, 'database.cancel_failed'));
   }
 }
-
-const definedOf = ({
-  applicationName,
-  ...rest
-}: {
-  url: string;
-  statementTimeoutMs: number;
-  applicationName: string | undefined;
-}) => ({
-  ...rest,
-  ...(applicationName !== undefined && { applicationName }),
-});
 
 /** Whether a connection on which this went wrong serves the next. */
 const isFit = (error: unknown): boolean => !isConnectionLoss(error);
@@ -317,10 +311,10 @@ class View implements Database {
     }
   }
 
-  /** To a call, a statement that was ended by its time limit is a database that does not answer. */
+  /** To a call, a statement that was ended by one of its time limits is a database that does not answer. */
   #asFault(error: unknown): unknown {
     const isCall = this.#lane === this.#shared.lanes.calls;
-    return isCall && errorCode(error) === '57014' ? databaseUnavailable(error) : asFault(error);
+    return isCall && /^(57014|55P03)$/.test(errorCode(error) ?? '') ? databaseUnavailable(error) : asFault(error);
   }
 
   async #send<R>(held: Held, { text, values, name }: Statement, patient: boolean) {
@@ -353,11 +347,15 @@ class View implements Database {
   /** What a transaction sets for itself: its time limits where a pooler's connection has none, or others are wanted. */
   #settings(patient: boolean, statementMs: number | undefined): string {
     const { pooled, options } = this.#shared;
-    if (!pooled && statementMs === undefined) return '';
     const usualMs = options.statementTimeoutMs ?? statementMsDefault;
     const limitMs = statementMs ?? (patient ? usualMs : Math.min(usualMs, this.#lane.answerMs));
-    const idle = pooled ? `; set local idle_in_transaction_session_timeout = ${idleInTransactionMs}` : '';
-    return `; set local statement_timeout = ${limitMs}${idle}`;
+    const settings = [
+      ...(pooled || statementMs !== undefined ? [`statement_timeout = ${limitMs}`] : []),
+      ...(pooled ? [`idle_in_transaction_session_timeout = ${idleInTransactionMs}`] : []),
+      // Who is patient is so with the work, not with those who are in its way.
+      ...(patient && this.#lane === this.#shared.lanes.calls ? [`lock_timeout = ${lockMs}`] : []),
+    ];
+    return settings.map((one) => `; set local ${one}`).join('');
   }
 }
 

@@ -3,7 +3,7 @@
 // again. It holds the lock of the project, so that no apply resolves a trigger against a connection that is going. It
 // never talks to a provider.
 
-import { lockProject } from '../../adapters/store/resources/apply.ts';
+import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import {
   type ConnectionRow,
   deleteConnection,
@@ -55,8 +55,7 @@ export async function addConnection(
   const sealed = sealCredentials(ctx, project, name, input.credentials);
   // What authors write as a tool's provider: the product behind a chat connection.
   const product = input.provider === 'chat' ? (input.config?.provider ?? 'slack') : provider;
-  return ctx.db.tx(async (tx) => {
-    await lockProject(tx, project.id);
+  return inApply(ctx.db, project.id, async (tx) => {
     const made = await insertConnection(tx, {
       id,
       projectId: project.id,
@@ -95,8 +94,7 @@ export async function removeConnection(
   actor: Actor,
   name: string,
 ): Promise<void> {
-  await ctx.db.tx(async (tx) => {
-    await lockProject(tx, project.id);
+  await inApply(ctx.db, project.id, async (tx) => {
     const row = await findConnection(tx, project.id, name);
     if (row === undefined) throw noConnection();
     const needing = await triggersNeeding(tx, row.id);

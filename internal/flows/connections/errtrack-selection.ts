@@ -10,7 +10,7 @@ import {
   setSubscriptions,
   subscriptionsOf,
 } from '../../adapters/store/connections/errtrack-grants.ts';
-import { lockProject } from '../../adapters/store/resources/apply.ts';
+import { lockProject } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { Fault } from '../../domain/fault.ts';

@@ -16,7 +16,7 @@ import {
   uninstall,
 } from '../../adapters/store/connections/errtrack-grants.ts';
 import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
-import { lockProject } from '../../adapters/store/resources/apply.ts';
+import { lockProject } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { timeOrderedId } from '../../base/runtime.ts';

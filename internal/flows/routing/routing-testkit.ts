@@ -10,7 +10,7 @@ import type { Api, TestDaemon } from '../../base/testkit/daemon.ts';
 import { addConnection, deliver } from '../ingest/ingest-testkit.ts';
 import { endSession } from '../sessions/sessions.ts';
 
-const runnable = {
+export const runnable = {
   harness: 'harness-a',
   environment: { name: 'default', image: { kind: 'preset', name: 'base' } },
 };

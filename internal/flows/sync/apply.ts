@@ -4,7 +4,8 @@
 // event. Contract, section 2 ("An apply is atomic") and section 4 (lifecycle events).
 
 import { deleteAgents, writeAgents, writeAgentSources } from '../../adapters/store/resources/agents.ts';
-import { lockProject } from '../../adapters/store/resources/apply.ts';
+import { orgOfProject } from '../../adapters/store/resources/apply.ts';
+import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { type AssetRow, insertAssets } from '../../adapters/store/resources/assets.ts';
 import { writeEndpoints } from '../../adapters/store/resources/endpoints.ts';
 import { deleteGenerated, deleteUsers, writeGenerated, writeUsers } from '../../adapters/store/resources/generated.ts';
@@ -34,18 +35,21 @@ class Rollback extends Error {
 
 /**
  * Applies, or plans (`dryRun`): both go by the same plan. Mistakes of the author are a result (`failed`, with
- * diagnostics); a Fault `not_found` means that the project or the repository is gone, and anything else thrown is a
+ * diagnostics); a Fault `not_found` means that the project or the repository is gone, `busy` that others change the
+ * project for longer than is waited, and anything else thrown is a
  * database that failed or a bug. Nothing is stored then but the `failed` event.
  */
 export async function applyPlan(ctx: FlowContext, request: ApplyRequest): Promise<ApplyResult> {
   if (request.dryRun) {
     const look = async (tx: Sql) => (await judge(tx, await planTree(ctx, tx, request))).result;
-    return ctx.db.tx(look, { isolation: 'repeatable read', readOnly: true });
+    return ctx.db.tx(look, { isolation: 'repeatable read', readOnly: true, patient: true });
   }
   const startedAt = ctx.runtime.now();
   failpoint('apply.before-tx');
   try {
-    const { result, keep } = await ctx.db.tx((tx) => applyUnder(ctx, tx, request, startedAt));
+    const { result, keep } = await inApply(ctx.db, request.projectId, (tx) => applyUnder(ctx, tx, request, startedAt), {
+      patient: true,
+    });
     keep();
     failpoint('apply.after-commit');
     return result;
@@ -62,7 +66,7 @@ async function applyUnder(
   request: ApplyRequest,
   startedAt: Date,
 ): Promise<{ readonly result: ApplyResult; readonly keep: () => void }> {
-  const orgId = await lockProject(tx, request.projectId);
+  const orgId = await orgOfProject(tx, request.projectId);
   const took: StageTiming[] = [];
   const plan = await timed(took, 'plan', () => planTree(ctx, tx, request, orgId));
   const judged = await timed(took, 'guard', () => judge(tx, plan));

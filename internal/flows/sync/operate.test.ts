@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { lockProject } from '../../adapters/store/resources/apply.ts';
+import { silent } from '../../base/testkit/postgres.ts';
+import { inApply } from '../../adapters/store/routing/project-lock.ts';
+import { openDatabase } from '../../adapters/store/store.ts';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import {
   agentFile,
@@ -163,10 +165,10 @@ describe('what people do to a repository', () => {
     await repo.commit({ '.svc/agents/a.yaml': agentFile('busy-a') });
     await bench.watch('busy');
     const { db } = bench.daemon.ctx;
+    const other = openDatabase({ url: db.url, log: silent });
     let isAnswered = false;
-    const { answer } = await db.tx(async (tx) => {
-      const { rows } = await tx.query<{ id: string }>('select project_id as id from svc.repositories limit 1');
-      await lockProject(tx, rows[0]?.id ?? '');
+    const { rows } = await db.query<{ id: string }>('select project_id as id from svc.repositories limit 1');
+    const { answer } = await inApply(other, rows[0]?.id ?? '', async () => {
       const asked = bench.daemon.api('DELETE', 'P/repositories/busy?keepResources=true').finally(() => {
         isAnswered = true;
       });
@@ -177,6 +179,7 @@ describe('what people do to a repository', () => {
       assert.equal(isAnswered, false);
       return { answer: asked };
     });
+    await other.close();
     assert.equal((await answer).status, 204);
     assert.ok(await has('busy-a'));
   });

@@ -6,7 +6,7 @@ import { isAbsolute } from 'node:path';
 import { releaseParked } from '../../adapters/store/operations/in-hand.ts';
 import { addressKey } from '../../adapters/providers/codehost/codehost.ts';
 import { checkVerifyPolicy, RepoCondition } from '../../adapters/repo/repo.ts';
-import { lockProject } from '../../adapters/store/resources/apply.ts';
+import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import { pollIn } from '../../adapters/store/repositories/polls.ts';
@@ -231,11 +231,8 @@ export async function removeRepository(
     await audit(tx, caller, 'repository.removed', name, { keepResources });
   };
   if (keepResources) {
-    return ctx.db.tx(async (tx) => {
-      // An apply that is under way would otherwise give what it writes to a repository that is gone.
-      await lockProject(tx, caller.project.id);
-      await remove(tx);
-    });
+    // An apply that is under way would otherwise give what it writes to a repository that is gone.
+    return inApply(ctx.db, caller.project.id, remove);
   }
   const { id, generation } = repository;
   const result = await applyPlan(ctx, {

@@ -3,7 +3,7 @@
 // in the same transaction. Contract, section 3 (agents, endpoints).
 
 import { agentByName, deleteAgents } from '../../adapters/store/resources/agents.ts';
-import { lockProject } from '../../adapters/store/resources/apply.ts';
+import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import {
@@ -24,13 +24,6 @@ export const RESERVATION_MS = 60 * 60 * 1000;
 /** Triggers of one endpoint that are looked at and shown; more than any project has. */
 const TRIGGERS_MAX = 10_000;
 
-async function underLock<T>(ctx: FlowContext, project: ProjectRef, work: (tx: Sql) => Promise<T>): Promise<T> {
-  return ctx.db.tx(async (tx) => {
-    await lockProject(tx, project.id);
-    return work(tx);
-  });
-}
-
 interface Change {
   readonly actor: Actor;
   readonly action: string;
@@ -49,7 +42,7 @@ const audit = (tx: Sql, project: ProjectRef, { actor, action, kind, name }: Chan
 
 /** Deletes an agent owned by `manual`. Faults: `not_found`; `conflict` naming the repository that owns it. */
 export async function deleteAgent(ctx: FlowContext, project: ProjectRef, name: string, actor: Actor): Promise<void> {
-  await underLock(ctx, project, async (tx) => {
+  await inApply(ctx.db, project.id, async (tx) => {
     const agent = await agentByName(tx, project.id, name);
     if (agent === undefined) throw new Fault('not_found', 'agent-not-found', `There is no agent ${name}.`);
     if (agent.repositoryId !== null) {
@@ -72,7 +65,7 @@ export async function reserveEndpoint(
   name: string,
   actor: Actor,
 ): Promise<EndpointView> {
-  return underLock(ctx, project, async (tx) => {
+  return inApply(ctx.db, project.id, async (tx) => {
     const now = ctx.runtime.now();
     const until = new Date(now.getTime() + RESERVATION_MS);
     const row = await reserveEndpointRow(tx, project.id, { name, slug: endpointSlug(project.id, name), until, now });
@@ -90,7 +83,7 @@ export async function reserveEndpoint(
 
 /** Deletes an endpoint or a reservation. Fault `conflict` while an active trigger uses it. */
 export async function deleteEndpoint(ctx: FlowContext, project: ProjectRef, name: string, actor: Actor): Promise<void> {
-  await underLock(ctx, project, async (tx) => {
+  await inApply(ctx.db, project.id, async (tx) => {
     const row = await requireEndpoint(ctx, tx, project, name);
     const [user] = await listTriggers(tx, project.id, { endpointId: row.id, limit: 1 });
     if (user !== undefined) {

@@ -1,5 +1,5 @@
-// What makes an apply one apply: the lock on its project, the settings it was planned against, and the reading of
-// everything that a plan compares with. Reading takes a fixed number of statements, whatever the project holds.
+// What an apply plans with, besides the lock that it holds (routing/project-lock.ts): the settings that it was planned
+// against, and the reading of everything that a plan compares with. Reading takes a fixed number of statements, whatever the project holds.
 
 import type { Current } from '../../../core/plan/types.ts';
 import { agentsSeen, readAgents } from './agents.ts';
@@ -11,16 +11,6 @@ import { generatedSeen, readGenerated } from './generated.ts';
 import { readSchedules, schedulesSeen } from './schedules.ts';
 import { readSecretNames, secretsSeen } from '../secrets/secrets-meta.ts';
 import { readTriggers, triggersSeen } from './triggers.ts';
-
-/**
- * Takes the project for the rest of the transaction: applies of one project, and whatever else changes its agents or
- * endpoints, happen one after the other. Gives the organization's id, or undefined for a project that is not there.
- */
-export async function lockProject(tx: Sql, projectId: string): Promise<string | undefined> {
-  // Waiting for the lock may outlast a statement's time limit only behind applies that are themselves limited.
-  await tx.query(`select pg_advisory_xact_lock(hashtextextended('svc.project:' || $1::text, 0))`, [projectId]);
-  return orgOfProject(tx, projectId);
-}
 
 /** The organization of a project, or undefined for a project that is not there. */
 export async function orgOfProject(sql: Sql, projectId: string): Promise<string | undefined> {

@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { type Database, openDatabase } from '../store.ts';
-import { inProject, unlessBusy } from './project-lock.ts';
+import { inApply, inProject, lockProject, unlessBusy } from './project-lock.ts';
 import { lockRouting } from './routing.ts';
 
 const isBusy = (error: unknown): boolean =>
@@ -73,6 +73,38 @@ describe('waiting for a project', () => {
     assert.ok(performance.now() - since < 1_900);
     await Promise.all(waiting);
     await release();
+  });
+
+  it('who changes what an apply plans against hears busy too, here and from another daemon, and routing goes on', async () => {
+    const id = randomUUID();
+    let free: () => void = () => undefined;
+    const freed = new Promise<void>((resolve) => (free = resolve));
+    const { promise: isHeld, resolve: holds } = Promise.withResolvers<void>();
+    const over = inApply(other, id, async () => {
+      holds();
+      await freed;
+    });
+    await isHeld;
+    const since = performance.now();
+    const waiting = [t.db, t.db.calls, t.db, other].map((db) =>
+      assert.rejects(
+        inApply(db, id, async () => 1, { patient: true }),
+        isBusy,
+      ),
+    );
+    waiting.push(
+      assert.rejects(
+        t.db.tx((tx) => lockProject(tx, id)),
+        isBusy,
+      ),
+    );
+    assert.equal(await inProject(t.db, id, async () => 'routed'), 'routed');
+    await Promise.all(waiting);
+    const took = performance.now() - since;
+    assert.ok(took >= 1_900 && took < 4_500, `${took}`);
+    free();
+    await over;
+    assert.equal(await inApply(t.db, id, async () => 'mine'), 'mine');
   });
 
   it('who waits gets it as soon as it is free, in the order of asking', async () => {

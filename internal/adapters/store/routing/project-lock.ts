@@ -1,5 +1,6 @@
-// Waiting for a project. Whatever changes a project's world holds its routing lock (routing.ts); here is how one comes to
-// it without harm to others. Within a daemon those who want a project stand in a queue in memory, so that a project never
+// Waiting for a project. Whatever changes a project's world holds its routing lock (routing.ts), and whatever changes its
+// agents, endpoints, connections or who owns them holds its apply lock: applies of one project, and whatever else changes
+// what they plan against, happen one after the other. Here is how one comes to either without harm to others. Within a daemon those who want a project stand in a queue in memory, so that a project never
 // takes more than one connection; the first of them tries the lock, and only `waitersMax` at once wait inside the
 // database, each within its time limit. Who has waited for `waitMs` is told `busy`, and has changed nothing.
 
@@ -29,16 +30,19 @@ export function projectBusy(): Fault {
 /** The time for the lock is over, and the transaction with it. */
 class StillHeld extends Error {}
 
-/** Those of one daemon who want a project, in the order of asking. */
+/** Which of a project's locks. They are taken in this order where somebody needs both: an apply, then what it routes. */
+type Lock = 'svc.project' | 'svc.routing';
+
+/** Those of one daemon who want a lock of a project, in the order of asking. */
 class Queues {
   readonly #queues = new Map<string, (() => void)[]>();
   waiters = 0;
 
   /** Resolves to whether it is one's turn, within so many milliseconds. Then `leave` has to follow. */
-  async enter(projectId: string, waitMs: number): Promise<boolean> {
-    const queue = this.#queues.get(projectId);
+  async enter(lock: string, waitMs: number): Promise<boolean> {
+    const queue = this.#queues.get(lock);
     if (queue === undefined) {
-      this.#queues.set(projectId, []);
+      this.#queues.set(lock, []);
       return true;
     }
     if (waitMs <= 0 || queue.length >= limits.queueMax) return false;
@@ -55,9 +59,9 @@ class Queues {
     });
   }
 
-  leave(projectId: string): void {
-    const next = this.#queues.get(projectId)?.shift();
-    if (next === undefined) this.#queues.delete(projectId);
+  leave(lock: string): void {
+    const next = this.#queues.get(lock)?.shift();
+    if (next === undefined) this.#queues.delete(lock);
     else next();
   }
 }
@@ -72,21 +76,24 @@ function queuesOf(db: Database): Queues {
   return queues;
 }
 
+/** Runs `fn` when it is the turn of who wants the lock here; undefined where that takes longer than so many milliseconds. */
+async function inLockTurn<T>(db: Database, key: string, waitMs: number, fn: () => Promise<T>): Promise<T | undefined> {
+  const queues = queuesOf(db);
+  if (!(await queues.enter(key, waitMs))) return undefined;
+  try {
+    return await fn();
+  } finally {
+    queues.leave(key);
+  }
+}
+
 /** Runs `fn` when it is the project's turn in this daemon; undefined where that takes longer than so many milliseconds. */
-export async function inTurn<T>(
+export const inTurn = <T>(
   db: Database,
   projectId: string,
   waitMs: number,
   fn: () => Promise<T>,
-): Promise<T | undefined> {
-  const queues = queuesOf(db);
-  if (!(await queues.enter(projectId, waitMs))) return undefined;
-  try {
-    return await fn();
-  } finally {
-    queues.leave(projectId);
-  }
-}
+): Promise<T | undefined> => inLockTurn(db, keyOf('svc.routing', projectId), waitMs, fn);
 
 export interface ProjectTxOptions extends TxOptions {
   /** 0: only where nobody has it. */
@@ -97,17 +104,34 @@ export interface ProjectTxOptions extends TxOptions {
  * Runs `fn` in a transaction that holds the routing lock of a project. Throws Fault `unavailable` with code `busy` where
  * others hold it for too long. `fn` must not ask for the project again but with the transaction that it gets.
  */
-export async function inProject<T>(
+export const inProject = <T>(
   db: Database,
   projectId: string,
   fn: (tx: RoutingTx) => Promise<T>,
+  options?: ProjectTxOptions,
+): Promise<T> => underLock(db, 'svc.routing', projectId, (tx) => fn(held(tx, projectId)), options);
+
+/** The same with the apply lock of a project, which need not be there any more. */
+export const inApply = <T>(
+  db: Database,
+  projectId: string,
+  fn: (tx: Sql) => Promise<T>,
+  options?: ProjectTxOptions,
+): Promise<T> => underLock(db, 'svc.project', projectId, fn, options);
+
+async function underLock<T>(
+  db: Database,
+  lock: Lock,
+  projectId: string,
+  fn: (tx: Sql) => Promise<T>,
   { waitMs = limits.waitMs, ...options }: ProjectTxOptions = {},
 ): Promise<T> {
   const until = performance.now() + waitMs;
-  const done = await inTurn(db, projectId, waitMs, async () => {
+  const key = keyOf(lock, projectId);
+  const done = await inLockTurn(db, key, waitMs, async () => {
     const attempt = async (tx: Sql): Promise<{ readonly value: T } | undefined> => {
-      if (!(await take(db, tx, projectId, until - performance.now()))) return undefined;
-      return { value: await fn(held(tx, projectId)) };
+      if (!(await take(db, tx, key, until - performance.now()))) return undefined;
+      return { value: await fn(tx) };
     };
     for (;;) {
       const result = await db.tx(attempt, options).catch((error: unknown) => {
@@ -123,24 +147,27 @@ export async function inProject<T>(
   return done.value;
 }
 
-const key = `hashtextextended('svc.routing:' || $1::text, 0)`;
+/** What is hashed to the number of the lock. */
+const keyOf = (lock: Lock, projectId: string): string => `${lock}:${projectId}`;
+const numberOf = 'hashtextextended($1::text, 0)';
 
 /** Takes the lock, waiting for it in the database where few enough do. */
-async function take(db: Database, tx: Sql, projectId: string, leftMs: number): Promise<boolean> {
-  const { rows } = await tx.query<{ mine: boolean }>(
-    `select pg_try_advisory_xact_lock(${key}) as mine`,
-    [projectId],
-    'try-lock-routing',
+async function take(db: Database, tx: Sql, key: string, leftMs: number): Promise<boolean> {
+  const { rows } = await tx.query<{ mine: boolean; limit: string }>(
+    `select pg_try_advisory_xact_lock(${numberOf}) as mine, current_setting('lock_timeout') as limit`,
+    [key],
+    'try-lock-project',
   );
-  if (rows[0]?.mine === true) return true;
+  const [first] = rows;
+  if (first?.mine === true) return true;
   const queues = queuesOf(db);
   if (leftMs < 1 || queues.waiters >= limits.waitersMax) return false;
   queues.waiters += 1;
   try {
     const waitMs = Math.min(Math.ceil(leftMs), limits.waitMs);
     await tx.query(`select set_config('lock_timeout', $1::text, true)`, [`${waitMs}ms`]);
-    await tx.query(`select pg_advisory_xact_lock(${key})`, [projectId]);
-    await tx.query(`select set_config('lock_timeout', '0', true)`);
+    await tx.query(`select pg_advisory_xact_lock(${numberOf})`, [key]);
+    await tx.query(`select set_config('lock_timeout', $1::text, true)`, [first?.limit ?? '0']);
     return true;
   } catch (error) {
     if (errorCode(error) === '55P03') throw new StillHeld();
@@ -151,7 +178,23 @@ async function take(db: Database, tx: Sql, projectId: string, leftMs: number): P
 }
 
 /**
- * The same for work that is done again and again for every project: where others have this one, it is left out, and
+ * Takes the apply lock for the rest of a transaction that others began: where it is about several projects, which are then
+ * taken in the order of their ids. Throws Fault `busy` like `inApply`; the transaction is of no use then.
+ */
+export async function lockProject(tx: Sql, projectId: string): Promise<void> {
+  const limit = `select set_config('lock_timeout', $1::text, true)`;
+  const { rows } = await tx.query<{ limit: string }>(`select current_setting('lock_timeout') as limit`);
+  await tx.query(limit, [`${limits.waitMs}ms`]);
+  try {
+    await tx.query(`select pg_advisory_xact_lock(${numberOf})`, [keyOf('svc.project', projectId)]);
+  } catch (error) {
+    throw errorCode(error) === '55P03' ? projectBusy() : error;
+  }
+  await tx.query(limit, [rows[0]?.limit ?? '0']);
+}
+
+/**
+ * As `inProject`, for work that is done again and again for every project: where others have this one, it is left out, and
  * undefined is the answer, so that nobody else's work waits behind it.
  */
 export async function unlessBusy<T>(

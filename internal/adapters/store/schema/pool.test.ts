@@ -112,6 +112,33 @@ describe('the connections of a daemon', () => {
     }
   });
 
+  it('a patient call may take its time while the server answers, but not behind a lock, and not when nobody answers', async () => {
+    const network = await startCutProxy(t.url);
+    const db = open('patient', network.url);
+    const blocker = new pg.Client({ connectionString: withName('blocker') });
+    await blocker.connect();
+    const patiently = (text: string): Promise<unknown> => db.calls.tx((tx) => tx.query(text), { patient: true });
+    try {
+      await blocker.query('begin; lock table things in access exclusive mode');
+      const since = performance.now();
+      const slow = patiently('select pg_sleep(7)');
+      await assert.rejects(patiently('select * from things'), isUnavailable);
+      assert.ok(performance.now() - since < 6_500, `${performance.now() - since}`);
+      await slow;
+      const silenced = assert.rejects(patiently('select pg_sleep(20)'), isUnavailable);
+      await sleep(300);
+      network.cut();
+      const cutAt = performance.now();
+      await silenced;
+      assert.ok(performance.now() - cutAt < 6_500, `${performance.now() - cutAt}`);
+    } finally {
+      network.mend();
+      await blocker.end();
+      await network.stop();
+      await db.close();
+    }
+  });
+
   it('a listener that asks while the connection is made anew gets the same one, and hears once', async () => {
     const hub = new ListenHub({ connectionString: withName('hub') }, silent);
     const heard: (string | null)[] = [];

@@ -22,12 +22,16 @@ export interface PoolOptions {
   readonly max: number;
   /** Ends a statement that its caller has given up; absent: the server's own time limit does. */
   readonly cancel?: (backend: number) => void;
+  /** Resolves when the server has answered somebody else; asked while a patient statement is waited for and all is quiet. */
+  readonly probe?: () => Promise<unknown>;
 }
 
 /** How long somebody waits before one more connection is opened, and how long one that nobody needs is kept. */
 const every = { growMs: 3, shrinkMs: 5_000 } as const;
 /** The least time that an answer is given. */
 const leastMs = 250;
+/** After so much silence, it is asked whether the server still answers, where somebody waits patiently. */
+const quietMs = 1_000;
 
 /** What was asked for was not answered in time. */
 export class NoAnswer extends Error {
@@ -57,6 +61,7 @@ export class Pool {
   #active = 0;
   #peak = 0;
   #answeredAt = performance.now();
+  #probing = false;
   #growing: NodeJS.Timeout | undefined;
   readonly #shrinking: NodeJS.Timeout;
   #closing = false;
@@ -205,20 +210,41 @@ export class Pool {
     answerMs: number,
     isPatient: boolean,
   ): Promise<pg.QueryResult> {
+    const asked = performance.now();
     const answering = client.query(config);
-    for (let ms = answerMs; ; ms = leastMs) {
-      try {
-        const result = await within(answering, ms);
-        this.#answeredAt = performance.now();
-        return result;
-      } catch (error) {
-        if (!(error instanceof NoAnswer)) throw error;
-        if (isPatient && performance.now() - this.#answeredAt < answerMs) continue;
+    try {
+      for (;;) {
+        const since = isPatient ? Math.max(asked, this.#answeredAt) : asked;
+        const leftMs = since + answerMs - performance.now();
+        if (leftMs <= 0) throw new NoAnswer(`${Math.round(answerMs)} ms`);
+        const result = await answeredIn(answering, isPatient ? Math.min(leftMs, quietMs) : leftMs);
+        if (result !== undefined) {
+          this.#answeredAt = performance.now();
+          return result;
+        }
+        if (isPatient) this.#probe();
+      }
+    } catch (error) {
+      if (error instanceof NoAnswer) {
         answering.catch(() => undefined);
         this.#giveUp(client);
-        throw error;
       }
+      throw error;
     }
+  }
+
+  /** Learns whether the server answers anybody, where nobody has heard for a while. */
+  #probe(): void {
+    const { probe } = this.#options;
+    if (probe === undefined || this.#probing || performance.now() - this.#answeredAt < quietMs) return;
+    this.#probing = true;
+    probe()
+      .then(
+        () => (this.#answeredAt = performance.now()),
+        // Silence is what was asked about; whoever waits gives up by itself.
+        () => undefined,
+      )
+      .finally(() => (this.#probing = false));
   }
 
   #giveUp(client: pg.PoolClient): void {
@@ -232,6 +258,19 @@ async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const over = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => reject(new NoAnswer(`${Math.round(ms)} ms`)), ms);
+  });
+  try {
+    return await Promise.race([promise, over]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** What it resolves to; undefined where it has not within so many milliseconds. */
+async function answeredIn<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), ms);
   });
   try {
     return await Promise.race([promise, over]);
