@@ -3,6 +3,7 @@
 import * as v from 'valibot';
 import { parseDocument } from 'yaml';
 import type { Json } from '../../domain/json.ts';
+import { nearest } from '../../domain/nearest.ts';
 
 /** A setting that cannot be used. `message` is one line that names it; the process ends with exit code 2. */
 export class ConfigError extends Error {
@@ -78,6 +79,10 @@ export function parseConfigFile(
   if (!parsed.success) {
     const issue = parsed.issues[0];
     const key = v.getDotPath(issue);
+    if (issue.expected === 'never' && key !== null) {
+      const near = nearest(key, Object.keys(schema.entries));
+      throw new ConfigError(`${key} in ${path}`, `is no setting${near === undefined ? '' : `; did you mean ${near}?`}`);
+    }
     throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
   }
   const { catalog, templates, sync, sources, sessions, providers, retention, audit, ...settings } = parsed.output;

@@ -30,7 +30,8 @@ async function run(call: Call, dryRun: boolean): Promise<number> {
   call.screen.progress(dryRun ? 'planning…' : 'applying…');
   const answer = await client.call(apply.applyFiles, { body, timeoutMs: 300_000 });
   call.screen.emit(answer, () => applyText(answer, call));
-  return 0;
+  const differs = answer.actions.some((action) => action.op !== 'unchanged');
+  return dryRun && differs && call.flag('exit-code') ? 1 : 0;
 }
 
 function applyText(answer: apply.ApplyResult, call: Call): string {

@@ -1,11 +1,14 @@
 // `svc repo …`: watched repositories.
 
+import * as agents from '../../../schemas/api/agents.ts';
 import * as reconciles from '../../../schemas/api/reconciles.ts';
 import * as api from '../../../schemas/api/repositories.ts';
+import * as sessions from '../../../schemas/api/sessions.ts';
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type Client, connect } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
+import { confirmed, counted } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { wholeNumber } from './input.ts';
 import { printRun, shortCommit, statusColour } from './print-run.ts';
@@ -110,6 +113,25 @@ async function settingsOf(call: Call) {
     ...(keys.length > 0 && { verify: { keys } }),
   };
 }
+
+export const repoEdit: Handler = async (call) => {
+  const url = call.text('url');
+  const path = call.text('path');
+  if (url !== undefined && path !== undefined) throw new Misuse('give one of --url and --path');
+  if (url !== undefined) checkUrl(url);
+  const name = call.arg('NAME');
+  const body = {
+    ...(url !== undefined && { url }),
+    ...(path !== undefined && { path: resolve(call.io.cwd, path) }),
+    ...(await settingsOf(call)),
+    ...(call.flag('suspend') && { suspended: true }),
+  };
+  if (Object.keys(body).length === 0) throw new Misuse('nothing to change was given');
+  const client = await connect(call);
+  const repository = await client.call(api.updateRepository, { params: { name }, body });
+  call.screen.emit(repository, () => `changed ${name}; \`svc repo sync ${name} --wait\` shows its next run`);
+  return 0;
+};
 
 export const repoList: Handler = async (call) => {
   const client = await connect(call);
@@ -266,6 +288,17 @@ export const repoRemove: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
   const keepResources = call.flag('keep-resources');
+  await confirmed(call, `removing ${name} takes`, async () => {
+    if (keepResources) return ['nothing that runs: its resources stay, owned by "manual"'];
+    const owned = await client.list(agents.listAgents);
+    const mine = owned.items.filter((one) => one.owner.kind === 'repository' && one.owner.name === name);
+    const live = await client.list(sessions.listSessions, { query: { live: 'true' } });
+    const names = new Set(mine.map((one) => one.name));
+    return [
+      `${counted(mine.length, 'agent')} with their triggers, endpoints and schedules`,
+      `${counted(live.items.filter((one) => names.has(one.agent)).length, 'live session')}, which is archived`,
+    ];
+  });
   await client.call(api.deleteRepository, { params: { name }, query: { keepResources: keepResources || undefined } });
   call.screen.emit({ name, status: 'removed', keepResources }, () =>
     keepResources ? `removed ${name}; its resources stay, owned by "manual"` : `removed ${name} and what it owned`,

@@ -1,12 +1,14 @@
 // `svc secret …`. A value comes from a prompt without an echo, a file or stdin, and is printed by `reveal` alone.
 
+import * as endpoints from '../../../schemas/api/endpoints.ts';
 import * as secrets from '../../../schemas/api/secrets.ts';
 import { connect } from './client.ts';
+import { confirmed } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { readSecret } from './input.ts';
-import { showList } from './lists.ts';
+import { type Row, showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
-import { parseDurationSeconds, relativeTime } from './text.ts';
+import { clean, details, durationText, parseDurationSeconds, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 /** The operations at the scope that is meant, and where the secret stands. */
@@ -80,6 +82,15 @@ function done(call: Call, answer: secrets.Secret | undefined, what: string): num
   return 0;
 }
 
+/** When the value ends: by its deadline, or by not being used. */
+function expiryText(secret: Row<secrets.Secret>, now: Date): string {
+  const idle = secret.at('idleExpirySeconds');
+  const deadline = relativeTime(secret.at('expiresAt'), now);
+  if (typeof idle !== 'number') return deadline;
+  const unused = `${durationText(idle * 1_000)} unused`;
+  return secret.at('expiresAt') === null ? unused : `${deadline}, or ${unused}`;
+}
+
 export const secretList: Handler = async (call) => {
   const client = await connect(call);
   const now = call.screen.now();
@@ -93,12 +104,44 @@ export const secretList: Handler = async (call) => {
       secret.text('name'),
       secret.at('protected') === false ? 'no' : 'yes',
       secret.at('injection') === null ? 'no' : 'yes',
-      secret.at('expired') === true ? { text: 'expired', colour: 'red' } : relativeTime(secret.at('expiresAt'), now),
+      secret.at('expired') === true ? { text: 'expired', colour: 'red' } : expiryText(secret, now),
       relativeTime(secret.at('lastRotatedAt'), now),
       relativeTime(secret.at('lastAccessedAt'), now),
       secret.text('description'),
     ],
   });
+};
+
+export const secretShow: Handler = async (call) => {
+  const client = await connect(call);
+  const now = call.screen.now();
+  const { operations, params } = placeOf(call);
+  const secret = await client.call(operations.get, { params });
+  const when = (at: string | null): string => (at === null ? 'never' : `${relativeTime(at, now)} (${at})`);
+  call.screen.emit(secret, () =>
+    details(
+      [
+        ['name', clean(secret.name, true)],
+        ['scope', secret.scope],
+        ['state', secret.expired ? 'expired' : 'live'],
+        ['protected', secret.protected ? 'yes' : 'no: svc secret reveal shows it'],
+        ['description', secret.description === null ? undefined : clean(secret.description)],
+        ['expires', secret.expiresAt === null ? undefined : when(secret.expiresAt)],
+        [
+          'idle expiry',
+          secret.idleExpirySeconds === null ? undefined : `${durationText(secret.idleExpirySeconds * 1_000)} unused`,
+        ],
+        [
+          'injected',
+          secret.injection === null ? undefined : `${secret.injection.header} to ${secret.injection.hosts.join(', ')}`,
+        ],
+        ['rotated', when(secret.lastRotatedAt)],
+        ['last used', when(secret.lastAccessedAt)],
+      ],
+      call.screen.paint,
+    ),
+  );
+  return 0;
 };
 
 export const secretEdit: Handler = async (call) => {
@@ -127,6 +170,18 @@ export const secretReveal: Handler = async (call) => {
 export const secretDelete: Handler = async (call) => {
   const client = await connect(call);
   const { operations, params } = placeOf(call);
+  await confirmed(call, `deleting ${call.arg('NAME')} takes`, async () => {
+    const all = await client.list(endpoints.listEndpoints);
+    const users = all.items.filter(
+      ({ auth }) => auth !== null && 'secretRef' in auth && auth.secretRef === call.arg('NAME'),
+    );
+    return [
+      'the value, for good',
+      users.length === 0
+        ? 'no webhook endpoint uses it'
+        : `used by ${users.map((one) => one.name).join(', ')}: their callers are refused from then on`,
+    ];
+  });
   await client.call(operations.remove, { params });
   return done(call, undefined, 'deleted');
 };

@@ -37,8 +37,8 @@ export const projectList: Handler = async (call) => {
   return showList(call, await connect(call), {
     operation,
     empty: 'no projects',
-    head: tenantHead,
-    row: tenantRow(call),
+    head: [...tenantHead, 'archived'],
+    row: (tenant) => [...tenantRow(call)(tenant), relativeTime(tenant.at('archivedAt'), call.screen.now())],
   });
 };
 

@@ -92,6 +92,15 @@ export function countText(actions: readonly Action[], tense: 'done' | 'planned' 
   return parts.length === 0 ? 'no resources' : parts.join(', ');
 }
 
+const namesMax = 3;
+/** The first of the agents that change, by name; '' where none does. */
+function namesText(actions: readonly Action[]): string {
+  const changed = actions.filter((action) => action.op !== 'unchanged' && action.kind === 'Agent');
+  const signs = { create: '+', update: '~', delete: '-', unchanged: '' } as const;
+  const named = changed.slice(0, namesMax).map((action) => `${signs[action.op]}${clean(action.name, true)}`);
+  return [...named, ...(changed.length > namesMax ? [`and ${changed.length - namesMax} more`] : [])].join(' ');
+}
+
 /** One line: when, repository, status, commit, reason, counts, how long. */
 export function runLine(run: Run, options: PrintOptions): string {
   const { paint } = options;
@@ -103,7 +112,7 @@ export function runLine(run: Run, options: PrintOptions): string {
     shortCommit(run.commit),
     ...(run.reason === undefined ? [] : [`by ${run.reason}`]),
     ...(run.actions !== undefined && run.actions.length > 0
-      ? [`(${countText(run.actions, run.status === 'held' ? 'planned' : 'done')})`]
+      ? [`(${countText(run.actions, run.status === 'held' ? 'planned' : 'done')})`, namesText(run.actions)]
       : []),
     ...(ms === undefined ? [] : [`in ${durationText(ms)}`]),
     ...(run.condition ? [paint('red', run.condition)] : []),

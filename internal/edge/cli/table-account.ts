@@ -11,7 +11,7 @@ const ORG_SCOPE: OptionSpec = {
   help: 'at organization scope; --org=ORG for another organization',
 };
 const FILTERS: readonly OptionSpec[] = [
-  { name: 'action', type: 'string', value: 'A', help: 'with this action, such as secret.reveal' },
+  { name: 'action', type: 'string', value: 'A', help: 'with this action, such as secret.revealed' },
   { name: 'subject', type: 'string', value: 'S', help: 'about the thing of this name' },
   { name: 'principal', type: 'string', value: 'W', help: 'by the one of this name or id' },
   { name: 'since', type: 'string', value: 'T', help: 'from this day or ISO time on' },

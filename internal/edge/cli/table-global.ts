@@ -18,3 +18,6 @@ export const globalOptions: readonly OptionSpec[] = [
   { name: 'help', short: 'h', type: 'flag', help: 'help for a command' },
   { name: 'version', short: 'V', type: 'flag', help: 'the version' },
 ];
+
+/** Of every command that destroys: it asks at a terminal only. */
+export const YES: OptionSpec = { name: 'yes', short: 'y', type: 'flag', help: 'do not ask' };

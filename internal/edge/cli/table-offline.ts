@@ -43,7 +43,13 @@ export const offlineCommands: readonly CommandSpec[] = [
     words: ['diff'],
     summary: 'what apply would change, against the stored state',
     args: [PATH],
-    options: [CONTEXT, CONFIG, PRUNE, ADOPT],
+    options: [
+      CONTEXT,
+      CONFIG,
+      PRUNE,
+      ADOPT,
+      { name: 'exit-code', type: 'flag', help: 'exit 1 where there is a difference' },
+    ],
     load: async () => (await import('./command-apply.ts')).diffCommand,
   },
   {

@@ -2,6 +2,7 @@
 
 import { runtimeCommands } from './table-runtime.ts';
 import { tenantCommands } from './table-tenant.ts';
+import { YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 export const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
@@ -58,6 +59,13 @@ const repoCommands: readonly CommandSpec[] = [
     load: async () => (await repo()).repoAdd,
   },
   {
+    words: ['repo', 'edit'],
+    summary: 'change a repository: what is given replaces what it has, the rest stays',
+    args: [NAME],
+    options: repoSettings,
+    load: async () => (await repo()).repoEdit,
+  },
+  {
     words: ['repo', 'list'],
     summary: 'watched repositories',
     args: [],
@@ -87,7 +95,7 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'remove'],
     summary: 'stop watching, and delete what it owns',
     args: [NAME],
-    options: [{ name: 'keep-resources', type: 'flag', help: 'leave its resources, owned by "manual"' }],
+    options: [{ name: 'keep-resources', type: 'flag', help: 'leave its resources, owned by "manual"' }, YES],
     load: async () => (await repo()).repoRemove,
   },
   {
@@ -195,7 +203,7 @@ const agentCommands: readonly CommandSpec[] = [
     words: ['agent', 'delete'],
     summary: 'delete an agent that "manual" owns',
     args: [NAME],
-    options: [],
+    options: [YES],
     load: async () => (await agent()).agentDelete,
   },
 ];

@@ -1,5 +1,6 @@
 // The part of the command table about tenants, secrets and connections: thin clients of calls that the contract fixes.
 
+import { YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
@@ -65,6 +66,13 @@ const secretCommands: readonly CommandSpec[] = [
     load: async () => (await secret()).secretEdit,
   },
   {
+    words: ['secret', 'show'],
+    summary: 'what is known of a secret, never its value',
+    args: [NAME],
+    options: [ORG_SCOPE],
+    load: async () => (await secret()).secretShow,
+  },
+  {
     words: ['secret', 'rotate'],
     summary: 'replace the value',
     args: [NAME],
@@ -82,7 +90,7 @@ const secretCommands: readonly CommandSpec[] = [
     words: ['secret', 'delete'],
     summary: 'delete a secret',
     args: [NAME],
-    options: [ORG_SCOPE],
+    options: [ORG_SCOPE, YES],
     load: async () => (await secret()).secretDelete,
   },
 ];

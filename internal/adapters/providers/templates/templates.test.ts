@@ -365,3 +365,10 @@ test('@svc/templates ships, also where nothing is configured', async () => {
   assert.match(shipped.version, /^\d+\.\d+\.\d+$/);
   assert.ok(shipped.files.has('environments/node24.yaml'));
 });
+
+for (const version of ['9', '^9', 'latset', '0.0.1'])
+  test(`@svc/templates@${version} is not what ships`, async () => {
+    const found = failed(await resolve(`@svc/templates@${version}`, { sources: [] }));
+    assert.equal(found.error, 'not-found');
+    assert.match(found.detail, /its source has version \d+\.\d+\.\d+ alone/);
+  });

@@ -5,6 +5,7 @@
 // means (that is compile's), and never throws for a template: what went wrong is a value that compile reports.
 
 import { join } from 'node:path';
+import { satisfies } from 'semver';
 import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../../domain/bundle.ts';
 import type { TemplateCache } from './cache.ts';
 import { type ReadTemplate, readDirectory } from './directory.ts';
@@ -104,12 +105,13 @@ async function readTemplate(work: Work, specifier: string, name: string, request
     if (cached !== undefined) return cached;
   }
   const [scope, base = ''] = name.split('/');
-  if (name === SHIPPED_NAME) return fromDirectory(work, options.shippedDirectory ?? SHIPPED_DIRECTORY, locked);
+  if (name === SHIPPED_NAME)
+    return fromDirectory(work, options.shippedDirectory ?? SHIPPED_DIRECTORY, { requested, locked });
   const source = options.sources.find((candidate) => candidate.scope === scope);
   if (source === undefined) {
     throw new TemplateFailure('unknown-source', `no template source is configured for ${scope}`);
   }
-  if ('directory' in source) return fromDirectory(work, join(source.directory, base), locked);
+  if ('directory' in source) return fromDirectory(work, join(source.directory, base), { requested: undefined, locked });
   return fromRegistry(work, source, name, requested, locked);
 }
 
@@ -131,8 +133,17 @@ async function readCached(cache: TemplateCache | undefined, locked: Locked): Pro
   }
 }
 
-async function fromDirectory(work: Work, directory: string, locked: Locked | undefined): Promise<ReadTemplate> {
+async function fromDirectory(
+  work: Work,
+  directory: string,
+  { requested, locked }: { readonly requested: string | undefined; readonly locked: Locked | undefined },
+): Promise<ReadTemplate> {
   const read = await readDirectory(directory);
+  // What ships has one version, and the only tag is `latest`. An operator's directory is whatever it holds.
+  const isThere = requested === undefined || requested === 'latest' || satisfies(read.version, requested);
+  if (!isThere) {
+    throw new TemplateFailure('not-found', `its source has version ${read.version} alone, and ${requested} is another`);
+  }
   if (locked !== undefined && locked.integrity !== read.integrity) {
     throw new TemplateFailure('integrity-mismatch', 'its directory has changed since the resolution that is asked for');
   }
