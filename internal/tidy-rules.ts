@@ -118,7 +118,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
 const SIDE_DOORS: readonly RegExp[] = [
   /^internal\/core\/source\/node\.ts$/, // the shape that all halves of compile share
   /^internal\/core\/compile\/types\.ts$/,
-  /\/(fixture|([a-z]+-)?testkit)\.ts$/, // for tests of other rooms
+  /\/(fixture|([a-z]+-)*testkit)\.ts$/, // for tests of other rooms
   /^internal\/base\/[a-z-]+\/[a-z-]+\.ts$/, // base has no decisions to hide
   /^internal\/adapters\/store\/[a-z]+\/[a-z-]+\.ts$/, // one public file per table family
   /^internal\/adapters\/postgres\/[a-z-]+\.ts$/, // the lock of a data directory and the programs are used without the server

@@ -138,8 +138,14 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
 
 /** Who finds writes again, by the provider that they went to. */
 function outboxPorts(config: Config): OutboxPorts {
-  const { writeSpacingMs, apiUrl, attachmentHosts } = codehostSettings(config);
-  return { readers: { codehost: lookAtCodehost }, writeSpacingMs, codehostApiUrl: apiUrl, attachmentHosts };
+  const { writeSpacingMs, apiUrl, webUrl, attachmentHosts } = codehostSettings(config);
+  return {
+    readers: { codehost: lookAtCodehost },
+    writeSpacingMs,
+    codehostApiUrl: apiUrl,
+    codehostWebUrl: webUrl,
+    attachmentHosts,
+  };
 }
 
 async function startWork(ctx: FlowContext, stops: (() => Promise<void>)[]): Promise<void> {

@@ -1,6 +1,7 @@
 // Which connection stands behind a mount (spec, Mounts): the project's code host, or the one that the mount's
 // installation names.
 
+import { cloneUrl } from '../adapters/providers/codehost/codehost.ts';
 import { connectionByName, type SealedConnection } from '../adapters/store/secrets/credentials.ts';
 import { readConnections } from '../adapters/store/connections/connections.ts';
 import { Fault } from '../domain/fault.ts';
@@ -10,6 +11,18 @@ import type { FlowContext, ProjectRef } from './context.ts';
 /** A setting as text; numbers are identifiers that somebody did not quote. */
 export const settingText = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined;
+
+/** Where the API of a connection's code host answers: its own setting, else the installation's. */
+export const apiUrlOf = (ctx: FlowContext, connection: SealedConnection): string | undefined =>
+  settingText(connection.config['apiUrl']) ?? ctx.outbox?.codehostApiUrl;
+
+/** Where git reads and writes a repository (`owner/name`) of a connection's code host. */
+export function gitUrlOf(ctx: FlowContext, connection: SealedConnection | undefined, repository: string): string {
+  const own = settingText(connection?.config['apiUrl']);
+  const web = ctx.outbox?.codehostWebUrl;
+  if (own !== undefined || web === undefined) return cloneUrl(own, repository);
+  return `${web.replace(/\/+$/, '')}/${repository.split('/').map(encodeURIComponent).join('/')}.git`;
+}
 
 /** Active code-host connections of a project. */
 export async function codehosts(ctx: FlowContext, project: Pick<ProjectRef, 'id'>): Promise<SealedConnection[]> {

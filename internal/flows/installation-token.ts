@@ -17,7 +17,7 @@ import { countWraps } from '../adapters/store/secrets/keys.ts';
 import type { Fault } from '../domain/fault.ts';
 import { canonicalJson } from '../domain/json.ts';
 import { outsideFault, rateLimited } from '../domain/outside.ts';
-import { settingText } from './codehost-mounts.ts';
+import { apiUrlOf, settingText } from './codehost-mounts.ts';
 import { type FlowContext, portsOf } from './context.ts';
 import { connectionSecrets } from './sealed.ts';
 
@@ -115,7 +115,7 @@ async function ask(ctx: FlowContext, of: TokenRequest): Promise<{ token: string;
   const { config, name } = connection;
   const privateKey = settingText(connectionSecrets(ctx, connection)['privateKey']);
   const appId = settingText(config['appId']);
-  const apiUrl = settingText(config['apiUrl']);
+  const apiUrl = apiUrlOf(ctx, connection);
   const installationId = installationOf(of);
   const repositoryName = repository.slice(repository.indexOf('/') + 1);
   if (privateKey === undefined || appId === undefined || installationId === undefined || repositoryName === '') {

@@ -256,6 +256,8 @@ export interface OutboxPorts {
   readonly writeSpacingMs?: number;
   /** Where code hosts answer whose connection does not say so. */
   readonly codehostApiUrl?: string;
+  /** Where their repositories are. */
+  readonly codehostWebUrl?: string;
   /** Hosts, or host:port, from which attachments are downloaded. */
   readonly attachmentHosts?: readonly string[];
 }

@@ -8,7 +8,7 @@ import type { SealedConnection } from '../../adapters/store/secrets/credentials.
 import { objectAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
-import { settingText } from '../codehost-mounts.ts';
+import { apiUrlOf } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { type HeldToken, installationToken, type Permissions } from '../installation-token.ts';
 import { limitReached, passed, type Step, takeSlot } from '../outbox/outbox.ts';
@@ -175,9 +175,8 @@ export class Desk {
 
   #send(token: string, ask: Ask, isWrite: boolean): Promise<ApiAnswer> {
     const { isRoot = false, path, method = 'GET', resource = 'core', ...rest } = ask;
-    const { config } = this.options.connection;
     return callApi({
-      apiUrl: settingText(config['apiUrl']) ?? this.options.ctx.outbox?.codehostApiUrl,
+      apiUrl: apiUrlOf(this.options.ctx, this.options.connection),
       token,
       method,
       path: isRoot ? path : `${this.base}${path}`,
@@ -190,7 +189,7 @@ export class Desk {
 
   #graphql(token: string, query: string, variables: JsonObject, isWrite: boolean): Promise<ApiAnswer> {
     return callApi({
-      apiUrl: settingText(this.options.connection.config['apiUrl']) ?? this.options.ctx.outbox?.codehostApiUrl,
+      apiUrl: apiUrlOf(this.options.ctx, this.options.connection),
       token,
       method: 'POST',
       path: '/graphql',

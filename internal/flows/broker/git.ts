@@ -1,11 +1,10 @@
 // Git of a session's mounts (contract, section 10, Git): which repository an address means, whether the mount lets it be
 // read or written, and the credential for the way on. A push is a write like any other: its row stands before it is sent.
 
-import { cloneUrl } from '../../adapters/providers/codehost/codehost.ts';
 import type { AgentSpec } from '../../domain/spec.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
-import { codehostOf, codehosts, settingText } from '../codehost-mounts.ts';
+import { codehostOf, codehosts, gitUrlOf } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { type HeldToken, installationToken, type TokenRequest } from '../installation-token.ts';
 import { type Call, performWrite, refusedBefore } from '../outbox/outbox.ts';
@@ -54,7 +53,7 @@ export async function gitWay(
     const { installationId } = mount.auth;
     const request: TokenRequest = { connection, installationId, repository: mount.repository, permissions };
     return {
-      upstream: cloneUrl(settingText(connection.config['apiUrl']), mount.repository),
+      upstream: gitUrlOf(ctx, connection, mount.repository),
       connectionId: connection.id,
       probe: { repository: mount.repository, permissions, ...(installationId !== undefined && { installationId }) },
       async authorization(refused) {
@@ -65,7 +64,7 @@ export async function gitWay(
   }
   if (service === 'fetch' && first.auth.kind === 'none') {
     const [host] = hosts.length === 1 ? hosts : [];
-    const upstream = cloneUrl(settingText(host?.config['apiUrl']), first.repository);
+    const upstream = gitUrlOf(ctx, host, first.repository);
     return { upstream, connectionId: null, probe: {}, authorization: async () => undefined };
   }
   const needs = service === 'fetch' ? 'contents: read' : 'contents: write';

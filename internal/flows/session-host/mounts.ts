@@ -2,12 +2,11 @@
 // connection, and for `codehostApp` a token of its installation that can do nothing but read this one repository.
 // The token stays in this process.
 
-import { cloneUrl } from '../../adapters/providers/codehost/codehost.ts';
 import type { MountRequest } from '../../adapters/sandbox/sandbox.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Mount } from '../../domain/spec.ts';
-import { codehostOf, codehosts, settingText } from '../codehost-mounts.ts';
+import { codehostOf, codehosts, gitUrlOf, settingText } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { installationToken } from '../installation-token.ts';
 
@@ -39,7 +38,7 @@ export async function mountRequests(
     const host = auth.kind === 'none' ? (hosts.length === 1 ? hosts[0] : undefined) : codehostOf(mount, hosts);
     const author = auth.kind === 'codehostApp' ? authorOf(mount, host) : undefined;
     return {
-      url: cloneUrl(settingText(host?.config['apiUrl']), repository),
+      url: gitUrlOf(ctx, host, repository),
       mountPath,
       ...(ref !== undefined && { ref }),
       ...(depth !== undefined && { depth }),
