@@ -87,6 +87,15 @@ const model = v.strictObject({
 
 const count = (least: number, most: number, description: string) =>
   described(v.pipe(v.number(), v.integer(), v.minValue(least), v.maxValue(most)), description);
+const codehost = v.strictObject({
+  apiUrl: optional(text(4096, 'Where its API answers: https://api.github.com.')),
+  webUrl: optional(text(4096, 'Where its repositories are: https://github.com.')),
+  mcpUrl: optional(text(4096, "The provider's own tool server.")),
+  attachmentHosts: optional(
+    described(v.array(text(260, 'host, or host:port.')), 'Hosts from which attachments are downloaded.'),
+  ),
+  writeSpacingMs: optional(count(0, 60_000, 'Writes to one installation go out so far apart: 1000.')),
+});
 const sync = v.strictObject({
   resyncSeconds: optional(count(10, 86_400, 'How often a repository is compared as a whole with what is stored.')),
 });
@@ -124,7 +133,13 @@ export const config = v.pipe(
     sources: optional(described(sources, 'What may be read, and for how long.')),
     providers: optional(
       described(
-        v.objectWithRest({ model: optional(described(model, 'Model providers, their keys and prices.')) }, v.unknown()),
+        v.objectWithRest(
+          {
+            model: optional(described(model, 'Model providers, their keys and prices.')),
+            codehost: optional(described(codehost, 'The code host, for connections that do not say it themselves.')),
+          },
+          v.unknown(),
+        ),
         'Provider applications, by provider.',
       ),
     ),

@@ -21,8 +21,6 @@ import { apiUrlOf, settingText } from './codehost-mounts.ts';
 import { type FlowContext, portsOf } from './context.ts';
 import { connectionSecrets } from './sealed.ts';
 
-export { dropTokensOf } from '../adapters/store/outbox/tokens.ts';
-
 export type Permissions = { readonly [permission: string]: 'read' | 'write' };
 
 export interface TokenRequest {

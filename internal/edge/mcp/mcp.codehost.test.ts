@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import type { Answer, Seat } from './mcp-testkit.ts';
 import { type CodehostBench, everything, startCodehostBench } from './codehost-testkit.ts';
@@ -315,6 +316,60 @@ describe('the code host through a session’s tools', () => {
     bench.sim.revokeTokens();
     const again = await seats[0]?.call('list_branches', at, 'code');
     assert.equal(again?.isError, false, again?.text);
+  });
+
+  it('forgets its tokens when the installation tells of a change', async () => {
+    await done('list_branches', at).catch(() => undefined);
+    const kept = async () => (await bench.daemon.ctx.db.query('select from svc.installation_tokens')).rowCount;
+    assert.ok((await kept()) > 0);
+    const { body } = await bench.daemon.api('GET', 'P/connections/code');
+    const raw = JSON.stringify({
+      action: 'new_permissions_accepted',
+      installation: { id: 1 },
+      sender: { id: 1, login: 'ann', type: 'User' },
+    });
+    const signature = createHmac('sha256', 'a-secret-of-the-hook').update(raw).digest('hex');
+    const answer = await fetch(`${bench.daemon.url}${new URL(String(body['intakeUrl'])).pathname}`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'x-github-event': 'installation',
+        'x-github-delivery': 'd-1',
+        'x-hub-signature-256': `sha256=${signature}`,
+      },
+      body: raw,
+    });
+    assert.equal(answer.status, 202, await answer.text());
+    assert.equal(await kept(), 0);
+  });
+
+  it('downloads what stood in an answer into the sandbox, without the token, and nothing else', async () => {
+    const asset = `${bench.sim.origin}/user-attachments/assets/abc`;
+    bench.sim.attach(asset, Buffer.from('a picture'), 'image/png');
+    const reader = await bench.start('worker');
+    const get = (url: string) => reader.call('download_attachment', { url }, 'code');
+    assert.match((await get(asset)).text, /^refused: /);
+    const made = await reader.call(
+      'issue_write',
+      { ...at, method: 'create', title: 'See', body: `![x](${asset})` },
+      'code',
+    );
+    await reader.call('issue_read', { ...at, method: 'get', issue_number: Number(made.value['number']) }, 'code');
+    assert.match((await get(asset)).text, /^not-available: .*sandbox/);
+    const { host } = bench.daemon.ctx;
+    const written = new Map<string, string>();
+    const write = async (path: string, content: Uint8Array) => void written.set(path, Buffer.from(content).toString());
+    host?.places.set(reader.session, { cwd: '/home/user/work', write });
+    const { value, text } = await get(asset);
+    assert.deepEqual(
+      [String(value['name']), String(value['mimeType']), Number(value['size'])],
+      ['abc.png', 'image/png', 9],
+      text,
+    );
+    assert.match(String(value['path']), /^\/home\/user\/work\/\.svc-attachments\/[0-9a-f]{8}-abc\.png$/);
+    assert.deepEqual([...written], [[String(value['path']), 'a picture']]);
+    const fetched = bench.sim.log.filter((one) => one.path.startsWith('/signed/'));
+    assert.ok(fetched.length > 0 && fetched.every((one) => one.authorization === undefined));
   });
 
   it('leaves no token, key or value in log, rows and answers', async () => {

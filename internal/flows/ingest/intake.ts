@@ -9,6 +9,7 @@ import { connectionById, type SealedConnection } from '../../adapters/store/secr
 import type { Sql } from '../../adapters/store/store.ts';
 import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
 import { agentUsernames, factId, readFacts, writeFacts } from '../../adapters/store/connections/provider-facts.ts';
+import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
 import { repositoriesOfPush, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import type { Delivery, NamedEvent } from '../../domain/delivery.ts';
@@ -43,6 +44,8 @@ export async function takeCodehost(ctx: FlowContext, delivery: ProviderDelivery)
   if (!codehost.verifySignature(raw, headers['x-hub-signature-256'], secret)) throw badSignature();
   const event = header(headers, 'X-GitHub-Event');
   const deliveryId = header(headers, 'X-GitHub-Delivery');
+  // What an installation may do has changed: tokens from before say nothing of it.
+  if (/^installation(_repositories|_target)?$/.test(event)) await dropTokensOf(ctx.db, connection.id);
   const { appId, botLogin } = connection.config;
   const self = {
     appId: idAt(appId),
