@@ -78,6 +78,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'adapters/providers/chat': adapter('undici'),
   'adapters/providers/errtrack': adapter('undici'),
   'adapters/providers/model': adapter('undici'),
+  'adapters/providers/oauth': adapter('openid-client', 'undici'),
   'adapters/providers/templates': adapter('undici', 'semver', 'tar-stream'),
   'adapters/harness': adapter('@agentclientprotocol/sdk'),
   'adapters/sandbox': adapter(),
@@ -96,13 +97,16 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   // The agents' door to the service: like an edge, it calls whatever flow a tool is about.
   'flows/tools': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },
   'flows/tenancy': FLOW,
+  // Sign-in makes the tokens and sessions that tenancy then answers for.
+  'flows/signin': { rooms: [...FLOW.rooms, 'flows/tenancy'], npm: [] },
   'edge/http': edge('fastify', 'valibot', '@valibot/to-json-schema'),
   'edge/jobs': edge('graphile-worker', 'pg', 'valibot'),
   'edge/cli': edge('undici'),
   'edge/mcp': edge('@modelcontextprotocol/sdk', 'undici'),
   'edge/gateway': edge(),
   'edge/gitproxy': edge('undici'),
-  'edge/web': edge(),
+  // The packages are those of the browser modules under client/.
+  'edge/web': edge('preact', 'htm'),
   base: { rooms: [], npm: [] },
   'base/config': { rooms: ['schemas', 'base', 'base/'], npm: ['valibot', 'yaml'] },
   'base/log': { rooms: ['schemas', 'base', 'base/'], npm: ['pino'] },

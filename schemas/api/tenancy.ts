@@ -36,6 +36,15 @@ export const me = named(
     /** What the caller may do somewhere; the lists below say where. */
     permissions: v.array(v.string()),
     orgs: v.array(v.object({ ...grants, projects: v.array(v.object(grants)) })),
+    /** Of the browser that calls; null where a token does. */
+    session: v.nullable(
+      v.object({
+        method: v.string(),
+        expiresAt: v.string(),
+        /** Signed in with the token of the data directory; told where there is another way in. */
+        breakGlass: v.optional(v.boolean()),
+      }),
+    ),
   }),
 );
 export type Me = Shape<typeof me>;

@@ -34,6 +34,8 @@ export interface ConfigFile {
   readonly retention?: Json;
   /** How long audit entries are kept; for ever when absent. */
   readonly audit?: { readonly retentionDays?: number | undefined };
+  /** How people sign in (signin-settings.ts). */
+  readonly signIn?: Json;
 }
 
 const json = v.custom<Json>((value) => value !== undefined);
@@ -57,6 +59,7 @@ const schema = v.strictObject({
   sessions: v.optional(json),
   providers: v.optional(json),
   retention: v.optional(json),
+  signIn: v.optional(json),
   audit: v.optional(
     v.strictObject({
       retentionDays: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(36_500))),
@@ -85,7 +88,8 @@ export function parseConfigFile(
     }
     throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
   }
-  const { catalog, templates, sync, sources, sessions, providers, retention, audit, ...settings } = parsed.output;
+  const { catalog, templates, sync, sources, sessions, providers, retention, audit, signIn, ...settings } =
+    parsed.output;
   return {
     settings,
     rest: {
@@ -97,6 +101,7 @@ export function parseConfigFile(
       ...(providers !== undefined && { providers }),
       ...(retention !== undefined && { retention }),
       ...(audit !== undefined && { audit }),
+      ...(signIn !== undefined && { signIn }),
     },
   };
 }

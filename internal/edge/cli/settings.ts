@@ -1,5 +1,5 @@
-// Which server a command speaks to and as whom (contract, section 1): flags, then environment, then client.json of the
-// data directory. The token of client.json is used for client.json's own address and for no other.
+// Which server a command speaks to and as whom (contract, section 1): flags, then environment, then what
+// `svc login` keeps, then client.json of the data directory. The token of a file is used for its own address and for no other.
 
 import { readFile } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
@@ -20,7 +20,7 @@ export interface ServerSettings {
   readonly org: string;
   readonly project: string;
   /** Where the address came from, for `svc doctor`. */
-  readonly from: 'flag' | 'environment' | 'client.json';
+  readonly from: 'flag' | 'environment' | 'login' | 'client.json';
 }
 
 const setOr = (value: string | undefined): string | undefined => (value === '' ? undefined : value);
@@ -36,8 +36,24 @@ export function dataDirOf(call: Call): string {
   return join(home, '.local', 'share', 'svc');
 }
 
+/** What `svc login` keeps: as client.json, with the id by which the token is revoked. */
+export interface LoginFile extends ClientFile {
+  readonly tokenId: string | undefined;
+}
+
+/** Beside client.json. */
+export const loginFile = (call: Call): string => join(dataDirOf(call), 'login.json');
+
+/** Undefined where nobody has signed in; throws `Refusal` where the file cannot be read. */
+export async function readLogin(call: Call): Promise<LoginFile | undefined> {
+  return (await readClientFile(loginFile(call), 'sign in again: svc login')) as LoginFile | undefined;
+}
+
 /** Undefined where there is none; throws `Refusal` where it cannot be read. */
-export async function readClientFile(path: string): Promise<ClientFile | undefined> {
+export async function readClientFile(
+  path: string,
+  hint = 'start svcd again, it writes the file anew',
+): Promise<ClientFile | undefined> {
   let text: string;
   try {
     text = await readFile(path, 'utf8');
@@ -51,17 +67,18 @@ export async function readClientFile(path: string): Promise<ClientFile | undefin
     value = JSON.parse(text);
   } catch {
     // The text holds a token: the parser's message, which quotes it, is not passed on.
-    throw refusal('client-file', `${path} is not JSON`, 'start svcd again, it writes the file anew');
+    throw refusal('client-file', `${path} is not JSON`, hint);
   }
-  const { url, token, org, project } = Object(value) as { [key: string]: unknown };
+  const { url, token, org, project, tokenId } = Object(value) as { [key: string]: unknown };
   if (typeof url !== 'string' || typeof token !== 'string') {
-    throw refusal('client-file', `${path} has no url or no token`, 'start svcd again, it writes the file anew');
+    throw refusal('client-file', `${path} has no url or no token`, hint);
   }
   return {
     url,
     token,
     org: typeof org === 'string' ? org : 'default',
     project: typeof project === 'string' ? project : 'default',
+    ...(typeof tokenId === 'string' && { tokenId }),
   };
 }
 
@@ -73,7 +90,11 @@ export async function findServer(call: Call): Promise<ServerSettings> {
   const envUrl = setOr(env['SVC_URL']);
   const givenUrl = flagUrl ?? envUrl;
   const givenToken = call.global('token') ?? setOr(env['SVC_TOKEN']);
-  const file = await clientFileOrNone(path, givenUrl !== undefined && givenToken !== undefined);
+  const isAllGiven = givenUrl !== undefined && givenToken !== undefined;
+  const login = await fileOrNone(() => readLogin(call), isAllGiven);
+  // Whoever signed in elsewhere and names this server means this one.
+  const isLogin = login !== undefined && (givenUrl === undefined || sameOrigin(login.url, givenUrl));
+  const file = isLogin ? login : await fileOrNone(() => readClientFile(path), isAllGiven);
   const url = givenUrl ?? file?.url;
   if (url === undefined) {
     throw refusal(
@@ -89,14 +110,15 @@ export async function findServer(call: Call): Promise<ServerSettings> {
   }
   const org = call.global('org') ?? setOr(env['SVC_ORG']) ?? file?.org ?? 'default';
   const project = call.global('project') ?? setOr(env['SVC_PROJECT']) ?? file?.project ?? 'default';
-  const from = flagUrl !== undefined ? 'flag' : envUrl !== undefined ? 'environment' : 'client.json';
+  const from =
+    flagUrl !== undefined ? 'flag' : envUrl !== undefined ? 'environment' : isLogin ? 'login' : 'client.json';
   return { url: address, token, org, project, from };
 }
 
 // Where flags or environment say everything, an unreadable file is nobody's business.
-async function clientFileOrNone(path: string, optional: boolean): Promise<ClientFile | undefined> {
-  if (!optional) return readClientFile(path);
-  return readClientFile(path).catch(() => undefined);
+async function fileOrNone<T>(read: () => Promise<T | undefined>, optional: boolean): Promise<T | undefined> {
+  if (!optional) return read();
+  return read().catch(() => undefined);
 }
 
 function checkUrl(text: string, name: string): string {

@@ -19,9 +19,39 @@ const FILTERS: readonly OptionSpec[] = [
 ];
 
 const account = async (): Promise<typeof import('./command-account.ts')> => import('./command-account.ts');
+const signin = async (): Promise<typeof import('./command-signin.ts')> => import('./command-signin.ts');
+const NO_BROWSER: OptionSpec = { name: 'no-browser', type: 'flag', help: 'print the address, open nothing' };
 const tenancy = async (): Promise<typeof import('./command-tenancy.ts')> => import('./command-tenancy.ts');
 
 export const accountTable: readonly CommandSpec[] = [
+  {
+    words: ['console'],
+    summary: 'open the console in the browser, signed in as here',
+    args: [],
+    options: [{ name: 'print', type: 'flag', help: 'print the address, which signs in once within a minute' }],
+    load: async () => (await signin()).consoleCommand,
+  },
+  {
+    words: ['login'],
+    summary: 'sign in by a browser, on this machine or another; the token lasts 30 days at most',
+    args: [],
+    options: [NO_BROWSER],
+    load: async () => (await signin()).loginCommand,
+  },
+  {
+    words: ['logout'],
+    summary: 'revoke the token of `svc login` and forget it',
+    args: [],
+    options: [],
+    load: async () => (await signin()).logoutCommand,
+  },
+  {
+    words: ['whoami'],
+    summary: 'who this command line is to its server',
+    args: [],
+    options: [],
+    load: async () => (await signin()).whoamiCommand,
+  },
   {
     words: ['account', 'list'],
     summary: 'service accounts of the organization',

@@ -3,11 +3,12 @@
 import type { FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { FlowContext } from '../../flows/context.ts';
-import { type Access, notVisible, resolveAccess, TokenFault } from '../../flows/tenancy/tenancy.ts';
+import { type Access, notVisible, resolveAccess, resolveSession, TokenFault } from '../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../domain/fault.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { check, readJson, requireNone, requirePlain } from './read.ts';
 import type { Call, Route } from './route.ts';
+import { keyHeader, requireOwnHost, requireOwnOrigin, sessionCookieOf } from './session.ts';
 
 /** Unknown tokens per address in a minute, after which more of them are told to wait. */
 const failuresMax = 100;
@@ -59,7 +60,7 @@ export async function authorize(
   if (route.scope === 'public') return undefined;
   let access: Access;
   try {
-    access = await resolveAccess(ctx, bearer(request.headers.authorization), {
+    access = await resolve(ctx, request, {
       ...(route.scope !== 'self' && { org: params['org'] ?? '' }),
       ...(route.scope === 'project' && { project: params['project'] ?? '' }),
     });
@@ -80,6 +81,20 @@ export async function authorize(
     );
   }
   return access;
+}
+
+/** By token, or by a browser's session; with a token, cookies say nothing. */
+async function resolve(
+  ctx: FlowContext,
+  request: FastifyRequest,
+  scope: { readonly org?: string; readonly project?: string },
+): Promise<Access> {
+  const headers = request.headers as Record<string, string | undefined>;
+  const cookie = headers['authorization'] === undefined ? sessionCookieOf(headers) : undefined;
+  if (cookie === undefined) return resolveAccess(ctx, bearer(headers['authorization']), scope);
+  requireOwnHost(ctx, headers);
+  if (request.method !== 'GET' && request.method !== 'HEAD') requireOwnOrigin(ctx, headers);
+  return resolveSession(ctx, { cookie, key: headers[keyHeader] }, scope);
 }
 
 /** What takes a right away; whatever else goes wrong with a look says nothing of it. */
@@ -143,6 +158,8 @@ export function makeCall(
       return (signal ??= gone());
     },
     lastEventId: headers['last-event-id'],
+    address: request.ip,
+    session: access?.session,
     get principal() {
       return required(access?.principal);
     },

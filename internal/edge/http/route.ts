@@ -17,7 +17,8 @@ export interface Principal {
   readonly email: string | null;
   /** The organization a service account belongs to. */
   readonly orgId: string | null;
-  readonly tokenId: string;
+  /** Null: a browser that a provider vouches for. */
+  readonly tokenId: string | null;
   /** The one organization that the token opens, null for all of the principal's. */
   readonly tokenOrgId: string | null;
   readonly tokenExpiresAt: Date | null;
@@ -61,6 +62,12 @@ export interface Call<Q = unknown, B = unknown, N extends string = string> {
   /** Aborted when the caller goes away or the daemon drains. */
   readonly signal: AbortSignal;
   readonly lastEventId: string | undefined;
+  /** Where the request comes from. */
+  readonly address: string;
+  /** Of the browser that calls; undefined where a token does. */
+  readonly session:
+    | { readonly id: string; readonly method: string; readonly expiresAt: Date; readonly installation: boolean }
+    | undefined;
   /** Whoever calls; throws on a public route. */
   readonly principal: Principal;
   readonly actor: Actor;

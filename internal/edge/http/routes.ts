@@ -20,6 +20,7 @@ import { reconcileRoutes } from './routes/reconciles.ts';
 import { repositoryRoutes } from './routes/repositories.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { sessionRoutes } from './routes/sessions.ts';
+import { signinRoutes } from './routes/signin.ts';
 import { tenancyRoutes } from './routes/tenancy.ts';
 import { tokenRoutes } from './routes/tokens.ts';
 import { triggerRoutes } from './routes/triggers.ts';
@@ -29,6 +30,7 @@ export const routes: readonly Route[] = [
   ...tenancyRoutes,
   ...memberRoutes,
   ...tokenRoutes,
+  ...signinRoutes,
   ...auditRoutes,
   ...applyRoutes,
   ...secretRoutes,

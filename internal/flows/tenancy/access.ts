@@ -1,7 +1,9 @@
 // From a token to what it may do: one statement, then the roles table.
 
-import { createHash } from 'node:crypto';
-import { type AccessRow, findAccess, touchToken } from '../../adapters/store/tenancy/access.ts';
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { findWebSession, type LiveSession, touchWebSession } from '../../adapters/store/signin/web-sessions.ts';
+import { type AccessRow, findAccess, findSessionAccess, touchToken } from '../../adapters/store/tenancy/access.ts';
+import { signinSettings } from '../../base/config/signin-settings.ts';
 import { Fault } from '../../domain/fault.ts';
 import { orgRoles, type Permission, projectRoles, type SelfPermission } from '../../domain/permission.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
@@ -13,7 +15,8 @@ export interface Access {
     readonly name: string;
     readonly email: string | null;
     readonly orgId: string | null;
-    readonly tokenId: string;
+    /** Null: a web session that a provider vouches for. */
+    readonly tokenId: string | null;
     /** The one organization that the token opens, null for all of the principal's. */
     readonly tokenOrgId: string | null;
     readonly tokenExpiresAt: Date | null;
@@ -24,6 +27,8 @@ export interface Access {
   readonly project?: ProjectRef & { readonly archived: boolean };
   /** At the narrowest scope that was named. */
   readonly permissions: ReadonlySet<Permission>;
+  /** Present when a browser calls. */
+  readonly session?: LiveSession;
 }
 
 const tokenShape = /^svc_[A-Za-z0-9_-]{43}$/;
@@ -63,7 +68,41 @@ export async function resolveAccess(
       ? await findAccess(ctx.db, hashToken(token), now, scope.org, scope.project)
       : undefined;
   if (row === undefined || !row.live) throw new TokenFault(token !== undefined && row === undefined);
-  if (row.stale) await touchToken(ctx.db, row.tokenId, now);
+  if (row.stale && row.tokenId !== null) await touchToken(ctx.db, row.tokenId, now);
+  return accessOf(row, scope);
+}
+
+const secretShape = /^[A-Za-z0-9_-]{43}$/;
+
+/**
+ * Resolves a browser's session at a scope, as `resolveAccess` does a token. Throws Fault `unauthenticated`: `key-required`
+ * where the key is not the session's, `session-ended` where the session is not alive.
+ */
+export async function resolveSession(
+  ctx: FlowContext,
+  given: { readonly cookie: string; readonly key: string | undefined },
+  scope: { readonly org?: string; readonly project?: string },
+): Promise<Access> {
+  if (given.key === undefined) throw keyRequired();
+  const now = ctx.runtime.now();
+  const { idleSeconds } = signinSettings(ctx.config);
+  const session = secretShape.test(given.cookie)
+    ? await findWebSession(ctx.db, hashToken(given.cookie), { now, idleSeconds })
+    : undefined;
+  if (session === undefined) throw sessionEnded();
+  if (session.keySha256 === null || !timingSafeEqual(session.keySha256, hashToken(given.key))) throw keyRequired();
+  const row = await findSessionAccess(ctx.db, session.id, now, scope.org, scope.project);
+  if (row === undefined) throw sessionEnded();
+  await touchWebSession(ctx.db, session.id, now);
+  return { ...accessOf(row, scope), session };
+}
+
+const keyRequired = (): Fault =>
+  new Fault('unauthenticated', 'key-required', 'A signed-in browser also sends the key of its session: x-svc-key.');
+const sessionEnded = (): Fault =>
+  new Fault('unauthenticated', 'session-ended', 'This browser is not signed in, or not any more.');
+
+function accessOf(row: AccessRow, scope: { readonly org?: string; readonly project?: string }): Access {
   const principal = {
     id: row.principalId,
     kind: row.kind,

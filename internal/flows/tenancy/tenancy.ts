@@ -3,9 +3,9 @@
 // Every change writes its audit row in the same transaction. Never shows or stores a token twice: it is made here,
 // answered once, and kept as a hash.
 
-export { type Access, hashToken, notVisible, resolveAccess, TokenFault } from './access.ts';
+export { type Access, hashToken, notVisible, resolveAccess, resolveSession, TokenFault } from './access.ts';
 export { exportAudit, keepRetention } from './audit.ts';
-export { bootstrap, type Client, recoverClient } from './bootstrap.ts';
+export { bootstrap, type Client, newToken, recoverClient } from './bootstrap.ts';
 export { listGrants } from './me.ts';
 export {
   changeRole,

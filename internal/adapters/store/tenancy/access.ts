@@ -6,7 +6,8 @@ import type { OrgRole, ProjectRole } from '../../../domain/permission.ts';
 import type { Sql } from '../store.ts';
 
 export interface AccessRow {
-  readonly tokenId: string;
+  /** Null: a web session that a provider vouches for. */
+  readonly tokenId: string | null;
   /** The one organization that the token opens, null for all of its principal's. */
   readonly tokenOrgId: string | null;
   readonly tokenExpiresAt: Date | null;
@@ -51,6 +52,32 @@ export async function findAccess(
   org?: string,
   project?: string,
 ): Promise<AccessRow | undefined> {
+  return find(sql, 't.token_sha256 = $1::bytea', tokenSha256, now, org, project);
+}
+
+/** The same for whoever a web session speaks for, by its id; whether it is alive, its own reader has said. */
+export async function findSessionAccess(
+  sql: Sql,
+  sessionId: string,
+  now: Date,
+  org?: string,
+  project?: string,
+): Promise<AccessRow | undefined> {
+  return find(sql, 's.id = $1::uuid', sessionId, now, org, project);
+}
+
+async function find(
+  sql: Sql,
+  which: 't.token_sha256 = $1::bytea' | 's.id = $1::uuid',
+  key: Buffer | string,
+  now: Date,
+  org: string | undefined,
+  project: string | undefined,
+): Promise<AccessRow | undefined> {
+  const from =
+    which === 's.id = $1::uuid'
+      ? `svc.web_sessions s join svc.principals p on p.id = s.principal_id left join svc.api_tokens t on t.id = s.token_id`
+      : `svc.api_tokens t join svc.principals p on p.id = t.principal_id`;
   const [orgId, orgSlug] = org !== undefined && isUuid(org) ? [org, null] : [null, org ?? null];
   const [projectId, projectSlug] = project !== undefined && isUuid(project) ? [project, null] : [null, project ?? null];
   const { rows } = await sql.query<AccessRow>(
@@ -69,15 +96,14 @@ export async function findAccess(
          where m.principal_id = p.id and m.role = 'admin' and m.org_id = f.id) as "adminOfFirst",
        j.id as "projectId", j.slug as "projectSlug", j.archived_at is not null as "projectArchived",
        jm.role as "projectRole"
-     from svc.api_tokens t
-     join svc.principals p on p.id = t.principal_id
+     from ${from}
      left join (select id from svc.orgs order by created_at, id limit 1) f on true
      left join svc.orgs o on (o.id = $3::uuid or o.slug = $4::text) and (t.org_id is null or t.org_id = o.id)
      left join svc.org_members om on om.org_id = o.id and om.principal_id = p.id
      left join svc.projects j on j.org_id = o.id and j.deleted_at is null and (j.id = $5::uuid or j.slug = $6::text)
      left join svc.project_members jm on jm.project_id = j.id and jm.principal_id = p.id
-     where t.token_sha256 = $1::bytea`,
-    [tokenSha256, now, orgId, orgSlug, projectId, projectSlug],
+     where ${which}`,
+    [key, now, orgId, orgSlug, projectId, projectSlug],
   );
   return rows[0];
 }

@@ -23,8 +23,8 @@ export async function insertFirstRows(
        project as (insert into svc.projects (org_id, slug, name) select id, $1::text, $1::text from org returning id),
        person as (insert into svc.principals (kind, name) values ('user', $2::text) returning id),
        member as (insert into svc.org_members (org_id, principal_id, role) select org.id, person.id, 'admin' from org, person),
-       token as (insert into svc.api_tokens (principal_id, token_sha256, name)
-         select id, $3::bytea, 'client.json' from person)
+       token as (insert into svc.api_tokens (principal_id, token_sha256, name, installation)
+         select id, $3::bytea, 'client.json', true from person)
      select org.id as "orgId", project.id as "projectId", person.id as "principalId" from org, project, person`,
     [first.slug, first.administrator, first.tokenSha256],
   );
@@ -45,8 +45,8 @@ export async function insertRecoveredToken(
        join svc.orgs o on o.id = m.org_id join svc.principals p on p.id = m.principal_id
        where m.role = 'admin' and p.kind = 'user' and p.disabled_at is null
        order by o.created_at, o.id, m.created_at, m.principal_id limit 1),
-     token as (insert into svc.api_tokens (principal_id, token_sha256, name)
-       select principal_id, $1::bytea, 'client.json (recovered)' from admin)
+     token as (insert into svc.api_tokens (principal_id, token_sha256, name, installation)
+       select principal_id, $1::bytea, 'client.json (recovered)', true from admin)
      select admin.id as "orgId", admin.slug as org, admin.principal_id as "principalId",
        (select slug from svc.projects where org_id = admin.id and deleted_at is null order by created_at, id limit 1) as project
      from admin`,

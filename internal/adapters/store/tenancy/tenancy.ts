@@ -184,7 +184,7 @@ export async function changeMember(
 ): Promise<MemberRow | undefined> {
   const { table, key, id } = tableOf(membership);
   const { rows } = await tx.query<MemberRow>(
-    `with m as (update ${table} set role = $3::text where ${key} = $1::uuid and principal_id = $2::uuid returning *)
+    `with m as (update ${table} set role = $3::text, hand_role = $3::text where ${key} = $1::uuid and principal_id = $2::uuid returning *)
      select ${memberColumns} from m join svc.principals p on p.id = m.principal_id`,
     [id, principalId, role],
   );
@@ -200,7 +200,7 @@ export async function putMember(
   const { table, key, id } = tableOf(membership);
   const { rows } = await tx.query<MemberRow>(
     `with m as (insert into ${table} (${key}, principal_id, role) values ($1::uuid, $2::uuid, $3::text)
-       on conflict (${key}, principal_id) do update set role = excluded.role returning *)
+       on conflict (${key}, principal_id) do update set role = excluded.role, hand_role = excluded.role returning *)
      select ${memberColumns} from m join svc.principals p on p.id = m.principal_id`,
     [id, principalId, role],
   );

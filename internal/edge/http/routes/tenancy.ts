@@ -13,6 +13,7 @@ import {
   removeOrg,
   removeProject,
 } from '../../../flows/tenancy/tenancy.ts';
+import { tellsBreakGlass } from '../../../flows/signin/signin.ts';
 import { selfPermissions } from '../../../domain/permission.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
@@ -38,7 +39,7 @@ const showProject = (row: ProjectRow, org: string) => ({
 });
 
 const orgRoutes: readonly Route[] = [
-  serve(api.getMe, async ({ ctx, principal, can }) => {
+  serve(api.getMe, async ({ ctx, principal, can, session }) => {
     const { id, kind, name: own, email } = principal;
     const orgs = await listGrants(ctx, id, principal.tokenOrgId);
     // What the caller may do somewhere; the lists below say where.
@@ -46,7 +47,12 @@ const orgRoutes: readonly Route[] = [
     for (const org of orgs) {
       for (const one of [org, ...org.projects]) for (const permission of one.permissions) everywhere.add(permission);
     }
-    return ok({ id, kind, name: own, email, permissions: [...everywhere].sort(), orgs });
+    const { method, expiresAt, installation } = session ?? {};
+    const told = { ...(tellsBreakGlass(ctx) && { breakGlass: installation === true }) };
+    return ok({
+      ...{ id, kind, name: own, email, permissions: [...everywhere].sort(), orgs },
+      session: method === undefined || expiresAt === undefined ? null : { method, expiresAt, ...told },
+    });
   }),
   serve(api.listOrganizations, async ({ ctx, principal, query }) => {
     const { limit, after } = readTextPage(query);

@@ -1,0 +1,59 @@
+// `svc login`, `whoami`, `logout` and `console` against a real daemon; a person lets the command line in.
+
+import assert from 'node:assert/strict';
+import { rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startTestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { emptyHome, runSvc } from './testkit.ts';
+
+test('a command line signs in by a browser, says who it is, opens the console, and signs out', async (t) => {
+  const daemon = await startTestDaemon({ config: { roles: ['api'] } });
+  const home = await emptyHome();
+  const dir = join(home.path, 'data');
+  t.after(async () => {
+    await daemon.stop();
+    await home.remove();
+  });
+  const env = { SVC_DATA_DIR: dir };
+  const none = await runSvc(home.path, ['whoami'], { env });
+  assert.equal(none.code, 1);
+
+  const login = runSvc(home.path, ['login', '--url', daemon.url], { env });
+  const { db } = daemon.database;
+  const waiting = async (): Promise<number> =>
+    (await db.query(`select from svc.device_grants where state = 'pending'`)).rowCount;
+  while ((await waiting()) === 0) await new Promise((resolve) => setTimeout(resolve, 50));
+  // The code is on the person's screen alone: here the decision is written as its page writes it.
+  await db.query(
+    `update svc.device_grants set state = 'allowed', principal_id = (select id from svc.principals where kind = 'user' limit 1)`,
+  );
+  const done = await login;
+  assert.equal(done.code, 0, done.stderr);
+  assert.match(done.stderr, /\/device\nand type the code [B-Z]{4}-[B-Z]{4}/);
+  assert.equal((await stat(join(dir, 'login.json'))).mode & 0o777, 0o600);
+  assert.doesNotMatch(done.stdout + done.stderr, /svc_/);
+
+  const who = await runSvc(home.path, ['whoami', '--json'], { env });
+  assert.equal(who.code, 0, who.stderr);
+  const said = JSON.parse(who.stdout);
+  assert.deepEqual([said.name, said.from, said.org, said.url], ['administrator', 'login', 'default', daemon.url]);
+
+  // What somebody signed in to goes before what a daemon of this machine wrote.
+  const client = { url: 'http://127.0.0.1:9', token: `svc_${'x'.repeat(43)}`, org: 'default', project: 'default' };
+  await writeFile(join(dir, 'client.json'), JSON.stringify(client));
+  assert.equal((await runSvc(home.path, ['whoami'], { env })).code, 0);
+  await rm(join(dir, 'client.json'));
+
+  const opened = await runSvc(home.path, ['console', '--print'], { env });
+  assert.equal(opened.code, 0, opened.stderr);
+  assert.match(opened.stdout, new RegExp(`^${daemon.url}/signin#h=[\\w-]{43}\n$`));
+
+  const out = await runSvc(home.path, ['logout'], { env });
+  assert.equal(out.code, 0, out.stderr);
+  await assert.rejects(stat(join(dir, 'login.json')));
+  const { rows } = await db.query<{ n: number }>(
+    `select count(*)::int as n from svc.api_tokens where name like 'svc login%' and revoked_at is null`,
+  );
+  assert.equal(rows[0]?.n, 0);
+});

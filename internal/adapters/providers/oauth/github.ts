@@ -1,0 +1,101 @@
+// The code host's OAuth 2 with PKCE: a person is its numeric id, groups are its organizations (`acme`) and teams (`acme/dev`).
+
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { request } from 'undici';
+import type { GithubMethod } from '../../../base/config/signin-settings.ts';
+import { nameOf, type Person, type Proof, SigninRefused } from './person.ts';
+
+const timeoutMs = 10_000;
+const pages = { most: 10, size: 100 } as const;
+
+export async function githubAuthorization(method: GithubMethod, proof: Proof): Promise<string> {
+  const url = new URL(`${method.baseUrl.replace(/\/+$/, '')}/login/oauth/authorize`);
+  const challenge = createHash('sha256').update(proof.verifier).digest('base64url');
+  url.search = new URLSearchParams({
+    client_id: method.clientId,
+    redirect_uri: proof.redirectUri,
+    scope: 'read:org',
+    state: proof.state,
+    code_challenge: challenge,
+    code_challenge_method: 'S256',
+  }).toString();
+  return url.href;
+}
+
+interface Sent {
+  readonly method: 'GET' | 'POST';
+  readonly step: string;
+  readonly token?: string;
+  readonly form?: { readonly [name: string]: string };
+}
+
+async function json(address: string, { method, step, token, form }: Sent): Promise<unknown> {
+  try {
+    const answer = await request(address, {
+      method,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+      headers: {
+        accept: 'application/json',
+        'user-agent': 'svc',
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        ...(form !== undefined && { 'content-type': 'application/x-www-form-urlencoded' }),
+      },
+      ...(form !== undefined && { body: new URLSearchParams(form).toString() }),
+    });
+    const body = await answer.body.json();
+    if (answer.statusCode !== 200) throw new SigninRefused(step);
+    return body;
+  } catch {
+    throw new SigninRefused(step);
+  }
+}
+
+async function list(address: string, token: string, step: string): Promise<{ readonly [key: string]: unknown }[]> {
+  const all: { readonly [key: string]: unknown }[] = [];
+  for (let page = 1; page <= pages.most; page += 1) {
+    const rows = await json(`${address}?per_page=${pages.size}&page=${page}`, { method: 'GET', step, token });
+    if (!Array.isArray(rows)) throw new SigninRefused(step);
+    all.push(...rows);
+    if (rows.length < pages.size) break;
+  }
+  return all;
+}
+
+const sameText = (given: string | null, wanted: string): boolean =>
+  given !== null && given.length === wanted.length && timingSafeEqual(Buffer.from(given), Buffer.from(wanted));
+
+export async function githubPerson(
+  method: GithubMethod,
+  secret: string,
+  proof: Proof,
+  search: string,
+): Promise<Person> {
+  const query = new URLSearchParams(search);
+  const [code] = query.getAll('code');
+  if (!sameText(query.get('state'), proof.state)) throw new SigninRefused('state');
+  if (code === undefined || query.getAll('code').length > 1) throw new SigninRefused('code');
+  const base = method.baseUrl.replace(/\/+$/, '');
+  const api = method.apiUrl.replace(/\/+$/, '');
+  const form = { client_id: method.clientId, client_secret: secret, code, redirect_uri: proof.redirectUri };
+  const given = await json(`${base}/login/oauth/access_token`, {
+    method: 'POST',
+    step: 'exchange',
+    form: { ...form, code_verifier: proof.verifier },
+  });
+  const token = (given as { access_token?: unknown } | null)?.access_token;
+  if (typeof token !== 'string') throw new SigninRefused('exchange');
+  const user = Object(await json(`${api}/user`, { method: 'GET', step: 'user', token })) as { [key: string]: unknown };
+  if (typeof user['id'] !== 'number' || !Number.isSafeInteger(user['id'])) throw new SigninRefused('user');
+  const orgs = (await list(`${api}/user/orgs`, token, 'organizations')).flatMap(({ login }) =>
+    typeof login === 'string' ? [login] : [],
+  );
+  const { allowOrgs } = method;
+  if (allowOrgs !== undefined && !orgs.some((org) => allowOrgs.includes(org))) throw new SigninRefused('organization');
+  const teams = (await list(`${api}/user/teams`, token, 'teams')).flatMap(({ slug, organization }) => {
+    const owner = (organization as { login?: unknown } | null | undefined)?.login;
+    return typeof slug === 'string' && typeof owner === 'string' ? [`${owner}/${slug}`] : [];
+  });
+  const name = nameOf(user['name'], user['login']);
+  return { issuer: base, subject: String(user['id']), name, groups: [...orgs, ...teams] };
+}

@@ -1,0 +1,38 @@
+// What a provider is asked with, and what comes of it.
+
+export interface Proof {
+  readonly redirectUri: string;
+  readonly state: string;
+  readonly nonce: string;
+  readonly verifier: string;
+}
+
+export interface Person {
+  readonly issuer: string;
+  /** The provider's own name for the person, which never changes. */
+  readonly subject: string;
+  readonly name: string;
+  readonly groups: readonly string[];
+}
+
+/** `step` is a constant word for the log. */
+export class SigninRefused extends Error {
+  readonly step: string;
+
+  constructor(step: string) {
+    super(`sign-in refused: ${step}`);
+    this.name = 'SigninRefused';
+    this.step = step;
+  }
+}
+
+/** Names of groups as a provider lists them; anything else in their place gives none. */
+export function groupNames(value: unknown): string[] {
+  const list = typeof value === 'string' ? [value] : Array.isArray(value) ? value : [];
+  return list.filter((one): one is string => typeof one === 'string' && one !== '').slice(0, 1_000);
+}
+
+export const nameOf = (...given: unknown[]): string => {
+  const found = given.find((one): one is string => typeof one === 'string' && one.trim() !== '' && one.isWellFormed());
+  return (found ?? 'somebody').replaceAll('\0', '').slice(0, 200);
+};

@@ -1,0 +1,19 @@
+// Sign-in: how a person's browser comes to a session and how that ends; the hand-off from the command line; the device
+// grant by which a command line comes to a token (RFC 8628); providers of sign-in, and the roles that groups give.
+// Decides nothing about what a session may do: that is its person's roles, looked up at each request (flows/tenancy).
+// Every random value that opens something is made here, told once, and kept as a hash. Each way in is audited.
+
+export { decideDevice, type DevicePending, deviceToken, type GrantError, lookDevice, startDevice } from './device.ts';
+export { beginSignin, type CallbackOutcome, finishSignin, refusedGroups } from './provider.ts';
+export {
+  dropSession,
+  giveKey,
+  handOff,
+  listOwnSessions,
+  type MadeSession,
+  methodsOf,
+  type SignedIn,
+  signIn,
+  signedIn,
+  tellsBreakGlass,
+} from './web-session.ts';
