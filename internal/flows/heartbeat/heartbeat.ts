@@ -16,7 +16,7 @@ import {
   type TickStatus,
   writeTicks,
 } from '../../adapters/store/resources/schedules.ts';
-import { clearSuspects, dropInHand, failNewEvents } from '../../adapters/store/operations/in-hand.ts';
+import { clearSuspects, endInHand, failNewEvents } from '../../adapters/store/operations/in-hand.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { followingTick, type Judgement, judge, nextTick } from '../../core/schedule/schedule.ts';
@@ -210,7 +210,8 @@ async function fireBatch(ctx: FlowContext, tx: Sql, firing: Firing): Promise<Tic
   const isFull = claimed.length === batchLimit;
   await recordTicks(tx, judged, [...events.values()], !isFull);
   if (isFull) for (const { projectId } of events.values()) unasked.add(projectId);
-  await dropInHand(tx, ctx.daemonId, firing.lane);
+  const ids = due.map(({ id }) => id);
+  await endInHand(tx, { daemonId: ctx.daemonId, lane: firing.lane, kind: 'tick', ids });
   failpoint('heartbeat.before-commit');
   const count = (status: TickStatus): number => judged.filter((one) => one.status === status).length;
   return {

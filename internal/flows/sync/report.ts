@@ -239,6 +239,7 @@ export async function reportSync(
   await updateState(tx, repository.id, state, now);
   await keepQuarantine(task, tx, tree.tip.commit, isGood);
   await askForStatus(tx, repository, tree.tip.commit);
+  await run.atEnd?.(tx);
   return 'commit';
 }
 

@@ -98,6 +98,9 @@ export class RunRecord {
     return this.#stages;
   }
 
+  /** What else ends with the run, in the same transaction. */
+  atEnd: ((tx: Sql) => Promise<void>) | undefined;
+
   /** Whether a row is this run's. */
   owns(id: string): boolean {
     return this.#ids.has(id);
@@ -197,6 +200,7 @@ export class RunRecord {
       }
       if (ending.state !== undefined) await updateState(tx, repository.id, ending.state, ctx.runtime.now());
       await ending.also?.(tx);
+      await this.atEnd?.(tx);
     });
   }
 

@@ -1,7 +1,7 @@
 // A sync that may end the process: noted before it begins, tried with nothing beside it after two unclean ends in a row,
 // parked after a third until a person asks for it (contract, section 9).
 
-import { clearSuspects, parkedSuspect } from '../../adapters/store/operations/in-hand.ts';
+import { clearSuspects, endInHand, parkedSuspect } from '../../adapters/store/operations/in-hand.ts';
 import { moveRun, runningRun } from '../../adapters/store/repositories/reconciles.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { aloneAt, endedTheProcess, gateOf, parkedAt, putDown, takeInHand } from '../in-hand.ts';
@@ -32,6 +32,8 @@ export async function withSuspicion<T>(
       await park(task);
       return undefined;
     }
+    // A daemon that is killed right after the commit has ended uncleanly, and the sync has not.
+    task.run.atEnd = (tx) => endInHand(tx, { daemonId: ctx.daemonId, ...taken });
     if (ends < aloneAt) {
       const leave = await gateOf(ctx).enter();
       return await run().finally(leave);

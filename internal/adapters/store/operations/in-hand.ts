@@ -49,6 +49,19 @@ export async function dropInHand(sql: Sql, daemonId: string, lane: string): Prom
   );
 }
 
+/**
+ * Both for a piece of work, in the transaction that ends it: from its commit on nothing of it is in hand, and it has come to
+ * an end of its own.
+ */
+export async function endInHand(tx: Sql, { daemonId, lane, kind, ids }: Omit<InHand, 'alone'>): Promise<void> {
+  await tx.query(
+    `with dropped as (delete from svc.in_hand where daemon_id = $1::uuid and lane = $2::text)
+     delete from svc.suspects where kind = $3::text and id = any($4::text[])`,
+    [daemonId, lane, kind, ids],
+    'end-in-hand',
+  );
+}
+
 /** Forgets the unclean ends of what has come to an end of its own. */
 export async function clearSuspects(sql: Sql, kind: WorkKind, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
