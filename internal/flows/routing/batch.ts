@@ -79,7 +79,7 @@ export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptio
   const state = await openRoutingState(tx, targets);
   const plan = emptyPlan();
   const { messageMaxBytes } = sessionSettings(ctx.config.file);
-  const context: RoutingContext = { tx, triggers, state, plan, nextId, messageMaxBytes };
+  const context: RoutingContext = { projectId: tx.projectId, triggers, state, plan, nextId, messageMaxBytes };
   const first = events.map((event) => matchIn(context, event));
   await load(state, tx, new Set(first.flatMap((matched) => matched.triggers)));
   let count = 0;
@@ -159,7 +159,7 @@ async function readEvents(
 
 const none: BatchEvent['marked'] = [];
 
-const parsed = (body: EventBody): Json =>
+export const parsed = (body: EventBody): Json =>
   routedPayload({ payload: wholePayload(body.raw, body.payload), attributions: null });
 
 /** The live sessions that the service's own texts name, by event; a marker that names no such session is nothing. */

@@ -2,7 +2,7 @@
 // memory but for what the state has not read yet. What a decision is, core/route knows; here it gets its rows.
 
 import type { Binding } from '../../adapters/store/routing/bindings.ts';
-import type { PendingEvent, RoutingTx } from '../../adapters/store/routing/routing.ts';
+import type { PendingEvent } from '../../adapters/store/routing/routing.ts';
 import type { RouteInsert } from '../../adapters/store/events/event-routes.ts';
 import {
   type Attribution,
@@ -44,7 +44,7 @@ export interface BatchEvent extends PendingEvent {
 }
 
 export interface RoutingContext {
-  readonly tx: RoutingTx;
+  readonly projectId: string;
   readonly triggers: ProjectTriggers;
   readonly state: RoutingState;
   readonly plan: Plan;
@@ -242,6 +242,7 @@ class DecisionApplier {
     const { id: eventId, key } = this.#event;
     plan.spawned.push({
       id,
+      projectId: this.#context.projectId,
       agentId: owner.id,
       agent: owner.name,
       revision: owner.revision,
@@ -345,8 +346,8 @@ class DecisionApplier {
     const pull = objectAt(objectAt(objectAt(this.#input.payload)['codehost'])['pullRequest']);
     const headSha = textAt(objectAt(pull['head'])['sha']);
     if (targetKey === null || headSha === undefined || !isCommitId(headSha)) return;
-    const { plan, tx } = this.#context;
-    const agent = { projectId: tx.projectId, agentId: owner.id, agent: owner.name, ordinal };
+    const { plan, projectId } = this.#context;
+    const agent = { projectId, agentId: owner.id, agent: owner.name, ordinal };
     plan.checks.push({ ...agent, eventId: id, connectionId, targetKey, headSha, sessionId, checks });
   }
 }

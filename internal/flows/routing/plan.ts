@@ -5,23 +5,26 @@ import { beginChecks, type NewCycle } from '../../adapters/store/sessions/checks
 import { type Binding, insertBindings, updateBindings } from '../../adapters/store/routing/bindings.ts';
 import {
   insertRoutes,
+  type Mark,
   type RouteInsert,
   type Settled,
   type SettledRange,
   settleEvents,
+  settleQuiet,
 } from '../../adapters/store/events/event-routes.ts';
 import { insertMessages, type MessageInsert } from '../../adapters/store/sessions/inbox.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
 import { insertTies, type TieInsert } from '../../adapters/store/sessions/sessions.ts';
 import { insertSpawned, type SpawnedInsert } from '../../adapters/store/routing/spawned.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext } from '../context.ts';
 import { recordTransitions, type Transition } from '../sessions/sessions.ts';
 
 export interface Plan {
-  /** Characters of the texts of `spawned` and `messages`. */
   /** Sessions and messages that are written already. */
   written: number;
+  /** Characters of the texts of `spawned` and `messages`. */
   textSize: number;
   /** With their start messages, which come before whatever else they are told. */
   readonly spawned: SpawnedInsert[];
@@ -58,8 +61,22 @@ const textSizeMax = 4 * 1_048_576;
 /** Whether what is said has to be written before more is added. */
 export const isFull = (plan: Plan): boolean => plan.textSize >= textSizeMax;
 
+/** Whether it says no more than what is true of single events and sessions: nothing that is a project's. */
+export const isPlain = (plan: Plan): boolean =>
+  plan.madeBindings.size + plan.movedBindings.size === 0 &&
+  plan.transitions.length + plan.ties.length + plan.checks.length === 0;
+
+/** Adds what a plain plan says to another one. */
+export function addPlan(plan: Plan, { spawned, messages, routes, settled, textSize }: Plan): void {
+  for (const one of spawned) plan.spawned.push(one);
+  for (const one of messages) plan.messages.push(one);
+  for (const one of routes) plan.routes.push(one);
+  for (const one of settled) plan.settled.push(one);
+  plan.textSize += textSize;
+}
+
 /** Writes sessions and what is said, in the order in which it came, and makes room for more of the same batch. */
-export async function writeTexts(tx: RoutingTx, plan: Plan, now: Date): Promise<void> {
+export async function writeTexts(tx: Sql, plan: Plan, now: Date): Promise<void> {
   plan.written += plan.spawned.length + plan.messages.length;
   await insertSpawned(tx, plan.spawned.splice(0), now);
   failpoint('route.sessions-written');
@@ -86,5 +103,19 @@ export async function writePlan(
   await insertRoutes(tx, plan.routes);
   await beginChecks(tx, now, plan.checks);
   await settleEvents(tx, plan.settled, range);
+  failpoint('route.before-commit');
+}
+
+/** The same for a plain plan of several projects, each with the number up to which nothing of it waits any more. */
+export async function writePlainPlan(
+  tx: Sql,
+  plan: Plan,
+  { now, marks }: { readonly now: Date; readonly marks: readonly Mark[] },
+): Promise<void> {
+  failpoint('route.before-write');
+  await writeTexts(tx, plan, now);
+  failpoint('route.messages-written');
+  await insertRoutes(tx, plan.routes);
+  await settleQuiet(tx, plan.settled, marks);
   failpoint('route.before-commit');
 }

@@ -214,6 +214,71 @@ describe('the router', () => {
     await settled(bench.db, 60_000);
   });
 
+  it('routes many quiet projects together, and by itself whatever cannot be: damaged, to blame, held by others', async () => {
+    const { db } = bench;
+    const all = await Promise.all(Array.from({ length: 60 }, () => addProject(bench)));
+    const agents = all.map(() => randomUUID());
+    await db.query(
+      `insert into svc.agents (id, project_id, name, revision, spec, spec_hash, source)
+       select a, p, 'a', 1, '{}', 'h', '{}' from unnest($1::uuid[], $2::uuid[]) as u (a, p)`,
+      [agents, all],
+    );
+    await db.query(
+      `insert into svc.triggers (project_id, agent_id, ordinal, kind, event, spec, spec_hash, status)
+       select p, a, 0, 'event', 'webhook.received', t.spec, 'h', 'active'
+         from unnest($1::uuid[], $2::uuid[]) as u (a, p)
+        cross join (select spec from svc.triggers where project_id = $3::uuid and ordinal = 0) t`,
+      [agents, all, bench.projectId],
+    );
+    const ids: string[] = [];
+    for (const [at, id] of all.entries()) ids.push(...(await record(at === 30 ? 20 : 3, '{}', id)));
+    const [damaged = '', , , culprit = ''] = ids;
+    await db.query('update svc.event_bodies set raw_bytes = 20000 where event_id = $1::uuid', [damaged]);
+    await db.query(
+      `insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision) values ($1::uuid, $2::uuid, 0, 'a', 'x')`,
+      [culprit, agents[1]],
+    );
+    const other = openDatabase({ url: db.url, log: silent });
+    const { promise: freed, resolve: free } = Promise.withResolvers<void>();
+    const { promise: held, resolve: holds } = Promise.withResolvers<void>();
+    const over = other.tx(async (tx) => {
+      await lockRouting(tx, all[2] ?? '');
+      holds();
+      await freed;
+    });
+    await held;
+    await router.stop();
+    router = new Router(bench.ctx);
+    const before = db.statements();
+    for (const id of all) router.wake(id);
+    const waiting = async (): Promise<number> => (await statuses(ids)).filter((row) => row.status === 'pending').length;
+    while ((await waiting()) > 3) await sleep(5);
+    free();
+    await over;
+    await other.close();
+    await settled(db, 60_000);
+    assert.ok(db.statements() - before < 60 * 6, `${db.statements() - before} statements for 60 projects`);
+    assert.deepEqual(
+      (await statuses(ids)).filter((row) => row.status !== 'routed').map((row) => [row.id, row.status]),
+      [
+        [damaged, 'failed'],
+        [culprit, 'failed'],
+      ],
+    );
+    const { rows } = await db.query<{ project: string; events: string[] }>(
+      `select s.project_id as project, json_agg(s.event_id order by s.id) as events from svc.sessions s
+        where s.project_id = any($1::uuid[]) group by 1`,
+      [all],
+    );
+    const made = rows.flatMap((row) => row.events);
+    assert.deepEqual(
+      all.flatMap((id) => rows.find((row) => row.project === id)?.events ?? []),
+      ids.filter((id) => id !== damaged && id !== culprit),
+      'each once, those of a project in their order',
+    );
+    assert.equal(new Set(made).size, made.length);
+  });
+
   it('an event that goes to very many sessions ends its batch there', async () => {
     const { projectId, db } = bench;
     const shout = { kind: 'deliver', routeBy: { kind: 'allLiveSessions' }, onUnmatched: { kind: 'drop' } };

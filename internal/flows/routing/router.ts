@@ -1,6 +1,6 @@
-// Routes the projects that it is woken for, one batch of each at a time: whoever has more goes to the back of the queue,
-// and one place is kept for those who have waited least, so that no backlog is waited for. A project that another daemon
-// has is passed by and looked at again. A batch that cannot be written is halved until the event that is to blame stands
+// Routes the projects that it is woken for, one batch of each at a time: many that are quiet in one transaction, any other
+// in one of its own. Whoever has more goes to the back of the queue, and one place is kept for those who have waited least,
+// so that no backlog is waited for. A project that another daemon has is passed by and looked at again. A batch that cannot be written is halved until the event that is to blame stands
 // alone; that one is failed with its reason, and the others go on. What is nobody's fault is tried again.
 
 import { errorCode } from '../../adapters/store/store.ts';
@@ -13,6 +13,7 @@ import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import { endedTheProcess, gateOf, parkedAt, takeInHand } from '../in-hand.ts';
 import { type BatchOptions, type BatchResult, type Routed, routeBatch } from './batch.ts';
+import { type QuietOptions, type QuietResult, routeQuiet } from './quiet.ts';
 import { orderedIds } from '../../base/ids.ts';
 import { TriggerCache } from './triggers.ts';
 
@@ -28,6 +29,9 @@ const limits = {
   projects: 4,
   /** Of them, those that have had a batch already and have more: the others wait for no backlog. */
   backlogs: 3,
+  /** So many with little work each are routed in one transaction, at most so many. */
+  quietFrom: 8,
+  quietMost: 192,
   /** Tries of a batch before the project is left to the next wake-up. */
   attempts: 6,
   pauseMs: 50,
@@ -63,8 +67,13 @@ interface Work {
   strikes: number;
   /** Times in a row that others had it. */
   passed: number;
+  /** Whether it needs a transaction of its own. */
+  apart: boolean;
 }
-const fresh = (): Work => ({ limit: limits.batch, full: 0, batches: 0, attempts: 0, strikes: 0, passed: 0 });
+const fresh = (): Work => ({
+  ...{ limit: limits.batch, full: 0, batches: 0, attempts: 0, strikes: 0, passed: 0 },
+  apart: false,
+});
 
 type BatchShape = Pick<BatchOptions, 'limit' | 'seen' | 'alone'>;
 
@@ -79,6 +88,9 @@ export class Router {
   /** Those that wait for their turn, in its order. */
   readonly #queue = new Set<string>();
   readonly #running = new Map<string, Promise<void>>();
+  /** What runs at a time: a project by itself, or several that are quiet. */
+  #strands = 0;
+  readonly #quietLanes = Array.from({ length: limits.projects }, (_, n) => `route-quiet:${n}`);
   /** Woken while they run. */
   readonly #again = new Set<string>();
   /** To be looked at in a while. */
@@ -113,12 +125,42 @@ export class Router {
 
   /** Starts as many of those who wait as may run. */
   #fill(): void {
-    for (const projectId of this.#queue) {
-      if (this.#running.size >= limits.projects) return;
-      if (this.#isBacklog(projectId) && this.#backlogs() >= limits.backlogs) continue;
-      this.#queue.delete(projectId);
-      this.#running.set(projectId, this.#run(projectId));
+    while (this.#strands < limits.projects) {
+      const quiet = this.#quiet();
+      if (quiet.length >= limits.quietFrom) this.#start(quiet, this.#runQuiet(quiet));
+      else {
+        const projectId = this.#next();
+        if (projectId === undefined) return;
+        this.#start([projectId], this.#run(projectId));
+      }
     }
+  }
+
+  #start(projectIds: readonly string[], running: Promise<void>): void {
+    this.#strands += 1;
+    for (const projectId of projectIds) {
+      this.#queue.delete(projectId);
+      this.#running.set(projectId, running);
+    }
+  }
+
+  /** The first that may run by itself. */
+  #next(): string | undefined {
+    const isFull = this.#backlogs() >= limits.backlogs;
+    for (const projectId of this.#queue) if (!isFull || !this.#isBacklog(projectId)) return projectId;
+    return undefined;
+  }
+
+  /** The first of those in which little waits, as far as is known, and nothing has gone wrong. */
+  #quiet(): readonly string[] {
+    const quiet: string[] = [];
+    for (const projectId of this.#queue) {
+      const work = this.#work.get(projectId);
+      if (work === undefined || (work.batches + work.attempts + work.strikes === 0 && !work.apart))
+        quiet.push(projectId);
+      if (quiet.length >= limits.quietMost) break;
+    }
+    return quiet;
   }
 
   #isBacklog(projectId: string): boolean {
@@ -142,15 +184,51 @@ export class Router {
       // The sweep wakes it again.
       this.#ctx.runtime.log.warn({ err: error, projectId }, 'event.routing_put_off');
     }
+    await this.#end([projectId], () => after);
+  }
+
+  /** Several projects in one transaction; who is not served by that gets one of its own. */
+  async #runQuiet(projectIds: readonly string[]): Promise<void> {
+    const { db, runtime } = this.#ctx;
+    for (const projectId of projectIds) this.#again.delete(projectId);
+    const lane = this.#quietLanes.pop() ?? '';
+    const leave = await gateOf(this.#ctx).enter();
+    let results: ReadonlyMap<string, QuietResult> = new Map();
+    try {
+      const take: QuietOptions['take'] = (ids) => takeInHand(this.#ctx, { kind: 'event', lane, ids });
+      const options = { projectIds, cache: this.#cache, nextId: this.#nextId, now: runtime.now(), take };
+      results = await db.tx((sql) => routeQuiet(this.#ctx, sql, options), { statementMs: this.#options.batchMs });
+      failpoint('route.committed');
+    } catch (error) {
+      runtime.log.warn({ err: error, projects: projectIds.length }, 'event.quiet_routing_put_off');
+    } finally {
+      leave();
+      this.#quietLanes.push(lane);
+    }
+    for (const [projectId, { routed }] of results) this.#tell(projectId, routed);
+    await this.#end(projectIds, (projectId) => {
+      const result = results.get(projectId);
+      if (result?.more === false) return 'done';
+      this.#work.set(projectId, { ...fresh(), apart: true });
+      return 'more';
+    });
+  }
+
+  /** Gives the strand back, and has each project looked at again where it wants that. */
+  async #end(projectIds: readonly string[], afterOf: (projectId: string) => After): Promise<void> {
     // After a turn of the loop, so that whoever waits for this process is not kept waiting by a backlog.
     await new Promise((resolve) => setImmediate(resolve));
-    this.#running.delete(projectId);
-    const isWoken = this.#again.delete(projectId);
-    if (this.#stopped) return;
-    if (typeof after === 'object') this.#lookAgain(projectId, after.againMs);
-    else if (after === 'more' || isWoken) this.#queue.add(projectId);
-    if (after === 'done') this.#work.delete(projectId);
-    this.#fill();
+    this.#strands -= 1;
+    for (const projectId of projectIds) {
+      this.#running.delete(projectId);
+      const isWoken = this.#again.delete(projectId);
+      if (this.#stopped) continue;
+      const after = afterOf(projectId);
+      if (typeof after === 'object') this.#lookAgain(projectId, after.againMs);
+      else if (after === 'more' || isWoken) this.#queue.add(projectId);
+      if (after === 'done') this.#work.delete(projectId);
+    }
+    if (!this.#stopped) this.#fill();
   }
 
   #lookAgain(projectId: string, ms: number): void {

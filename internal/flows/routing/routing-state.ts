@@ -2,6 +2,7 @@
 // in memory by each decision, so that the next event of the batch meets what the one before it did. What is not read yet
 // is read when it is asked for; the lock keeps it true.
 
+import type { Sql } from '../../adapters/store/store.ts';
 import type { Binding } from '../../adapters/store/routing/bindings.ts';
 import {
   bindingsOn,
@@ -38,11 +39,20 @@ export interface RoutingState {
 export const targetText = (target: Target): string => `${target.type}\n${target.key}`;
 export const holdingText = (agentId: string, target: Target): string => `${agentId}\n${targetText(target)}`;
 
+/** A state in which nothing stands on any target. What is known of agents is shared with another project's state. */
+export const stateBeside = (other?: RoutingState): RoutingState => ({
+  bindings: new Map(),
+  bound: new Map(),
+  attributed: new Map(),
+  slots: other?.slots ?? new Map(),
+  live: other?.live ?? new Map(),
+  made: other?.made ?? [],
+});
+
 /** Reads what stands on the targets, of whichever agent. */
 export async function openRoutingState(tx: RoutingTx, targets: readonly Target[]): Promise<RoutingState> {
   const distinct = [...new Map(targets.map((target) => [targetText(target), target])).values()];
-  const [bindings, bound, attributed] = [new Map(), new Map(), new Map()];
-  const state: RoutingState = { bindings, bound, attributed, slots: new Map(), live: new Map(), made: [] };
+  const state = stateBeside();
   for (const binding of await bindingsOn(tx, distinct)) hold(state, binding);
   for (const { targetType: type, targetKey: key, ...tied } of await liveSessionsOn(tx, distinct)) {
     addAttribution(state, { type, key }, tied);
@@ -114,7 +124,7 @@ const asksForAll = ({ routing }: AskingTrigger): boolean =>
   routing.kind === 'deliver' && routing.routeBy?.kind === 'allLiveSessions';
 
 /** Reads what the triggers' decisions ask for and is not known yet: slots, and all live sessions of their agents. */
-export async function load(state: RoutingState, tx: RoutingTx, triggers: Iterable<AskingTrigger>): Promise<void> {
+export async function load(state: RoutingState, tx: Sql, triggers: Iterable<AskingTrigger>): Promise<void> {
   const slots = new Set<string>();
   const live = new Set<string>();
   for (const trigger of triggers) {

@@ -3,6 +3,7 @@
 
 import type { JsonObject } from '../../../domain/json.ts';
 import type { RoutingTx } from '../routing/routing.ts';
+import type { Sql } from '../store.ts';
 import { storable, storableJson } from '../schema/text.ts';
 
 export interface RouteInsert {
@@ -17,7 +18,7 @@ export interface RouteInsert {
 }
 
 /** Writes decisions. Throws a unique violation for an event that this trigger has routed before. */
-export async function insertRoutes(tx: RoutingTx, routes: readonly RouteInsert[]): Promise<void> {
+export async function insertRoutes(tx: Sql, routes: readonly RouteInsert[]): Promise<void> {
   if (routes.length === 0) return;
   await tx.query(
     `insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision, session_ids, because, severity)
@@ -67,6 +68,25 @@ const rangeText = `with marked as (
   update svc.events set router_status = $3::text
    where project_id = $1::uuid and seq between $4::bigint and $5::bigint and router_status = 'pending'`;
 
+const isPlain = (one: Settled): boolean =>
+  one.status !== 'failed' && one.severity === null && one.attributions === null && one.reason === undefined;
+
+/** No event of the project up to this number waits any more (svc.routing_marks). */
+export interface Mark {
+  readonly projectId: string;
+  readonly routedTo: number;
+}
+
+/**
+ * Ends the waiting of events of several projects, whose routing locks the transaction holds. Throws where one of them
+ * waited no longer.
+ */
+export async function settleQuiet(tx: Sql, settled: readonly Settled[], marks: readonly Mark[]): Promise<void> {
+  if ((await settleEach(tx, settled, marks)) !== settled.length) throw stolen();
+}
+
+const stolen = (): Error => new Error('an event was routed by somebody else at the same time');
+
 /**
  * Ends the waiting of events. Throws where one of them waited no longer, or another one waited among them: somebody
  * routed without the lock.
@@ -74,18 +94,11 @@ const rangeText = `with marked as (
 export async function settleEvents(tx: RoutingTx, settled: readonly Settled[], range?: SettledRange): Promise<void> {
   const [first] = settled;
   if (first === undefined) return;
-  const isPlain = (one: Settled): boolean =>
-    one.status !== 'failed' && one.severity === null && one.attributions === null && one.reason === undefined;
   const isAlike = range !== undefined && settled.every((one) => one.status === first.status && isPlain(one));
   const count = isAlike
     ? await settleRange(tx, first.status, range)
-    : await settleEach(
-        tx,
-        settled.filter(isPlain),
-        settled.filter((one) => !isPlain(one)),
-        range,
-      );
-  if (count !== settled.length) throw new Error('an event was routed by somebody else at the same time');
+    : await settleEach(tx, settled, range === undefined ? [] : [{ projectId: tx.projectId, routedTo: range.routedTo }]);
+  if (count !== settled.length) throw stolen();
 }
 
 async function settleRange(
@@ -97,18 +110,15 @@ async function settleRange(
   return (await tx.query(rangeText, values, 'settle-range')).rowCount;
 }
 
-async function settleEach(
-  tx: RoutingTx,
-  plain: readonly Settled[],
-  others: readonly Settled[],
-  range: SettledRange | undefined,
-): Promise<number> {
+async function settleEach(tx: Sql, settled: readonly Settled[], marks: readonly Mark[]): Promise<number> {
+  const plain = settled.filter(isPlain);
+  const others = settled.filter((one) => !isPlain(one));
   const idsOf = (status: Settled['status']): string[] =>
     plain.filter((one) => one.status === status).map((one) => one.eventId);
   // Each found by its id, whatever the planner believes to know of the table: lists of ids, never a join alone.
   const { rows } = await tx.query<{ count: number }>(
     `with marked as (
-       insert into svc.routing_marks as m (project_id, upto) select $4::uuid, $5::bigint where $5::bigint is not null
+       insert into svc.routing_marks as m (project_id, upto) select * from unnest($4::uuid[], $5::bigint[])
          on conflict (project_id) do update set upto = excluded.upto where m.upto < excluded.upto
      ), routed as (
        update svc.events set router_status = 'routed' where id = any($1::uuid[]) and router_status = 'pending' returning 1
@@ -135,8 +145,8 @@ async function settleEach(
           reason: one.reason,
         })),
       ),
-      tx.projectId,
-      range?.routedTo ?? null,
+      marks.map((one) => one.projectId),
+      marks.map((one) => one.routedTo),
       others.map((one) => one.eventId),
     ],
     'settle-events',

@@ -286,7 +286,7 @@ export async function liveSessionsOn(tx: RoutingTx, targets: readonly TargetName
 }
 
 /** Which live session has the slot of each of these agents. */
-export async function slotsOf(tx: RoutingTx, agentIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
+export async function slotsOf(tx: Sql, agentIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
   if (agentIds.length === 0) return new Map();
   const { rows } = await tx.query<{ agentId: string; sessionId: string }>(
     `select agent_id as "agentId", session_id as "sessionId" from svc.session_claims
@@ -298,7 +298,7 @@ export async function slotsOf(tx: RoutingTx, agentIds: readonly string[]): Promi
 }
 
 /** Every live session of these agents, in the order in which they were made. */
-export async function liveSessionsOf(tx: RoutingTx, agentIds: readonly string[]): Promise<LiveSession[]> {
+export async function liveSessionsOf(tx: Sql, agentIds: readonly string[]): Promise<LiveSession[]> {
   if (agentIds.length === 0) return [];
   const { rows } = await tx.query<LiveSession>(
     `select id as "sessionId", agent_id as "agentId", agent from svc.sessions

@@ -22,6 +22,7 @@ describe('sessions that routing makes', () => {
     const agent = agents[at % agents.length] ?? { id: '', name: '' };
     return {
       id: `00000000-0000-7000-8000-${String(at).padStart(12, '0')}`,
+      projectId,
       agentId: agent.id,
       agent: agent.name,
       revision: 1 + (at % 3),
@@ -63,7 +64,7 @@ describe('sessions that routing makes', () => {
     });
     await insert(rows);
     const stored = await t.db.query<Record<string, unknown>>(
-      `select s.id, s.agent_id as "agentId", s.agent, s.revision, s.event_id as "eventId", s.ordinal, s.display_title as
+      `select s.id, s.project_id as "projectId", s.agent_id as "agentId", s.agent, s.revision, s.event_id as "eventId", s.ordinal, s.display_title as
               "displayTitle", s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs", m.text,
               m.detail ->> 'event' as "eventKey", i.mode, r.decision, r.because, r.severity, r.agent as "routeAgent",
               r.ordinal as "routeOrdinal", r.agent_id as "routeAgentId", r.session_ids as "sessionIds",

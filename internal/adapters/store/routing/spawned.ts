@@ -3,12 +3,13 @@
 // they share most of what they hold. Invariants: the decision's key keeps an event from being routed twice by a trigger,
 // the claims' key two sessions from what only one may have; numbers of messages are given out in the order of the call.
 
-import type { RoutingTx } from './routing.ts';
+import type { Sql } from '../store.ts';
 import { storable } from '../schema/text.ts';
 
 export interface SpawnedInsert {
   /** Version 7. */
   readonly id: string;
+  readonly projectId: string;
   readonly agentId: string;
   readonly agent: string;
   readonly revision: number;
@@ -40,17 +41,17 @@ export interface SpawnedInsert {
 const text = `with input as materialized (
     select nextval('svc.messages_seq') as seq, r.* from (
       select u.id, u.event, u.a, u.g, u.r, u.o, u.start, u.title_size, u.text_size, k.*
-        from unnest($4::uuid[], $5::uuid[], $6::int[], $7::int[], $8::int[], $9::int[], $11::uuid[], $12::text[],
-            $13::int[], $14::int[]) with ordinality
+        from unnest($3::uuid[], $4::uuid[], $5::int[], $6::int[], $7::int[], $8::int[], $10::uuid[], $11::text[],
+            $12::int[], $13::int[]) with ordinality
           as u (id, event, kind, start, title_size, text_size, a, g, r, o, place)
-        join json_to_recordset($2::json) as k (n int, d jsonb, h text, m jsonb, s boolean, c text, i text, w text, b text,
+        join json_to_recordset($1::json) as k (n int, p uuid, d jsonb, h text, m jsonb, s boolean, c text, i text, w text, b text,
           v text) on k.n = u.kind
        order by u.place) r
   ), made as (
     insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, event_id, ordinal, display_title,
         hidden_context, mount_refs, created_at, active_at)
-      select id, $1::uuid, a, g, r, 'event', event, o, convert_from(substring($3::bytea from start for title_size), 'UTF8'),
-        h, m, $10::timestamptz, $10::timestamptz from input
+      select id, p, a, g, r, 'event', event, o, convert_from(substring($2::bytea from start for title_size), 'UTF8'),
+        h, m, $9::timestamptz, $9::timestamptz from input
   ), claimed as (
     insert into svc.session_claims (agent_id, kind, key, session_id)
       select a, 'slot', '', id from input where s
@@ -58,8 +59,8 @@ const text = `with input as materialized (
       select a, 'thread', c, id from input where c is not null
   ), said as (
     insert into svc.messages (session_id, seq, role, kind, text, detail, event_id, at)
-      select id, seq, 'user', 'prompt', convert_from(substring($3::bytea from start + title_size for text_size), 'UTF8'),
-        d, event, $10::timestamptz from input
+      select id, seq, 'user', 'prompt', convert_from(substring($2::bytea from start + title_size for text_size), 'UTF8'),
+        d, event, $9::timestamptz from input
   ), sent as (
     insert into svc.inbox (session_id, seq, mode, sender, event_id, agent_id, ordinal, starts)
       select id, seq, i, 'event', event, a, o, true from input
@@ -68,10 +69,11 @@ const text = `with input as materialized (
     select event, a, o, g, w, array[id], b, v from input`;
 
 /**
- * Inserts queued sessions that events spawned, with all that belongs to them. Throws a unique violation for a claim that
+ * Inserts queued sessions that events spawned, with all that belongs to them; the transaction holds the routing locks of
+ * their projects. Throws a unique violation for a claim that
  * stands, and for an event that this trigger has routed before.
  */
-export async function insertSpawned(tx: RoutingTx, spawned: readonly SpawnedInsert[], now: Date): Promise<void> {
+export async function insertSpawned(tx: Sql, spawned: readonly SpawnedInsert[], now: Date): Promise<void> {
   if (spawned.length === 0) return;
   const { kinds, said, places } = packed(spawned);
   const list = (of: (one: SpawnedInsert, at: number) => string | number): string => `{${spawned.map(of).join()}}`;
@@ -79,7 +81,6 @@ export async function insertSpawned(tx: RoutingTx, spawned: readonly SpawnedInse
   await tx.query(
     text,
     [
-      tx.projectId,
       JSON.stringify(kinds),
       said,
       list((one) => one.id),
@@ -144,6 +145,7 @@ function packed(spawned: readonly SpawnedInsert[]) {
 
 /** Whether two sessions differ in nothing but their ids, whose they are, and what is said. */
 const isOfKind = (one: SpawnedInsert, other: SpawnedInsert): boolean =>
+  one.projectId === other.projectId &&
   one.eventKey === other.eventKey &&
   one.decision === other.decision &&
   one.because === other.because &&
@@ -160,6 +162,7 @@ const storableOrNone = (of: string | null): string | undefined => (of === null ?
 
 const kindOf = (one: SpawnedInsert, n: number): object => ({
   n,
+  p: one.projectId,
   d: { sender: 'event', event: storable(one.eventKey) },
   h: storableOrNone(one.hiddenContext),
   m: Object.fromEntries(Object.entries(one.mountRefs).map(([path, ref]) => [path, storable(ref)])),

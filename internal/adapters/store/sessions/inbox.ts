@@ -3,6 +3,7 @@
 
 import type { JsonObject } from '../../../domain/json.ts';
 import type { RoutingTx } from '../routing/routing.ts';
+import type { Sql } from '../store.ts';
 import { storable, storableJson } from '../schema/text.ts';
 
 export interface MessageInsert {
@@ -23,7 +24,7 @@ export interface MessageInsert {
 const textMax = 4 * 1_048_576;
 
 /** Says messages to sessions in the order given, in as few statements as their size allows. */
-export async function insertMessages(tx: RoutingTx, messages: readonly MessageInsert[], now: Date): Promise<void> {
+export async function insertMessages(tx: Sql, messages: readonly MessageInsert[], now: Date): Promise<void> {
   for (let from = 0; from < messages.length; ) {
     let to = from;
     for (let size = 0; to < messages.length && (to === from || size < textMax); to += 1) {
@@ -34,7 +35,7 @@ export async function insertMessages(tx: RoutingTx, messages: readonly MessageIn
   }
 }
 
-async function insertSlice(tx: RoutingTx, messages: readonly MessageInsert[], now: Date): Promise<void> {
+async function insertSlice(tx: Sql, messages: readonly MessageInsert[], now: Date): Promise<void> {
   const rows = messages.map((one) => ({
     session: one.sessionId,
     text: storable(one.text),
