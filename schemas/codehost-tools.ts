@@ -2,7 +2,7 @@
 // idempotent writes added, and a reader of the few JSON Schema keywords that they use.
 
 import type { Json, JsonObject } from '../internal/domain/json.ts';
-import data from './json/codehost-tools.json' with { type: 'json' };
+import data from './codehost-tools.json' with { type: 'json' };
 import type { InputSchema } from './tool-input.ts';
 
 interface Node {

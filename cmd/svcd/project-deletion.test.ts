@@ -104,6 +104,9 @@ test('every table that a project fills is found by it, and is named where it gro
 });
 
 const settings = [
+  'errtrack_attempts',
+  'errtrack_subscriptions',
+  'oauth_tokens',
   'agents',
   'assets',
   'audit',

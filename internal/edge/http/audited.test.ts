@@ -2,7 +2,11 @@
 // fails and the database is as it was. A new route that changes something has to be listed here.
 
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { ErrtrackSimulator } from '../../base/testkit/errtrack-provider.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { routeTable } from './http.ts';
 import { routes } from './routes.ts';
@@ -36,6 +40,21 @@ const secrets = (at: string): Step[] => [
   { call: `POST ${at}/secrets/s/reveal` },
   { call: `DELETE ${at}/secrets/s` },
 ];
+
+const setups = '/api/v1/connections/errtrack/installations';
+const attemptState = 'A'.repeat(43);
+const simulator = await ErrtrackSimulator.start();
+const consent = simulator.consent({
+  id: 1,
+  slug: 'theirs',
+  region: 'us',
+  projects: [
+    { id: '1', slug: 'one' },
+    { id: '2', slug: 'two' },
+  ],
+});
+const secretFile = join(mkdtempSync(join(tmpdir(), 'svc-audited-')), 'secret');
+writeFileSync(secretFile, ErrtrackSimulator.clientSecret);
 
 const steps: readonly Step[] = [
   { call: 'POST /api/v1/orgs', body: () => ({ slug: 'o' }) },
@@ -107,7 +126,28 @@ const steps: readonly Step[] = [
     first: `${idle}; insert into svc.snapshots (id, repository_id, commit, source, has_svc, entries) select gen_random_uuid(), id, '${commit}', '', true, '[]' from svc.repositories; ${run('applied', `jsonb_build_object('snapshotId', (select id from svc.snapshots limit 1))`)}`,
     body: () => ({ commit }),
   },
+  {
+    call: `POST ${P}/repositories/r/release`,
+    first: `update svc.repositories set quarantined_commit = '${commit}'`,
+  },
   { call: `DELETE ${P}/repositories/r` },
+  { call: `POST ${setups}`, body: () => ({ organizationId: 'o', projectId: 'p' }) },
+  { call: `DELETE ${setups}/x`, path: (ids) => `${setups}/${ids['attempt']}` },
+  { call: `POST ${setups}`, body: () => ({ organizationId: 'o', projectId: 'p' }) },
+  {
+    call: `POST ${setups}/callback`,
+    first: `update svc.errtrack_attempts set state_hash = sha256('${attemptState}'::bytea) where state = 'awaiting_authorization'`,
+    body: () => ({ state: attemptState, ...consent }),
+  },
+  {
+    call: `PUT ${setups}/x/recipients`,
+    path: (ids) => `${setups}/${ids['attempt']}/recipients`,
+    body: (ids) => ({ recipients: [{ projectId: ids['project'], errtrackProjectId: '1' }] }),
+  },
+  {
+    call: 'PUT /api/v1/connections/errtrack/projects',
+    body: (ids) => ({ organizationId: 'o', projectId: 'p', providerGrantId: ids['grant'], errtrackProjectIds: [] }),
+  },
   { call: `DELETE ${P}` },
   { call: `DELETE ${O}` },
   {
@@ -133,12 +173,22 @@ const patternOf = (call: string): string => {
 describe('the record of what is changed', () => {
   let daemon: TestDaemon;
   before(async () => {
-    daemon = await startTestDaemon({ config: { roles: ['api'] } });
+    daemon = await startTestDaemon({
+      config: {
+        roles: ['api'],
+        allowPrivateNetwork: true,
+        file: { providers: { errtrack: simulator.section(secretFile) } },
+      },
+    });
     await daemon.database.db.query(
       `create function public.no_paper() returns trigger language plpgsql as $$ begin raise exception 'no paper'; end $$`,
     );
   });
-  after(() => daemon.stop());
+  after(async () => {
+    await daemon.stop();
+    await simulator.stop();
+    rmSync(dirname(secretFile), { recursive: true });
+  });
 
   /**
    * All rows of all tables, but when a token was last used, that a daemon is alive, and events with their routing: a failed
@@ -165,6 +215,9 @@ describe('the record of what is changed', () => {
        union all (select 'event', id::text from svc.events where key = 'webhook.received' order by seq limit 1)
        union all select 'session', id::text from svc.sessions union all select 'binding', id::text from svc.bindings
        union all select 'permission', id::text from svc.permissions
+       union all (select 'attempt', id::text from svc.errtrack_attempts order by created_at desc limit 1)
+       union all select 'grant', id::text from svc.errtrack_grants
+       union all select 'project', id::text from svc.projects where slug = 'p'
        union all select 'held', id::text from svc.reconciles where status = 'held'`,
     );
     return Object.fromEntries(rows.map(({ name, id }) => [name, id]));

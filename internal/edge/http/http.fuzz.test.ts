@@ -156,6 +156,9 @@ function* spoiled(document: unknown): Generator<unknown> {
   }
 }
 
+/** An application at the error tracker, so that its calls get as far as what they are given. Nobody answers there. */
+const errtrack = { clientId: 'fuzz', appSlug: 'fuzz', clientSecretFile: import.meta.filename };
+
 describe('routes that are given what they do not expect', () => {
   let daemon: TestDaemon;
   let sender: ReturnType<typeof createSender>;
@@ -163,7 +166,7 @@ describe('routes that are given what they do not expect', () => {
   let place: { org: string; project: string };
   const schemas = new Map<Route, JsonSchema>();
   before(async () => {
-    daemon = await startTestDaemon({ config: { roles: ['api'] } });
+    daemon = await startTestDaemon({ config: { roles: ['api'], file: { providers: { errtrack } } } });
     sender = createSender(daemon.url);
     who = { name: 'x', token: daemon.token, live: true, kind: 'user', inOrg: {}, inProject: {} };
     const project = (await daemon.api('GET', 'P')).body;

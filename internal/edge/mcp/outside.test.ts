@@ -75,7 +75,7 @@ describe('tools whose work is done outside', () => {
       'get_issue_details',
       'get_latest_event',
     ]);
-    assert.match((await finder.call('search_issues', {}, 'errors')).text, /^not-available: .*errtrack/);
+    assert.match((await finder.call('search_issues', {}, 'errors')).text, /^not-connected: /);
     assert.match((await finder.call('update_issue', {}, 'errors')).text, /^no-such-tool: /);
     assert.deepEqual(await listed(finder, 'issues'), []);
     assert.match((await finder.call('anything', {}, 'issues')).text, /^not-available: .*tracker/);

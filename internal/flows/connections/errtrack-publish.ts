@@ -20,7 +20,7 @@ import type { FlowContext } from '../context.ts';
 import { errtrackApplication } from '../errtrack-application.ts';
 import { requireAdministrator, type SetupCaller } from './errtrack-authority.ts';
 import { select } from './errtrack-selection.ts';
-import { end, readSetup, wrongState } from './errtrack-status.ts';
+import { auditSetup, end, readSetup, wrongState } from './errtrack-status.ts';
 import { openTokens } from './errtrack-tokens.ts';
 
 /**
@@ -37,9 +37,11 @@ export async function selectRecipients(
   if (row.state !== 'awaiting_selection') throw wrongState(row.state);
   const chosen = selection(recipients, row.destinations, row.choices ?? []);
   if (typeof chosen === 'string') throw new Fault('invalid', 'invalid-selection', `recipients: ${chosen}.`);
-  const isMine = await ctx.db.tx((tx) =>
-    step(tx, row.id, { taken: 'select', from: row.state, now: ctx.runtime.now() }),
-  );
+  const isMine = await ctx.db.tx(async (tx) => {
+    const mine = await step(tx, row.id, { taken: 'select', from: row.state, now: ctx.runtime.now() });
+    if (mine) await auditSetup(tx, caller, row, 'selected');
+    return mine;
+  });
   const after = (await attemptById(ctx.db, row.id)) ?? row;
   if (!isMine) throw wrongState(after.state);
   return complete(ctx, caller, after, chosen);

@@ -24,7 +24,6 @@ import {
   isUninstalled,
   step,
 } from '../../adapters/store/connections/errtrack-attempts.ts';
-import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { addPage, ATTEMPT_MS, isResumable, isSlug, type ProviderProject } from '../../core/attempt/attempt.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -38,7 +37,7 @@ import {
   setupScope,
 } from './errtrack-authority.ts';
 import { complete } from './errtrack-publish.ts';
-import { current, end, isUuid, noAttempt, readSetup, wrongState } from './errtrack-status.ts';
+import { auditSetup, current, end, isUuid, noAttempt, readSetup, wrongState } from './errtrack-status.ts';
 import { keepTokens } from './errtrack-tokens.ts';
 
 const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
@@ -91,27 +90,12 @@ export async function startSetup(
       now,
       expiresAt: new Date(now.getTime() + ATTEMPT_MS),
     });
-    await audit(tx, caller, { orgId: scope.orgId, projectId: scope.id, id }, 'started');
+    await auditSetup(tx, caller, { orgId: scope.orgId, projectId: scope.id, id }, 'started');
   });
   const attempt = await attemptById(ctx.db, id);
   if (attempt === undefined) throw new Error('an attempt is gone that was just made');
   return { attempt, authorizationUrl: consentUrl(settings, state) };
 }
-
-type Tx = Parameters<Parameters<FlowContext['db']['tx']>[0]>[0];
-const audit = (
-  tx: Tx,
-  caller: SetupCaller,
-  at: { readonly orgId: string; readonly projectId: string; readonly id: string },
-  what: string,
-): Promise<void> =>
-  recordAudit(tx, {
-    orgId: at.orgId,
-    projectId: at.projectId,
-    principal: caller.actor,
-    action: `errtrack.setup_${what}`,
-    subject: { kind: 'SetupAttempt', name: at.id },
-  });
 
 /** Cancels an unfinished attempt; its pending credential is deleted here, and nothing is undone at the provider. */
 export async function cancelSetup(ctx: FlowContext, caller: SetupCaller, id: string): Promise<AttemptRow> {
@@ -119,7 +103,7 @@ export async function cancelSetup(ctx: FlowContext, caller: SetupCaller, id: str
   const now = ctx.runtime.now();
   const isDone = await ctx.db.tx(async (tx) => {
     const done = await step(tx, row.id, { taken: 'cancel', from: row.state, now });
-    if (done) await audit(tx, caller, row, 'cancelled');
+    if (done) await auditSetup(tx, caller, row, 'cancelled');
     return done;
   });
   const after = (await attemptById(ctx.db, row.id)) ?? row;
@@ -154,7 +138,7 @@ export async function takeCallback(ctx: FlowContext, caller: SetupCaller, input:
     if (!(await claimCode(tx, hash(input.code), row.id, now))) throw wrongState('waiting for another code');
     const taken = { taken: 'callback' as const, from: row.state, now, learned: { installationId } };
     if (!(await step(tx, row.id, taken))) throw wrongState('not waiting any more');
-    await audit(tx, caller, row, 'returned');
+    await auditSetup(tx, caller, row, 'returned');
   });
   failpoint('errtrack.code-claimed');
   const exchanged = await exchangeCode(settings, secret, { installationId, code: input.code });

@@ -1,6 +1,8 @@
 // An attempt as its own person may see it, and how it ends badly.
 
 import { attemptById, type AttemptRow, step } from '../../adapters/store/connections/errtrack-attempts.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { stateAt } from '../../core/attempt/attempt.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
@@ -51,3 +53,18 @@ export async function end(
   ctx.runtime.log.warn({ attempt: row.id, reason }, 'errtrack.setup_ended');
   return (await attemptById(ctx.db, row.id)) ?? row;
 }
+
+/** The entry of a step that a person took, in the transaction of the step. */
+export const auditSetup = (
+  tx: Sql,
+  caller: SetupCaller,
+  at: Pick<AttemptRow, 'orgId' | 'projectId' | 'id'>,
+  what: string,
+): Promise<void> =>
+  recordAudit(tx, {
+    orgId: at.orgId,
+    projectId: at.projectId,
+    principal: caller.actor,
+    action: `errtrack.setup_${what}`,
+    subject: { kind: 'SetupAttempt', name: at.id },
+  });

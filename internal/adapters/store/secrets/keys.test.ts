@@ -17,7 +17,8 @@ test('rotation knows every table that holds sealed values', async () => {
   );
   assert.deepEqual(
     rows.map((row) => row.table),
-    sealedUses.map((use) => `${use}s`).sort(),
+    // Installation tokens are a cache: one that does not open is minted anew.
+    [...sealedUses.map((use) => `${use.replace('-', '_')}s`), 'installation_tokens'].sort(),
     'add the table to sealedTables of keys.ts, and to its statements that name tables',
   );
 });
