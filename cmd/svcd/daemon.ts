@@ -139,12 +139,13 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
 
 /** Who finds writes again, by the provider that they went to. */
 function outboxPorts(config: Config): OutboxPorts {
-  const { writeSpacingMs, apiUrl, webUrl, attachmentHosts } = codehostSettings(config);
+  const { writeSpacingMs, apiUrl, webUrl, mcpUrl, attachmentHosts } = codehostSettings(config);
   return {
     readers: { codehost: lookAtCodehost },
     writeSpacingMs,
     codehostApiUrl: apiUrl,
     codehostWebUrl: webUrl,
+    codehostMcpUrl: mcpUrl,
     attachmentHosts,
   };
 }

@@ -258,6 +258,8 @@ export interface OutboxPorts {
   readonly codehostApiUrl?: string;
   /** Where their repositories are. */
   readonly codehostWebUrl?: string;
+  /** The provider's own tool server, for reading what the service does not serve. */
+  readonly codehostMcpUrl?: string | undefined;
   /** Hosts, or host:port, from which attachments are downloaded. */
   readonly attachmentHosts?: readonly string[];
 }

@@ -46,7 +46,26 @@ const BY_ID = new Set(['resolve_review_thread', 'unresolve_review_thread']);
 /** Names whose capability is asked for before they are shown at all (spec, Tools). */
 const SHOWN_WITH: { readonly [needs: string]: readonly string[] } = { merge: ['merge'], secrets: ['secrets'] };
 
-const toolOf = (name: string): BrokerTool | undefined => (Object.hasOwn(TOOLS, name) ? TOOLS[name] : undefined);
+/** What the provider's own tool server reads, where one is configured: of a named repository alone. */
+function remoteOf(ctx: FlowContext, name: string): BrokerTool | undefined {
+  const url = ctx.outbox?.codehostMcpUrl;
+  const required = (codehostToolSchema(name, false)?.['required'] ?? []) as readonly string[];
+  if (url === undefined || !/^(get|list)_/.test(name) || !required.includes('owner') || !required.includes('repo'))
+    return undefined;
+  return {
+    about: '',
+    effect: 'none',
+    write: false,
+    wants: () => ['contents:read'],
+    run: (desk, { input }) => desk.remote(url, name, input),
+  };
+}
+
+const ownOf = (name: string): BrokerTool | undefined => (Object.hasOwn(TOOLS, name) ? TOOLS[name] : undefined);
+const isServed = (name: string): boolean =>
+  ownOf(name) !== undefined || searchOf(name) !== undefined || name === 'download_attachment';
+const toolOf = (ctx: FlowContext, name: string): BrokerTool | undefined =>
+  ownOf(name) ?? (isServed(name) ? undefined : remoteOf(ctx, name));
 const searchOf = (name: string) => (Object.hasOwn(SEARCH_TOOLS, name) ? SEARCH_TOOLS[name] : undefined);
 
 export interface BrokerListing {
@@ -66,7 +85,7 @@ export function brokerTools(
   return [...new Set(named)]
     .filter((name) => Object.hasOwn(catalog, name) && isShown(mounts, name, catalog[name]?.needs))
     .map((name) => {
-      const own = toolOf(name);
+      const own = ownOf(name);
       const about = own?.about ?? searchOf(name)?.about ?? `Code host: ${name.replaceAll('_', ' ')}.`;
       const schema = codehostToolSchema(name, own?.write === true) ?? { type: 'object', additionalProperties: true };
       return { name, description: about, inputSchema: schema, effect: own?.effect ?? 'none' };
@@ -96,7 +115,7 @@ export async function callCodehost(call: BrokerCall): Promise<Json> {
   const { ctx, caller, alias, name } = call;
   const given = objectAt((call.input ?? {}) as Json);
   const { idempotencyKey: key, ...input } = given;
-  const own = toolOf(name);
+  const own = toolOf(ctx, name);
   const isWrite = own?.write === true && (own.isWrite?.(input) ?? true);
   const row: Call = {
     project: caller.project,
@@ -128,7 +147,7 @@ interface Plan {
 async function planOf(call: BrokerCall, input: JsonObject): Promise<Plan> {
   const { ctx, caller, name } = call;
   const { spec } = caller;
-  const own = toolOf(name);
+  const own = toolOf(ctx, name);
   const search = searchOf(name);
   if (search !== undefined) checkSearch(input);
   if (name === 'download_attachment') await checkAttachment(ctx, caller, text(input, 'url'));
@@ -206,7 +225,7 @@ async function run(call: BrokerCall, { input, key, isWrite, row, plan }: Running
     input: await hashed(input, key, caller.sessionId),
     run: async (step, callId) => {
       const answer = await atOne(plan.desks, (desk) =>
-        (toolOf(name) as BrokerTool).run(desk.writing(step, callId), asked),
+        (toolOf(ctx, name) as BrokerTool).run(desk.writing(step, callId), asked),
       );
       return { answer, url: textAt(objectAt(answer)['url']) };
     },
@@ -238,7 +257,7 @@ async function read(call: BrokerCall, desks: readonly Desk[], input: JsonObject)
     );
   }
   if (name === 'download_attachment') return atOne(desks, (desk) => download(desk, caller, text(input, 'url')));
-  return atOne(desks, (desk) => (toolOf(name) as BrokerTool).run(desk, { ctx, caller, input }));
+  return atOne(desks, (desk) => (toolOf(ctx, name) as BrokerTool).run(desk, { ctx, caller, input }));
 }
 
 const derive = promisify<string, string, number, Buffer>(scrypt);

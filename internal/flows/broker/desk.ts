@@ -3,7 +3,13 @@
 // outbox and is sent again only where the provider is known to have done nothing.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ApiAnswer, type ApiRequest, callApi, NotDone } from '../../adapters/providers/codehost/codehost.ts';
+import {
+  type ApiAnswer,
+  type ApiRequest,
+  callApi,
+  callMcp,
+  NotDone,
+} from '../../adapters/providers/codehost/codehost.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { objectAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
@@ -11,6 +17,7 @@ import { outsideFault } from '../../domain/outside.ts';
 import { apiUrlOf } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { type HeldToken, installationToken, type Permissions } from '../installation-token.ts';
+import { listed } from './shape.ts';
 import { limitReached, passed, type Step, takeSlot } from '../outbox/outbox.ts';
 
 /** A fresh token may not be known everywhere at once. */
@@ -90,6 +97,22 @@ export class Desk {
   async render(body: Json): Promise<ApiAnswer> {
     const ask: Ask = { path: '/markdown', isRoot: true, method: 'POST', body };
     return this.#repeated(false, 'core', (token) => this.#send(token, ask, false));
+  }
+
+  /** A tool of the provider's own server, with this call's repository and token. */
+  async remote(url: string, tool: string, input: JsonObject): Promise<Json> {
+    const { ctx, repository } = this.options;
+    const [owner = '', repo = ''] = repository.split('/');
+    const { token } = await installationToken(ctx, this.options);
+    const { allowPrivateNetwork } = ctx.config;
+    const answer = await callMcp({
+      url,
+      token,
+      tool,
+      input: { ...input, owner, repo },
+      allowPrivate: allowPrivateNetwork,
+    });
+    return Array.isArray(answer) ? listed(answer as readonly Json[], undefined) : answer;
   }
 
   /** The value of an Authorization header, for the host's own addresses. */

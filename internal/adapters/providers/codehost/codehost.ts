@@ -10,6 +10,7 @@ export { isBotLogin } from './parts.ts';
 export { type CommitStatus, postCommitStatus } from './status.ts';
 export { addressKey, type PushHint } from './push.ts';
 export { type ApiAnswer, type ApiRequest, callApi, fetchSigned, NotDone } from './api.ts';
+export { callMcp } from './mcp.ts';
 export { sealSecret } from './seal-secret.ts';
 export {
   cloneUrl,

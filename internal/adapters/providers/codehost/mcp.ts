@@ -1,0 +1,78 @@
+// The provider's own tool server, for reading what is not served here: one tool of one call, read-only, without a session.
+
+import { request as send } from 'undici';
+import { Fault } from '../../../domain/fault.ts';
+import { listAt, objectAt, textAt } from '../../../domain/fields.ts';
+import type { Json, JsonObject } from '../../../domain/json.ts';
+import { outsideFault } from '../../../domain/outside.ts';
+import { dispatcherFor } from './guard.ts';
+
+export interface McpCall {
+  readonly url: string;
+  readonly token: string;
+  readonly tool: string;
+  readonly input: JsonObject;
+  readonly allowPrivate: boolean;
+}
+
+const timeoutMs = 30_000;
+const answerBytes = 8 * 1024 * 1024;
+
+/** Calls a tool; answers with its text, parsed where it is JSON. Throws Fault. */
+export async function callMcp({ url, token, tool, input, allowPrivate }: McpCall): Promise<Json> {
+  const answer = await ask(url, { token, tool, input, allowPrivate });
+  const result = objectAt(answer['result']);
+  const said = listAt(result['content'])
+    .map((part) => textAt(objectAt(part)['text']) ?? '')
+    .join('');
+  // Its errors are prose that repeats addresses and values.
+  if (answer['error'] !== undefined || result['isError'] === true) {
+    if (/\b404\b|not found/i.test(said))
+      throw outsideFault('not-found', 'it is absent, or not visible to this installation');
+    if (/\b403\b|not accessible/i.test(said))
+      throw outsideFault('permission-missing', 'the installation may not do this');
+    throw outsideFault('refused', 'the tool server of the code host refused it');
+  }
+  try {
+    return JSON.parse(said) as Json;
+  } catch {
+    return { text: said };
+  }
+}
+
+async function ask(url: string, { token, tool, input, allowPrivate }: Omit<McpCall, 'url'>): Promise<JsonObject> {
+  let text = '';
+  try {
+    const { statusCode, headers, body } = await send(url, {
+      method: 'POST',
+      headers: {
+        accept: 'application/json, text/event-stream',
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        'user-agent': 'svc',
+        'x-mcp-readonly': 'true',
+        'x-mcp-tools': tool,
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: tool, arguments: input } }),
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+      dispatcher: dispatcherFor(new URL(url), allowPrivate),
+    });
+    let size = 0;
+    const chunks: Buffer[] = [];
+    for await (const chunk of body) {
+      size += (chunk as Buffer).length;
+      if (size > answerBytes) throw outsideFault('too-large', `the answer has more than ${answerBytes} bytes`);
+      chunks.push(chunk as Buffer);
+    }
+    if (statusCode === 401) throw outsideFault('credential-refused', 'the tool server does not take the token');
+    if (statusCode === 404) throw outsideFault('not-found', 'the tool server does not know it');
+    if (statusCode !== 200) throw outsideFault('provider-unavailable', `the tool server answered with ${statusCode}`);
+    text = Buffer.concat(chunks).toString('utf8');
+    if (/event-stream/.test(String(headers['content-type']))) text = /^data: (.+)$/m.exec(text)?.[1] ?? '';
+    return objectAt(JSON.parse(text) as Json);
+  } catch (error) {
+    if (error instanceof Fault) throw error;
+    throw outsideFault('provider-unavailable', 'the tool server of the code host could not be reached');
+  }
+}
