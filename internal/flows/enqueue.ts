@@ -1,6 +1,7 @@
 // Jobs that more than one flow asks for.
 
-import { addJob, type Sql } from '../adapters/store/store.ts';
+import { addJob } from '../adapters/store/operations/add-job.ts';
+import type { Sql } from '../adapters/store/store.ts';
 import { routeTask } from '../adapters/store/events/events.ts';
 import { type WishReason, wishSync } from '../adapters/store/repositories/polls.ts';
 import type { FlowContext } from './context.ts';

@@ -3,7 +3,8 @@ import { after, before, describe, it } from 'node:test';
 import { startCutProxy } from '../../base/testkit/cut-proxy.ts';
 import { createTestDatabase, silent, type TestDatabase } from '../../base/testkit/postgres.ts';
 import { Fault } from '../../domain/fault.ts';
-import { addJob, errorCode, isUniqueViolation, openDatabase } from './store.ts';
+import { addJob } from './operations/add-job.ts';
+import { errorCode, isUniqueViolation, openDatabase } from './store.ts';
 
 /** Holds each caller back until so many have come; whoever comes later is let through. */
 function meeting(count: number): () => Promise<void> {

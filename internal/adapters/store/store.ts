@@ -6,10 +6,10 @@
 import { randomInt } from 'node:crypto';
 import pg from 'pg';
 import type { Logger } from 'pino';
-import type { Json } from '../../domain/json.ts';
 import { Fault } from '../../domain/fault.ts';
 import { ListenHub } from './schema/listen.ts';
 import { type Held, type Lane, NoAnswer, Pool } from './schema/pool.ts';
+import { tellingName, Tells } from './schema/tells.ts';
 
 export interface Sql {
   /**
@@ -179,6 +179,8 @@ const idleInTransactionMs = 60_000;
 const callMs = 5_000;
 /** A little less, for a lock that a patient call waits for. */
 const lockMs = 4_500;
+/** A wake-up that is so late wakes nobody sooner than polling does. */
+const tellMs = 2_000;
 
 /** Opens a pool; no connection is made before the first query. */
 export function openDatabase(options: DatabaseOptions): Database {
@@ -193,7 +195,8 @@ class Shared {
   readonly main: Pool;
   readonly vital: Pool;
   readonly listener: ListenHub;
-  readonly lanes: { readonly work: Lane; readonly calls: Lane; readonly vital: Lane };
+  readonly tells: Tells;
+  readonly lanes: { readonly work: Lane; readonly calls: Lane; readonly vital: Lane; readonly tells: Lane };
   calls: Database | undefined;
   count = 0;
 
@@ -201,24 +204,38 @@ class Shared {
     const { url, log, directUrl = url, statementTimeoutMs = statementMsDefault } = options;
     this.options = options;
     this.pooled = options.directUrl !== undefined;
-    const config = connectionConfig({ url, statementTimeoutMs, pooled: this.pooled });
+    const config = connectionConfig({ url, statementTimeoutMs, pooled: this.pooled, applicationName: tellingName });
+    this.tells = new Tells((channel, payloads) => this.#notify(channel, payloads), log);
+    const onTells = this.tells.tell.bind(this.tells);
     const answerMs = statementTimeoutMs + silenceMs;
     this.lanes = {
       work: { max: connectionsMax.main - 1, waitMs: 15_000, answerMs },
       calls: { max: connectionsMax.main - 1, waitMs: 4_000, answerMs: Math.min(callMs, answerMs) },
       vital: { max: connectionsMax.vital, waitMs: callMs, answerMs: callMs },
+      tells: { max: 1, waitMs: tellMs, answerMs: tellMs },
     };
-    this.vital = new Pool({ config, log, max: connectionsMax.vital });
+    this.vital = new Pool({ config, log, max: connectionsMax.vital, onTells });
     this.main = new Pool({
       config,
       log,
       max: connectionsMax.main,
+      onTells,
       probe: () => this.vital.use(this.lanes.vital, (held) => held.query({ text: 'select 1' }), isFit),
       // Behind a pooler the number that a connection has is not the server's; there the transaction's limit ends it.
       ...(!this.pooled && { cancel: (backend) => this.#cancel(backend) }),
     });
     const listening = { url: directUrl, statementTimeoutMs: 10_000, applicationName: options.listenerName };
     this.listener = new ListenHub(connectionConfig(listening), log);
+  }
+
+  /** In a transaction that writes nothing, so that it waits for no disk while it holds the cluster's lock. */
+  #notify(channel: string, payloads: readonly string[]): Promise<unknown> {
+    const text = 'select pg_notify($1::text, told) from unnest($2::text[]) as t (told)';
+    return this.main.use(
+      this.lanes.tells,
+      (held) => held.query({ text, values: [channel, [...payloads]], ...(!this.pooled && { name: 'notify' }) }),
+      isFit,
+    );
   }
 
   /** Of what has been given up. Where this is not heard either, the server's own limit ends it. */
@@ -290,6 +307,7 @@ class View implements Database {
   }
 
   async close(): Promise<void> {
+    await this.#shared.tells.stop();
     await this.#shared.listener.stop();
     await this.#shared.main.close();
     await this.#shared.vital.close();
@@ -363,36 +381,4 @@ interface Statement {
   readonly text: string;
   readonly values: readonly unknown[] | undefined;
   readonly name: string | undefined;
-}
-
-export interface JobOptions {
-  /** Jobs of one key are one job while it waits. A key added again while its job runs makes a second one. */
-  readonly jobKey?: string;
-  /** Default `preserve_run_at`: `replace` is a debounce, under which a busy key would never run. */
-  readonly jobKeyMode?: 'replace' | 'preserve_run_at';
-  readonly runAt?: Date;
-  /** Instead: so much later than the database's now; the clock of a daemon may be another one. */
-  readonly afterMs?: number;
-  /** Default 100: a killed worker costs one attempt, and an exhausted job waits for a person. */
-  readonly maxAttempts?: number;
-  readonly priority?: number;
-}
-
-/** Adds a job inside the caller's transaction; it becomes visible with the commit. */
-export async function addJob(sql: Sql, task: string, payload: Json, options: JobOptions = {}): Promise<void> {
-  await sql.query(
-    `select graphile_worker.add_job($1::text, payload => $2::json,
-       run_at => coalesce($3::timestamptz, now() + make_interval(secs => $8::float8 / 1000)), max_attempts => $4::int,
-       job_key => $5::text, job_key_mode => $6::text, priority => $7::int)`,
-    [
-      task,
-      JSON.stringify(payload),
-      options.runAt ?? null,
-      options.maxAttempts ?? 100,
-      options.jobKey ?? null,
-      options.jobKey === undefined ? null : (options.jobKeyMode ?? 'preserve_run_at'),
-      options.priority ?? null,
-      options.afterMs ?? null,
-    ],
-  );
 }

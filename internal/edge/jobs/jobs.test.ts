@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
-import { addJob } from '../../adapters/store/store.ts';
+import { addJob } from '../../adapters/store/operations/add-job.ts';
 import { beat, listDaemons, listParkedJobs, retryParkedJobs } from '../../adapters/store/operations/jobs.ts';
 import { type ProcessIdentity, processIdentity } from '../../base/process-identity.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';

@@ -14,7 +14,8 @@ import {
   type WorkerPool,
 } from 'graphile-worker';
 import * as v from 'valibot';
-import { addJob, connectionConfig, connectionsMax } from '../../adapters/store/store.ts';
+import { addJob } from '../../adapters/store/operations/add-job.ts';
+import { connectionConfig, connectionsMax } from '../../adapters/store/store.ts';
 import {
   beat,
   buryDaemons,

@@ -2,7 +2,8 @@
 // re-reads the world: killed anywhere, it goes on where rows of another version are left.
 
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
-import { addJob, type Database, type Sql } from '../../adapters/store/store.ts';
+import { addJob } from '../../adapters/store/operations/add-job.ts';
+import type { Database, Sql } from '../../adapters/store/store.ts';
 import {
   advanceRotation,
   countStale,

@@ -20,6 +20,8 @@ export { diagnoseSessions } from './doctor.ts';
 export { upkeepTurn } from './upkeep.ts';
 
 const every = { lookMs: 2_000, renewMs: 5_000, programsMs: 5_000, reapMs: 60_000, fenceMs: 1_000 } as const;
+/** Looks that others' writes ask for begin at least so far apart, however often they do. */
+const toldMs = 25;
 /** A host that could not renew for so long lets go before another one may begin. */
 const renewedWithinMs = (leaseSeconds - 4) * 1_000;
 /** Claims of one turn; a host that comes up to a long queue shares it with the others. */
@@ -42,6 +44,9 @@ export class SessionHost {
     | undefined;
   /** Somebody said that something happened; maybe a session was made that no host can take. */
   #told = false;
+  /** When the last look began, and the one that is put off until it was long enough ago. */
+  #lookedAt = 0;
+  #putOff: NodeJS.Timeout | undefined;
   #stopping: Promise<void> | undefined;
   #fence: NodeJS.Timeout | undefined;
   /** By session: when its lease was last known to stand, on the monotonic clock. */
@@ -57,7 +62,7 @@ export class SessionHost {
   async start(): Promise<void> {
     this.#unlisten = await this.#ctx.db.listen('svc_hosts', () => {
       this.#told = true;
-      this.#wake.fire();
+      this.#tellSoon();
     });
     // Apart from the loops: a database that does not answer stands still, and so do they.
     this.#fence = setInterval(() => this.#letGoOverdue(), every.fenceMs);
@@ -79,11 +84,22 @@ export class SessionHost {
     this.#wake.fire();
     this.#over.fire();
     await this.#unlisten();
+    clearTimeout(this.#putOff);
     await Promise.all(this.#loops);
     const left = [...this.#running.values()];
     for (const one of left) one.drain();
     await Promise.all(left.map((one) => one.ended));
     clearInterval(this.#fence);
+  }
+
+  /** At once, where the last look is a while ago: many messages are one look. */
+  #tellSoon(): void {
+    const leftMs = this.#lookedAt + toldMs - performance.now();
+    if (leftMs <= 0) return this.#wake.fire();
+    this.#putOff ??= setTimeout(() => {
+      this.#putOff = undefined;
+      this.#wake.fire();
+    }, leftMs);
   }
 
   /** Whoever cannot reach the database may have lost its leases already: no session runs twice at once. */
@@ -108,6 +124,7 @@ export class SessionHost {
   /** Lets go of what is not ours any more, wakes what has news, takes what waits. */
   async #look(): Promise<void> {
     const { db } = this.#ctx;
+    this.#lookedAt = performance.now();
     const mine = [...this.#running.values()];
     const standing = await standingLeases(
       db.vital,

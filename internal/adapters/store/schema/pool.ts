@@ -5,6 +5,7 @@
 
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { type Tell, tellOf } from './tells.ts';
 
 export interface Lane {
   /** Of all connections, those that this kind of work may have at once. */
@@ -24,6 +25,8 @@ export interface PoolOptions {
   readonly cancel?: (backend: number) => void;
   /** Resolves when the server has answered somebody else; asked while a patient statement is waited for and all is quiet. */
   readonly probe?: () => Promise<unknown>;
+  /** Is given whom triggers want to have woken, once what they stood in has committed. */
+  readonly onTells?: (tells: readonly Tell[]) => void;
 }
 
 /** How long somebody waits before one more connection is opened, and how long one that nobody needs is kept. */
@@ -107,17 +110,27 @@ export class Pool {
     let broken: Error | undefined;
     const onError = (error: Error): Error => (broken = error);
     client.on('error', onError);
+    let tells: Tell[] = [];
+    const onNotice = (notice: object): void => {
+      const tell = tellOf(notice);
+      if (tell !== undefined) tells.push(tell);
+    };
+    client.on('notice', onNotice);
     try {
       // Who has waited at the gate waits that much less for each answer: the two do not add up.
       const answerMs = Math.max(leastMs, lane.answerMs - queuedMs);
       return await fn({ query: (config, patient) => this.#ask(client, config, answerMs, patient === true) });
     } catch (error) {
+      // It was rolled back; where nobody knows, polling finds what there is.
+      tells = [];
       if (!isFit(error)) broken ??= error instanceof Error ? error : new Error('unfit');
       throw error;
     } finally {
       client.off('error', onError);
+      client.off('notice', onNotice);
       client.release(broken);
       this.#leave(lane);
+      if (tells.length > 0) this.#options.onTells?.(tells);
     }
   }
 

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
+import { openDatabase } from '../store.ts';
+import { Tells } from './tells.ts';
+
+const chunks = 500;
+
+describe('what triggers have to tell', () => {
+  let t: TestDatabase;
+  let watcher: pg.Client;
+  const heard: { channel: string; payload: string }[] = [];
+  before(async () => {
+    t = await createTestDatabase();
+    await t.db.query('create table chunks (n int, session_id uuid)');
+    await t.db.query(`create function told() returns trigger language plpgsql as $$
+      begin perform svc.tell('chunks', new.session_id::text); return null; end $$`);
+    await t.db.query('create trigger chunks_told after insert on chunks for each row execute function told()');
+    watcher = new pg.Client({ connectionString: t.url });
+    await watcher.connect();
+    watcher.on('notification', ({ channel, payload = '' }) => heard.push({ channel, payload }));
+    for (const channel of ['chunks', 'svc_hosts', 'svc_sessions']) await watcher.query(`listen ${channel}`);
+  });
+  after(async () => {
+    await watcher.end();
+    await t.close();
+  });
+
+  const say = (db: { query: TestDatabase['db']['query'] }, n: number, id: string): Promise<unknown> =>
+    db.query('insert into chunks values ($1::int, $2::uuid)', [n, id]);
+  const until = async (is: () => boolean): Promise<void> => {
+    for (let tries = 0; !is() && tries < 1_000; tries += 1) await sleep(10);
+    assert.ok(is());
+  };
+
+  it('reaches listeners in a handful of notifications, the last write included', async () => {
+    heard.length = 0;
+    const id = randomUUID();
+    const began = performance.now();
+    let seen = 0;
+    watcher.on('notification', () => {
+      void t.db
+        .query<{ n: number }>('select max(n) as n from chunks where session_id = $1::uuid', [id])
+        .then(({ rows }) => (seen = Math.max(seen, rows[0]?.n ?? 0)));
+    });
+    for (let n = 1; n <= chunks; n += 10) {
+      await Promise.all(Array.from({ length: 10 }, (_, more) => say(t.db, n + more, id)));
+    }
+    const intervals = Math.ceil((performance.now() - began) / 50);
+    await until(() => seen === chunks);
+    await sleep(200);
+    watcher.removeAllListeners('notification');
+    watcher.on('notification', ({ channel, payload = '' }) => heard.push({ channel, payload }));
+    assert.ok(heard.length >= 1 && heard.length <= intervals + 2, `${heard.length} in ${intervals} intervals`);
+    assert.ok(heard.length <= chunks / 2, `${heard.length} of ${chunks}`);
+    assert.ok(heard.every((one) => one.channel === 'chunks' && one.payload === id));
+  });
+
+  it('says of each session once, whatever one transaction writes, and nothing of what is rolled back', async () => {
+    heard.length = 0;
+    const ids = [randomUUID(), randomUUID()];
+    await assert.rejects(
+      t.db.tx(async (tx) => {
+        await say(tx, 1, randomUUID());
+        throw new Error('no');
+      }),
+      /^Error: no$/,
+    );
+    await t.db.tx(async (tx) => {
+      for (let n = 0; n < chunks; n += 1) await say(tx, n, ids[n % 2] ?? '');
+      await sleep(100);
+      assert.deepEqual(heard, [], 'nothing before the commit');
+    });
+    await until(() => heard.length >= 2);
+    await sleep(200);
+    assert.deepEqual(new Set(heard.map((one) => one.payload)), new Set(ids));
+    assert.equal(heard.length, 2);
+  });
+
+  it('is notified within the transaction for a daemon of the release before', async () => {
+    heard.length = 0;
+    const old = new pg.Client({ connectionString: t.url, application_name: 'svcd' });
+    await old.connect();
+    const id = randomUUID();
+    await old.query('insert into chunks values (1, $1::uuid)', [id]);
+    await old.end();
+    await until(() => heard.length > 0);
+    assert.deepEqual(heard, [{ channel: 'chunks', payload: id }]);
+  });
+
+  it('goes out before the database is closed', async () => {
+    heard.length = 0;
+    const db = openDatabase({ url: t.url, log: silent });
+    const last = randomUUID();
+    await say(db, 1, randomUUID());
+    await say(db, 2, last);
+    await db.close();
+    await until(() => heard.some((one) => one.payload === last));
+  });
+});
+
+describe('the rhythm of wake-ups', () => {
+  it('the first at once, those that follow together, and the next after a quiet while at once again', async () => {
+    const sent: string[][] = [];
+    const tells = new Tells(async (_channel, payloads) => void sent.push([...payloads]), silent);
+    tells.tell([{ channel: 'a', payload: '1' }]);
+    assert.deepEqual(sent, [['1']]);
+    for (const payload of ['2', '3', '2']) tells.tell([{ channel: 'a', payload }]);
+    assert.equal(sent.length, 1);
+    tells.tell([{ channel: 'b', payload: '9' }]);
+    assert.deepEqual(sent[1], ['9'], 'another channel waits for nobody');
+    for (let tries = 0; sent.length < 3 && tries < 500; tries += 1) await sleep(10);
+    assert.deepEqual(sent[2], ['2', '3']);
+    await sleep(200);
+    tells.tell([{ channel: 'a', payload: '4' }]);
+    assert.deepEqual(sent[3], ['4']);
+    await tells.stop();
+  });
+
+  it('one that cannot be sent is logged, and the next is tried', async () => {
+    const said: unknown[] = [];
+    let tries = 0;
+    const log = { warn: (...words: unknown[]) => said.push(words[1]) } as unknown as ConstructorParameters<
+      typeof Tells
+    >[1];
+    const tells = new Tells(async () => {
+      tries += 1;
+      throw new Error('down');
+    }, log);
+    tells.tell([{ channel: 'a', payload: '1' }]);
+    tells.tell([{ channel: 'a', payload: '2' }]);
+    await tells.stop();
+    assert.equal(tries, 2);
+    assert.deepEqual(said, ['database.tell_failed', 'database.tell_failed']);
+  });
+});
