@@ -224,7 +224,14 @@ export function whatOf(desc: Desc): string | undefined {
 }
 
 /** The keys of a group, in the order of the table. */
-export const keysOf = (desc: AnyGroup): readonly string[] => Object.keys(desc.fields);
+export function keysOf(desc: AnyGroup): readonly string[] {
+  const kept = keys.get(desc);
+  if (kept !== undefined) return kept;
+  const made = Object.keys(desc.fields);
+  keys.set(desc, made);
+  return made;
+}
+const keys = new WeakMap<AnyGroup, readonly string[]>();
 
 /** Two types that are the same; for checks that a description and a type of the domain agree. */
 export type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;

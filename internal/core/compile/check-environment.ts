@@ -45,6 +45,9 @@ export interface Generated<Spec> {
   readonly path: string;
 }
 
+/** All but the name, which is read first: without it there is no environment. */
+const { name: _, ...unnamed } = environment.fields;
+
 /** The environment, with its defaults; undefined where anything in it is wrong. */
 export function checkEnvironment(
   check: Check,
@@ -55,8 +58,7 @@ export function checkEnvironment(
   const found = strict(check, spot, keysOf(environment), environment.what);
   if (found === undefined) return undefined;
   const name = required(check, found, 'name', resourceName);
-  const { name: _, ...fields } = environment.fields;
-  const read = readFields(check, found, fields, {
+  const read = readFields(check, found, unnamed, {
     image: (_check, at) => checkImage(check, at, catalog),
     env: envMap,
     resources: checkResources,

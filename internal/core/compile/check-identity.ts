@@ -20,6 +20,7 @@ import {
   wrong,
 } from './read.ts';
 
+const names = { displayName: identity.fields.displayName, username: identity.fields.username };
 const FIELDS = keysOf(identity).filter((key) => key !== 'name');
 
 /** An identity that an agent document generates, with the place of its avatar. */
@@ -40,8 +41,7 @@ export function checkIdentity(
   const found = strict(check, spot, keysOf(identity), identity.what);
   if (found === undefined) return undefined;
   const name = optional(check, found, 'name', resourceName) ?? agentName;
-  const { displayName, username } = identity.fields;
-  const read = readFields(check, found, { displayName, username });
+  const read = readFields(check, found, names);
   const avatar = optional(check, found, 'avatar', checkAvatar);
   const description = optional(check, found, 'description', checkDescription);
   if (!FIELDS.some((key) => found.node.entries.has(key))) {

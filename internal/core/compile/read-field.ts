@@ -2,11 +2,10 @@
 // that spans fields, or that needs the catalog, stands in the file of its part, and takes what is read here.
 
 import type { Desc, Fields, Value } from '../../../schemas/grammar.ts';
-import { type AnyGroup, type AnyVariants, type Text, whatOf } from '../../../schemas/grammar.ts';
+import { type AnyGroup, type AnyVariants, keysOf, type Text, whatOf } from '../../../schemas/grammar.ts';
 import type { Check, MapSpot, Reader } from './read.ts';
 import {
   boolean,
-  compact,
   field,
   integer,
   jsonObject,
@@ -58,7 +57,7 @@ function makeReader(desc: Desc): Reader<unknown> {
     case 'group':
       return (check, spot) => {
         const before = check.errors;
-        const found = strict(check, spot, Object.keys(desc.fields), desc.what);
+        const found = strict(check, spot, keysOf(desc), desc.what);
         const fields = found && readFields(check, found, desc.fields);
         return check.errors > before ? undefined : fields;
       };
@@ -109,14 +108,32 @@ type Read<F extends Fields> = { -readonly [K in keyof F]: Value<F[K]> | undefine
  */
 export function readFields<F extends Fields>(check: Check, spot: MapSpot, fields: F, own: Own<F> = {}): Read<F> {
   const values: { [key: string]: unknown } = {};
-  for (const [key, desc] of Object.entries(fields)) {
+  for (const row of rowsOf(fields)) {
+    const { key, desc } = row;
     const at = field(spot, key);
-    const value = at === undefined ? absent(check, spot, key, desc) : (own[key] ?? reading(desc))(check, at);
-    if (desc.stored !== false) values[key] = value;
+    const value =
+      at === undefined ? absent(check, spot, key, desc) : (own[key] ?? (row.read ??= reading(desc)))(check, at);
+    if (value !== undefined && desc.stored !== false) values[key] = value;
   }
   // Each value was read by its own field's reader.
-  return compact(values) as Read<F>;
+  return values as Read<F>;
 }
+
+interface Row {
+  readonly key: string;
+  readonly desc: Desc;
+  read: Reader<unknown> | undefined;
+}
+
+/** The fields of a table, which are walked for every document, as a list. */
+function rowsOf(fields: Fields): readonly Row[] {
+  const kept = rows.get(fields);
+  if (kept !== undefined) return kept;
+  const made = Object.entries(fields).map(([key, desc]): Row => ({ key, desc, read: undefined }));
+  rows.set(fields, made);
+  return made;
+}
+const rows = new WeakMap<Fields, readonly Row[]>();
 
 function absent(check: Check, spot: MapSpot, key: string, desc: Desc): unknown {
   if (desc.required === true) return missing(check, spot, key, hintFor(desc));

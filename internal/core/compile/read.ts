@@ -153,8 +153,10 @@ export function map(check: Check, spot: NodeRef, what = 'a map'): MapSpot | unde
 
 /** A map of known keys: every other key is one error at that key, with the nearest known one. */
 export function strict(check: Check, spot: NodeRef, known: readonly string[], what?: string): MapSpot | undefined {
-  const found = map(check, spot, what ?? `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`);
-  if (found === undefined) return undefined;
+  if (spot.node.kind !== 'map') {
+    return map(check, spot, what ?? `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`);
+  }
+  const found = spot as MapSpot;
   for (const [key, entry] of found.node.entries) {
     if (!known.includes(key)) unknownKey(check, found, key, entry.keyRange, known);
   }
