@@ -4,7 +4,7 @@
 import type { Json } from '../internal/domain/json.ts';
 import { nearest } from '../internal/domain/nearest.ts';
 import { agent } from './agent.ts';
-import { type AnyGroup, type AnyVariants, choice, type Desc } from './grammar.ts';
+import { type AnyGroup, type AnyVariants, choice, type Desc, grouped } from './grammar.ts';
 
 /** A field in words. */
 export interface Explained {
@@ -163,11 +163,10 @@ export function typeOf(desc: Desc): string {
   }
 }
 
-const count = (value: number): string => value.toLocaleString('en-US');
 const range = (least: number, most: number | undefined, unit: string): string[] => {
   if (most === undefined && unit === 'characters') return ['not empty'];
-  if (most === undefined) return least === 0 ? [] : [`at least ${count(least)} ${unit}`.trim()];
-  return [least === most ? `${count(least)} ${unit}` : `${count(least)} to ${count(most)} ${unit}`.trim()];
+  if (most === undefined) return least === 0 ? [] : [`at least ${grouped(least)} ${unit}`.trim()];
+  return [least === most ? `${grouped(least)} ${unit}` : `${grouped(least)} to ${grouped(most)} ${unit}`.trim()];
 };
 
 /** Bounds and forms of a field. */

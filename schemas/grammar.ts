@@ -218,10 +218,12 @@ export const as = <const D extends Desc, const R extends Rest<About>>(
 /** How a message names the type of a value: `path must be …`. */
 export function whatOf(desc: Desc): string | undefined {
   if (desc.what !== undefined || desc.kind !== 'whole') return desc.what;
-  const count = (value: number): string => value.toLocaleString('en-US');
-  if (desc.most === undefined) return `a whole number of at least ${count(desc.least)}`;
-  return `a whole number from ${count(desc.least)} to ${count(desc.most)}`;
+  if (desc.most === undefined) return `a whole number of at least ${grouped(desc.least)}`;
+  return `a whole number from ${grouped(desc.least)} to ${grouped(desc.most)}`;
 }
+
+/** A whole number with commas between its thousands; a locale's formatter would cost every start of the command line 15 ms. */
+export const grouped = (value: number): string => String(value).replace(/\B(?=(?:\d{3})+$)/g, ',');
 
 /** The keys of a group, in the order of the table. */
 export function keysOf(desc: AnyGroup): readonly string[] {
