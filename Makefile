@@ -23,6 +23,7 @@ check: setup types lint format-check dead ## types, lint, import rules, size lim
 
 types: setup
 	@tsc --noEmit -p tsconfig.json
+	@tsc --noEmit -p tsconfig.web.json
 
 lint: setup
 	@oxlint cmd internal schemas

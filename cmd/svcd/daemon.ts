@@ -22,6 +22,7 @@ import { startModelGateway } from '../../internal/edge/gateway/gateway.ts';
 import { type HttpServer, type Readiness, startHttp } from '../../internal/edge/http/http.ts';
 import { routes } from '../../internal/edge/http/routes.ts';
 import { createMcpEndpoint, type McpEndpoint } from '../../internal/edge/mcp/mcp.ts';
+import { createWebRoom } from '../../internal/edge/web/web.ts';
 import { JobRunner } from '../../internal/edge/jobs/jobs.ts';
 import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
@@ -246,6 +247,7 @@ async function listen(
       routes: config.roles.includes('api') ? routes : [],
       readiness,
       listen: config.listen,
+      ...(config.roles.includes('api') && { pages: createWebRoom(ctx) }),
       mounts: config.roles.some((role) => role === 'api' || role === 'session') ? [mcp] : [],
     });
   } catch (error) {

@@ -56,6 +56,13 @@ export interface HttpOptions {
   readonly listen: { readonly host: string; readonly port: number };
   /** What speaks a protocol of its own, behind its own authentication. */
   readonly mounts?: readonly Mount[];
+  /** What browsers look at; asked for a GET that no route takes. */
+  readonly pages?: Pages;
+}
+
+export interface Pages {
+  takes(path: string): boolean;
+  handle(request: IncomingMessage, response: ServerResponse, requestId: string): Promise<void>;
 }
 
 /** A handler below a path, for every method. */
@@ -104,7 +111,7 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
     { name: 'draining', check: async () => (draining.signal.aborted ? 'the daemon is shutting down' : undefined) },
   ];
   const table = routeTable(options.routes, readiness);
-  const app = createApp(ctx, table, draining.signal);
+  const app = createApp(ctx, table, draining.signal, options.pages);
   takeDirectly(app.server, table, {
     ctx,
     bodyBytes: limits.bodyBytes,
@@ -130,7 +137,12 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
 const hasConnections = (server: Server): Promise<boolean> =>
   new Promise((resolve) => server.getConnections((error, count) => resolve(error === null && count > 0)));
 
-function createApp(ctx: () => FlowContext, table: readonly Route[], draining: AbortSignal): FastifyInstance {
+function createApp(
+  ctx: () => FlowContext,
+  table: readonly Route[],
+  draining: AbortSignal,
+  pages: Pages | undefined,
+): FastifyInstance {
   const app = Fastify({
     logger: false,
     // Refused below, with a problem; the server's own refusal has no body.
@@ -151,8 +163,12 @@ function createApp(ctx: () => FlowContext, table: readonly Route[], draining: Ab
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error, request, reply) => fail(ctx(), error, request, reply));
-  app.setNotFoundHandler(async (request) => {
+  app.setNotFoundHandler(async (request, reply) => {
     const path = request.url.split('?', 1)[0] ?? '';
+    if ((request.method === 'GET' || request.method === 'HEAD') && pages?.takes(path) === true) {
+      reply.hijack();
+      return pages.handle(request.raw, reply.raw, request.id);
+    }
     const there = table.filter((route) => matches(route.path, path));
     if (there.length === 0) throw noSuchResource();
     const allow = [...new Set(there.map((route) => route.method))].sort().join(', ');

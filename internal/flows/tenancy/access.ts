@@ -97,6 +97,30 @@ export async function resolveSession(
   return { ...accessOf(row, scope), session };
 }
 
+/** What a session that is alive speaks for, without its key: for pages and callbacks, which a browser asks for by itself. */
+export async function sessionAccess(
+  ctx: FlowContext,
+  sessionId: string,
+  scope: { readonly org?: string; readonly project?: string },
+): Promise<Access | undefined> {
+  const row = await findSessionAccess(ctx.db, sessionId, ctx.runtime.now(), scope.org, scope.project);
+  return row === undefined ? undefined : accessOf(row, scope);
+}
+
+/** Whether the person of a session sees a project. */
+export async function sessionSees(
+  ctx: FlowContext,
+  sessionId: string,
+  scope: { readonly org: string; readonly project: string },
+): Promise<boolean> {
+  try {
+    return (await sessionAccess(ctx, sessionId, scope)) !== undefined;
+  } catch (error) {
+    if (error instanceof Fault && error.kind === 'not_found') return false;
+    throw error;
+  }
+}
+
 const keyRequired = (): Fault =>
   new Fault('unauthenticated', 'key-required', 'A signed-in browser also sends the key of its session: x-svc-key.');
 const sessionEnded = (): Fault =>

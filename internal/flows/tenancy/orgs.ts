@@ -18,6 +18,7 @@ import {
 import { deletedProjects, deleteProjectSlice, markDeleted } from '../../adapters/store/operations/deletion.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
+import { isReservedSlug } from '../../domain/slug.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { notVisible } from './access.ts';
 
@@ -50,6 +51,11 @@ function requireSlug(slug: string): void {
   );
 }
 
+/** Addresses of pages begin with the organization: what stands there already is no organization's name. */
+function requireFree(slug: string): void {
+  if (isReservedSlug(slug)) throw new Fault('invalid', 'reserved-slug', `${slug} is an address of the service itself.`);
+}
+
 /** Runs `change` in a transaction; a slug that is taken becomes a conflict. */
 async function write<T>(ctx: FlowContext, what: string, change: (tx: Sql) => Promise<T>): Promise<T> {
   try {
@@ -68,6 +74,7 @@ export async function createOrg(
   given: { slug?: string | undefined; name?: string | undefined },
 ): Promise<OrgRow> {
   const org = slugOf(given);
+  requireFree(org.slug);
   return write(ctx, 'organization', async (tx) => {
     const row = await insertOrg(tx, org, actor.id ?? '');
     await recordAudit(tx, {
@@ -88,6 +95,7 @@ export async function changeOrg(
   change: { slug?: string; name?: string },
 ): Promise<OrgRow> {
   if (change.slug !== undefined) requireSlug(change.slug);
+  if (change.slug !== undefined) requireFree(change.slug);
   return write(ctx, 'organization', async (tx) => {
     const row = await updateOrg(tx, orgId, change);
     if (row === undefined) throw notVisible();

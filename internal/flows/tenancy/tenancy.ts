@@ -3,7 +3,16 @@
 // Every change writes its audit row in the same transaction. Never shows or stores a token twice: it is made here,
 // answered once, and kept as a hash.
 
-export { type Access, hashToken, notVisible, resolveAccess, resolveSession, TokenFault } from './access.ts';
+export {
+  type Access,
+  hashToken,
+  notVisible,
+  resolveAccess,
+  resolveSession,
+  sessionAccess,
+  sessionSees,
+  TokenFault,
+} from './access.ts';
 export { exportAudit, keepRetention } from './audit.ts';
 export { bootstrap, type Client, newToken, recoverClient } from './bootstrap.ts';
 export { listGrants } from './me.ts';

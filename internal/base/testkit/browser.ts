@@ -1,0 +1,52 @@
+// A real browser for tests of pages: one for a test file, a context of its own for each test.
+
+import { createRequire } from 'node:module';
+import chromiumBinary from '@sparticuz/chromium';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+
+export type { BrowserContext, Page } from 'playwright-core';
+
+/** Unpacks the binary where it is not yet; answers with its path. */
+export const unpackBrowser = (): Promise<string> => chromiumBinary.executablePath();
+
+export interface TestBrowser {
+  /** A browser without any state. Its locale is given: the machine's own may be one that no page can use. */
+  open(options?: { readonly dark?: boolean }): Promise<BrowserContext>;
+  close(): Promise<void>;
+}
+
+export async function startBrowser(): Promise<TestBrowser> {
+  const browser: Browser = await chromium.launch({
+    executablePath: await unpackBrowser(),
+    // Processes of its own, as people's browsers have; tests run as root too, where its sandbox cannot be made.
+    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+    headless: true,
+  });
+  return {
+    open: ({ dark = false } = {}) =>
+      browser.newContext({
+        locale: 'en-US',
+        colorScheme: dark ? 'dark' : 'light',
+        viewport: { width: 1280, height: 720 },
+      }),
+    close: () => browser.close(),
+  };
+}
+
+const axePath = createRequire(import.meta.url).resolve('axe-core');
+
+/** What is wrong with a page for whoever does not see or point: `id: place` of each violation. */
+export async function axeViolations(page: Page): Promise<string[]> {
+  const { readFile } = await import('node:fs/promises');
+  const source = await readFile(axePath, 'utf8');
+  await page.evaluate(source);
+  return page.evaluate(async () => {
+    const axe = (
+      globalThis as unknown as {
+        axe: { run(): Promise<{ violations: { id: string; nodes: { target: unknown[] }[] }[] }> };
+      }
+    ).axe;
+    const { violations } = await axe.run();
+    return violations.flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${String(target)}`));
+  });
+}

@@ -1,0 +1,88 @@
+// The API as pages use it: the key of the session beside the cookie, problems as errors, and the way back to signing in.
+
+export interface Problem {
+  readonly status: number;
+  readonly code: string;
+  readonly detail: string;
+  readonly requestId: string;
+}
+
+export class ApiError extends Error {
+  readonly problem: Problem;
+
+  constructor(problem: Problem) {
+    super(problem.detail);
+    this.problem = problem;
+  }
+}
+
+const keyItem = 'svc.key';
+/** A browser that keeps nothing signs in anew on each page. */
+export const storeKey = (key: string): void => localStorage.setItem(keyItem, key);
+
+export interface CallOptions {
+  readonly body?: unknown;
+  readonly signal?: AbortSignal;
+}
+
+async function send(method: string, path: string, { body, signal }: CallOptions): Promise<Response> {
+  const key = localStorage.getItem(keyItem);
+  return fetch(path, {
+    method,
+    credentials: 'same-origin',
+    redirect: 'error',
+    headers: {
+      accept: 'application/json',
+      ...(key !== null && { 'x-svc-key': key }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(signal !== undefined && { signal }),
+  });
+}
+
+async function problemOf(response: Response): Promise<ApiError> {
+  const given = (await response.json().catch(() => ({}))) as Partial<Problem>;
+  return new ApiError({
+    status: response.status,
+    code: given.code ?? 'unexpected-answer',
+    detail: given.detail ?? `The service answered ${response.status}.`,
+    requestId: given.requestId ?? response.headers.get('x-request-id') ?? '',
+  });
+}
+
+/** The key of a session that a provider vouched for; it is given once. */
+async function fetchKey(): Promise<boolean> {
+  localStorage.removeItem(keyItem);
+  const response = await send('POST', '/api/v1/auth/key', {});
+  if (!response.ok) return false;
+  const { key } = (await response.json()) as { readonly key: string };
+  storeKey(key);
+  return true;
+}
+
+export const signinAddress = (): string =>
+  `/signin?next=${encodeURIComponent(`${location.pathname}${location.search}`)}`;
+
+/** Calls the API. Throws ApiError; a browser that is not signed in goes to sign in, and the promise never ends. */
+export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
+  let response = await send(method, path, options);
+  if (response.status === 401 && (await fetchKey())) response = await send(method, path, options);
+  if (response.status === 401) {
+    location.replace(signinAddress());
+    return new Promise<T>(() => undefined);
+  }
+  if (!response.ok) throw await problemOf(response);
+  return (response.status === 204 ? undefined : await response.json()) as T;
+}
+
+/** Signs in; answers whether the cookie was kept. */
+export async function openSession(body: { readonly token: string } | { readonly handoff: string }): Promise<boolean> {
+  const response = await send('POST', '/api/v1/auth/sessions', { body });
+  if (!response.ok) throw await problemOf(response);
+  const { key } = (await response.json()) as { readonly key: string };
+  storeKey(key);
+  return (await send('GET', '/api/v1/me', {})).status !== 401;
+}
+
+export const message = (error: unknown): string => (error instanceof Error ? error.message : 'Something went wrong.');

@@ -1,0 +1,175 @@
+// The Connections page: an ordinary row for each connection, and the error tracker's, which is connected by consent.
+
+import { useEffect, useState } from 'preact/hooks';
+import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
+import type { Place } from './app.ts';
+import { call } from './api.ts';
+import { Chooser, type Choosing } from './chooser.ts';
+import { html, type Markup } from './html.ts';
+import { Confirm, Failure, Status, Table, Toast, useRead } from './kit.ts';
+
+const setupBase = '/api/v1/connections/errtrack/installations';
+const projectsPath = '/api/v1/connections/errtrack/projects';
+/** Setup calls may wait for the provider. */
+const setupTimeoutMs = 120_000;
+const needed = ['provider_grants:write', 'provider_grants:use'];
+
+interface Row {
+  readonly id: string;
+  readonly name: string;
+  readonly provider: string;
+  readonly status: string;
+}
+interface Options {
+  readonly items: readonly ErrtrackConnectionOption[];
+  readonly errtrackConnection: { readonly connected: boolean };
+}
+type Started = ErrtrackAttempt & { readonly authorizationUrl: string | null };
+
+const setupCall = <T>(method: string, path: string, body?: unknown): Promise<T> =>
+  call<T>(method, path, { ...(body !== undefined && { body }), signal: AbortSignal.timeout(setupTimeoutMs) });
+
+/** Takes what a callback left in the address: an attempt that goes on, or that it is done. */
+function arrival(): { readonly attempt: string | undefined; readonly isDone: boolean } {
+  const query = new URLSearchParams(location.search);
+  const attempt = query.get('errtrackAttempt') ?? undefined;
+  const isUuid = attempt !== undefined && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(attempt);
+  const isDone = query.get('connectionOAuth') === 'success' && query.get('provider') === 'errtrack';
+  return { attempt: isUuid ? attempt : undefined, isDone };
+}
+const dropQuery = (): void => history.replaceState(null, '', location.pathname);
+
+export function ConnectionsPage(props: { readonly place: Place }): Markup {
+  const { place } = props;
+  const scope = { organizationId: place.org.id, projectId: place.project.id };
+  const isAllowed = needed.every((one) => place.permissions.includes(one));
+  const rows = useRead(
+    (signal) => call<{ items: Row[] }>('GET', `${place.api}/connections?limit=200`, { signal }),
+    'rows',
+  );
+  const query = new URLSearchParams(scope).toString();
+  const readOptions = (): Promise<Options> => setupCall<Options>('GET', `${projectsPath}?${query}`);
+  const options = useRead(() => (isAllowed ? readOptions() : Promise.resolve(undefined)), 'options');
+  const [choosing, setChoosing] = useState<Choosing | undefined>(undefined);
+  const [isConfirming, setConfirming] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [told, setTold] = useState('');
+  const [error, setError] = useState<unknown>(undefined);
+
+  useEffect(() => {
+    const { attempt, isDone } = arrival();
+    if (attempt !== undefined) setChoosing({ kind: 'attempt', id: attempt });
+    if (isDone) {
+      setTold('The error tracker is connected to this project.');
+      dropQuery();
+    }
+  }, []);
+
+  const isConnected = options.value?.errtrackConnection.connected === true;
+  const finished = (text: string): void => {
+    setChoosing(undefined);
+    dropQuery();
+    setTold(text);
+    options.again();
+    rows.again();
+  };
+  const connect = async (): Promise<void> => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      await begin(scope, await readOptions(), setChoosing, finished);
+    } catch (caught) {
+      setError(caught);
+    }
+    setBusy(false);
+  };
+  const disconnect = async (): Promise<void> => {
+    await clearSelections(scope, await readOptions());
+    setConfirming(false);
+    finished('The error tracker is disconnected from this project.');
+  };
+  const close = (): void => {
+    setChoosing(undefined);
+    dropQuery();
+    options.again();
+  };
+
+  const others = (rows.value?.items ?? []).filter((one) => one.provider !== 'errtrack');
+  const closeConfirm = (): void => setConfirming(false);
+  return html`<section data-testid="page-connections"><h1>Connections</h1>
+    <${Toast} text=${told} />
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${rows.error === undefined ? null : html`<${Failure} error=${rows.error} />`}
+    <${Table} label="Connections" columns=${columns}>
+      ${others.map((row) => html`<${OtherRow} row=${row} />`)}
+      <${ErrtrackRow} isAllowed=${isAllowed} busy=${busy} isConnected=${isConnected} options=${options} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
+    <//>
+    ${choosing === undefined ? null : html`<${Chooser} scope=${scope} choosing=${choosing} onDone=${finished} onClose=${close} />`}
+    ${isConfirming ? html`<${Confirm} title="Disconnect the error tracker" action="Disconnect" consequence=${consequence} onConfirm=${disconnect} onClose=${closeConfirm} />` : null}
+  </section>`;
+}
+
+function ErrtrackRow(props: {
+  readonly isAllowed: boolean;
+  readonly busy: boolean;
+  readonly isConnected: boolean;
+  readonly options: { readonly value?: Options | undefined; readonly error?: unknown };
+  readonly onConnect: () => void;
+  readonly onDisconnect: () => void;
+}): Markup {
+  const { isConnected, isAllowed, options } = props;
+  const isKnown = options.value !== undefined;
+  const selected = (options.value?.items ?? []).filter((one) => one.selectedProjectIds.length > 0);
+  const names = selected.map((one) => `${one.organizationSlug} (${one.selectedProjectIds.length})`).join(', ');
+  const state = isConnected ? 'connected' : 'not-connected';
+  const why = isAllowed ? null : html`<small>needs ${needed.join(' and ')}</small>`;
+  const button = isConnected
+    ? html`<button type="button" data-testid="disconnect" disabled=${!isAllowed} onClick=${props.onDisconnect}>Disconnect</button>`
+    : html`<button type="button" data-testid="connect" disabled=${!isAllowed || !isKnown || props.busy} onClick=${props.onConnect}>Connect</button>`;
+  return html`<tr data-testid="connection-errtrack" data-state=${state}>
+    <td>errtrack</td><td>${names === '' ? 'Error tracker' : names}</td>
+    <td><${Status} kind=${isConnected ? 'good' : 'off'} text=${isConnected ? 'Connected' : 'Not connected'} /></td>
+    <td>${button} ${why}${options.error === undefined ? null : html`<${Failure} error=${options.error} />`}</td></tr>`;
+}
+
+/** Nothing selected in any connection of the row: the project is disconnected, and nothing else changes. */
+async function clearSelections(
+  scope: { readonly organizationId: string; readonly projectId: string },
+  options: Options,
+): Promise<void> {
+  for (const { id } of options.items.filter((one) => one.selectedProjectIds.length > 0))
+    await setupCall('PUT', projectsPath, { ...scope, providerGrantId: id, errtrackProjectIds: [] });
+}
+
+function OtherRow(props: { readonly row: Row }): Markup {
+  const { provider, name, status } = props.row;
+  return html`<tr data-testid=${`row-connection-${name}`}>
+    <td>${provider}</td><td>${name}</td>
+    <td><${Status} kind=${status === 'active' ? 'good' : 'bad'} text=${status} /></td><td></td></tr>`;
+}
+
+const columns = ['Provider', 'Name', 'State', 'Action'].map((title) => ({ title }));
+const consequence =
+  'Agents of this project no longer read its issues, and its issue events no longer arrive. Other projects and the app at the provider stay as they are.';
+
+/** What Connect does now: says that it is done, reuses what the organization has, or leaves for the provider's consent. */
+async function begin(
+  scope: { readonly organizationId: string; readonly projectId: string },
+  options: Options,
+  choose: (choosing: Choosing) => void,
+  finished: (text: string) => void,
+): Promise<void> {
+  if (options.errtrackConnection.connected) return finished('This project is already connected.');
+  const available = options.items.filter((one) => one.available && one.projects.length > 0);
+  const [only] = available;
+  const [project] = only?.projects ?? [];
+  if (available.length === 1 && only !== undefined && project !== undefined && only.projects.length === 1) {
+    const body = { ...scope, providerGrantId: only.id, errtrackProjectIds: [project.id] };
+    await setupCall('PUT', projectsPath, body);
+    return finished('The error tracker is connected to this project.');
+  }
+  if (available.length > 0) return choose({ kind: 'options', options: available });
+  const started = await setupCall<Started>('POST', setupBase, { ...scope, resume: true });
+  if (started.authorizationUrl === null) return choose({ kind: 'attempt', id: started.attemptId });
+  location.assign(started.authorizationUrl);
+}

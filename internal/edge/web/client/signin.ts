@@ -1,0 +1,68 @@
+// The page of sign-in: a hand-off in the address is used and taken out of it; else the ways in, and the field for a token.
+
+import { render } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import type { SigninMethods } from '../../../../schemas/api/signin.ts';
+import { openSession } from './api.ts';
+import { html, type Markup } from './html.ts';
+import { Failure, Field, useRead } from './kit.ts';
+
+const root = document.getElementById('root');
+const base = root?.dataset['base'] ?? '';
+const next = new URLSearchParams(location.search).get('next') ?? '/';
+/** The server looks at it again; here it only must not lead away. */
+const target = /^\/(?![/\\])[\x21-\x7e]*$/.test(next) ? next : '/';
+
+function takeHandoff(): string | undefined {
+  const [, handoff] = /^#h=([A-Za-z0-9_-]{1,200})$/.exec(location.hash) ?? [];
+  if (location.hash !== '') history.replaceState(null, '', `${location.pathname}${location.search}`);
+  return handoff;
+}
+const handoff = takeHandoff();
+
+async function enter(body: { readonly token: string } | { readonly handoff: string }): Promise<void> {
+  if (await openSession(body)) return location.replace(target);
+  throw new Error(`This browser does not keep the session here. Use https, or the address in SVC_BASE_URL: ${base}.`);
+}
+
+function SigninPage(): Markup {
+  const methods = useRead(async (signal) => {
+    const response = await fetch('/api/v1/auth/methods', { signal });
+    return (await response.json()) as SigninMethods;
+  }, 'methods');
+  const [error, setError] = useState<unknown>(undefined);
+  const [busy, setBusy] = useState(handoff !== undefined);
+  const run = async (body: { readonly token: string } | { readonly handoff: string }): Promise<void> => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      await enter(body);
+    } catch (caught) {
+      setError(caught);
+      setBusy(false);
+    }
+  };
+  useEffect(() => {
+    if (handoff !== undefined) void run({ handoff });
+  }, []);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    const token = String(new FormData(form).get('token') ?? '').trim();
+    form.reset();
+    void run({ token });
+  };
+  const ways = methods.value?.methods ?? [];
+  const query = target === '/' ? '' : `?next=${encodeURIComponent(target)}`;
+  return html`<main class="alone" data-testid="page-signin"><h1>Sign in</h1>
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${busy ? html`<p role="status">Signing in…</p>` : null}
+    ${ways.map(({ name, label, url }) => html`<p><a class="button" data-testid=${`signin-${name}`} href=${`${url}${query}`}>Sign in with ${label}</a></p>`)}
+    <form onSubmit=${submit}>
+      <${Field} label="API token" hint=${methods.value?.tokens === false ? 'Only the token of the data directory signs in here.' : '`svc console` opens this signed in.'}>
+        <input type="password" name="token" required autocomplete="off" data-testid="signin-token" disabled=${busy} /><//>
+      <p><button type="submit" data-testid="signin-submit" disabled=${busy}>Sign in</button></p>
+    </form></main>`;
+}
+
+if (root !== null) render(html`<${SigninPage} />`, root);

@@ -1,0 +1,96 @@
+// The pages as HTML: each says where its script and style are, or what it has to say. Nothing of a request is in them but
+// its id and, once, the groups of whoever has no role.
+
+import { sendHtml, type Visit } from './visit.ts';
+
+export const escapeHtml = (text: string): string =>
+  text.replaceAll(/[&<>"']/g, (sign) => `&#${sign.codePointAt(0) ?? 32};`);
+
+interface Parts {
+  readonly title: string;
+  /** A module of client/; none: a page without script. */
+  readonly script?: string;
+  readonly body: string;
+}
+
+function html({ assets }: Visit, { title, script, body }: Parts): string {
+  const scripts =
+    script === undefined
+      ? ''
+      : `<script type="importmap">${assets.importMap}</script><script type="module" src="${assets.url(script)}"></script>`;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${escapeHtml(title)}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${assets.url('app.css')}">
+${scripts}
+</head>
+<body>${body}</body>
+</html>
+`;
+}
+
+const noscript =
+  '<noscript><p class="notice">This page needs JavaScript; <code>svc</code> on the command line does not.</p></noscript>';
+
+export const shellPage = (visit: Visit): void =>
+  sendHtml(visit, 200, html(visit, { title: 'svc', script: 'app.ts', body: `<div id="root"></div>${noscript}` }));
+
+export const signinPage = (visit: Visit): void =>
+  sendHtml(
+    visit,
+    200,
+    html(visit, {
+      title: 'Sign in · svc',
+      script: 'signin.ts',
+      body: `<div id="root" data-base="${escapeHtml(visit.base.origin)}"></div>${noscript}`,
+    }),
+  );
+
+export const devicePage = (visit: Visit): void =>
+  sendHtml(
+    visit,
+    200,
+    html(visit, {
+      title: 'Let a command line in · svc',
+      script: 'device.ts',
+      body: `<div id="root"></div>${noscript}`,
+    }),
+  );
+
+/** A page that says something, without script. */
+export function messagePage(visit: Visit, status: number, title: string, lines: readonly string[], headers = {}): void {
+  const text = lines.map((line) => `<p>${escapeHtml(line)}</p>`).join('');
+  const body = `<main class="alone" data-testid="error-page"><h1>${escapeHtml(title)}</h1>${text}<p><a href="/">To the start</a></p></main>`;
+  sendHtml(visit, status, html(visit, { title: `${title} · svc`, body }), headers);
+}
+
+const told: { readonly [status: number]: readonly [string, string] } = {
+  404: ['There is no such page', 'It does not exist, or it is not visible to you.'],
+  500: ['Something went wrong here', 'The log names this request by its id.'],
+};
+
+/** The fixed pages: the same for everybody, whatever was asked. */
+export function errorPage(visit: Visit, status: 200 | 404 | 500): void {
+  const isSignin = visit.url.pathname.startsWith('/signin');
+  const [title, line] =
+    told[status] ??
+    (isSignin
+      ? [
+          'Signing in did not work',
+          'Nothing was changed. Begin again; if it stays so, an administrator finds the reason in the log.',
+        ]
+      : [
+          'The connection was not made',
+          'This callback is malformed, over, or not yours. Begin again on the Connections page of the project.',
+        ]);
+  const id =
+    status === 500 ? `<p>Request <code data-testid="request-id">${escapeHtml(visit.requestId)}</code></p>` : '';
+  const again = isSignin ? '<p><a href="/signin">Sign in</a></p>' : '<p><a href="/">To the start</a></p>';
+  const body = `<main class="alone" data-testid="error-page"><h1>${title}</h1><p>${line}</p>${id}${again}</main>`;
+  sendHtml(visit, status, html(visit, { title: `${title} · svc`, body }));
+}
