@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { integer, projectPath, target, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
-import { explanationEntries } from './triggers.ts';
+import { explanationEntries, moreExplanations } from './triggers.ts';
 
 export const eventStatus = v.picklist(['pending', 'routed', 'unmatched', 'failed']);
 export const eventSeverity = v.picklist(['warning', 'error']);
@@ -84,7 +84,9 @@ export const explainEvent = operation({
   id: 'explainEvent',
   path: `${projectPath}/events/:id/explain`,
   summary: 'Every trigger on the event’s key and endpoint, clause by clause, with what was decided or would be now',
-  answers: { 200: named('EventExplanations', v.object({ triggers: v.array(eventExplanation) })) },
+  answers: {
+    200: named('EventExplanations', v.object({ triggers: v.array(eventExplanation), more: moreExplanations })),
+  },
 });
 
 export const replayEvent = operation({

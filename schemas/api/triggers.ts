@@ -27,7 +27,14 @@ export type Trigger = Shape<typeof trigger>;
 const clause = named(
   'ExplainedClause',
   // Without a value where nothing stands at the path.
-  v.object({ path: v.string(), clause: v.unknown(), value: v.optional(v.unknown()), matched: v.boolean() }),
+  v.object({
+    path: v.string(),
+    clause: v.unknown(),
+    value: v.optional(v.unknown()),
+    /** The value is longer than the 4 KiB that are quoted: the beginning of a text, or of another value's JSON. */
+    truncated: v.optional(v.literal(true)),
+    matched: v.boolean(),
+  }),
 );
 export type ExplainedClause = Shape<typeof clause>;
 /** Of a trigger, for an event that may come or one that was recorded. */
@@ -40,6 +47,8 @@ export const explanationEntries = {
   /** What would follow, or what was recorded; null where the trigger does not fire. */
   decision: v.nullable(v.string()),
 };
+/** Triggers were left out: the answer has at most 4 MiB. */
+export const moreExplanations = v.optional(v.literal(true));
 export const triggerExplanation = named('TriggerExplanation', v.object(explanationEntries));
 export type TriggerExplanation = Shape<typeof triggerExplanation>;
 
@@ -67,5 +76,7 @@ export const explainTriggers = operation({
     endpoint: v.optional(v.string()),
   }),
   exactNumbers: true,
-  answers: { 200: named('TriggerExplanations', v.object({ triggers: v.array(triggerExplanation) })) },
+  answers: {
+    200: named('TriggerExplanations', v.object({ triggers: v.array(triggerExplanation), more: moreExplanations })),
+  },
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
+import fc from 'fast-check';
 import type { Where } from '../../domain/spec.ts';
 import {
   compileWhere,
@@ -140,6 +141,70 @@ describe('explaining', () => {
         { agent: 'c', matched: false, clauses: [{ path: 'n', clause: { in: [1] }, value: 1, matched: true }] },
       ],
     );
+  });
+});
+
+describe('what explaining quotes', () => {
+  const clauseOf = (value: MatchEvent['payload'], json = JSON.stringify({ n: value })) => {
+    const [found] = explain([{ ...base, where: { n: { exists: true } } }], {
+      key: base.event,
+      scope: null,
+      payload: readPayload(json),
+    });
+    const [clause] = found?.clauses ?? [];
+    assert.ok(clause?.matched);
+    return clause;
+  };
+
+  test('a value of up to 4 KiB stands whole, a longer one is cut there and says so', () => {
+    for (const whole of ['z'.repeat(4_096), 'é'.repeat(2_048), [1, { a: [null] }], 7, null]) {
+      const clause = clauseOf(whole);
+      assert.deepEqual(clause.value, whole);
+      assert.ok(!('truncated' in clause));
+    }
+    for (const [long, shown] of [
+      ['z'.repeat(4_097), 'z'.repeat(4_096)],
+      ['é'.repeat(2_049), 'é'.repeat(2_048)],
+      [`z${'é'.repeat(2_048)}`, `z${'é'.repeat(2_047)}`],
+    ] as const) {
+      const clause = clauseOf(long);
+      assert.equal(clause.value, shown);
+      assert.equal(clause.truncated, true);
+    }
+  });
+
+  test('of an object, a list or a number of many digits it is the beginning of its JSON', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 6 }), fc.integer({ min: 0, max: 4_200 }), (value, pad) => {
+        const list = ['z'.repeat(pad), { '"': [value, value] }, value] as MatchEvent['payload'];
+        const text = JSON.stringify(list);
+        const clause = clauseOf(list, `{"n":${text}}`);
+        if (Buffer.byteLength(text) <= 4_096) return assert.equal(JSON.stringify(clause.value), text);
+        assert.equal(clause.truncated, true);
+        assert.ok(text.startsWith(clause.value as string));
+        const size = Buffer.byteLength(clause.value as string);
+        assert.ok(size <= 4_096 && size > 4_092, String(size));
+      }),
+    );
+    const digits = '9'.repeat(5_000);
+    assert.equal(clauseOf(0, `{"n":${digits}}`).value, digits.slice(0, 4_096));
+    const nested = `${'['.repeat(5_000)}${']'.repeat(5_000)}`;
+    assert.equal(clauseOf(0, `{"n":${nested}}`).value, nested.slice(0, 4_096));
+  });
+
+  test('many triggers through as many scopes cost each their own reading', () => {
+    const triggers = Array.from({ length: 20_000 }, (_, at) => ({
+      ...base,
+      ordinal: at,
+      scope: `s${at}`,
+      fallback: at % 2 === 0,
+      where: { n: 1 },
+    }));
+    let reads = 0;
+    const payload = Object.defineProperty({}, 'n', { enumerable: true, get: () => ((reads += 1), 1) });
+    const found = explain(triggers, { key: base.event, scope: undefined, payload: payload as MatchEvent['payload'] });
+    assert.equal(found.filter((one) => one.matched).length, 20_000);
+    assert.ok(reads <= 3 * 20_000, String(reads));
   });
 });
 

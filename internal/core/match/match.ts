@@ -11,6 +11,7 @@ import { type Clause, compileWhere, evaluate, matchesAll, readPath } from './cla
 import { createBucket, type Bucket } from './bucket.ts';
 import { countImpact, type ImpactCounter as Counter, type TriggerImpact } from './impact.ts';
 import { exactText, isExactNumber, readPayload } from './number.ts';
+import { createQuoter } from './quote.ts';
 
 export type { TriggerImpact };
 export { compileWhere, exactText, isExactNumber, matchesAll, readPath, readPayload };
@@ -68,8 +69,10 @@ function withoutIdleFallbacks<T extends MatchTrigger>(found: readonly T[]): T[] 
 export interface ExplainedClause {
   readonly path: string;
   readonly clause: WhereClause;
-  /** What stands at the path; undefined where nothing does. */
+  /** What stands at the path, or its first 4 KiB; undefined where nothing does. */
   readonly value: Json | undefined;
+  /** Only there where the value is longer than what is quoted of it. */
+  readonly truncated?: true;
   readonly matched: boolean;
 }
 export interface Explained<T extends MatchTrigger> {
@@ -82,27 +85,32 @@ export interface Explained<T extends MatchTrigger> {
 /**
  * Every trigger on the event's key and scope, with what each of its clauses read (contract, `triggers/explain`). Where
  * nothing is said of the scope (undefined), as if the event came through each of those that triggers listen through.
+ * Takes time linear in the triggers, and quotes at most 4 KiB of each value.
  */
 export function explain<T extends MatchTrigger>(
   triggers: Iterable<T>,
   event: Omit<MatchEvent, 'scope'> & { readonly scope: string | null | undefined },
 ): Explained<T>[] {
-  const all = [...triggers].sort(byAgentAndOrdinal);
-  const scopes = new Set(event.scope === undefined ? [null, ...all.map((trigger) => trigger.scope)] : [event.scope]);
-  const events = [...scopes].map((scope) => ({ ...event, scope }));
-  const firing = new Set(events.flatMap((each) => matchEach(all, each)));
-  return all
-    .filter((trigger) => events.some((each) => isOnKey(trigger, each)))
-    .map((trigger) => ({
-      trigger,
-      matched: firing.has(trigger),
-      clauses: compileWhere(trigger.where).map((clause) => ({
+  const key = canonicalEventKey(event.key);
+  const quote = createQuoter();
+  const all = [...triggers]
+    .filter((one) => event.scope === undefined || one.scope === null || one.scope === event.scope)
+    .filter((one) => canonicalEventKey(one.event) === key)
+    .sort(byAgentAndOrdinal)
+    .map((trigger) => {
+      const clauses = compileWhere(trigger.where).map((clause) => ({
         path: clause.path,
         clause: clause.source,
-        value: readPath(event.payload, clause.segments),
+        ...quote(readPath(event.payload, clause.segments)),
         matched: evaluate(clause, event.payload),
-      })),
-    }));
+      }));
+      return { trigger, clauses, matched: clauses.every((clause) => clause.matched) };
+    });
+  // Scopes through which a trigger that is no fallback fires: fallbacks of these stand back.
+  const firm = new Set(all.filter((one) => one.matched && !one.trigger.fallback).map((one) => one.trigger.scope));
+  const standsBack = ({ fallback, scope }: T): boolean =>
+    fallback && (firm.has(null) || firm.has(scope ?? event.scope ?? null));
+  return all.map((one) => ({ ...one, matched: one.matched && !standsBack(one.trigger) }));
 }
 
 export interface TriggerIndex<T extends MatchTrigger> {

@@ -56,6 +56,7 @@ export const targetText = (target: Target | null | undefined): string =>
 type Explanation = TriggerExplanation & Partial<EventExplanation>;
 interface Explanations {
   readonly triggers?: readonly Explanation[];
+  readonly more?: boolean | undefined;
 }
 /** Of a recorded route, and of a trigger's explanation. */
 type Decided = Pick<EventRoute, 'sessionId' | 'sessionIds' | 'because'> & { readonly decision: string | null };
@@ -117,17 +118,17 @@ export function explainedEventText(event: Event, answer: Explanations, options: 
 }
 
 /** Every trigger on the key, what each clause read, and what followed or would follow. */
-export function explainText({ triggers = [] }: Explanations, paint: Paint): string {
-  if (triggers.length === 0) return 'no trigger listens to this event';
+export function explainText({ triggers = [], more }: Explanations, paint: Paint): string {
+  const rest = more === true ? ['there are more triggers than the answer has room for'] : [];
+  if (triggers.length === 0) return rest[0] ?? 'no trigger listens to this event';
   const firm = triggers.filter((one) => one.matched && !one.fallback).map(triggerName);
-  return triggers
-    .map((trigger) => {
-      const { clauses } = trigger;
-      const fallback = trigger.fallback ? ' (fallback)' : '';
-      const head = `${paint('bold', triggerName(trigger))}${fallback}  ${verdict(trigger, firm, paint)}`;
-      return [head, ...alignedClauses(clauses, paint)].join('\n');
-    })
-    .join('\n\n');
+  const texts = triggers.map((trigger) => {
+    const { clauses } = trigger;
+    const fallback = trigger.fallback ? ' (fallback)' : '';
+    const head = `${paint('bold', triggerName(trigger))}${fallback}  ${verdict(trigger, firm, paint)}`;
+    return [head, ...alignedClauses(clauses, paint)].join('\n');
+  });
+  return [...texts, ...rest].join('\n\n');
 }
 
 function verdict(trigger: Explanation, firm: readonly string[], paint: Paint): string {
@@ -154,8 +155,9 @@ function alignedClauses(clauses: readonly ExplainedClause[], paint: Paint): stri
   const width = Math.min(60, Math.max(0, ...texts.map((text) => text.length)));
   return clauses.map((clause, at) => {
     const mark = clause.matched ? paint('green', '✓') : paint('red', '✗');
-    const { value } = clause;
-    const found = value === undefined ? 'nothing is there' : `found ${short(JSON.stringify(value))}`;
+    const { value, truncated } = clause;
+    const shown = truncated === true && typeof value === 'string' ? `the beginning of ${value}` : JSON.stringify(value);
+    const found = value === undefined ? 'nothing is there' : `found ${short(shown)}`;
     return `  ${mark} ${(texts[at] ?? '').padEnd(width)}  ${paint('grey', found)}`;
   });
 }

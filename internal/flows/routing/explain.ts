@@ -9,6 +9,7 @@ import { type DecisionWord, route, type RoutingAgent, type Target, triggerKey } 
 import { eventKeySpellings, targetOf } from '../../domain/events.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { Fault } from '../../domain/fault.ts';
+import { utf8Size } from '../../domain/utf8.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 import { observedIn } from './decide.ts';
@@ -26,6 +27,26 @@ export interface TriggerExplanation {
 export interface EventExplanation extends TriggerExplanation {
   /** What was decided when the event was routed; absent: it was not routed by this trigger. */
   readonly recorded?: EventRoute;
+}
+
+/** An explanation within its bound; `more`: triggers that it has no room for were left out. */
+export interface Explanation<T> {
+  readonly triggers: readonly T[];
+  readonly more?: true;
+}
+
+/** Bytes of JSON that an explanation has at most (contract, section 9); its frame and `recorded` count with the rest. */
+const answerMax = 4 * 1_048_576;
+const frameMax = 64;
+
+/** The first triggers whose explanations fit into the answer. */
+function withinAnswer<T>(all: readonly T[]): Explanation<T> {
+  let left = answerMax - frameMax;
+  for (const [at, one] of all.entries()) {
+    left -= utf8Size(JSON.stringify(one)) + frameMax;
+    if (left < 0) return { triggers: all.slice(0, at), more: true };
+  }
+  return { triggers: all };
 }
 
 export interface Question {
@@ -56,26 +77,30 @@ export async function explainTriggers(
   ctx: FlowContext,
   project: ProjectRef,
   { event, payload, endpoint }: Question,
-): Promise<TriggerExplanation[]> {
+): Promise<Explanation<TriggerExplanation>> {
   const rows = await activeTriggersOn(ctx.db, project.id, eventKeySpellings(event));
   const triggers = rows.map((row) => scoped(row, row.endpoint ?? row.connectionId));
   const all = explain(triggers, { key: event, scope: endpoint, payload });
   const decisions = decideAlone(event, firingOf(all));
-  return all.map((one) => tell(one, decisions));
+  return withinAnswer(all.map((one) => tell(one, decisions)));
 }
 
 /**
  * The same of a recorded event, through the endpoint or connection that it came by: what was decided, and of a trigger
  * that has not routed it what would follow now, with the sessions that are there. Throws Fault `not_found`.
  */
-export async function explainEvent(ctx: FlowContext, project: ProjectRef, id: string): Promise<EventExplanation[]> {
+export async function explainEvent(
+  ctx: FlowContext,
+  project: ProjectRef,
+  id: string,
+): Promise<Explanation<EventExplanation>> {
   return ctx.db.tx(async (tx) => explainIn(held(tx, project.id), id), {
     isolation: 'repeatable read',
     readOnly: true,
   });
 }
 
-async function explainIn(tx: RoutingTx, id: string): Promise<EventExplanation[]> {
+async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventExplanation>> {
   const event = await eventById(tx, tx.projectId, id);
   if (event === undefined) throw new Fault('not_found', 'event-not-found', `There is no event ${id}.`);
   const rows = await activeTriggersOn(tx, tx.projectId, eventKeySpellings(event.key));
@@ -99,11 +124,12 @@ async function explainIn(tx: RoutingTx, id: string): Promise<EventExplanation[]>
   const { key, depth } = event;
   const { decisions } = route({ key, target, attributions, observed, depth }, firing, snapshotOf(state, input));
   const would = new Map(decisions.map((one) => [one.trigger, one.decision]));
-  return all.map((one) => {
+  const told = all.map((one) => {
     const before = recorded.get(triggerKey(one.trigger));
-    const told = tell(one, would);
-    return before === undefined ? told : { ...told, decision: before.decision, recorded: before };
+    const now = tell(one, would);
+    return before === undefined ? now : { ...now, decision: before.decision, recorded: before };
   });
+  return withinAnswer(told);
 }
 
 const firingOf = (all: readonly Explained<Scoped>[]): Scoped[] =>

@@ -68,7 +68,7 @@ export const eventRoutes: readonly Route[] = [
     return ok(show(row));
   }),
   serve(api.explainEvent, async ({ ctx, project: where, params }) => {
-    const triggers = await explainEvent(ctx, where, requireId(params));
+    const { triggers, ...rest } = await explainEvent(ctx, where, requireId(params));
     return ok({
       triggers: triggers.map(({ agent, ordinal, matched, clauses, fallback, decision, recorded }) => ({
         agent,
@@ -80,6 +80,7 @@ export const eventRoutes: readonly Route[] = [
         recorded: recorded !== undefined,
         ...(recorded !== undefined && showDecided(recorded)),
       })),
+      ...rest,
     });
   }),
   serve(api.replayEvent, async ({ ctx, project: where, params, actor }) =>

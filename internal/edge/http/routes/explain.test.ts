@@ -117,6 +117,21 @@ test('a skipped trigger and a key that nobody listens to are explained by silenc
   assert.deepEqual(await explain({ event: 'webhook.nothing', payload: {} }), []);
 });
 
+test('a large value is quoted by its first 4 KiB', async () => {
+  const long = 'z'.repeat(100_000);
+  const [one] = await explain({ event, endpoint: 'in', payload: { severity: long, labels: [long] } });
+  assert.deepEqual(one?.clauses, [
+    {
+      path: '$.labels',
+      clause: { contains: 'x' },
+      value: `["${'z'.repeat(4_094)}`,
+      truncated: true,
+      matched: false,
+    },
+    { path: 'severity', clause: 'high', value: 'z'.repeat(4_096), truncated: true, matched: false },
+  ]);
+});
+
 test('explaining changes nothing', async () => {
   const count = async () => (await server.bench.db.query('select count(*)::int as n from svc.events')).rows;
   const earlier = await count();

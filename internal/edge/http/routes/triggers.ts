@@ -36,6 +36,6 @@ export const triggerRoutes: readonly Route[] = [
   serve(api.explainTriggers, async ({ ctx, project: where, body }) => {
     const { event, endpoint } = body;
     const payload = requireObject(body.payload, 'payload', 'as events carry');
-    return ok({ triggers: await explainTriggers(ctx, where, { event, payload, endpoint }) });
+    return ok(await explainTriggers(ctx, where, { event, payload, endpoint }));
   }),
 ];

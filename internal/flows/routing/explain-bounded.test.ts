@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { applyAgents, hook, post, settled } from './routing-testkit.ts';
+
+let daemon: TestDaemon;
+let path: string;
+/** 400 triggers of eight clauses each, all of which quote what is large. */
+before(async () => {
+  daemon = await startTestDaemon();
+  const fields = Array.from({ length: 8 }, (_, at) => `$.${'a.'.repeat(at)}a`);
+  const where = Object.fromEntries(fields.map((field) => [field, { exists: true }]));
+  const agents = Array.from({ length: 4 }, (_, agent) => {
+    const triggers = Array.from({ length: 100 }, () =>
+      hook('many', { kind: 'deliver', onUnmatched: 'drop' }, { where, message: 'm' }),
+    );
+    return [`many-${agent}`, { concurrency: 1, triggers }];
+  });
+  const paths = await applyAgents(daemon.api, Object.fromEntries(agents) as Parameters<typeof applyAgents>[1]);
+  path = paths['many'] ?? '';
+});
+after(() => daemon.stop());
+
+interface Answer {
+  readonly triggers: readonly {
+    readonly clauses: readonly { readonly truncated?: boolean; readonly value: string }[];
+  }[];
+  readonly more?: boolean;
+}
+
+/** Bytes of memory that this process, which the daemon runs in, has had at most. */
+function peak(): number {
+  const [, kibibytes = ''] = /VmHWM:\s+(\d+) kB/.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return Number(kibibytes) * 1_024;
+}
+
+test('an explanation has at most 4 MiB, says that there is more, and costs little memory, four at once', async () => {
+  let payload: object = { a: 'z'.repeat(900_000) };
+  for (let at = 1; at < 8; at += 1) payload = { a: payload };
+  await post(daemon.url, path, payload);
+  await settled(daemon.ctx.db);
+  const { body: list } = await daemon.api('GET', 'P/events?key=webhook.received');
+  const id = (list as unknown as { items: { id: string }[] }).items[0]?.id ?? '';
+  const ask = {
+    trigger: () => daemon.api('POST', 'P/triggers/explain', { event: 'webhook.received', payload }),
+    event: () => daemon.api('GET', `P/events/${id}/explain`),
+  };
+  for (const one of Object.values(ask)) {
+    const before = peak();
+    const answers = await Promise.all([one(), one(), one(), one()]);
+    assert.ok(peak() - before < 150 * 1_048_576, `${(peak() - before) / 1_048_576} MiB`);
+    for (const { status, body } of answers) {
+      assert.equal(status, 200, JSON.stringify(body).slice(0, 200));
+      const { triggers, more } = body as unknown as Answer;
+      assert.equal(more, true);
+      const size = Buffer.byteLength(JSON.stringify(body));
+      assert.ok(size <= 4 * 1_048_576 && size > 3.9 * 1_048_576, String(size));
+      for (const { clauses } of triggers) {
+        assert.equal(clauses.length, 8);
+        for (const clause of clauses) assert.ok(clause.truncated && clause.value.length === 4_096);
+      }
+    }
+  }
+});
