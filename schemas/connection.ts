@@ -22,6 +22,18 @@ const isApiUrl = (value: string): boolean => {
   return url.username === '' && url.password === '' && url.search === '' && url.hash === '';
 };
 
+const isRemoteUrl = (value: string): boolean => {
+  const url = URL.parse(value);
+  if (url === null || !['https:', 'http:'].includes(url.protocol)) return false;
+  return url.username === '' && url.password === '' && url.hash === '';
+};
+const scopes = v.pipe(
+  v.array(v.pipe(v.string('Expected a string'), v.regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/, 'Expected a scope'))),
+  v.maxLength(100, 'Expected at most 100 scopes'),
+);
+/** Providers with a shape of their own, and those that are connected elsewhere. */
+const OWN = ['codehost', 'tracker', 'chat', 'errtrack', 'mcp'];
+
 const name = v.pipe(
   v.string('Expected a string'),
   v.regex(/^[A-Za-z0-9_.-]{1,128}$/, 'Expected 1 to 128 characters of A-Za-z0-9_.-'),
@@ -63,8 +75,49 @@ export const connectionPost = v.variant(
       ),
       credentials: v.strictObject({ signingSecret: credential, botToken: v.optional(credential) }),
     }),
+    v.strictObject({
+      provider: v.literal('mcp'),
+      name,
+      url: v.pipe(text(2_048), v.check(isRemoteUrl, 'Expected an https address without credentials or a fragment')),
+      scopes: v.optional(scopes),
+      clientId: v.optional(text(2_048)),
+      credentials: v.optional(v.strictObject({ clientSecret: credential })),
+    }),
+    v.strictObject({
+      provider: v.pipe(
+        v.string(),
+        v.regex(/^[A-Za-z0-9_.-]{1,64}$/),
+        v.check((value) => !OWN.includes(value)),
+      ),
+      name,
+      scopes: v.optional(scopes),
+    }),
   ],
-  'Expected provider to be codehost, tracker or chat',
+  'Expected provider to be codehost, tracker, chat, mcp or one that the configuration names',
 );
+
+/** What `set-credentials` may replace; which of them go with a provider is checked there. */
+export const credentialsPut = v.strictObject({
+  credentials: v.pipe(
+    v.strictObject({
+      webhookSecret: v.optional(credential),
+      privateKey: v.optional(credential),
+      apiKey: v.optional(credential),
+      signingSecret: v.optional(credential),
+      botToken: v.optional(credential),
+      clientSecret: v.optional(credential),
+    }),
+    v.check((given) => Object.keys(given).length > 0, 'Expected at least one credential'),
+  ),
+});
+/** The credentials that a provider knows. */
+export const CREDENTIALS: { readonly [provider: string]: readonly string[] } = {
+  codehost: ['webhookSecret', 'privateKey'],
+  tracker: ['webhookSecret', 'apiKey'],
+  chat: ['signingSecret', 'botToken'],
+  mcp: ['clientSecret'],
+};
+
+export const authorizePost = v.strictObject({ scopes: v.optional(scopes) });
 
 export type ConnectionInput = v.InferOutput<typeof connectionPost>;

@@ -49,7 +49,7 @@ export const KNOWN_EVENTS: ReadonlySet<string> = new Set([
   ...keys('chat.reaction.', 'added removed'),
   ...keys('svc.session.binding.', 'bound updated unbound'),
   ...keys('svc.project_resource_apply.', 'started completed failed'),
-  ...keys('svc.', 'connection.established connection.removed project.onboarded'),
+  ...keys('svc.', 'connection.changed connection.established connection.removed project.onboarded'),
   ...keys('svc.errtrack.issue.', 'created resolved unresolved assigned ignored'),
 ]);
 

@@ -1,7 +1,8 @@
 // Connections of a project to providers. Credentials go in and never come out.
 
 import * as v from 'valibot';
-import { connectionPost } from '../connection.ts';
+import { CONNECTION_STATUSES } from '../../internal/domain/connection.ts';
+import { authorizePost, connectionPost, credentialsPut } from '../connection.ts';
 import { json, projectPath } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
@@ -9,9 +10,11 @@ const entries = {
   id: v.string(),
   provider: v.string(),
   name: v.string(),
-  status: v.picklist(['active', 'inactive']),
-  /** Where the provider sends its webhooks. */
-  intakeUrl: v.string(),
+  status: v.picklist(CONNECTION_STATUSES),
+  /** Why it has that status, in one word. */
+  reason: v.optional(v.string()),
+  /** Where the provider sends its webhooks; null where it sends none. */
+  intakeUrl: v.nullable(v.string()),
 };
 export const connection = named('Connection', v.object(entries));
 export type Connection = Shape<typeof connection>;
@@ -57,4 +60,110 @@ export const deleteConnection = operation({
   path: `${base}/:name`,
   summary: 'Disconnect; optional triggers are skipped, required ones refuse it',
   answers: { 204: null },
+});
+
+export const checkConnection = operation({
+  ...write,
+  method: 'POST',
+  id: 'checkConnection',
+  path: `${base}/:name/check`,
+  summary: 'Ask the provider whether the connection works, and set its status to what it says',
+  answers: { 200: wholeConnection },
+});
+
+export const setConnectionCredentials = operation({
+  ...write,
+  method: 'PUT',
+  id: 'setConnectionCredentials',
+  path: `${base}/:name/credentials`,
+  summary: 'Replace the credentials that are given; the others stay',
+  confidential: true,
+  body: named('ConnectionCredentials', credentialsPut),
+  answers: { 200: wholeConnection },
+});
+
+const attempt = {
+  attemptId: v.string(),
+  status: v.picklist([
+    'awaiting_authorization',
+    'exchanging',
+    'completed',
+    'failed',
+    'uncertain',
+    'expired',
+    'cancelled',
+  ]),
+  expiresAt: v.string(),
+};
+export const consentAttempt = named(
+  'ConsentAttempt',
+  v.object({ ...attempt, connection: v.string(), reason: v.nullable(v.string()), scopes: v.array(v.string()) }),
+);
+
+export const authorizeConnection = operation({
+  ...write,
+  method: 'POST',
+  id: 'authorizeConnection',
+  path: `${base}/:name/authorize`,
+  summary: 'Begin consent to a connection; send the person to the authorizationUrl',
+  description:
+    'For a person, not a service account. The attempt is over after 15 minutes; an earlier one is cancelled.',
+  body: named('NewConsent', authorizePost),
+  answers: { 201: named('StartedConsent', v.object({ ...attempt, authorizationUrl: v.string() })) },
+});
+
+export const getConsentAttempt = operation({
+  ...read,
+  id: 'getConsentAttempt',
+  path: `${base}/:name/attempts/:attempt`,
+  summary: 'An attempt of consent, as it stands',
+  answers: { 200: consentAttempt },
+});
+
+export const cancelConsentAttempt = operation({
+  ...write,
+  method: 'DELETE',
+  id: 'cancelConsentAttempt',
+  path: `${base}/:name/attempts/:attempt`,
+  summary: 'Cancel an attempt that still waits for its person',
+  answers: { 200: consentAttempt },
+});
+
+const browser = { tag: 'connections', method: 'GET', scope: 'public', permission: null } as const;
+
+export const takeConsentCallback = operation({
+  ...browser,
+  id: 'takeConsentCallback',
+  path: '/oauth/callback',
+  summary: 'Where an authorization server sends a browser back; its state admits it, once',
+  query: v.looseObject({}),
+  answers: { 303: null },
+});
+
+export const showConsentError = operation({
+  ...browser,
+  id: 'showConsentError',
+  path: '/oauth/error',
+  summary: 'The page of a consent that did not come about; always the same',
+  query: v.looseObject({}),
+  answers: { 200: null },
+});
+
+export const clientMetadata = operation({
+  ...browser,
+  id: 'clientMetadata',
+  path: '/oauth/client-metadata.json',
+  summary: 'Who the service is to authorization servers; only where it is reached by https',
+  query: v.looseObject({}),
+  answers: {
+    200: v.object({
+      client_id: v.string(),
+      client_name: v.string(),
+      redirect_uris: v.array(v.string()),
+      grant_types: v.array(v.string()),
+      response_types: v.array(v.string()),
+      token_endpoint_auth_method: v.literal('none'),
+      application_type: v.literal('web'),
+    }),
+  },
 });

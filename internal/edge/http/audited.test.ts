@@ -14,6 +14,8 @@ import { routes } from './routes.ts';
 const O = '/api/v1/orgs/o';
 const P = `${O}/projects/p`;
 const value = 'v4lue-of-a-secret';
+const there = 'https://authorization.example';
+const oauth = { docs: { authorizationEndpoint: `${there}/a`, tokenEndpoint: `${there}/t`, clientId: 'audited' } };
 const commit = 'a'.repeat(40);
 /** These change nothing, or leave a record of their own: a probe, an explanation, and the deliveries of providers. */
 const exempt = /repositories\/probe$|triggers\/explain$|\/intake\/|webhook-endpoints/;
@@ -79,6 +81,14 @@ const steps: readonly Step[] = [
   {
     call: `POST ${P}/connections`,
     body: () => ({ provider: 'codehost', name: 'c', credentials: { webhookSecret: value } }),
+  },
+  { call: `PUT ${P}/connections/c/credentials`, body: () => ({ credentials: { webhookSecret: value } }) },
+  { call: `POST ${P}/connections/c/check` },
+  { call: `POST ${P}/connections`, body: () => ({ provider: 'docs', name: 'd' }) },
+  { call: `POST ${P}/connections/d/authorize` },
+  {
+    call: `DELETE ${P}/connections/d/attempts/x`,
+    path: (ids) => `${P}/connections/d/attempts/${ids['consent']}`,
   },
   { call: `DELETE ${P}/connections/c` },
   { call: `POST ${P}/apply`, body: () => ({ files }) },
@@ -177,7 +187,7 @@ describe('the record of what is changed', () => {
       config: {
         roles: ['api'],
         allowPrivateNetwork: true,
-        file: { providers: { errtrack: simulator.section(secretFile) } },
+        file: { providers: { errtrack: simulator.section(secretFile), oauth } },
       },
     });
     await daemon.database.db.query(
@@ -218,6 +228,7 @@ describe('the record of what is changed', () => {
        union all (select 'attempt', id::text from svc.errtrack_attempts order by created_at desc limit 1)
        union all select 'grant', id::text from svc.errtrack_grants
        union all select 'project', id::text from svc.projects where slug = 'p'
+       union all select 'consent', id::text from svc.oauth_attempts
        union all select 'held', id::text from svc.reconciles where status = 'held'`,
     );
     return Object.fromEntries(rows.map(({ name, id }) => [name, id]));

@@ -16,6 +16,7 @@ import { jobRoutes } from './routes/jobs.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { memberRoutes } from './routes/members.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
+import { oauthRoutes } from './routes/oauth.ts';
 import { reconcileRoutes } from './routes/reconciles.ts';
 import { repositoryRoutes } from './routes/repositories.ts';
 import { secretRoutes } from './routes/secrets.ts';
@@ -35,6 +36,7 @@ export const routes: readonly Route[] = [
   ...applyRoutes,
   ...secretRoutes,
   ...connectionRoutes,
+  ...oauthRoutes,
   ...errtrackRoutes,
   ...keyRoutes,
   ...jobRoutes,

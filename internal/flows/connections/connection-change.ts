@@ -35,9 +35,26 @@ export async function tell(ctx: FlowContext, tx: Sql, { project, actor, row, wha
     key: `svc.connection.${what}`,
     dedupHash: null,
     raw: null,
-    payload: JSON.stringify({ provider: row.provider, connection: row.name, kind: 'provider', projectId: project.id }),
+    payload: JSON.stringify({
+      provider: row.provider,
+      connection: row.name,
+      kind: row.provider === 'mcp' ? 'mcp' : 'provider',
+      projectId: project.id,
+    }),
     receivedAt: now,
   });
   await enqueueRouting(ctx, tx, [project.id]);
   await enqueueResyncs(tx, { orgId: project.orgId, projectId: project.id });
+}
+
+/** The audit entry of a connection that waits for somebody's consent: nothing may use it yet. */
+export function noteCreated(tx: Sql, { project, actor, row }: Pick<Told, 'project' | 'actor' | 'row'>): Promise<void> {
+  return recordAudit(tx, {
+    orgId: project.orgId,
+    projectId: project.id,
+    principal: actor,
+    action: 'connection.created',
+    subject: { kind: 'Connection', name: row.name },
+    detail: { provider: row.provider, connectionId: row.id },
+  });
 }

@@ -11,13 +11,19 @@ import {
   insertConnection,
   triggersNeeding,
 } from '../../adapters/store/connections/connections.ts';
+import { addressFault } from '../../adapters/providers/authorization/authorization.ts';
+import { destroyOauthTokens } from '../../adapters/store/connections/oauth-grants.ts';
+import { connectionByName } from '../../adapters/store/secrets/credentials.ts';
+import { oauthProviders } from '../../base/config/oauth-settings.ts';
 import type { Sealed } from '../../adapters/crypto/crypto.ts';
 import type { ConnectionInput } from '../../../schemas/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
 import { countSealed } from '../secrets/secrets.ts';
-import { tell } from './connection-change.ts';
+import { noteCreated, tell } from './connection-change.ts';
+import { isConsented } from './oauth-clients.ts';
+import { revokeTokens } from './oauth-tokens.ts';
 
 export type { SetupCaller } from './errtrack-authority.ts';
 export { selectRecipients } from './errtrack-publish.ts';
@@ -25,9 +31,13 @@ export { issueDetails, latestEvent, listAllowed, search } from './errtrack-reads
 export { listOptions, updateSelection } from './errtrack-selection.ts';
 export { cancelSetup, startSetup, takeCallback } from './errtrack-setup.ts';
 export { readSetup } from './errtrack-status.ts';
+export { checkConnection, replaceCredentials } from './check.ts';
+export { clientDocumentUrl, redirectUri } from './oauth-clients.ts';
+export { beginConsent, cancelConsent, readConsent, takeConsent } from './oauth-consent.ts';
 
 /** Where a provider sends its webhooks. */
-export function intakeUrl(ctx: FlowContext, row: Pick<ConnectionRow, 'provider' | 'id'>): string {
+export function intakeUrl(ctx: FlowContext, row: Pick<ConnectionRow, 'provider' | 'id'>): string | null {
+  if (!['codehost', 'tracker', 'chat', 'errtrack'].includes(row.provider)) return null;
   return `${ctx.baseUrl}/api/v1/intake/${row.provider}/${row.id}`;
 }
 
@@ -49,12 +59,15 @@ export async function addConnection(
   input: ConnectionInput,
 ): Promise<ConnectionRow> {
   const { provider, name } = input;
-  const config = (input.config ?? {}) as JsonObject;
+  const config = configOf(ctx, input);
+  const byConsent = isConsented(ctx, provider);
+  const status = byConsent ? 'authorization_required' : 'active';
   const id = ctx.runtime.uuid();
   const now = ctx.runtime.now();
-  const sealed = sealCredentials(ctx, project, name, input.credentials);
+  const credentials = 'credentials' in input ? (input.credentials ?? {}) : {};
+  const sealed = sealCredentials(ctx, project, name, credentials);
   // What authors write as a tool's provider: the product behind a chat connection.
-  const product = input.provider === 'chat' ? (input.config?.provider ?? 'slack') : provider;
+  const product = provider === 'chat' ? (textOf(config['provider']) ?? 'slack') : provider;
   return inApply(ctx.db, project.id, async (tx) => {
     const made = await insertConnection(tx, {
       id,
@@ -64,17 +77,44 @@ export async function addConnection(
       name,
       config,
       now,
+      status,
       ...sealed,
     });
     if (!made) throw new Fault('conflict', 'name-taken', `a connection named ${name} exists already`);
-    const row: ConnectionRow = { id, provider, name, status: 'active', config };
-    await tell(ctx, tx, { project, actor, row, what: 'established', detail: {} });
+    const row: ConnectionRow = { id, provider, name, status, config };
+    // One by consent is established when somebody consents.
+    if (byConsent) await noteCreated(tx, { project, actor, row });
+    else await tell(ctx, tx, { project, actor, row, what: 'established', detail: {} });
     await countSealed(ctx, tx, sealed.keyVersion);
     return row;
   });
 }
 
-function sealCredentials(ctx: FlowContext, project: ProjectRef, name: string, credentials: object): Sealed {
+const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+
+/** What is kept of the body beside the credentials. Throws Fault `invalid` for a provider or an address that cannot be. */
+function configOf(ctx: FlowContext, input: ConnectionInput): JsonObject {
+  if ('config' in input) return (input.config ?? {}) as JsonObject;
+  if ('url' in input) {
+    const { url, scopes, clientId } = input;
+    const fault = addressFault({ allowPrivate: ctx.config.allowPrivateNetwork }, url);
+    if (fault !== undefined) throw new Fault('invalid', 'invalid-body', `url: it cannot be used: ${fault}`);
+    return { url, ...(scopes !== undefined && { scopes }), ...(clientId !== undefined && { clientId }) };
+  }
+  if (!isOwnShape(input.provider) && !isConsented(ctx, input.provider)) {
+    const known = [...oauthProviders(ctx.config.file).keys()];
+    const named = known.length === 0 ? '' : ` (${known.join(', ')})`;
+    throw new Fault(
+      'invalid',
+      'invalid-body',
+      `provider: expected codehost, tracker, chat, mcp or one that the configuration names${named}`,
+    );
+  }
+  return 'scopes' in input && input.scopes !== undefined ? { scopes: input.scopes } : {};
+}
+const isOwnShape = (provider: string): boolean => ['codehost', 'tracker', 'chat'].includes(provider);
+
+export function sealCredentials(ctx: FlowContext, project: ProjectRef, name: string, credentials: object): Sealed {
   const plaintext = Buffer.from(JSON.stringify(credentials), 'utf8');
   const binding = { orgId: project.orgId, projectId: project.id, name, use: 'connection' as const };
   try {
@@ -94,13 +134,20 @@ export async function removeConnection(
   actor: Actor,
   name: string,
 ): Promise<void> {
+  const known = await connectionByName(ctx.db, project.id, name);
+  if (known === undefined) throw noConnection();
+  const inTheWay = await triggersNeeding(ctx.db, known.id);
+  if (inTheWay.length > 0) throw inUse(name, inTheWay);
+  const isRevoked = isConsented(ctx, known.provider) && (await revokeTokens(ctx, known));
   await inApply(ctx.db, project.id, async (tx) => {
     const row = await findConnection(tx, project.id, name);
     if (row === undefined) throw noConnection();
     const needing = await triggersNeeding(tx, row.id);
     if (needing.length > 0) throw inUse(name, needing);
+    await destroyOauthTokens(tx, row.id);
     const skipped = await deleteConnection(tx, row.id);
-    await tell(ctx, tx, { project, actor, row, what: 'removed', detail: { skippedTriggers: skipped } });
+    const detail = { skippedTriggers: skipped, ...(isConsented(ctx, row.provider) && { revoked: isRevoked }) };
+    await tell(ctx, tx, { project, actor, row, what: 'removed', detail });
   });
 }
 

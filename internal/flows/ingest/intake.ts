@@ -12,6 +12,7 @@ import { agentUsernames, factId, readFacts, writeFacts } from '../../adapters/st
 import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
 import { repositoriesOfPush, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
+import { isListening } from '../../domain/connection.ts';
 import type { Delivery, NamedEvent } from '../../domain/delivery.ts';
 import { Fault } from '../../domain/fault.ts';
 import { idAt, textAt } from '../../domain/fields.ts';
@@ -101,7 +102,7 @@ export async function connectionOf(
 ): Promise<{ connection: SealedConnection; secret: string }> {
   const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
   const connection = isId ? await connectionById(ctx.db, id) : undefined;
-  if (connection === undefined || connection.provider !== provider || connection.status !== 'active') {
+  if (connection === undefined || connection.provider !== provider || !isListening(connection.status)) {
     throw new Fault('not_found', 'connection-not-found', 'there is no such connection');
   }
   const secret = connectionSecrets(ctx, connection)[provider === 'chat' ? 'signingSecret' : 'webhookSecret'];

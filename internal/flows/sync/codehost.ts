@@ -15,6 +15,7 @@ import { connectionToken, text } from './source.ts';
 import { fullNameOf } from './decide.ts';
 import { lastRunAt, type ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
 import { projectOf, type Repository, repositoryById } from '../../adapters/store/repositories/repositories.ts';
+import { isUsable } from '../../domain/connection.ts';
 import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
 
 /** Tries until it is left at that: the next sync tells anew. */
@@ -48,7 +49,7 @@ export async function tellStatus(ctx: FlowContext, input: StatusInput): Promise<
   const name = fullNameOf(repository);
   // Only an installation may be allowed to: a bare token was given for reading.
   if (project === undefined || run === undefined || connection === undefined || !name.includes('/')) return;
-  if (connection.provider !== 'codehost' || connection.status !== 'active') return;
+  if (connection.provider !== 'codehost' || !isUsable(connection.status)) return;
   if (text(connectionSecrets(ctx, connection)['privateKey']) === undefined) return;
   const { attempt, commit, log } = input;
   const apiUrl = text(connection.config['apiUrl']);
@@ -140,7 +141,7 @@ export function codehostChecks(ctx: () => FlowContext): CheckPort {
 
 async function tell(ctx: FlowContext, report: CheckReport): Promise<Reported> {
   const connection = await connectionById(ctx.db, report.connectionId);
-  if (connection?.provider !== 'codehost' || connection.status !== 'active') {
+  if (connection?.provider !== 'codehost' || !isUsable(connection.status)) {
     return failed('the code-host connection of its event is gone');
   }
   // Only an installation may write them; a connection without a key takes events in and no more.

@@ -8,6 +8,7 @@ import type { Credentials, ProbeReport, RepoSource, RepoTarget } from '../../ada
 import { readBlobs, storedBlobs } from '../../adapters/store/repositories/blobs.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
+import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
 import { absentSecret, connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
@@ -88,7 +89,7 @@ export async function connectionToken(
   refresh: boolean,
 ): Promise<{ username?: string; token: string }> {
   const connection = await connectionByName(ctx.db, project.id, name);
-  if (connection === undefined || connection.provider !== 'codehost' || connection.status !== 'active') {
+  if (connection === undefined || connection.provider !== 'codehost' || !isUsable(connection.status)) {
     throw new RepoCondition('auth-failed', `there is no active code-host connection ${name}; add it, or change auth`);
   }
   const credentials = connectionSecrets(ctx, connection);

@@ -22,6 +22,7 @@ import {
   deleteSessions,
   deleteUsage,
 } from '../../adapters/store/operations/slices.ts';
+import { deleteOldOauthAttempts } from '../../adapters/store/connections/oauth-attempts.ts';
 import { deleteOldAttempts } from '../../adapters/store/connections/errtrack-attempts.ts';
 import { retentionSettings } from '../../base/config/retention-settings.ts';
 import type { FlowContext } from '../context.ts';
@@ -98,7 +99,10 @@ function stepsOf(ctx: FlowContext): Step[] {
       name: 'setups',
       counts: 'setups',
       take: async (tx) => {
-        const gone = await deleteOldAttempts(tx, ago(setupDays), batch.setups);
+        const before = ago(setupDays);
+        const gone =
+          (await deleteOldAttempts(tx, before, batch.setups)) +
+          (await deleteOldOauthAttempts(tx, before, batch.setups));
         return { gone, next: gone < batch.setups ? null : 'more' };
       },
     },

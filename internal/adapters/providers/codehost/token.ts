@@ -44,7 +44,7 @@ const answerBytes = 64 * 1024;
 
 const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-function appToken(input: MintRequest, key: KeyObject): string {
+export function appToken(input: Pick<MintRequest, 'now' | 'appId'>, key: KeyObject): string {
   const seconds = Math.floor(input.now.getTime() / 1000);
   // Issued a minute ago: the provider's clock may be behind ours. Ten minutes is the most it takes.
   const claims = { iat: seconds - 60, exp: seconds + 540, iss: input.appId };

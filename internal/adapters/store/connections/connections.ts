@@ -2,11 +2,12 @@
 // Never their credentials; those are read in credentials.ts. A name is unique in its project.
 
 import type { CurrentConnection } from '../../../core/plan/types.ts';
+import type { ConnectionStatus } from '../../../domain/connection.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
 
 /** What planning sees of a project's ($1) connections. */
-export const connectionsSeen = `select id, name, provider, product, status = 'active' as active
+export const connectionsSeen = `select id, name, provider, product, status in ('active', 'degraded', 'scope_required') as active
   from svc.connections where project_id = $1::uuid`;
 
 /** The connections of a project, by name. */
@@ -17,12 +18,15 @@ export async function readConnections(sql: Sql, projectId: string): Promise<Curr
 
 export interface ConnectionRow {
   readonly id: string;
-  readonly provider: 'codehost' | 'tracker' | 'chat' | 'errtrack' | 'mcp';
+  /** `codehost`, `tracker`, `chat`, `errtrack`, `mcp`, or one that the configuration names. */
+  readonly provider: string;
   readonly name: string;
-  readonly status: 'active' | 'inactive';
+  readonly status: ConnectionStatus;
+  /** Why it has that status, in one word. */
+  readonly reason?: string | null;
   readonly config: JsonObject;
 }
-const shown = 'c.id, c.provider, c.name, c.status, c.config';
+const shown = 'c.id, c.provider, c.name, c.status, c.reason, c.config';
 
 /** A page in the order of names. */
 export async function listConnections(
@@ -56,6 +60,8 @@ export interface NewConnection {
   readonly config: JsonObject;
   readonly keyVersion: number;
   readonly sealed: Buffer;
+  /** Default `active`. */
+  readonly status?: ConnectionStatus;
   readonly now: Date;
 }
 
@@ -63,9 +69,9 @@ export interface NewConnection {
 export async function insertConnection(tx: Sql, row: NewConnection): Promise<boolean> {
   const { rowCount } = await tx.query(
     `insert into svc.connections (id, project_id, provider, product, name, config, key_version, sealed_credentials,
-       created_at, updated_at)
+       created_at, updated_at, status)
      values ($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::jsonb, $7::int, $8::bytea, $9::timestamptz,
-       $9::timestamptz)
+       $9::timestamptz, $10::text)
      on conflict (project_id, name) do nothing`,
     [
       row.id,
@@ -77,6 +83,7 @@ export async function insertConnection(tx: Sql, row: NewConnection): Promise<boo
       row.keyVersion,
       row.sealed,
       row.now,
+      row.status ?? 'active',
     ],
   );
   return rowCount === 1;
@@ -113,4 +120,46 @@ export async function connectionsByIds(sql: Sql, ids: readonly string[]): Promis
     [ids],
   );
   return new Map(rows.map(({ id, config }) => [id, config]));
+}
+
+/** Sets a status and its reason; the status before it, undefined where it has both already or has none of `from`. */
+export async function setConnectionStatus(
+  tx: Sql,
+  at: {
+    readonly id: string;
+    readonly to: ConnectionStatus;
+    readonly reason: string | undefined;
+    readonly from: readonly ConnectionStatus[] | undefined;
+    readonly now: Date;
+  },
+): Promise<ConnectionStatus | undefined> {
+  const { rows } = await tx.query<{ before: ConnectionStatus }>(
+    `with held as (select id, status, reason from svc.connections where id = $1::uuid
+        and (status <> $2::text or reason is distinct from $3::text) and ($4::text[] is null or status = any($4::text[]))
+        for update)
+     update svc.connections c set status = $2::text, reason = $3::text, updated_at = $5::timestamptz
+       from held where c.id = held.id returning held.status as before`,
+    [at.id, at.to, at.reason ?? null, at.from ?? null, at.now],
+  );
+  return rows[0]?.before;
+}
+
+/** Adds to what a connection is set up with. */
+export async function setConnectionConfig(sql: Sql, id: string, more: JsonObject): Promise<void> {
+  await sql.query('update svc.connections set config = config || $2::jsonb where id = $1::uuid', [
+    id,
+    JSON.stringify(more),
+  ]);
+}
+
+/** Replaces a connection's credentials. */
+export async function setConnectionCredentials(
+  tx: Sql,
+  row: { readonly id: string; readonly keyVersion: number; readonly sealed: Buffer; readonly now: Date },
+): Promise<void> {
+  await tx.query(
+    `update svc.connections set key_version = $2::int, sealed_credentials = $3::bytea, updated_at = $4::timestamptz
+      where id = $1::uuid`,
+    [row.id, row.keyVersion, row.sealed, row.now],
+  );
 }

@@ -176,7 +176,7 @@ export async function repositoryInHand(sql: Sql, id: string): Promise<InHand | u
     `select ${selected},
        json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
        array(select c.name from svc.connections c
-         where c.project_id = r.project_id and c.provider = 'codehost' and c.status = 'active' order by c.name collate "C") as connections,
+         where c.project_id = r.project_id and c.provider = 'codehost' and c.status in ('active', 'degraded') order by c.name collate "C") as connections,
        exists (select from svc.reconciles x where x.repository_id = r.id and x.status = 'running') as "isRunning"
        from ${joined} join svc.projects p on p.id = r.project_id join svc.orgs o on o.id = p.org_id
       where r.id = $1::uuid and p.archived_at is null`,

@@ -1,6 +1,7 @@
 // Sealed values as flows need them to reach the outside: a secret by name, a connection's credentials. Reads only, and
 // only sealed bytes; who may ask and what becomes of the plaintext is decided elsewhere.
 
+import type { ConnectionStatus } from '../../../domain/connection.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
 
@@ -56,12 +57,12 @@ export interface SealedConnection {
   readonly id: string;
   readonly projectId: string;
   readonly orgId: string;
-  readonly provider: 'codehost' | 'tracker' | 'chat' | 'errtrack' | 'mcp';
+  readonly provider: string;
   readonly name: string;
   readonly config: JsonObject;
   readonly keyVersion: number | null;
   readonly sealed: Buffer | null;
-  readonly status: 'active' | 'inactive';
+  readonly status: ConnectionStatus;
 }
 
 const connection = `c.id, c.project_id as "projectId", p.org_id as "orgId", c.provider, c.name, c.config,
@@ -93,7 +94,7 @@ export async function connectionByName(
 export async function codehostConnections(sql: Sql, projectId: string): Promise<string[]> {
   const { rows } = await sql.query<{ name: string }>(
     `select name from svc.connections
-      where project_id = $1::uuid and provider = 'codehost' and status = 'active' order by name collate "C"`,
+      where project_id = $1::uuid and provider = 'codehost' and status in ('active', 'degraded') order by name collate "C"`,
     [projectId],
   );
   return rows.map((row) => row.name);

@@ -20,7 +20,7 @@ export async function readLaunchFacts(sql: Sql, sessionId: string): Promise<Laun
   const { rows } = await sql.query<LaunchFacts & { readonly connections: readonly CurrentConnection[] }>(
     `select r.spec, g.spec as environment,
             coalesce((select json_agg(json_build_object('id', c.id, 'name', c.name, 'provider', c.provider,
-                'product', c.product, 'active', c.status = 'active'))
+                'product', c.product, 'active', c.status in ('active', 'degraded', 'scope_required')))
                from svc.connections c where c.project_id = s.project_id), '[]'::json) as connections,
             json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
             exists (select from svc.checks c where c.session_id = s.id) as "hasChecks"

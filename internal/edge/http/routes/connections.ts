@@ -2,7 +2,18 @@
 
 import * as api from '../../../../schemas/api/connections.ts';
 import { type ConnectionRow, listConnections } from '../../../adapters/store/connections/connections.ts';
-import { addConnection, intakeUrl, readConnection, removeConnection } from '../../../flows/connections/connections.ts';
+import type { OauthAttemptRow } from '../../../adapters/store/connections/oauth-attempts.ts';
+import {
+  addConnection,
+  beginConsent,
+  cancelConsent,
+  checkConnection,
+  intakeUrl,
+  readConnection,
+  readConsent,
+  removeConnection,
+  replaceCredentials,
+} from '../../../flows/connections/connections.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
@@ -12,7 +23,23 @@ const show = (ctx: FlowContext, row: ConnectionRow) => ({
   provider: row.provider,
   name: row.name,
   status: row.status,
+  ...(typeof row.reason === 'string' && { reason: row.reason }),
   intakeUrl: intakeUrl(ctx, row),
+});
+
+const whole = (ctx: FlowContext, row: ConnectionRow) => ({ ...show(ctx, row), config: row.config });
+
+const unkept = { 'cache-control': 'no-store' };
+const showAttempt = (row: OauthAttemptRow) => ({
+  attemptId: row.id,
+  status: row.state,
+  expiresAt: row.expiresAt.toISOString(),
+});
+const wholeAttempt = (row: OauthAttemptRow, connection: string) => ({
+  ...showAttempt(row),
+  connection,
+  reason: row.reason,
+  scopes: [...row.scopes],
 });
 
 export const connectionRoutes: readonly Route[] = [
@@ -33,10 +60,31 @@ export const connectionRoutes: readonly Route[] = [
   ),
   serve(api.getConnection, async ({ ctx, project, params }) => {
     const row = await readConnection(ctx, project, params.name);
-    return ok({ ...show(ctx, row), config: row.config });
+    return ok(whole(ctx, row));
   }),
   serve(api.deleteConnection, async ({ ctx, project, actor, params }) => {
     await removeConnection(ctx, project, actor, params.name);
     return noContent;
+  }),
+  serve(api.checkConnection, async ({ ctx, project, actor, params }) =>
+    ok(whole(ctx, await checkConnection(ctx, project, actor, params.name))),
+  ),
+  serve(api.setConnectionCredentials, async ({ ctx, project, actor, params, body }) =>
+    ok(whole(ctx, await replaceCredentials(ctx, project, actor, { name: params.name, credentials: body.credentials }))),
+  ),
+  serve(api.authorizeConnection, async ({ ctx, project, actor, principal, params, body }) => {
+    const person = { id: principal.id, kind: principal.kind, actor };
+    const { attempt, authorizationUrl } = await beginConsent(ctx, project, person, { ...body, name: params.name });
+    return { status: 201 as const, headers: unkept, body: { ...showAttempt(attempt), authorizationUrl } };
+  }),
+  serve(api.getConsentAttempt, async ({ ctx, project, params }) => {
+    const at = { name: params.name, id: params.attempt };
+    const attempt = await readConsent(ctx, project, at);
+    return { status: 200 as const, headers: unkept, body: wholeAttempt(attempt, params.name) };
+  }),
+  serve(api.cancelConsentAttempt, async ({ ctx, project, actor, params }) => {
+    const at = { name: params.name, id: params.attempt };
+    const attempt = await cancelConsent(ctx, project, actor, at);
+    return { status: 200 as const, headers: unkept, body: wholeAttempt(attempt, params.name) };
   }),
 ];

@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type AuthorizationBench, startAuthorizationBench } from '../../internal/base/testkit/authorization-server.ts';
+import type { JsonBody } from '../../internal/base/testkit/daemon.ts';
+import { createLog } from '../../internal/base/log/log.ts';
+import { createToolBench, type ToolBench } from '../../internal/edge/mcp/mcp-testkit.ts';
+
+describe('a connection by consent', () => {
+  let peer: AuthorizationBench;
+  let bench: ToolBench;
+  let log = '';
+  let next = 1;
+  const answers: string[] = [];
+  const secrets = new Set<string>();
+  const clock = { aheadMs: 0 };
+  before(async () => {
+    peer = await startAuthorizationBench();
+    const file = {
+      providers: {
+        oauth: { docs: { issuer: peer.issuer, clientId: 'unknown-there', scopes: ['read'], resource: peer.resource } },
+      },
+    };
+    bench = await createToolBench({
+      config: { file, allowPrivateNetwork: true },
+      log: createLog('trace', { write: (line: string) => void (log += line) }),
+      runtime: { now: () => new Date(performance.timeOrigin + performance.now() + clock.aheadMs) },
+    });
+  });
+  after(async () => {
+    await bench.stop();
+    await peer.stop();
+  });
+
+  const api = async (method: string, path: string, body?: unknown): ReturnType<typeof bench.daemon.api> => {
+    const answer = await bench.daemon.api(method, path, body);
+    answers.push(JSON.stringify(answer.body ?? ''));
+    return answer;
+  };
+  const make = async (more: object = {}): Promise<string> => {
+    const name = `docs-${next++}`;
+    const made = await api('POST', 'P/connections', { provider: 'mcp', name, url: peer.resource, ...more });
+    assert.equal(made.status, 201, JSON.stringify(made.body));
+    return name;
+  };
+  const authorize = async (name: string, body: object = {}): Promise<{ id: string; url: string; body: JsonBody }> => {
+    const begun = await api('POST', `P/connections/${name}/authorize`, body);
+    assert.equal(begun.status, 201, JSON.stringify(begun.body));
+    // The address itself holds the state, which is for this browser alone.
+    answers.pop();
+    const url = String(begun.body['authorizationUrl']);
+    secrets.add(new URL(url).searchParams.get('state') ?? '');
+    return { id: String(begun.body['attemptId']), url, body: begun.body };
+  };
+  const arrive = async (url: URL, headers: { [name: string]: string } = {}): Promise<string> => {
+    secrets.add(url.searchParams.get('code') ?? 'none');
+    const response = await fetch(url, { redirect: 'manual', headers });
+    assert.equal(response.status, 303);
+    assert.equal(response.headers.get('cache-control'), 'no-store');
+    assert.equal(response.headers.get('referrer-policy'), 'no-referrer');
+    return response.headers.get('location') ?? '';
+  };
+  const consented = async (name: string, body: object = {}): Promise<string> => {
+    const { id, url } = await authorize(name, body);
+    const location = await arrive(await peer.consent(url));
+    assert.match(location, /\?connectionOAuth=success&provider=mcp$/);
+    return id;
+  };
+  const status = async (name: string): Promise<string> =>
+    String((await api('GET', `P/connections/${name}`)).body['status']);
+  const attempt = async (name: string, id: string): Promise<JsonBody> =>
+    (await api('GET', `P/connections/${name}/attempts/${id}`)).body;
+
+  it('is made without a request, begun by a person, and active after the callback', async () => {
+    const made = await api('POST', 'P/connections', { provider: 'mcp', name: 'first', url: peer.resource });
+    assert.equal(made.status, 201);
+    assert.deepEqual(
+      [made.body['provider'], made.body['status'], made.body['intakeUrl']],
+      ['mcp', 'authorization_required', null],
+    );
+    const { id, url, body } = await authorize('first');
+    assert.equal(body['status'], 'awaiting_authorization');
+    const asked = new URL(url).searchParams;
+    assert.equal(asked.get('code_challenge_method'), 'S256');
+    assert.equal(asked.get('resource'), peer.resource);
+    assert.equal(asked.get('redirect_uri'), `${bench.daemon.url}/oauth/callback`);
+    assert.match(String(asked.get('scope')), /^read offline_access$/);
+    const back = await peer.consent(url);
+    assert.equal(back.searchParams.get('iss'), peer.issuer);
+    const location = await arrive(back);
+    assert.equal(location, `/default/default/connections?connectionOAuth=success&provider=mcp`);
+    assert.equal((await attempt('first', id))['status'], 'completed');
+    assert.equal(await status('first'), 'active');
+    const events = await api('GET', 'P/events?key=svc.connection.established');
+    const payload = events.body['items']?.[0]?.['payload'];
+    assert.deepEqual(
+      [payload?.['provider'], payload?.['connection'], payload?.['kind'], payload?.['status']],
+      ['mcp', 'first', 'mcp', 'active'],
+    );
+    // Once: the state is spent.
+    assert.equal(await arrive(back), '/oauth/error');
+    assert.equal(peer.counts.registrations, 1);
+  });
+
+  it('exchanges a code once, however many callbacks come at once', async () => {
+    const name = await make();
+    const { id, url } = await authorize(name);
+    const back = await peer.consent(url);
+    const before = peer.counts.exchanges;
+    const locations = await Promise.all(Array.from({ length: 20 }, () => arrive(back)));
+    assert.equal(peer.counts.exchanges - before, 1);
+    assert.deepEqual(peer.counts.failures, []);
+    assert.equal(locations.filter((one) => one.includes('connectionOAuth=success')).length, 1);
+    const others = locations.filter((one) => !one.includes('connectionOAuth=success'));
+    for (const one of others) assert.ok(one === '/oauth/error' || one.endsWith(`?oauthAttempt=${id}`), one);
+    assert.equal(await status(name), 'active');
+    assert.equal(peer.counts.registrations, 1);
+  });
+
+  it('refuses an answer of another issuer, one without the promised issuer, and a foreign person', async () => {
+    for (const bend of [
+      (url: URL) => url.searchParams.set('iss', 'https://evil.example'),
+      (url: URL) => url.searchParams.delete('iss'),
+      (url: URL) => url.searchParams.append('iss', 'https://evil.example'),
+      (url: URL) => url.searchParams.set('error', 'access_denied'),
+    ]) {
+      const name = await make();
+      const { id, url } = await authorize(name);
+      const back = await peer.consent(url);
+      bend(back);
+      const before = peer.counts.exchanges + peer.counts.failures.length;
+      assert.equal(await arrive(back), '/oauth/error');
+      assert.equal(peer.counts.exchanges + peer.counts.failures.length, before);
+      assert.equal((await attempt(name, id))['status'], 'failed');
+      assert.equal(await status(name), 'authorization_required');
+    }
+    const name = await make();
+    const { id, url } = await authorize(name);
+    const back = await peer.consent(url);
+    assert.equal(await arrive(back, { authorization: `Bearer svc_${'x'.repeat(43)}` }), '/oauth/error');
+    assert.equal((await attempt(name, id))['status'], 'awaiting_authorization');
+    assert.match(await arrive(back, { authorization: `Bearer ${bench.daemon.token}` }), /connectionOAuth=success/);
+  });
+
+  it('says why an authorization server cannot be used, and sends it nothing', async () => {
+    for (const [fault, code, more] of [
+      ['no-pkce', 'pkce-missing', {}],
+      ['wrong-issuer', 'issuer-mismatch', {}],
+      ['no-registration', 'client-needed', { url: peer.resource }],
+    ] as const) {
+      const name = await make(more);
+      peer.faults.add(fault);
+      // The registered client of this issuer is not asked for where there is no registration.
+      const { status: answered, body } = await api('POST', `P/connections/${name}/authorize`);
+      peer.faults.delete(fault);
+      assert.equal(answered, 422, fault);
+      assert.equal(body['code'], code);
+    }
+    const name = await make({ url: `${peer.issuer}/nothing` });
+    assert.equal((await api('POST', `P/connections/${name}/authorize`)).body['code'], 'discovery-failed');
+    const bound = await make({ clientId: 'mine' });
+    await bench.daemon.ctx.db.query(
+      `update svc.connections set config = config || '{"issuer": "https://elsewhere.example"}' where name = $1::text`,
+      [bound],
+    );
+    assert.equal((await api('POST', `P/connections/${bound}/authorize`)).body['code'], 'issuer-mismatch');
+  });
+
+  it('takes no connection without an address, and no attempt that is over', async () => {
+    for (const body of [
+      { provider: 'mcp', name: 'x' },
+      { provider: 'mcp', name: 'x', url: 'ftp://a.example/' },
+      { provider: 'mcp', name: 'x', url: 'https://u:p@a.example/' },
+      { provider: 'mcp', name: 'x', url: peer.resource, scopes: ['a b'] },
+      { provider: 'unknown-here', name: 'x' },
+    ])
+      assert.equal((await api('POST', 'P/connections', body)).status, 400, JSON.stringify(body));
+    const name = await make();
+    const { id, url } = await authorize(name);
+    const back = await peer.consent(url);
+    assert.equal((await api('DELETE', `P/connections/${name}/attempts/${id}`)).body['status'], 'cancelled');
+    assert.equal((await api('DELETE', `P/connections/${name}/attempts/${id}`)).status, 409);
+    assert.equal(await arrive(back), '/oauth/error');
+    const late = await authorize(name);
+    const lateBack = await peer.consent(late.url);
+    clock.aheadMs += 900_000;
+    assert.equal(await arrive(lateBack), '/oauth/error');
+    assert.equal((await attempt(name, late.id))['status'], 'expired');
+    assert.equal((await api('GET', `P/connections/${name}/attempts/nothing`)).status, 404);
+    for (const query of ['', '?state=x', '?state=a&state=b', `?state=${'A'.repeat(43)}&code=c`, '?code=c&error=x']) {
+      assert.equal(await arrive(new URL(`${bench.daemon.url}/oauth/callback${query}`)), '/oauth/error');
+    }
+  });
+
+  it('is uncertain where the answer to the exchange is lost', async () => {
+    const name = await make();
+    const { id, url } = await authorize(name);
+    const back = await peer.consent(url);
+    const before = peer.counts.exchanges;
+    peer.faults.add('token-lost');
+    assert.equal(await arrive(back), '/oauth/error');
+    assert.equal(peer.counts.exchanges - before, 1);
+    assert.equal((await attempt(name, id))['status'], 'uncertain');
+    assert.equal(await status(name), 'uncertain');
+    assert.equal(await arrive(back), '/oauth/error');
+    assert.equal(peer.counts.exchanges - before, 1);
+    await consented(name);
+    assert.equal(await status(name), 'active');
+  });
+
+  it('destroys its tokens and asks the server to forget them, whatever that answers', async () => {
+    for (const isLost of [false, true]) {
+      const name = await make();
+      await consented(name);
+      const count = 'select count(*)::int as n from svc.oauth_tokens where name like $1::text';
+      const id = String((await api('GET', `P/connections/${name}`)).body['id']);
+      const held = async (): Promise<number> =>
+        (await bench.daemon.ctx.db.query<{ n: number }>(count, [`oauth:${id}%`])).rows[0]?.n ?? 0;
+      assert.equal(await held(), 1);
+      const before = peer.counts.revocations;
+      if (isLost) peer.faults.add('revocation-lost');
+      assert.equal((await api('DELETE', `P/connections/${name}`)).status, 204);
+      assert.equal(peer.counts.revocations - before, 1);
+      assert.equal(await held(), 0);
+    }
+  });
+
+  it('answers with one page for whatever went wrong, and with no document by plain http', async () => {
+    const one = await fetch(`${bench.daemon.url}/oauth/error`);
+    const other = await fetch(`${bench.daemon.url}/oauth/error?error=<script>`);
+    assert.equal(one.status, 200);
+    assert.equal(await one.text(), await other.text());
+    assert.equal(one.headers.get('cache-control'), 'no-store');
+    assert.equal((await fetch(`${bench.daemon.url}/oauth/client-metadata.json`)).status, 404);
+  });
+
+  it('shows no code, state or token anywhere', async () => {
+    for (const token of peer.shown) secrets.add(token);
+    for (const short of [...secrets].filter((one) => one.length < 20 || /^A+$/.test(one))) secrets.delete(short);
+    assert.ok(secrets.size > 5);
+    for (const secret of secrets) {
+      assert.ok(!log.includes(secret), 'in the log');
+      assert.ok(!answers.some((one) => one.includes(secret)), 'in an answer');
+    }
+  });
+});

@@ -1,0 +1,66 @@
+// The `providers.oauth` section of the SVC_CONFIG file: authorization servers that connections may name as their provider,
+// and the client that the service is there. Secrets are named, never held.
+
+import * as v from 'valibot';
+import { RESOURCE_NAME } from '../../domain/spec.ts';
+import { ConfigError, type ConfigFile } from './file.ts';
+
+const isAddress = (text: string): boolean => {
+  const url = URL.parse(text);
+  return url !== null && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.hash}` === '';
+};
+const Address = v.pipe(v.string(), v.check(isAddress, 'an http(s) URL without credentials or a fragment'));
+const Text = v.pipe(v.string(), v.minLength(1), v.maxLength(500));
+const Provider = v.pipe(
+  v.strictObject({
+    issuer: v.optional(Address),
+    authorizationEndpoint: v.optional(Address),
+    tokenEndpoint: v.optional(Address),
+    revocationEndpoint: v.optional(Address),
+    clientId: Text,
+    clientSecretRef: v.optional(v.pipe(v.string(), v.regex(RESOURCE_NAME))),
+    scopes: v.optional(v.array(v.pipe(v.string(), v.regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/, 'a scope'))), []),
+    resource: v.optional(Address),
+  }),
+  v.check(
+    ({ issuer, authorizationEndpoint, tokenEndpoint }) =>
+      (authorizationEndpoint === undefined) === (tokenEndpoint === undefined) &&
+      (issuer !== undefined || authorizationEndpoint !== undefined),
+    'issuer, or authorizationEndpoint and tokenEndpoint, must be given',
+  ),
+);
+/** Names that mean something else. */
+export const OWN_PROVIDERS: readonly string[] = ['codehost', 'tracker', 'chat', 'errtrack', 'mcp', 'slack'];
+const Section = v.record(
+  v.pipe(
+    v.string(),
+    v.regex(/^[A-Za-z0-9_.-]{1,64}$/, '1 to 64 characters of A-Za-z0-9_.-'),
+    v.check((name) => !OWN_PROVIDERS.includes(name), 'another name: this one is taken'),
+  ),
+  Provider,
+);
+
+export interface OauthProvider {
+  readonly issuer?: string | undefined;
+  readonly authorizationEndpoint?: string | undefined;
+  readonly tokenEndpoint?: string | undefined;
+  readonly revocationEndpoint?: string | undefined;
+  readonly clientId: string;
+  readonly clientSecretRef?: string | undefined;
+  readonly scopes: readonly string[];
+  readonly resource?: string | undefined;
+}
+
+/** By name. Throws ConfigError naming what cannot be used. */
+export function oauthProviders(file: ConfigFile): ReadonlyMap<string, OauthProvider> {
+  const { oauth } = Object(file.providers) as { readonly oauth?: unknown };
+  if (oauth === undefined || oauth === null) return new Map();
+  const parsed = v.safeParse(Section, oauth);
+  if (parsed.success) return new Map(Object.entries(parsed.output));
+  const [issue] = parsed.issues;
+  const path = v.getDotPath(issue);
+  throw new ConfigError(
+    path === null ? 'providers.oauth' : `providers.oauth.${path}`,
+    `cannot be used: ${issue.message}`,
+  );
+}

@@ -1,0 +1,85 @@
+// Where browsers and authorization servers come (contract, section 10): the callback, which says nothing of what it was
+// given, the page of whatever went wrong, which is always the same, and who the service is.
+
+import * as api from '../../../../schemas/api/connections.ts';
+import { clientDocumentUrl, redirectUri, takeConsent } from '../../../flows/connections/connections.ts';
+import { resolveAccess, TokenFault } from '../../../flows/tenancy/tenancy.ts';
+import { Fault } from '../../../domain/fault.ts';
+import { bearer } from '../call.ts';
+import { type Call, type Route, serve } from '../route.ts';
+
+const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' };
+const page = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Not connected</title>
+<main data-testid="error-page">
+<h1>Not connected</h1>
+<p>The consent was not completed. Nothing more is known to this page. Begin again where you began, on the connections page
+or with <code>svc connect</code>.</p>
+</main>
+</html>
+`;
+
+/** Whose credential came along: undefined where none did, null where it is nobody's. */
+async function senderOf({ ctx, headers: sent }: Pick<Call, 'ctx' | 'headers'>): Promise<string | null | undefined> {
+  const { authorization } = sent;
+  if (authorization === undefined) return undefined;
+  try {
+    return (await resolveAccess(ctx, bearer(authorization), {})).principal.id;
+  } catch (error) {
+    if (error instanceof TokenFault) return null;
+    throw error;
+  }
+}
+
+function parametersOf(query: { readonly [name: string]: unknown }): URLSearchParams {
+  const parameters = new URLSearchParams();
+  for (const [name, values] of Object.entries(query)) {
+    for (const value of [values].flat()) if (typeof value === 'string') parameters.append(name, value);
+  }
+  return parameters;
+}
+
+export const oauthRoutes: readonly Route[] = [
+  serve(api.takeConsentCallback, async (call) => {
+    const arrival = await takeConsent(call.ctx, parametersOf(call.query), await senderOf(call));
+    const of = (text: string): string => encodeURIComponent(text);
+    const location =
+      arrival.kind === 'error'
+        ? '/oauth/error'
+        : `/${of(arrival.orgSlug)}/${of(arrival.projectSlug)}/connections?${
+            arrival.kind === 'done'
+              ? `connectionOAuth=success&provider=${of(arrival.provider)}`
+              : `oauthAttempt=${of(arrival.attemptId)}`
+          }`;
+    return { status: 303 as const, headers: { ...headers, location } };
+  }),
+  serve(api.showConsentError, async () => ({
+    status: 200 as const,
+    contentType: 'text/html; charset=utf-8',
+    headers: {
+      ...headers,
+      'content-security-policy': "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    },
+    body: page,
+  })),
+  serve(api.clientMetadata, async ({ ctx }) => {
+    const id = clientDocumentUrl(ctx);
+    if (id === undefined) throw new Fault('not_found', 'not-found', 'There is no such resource.');
+    return {
+      status: 200 as const,
+      headers: { 'cache-control': 'public, max-age=3600' },
+      body: {
+        client_id: id,
+        client_name: 'svc',
+        redirect_uris: [redirectUri(ctx)],
+        grant_types: ['authorization_code', 'refresh_token'],
+        response_types: ['code'],
+        token_endpoint_auth_method: 'none' as const,
+        application_type: 'web' as const,
+      },
+    };
+  }),
+];

@@ -1,0 +1,157 @@
+// Asks the provider of a connection whether it works, and sets its status to what that says; and replaces credentials. What
+// cannot be reached proves nothing about a connection: it is degraded, not lost.
+
+import { readInstallationState } from '../../adapters/providers/codehost/codehost.ts';
+import { OauthFailure, tryResource } from '../../adapters/providers/authorization/authorization.ts';
+import {
+  type ConnectionRow,
+  findConnection,
+  setConnectionCredentials,
+} from '../../adapters/store/connections/connections.ts';
+import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { CREDENTIALS } from '../../../schemas/connection.ts';
+import { challengeOf } from '../../core/consent/consent.ts';
+import type { ConnectionStatus } from '../../domain/connection.ts';
+import { Fault } from '../../domain/fault.ts';
+import { settingText } from '../codehost-mounts.ts';
+import { changeStatus } from '../connection-status.ts';
+import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { connectionSecrets } from '../sealed.ts';
+import { countSealed } from '../secrets/secrets.ts';
+import { isConsented, reachOf } from './oauth-clients.ts';
+import { connectionToken, parkRefreshes, scopeChallenged } from './oauth-tokens.ts';
+import { parkExchanges } from './oauth-consent.ts';
+
+const absent = (): Fault =>
+  new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
+
+async function known(ctx: FlowContext, project: ProjectRef, name: string): Promise<SealedConnection> {
+  const found = await connectionByName(ctx.db, project.id, name);
+  if (found === undefined) throw absent();
+  return found;
+}
+async function shown(ctx: FlowContext, project: ProjectRef, name: string): Promise<ConnectionRow> {
+  const found = await findConnection(ctx.db, project.id, name);
+  if (found === undefined) throw absent();
+  return found;
+}
+
+interface Verdict {
+  readonly to: ConnectionStatus;
+  readonly reason?: string | undefined;
+}
+
+/** The connection as it is after the check. Throws Fault `not_found`. */
+export async function checkConnection(
+  ctx: FlowContext,
+  project: ProjectRef,
+  actor: Actor,
+  name: string,
+): Promise<ConnectionRow> {
+  const connection = await known(ctx, project, name);
+  const verdict = isConsented(ctx, connection.provider)
+    ? await checkConsented(ctx, connection)
+    : connection.provider === 'codehost'
+      ? await checkInstallation(ctx, connection)
+      : undefined;
+  const isOff = connection.status === 'disabled' || connection.status === 'inactive';
+  await ctx.db.tx(async (tx) => {
+    await recordAudit(tx, {
+      orgId: project.orgId,
+      projectId: project.id,
+      principal: actor,
+      action: 'connection.checked',
+      subject: { kind: 'Connection', name },
+      detail: { provider: connection.provider, connectionId: connection.id, ...(verdict && { found: verdict.to }) },
+    });
+    if (verdict !== undefined && !isOff) await changeStatus(ctx, tx, { connection, ...verdict, actor });
+  });
+  return shown(ctx, project, name);
+}
+
+async function checkInstallation(ctx: FlowContext, connection: SealedConnection): Promise<Verdict | undefined> {
+  const { config } = connection;
+  const privateKey = settingText(connectionSecrets(ctx, connection)['privateKey']);
+  const [appId, installationId] = [settingText(config['appId']), settingText(config['installationId'])];
+  const apiUrl = settingText(config['apiUrl']);
+  // A connection that only takes deliveries has nobody to ask.
+  if (privateKey === undefined || appId === undefined || installationId === undefined) return undefined;
+  const word = await readInstallationState({
+    appId,
+    installationId,
+    privateKey,
+    now: ctx.runtime.now(),
+    allowPrivate: ctx.config.allowPrivateNetwork,
+    ...(apiUrl !== undefined && { apiUrl }),
+  });
+  if (word === 'active' || word === 'suspended' || word === 'removed') return { to: word };
+  return { to: 'degraded', reason: word };
+}
+
+/** A token that is to be had and taken is all that can be known without doing anything. */
+async function checkConsented(ctx: FlowContext, connection: SealedConnection): Promise<Verdict | undefined> {
+  await parkExchanges(ctx, connection.id);
+  await parkRefreshes(ctx, connection.id);
+  try {
+    const held = await connectionToken(ctx, connection);
+    const url = connection.config['url'];
+    if (typeof url !== 'string') return connection.status === 'degraded' ? { to: 'active' } : undefined;
+    let answer = await tryResource(reachOf(ctx), url, held.accessToken);
+    if (answer.status === 401) {
+      const next = await connectionToken(ctx, connection, held.generation);
+      answer = await tryResource(reachOf(ctx), url, next.accessToken);
+    }
+    if (answer.status === 401) return { to: 'authorization_required', reason: 'credential-refused' };
+    const challenge = challengeOf(answer.challenge);
+    if (answer.status === 403 && challenge.error === 'insufficient_scope') {
+      await scopeChallenged(ctx, connection, held.generation, challenge.scopes);
+      return undefined;
+    }
+    // A step up that a tool asked for is not over because a greeting needs none.
+    if (connection.status === 'scope_required') return undefined;
+    return answer.status < 400 ? { to: 'active' } : { to: 'degraded', reason: 'provider-unavailable' };
+  } catch (error) {
+    if (error instanceof OauthFailure) return { to: 'degraded', reason: 'provider-unavailable' };
+    if (!(error instanceof Fault)) throw error;
+    // What has no usable grant has been told already, by whoever found that out.
+    return error.code === 'provider-unavailable' ? { to: 'degraded', reason: error.code } : undefined;
+  }
+}
+
+/** Replaces the credentials that are given; the others stay. Throws Fault `not_found`, `invalid`. */
+export async function replaceCredentials(
+  ctx: FlowContext,
+  project: ProjectRef,
+  actor: Actor,
+  input: { readonly name: string; readonly credentials: { readonly [key: string]: string | undefined } },
+): Promise<ConnectionRow> {
+  const connection = await known(ctx, project, input.name);
+  const allowed = CREDENTIALS[connection.provider] ?? [];
+  const given = Object.entries(input.credentials).filter(([, value]) => value !== undefined);
+  const foreign = given.find(([key]) => !allowed.includes(key));
+  if (foreign !== undefined) {
+    throw new Fault('invalid', 'invalid-body', `credentials: ${foreign[0]} is not for ${connection.provider}`);
+  }
+  const whole = { ...connectionSecrets(ctx, connection), ...Object.fromEntries(given) };
+  const plaintext = Buffer.from(JSON.stringify(whole), 'utf8');
+  const binding = { orgId: project.orgId, projectId: project.id, name: connection.name, use: 'connection' as const };
+  try {
+    const sealed = portsOf(ctx).sealer.seal(plaintext, binding);
+    await ctx.db.tx(async (tx) => {
+      await setConnectionCredentials(tx, { id: connection.id, ...sealed, now: ctx.runtime.now() });
+      await countSealed(ctx, tx, sealed.keyVersion);
+      await recordAudit(tx, {
+        orgId: project.orgId,
+        projectId: project.id,
+        principal: actor,
+        action: 'connection.credentials_set',
+        subject: { kind: 'Connection', name: connection.name },
+        detail: { provider: connection.provider, connectionId: connection.id, keys: given.map(([key]) => key) },
+      });
+    });
+  } finally {
+    plaintext.fill(0);
+  }
+  return shown(ctx, project, connection.name);
+}
