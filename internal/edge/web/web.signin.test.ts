@@ -244,6 +244,8 @@ test('tokens do not sign in where they are switched off, but the one of the data
   assert.equal(me.body['session']?.['breakGlass'], true);
   const audit = await daemon.api('GET', '/api/v1/orgs/default/audit?action=auth.break_glass');
   assert.equal((audit.body['items'] as unknown as unknown[]).length, 1);
+  const checks = (await daemon.api('GET', 'P/doctor')).body['checks'] as unknown as { name: string; status: string }[];
+  assert.ok(checks.some(({ name, status }) => name === 'sign-in' && status === 'warning'));
   const methods = await daemon.api('GET', '/api/v1/auth/methods', undefined, { token: null });
   assert.deepEqual(methods.body, {
     methods: [

@@ -58,7 +58,8 @@ const hostName = (host: string): string => host.replace(/:\d{1,5}$/, '');
 export function createWebRoom(ctx: () => FlowContext): WebRoom {
   let assets: Assets | undefined;
   return {
-    takes: (path) => fixed.some((one) => one.test(path)) || projectOf(path) !== undefined,
+    // Before it is known where the service listens there is no page.
+    takes: (path) => ctx().baseUrl !== '' && (fixed.some((one) => one.test(path)) || projectOf(path) !== undefined),
     async handle(request, response, requestId) {
       const context = ctx();
       assets ??= createAssets();

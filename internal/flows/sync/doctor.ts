@@ -4,7 +4,8 @@
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { retryParkedJobs } from '../../adapters/store/operations/jobs.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
-import { findTroubles, type Troubles } from '../../adapters/store/operations/troubles.ts';
+import { breakGlassSince, findTroubles, type Troubles } from '../../adapters/store/operations/troubles.ts';
+import { isReservedSlug } from '../../domain/slug.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 
 export interface Check {
@@ -29,6 +30,28 @@ const hints: { readonly [condition: string]: string } = {
   hostile: 'the tree holds names or objects that are refused; the detail names them',
   'signature-rejected': 'sign the tip with a key of the policy, or change verify',
 };
+
+const dayMs = 24 * 60 * 60 * 1_000;
+
+/** What stands in the way of pages, and who came in by the way that is for emergencies. */
+async function signinChecks(ctx: FlowContext, project: ProjectRef): Promise<Check[]> {
+  const checks: Check[] = [];
+  if (isReservedSlug(project.orgSlug)) {
+    const message = `the organization ${project.orgSlug} has a name that is an address of the service: its pages cannot be reached`;
+    checks.push({ name: 'slug', status: 'warning', message, hint: 'give the organization another slug' });
+  }
+  const count = await breakGlassSince(ctx.db, project.orgId, new Date(ctx.runtime.now().getTime() - dayMs));
+  if (count > 0) {
+    const message = `${count} sign-in${count === 1 ? '' : 's'} with the token of the data directory within a day`;
+    checks.push({
+      name: 'sign-in',
+      status: 'warning',
+      message,
+      hint: 'svc audit list --org --action auth.break_glass',
+    });
+  }
+  return checks;
+}
 
 /** Every check that found something; one `ok` check where nothing did. */
 export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<Check[]> {
@@ -60,7 +83,7 @@ export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<C
     const message = `${row.count} job${row.count === 1 ? '' : 's'} ${row.task} gave up: ${row.error}`;
     checks.push({ name: 'jobs', status: 'error', message, hint: 'remove the cause, then: svc doctor --retry-jobs' });
   }
-  checks.push(...lateChecks(found));
+  checks.push(...lateChecks(found), ...(await signinChecks(ctx, project)));
   if (checks.length > 0) return checks;
   return [{ name: 'repositories', status: 'ok', message: `${found.repositories} watched, all as they should be` }];
 }

@@ -26,6 +26,16 @@ export interface Troubles {
   readonly jobs: readonly { task: string; count: number; error: string }[];
 }
 
+/** Sign-ins with the token of the data directory since a moment, where there was another way in. */
+export async function breakGlassSince(sql: Sql, orgId: string, since: Date): Promise<number> {
+  const { rows } = await sql.query<{ n: number }>(
+    `select count(*)::int as n from svc.audit
+     where org_id = $1::uuid and action = 'auth.break_glass' and at > $2::timestamptz`,
+    [orgId, since],
+  );
+  return rows[0]?.n ?? 0;
+}
+
 export async function findTroubles(
   sql: Sql,
   project: { readonly id: string; readonly orgId: string },
