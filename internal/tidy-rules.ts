@@ -95,6 +95,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'flows/connections': FLOW,
   'flows/checks': FLOW,
   'flows/outbox': FLOW,
+  'flows/plans': { rooms: [...FLOW.rooms, 'flows/sync', 'flows/broker'], npm: [] },
   'flows/broker': FLOW,
   // The agents' door to the service: like an edge, it calls whatever flow a tool is about.
   'flows/tools': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },

@@ -3,12 +3,7 @@
 
 import type { Json, JsonObject } from '../domain/json.ts';
 import type { KeyObject } from 'node:crypto';
-import type {
-  CheckRun,
-  CommitStatus,
-  InstallationToken,
-  MintRequest,
-} from '../adapters/providers/codehost/codehost.ts';
+import type { CheckRun, InstallationToken, MintRequest } from '../adapters/providers/codehost/codehost.ts';
 import type {
   BlobStore,
   Credentials,
@@ -71,8 +66,6 @@ export interface SyncPorts {
   readonly keyRing: KeyRing;
   /** When this process last noted a use of a secret by the service itself, in milliseconds. */
   readonly noted: Map<string, number>;
-  /** Posts the status of a commit to the code host, under the network rules. */
-  postStatus(status: Omit<CommitStatus, 'allowPrivate'>): Promise<void>;
   /** Brings a check at the code host to a state, under the network rules; answers with its id there. */
   putCheckRun(run: Omit<CheckRun, 'allowPrivate'>): Promise<string>;
   /** A token of a code host's installation, asked for under the network rules. */

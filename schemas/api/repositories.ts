@@ -51,6 +51,13 @@ const settings = {
       deleteMax: v.exactOptional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000))),
     }),
   ),
+  plan: v.exactOptional(
+    v.strictObject({
+      comment: v.exactOptional(v.boolean()),
+      check: v.exactOptional(v.boolean()),
+      forks: v.exactOptional(v.boolean()),
+    }),
+  ),
   verify: v.exactOptional(
     v.nullable(
       v.strictObject({
@@ -90,6 +97,12 @@ export const repository = named(
     adopt: v.boolean(),
     guard: v.object({ deleteMax: v.optional(integer) }),
     verify: v.nullable(v.object({ keys: v.array(v.string()) })),
+    /** What pull requests are told; absent is the default: comment and check true, forks false. */
+    plan: v.object({
+      comment: v.optional(v.boolean()),
+      check: v.optional(v.boolean()),
+      forks: v.optional(v.boolean()),
+    }),
     suspended: v.boolean(),
     pinnedCommit: text,
     quarantinedCommit: text,

@@ -111,6 +111,7 @@ async function settingsOf(call: Call) {
     ...(call.flag('adopt') && { adopt: true }),
     ...(deleteMax !== undefined && { guard: { deleteMax } }),
     ...(keys.length > 0 && { verify: { keys } }),
+    ...planOf(call),
   };
 }
 
@@ -132,6 +133,18 @@ export const repoEdit: Handler = async (call) => {
   call.screen.emit(repository, () => `changed ${name}; \`svc repo sync ${name} --wait\` shows its next run`);
   return 0;
 };
+
+/** Settings of plans on pull requests, as far as they are given. */
+function planOf(call: Call): Pick<api.NewRepository, 'plan'> {
+  const plan: { comment?: boolean; check?: boolean; forks?: boolean } = {};
+  for (const key of ['comment', 'check', 'forks'] as const) {
+    const word = call.text(`plan-${key}`);
+    if (word === undefined) continue;
+    if (word !== 'on' && word !== 'off') throw new Misuse(`--plan-${key} takes on or off, not "${word}"`);
+    plan[key] = word === 'on';
+  }
+  return Object.keys(plan).length === 0 ? {} : { plan };
+}
 
 export const repoList: Handler = async (call) => {
   const client = await connect(call);
@@ -197,6 +210,7 @@ function showText(repository: Repository, run: reconciles.WholeRun | undefined, 
       ],
       ['pinned', repository.pinnedCommit ? clean(repository.pinnedCommit, true) : undefined],
       ['quarantined', repository.quarantinedCommit ? clean(repository.quarantinedCommit, true) : undefined],
+      ['plans', plansText(repository)],
       ['interval', `${repository.intervalSeconds}s`],
       ['next poll', at(repository.nextPollAt)],
       [
@@ -210,6 +224,14 @@ function showText(repository: Repository, run: reconciles.WholeRun | undefined, 
   return run === undefined
     ? `${text}\n\nno run yet`
     : `${text}\n\n${paint('bold', 'latest run')}\n${printRun(run, options)}`;
+}
+
+/** What pull requests are told, where something is; an older server says nothing of it. */
+function plansText({ plan, auth }: Repository): string | undefined {
+  if (auth?.kind !== 'connection') return undefined;
+  const { comment = true, check = true, forks = false } = plan ?? {};
+  const told = [...(comment ? ['comment'] : []), ...(check ? ['check'] : [])];
+  return told.length === 0 ? 'none' : `${told.join(' and ')} on pull requests${forks ? ', of forks too' : ''}`;
 }
 
 export const repoSync: Handler = async (call) => {

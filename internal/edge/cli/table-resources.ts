@@ -37,6 +37,9 @@ const repoSettings: readonly OptionSpec[] = [
   },
   { name: 'delete-max', type: 'string', value: 'N', help: 'hold a sync that would delete more agents than this' },
   { name: 'adopt', type: 'flag', help: 'take over names that another owner holds' },
+  { name: 'plan-comment', type: 'string', value: 'on|off', help: 'comment plans on pull requests (default on)' },
+  { name: 'plan-check', type: 'string', value: 'on|off', help: 'a check with the plan on pull requests (default on)' },
+  { name: 'plan-forks', type: 'string', value: 'on|off', help: 'plans on pull requests of forks too (default off)' },
   { name: 'suspend', type: 'flag', help: 'register it without syncing' },
 ];
 

@@ -8,6 +8,7 @@ import { ingestServices } from './ingest-services.ts';
 import { hostServices } from './host-services.ts';
 import { keyServices } from './key-services.ts';
 import { outboxServices } from './outbox-services.ts';
+import { planServices } from './plan-services.ts';
 import { syncServices } from './sync-services.ts';
 import { tenancyServices } from './tenancy-services.ts';
 
@@ -19,6 +20,7 @@ export const services: readonly Service[] = [
   ...heartbeatServices,
   ...checkServices,
   ...outboxServices,
+  ...planServices,
   ...routingServices,
   ...hostServices,
 ];

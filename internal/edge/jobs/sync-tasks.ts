@@ -1,8 +1,8 @@
-// The job that tells the code host what became of a commit, and the one by which earlier releases asked for a sync.
+// The jobs by which earlier releases asked for a sync and for the status of a commit.
 
 import * as v from 'valibot';
 import { enqueueSync } from '../../flows/enqueue.ts';
-import { tellStatus } from '../../flows/sync/sync.ts';
+import { wishStatus } from '../../adapters/store/repositories/commit-statuses.ts';
 import { defineTask, type Task } from './task.ts';
 
 const reason = v.picklist(['push', 'poll', 'manual', 'watch', 'resync']);
@@ -22,8 +22,9 @@ export const syncTasks: readonly Task[] = [
     name: 'repo.status',
     role: 'sync',
     payload: v.object({ repositoryId: v.pipe(v.string(), v.uuid()), commit: v.string() }),
-    async handle(ctx, payload, { attempt, log }) {
-      await tellStatus(ctx, { ...payload, attempt, log });
+    // As for the sync: what is to be told is a row of svc.commit_statuses now.
+    async handle(ctx, { repositoryId, commit }) {
+      await wishStatus(ctx.db, repositoryId, commit);
       return undefined;
     },
   }),

@@ -210,6 +210,28 @@ const LOOKS: { readonly [kind: string]: Look } = {
     const issue = objectAt(await desk.json(text(probe, 'path').replace(/\/sub_issues$/, '')));
     return isThat(isThere === probe['isThere'], numberAndUrl(issue));
   },
+  async checkRun(desk, probe) {
+    const query = { check_name: text(probe, 'name'), filter: 'all', per_page: 100 };
+    const answer = objectAt(await desk.json(`/commits/${text(probe, 'commit')}/check-runs`, query));
+    const row = listAt(answer['check_runs'])
+      .map(objectAt)
+      .find((one) => one['external_id'] === probe['externalId']);
+    return row === undefined ? none : found(idAndUrl(row));
+  },
+  // Annotations are added to those that are there, and a check that is concluded stays so.
+  async checkChanged(desk, probe) {
+    const row = await maybeJson(desk, `/check-runs/${text(probe, 'id')}`);
+    if (row === undefined) return none;
+    const count = Number(objectAt(row['output'])['annotations_count'] ?? 0);
+    const isSo = count >= Number(probe['annotations']) && (probe['conclusion'] ?? null) === (row['conclusion'] ?? null);
+    return isThat(isSo, idAndUrl(row));
+  },
+  async status(desk, probe) {
+    const rows = listAt(await desk.json(`/commits/${text(probe, 'commit')}/statuses`, { per_page: 100 })).map(objectAt);
+    const newest = rows.find((one) => textAt(one['context'])?.toLowerCase() === text(probe, 'context').toLowerCase());
+    const isThere = newest?.['state'] === probe['state'] && digest(newest?.['description']) === probe['description'];
+    return isThat(isThere, idAndUrl(newest ?? {}));
+  },
   // A repeat is harmless: the provider keeps one of a kind, and whose it is stands in the list.
   async reaction(desk, probe) {
     const rows = listAt(await desk.json(text(probe, 'path'), { content: text(probe, 'content'), per_page: 100 })).map(

@@ -10,6 +10,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
 import { agentUsernames, factId, readFacts, writeFacts } from '../../adapters/store/connections/provider-facts.ts';
 import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
+import { forgetWish, repositoriesOfPull, wishPlan } from '../../adapters/store/repositories/pull-plans.ts';
 import { repositoriesOfPush, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { isListening } from '../../domain/connection.ts';
@@ -129,7 +130,7 @@ async function usernamesFor(ctx: FlowContext, connection: SealedConnection, raw:
 async function record(
   ctx: FlowContext,
   connection: SealedConnection,
-  delivery: Delivery<{ readonly push?: codehost.PushHint }>,
+  delivery: Delivery<{ readonly push?: codehost.PushHint; readonly pull?: codehost.PullHint }>,
   deliveryId: string,
   raw: Buffer,
 ): Promise<Intake> {
@@ -160,6 +161,7 @@ async function record(
     if (following.length > 0) await recordEvents(tx, following, options);
     await writeFacts(tx, connection.id, delivery.learns ?? [], now);
     if (delivery.push !== undefined) await askForSyncs(tx, connection, delivery.push, now);
+    if (delivery.pull !== undefined) await askForPlans(tx, connection, delivery.pull, now);
     return found;
   });
   if (recorded.created) ctx.ingest?.recorded(connection.projectId);
@@ -171,6 +173,19 @@ async function record(
 /** A key that no binding can hold is none: the event takes `onUnmatched`, as one without a target does (spec, Events). */
 const isBindable = (target: NamedEvent['target']): boolean =>
   target !== undefined && target.key.length <= targetKeyMax && !target.key.includes('\0');
+
+/** Repositories of the connection's project that follow the branch which the pull request is to be merged into. */
+async function askForPlans(tx: Sql, connection: SealedConnection, pull: codehost.PullHint, now: Date): Promise<void> {
+  const { fullName, number, head, at = now } = pull;
+  const lower = fullName.toLowerCase();
+  for (const { id, branch, plan } of await repositoriesOfPull(tx, connection.projectId, { ...pull, fullName: lower })) {
+    if ((branch ?? pull.defaultBranch) !== pull.base) continue;
+    if (!pull.isOpen) await forgetWish(tx, id, number);
+    else if (!pull.isFork || plan.forks === true) {
+      await wishPlan(tx, { repositoryId: id, number, fullName, head, at });
+    }
+  }
+}
 
 /** Repositories of the connection's project that follow the pushed branch; one without a branch follows the default. */
 async function askForSyncs(tx: Sql, connection: SealedConnection, push: codehost.PushHint, now: Date): Promise<void> {

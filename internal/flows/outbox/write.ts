@@ -63,7 +63,8 @@ export async function performWrite(ctx: FlowContext, write: Write): Promise<Json
   for (;;) {
     const id = callIds(ctx)();
     if (await open(ctx, write, { id, inputHash })) return perform(ctx, write, id);
-    const first = key === undefined || sessionId === null ? undefined : await callOfKey(ctx.db, sessionId, key);
+    const of = { projectId: write.project.id, sessionId };
+    const first = key === undefined ? undefined : await callOfKey(ctx.db, of, key);
     // The first was refused meanwhile: the key is free.
     if (first === undefined) continue;
     if (first.inputHash?.equals(inputHash) !== true) {

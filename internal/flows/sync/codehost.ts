@@ -1,83 +1,26 @@
-// What the code host is told: the status of a commit (a job asked for in the transaction that ends a run, done after it,
-// which re-reads the latest run of the commit, so that a lost, repeated or late one says what is true by then), and the
-// checks of pull requests that events came from (spec, PR check), with the connection's installation. When a check is told,
+// What the code host is told: the status of a commit (wished for where a run begins and in the transaction that ends it;
+// flows/plans tells it, and re-reads the latest run of the commit, so that a repeated or late wish says what is true by
+// then), and the checks of pull requests that events came from (spec, PR check), with the connection's installation. When a check is told,
 // and again, is decided in flows/checks. Failing to tell never touches a sync.
 
 import type { CheckPort, CheckReport, Reported } from '../ports.ts';
 import type { CheckRun, CheckRunError } from '../../adapters/providers/codehost/codehost.ts';
-import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import { addJob } from '../../adapters/store/operations/add-job.ts';
+import { wishStatus } from '../../adapters/store/repositories/commit-statuses.ts';
 import type { Sql } from '../../adapters/store/store.ts';
-import { connectionById, connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import { connectionById, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { connectionSecrets } from '../sealed.ts';
 import { connectionToken, text } from './source.ts';
-import { fullNameOf } from './decide.ts';
-import { lastRunAt, type ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
-import { projectOf, type Repository, repositoryById } from '../../adapters/store/repositories/repositories.ts';
+import type { ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
+import { projectOf, type Repository } from '../../adapters/store/repositories/repositories.ts';
 import { isUsable } from '../../domain/connection.ts';
-import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
-
-/** Tries until it is left at that: the next sync tells anew. */
-const attempts = 6;
+import { type FlowContext, portsOf } from '../context.ts';
 
 /** Asks for the telling, where the repository is read through a connection to its code host. */
 export async function askForStatus(sql: Sql, repository: Repository, commit: string | null | undefined): Promise<void> {
   if (repository.auth?.kind !== 'connection' || repository.url === null) return;
   if (commit === null || commit === undefined || !/^[0-9a-f]{40}(?:[0-9a-f]{24})?$/.test(commit)) return;
-  const jobKey = `repo.status:${repository.id}:${commit}`;
-  await addJob(sql, 'repo.status', { repositoryId: repository.id, commit }, { jobKey });
-}
-
-export interface StatusInput {
-  readonly repositoryId: string;
-  readonly commit: string;
-  readonly attempt: number;
-  readonly log: Logger;
-}
-
-/**
- * Posts the status of a commit. Throws where trying again may help; what the code host refuses, and what was tried
- * often, is logged and left.
- */
-export async function tellStatus(ctx: FlowContext, input: StatusInput): Promise<void> {
-  const repository = await repositoryById(ctx.db, input.repositoryId);
-  if (repository?.auth?.kind !== 'connection') return;
-  const project = await projectOf(ctx.db, repository.projectId);
-  const run = await lastRunAt(ctx.db, repository.id, input.commit);
-  const connection = await connectionByName(ctx.db, repository.projectId, repository.auth.connection);
-  const name = fullNameOf(repository);
-  // Only an installation may be allowed to: a bare token was given for reading.
-  if (project === undefined || run === undefined || connection === undefined || !name.includes('/')) return;
-  if (connection.provider !== 'codehost' || !isUsable(connection.status)) return;
-  if (text(connectionSecrets(ctx, connection)['privateKey']) === undefined) return;
-  const { attempt, commit, log } = input;
-  const apiUrl = text(connection.config['apiUrl']);
-  const fields = { repository: repository.name, commit, reconcile: run.id };
-  try {
-    const { token } = await connectionToken(ctx, project, connection.name, false);
-    await portsOf(ctx).postStatus({
-      ...(apiUrl !== undefined && { apiUrl }),
-      token,
-      repository: name,
-      commit,
-      context: `svc/${repository.name}`,
-      ...saying(run),
-      targetUrl: addressOf(ctx, project, run),
-    });
-    log.debug(fields, 'repo.status_posted');
-  } catch (error) {
-    const status = (error as { readonly status?: number }).status;
-    const isRefused = status !== undefined ? status < 500 && status !== 429 : isFinal(error);
-    if (!isRefused && attempt < attempts) throw error;
-    log.warn({ ...fields, err: error }, 'repo.status_refused');
-  }
-}
-
-const isFinal = (error: unknown): boolean => error instanceof RepoCondition && error.condition === 'auth-failed';
-
-function addressOf(ctx: FlowContext, project: ProjectRef, run: ReconcileRow): string {
-  return `${ctx.baseUrl}/api/v1/orgs/${project.orgSlug}/projects/${project.slug}/reconciles/${run.id}`;
+  await wishStatus(sql, repository.id, commit);
 }
 
 /** A run in a word of the code host's and a short sentence: the author's mistakes fail a commit, all else is an error. */

@@ -102,6 +102,7 @@ function withDefaults(input: SettingsInput & { url: string | null; path: string 
     adopt: input.adopt ?? false,
     guard: input.guard ?? {},
     verify: input.verify ?? null,
+    plan: input.plan ?? {},
   };
 }
 
@@ -126,6 +127,8 @@ export async function changeRepository(
     checkAddress(url, path);
     if (patch.url !== undefined) patch.urlKey = patch.url === null ? null : (addressKey(patch.url) ?? null);
     if (patch.root !== undefined) patch.root = checkRoot(patch.root);
+    // What is not said of plans stays as it was.
+    if (patch.plan !== undefined) patch.plan = { ...before.plan, ...patch.plan };
     const now = ctx.runtime.now();
     await updateRepository(tx, before.id, patch, now);
     // What was seen elsewhere says nothing here, and a source that was corrected deserves a look at once.

@@ -12,6 +12,7 @@ import { portsOf } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
 import { compile, type CompiledTree } from './compile.ts';
+import { askForStatus } from './codehost.ts';
 import { broke, sourceFailed, tellOutcome } from './failures.ts';
 import { type HostHealth, HostPaused } from './host-health.ts';
 import type { ApplyRequest, ApplyResult } from './plan-types.ts';
@@ -107,6 +108,7 @@ async function stages(task: SyncTask, options: RunOptions, progress: { subject: 
   // The periodic comparison of a commit that was seen already leaves a row only when it finds something.
   if (!isQuiet) await run.open(progress.subject);
   await run.move({ commit: resolved.tip.commit, inputs: progress.subject.inputs });
+  if (run.id !== null) await askForStatus(task.ctx.db, repository, resolved.tip.commit);
 
   const read = await run.timed('snapshot', () => snapshot(task, resolved));
   // A commit that touches nothing that compile reads: its id is all there is to record.

@@ -65,7 +65,7 @@ export async function snapshot(task: SyncTask, resolved: Resolved): Promise<Snap
 
 /** A stored snapshot with its bytes; undefined where they are gone. */
 export async function storedFiles(
-  { ctx, repository }: SyncTask,
+  { ctx, repository }: Pick<SyncTask, 'ctx' | 'repository'>,
   record: StoredSnapshot & { readonly id: string },
   context: Resolved['context'],
 ): Promise<TreeFiles | undefined> {
@@ -122,10 +122,19 @@ export async function keepRead(
   read: Snapshot,
   remarks: readonly Diagnostic[],
 ): Promise<{ readonly tip: Tip; readonly files: TreeFiles }> {
-  const { ctx, repository, run } = task;
+  if (read.commit !== tip.commit) await task.run.move({ commit: read.commit });
+  const files = await storeRead(task, read, remarks);
+  return { tip: read.commit === tip.commit ? tip : { ...tip, commit: read.commit }, files };
+}
+
+/** Stores a read, blobs and snapshot in one transaction. */
+export async function storeRead(
+  { ctx, repository }: Pick<SyncTask, 'ctx' | 'repository'>,
+  read: Snapshot,
+  remarks: readonly Diagnostic[],
+): Promise<TreeFiles> {
   const { bundle } = read;
   if (bundle === null) throw new Error('the source left out the files');
-  if (read.commit !== tip.commit) await run.move({ commit: read.commit });
   const snapshotId = ctx.runtime.uuid();
   const record: StoredSnapshot = { ...read.record, hasSvc: bundle.hasSvc, source: sourceKey(repository) };
   const blobs = new Map<string, Uint8Array>();
@@ -134,13 +143,11 @@ export async function keepRead(
     await writeBlobs(tx, blobs);
     await insertSnapshot(tx, { ...record, id: snapshotId, repositoryId: repository.id });
   });
-  return {
-    tip: read.commit === tip.commit ? tip : { ...tip, commit: read.commit },
-    files: { snapshotId, bundle: async () => bundle, record, remarks },
-  };
+  return { snapshotId, bundle: async () => bundle, record, remarks };
 }
 
-function remarksOf(read: Snapshot): Diagnostic[] {
+/** What the source remarks on what was read, as diagnostics. */
+export function remarksOf(read: Snapshot): Diagnostic[] {
   return read.findings
     .filter((finding) => finding.rule !== 'too-large')
     .map(({ message, path }) => ({ severity: 'warning', code: 'hostile-path', message, file: path }));

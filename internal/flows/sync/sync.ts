@@ -5,7 +5,8 @@
 // resources in one transaction only (apply.ts). It never takes an error for an empty tree, never retries what only an
 // author can mend, and never lets one repository delay another.
 
-export { codehostChecks, tellStatus } from './codehost.ts';
+export { codehostChecks, saying } from './codehost.ts';
+export { type CommitPlan, pathsReadOutside, planCommit } from './plan-commit.ts';
 export { diagnose, retryJobs } from './doctor.ts';
 export { applyFiles } from './files.ts';
 export { SyncLane } from './lane.ts';
@@ -28,6 +29,7 @@ export {
   showEndpoint,
   showEndpoints,
 } from './single.ts';
+export { fullNameOf } from './decide.ts';
 export { probe } from './source.ts';
 export { startSyncPorts } from './start-ports.ts';
 export { streamRuns } from './stream.ts';

@@ -61,6 +61,7 @@ export function showRepository(
     adopt: repository.adopt,
     guard: repository.guard,
     verify: repository.verify,
+    plan: repository.plan,
     suspended: repository.suspended,
     pinnedCommit: repository.pinnedCommit,
     quarantinedCommit: repository.quarantinedCommit,

@@ -8,8 +8,7 @@ export { type InstallationWord, readInstallationState } from './installation.ts'
 export { type CheckRun, type CheckRunError, putCheckRun } from './check-run.ts';
 export { type CodehostDelivery, normalize } from './normalize.ts';
 export { isBotLogin } from './parts.ts';
-export { type CommitStatus, postCommitStatus } from './status.ts';
-export { addressKey, type PushHint } from './push.ts';
+export { addressKey, type PullHint, type PushHint } from './push.ts';
 export { type ApiAnswer, type ApiRequest, callApi, fetchSigned, NotDone } from './api.ts';
 export { callMcp } from './mcp.ts';
 export { sealSecret } from './seal-secret.ts';

@@ -18,7 +18,7 @@ import {
   senderOf,
   workflowRunOf,
 } from './parts.ts';
-import { type PushHint, pushHintOf, pushOf } from './push.ts';
+import { pullHintOf, type PullHint, type PushHint, pushHintOf, pushOf } from './push.ts';
 
 /** Who the service is on this code host, and the names that its agents are called by. */
 export interface Self {
@@ -27,7 +27,7 @@ export interface Self {
   readonly usernames: readonly string[];
 }
 
-export type CodehostDelivery = Delivery<{ readonly push?: PushHint }>;
+export type CodehostDelivery = Delivery<{ readonly push?: PushHint; readonly pull?: PullHint }>;
 
 interface Reading {
   readonly key: string;
@@ -167,7 +167,9 @@ export function normalize(event: string, deliveryId: string, body: JsonObject, s
     const push = pushHintOf(body, fullName, textAt(repository['defaultBranch']));
     return { kind: 'event', event: named, ...(push !== undefined && { push }) };
   }
-  return event === 'pull_request' ? withMergeability(named) : { kind: 'event', event: named };
+  if (event !== 'pull_request') return { kind: 'event', event: named };
+  const pull = pullHintOf(body, fullName, textAt(repository['defaultBranch']));
+  return { ...withMergeability(named), ...(pull !== undefined && { pull }) };
 }
 
 /** `$.codehost.svc.mentioned` is compared with what the text said before it was edited. */

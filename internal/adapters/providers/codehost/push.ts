@@ -51,6 +51,55 @@ export interface PushHint {
   readonly commit: string | undefined;
 }
 
+/** What a pull request's delivery says about whom its plan concerns. */
+export interface PullHint {
+  /** Normalised addresses of the repository that it is to be merged into, see `addressKey`. */
+  readonly addresses: readonly string[];
+  /** `owner/name`, as the provider spells it. */
+  readonly fullName: string;
+  readonly number: number;
+  readonly head: string;
+  /** The branch that it is to be merged into. */
+  readonly base: string;
+  readonly defaultBranch: string | undefined;
+  /** Its head is of another repository. */
+  readonly isFork: boolean;
+  readonly isOpen: boolean;
+  /** When it was so. */
+  readonly at: Date | undefined;
+}
+
+/** Actions after which a pull request may change other files, or is over. */
+const PLANNED = new Set(['opened', 'reopened', 'synchronize', 'edited', 'ready_for_review', 'closed']);
+
+/** Undefined where nothing about its plan can have changed. */
+export function pullHintOf(
+  body: JsonObject,
+  fullName: string,
+  defaultBranch: string | undefined,
+): PullHint | undefined {
+  const pull = objectAt(body['pull_request']);
+  const [head, base] = [objectAt(pull['head']), objectAt(pull['base'])];
+  const { number } = pull;
+  const [sha, ref] = [textAt(head['sha']), textAt(base['ref'])];
+  if (!PLANNED.has(textAt(body['action']) ?? '') || typeof number !== 'number') return undefined;
+  if (sha === undefined || ref === undefined || !/^[0-9a-f]{40}(?:[0-9a-f]{24})?$/.test(sha)) return undefined;
+  const from = textAt(objectAt(head['repo'])['full_name']);
+  const at = new Date(textAt(pull['updated_at']) ?? Number.NaN);
+  return {
+    addresses: addressKeys(body),
+    fullName,
+    number,
+    head: sha,
+    base: ref,
+    defaultBranch,
+    // A fork that was deleted has no repository.
+    isFork: from?.toLowerCase() !== fullName.toLowerCase(),
+    isOpen: body['action'] !== 'closed' && pull['state'] !== 'closed',
+    at: Number.isNaN(at.getTime()) ? undefined : at,
+  };
+}
+
 const branchOf = (body: JsonObject): string | undefined => {
   const ref = textAt(body['ref']);
   return ref?.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : undefined;

@@ -1,6 +1,6 @@
 // svc.calls: calls to the outside. Invariants: a write stands as `sending` before anything is sent; of one session and
-// key at most one call is not refused (calls_once); whoever settles a row names itself, so that a daemon which was taken
-// for dead changes nothing any more; a settled row changes once more at most, from `unknown` to `done`.
+// key, and of a project's own calls and key, at most one call is not refused (calls_once, calls_loose_once); whoever
+// settles a row names itself, so that a daemon which was taken for dead changes nothing any more; a settled row changes once more at most, from `unknown` to `done`.
 
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
@@ -50,14 +50,14 @@ export interface NewWrite extends NewCall {
   readonly leaseSeconds: number;
 }
 
-/** False where a call of the session has the key already and was not refused. */
+/** False where a call of the session, or for none one of the project, has the key already and was not refused. */
 export async function openWrite(sql: Sql, row: NewWrite): Promise<boolean> {
   const { rowCount } = await sql.query(
     `insert into svc.calls (id, project_id, session_id, provider, connection_id, alias, tool, write, status, created_at,
        idempotency_key, input_hash, daemon_id, lease_until)
      values ($1::uuid, $2::uuid, $3::uuid, $4::text, $5::uuid, $6::text, $7::text, true, 'sending', $8::timestamptz,
        $9::text, $10::bytea, $11::uuid, now() + make_interval(secs => $12::int))
-     on conflict (session_id, idempotency_key) where idempotency_key is not null and status <> 'refused' do nothing`,
+     on conflict do nothing`,
     [
       row.id,
       row.projectId,
@@ -77,12 +77,17 @@ export async function openWrite(sql: Sql, row: NewWrite): Promise<boolean> {
   return rowCount === 1;
 }
 
-/** The call of a session that holds a key. */
-export async function callOfKey(sql: Sql, sessionId: string, key: string): Promise<CallRow | undefined> {
+/** The call that holds a key: of the session, or of the project where there is none. */
+export async function callOfKey(
+  sql: Sql,
+  { projectId, sessionId }: Pick<CallRow, 'projectId' | 'sessionId'>,
+  key: string,
+): Promise<CallRow | undefined> {
   const { rows } = await sql.query<CallRow>(
     `select ${columns('c')} from svc.calls c
-      where c.session_id = $1::uuid and c.idempotency_key = $2::text and c.status <> 'refused'`,
-    [sessionId, key],
+      where c.idempotency_key = $2::text and c.status <> 'refused'
+        and ${sessionId === null ? 'c.session_id is null and c.project_id = $1::uuid' : 'c.session_id = $1::uuid'}`,
+    [sessionId ?? projectId, key],
   );
   return rows[0];
 }

@@ -249,12 +249,11 @@ export async function listRuns(sql: Sql, projectId: string, filter: RunFilter): 
   return rows;
 }
 
-/** The latest run of a repository that ended at a commit, whatever came of it; one that was superseded says nothing. */
-export async function lastRunAt(sql: Sql, repositoryId: string, commit: string): Promise<ReconcileRow | undefined> {
+/** The latest run of a commit, also one that is under way; what was overtaken says nothing. */
+export async function latestRunAt(sql: Sql, repositoryId: string, commit: string): Promise<ReconcileRow | undefined> {
   const { rows } = await sql.query<ReconcileRow>(
     `select ${selected} from svc.reconciles
-      where repository_id = $1::uuid and commit = $2::text and status not in ('running', 'superseded')
-      order by seq desc limit 1`,
+      where repository_id = $1::uuid and commit = $2::text and status <> 'superseded' order by seq desc limit 1`,
     [repositoryId, commit],
   );
   return rows[0];

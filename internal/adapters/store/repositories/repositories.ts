@@ -4,6 +4,7 @@
 
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
+import type { PlanSettings } from './pull-plans.ts';
 
 export type RepositoryAuth =
   | { readonly kind: 'token'; readonly secretRef: string; readonly username?: string }
@@ -22,6 +23,7 @@ export interface RepositorySettings {
   readonly adopt: boolean;
   readonly guard: { readonly deleteMax?: number };
   readonly verify: { readonly keys: readonly string[] } | null;
+  readonly plan: PlanSettings;
 }
 
 export interface RepositoryRow extends RepositorySettings {
@@ -71,6 +73,7 @@ const columns: { readonly [key in keyof Required<RepositoryPatch>]: readonly [co
   adopt: ['adopt', 'boolean'],
   guard: ['guard', 'jsonb'],
   verify: ['verify', 'jsonb'],
+  plan: ['plan', 'jsonb'],
   suspended: ['suspended', 'boolean'],
   pinnedCommit: ['pinned_commit', 'text'],
   quarantinedCommit: ['quarantined_commit', 'text'],
@@ -78,7 +81,7 @@ const columns: { readonly [key in keyof Required<RepositoryPatch>]: readonly [co
 
 const selected = `
   r.id, r.project_id as "projectId", r.name, r.url, r.url_key as "urlKey", r.path, r.branch, r.root,
-  r.interval_seconds as "intervalSeconds", r.auth, r.context, r.adopt, r.suspended, r.guard, r.verify,
+  r.interval_seconds as "intervalSeconds", r.auth, r.context, r.adopt, r.suspended, r.guard, r.verify, r.plan,
   r.pinned_commit as "pinnedCommit", r.quarantined_commit as "quarantinedCommit", r.generation,
   r.created_at as "createdAt", r.updated_at as "updatedAt",
   json_build_object('appliedCommit', s.applied_commit, 'appliedHash', s.applied_hash, 'appliedAt', s.applied_at,
@@ -108,9 +111,9 @@ export async function insertRepository(
   await sql.query(
     `with made as (
        insert into svc.repositories (id, project_id, name, url, url_key, path, branch, root, interval_seconds, auth,
-         context, adopt, guard, verify, suspended, created_at, updated_at)
+         context, adopt, guard, verify, suspended, created_at, updated_at, plan)
        values ($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::text, $7::text, $8::text, $9::int, $10::jsonb,
-         $11::jsonb, $12::boolean, $13::jsonb, $14::jsonb, $15::boolean, $16::timestamptz, $16::timestamptz)
+         $11::jsonb, $12::boolean, $13::jsonb, $14::jsonb, $15::boolean, $16::timestamptz, $16::timestamptz, $17::jsonb)
        returning id)
      insert into svc.repository_states (repository_id) select id from made`,
     [
@@ -130,6 +133,7 @@ export async function insertRepository(
       json(row.verify),
       row.suspended,
       row.now,
+      json(row.plan),
     ],
   );
 }

@@ -109,3 +109,19 @@ export async function replaceableSlots(sql: Sql, agentId: string | null): Promis
   const { rows } = await sql.query<ReplaceableSlot>(replaceableText, [agentId], 'replaceable-slots');
   return rows;
 }
+
+/** How many sessions of these agents have not ended, by agent; those that have none are absent. */
+export async function liveSessionsOf(
+  sql: Sql,
+  projectId: string,
+  agents: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  if (agents.length === 0) return new Map();
+  const { rows } = await sql.query<{ agent: string; count: number }>(
+    `select agent, count(*)::int as count from svc.sessions
+      where project_id = $1::uuid and agent = any($2::text[]) and live
+      group by agent order by agent`,
+    [projectId, agents],
+  );
+  return new Map(rows.map((row) => [row.agent, row.count]));
+}

@@ -1,0 +1,178 @@
+// svc.pull_plans: pull requests that are to be told what they would change. Invariants: of one pull request one daemon
+// tells at a time (claimed_by, claimed_until), and only it writes what was told; a wish that comes meanwhile raises the
+// version and is told next; of deliveries the newest names the head.
+
+import type { Sql } from '../store.ts';
+
+export interface PullPlan {
+  readonly repositoryId: string;
+  readonly number: number;
+  readonly fullName: string;
+  readonly head: string;
+  readonly version: number;
+  readonly attempts: number;
+  readonly sequence: number;
+  readonly touchedHead: string | null;
+  readonly touched: boolean | null;
+  readonly toldHead: string | null;
+  readonly toldHash: string | null;
+  readonly commentId: string | null;
+  readonly commentCall: string | null;
+  readonly checkHead: string | null;
+  readonly checkId: string | null;
+  readonly checkAnnotated: number;
+  readonly checkDone: boolean;
+}
+
+const columns = `p.repository_id as "repositoryId", p.number, p.full_name as "fullName", p.head,
+  p.version::int as version, p.attempts, p.sequence, p.touched_head as "touchedHead", p.touched,
+  p.told_head as "toldHead", p.told_hash as "toldHash", p.comment_id as "commentId", p.comment_call as "commentCall", p.check_head as "checkHead",
+  p.check_id as "checkId", p.check_annotated as "checkAnnotated", p.check_done as "checkDone"`;
+
+export interface PullWish {
+  readonly repositoryId: string;
+  readonly number: number;
+  readonly fullName: string;
+  readonly head: string;
+  /** When the pull request was as it was told. */
+  readonly at: Date;
+}
+
+/** Wishes that a pull request be told its plan; one that is heard of late, behind a newer head, changes nothing. */
+export async function wishPlan(sql: Sql, wish: PullWish): Promise<void> {
+  await sql.query(
+    `insert into svc.pull_plans as p (repository_id, number, full_name, head, heard_at, due_at)
+     values ($1::uuid, $2::int, $3::text, $4::text, $5::timestamptz, now())
+     on conflict (repository_id, number) do update
+       set full_name = excluded.full_name, head = excluded.head, heard_at = excluded.heard_at,
+           version = p.version + 1, due_at = now(), attempts = 0
+       where p.heard_at <= excluded.heard_at`,
+    [wish.repositoryId, wish.number, wish.fullName, wish.head, wish.at],
+  );
+}
+
+/** A pull request that is over is told nothing more. */
+export async function forgetWish(sql: Sql, repositoryId: string, number: number): Promise<void> {
+  await sql.query(
+    `update svc.pull_plans set due_at = null, version = version + 1
+      where repository_id = $1::uuid and number = $2::int and due_at is not null`,
+    [repositoryId, number],
+  );
+}
+
+interface Claim {
+  readonly daemonId: string;
+  readonly leaseSeconds: number;
+}
+
+/** Takes those that are due and that no living daemon is at. */
+export async function claimPlans(sql: Sql, by: Claim & { readonly limit: number }): Promise<PullPlan[]> {
+  const { rows } = await sql.query<PullPlan>(
+    `with due as (
+       select d.repository_id, d.number from svc.pull_plans d
+        where d.due_at <= now() and (d.claimed_until is null or d.claimed_until < now()
+          or not exists (select from svc.daemons x where x.id = d.claimed_by))
+        order by d.due_at limit $3::int for update skip locked)
+     update svc.pull_plans p set claimed_by = $1::uuid, claimed_until = now() + make_interval(secs => $2::int)
+       from due where p.repository_id = due.repository_id and p.number = due.number returning ${columns}`,
+    [by.daemonId, by.leaseSeconds, by.limit],
+    'claim-plans',
+  );
+  return rows;
+}
+
+/** What a telling learned, or has done. */
+export type PlanPatch = Partial<
+  Pick<
+    PullPlan,
+    | 'sequence'
+    | 'touchedHead'
+    | 'touched'
+    | 'toldHead'
+    | 'toldHash'
+    | 'commentId'
+    | 'commentCall'
+    | 'checkHead'
+    | 'checkId'
+    | 'checkAnnotated'
+    | 'checkDone'
+  >
+>;
+
+const written: { readonly [key in keyof Required<PlanPatch>]: readonly [column: string, type: string] } = {
+  sequence: ['sequence', 'int'],
+  touchedHead: ['touched_head', 'text'],
+  touched: ['touched', 'boolean'],
+  toldHead: ['told_head', 'text'],
+  toldHash: ['told_hash', 'text'],
+  commentId: ['comment_id', 'text'],
+  commentCall: ['comment_call', 'text'],
+  checkHead: ['check_head', 'text'],
+  checkId: ['check_id', 'text'],
+  checkAnnotated: ['check_annotated', 'int'],
+  checkDone: ['check_done', 'boolean'],
+};
+
+type Key = Pick<PullPlan, 'repositoryId' | 'number'>;
+
+/** Writes how far a telling has come, and holds the claim for longer. False where it is not this daemon's any more. */
+export async function movePlan(sql: Sql, of: Key, patch: PlanPatch, by: Claim): Promise<boolean> {
+  const values: unknown[] = [of.repositoryId, of.number, by.daemonId, by.leaseSeconds];
+  const sets = ['claimed_until = now() + make_interval(secs => $4::int)'];
+  for (const [key, value] of Object.entries(patch) as [keyof PlanPatch, unknown][]) {
+    const [column, type] = written[key];
+    values.push(value);
+    sets.push(`${column} = $${values.length}::${type}`);
+  }
+  const { rowCount } = await sql.query(
+    `update svc.pull_plans set ${sets.join(', ')}
+      where repository_id = $1::uuid and number = $2::int and claimed_by = $3::uuid`,
+    values,
+  );
+  return rowCount === 1;
+}
+
+/**
+ * Ends a telling. `afterMs`: it is tried again then; null: it is done, or left at that. What was wished for meanwhile is
+ * due at once.
+ */
+export async function leavePlan(
+  sql: Sql,
+  of: Key & { readonly version: number },
+  by: { readonly daemonId: string; readonly afterMs: number | null },
+): Promise<void> {
+  await sql.query(
+    `update svc.pull_plans set claimed_by = null, claimed_until = null,
+       attempts = case when version = $4::bigint and $5::float8 is not null then attempts + 1 else 0 end,
+       due_at = case when version = $4::bigint then now() + make_interval(secs => $5::float8 / 1000)
+                     when due_at is null then null else now() end
+      where repository_id = $1::uuid and number = $2::int and claimed_by = $3::uuid`,
+    [of.repositoryId, of.number, by.daemonId, of.version, by.afterMs],
+  );
+}
+
+/** Repositories that follow a branch of the address, through a connection, and how they want pull requests told. */
+export async function repositoriesOfPull(
+  sql: Sql,
+  projectId: string,
+  pull: { readonly addresses: readonly string[]; readonly fullName: string },
+): Promise<{ id: string; branch: string | null; plan: PlanSettings }[]> {
+  const { rows } = await sql.query<{ id: string; branch: string | null; plan: PlanSettings }>(
+    `select r.id, coalesce(r.branch, s.ref_branch) as branch, r.plan
+       from svc.repositories r left join svc.repository_states s on s.repository_id = r.id
+      where r.project_id = $1::uuid and not r.suspended and r.auth ->> 'kind' = 'connection' and r.url_key is not null
+        and (r.url_key = any($2::text[]) or right(r.url_key, length($3::text) + 1) = '/' || $3::text)`,
+    [projectId, pull.addresses, pull.fullName],
+  );
+  return rows;
+}
+
+/** What people say about plans on pull requests; what is absent is so by default. */
+export interface PlanSettings {
+  /** Default true. */
+  readonly comment?: boolean;
+  /** Default true. */
+  readonly check?: boolean;
+  /** Pull requests from other repositories; default false. */
+  readonly forks?: boolean;
+}

@@ -1,0 +1,28 @@
+// Telling the code host: plans on pull requests, and statuses of commits.
+
+import { forgetToldStatuses, tellPlans, tellStatuses } from '../../flows/plans/plans.ts';
+import { loop } from './loop.ts';
+import type { Service } from './service.ts';
+
+const pauseMs = 500;
+const forgetMs = 60 * 60 * 1_000;
+
+export const planServices: readonly Service[] = [
+  {
+    name: 'plan.pulls',
+    roles: ['sync'],
+    start: async (ctx) =>
+      loop(ctx, 'plan.pulls', pauseMs, async (signal) => ((await tellPlans(ctx, signal)) === 0 ? pauseMs : 0)),
+  },
+  {
+    name: 'plan.statuses',
+    roles: ['sync'],
+    start: async (ctx) =>
+      loop(ctx, 'plan.statuses', pauseMs, async () => ((await tellStatuses(ctx)) === 0 ? pauseMs : 0)),
+  },
+  {
+    name: 'plan.forget',
+    roles: ['schedule'],
+    start: async (ctx) => loop(ctx, 'plan.forget', forgetMs, () => forgetToldStatuses(ctx)),
+  },
+];

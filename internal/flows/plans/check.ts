@@ -1,0 +1,148 @@
+// The check of a plan on a pull request: `in_progress` before, then annotations at their lines, fifty a request and none
+// twice, and with the last of them the conclusion of the compile.
+
+import { maskCredentials } from '../../domain/credential.ts';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
+import { Fault } from '../../domain/fault.ts';
+import { idAt, objectAt } from '../../domain/fields.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { Permissions } from '../installation-token.ts';
+import { whereOf } from './comment.ts';
+import { contextName, deskOf, writeOnce } from './hub.ts';
+import type { Telling } from './pulls.ts';
+import { digestOf, idAndUrl } from './shapes.ts';
+import { diagnosticText, headline, type PullText, summaryText } from './text.ts';
+
+const permissions: Permissions = { checks: 'write' };
+/** Of the provider: annotations a request, and characters. */
+const most = { annotations: 50, title: 255, message: 16_000 } as const;
+
+/** A check of an earlier head that nobody concluded is ended. */
+export async function dropOldCheck(telling: Telling): Promise<void> {
+  const { row } = telling;
+  if (row.checkHead === row.head) return;
+  if (row.checkId !== null && !row.checkDone) {
+    const output = { title: 'Overtaken', summary: 'A newer commit has been pushed.' };
+    await permitted(telling, () => change(telling, { status: 'completed', conclusion: 'cancelled', output }, 0));
+  }
+  await telling.save({ checkHead: row.head, checkId: null, checkAnnotated: 0, checkDone: false });
+}
+
+/** Begins the check where there is none, and with `text` concludes it. Does nothing where the connection may not. */
+export async function bringCheck(telling: Telling, text: PullText | undefined): Promise<void> {
+  if (!telling.wants('check')) return;
+  await permitted(telling, async () => {
+    if (telling.row.checkId === null) await begin(telling);
+    else if (text !== undefined && !telling.row.checkDone) await recount(telling);
+    if (text !== undefined && !telling.row.checkDone) await conclude(telling, text);
+  });
+}
+
+async function permitted(telling: Telling, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code !== 'permission-missing') throw error;
+    telling.hub.ctx.runtime.log.info({ repository: telling.hub.repository.name }, 'plan.check_not_permitted');
+  }
+}
+
+async function begin(telling: Telling): Promise<void> {
+  const { hub, row } = telling;
+  const name = contextName(hub);
+  const externalId = `${row.repositoryId}:${row.number}:${row.sequence}`;
+  const body: JsonObject = {
+    name,
+    head_sha: row.head,
+    status: 'in_progress',
+    external_id: externalId,
+    details_url: whereOf(hub).page,
+    output: { title: 'Planning', summary: 'What applying this commit would change is being worked out.' },
+  };
+  const key = telling.keyOf('check', digestOf(body));
+  const of = { alias: 'plan', tool: 'create_check_run', key, fullName: row.fullName, permissions } as const;
+  const made = await writeOnce(hub, { ...of, input: digestOf(body) }, (desk) =>
+    desk.write(
+      { method: 'POST', path: '/check-runs', body },
+      { probe: { kind: 'checkRun', commit: row.head, name, externalId }, shape: idAndUrl },
+    ),
+  );
+  const checkId = idAt(made['id']) ?? null;
+  await telling.save({ checkHead: row.head, checkId, checkAnnotated: 0, checkDone: false, sequence: row.sequence + 1 });
+}
+
+/** After a telling that broke off: how many annotations the provider has. */
+async function recount(telling: Telling): Promise<void> {
+  const { hub, row } = telling;
+  if (row.attempts === 0 && row.checkAnnotated === 0) return;
+  const desk = deskOf(hub, row.fullName, permissions);
+  const check = objectAt(await desk.json(`/check-runs/${row.checkId ?? ''}`));
+  const count = Number(objectAt(check['output'])['annotations_count'] ?? 0);
+  if (count !== row.checkAnnotated) await telling.save({ checkAnnotated: count });
+}
+
+async function conclude(telling: Telling, text: PullText): Promise<void> {
+  const where = whereOf(telling.hub);
+  const title = [...headline(text)].slice(0, most.title).join('');
+  const output = { title, summary: summaryText(text, where) };
+  const annotations = annotationsOf(telling, text);
+  const conclusion = conclusionOf(text);
+  for (;;) {
+    const from = telling.row.checkAnnotated;
+    const part = annotations.slice(from, from + most.annotations);
+    const isLast = from + part.length >= annotations.length;
+    const state: JsonObject = isLast ? { status: 'completed', conclusion } : { status: 'in_progress' };
+    const shown = { ...output, ...(part.length > 0 && { annotations: part }) };
+    await change(telling, { ...state, output: shown }, from + part.length);
+    await telling.save({
+      checkAnnotated: from + part.length,
+      checkDone: isLast,
+      sequence: telling.row.sequence + 1,
+    });
+    if (isLast) return;
+  }
+}
+
+/** `annotations`: how many there are behind it. */
+async function change(telling: Telling, body: JsonObject, annotations: number): Promise<void> {
+  const { hub, row } = telling;
+  const id = row.checkId ?? '';
+  const input = digestOf(body);
+  const key = telling.keyOf(`check=${id}`, input);
+  const of = { alias: 'plan', tool: 'update_check_run', key, fullName: row.fullName, permissions, input } as const;
+  const probe = { kind: 'checkChanged', id, annotations, conclusion: body['conclusion'] ?? null };
+  await writeOnce(hub, of, (desk) =>
+    desk.write({ method: 'PATCH', path: `/check-runs/${id}`, body }, { probe, shape: idAndUrl }),
+  );
+}
+
+function conclusionOf(text: PullText): 'success' | 'neutral' | 'failure' {
+  if (text.kind === 'untouched') return 'success';
+  if (text.kind === 'unread' || text.plan.result.status === 'failed') return 'failure';
+  return text.plan.result.held === undefined ? 'success' : 'neutral';
+}
+
+function annotationsOf({ hub }: Telling, text: PullText): JsonObject[] {
+  if (text.kind !== 'plan') return [];
+  const { root } = hub.repository;
+  const prefix = root === '' ? '' : `${root}/`;
+  const { files, result } = text.plan;
+  return result.diagnostics.flatMap((one) =>
+    one.file === undefined || !files.has(one.file) ? [] : [annotationOf(`${prefix}${one.file}`, one)],
+  );
+}
+
+function annotationOf(path: string, one: Diagnostic): JsonObject {
+  const { line = 1, endLine = line, column, endColumn } = one;
+  const isOneLine = line === endLine && column !== undefined;
+  return {
+    path,
+    start_line: line,
+    end_line: Math.max(line, endLine),
+    // The provider takes columns of a single line only.
+    ...(isOneLine && { start_column: column, end_column: Math.max(column, (endColumn ?? column + 1) - 1) }),
+    annotation_level: one.severity === 'error' ? 'failure' : 'warning',
+    title: maskCredentials(one.code).slice(0, most.title),
+    message: diagnosticText(one).slice(0, most.message),
+  };
+}

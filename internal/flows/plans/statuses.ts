@@ -1,0 +1,104 @@
+// The status of a commit: `pending` from the beginning of its sync, then what came of it. Told from the latest run of the
+// commit, so that a late or repeated wish says what is true by then; words that the host shows already are not sent again.
+
+import {
+  claimStatuses,
+  type CommitStatusRow,
+  forgetStatuses,
+  leaveStatus,
+  statusTold,
+} from '../../adapters/store/repositories/commit-statuses.ts';
+import { latestRunAt, type ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import { maskCredentials } from '../../domain/credential.ts';
+import { Fault } from '../../domain/fault.ts';
+import { digestOf, idAndUrl } from './shapes.ts';
+import type { FlowContext } from '../context.ts';
+import { fullNameOf, saying } from '../sync/sync.ts';
+import { againAfterMs, contextName, type Hub, hubOf, writeOnce } from './hub.ts';
+
+const batch = 20;
+const leaseSeconds = 120;
+const descriptionMax = 140;
+/** Until it is looked whether a run that is under way has been overtaken: then nobody else says how it ended. */
+const lookMs = 30_000;
+const keptMs = 30 * 24 * 60 * 60 * 1_000;
+
+interface Said {
+  readonly state: 'pending' | 'success' | 'failure' | 'error';
+  readonly description: string;
+}
+
+/** Tells what is due; answers with how many there were. */
+export async function tellStatuses(ctx: FlowContext): Promise<number> {
+  const rows = await claimStatuses(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
+  await Promise.all(rows.map((row) => tellOne(ctx, row)));
+  return rows.length;
+}
+
+async function tellOne(ctx: FlowContext, row: CommitStatusRow): Promise<void> {
+  const leave = (afterMs: number | null): Promise<void> =>
+    leaveStatus(ctx.db, row, { daemonId: ctx.daemonId, afterMs });
+  try {
+    const hub = await hubOf(ctx, row.repositoryId);
+    await leave(hub === undefined || !fullNameOf(hub.repository).includes('/') ? null : await tell(hub, row));
+  } catch (error) {
+    const afterMs = againAfterMs(error, row.attempts);
+    const level = error instanceof Fault ? 'info' : 'warn';
+    ctx.runtime.log[level]({ err: error, commit: row.commit, afterMs }, 'status.not_told');
+    await leave(afterMs);
+  }
+}
+
+/** Brings the host to what is true now; answers when to look again, null for never. */
+async function tell(hub: Hub, row: CommitStatusRow): Promise<number | null> {
+  const run = await latestRunAt(hub.ctx.db, row.repositoryId, row.commit);
+  if (run === undefined) {
+    // What said that it had begun was overtaken, and ends here.
+    if (row.state === 'pending' && row.runId !== null) {
+      await send(hub, row, row.runId, { state: 'error', description: 'overtaken by a newer sync' });
+    }
+    return null;
+  }
+  const isNew = row.runId !== run.id;
+  const isRunning = run.status === 'running';
+  const said: Said | undefined = isRunning ? undefined : cut(saying(run));
+  const isShown = said !== undefined && row.state === said.state && row.description === said.description;
+  if (isShown) return null;
+  if (isNew) await send(hub, row, run.id, { state: 'pending', description: 'the sync has begun' }, run);
+  if (said === undefined) return lookMs;
+  await send(hub, row, run.id, said, run);
+  return null;
+}
+
+const cut = ({ state, description }: Said): Said => {
+  const points = [...maskCredentials(description)];
+  const short = points.length > descriptionMax ? [...points.slice(0, descriptionMax - 1), '…'] : points;
+  return { state, description: short.join('') };
+};
+
+async function send(hub: Hub, row: CommitStatusRow, runId: string, said: Said, run?: ReconcileRow): Promise<void> {
+  const { ctx, project, repository } = hub;
+  const context = contextName(hub);
+  const { commit } = row;
+  const { state, description } = said;
+  const where = `${ctx.baseUrl}/api/v1/orgs/${project.orgSlug}/projects/${project.slug}/reconciles/${runId}`;
+  const body = { state, context, description, ...(run !== undefined && { target_url: where }) };
+  const key = `status:${repository.id}:${commit}:${runId}:${state}:${digestOf(description)}:${Math.floor(row.attempts / 2)}`;
+  const of = { alias: 'status', tool: 'create_commit_status', key, input: digestOf(body) } as const;
+  await writeOnce(hub, { ...of, fullName: fullNameOf(repository), permissions: { statuses: 'write' } }, (desk) =>
+    desk.write(
+      { method: 'POST', path: `/statuses/${commit}`, body },
+      { probe: { kind: 'status', commit, context, state, description: digestOf(description) }, shape: idAndUrl },
+    ),
+  );
+  failpoint('status.sent');
+  const told = { runId, state, description };
+  const isMine = await statusTold(ctx.db, row, told, { daemonId: ctx.daemonId, leaseSeconds });
+  if (!isMine) throw new Fault('unavailable', 'busy', 'another daemon tells this status now');
+}
+
+/** Forgets what was told long ago. */
+export async function forgetToldStatuses(ctx: FlowContext): Promise<void> {
+  await forgetStatuses(ctx.db, new Date(ctx.runtime.now().getTime() - keptMs), 1_000);
+}

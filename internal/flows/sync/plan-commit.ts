@@ -1,0 +1,139 @@
+// What applying a commit would change, for a commit that nobody has asked to apply: the head of a pull request. Reads its
+// files as a sync does, compiles them, and plans against what is stored. Changes no resource and leaves no run.
+
+import { RepoCondition } from '../../adapters/repo/repo.ts';
+import type { Snapshot } from '../../adapters/repo/types.ts';
+import { type InHand, repositoryInHand } from '../../adapters/store/repositories/repositories.ts';
+import { snapshotById, snapshotOfCommit } from '../../adapters/store/repositories/snapshots.ts';
+import type { CompileOutput } from '../../core/compile/types.ts';
+import { type FlowContext, portsOf } from '../context.ts';
+import { secretText } from '../sealed.ts';
+import { applyPlan } from './apply.ts';
+import { compileWith } from './compile.ts';
+import { contextOf } from './decide.ts';
+import type { ApplyResult } from './plan-types.ts';
+import { createReader, type SourceReader } from './reader.ts';
+import { inSvc, remarksOf, storedFiles, storeRead, type TreeFiles } from './snapshot.ts';
+import { hostOf, openRepository, sourceKey } from './source.ts';
+
+export interface CommitPlan {
+  readonly result: ApplyResult;
+  /** Files of the tree that compile was given, relative to the repository's root: only those have lines to point at. */
+  readonly files: ReadonlySet<string>;
+}
+
+/** Paths outside `.svc/` that the applied commit reads, or looked for; relative to the repository's root. */
+export async function pathsReadOutside(
+  ctx: FlowContext,
+  { state }: InHand['repository'],
+): Promise<ReadonlySet<string>> {
+  const applied = state.snapshotId === null ? undefined : await snapshotById(ctx.db, state.snapshotId);
+  const read = (applied?.entries ?? []).map((entry) => entry.path).filter((path) => !inSvc(path));
+  return new Set([...read, ...(applied?.absent ?? [])]);
+}
+
+/**
+ * Plans the commit as the next one of the followed branch. Undefined where the repository is gone or suspended. Throws
+ * RepoCondition where the commit cannot be read.
+ */
+export async function planCommit(
+  ctx: FlowContext,
+  of: { readonly repositoryId: string; readonly commit: string; readonly signal: AbortSignal },
+): Promise<CommitPlan | undefined> {
+  const found = await repositoryInHand(ctx.db, of.repositoryId);
+  if (found === undefined || found.repository.suspended) return undefined;
+  const { repository, project, connections } = found;
+  const ports = portsOf(ctx);
+  const context = contextOf(repository, { branch: repository.state.refBranch, connections });
+  const reader = createReader({
+    source: openRepository(ctx, project, repository),
+    limited: ports.limited,
+    host: hostOf(repository),
+    urgent: false,
+    limitMs: ports.readSeconds * 1000,
+    signal: of.signal,
+    mayBegin: () => undefined,
+  });
+  try {
+    let files = (await kept(ctx, found, of.commit, context)) ?? (await read(ctx, found, reader, of.commit));
+    const complete = await compileWith(ports, {
+      context,
+      bundle: () => files.bundle(),
+      readMore: async (paths) => {
+        files = await readMore(ctx, found, reader, files, paths);
+      },
+      resolveTemplates: (specifiers) =>
+        ports.resolveTemplates(specifiers, {
+          secret: (name) => secretText(ctx, project, name, { kind: 'templates', name: repository.name }),
+        }),
+    });
+    if (complete === undefined) throw new RepoCondition('hostile', 'imports ask for ever more files outside .svc/');
+    const result = await dryRun(ctx, found, complete.output, files, of.commit);
+    return { result, files: new Set((await files.bundle()).entries.keys()) };
+  } finally {
+    await reader.close();
+  }
+}
+
+async function dryRun(
+  ctx: FlowContext,
+  { repository }: InHand,
+  output: CompileOutput,
+  files: TreeFiles,
+  commit: string,
+): Promise<ApplyResult> {
+  return applyPlan(ctx, {
+    operationId: ctx.runtime.uuid(),
+    projectId: repository.projectId,
+    owner: { kind: 'repository', repositoryId: repository.id, generation: repository.generation },
+    compiled: { ...output, diagnostics: [...output.diagnostics, ...files.remarks] },
+    hasSvc: files.record.hasSvc,
+    fileBytes: async (path) => (await files.bundle()).entries.get(path)?.bytes,
+    prune: true,
+    adopt: repository.adopt,
+    dryRun: true,
+    withImpact: true,
+    guard: repository.guard,
+    verify: false,
+    commit,
+    actor: { kind: 'system', id: null, name: 'pull-request-plan' },
+    shippedAvatars: portsOf(ctx).catalog.avatars,
+  });
+}
+
+/** The files of a commit that was read not long ago. */
+async function kept(
+  ctx: FlowContext,
+  { repository }: InHand,
+  commit: string,
+  context: { readonly [name: string]: string },
+): Promise<TreeFiles | undefined> {
+  const id = await snapshotOfCommit(ctx.db, repository.id, commit, sourceKey(repository));
+  const record = id === undefined ? undefined : await snapshotById(ctx.db, id);
+  return record === undefined ? undefined : storedFiles({ ctx, repository }, record, context);
+}
+
+async function read(ctx: FlowContext, { repository }: InHand, reader: SourceReader, commit: string) {
+  const { snapshotId } = repository.state;
+  const last = snapshotId === null ? undefined : await snapshotById(ctx.db, snapshotId);
+  const prior = last?.source === sourceKey(repository) ? last : null;
+  const wantPaths = [...(await pathsReadOutside(ctx, repository))];
+  const taken = await reader.snapshot({ commit }, { prior, wantPaths, full: true });
+  return store(ctx, repository, taken);
+}
+
+async function readMore(
+  ctx: FlowContext,
+  { repository }: InHand,
+  reader: SourceReader,
+  { record }: TreeFiles,
+  paths: readonly string[],
+): Promise<TreeFiles> {
+  const known = record.entries.map((entry) => entry.path).filter((path) => !inSvc(path));
+  const wantPaths = [...new Set([...known, ...record.absent, ...paths])];
+  const taken = await reader.snapshot({ commit: record.commit }, { prior: record, wantPaths, full: true });
+  return store(ctx, repository, taken);
+}
+
+const store = (ctx: FlowContext, repository: InHand['repository'], taken: Snapshot): Promise<TreeFiles> =>
+  storeRead({ ctx, repository }, taken, remarksOf(taken));
