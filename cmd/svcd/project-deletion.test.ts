@@ -105,6 +105,8 @@ test('every table that a project fills is found by it, and is named where it gro
 
 const settings = [
   'errtrack_attempts',
+  'oauth_attempts',
+  'oauth_grants',
   'errtrack_subscriptions',
   'oauth_tokens',
   'agents',

@@ -18,7 +18,9 @@ const there = 'https://authorization.example';
 const oauth = { docs: { authorizationEndpoint: `${there}/a`, tokenEndpoint: `${there}/t`, clientId: 'audited' } };
 const commit = 'a'.repeat(40);
 /** These change nothing, or leave a record of their own: a probe, an explanation, and the deliveries of providers. */
-const exempt = /repositories\/probe$|triggers\/explain$|\/intake\/|webhook-endpoints/;
+// What a browser or a device calls with credentials of its own is held to its entries where signing in is tested.
+const exempt =
+  /repositories\/probe$|triggers\/explain$|\/intake\/|webhook-endpoints|\/auth\/(key|signout)$|\/oauth\/(token|device_authorization)$|^\/device$/;
 
 interface Step {
   readonly call: string;
@@ -60,6 +62,9 @@ writeFileSync(secretFile, ErrtrackSimulator.clientSecret);
 
 const steps: readonly Step[] = [
   { call: 'POST /api/v1/orgs', body: () => ({ slug: 'o' }) },
+  { call: 'POST /api/v1/auth/handoffs' },
+  { call: 'POST /api/v1/auth/sessions', body: (ids) => ({ token: ids['own token'] }) },
+  { call: 'DELETE /api/v1/auth/sessions/x', path: (ids) => `/api/v1/auth/sessions/${ids['web session']}` },
   { call: `PATCH ${O}`, body: () => ({ name: 'Oh' }) },
   { call: `POST ${O}/projects`, body: () => ({ slug: 'p' }) },
   { call: `PATCH ${P}`, body: () => ({ name: 'Pe' }) },
@@ -229,9 +234,10 @@ describe('the record of what is changed', () => {
        union all select 'grant', id::text from svc.errtrack_grants
        union all select 'project', id::text from svc.projects where slug = 'p'
        union all select 'consent', id::text from svc.oauth_attempts
+       union all (select 'web session', id::text from svc.web_sessions order by created_at desc limit 1)
        union all select 'held', id::text from svc.reconciles where status = 'held'`,
     );
-    return Object.fromEntries(rows.map(({ name, id }) => [name, id]));
+    return { ...Object.fromEntries(rows.map(({ name, id }) => [name, id])), 'own token': daemon.token };
   }
 
   it('knows every call that changes something', () => {

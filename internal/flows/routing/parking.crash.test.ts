@@ -12,6 +12,7 @@ import {
   spawnDaemon,
   tempDataDir,
 } from '../../base/testkit/daemon.ts';
+import { isLong } from '../../base/testkit/long.ts';
 import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
 import { applyAgents, hook, post } from './routing-testkit.ts';
 
@@ -88,6 +89,11 @@ const statusOf = (id: string) =>
 const suspects = () => value<number>('select count(*)::int as value from svc.suspects');
 const heartbeat = { kind: 'heartbeat', cron: '0 0 1 1 *', timezone: 'UTC', routing: { kind: 'spawn' } };
 
+/** Each takes half a minute of daemons that start and die; `make test-crash` runs them. */
+const inLongForm = (name: string, test: () => Promise<void>): void => {
+  if (isLong) it(name, test);
+};
+
 describe('work that ends the process', () => {
   it('an event is tried alone after two aborts and parked after three; all other events are routed', async () => {
     const ids: string[] = [];
@@ -123,7 +129,7 @@ describe('work that ends the process', () => {
     assert.ok(await reaches(async () => (await suspects()) === 0));
   });
 
-  it('it is tried again by hand alone, with nothing beside it, and parked again at once', async () => {
+  inLongForm('it is tried again by hand alone, with nothing beside it, and parked again at once', async () => {
     const running = await start('route.event@webhook.poison');
     const bad = await value<string>(`select id::text as value from svc.events where key = 'webhook.poison'`);
     const replayed = await running?.api('POST', `P/events/${bad}/replay`);
@@ -141,7 +147,7 @@ describe('work that ends the process', () => {
     assert.ok(await reaches(async () => /^routed/.test((await statusOf(last)) ?? '')));
   });
 
-  it('a tick is parked as a failed event; the ticks of others fire', async () => {
+  inLongForm('a tick is parked as a failed event; the ticks of others fire', async () => {
     const sick = await value<string>(
       `select s.id as value from svc.schedules s join svc.agents a on a.id = s.agent_id where a.name = 'other'`,
     );
