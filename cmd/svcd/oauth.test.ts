@@ -233,6 +233,46 @@ describe('a connection by consent', () => {
     assert.equal((await fetch(`${bench.daemon.url}/oauth/client-metadata.json`)).status, 404);
   });
 
+  it('lets a session call with the token, refreshed once, stepped up, and says what is missing', async () => {
+    const name = await make();
+    await consented(name);
+    const remote = { kind: 'mcp_remote', url: 'https://x.example/mcp', auth: { kind: 'mcp_oauth', connection: name } };
+    await bench.apply({ reader: { tools: { docs: remote } } });
+    // Authors write https alone; the peer of this test has no certificate.
+    await bench.daemon.ctx.db.query(
+      `update svc.agent_revisions set spec = replace(spec::text, 'https://x.example/mcp', $1::text)::jsonb`,
+      [peer.resource],
+    );
+    const seat = await bench.start('reader');
+    const call = async (tool: string): Promise<string> => {
+      const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: tool, arguments: {} } };
+      const answer = await seat.post('docs', message);
+      const { result } = (await answer.json()) as { result?: { content: { text: string }[] } };
+      return result?.content[0]?.text ?? `status ${answer.status}`;
+    };
+    assert.match(await call('read'), /^did read with /);
+    clock.aheadMs += 4_000_000;
+    const before = peer.counts.refreshes;
+    const texts = await Promise.all(Array.from({ length: 50 }, () => call('read')));
+    assert.deepEqual([...new Set(texts.map((text) => text.slice(0, 8)))], ['did read']);
+    assert.equal(peer.counts.refreshes - before, 1);
+    peer.refused.add(String(peer.shown.at(-1)));
+    assert.match(await call('read'), /^did read/);
+    assert.equal(peer.counts.refreshes - before, 2);
+    assert.equal(await call('write'), `scope-required: connection ${name}`);
+    assert.equal(await status(name), 'scope_required');
+    await consented(name);
+    assert.match(await call('write'), /^did write/);
+    assert.equal(await status(name), 'active');
+    clock.aheadMs += 4_000_000;
+    peer.faults.add('token-lost');
+    assert.equal(await call('read'), `authorization-required: connection ${name}`);
+    assert.equal(await status(name), 'uncertain');
+    const sent = peer.counts.refreshes;
+    assert.equal(await call('read'), `authorization-required: connection ${name}`);
+    assert.equal(peer.counts.refreshes, sent);
+  });
+
   it('shows no code, state or token anywhere', async () => {
     for (const token of peer.shown) secrets.add(token);
     for (const short of [...secrets].filter((one) => one.length < 20 || /^A+$/.test(one))) secrets.delete(short);

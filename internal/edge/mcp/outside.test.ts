@@ -100,7 +100,7 @@ describe('tools whose work is done outside', () => {
     assert.match((await talker.call('svc_session_get', {}, 'talk')).text, /^no-such-tool: /);
   });
 
-  it('a server that is signed in to by OAuth has no tools yet, and says why', async () => {
+  it('a server that nobody has consented to is there without tools, and each call says so', async () => {
     await bench.apply({
       signed: {
         tools: {
@@ -115,7 +115,7 @@ describe('tools whose work is done outside', () => {
     const signed = await bench.start('signed');
     const client = await signed.client('remote');
     assert.deepEqual((await client.listTools()).tools, []);
-    assert.match(client.getInstructions() ?? '', /does not sign in to remote tools by provider_oauth yet/);
-    assert.match((await signed.call('x', {}, 'remote')).text, /^not-available: .*provider_oauth/);
+    assert.equal(client.getInstructions(), 'authorization-required: connection issues');
+    assert.equal((await signed.call('x', {}, 'remote')).text, 'authorization-required: connection issues');
   });
 });

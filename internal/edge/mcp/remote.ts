@@ -21,7 +21,9 @@ const answerBytesMax = 64 * 1_048_576;
 export interface RemoteServer {
   readonly url: string;
   /** The header's value; throws Fault. */
-  authorization(): Promise<string | undefined>;
+  authorization(refused?: boolean): Promise<string | undefined>;
+  /** Of a credential by consent: what a refusal for want of a scope leads to; undefined where to nothing. */
+  wantsScopes?(challenge: string | undefined): Promise<Fault | undefined>;
 }
 export interface Hearing {
   /** The tools have been listed well. */
@@ -55,20 +57,38 @@ export function createRemote(allowPrivate: () => boolean, given?: Dispatcher): R
       try {
         const kept = allowPrivate() ? null : hostFault(url.hostname);
         if (kept !== null) throw unreachable(`it cannot be called: ${kept}`);
-        const authorization = await server.authorization();
-        const upstream = await send(url, {
-          method,
-          headers: { ...headersOf(request.headers, SENT), ...(authorization !== undefined && { authorization }) },
-          body: method === 'POST' ? (body ?? null) : null,
-          dispatcher: allowPrivate() ? open : guarded,
-          headersTimeout: timeouts.answerMs,
-          bodyTimeout: method === 'GET' ? 0 : timeouts.answerMs,
-          signal,
-        });
+        let authorization = await server.authorization();
+        const sendWith = (credential: string | undefined): Promise<Dispatcher.ResponseData> =>
+          send(url, {
+            method,
+            headers: {
+              ...headersOf(request.headers, SENT),
+              ...(credential !== undefined && { authorization: credential }),
+            },
+            body: method === 'POST' ? (body ?? null) : null,
+            dispatcher: allowPrivate() ? open : guarded,
+            headersTimeout: timeouts.answerMs,
+            bodyTimeout: method === 'GET' ? 0 : timeouts.answerMs,
+            signal,
+          });
+        let upstream = await sendWith(authorization);
+        if (upstream.statusCode === 401 && server.wantsScopes !== undefined) {
+          upstream.body.once('error', () => undefined).destroy();
+          authorization = await server.authorization(true);
+          upstream = await sendWith(authorization);
+        }
+        if (upstream.statusCode === 403 && server.wantsScopes !== undefined) {
+          const wanted = await server.wantsScopes(textOf(upstream.headers['www-authenticate']));
+          if (wanted !== undefined) {
+            upstream.body.once('error', () => undefined).destroy();
+            throw wanted;
+          }
+        }
         await giveBack(at, upstream, { method, authorization, hearing });
       } catch (error) {
         if (gone.signal.aborted) return;
         const fault = error instanceof Fault ? error : unreachable(reasonOf(error));
+        if (CONSENT.includes(fault.code) && !response.headersSent) return answerWithout(at, fault, hearing);
         hearing.failed(new Fault(fault.kind, fault.code, `${url.host}: ${fault.message}`));
         if (response.headersSent) response.destroy();
         else answer(response, 502, `${url.host}: ${fault.message}`);
@@ -79,6 +99,49 @@ export function createRemote(allowPrivate: () => boolean, given?: Dispatcher): R
       await Promise.all([guarded.destroy(), open === guarded ? undefined : open.destroy()]);
     },
   };
+}
+
+/** What only a person's consent ends: the session goes on, and each call says so. */
+const CONSENT: readonly string[] = ['authorization-required', 'scope-required'];
+const textOf = (value: string | string[] | undefined): string | undefined => [value].flat().join(', ') || undefined;
+
+/** Stands in for a server that may not be asked: it is there, lists nothing, and calls end with what is missing. */
+function answerWithout({ request, response, body }: McpRequest, fault: Fault, hearing: Hearing): void {
+  const message = messageOf(body);
+  if (request.method !== 'POST' || message === undefined)
+    return answer(response, 405, `${fault.code}: ${fault.message}`);
+  if (message.id === undefined) return void response.writeHead(202).end();
+  if (message.method === 'tools/list') hearing.listed();
+  const text = `${fault.code}: ${fault.message}`;
+  const results: { readonly [method: string]: object } = {
+    initialize: {
+      protocolVersion: message.params?.protocolVersion ?? '2025-06-18',
+      capabilities: { tools: {} },
+      serverInfo: { name: 'svc', version: '1' },
+      instructions: text,
+    },
+    ping: {},
+    'tools/list': { tools: [] },
+    'tools/call': { content: [{ type: 'text', text }], isError: true },
+  };
+  const result = results[message.method ?? ''];
+  const rest = result === undefined ? { error: { code: -32_000, message: text } } : { result };
+  response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-store' });
+  response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, ...rest }));
+}
+
+interface RpcMessage {
+  readonly id?: string | number;
+  readonly method?: string;
+  readonly params?: { readonly protocolVersion?: string };
+}
+function messageOf(body: Buffer | undefined): RpcMessage | undefined {
+  try {
+    const message = JSON.parse((body ?? '').toString('utf8')) as unknown;
+    return typeof message === 'object' && message !== null && !Array.isArray(message) ? message : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 const unreachable = (why: string): Fault => new Fault('unavailable', 'remote-unavailable', why);

@@ -31,6 +31,7 @@ export { issueDetails, latestEvent, listAllowed, search } from './errtrack-reads
 export { listOptions, updateSelection } from './errtrack-selection.ts';
 export { cancelSetup, startSetup, takeCallback } from './errtrack-setup.ts';
 export { readSetup } from './errtrack-status.ts';
+export { consentedAccess } from './oauth-access.ts';
 export { checkConnection, replaceCredentials } from './check.ts';
 export { clientDocumentUrl, redirectUri } from './oauth-clients.ts';
 export { beginConsent, cancelConsent, readConsent, takeConsent } from './oauth-consent.ts';

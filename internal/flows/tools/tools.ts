@@ -11,6 +11,7 @@ import type { RemoteAuth, Tool } from '../../domain/spec.ts';
 import { type Actor, type FlowContext, portsOf } from '../context.ts';
 import { absentSecret, secretText } from '../sealed.ts';
 import { checksAlias } from '../sessions/sessions.ts';
+import { consentedAccess } from '../connections/connections.ts';
 import { brokerTools, callCodehost } from '../broker/broker.ts';
 import { bindingTools } from './binding-tools.ts';
 import { chatTools } from './chat-tools.ts';
@@ -36,7 +37,12 @@ export interface ListedTool {
 export type ToolServer =
   | { readonly kind: 'own'; readonly about: string | undefined; readonly tools: readonly ListedTool[] }
   /** Reached as it is, with what `authorization` answers, asked for at each call. */
-  | { readonly kind: 'remote'; readonly url: string; authorization(): Promise<string | undefined> };
+  | {
+      readonly kind: 'remote';
+      readonly url: string;
+      authorization(refused?: boolean): Promise<string | undefined>;
+      wantsScopes?(challenge: string | undefined): Promise<Fault | undefined>;
+    };
 
 /** The live session of that id and token; undefined where there is none. */
 export function callerOf(ctx: FlowContext, sessionId: string, token: string): Promise<ToolCaller | undefined> {
@@ -52,6 +58,13 @@ export function toolServer(ctx: FlowContext, caller: ToolCaller, alias: string):
     if (declared.kind === 'mcp_remote' && (declared.auth.kind === 'none' || declared.auth.kind === 'bearer')) {
       const { url, auth } = declared;
       return { kind: 'remote', url, authorization: () => authorize(ctx, caller, alias, auth) };
+    }
+    if (
+      declared.kind === 'mcp_remote' &&
+      (declared.auth.kind === 'mcp_oauth' || declared.auth.kind === 'provider_oauth')
+    ) {
+      const { url, auth } = declared;
+      return { kind: 'remote', url, ...consentedAccess(ctx, caller.project.id, auth.connection, url) };
     }
     if (declared.kind === 'codehost') {
       const tools = brokerTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools);
