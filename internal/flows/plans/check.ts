@@ -59,9 +59,11 @@ async function begin(telling: Telling): Promise<void> {
     details_url: whereOf(hub).page,
     output: { title: 'Planning', summary: 'What applying this commit would change is being worked out.' },
   };
-  const key = telling.keyOf('check', digestOf(body));
-  const of = { alias: 'plan', tool: 'create_check_run', key, fullName: row.fullName, permissions } as const;
-  const made = await writeOnce(hub, { ...of, input: digestOf(body) }, (desk) =>
+  // Not of the whole body: daemons may be reached at different addresses, and it is the same check.
+  const input = digestOf([name, row.head, externalId]);
+  const key = telling.keyOf('check', input);
+  const of = { alias: 'plan', tool: 'create_check_run', key, fullName: row.fullName, permissions, input } as const;
+  const made = await writeOnce(hub, of, (desk) =>
     desk.write(
       { method: 'POST', path: '/check-runs', body },
       { probe: { kind: 'checkRun', commit: row.head, name, externalId }, shape: idAndUrl },

@@ -85,7 +85,12 @@ async function send(hub: Hub, row: CommitStatusRow, runId: string, said: Said, r
   const where = `${ctx.baseUrl}/api/v1/orgs/${project.orgSlug}/projects/${project.slug}/reconciles/${runId}`;
   const body = { state, context, description, ...(run !== undefined && { target_url: where }) };
   const key = `status:${repository.id}:${commit}:${runId}:${state}:${digestOf(description)}:${Math.floor(row.attempts / 2)}`;
-  const of = { alias: 'status', tool: 'create_commit_status', key, input: digestOf(body) } as const;
+  const of = {
+    alias: 'status',
+    tool: 'create_commit_status',
+    key,
+    input: digestOf([state, context, description]),
+  } as const;
   await writeOnce(hub, { ...of, fullName: fullNameOf(repository), permissions: { statuses: 'write' } }, (desk) =>
     desk.write(
       { method: 'POST', path: `/statuses/${commit}`, body },
