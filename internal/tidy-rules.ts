@@ -97,6 +97,8 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'flows/outbox': FLOW,
   'flows/plans': { rooms: [...FLOW.rooms, 'flows/sync', 'flows/broker'], npm: [] },
   'flows/broker': FLOW,
+  'flows/chat': FLOW,
+  'flows/tracker': FLOW,
   // The agents' door to the service: like an edge, it calls whatever flow a tool is about.
   'flows/tools': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },
   'flows/tenancy': FLOW,

@@ -39,6 +39,10 @@ const name = v.pipe(
   v.regex(/^[A-Za-z0-9_.-]{1,128}$/, 'Expected 1 to 128 characters of A-Za-z0-9_.-'),
 );
 
+const apiUrl = v.optional(
+  v.pipe(text(2_048), v.check(isApiUrl, 'Expected an http or https address without credentials')),
+);
+
 export const connectionPost = v.variant(
   'provider',
   [
@@ -47,9 +51,7 @@ export const connectionPost = v.variant(
       name,
       config: v.optional(
         v.strictObject({
-          apiUrl: v.optional(
-            v.pipe(text(2_048), v.check(isApiUrl, 'Expected an http or https address without credentials')),
-          ),
+          apiUrl,
           appId: v.optional(id),
           installationId: v.optional(id),
           botLogin: v.optional(text(256)),
@@ -60,7 +62,7 @@ export const connectionPost = v.variant(
     v.strictObject({
       provider: v.literal('tracker'),
       name,
-      config: v.optional(v.strictObject({ botUserId: v.optional(id) })),
+      config: v.optional(v.strictObject({ apiUrl, botUserId: v.optional(id) })),
       credentials: v.strictObject({ webhookSecret: credential, apiKey: v.optional(credential) }),
     }),
     v.strictObject({
@@ -68,6 +70,7 @@ export const connectionPost = v.variant(
       name,
       config: v.optional(
         v.strictObject({
+          apiUrl,
           provider: v.optional(v.literal('slack', 'Expected "slack"')),
           workspaceId: v.optional(id),
           botUserId: v.optional(id),

@@ -3,6 +3,8 @@
 
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
+import { OUTSIDE_INPUTS } from './tool-input-outside.ts';
+import { page, said, word } from './tool-input-parts.ts';
 import { secretDescription, secretName, secretValue } from './secret.ts';
 
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
@@ -13,34 +15,6 @@ const named = (what: string) =>
   v.pipe(v.string(), v.regex(NAME, 'Expected 1 to 128 characters of A-Za-z0-9_.-'), v.description(what));
 const sessionId = (what: string) =>
   v.pipe(v.string(), v.uuid('Expected the id of a session, a UUID'), v.toLowerCase(), v.description(what));
-/** Something to say: not blank. */
-const said = (what: string, most = 100_000) =>
-  v.pipe(
-    v.string(),
-    v.check((text) => text.trim() !== '', 'Expected some text'),
-    v.maxLength(most, `Expected at most ${most} characters`),
-    v.description(what),
-  );
-/** A short text that is stored or looked up as it is. */
-const word = (what: string, most: number) =>
-  v.pipe(
-    v.string(),
-    v.nonEmpty('Expected some text'),
-    v.maxLength(most, `Expected at most ${most} characters`),
-    v.check((text) => text.isWellFormed() && !text.includes('\0'), 'Expected text without NUL and lone surrogates'),
-    v.description(what),
-  );
-const page = (what: string) =>
-  v.optional(
-    v.pipe(
-      v.number(),
-      v.integer('Expected a whole number'),
-      v.minValue(1, 'Expected at least 1'),
-      v.maxValue(200, 'Expected at most 200'),
-      v.description(`${what} at most, 1 to 200.`),
-    ),
-    50,
-  );
 
 /** Levels of nesting, counted without recursion: what is too deep must not end the counting. */
 function isShallow(value: unknown): boolean {
@@ -108,8 +82,6 @@ const checkEnd = v.strictObject({
   title: word('One line that says how it went; shown on the pull request.', 256),
   summary: word('What was found, in Markdown; shown on the pull request.', 65_535),
 });
-const channelId = (what: string) => word(what, 256);
-const threadId = (what: string) => v.optional(word(what, 256));
 
 const issueRef = v.pipe(
   v.string(),
@@ -280,22 +252,7 @@ export const TOOL_INPUTS = {
   'checks.begin': v.strictObject({ name: checkName }),
   'checks.success': checkEnd,
   'checks.failure': checkEnd,
-  'chat.send': v.strictObject({
-    channelId: v.optional(channelId('Channel. Without: the one that started this session.')),
-    threadId: threadId('Thread to answer in. Without a channel: the thread that started this session.'),
-    text: said('The message, in Markdown.'),
-  }),
-  'chat.history': v.strictObject({
-    channelId: v.optional(channelId('Channel. Without: the one that started this session.')),
-    threadId: threadId('Only this thread.'),
-    limit: page('Messages'),
-  }),
-  'chat.search': v.strictObject({ query: said('Words to look for.', 1_000), limit: page('Messages') }),
-  'chat.react': v.strictObject({
-    channelId: channelId('Channel of the message.'),
-    messageId: word('The message.', 256),
-    emoji: word('Name of the emoji without colons, such as thumbsup.', 128),
-  }),
+  ...OUTSIDE_INPUTS,
 } as const;
 export type ToolName = keyof typeof TOOL_INPUTS;
 export type ToolInput<N extends ToolName> = v.InferOutput<(typeof TOOL_INPUTS)[N]>;

@@ -6,6 +6,7 @@ import { sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.
 import { errorCode } from '../../internal/adapters/store/store.ts';
 import { routeTask } from '../../internal/adapters/store/events/events.ts';
 import { DataDirInUse, openStore, type Store } from './database.ts';
+import { chatSettings } from '../../internal/base/config/chat-settings.ts';
 import { codehostSettings } from '../../internal/base/config/codehost-settings.ts';
 import { compileSettings } from '../../internal/base/config/compile-settings.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
@@ -27,6 +28,7 @@ import { JobRunner } from '../../internal/edge/jobs/jobs.ts';
 import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
 import { lookAtCodehost } from '../../internal/flows/broker/broker.ts';
+import { lookAtChat } from '../../internal/flows/chat/chat.ts';
 import type { FlowContext } from '../../internal/flows/context.ts';
 import type { OutboxPorts } from '../../internal/flows/ports.ts';
 import { startIngest } from '../../internal/flows/ingest/ingest.ts';
@@ -141,13 +143,16 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
 /** Who finds writes again, by the provider that they went to. */
 function outboxPorts(config: Config): OutboxPorts {
   const { writeSpacingMs, apiUrl, webUrl, mcpUrl, attachmentHosts } = codehostSettings(config);
+  const { chat, tracker } = chatSettings(config);
   return {
-    readers: { codehost: lookAtCodehost },
+    readers: { codehost: lookAtCodehost, chat: lookAtChat },
     writeSpacingMs,
     codehostApiUrl: apiUrl,
     codehostWebUrl: webUrl,
     codehostMcpUrl: mcpUrl,
     attachmentHosts,
+    chatApiUrl: chat.apiUrl,
+    trackerApiUrl: tracker.apiUrl,
   };
 }
 
@@ -168,6 +173,7 @@ async function checkSettings(config: Config): Promise<void> {
   sessionSettings(config.file);
   retentionSettings(config.file);
   codehostSettings(config);
+  chatSettings(config);
   modelSettings(config.file, config.fileDir);
   signinSettings(config);
   await checkKeyFile(config);

@@ -255,6 +255,9 @@ export interface OutboxPorts {
   readonly codehostMcpUrl?: string | undefined;
   /** Hosts, or host:port, from which attachments are downloaded. */
   readonly attachmentHosts?: readonly string[];
+  /** Where chat providers and trackers answer whose connection does not say so. */
+  readonly chatApiUrl?: string;
+  readonly trackerApiUrl?: string;
 }
 
 /** A session whose git is to reach its mounts. */

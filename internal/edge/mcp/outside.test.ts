@@ -81,7 +81,7 @@ describe('tools whose work is done outside', () => {
     assert.match((await finder.call('anything', {}, 'issues')).text, /^not-available: .*tracker/);
   });
 
-  it('chat tools take their input strictly, and say that they did nothing', async () => {
+  it('chat tools take their input strictly, and say which connection is missing', async () => {
     await bench.apply({
       talker: {
         tools: {
@@ -95,7 +95,10 @@ describe('tools whose work is done outside', () => {
     });
     const talker = await bench.start('talker');
     assert.deepEqual(await listed(talker, 'talk'), ['chat_send', 'chat_history', 'chat_search', 'chat_react']);
-    assert.match((await talker.call('chat_send', { text: 'hi' }, 'talk')).text, /^not-available: .*nothing was done/);
+    assert.match(
+      (await talker.call('chat_send', { channelId: 'C1', text: 'hi' }, 'talk')).text,
+      /^connection-inactive: .*talk$/,
+    );
     assert.match((await talker.call('chat_send', { text: ' ' }, 'talk')).text, /^invalid-input: text: /);
     assert.match((await talker.call('svc_session_get', {}, 'talk')).text, /^no-such-tool: /);
   });

@@ -1,29 +1,40 @@
-// Tools of chat providers. Their remote calls are not part of this version: each says so, and posts nothing.
+// Tools of chat providers: who may be spoken to is decided by the connections that the alias names.
 
-import { Fault } from '../../domain/fault.ts';
+import type { ChatAuth } from '../../domain/spec.ts';
+import { chatHistory, chatReact, chatSearch, chatSend } from '../chat/chat.ts';
 import { tool, type ToolSpec } from './table.ts';
 
-const unavailable = async (): Promise<never> => {
-  throw new Fault(
-    'unavailable',
-    'not-available',
-    'This version of svc does not call chat providers yet; nothing was done.',
-  );
-};
-
-export const chatTools: readonly ToolSpec[] = [
-  tool({
-    name: 'chat.send',
-    description: 'Post a chat message; without channelId, into the thread that started this session.',
-    effect: 'adds',
-    run: unavailable,
-  }),
-  tool({
-    name: 'chat.history',
-    description: 'Read the latest messages of a chat channel or thread.',
-    effect: 'none',
-    run: unavailable,
-  }),
-  tool({ name: 'chat.search', description: 'Search chat messages by words.', effect: 'none', run: unavailable }),
-  tool({ name: 'chat.react', description: 'React to a chat message with an emoji.', effect: 'adds', run: unavailable }),
-];
+/** The tools of an alias with these connections. */
+export function chatTools(alias: string, auth: ChatAuth): readonly ToolSpec[] {
+  return [
+    tool({
+      name: 'chat.send',
+      description:
+        'Post a chat message; without channelId, into the thread that started this session. Answers with messageId and ' +
+        'threadId: answer there by passing them on, never guess them. What people write in that thread comes to this session ' +
+        'where a trigger of its agent listens for it. Words that call everybody are made harmless.',
+      effect: 'adds',
+      run: ({ ctx, caller }, input) => chatSend({ ctx, caller, alias, auth }, input),
+    }),
+    tool({
+      name: 'chat.history',
+      description:
+        'Read messages of a chat channel, newest first, or of a thread, its first message first. Pass next as before for more.',
+      effect: 'none',
+      run: ({ ctx, caller }, input) => chatHistory({ ctx, caller, alias, auth }, input),
+    }),
+    tool({
+      name: 'chat.search',
+      description:
+        'Search chat messages by words. partial: true means that only the newest messages of the channels that the bot is in were looked at.',
+      effect: 'none',
+      run: ({ ctx, caller }, input) => chatSearch({ ctx, caller, alias, auth }, input),
+    }),
+    tool({
+      name: 'chat.react',
+      description: 'React to a chat message with an emoji. Answers added: true, also where it was there.',
+      effect: 'adds',
+      run: ({ ctx, caller }, input) => chatReact({ ctx, caller, alias, auth }, input),
+    }),
+  ];
+}

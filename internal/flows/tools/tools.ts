@@ -72,7 +72,7 @@ export function toolServer(ctx: FlowContext, caller: ToolCaller, alias: string):
     }
     return { kind: 'own', about: about ?? notYet(declared).message, tools: [] };
   }
-  const tools = specsOf(declared).map(
+  const tools = specsOf(alias, declared).map(
     ({ name, description, effect }): ListedTool => ({
       name: mcpName(name),
       description,
@@ -99,11 +99,11 @@ function declaredTool(caller: ToolCaller, alias: string): Declared | undefined {
   return alias === checksAlias && caller.hasChecks ? 'checks' : undefined;
 }
 
-function specsOf(declared: Own): readonly ToolSpec[] {
+function specsOf(alias: string, declared: Own): readonly ToolSpec[] {
   if (declared === 'checks') return checkTools;
   if (declared.kind === 'connection') return errtrackTools(declared.connection);
   if (declared.implementation === 'ping') return pingTools;
-  if (declared.implementation === 'chat') return chatTools;
+  if (declared.implementation === 'chat') return chatTools(alias, declared.auth);
   const billing = declared.capabilities.billing === 'none' ? [] : billingTools;
   return [...sessionTools, ...bindingTools, ...projectTools, ...billing];
 }
@@ -112,7 +112,7 @@ function specsOf(declared: Own): readonly ToolSpec[] {
 export const OWN_TOOLS: readonly { readonly of: string; readonly tools: readonly ToolSpec[] }[] = [
   { of: '`kind: local, implementation: svc`', tools: [...sessionTools, ...bindingTools, ...projectTools] },
   { of: 'also with `capabilities: { billing: read }` or `write`', tools: billingTools },
-  { of: '`kind: local, implementation: chat`', tools: chatTools },
+  { of: '`kind: local, implementation: chat`', tools: chatTools('', { kind: 'connections', connections: [] }) },
   { of: '`kind: local, implementation: ping`', tools: pingTools },
   { of: '`kind: connection, provider: errtrack`', tools: errtrackTools('') },
   { of: '`checks`, where the trigger that spawned the session declares some', tools: checkTools },
@@ -187,7 +187,7 @@ async function run(
     }
     throw notYet(declared);
   }
-  const spec = specsOf(declared).find((one) => mcpName(one.name) === name);
+  const spec = specsOf(alias, declared).find((one) => mcpName(one.name) === name);
   if (spec === undefined) throw refused(name);
   const parsed = parseToolInput(spec.name, input);
   if (!parsed.ok) throw new Fault('invalid', 'invalid-input', parsed.problems.join('; '));

@@ -7,6 +7,8 @@ import type { Delivery, FactKey, NamedEvent } from '../../../domain/delivery.ts'
 import { idAt, listAt, objectAt, presentOf, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 
+export { callChat, ChatLimited, type ChatRequest } from './api.ts';
+
 const signatureShape = /^v0=([0-9a-f]{64})$/i;
 const secondsShape = /^\d{1,12}$/;
 const windowMs = 5 * 60_000;
@@ -199,7 +201,7 @@ const threadFact = (channelId: string, messageId: string): FactKey & { readonly 
   key: `${channelId}:${messageId}`,
 });
 
-const fileOf = (file: JsonObject): JsonObject =>
+export const fileOf = (file: JsonObject): JsonObject =>
   presentOf({
     id: file['id'],
     name: file['name'],

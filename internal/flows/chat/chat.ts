@@ -1,0 +1,265 @@
+// What a session says and reads in chat (spec, Tools, `chat`; contract, section 10, Chat and tracker). Decides which
+// connection and thread a call means, sends through the outbox, and ties what was said to the session, so that what
+// follows in a thread reaches it. Never keeps a text or a token, and never speaks through a connection that the alias
+// does not name.
+
+import { insertTies } from '../../adapters/store/sessions/sessions.ts';
+import { connectionById } from '../../adapters/store/secrets/credentials.ts';
+import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import type { ToolInput } from '../../../schemas/tool-input.ts';
+import { Fault } from '../../domain/fault.ts';
+import { listAt, objectAt, textAt } from '../../domain/fields.ts';
+import type { Json } from '../../domain/json.ts';
+import { outsideFault } from '../../domain/outside.ts';
+import type { ChatAuth } from '../../domain/spec.ts';
+import type { FlowContext } from '../context.ts';
+import { type Call, performRead, performWrite, refusedBefore, type Step, type Written } from '../outbox/outbox.ts';
+import type { Found, SoughtStep } from '../ports.ts';
+import { messageOf } from './message.ts';
+import { chatConnection, ChatRoom, product } from './room.ts';
+import { searchChat } from './search.ts';
+import { saying } from './text.ts';
+
+export interface ChatCaller {
+  readonly ctx: FlowContext;
+  readonly caller: ToolCaller;
+  readonly alias: string;
+  readonly auth: ChatAuth;
+}
+type Target = ToolInput<'chat.send'>['target'];
+
+/** The name of the connection that a call means. Throws Fault `invalid-input`. */
+function connectionName({ auth }: ChatCaller, target: Target): string {
+  const pairs = auth.kind === 'connection' ? [auth] : auth.connections;
+  if (target === undefined) {
+    const [only] = pairs;
+    if (pairs.length === 1 && only !== undefined) return only.connection;
+    throw outsideFault('invalid-input', 'target: needed, because this alias has several connections');
+  }
+  const { provider, connection } = target;
+  const named = pairs.find((one) => one.connection === connection && [product, one.provider].includes(provider));
+  if (named === undefined) throw outsideFault('invalid-input', 'target: this alias has no such connection');
+  return named.connection;
+}
+
+interface Place {
+  readonly channelId: string;
+  readonly threadId: string | undefined;
+}
+
+/** Where a call goes: what it names, else the thread that the session came from. Throws Fault `invalid-input`. */
+async function placeOf(
+  room: ChatRoom,
+  { caller }: ChatCaller,
+  given: { readonly channelId?: string | undefined; readonly threadId?: string | undefined },
+): Promise<Place> {
+  if (given.channelId !== undefined) return { channelId: given.channelId, threadId: given.threadId };
+  const [, workspaceId, channelId, threadId] =
+    caller.target?.type === 'chat.thread' ? caller.target.key.split(':') : [];
+  if (channelId === undefined) {
+    throw outsideFault('invalid-input', 'channelId: needed, because this session did not come from a thread');
+  }
+  if ((await room.workspace()).workspaceId !== workspaceId) {
+    throw outsideFault('invalid-input', 'channelId: needed, because this session came from another workspace');
+  }
+  return { channelId, threadId: given.threadId ?? threadId };
+}
+
+/** Runs a call; one that is refused before the provider was asked leaves its row too. */
+async function calling<T>(
+  of: ChatCaller,
+  { tool, write, target }: { readonly tool: string; readonly write: boolean; readonly target: Target },
+  run: (room: ChatRoom, row: Call) => Promise<T>,
+): Promise<T> {
+  const { ctx, caller, alias } = of;
+  const row: Call = {
+    project: caller.project,
+    sessionId: caller.sessionId,
+    provider: 'chat',
+    connectionId: null,
+    alias,
+    tool,
+  };
+  let room: ChatRoom;
+  try {
+    room = new ChatRoom(ctx, await chatConnection(ctx, caller.project.id, connectionName(of, target)));
+  } catch (error) {
+    if (error instanceof Fault) await refusedBefore(ctx, row, { write, code: error.code });
+    throw error;
+  }
+  return run(room, { ...row, connectionId: room.connection.id });
+}
+
+const writing = (
+  of: ChatCaller,
+  row: Call,
+  { idempotencyKey, ...input }: { readonly idempotencyKey?: string | undefined },
+  run: (step: Step, callId: string) => Promise<Written>,
+): Promise<Json> =>
+  performWrite(of.ctx, {
+    ...row,
+    actor: { kind: 'session', id: of.caller.sessionId, name: of.caller.agent },
+    idempotencyKey,
+    input: JSON.parse(JSON.stringify(input)) as Json,
+    run,
+  });
+
+/** Says something; throws Fault with a code of domain/outside.ts. */
+export function chatSend(of: ChatCaller, input: ToolInput<'chat.send'>): Promise<Json> {
+  return calling(of, { tool: 'chat_send', write: true, target: input.target }, (room, row) =>
+    writing(of, row, input, async (step, callId) => {
+      const said = saying(input.text, input.format);
+      const { channelId, threadId } = await placeOf(room, of, input);
+      const { workspaceId } = await room.workspace();
+      const answer = await say(room, step, { callId, workspaceId, channelId, threadId, said });
+      await tie(of.ctx, of.caller.project.id, of.caller.sessionId, { ...answer, workspaceId });
+      return { answer };
+    }),
+  );
+}
+
+interface Saying {
+  readonly callId: string;
+  readonly workspaceId: string;
+  readonly channelId: string;
+  readonly threadId: string | undefined;
+  readonly said: { readonly [argument: string]: string };
+}
+export type Said = { readonly provider: string; channelId: string; threadId: string; messageId: string };
+
+/** Posts one message as a step of the outbox, with the key of the call planted. */
+export function say(room: ChatRoom, step: Step, of: Saying): Promise<Said> {
+  const { callId, workspaceId, channelId, threadId, said } = of;
+  const since = Math.floor(room.ctx.runtime.now().getTime() / 1_000) - 60;
+  return room.write(step, {
+    method: 'chat.postMessage',
+    args: {
+      channel: channelId,
+      ...(threadId !== undefined && { thread_ts: threadId }),
+      ...said,
+      metadata: { event_type: 'svc_message', event_payload: { key: callId } },
+    },
+    probe: { kind: 'message', workspaceId, channelId, ...(threadId !== undefined && { threadId }), since },
+    shape: (result) => saidOf(textAt(result['channel']) ?? channelId, threadId, textAt(result['ts']) ?? ''),
+  });
+}
+
+const saidOf = (channelId: string, threadId: string | undefined, messageId: string): Said => ({
+  provider: product,
+  channelId,
+  threadId: threadId ?? messageId,
+  messageId,
+});
+
+/** What follows in the thread is attributed to the session (spec, Bindings). */
+async function tie(
+  ctx: FlowContext,
+  projectId: string,
+  sessionId: string,
+  at: { readonly workspaceId: string; readonly channelId: string; readonly threadId: string },
+): Promise<void> {
+  const targetKey = `${product}:${at.workspaceId}:${at.channelId}:${at.threadId}`;
+  const row = { targetType: 'chat.thread', targetKey, sessionId, agent: '', relation: 'posted' } as const;
+  await insertTies(ctx.db, projectId, [row], ctx.runtime.now());
+}
+
+/** Reads a channel, newest first, or a thread, its first message first. */
+export function chatHistory(of: ChatCaller, input: ToolInput<'chat.history'>): Promise<Json> {
+  return calling(of, { tool: 'chat_history', write: false, target: input.target }, (room, row) =>
+    performRead(of.ctx, row, async () => {
+      const { channelId, threadId } = await placeOf(room, of, input);
+      const { before } = input;
+      const from =
+        before === undefined ? {} : /^\d{1,12}\.\d{1,9}$/.test(before) ? { latest: before } : { cursor: before };
+      const args = { channel: channelId, limit: input.limit, ...from };
+      const result =
+        threadId === undefined
+          ? await room.read('conversations.history', args)
+          : await room.read('conversations.replies', { ...args, ts: threadId });
+      const { botUserId } = await room.workspace();
+      const next = textAt(objectAt(result['response_metadata'])['next_cursor']) ?? '';
+      const messages = listAt(result['messages']).map((one) => messageOf(objectAt(one), botUserId));
+      return { messages, more: next !== '', ...(next !== '' && { next }) };
+    }),
+  );
+}
+
+export function chatSearch(of: ChatCaller, input: ToolInput<'chat.search'>): Promise<Json> {
+  return calling(of, { tool: 'chat_search', write: false, target: input.target }, (room, row) =>
+    performRead(of.ctx, row, () => searchChat(room, of.caller, input)),
+  );
+}
+
+/** Puts an emoji on a message; one that stands there already is as good. */
+export function chatReact(of: ChatCaller, input: ToolInput<'chat.react'>): Promise<Json> {
+  return calling(of, { tool: 'chat_react', write: true, target: input.target }, (room, row) =>
+    writing(of, row, input, async (step) => {
+      const { channelId } = await placeOf(room, of, { channelId: input.channelId });
+      const name = input.emoji.replace(/^:(.+):$/, '$1');
+      const at = { channel: channelId, timestamp: input.messageId };
+      try {
+        const probe = { kind: 'reaction', ...at, name };
+        return {
+          answer: await room.write(step, { method: 'reactions.add', args: { ...at, name }, probe, shape: () => added }),
+        };
+      } catch (error) {
+        if (error instanceof Fault && error.message.endsWith('already_reacted')) return { answer: added };
+        throw error;
+      }
+    }),
+  );
+}
+const added = { added: true };
+
+/** The reader of `chat` in the outbox: a message by the key that was planted in it, a reaction by whose it is. */
+export async function lookAtChat(ctx: FlowContext, sought: SoughtStep): Promise<Found> {
+  const connection = sought.connectionId === null ? undefined : await connectionById(ctx.db, sought.connectionId);
+  if (connection === undefined) return { found: false };
+  const room = new ChatRoom(ctx, connection);
+  const { probe } = sought;
+  if (probe['kind'] === 'reaction') {
+    const { channel, timestamp, name } = probe;
+    const result = await room.read('reactions.get', { channel, timestamp, full: true });
+    const { botUserId } = await room.workspace();
+    const reaction = listAt(objectAt(result['message'])['reactions'])
+      .map(objectAt)
+      .find((one) => one['name'] === name);
+    const isOurs = listAt(reaction?.['users']).some((one) => one === botUserId);
+    return isOurs ? { found: true, answer: added } : { found: false };
+  }
+  const [channelId, threadId] = [textAt(probe['channelId']) ?? '', textAt(probe['threadId'])];
+  const messageId = await findMessage(room, { channelId, threadId, since: Number(probe['since']), key: sought.id });
+  if (messageId === undefined) return { found: false };
+  const answer = saidOf(channelId, threadId, messageId);
+  // The daemon that sent it may have died before it noted whose it is.
+  const workspaceId = textAt(probe['workspaceId']) ?? '';
+  if (sought.sessionId !== null) await tie(ctx, sought.projectId, sought.sessionId, { ...answer, workspaceId });
+  return { found: true, answer };
+}
+
+async function findMessage(
+  room: ChatRoom,
+  of: {
+    readonly channelId: string;
+    readonly threadId: string | undefined;
+    readonly since: number;
+    readonly key: string;
+  },
+): Promise<string | undefined> {
+  const { channelId, threadId, since, key } = of;
+  let cursor: string | undefined;
+  for (let page = 0; page < 10; page += 1) {
+    const args = { channel: channelId, oldest: `${since}.000000`, limit: 200, include_all_metadata: true, cursor };
+    const result =
+      threadId === undefined
+        ? await room.read('conversations.history', args)
+        : await room.read('conversations.replies', { ...args, ts: threadId });
+    const hit = listAt(result['messages'])
+      .map(objectAt)
+      .find((one) => objectAt(objectAt(one['metadata'])['event_payload'])['key'] === key);
+    if (hit !== undefined) return textAt(hit['ts']);
+    cursor = textAt(objectAt(result['response_metadata'])['next_cursor']);
+    if (cursor === undefined || cursor === '') return undefined;
+  }
+  return undefined;
+}

@@ -1,0 +1,105 @@
+// A connection of the chat provider in use: its token for the moment of a call, its limits, and where in the provider's
+// workspace a session is.
+
+import { callChat, ChatLimited } from '../../adapters/providers/chat/chat.ts';
+import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import { idAt, textAt } from '../../domain/fields.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import { outsideFault } from '../../domain/outside.ts';
+import type { FlowContext } from '../context.ts';
+import { limitReached, passed, type Step, takeSlot } from '../outbox/outbox.ts';
+import { connectionSecrets } from '../sealed.ts';
+
+export const product = 'slack';
+const triesMax = 4;
+
+/** Throws Fault `connection-inactive`. */
+export async function chatConnection(ctx: FlowContext, projectId: string, name: string): Promise<SealedConnection> {
+  const connection = await connectionByName(ctx.db, projectId, name);
+  if (connection?.provider !== 'chat' || connection.status !== 'active') {
+    throw outsideFault('connection-inactive', `there is no active chat connection ${name}`);
+  }
+  return connection;
+}
+
+export interface Workspace {
+  readonly workspaceId: string;
+  readonly botUserId: string | undefined;
+}
+type Args = { readonly [name: string]: Json | undefined };
+
+const workspaces = new WeakMap<object, Map<string, Workspace>>();
+
+/** Calls of one connection. */
+export class ChatRoom {
+  readonly ctx: FlowContext;
+  readonly connection: SealedConnection;
+
+  constructor(ctx: FlowContext, connection: SealedConnection) {
+    this.ctx = ctx;
+    this.connection = connection;
+  }
+
+  read(method: string, args: Args): Promise<JsonObject> {
+    return this.#repeated(method, () => this.#send(method, args, false));
+  }
+
+  /** Sends as the only step of a write; `shape` makes of the result what the caller is told, as the reader does. */
+  write<T extends Json>(
+    step: Step,
+    of: { readonly method: string; readonly args: Args; readonly probe: JsonObject; shape(result: JsonObject): T },
+  ): Promise<T> {
+    const { method, args, probe, shape } = of;
+    return this.#repeated(method, () =>
+      step({ probe, last: true }, async () => shape(await this.#send(method, args, true))),
+    );
+  }
+
+  /** Who the connection is in its workspace: what its configuration says, else what the provider does. */
+  async workspace(): Promise<Workspace> {
+    const { id, config, sealed } = this.connection;
+    const [workspaceId, botUserId] = [idAt(config['workspaceId']), idAt(config['botUserId'])];
+    if (workspaceId !== undefined && botUserId !== undefined) return { workspaceId, botUserId };
+    const known = workspaces.get(this.ctx.runtime) ?? new Map<string, Workspace>();
+    workspaces.set(this.ctx.runtime, known);
+    const key = `${id} ${sealed?.toString('hex', 0, 16) ?? ''}`;
+    const before = known.get(key);
+    if (before !== undefined) return before;
+    const told = await this.read('auth.test', {});
+    const found = {
+      workspaceId: workspaceId ?? textAt(told['team_id']) ?? '',
+      botUserId: botUserId ?? textAt(told['user_id']),
+    };
+    if (known.size > 1_000) known.clear();
+    known.set(key, found);
+    return found;
+  }
+
+  async #repeated<T>(method: string, send: () => Promise<T>): Promise<T> {
+    const { ctx } = this;
+    const connectionId = this.connection.id;
+    for (let tries = 1; ; tries += 1) {
+      await takeSlot(ctx, { connectionId, resources: [method] });
+      try {
+        const answer = await send();
+        if (tries > 1) await passed(ctx, connectionId, [method]);
+        return answer;
+      } catch (error) {
+        if (!(error instanceof ChatLimited)) throw error;
+        const fault = await limitReached(ctx, { connectionId, resource: method, seconds: error.seconds });
+        // The provider did nothing. A wait of half a minute at most is `takeSlot`'s.
+        if (tries >= triesMax || (fault.retryAfterSeconds ?? 60) > 30) throw fault;
+      }
+    }
+  }
+
+  #send(method: string, args: Args, isWrite: boolean): Promise<JsonObject> {
+    const { ctx, connection } = this;
+    const token = connectionSecrets(ctx, connection)['botToken'];
+    if (typeof token !== 'string' || token === '') {
+      throw outsideFault('credential-refused', `connection ${connection.name} has no bot token; nothing was done`);
+    }
+    const apiUrl = textAt(connection.config['apiUrl']) ?? ctx.outbox?.chatApiUrl ?? 'https://slack.com/api';
+    return callChat({ apiUrl, token, method, args, isWrite, allowPrivate: ctx.config.allowPrivateNetwork });
+  }
+}
