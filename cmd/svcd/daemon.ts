@@ -29,6 +29,7 @@ import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
 import { lookAtCodehost } from '../../internal/flows/broker/broker.ts';
 import { lookAtChat } from '../../internal/flows/chat/chat.ts';
+import { lookAtTracker } from '../../internal/flows/tracker/tracker.ts';
 import type { FlowContext } from '../../internal/flows/context.ts';
 import type { OutboxPorts } from '../../internal/flows/ports.ts';
 import { startIngest } from '../../internal/flows/ingest/ingest.ts';
@@ -145,7 +146,7 @@ function outboxPorts(config: Config): OutboxPorts {
   const { writeSpacingMs, apiUrl, webUrl, mcpUrl, attachmentHosts } = codehostSettings(config);
   const { chat, tracker } = chatSettings(config);
   return {
-    readers: { codehost: lookAtCodehost, chat: lookAtChat },
+    readers: { codehost: lookAtCodehost, chat: lookAtChat, tracker: lookAtTracker },
     writeSpacingMs,
     codehostApiUrl: apiUrl,
     codehostWebUrl: webUrl,

@@ -59,7 +59,7 @@ describe('tools whose work is done outside', () => {
     assert.deepEqual(await listed(await bench.start('writer'), 'code'), secretive);
   });
 
-  it('an error-tracking connection has its four read-only tools, another connection none', async () => {
+  it('an error-tracking connection has its four read-only tools, one of the tracker its own', async () => {
     await bench.apply({
       finder: {
         tools: {
@@ -77,8 +77,8 @@ describe('tools whose work is done outside', () => {
     ]);
     assert.match((await finder.call('search_issues', {}, 'errors')).text, /^not-connected: /);
     assert.match((await finder.call('update_issue', {}, 'errors')).text, /^no-such-tool: /);
-    assert.deepEqual(await listed(finder, 'issues'), []);
-    assert.match((await finder.call('anything', {}, 'issues')).text, /^not-available: .*tracker/);
+    assert.deepEqual(await listed(finder, 'issues'), ['issue_get', 'issue_search', 'issue_comment', 'issue_update']);
+    assert.match((await finder.call('issue_get', { issue: 'A-1' }, 'issues')).text, /^connection-inactive: .*issues$/);
   });
 
   it('chat tools take their input strictly, and say which connection is missing', async () => {

@@ -19,6 +19,7 @@ import { checkTools, pingTools } from './check-tools.ts';
 import { errtrackTools } from './errtrack-tools.ts';
 import { billingTools, projectTools } from './project-tools.ts';
 import { sessionTools } from './session-tools.ts';
+import { trackerTools } from './tracker-tools.ts';
 import { notYet, type Outside } from './outside-tools.ts';
 import type { Effect, ToolSpec } from './table.ts';
 
@@ -78,7 +79,7 @@ export function toolServer(ctx: FlowContext, caller: ToolCaller, alias: string):
       description,
       inputSchema: toolInputSchema(name),
       effect,
-      isOutside: name.startsWith('chat.') || isErrtrack(declared),
+      isOutside: name.startsWith('chat.') || isOwnConnection(declared),
     }),
   );
   return { kind: 'own', about, tools };
@@ -89,9 +90,9 @@ const mcpName = (name: string): string => name.replaceAll('.', '_');
 type Declared = Tool | 'checks';
 type Own = 'checks' | Extract<Tool, { kind: 'local' | 'connection' }>;
 const isOutside = (declared: Declared): declared is Outside =>
-  declared !== 'checks' && declared.kind !== 'local' && !isErrtrack(declared);
-const isErrtrack = (declared: Declared): boolean =>
-  declared !== 'checks' && declared.kind === 'connection' && declared.provider === 'errtrack';
+  declared !== 'checks' && declared.kind !== 'local' && !isOwnConnection(declared);
+const isOwnConnection = (declared: Declared): boolean =>
+  declared !== 'checks' && declared.kind === 'connection' && ['errtrack', 'tracker'].includes(declared.provider);
 
 function declaredTool(caller: ToolCaller, alias: string): Declared | undefined {
   const declared = Object.hasOwn(caller.spec.tools, alias) ? caller.spec.tools[alias] : undefined;
@@ -101,7 +102,11 @@ function declaredTool(caller: ToolCaller, alias: string): Declared | undefined {
 
 function specsOf(alias: string, declared: Own): readonly ToolSpec[] {
   if (declared === 'checks') return checkTools;
-  if (declared.kind === 'connection') return errtrackTools(declared.connection);
+  if (declared.kind === 'connection') {
+    return declared.provider === 'tracker'
+      ? trackerTools(alias, declared.connection)
+      : errtrackTools(declared.connection);
+  }
   if (declared.implementation === 'ping') return pingTools;
   if (declared.implementation === 'chat') return chatTools(alias, declared.auth);
   const billing = declared.capabilities.billing === 'none' ? [] : billingTools;
@@ -115,6 +120,7 @@ export const OWN_TOOLS: readonly { readonly of: string; readonly tools: readonly
   { of: '`kind: local, implementation: chat`', tools: chatTools('', { kind: 'connections', connections: [] }) },
   { of: '`kind: local, implementation: ping`', tools: pingTools },
   { of: '`kind: connection, provider: errtrack`', tools: errtrackTools('') },
+  { of: '`kind: connection, provider: tracker`', tools: trackerTools('', '') },
   { of: '`checks`, where the trigger that spawned the session declares some', tools: checkTools },
 ];
 

@@ -1,0 +1,216 @@
+// A stand-in of the tracker over real HTTP: issues of teams, with their states, labels, members and comments. Queries are
+// held against an extract of the provider's schema: an unknown field or argument is refused with 400. `faults` makes the
+// next request that changes something fail, once each.
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buildSchema, graphql, GraphQLError } from 'graphql';
+
+const SDL = `
+type Query {
+  issue(id: String!): Issue!
+  comment(id: String): Comment!
+  viewer: User!
+  searchIssues(term: String!, first: Int, after: String, includeArchived: Boolean, includeComments: Boolean, teamId: String): IssueSearchPayload!
+  issueLabels(filter: IssueLabelFilter, first: Int, after: String): IssueLabelConnection!
+}
+type Mutation {
+  commentCreate(input: CommentCreateInput!): CommentPayload!
+  issueUpdate(id: String!, input: IssueUpdateInput!): IssuePayload!
+}
+input CommentCreateInput { id: String, issueId: String, body: String, parentId: String }
+input IssueUpdateInput { stateId: String, assigneeId: String, addedLabelIds: [String!], removedLabelIds: [String!], priority: Int, title: String }
+input IssueLabelFilter { team: NullableTeamFilter, or: [IssueLabelFilter!] }
+input NullableTeamFilter { id: IDComparator, null: Boolean }
+input IDComparator { eq: ID }
+type Issue { id: ID!, identifier: String!, title: String!, description: String, url: String!, priority: Float!, state: WorkflowState!, team: Team!, project: Project, assignee: User, labels(first: Int): IssueLabelConnection!, comments(first: Int, last: Int): CommentConnection! }
+type IssueSearchResult { id: ID!, identifier: String!, title: String!, url: String!, priority: Float!, state: WorkflowState!, team: Team!, assignee: User }
+type IssueSearchPayload { nodes: [IssueSearchResult!]!, pageInfo: PageInfo!, totalCount: Float! }
+type PageInfo { hasNextPage: Boolean!, endCursor: String }
+type WorkflowState { id: ID!, name: String!, type: String! }
+type WorkflowStateConnection { nodes: [WorkflowState!]! }
+type Team { id: ID!, key: String!, name: String!, states(first: Int): WorkflowStateConnection!, members(first: Int): UserConnection! }
+type Project { id: ID!, name: String! }
+type User { id: ID!, name: String!, displayName: String!, email: String! }
+type UserConnection { nodes: [User!]! }
+type IssueLabel { id: ID!, name: String!, team: Team }
+type IssueLabelConnection { nodes: [IssueLabel!]! }
+type Comment { id: ID!, body: String!, url: String!, createdAt: String!, user: User, issue: Issue }
+type CommentConnection { nodes: [Comment!]! }
+type CommentPayload { success: Boolean!, comment: Comment! }
+type IssuePayload { success: Boolean!, issue: Issue }
+`;
+
+interface Named {
+  readonly id: string;
+  readonly name: string;
+}
+export interface SimIssue {
+  readonly id: string;
+  readonly identifier: string;
+  title: string;
+  state: Named & { type: string };
+  labels: Named[];
+  assignee: Named | null;
+  priority: number;
+}
+export type TrackerFault = 'lost' | '500' | 'lost-before' | 'limited';
+export const TRACKER_KEY = 'lin_api_the-key-of-the-tracker';
+
+const states = [
+  { id: 's-todo', name: 'Todo', type: 'unstarted' },
+  { id: 's-done', name: 'Done', type: 'completed' },
+  { id: 's-twin-1', name: 'Twin', type: 'started' },
+  { id: 's-twin-2', name: 'twin', type: 'started' },
+];
+const person = (id: string, name: string) => ({
+  id,
+  name,
+  displayName: name.toLowerCase(),
+  email: `${id}@acme.example`,
+});
+const members = [person('u1', 'Ada'), person('u2', 'Bob')];
+const labels: readonly Named[] = [
+  { id: 'l-bug', name: 'Bug' },
+  { id: 'l-ui', name: 'UI' },
+];
+const team = {
+  id: 'team-1',
+  key: 'ABC',
+  name: 'App',
+  states: () => ({ nodes: states }),
+  members: () => ({ nodes: members }),
+};
+
+export class TrackerSimulator {
+  readonly issues: SimIssue[] = [1, 2].map((n) => ({
+    id: `00000000-0000-4000-8000-00000000000${n}`,
+    identifier: `ABC-${n}`,
+    title: `Issue ${n}`,
+    state: states[0] as (typeof states)[0],
+    labels: [],
+    assignee: null,
+    priority: 0,
+  }));
+  readonly comments: { readonly id: string; readonly issueId: string; readonly body: string }[] = [];
+  readonly faults: TrackerFault[] = [];
+  /** Requests that changed something, also those whose answer was lost. */
+  writes = 0;
+  retryAfter = 1;
+  #schema = buildSchema(SDL);
+  #server: Server;
+
+  constructor() {
+    this.#server = createServer((request, response) => {
+      this.#answer(request, response).catch(() => response.destroy());
+    });
+  }
+  async start(): Promise<this> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    return this;
+  }
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const tell = (status: number, body: unknown, headers = {}): void => {
+      response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
+    };
+    if (request.headers.authorization !== TRACKER_KEY) {
+      return tell(400, { errors: [{ message: 'no', extensions: { type: 'authentication error' } }] });
+    }
+    const { query: source, variables } = JSON.parse(Buffer.concat(chunks).toString('utf8')) as {
+      query: string;
+      variables: { [name: string]: unknown };
+    };
+    const isWrite = source.trimStart().startsWith('mutation');
+    const fault = isWrite ? this.faults.shift() : undefined;
+    if (fault === 'limited') {
+      const errors = [{ message: 'slow', extensions: { type: 'ratelimited' } }];
+      return tell(400, { errors }, { 'retry-after': this.retryAfter });
+    }
+    if (fault === 'lost-before') return void response.destroy();
+    const result = await graphql({ schema: this.#schema, source, variableValues: variables, rootValue: this.#root() });
+    if (isWrite && result.errors === undefined) this.writes += 1;
+    if (fault === 'lost') return void response.destroy();
+    if (fault === '500') return tell(500, 'an error');
+    tell(result.data === undefined || result.data === null ? 400 : 200, result);
+  }
+
+  #find(id: string): SimIssue {
+    const issue = this.issues.find((one) => one.id === id || one.identifier === id);
+    if (issue === undefined)
+      throw new GraphQLError('Entity not found: Issue', { extensions: { type: 'invalid input' } });
+    return issue;
+  }
+  #shown(issue: SimIssue): object {
+    const comments = this.comments.filter((one) => one.issueId === issue.id).map((one) => this.#said(one));
+    return {
+      ...issue,
+      description: `About ${issue.identifier}`,
+      url: `https://tracker.example/${issue.identifier}`,
+      team,
+      project: null,
+      labels: () => ({ nodes: issue.labels }),
+      comments: () => ({ nodes: comments }),
+    };
+  }
+  #said(one: { readonly id: string; readonly body: string }): object {
+    return {
+      ...one,
+      url: `https://tracker.example/comment/${one.id}`,
+      createdAt: '2026-01-01T00:00:00.000Z',
+      user: members[0],
+    };
+  }
+
+  #root(): object {
+    return {
+      issue: ({ id }: { id: string }) => this.#shown(this.#find(id)),
+      comment: ({ id }: { id: string }) => {
+        const one = this.comments.find((row) => row.id === id);
+        if (one === undefined)
+          throw new GraphQLError('Entity not found: Comment', { extensions: { type: 'invalid input' } });
+        return { ...this.#said(one), issue: () => this.#shown(this.#find(one.issueId)) };
+      },
+      viewer: members[1],
+      searchIssues: ({ term, first = 50 }: { term: string; first?: number }) => {
+        const found = this.issues.filter((one) => one.title.toLowerCase().includes(term.toLowerCase()));
+        const nodes = found.slice(0, first).map((one) => this.#shown(one));
+        return { nodes, pageInfo: { hasNextPage: found.length > first }, totalCount: found.length };
+      },
+      issueLabels: () => ({ nodes: labels }),
+      commentCreate: ({ input }: { input: { id: string; issueId: string; body: string } }) => {
+        if (this.comments.some((one) => one.id === input.id)) {
+          throw new GraphQLError('Conflict on insert', { extensions: { type: 'invalid input' } });
+        }
+        const issue = this.#find(input.issueId);
+        const row = { id: input.id, issueId: issue.id, body: input.body };
+        this.comments.push(row);
+        return { success: true, comment: { ...this.#said(row), issue: this.#shown(issue) } };
+      },
+      issueUpdate: ({ id, input }: { id: string; input: { [key: string]: unknown } }) => {
+        const issue = this.#find(id);
+        if (input['stateId'] !== undefined)
+          issue.state = states.find((one) => one.id === input['stateId']) ?? issue.state;
+        if (input['assigneeId'] !== undefined)
+          issue.assignee = members.find((one) => one.id === input['assigneeId']) ?? null;
+        if (typeof input['priority'] === 'number') issue.priority = input['priority'];
+        const added = (input['addedLabelIds'] ?? []) as string[];
+        const removed = (input['removedLabelIds'] ?? []) as string[];
+        issue.labels = [
+          ...issue.labels,
+          ...labels.filter((one) => added.includes(one.id) && !issue.labels.includes(one)),
+        ].filter((one) => !removed.includes(one.id));
+        return { success: true, issue: this.#shown(issue) };
+      },
+    };
+  }
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { createLog } from '../../base/log/log.ts';
+import { TRACKER_KEY, TrackerSimulator } from '../../base/testkit/tracker-simulator.ts';
+import { createToolBench, type Seat, type ToolBench } from './mcp-testkit.ts';
+
+describe('tools of a tracker', () => {
+  let bench: ToolBench;
+  let sim: TrackerSimulator;
+  let seat: Seat;
+  let log = '';
+  before(async () => {
+    sim = await new TrackerSimulator().start();
+    bench = await createToolBench({
+      log: createLog('trace', { write: (line: string) => void (log += line) }),
+      config: { allowPrivateNetwork: true },
+    });
+    const { status } = await bench.daemon.api('POST', 'P/connections', {
+      provider: 'tracker',
+      name: 'issues',
+      config: { apiUrl: sim.url },
+      credentials: { webhookSecret: 'a-secret-of-the-hook', apiKey: TRACKER_KEY },
+    });
+    assert.equal(status, 201);
+    await bench.apply({
+      worker: { tools: { issues: { kind: 'connection', provider: 'tracker', connection: 'issues' } } },
+    });
+    seat = await bench.start('worker');
+  });
+  after(async () => {
+    await bench.stop();
+    await sim.stop();
+  });
+  const call = (tool: string, input: object) => seat.call(tool, input, 'issues');
+
+  it('read an issue and search', async () => {
+    const { value, text } = await call('issue_get', { issue: 'ABC-1' });
+    assert.equal(value['identifier'], 'ABC-1', text);
+    assert.deepEqual([value['state'], value['teamKey'], value['assignee']], ['Todo', 'ABC', null]);
+    const found = (await call('issue_search', { query: 'issue', limit: 1 })).value;
+    assert.deepEqual([found['items']?.[0]?.['identifier'], found['more']], ['ABC-1', true]);
+    assert.match((await call('issue_get', { issue: 'ABC-9' })).text, /^not-found: /);
+  });
+
+  it('comment once, also where the answer was lost', async () => {
+    const input = { issue: 'ABC-1', body: 'done', idempotencyKey: 'k' };
+    const first = await call('issue_comment', input);
+    assert.equal(first.value['id'], sim.comments[0]?.id, first.text);
+    assert.deepEqual((await call('issue_comment', input)).value, first.value);
+    for (const fault of ['lost', '500'] as const) {
+      sim.faults.push(fault);
+      assert.equal((await call('issue_comment', { issue: 'ABC-1', body: fault })).value['id'], sim.comments.at(-1)?.id);
+    }
+    sim.faults.push('lost-before');
+    assert.match((await call('issue_comment', { issue: 'ABC-1', body: 'never' })).text, /^outcome-unknown: /);
+    assert.equal(sim.comments.length, 3);
+    const ties = await bench.daemon.ctx.db.query(
+      `select from svc.session_ties where session_id = $1::uuid and target_type = 'tracker.issue' and relation = 'posted'`,
+      [seat.session],
+    );
+    assert.equal(ties.rowCount, 1);
+  });
+
+  it('change an issue by names of its team; one that several have is refused, and nothing is sent', async () => {
+    const input = { issue: 'ABC-2', state: 'done', addLabels: ['bug', 'UI'], assignee: 'u1@acme.example', priority: 2 };
+    const { value, text } = await call('issue_update', input);
+    assert.deepEqual(
+      [value['state'], value['labelNames'], value['assignee']?.['name']],
+      ['Done', ['Bug', 'UI'], 'Ada'],
+      text,
+    );
+    sim.faults.push('lost');
+    const back = (await call('issue_update', { issue: 'ABC-2', removeLabels: ['Bug'], assignee: null })).value;
+    assert.deepEqual([back['labelNames'], back['assignee']], [['UI'], null]);
+    const before = sim.writes;
+    assert.match((await call('issue_update', { issue: 'ABC-2', state: 'TWIN' })).text, /^refused: state: /);
+    assert.match((await call('issue_update', { issue: 'ABC-2', addLabels: ['none'] })).text, /^not-found: addLabels: /);
+    assert.match((await call('issue_update', { issue: 'ABC-2' })).text, /^invalid-input: /);
+    assert.equal(sim.writes, before);
+    assert.equal((await call('issue_update', { issue: 'ABC-2', state: 's-twin-2' })).value['state'], 'twin');
+  });
+
+  it('wait for a limit, and leave no key in any log', async () => {
+    sim.faults.push('limited');
+    assert.equal((await call('issue_update', { issue: 'ABC-1', priority: 1 })).value['priority'], 1);
+    assert.ok(log.includes('outbox.rate_limited') && !log.includes(TRACKER_KEY));
+  });
+});

@@ -1,0 +1,240 @@
+// What a session reads and changes in the issue tracker (contract, section 10, Chat and tracker). Names are resolved in
+// the issue's team; the id of a comment is ours, so that a repeat cannot make a second one. Writes go through the outbox.
+// Never keeps a text or a key, and never reaches another connection than the one that its alias names.
+
+import { insertTies } from '../../adapters/store/sessions/sessions.ts';
+import { connectionById, connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import type { ToolInput } from '../../../schemas/tool-input.ts';
+import { Fault } from '../../domain/fault.ts';
+import { listAt, objectAt, presentOf, textAt } from '../../domain/fields.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import { outsideFault } from '../../domain/outside.ts';
+import type { FlowContext } from '../context.ts';
+import { type Call, performRead, performWrite, refusedBefore, type Step, type Written } from '../outbox/outbox.ts';
+import type { Found, SoughtStep } from '../ports.ts';
+import { TrackerDesk } from './desk.ts';
+import { chosen, type Named } from './names.ts';
+
+export interface TrackerCaller {
+  readonly ctx: FlowContext;
+  readonly caller: ToolCaller;
+  readonly alias: string;
+  /** Name of the connection. */
+  readonly connection: string;
+}
+
+async function connectionOf(ctx: FlowContext, projectId: string, name: string): Promise<SealedConnection> {
+  const connection = await connectionByName(ctx.db, projectId, name);
+  if (connection?.provider !== 'tracker' || connection.status !== 'active') {
+    throw outsideFault('connection-inactive', `there is no active tracker connection ${name}`);
+  }
+  return connection;
+}
+
+/** Runs a call; one that is refused before the provider was asked leaves its row too. */
+async function calling<T>(
+  of: TrackerCaller,
+  { tool, write }: { readonly tool: string; readonly write: boolean },
+  run: (desk: TrackerDesk, row: Call) => Promise<T>,
+): Promise<T> {
+  const { ctx, caller, alias } = of;
+  const row = { project: caller.project, sessionId: caller.sessionId, provider: 'tracker', alias, tool };
+  let connection: SealedConnection;
+  try {
+    connection = await connectionOf(ctx, caller.project.id, of.connection);
+  } catch (error) {
+    if (error instanceof Fault) await refusedBefore(ctx, { ...row, connectionId: null }, { write, code: error.code });
+    throw error;
+  }
+  return run(new TrackerDesk(ctx, connection), { ...row, connectionId: connection.id });
+}
+
+const fields = `id identifier title url priority state { id name type } team { id key name } assignee { id name displayName email }`;
+const whole = `${fields} description project { id name } labels(first: 100) { nodes { id name } }`;
+const said = 'id body url createdAt user { id name displayName }';
+
+function issueOf(issue: JsonObject): JsonObject {
+  const { id, identifier, title, url, priority } = issue;
+  const [state, team, assignee] = [issue['state'], issue['team'], issue['assignee']].map(objectAt);
+  return presentOf({
+    id,
+    identifier,
+    title,
+    description: issue['description'],
+    url,
+    state: state?.['name'],
+    stateType: state?.['type'],
+    priority,
+    teamKey: team?.['key'],
+    projectName: objectAt(issue['project'])['name'],
+    assignee: assignee?.['id'] === undefined ? null : presentOf({ id: assignee['id'], name: assignee['name'] }),
+    labelNames:
+      issue['labels'] === undefined
+        ? undefined
+        : listAt(objectAt(issue['labels'])['nodes']).map((one) => objectAt(one)['name'] ?? null),
+  });
+}
+
+const commentOf = (comment: JsonObject): JsonObject => ({
+  id: comment['id'] ?? null,
+  body: comment['body'] ?? '',
+  url: comment['url'] ?? null,
+  at: comment['createdAt'] ?? null,
+  author: presentOf({ id: objectAt(comment['user'])['id'], name: objectAt(comment['user'])['name'] }),
+});
+
+export function issueGet(of: TrackerCaller, { issue }: ToolInput<'issue_get'>): Promise<Json> {
+  return calling(of, { tool: 'issue_get', write: false }, (desk, row) =>
+    performRead(of.ctx, row, async () => {
+      const query = `query($id: String!) { issue(id: $id) { ${whole} comments(last: 50) { nodes { ${said} } } } }`;
+      const found = objectAt((await desk.read(query, { id: issue }))['issue']);
+      const comments = listAt(objectAt(found['comments'])['nodes']).map(objectAt).map(commentOf);
+      return { ...issueOf(found), comments };
+    }),
+  );
+}
+
+export function issueSearch(of: TrackerCaller, { query, limit }: ToolInput<'issue_search'>): Promise<Json> {
+  return calling(of, { tool: 'issue_search', write: false }, (desk, row) =>
+    performRead(of.ctx, row, async () => {
+      const text = `query($term: String!, $first: Int) { searchIssues(term: $term, first: $first) {
+        nodes { ${fields} } pageInfo { hasNextPage } } }`;
+      const found = objectAt((await desk.read(text, { term: query, first: limit }))['searchIssues']);
+      const items = listAt(found['nodes']).map(objectAt).map(issueOf);
+      return { items, more: objectAt(found['pageInfo'])['hasNextPage'] === true };
+    }),
+  );
+}
+
+const writing = (
+  of: TrackerCaller,
+  row: Call,
+  { idempotencyKey, ...input }: { readonly idempotencyKey?: string | undefined },
+  run: (step: Step, callId: string) => Promise<Written>,
+): Promise<Json> =>
+  performWrite(of.ctx, {
+    ...row,
+    actor: { kind: 'session', id: of.caller.sessionId, name: of.caller.agent },
+    idempotencyKey,
+    input: JSON.parse(JSON.stringify(input)) as Json,
+    run,
+  });
+
+const commentAnswer = (comment: JsonObject): JsonObject => ({ id: comment['id'] ?? null, url: comment['url'] ?? null });
+
+export function issueComment(of: TrackerCaller, input: ToolInput<'issue_comment'>): Promise<Json> {
+  return calling(of, { tool: 'issue_comment', write: true }, (desk, row) =>
+    writing(of, row, input, async (step) => {
+      if ([...input.body].length > bodyMost) {
+        throw outsideFault('too-large', `body: has more than ${bodyMost} characters; nothing was sent`);
+      }
+      const found = objectAt(
+        (await desk.read('query($id: String!) { issue(id: $id) { id } }', { id: input.issue }))['issue'],
+      );
+      const issueId = textAt(found['id']) ?? '';
+      const id = of.ctx.runtime.uuid();
+      const variables = presentOf({ id, issueId, body: input.body, parentId: input.parent });
+      const answer = await desk.write(step, {
+        query: `mutation($input: CommentCreateInput!) { commentCreate(input: $input) { success comment { id url } } }`,
+        variables: { input: variables },
+        probe: { kind: 'comment', id, issueId },
+        shape: (data) => commentAnswer(objectAt(objectAt(data['commentCreate'])['comment'])),
+      });
+      await tie(of.ctx, of.caller.project.id, of.caller.sessionId, issueId);
+      return { answer, url: textAt(answer['url']) };
+    }),
+  );
+}
+const bodyMost = 65_536;
+
+/** What follows on the issue is attributed to the session. */
+async function tie(ctx: FlowContext, projectId: string, sessionId: string, issueId: string): Promise<void> {
+  const row = { targetType: 'tracker.issue', targetKey: issueId, sessionId, agent: '', relation: 'posted' } as const;
+  await insertTies(ctx.db, projectId, [row], ctx.runtime.now());
+}
+
+const standing = `query($id: String!) { issue(id: $id) { id
+  team { id states(first: 250) { nodes { id name } } members(first: 250) { nodes { id name displayName email } } } } }`;
+const labelsOf = `query($team: ID) { issueLabels(first: 250,
+  filter: { or: [{ team: { id: { eq: $team } } }, { team: { null: true } }] }) { nodes { id name } } }`;
+
+/** Names of the call as ids of the issue's team. Throws Fault `refused`, `not-found`. */
+async function wantedOf(
+  desk: TrackerDesk,
+  input: ToolInput<'issue_update'>,
+): Promise<{ readonly issueId: string; readonly wanted: JsonObject }> {
+  const issue = objectAt((await desk.read(standing, { id: input.issue }))['issue']);
+  const team = objectAt(issue['team']);
+  const nodes = (value: Json | undefined): Named[] =>
+    listAt(objectAt(value)['nodes']).map(objectAt) as unknown as Named[];
+  const asksLabels = input.addLabels !== undefined || input.removeLabels !== undefined;
+  const labels = asksLabels ? nodes((await desk.read(labelsOf, { team: team['id'] ?? null }))['issueLabels']) : [];
+  const ids = (names: readonly string[] | undefined, field: string) =>
+    names?.map((name) => chosen(labels, name, field));
+  const { state, assignee, priority } = input;
+  const wanted = presentOf({
+    stateId: state === undefined ? undefined : chosen(nodes(team['states']), state, 'state'),
+    assigneeId:
+      assignee === undefined || assignee === null ? assignee : chosen(nodes(team['members']), assignee, 'assignee'),
+    addedLabelIds: ids(input.addLabels, 'addLabels'),
+    removedLabelIds: ids(input.removeLabels, 'removeLabels'),
+    priority,
+  });
+  if (Object.keys(wanted).length === 0) throw outsideFault('invalid-input', 'nothing is to be changed');
+  return { issueId: textAt(issue['id']) ?? '', wanted };
+}
+
+export function issueUpdate(of: TrackerCaller, input: ToolInput<'issue_update'>): Promise<Json> {
+  return calling(of, { tool: 'issue_update', write: true }, (desk, row) =>
+    writing(of, row, input, async (step) => {
+      const { issueId, wanted } = await wantedOf(desk, input);
+      const answer = await desk.write(step, {
+        query: `mutation($id: String!, $input: IssueUpdateInput!) {
+          issueUpdate(id: $id, input: $input) { success issue { ${whole} } } }`,
+        variables: { id: issueId, input: wanted },
+        probe: { kind: 'issue', issueId, wanted },
+        shape: (data) => issueOf(objectAt(objectAt(data['issueUpdate'])['issue'])),
+      });
+      return { answer, url: textAt(answer['url']) };
+    }),
+  );
+}
+
+/** The reader of `tracker` in the outbox: a comment by the id that we chose, an issue by the fields that were wanted. */
+export async function lookAtTracker(ctx: FlowContext, sought: SoughtStep): Promise<Found> {
+  const connection = sought.connectionId === null ? undefined : await connectionById(ctx.db, sought.connectionId);
+  if (connection === undefined) return { found: false };
+  const desk = new TrackerDesk(ctx, connection);
+  const { probe } = sought;
+  try {
+    return probe['kind'] === 'comment' ? await lookForComment(desk, sought) : await lookAtIssue(desk, probe);
+  } catch (error) {
+    if (error instanceof Fault && error.code === 'not-found') return { found: false };
+    throw error;
+  }
+}
+
+async function lookForComment(desk: TrackerDesk, { probe, projectId, sessionId }: SoughtStep): Promise<Found> {
+  const data = await desk.read('query($id: String) { comment(id: $id) { id url } }', { id: probe['id'] ?? null });
+  const answer = commentAnswer(objectAt(data['comment']));
+  if (sessionId !== null) await tie(desk.ctx, projectId, sessionId, textAt(probe['issueId']) ?? '');
+  const url = textAt(answer['url']);
+  return { found: true, answer, ...(url !== undefined && { url }) };
+}
+
+async function lookAtIssue(desk: TrackerDesk, probe: JsonObject): Promise<Found> {
+  const data = await desk.read(`query($id: String!) { issue(id: $id) { ${whole} } }`, { id: probe['issueId'] ?? null });
+  const issue = objectAt(data['issue']);
+  const wanted = objectAt(probe['wanted']);
+  const labels = listAt(objectAt(issue['labels'])['nodes']).map((one) => objectAt(one)['id']);
+  const holds: { readonly [field: string]: (value: Json) => boolean } = {
+    stateId: (value) => objectAt(issue['state'])['id'] === value,
+    assigneeId: (value) => (objectAt(issue['assignee'])['id'] ?? null) === value,
+    priority: (value) => issue['priority'] === value,
+    addedLabelIds: (value) => listAt(value).every((one) => labels.includes(one)),
+    removedLabelIds: (value) => listAt(value).every((one) => !labels.includes(one)),
+  };
+  const isDone = Object.entries(wanted).every(([field, value]) => value !== undefined && holds[field]?.(value) === true);
+  return isDone ? { found: true, answer: issueOf(issue) } : { found: false };
+}
