@@ -235,6 +235,8 @@ async function lookAtIssue(desk: TrackerDesk, probe: JsonObject): Promise<Found>
     addedLabelIds: (value) => listAt(value).every((one) => labels.includes(one)),
     removedLabelIds: (value) => listAt(value).every((one) => !labels.includes(one)),
   };
-  const isDone = Object.entries(wanted).every(([field, value]) => value !== undefined && holds[field]?.(value) === true);
+  const isDone = Object.entries(wanted).every(
+    ([field, value]) => value !== undefined && holds[field]?.(value) === true,
+  );
   return isDone ? { found: true, answer: issueOf(issue) } : { found: false };
 }
