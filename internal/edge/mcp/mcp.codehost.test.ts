@@ -318,28 +318,34 @@ describe('the code host through a session’s tools', () => {
     assert.equal(again?.isError, false, again?.text);
   });
 
-  it('forgets its tokens when the installation tells of a change', async () => {
-    await done('list_branches', at).catch(() => undefined);
-    const kept = async () => (await bench.daemon.ctx.db.query('select from svc.installation_tokens')).rowCount;
-    assert.ok((await kept()) > 0);
+  /** A delivery of the code host; answers with what was recorded. */
+  const deliver = async (event: string, payload: object): Promise<string> => {
     const { body } = await bench.daemon.api('GET', 'P/connections/code');
-    const raw = JSON.stringify({
-      action: 'new_permissions_accepted',
-      installation: { id: 1 },
-      sender: { id: 1, login: 'ann', type: 'User' },
-    });
+    const raw = JSON.stringify(payload);
     const signature = createHmac('sha256', 'a-secret-of-the-hook').update(raw).digest('hex');
     const answer = await fetch(`${bench.daemon.url}${new URL(String(body['intakeUrl'])).pathname}`, {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
-        'x-github-event': 'installation',
-        'x-github-delivery': 'd-1',
+        'x-github-event': event,
+        'x-github-delivery': `d-${event}`,
         'x-hub-signature-256': `sha256=${signature}`,
       },
       body: raw,
     });
-    assert.equal(answer.status, 202, await answer.text());
+    assert.equal(answer.status, 202);
+    return answer.text();
+  };
+
+  it('forgets its tokens when the installation tells of a change', async () => {
+    await done('list_branches', at).catch(() => undefined);
+    const kept = async () => (await bench.daemon.ctx.db.query('select from svc.installation_tokens')).rowCount;
+    assert.ok((await kept()) > 0);
+    await deliver('installation', {
+      action: 'new_permissions_accepted',
+      installation: { id: 1 },
+      sender: { id: 1, login: 'ann', type: 'User' },
+    });
     assert.equal(await kept(), 0);
   });
 
@@ -357,6 +363,19 @@ describe('the code host through a session’s tools', () => {
     await reader.call('issue_read', { ...at, method: 'get', issue_number: Number(made.value['number']) }, 'code');
     assert.match((await get(asset)).text, /^not-available: .*sandbox/);
     const { host } = bench.daemon.ctx;
+    const inEvent = `${bench.sim.origin}/user-attachments/assets/event`;
+    const told = await deliver('issues', {
+      action: 'opened',
+      installation: { id: 1 },
+      sender: { id: 1, login: 'ann', type: 'User' },
+      repository: { id: 1, full_name: 'acme/app', name: 'app', owner: { login: 'acme' } },
+      issue: { id: 7, number: 7, title: 'x', body: `"![x](${inEvent})"`, state: 'open', user: { login: 'ann' } },
+    });
+    assert.match((await get(inEvent)).text, /^refused: /);
+    const { eventRecordId } = JSON.parse(told) as { eventRecordId: string };
+    const spawned = 'update svc.sessions set event_id = $2::uuid where id = $1::uuid';
+    await bench.daemon.ctx.db.query(spawned, [reader.session, eventRecordId]);
+    assert.match((await get(inEvent)).text, /^not-available: .*sandbox/);
     const written = new Map<string, string>();
     const write = async (path: string, content: Uint8Array) => void written.set(path, Buffer.from(content).toString());
     host?.places.set(reader.session, { cwd: '/home/user/work', write });

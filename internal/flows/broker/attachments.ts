@@ -34,7 +34,8 @@ async function isKnown(ctx: FlowContext, caller: ToolCaller, address: string): P
   if (await knowsAddress(ctx.db, caller.sessionId, address)) return true;
   for (const id of await eventsOfSession(ctx.db, caller.sessionId)) {
     const event = await eventById(ctx.db, caller.project.id, id);
-    const said = event === undefined ? '' : textsOf(event.payload as Json).join('\n');
+    // What is stored is the text of the payload; null where its body is gone with its partition.
+    const said = textsOf(JSON.parse(event?.payload?.toString('utf8') ?? 'null') as Json).join('\n');
     if ((said.match(ADDRESS) ?? []).some((one) => one === address)) return true;
   }
   return false;
