@@ -96,6 +96,13 @@ const codehost = v.strictObject({
   ),
   writeSpacingMs: optional(count(0, 60_000, 'Writes to one installation go out so far apart: 1000.')),
 });
+const chat = v.strictObject({
+  apiUrl: optional(text(4096, 'Below which its methods are: https://slack.com/api.')),
+  fileHosts: optional(described(v.array(text(260, 'host, or host:port.')), 'Hosts of its files: files.slack.com.')),
+});
+const tracker = v.strictObject({
+  apiUrl: optional(text(4096, 'Beside which its /graphql is: https://api.linear.app.')),
+});
 const sync = v.strictObject({
   resyncSeconds: optional(count(10, 86_400, 'How often a repository is compared as a whole with what is stored.')),
 });
@@ -137,6 +144,8 @@ export const config = v.pipe(
           {
             model: optional(described(model, 'Model providers, their keys and prices.')),
             codehost: optional(described(codehost, 'The code host, for connections that do not say it themselves.')),
+            chat: optional(described(chat, 'The chat provider, for connections that do not say it themselves.')),
+            tracker: optional(described(tracker, 'The tracker, for connections that do not say it themselves.')),
           },
           v.unknown(),
         ),
