@@ -194,11 +194,14 @@ describe('chat tools', () => {
       thread_ts: own['threadId'],
     };
     await bench.hear({ ...reply, text: 'a follow-up' });
-    const texts = async (): Promise<string> =>
-      JSON.stringify(
-        (await bench.daemon.ctx.db.query('select * from svc.inbox where session_id = $1::uuid', [called.session])).rows,
-      );
-    while (!(await texts()).includes('they said a follow-up')) await sleep(50);
+    // The inbox names the event; its text is rendered when it goes in.
+    const delivered = async (): Promise<number> => {
+      const text = `select from svc.inbox i join svc.events e on e.id = i.event_id
+        where i.session_id = $1::uuid and e.key = 'chat.message.subscribed'`;
+      return (await bench.daemon.ctx.db.query(text, [called.session])).rowCount;
+    };
+    for (let looks = 0; looks < 600 && (await delivered()) === 0; looks += 1) await sleep(50);
+    assert.equal(await delivered(), 1);
   });
 
   it('a daemon that was killed after it sent leaves what another one finds and ties to the session', async () => {

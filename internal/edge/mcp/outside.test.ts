@@ -78,10 +78,13 @@ describe('tools whose work is done outside', () => {
     assert.match((await finder.call('search_issues', {}, 'errors')).text, /^not-connected: /);
     assert.match((await finder.call('update_issue', {}, 'errors')).text, /^no-such-tool: /);
     assert.deepEqual(await listed(finder, 'issues'), ['issue_get', 'issue_search', 'issue_comment', 'issue_update']);
-    assert.match((await finder.call('issue_get', { issue: 'A-1' }, 'issues')).text, /^connection-inactive: .*issues$/);
+    assert.match(
+      (await finder.call('issue_get', { issue: 'A-1' }, 'issues')).text,
+      /^credential-refused: .*nothing was done/,
+    );
   });
 
-  it('chat tools take their input strictly, and say which connection is missing', async () => {
+  it('chat tools take their input strictly, and say that they did nothing', async () => {
     await bench.apply({
       talker: {
         tools: {
@@ -97,7 +100,7 @@ describe('tools whose work is done outside', () => {
     assert.deepEqual(await listed(talker, 'talk'), ['chat_send', 'chat_history', 'chat_search', 'chat_react']);
     assert.match(
       (await talker.call('chat_send', { channelId: 'C1', text: 'hi' }, 'talk')).text,
-      /^connection-inactive: .*talk$/,
+      /^credential-refused: .*nothing was done/,
     );
     assert.match((await talker.call('chat_send', { text: ' ' }, 'talk')).text, /^invalid-input: text: /);
     assert.match((await talker.call('svc_session_get', {}, 'talk')).text, /^no-such-tool: /);
