@@ -18,7 +18,6 @@ export interface Violation {
 
 export const MAX_FILE_LINES = 400;
 export const MAX_FUNCTION_LINES = 70;
-
 interface RoomRule {
   /** Rooms (or prefixes ending in `/`) that it may import besides itself, `domain`, and its own tests' helpers. */
   readonly rooms: readonly string[];
