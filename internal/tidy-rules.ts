@@ -4,6 +4,8 @@
 
 import { DIAGNOSTIC_CODES } from './domain/codes.ts';
 
+import { TOOLS, WORDS } from './tidy-words.ts';
+
 export interface SourceFile {
   /** From the repository root, with `/`. */
   readonly path: string;
@@ -147,66 +149,10 @@ const TEST_NPM = ['@octokit/webhooks-examples', 'ajv', 'fast-check'];
 /** Types from these may be named anywhere above the core. */
 const TYPE_ONLY_NPM = ['pino'];
 
-/** Tools that measure, check and describe the whole: they wire what they need, as cmd does, and nobody imports them but cmd. */
-const TOOLS = ['internal/bench/', 'internal/harness-check/', 'internal/reference/'];
-const isTool = (path: string): boolean => TOOLS.some((prefix) => path.startsWith(prefix));
-
-interface WordRule {
-  readonly name: string;
-  readonly pattern: RegExp;
-  /** Path prefixes where it may stand. */
-  readonly allowed: readonly string[];
-  readonly inTests: boolean;
-  readonly message: string;
-}
-const WORDS: readonly WordRule[] = [
-  {
-    name: 'clock',
-    pattern: /\bDate\.now\(|\bnew Date\(\)/,
-    // A page shows how long ago something was: nobody else is in the browser to tell it the time.
-    allowed: ['cmd/', 'internal/base/', 'internal/edge/web/client/', ...TOOLS],
-    inTests: true,
-    message: 'time is passed in as `now`',
-  },
-  {
-    name: 'randomness',
-    pattern: /\bMath\.random\(/,
-    allowed: [...TOOLS, 'internal/base/testkit/'],
-    inTests: false,
-    message: 'randomness is passed in, and a test seeds it',
-  },
-  {
-    name: 'environment',
-    pattern: /\bprocess\.(env|argv)\b|\bprocess\.on\(|\bprocess\.exit\(/,
-    allowed: ['cmd/', 'internal/base/testkit/', ...TOOLS],
-    inTests: true,
-    message: 'only cmd reads the environment, the arguments and signals',
-  },
-  {
-    name: 'debt',
-    pattern: /\b(TO[D]O|FIX[M]E|XX[X]|HAC[K])\b/,
-    allowed: [],
-    inTests: false,
-    message: 'finish it or write an issue',
-  },
-  {
-    name: 'silenced',
-    pattern: /@ts-(ignore|nocheck|expect-error)|\b(test|it|describe)\.(skip|only|todo)\(|\bskip: true\b/,
-    allowed: [],
-    inTests: false,
-    message: 'no silenced checks and no skipped tests',
-  },
-  {
-    name: 'default-export',
-    pattern: /^export default\b|^export \* from\b/,
-    allowed: [],
-    inTests: false,
-    message: 'named exports only, and no barrels',
-  },
-];
-
 const IMPORT =
   /^\s*(?:import|export)\s+(type\s+)?(?:[\w*\s{},$]*?\s+from\s+)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)/gm;
+
+const isTool = (path: string): boolean => TOOLS.some((prefix) => path.startsWith(prefix));
 
 /** The room that a file belongs to, or undefined for cmd and files beside the rooms. */
 export function roomOf(path: string): string | undefined {
@@ -291,7 +237,7 @@ function checkWords(file: SourceFile): Violation[] {
     if (rule.allowed.some((prefix) => file.path.startsWith(prefix))) continue;
     lines.forEach((text, index) => {
       if (!rule.pattern.test(text)) return;
-      if (rule.name !== 'debt' && rule.name !== 'silenced' && /^\s*(\/\/|\*|\/\*)/.test(text)) return;
+      if (!['debt', 'silenced', 'citation'].includes(rule.name) && /^\s*(\/\/|\*|\/\*)/.test(text)) return;
       found.push({ rule: rule.name, path: file.path, line: index + 1, message: rule.message });
     });
   }

@@ -68,6 +68,7 @@ const PLANTED: readonly (readonly [string, string, string])[] = [
   ['internal/edge/http/http.ts', `${DOOR}const t = process.env['HOME'];\n`, 'environment'],
   ['internal/edge/http/http.ts', `${DOOR}process.on('SIGTERM', stop);\n`, 'environment'],
   ['cmd/svc/main.ts', `// ${'TO'}${'DO'} later\n`, 'debt'],
+  ['cmd/svc/main.ts', '// as it was decided (contract' + ', section 3)\n', 'citation'],
   ['cmd/svc/main.test.ts', `test.${'skip'}('x', () => {});\n`, 'silenced'],
   ['cmd/svc/main.ts', `// @ts-${'ignore'}\n`, 'silenced'],
   ['cmd/svc/main.ts', 'export default 1;\n', 'default-export'],

@@ -1,4 +1,4 @@
-// The SVC_CONFIG file (contract, section 1): the settings of the environment, and what is richer than a text.
+// The SVC_CONFIG file (docs/reference/configuration.md#settings): the settings of the environment, and what is richer than a text.
 
 import * as v from 'valibot';
 import { EFFORTS, HARNESSES, PROVIDERS } from '../internal/domain/spec.ts';

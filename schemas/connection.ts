@@ -1,4 +1,4 @@
-// What a client may write about a connection (contract, section 3). No message repeats what was sent.
+// What a client may write about a connection (docs/reference/http-api.md#conventions). No message repeats what was sent.
 
 import * as v from 'valibot';
 

@@ -1,4 +1,4 @@
-// What a client may write about a secret (spec, Secret resource; Limits). No message repeats what was sent: it may be,
+// What a client may write about a secret (docs/reference/secrets.md#fields; Limits). No message repeats what was sent: it may be,
 // or hold, the value.
 
 import * as v from 'valibot';

@@ -1,4 +1,4 @@
-// What a session may pass to its tools (contract, section 6), as one table: names as the contract writes them, each with a
+// What a session may pass to its tools (docs/reference/sessions.md#states), as one table: names with dots, each with a
 // strict schema. The JSON Schemas that a harness is shown are made from these, so that every property says what it is for.
 
 import { toJsonSchema } from '@valibot/to-json-schema';

@@ -35,7 +35,7 @@ triggers:
     routing: { kind: spawn }
 `;
 
-test('compile --json prints one document of the contract’s shape, the same each time', async () => {
+test('compile --json prints one document of the shape that the reference gives, the same each time', async () => {
   const first = await run('compile', DEMO, '--json');
   assert.equal(first.code, 0, first.stderr);
   assert.equal(first.stderr, '');

@@ -1,5 +1,5 @@
 // Opens the database that the configuration asks for: an external one, else the embedded one under the data directory
-// (contract, section 1), migrated and ready. Decides nothing about what is stored: that is in the files beside it, one
+// (docs/reference/configuration.md#settings), migrated and ready. Decides nothing about what is stored: that is in the files beside it, one
 // per table family. Holds the lock of the data directory as long as it is open, so that one daemon at a time uses it.
 
 import { mkdir, stat } from 'node:fs/promises';

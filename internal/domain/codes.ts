@@ -2,7 +2,7 @@
 // begins with the quoted text, and names may follow it. New codes are added here and nowhere else.
 
 export const DIAGNOSTIC_CODES = {
-  // reading bytes (decisions 14-17, 71-75)
+  // reading bytes (docs/reference/compile.md#files, docs/reference/compile.md#yaml)
   'invalid-utf8': null,
   'nul-byte': null,
   'file-too-large': null,

@@ -1,4 +1,4 @@
-// What a provider's delivery is once its own words are gone (contract, section 4): the one shape that all of them give.
+// What a provider's delivery is once its own words are gone (docs/reference/connections.md#intakes): the one shape that all of them give.
 
 import type { JsonObject } from './json.ts';
 import type { BindingTarget } from './spec.ts';

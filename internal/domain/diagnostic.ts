@@ -29,7 +29,7 @@ export interface Finding {
   readonly related?: readonly { readonly message: string; readonly range: Range }[];
 }
 
-/** A finding as the outside sees it (contract section 2). Lines and columns count from 1, columns in UTF-16 units. */
+/** A finding as the outside sees it (docs/reference/compile.md#output). Lines and columns count from 1, columns in UTF-16 units. */
 export interface Diagnostic {
   readonly severity: Severity;
   readonly code: DiagnosticCode;

@@ -1,4 +1,4 @@
-// Event keys as data (spec, Events; contract section 4): which source a prefix names and what apply asks of it, the keys
+// Event keys as data (docs/reference/events.md): which source a prefix names and what apply asks of it, the keys
 // that some source emits, and the routing target that each derives. Keys beyond the prefix are an open set.
 
 import type { BindingTarget } from './spec.ts';
@@ -59,7 +59,7 @@ export const OPEN_EVENTS: readonly string[] = ['codehost.check_run.requested_act
 const REVIEW = 'codehost.review.';
 const REVIEW_ALIAS = 'codehost.pull_request_review.';
 
-/** The one spelling of an event key: the two of reviews are the same event (contract, section 4). */
+/** The one spelling of an event key: the two of reviews are the same event (docs/reference/events.md). */
 export const canonicalEventKey = (event: string): string =>
   event.startsWith(REVIEW_ALIAS) ? REVIEW + event.slice(REVIEW_ALIAS.length) : event;
 
@@ -75,7 +75,7 @@ export function isKnownEvent(event: string): boolean {
   return OPEN_EVENTS.some((prefix) => event.startsWith(prefix) && event.length > prefix.length);
 }
 
-/** Routing target by the beginning of the key; the first row that fits decides (spec, Events, second table). */
+/** Routing target by the beginning of the key; the first row that fits decides (docs/reference/events.md, second table). */
 export const EVENT_TARGETS: readonly (readonly [prefix: string, target: BindingTarget])[] = [
   ['codehost.pull_request.', 'codehost.pull_request'],
   ['codehost.pull_request_review.', 'codehost.pull_request'],
@@ -97,8 +97,8 @@ export function targetOf(event: string): BindingTarget | null {
   return null;
 }
 
-/** The three events on which a route may observe another session's binding (spec, Routing object, observedTarget). */
+/** The three events on which a route may observe another session's binding (docs/reference/routing.md#matching, observedTarget). */
 export const BINDING_EVENTS: readonly string[] = keys('svc.session.binding.', 'bound updated unbound');
 
-/** Only on these may a trigger declare checks (spec, Event trigger fields). */
+/** Only on these may a trigger declare checks (docs/reference/compile.md#triggers). */
 export const CHECK_EVENTS_PREFIX = 'codehost.pull_request.';

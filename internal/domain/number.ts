@@ -1,4 +1,4 @@
-// Which decimal numbers a double holds (contract, section 3: one that it does not hold compares by its text).
+// Which decimal numbers a double holds (docs/reference/http-api.md#conventions: one that it does not hold compares by its text).
 
 /**
  * True where the double, printed to as many significant digits as the text has, is the same decimal: `0.1`, `1e23` and

@@ -1,4 +1,4 @@
-// What the payload of each event holds (contract, section 4, Normalized payloads), as paths: for warnings about paths that no
+// What the payload of each event holds (docs/reference/connections.md#intakes, Normalized payloads), as paths: for warnings about paths that no
 // payload has, and for the reference. A path whose parts the provider or the author chooses is open: anything may follow.
 
 import { canonicalEventKey, sourceOf } from './events.ts';
@@ -95,7 +95,7 @@ const ROWS: readonly (readonly [prefix: string, paths: readonly string[]])[] = [
   ['svc.project_resource_apply.', APPLY],
   ['svc.errtrack.issue.', ERRTRACK],
 ];
-/** The payload of a heartbeat's tick (spec, Heartbeat schedule). */
+/** The payload of a heartbeat's tick (docs/reference/schedules.md#ticks). */
 const TICK = ['trigger', ...paths('heartbeat', 'scheduleId agentResourceId triggerOrdinal scheduledAt')];
 
 /** Roots of payloads, by which a path is told from one of a caller's own input. */

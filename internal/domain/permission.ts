@@ -1,4 +1,4 @@
-// Roles and permissions as one table (contract, section 3). A permission is `resource:verb`; a role is the list of
+// Roles and permissions as one table (docs/reference/http-api.md#conventions). A permission is `resource:verb`; a role is the list of
 // what it grants. Deny by default: what no row grants is refused.
 
 export type OrgRole = 'admin' | 'member';

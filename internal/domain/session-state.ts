@@ -1,4 +1,4 @@
-// The states of a session (spec, Session states): what moves between them is core/session's.
+// The states of a session (docs/reference/sessions.md#states): what moves between them is core/session's.
 
 export const SESSION_STATES = [
   'queued',

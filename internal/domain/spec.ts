@@ -1,4 +1,4 @@
-// The stored, canonical shapes of resources (contract section 2, "svc compile --json"): what compile gives,
+// The stored, canonical shapes of resources (docs/reference/compile.md#output, "svc compile --json"): what compile gives,
 // plan compares and routing reads. What an author may write is wider and lives in schemas/.
 
 import type { Json, JsonObject, JsonScalar } from './json.ts';
@@ -10,7 +10,7 @@ export type ModelProvider = (typeof PROVIDERS)[number];
 export const EFFORTS = ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 export type ReasoningEffort = (typeof EFFORTS)[number];
 
-/** Target types that a binding may have (spec, Bindings). */
+/** Target types that a binding may have (docs/reference/routing.md#bindings). */
 export const BINDING_TARGETS = [
   'codehost.pull_request',
   'codehost.issue',
@@ -19,7 +19,7 @@ export const BINDING_TARGETS = [
   'svc.session',
 ] as const;
 export type BindingTarget = (typeof BINDING_TARGETS)[number];
-/** Targets of a bind route (spec, Trigger resource): the binding targets and the agent's own slot. */
+/** Targets of a bind route (docs/reference/compile.md#triggers): the binding targets and the agent's own slot. */
 export const ROUTE_TARGETS = [...BINDING_TARGETS, 'agent.singleton'] as const;
 export type RouteTarget = (typeof ROUTE_TARGETS)[number];
 /** Chat-thread targets: those that `onMention` and `deliver.bind` accept. */
@@ -273,7 +273,7 @@ export type Resource =
   | { readonly kind: 'Environment'; readonly name: string; readonly source?: SourceRef; readonly spec: EnvironmentSpec }
   | { readonly kind: 'Identity'; readonly name: string; readonly source?: SourceRef; readonly spec: IdentitySpec };
 
-/** Resource names of every kind (spec, Limits). */
+/** Resource names of every kind (docs/reference/compile.md#text-and-limits). */
 export const RESOURCE_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /** A spec is JSON by construction; this is the one place that says so to the type checker. */

@@ -1,4 +1,4 @@
-// Which connections a tool refers to (spec, Tools): what an apply asks for, and what a launch goes without.
+// Which connections a tool refers to (docs/reference/compile.md#tools): what an apply asks for, and what a launch goes without.
 
 import type { ChatAuth, Tool } from './spec.ts';
 
@@ -40,7 +40,7 @@ interface Connected {
 export const fitsNeed = ({ provider, product }: Connected, need: ToolNeed): boolean =>
   provider === need.provider || product === need.provider;
 
-/** True for an optional tool of which a connection has no active grant: it is as if it were not there (spec, Tools). */
+/** True for an optional tool of which a connection has no active grant: it is as if it were not there (docs/reference/compile.md#tools). */
 export function isSkipped(
   tool: Tool,
   connections: readonly (Connected & { readonly name: string; readonly active: boolean })[],

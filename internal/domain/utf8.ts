@@ -11,7 +11,7 @@ export function utf8Prefix(text: string, bytesMax: number): string {
   return text.slice(0, read);
 }
 
-/** What a text that was cut ends with (contract, section 9). */
+/** What a text that was cut ends with (docs/reference/http-api.md#errors). */
 const cutLine = (bytes: number): string => `\n[cut: ${bytes} more bytes]`;
 
 /**

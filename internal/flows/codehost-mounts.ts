@@ -1,4 +1,4 @@
-// Which connection stands behind a mount (spec, Mounts): the project's code host, or the one that the mount's
+// Which connection stands behind a mount (docs/reference/compile.md#mounts): the project's code host, or the one that the mount's
 // installation names.
 
 import { cloneUrl } from '../adapters/providers/codehost/codehost.ts';

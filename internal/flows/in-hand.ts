@@ -1,4 +1,4 @@
-// Work that may end the process (contract, section 9): what is taken in hand is noted before anything is made of it. What
+// Work that may end the process (docs/reference/http-api.md#errors): what is taken in hand is noted before anything is made of it. What
 // was in hand at two unclean ends in a row is tried next with nothing beside it in this daemon; a third end parks it.
 // Whoever takes work asks here how to go on; what parking means is the owner's of the work.
 

@@ -47,7 +47,7 @@ test('every citation leads somewhere', () => {
     });
   }
   assert.deepEqual(found, []);
-  assert.ok(followed > 0, 'no citation was found');
+  assert.ok(followed > 100, `only ${followed} citations were found`);
 });
 
 function headingsOf(path: string): Set<string> {

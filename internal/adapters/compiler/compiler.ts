@@ -1,5 +1,5 @@
 // Runs compile where it can be stopped: in a worker thread with a limit of time and of memory, so that no tree, however
-// hostile, ends the process or holds its event loop (decision 73; docs/adr/0001-compile-in-a-worker.md).
+// hostile, ends the process or holds its event loop (docs/reference/compile.md#yaml; docs/adr/0001-compile-in-a-worker.md).
 // It decides how long a compile may take, and what a compile that was stopped answers: a diagnostic, as for any other
 // mistake of the author. It never decides what compiles, and supplies nothing that `needs` asks for: its callers loop.
 // `compileInline` is the same without a thread, for a command line that ends with its one compile.

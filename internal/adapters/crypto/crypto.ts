@@ -1,4 +1,4 @@
-// Envelope encryption of secret values and credentials (spec, Secret resource, Storage). Each write draws a fresh
+// Envelope encryption of secret values and credentials (docs/reference/secrets.md#fields, Storage). Each write draws a fresh
 // 256-bit data key, encrypts the value with it and wraps it under the current master key, both with AES-256-GCM.
 // Both layers bind, as additional data, whose value this is: a row moved to another organization, project or name, or
 // relabelled with another key version, does not open. It never stores anything, never logs, never chooses a scope.

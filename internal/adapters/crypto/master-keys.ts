@@ -1,4 +1,4 @@
-// The master keys (contract, SVC_MASTER_KEY_FILE): one `version:base64(32 bytes)` a line, the last one current.
+// The master keys (docs/reference/configuration.md#settings): one `version:base64(32 bytes)` a line, the last one current.
 // What is wrong with the file is said by line number; a key or a piece of one never stands in a message.
 
 import { createHash, type KeyObject } from 'node:crypto';

@@ -1,7 +1,7 @@
 // The door to harnesses: speaks the Agent Client Protocol (stable v1) to a program that somebody else runs, and says how
 // each turn really ended. It decides what to send for a harness, model, effort, prompt and approvals (`planLaunch`),
 // where a harness's program is found, and which end of a turn is a good one. It never starts or ends a harness, never
-// keeps a queue of prompts, never holds a provider's key, and never records anything. Implements contract, sections 6
+// keeps a queue of prompts, never holds a provider's key, and never records anything. Implements docs/reference/sessions.md#states
 // and 8, and the spec's harness, model, reasoningEffort, systemPrompt and approvals.
 
 import type { ConnectOptions, HarnessConnection } from './connection.ts';

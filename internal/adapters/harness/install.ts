@@ -1,5 +1,5 @@
 // Where a harness's program is: the configured command, else the public adapter under `<data-dir>/harnesses/<name>/` at
-// its pinned version, else nowhere, and what to do about it (contract, section 8). Installing is npm's work in a
+// its pinned version, else nowhere, and what to do about it (docs/reference/sessions.md#harnesses). Installing is npm's work in a
 // directory beside it, checked and then put in place in one step, so that half of an installation is never found.
 
 import { spawn } from 'node:child_process';

@@ -1,4 +1,4 @@
-// The embedded PostgreSQL: real server programs with their files under the data directory (contract, section 1).
+// The embedded PostgreSQL: real server programs with their files under the data directory (docs/reference/configuration.md#settings).
 // Initialises once, starts on a free port of 127.0.0.1 with a generated password, takes over a server that a killed
 // daemon left running, and stops cleanly. Never shares a data directory: callers hold its lock (data-lock.ts).
 

@@ -1,4 +1,4 @@
-// Files of the repository that lie outside `.svc/` and that an import or a `file:` names (decision 77): found by
+// Files of the repository that lie outside `.svc/` and that an import or a `file:` names (docs/reference/repositories.md#files-outside): found by
 // walking the trees to them, level by level and all at once, never past a link.
 
 import { posix } from 'node:path';

@@ -1,7 +1,7 @@
 // The door to repositories: opens a git server's repository, a local one or a plain folder, and reads from it the
 // files of `.svc/` at a commit (and those outside it that compile asks for) as a Bundle. It decides how to ask and what
 // to refuse; it never checks anything out, never writes, and never takes an error for an empty tree. Implements the
-// contract's section 3 (`condition`, `auth`, probe) and decisions 25 and 77. The drivers are loaded when they are
+// contract's section 3 (`condition`, `auth`, probe) and docs/reference/compile.md#imports, docs/reference/repositories.md#files-outside. The drivers are loaded when they are
 // needed: reading a folder loads neither an HTTP client nor a git library.
 
 import {

@@ -1,5 +1,5 @@
 // The shapes through which the rest of the service reads a repository: what to read (target), what was seen (tip),
-// what was read (snapshot), and the closed list of reasons why it could not be (contract, section 3, `condition`).
+// what was read (snapshot), and the closed list of reasons why it could not be (docs/reference/repositories.md#conditions, `condition`).
 
 import type { lookup as dnsLookup } from 'node:dns';
 import type { Bundle } from '../../domain/bundle.ts';

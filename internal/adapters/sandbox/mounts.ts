@@ -1,5 +1,5 @@
 // Repositories in a sandbox, cloned outside of it: the credential is in the environment of one git process of the daemon
-// and nowhere else, and what is left in the sandbox is a clone whose remote needs one (spec, Mounts).
+// and nowhere else, and what is left in the sandbox is a clone whose remote needs one (docs/reference/compile.md#mounts).
 // Trees are measured before a file is written, and a path is only followed through directories that are no links.
 
 import { lookup } from 'node:dns/promises';

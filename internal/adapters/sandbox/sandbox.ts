@@ -3,7 +3,7 @@
 // argument list or lies in a file, which files of the host it sees, and that nothing of a sandbox outlives it. It clones
 // mounts outside, so that no token enters, and runs setup steps with their cache inside. It never decides who may run
 // what, reads no secret by itself, and writes no table. Spec, Environment, Mounts and Secret (launch-time delivery);
-// contract, sections 1, 6 and 8.
+// docs/reference/configuration.md#settings, docs/reference/sessions.md#states, docs/reference/sessions.md#sandboxes.
 
 import { Fault } from '../../domain/fault.ts';
 import { bubblewrapKind, findProgram, probeBubblewrap } from './bubblewrap.ts';

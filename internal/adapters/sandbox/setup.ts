@@ -1,4 +1,4 @@
-// Setup of a sandbox before its session starts (spec, Environment): the build steps of its image, whose result in HOME
+// Setup of a sandbox before its session starts (docs/reference/compile.md#environments): the build steps of its image, whose result in HOME
 // is kept by content, and the setup steps in order, each kept by its cache's key, files and commands.
 // Everything runs inside the sandbox, also what packs and unpacks the kept paths.
 

@@ -1,7 +1,7 @@
 // The database as the rest of the program sees it: a query, a transaction, a notification. Owns the pool, the retry of
 // transactions that PostgreSQL asks to repeat, time limits and the mapping of connection failures to one fault.
 // Knows no table: those are in the files beside this one, one per table family. Never retries a statement whose
-// outcome is unknown; a caller that wants that writes an idempotent transaction (design, Rules of construction).
+// outcome is unknown; a caller that wants that writes an idempotent transaction (ARCHITECTURE.md#three-families-of-error).
 
 import { randomInt } from 'node:crypto';
 import pg from 'pg';

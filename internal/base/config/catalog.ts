@@ -1,5 +1,5 @@
-// The shipped catalog: presets, models, reasoning efforts, brokered tools (spec, Model; Reasoning effort; Tools;
-// contract, "Undecided by the spec"). Data with a date: the lists were last held against what the providers publish on
+// The shipped catalog: presets, models, reasoning efforts, brokered tools (docs/reference/compile.md#models; Reasoning effort; Tools;
+// docs/reference/compile.md#templates). Data with a date: the lists were last held against what the providers publish on
 // 2026-11-20. An operator adds to them in the SVC_CONFIG file, so that a new model needs no new release; nothing here
 // is ever fetched.
 

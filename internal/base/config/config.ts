@@ -1,5 +1,5 @@
 // Configuration: flags over environment over the SVC_CONFIG file over defaults, each value checked and every error
-// naming its setting (contract, section 1).
+// naming its setting (docs/reference/configuration.md#settings).
 // Never reads the process by itself: environment and arguments are passed in.
 
 import { readFileSync } from 'node:fs';
@@ -56,7 +56,7 @@ interface Setting {
   readonly flag?: string;
 }
 
-/** The settings of contract, section 1; the file spells each by its key. */
+/** The settings of docs/reference/configuration.md#settings; the file spells each by its key. */
 export const settings: readonly Setting[] = [
   { key: 'dataDir', env: 'SVC_DATA_DIR', flag: 'data-dir' },
   { key: 'databaseUrl', env: 'SVC_DATABASE_URL', flag: 'database-url' },

@@ -36,7 +36,7 @@ export const DEFAULT_CATALOG: Catalog = {
       ],
       pattern: '^(?:gpt-[a-z0-9][a-z0-9.-]*|o[0-9][a-z0-9.-]*|codex-[a-z0-9][a-z0-9.-]*)$',
     },
-    // Any vendor/model slug, with an optional :tag (decision 44).
+    // Any vendor/model slug, with an optional :tag (docs/reference/compile.md#models).
     'provider-c': { ids: [], pattern: '^[^/\\s]+/[^/\\s]+$' },
   },
   harnesses: {

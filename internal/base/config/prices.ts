@@ -1,5 +1,5 @@
 // The shipped prices of model calls: data with a date, last held against what the providers publish on 2026-11-20. List
-// prices of the standard class of service. What is not here has no known price (contract, section 6): a spend cap then
+// prices of the standard class of service. What is not here has no known price (docs/reference/sessions.md#states): a spend cap then
 // refuses it until the operator adds a row. Provider-c tells the cost of each call itself and needs no row.
 
 import type { PriceRow, TokenRates } from '../../domain/price.ts';

@@ -27,7 +27,7 @@ const Section = v.strictObject({
   fenced: v.optional(v.boolean(), false),
   /** What one push out of a session's mount may send. */
   pushMaxBytes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(64 * 1024 ** 3)), 256 * 1024 ** 2),
-  /** Bytes of UTF-8 that a message to a session may have; what is rendered beyond it is cut (contract, section 9). */
+  /** Bytes of UTF-8 that a message to a session may have; what is rendered beyond it is cut (docs/reference/http-api.md#errors). */
   messageMaxBytes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(256), v.maxValue(mebibyte)), mebibyte),
   /** The operator's program of SVC_SANDBOX=command, and what ends what it may have left (adapters/sandbox). */
   command: v.optional(v.strictObject({ run: v.array(v.string()), remove: v.optional(v.array(v.string())) })),

@@ -1,4 +1,4 @@
-// Which addresses an outbound request may reach (contract, SVC_ALLOW_PRIVATE_NETWORK). The check is made on the address
+// Which addresses an outbound request may reach (docs/reference/configuration.md#settings). The check is made on the address
 // that is connected to, when it is connected to, so that a name that answers differently the second time gains nothing.
 // Decides nothing about schemes, redirects or credentials: those are the client's.
 

@@ -1,6 +1,6 @@
 // From the drafts of all documents to the resources of the tree: what one document cannot know. Names stand once,
 // generated environments and identities of one name have one content, names that are used exist, endpoints have one
-// authentication, and avatars are what their bytes say (spec, Agent document; contract, section 2).
+// authentication, and avatars are what their bytes say (docs/reference/compile.md#files; docs/reference/compile.md#output).
 
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import { canonicalJson } from '../../domain/json.ts';
@@ -173,7 +173,7 @@ function unify<S extends EnvironmentSpec | IdentitySpec>(
   return resources;
 }
 
-/** A string environment must be generated in the tree; an identity may be stored already (decision 46). */
+/** A string environment must be generated in the tree; an identity may be stored already (docs/reference/compile.md#environments). */
 function checkReferences(drafts: readonly AgentDraft[], report: Report): void {
   // A name that is generated wrongly counts as generated: its own error says enough.
   const environments = new Set(drafts.flatMap((draft) => draft.environment?.name ?? draft.brokenEnvironment ?? []));

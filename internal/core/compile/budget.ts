@@ -1,5 +1,5 @@
 // What one compile may spend on joining files that are each within their own bounds: counted in values merged, substituted
-// and checked, never in time, so that equal input is refused or taken alike on any machine and with any cache (decision 73).
+// and checked, never in time, so that equal input is refused or taken alike on any machine and with any cache (docs/reference/compile.md#yaml).
 
 import type { Node } from '../source/node.ts';
 import { MAX_DOCUMENT_WORK, MAX_TREE_WORK } from './limits.ts';

@@ -1,4 +1,4 @@
-// Checks one merged agent document and gives its canonical spec (spec, Agent document; contract, section 2, the shape of
+// Checks one merged agent document and gives its canonical spec (docs/reference/compile.md#files; docs/reference/compile.md#output, the shape of
 // `spec`). Reports every independent error at the key or value that is wrong; needs nothing but the document and the
 // catalog, so that what it gives may be kept under the document's key. What needs other documents is in assemble.
 
@@ -134,7 +134,7 @@ export function checkAgent(doc: MergedDocument, input: Pick<CompileInput, 'catal
   });
 }
 
-/** The root without keys that hold nothing: a bare `key:` counts as not written (decision 18). */
+/** The root without keys that hold nothing: a bare `key:` counts as not written (docs/reference/compile.md#files). */
 function rootSpot(doc: MergedDocument): MapSpot {
   const entries = new Map<string, MapEntry>();
   for (const [key, entry] of doc.root.entries) {
@@ -246,7 +246,7 @@ function readBody(
   };
 }
 
-/** `replace` needs `concurrency`; `onReplace` needs `replace: auto`. Each is wrong at the dependent key (decision 76). */
+/** `replace` needs `concurrency`; `onReplace` needs `replace: auto`. Each is wrong at the dependent key (docs/reference/compile.md#output). */
 function checkReplace(check: Check, root: MapSpot): 'auto' | undefined {
   const replace = optional(check, root, 'replace', oneOf(['auto'] as const));
   const at = field(root, 'replace');

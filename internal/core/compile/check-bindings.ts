@@ -1,4 +1,4 @@
-// Binding policies (spec, Bindings; decisions 57 and 59): the explicit map, and the policies that routes fold into it.
+// Binding policies (docs/reference/routing.md#bindings; docs/reference/compile.md#bindings): the explicit map, and the policies that routes fold into it.
 
 import type { JsonObject } from '../../domain/json.ts';
 import type { BindingPolicy, BindingTarget, Continuity, EventContext, Lifecycle } from '../../domain/spec.ts';
@@ -127,7 +127,7 @@ function conflict(check: Check, first: PolicyValue, second: PolicyValue): void {
   faultAt(check, 'binding-conflict', message, first.spot, related(second));
 }
 
-/** `held` needs a bind route on the same target that releases (spec, Bindings, lifecycle; decision 4). */
+/** `held` needs a bind route on the same target that releases (docs/reference/routing.md#bindings, lifecycle; docs/reference/compile.md#bindings). */
 export function checkHeld(check: Check, values: readonly PolicyValue[], releasing: ReadonlySet<string>): void {
   for (const value of values) {
     if (value.value !== 'held' || releasing.has(value.target)) continue;

@@ -1,4 +1,4 @@
-// Pull-request checks of a trigger (spec, Check entry fields; decisions 63 and 67).
+// Pull-request checks of a trigger (docs/reference/checks.md#states; docs/reference/compile.md#triggers, docs/reference/checks.md#deadlines).
 
 import type { Check as CheckSpec, CheckDeadline } from '../../domain/spec.ts';
 import { check as fields, checks as list } from '../../../schemas/trigger.ts';

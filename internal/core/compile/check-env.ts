@@ -1,4 +1,4 @@
-// Environment variables of agents and environments (spec, Environment variables).
+// Environment variables of agents and environments (docs/reference/compile.md#environments).
 
 import { ENV_NAME, envMap as env, secretRef } from '../../../schemas/shared.ts';
 import type { EnvMap, SecretRef } from '../../domain/spec.ts';

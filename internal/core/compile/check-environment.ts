@@ -1,4 +1,4 @@
-// The inline environment object (spec, Environment; decisions 48 and 49), compiled into a generated resource.
+// The inline environment object (docs/reference/compile.md#environments), compiled into a generated resource.
 
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Range } from '../../domain/diagnostic.ts';

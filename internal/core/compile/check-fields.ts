@@ -1,4 +1,4 @@
-// The small fields of an agent (spec, Agent document): session, spend caps, concurrency, manages, and the prompts that
+// The small fields of an agent (docs/reference/compile.md#files): session, spend caps, concurrency, manages, and the prompts that
 // are rendered against the payload.
 
 import type { AgentSpec } from '../../domain/spec.ts';
@@ -20,7 +20,7 @@ export const checkSession: Reader<AgentSpec['session']> = reading(session);
 
 const SPEND_CAP = /^(\d{1,10})(?:\.(\d{1,10}))?$/;
 
-/** The canonical text of a spend cap: no leading zeros, no trailing ones in the fraction (decision 42); null where it is none. */
+/** The canonical text of a spend cap: no leading zeros, no trailing ones in the fraction (docs/reference/compile.md#text-and-limits); null where it is none. */
 export function canonicalCap(written: string): string | null {
   const found = SPEND_CAP.exec(written);
   if (found === null) return null;

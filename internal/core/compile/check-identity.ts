@@ -1,4 +1,4 @@
-// The inline identity object (spec, Identity; decisions 50 to 52). The avatar's bytes are looked at by assemble.
+// The inline identity object (docs/reference/compile.md#identities). The avatar's bytes are looked at by assemble.
 
 import type { IdentitySpec } from '../../domain/spec.ts';
 import { keysOf } from '../../../schemas/grammar.ts';

@@ -1,4 +1,4 @@
-// The model and the reasoning effort (spec, Model; decisions 44 and 45), against the configured catalog.
+// The model and the reasoning effort (docs/reference/compile.md#models), against the configured catalog.
 
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Harness, ModelProvider, ModelSpec, ReasoningEffort } from '../../domain/spec.ts';
@@ -22,7 +22,7 @@ import {
   wrong,
 } from './read.ts';
 
-/** `vendor/model`, a `:tag` allowed: what provider-c takes whatever its curated list says (decision 44). */
+/** `vendor/model`, a `:tag` allowed: what provider-c takes whatever its curated list says (docs/reference/compile.md#models). */
 const SLUG = /^[^/\s]+\/[^/\s]+$/;
 /** The one provider that routes through a gateway object. */
 const GATEWAY_PROVIDER: ModelProvider = 'provider-c';

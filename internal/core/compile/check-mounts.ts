@@ -1,4 +1,4 @@
-// Repository mounts (spec, Mounts; decisions 9, 53 and 54): strict, with the capabilities' defaults filled in.
+// Repository mounts (docs/reference/compile.md#mounts): strict, with the capabilities' defaults filled in.
 
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import { join, normalize } from 'node:path/posix';
@@ -24,7 +24,7 @@ import {
 
 const KEYS = ['name', 'kind', 'repository', 'mountPath', 'ref', 'depth', 'auth'];
 
-/** What a code-host mount may do where the author says nothing (spec, Mount capabilities). */
+/** What a code-host mount may do where the author says nothing (docs/reference/compile.md#mounts). */
 export const DEFAULT_CAPABILITIES: MountCapabilities = {
   contents: 'write',
   pullRequests: 'write',
@@ -171,7 +171,7 @@ const checkCapabilities: Reader<MountCapabilities> = (check, spot) => {
   return fault(check, 'mount-capabilities', message, merge.key, pathOf(merge.trail));
 };
 
-/** True where some mount grants what a brokered tool needs (spec, Tools, codehost). */
+/** True where some mount grants what a brokered tool needs (docs/reference/compile.md#tools, codehost). */
 export function mountsGrant(mounts: readonly Mount[], need: 'merge' | 'secrets'): boolean {
   return mounts.some((mount) => mount.auth.kind === 'codehostApp' && mount.auth.capabilities[need] !== 'none');
 }

@@ -1,5 +1,5 @@
 // Templates rendered against the normalized payload, whose root is the payload itself: a `payload.` prefix would find
-// nothing there and is refused (spec, Errors; decision 40).
+// nothing there and is refused (docs/reference/messages.md; docs/reference/compile.md#text-and-limits).
 
 import type { Check, NodeRef } from './read.ts';
 import { faultAt, pathOf } from './read.ts';

@@ -1,4 +1,4 @@
-// A trigger's routing object (spec, Routing object): canonical forms, legacy spellings, and the policies it carries inline.
+// A trigger's routing object (docs/reference/routing.md#matching): canonical forms, legacy spellings, and the policies it carries inline.
 
 import type { JsonObject } from '../../domain/json.ts';
 import type {
@@ -235,7 +235,7 @@ const OWNERS: { readonly [key: string]: string } = {
   bind: 'spawn and deliver',
 };
 
-/** Keys of another kind of routing, such as an import's that an overlay turned around (decision 11), and unknown keys. */
+/** Keys of another kind of routing, such as an import's that an overlay turned around (docs/reference/compile.md#merge), and unknown keys. */
 function leftovers(check: Check, spot: MapSpot, own: readonly string[]): void {
   const home = field(spot, 'kind') as NodeRef;
   const kind = home.node.kind === 'scalar' ? String(home.node.value) : '';

@@ -1,4 +1,4 @@
-// Tools by alias (spec, Tools; decisions 55 and 56): one row per kind and implementation, each strict.
+// Tools by alias (docs/reference/compile.md#tools): one row per kind and implementation, each strict.
 
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Harness, Mount, Tool } from '../../domain/spec.ts';

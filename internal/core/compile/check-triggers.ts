@@ -1,4 +1,4 @@
-// Triggers (spec, Trigger resource): event triggers and heartbeats, strict, expanded to one per event key.
+// Triggers (docs/reference/compile.md#triggers): event triggers and heartbeats, strict, expanded to one per event key.
 
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import {
@@ -276,7 +276,7 @@ function keyOfAnySource(check: Check, key: string): string | undefined {
 const sourcesOf = (events: Keys): ReadonlySet<EventSource> =>
   new Set(events.map(({ key }) => sourceOf(key)).filter((source) => source !== null));
 
-/** `connection`, `endpoint` and `auth` against the sources of the events (spec, Events; decision 61). */
+/** `connection`, `endpoint` and `auth` against the sources of the events (docs/reference/events.md; docs/reference/compile.md#triggers). */
 function checkFamilies(check: Check, spot: MapSpot, events: Keys): void {
   const sources = sourcesOf(events);
   const connection = field(spot, 'connection');
@@ -341,7 +341,7 @@ function checkAgainstEvents(check: Check, spot: MapSpot, events: Keys, routing: 
   attributedAuthored(check, spot, events, routing);
 }
 
-/** A chat delivery to attributed sessions must leave out what the service itself wrote (spec, Routing rules, 3; decision 64). */
+/** A chat delivery to attributed sessions must leave out what the service itself wrote (docs/reference/routing.md#matching, 3; docs/reference/compile.md#rules-across-triggers). */
 function attributedAuthored(check: Check, spot: MapSpot, events: Keys, draft: RoutingDraft): void {
   const { routing, aimSpot } = draft;
   if (routing.kind !== 'deliver' || routing.routeBy?.kind !== 'attributedSessions') return;
@@ -363,7 +363,7 @@ const attachedPrompt: Reader<string> = (check, spot) => {
   return faultAt(check, 'invalid-value', `${pathOf(spot.trail)} must have at most 20,000 characters`, spot);
 };
 
-/** Caller authentication of a webhook endpoint (spec, Webhook endpoint; decisions 2 and 62). */
+/** Caller authentication of a webhook endpoint (docs/reference/webhook-endpoints.md#declaring; docs/reference/compile.md#triggers). */
 const checkAuth: Reader<EndpointAuth> = (check, spot) => {
   const found = strict(check, spot, ['kind', 'secretRef']);
   const kind = found && required(check, found, 'kind', oneOf(['hmac_sha256', 'bearer_token', 'none'] as const));

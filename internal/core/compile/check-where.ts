@@ -1,4 +1,4 @@
-// Where filters (spec, Where filter grammar; decision 66): the grammar of paths and clauses. Keys stay as authored.
+// Where filters (docs/reference/where.md#clauses; docs/reference/where.md#paths): the grammar of paths and clauses. Keys stay as authored.
 
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import type { JsonScalar } from '../../domain/json.ts';
@@ -29,7 +29,7 @@ export const checkWhere: Reader<Where> = recordOf<WhereClause>((check, spot, pat
   return checkClause(check, spot);
 }, 'a map from path to clause');
 
-/** A scalar as events compare with it: a number that a double cannot hold by its digits (contract, section 3). */
+/** A scalar as events compare with it: a number that a double cannot hold by its digits (docs/reference/http-api.md#conventions). */
 const compared: Reader<JsonScalar> = (check, spot) =>
   spot.node.kind === 'scalar' && spot.node.exact !== undefined ? spot.node.exact : scalar(check, spot);
 

@@ -1,5 +1,5 @@
-// A tree of files → the resources that it declares, or every finding about it at once (spec, Agent document; contract,
-// section 2). It decides which files are agents, how imports, variables, `remove` and merging make one document of
+// A tree of files → the resources that it declares, or every finding about it at once (docs/reference/compile.md#files; docs/reference/compile.md#output).
+// It decides which files are agents, how imports, variables, `remove` and merging make one document of
 // several, and hands merged documents to their checks. It never reads a clock, a disk or the network: what it lacks
 // (files outside `.svc/`, templates) it names in `needs`, and the caller supplies it and compiles again. Equal input
 // gives equal output, byte for byte, in whatever order the files come and whatever a cache holds; it never throws on

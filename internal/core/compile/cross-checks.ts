@@ -1,10 +1,10 @@
-// Rules between triggers, and between a trigger and its agent (spec, Routing rules and Errors; decisions 13, 65, 76).
+// Rules between triggers, and between a trigger and its agent (docs/reference/routing.md#matching, docs/reference/messages.md; docs/reference/compile.md#output, docs/reference/compile.md#rules-across-triggers).
 
 import type { TriggerDraft } from './check-triggers.ts';
 import type { Check, MapSpot, NodeRef } from './read.ts';
 import { faultAt, field } from './read.ts';
 
-/** Targets on which some bind trigger releases (decision 4). */
+/** Targets on which some bind trigger releases (docs/reference/compile.md#bindings). */
 export function releasedTargets(triggers: readonly TriggerDraft[]): ReadonlySet<string> {
   const targets = new Set<string>();
   for (const { routing } of triggers) {

@@ -1,4 +1,4 @@
-// The legacy envelope (kind, metadata, spec), which is rejected, not migrated (spec, Versioning; decision 7).
+// The legacy envelope (kind, metadata, spec), which is rejected, not migrated (docs/reference/compile.md#files).
 
 import type { Finding } from '../../domain/diagnostic.ts';
 import type { MapNode } from '../source/node.ts';

@@ -1,5 +1,5 @@
 // Files as imports meet them: looked up in the tree or a template, parsed once, and written down as what an agent
-// depends on. What the tree does not have yet is collected as a need (decision 77).
+// depends on. What the tree does not have yet is collected as a need (docs/reference/repositories.md#files-outside).
 
 import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
 import { nearest } from '../../domain/nearest.ts';

@@ -1,4 +1,4 @@
-// Entries of `imports`, and the way from what an entry says to the file that it names (spec, imports; decisions 24-26).
+// Entries of `imports`, and the way from what an entry says to the file that it names (docs/reference/compile.md#imports).
 
 import type { UnresolvedTemplate } from '../../domain/bundle.ts';
 import { DIAGNOSTIC_CODES, type DiagnosticCode } from '../../domain/codes.ts';

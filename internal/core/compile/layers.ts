@@ -1,6 +1,6 @@
-// One document → one merged layer: its imports in order, `remove` against them, its own fields last (spec, Agent
+// One document → one merged layer: its imports in order, `remove` against them, its own fields last (docs/reference/compile.md#imports
 // document, compilation order). Imported layers are shared between agents while nothing in them depends on who imports
-// them, so that fan-out stays linear (decision 27).
+// them, so that fan-out stays linear (docs/reference/compile.md#imports).
 
 import type { Range } from '../../domain/diagnostic.ts';
 import { type MapNode, type Node } from '../source/node.ts';
@@ -294,7 +294,7 @@ function fail(draft: Draft, one: Import, problem: (Problem & { readonly once?: s
   return null;
 }
 
-/** The import that closes a cycle names it; a cycle entered at several files is one (decision 27). */
+/** The import that closes a cycle names it; a cycle entered at several files is one (docs/reference/compile.md#imports). */
 function closing(stack: readonly string[], ref: FileRef): (Problem & { readonly once: string }) | null {
   const at = stack.indexOf(ref.id);
   if (at === -1) return null;
@@ -317,7 +317,7 @@ function documentCount(ref: FileRef, source: Source): Problem {
   };
 }
 
-/** The base of the agent named `default`, standing at its name (spec, File rules; contract section 2; decision 21). */
+/** The base of the agent named `default`, standing at its name (docs/reference/compile.md#files; docs/reference/compile.md#output; docs/reference/compile.md#imports). */
 export function baseOf(root: MapNode): Layer {
   const name = root.entries.get('name')?.value;
   if (name?.kind !== 'scalar' || typeof name.value !== 'string' || name.value.trim() !== 'default') return EMPTY_LAYER;

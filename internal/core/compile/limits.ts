@@ -1,4 +1,4 @@
-// Bounds on what compile builds from files that are each within their own bounds (decisions 27, 73, 77).
+// Bounds on what compile builds from files that are each within their own bounds (docs/reference/compile.md#imports, docs/reference/compile.md#yaml).
 
 /** Nested imports below an agent document. */
 export const MAX_IMPORT_DEPTH = 100;

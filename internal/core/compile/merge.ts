@@ -1,4 +1,4 @@
-// Merging per field class (spec, Merge behavior): one rule for each root field, in one table. Nodes keep their ranges,
+// Merging per field class (docs/reference/compile.md#merge): one rule for each root field, in one table. Nodes keep their ranges,
 // so a merged document still knows where each of its parts was written.
 
 import { agentFields } from '../../../schemas/agent.ts';
@@ -41,14 +41,14 @@ function keyed(ruleOf: (key: string) => Rule): Rule {
 
 /** Records merge key-wise to any depth; scalars and arrays override. */
 const deep: Rule = keyed(() => deep);
-/** A map whose values are leaves: env maps and `where` clauses (decision 11). */
+/** A map whose values are leaves: env maps and `where` clauses (docs/reference/compile.md#merge). */
 const leaves: Rule = keyed(() => replace);
 const environment: Rule = keyed((key) => (key === 'env' ? leaves : deep));
 const trigger: Rule = keyed((key) => (key === 'where' ? leaves : deep));
 
 /**
  * Lists of named items: an overlay item merges into the first base item of its key that no earlier overlay item has
- * taken, else it is appended; items of one document never merge with each other (contract, section 2).
+ * taken, else it is appended; items of one document never merge with each other (docs/reference/compile.md#output).
  */
 function named(keyOf: (item: Node) => string | null, item: Rule): Rule {
   return (base, overlay, merging) => {

@@ -1,5 +1,5 @@
 // What an import or a `file:` names: a path relative to the declaring file, or a file of a managed template
-// (spec, imports; contract section 2; decisions 24, 25, 77).
+// (docs/reference/compile.md#output; docs/reference/compile.md#imports, docs/reference/repositories.md#files-outside).
 
 import { dirname, join } from 'node:path/posix';
 import type { ResolvedTemplate } from '../../domain/bundle.ts';
@@ -40,7 +40,7 @@ export interface TemplateSpecifier {
 
 const SPECIFIER = /^(@[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)(?:@([^/@\s][^/]*))?\/(.+)$/;
 
-/** Reads `@scope/name@version/subpath`; the version defaults to `latest` (spec, Versioning). Null where it is malformed. */
+/** Reads `@scope/name@version/subpath`; the version defaults to `latest` (docs/reference/compile.md#files). Null where it is malformed. */
 export function parseSpecifier(text: string): TemplateSpecifier | null {
   const match = SPECIFIER.exec(text);
   if (match === null) return null;

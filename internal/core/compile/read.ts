@@ -182,7 +182,7 @@ export function unknownKey(check: Check, spot: MapSpot, key: string, range: Rang
 
 const DISCRIMINATORS = ['kind', 'implementation', 'action'];
 
-/** Says which layer a key came from, where another file set the field that it does not fit (decision 11). */
+/** Says which layer a key came from, where another file set the field that it does not fit (docs/reference/compile.md#merge). */
 export function layerOf(file: string, discriminator: NodeRef | undefined, name = 'kind'): string {
   const other = discriminator?.node.range.file ?? file;
   return file === other ? '' : `; the key comes from ${file}, the ${name} from ${other}`;
@@ -271,7 +271,7 @@ export function oneOf<T extends string>(values: readonly T[], code?: DiagnosticC
   };
 }
 
-/** Length in characters, that is Unicode code points (decision 39), counted only where it can matter. */
+/** Length in characters, that is Unicode code points (docs/reference/compile.md#text-and-limits), counted only where it can matter. */
 export function longerThan(text: string, most: number): boolean {
   if (text.length <= most) return false;
   if (text.length > most * 2) return true;
@@ -316,7 +316,7 @@ export function string(check: Check, spot: NodeRef, what = 'a text'): string | u
 }
 const anyString: Reader<string> = (check, spot) => string(check, spot);
 
-/** A resource name: 1 to 128 of `A-Za-z0-9_.-` (spec, Limits). */
+/** A resource name: 1 to 128 of `A-Za-z0-9_.-` (docs/reference/compile.md#text-and-limits). */
 export const resourceName: Reader<string> = (check, spot) => {
   const value = string(check, spot, 'a name');
   if (value === undefined || RESOURCE_NAME.test(value)) return value;

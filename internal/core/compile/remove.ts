@@ -1,4 +1,4 @@
-// `remove`: takes keys out of the merged imports before the document's own fields are merged (spec, remove; decision 33).
+// `remove`: takes keys out of the merged imports before the document's own fields are merged (docs/reference/compile.md#remove).
 
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';

@@ -1,5 +1,5 @@
-// Which files of `.svc/` are agent documents, and what is said about the others (spec, File rules; contract, section 2;
-// decisions 15, 16, 25).
+// Which files of `.svc/` are agent documents, and what is said about the others (docs/reference/compile.md#files; docs/reference/compile.md#output;
+// docs/reference/compile.md#files, docs/reference/compile.md#imports).
 
 import type { Bundle } from '../../domain/bundle.ts';
 import type { Finding } from '../../domain/diagnostic.ts';

@@ -1,5 +1,5 @@
 // Variables: which are in scope for an agent's imports, and their substitution in imported documents
-// (spec, variables; contract section 2; decisions 29-32).
+// (docs/reference/compile.md#output; docs/reference/compile.md#variables).
 
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import { canonicalJson } from '../../domain/json.ts';

@@ -1,5 +1,5 @@
 // Event keys that no source emits, and filters on an `authored` path that the payload of the event cannot carry
-// (contract, section 4: codehost payloads have it at `$.svc` and `$.codehost.svc`, the others at `$.svc` alone).
+// (docs/reference/connections.md#intakes: codehost payloads have it at `$.svc` and `$.codehost.svc`, the others at `$.svc` alone).
 
 import type { Finding } from '../../domain/diagnostic.ts';
 import type { EventSource } from '../../domain/events.ts';

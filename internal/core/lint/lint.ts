@@ -1,4 +1,4 @@
-// What applies cleanly and still cannot work (contract, section 2; decisions 58 and 70): event keys that no source emits,
+// What applies cleanly and still cannot work (docs/reference/compile.md#output; docs/reference/compile.md#bindings, docs/reference/compile.md#triggers): event keys that no source emits,
 // near-miss root keys, filters on a path that an event never carries, routes and fallbacks that never match, loops.
 // Every finding is a warning. Decides nothing about validity, and takes plain values with places, never the tree itself.
 

@@ -1,4 +1,4 @@
-// Tokens in a mount's `ref`: it alone is rendered against the session's input `{ triggerEventId, payload }` (spec, Mounts),
+// Tokens in a mount's `ref`: it alone is rendered against the session's input `{ triggerEventId, payload }` (docs/reference/compile.md#mounts),
 // so that a token which begins with anything else never resolves and the session is refused.
 
 import type { Finding, Range } from '../../domain/diagnostic.ts';

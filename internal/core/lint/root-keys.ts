@@ -1,4 +1,4 @@
-// Unknown root keys are ignored (spec, File rules); one within edit distance 2 of a known key is most likely a slip.
+// Unknown root keys are ignored (docs/reference/compile.md#files); one within edit distance 2 of a known key is most likely a slip.
 
 import { ROOT_KEYS } from '../../../schemas/agent.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';

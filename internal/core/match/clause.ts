@@ -1,4 +1,4 @@
-// One clause: the table of spec, Where filter grammar. A clause is compiled to its path's segments and one word for
+// One clause: the table of docs/reference/where.md#clauses. A clause is compiled to its path's segments and one word for
 // what it asks; evaluating it reads own properties of plain objects and nothing else, so arrays have no paths inside.
 
 import type { Json, JsonScalar } from '../../domain/json.ts';

@@ -1,4 +1,4 @@
-// Numbers that a double cannot hold (contract, section 3). A parsed payload carries such a number as the runtime's own
+// Numbers that a double cannot hold (docs/reference/http-api.md#conventions). A parsed payload carries such a number as the runtime's own
 // raw JSON value: `JSON.stringify` gives back its digits, and here it compares by them. Every other number is a number.
 
 import type { Json } from '../../domain/json.ts';

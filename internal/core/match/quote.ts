@@ -1,4 +1,4 @@
-// Values of a payload as an explanation quotes them (contract, section 9): a bounded beginning of what may be large. The
+// Values of a payload as an explanation quotes them (docs/reference/http-api.md#errors): a bounded beginning of what may be large. The
 // work is bounded as well: nothing is written out beyond what is shown, and the keys of an object are listed once.
 
 import type { Json } from '../../domain/json.ts';

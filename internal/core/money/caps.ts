@@ -1,4 +1,4 @@
-// Spend caps (spec, spendCaps; contract, section 6): may a session call its model now?
+// Spend caps (docs/reference/sessions.md#spending): may a session call its model now?
 
 import type { AgentSpec } from '../../domain/spec.ts';
 import { parseUsd, printUsd, roundUsd, type Usd } from './decimal.ts';

@@ -1,4 +1,4 @@
-// Patterns from which a secret's value is drawn (spec, Resources reachable: svc.secrets.create, `generate`). Printable
+// Patterns from which a secret's value is drawn (docs/reference/secrets.md#generated-values: svc.secrets.create, `generate`). Printable
 // ASCII literals, character classes, \d and \w, groups, alternation and bounded quantifiers; everything else that a
 // regular expression may hold is refused with its place: what is unbounded, `.`, anchors, look-arounds, references.
 // It decides what a pattern means and how a value is drawn from it: every derivation is equally likely, so that

@@ -1,4 +1,4 @@
-// Which agents an apply creates, changes, takes over, deletes or leaves (contract, "Each resource has one owner").
+// Which agents an apply creates, changes, takes over, deletes or leaves (docs/reference/repositories.md#ownership).
 
 import { asJson } from '../../domain/spec.ts';
 import { diffJson } from './diff.ts';
@@ -123,7 +123,7 @@ export function agentActions(plan: AgentsPlan, facts: Facts, drift: ReadonlyMap<
 /** Deletes past this many are held: more than `max(5, half)` of the owned agents, or than the configured limit. */
 export const GUARD_DELETES_MIN = 5;
 
-/** Whether a sync waits for approval (contract, "A sync that would delete more than"). */
+/** Whether a sync waits for approval (docs/reference/repositories.md#guard). */
 export function guard(desired: Desired, plan: AgentsPlan, options: PlanOptions): Held | undefined {
   if (options.guard === 'off') return undefined;
   const { owned } = plan;

@@ -1,4 +1,4 @@
-// Which connection a trigger or a tool means, and whether it may be used (spec, Events, Trigger resource, Tools).
+// Which connection a trigger or a tool means, and whether it may be used (docs/reference/events.md, Trigger resource, Tools).
 
 import type { EventTrigger, Tool } from '../../domain/spec.ts';
 import { fitsNeed, toolNeeds } from '../../domain/tool-needs.ts';
@@ -46,7 +46,7 @@ function resolveNamed(facts: Facts, at: TriggerAt, source: Source, name: string,
   const path = ['triggers', at.ordinal, 'connection'];
   const hint = `Add the connection, or set optional: true to skip the trigger until it is there.`;
   if (connection?.provider === source) {
-    // The key is left out: several keys share one `connection`, and one mistake is told once (decision 22).
+    // The key is left out: several keys share one `connection`, and one mistake is told once (docs/reference/compile.md#files).
     const message = `Connection ${name} has no active grant, and ${source} events need one`;
     report({ resource: at.agent, path, code: 'connection-inactive', message, hint });
   } else {
@@ -76,7 +76,7 @@ function resolveOnly(facts: Facts, at: TriggerAt, source: Source, report: Report
   return SKIPPED;
 }
 
-/** Every connection that a tool references has an active grant, unless the tool is optional (spec, Tools). */
+/** Every connection that a tool references has an active grant, unless the tool is optional (docs/reference/compile.md#tools). */
 export function checkTool(facts: Facts, agent: DesiredResource, alias: string, tool: Tool, report: Report): void {
   for (const need of toolNeeds(tool)) {
     const connection = facts.connectionByName.get(need.connection);

@@ -1,4 +1,4 @@
-// Webhook endpoints that an apply creates, promotes, adopts or inherits (spec, Webhook endpoint resource).
+// Webhook endpoints that an apply creates, promotes, adopts or inherits (docs/reference/webhook-endpoints.md#declaring).
 
 import { canonicalJson, type Json } from '../../domain/json.ts';
 import type { EndpointAuth, EventTrigger } from '../../domain/spec.ts';

@@ -1,5 +1,5 @@
 // Environments and identities that inline objects compile into: shared by all who generate them, changed only by a
-// sole owner, gone with the last user (contract, "Each resource has one owner").
+// sole owner, gone with the last user (docs/reference/repositories.md#ownership).
 
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import { asJson } from '../../domain/spec.ts';
@@ -144,7 +144,7 @@ function reportConflict(
   });
 }
 
-/** The avatar whose bytes are to be stored; one that nobody has is an error (decision 5). */
+/** The avatar whose bytes are to be stored; one that nobody has is an error (docs/reference/compile.md#identities). */
 function avatarToStore(
   resource: DesiredGenerated,
   desired: Desired,

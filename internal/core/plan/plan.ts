@@ -101,7 +101,7 @@ function* checkReferences(desired: Desired, agents: AgentsPlan, facts: Facts, re
   }
 }
 
-/** An identity by name comes from the tree or is stored already (decision 46). */
+/** An identity by name comes from the tree or is stored already (docs/reference/compile.md#environments). */
 function checkIdentity(agent: DesiredAgent, inTree: ReadonlySet<string>, facts: Facts, report: Report): void {
   const name = agent.spec.identity;
   if (name === undefined || inTree.has(name) || facts.generatedByKey.has(`Identity/${name}`)) return;
@@ -119,7 +119,7 @@ function isStored(resource: DesiredResource, facts: Facts): boolean {
   return facts.generatedByKey.get(`${resource.kind}/${resource.name}`)?.hash === resource.hash;
 }
 
-/** Text that JSON can carry and the database cannot keep: NUL and lone surrogates (decision 74). */
+/** Text that JSON can carry and the database cannot keep: NUL and lone surrogates (docs/reference/compile.md#yaml). */
 function checkText(resource: DesiredResource, report: Report): void {
   visit(resource.spec as unknown as Json, [], (path, text) => {
     const isNul = text.includes('\0');

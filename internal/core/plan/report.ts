@@ -44,7 +44,7 @@ function makerOf(desired: Desired, resource: DesiredResource): DesiredResource |
   return desired.resources.find((item) => item.kind === 'Agent' && item.spec[field] === resource.name);
 }
 
-/** A problem as the outside sees it (contract section 2). */
+/** A problem as the outside sees it (docs/reference/repositories.md#ownership). */
 export function toDiagnostic(desired: Desired, problem: Problem): Diagnostic {
   const path = printSteps(problem.path);
   return {
@@ -59,7 +59,7 @@ export function toDiagnostic(desired: Desired, problem: Problem): Diagnostic {
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** The order of every list of diagnostics: file, line, column (decision 20), then code and message; repeats are kept once. */
+/** The order of every list of diagnostics: file, line, column (docs/reference/compile.md#output), then code and message; repeats are kept once. */
 export function sortDiagnostics(diagnostics: readonly Diagnostic[]): Diagnostic[] {
   const sorted = diagnostics.toSorted(
     (a, b) =>
@@ -73,7 +73,7 @@ export function sortDiagnostics(diagnostics: readonly Diagnostic[]): Diagnostic[
   return sorted.filter((item, index) => index === 0 || !isRepeat(item, sorted[index - 1] as Diagnostic));
 }
 
-/** The same mistake at the same place, such as in an import that several agents share, is told once (decision 22). */
+/** The same mistake at the same place, such as in an import that several agents share, is told once (docs/reference/compile.md#files). */
 function isRepeat(a: Diagnostic, b: Diagnostic): boolean {
   return (
     a.file === b.file &&

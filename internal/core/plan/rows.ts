@@ -1,4 +1,4 @@
-// The rows beneath an agent: one trigger per event key and heartbeat, one schedule per heartbeat (spec, Trigger
+// The rows beneath an agent: one trigger per event key and heartbeat, one schedule per heartbeat (docs/reference/compile.md#triggers
 // resource, Heartbeat schedule). Compared with the rows that are there, so that whatever drifted is put right.
 
 import { canonicalJson } from '../../domain/json.ts';
@@ -48,9 +48,9 @@ interface Scope {
   readonly plan: RowsPlan;
 }
 
-/** `heartbeat.<agentResourceId>.<ordinal>` (spec, Events). */
+/** `heartbeat.<agentResourceId>.<ordinal>` (docs/reference/events.md). */
 export const heartbeatKey = (agentId: string, ordinal: number): string => `heartbeat.${agentId}.${ordinal}`;
-/** `heartbeat-<agentResourceId>-<ordinal>` (spec, Heartbeat schedule). */
+/** `heartbeat-<agentResourceId>-<ordinal>` (docs/reference/schedules.md#ticks). */
 export const scheduleId = (agentId: string, ordinal: number): string => `heartbeat-${agentId}-${ordinal}`;
 
 /** Compares triggers and schedules of all desired agents with the stored rows. */

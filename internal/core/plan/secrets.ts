@@ -1,4 +1,4 @@
-// Required secrets exist and are live when an apply names them (spec, Environment variables, Webhook endpoint).
+// Required secrets exist and are live when an apply names them (docs/reference/compile.md#environments, Webhook endpoint).
 
 import type { EnvMap, Tool } from '../../domain/spec.ts';
 import type { Facts } from './facts.ts';
@@ -11,7 +11,7 @@ interface SecretAt {
   readonly name: string;
 }
 
-/** The words are those of a launch that lacks the secret (spec, Errors). */
+/** The words are those of a launch that lacks the secret (docs/reference/messages.md). */
 function checkSecret(facts: Facts, at: SecretAt, report: Report): void {
   if (facts.current.liveSecrets.has(at.name)) return;
   const expired = facts.current.expiredSecrets.has(at.name);

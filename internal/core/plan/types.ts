@@ -224,7 +224,7 @@ export interface Writes {
   readonly assets: readonly DesiredAsset[];
 }
 
-/** A webhook trigger's receipt before its endpoint has a URL (spec, Webhook endpoint resource). */
+/** A webhook trigger's receipt before its endpoint has a URL (docs/reference/webhook-endpoints.md#declaring). */
 export interface PlannedReceipt {
   readonly agent: string;
   readonly event: string;

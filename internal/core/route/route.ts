@@ -1,4 +1,4 @@
-// What an event does to sessions (spec, Routing object, Bindings, Routing rules 1, 2, 5 and 6; contract, section 5):
+// What an event does to sessions (docs/reference/routing.md#matching, Bindings, Routing rules 1, 2, 5 and 6; docs/reference/routing.md#bindings):
 // matched triggers and a snapshot of sessions, slots, thread claims and bindings become decisions, each to be written in
 // one transaction. Deliveries and bind routes look at the world as the event met it; spawns also at what the event's
 // own earlier decisions claimed, so that of two spawns for one thread, slot or target the second is a delivery.
@@ -285,7 +285,7 @@ const liveHolder = (state: State, agent: RoutingAgent, target: Target): SessionR
   state.bindings.get(bindingKey(agent.id, target))?.holder ?? null;
 
 /**
- * What stands on the event's record (contract, section 3): `routed` where any decision reached a session or released a
+ * What stands on the event's record (docs/reference/routing.md#matching): `routed` where any decision reached a session or released a
  * binding, else `unmatched`; the gravest severity of all decisions, also beside one that reached a session.
  */
 export function summarize(decisions: readonly Pick<Decision, 'decision' | 'deliverTo' | 'severity'>[]): {

@@ -73,7 +73,7 @@ export function bind(
   return { kind: 'bind', agentId: agent.id, target, holder, ...terms, takesOver };
 }
 
-/** Releases an agent's binding; the transition's own context is merged over the declared one (contract, section 5). */
+/** Releases an agent's binding; the transition's own context is merged over the declared one (docs/reference/routing.md#bindings). */
 export function release(
   state: State,
   agentId: string,

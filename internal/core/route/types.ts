@@ -4,7 +4,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { AgentSpec, BindingTarget, Continuity, EventContext, Lifecycle, Routing } from '../../domain/spec.ts';
 import type { MatchTrigger } from '../match/match.ts';
 
-/** A routing target: one pull request, one thread (spec, Events). */
+/** A routing target: one pull request, one thread (docs/reference/events.md). */
 export interface Target {
   readonly type: BindingTarget;
   readonly key: string;
@@ -15,7 +15,7 @@ export interface RoutableTrigger extends MatchTrigger {
   readonly routing: Routing;
 }
 
-/** A session tied to the event's target (contract, section 4, `svc.attributions`). */
+/** A session tied to the event's target (docs/reference/routing.md#attributions, `svc.attributions`). */
 export interface Attribution {
   readonly sessionId: string;
   readonly agent: string;
@@ -101,7 +101,7 @@ export interface ReleaseEffect {
 }
 export type BindingEffect = BindEffect | ReleaseEffect;
 
-/** The words of `routes` (contract, section 3). */
+/** The words of `routes` (docs/reference/routing.md#matching). */
 export type DecisionWord =
   | 'spawn'
   | 'deliver'

@@ -1,5 +1,5 @@
 // Vectors of ticks around clock changes, worked out without any scheduler: every minute of some days before and after a
-// change is asked for its wall clock by the runtime's own zone rules (Intl), and a tick is counted where the contract
+// change is asked for its wall clock by the runtime's own zone rules (Intl), and a tick is counted where the reference
 // says that it fires. The years are past ones, whose rules change no more. Only tests import this.
 
 const MINUTE_MS = 60_000;

@@ -27,7 +27,7 @@ const FIELDS: readonly Field[] = [
   { name: 'day of week', least: 0, most: SUNDAY_AS_7, words: DAYS },
 ];
 
-/** The expression in numbers, or `{ problem }`: what is wrong and what is accepted (contract, Cron; decision 68). */
+/** The expression in numbers, or `{ problem }`: what is wrong and what is accepted (docs/reference/schedules.md#cron). */
 export function parseCron(expression: string): CronFields | { readonly problem: string } {
   const text = expression.trim();
   if (text === '') return { problem: 'a cron expression must not be empty' };

@@ -1,4 +1,4 @@
-// Fixed times in a zone (contract, Cron): one that a clock change skips fires once right after the gap, one that it
+// Fixed times in a zone (docs/reference/schedules.md#cron): one that a clock change skips fires once right after the gap, one that it
 // repeats fires once. So a reading of the clock fires when it is first reached or passed, and readings can be walked as
 // if there were no zones: the library that walks them in a zone loses what a gap over midnight skips.
 

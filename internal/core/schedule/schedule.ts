@@ -1,4 +1,4 @@
-// When a heartbeat fires (spec, Heartbeat schedule and Routing rules, 7; contract, Cron; decision 68): checks cron
+// When a heartbeat fires (docs/reference/schedules.md#ticks, docs/reference/routing.md#matching, 7; docs/reference/schedules.md#cron): checks cron
 // expressions and time zones, gives the next tick, and judges a tick that is due. A fixed time that a clock change skips
 // fires once right after the gap, one that it repeats fires once; jobs with a wildcard in minute or hour follow the wall
 // clock. Never reads the clock: every instant is passed in, and a next tick is always later than the instant it follows.
@@ -89,7 +89,7 @@ function createTicker(cron: string, timezone: string): (after: Date) => Date | n
   };
 }
 
-/** A tick that is due later than this after its time is missed (spec, Limits, Heartbeat). */
+/** A tick that is due later than this after its time is missed (docs/reference/compile.md#text-and-limits, Heartbeat). */
 export const CATCH_UP_MS = 60_000;
 
 /**

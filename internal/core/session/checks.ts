@@ -1,4 +1,4 @@
-// A pull request's check (spec, PR check): queued on the head, begun, concluded by the session or by a deadline, and put
+// A pull request's check (docs/reference/checks.md#states): queued on the head, begun, concluded by the session or by a deadline, and put
 // aside by the next qualifying event. Time comes in; a deadline that has passed is applied before whatever else happens,
 // so that a late call meets the state that the clock had made.
 

@@ -1,4 +1,4 @@
-// Lines of context that a message is given where its text lacks them (spec, Events: trigger message rendering): ids of
+// Lines of context that a message is given where its text lacks them (docs/reference/events.md: trigger message rendering): ids of
 // channel, thread and message on chat events, and one line per attachment on chat, code-host comment and review events.
 
 import type { Json, JsonObject } from '../../domain/json.ts';

@@ -1,4 +1,4 @@
-// What goes into a harness next (contract, section 6, Delivery): one prompt at a time. Interrupting messages go in
+// What goes into a harness next (docs/reference/sessions.md#inbox, Delivery): one prompt at a time. Interrupting messages go in
 // together, and before a deferring one, which waits until nothing else does and then goes in alone. A message that was in
 // flight when its host, sandbox or harness went away goes in again and says so; one that keeps failing is given up.
 

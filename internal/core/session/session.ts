@@ -1,4 +1,4 @@
-// How a session lives (contract, section 6; spec, Session and slot, PR check) and what it is told (spec, Events: trigger
+// How a session lives (docs/reference/sessions.md#inbox; docs/reference/sessions.md#slot, PR check) and what it is told (docs/reference/events.md: trigger
 // message rendering, start message, delivery behaviour): a state machine as a table, the order of start messages, the
 // display title, the lines of context that a message is given, and whether an event interrupts or waits.
 // It decides nothing about which session gets an event (route does), keeps no time of its own and renders no template:
@@ -92,7 +92,7 @@ export const SESSION_TABLE: { readonly [state in SessionState]: Row } = {
 export const nextState = (state: SessionState, signal: SessionSignal): SessionState | null =>
   SESSION_TABLE[state][signal] ?? null;
 
-/** Events that wait until the session is idle; fixed (spec, Events, Delivery behavior, 2). Every other one interrupts. */
+/** Events that wait until the session is idle; fixed (docs/reference/events.md, Delivery behavior, 2). Every other one interrupts. */
 const DEFERRED_EVENTS: readonly string[] = ['codehost.check_run.completed', 'codehost.workflow_run.completed'];
 
 export const deliveryMode = (event: string): 'interrupt' | 'defer' =>

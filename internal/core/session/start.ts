@@ -1,4 +1,4 @@
-// What a session is told first, and what a live one is told (spec, Events, "Start message of a spawned session"): five
+// What a session is told first, and what a live one is told (docs/reference/events.md, "Start message of a spawned session"): five
 // steps, the first that gives text. Only an attached prompt goes in verbatim; every other text gets its context lines.
 
 import type { Json } from '../../domain/json.ts';
@@ -16,7 +16,7 @@ interface Rendered {
  */
 export type Render = (template: string, payload: Json, bytesMax: number) => Rendered;
 
-/** A message to a session has at most so many bytes of UTF-8 (contract, section 9). */
+/** A message to a session has at most so many bytes of UTF-8 (docs/reference/routing.md#messages). */
 const messageBytesMax = 1_048_576;
 
 export interface MessageSource {
@@ -106,7 +106,7 @@ const generic = (event: string): string => `The event ${event} arrived. Review i
 
 /** An inferred title has at most so many characters. */
 const inferredMax = 80;
-/** A displayed title has at most so many characters (contract, section 9). */
+/** A displayed title has at most so many characters (docs/reference/routing.md#messages). */
 const titleMax = 200;
 /** Of a title no more is rendered than it may show, and some white space. */
 const titleBytesMax = 16_384;

@@ -1,4 +1,4 @@
-// Bytes → text, strictly: what is not UTF-8 or holds NUL is refused at its place, never replaced (decision 74).
+// Bytes → text, strictly: what is not UTF-8 or holds NUL is refused at its place, never replaced (docs/reference/compile.md#yaml).
 
 import type { Finding } from '../../domain/diagnostic.ts';
 

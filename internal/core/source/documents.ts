@@ -40,7 +40,7 @@ export function moreFindings(file: string, count: number): Finding {
   return { severity: 'error', code: 'too-many-findings', message, file };
 }
 
-/** What an escape can put into a string though no text file may hold it; null where there is none (decision 74). */
+/** What an escape can put into a string though no text file may hold it; null where there is none (docs/reference/compile.md#yaml). */
 export function unprintable(value: string): { readonly code: DiagnosticCode; readonly message: string } | null {
   if (value.includes('\0')) return { code: 'nul-byte', message: 'The string holds a NUL character' };
   if (!value.isWellFormed()) return { code: 'invalid-utf8', message: 'The string holds half of a surrogate pair' };

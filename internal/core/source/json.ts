@@ -1,4 +1,4 @@
-// Strict JSON with the place of every key and value: one object, no comments, no duplicate keys (decision 17).
+// Strict JSON with the place of every key and value: one object, no comments, no duplicate keys (docs/reference/compile.md#files).
 
 import type { Finding } from '../../domain/diagnostic.ts';
 import type { DiagnosticCode } from '../../domain/codes.ts';

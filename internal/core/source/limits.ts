@@ -1,4 +1,4 @@
-// Bounds on one file, checked before anything is composed (decision 73).
+// Bounds on one file, checked before anything is composed (docs/reference/compile.md#yaml).
 
 export interface SourceLimits {
   readonly maxBytes: number;

@@ -23,7 +23,7 @@ export interface MapEntry {
 }
 export interface MapNode {
   readonly kind: 'map';
-  /** In written order. A Map, so that `__proto__` is a key like any other (decision 75). */
+  /** In written order. A Map, so that `__proto__` is a key like any other (docs/reference/compile.md#yaml). */
   readonly entries: ReadonlyMap<string, MapEntry>;
   readonly range: Range;
 }

@@ -1,5 +1,5 @@
 // The tokens of a YAML text, bounded before anything recurses over them: depth and nodes are counted while the
-// iterative parser runs, tags and directives are judged on the tokens (decisions 71-73).
+// iterative parser runs, tags and directives are judged on the tokens (docs/reference/compile.md#yaml).
 
 import { CST, Lexer, Parser } from 'yaml';
 import type { DiagnosticCode } from '../../domain/codes.ts';

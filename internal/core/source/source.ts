@@ -1,6 +1,6 @@
 // Reads one file: bytes → documents with the place of every key and value, or findings that say what is wrong and where.
-// It decides what a readable file is (spec, File rules; contract section 2: YAML 1.2 core, strict JSON, strict UTF-8)
-// and bounds everything before it composes: bytes, depth, nodes, documents, alias expansion (decisions 14-19, 71-75).
+// It decides what a readable file is (docs/reference/compile.md#files; docs/reference/compile.md#output: YAML 1.2 core, strict JSON, strict UTF-8)
+// and bounds everything before it composes: bytes, depth, nodes, documents, alias expansion (docs/reference/compile.md#files, docs/reference/compile.md#names).
 // It never throws whatever the bytes are, never takes more than linear time, never replaces or cuts a character,
 // and knows nothing of agents: what the keys mean is compile's matter.
 // It also prints findings: offsets become lines and columns here, at the last moment.
@@ -38,7 +38,7 @@ export interface Source {
   readonly nodes: number;
 }
 
-/** True for the names that hold documents: `.yaml`, `.yml` and `.json` (spec, File rules). */
+/** True for the names that hold documents: `.yaml`, `.yml` and `.json` (docs/reference/compile.md#files). */
 export function isDocumentFile(file: string): boolean {
   return /\.(?:yaml|yml|json)$/.test(file);
 }

@@ -97,7 +97,7 @@ function* bounded(
 /** A file of nothing but errors is read no further than so many times the findings that are told of it. */
 const ERRORS_READ = 4;
 
-/** A document that holds nothing: no text, comments only, a bare `---` (decision 14). */
+/** A document that holds nothing: no text, comments only, a bare `---` (docs/reference/compile.md#files). */
 function isEmpty(document: Document.Parsed): boolean {
   const { contents } = document;
   if (contents === null) return true;
@@ -159,7 +159,7 @@ class Builder {
     });
   }
 
-  /** An error or warning of the library. An unresolved tag is a warning there and an error here (decision 72). */
+  /** An error or warning of the library. An unresolved tag is a warning there and an error here (docs/reference/compile.md#yaml). */
   syntax(error: YAMLError): void {
     const [start, end] = error.pos;
     if (error.code === 'TAG_RESOLVE_FAILED') {

@@ -17,7 +17,7 @@ const nothing = (): number => 0;
 /**
  * Renders a template against a payload, which is the root of every path, as far as `bytesMax` bytes of UTF-8 may go:
  * the text may be longer by one value, and whatever it lacks is known by its size. Strings, numbers and booleans go in
- * as they are, objects and arrays as JSON, and what is missing or null as nothing (spec, Events).
+ * as they are, objects and arrays as JSON, and what is missing or null as nothing (docs/reference/events.md).
  */
 export function renderWithin(template: Template | string, payload: Json, bytesMax: number): Rendering {
   const { text, tokens } = typeof template === 'string' ? parseTemplate(template) : template;

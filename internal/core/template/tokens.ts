@@ -29,7 +29,7 @@ export function parseTemplate(text: string): Template {
   return { text, tokens };
 }
 
-/** The paths of a template that a payload leaves empty, each once, in order (spec, Mounts: refs must resolve). */
+/** The paths of a template that a payload leaves empty, each once, in order (docs/reference/compile.md#mounts: refs must resolve). */
 export function missingPaths(template: Template | string, payload: Json): string[] {
   const { tokens } = typeof template === 'string' ? parseTemplate(template) : template;
   const missing = tokens.filter(({ segments }) => isNothing(lookUp(payload, segments)));

@@ -1,4 +1,4 @@
-// The command line (contract, section 2): parses arguments against a table of commands kept as data, loads the one
+// The command line (docs/reference/cli.md): parses arguments against a table of commands kept as data, loads the one
 // handler that is asked for, and turns what comes of it into an exit code: 0 done, 1 refused or failed, 2 misused.
 // Under --json stdout carries exactly one JSON document (streams: one a line) and failures are problem documents on
 // stderr. Never reads the process by itself, never prints a token, holds no business rule: commands that need a

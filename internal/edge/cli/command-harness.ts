@@ -1,4 +1,4 @@
-// `svc harness list` and `svc harness install` (contract, sections 2 and 8): on this machine, for the daemon that uses
+// `svc harness list` and `svc harness install` (docs/reference/cli.md, docs/reference/sessions.md#harnesses): on this machine, for the daemon that uses
 // the same data directory. No server is asked.
 
 import {

@@ -123,7 +123,7 @@ function endpointText(value: endpoints.Endpoint, call: Call): string {
         ['slug', endpoint.text('slug')],
         ['auth', clean(authText(endpoint), true)],
         ['proof', proofText(endpoint.at('auth.kind'))],
-        // As the contract wants it told wherever an endpoint is shown (section 3).
+        // Told wherever an endpoint is shown (docs/reference/webhook-endpoints.md#authentication).
         ['replays', endpoint.at('auth.kind') === 'hmac_sha256' ? REPLAYS : undefined],
       ],
       paint,

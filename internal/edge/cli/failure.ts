@@ -12,7 +12,7 @@ export class Misuse extends Error {
   }
 }
 
-/** RFC 9457, as the server sends it (contract, section 3); the client makes the same shape for its own failures. */
+/** RFC 9457, as the server sends it (docs/reference/http-api.md#conventions); the client makes the same shape for its own failures. */
 export interface Problem {
   readonly type?: string;
   readonly title?: string;

@@ -8,7 +8,7 @@ import { jsonLines, short } from './lists.ts';
 import { statusColour } from './print-run.ts';
 import { clean, details, type Paint, relativeTime } from './text.ts';
 
-/** What a decision did, and what it would do (contract, section 3, `routes`). */
+/** What a decision did, and what it would do (docs/reference/http-api.md#conventions, `routes`). */
 const DECISIONS: { readonly [decision: string]: readonly [done: string, would: string] } = {
   spawn: ['started session', 'would start a session'],
   deliver: ['delivered to session', 'would be delivered to a live session'],
@@ -162,7 +162,7 @@ function alignedClauses(clauses: readonly ExplainedClause[], paint: Paint): stri
   });
 }
 
-/** A clause as a person would say it (spec, Where filter grammar). */
+/** A clause as a person would say it (docs/reference/where.md#clauses). */
 function clauseWords(clause: unknown): string {
   if (clause === null || typeof clause !== 'object') return `is ${words(clause)}`;
   const [operator = '', operand] = Object.entries(clause)[0] ?? [];

@@ -1,4 +1,4 @@
-// Which server a command speaks to and as whom (contract, section 1): flags, then environment, then what
+// Which server a command speaks to and as whom (docs/reference/configuration.md#settings): flags, then environment, then what
 // `svc login` keeps, then client.json of the data directory. The token of a file is used for its own address and for no other.
 
 import { readFile } from 'node:fs/promises';
@@ -133,7 +133,7 @@ function checkUrl(text: string, name: string): string {
 const sameOrigin = (a: string, b: string): boolean =>
   URL.canParse(a) && URL.canParse(b) && new URL(a).origin === new URL(b).origin;
 
-/** `k=v` options → an object. Splits at the first `=`; a name outside the pattern is misuse (decision 31). */
+/** `k=v` options → an object. Splits at the first `=`; a name outside the pattern is misuse (docs/reference/compile.md#variables). */
 export function contextOf(call: Call): { readonly [name: string]: string } {
   const context: { [name: string]: string } = Object.create(null);
   for (const entry of call.list('context')) {

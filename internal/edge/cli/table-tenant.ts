@@ -1,4 +1,4 @@
-// The part of the command table about tenants, secrets and connections: thin clients of calls that the contract fixes.
+// The part of the command table about tenants, secrets and connections: thin clients of calls of the HTTP API.
 
 import { YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';

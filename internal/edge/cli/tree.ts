@@ -1,4 +1,4 @@
-// A directory on this machine, read and compiled as the daemon would (contract, section 2): the same folder driver, the
+// A directory on this machine, read and compiled as the daemon would (docs/reference/cli.md): the same folder driver, the
 // same compile, the same shipped catalog and templates, and those of the configuration file where one is named.
 
 import { createHash } from 'node:crypto';

@@ -1,4 +1,4 @@
-// The model gateway (contract, section 6, model calls): an HTTP server on a loopback address, and on a socket for a
+// The model gateway (docs/reference/sessions.md#model-gateway, model calls): an HTTP server on a loopback address, and on a socket for a
 // sandbox without a network, where a session's harness finds its model under a token of its own. It takes the harness's
 // credentials off and puts the provider's on, binds each call to the declared model, asks before and tells after about
 // money, and passes the answer on byte by byte as it comes.

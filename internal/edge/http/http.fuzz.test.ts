@@ -1,6 +1,6 @@
 // Every route of the table, given what it does not expect: in its path, its query, its body, its headers. The caller may
 // do everything, so that each request gets as far as its handler. Nothing answers with a status of 500 or more, every
-// refusal has the one shape (contract, section 3), and nothing that was sent as a value comes back in one.
+// refusal has the one shape (docs/reference/http-api.md#conventions), and nothing that was sent as a value comes back in one.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

@@ -1,4 +1,4 @@
-// The HTTP server, made from the table of routes (contract, section 3): authentication, permission, limits, reading,
+// The HTTP server, made from the table of routes (docs/reference/http-api.md#conventions): authentication, permission, limits, reading,
 // answering. Deny by default: a route that names no permission fails the start. Every failure is problem+json, and what
 // a caller may not see answers exactly like what does not exist. Holds no business rule; those are in flows.
 

@@ -1,4 +1,4 @@
-// Pages of a list: `limit` 1 to 200 and an opaque `cursor`; an answer is `{items, nextCursor}` (contract, section 3).
+// Pages of a list: `limit` 1 to 200 and an opaque `cursor`; an answer is `{items, nextCursor}` (docs/reference/http-api.md#conventions).
 
 import * as v from 'valibot';
 import { pageLimitMax } from '../../../schemas/api/operation.ts';

@@ -1,5 +1,5 @@
 // A route is an operation of the API (schemas/api) and the handler that does it. The server, the authorisation and the
-// OpenAPI document are made from the same table (contract, section 3). Handlers hold no business rule: they call a flow
+// OpenAPI document are made from the same table (docs/reference/http-api.md#conventions). Handlers hold no business rule: they call a flow
 // and shape its answer. What an operation does not declare, its handler does not get.
 
 import type * as v from 'valibot';

@@ -1,5 +1,5 @@
 // Paths below the webhook endpoints: whatever stands there that no endpoint is called answers as an endpoint does that is
-// not there (contract, section 9), also what the framework or the parser would refuse in words of its own.
+// not there (docs/reference/http-api.md#errors), also what the framework or the parser would refuse in words of its own.
 
 import { Fault } from '../../domain/fault.ts';
 import { renderProblem } from './problem.ts';

@@ -5,7 +5,7 @@ import type { ServerResponse } from 'node:http';
 import type { SseEvent } from './route.ts';
 
 const heartbeatMs = 15_000;
-/** A stream ends within 5 s of the loss of its right (contract, section 9). */
+/** A stream ends within 5 s of the loss of its right (docs/reference/http-api.md#errors). */
 const rightMs = 2_000;
 
 /** One event as text. Data is JSON on one line, so that no line break can end a field early. */

@@ -1,4 +1,4 @@
-// A task is what a job names: it gets ids, re-reads the world and says how it ended (design, Rules of construction:
+// A task is what a job names: it gets ids, re-reads the world and says how it ended (ARCHITECTURE.md#three-families-of-error:
 // level, not edge). Thrown errors are retried with growing delays; a job that can never succeed says `stop`.
 
 import type { Logger } from 'pino';

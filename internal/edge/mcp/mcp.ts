@@ -1,4 +1,4 @@
-// The tool servers of sessions (contract, section 6): MCP over streamable HTTP, stateless, one server per session and
+// The tool servers of sessions (docs/reference/sessions.md#launch): MCP over streamable HTTP, stateless, one server per session and
 // alias behind the session's own token. Decides who is let in (host, origin, token) and speaks the protocol; which tools
 // there are and what they do is in flows/tools. Remote servers are passed through with the credential put on here, so
 // that none ever enters a sandbox. Keeps nothing between requests but what is in flight: a daemon may restart under a

@@ -1,4 +1,4 @@
-// The broker of the code host (spec, Tools, `codehost`; contract, section 10, Code host): which tools an alias has, what
+// The broker of the code host (docs/reference/compile.md#tools, `codehost`; docs/reference/connections.md#connections, Code host): which tools an alias has, what
 // each may touch, and the calls themselves. Every call is confined to a mount and its capabilities before anything is
 // asked, runs on a token for that one repository and no more than it needs, and leaves a row; writes go through the
 // outbox. Never hands out a token and never acts for a repository that no mount names.
@@ -44,7 +44,7 @@ const TOOLS: { readonly [name: string]: BrokerTool } = {
 };
 /** Without owner and repo: what they name says whose it is. */
 const BY_ID = new Set(['resolve_review_thread', 'unresolve_review_thread']);
-/** Names whose capability is asked for before they are shown at all (spec, Tools). */
+/** Names whose capability is asked for before they are shown at all (docs/reference/compile.md#tools). */
 const SHOWN_WITH: { readonly [needs: string]: readonly string[] } = { merge: ['merge'], secrets: ['secrets'] };
 
 /** What the provider's own tool server reads, where one is configured: of a named repository alone. */

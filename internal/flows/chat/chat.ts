@@ -1,4 +1,4 @@
-// What a session says and reads in chat (spec, Tools, `chat`; contract, section 10, Chat and tracker). Decides which
+// What a session says and reads in chat (docs/reference/compile.md#tools, `chat`; docs/reference/connections.md#connections, Chat and tracker). Decides which
 // connection and thread a call means, sends through the outbox, and ties what was said to the session, so that what
 // follows in a thread reaches it. Never keeps a text or a token, and never speaks through a connection that the alias
 // does not name.
@@ -151,7 +151,7 @@ const saidOf = (channelId: string, threadId: string | undefined, messageId: stri
   messageId,
 });
 
-/** What follows in the thread is attributed to the session (spec, Bindings). */
+/** What follows in the thread is attributed to the session (docs/reference/routing.md#bindings). */
 async function tie(
   ctx: FlowContext,
   projectId: string,

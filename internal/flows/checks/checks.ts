@@ -1,4 +1,4 @@
-// Checks on pull requests while they live (spec, PR check): a session begins and concludes them, deadlines conclude what
+// Checks on pull requests while they live (docs/reference/checks.md#states): a session begins and concludes them, deadlines conclude what
 // nobody did, and the code host is told. What a call leads to is decided in core/session, under the lock of the row, and
 // the clock comes first: a late call meets the state that the deadline has made, also before anybody swept.
 // It never begins a cycle (routing does, adapters/store/checks.ts) and never calls a code host but through its port.

@@ -18,7 +18,7 @@ export interface Told {
   readonly detail: JsonObject;
 }
 
-/** The audit entry, the lifecycle event (contract, section 4) and the syncs that a change of connections calls for. */
+/** The audit entry, the lifecycle event (docs/reference/connections.md#intakes) and the syncs that a change of connections calls for. */
 export async function tell(ctx: FlowContext, tx: Sql, { project, actor, row, what, detail }: Told): Promise<void> {
   const now = ctx.runtime.now();
   await recordAudit(tx, {

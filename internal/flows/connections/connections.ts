@@ -1,5 +1,5 @@
-// Connections to providers: made with credentials that are sealed and never shown, listed, removed (contract, section
-// 3). Decides what a connection is called to authors, what its removal means for triggers, and which repositories look
+// Connections to providers: made with credentials that are sealed and never shown, listed, removed
+// (docs/reference/connections.md#connections). Decides what a connection is called to authors, what its removal means for triggers, and which repositories look
 // again. It holds the lock of the project, so that no apply resolves a trigger against a connection that is going. It
 // never talks to a provider.
 

@@ -1,4 +1,4 @@
-// A tick becomes an event (spec, Heartbeat schedule; Routing rules, 7; design, A tick becomes a session): claims what is
+// A tick becomes an event (docs/reference/schedules.md#ticks; Routing rules, 7; docs/reference/schedules.md#ticks): claims what is
 // due set-wise, has core/schedule judge each, records one event per `<scheduleId>:<scheduledAt>` and writes the next
 // tick, all in one transaction. Whoever dies in between has done nothing; of several daemons one alone has the row.
 // It never routes: the event asks for that itself. It never counts up ticks that passed while nobody looked.

@@ -1,4 +1,4 @@
-// Who may post to a webhook endpoint (spec, Authentication 1): a signature over the bytes as they came, or a token.
+// Who may post to a webhook endpoint (docs/reference/webhook-endpoints.md#authentication): a signature over the bytes as they came, or a token.
 // Shapes are checked before anything is compared, comparisons take constant time, and an empty secret opens nothing.
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';

@@ -6,7 +6,7 @@ import { parseWithin, TooDeep } from '../../domain/depth.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 
-/** Levels of `{` and `[`, the outermost included (contract, section 3). */
+/** Levels of `{` and `[`, the outermost included (docs/reference/webhook-endpoints.md#answers). */
 const depthMax = 64;
 
 const refuse = (what: string): Fault => new Fault('invalid', 'invalid-body', `The body ${what}.`);

@@ -1,4 +1,4 @@
-// Deliveries of providers (contract, section 4): proof over the raw bytes, one name for what happened, one record; in
+// Deliveries of providers (docs/reference/connections.md#intakes): proof over the raw bytes, one name for what happened, one record; in
 // the same transaction what later deliveries need to know, and the syncs that a push asks for.
 
 import { createHash } from 'node:crypto';
@@ -170,7 +170,7 @@ async function record(
   return { eventRecordId: recorded.id, created: recorded.created, routerStatus: recorded.routerStatus };
 }
 
-/** A key that no binding can hold is none: the event takes `onUnmatched`, as one without a target does (spec, Events). */
+/** A key that no binding can hold is none: the event takes `onUnmatched`, as one without a target does (docs/reference/events.md). */
 const isBindable = (target: NamedEvent['target']): boolean =>
   target !== undefined && target.key.length <= targetKeyMax && !target.key.includes('\0');
 

@@ -1,4 +1,4 @@
-// What was recorded, as it is shown, matched again and recorded once more (contract, section 3, `P/events`).
+// What was recorded, as it is shown, matched again and recorded once more (docs/reference/webhook-endpoints.md#answers, `P/events`).
 
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { copyEvent, eventById, type EventRow } from '../../adapters/store/events/event-reads.ts';

@@ -1,4 +1,4 @@
-// Every write to the outside goes through here (contract, section 10, Calls): a row is committed before anything is sent,
+// Every write to the outside goes through here (docs/reference/connections.md#connections, Calls): a row is committed before anything is sent,
 // each step is sent at most once, an outcome that nobody knows is looked for once, and told as `outcome-unknown` where it
 // is not found. Keys of a session make repeats one call. Decides nothing about a provider: a write brings what is sent,
 // and `ctx.outbox.readers[provider]` looks whether a step arrived, also for a daemon that was killed in between.

@@ -1,4 +1,4 @@
-// What the code host is told about repositories that are followed through a connection (contract, section 10, Plans): on
+// What the code host is told about repositories that are followed through a connection (docs/reference/connections.md#connections, Plans): on
 // pull requests what applying them would change, as one comment that is edited in place and a check with annotations; on
 // commits what has become of them, as a status. Wishes are rows; telling re-reads the world and sends no more than what
 // differs from what was told, each write once, through the outbox. Never applies anything, and never delays a sync.

@@ -48,7 +48,7 @@ export interface RoutingContext {
   readonly triggers: ProjectTriggers;
   readonly state: RoutingState;
   readonly plan: Plan;
-  /** Bytes of UTF-8 of one message (contract, section 9). */
+  /** Bytes of UTF-8 of one message (docs/reference/routing.md#messages). */
   readonly messageMaxBytes: number;
   /** Version 7, each later than the one before. */
   readonly nextId: () => string;

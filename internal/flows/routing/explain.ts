@@ -35,7 +35,7 @@ export interface Explanation<T> {
   readonly more?: true;
 }
 
-/** Bytes of JSON that an explanation has at most (contract, section 9); its frame and `recorded` count with the rest. */
+/** Bytes of JSON that an explanation has at most (docs/reference/routing.md#messages); its frame and `recorded` count with the rest. */
 const answerMax = 4 * 1_048_576;
 const frameMax = 64;
 

@@ -1,4 +1,4 @@
-// The hidden marker `<!-- svc:v=1 session=<id> agent=<name> -->` (contract, section 4): it ties a session to the target of
+// The hidden marker `<!-- svc:v=1 session=<id> agent=<name> -->` (docs/reference/routing.md#attributions): it ties a session to the target of
 // the event that brings it, where the text was written by the service's own app or bot. Anybody else's counts for nothing.
 
 import { isBotLogin } from '../../adapters/providers/codehost/codehost.ts';

@@ -1,4 +1,4 @@
-// What sessions are told of an event, in the spec's order (spec, Events: Start message, Trigger message rendering), and
+// What sessions are told of an event, in the spec's order (docs/reference/events.md: Start message, Trigger message rendering), and
 // the refs that a session's mounts are rendered to.
 
 import { deliveredMessage, displayTitle, startMessage } from '../../core/session/session.ts';
@@ -57,11 +57,11 @@ export const messageOf = (
   isConverted: boolean,
 ): string => deliveredMessage(sourceOf(trigger, event, bytesMax), render, isConverted);
 
-/** Against the session run input wrapper (spec, Mounts). */
+/** Against the session run input wrapper (docs/reference/compile.md#mounts). */
 const refsOf = ({ owner }: RoutedTrigger, { id, payload }: RenderInput) =>
   renderRefs(owner.mounts, { triggerEventId: id, payload });
 
-/** Why a session of the agent cannot start from this event, or null (spec, Mounts: refused at spawn). */
+/** Why a session of the agent cannot start from this event, or null (docs/reference/compile.md#mounts: refused at spawn). */
 export function refusedMount(trigger: RoutedTrigger, event: RenderInput): string | null {
   if (trigger.owner.mounts.length === 0) return null;
   const rendered = refsOf(trigger, event);

@@ -1,4 +1,4 @@
-// Creation by a session (spec, svc.secrets.create): a value that is given, or one drawn here that nobody sees.
+// Creation by a session (docs/reference/secrets.md#generated-values): a value that is given, or one drawn here that nobody sees.
 
 import {
   type SecretMetadata,

@@ -1,4 +1,4 @@
-// What a session waits for: a person's answer, and money (contract, section 6; spec, approvals and spendCaps).
+// What a session waits for: a person's answer, and money (docs/reference/sessions.md#states; spec, approvals and spendCaps).
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

@@ -1,4 +1,4 @@
-// How messages reach a session that runs (contract, section 6, Delivery), with the scripted agent, through the API and
+// How messages reach a session that runs (docs/reference/sessions.md#states, Delivery), with the scripted agent, through the API and
 // the public doors.
 
 import assert from 'node:assert/strict';

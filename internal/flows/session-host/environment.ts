@@ -1,4 +1,4 @@
-// What a session's processes get as their environment (spec, Environment variables), and its harness as system prompt.
+// What a session's processes get as their environment (docs/reference/compile.md#environments), and its harness as system prompt.
 
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';

@@ -1,4 +1,4 @@
-// A session in a fenced sandbox (contract, section 8): it works, and no credential is readable from inside. Precondition:
+// A session in a fenced sandbox (docs/reference/sessions.md#harnesses): it works, and no credential is readable from inside. Precondition:
 // namespaces can be made on this machine; where not, the daemon says why and does not pretend.
 
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-// What a session is given (spec, Environment variables, Secret: launch-time delivery, Mounts, Environment), through the API
+// What a session is given (docs/reference/compile.md#environments, Secret: launch-time delivery, Mounts, Environment), through the API
 // and the public doors, from a real git server.
 
 import assert from 'node:assert/strict';

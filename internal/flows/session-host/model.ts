@@ -1,4 +1,4 @@
-// The model and the effort of an agent where its spec leaves them to the catalog (spec, harness, reasoningEffort).
+// The model and the effort of an agent where its spec leaves them to the catalog (docs/reference/compile.md#models).
 
 import type { AgentSpec, ModelSpec, ReasoningEffort } from '../../domain/spec.ts';
 import { type FlowContext, portsOf } from '../context.ts';

@@ -1,4 +1,4 @@
-// Where a mount's repository is and what lets the daemon read it (spec, Mounts): the code host of the project's
+// Where a mount's repository is and what lets the daemon read it (docs/reference/compile.md#mounts): the code host of the project's
 // connection, and for `codehostApp` a token of its installation that can do nothing but read this one repository.
 // The token stays in this process.
 

@@ -1,4 +1,4 @@
-// Places of a host (contract, section 9, Sessions): who gets one, who gives one up, what those that wait are told; and turns
+// Places of a host (docs/reference/sessions.md#inbox, Sessions): who gets one, who gives one up, what those that wait are told; and turns
 // that are told to end.
 
 import assert from 'node:assert/strict';

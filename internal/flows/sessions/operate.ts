@@ -118,7 +118,7 @@ export interface StartRequest {
 
 /**
  * Starts a session of an agent by hand. Faults: `not_found`; `unprocessable` where the input cannot resolve the ref of a
- * mount (spec, Mounts); `conflict` where the agent has one session at a time and one is live.
+ * mount (docs/reference/compile.md#mounts); `conflict` where the agent has one session at a time and one is live.
  */
 export async function startSession(
   ctx: FlowContext,

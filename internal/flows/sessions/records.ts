@@ -62,7 +62,7 @@ export async function requireLive(
 }
 
 /**
- * Ends a live session (spec, Session and slot): its claims are free, bindings with `continuity: session` are released,
+ * Ends a live session (docs/reference/sessions.md#slot): its claims are free, bindings with `continuity: session` are released,
  * those with `continuity: agent` stay without a holder, and what had not reached it fails. False where it is not live.
  */
 export async function endSession(
@@ -117,7 +117,7 @@ async function tell(ctx: FlowContext, tx: RoutingTx, told: readonly Transition[]
 }
 
 /**
- * Puts a successor in a session's place (spec, Session and slot; Bindings: held, agent). One that is live is ended; the
+ * Puts a successor in a session's place (docs/reference/sessions.md#slot; Bindings: held, agent). One that is live is ended; the
  * successor gets its bindings with `lifecycle: held` or `continuity: agent`, its agent's claims that wait for a holder,
  * and what had not reached it, or failed with it; its other bindings are released. Throws Fault `not_found`.
  */

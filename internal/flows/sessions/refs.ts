@@ -1,4 +1,4 @@
-// The refs of a session's mounts, rendered once when it is made (spec, Mounts): against what it runs on.
+// The refs of a session's mounts, rendered once when it is made (docs/reference/compile.md#mounts): against what it runs on.
 
 import { missingPaths, renderWithin } from '../../core/template/template.ts';
 import type { Json } from '../../domain/json.ts';

@@ -1,6 +1,6 @@
-// Sessions as records (contract, sections 5 and 6; spec, Session and slot, Bindings): how one is made, told, replaced and
+// Sessions as records (docs/reference/routing.md#bindings, docs/reference/sessions.md#states; docs/reference/sessions.md#slot, Bindings): how one is made, told, replaced and
 // ended, and how its bindings move, each with its event. Which session gets an event is decided elsewhere; what runs a
-// session is elsewhere too. All of it happens under the project's routing lock, but for money (spec, spendCaps): what model
+// session is elsewhere too. All of it happens under the project's routing lock, but for money (docs/reference/sessions.md#spending): what model
 // calls may cost and have cost.
 
 export { modelKey } from './model-key.ts';

@@ -1,5 +1,5 @@
-// A session that makes another (contract, section 6, svc.sessions.spawn): once per idempotency key, converted into a
-// message to the one that lives where the agent has one session at a time (spec, Routing rule 1), and observed by the
+// A session that makes another (docs/reference/sessions.md#states, svc.sessions.spawn): once per idempotency key, converted into a
+// message to the one that lives where the agent has one session at a time (docs/reference/routing.md#spawn), and observed by the
 // one that made it unless its agent says otherwise.
 
 import { type AgentRow, agentByName } from '../../adapters/store/resources/agents.ts';
@@ -97,7 +97,7 @@ export function messageFrom({ sessionId, agent }: ToolCaller, to: string, text: 
   return { sessionId: to, text, mode: 'interrupt', sender: 'session', detail: { ...from, from } };
 }
 
-/** The message goes to the session that has the slot (spec, Routing rule 1). */
+/** The message goes to the session that has the slot (docs/reference/routing.md#spawn). */
 async function convert(
   ctx: FlowContext,
   tx: RoutingTx,
@@ -150,7 +150,7 @@ function childOf(
   };
 }
 
-/** The caller's session gets the events of the one that it made (spec, observeSpawnedSessions). */
+/** The caller's session gets the events of the one that it made (docs/reference/sessions.md#observing). */
 async function observe(ctx: FlowContext, tx: RoutingTx, caller: ToolCaller, id: string): Promise<void> {
   const terms = bindingTerms(caller.spec.bindings['svc.session'], {});
   await bindSession(ctx, tx, { sessionId: caller.sessionId, target: { type: 'svc.session', key: id }, ...terms });

@@ -1,4 +1,4 @@
-// A session as it goes on: its messages and its changes of state (contract, `GET …/stream`). A notification wakes, the rows
+// A session as it goes on: its messages and its changes of state (docs/reference/http-api.md#streams). A notification wakes, the rows
 // are the truth; a watcher holds no connection between two looks. Ids are messages' numbers, by which a reader resumes.
 
 import { setTimeout as sleep } from 'node:timers/promises';

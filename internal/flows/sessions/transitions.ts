@@ -1,4 +1,4 @@
-// The event of a binding's transition (contract, sections 4 and 5): recorded in the transaction that makes it, itself
+// The event of a binding's transition (docs/reference/routing.md#attributions, docs/reference/routing.md#bindings): recorded in the transaction that makes it, itself
 // pending and routable. Its target is the session whose binding changed.
 
 import { type NewEvent, recordInRouting } from '../../adapters/store/events/events.ts';

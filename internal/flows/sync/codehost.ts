@@ -1,6 +1,6 @@
 // What the code host is told: the status of a commit (wished for where a run begins and in the transaction that ends it;
 // flows/plans tells it, and re-reads the latest run of the commit, so that a repeated or late wish says what is true by
-// then), and the checks of pull requests that events came from (spec, PR check), with the connection's installation. When a check is told,
+// then), and the checks of pull requests that events came from (docs/reference/checks.md#states), with the connection's installation. When a check is told,
 // and again, is decided in flows/checks. Failing to tell never touches a sync.
 
 import type { CheckPort, CheckReport, Reported } from '../ports.ts';

@@ -109,7 +109,7 @@ function pathOf(url: string): string | undefined {
 }
 
 /**
- * The context variables of a sync, beneath each document's own (spec, `variables`): what is known of the repository,
+ * The context variables of a sync, beneath each document's own (docs/reference/compile.md#variables): what is known of the repository,
  * then what was declared with it, which wins. A folder has no branch; a connection is there where one is named by the
  * repository's `auth`, or the project has exactly one.
  */

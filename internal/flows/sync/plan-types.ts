@@ -23,7 +23,7 @@ export type ApplyStatus =
   /** The repository's settings changed since it was read, or `finish` said so; nothing was written. */
   | 'superseded';
 
-/** A webhook trigger's receipt (spec, Webhook endpoint resource). */
+/** A webhook trigger's receipt (docs/reference/webhook-endpoints.md#declaring). */
 export interface Receipt {
   readonly event: string;
   readonly endpoint: string;

@@ -37,7 +37,7 @@ export function endpointSlug(projectId: string, name: string): string {
   return `${name.toLowerCase().replaceAll(/[^a-z0-9-]/g, '-')}-${derived}`;
 }
 
-/** Where callers post to (spec, Webhook ingest). */
+/** Where callers post to (docs/reference/webhook-endpoints.md#requests). */
 export function ingestUrl(baseUrl: string, slug: string): string {
   return `${baseUrl}/api/v1/webhook-endpoints/${slug}/events`;
 }
@@ -66,7 +66,7 @@ export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest,
   }
   const { desired, state } = await readState(ctx, tx, request, { orgId, owners });
   const ownerId = request.owner.kind === 'repository' ? request.owner.repositoryId : null;
-  // Nothing to hold back: a tree without .svc/ is a mistake like any other (decision 16).
+  // Nothing to hold back: a tree without .svc/ is a mistake like any other (docs/reference/compile.md#files).
   if (!request.hasSvc && !state.agents.some((agent) => agent.repositoryId === ownerId)) return broken();
   const now = ctx.runtime.now();
   const steps = planInSteps(desired, state, {
@@ -193,7 +193,7 @@ async function desiredOf(request: ApplyRequest): Promise<Desired> {
   };
 }
 
-/** Compile warns of an identity that the tree does not have; here it is known whether that is a mistake (decision 46). */
+/** Compile warns of an identity that the tree does not have; here it is known whether that is a mistake (docs/reference/compile.md#environments). */
 function mergeDiagnostics(compiled: readonly Diagnostic[], planned: readonly Diagnostic[]): Diagnostic[] {
   return sortDiagnostics([...compiled.filter((item) => item.code !== 'identity-unknown'), ...planned]);
 }

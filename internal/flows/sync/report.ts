@@ -1,5 +1,5 @@
 // The last stage: what an apply leaves behind besides its rows, in its own transaction: the lifecycle events
-// `svc.project_resource_apply.*` and `svc.project.onboarded` (contract, section 4), the audit entry, the syncs that what
+// `svc.project_resource_apply.*` and `svc.project.onboarded` (docs/reference/connections.md#intakes), the audit entry, the syncs that what
 // came may heal; and of a sync, its run and the state of its repository. An apply that changes nothing records no event.
 
 import { createHash } from 'node:crypto';

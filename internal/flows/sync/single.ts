@@ -19,7 +19,7 @@ import { Fault } from '../../domain/fault.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { endpointSlug, ingestUrl } from './plan.ts';
 
-/** How long a reservation holds (contract, "hold a slug for one hour"). */
+/** How long a reservation holds (docs/reference/webhook-endpoints.md#declaring). */
 export const RESERVATION_MS = 60 * 60 * 1000;
 /** Triggers of one endpoint that are looked at and shown; more than any project has. */
 const TRIGGERS_MAX = 10_000;
@@ -119,7 +119,7 @@ async function requireEndpoint(ctx: FlowContext, sql: Sql, project: ProjectRef, 
   return row;
 }
 
-/** An endpoint with its triggers and problems (spec, Webhook endpoint resource, Diagnostics). */
+/** An endpoint with its triggers and problems (docs/reference/webhook-endpoints.md#declaring, Diagnostics). */
 export async function showEndpoint(ctx: FlowContext, project: ProjectRef, name: string): Promise<EndpointView> {
   const row = await requireEndpoint(ctx, ctx.db, project, name);
   return viewOf(ctx, ctx.db, project, row, await secretsOf(ctx, ctx.db, project));

@@ -1,5 +1,5 @@
 // A sync that may end the process: noted before it begins, tried with nothing beside it after two unclean ends in a row,
-// parked after a third until a person asks for it (contract, section 9).
+// parked after a third until a person asks for it (docs/reference/repositories.md#rollback).
 
 import { clearSuspects, endInHand, parkedSuspect } from '../../adapters/store/operations/in-hand.ts';
 import { moveRun, runningRun } from '../../adapters/store/repositories/reconciles.ts';

@@ -1,5 +1,5 @@
 // The door of the reconciler: from "this repository may have changed" to stored resources that are what its files say,
-// with a run that tells what happened (design, section 4, "A push becomes agents"; contract, sections 2 and 3). It
+// with a run that tells what happened (ARCHITECTURE.md#how-a-push-becomes-agents, "A push becomes agents"; docs/reference/repositories.md#runs). It
 // decides when a source is looked at, what a commit means, and how a run ends: applied, unchanged, held, failed,
 // superseded or quarantined. A sync reads the row afresh, goes through the stages of run.ts in order, and changes
 // resources in one transaction only (apply.ts). It never takes an error for an empty tree, never retries what only an

@@ -1,4 +1,4 @@
-// Repositories and runs as the API shows them (contract, section 3). Never a credential: `auth` names a secret or a
+// Repositories and runs as the API shows them (docs/reference/repositories.md#runs). Never a credential: `auth` names a secret or a
 // connection, and an address cannot hold one.
 
 import type { ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';

@@ -48,7 +48,7 @@ export class TokenFault extends Fault {
   }
 }
 
-/** The one answer for whatever the caller may not see and whatever does not exist (contract, section 3). */
+/** The one answer for whatever the caller may not see and whatever does not exist (docs/reference/http-api.md#roles). */
 export function notVisible(): Fault {
   return new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
 }

@@ -1,4 +1,4 @@
-// Tools of a session whose trigger declared checks (spec, PR check), and the one that only answers.
+// Tools of a session whose trigger declared checks (docs/reference/checks.md#states), and the one that only answers.
 
 import { type CheckRow, listChecks } from '../../adapters/store/sessions/checks.ts';
 import { beginCheck, concludeCheck } from '../checks/checks.ts';

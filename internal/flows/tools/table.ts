@@ -1,4 +1,4 @@
-// A tool: its name as the contract writes it, what a harness is told of it, and what it does. MCP names have `_` for `.`.
+// A tool: its name with dots, what a harness is told of it, and what it does. MCP names have `_` for `.`.
 
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import type { ToolInput, ToolName } from '../../../schemas/tool-input.ts';

@@ -1,4 +1,4 @@
-// What a session may call (contract, section 6, Tools): one server per alias of its agent's `tools`, told apart by a token
+// What a session may call (docs/reference/tools.md, Tools): one server per alias of its agent's `tools`, told apart by a token
 // that opens this session alone. Decides which tools an alias has, refuses those that it does not before anything is
 // looked up for them, and says what became of a call. Remote servers are named here and reached elsewhere: a credential
 // never enters a sandbox. Never runs a session and never decides where an event goes.
@@ -177,7 +177,7 @@ const tooLarge = (chars: number): Fault =>
 const refused = (name: string): Fault =>
   new Fault('not_found', 'no-such-tool', `There is no tool ${JSON.stringify(name.slice(0, 100))} here.`);
 
-/** An allow-list stops before anything is looked up (spec, Tools). */
+/** An allow-list stops before anything is looked up (docs/reference/compile.md#tools). */
 async function run(
   ctx: FlowContext,
   caller: ToolCaller,

@@ -1,5 +1,5 @@
 // The chat provider's wire: proof of a delivery over its time and raw bytes within five minutes, and its events in the
-// neutral vocabulary (contract, section 4: Intakes, Normalized payloads). One message is one event: what arrives both as
+// neutral vocabulary (docs/reference/connections.md#intakes: Intakes, Normalized payloads). One message is one event: what arrives both as
 // a mention and as a plain message is told by the mention. Never looks at a project, a trigger or a session.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';

@@ -1,4 +1,4 @@
-// A check on a pull request as the code host shows it (spec, PR check): a run on the head, made once and changed from
+// A check on a pull request as the code host shows it (docs/reference/checks.md#states): a run on the head, made once and changed from
 // then on. Whoever does not know whether it was made finds it again by the service's own id of it.
 
 import { request } from 'undici';

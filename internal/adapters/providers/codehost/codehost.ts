@@ -1,5 +1,5 @@
 // The code host's wire: proof of a webhook over its raw bytes, and its events in the neutral vocabulary
-// (contract, section 4: Intakes, Normalized payloads). Decides whether a delivery is the provider's and what it says;
+// (docs/reference/connections.md#intakes: Intakes, Normalized payloads). Decides whether a delivery is the provider's and what it says;
 // never looks at a project, a repository row or a trigger. The provider's own words end in this room.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -20,7 +20,7 @@ export {
   type MintRequest,
 } from './token.ts';
 
-/** As the provider sends it, and nothing else (contract, section 9). */
+/** As the provider sends it, and nothing else (docs/reference/http-api.md#errors). */
 const signatureShape = /^sha256=([0-9a-f]{64})$/;
 
 /**

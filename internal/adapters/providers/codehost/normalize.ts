@@ -1,4 +1,4 @@
-// A code host's delivery as an event of the catalog (contract, section 4): its key, its payload, its routing target, and
+// A code host's delivery as an event of the catalog (docs/reference/connections.md#intakes): its key, its payload, its routing target, and
 // what of it is the service's own doing.
 
 import type { Delivery, DeliveryTarget, NamedEvent } from '../../../domain/delivery.ts';

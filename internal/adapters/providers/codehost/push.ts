@@ -105,7 +105,7 @@ const branchOf = (body: JsonObject): string | undefined => {
   return ref?.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : undefined;
 };
 
-/** The push in the neutral words (contract, section 4), or undefined where the body is none. */
+/** The push in the neutral words (docs/reference/connections.md#intakes), or undefined where the body is none. */
 export function pushOf(body: JsonObject): JsonObject | undefined {
   const ref = textAt(body['ref']);
   if (ref === undefined) return undefined;

@@ -1,4 +1,4 @@
-// What the gateway has to know of each model provider's wire (contract, section 6, model calls; spec, Model): which calls
+// What the gateway has to know of each model provider's wire (docs/reference/sessions.md#model-gateway, model calls; docs/reference/compile.md#models): which calls
 // there are and which cost money, how a call is bound to the declared model, what `model.gateway` becomes in a body, where
 // an answer tells its usage, and how an error has to look so that a harness understands it. The vendors' own words and
 // addresses stand here and nowhere else.

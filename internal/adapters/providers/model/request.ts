@@ -118,7 +118,7 @@ function print(body: Body): Buffer {
   }
 }
 
-/** The gateway object in the provider's words, the primary in front (spec, Model). */
+/** The gateway object in the provider's words, the primary in front (docs/reference/compile.md#models). */
 function route(body: Body, { gateway }: ModelSpec, primary: string): void {
   if (gateway === undefined) return;
   body['models'] = [primary, ...gateway.models.filter((id) => id !== primary)];

@@ -1,5 +1,5 @@
 // Outbound requests of this room: https only, and only to public addresses, unless the installation allows private
-// networks (contract, SVC_ALLOW_PRIVATE_NETWORK). The address is checked where the connection is made, so that a name
+// networks (docs/reference/configuration.md#settings). The address is checked where the connection is made, so that a name
 // that resolves to something else the second time gains nothing.
 
 import { Agent } from 'undici';

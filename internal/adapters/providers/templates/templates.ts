@@ -1,6 +1,6 @@
 // Managed templates: turns `@scope/name@version` into the files of a package, from a configured directory or an npm
-// registry, and says which version and which bytes it took (spec, Agent document, imports; contract, "Undecided by the
-// spec"). A lock repeats an earlier resolution exactly or fails; integrity is always verified.
+// registry, and says which version and which bytes it took (docs/reference/compile.md#templates).
+// A lock repeats an earlier resolution exactly or fails; integrity is always verified.
 // It never runs anything of a package, never writes outside its cache, never decides which file of a package an import
 // means (that is compile's), and never throws for a template: what went wrong is a value that compile reports.
 

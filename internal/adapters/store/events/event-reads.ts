@@ -9,7 +9,7 @@ import { beyond, markOf } from '../routing/routing.ts';
 import type { Sql } from '../store.ts';
 import { type EventTarget, type RouterStatus, wholePayload } from './events.ts';
 
-/** What a trigger decided on an event (contract, section 3, `routes`). */
+/** What a trigger decided on an event (docs/reference/webhook-endpoints.md#requests, `routes`). */
 export interface EventRoute {
   readonly agentId: string;
   readonly agent: string;

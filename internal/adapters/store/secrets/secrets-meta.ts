@@ -1,4 +1,4 @@
-// Which secret names resolve, without touching a value (spec, Secret resource: project scope first, then organization
+// Which secret names resolve, without touching a value (docs/reference/secrets.md#fields: project scope first, then organization
 // scope; an expired secret resolves as absent, so that a live one beneath it is found).
 
 import type { Sql } from '../store.ts';

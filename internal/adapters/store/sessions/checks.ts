@@ -1,4 +1,4 @@
-// svc.checks: one row per check and cycle on a pull request (spec, PR check). One cycle of an agent's check is current at
+// svc.checks: one row per check and cycle on a pull request (docs/reference/checks.md#states). One cycle of an agent's check is current at
 // a time, which a unique index holds; the next supersedes it in the transaction that queues it. `reported` is false from
 // every change of state until the code host knows of it. What a state leads to is decided in core/session.
 

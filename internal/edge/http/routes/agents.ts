@@ -1,4 +1,4 @@
-// Stored agents and their revisions (contract, section 3).
+// Stored agents and their revisions (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/agents.ts';
 import { type AgentRow, agentByName, listAgents, listRevisions } from '../../../adapters/store/resources/agents.ts';

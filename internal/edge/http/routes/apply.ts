@@ -1,4 +1,4 @@
-// `POST P/apply`: files in, plan or outcome out (contract, section 3).
+// `POST P/apply`: files in, plan or outcome out (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/apply.ts';
 import { applyFiles } from '../../../flows/sync/sync.ts';

@@ -1,4 +1,4 @@
-// Bindings: who holds which target (contract, section 3).
+// Bindings: who holds which target (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/bindings.ts';
 import { type BindingRow, listBindings } from '../../../adapters/store/routing/binding-reads.ts';

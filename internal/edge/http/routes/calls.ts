@@ -1,4 +1,4 @@
-// Calls to the outside (contract, section 10, Calls): those of a session, and those of no session. No inputs, no results.
+// Calls to the outside (docs/reference/connections.md#connections, Calls): those of a session, and those of no session. No inputs, no results.
 
 import * as api from '../../../../schemas/api/calls.ts';
 import { type CallRow, listCalls } from '../../../adapters/store/outbox/calls.ts';

@@ -1,4 +1,4 @@
-// Connections of a project to providers (contract, section 3). Credentials go in and never come out.
+// Connections of a project to providers (docs/reference/http-api.md#conventions). Credentials go in and never come out.
 
 import * as api from '../../../../schemas/api/connections.ts';
 import { type ConnectionRow, listConnections } from '../../../adapters/store/connections/connections.ts';

@@ -1,4 +1,4 @@
-// Webhook endpoints: where callers post to, who is woken, and what is wrong with them (contract, section 3).
+// Webhook endpoints: where callers post to, who is woken, and what is wrong with them (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/endpoints.ts';
 import { listEndpoints } from '../../../adapters/store/resources/endpoints.ts';

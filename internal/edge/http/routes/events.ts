@@ -1,4 +1,4 @@
-// Recorded events (contract, section 3).
+// Recorded events (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/events.ts';
 import { eventById, type EventRoute, type EventRow, listEvents } from '../../../adapters/store/events/event-reads.ts';

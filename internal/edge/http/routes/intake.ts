@@ -1,4 +1,4 @@
-// Deliveries of providers (contract, section 4). Public: each proves itself with its signature.
+// Deliveries of providers (docs/reference/connections.md#intakes). Public: each proves itself with its signature.
 
 import * as api from '../../../../schemas/api/intake.ts';
 import { ingestOf } from '../../../flows/context.ts';

@@ -1,4 +1,4 @@
-// Where browsers and authorization servers come (contract, section 10): the callback, which says nothing of what it was
+// Where browsers and authorization servers come (docs/reference/connections.md#connections): the callback, which says nothing of what it was
 // given, the page of whatever went wrong, which is always the same, and who the service is.
 
 import * as api from '../../../../schemas/api/connections.ts';

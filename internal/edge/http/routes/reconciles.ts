@@ -1,4 +1,4 @@
-// Runs of the reconciler: lists, one, and the stream of what happens (contract, section 3).
+// Runs of the reconciler: lists, one, and the stream of what happens (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/reconciles.ts';
 import { listRuns, runById } from '../../../adapters/store/repositories/reconciles.ts';

@@ -1,4 +1,4 @@
-// Repositories: what is watched, and what people do to it (contract, section 3).
+// Repositories: what is watched, and what people do to it (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/repositories.ts';
 import { nextPolls } from '../../../adapters/store/repositories/polls.ts';

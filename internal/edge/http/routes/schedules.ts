@@ -1,4 +1,4 @@
-// Heartbeat schedules (contract, section 3).
+// Heartbeat schedules (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/schedules.ts';
 import { listSchedules } from '../../../adapters/store/resources/schedules.ts';

@@ -1,4 +1,4 @@
-// Secrets of a project and of an organization (contract, section 3). Metadata answers are built field by field: nothing
+// Secrets of a project and of an organization (docs/reference/http-api.md#conventions). Metadata answers are built field by field: nothing
 // that a row may hold besides can slip into one. Only reveal answers with a value.
 
 import * as v from 'valibot';

@@ -1,4 +1,4 @@
-// Sessions: lists, one, its transcript and its stream, and what people do with it (contract, sections 3 and 6).
+// Sessions: lists, one, its transcript and its stream, and what people do with it (docs/reference/http-api.md#conventions, docs/reference/sessions.md#states).
 
 import * as api from '../../../../schemas/api/sessions.ts';
 import {

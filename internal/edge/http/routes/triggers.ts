@@ -1,4 +1,4 @@
-// Stored triggers (contract, section 3): one row per event key and heartbeat.
+// Stored triggers (docs/reference/http-api.md#conventions): one row per event key and heartbeat.
 
 import * as api from '../../../../schemas/api/triggers.ts';
 import { listTriggers, type TriggerRow } from '../../../adapters/store/resources/triggers.ts';

@@ -1,4 +1,4 @@
-// Webhook ingest (spec, Webhook ingest). Public: each endpoint says how a caller proves itself. Open to any origin, and
+// Webhook ingest (docs/reference/webhook-endpoints.md#requests). Public: each endpoint says how a caller proves itself. Open to any origin, and
 // no cookie is ever read.
 
 import { ingestWebhookEvent, signatureHeader } from '../../../../schemas/api/endpoints.ts';

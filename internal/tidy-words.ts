@@ -1,0 +1,65 @@
+// Words and forms that stay out of the sources, with the places where they may stand all the same.
+
+/** Tools that measure, check and describe the whole: they wire what they need, as cmd does, and nobody imports them but cmd. */
+export const TOOLS = ['internal/bench/', 'internal/harness-check/', 'internal/reference/'];
+
+export interface WordRule {
+  readonly name: string;
+  readonly pattern: RegExp;
+  /** Path prefixes where it may stand. */
+  readonly allowed: readonly string[];
+  readonly inTests: boolean;
+  readonly message: string;
+}
+export const WORDS: readonly WordRule[] = [
+  {
+    name: 'clock',
+    pattern: /\bDate\.now\(|\bnew Date\(\)/,
+    // A page shows how long ago something was: nobody else is in the browser to tell it the time.
+    allowed: ['cmd/', 'internal/base/', 'internal/edge/web/client/', ...TOOLS],
+    inTests: true,
+    message: 'time is passed in as `now`',
+  },
+  {
+    name: 'randomness',
+    pattern: /\bMath\.random\(/,
+    allowed: [...TOOLS, 'internal/base/testkit/'],
+    inTests: false,
+    message: 'randomness is passed in, and a test seeds it',
+  },
+  {
+    name: 'environment',
+    pattern: /\bprocess\.(env|argv)\b|\bprocess\.on\(|\bprocess\.exit\(/,
+    allowed: ['cmd/', 'internal/base/testkit/', ...TOOLS],
+    inTests: true,
+    message: 'only cmd reads the environment, the arguments and signals',
+  },
+  {
+    name: 'citation',
+    pattern: /\((?:contract|decisions?|design|spec), (?:section|[A-Z"`0-9])/,
+    allowed: [],
+    inTests: false,
+    message: 'cite a page of docs/reference, with its anchor',
+  },
+  {
+    name: 'debt',
+    pattern: /\b(TO[D]O|FIX[M]E|XX[X]|HAC[K])\b/,
+    allowed: [],
+    inTests: false,
+    message: 'finish it or write an issue',
+  },
+  {
+    name: 'silenced',
+    pattern: /@ts-(ignore|nocheck|expect-error)|\b(test|it|describe)\.(skip|only|todo)\(|\bskip: true\b/,
+    allowed: [],
+    inTests: false,
+    message: 'no silenced checks and no skipped tests',
+  },
+  {
+    name: 'default-export',
+    pattern: /^export default\b|^export \* from\b/,
+    allowed: [],
+    inTests: false,
+    message: 'named exports only, and no barrels',
+  },
+];
