@@ -224,7 +224,8 @@ describe('the matrix of principals, routes and places', () => {
   it('has no other way in: methods, overrides, headers that name a tenant, a second token', async () => {
     const outsider = named('outsider');
     const noToken = named('no-token');
-    const paths = [...new Set(closed.map((route) => route.path))];
+    // GET of it is a page, which leads to signing in: the pages have their own tests.
+    const paths = [...new Set(closed.map((route) => route.path))].filter((path) => path !== '/device');
     await eachOf(paths, async (pattern) => {
       const own = closed.filter((route) => covers(route.path, pattern));
       const route = closed.find((one) => one.path === pattern) as Route;
