@@ -42,7 +42,7 @@ it('a daemon has at most 12 connections to its database when it is busy, and 4 w
   }
   assert.ok(most > 4 && most <= 12, `${most} when busy`);
   let idle = await count();
-  for (let tries = 0; tries < 300 && idle > 4; tries += 1) {
+  for (let tries = 0; tries < 900 && idle > 4; tries += 1) {
     await sleep(100);
     idle = await count();
   }
