@@ -156,7 +156,7 @@ describe('a session and its money', () => {
     assert.match(heard[1] ?? '', /^\[Delivered again: [^]*!model first[^]*!say went on$/);
   });
 
-  it('is blocked where a call is refused with 402, and where it is launched without room', async () => {
+  it('is blocked where a call is refused with 402, and stays queued where it would be launched without room', async () => {
     await bench.apply({ refused: { model, spendCaps: { dailyUsd: '30' } } });
     const session = await bench.start('refused', '!model first\n!model second\n!say never');
     const view = await bench.until(session, isBlocked);
@@ -166,8 +166,16 @@ describe('a session and its money', () => {
     );
     assert.ok(!view.said.includes('never'));
     const next = await bench.start('refused', '!say hello');
-    assert.match((await bench.until(next, isBlocked)).reason ?? '', /dailyUsd/);
+    const waits = await bench.until(next, (seen) => seen.reason === 'cap');
+    assert.equal(waits.state, 'queued');
+    assert.match(String(waits.body['reasonText']), /^Spend cap reached: dailyUsd allows 30 USD/);
+    assert.ok(!('position' in waits.body));
     assert.equal((await bench.turns(next)).length, 0);
+    const { body: doctor } = await bench.daemon.api('GET', 'P/doctor');
+    const checks = doctor['checks'] as unknown as readonly { readonly message: string }[];
+    assert.ok(checks.some(({ message }) => message.startsWith(`session ${next} of refused waits for its spend cap: `)));
+    await bench.apply({ refused: { model, spendCaps: { dailyUsd: '300' } } });
+    await bench.until(next, (seen) => idle(seen) && seen.said.includes('hello'));
   });
 
   it('is not launched on a model of unknown price under a cap, and says what to do', async () => {

@@ -18,7 +18,7 @@ export const channelPorts = { model: 4401, tools: 4402, git: 4403 } as const;
 /** Calls that have ended are in the ledger within this, or a moment later. */
 const settledMs = 5_000;
 
-/** A spend cap is reached: the session is blocked until there is room again. */
+/** A spend cap is reached: the session waits until there is room again. */
 export class Capped extends Error {}
 
 export interface Cap {

@@ -20,7 +20,7 @@ export async function diagnoseSessions(ctx: FlowContext, project: ProjectRef): P
     ...(await checkHarnesses(ctx, found)),
     ...(await checkKeys(ctx, project, found)),
     ...found.blocked.map(({ id, agent, reason }): SessionCheck => {
-      const message = `session ${id} of ${agent} is blocked: ${reason}`;
+      const message = `session ${id} of ${agent} waits for its spend cap: ${reason}`;
       return {
         name: 'blocked',
         status: 'warning',

@@ -28,6 +28,8 @@ import { failureText, launch, type Launched, ProgramMissing } from './launch.ts'
 
 /** A program that is not there is looked for again after this. */
 const missingMs = 10_000;
+/** A cap is looked at by upkeep; should no daemon do that, a launch looks again after this. */
+const cappedMs = 3_600_000;
 /** Nobody waits for the end of a session that failed: it may wait for its project for longer than a call. */
 const projectWaitMs = 25_000;
 const launchBuckets = [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -192,7 +194,7 @@ export class Supervisor {
       return { kind: 'gone' };
     }
     if (error instanceof Capped) {
-      await blockSession(this.#ctx.db, session, error.message);
+      await this.#awaitRoom(session, error.message);
       return { kind: 'gone' };
     }
     const reason = mask.apply(failureText(error));
@@ -202,6 +204,13 @@ export class Supervisor {
     }
     const waitsFor = error instanceof HarnessFailure ? 'harness' : 'engine';
     return { kind: 'relaunch', reason, isBlameless: isConnectionLoss(error), waitsFor };
+  }
+
+  /** One that has not begun stays in the queue and says what it waits for; one that has is blocked. Upkeep ends both waits. */
+  async #awaitRoom(session: ClaimedSession, reason: string): Promise<void> {
+    if (session.harnessSession !== null) return void (await blockSession(this.#ctx.db, session, reason));
+    const retryAt = new Date(this.#ctx.runtime.now().getTime() + cappedMs);
+    await waitAgain(this.#ctx.db, session, { reason, waitsFor: 'cap', retryAt, failures: session.failures });
   }
 
   async #after(session: ClaimedSession, end: ConversationEnd, failuresBefore: number): Promise<void> {

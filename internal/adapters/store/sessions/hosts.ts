@@ -238,12 +238,17 @@ export interface BlockedSession {
   readonly spec: AgentSpec;
 }
 
-/** Blocked sessions behind one (an id; null: from the first), in the order of ids, with the spec that they were started from. */
+/**
+ * Sessions that wait for a spend cap behind one (an id; null: from the first), in the order of ids, with the spec that they
+ * were started from: blocked ones, and queued ones that a cap kept from their first launch.
+ */
 export async function blockedSessions(sql: Sql, after: string | null, limit: number): Promise<BlockedSession[]> {
+  const from = `id > coalesce($2::uuid, '${'0'.repeat(32)}'::uuid) order by id limit $1::int`;
   const { rows } = await sql.query<BlockedSession>(
     `with page as materialized (
-       select * from svc.sessions where state = 'blocked' and id > coalesce($2::uuid, '${'0'.repeat(32)}'::uuid)
-        order by id limit $1::int)
+       (select * from svc.sessions where state = 'blocked' and ${from})
+       union all (select * from svc.sessions where waits_for = 'cap' and live and ${from})
+       order by id limit $1::int)
      select s.id as "sessionId", s.project_id as "projectId", s.agent_id as "agentId", s.agent, r.spec
        from page s
        join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision order by s.id`,
@@ -253,14 +258,15 @@ export async function blockedSessions(sql: Sql, after: string | null, limit: num
   return rows;
 }
 
-/** Lets blocked sessions be taken up again. */
+/** Lets sessions that waited for a spend cap be taken up again. */
 export async function unblockSessions(sql: Sql, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
   await sql.query(
-    `update svc.sessions s set reason = null, retry_at = null,
-         state = case when exists (select from svc.inbox i where i.session_id = s.id and i.state = 'pending')
+    `update svc.sessions s set reason = null, retry_at = null, waits_for = null,
+         state = case when state = 'queued' then state
+           when exists (select from svc.inbox i where i.session_id = s.id and i.state = 'pending')
            then 'suspended' else 'idle' end
-      where id = any($1::uuid[]) and state = 'blocked'`,
+      where id = any($1::uuid[]) and (state = 'blocked' or (state = 'queued' and waits_for = 'cap'))`,
     [ids],
   );
 }

@@ -8,6 +8,7 @@ export interface SessionTroubles {
   readonly agents: readonly { harness: Harness; provider: ModelProvider | null; agents: number }[];
   /** Sessions that nobody has taken yet. */
   readonly waiting: readonly { harness: Harness; sessions: number; oldest: Date }[];
+  /** Those that a spend cap keeps from going on, or from being launched. */
   readonly blocked: readonly { id: string; agent: string; reason: string }[];
   /** Agents whose latest session failed within the day, has failed to launch, or is idle after a message was given up. */
   readonly failing: readonly { id: string; agent: string; state: string; reason: string }[];
@@ -31,7 +32,8 @@ export async function findSessionTroubles(sql: Sql, projectId: string, now: Date
   );
   const blocked = await sql.query<SessionTroubles['blocked'][number]>(
     `select id, agent, coalesce(reason, '') as reason from svc.sessions
-      where project_id = $1::uuid and state = 'blocked' order by id desc limit ${shownMax}`,
+      where project_id = $1::uuid and live and (state = 'blocked' or (state = 'queued' and waits_for = 'cap'))
+      order by id desc limit ${shownMax}`,
     [projectId],
   );
   const failing = await sql.query<SessionTroubles['failing'][number]>(
