@@ -14,6 +14,8 @@ export interface Assets {
   readonly importMap: string;
   /** As a source of the content security policy. */
   readonly importMapHash: string;
+  /** Addresses of what the console's shell imports before it shows anything. */
+  readonly shell: readonly string[];
   /** The address of a file of client/. */
   url(name: string): string;
   send(visit: Visit): void;
@@ -63,6 +65,9 @@ export function createAssets(): Assets {
     hash,
     importMap,
     importMapHash: `sha256-${createHash('sha256').update(importMap).digest('base64')}`,
+    shell: ['vendor/preact.mjs', 'vendor/hooks.mjs', 'vendor/htm.mjs', 'api.ts', 'kit.ts', 'live.ts', 'pages.ts'].map(
+      url,
+    ),
     url,
     send(visit) {
       const [, given, name = ''] = /^\/assets\/([^/]+)\/(.+)$/.exec(visit.url.pathname) ?? [];

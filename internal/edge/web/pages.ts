@@ -14,10 +14,14 @@ interface Parts {
 }
 
 function html({ assets }: Visit, { title, script, body }: Parts): string {
+  // What a module imports is asked for together with it, not one depth after the other.
+  const preloads = (script === 'app.ts' ? assets.shell : [])
+    .map((url) => `<link rel="modulepreload" href="${url}">`)
+    .join('');
   const scripts =
     script === undefined
       ? ''
-      : `<script type="importmap">${assets.importMap}</script><script type="module" src="${assets.url(script)}"></script>`;
+      : `<script type="importmap">${assets.importMap}</script>${preloads}<script type="module" src="${assets.url(script)}"></script>`;
   return `<!doctype html>
 <html lang="en">
 <head>

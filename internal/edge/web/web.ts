@@ -23,10 +23,21 @@ export interface WebRoom {
 
 /** What a page of a project may be called (the console's map). */
 export const projectPages: readonly string[] = [
-  ...['repositories', 'reconciles', 'agents', 'triggers', 'events', 'sessions', 'schedules', 'spend', 'connections'],
-  ...['bindings', 'endpoints', 'secrets', 'audit', 'doctor', 'members', 'tokens'],
+  ...[
+    'overview',
+    'repositories',
+    'reconciles',
+    'agents',
+    'triggers',
+    'events',
+    'sessions',
+    'schedules',
+    'spend',
+    'connections',
+  ],
+  ...['bindings', 'endpoints', 'secrets', 'audit', 'doctor', 'members', 'tokens', 'settings'],
 ];
-const withDetail: readonly string[] = ['repositories', 'reconciles', 'agents', 'events', 'sessions', 'endpoints'];
+const withoutDetail: readonly string[] = ['overview', 'spend', 'audit', 'doctor', 'members', 'tokens', 'settings'];
 const slug = '[a-z0-9][a-z0-9-]{0,62}';
 const projectPath = new RegExp(`^/(${slug})/(${slug})(?:/([a-z]+)(?:/([^/]+))?)?$`);
 const fixed = [
@@ -49,7 +60,7 @@ export function isPage(path: string): boolean {
   if (path === '/' || path === '/device') return true;
   const [, , , page, id] = projectOf(path) ?? [];
   if (projectOf(path) === undefined) return false;
-  return page === undefined || (projectPages.includes(page) && (id === undefined || withDetail.includes(page)));
+  return page === undefined || (projectPages.includes(page) && (id === undefined || !withoutDetail.includes(page)));
 }
 
 const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/i;

@@ -23,9 +23,10 @@ export const storeKey = (key: string): void => localStorage.setItem(keyItem, key
 export interface CallOptions {
   readonly body?: unknown;
   readonly signal?: AbortSignal;
+  readonly headers?: { readonly [name: string]: string };
 }
 
-async function send(method: string, path: string, { body, signal }: CallOptions): Promise<Response> {
+async function send(method: string, path: string, { body, signal, headers }: CallOptions): Promise<Response> {
   const key = localStorage.getItem(keyItem);
   return fetch(path, {
     method,
@@ -33,6 +34,7 @@ async function send(method: string, path: string, { body, signal }: CallOptions)
     redirect: 'error',
     headers: {
       accept: 'application/json',
+      ...headers,
       ...(key !== null && { 'x-svc-key': key }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
     },
@@ -64,8 +66,37 @@ async function fetchKey(): Promise<boolean> {
 export const signinAddress = (): string =>
   `/signin?next=${encodeURIComponent(`${location.pathname}${location.search}`)}`;
 
+let inFlight = 0;
+let quietSince = performance.now();
+/** For how long nothing has been asked, in milliseconds. */
+export const quietMs = (): number => (inFlight > 0 ? 0 : performance.now() - quietSince);
+
+/** One request of the API, whatever it answers: for streams and files. */
+export const fetchApi = (path: string, options: CallOptions = {}): Promise<Response> => send('GET', path, options);
+
+const early = new Map<string, Promise<unknown>>();
+/** Asks for what a page will read before its module is there; the first `call` of this address takes the answer. */
+export function callEarly(path: string): void {
+  const asked = call('GET', path);
+  asked.catch(() => undefined);
+  early.set(path, asked);
+}
+
 /** Calls the API. Throws ApiError; a browser that is not signed in goes to sign in, and the promise never ends. */
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
+  const asked = method === 'GET' ? early.get(path) : undefined;
+  early.delete(path);
+  if (asked !== undefined) return asked as Promise<T>;
+  inFlight += 1;
+  try {
+    return await answered<T>(method, path, options);
+  } finally {
+    inFlight -= 1;
+    quietSince = performance.now();
+  }
+}
+
+async function answered<T>(method: string, path: string, options: CallOptions): Promise<T> {
   let response = await send(method, path, options);
   if (response.status === 401 && (await fetchKey())) response = await send(method, path, options);
   if (response.status === 401) {
@@ -85,4 +116,8 @@ export async function openSession(body: { readonly token: string } | { readonly 
   return (await send('GET', '/api/v1/me', {})).status !== 401;
 }
 
-export const message = (error: unknown): string => (error instanceof Error ? error.message : 'Something went wrong.');
+/** What went wrong, for people. What `fetch` throws says nothing: the service was not reached. */
+export function message(error: unknown): string {
+  if (error instanceof TypeError) return 'The service was not reached.';
+  return error instanceof Error ? error.message : 'Something went wrong.';
+}

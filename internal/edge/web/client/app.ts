@@ -1,94 +1,227 @@
-// The console: finds the page that the address names, with the navigation around it.
+// The console's shell: who is signed in, the project, the navigation, whether what is shown is live, and the page that the
+// address names. Pages are modules of their own (pages.ts); this one holds nothing of them.
 
 import { render } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
-import { call } from './api.ts';
-import { ConnectionsPage } from './connections.ts';
-import { html, type Markup } from './html.ts';
-import { Empty, Failure, Toast, useRead } from './kit.ts';
-import { ListPage, lists } from './lists.ts';
+import { call, signinAddress } from './api.ts';
+import { absolute, Empty, Failure, html, type Markup, ownZone, setZone, zone } from './kit.ts';
+import { startLive, useLiveState, useNewer } from './live.ts';
+import {
+  type Address,
+  addressOf,
+  followLink,
+  navigate,
+  pageHref,
+  type PageProps,
+  type PageRow,
+  pages,
+  type Place,
+  useAddress,
+} from './pages.ts';
 
-/** A project as pages are given it. */
-export interface Place {
-  readonly org: { readonly id: string; readonly slug: string };
-  readonly project: { readonly id: string; readonly slug: string };
-  readonly permissions: readonly string[];
-  /** Below which its API lies. */
-  readonly api: string;
-}
-
-const [orgSlug = '', projectSlug = '', pageName = 'overview', id] = location.pathname.split('/').slice(1);
-
-function placeIn(me: Me): Place | undefined {
-  const org = me.orgs.find((one) => one.slug === orgSlug);
-  const project = org?.projects.find((one) => one.slug === projectSlug);
+function placeIn(me: Me, { org: orgSlug, project: projectSlug }: Address): Place | undefined {
+  const org = me.orgs.find((one) => one.slug === orgSlug || one.id === orgSlug);
+  const project = org?.projects.find((one) => one.slug === projectSlug || one.id === projectSlug);
   if (org === undefined || project === undefined) return undefined;
-  return { org, project, permissions: project.permissions, api: `/api/v1/orgs/${org.slug}/projects/${project.slug}` };
+  const api = `/api/v1/orgs/${org.slug}/projects/${project.slug}`;
+  return { org, project, permissions: project.permissions, api, root: `/${org.slug}/${project.slug}` };
 }
 
-const shown = [
-  'events',
-  'sessions',
-  'agents',
-  'triggers',
-  'repositories',
-  'reconciles',
-  'schedules',
-  'bindings',
-  'endpoints',
-];
-const more = ['secrets', 'connections', 'audit', 'members'];
+const liveWords = { live: 'live', stale: 'not live', 'signed-out': 'signed out' } as const;
+const liveShapes = { live: '●', stale: '◐', 'signed-out': '▲' } as const;
+const liveKinds = { live: 'good', stale: 'wait', 'signed-out': 'bad' } as const;
 
-function Navigation(props: { readonly place: Place | undefined; readonly me: Me }): Markup {
-  const { place, me } = props;
-  const root = place === undefined ? '/' : `/${place.org.slug}/${place.project.slug}`;
-  const current = (name: string): object => (name === pageName ? { 'aria-current': 'page' } : {});
+/** Whether what is shown follows what happens; where it does not, since when. */
+function Live(): Markup {
+  const { state, isKnown, heardAt } = useLiveState();
+  const since = heardAt === 0 || state === 'live' ? '' : ` since ${absolute(new Date(heardAt).toISOString())}`;
+  const text = isKnown ? `${liveWords[state]}${since}` : 'connecting';
+  return html`<span class=${`status ${isKnown ? liveKinds[state] : 'off'}`} role="status" data-testid="live-state" data-state=${state}>
+    <span aria-hidden="true">${isKnown ? liveShapes[state] : '○'}</span> ${text}
+    ${state === 'signed-out' ? html` <a href=${signinAddress()}>Sign in</a>` : null}</span>`;
+}
+
+function Zone(): Markup {
+  const [chosen, setChosen] = useState(zone());
+  const change = (event: Event): void => {
+    setZone((event.currentTarget as HTMLSelectElement).value === 'UTC' ? 'UTC' : 'own');
+    setChosen(zone());
+  };
+  return html`<select aria-label="Time zone" data-testid="zone" value=${chosen === 'UTC' ? 'UTC' : 'own'} onChange=${change}>
+    <option value="UTC">UTC</option>${ownZone === 'UTC' ? null : html`<option value="own">${ownZone}</option>`}</select>`;
+}
+
+function Header(props: {
+  readonly me: Me;
+  readonly place: Place | undefined;
+  readonly page: string;
+  readonly onFind: () => void;
+}): Markup {
+  const { me, place, page } = props;
+  const [isOpen, setOpen] = useState(false);
   const signOut = async (): Promise<void> => {
     await call('POST', '/api/v1/auth/signout');
     location.assign('/signin');
   };
   return html`<header><a class="skip" href="#main">Skip to the page</a>
-    <nav aria-label="Console"><a href="/">svc</a>
-      ${place === undefined ? null : html`<a href=${root} ...${current('overview')}>${place.org.slug}/${place.project.slug}</a>`}
-      ${place === undefined ? null : [...shown, ...more].map((name) => html`<a href=${`${root}/${name}`} ...${current(name)}>${name}</a>`)}
-    </nav>
-    <span>${me.name} <button type="button" data-testid="signout" onClick=${signOut}>Sign out</button></span>
-  </header>${me.session?.breakGlass === true ? html`<p class="notice" data-testid="break-glass">Signed in with the token of the data directory; use a provider instead.</p>` : null}`;
+    <div class="bar">
+      ${place === undefined ? null : html`<button type="button" class="menu" aria-expanded=${isOpen} aria-controls="pages" onClick=${() => setOpen(!isOpen)}>Menu</button>`}
+      <a class="home" href="/">svc</a>
+      ${place === undefined ? null : html`<a href=${place.root}>${place.org.slug}/${place.project.slug}</a>`}
+      <button type="button" data-testid="find" onClick=${props.onFind}>Go to… <kbd>Ctrl K</kbd></button>
+      <span class="space"></span>
+      ${place === undefined ? null : html`<${Live} />`}
+      <${Zone} />
+      <span>${me.name}</span> <button type="button" data-testid="signout" onClick=${signOut}>Sign out</button>
+    </div>
+    ${me.session?.breakGlass === true ? html`<p class="notice" data-testid="break-glass">Signed in with the token of the data directory; use a provider instead.</p>` : null}
+    ${
+      place === undefined
+        ? null
+        : html`<nav id="pages" class=${isOpen ? 'open' : ''} aria-label="Pages of the project" onClick=${() => setOpen(false)}>
+        ${pages.map(({ name, title }) => html`<a href=${pageHref(place, name)} aria-current=${name === page ? 'page' : undefined}>${title}</a>`)}</nav>`
+    }
+  </header>`;
 }
 
 function Projects(props: { readonly me: Me }): Markup {
   const all = props.me.orgs.flatMap((org) => org.projects.map((project) => ({ org, project })));
   return html`<section data-testid="page-projects"><h1>Projects</h1>
     ${all.length === 0 ? html`<${Empty} text="No project is visible to you." command="svc project create" />` : null}
-    <ul>${all.map(({ org, project }) => html`<li><a href=${`/${org.slug}/${project.slug}`}>${org.slug}/${project.slug}</a></li>`)}</ul>
+    <ul>${all.map(({ org, project }) => html`<li data-row tabIndex=${-1}><a href=${`/${org.slug}/${project.slug}`}>${org.slug}/${project.slug}</a></li>`)}</ul>
   </section>`;
 }
 
-function Overview(props: { readonly place: Place }): Markup {
-  const root = `/${props.place.org.slug}/${props.place.project.slug}`;
-  return html`<section data-testid="page-overview"><h1>${props.place.project.slug}</h1>
-    <${ListPage} place=${props.place} list=${lists['reconciles']} isPart=${true} />
-    <${ListPage} place=${props.place} list=${lists['sessions']} isPart=${true} />
-    <p><a href=${`${root}/events`}>All events</a></p></section>`;
+type Component = (props: PageProps) => Markup;
+const loaded = new Map<string, Component>();
+
+/** The component of a page, once its module is there. */
+function usePage(row: PageRow, isDetail: boolean) {
+  const key = isDetail ? `${row.name}/` : row.name;
+  const [, setRound] = useState(0);
+  const [error, setError] = useState<{ readonly key: string; readonly error: unknown }>();
+  useEffect(() => {
+    if (loaded.has(key)) return;
+    const load = isDetail ? (row.detail?.load ?? row.load) : row.load;
+    load().then(
+      ({ Page }) => {
+        loaded.set(key, Page);
+        setRound((round) => round + 1);
+      },
+      (caught: unknown) => setError({ key, error: caught }),
+    );
+  }, [key]);
+  return { component: loaded.get(key), error: error?.key === key ? error.error : undefined };
 }
 
-function Page(props: { readonly me: Me }): Markup {
-  if (orgSlug === '') return html`<${Projects} me=${props.me} />`;
-  const place = placeIn(props.me);
-  if (place === undefined) return html`<p>This project is not visible to you.</p>`;
-  if (pageName === 'connections') return html`<${ConnectionsPage} place=${place} />`;
-  if (pageName === 'overview') return html`<${Overview} place=${place} />`;
-  const list = lists[pageName];
-  if (list !== undefined && id === undefined) return html`<${ListPage} place=${place} list=${list} />`;
-  return html`<section data-testid=${`page-${pageName}`}><h1>${pageName}</h1>
-    <${Empty} text="The command line shows this." command=${`svc ${pageName.replace(/s$/, '')} ${id === undefined ? 'list' : `show ${id}`}`} /></section>`;
+function PageOf(props: {
+  readonly place: Place;
+  readonly row: PageRow;
+  readonly id: string;
+  readonly search: string;
+}): Markup {
+  const { place, row, id } = props;
+  const { component, error } = usePage(row, id !== '');
+  if (row.needs !== undefined && !place.permissions.includes(row.needs))
+    return html`<section data-testid=${`page-${row.name}`}><h1>${row.title}</h1><p class="notice" data-testid="not-allowed">This needs the permission <code>${row.needs}</code>.</p></section>`;
+  if (error !== undefined)
+    return html`<section><h1>${row.title}</h1><p class="failure" role="alert">This page could not be loaded: the service was not reached, or has been updated. <a href=${location.href} target="_self">Load it again</a></p></section>`;
+  if (component === undefined) return html`<p class="empty">Reading…</p>`;
+  return html`<${component} key=${`${place.api} ${row.name} ${id}`} place=${place} id=${id} query=${new URLSearchParams(props.search)} />`;
 }
+
+const titleOf = (row: PageRow | undefined, address: Address): string =>
+  [address.id, row?.title ?? '', address.project, 'svc'].filter((part) => part !== '').join(' · ');
+
+function useKeys(place: Place | undefined, address: Address, open: (what: 'find' | 'keys') => void): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      if ((event.ctrlKey || event.metaKey) && event.key === 'k') {
+        event.preventDefault();
+        open('find');
+        return;
+      }
+      const isTyping =
+        event.target instanceof Element && event.target.closest('input, textarea, select, dialog') !== null;
+      if (isTyping || event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem('svc.keys') === 'off')
+        return;
+      if (event.key === '?') open('keys');
+      else if (event.key === 'j' || event.key === 'k') step(event.key === 'j' ? 1 : -1);
+      else if (event.key === 'Enter' && event.target instanceof HTMLTableRowElement)
+        event.target.querySelector('a')?.click();
+      else if (event.key === 'Escape' && place !== undefined && address.id !== '')
+        navigate(pageHref(place, address.page));
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  });
+}
+
+/** Moves the focus to the next or the previous row of the page. */
+function step(by: 1 | -1): void {
+  const rows = [...document.querySelectorAll<HTMLElement>('#main [data-row]')];
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const next = rows[at === -1 ? (by === 1 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + by))];
+  next?.focus();
+  next?.scrollIntoView({ block: 'nearest' });
+}
+
+type Dialogs = typeof import('./palette.ts');
 
 function App(): Markup {
-  const me = useRead((signal) => call<Me>('GET', '/api/v1/me', { signal }), 'me');
-  if (me.value === undefined)
-    return html`<main id="main">${me.error === undefined ? html`<${Toast} text="Reading…" />` : html`<${Failure} error=${me.error} />`}</main>`;
-  return html`<div><${Navigation} me=${me.value} place=${placeIn(me.value)} /><main id="main"><${Page} me=${me.value} /></main></div>`;
+  const { path, search } = useAddress();
+  const address = addressOf(path);
+  const [me, setMe] = useState<Me>();
+  const [error, setError] = useState<unknown>(undefined);
+  const [dialog, setDialog] = useState<'find' | 'keys'>();
+  const [dialogs, setDialogs] = useState<Dialogs>();
+  const isNewer = useNewer();
+  useEffect(() => void call<Me>('GET', '/api/v1/me').then(setMe, setError), []);
+  const place = me === undefined || address.org === '' ? undefined : placeIn(me, address);
+  const row = pages.find(({ name }) => name === address.page);
+  const open = (what: 'find' | 'keys'): void => {
+    setDialog(what);
+    // What is not there when the service has been updated is not missed: the page says that it is older.
+    if (dialogs === undefined) void import('./palette.ts').then(setDialogs, () => undefined);
+  };
+  useKeys(place, address, open);
+  useEffect(() => {
+    if (place !== undefined) startLive(place.api);
+  }, [place?.api]);
+  useEffect(() => {
+    document.title = titleOf(row, address);
+  }, [path]);
+  useFocus(path);
+  if (me === undefined)
+    return html`<main id="main">${error === undefined ? html`<p class="empty">Reading…</p>` : html`<${Failure} error=${error} />`}</main>`;
+  const close = (): void => setDialog(undefined);
+  return html`<div class="shell" onClick=${followLink}><${Header} me=${me} place=${place} page=${address.page} onFind=${() => open('find')} />
+    <main id="main" tabIndex=${-1}>
+      ${isNewer ? html`<p class="notice" role="status" data-testid="newer">The service has been updated; this page is older than it. <a href=${location.href} target="_self">Load it again</a></p>` : null}
+      ${
+        address.org === ''
+          ? html`<${Projects} me=${me} />`
+          : place === undefined || row === undefined
+            ? html`<p>This project is not visible to you.</p>`
+            : html`<${PageOf} place=${place} row=${row} id=${address.id} search=${search} />`
+      }
+    </main>
+    ${dialog === 'find' && dialogs !== undefined ? html`<${dialogs.Palette} me=${me} place=${place} onClose=${close} />` : null}
+    ${dialog === 'keys' && dialogs !== undefined ? html`<${dialogs.Keys} onClose=${close} />` : null}
+  </div>`;
+}
+
+/** After a step to another page the focus is on it; at the first one it is where the browser put it. */
+function useFocus(path: string): void {
+  const [first] = useState(path);
+  const [isMoved, setMoved] = useState(false);
+  useEffect(() => {
+    if (path === first && !isMoved) return;
+    setMoved(true);
+    document.getElementById('main')?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [path]);
 }
 
 const root = document.getElementById('root');

@@ -5,8 +5,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
 import { ApiError, call } from './api.ts';
-import { html, type Markup } from './html.ts';
-import { Dialog, Failure, Field, Status } from './kit.ts';
+import { Dialog, Failure, Field, html, type Markup, Status } from './kit.ts';
 
 const base = '/api/v1/connections/errtrack';
 const pollMs = 2_000;

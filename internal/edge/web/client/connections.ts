@@ -2,11 +2,10 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
-import type { Place } from './app.ts';
+import type { PageProps } from './pages.ts';
 import { call } from './api.ts';
 import { Chooser, type Choosing } from './chooser.ts';
-import { html, type Markup } from './html.ts';
-import { Confirm, Failure, Status, Table, Toast, useRead } from './kit.ts';
+import { Confirm, Failure, html, type Markup, Status, Table, Toast, useRead } from './kit.ts';
 
 const setupBase = '/api/v1/connections/errtrack/installations';
 const projectsPath = '/api/v1/connections/errtrack/projects';
@@ -39,7 +38,7 @@ function arrival(): { readonly attempt: string | undefined; readonly isDone: boo
 }
 const dropQuery = (): void => history.replaceState(null, '', location.pathname);
 
-export function ConnectionsPage(props: { readonly place: Place }): Markup {
+export function Page(props: PageProps): Markup {
   const { place } = props;
   const scope = { organizationId: place.org.id, projectId: place.project.id };
   const isAllowed = needed.every((one) => place.permissions.includes(one));

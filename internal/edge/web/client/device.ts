@@ -3,8 +3,7 @@
 import { render } from 'preact';
 import { useState } from 'preact/hooks';
 import { call } from './api.ts';
-import { html, type Markup } from './html.ts';
-import { Failure, Field } from './kit.ts';
+import { Failure, Field, html, type Markup } from './kit.ts';
 
 interface State {
   readonly status: 'pending' | 'allowed' | 'denied';

@@ -1,9 +1,18 @@
-// The parts that every page is made of: table, dialog, form field, status, time, empty state, error, toast, and a
-// confirmation that names what follows. State is shape, word and colour; focus goes back to where it was.
+// The parts that every page is made of. Markup is made of nodes, never of text: payloads and names are text nodes whatever
+// they hold. State is shape, word and colour; focus goes back to where it was; an action shows its `svc` command, and one
+// that the caller has no right to stays visible and names the right.
 
+import htm from 'htm';
+import { h, type VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, message } from './api.ts';
-import { html, type Markup } from './html.ts';
+import type { Place } from './pages.ts';
+
+export type Markup = VNode;
+type Tag = (strings: TemplateStringsArray, ...values: unknown[]) => Markup;
+
+// The library's own type allows several roots; templates here have one.
+export const html = (htm as unknown as { bind(make: typeof h): Tag }).bind(h);
 
 export type Content = Markup | string | number | null | undefined | readonly (Markup | string | null)[];
 
@@ -16,7 +25,7 @@ export function Table(props: {
   readonly columns: readonly Column[];
   readonly children: Content;
 }): Markup {
-  return html`<div class="scroll"><table aria-label=${props.label}>
+  return html`<div class="scroll" role="region" aria-label=${props.label} tabIndex=${0}><table aria-label=${props.label}>
     <thead><tr>${props.columns.map(({ title }) => html`<th scope="col">${title}</th>`)}</tr></thead>
     <tbody>${props.children}</tbody>
   </table></div>`;
@@ -52,10 +61,18 @@ export function Field(props: { readonly label: string; readonly hint?: string; r
 }
 
 const shapes = { good: '●', off: '○', wait: '◐', bad: '▲' } as const;
+export type StatusKind = keyof typeof shapes;
 
-export function Status(props: { readonly kind: keyof typeof shapes; readonly text: string }): Markup {
-  return html`<span class=${`status ${props.kind}`}><span aria-hidden="true">${shapes[props.kind]}</span> ${props.text}</span>`;
+export function Status(props: { readonly kind: StatusKind; readonly text: string; readonly testId?: string }): Markup {
+  return html`<span class=${`status ${props.kind}`} data-testid=${props.testId}><span aria-hidden="true">${shapes[props.kind]}</span> ${props.text}</span>`;
 }
+
+const bad = /^(failed|error|auth|uncertain|unreachable|lost|quarantined)/;
+const good = /^(applied|routed|active|ready|running|unchanged|fired|ok|done|idle|spawn|deliver|converted|bound)/;
+const wait = /^(held|pending|queued|warning|starting|suspended|waits|waiting|reserved|scope_required|skipped)/;
+/** How a state of the API looks. */
+export const kindOf = (word: string): StatusKind =>
+  bad.test(word) ? 'bad' : good.test(word) ? 'good' : wait.test(word) ? 'wait' : 'off';
 
 const steps: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ['day', 86_400_000],
@@ -64,23 +81,70 @@ const steps: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ['second', 1_000],
 ];
 
-/** How long ago, and the whole time where it is looked at. */
-export function Time(props: { readonly at: string; readonly now: number }): Markup {
-  const ms = Date.parse(props.at) - props.now;
+const zoneItem = 'svc.zone';
+export const ownZone = new Intl.DateTimeFormat('en').resolvedOptions().timeZone;
+/** In which absolute times are shown: `UTC`, or the browser's own. */
+export const zone = (): string => (localStorage.getItem(zoneItem) === 'own' ? ownZone : 'UTC');
+
+const clocks = new Set<() => void>();
+const tick = (): void => {
+  for (const clock of clocks) clock();
+};
+setInterval(tick, 10_000);
+export function setZone(choice: 'UTC' | 'own'): void {
+  localStorage.setItem(zoneItem, choice);
+  tick();
+}
+
+/** The whole time in the chosen zone. */
+export function absolute(at: string): string {
+  const parts = { dateStyle: 'medium', timeStyle: 'long', timeZone: zone() } as const;
+  return new Intl.DateTimeFormat('en-GB', parts).format(new Date(at));
+}
+
+/** How long ago or from now, and the whole time where it is focused or pointed at. */
+export function Time(props: { readonly at: string }): Markup {
+  const [, setRound] = useState(0);
+  useEffect(() => {
+    const clock = (): void => setRound((round) => round + 1);
+    clocks.add(clock);
+    return () => void clocks.delete(clock);
+  }, []);
+  const ms = Date.parse(props.at) - Date.now();
+  if (Number.isNaN(ms)) return html`<span>${props.at}</span>`;
   const [unit, size] = steps.find(([, each]) => Math.abs(ms) >= each) ?? (['second', 1_000] as const);
   const text = new Intl.RelativeTimeFormat('en', { numeric: 'auto' }).format(Math.round(ms / size), unit);
-  return html`<time dateTime=${props.at} title=${props.at}>${text}</time>`;
+  return html`<time dateTime=${props.at} title=${absolute(props.at)} data-at=${absolute(props.at)} tabIndex=${0}>${text}</time>`;
+}
+
+/** `412 ms`, `3 s`, `2 m 41 s`. */
+export function duration(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${Math.round(ms / 100) / 10} s`;
+  return `${Math.floor(ms / 60_000)} m ${Math.round((ms % 60_000) / 1_000)} s`;
 }
 
 export function Empty(props: { readonly text: string; readonly command?: string }): Markup {
   return html`<p class="empty">${props.text}${props.command === undefined ? null : html` <code>${props.command}</code>`}</p>`;
 }
 
+function advice({ status, code }: { readonly status: number; readonly code: string }): string {
+  if (status === 403 && code === 'cross-origin') return 'Open the service under its own address.';
+  if (status === 403) return 'Ask an administrator of the project for the permission.';
+  if (status === 404) return 'It may have been deleted. Go back to the list.';
+  if (status === 409) return 'It has changed meanwhile: look at it again.';
+  if (status === 429 || status === 503) return 'Wait a moment, then try again.';
+  if (status >= 500) return 'Try again; if it stays so, the log names this request by its id.';
+  return 'Change what was sent, and try again.';
+}
+
+/** An error before anything else: its code, the request's id, and what to do. */
 export function Failure(props: { readonly error: unknown }): Markup {
   const { error } = props;
   const told = error instanceof ApiError ? error.problem : undefined;
-  return html`<div class="failure" role="alert"><p><strong>${told?.code ?? 'failed'}</strong> ${message(error)}</p>
-    ${told === undefined ? null : html`<p>Request <code data-testid="request-id">${told.requestId}</code></p>`}</div>`;
+  return html`<div class="failure" role="alert" data-testid="failure"><p><strong>${told?.code ?? 'unreachable'}</strong> ${message(error)}</p>
+    <p>${told === undefined ? 'What was read last is still shown; it is read again by itself.' : advice(told)}
+    ${told === undefined ? null : html` Request <code data-testid="request-id">${told.requestId}</code>`}</p></div>`;
 }
 
 /** What happened last, said to screen readers too; the element stays, so that its text is news. */
@@ -88,46 +152,155 @@ export function Toast(props: { readonly text: string }): Markup {
   return html`<p class="toast" role="status" data-testid="toast">${props.text}</p>`;
 }
 
-/** Asks before something is taken away, in the words of what follows. */
+/** Text with a button that copies it; `label` names what is copied. */
+export function Copy(props: { readonly text: string; readonly label: string; readonly testId?: string }): Markup {
+  const [said, setSaid] = useState('');
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(props.text);
+      setSaid('copied');
+    } catch {
+      // A browser that keeps its clipboard to itself: then the text is there to be marked.
+      setSaid(props.text);
+    }
+  };
+  return html`<span class="copy"><button type="button" class="small" data-testid=${props.testId ?? 'copy'} title=${props.text} onClick=${copy}>${props.label}</button><span role="status">${said === '' ? null : html` <code>${said}</code>`}</span></span>`;
+}
+
+/** The command line's way to what a page shows or does. */
+export function Command(props: { readonly command: string }): Markup {
+  return html`<span class="command"><code>${props.command}</code> <${Copy} text=${props.command} label="Copy" testId="copy-command" /></span>`;
+}
+
+/** Asks before something is taken away, in the words of what follows; `withReason`: why is asked, and audited. */
 export function Confirm(props: {
   readonly title: string;
-  readonly consequence: string;
+  readonly consequence: Content;
   readonly action: string;
-  readonly onConfirm: () => Promise<void>;
+  readonly withReason?: boolean;
+  readonly onConfirm: (reason?: string) => Promise<void>;
   readonly onClose: () => void;
 }): Markup {
   const [busy, setBusy] = useState(false);
+  const [reason, setReason] = useState('');
   const [error, setError] = useState<unknown>(undefined);
   const go = async (): Promise<void> => {
     setBusy(true);
     try {
-      await props.onConfirm();
+      await props.onConfirm(reason.trim() === '' ? undefined : reason.trim());
     } catch (caught) {
       setError(caught);
       setBusy(false);
     }
   };
+  const type = (event: Event): void => setReason((event.currentTarget as HTMLTextAreaElement).value);
   return html`<${Dialog} title=${props.title} testId="confirmation" onClose=${props.onClose}>
-    <p>${props.consequence}</p>
+    <div>${props.consequence}</div>
+    ${props.withReason === true ? html`<${Field} label="Reason" hint="It stands in the audit; at most 500 characters."><textarea data-testid="reason" maxLength=${500} rows=${2} value=${reason} onInput=${type}></textarea><//>` : null}
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     <p class="buttons"><button type="button" onClick=${props.onClose}>Cancel</button>
       <button type="button" class="danger" data-testid="confirm" disabled=${busy} onClick=${go}>${props.action}</button></p>
   <//>`;
 }
 
+export interface ActionProps {
+  readonly place: Place;
+  readonly label: string;
+  readonly testId: string;
+  /** Without which the button is there and cannot be pressed. */
+  readonly needs: string;
+  /** The same on the command line. */
+  readonly command: string;
+  readonly run: (reason?: string) => Promise<void>;
+  /** Asked first; `consequence` is read when the button is pressed, from a dry run where there is one. */
+  readonly confirm?: {
+    readonly title: string;
+    readonly consequence: () => Promise<Content>;
+    readonly withReason?: boolean;
+  };
+  readonly primary?: boolean;
+}
+
+/** A button for something that changes the project. Says nothing of success: the page shows what is so by then. */
+export function Action(props: ActionProps): Markup {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(undefined);
+  const [asking, setAsking] = useState<Content>(undefined);
+  const { confirm } = props;
+  const isAllowed = props.place.permissions.includes(props.needs);
+  const press = async (): Promise<void> => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      if (confirm === undefined) await props.run();
+      else setAsking(await confirm.consequence());
+    } catch (caught) {
+      setError(caught);
+    }
+    setBusy(false);
+  };
+  const confirmed = async (reason?: string): Promise<void> => {
+    await props.run(reason);
+    setAsking(undefined);
+  };
+  const kind = confirm === undefined ? (props.primary === true ? 'primary' : '') : 'danger';
+  return html`<span class="action">
+    <button type="button" class=${kind} data-testid=${props.testId} disabled=${!isAllowed || busy} title=${props.command} onClick=${press}>${props.label}</button>
+    ${isAllowed ? html`<${Copy} text=${props.command} label="svc" />` : html`<small>needs ${props.needs}</small>`}
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${
+      asking === undefined || confirm === undefined
+        ? null
+        : html`<${Confirm} title=${confirm.title} consequence=${asking} action=${props.label} withReason=${confirm.withReason === true} onConfirm=${confirmed} onClose=${() => setAsking(undefined)} />`
+    }
+  </span>`;
+}
+
+interface ReadState<T> {
+  readonly key: string;
+  readonly value?: T;
+  readonly error?: unknown;
+}
+
 /** A read that runs when what it depends on changes, and again when `again` is called; what was read stays meanwhile. */
 export function useRead<T>(read: (signal: AbortSignal) => Promise<T>, key: string) {
-  const [state, setState] = useState<{ readonly value?: T; readonly error?: unknown }>({});
-  const [round, setRound] = useState(0);
+  const [state, setState] = useState<ReadState<T>>({ key });
+  const latest = useRef(read);
+  latest.current = read;
+  const rerun = useRef<() => void>(() => undefined);
   useEffect(() => {
     const stop = new AbortController();
-    read(stop.signal).then(
-      (value) => setState({ value }),
-      (error: unknown) => {
-        if (!stop.signal.aborted) setState((before) => ({ ...before, error }));
-      },
-    );
+    let isReading = false;
+    let isDue = false;
+    const run = async (): Promise<void> => {
+      // One reading at a time: what changes during one is read after it, and none is ever broken off by the next.
+      isDue = isReading;
+      if (isReading) return;
+      isReading = true;
+      try {
+        const value = await latest.current(stop.signal);
+        if (!stop.signal.aborted) setState({ key, value });
+      } catch (error) {
+        if (!stop.signal.aborted) setState((before) => (before.key === key ? { ...before, error } : { key, error }));
+      }
+      isReading = false;
+      if (isDue && !stop.signal.aborted) void run();
+    };
+    rerun.current = () => void run();
+    void run();
     return () => stop.abort();
-  }, [key, round]);
-  return { ...state, again: () => setRound((before) => before + 1) };
+  }, [key]);
+  const again = (): void => rerun.current();
+  return {
+    value: state.key === key ? state.value : undefined,
+    error: state.key === key ? state.error : undefined,
+    again,
+  };
+}
+
+/** Text of a person's, as a node; what is a web address alone is a link that shows itself whole. */
+export function Plain(props: { readonly text: string }): Markup {
+  return /^https?:\/\/\S+$/.test(props.text)
+    ? html`<a href=${props.text} rel="noreferrer">${props.text}</a>`
+    : html`<span class="plain">${props.text}</span>`;
 }

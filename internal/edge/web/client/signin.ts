@@ -4,8 +4,7 @@ import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { SigninMethods } from '../../../../schemas/api/signin.ts';
 import { openSession } from './api.ts';
-import { html, type Markup } from './html.ts';
-import { Failure, Field, useRead } from './kit.ts';
+import { Failure, Field, html, type Markup, useRead } from './kit.ts';
 
 const root = document.getElementById('root');
 const base = root?.dataset['base'] ?? '';

@@ -1,0 +1,232 @@
+// A list: a page of fifty from the API by its cursor, filters in the address and on the server, and nothing that moves
+// under the reader. A row that is shown changes where it stands; rows that are new wait behind a button.
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { call } from './api.ts';
+import {
+  Command,
+  type Content,
+  Empty,
+  Failure,
+  Field,
+  html,
+  kindOf,
+  type Markup,
+  Status,
+  Time,
+  useRead,
+} from './kit.ts';
+import { type Topic, useLive } from './live.ts';
+import { navigate, pageHref, type PageProps, type Place, setQuery } from './pages.ts';
+
+export interface Filter {
+  /** Of the API and of the address. */
+  readonly field: string;
+  readonly label: string;
+  /** Absent: free text. */
+  readonly options?: readonly string[];
+}
+
+export interface ListColumn<R> {
+  readonly title: string;
+  readonly cell: (row: R, place: Place) => Content;
+}
+
+export interface List<R> {
+  /** The page's name, as in its address. */
+  readonly page: string;
+  readonly title: string;
+  /** The singular, as in `row-{kind}-{id}`. */
+  readonly kind: string;
+  readonly idOf: (row: R) => string;
+  readonly columns: readonly ListColumn<R>[];
+  readonly filters?: readonly Filter[];
+  /** Below the project's API; the page's name where it is absent. */
+  readonly path?: string;
+  /** Members of the query that are always sent: `view=row`. */
+  readonly fixed?: { readonly [name: string]: string };
+  /** Whether the API counts it: `counts=true`. */
+  readonly isCounted?: boolean;
+  readonly topics?: readonly Topic[];
+  /** The same on the command line, without its filters. */
+  readonly command: string;
+  readonly empty: string;
+  /** Of what a row leads to; absent: its detail page, null: nothing. */
+  readonly href?: ((row: R, place: Place) => string) | null;
+  /** Above the table. */
+  readonly above?: (props: PageProps) => Content;
+}
+
+interface Answer<R> {
+  readonly items: readonly R[];
+  readonly nextCursor: string | null;
+  readonly total?: number;
+}
+
+/** A state of the API: shape, word and colour. */
+export const statusCell = (word: string | null | undefined): Content =>
+  word === null || word === undefined ? '–' : html`<${Status} kind=${kindOf(word)} text=${word} />`;
+export const timeCell = (at: string | null | undefined): Content =>
+  at === null || at === undefined ? '–' : html`<${Time} at=${at} />`;
+/** Short enough for a row; the whole where it is pointed at. */
+export const shortCell = (text: string | null | undefined, most = 8): Content =>
+  text === null || text === undefined
+    ? '–'
+    : html`<code title=${text}>${text.length > most ? text.slice(0, most) : text}</code>`;
+
+function queryOf<R>(list: List<R>, query: URLSearchParams): string {
+  const asked = new URLSearchParams({ limit: '50', ...list.fixed });
+  for (const { field } of list.filters ?? []) {
+    const value = query.get(field);
+    if (value !== null && value !== '') asked.set(field, value);
+  }
+  const cursor = query.get('cursor');
+  if (cursor !== null) asked.set('cursor', cursor);
+  return asked.toString();
+}
+
+function commandOf<R>(list: List<R>, query: URLSearchParams): string {
+  const flags = (list.filters ?? []).flatMap(({ field }) => {
+    const value = query.get(field) ?? '';
+    if (value === '') return [];
+    return value === 'true'
+      ? [`--${field}`]
+      : [`--${field} ${/^[\w./@:-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`}`];
+  });
+  return [list.command, ...flags].join(' ');
+}
+
+/** The rows of a page of a list as they are shown, and what waits. */
+function useRows<R>(list: List<R>, { place, query }: PageProps) {
+  const asked = queryOf(list, query);
+  const path = `${place.api}/${list.path ?? list.page}`;
+  const read = useRead((signal) => call<Answer<R>>('GET', `${path}?${asked}`, { signal }), `${path}?${asked}`);
+  const [shown, setShown] = useState<{
+    readonly key: string;
+    readonly ids: readonly string[];
+    readonly rows: ReadonlyMap<string, R>;
+  }>();
+  const { value } = read;
+  const latest = new Map((value?.items ?? []).map((row) => [list.idOf(row), row]));
+  useEffect(() => {
+    if (value === undefined) return;
+    setShown((before) => {
+      if (before === undefined || before.key !== asked || before.ids.length === 0)
+        return { key: asked, ids: [...latest.keys()], rows: latest };
+      // What has gone from the page because newer ones pushed it out stays as it was seen.
+      const rows = new Map(before.ids.map((id) => [id, latest.get(id) ?? before.rows.get(id)] as const));
+      return { key: asked, ids: before.ids, rows: rows as ReadonlyMap<string, R> };
+    });
+  }, [value]);
+  useLive(list.topics ?? [], read.again);
+  const isCurrent = shown !== undefined && shown.key === asked;
+  const ids = isCurrent ? shown.ids : [];
+  const waiting = isCurrent ? [...latest.keys()].filter((id) => !shown.rows.has(id)) : [];
+  const release = (): void => setShown({ key: asked, ids: [...latest.keys()], rows: latest });
+  const rows = isCurrent ? ids.flatMap((id) => shown.rows.get(id) ?? []) : [];
+  return { rows, waiting, release, isRead: isCurrent, error: read.error, next: value?.nextCursor ?? null, asked };
+}
+
+/** How many there are in all, read after the rows. */
+function useTotal<R>(list: List<R>, place: Place, asked: string, isRead: boolean): number | undefined {
+  const [total, setTotal] = useState<number | undefined>(undefined);
+  useEffect(() => {
+    setTotal(undefined);
+    if (list.isCounted !== true || !isRead) return undefined;
+    const stop = new AbortController();
+    const query = new URLSearchParams(asked);
+    query.delete('cursor');
+    query.set('limit', '1');
+    query.set('counts', 'true');
+    call<Answer<R>>('GET', `${place.api}/${list.path ?? list.page}?${query}`, { signal: stop.signal }).then(
+      (answer) => setTotal(answer.total),
+      // The rows say what is wrong, if anything is.
+      () => undefined,
+    );
+    return () => stop.abort();
+  }, [asked, isRead]);
+  return total;
+}
+
+function Filters(props: { readonly filters: readonly Filter[]; readonly query: URLSearchParams }): Markup {
+  const change = (field: string) => (event: Event) =>
+    setQuery({ [field]: (event.currentTarget as HTMLInputElement | HTMLSelectElement).value.trim() });
+  return html`<form class="filters" aria-label="Filters" onSubmit=${(event: Event) => event.preventDefault()}>
+    ${props.filters.map(({ field, label, options }) => {
+      const value = props.query.get(field) ?? '';
+      const input =
+        options === undefined
+          ? html`<input type="search" value=${value} data-testid=${`filter-${field}`} autocomplete="off" spellcheck=${false} onChange=${change(field)} />`
+          : html`<select value=${value} data-testid=${`filter-${field}`} onChange=${change(field)}><option value="">any</option>
+            ${options.map((one) => html`<option value=${one} selected=${one === value}>${one}</option>`)}</select>`;
+      return html`<${Field} label=${label}>${input}<//>`;
+    })}
+  </form>`;
+}
+
+function Row<R>(props: { readonly list: List<R>; readonly row: R; readonly place: Place }): Markup {
+  const { list, row, place } = props;
+  const id = list.idOf(row);
+  const href = list.href === null ? undefined : (list.href?.(row, place) ?? pageHref(place, list.page, id));
+  return html`<tr data-testid=${`row-${list.kind}-${id}`} data-row tabIndex=${-1}>
+    ${list.columns.map(({ cell }, index) => {
+      const content = cell(row, place);
+      return html`<td>${index === 0 && href !== undefined ? html`<a href=${href}>${content}</a>` : content}</td>`;
+    })}</tr>`;
+}
+
+/** Pages before this one, as far as this document knows them. */
+type Step = { readonly before?: readonly (string | null)[] } | null;
+
+function Pager(props: { readonly next: string | null; readonly cursor: string | null }): Markup {
+  const { next, cursor } = props;
+  const before = (history.state as Step)?.before ?? [];
+  const older = (): void => {
+    setQuery({ cursor: next });
+    history.replaceState({ before: [...before, cursor] } satisfies Step, '', location.href);
+    document.getElementById('main')?.scrollTo(0, 0);
+  };
+  const newer = (): void => {
+    setQuery({ cursor: before.at(-1) ?? null });
+    history.replaceState({ before: before.slice(0, -1) } satisfies Step, '', location.href);
+  };
+  return html`<p class="pager">
+    ${cursor === null ? null : html`<button type="button" data-testid="page-newer" onClick=${newer}>Newer</button>`}
+    ${next === null ? null : html`<button type="button" data-testid="page-older" onClick=${older}>Older</button>`}</p>`;
+}
+
+export function ListPage<R>(props: PageProps & { readonly list: List<R> }): Markup {
+  const { list, place, query } = props;
+  const { rows, waiting, release, isRead, error, next, asked } = useRows(list, props);
+  const total = useTotal(list, place, asked, isRead);
+  const cursor = query.get('cursor');
+  const button = useRef<HTMLHeadingElement>(null);
+  const showNew = (): void => {
+    // Newer rows stand on the first page.
+    if (cursor === null) release();
+    else setQuery({ cursor: null });
+    button.current?.focus();
+  };
+  const isFiltered = (list.filters ?? []).some(({ field }) => (query.get(field) ?? '') !== '');
+  const unfiltered = (): void => navigate(pageHref(place, list.page));
+  return html`<section data-testid=${`page-${list.page}`}>
+    <div class="title"><h1 ref=${button} tabIndex=${-1}>${list.title}</h1>${total === undefined ? null : html`<span data-testid="total">${total.toLocaleString('en')} in all</span>`}
+      <${Command} command=${commandOf(list, query)} /></div>
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${list.above?.(props)}
+    ${list.filters === undefined ? null : html`<${Filters} filters=${list.filters} query=${query} />`}
+    <div class="news" role="status">${waiting.length === 0 || cursor !== null ? null : html`<button type="button" class="primary" data-testid="new-rows" onClick=${showNew}>${waiting.length} new</button>`}</div>
+    ${
+      !isRead
+        ? error === undefined
+          ? html`<p class="empty">Reading…</p>`
+          : null
+        : rows.length === 0
+          ? html`<div><${Empty} text=${isFiltered ? 'Nothing matches the filters.' : list.empty} />${isFiltered ? html`<button type="button" onClick=${unfiltered}>Without filters</button>` : null}</div>`
+          : html`<div class="scroll" role="region" aria-label=${list.title} tabIndex=${0}><table aria-label=${list.title}>
+            <thead><tr>${list.columns.map(({ title }) => html`<th scope="col">${title}</th>`)}</tr></thead>
+            <tbody>${rows.map((row) => html`<${Row} key=${list.idOf(row)} list=${list} row=${row} place=${place} />`)}</tbody></table></div>`
+    }
+    ${isRead ? html`<${Pager} next=${next} cursor=${cursor} />` : null}
+  </section>`;
+}

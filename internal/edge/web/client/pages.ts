@@ -1,0 +1,164 @@
+// The pages of a project as one table, what an address names, and moving between pages without leaving the document. A page
+// is a module of its own that is loaded when it is first looked at; whoever adds one adds a row here, and its name in web.ts.
+
+import { useEffect, useState } from 'preact/hooks';
+import type { Markup } from './kit.ts';
+
+/** A project as pages are given it. */
+export interface Place {
+  readonly org: { readonly id: string; readonly slug: string };
+  readonly project: { readonly id: string; readonly slug: string };
+  readonly permissions: readonly string[];
+  /** Below which its API lies. */
+  readonly api: string;
+  /** Below which its pages lie. */
+  readonly root: string;
+}
+
+/** What each page's component `Page` is given. `query` is the address's; `setQuery` changes it, and with it the page. */
+export interface PageProps {
+  readonly place: Place;
+  /** Of a detail page. */
+  readonly id: string;
+  readonly query: URLSearchParams;
+}
+
+type PageModule = { readonly Page: (props: PageProps) => Markup };
+type Load = () => Promise<PageModule>;
+
+export interface PageRow {
+  /** As in the address: `/{org}/{project}/{name}`. */
+  readonly name: string;
+  readonly title: string;
+  readonly load: Load;
+  /** `/{org}/{project}/{name}/{id}`; its test id is `page-{kind}`. */
+  readonly detail?: { readonly kind: string; readonly load: Load };
+  /** Without which nothing of it can be read. */
+  readonly needs?: string;
+}
+
+/** A page that is a plain list, or says which command shows it. */
+const plain =
+  (name: string): Load =>
+  async () =>
+    (await import('./lists.ts')).plainPage(name);
+
+export const pages: readonly PageRow[] = [
+  { name: 'overview', title: 'Overview', load: () => import('./page-overview.ts') },
+  {
+    name: 'repositories',
+    title: 'Repositories',
+    load: plain('repositories'),
+    detail: { kind: 'repository', load: plain('repository') },
+  },
+  {
+    name: 'reconciles',
+    title: 'Reconciles',
+    load: plain('reconciles'),
+    detail: { kind: 'reconcile', load: plain('reconcile') },
+  },
+  { name: 'agents', title: 'Agents', load: plain('agents'), detail: { kind: 'agent', load: plain('agent') } },
+  { name: 'triggers', title: 'Triggers', load: plain('triggers') },
+  { name: 'events', title: 'Events', load: plain('events'), detail: { kind: 'event', load: plain('event') } },
+  { name: 'sessions', title: 'Sessions', load: plain('sessions'), detail: { kind: 'session', load: plain('session') } },
+  { name: 'schedules', title: 'Schedules', load: plain('schedules') },
+  { name: 'spend', title: 'Spend', load: plain('spend') },
+  { name: 'connections', title: 'Connections', load: () => import('./connections.ts') },
+  { name: 'bindings', title: 'Bindings', load: plain('bindings') },
+  {
+    name: 'endpoints',
+    title: 'Endpoints',
+    load: plain('endpoints'),
+    detail: { kind: 'endpoint', load: plain('endpoint') },
+  },
+  { name: 'secrets', title: 'Secrets', load: plain('secrets'), detail: { kind: 'secret', load: plain('secret') } },
+  { name: 'audit', title: 'Audit', load: plain('audit'), needs: 'audit:read' },
+  { name: 'doctor', title: 'Doctor', load: plain('doctor') },
+  { name: 'members', title: 'Members', load: plain('members') },
+  { name: 'tokens', title: 'Tokens', load: plain('tokens') },
+  { name: 'settings', title: 'Settings', load: plain('settings') },
+];
+
+/** What an address names. */
+export interface Address {
+  readonly org: string;
+  readonly project: string;
+  readonly page: string;
+  /** Decoded; empty: the list. */
+  readonly id: string;
+}
+
+export function addressOf(path: string): Address {
+  const [org = '', project = '', page = '', id = ''] = path.split('/').slice(1);
+  let decoded = id;
+  try {
+    decoded = decodeURIComponent(id);
+  } catch {
+    // What is no encoding names itself.
+  }
+  return { org, project, page: page === '' ? 'overview' : page, id: decoded };
+}
+
+/** The address of a page of a project. */
+export const pageHref = (place: Place, page: string, id?: string): string =>
+  page === 'overview' ? place.root : `${place.root}/${page}${id === undefined ? '' : `/${encodeURIComponent(id)}`}`;
+
+const moved = 'svc:moved';
+
+/** Goes to an address of the console; `replace` leaves no step to go back to. */
+export function navigate(href: string, { replace = false } = {}): void {
+  if (replace) history.replaceState(history.state, '', href);
+  else history.pushState(null, '', href);
+  dispatchEvent(new Event(moved));
+}
+
+/** Changes members of the query, null takes one away; the cursor of a page of a list does not outlive a filter. */
+export function setQuery(change: { readonly [name: string]: string | null }, options = {}): void {
+  const query = new URLSearchParams(location.search);
+  if (!('cursor' in change)) query.delete('cursor');
+  for (const [name, value] of Object.entries(change)) {
+    if (value === null || value === '') query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString();
+  navigate(`${location.pathname}${text === '' ? '' : `?${text}`}`, options);
+}
+
+/** Where the browser is, and each time it moves. */
+export function useAddress(): { readonly path: string; readonly search: string } {
+  const read = () => ({ path: location.pathname, search: location.search });
+  const [at, setAt] = useState(read);
+  useEffect(() => {
+    const onMove = (): void => setAt(read());
+    addEventListener(moved, onMove);
+    addEventListener('popstate', onMove);
+    return () => {
+      removeEventListener(moved, onMove);
+      removeEventListener('popstate', onMove);
+    };
+  }, []);
+  return at;
+}
+
+const isConsole = (url: URL): boolean =>
+  url.origin === location.origin &&
+  /^\/([a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9-]*(\/.*)?)?$/.test(url.pathname) &&
+  !/^\/(api|assets|signin|device|oauth|connections|webhooks)(\/|$)/.test(url.pathname);
+
+/** Follows a link within the document, where it leads to a page of the console and is clicked plainly. */
+export function followLink(event: MouseEvent): void {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+    return;
+  const link = event.target instanceof Element ? event.target.closest('a') : null;
+  if (
+    link === null ||
+    link.target !== '' ||
+    link.hasAttribute('download') ||
+    link.getAttribute('href')?.startsWith('#') !== false
+  )
+    return;
+  const url = new URL(link.href);
+  if (!isConsole(url)) return;
+  event.preventDefault();
+  navigate(`${url.pathname}${url.search}${url.hash}`);
+}
