@@ -18,6 +18,7 @@ export interface RunOptions {
   readonly stdin?: string;
   readonly signal?: AbortSignal;
   readonly onStdout?: (text: string) => void;
+  readonly onStderr?: (text: string) => void;
 }
 
 const MAIN = join(import.meta.dirname, 'main.ts');
@@ -44,6 +45,7 @@ export function runSvc(home: string, args: readonly string[], options: RunOption
     });
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr += text;
+      options.onStderr?.(stderr);
     });
     // A program that never reads its input may be gone by then.
     child.stdin.on('error', () => undefined);

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { startTestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { isLong } from '../../internal/base/testkit/long.ts';
+import { emptyHome, type Ran, runSvc } from '../svc/testkit.ts';
 import type { FaultPlace } from '../../internal/base/testkit/errtrack-provider.ts';
 import { B, type ErrtrackBench, organization, startErrtrackBench } from './errtrack-testkit.ts';
 
@@ -77,7 +79,7 @@ describe('the setup of an error tracker', () => {
   });
 
   it('exchanges a code once, however many callbacks come at once', async () => {
-    for (let round = 0; round < 5; round += 1) {
+    for (let round = 0; round < (isLong ? 1_000 : 5); round += 1) {
       const { state } = await at.start();
       const consent = at.simulator.consent(organization(2));
       const answers = await Promise.all(Array.from({ length: 20 }, () => at.callback(state, consent)));
@@ -220,6 +222,91 @@ describe('the setup of an error tracker', () => {
     assert.equal(removed.body['items']?.[0]?.['payload']?.['connection'], 'errtrack');
     assert.equal((await put([String(only?.id)])).status, 200);
     assert.notDeepEqual(await subscriptions(), first);
+  });
+
+  it('goes with its connection, and an attempt that nobody knows the end of is named by the doctor', async () => {
+    const checks = async (): Promise<string> => JSON.stringify((await at.daemon.api('GET', 'P/doctor')).body['checks']);
+    const { id, state } = await at.start();
+    at.simulator.faults.add('exchange-lost');
+    assert.equal((await at.callback(state, at.simulator.consent(organization(1)))).body['status'], 'uncertain');
+    assert.match(
+      await checks(),
+      new RegExp(`setup attempt ${id} of the error tracker is uncertain \\(exchange-unknown\\)`),
+    );
+    assert.equal((await at.daemon.api('DELETE', `${B}/${id}`)).status, 200);
+    assert.doesNotMatch(await checks(), new RegExp(id));
+    const [grant] = await at.options();
+    const { db } = at.daemon.ctx;
+    await db.query(`update svc.errtrack_grants set status = 'uncertain' where id = $1::uuid`, [grant?.id]);
+    assert.match(await checks(), new RegExp(`error-tracking connection ${grant?.name} is uncertain`));
+    await db.query(`update svc.errtrack_grants set status = 'ready' where id = $1::uuid`, [grant?.id]);
+
+    const removedBefore = (await at.daemon.api('GET', 'P/events?key=svc.connection.removed&limit=200')).body['items'];
+    assert.equal((await at.daemon.api('DELETE', `P/connections/${grant?.name}`)).status, 204);
+    assert.equal((await at.daemon.api('GET', `P/connections/${grant?.name}`)).status, 404);
+    const left = (await at.options()).find((one) => one.id === grant?.id);
+    assert.deepEqual([left?.selectedProjectIds, left?.projects.length], [[], grant?.projects.length]);
+    const removed = (await at.daemon.api('GET', 'P/events?key=svc.connection.removed&limit=200')).body['items'];
+    assert.equal(Number(removed?.['length']), Number(removedBefore?.['length']) + 1);
+  });
+
+  it('is connected and allowed from a terminal, which waits and ends clearly', async (t) => {
+    const home = await emptyHome();
+    t.after(() => home.remove());
+    const made = await at.daemon.api('POST', '/api/v1/orgs', { slug: 'terminal' });
+    assert.equal(made.status, 201);
+    assert.equal((await at.daemon.api('POST', '/api/v1/orgs/terminal/projects', { slug: 'web' })).status, 201);
+    const svc = (args: string[], onStderr?: (text: string) => void): Promise<Ran> =>
+      runSvc(home.path, args, {
+        env: { SVC_URL: at.daemon.url, SVC_TOKEN: at.daemon.token, SVC_ORG: 'terminal', SVC_PROJECT: 'web' },
+        ...(onStderr && { onStderr }),
+      });
+    /** Runs the command until it waits; `then` does what the person does with the state of the address it prints. */
+    const waiting = async (then: (state: string) => Promise<unknown>): Promise<Ran> => {
+      let acted: Promise<unknown> | undefined;
+      const ran = await svc(['connect', 'errtrack', '--no-browser'], (text) => {
+        const [, state] = /consent at \S*[?&]state=([\w-]{43})/.exec(text) ?? [];
+        if (state !== undefined) acted ??= then(state);
+      });
+      assert.notEqual(acted, undefined, ran.stderr);
+      await acted;
+      return ran;
+    };
+    const attemptOf = async (state: string): Promise<string> => {
+      const { rows } = await at.daemon.ctx.db.query<{ id: string }>(
+        `select id from svc.errtrack_attempts where state_hash = sha256($1::text::bytea)`,
+        [state],
+      );
+      return rows[0]?.id ?? '';
+    };
+    const cancelled = await waiting(async (state) => at.daemon.api('DELETE', `${B}/${await attemptOf(state)}`));
+    assert.equal(cancelled.code, 1);
+    assert.match(cancelled.stderr, /the setup is cancelled/);
+    const printed = await svc(['connect', 'errtrack', '--no-wait', '--json']);
+    assert.equal(printed.code, 0, printed.stderr);
+    const required = JSON.parse(printed.stdout) as { status: string; provider: string; url: string };
+    assert.deepEqual([required.status, required.provider], ['authorization_required', 'errtrack']);
+    const connected = await waiting((state) => at.callback(state, at.simulator.consent(organization(1))));
+    assert.equal(connected.code, 0, connected.stderr);
+    assert.match(connected.stdout, /web is connected/);
+    const again = await svc(['connect', 'errtrack', '--json']);
+    assert.deepEqual([again.code, JSON.parse(again.stdout).status], [0, 'connected'], again.stderr);
+    const replace = await svc(['connect', 'errtrack', '--replace', '--json']);
+    assert.equal(replace.code, 1);
+    assert.match(replace.stdout + replace.stderr, /not_implemented/);
+
+    assert.equal((await at.daemon.api('POST', '/api/v1/orgs/terminal/projects', { slug: 'api' })).status, 201);
+    const unknown = await svc(['allow', 'errtrack', 'api', '--connection', 'nope']);
+    assert.equal(unknown.code, 1);
+    assert.match(unknown.stderr, /no error-tracking connection nope/);
+    const allowed = await svc(['allow', 'errtrack', 'api', '--connection', 'errtrack']);
+    assert.equal(allowed.code, 0, allowed.stderr);
+    const connection = await at.daemon.api('GET', '/api/v1/orgs/terminal/projects/api/connections/errtrack');
+    assert.equal(connection.body['status'], 'active');
+    // A project that is named by --allow, and not the active one; one that was selected of is reused without consent.
+    assert.equal((await at.daemon.api('POST', '/api/v1/orgs/terminal/projects', { slug: 'third' })).status, 201);
+    const third = await svc(['connect', 'errtrack', '--allow', 'third']);
+    assert.match(third.stdout, /third is connected as errtrack/, third.stderr);
   });
 });
 

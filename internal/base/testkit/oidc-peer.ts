@@ -10,6 +10,8 @@ export interface OidcPeer {
   readonly clientSecret: string;
   /** Who signs in next, with what the provider says of the person. */
   person: { readonly sub: string; readonly name: string; readonly groups: readonly string[] };
+  /** People whom the provider knows no more. */
+  readonly gone: Set<string>;
   /** Paths of all requests. */
   readonly requests: string[];
   /** Goes through the provider as a browser would; answers with where it is sent back to. */
@@ -26,7 +28,7 @@ export async function startOidcPeer(redirectUris: () => readonly string[]): Prom
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   let provider: Provider | undefined;
   const peer: OidcPeer = {
-    ...{ issuer, clientId, clientSecret, requests: [] },
+    ...{ issuer, clientId, clientSecret, gone: new Set<string>(), requests: [] },
     person: { sub: 'ann', name: 'Ann', groups: [] },
     async consent(location) {
       const jar = new Map<string, string>();
@@ -51,14 +53,23 @@ export async function startOidcPeer(redirectUris: () => readonly string[]): Prom
   };
   const make = (): Provider =>
     new Provider(issuer, {
-      clients: [{ client_id: clientId, client_secret: clientSecret, redirect_uris: [...redirectUris()] }],
+      clients: [
+        {
+          client_id: clientId,
+          client_secret: clientSecret,
+          redirect_uris: [...redirectUris()],
+          grant_types: ['authorization_code', 'refresh_token'],
+        },
+      ],
+      issueRefreshToken: () => true,
       claims: { openid: ['sub'], profile: ['name', 'groups'] },
       scopes: ['openid', 'profile', 'email'],
       features: { devInteractions: { enabled: false } },
       cookies: { keys: ['a key of tests'] },
       interactions: { url: () => '/consent' },
       pkce: { required: () => true },
-      findAccount: (_: unknown, sub: string) => ({ accountId: sub, claims: () => ({ ...peer.person, sub }) }),
+      findAccount: (_: unknown, sub: string) =>
+        peer.gone.has(sub) ? undefined : { accountId: sub, claims: () => ({ ...peer.person, sub }) },
       async loadExistingGrant({ oidc }: Context) {
         const grant = new oidc.provider.Grant({ clientId: oidc.client.clientId, accountId: oidc.session.accountId });
         grant.addOIDCScope('openid profile email');

@@ -8,6 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import type { FlowContext } from '../../flows/context.ts';
+import { refreshGroups } from '../../flows/signin/signin.ts';
 import { type OidcPeer, startOidcPeer } from '../../base/testkit/oidc-peer.ts';
 
 let daemon: TestDaemon;
@@ -149,6 +151,48 @@ test('a person comes in by a provider, with the roles of the groups of that mome
   // Without the last role, no session of the person is one any more.
   await daemon.api('DELETE', `/api/v1/orgs/default/projects/second/members/${id}`);
   assert.equal((await meOf(session, key)).status, 401);
+});
+
+test('the groups of a person are asked about by the hour, and what they gave goes with them', async () => {
+  const at = (minutes: number): FlowContext => {
+    const now = (): Date => new Date(Date.now() + minutes * 60_000);
+    return Object.create(daemon.ctx, { runtime: { value: { ...daemon.ctx.runtime, now } } }) as FlowContext;
+  };
+  peer.person = { sub: 'hour', name: 'Hour', groups: ['acme/dev'] };
+  const session = cookieIn((await through()).response, '__Host-svc-session');
+  const key = String((await takeKey(session)).body['key']);
+  const role = async () => (await meOf(session, key)).body['orgs']?.[0]?.['projects']?.[0]?.['role'];
+  assert.equal(await role(), 'operator');
+  const sent = (): number => peer.requests.filter((path) => path === '/token').length;
+  const before = sent();
+  await refreshGroups(at(59));
+  assert.deepEqual([await role(), sent()], ['operator', before]);
+  peer.person = { sub: 'hour', name: 'Hour', groups: ['lookers'] };
+  // Two daemons at once: each token is sent once.
+  await Promise.all([refreshGroups(at(61)), refreshGroups(at(61))]);
+  assert.equal(await role(), 'viewer');
+  const { rows } = await daemon.database.db.query<{ n: number }>(
+    'select count(*)::int as n from svc.external_identities where token_id is not null',
+  );
+  assert.equal(sent() - before, rows[0]?.n);
+  const audit = await daemon.api('GET', '/api/v1/orgs/default/audit?action=auth.roles_changed');
+  assert.ok(JSON.stringify(audit.body).includes('"person":"Hour"'));
+  peer.person = { sub: 'hour', name: 'Hour', groups: [] };
+  await refreshGroups(at(125));
+  // The last role took the session with it; with another role it is one again, and the provider's refusal ends it.
+  assert.equal((await meOf(session, key)).status, 401);
+  peer.person = { sub: 'hour', name: 'Hour', groups: ['lookers'] };
+  await refreshGroups(at(190));
+  assert.equal(await role(), 'viewer');
+  peer.gone.add('hour');
+  await refreshGroups(at(255));
+  assert.equal((await meOf(session, key)).status, 401);
+  const refused = await daemon.api('GET', '/api/v1/orgs/default/audit?action=auth.refresh_refused');
+  assert.equal(refused.body['items']?.[0]?.['detail']?.['sessions'], 1);
+  const left = await daemon.database.db.query(
+    `select from svc.oauth_tokens t where not exists (select from svc.external_identities i where i.token_id = t.id)`,
+  );
+  assert.equal(left.rowCount, 0);
 });
 
 test('whoever has no role is told the groups once, and has no session', async () => {

@@ -13,6 +13,7 @@ import {
 } from '../../adapters/store/connections/connections.ts';
 import { addressFault } from '../../adapters/providers/authorization/authorization.ts';
 import { destroyOauthTokens } from '../../adapters/store/connections/oauth-grants.ts';
+import { setSubscriptions } from '../../adapters/store/connections/errtrack-grants.ts';
 import { connectionByName } from '../../adapters/store/secrets/credentials.ts';
 import { oauthProviders } from '../../base/config/oauth-settings.ts';
 import type { Sealed } from '../../adapters/crypto/crypto.ts';
@@ -31,6 +32,7 @@ export { issueDetails, latestEvent, listAllowed, search } from './errtrack-reads
 export { listOptions, updateSelection } from './errtrack-selection.ts';
 export { cancelSetup, startSetup, takeCallback } from './errtrack-setup.ts';
 export { readSetup } from './errtrack-status.ts';
+export { diagnoseConsents } from './doctor.ts';
 export { consentedAccess } from './oauth-access.ts';
 export { checkConnection, replaceCredentials } from './check.ts';
 export { clientDocumentUrl, redirectUri } from './oauth-clients.ts';
@@ -146,6 +148,11 @@ export async function removeConnection(
     const needing = await triggersNeeding(tx, row.id);
     if (needing.length > 0) throw inUse(name, needing);
     await destroyOauthTokens(tx, row.id);
+    // What the project hears of goes with its connection; the organization's installation stays.
+    const grantId = row.provider === 'errtrack' ? row.config['grantId'] : undefined;
+    if (typeof grantId === 'string') {
+      await setSubscriptions(tx, { projectId: project.id, grantId, now: ctx.runtime.now() }, []);
+    }
     const skipped = await deleteConnection(tx, row.id);
     const detail = { skippedTriggers: skipped, ...(isConsented(ctx, row.provider) && { revoked: isRevoked }) };
     await tell(ctx, tx, { project, actor, row, what: 'removed', detail });

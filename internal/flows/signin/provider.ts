@@ -21,14 +21,14 @@ import {
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
-import { signinSecretInFile, type SigninMethod, signinSettings } from '../../base/config/signin-settings.ts';
+import type { SigninMethod } from '../../base/config/signin-settings.ts';
 import type { FlowContext } from '../context.ts';
-import { secretText } from '../sealed.ts';
 import { hashToken } from '../tenancy/tenancy.ts';
+import { clientSecretOf, groupRoles, methodNamed } from './methods.ts';
+import { keepRefreshToken } from './refresh.ts';
 import { type MadeSession, openSession } from './web-session.ts';
 
 const attemptMs = 600_000;
-const noProject = '00000000-0000-0000-0000-000000000000';
 
 /** State, nonce and verifier of a browser's attempt; who has not its cookie makes none of them. */
 function proofOf(ctx: FlowContext, method: SigninMethod, cookie: string): Proof {
@@ -36,22 +36,6 @@ function proofOf(ctx: FlowContext, method: SigninMethod, cookie: string): Proof 
   const redirectUri = `${ctx.baseUrl}/signin/callback/${method.name}`;
   return { redirectUri, state: made('state'), nonce: made('nonce'), verifier: made('verifier') };
 }
-
-async function secretOf(ctx: FlowContext, method: SigninMethod): Promise<string> {
-  const { secret } = method;
-  const text =
-    secret.kind === 'file'
-      ? signinSecretInFile(secret.path)
-      : await secretText(ctx, { id: noProject, orgId: (await firstOrgId(ctx.db)) ?? noProject }, secret.name, {
-          kind: 'tool',
-          name: 'sign-in',
-        });
-  if (text === undefined || text === '') throw new SigninRefused('client-secret');
-  return text;
-}
-
-const methodNamed = (ctx: FlowContext, name: string): SigninMethod | undefined =>
-  signinSettings(ctx.config).methods.find((one) => one.name === name);
 
 /** Undefined: there is no such method. `failed`: the provider cannot be asked now. */
 export async function beginSignin(
@@ -63,7 +47,7 @@ export async function beginSignin(
   if (method === undefined) return undefined;
   const cookie = ctx.runtime.randomBytes(32).toString('base64url');
   try {
-    const location = await authorizationUrl(method, await secretOf(ctx, method), proofOf(ctx, method, cookie));
+    const location = await authorizationUrl(method, await clientSecretOf(ctx, method), proofOf(ctx, method, cookie));
     const expiresAt = new Date(ctx.runtime.now().getTime() + attemptMs);
     await insertAttempt(ctx.db, { cookieSha256: hashToken(cookie), method: name, next, expiresAt });
     return { cookie, location };
@@ -100,7 +84,7 @@ export async function finishSignin(
   if (attempt === undefined) return { kind: 'failed' };
   let person: Person;
   try {
-    person = await personOf(method, await secretOf(ctx, method), proof, back.search);
+    person = await personOf(method, await clientSecretOf(ctx, method), proof, back.search);
   } catch (error) {
     return { kind: noteRefusal(ctx, name, error) };
   }
@@ -118,9 +102,7 @@ async function admit(
   person: Person,
   requestId: string,
 ): Promise<MadeSession | undefined> {
-  const roles = signinSettings(ctx.config).roles.flatMap(({ group, org, project, role }) =>
-    person.groups.includes(group) ? [{ org, role, ...(project !== undefined && { project }) }] : [],
-  );
+  const roles = groupRoles(ctx, person.groups);
   const known = await findIdentity(tx, person.issuer, person.subject);
   const identity =
     known === undefined && roles.length === 0
@@ -131,6 +113,7 @@ async function admit(
     await auditRefused(ctx, tx, { method: method.name, person, identity, requestId });
     return undefined;
   }
+  await keepRefreshToken(ctx, tx, { ...person, method: method.name }, person.refreshToken);
   const who = { principalId: identity.principalId, principalName: identity.name, tokenId: null, tokenExpiresAt: null };
   const detail = { subject: person.subject };
   return openSession(ctx, tx, { ...who, installation: false }, { method: method.name, requestId, detail });

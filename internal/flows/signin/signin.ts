@@ -5,6 +5,7 @@
 
 export { decideDevice, type DevicePending, deviceToken, type GrantError, lookDevice, startDevice } from './device.ts';
 export { beginSignin, type CallbackOutcome, finishSignin, refusedGroups } from './provider.ts';
+export { refreshGroups } from './refresh.ts';
 export {
   dropSession,
   giveKey,

@@ -3,7 +3,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { request } from 'undici';
 import type { GithubMethod } from '../../../base/config/signin-settings.ts';
-import { nameOf, type Person, type Proof, SigninRefused } from './person.ts';
+import { nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
 
 const timeoutMs = 10_000;
 const pages = { most: 10, size: 100 } as const;
@@ -83,10 +83,25 @@ export async function githubPerson(
     step: 'exchange',
     form: { ...form, code_verifier: proof.verifier },
   });
-  const token = (given as { access_token?: unknown } | null)?.access_token;
-  if (typeof token !== 'string') throw new SigninRefused('exchange');
+  const { token, refreshToken } = tokensIn(given);
+  if (token === undefined) throw new SigninRefused('exchange');
   const user = Object(await json(`${api}/user`, { method: 'GET', step: 'user', token })) as { [key: string]: unknown };
   if (typeof user['id'] !== 'number' || !Number.isSafeInteger(user['id'])) throw new SigninRefused('user');
+  const groups = await groupsOf(method, api, token);
+  const name = nameOf(user['name'], user['login']);
+  const person = { issuer: base, subject: String(user['id']), name, groups };
+  return refreshToken === undefined ? person : { ...person, refreshToken };
+}
+
+function tokensIn(given: unknown): { readonly token: string | undefined; readonly refreshToken: string | undefined } {
+  const { access_token: token, refresh_token: refreshToken } = Object(given) as { [key: string]: unknown };
+  return {
+    token: typeof token === 'string' ? token : undefined,
+    refreshToken: typeof refreshToken === 'string' ? refreshToken : undefined,
+  };
+}
+
+async function groupsOf(method: GithubMethod, api: string, token: string): Promise<string[]> {
   const orgs = (await list(`${api}/user/orgs`, token, 'organizations')).flatMap(({ login }) =>
     typeof login === 'string' ? [login] : [],
   );
@@ -96,6 +111,29 @@ export async function githubPerson(
     const owner = (organization as { login?: unknown } | null | undefined)?.login;
     return typeof slug === 'string' && typeof owner === 'string' ? [`${owner}/${slug}`] : [];
   });
-  const name = nameOf(user['name'], user['login']);
-  return { issuer: base, subject: String(user['id']), name, groups: [...orgs, ...teams] };
+  return [...orgs, ...teams];
+}
+
+/** Of an app whose users' tokens expire. */
+export async function githubRefreshed(
+  method: GithubMethod,
+  secret: string,
+  of: { readonly refreshToken: string },
+): Promise<Refreshed> {
+  const form = { client_id: method.clientId, client_secret: secret, grant_type: 'refresh_token' };
+  const base = method.baseUrl.replace(/\/+$/, '');
+  try {
+    const given = await json(`${base}/login/oauth/access_token`, {
+      method: 'POST',
+      step: 'refresh',
+      form: { ...form, refresh_token: of.refreshToken },
+    });
+    const { token, refreshToken } = tokensIn(given);
+    if (token === undefined) return { outcome: 'refused' };
+    const groups = await groupsOf(method, method.apiUrl.replace(/\/+$/, ''), token);
+    return { outcome: 'done', groups, refreshToken: refreshToken ?? of.refreshToken };
+  } catch (error) {
+    if (!(error instanceof SigninRefused)) throw error;
+    return { outcome: error.step === 'organization' ? 'refused' : 'unknown' };
+  }
 }

@@ -2,12 +2,12 @@
 // OAuth. Turns a provider's answers into an issuer, a subject that never changes, a name and groups. Keeps no token and
 // stores nothing; an exchange is sent once. A refusal says which step failed and never what was sent or received.
 
-import { oidcAuthorization, oidcPerson } from './oidc.ts';
-import { githubAuthorization, githubPerson } from './github.ts';
+import { oidcAuthorization, oidcPerson, oidcRefreshed } from './oidc.ts';
+import { githubAuthorization, githubPerson, githubRefreshed } from './github.ts';
 import type { GithubMethod, OidcMethod } from '../../../base/config/signin-settings.ts';
-import type { Person, Proof } from './person.ts';
+import type { Person, Proof, Refreshed } from './person.ts';
 
-export { type Person, type Proof, SigninRefused } from './person.ts';
+export { type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
 
 type Method = OidcMethod | GithubMethod;
 
@@ -21,4 +21,16 @@ export function personOf(method: Method, secret: string, proof: Proof, search: s
   return method.kind === 'oidc'
     ? oidcPerson(method, secret, proof, search)
     : githubPerson(method, secret, proof, search);
+}
+
+/**
+ * The groups of a person now, by the refresh token of the latest sign-in, which is sent once. Throws SigninRefused where
+ * nothing was sent.
+ */
+export function refreshedGroups(
+  method: Method,
+  secret: string,
+  of: { readonly subject: string; readonly refreshToken: string },
+): Promise<Refreshed> {
+  return method.kind === 'oidc' ? oidcRefreshed(method, secret, of) : githubRefreshed(method, secret, of);
 }

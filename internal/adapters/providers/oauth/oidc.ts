@@ -2,7 +2,7 @@
 
 import * as client from 'openid-client';
 import type { OidcMethod } from '../../../base/config/signin-settings.ts';
-import { groupNames, nameOf, type Person, type Proof, SigninRefused } from './person.ts';
+import { groupNames, nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
 
 const timeoutSeconds = 10;
 
@@ -32,6 +32,8 @@ export async function oidcAuthorization(method: OidcMethod, secret: string, proo
     nonce: proof.nonce,
     code_challenge: await client.calculatePKCECodeChallenge(proof.verifier),
     code_challenge_method: 'S256',
+    // A refresh token is given by consent alone (OpenID Connect Core 11).
+    ...(method.scopes.includes('offline_access') && { prompt: 'consent' }),
   }).href;
 }
 
@@ -50,17 +52,47 @@ export async function oidcPerson(method: OidcMethod, secret: string, proof: Proo
   }
   const claims = tokens.claims();
   if (claims === undefined) throw new SigninRefused('id-token');
-  const more =
-    claims[method.groupsClaim] === undefined && configuration.serverMetadata().userinfo_endpoint !== undefined
-      ? await userInfo(configuration, tokens.access_token, claims.sub)
-      : {};
-  const said: { readonly [claim: string]: unknown } = { ...more, ...claims };
+  const said = await claimsWithGroups(configuration, method, tokens.access_token, claims);
   return {
     issuer: claims.iss,
     subject: claims.sub,
     name: nameOf(said['name'], said['preferred_username'], said['email'], claims.sub),
     groups: groupNames(said[method.groupsClaim]),
+    ...(tokens.refresh_token !== undefined && { refreshToken: tokens.refresh_token }),
   };
+}
+
+type Claims = { readonly [claim: string]: unknown };
+
+/** The claims of an ID token, with those of the user info where the groups are not among them. */
+async function claimsWithGroups(
+  configuration: client.Configuration,
+  method: OidcMethod,
+  accessToken: string,
+  claims: Claims & { readonly sub: string },
+): Promise<Claims> {
+  if (claims[method.groupsClaim] !== undefined || configuration.serverMetadata().userinfo_endpoint === undefined)
+    return claims;
+  return { ...(await userInfo(configuration, accessToken, claims.sub)), ...claims };
+}
+
+export async function oidcRefreshed(
+  method: OidcMethod,
+  secret: string,
+  { subject, refreshToken }: { readonly subject: string; readonly refreshToken: string },
+): Promise<Refreshed> {
+  const configuration = await discover(method, secret);
+  try {
+    const tokens = await client.refreshTokenGrant(configuration, refreshToken);
+    const claims = tokens.claims();
+    if (claims !== undefined && claims.sub !== subject) return { outcome: 'refused' };
+    const said = await claimsWithGroups(configuration, method, tokens.access_token, { ...claims, sub: subject });
+    const groups = groupNames(said[method.groupsClaim]);
+    return { outcome: 'done', groups, refreshToken: tokens.refresh_token ?? refreshToken };
+  } catch (error) {
+    // An error that the provider put into words: it has read the request.
+    return { outcome: error instanceof client.ResponseBodyError ? 'refused' : 'unknown' };
+  }
 }
 
 async function userInfo(configuration: client.Configuration, token: string, subject: string) {

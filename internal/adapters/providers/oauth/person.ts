@@ -13,7 +13,14 @@ export interface Person {
   readonly subject: string;
   readonly name: string;
   readonly groups: readonly string[];
+  /** For asking for the groups again; absent where the provider gives none. */
+  readonly refreshToken?: string;
 }
+
+/** `refused`: the provider answered that this person's consent is over. `unknown`: it was sent, and nothing was learned. */
+export type Refreshed =
+  | { readonly outcome: 'done'; readonly groups: readonly string[]; readonly refreshToken: string }
+  | { readonly outcome: 'refused' | 'unknown' };
 
 /** `step` is a constant word for the log. */
 export class SigninRefused extends Error {

@@ -44,9 +44,13 @@ export async function publishOauthGrant(
   tx: Sql,
   row: Omit<OauthGrantRow, 'status' | 'wantedScopes'> & { readonly now: Date },
 ): Promise<void> {
-  const { rows } = await tx.query<{ before: string | null }>(
-    `with held as (select token_id from svc.oauth_grants where connection_id = $1::uuid for update)
-     insert into svc.oauth_grants (connection_id, org_id, project_id, status, token_id, generation, server, client, resource,
+  // Before the insert: a row that the same statement has changed cannot be locked any more, and would be left out.
+  const held = await tx.query<{ before: string | null }>(
+    'select token_id as before from svc.oauth_grants where connection_id = $1::uuid for update',
+    [row.connectionId],
+  );
+  await tx.query(
+    `insert into svc.oauth_grants (connection_id, org_id, project_id, status, token_id, generation, server, client, resource,
        scopes, scope_rounds, expires_at, refresh_at, updated_at)
      values ($1::uuid, $2::uuid, $3::uuid, 'ready', $4::uuid, $5::int, $6::jsonb, $7::jsonb, $8::text, $9::text[], $10::int,
        $11::timestamptz, $12::timestamptz, $13::timestamptz)
@@ -54,8 +58,7 @@ export async function publishOauthGrant(
        generation = excluded.generation, server = excluded.server, client = excluded.client, resource = excluded.resource,
        scopes = excluded.scopes, wanted_scopes = '{}', scope_rounds = excluded.scope_rounds,
        expires_at = excluded.expires_at, refresh_at = excluded.refresh_at, refresh_owner = null, refresh_until = null,
-       refresh_sent_at = null, updated_at = excluded.updated_at
-     returning (select token_id from held) as before`,
+       refresh_sent_at = null, updated_at = excluded.updated_at`,
     [
       row.connectionId,
       row.orgId,
@@ -72,7 +75,7 @@ export async function publishOauthGrant(
       row.now,
     ],
   );
-  const before = rows[0]?.before ?? null;
+  const before = held.rows[0]?.before ?? null;
   if (before !== null) await tx.query('delete from svc.oauth_tokens where id = $1::uuid', [before]);
 }
 

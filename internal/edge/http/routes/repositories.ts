@@ -20,6 +20,7 @@ import {
   setSuspended,
   showRepository,
 } from '../../../flows/sync/sync.ts';
+import { diagnoseConsents } from '../../../flows/connections/connections.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { pageOf, readTextPage } from '../page.ts';
@@ -109,6 +110,12 @@ export const repositoryRoutes: readonly Route[] = [
   ),
   serve(api.probeRepository, async ({ ctx, project, body }) => ok(await probe(ctx, project, body))),
   serve(api.diagnoseProject, async ({ ctx, project }) =>
-    ok({ checks: [...(await diagnose(ctx, project)), ...(await diagnoseSessions(ctx, project))] }),
+    ok({
+      checks: [
+        ...(await diagnose(ctx, project)),
+        ...(await diagnoseConsents(ctx, project)),
+        ...(await diagnoseSessions(ctx, project)),
+      ],
+    }),
   ),
 ];
