@@ -103,6 +103,17 @@ const chat = v.strictObject({
 const tracker = v.strictObject({
   apiUrl: optional(text(4096, 'Beside which its /graphql is: https://api.linear.app.')),
 });
+const oauthProvider = v.strictObject({
+  issuer: optional(text(4096, 'Its authorization server, which tells its endpoints itself.')),
+  authorizationEndpoint: optional(text(4096, 'Where it asks a person, for a server that tells nothing of itself.')),
+  tokenEndpoint: optional(text(4096, 'Where it gives tokens; goes with authorizationEndpoint.')),
+  revocationEndpoint: optional(text(4096, 'Where it takes tokens back.')),
+  clientId: described(v.string(), 'The client that the service is there.'),
+  clientSecretRef: optional(text(128, 'The secret that holds what proves the client.')),
+  scopes: optional(described(v.array(v.string()), 'What is asked for: nothing.')),
+  resource: optional(text(4096, 'The resource that tokens are for.')),
+  mcpUrl: optional(text(4096, 'Its tool server, for `connection` tools that name it.')),
+});
 const sync = v.strictObject({
   resyncSeconds: optional(count(10, 86_400, 'How often a repository is compared as a whole with what is stored.')),
 });
@@ -146,6 +157,12 @@ export const config = v.pipe(
             codehost: optional(described(codehost, 'The code host, for connections that do not say it themselves.')),
             chat: optional(described(chat, 'The chat provider, for connections that do not say it themselves.')),
             tracker: optional(described(tracker, 'The tracker, for connections that do not say it themselves.')),
+            oauth: optional(
+              described(
+                v.record(v.string(), oauthProvider),
+                'Providers that are connected by consent, by their names.',
+              ),
+            ),
           },
           v.unknown(),
         ),

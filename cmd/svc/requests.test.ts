@@ -138,6 +138,8 @@ const CASES: readonly Case[] = [
   { args: ['session', 'archive', 'S1'], call: `POST ${P}/sessions/S1/archive` },
   { args: ['binding', 'release', 'B1'], call: `DELETE ${P}/bindings/B1` },
   { args: ['connection', 'remove', 'gh'], call: `DELETE ${P}/connections/gh` },
+  { args: ['connection', 'disconnect', 'gh'], call: `DELETE ${P}/connections/gh` },
+  { args: ['connection', 'show', 'gh'], call: `GET ${P}/connections/gh` },
   {
     args: ['connection', 'add', 'codehost', 'gh', '--from-file', '-', '--app-id', '7', '--bot-login', 'svc[bot]'],
     stdin: `${VALUE}\n`,

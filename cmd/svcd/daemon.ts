@@ -13,6 +13,7 @@ import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { retentionSettings } from '../../internal/base/config/retention-settings.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
 import { sessionSettings } from '../../internal/base/config/session-settings.ts';
+import { checkOauthSettings } from '../../internal/base/config/oauth-settings.ts';
 import { signinSettings } from '../../internal/base/config/signin-settings.ts';
 import { syncSettings } from '../../internal/base/config/sync-settings.ts';
 import { armFailpoint, failpoint } from '../../internal/base/failpoint.ts';
@@ -175,6 +176,7 @@ async function checkSettings(config: Config): Promise<void> {
   retentionSettings(config.file);
   codehostSettings(config);
   chatSettings(config);
+  checkOauthSettings(config);
   modelSettings(config.file, config.fileDir);
   signinSettings(config);
   await checkKeyFile(config);

@@ -3,6 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { type AuthorizationBench, startAuthorizationBench } from '../../internal/base/testkit/authorization-server.ts';
 import type { JsonBody } from '../../internal/base/testkit/daemon.ts';
 import { createLog } from '../../internal/base/log/log.ts';
+import { emptyHome, runSvc } from '../svc/testkit.ts';
 import { createToolBench, type ToolBench } from '../../internal/edge/mcp/mcp-testkit.ts';
 
 describe('a connection by consent', () => {
@@ -139,6 +140,85 @@ describe('a connection by consent', () => {
     assert.equal(await arrive(back, { authorization: `Bearer svc_${'x'.repeat(43)}` }), '/oauth/error');
     assert.equal((await attempt(name, id))['status'], 'awaiting_authorization');
     assert.match(await arrive(back, { authorization: `Bearer ${bench.daemon.token}` }), /connectionOAuth=success/);
+  });
+
+  it('takes the browser session of the person who began, of nobody else, and none that has ended', async () => {
+    const { token: own, url: base } = bench.daemon;
+    const { db } = bench.daemon.ctx;
+    await db.query(`with made as (insert into svc.principals (kind, name) values ('user', 'other') returning id)
+      insert into svc.org_members select o.id, made.id, 'admin' from svc.orgs o, made where o.slug = 'default'`);
+    const theirs = `svc_${'o'.repeat(43)}`;
+    await db.query(
+      `insert into svc.api_tokens (principal_id, token_sha256, name)
+         select id, sha256(convert_to($1::text, 'utf8')), 'other' from svc.principals where name = 'other'`,
+      [theirs],
+    );
+    const cookieOf = async (token: string): Promise<{ cookie: string }> => {
+      const headers = { 'content-type': 'application/json' };
+      const body = JSON.stringify({ token });
+      const response = await fetch(`${base}/api/v1/auth/sessions`, { method: 'POST', headers, body });
+      assert.equal(response.status, 201, await response.text());
+      return { cookie: String(response.headers.getSetCookie()[0]).split(';')[0] ?? '' };
+    };
+    const foreign = await cookieOf(theirs);
+    for (const sent of [await cookieOf(own), { cookie: `__Host-svc-session=${'x'.repeat(43)}` }]) {
+      const name = await make();
+      const { id, url } = await authorize(name);
+      const back = await peer.consent(url);
+      const before = peer.counts.exchanges;
+      assert.equal(await arrive(back, foreign), '/oauth/error');
+      assert.equal((await attempt(name, id))['status'], 'awaiting_authorization');
+      assert.equal(peer.counts.exchanges, before);
+      assert.match(await arrive(back, sent), /connectionOAuth=success/);
+    }
+  });
+
+  it('is made, shown, checked and disconnected from the command line, which waits for the consent', async () => {
+    const home = await emptyHome();
+    const { url, token } = bench.daemon;
+    const env = { SVC_URL: url, SVC_TOKEN: token, SVC_ORG: 'default', SVC_PROJECT: 'default' };
+    const svc = (...words: string[]) => runSvc(home.path, words, { env });
+    const wrong = await svc('connect', 'mcp', 'cli', '--url', `${peer.issuer}/nothing`, '--no-browser');
+    assert.deepEqual([wrong.code, /discovery-failed|does not say/.test(wrong.stderr)], [1, true], wrong.stderr);
+    assert.equal((await svc('connection', 'show', 'cli')).code, 1, 'nothing stays of it');
+
+    const begun = await svc('connect', 'mcp', 'cli', '--url', peer.resource, '--no-wait', '--json');
+    assert.equal(begun.code, 0, begun.stderr);
+    const cancelled = JSON.parse(begun.stdout);
+    assert.deepEqual([cancelled.status, cancelled.connection], ['authorization_required', 'cli']);
+    // Another attempt ends the first.
+    let seen = '';
+    const running = runSvc(home.path, ['connect', 'mcp', 'cli', '--no-browser', '--json'], {
+      env,
+      onStderr: (text) => void (seen = text),
+    });
+    while (!/consent at \S+\n/.test(seen)) await new Promise((resolve) => setTimeout(resolve, 20));
+    const address = /consent at (\S+)\n/.exec(seen)?.[1] ?? '';
+    assert.match(await arrive(await peer.consent(address)), /connectionOAuth=success/);
+    const done = await running;
+    assert.equal(done.code, 0, done.stderr);
+    assert.deepEqual(JSON.parse(done.stdout), {
+      status: 'connected',
+      provider: 'mcp',
+      connection: 'cli',
+      message: 'cli is connected',
+    });
+    assert.equal((await attempt('cli', String(cancelled.attemptId)))['status'], 'cancelled');
+    assert.match((await svc('connect', 'mcp', 'cli')).stdout, /connected already/);
+    const other = await svc('connect', 'mcp', 'cli', '--url', `${peer.resource}/other`);
+    assert.match(other.stderr, /another connection cli/);
+
+    const shown = JSON.parse((await svc('connection', 'show', 'cli', '--json')).stdout);
+    assert.deepEqual([shown.provider, shown.status, shown.config.url], ['mcp', 'active', peer.resource]);
+    const check = await svc('connection', 'check', 'cli', '--json');
+    assert.equal(check.code, 0, check.stderr);
+    assert.match(JSON.parse(check.stdout).checkedAt, /^\d{4}-/);
+    assert.match((await svc('connection', 'list')).stdout, /^cli +mcp +active/m);
+    const before = peer.counts.revocations;
+    assert.equal((await svc('connection', 'disconnect', 'cli', '--json')).code, 0);
+    assert.equal(peer.counts.revocations - before, 1);
+    answers.push(done.stdout, done.stderr, JSON.stringify(shown), check.stdout);
+    await home.remove();
   });
 
   it('says why an authorization server cannot be used, and sends it nothing', async () => {

@@ -181,10 +181,11 @@ describe('svcd on an external database', () => {
 
 describe('svcd with a setting it cannot use', () => {
   const files = mkdtempSync(join(tmpdir(), 'svc-settings-'));
-  const [keyFile, configFile] = [join(files, 'keys'), join(files, 'svc.yaml')];
+  const [keyFile, configFile, oauthFile] = [join(files, 'keys'), join(files, 'svc.yaml'), join(files, 'oauth.yaml')];
   before(() => {
     writeFileSync(keyFile, `1:${randomBytes(32).toString('base64')}\n`);
     writeFileSync(configFile, 'sync: { resyncSeconds: often }\n');
+    writeFileSync(oauthFile, 'providers: { oauth: { docs: { clientId: svc, issuer: "http://127.0.0.1:1" } } }\n');
   });
   after(() => rm(files, { recursive: true }));
   const cases: { name: string; args?: string[]; env?: Record<string, string>; says: RegExp }[] = [
@@ -226,6 +227,11 @@ describe('svcd with a setting it cannot use', () => {
       name: 'a section of the configuration file, without starting a database',
       env: { SVC_CONFIG: configFile },
       says: /^svcd: sync\.resyncSeconds cannot be used/,
+    },
+    {
+      name: 'a provider of consent at an address that may not be asked',
+      env: { SVC_CONFIG: oauthFile },
+      says: /^svcd: providers\.oauth\.docs\.issuer is not a public https address/,
     },
     { name: 'a data directory of another kind', env: { SVC_DATA_DIR: '/dev/null/x' }, says: /^svcd: SVC_DATA_DIR / },
     {

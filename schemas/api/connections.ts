@@ -18,7 +18,24 @@ const entries = {
 };
 export const connection = named('Connection', v.object(entries));
 export type Connection = Shape<typeof connection>;
-export const wholeConnection = named('ConnectionDetail', v.object({ ...entries, config: json }));
+const level = v.picklist(['read', 'write']);
+export const wholeConnection = named(
+  'ConnectionDetail',
+  v.object({
+    ...entries,
+    config: json,
+    /** What the installation was granted, as mounts call it. */
+    permissions: v.optional(v.record(v.string(), level)),
+    /** Names as `owner/name`, where the provider has told them. */
+    repositories: v.optional(
+      v.object({ selection: v.picklist(['all', 'selected']), names: v.optional(v.array(v.string())) }),
+    ),
+    /** When the provider was asked last. */
+    checkedAt: v.optional(v.string()),
+    /** Until when the provider wants to be left alone, in whatever resource. */
+    rateLimitedUntil: v.optional(v.string()),
+  }),
+);
 
 const common = { tag: 'connections', scope: 'project' } as const;
 const read = { ...common, method: 'GET', permission: 'connections:read' } as const;

@@ -2,6 +2,7 @@
 // and the client that the service is there. Secrets are named, never held.
 
 import * as v from 'valibot';
+import { hostFault } from '../net/net.ts';
 import { RESOURCE_NAME } from '../../domain/spec.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
 
@@ -21,6 +22,8 @@ const Provider = v.pipe(
     clientSecretRef: v.optional(v.pipe(v.string(), v.regex(RESOURCE_NAME))),
     scopes: v.optional(v.array(v.pipe(v.string(), v.regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/, 'a scope'))), []),
     resource: v.optional(Address),
+    /** The provider's own tool server, for `connection` tools. */
+    mcpUrl: v.optional(Address),
   }),
   v.check(
     ({ issuer, authorizationEndpoint, tokenEndpoint }) =>
@@ -49,6 +52,7 @@ export interface OauthProvider {
   readonly clientSecretRef?: string | undefined;
   readonly scopes: readonly string[];
   readonly resource?: string | undefined;
+  readonly mcpUrl?: string | undefined;
 }
 
 /** By name. Throws ConfigError naming what cannot be used. */
@@ -64,3 +68,30 @@ export function oauthProviders(file: ConfigFile): ReadonlyMap<string, OauthProvi
     `cannot be used: ${issue.message}`,
   );
 }
+
+/**
+ * What a daemon refuses to start with. Throws ConfigError naming the setting: one of the wrong shape, or an address that is
+ * no public https one where those alone may be asked.
+ */
+export function checkOauthSettings(config: { readonly file: ConfigFile; readonly allowPrivateNetwork: boolean }): void {
+  for (const [name, provider] of oauthProviders(config.file)) {
+    for (const key of ADDRESSES) {
+      const text = provider[key];
+      if (text === undefined || config.allowPrivateNetwork) continue;
+      const url = new URL(text);
+      if (url.protocol === 'https:' && hostFault(url.hostname) === null) continue;
+      throw new ConfigError(
+        `providers.oauth.${name}.${key}`,
+        'is not a public https address (SVC_ALLOW_PRIVATE_NETWORK allows it)',
+      );
+    }
+  }
+}
+const ADDRESSES = [
+  'issuer',
+  'authorizationEndpoint',
+  'tokenEndpoint',
+  'revocationEndpoint',
+  'resource',
+  'mcpUrl',
+] as const;

@@ -2,18 +2,18 @@
 
 import * as connections from '../../../schemas/api/connections.ts';
 import type { Given } from '../../../schemas/api/operation.ts';
-import { connect } from './client.ts';
-import { Misuse } from './failure.ts';
+import { type Client, connect } from './client.ts';
+import { Misuse, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
-import { rowOf, showList } from './lists.ts';
+import { jsonLines, rowOf, showList } from './lists.ts';
 import { statusColour } from './print-run.ts';
-import { clean } from './text.ts';
+import { clean, details, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 type NewConnection = Given<NonNullable<typeof connections.createConnection.body>>;
 
 interface ProviderShape {
-  /** Name of the credential that is always needed, and what it is called for people. */
+  /** Name of the credential that is asked for, and what it is called for people. */
   readonly secret: readonly [key: string, prompt: string];
   /** Option → credential. */
   readonly files: { readonly [option: string]: string };
@@ -38,6 +38,8 @@ const PROVIDERS: { readonly [provider: string]: ProviderShape } = {
     files: { 'bot-token-file': 'botToken' },
     config: { 'bot-user-id': 'botUserId', 'workspace-id': 'workspaceId' },
   },
+  // Made by `svc connect mcp`; here for its credentials.
+  mcp: { secret: ['clientSecret', 'client secret'], files: {}, config: {} },
 };
 
 export const connectionList: Handler = async (call) => {
@@ -45,12 +47,13 @@ export const connectionList: Handler = async (call) => {
   return showList(call, client, {
     operation: connections.listConnections,
     empty: 'no connections',
-    head: ['name', 'provider', 'status', 'intake'],
+    head: ['name', 'provider', 'status', 'intake', 'reason'],
     row: (connection) => [
       connection.text('name'),
       connection.text('provider'),
       { text: connection.text('status'), colour: statusColour(connection.text('status')) },
       connection.text('intakeUrl'),
+      connection.text('reason'),
     ],
   });
 };
@@ -95,6 +98,98 @@ function refuseForeign(call: Call, provider: string, shape: ProviderShape): void
     }
   }
 }
+
+type Detail = Awaited<ReturnType<typeof read>>;
+const read = (client: Client, name: string) => client.call(connections.getConnection, { params: { name } });
+
+/** A connection for people: its status first, and whatever else is told of it. */
+function detailText(call: Call, connection: Detail): string {
+  const { paint, now } = call.screen;
+  const { name, provider, status, reason, intakeUrl, config, id, checkedAt, rateLimitedUntil, ...more } = connection;
+  const plain = (value: string | null | undefined): string | undefined =>
+    value === null || value === undefined ? undefined : clean(value, true);
+  const head = details(
+    [
+      ['connection', plain(name)],
+      ['provider', plain(provider)],
+      ['status', paint(statusColour(status), plain(status) ?? '-')],
+      ['reason', plain(reason)],
+      ['checked', checkedAt === undefined ? undefined : relativeTime(checkedAt, now())],
+      ['rate-limited', rateLimitedUntil === undefined ? undefined : relativeTime(rateLimitedUntil, now())],
+      ['webhooks', plain(intakeUrl)],
+      ['id', id],
+      ['what to do', adviceOf(connection)],
+    ],
+    paint,
+  );
+  const rest = { ...(Object.keys(Object(config)).length > 0 && { config }), ...more };
+  return Object.keys(rest).length === 0 ? head : `${head}\n${jsonLines(rest)}`;
+}
+
+/** What gets a connection back to work; undefined where it does. */
+function adviceOf({ name, provider, status }: Pick<Detail, 'name' | 'provider' | 'status'>): string | undefined {
+  const own = PROVIDERS[provider] !== undefined && provider !== 'mcp';
+  const again = provider === 'mcp' ? `svc connect mcp ${name}` : `svc connect provider ${provider} ${name}`;
+  switch (status) {
+    case 'authorization_required':
+    case 'scope_required':
+    case 'uncertain':
+      return own ? `svc connection set-credentials ${name}` : again;
+    case 'suspended':
+    case 'removed':
+      return `bring the installation back at the provider, then: svc connection check ${name}`;
+    case 'degraded':
+      return `svc connection check ${name}`;
+    default:
+      return undefined;
+  }
+}
+
+export const connectionShow: Handler = async (call) => {
+  const client = await connect(call);
+  const found = await read(client, call.arg('NAME'));
+  call.screen.emit(found, () => detailText(call, found));
+  return 0;
+};
+
+export const connectionCheck: Handler = async (call) => {
+  const client = await connect(call);
+  const found = await client.call(connections.checkConnection, { params: { name: call.arg('NAME') } });
+  call.screen.emit(found, () => detailText(call, found));
+  if (found.status === 'active') return 0;
+  if (!call.json) {
+    const why = found.reason === undefined ? '' : ` (${clean(found.reason, true)})`;
+    call.screen.note(`${call.screen.errPaint('red', 'svc:')} ${clean(found.name, true)} is ${found.status}${why}`);
+  }
+  return 1;
+};
+
+export const connectionSetCredentials: Handler = async (call) => {
+  const client = await connect(call);
+  const name = call.arg('NAME');
+  const { provider } = await read(client, name);
+  const shape = PROVIDERS[provider];
+  if (shape === undefined) {
+    throw refusal(
+      'wrong-provider',
+      `the credentials of ${name} are its configuration's or come by consent`,
+      adviceOf({ name, provider, status: 'authorization_required' }),
+    );
+  }
+  refuseForeign(call, provider, shape);
+  const credentials: { [key: string]: string } = {};
+  for (const [option, key] of Object.entries(shape.files)) {
+    if (call.text(option) !== undefined) credentials[key] = (await readSecret(call, key, option)).trim();
+  }
+  const [key, prompt] = shape.secret;
+  if (call.text('from-file') !== undefined || Object.keys(credentials).length === 0) {
+    credentials[key] = (await readSecret(call, `${prompt} of ${name}`)).replace(/\r?\n$/, '');
+  }
+  const answer = await client.call(connections.setConnectionCredentials, { params: { name }, body: { credentials } });
+  const keys = Object.keys(credentials).join(', ');
+  call.screen.emit(answer, () => `replaced ${keys} of ${clean(name, true)}`);
+  return 0;
+};
 
 export const connectionRemove: Handler = async (call) => {
   const client = await connect(call);

@@ -64,6 +64,12 @@ const STATUS_COLOURS: { readonly [status: string]: Colour } = {
   reserved: 'yellow',
   skipped: 'yellow',
   warning: 'yellow',
+  degraded: 'yellow',
+  authorization_required: 'yellow',
+  scope_required: 'yellow',
+  uncertain: 'yellow',
+  disabled: 'grey',
+  removed: 'red',
   failed: 'red',
   error: 'red',
 };

@@ -21,3 +21,11 @@ export const globalOptions: readonly OptionSpec[] = [
 
 /** Of every command that destroys: it asks at a terminal only. */
 export const YES: OptionSpec = { name: 'yes', short: 'y', type: 'flag', help: 'do not ask' };
+
+export const FROM_FILE: OptionSpec = {
+  name: 'from-file',
+  type: 'string',
+  value: 'FILE',
+  help: 'read the value from FILE, or from stdin for -; else it is asked for without an echo',
+  completes: 'file',
+};

@@ -1,6 +1,7 @@
-// The part of the command table about tenants, secrets and connections: thin clients of calls of the HTTP API.
+// The part of the command table about tenants and secrets: thin clients of calls of the HTTP API.
 
-import { YES } from './table-global.ts';
+import { connectionTable } from './table-connections.ts';
+import { FROM_FILE, YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
@@ -10,13 +11,6 @@ const ORG_SCOPE: OptionSpec = {
   type: 'flag',
   value: 'ORG',
   help: 'at organization scope; --org=ORG for another organization',
-};
-const FROM_FILE: OptionSpec = {
-  name: 'from-file',
-  type: 'string',
-  value: 'FILE',
-  help: 'read the value from FILE, or from stdin for -; else it is asked for without an echo',
-  completes: 'file',
 };
 const secretSettings: readonly OptionSpec[] = [
   { name: 'description', type: 'string', value: 'D', help: 'what it is for' },
@@ -95,85 +89,7 @@ const secretCommands: readonly CommandSpec[] = [
   },
 ];
 
-const PROVIDER: ArgSpec = {
-  name: 'PROVIDER',
-  help: 'codehost, tracker or chat',
-  choices: ['codehost', 'tracker', 'chat'],
-};
 const tenancy = async (): Promise<typeof import('./command-tenancy.ts')> => import('./command-tenancy.ts');
-const connection = async (): Promise<typeof import('./command-connection.ts')> => import('./command-connection.ts');
-const connectionCommands: readonly CommandSpec[] = [
-  {
-    words: ['connection', 'list'],
-    summary: 'connections',
-    args: [],
-    options: [],
-    load: async () => (await connection()).connectionList,
-  },
-  {
-    words: ['connection', 'add'],
-    summary: 'connect a provider; credentials never are arguments',
-    args: [PROVIDER, NAME],
-    options: [
-      { ...FROM_FILE, help: 'the webhook or signing secret: FILE, or stdin for -; else asked for without an echo' },
-      {
-        name: 'private-key-file',
-        type: 'string',
-        value: 'FILE',
-        help: 'codehost: the application’s private key (PEM)',
-        completes: 'file',
-      },
-      { name: 'api-key-file', type: 'string', value: 'FILE', help: 'tracker: API key', completes: 'file' },
-      { name: 'bot-token-file', type: 'string', value: 'FILE', help: 'chat: bot token', completes: 'file' },
-      { name: 'api-url', type: 'string', value: 'URL', help: 'codehost: address of its API' },
-      { name: 'app-id', type: 'string', value: 'ID', help: 'codehost: application id' },
-      { name: 'installation-id', type: 'string', value: 'ID', help: 'codehost: installation id' },
-      { name: 'bot-login', type: 'string', value: 'LOGIN', help: 'codehost: the application’s bot' },
-      { name: 'bot-user-id', type: 'string', value: 'ID', help: 'tracker, chat: the bot’s user id' },
-      { name: 'workspace-id', type: 'string', value: 'ID', help: 'chat: workspace id' },
-    ],
-    load: async () => (await connection()).connectionAdd,
-  },
-  {
-    words: ['connection', 'remove'],
-    summary: 'disconnect',
-    args: [NAME],
-    options: [],
-    load: async () => (await connection()).connectionRemove,
-  },
-];
-
-const errtrack = async (): Promise<typeof import('./command-errtrack.ts')> => import('./command-errtrack.ts');
-const NO_BROWSER: OptionSpec = { name: 'no-browser', type: 'flag', help: 'print the address, open nothing' };
-const errtrackCommands: readonly CommandSpec[] = [
-  {
-    words: ['connect', 'errtrack'],
-    summary: 'connect the error tracker by consent, and wait until the project is connected',
-    args: [],
-    options: [
-      {
-        name: 'allow',
-        type: 'string',
-        value: 'PROJECT',
-        help: 'the project that is connected (default: the active one)',
-      },
-      { name: 'replace', type: 'flag', help: 'not implemented; says what to do instead' },
-      NO_BROWSER,
-      { name: 'no-wait', type: 'flag', help: 'print the address and end' },
-    ],
-    load: async () => (await errtrack()).connectErrtrack,
-  },
-  {
-    words: ['allow', 'errtrack'],
-    summary: 'let a project read every project that an error-tracking connection sees',
-    args: [{ name: 'PROJECT', help: 'slug or id of the project' }],
-    options: [
-      { name: 'connection', type: 'string', value: 'NAME', help: 'the connection, as svc connection list shows it' },
-    ],
-    load: async () => (await errtrack()).allowErrtrack,
-  },
-];
-
 const DISPLAY: OptionSpec = { name: 'name', type: 'string', value: 'TEXT', help: 'display name (default: the slug)' };
 const ROLE: OptionSpec = {
   name: 'role',
@@ -284,7 +200,6 @@ const keyCommands: readonly CommandSpec[] = [
 export const tenantCommands: readonly CommandSpec[] = [
   ...secretCommands,
   ...keyCommands,
-  ...connectionCommands,
-  ...errtrackCommands,
+  ...connectionTable,
   ...tenancyCommands,
 ];

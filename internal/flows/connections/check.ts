@@ -4,8 +4,9 @@
 import { readInstallationState } from '../../adapters/providers/codehost/codehost.ts';
 import { OauthFailure, tryResource } from '../../adapters/providers/authorization/authorization.ts';
 import {
-  type ConnectionRow,
-  findConnection,
+  findObserved,
+  noteChecked,
+  type ObservedConnection,
   setConnectionCredentials,
 } from '../../adapters/store/connections/connections.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
@@ -31,8 +32,8 @@ async function known(ctx: FlowContext, project: ProjectRef, name: string): Promi
   if (found === undefined) throw absent();
   return found;
 }
-async function shown(ctx: FlowContext, project: ProjectRef, name: string): Promise<ConnectionRow> {
-  const found = await findConnection(ctx.db, project.id, name);
+async function shown(ctx: FlowContext, project: ProjectRef, name: string): Promise<ObservedConnection> {
+  const found = await findObserved(ctx.db, project.id, name);
   if (found === undefined) throw absent();
   return found;
 }
@@ -48,7 +49,7 @@ export async function checkConnection(
   project: ProjectRef,
   actor: Actor,
   name: string,
-): Promise<ConnectionRow> {
+): Promise<ObservedConnection> {
   const connection = await known(ctx, project, name);
   const verdict = isConsented(ctx, connection.provider)
     ? await checkConsented(ctx, connection)
@@ -65,6 +66,7 @@ export async function checkConnection(
       subject: { kind: 'Connection', name },
       detail: { provider: connection.provider, connectionId: connection.id, ...(verdict && { found: verdict.to }) },
     });
+    await noteChecked(tx, connection.id, ctx.runtime.now());
     if (verdict !== undefined && !isOff) await changeStatus(ctx, tx, { connection, ...verdict, actor });
   });
   return shown(ctx, project, name);
@@ -125,7 +127,7 @@ export async function replaceCredentials(
   project: ProjectRef,
   actor: Actor,
   input: { readonly name: string; readonly credentials: { readonly [key: string]: string | undefined } },
-): Promise<ConnectionRow> {
+): Promise<ObservedConnection> {
   const connection = await known(ctx, project, input.name);
   const allowed = CREDENTIALS[connection.provider] ?? [];
   const given = Object.entries(input.credentials).filter(([, value]) => value !== undefined);

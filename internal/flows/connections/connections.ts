@@ -6,8 +6,10 @@
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import {
   type ConnectionRow,
+  type ObservedConnection,
   deleteConnection,
   findConnection,
+  findObserved,
   insertConnection,
   triggersNeeding,
 } from '../../adapters/store/connections/connections.ts';
@@ -47,9 +49,9 @@ export function intakeUrl(ctx: FlowContext, row: Pick<ConnectionRow, 'provider' 
 const noConnection = (): Fault =>
   new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
 
-/** One connection of a project. Throws Fault `not_found`. */
-export async function readConnection(ctx: FlowContext, project: ProjectRef, name: string): Promise<ConnectionRow> {
-  const found = await findConnection(ctx.db, project.id, name);
+/** One connection of a project, with what its provider said of it. Throws Fault `not_found`. */
+export async function readConnection(ctx: FlowContext, project: ProjectRef, name: string): Promise<ObservedConnection> {
+  const found = await findObserved(ctx.db, project.id, name);
   if (found === undefined) throw noConnection();
   return found;
 }

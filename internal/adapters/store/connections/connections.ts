@@ -28,6 +28,35 @@ export interface ConnectionRow {
 }
 const shown = 'c.id, c.provider, c.name, c.status, c.reason, c.config';
 
+/** What the provider said of an installation. */
+export interface Observed {
+  /** As mounts call them. */
+  readonly permissions?: { readonly [capability: string]: 'read' | 'write' };
+  readonly repositories?: {
+    readonly selection: 'all' | 'selected';
+    /** `owner/name`; absent where nobody told them. */
+    readonly names?: readonly string[];
+  };
+}
+export interface ObservedConnection extends ConnectionRow {
+  readonly observed: Observed | null;
+  readonly checkedAt: Date | null;
+  /** The latest of the resources that the provider limits now. */
+  readonly limitedUntil: Date | null;
+}
+
+/** A connection with what is known of it. */
+export async function findObserved(sql: Sql, projectId: string, name: string): Promise<ObservedConnection | undefined> {
+  const { rows } = await sql.query<ObservedConnection>(
+    `select ${shown}, c.observed, c.checked_at as "checkedAt",
+        (select max(l.blocked_until) from svc.provider_limits l
+          where l.connection_id = c.id and l.blocked_until > now()) as "limitedUntil"
+       from svc.connections c where c.project_id = $1::uuid and c.name = $2::text`,
+    [projectId, name],
+  );
+  return rows[0];
+}
+
 /** A page in the order of names. */
 export async function listConnections(
   sql: Sql,
@@ -161,5 +190,13 @@ export async function setConnectionCredentials(
     `update svc.connections set key_version = $2::int, sealed_credentials = $3::bytea, updated_at = $4::timestamptz
       where id = $1::uuid`,
     [row.id, row.keyVersion, row.sealed, row.now],
+  );
+}
+
+/** Notes that the provider was asked, and what it said of itself where it said something. */
+export async function noteChecked(sql: Sql, id: string, now: Date, observed?: Observed): Promise<void> {
+  await sql.query(
+    `update svc.connections set checked_at = $2::timestamptz, observed = coalesce($3::jsonb, observed) where id = $1::uuid`,
+    [id, now, observed === undefined ? null : JSON.stringify(observed)],
   );
 }

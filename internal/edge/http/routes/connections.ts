@@ -1,7 +1,11 @@
 // Connections of a project to providers (docs/reference/http-api.md#conventions). Credentials go in and never come out.
 
 import * as api from '../../../../schemas/api/connections.ts';
-import { type ConnectionRow, listConnections } from '../../../adapters/store/connections/connections.ts';
+import {
+  type ConnectionRow,
+  listConnections,
+  type ObservedConnection,
+} from '../../../adapters/store/connections/connections.ts';
 import type { OauthAttemptRow } from '../../../adapters/store/connections/oauth-attempts.ts';
 import {
   addConnection,
@@ -27,7 +31,22 @@ const show = (ctx: FlowContext, row: ConnectionRow) => ({
   intakeUrl: intakeUrl(ctx, row),
 });
 
-const whole = (ctx: FlowContext, row: ConnectionRow) => ({ ...show(ctx, row), config: row.config });
+const whole = (ctx: FlowContext, row: ObservedConnection) => {
+  const { permissions, repositories } = row.observed ?? {};
+  return {
+    ...show(ctx, row),
+    config: row.config,
+    ...(permissions !== undefined && { permissions }),
+    ...(repositories !== undefined && {
+      repositories: {
+        selection: repositories.selection,
+        ...(repositories.names !== undefined && { names: [...repositories.names] }),
+      },
+    }),
+    ...(row.checkedAt !== null && { checkedAt: row.checkedAt.toISOString() }),
+    ...(row.limitedUntil !== null && { rateLimitedUntil: row.limitedUntil.toISOString() }),
+  };
+};
 
 const unkept = { 'cache-control': 'no-store' };
 const showAttempt = (row: OauthAttemptRow) => ({

@@ -3,10 +3,12 @@
 
 import * as api from '../../../../schemas/api/connections.ts';
 import { clientDocumentUrl, redirectUri, takeConsent } from '../../../flows/connections/connections.ts';
+import { signedIn } from '../../../flows/signin/signin.ts';
 import { resolveAccess, TokenFault } from '../../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { bearer } from '../call.ts';
 import { type Call, type Route, serve } from '../route.ts';
+import { sessionCookieOf } from '../session.ts';
 
 const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' };
 const page = `<!doctype html>
@@ -22,10 +24,13 @@ or with <code>svc connect</code>.</p>
 </html>
 `;
 
-/** Whose credential came along: undefined where none did, null where it is nobody's. */
+/**
+ * Whose credential came along: undefined where none did, null where it is nobody's. A cookie is looked at where no token is
+ * sent, as on every call; one of a session that has ended is none, since a browser keeps it and sends it to other ports too.
+ */
 async function senderOf({ ctx, headers: sent }: Pick<Call, 'ctx' | 'headers'>): Promise<string | null | undefined> {
   const { authorization } = sent;
-  if (authorization === undefined) return undefined;
+  if (authorization === undefined) return (await signedIn(ctx, sessionCookieOf(sent)))?.principalId;
   try {
     return (await resolveAccess(ctx, bearer(authorization), {})).principal.id;
   } catch (error) {
