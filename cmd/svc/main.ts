@@ -1,29 +1,9 @@
-// The command line: hands argv, environment and signals to edge/cli and ends with its exit code. Compiled modules are
-// cached beside what is installed, or else under the user's cache directory, which makes the next start cheap.
+// The command line: hands argv, environment and signals to edge/cli and ends with its exit code.
 
-import { accessSync, constants as fs, mkdirSync } from 'node:fs';
-import { constants, enableCompileCache } from 'node:module';
 import { homedir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { cacheModules } from '../module-cache.ts';
 
 const home = process.env['HOME'] || homedir();
-
-function cacheModules(): void {
-  const xdg = process.env['XDG_CACHE_HOME'];
-  const own = join(xdg !== undefined && isAbsolute(xdg) ? xdg : join(home, '.cache'), 'svc', 'modules');
-  // Whoever may write beside the installed packages may change those too.
-  for (const directory of [join(import.meta.dirname, '../../node_modules/.cache/svc'), own]) {
-    try {
-      // Private: what lies there is run.
-      mkdirSync(directory, { recursive: true, mode: 0o700 });
-      accessSync(directory, fs.R_OK | fs.W_OK);
-      const { status } = enableCompileCache(directory);
-      if (status !== constants.compileCacheStatus.FAILED) return;
-    } catch {
-      // A place that cannot be written to only makes the start slower.
-    }
-  }
-}
 
 cacheModules();
 const stop = new AbortController();

@@ -1,0 +1,84 @@
+// The program svcd: reads its settings, starts the daemon, says that it is ready, drains at the first signal.
+// Exit codes: 0 drained, 1 failed, 2 a setting that cannot be used (one line on stderr that names it).
+
+import { ConfigError, loadConfig, settings } from '../../internal/base/config/config.ts';
+import { createLog } from '../../internal/base/log/log.ts';
+import { Fault } from '../../internal/domain/fault.ts';
+import { type Daemon, startDaemon } from './daemon.ts';
+import { giveMemoryBack } from './memory.ts';
+import { holdTickShape } from './tick-shape.ts';
+
+/** A drain that hangs must not outlive a supervisor's patience. */
+const drainMs = 25_000;
+
+function failStart(error: unknown): never {
+  const text = error instanceof Error ? error.message : String(error);
+  process.stderr.write(`svcd: ${text.replaceAll(/\s*\n\s*/g, ' ')}\n`);
+  // What nobody foresaw is worth its place in the code.
+  const isForeseen = error instanceof ConfigError || error instanceof Fault;
+  if (!isForeseen && error instanceof Error) process.stderr.write(`${error.stack}\n`);
+  process.exit(error instanceof ConfigError ? 2 : 1);
+}
+
+/** The settings, as people type them. */
+function help(): string {
+  const rows = settings.map(({ env, flag }) => `  ${env.padEnd(28)}${flag === undefined ? '' : `--${flag}`}`);
+  return `svcd: the svc daemon. Complete without any setting.\n\n${rows.join('\n')}\n  ${'SVC_CONFIG'.padEnd(28)}--config\n`;
+}
+
+async function run(): Promise<void> {
+  holdTickShape();
+  if (process.argv.includes('--help')) {
+    process.stdout.write(help());
+    return;
+  }
+  const config = loadConfig({ env: process.env, argv: process.argv.slice(2) });
+  const log = createLog(config.logLevel);
+  let daemon: Daemon | undefined;
+  let ending = false;
+  const end = async (code: number): Promise<void> => {
+    if (ending) return;
+    ending = true;
+    const late = setTimeout(() => {
+      log.error({}, 'daemon.drain_timed_out');
+      process.exit(1);
+    }, drainMs);
+    late.unref();
+    await daemon?.stop();
+    log.info({ code }, 'daemon.stopped');
+    process.exit(code);
+  };
+  // A signal during the start ends it as soon as there is something to stop.
+  let signalled = false;
+  for (const name of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(name, () => {
+      signalled = true;
+      log.info({ signal: name }, 'daemon.draining');
+      if (daemon !== undefined) void end(0);
+      // A start that hangs must not outlive a supervisor's patience either.
+      else setTimeout(() => process.exit(1), drainMs).unref();
+    });
+  }
+  for (const name of ['uncaughtException', 'unhandledRejection'] as const) {
+    process.on(name, (error: unknown) => {
+      log.fatal({ err: error }, 'daemon.crashed');
+      void end(1);
+    });
+  }
+  daemon = await startDaemon({ config, log });
+  if (signalled) return end(0);
+  await daemon.ready;
+  process.stdout.write(
+    `${JSON.stringify({ event: 'ready', url: daemon.url, pid: process.pid, dataDir: config.dataDir })}\n`,
+  );
+  log.info({ url: daemon.url, roles: config.roles }, 'daemon.ready');
+  giveMemoryBack();
+  const reason = await daemon.failed;
+  log.fatal({ err: reason }, 'daemon.failed');
+  await end(1);
+}
+
+/** Runs svcd to its end; the process exits with one of the codes above. */
+export function runProgram(): Promise<void> {
+  return run().catch(failStart);
+}
