@@ -66,6 +66,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'core/schedule': core([], 'croner'),
   'core/attempt': core(),
   'core/consent': core(),
+  'core/egress': core(),
   'core/session': core(),
   'core/money': core(),
   'core/pattern': core(),

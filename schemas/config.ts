@@ -127,6 +127,33 @@ const sources = v.strictObject({
   readSeconds: optional(count(1, 3_600, 'One read of a source has so many seconds in all: 60.')),
 });
 
+const sandboxes = v.strictObject({
+  presets: optional(
+    v.record(
+      v.string(),
+      v.strictObject({
+        image: optional(text(512, 'Image of a container engine.')),
+        rootfs: optional(text(4096, 'Directory with a root file system, for bubblewrap.')),
+        harnesses: optional(each(HARNESSES, command)),
+        limits: optional(
+          v.strictObject({
+            cpuCount: optional(count(1, Number.MAX_SAFE_INTEGER, 'Processors at most.')),
+            memoryMB: optional(count(128, Number.MAX_SAFE_INTEGER, 'Megabytes at most.')),
+          }),
+        ),
+      }),
+    ),
+  ),
+  network: optional(
+    v.strictObject({
+      allow: described(
+        v.array(text(260, 'host, *.domain, either with :port, or a list such as @npm.')),
+        'What sessions reach; with it they are fenced from the rest.',
+      ),
+    }),
+  ),
+});
+
 export const config = v.pipe(
   v.strictObject({
     dataDir: optional(plain('Embedded database, repository cache, generated keys, sandboxes.')),
@@ -149,6 +176,9 @@ export const config = v.pipe(
     templates: optional(described(templates, 'Where managed templates come from, one source for each scope.')),
     sync: optional(described(sync, 'How the reconciler keeps time.')),
     sources: optional(described(sources, 'What may be read, and for how long.')),
+    sandboxes: optional(
+      described(sandboxes, 'Where sessions run: presets of environments, and what their network reaches.'),
+    ),
     providers: optional(
       described(
         v.objectWithRest(

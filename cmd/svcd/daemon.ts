@@ -12,6 +12,7 @@ import { compileSettings } from '../../internal/base/config/compile-settings.ts'
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { retentionSettings } from '../../internal/base/config/retention-settings.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
+import { sandboxesSettings } from '../../internal/base/config/sandbox-settings.ts';
 import { sessionSettings } from '../../internal/base/config/session-settings.ts';
 import { checkOauthSettings } from '../../internal/base/config/oauth-settings.ts';
 import { signinSettings } from '../../internal/base/config/signin-settings.ts';
@@ -173,6 +174,7 @@ async function checkSettings(config: Config): Promise<void> {
   compileSettings(config.file, config.fileDir);
   syncSettings(config.file);
   sessionSettings(config.file);
+  sandboxesSettings(config.file, config.fileDir);
   retentionSettings(config.file);
   codehostSettings(config);
   chatSettings(config);

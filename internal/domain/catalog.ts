@@ -10,9 +10,17 @@ export interface ProviderModels {
   readonly pattern?: string;
 }
 
+/** Ceilings of what an environment may ask for. */
+export interface ResourceLimits {
+  readonly cpuCount?: number | undefined;
+  readonly memoryMB?: number | undefined;
+}
+
 export interface Catalog {
   /** Environment presets by name; `base` and `node24` always exist. */
   readonly presets: readonly string[];
+  /** Of presets that have some. */
+  readonly presetLimits?: { readonly [preset: string]: ResourceLimits };
   readonly models: { readonly [provider in ModelProvider]: ProviderModels };
   readonly harnesses: {
     readonly [harness in Harness]: {

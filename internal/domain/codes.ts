@@ -78,6 +78,7 @@ export const DIAGNOSTIC_CODES = {
   'on-replace-requires-replace': null,
   'environment-unknown': null,
   'environment-preset': null,
+  'resources-over-limit': null,
   'identity-unknown': null,
   'identity-description': null,
   'avatar-missing': null,

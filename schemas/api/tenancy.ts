@@ -1,9 +1,17 @@
 // The caller, organizations and projects.
 
 import * as v from 'valibot';
+import { ENTRY_SHAPE, isEntry, MAX_ENTRIES } from '../../internal/domain/host-entry.ts';
 import { displayName, orgPath, projectPath } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
+const limits = v.strictObject({
+  cpuCount: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
+  memoryMB: v.optional(v.pipe(v.number(), v.integer(), v.minValue(128))),
+});
+const network = v.strictObject({
+  allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `Expected ${ENTRY_SHAPE}`))), v.maxLength(MAX_ENTRIES)),
+});
 const tenant = { id: v.string(), slug: v.string(), name: v.string(), createdAt: v.string() };
 export const organization = named('Organization', v.object(tenant));
 export type Organization = Shape<typeof organization>;
@@ -15,6 +23,10 @@ export const project = named(
     org: v.string(),
     archived: v.boolean(),
     archivedAt: v.nullable(v.string()),
+    /** Ceilings of what its environments ask for. */
+    limits: v.optional(limits),
+    /** What its sessions reach, within the installation's list. */
+    network: v.optional(v.object({ allow: v.array(v.string()) })),
   }),
 );
 export type Project = Shape<typeof project>;
@@ -168,11 +180,13 @@ export const updateProject = operation({
   permission: 'project:write',
   id: 'updateProject',
   path: projectPath,
-  summary: 'Rename, archive or bring back a project',
+  summary: 'Rename a project, archive or bring it back, say what its environments may ask for and reach',
   body: v.strictObject({
     slug: v.optional(v.string()),
     name: v.optional(displayName),
     archived: v.optional(v.boolean()),
+    limits: v.optional(v.nullable(limits)),
+    network: v.optional(v.nullable(network)),
   }),
   answers: { 200: project },
 });

@@ -1,4 +1,5 @@
-// The sections of the SVC_CONFIG file that decide how a tree compiles, checked: the catalog and the template sources.
+// The sections of the SVC_CONFIG file that decide how a tree compiles, checked: the catalog, with the presets of
+// `sandboxes`, and the template sources.
 
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
@@ -7,6 +8,7 @@ import type { Json } from '../../domain/json.ts';
 import { CatalogSection, extendCatalog } from './catalog.ts';
 import { DEFAULT_CATALOG } from './default-catalog.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
+import { type SandboxesSettings, sandboxesSettings } from './sandbox-settings.ts';
 import { TemplatesSection } from './templates.ts';
 
 export interface CompileSettings {
@@ -22,12 +24,24 @@ export function compileSettings(file: ConfigFile, base: string): CompileSettings
   const section = file.catalog === undefined ? undefined : read(CatalogSection, file.catalog, 'catalog');
   const sources = file.templates === undefined ? [] : read(TemplatesSection, file.templates, 'templates');
   return {
-    catalog: extended(section),
+    catalog: withPresets(extended(section), sandboxesSettings(file, base)),
     templateSources: sources.map((source) =>
       'directory' in source && !isAbsolute(source.directory)
         ? { ...source, directory: resolve(base, source.directory) }
         : source,
     ),
+  };
+}
+
+/** The operator's presets, with their ceilings. */
+function withPresets(catalog: Catalog, { presets }: SandboxesSettings): Catalog {
+  const limits = Object.entries(presets).flatMap(([name, preset]) =>
+    preset.limits === undefined ? [] : [[name, preset.limits] as const],
+  );
+  return {
+    ...catalog,
+    presets: [...new Set([...catalog.presets, ...Object.keys(presets)])].sort(),
+    ...(limits.length > 0 && { presetLimits: Object.fromEntries(limits) }),
   };
 }
 

@@ -28,6 +28,8 @@ export interface ConfigFile {
   readonly sources?: Json;
   /** What a host of sessions does (session-settings.ts). */
   readonly sessions?: Json;
+  /** Where sessions run: presets, what their network reaches (sandbox-settings.ts). */
+  readonly sandboxes?: Json;
   /** Provider applications, by provider. */
   readonly providers?: Json;
   /** How long events, sessions and runs are kept (retention-settings.ts). */
@@ -57,6 +59,7 @@ const schema = v.strictObject({
   sync: v.optional(json),
   sources: v.optional(json),
   sessions: v.optional(json),
+  sandboxes: v.optional(json),
   providers: v.optional(json),
   retention: v.optional(json),
   signIn: v.optional(json),
@@ -88,7 +91,7 @@ export function parseConfigFile(
     }
     throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
   }
-  const { catalog, templates, sync, sources, sessions, providers, retention, audit, signIn, ...settings } =
+  const { catalog, templates, sync, sources, sessions, sandboxes, providers, retention, audit, signIn, ...settings } =
     parsed.output;
   return {
     settings,
@@ -98,6 +101,7 @@ export function parseConfigFile(
       ...(sync !== undefined && { sync }),
       ...(sources !== undefined && { sources }),
       ...(sessions !== undefined && { sessions }),
+      ...(sandboxes !== undefined && { sandboxes }),
       ...(providers !== undefined && { providers }),
       ...(retention !== undefined && { retention }),
       ...(audit !== undefined && { audit }),

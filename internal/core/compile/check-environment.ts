@@ -2,6 +2,7 @@
 
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Range } from '../../domain/diagnostic.ts';
+import { overLimits } from '../../domain/limits.ts';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
 import {
   cache,
@@ -17,7 +18,7 @@ import {
 import { keysOf } from '../../../schemas/grammar.ts';
 import { envMap } from './check-env.ts';
 import { readFields, reading } from './read-field.ts';
-import type { Check, Reader, NodeRef } from './read.ts';
+import type { Check, MapSpot, NodeRef, Reader } from './read.ts';
 import {
   compact,
   fault,
@@ -65,11 +66,29 @@ export function checkEnvironment(
     setup: checkSetup,
     setupCache: checkSetupCache,
   });
+  checkLimits(check, found, read as Partial<Pick<EnvironmentSpec, 'image' | 'resources'>>, catalog);
   if (check.errors > before || name === undefined) return undefined;
   // Nothing of it was wrong, so that what is required is there.
   const spec = read as EnvironmentSpec;
   const range = field(found, 'name')?.node.range ?? spot.node.range;
   return { name, spec, range, key: spot.key, path: pathOf(spot.trail) };
+}
+
+/** What is asked for beyond the ceiling of the preset would be refused at the launch. */
+function checkLimits(
+  check: Check,
+  found: MapSpot,
+  read: Partial<Pick<EnvironmentSpec, 'image' | 'resources'>>,
+  catalog: Catalog,
+): void {
+  const preset = read.image?.name;
+  const limits = preset === undefined ? undefined : catalog.presetLimits?.[preset];
+  const asked = field(found, 'resources');
+  if (limits === undefined || read.resources === undefined || asked?.node.kind !== 'map') return;
+  for (const { key, most, value } of overLimits(read.resources, limits)) {
+    const at = field({ ...asked, node: asked.node }, key) ?? asked;
+    faultAt(check, 'resources-over-limit', `${key} ${value} is over the limit of preset ${preset}, ${most}`, at);
+  }
 }
 
 function checkImage(check: Check, spot: NodeRef, catalog: Catalog): EnvironmentSpec['image'] | undefined {

@@ -1,7 +1,7 @@
 // Repository mounts (docs/reference/compile.md#mounts): strict, with the capabilities' defaults filled in.
 
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
-import { join, normalize } from 'node:path/posix';
+import { dirname, join, normalize } from 'node:path/posix';
 import type { Mount, MountAuth, MountCapabilities } from '../../domain/spec.ts';
 import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
 import {
@@ -70,7 +70,7 @@ function checkMount(check: Check, spot: MapSpot): Mount | undefined {
 }
 
 /** Where the sandbox has its own files: a mount in or above one of these would stand in for them. */
-const SYSTEM_FOLDERS = 'bin boot dev etc lib lib64 proc root run sbin sys tmp usr var'.split(' ');
+const SYSTEM_FOLDERS = 'bin boot dev etc lib lib32 lib64 libx32 nix proc root run sbin sys tmp usr var'.split(' ');
 const HOME = '/home/user';
 
 /** Absolute and normalized, and not where the sandbox has its own files or its home. */
@@ -81,9 +81,16 @@ const absolutePath: Reader<string> = (check, spot) => {
   if (normalize(value) !== value || /[\u0000-\u001f\u007f]/.test(value))
     return wrong(check, spot, 'a normalized path, without //, . or .. segments');
   const [, first = '', second = ''] = value.split('/');
-  const isHome = value.replace(/\/$/, '') === HOME;
+  const bare = value.replace(/\/$/, '');
+  const isHome = bare === HOME || bare === dirname(HOME);
   if (first === '' || isHome || SYSTEM_FOLDERS.includes(first)) {
-    const folder = isHome ? 'the home directory itself' : first === '' ? 'the root' : `/${first}`;
+    const folder = isHome
+      ? bare === HOME
+        ? 'the home directory itself'
+        : 'the folder of home directories'
+      : first === ''
+        ? 'the root'
+        : `/${first}`;
     const inside = second === '' || isHome ? folder : `in ${folder}`;
     const hint = 'Choose a folder of its own, such as /workspace/repo.';
     return wrong(check, spot, `a folder that the sandbox does not use itself; this is ${inside}`, { hint });

@@ -27,6 +27,8 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
     '/usr/local/x',
     '/tmp/',
     '/run/x',
+    '/home',
+    '/nix',
   ].map((path): [string, string] => [`mounts: [{kind: git, repository: a/b, mountPath: §${path}}]\n`, 'invalid-value']),
   ['mounts: [§x]\n', 'invalid-type'],
   [mount(', depth: §0'), 'invalid-value'],

@@ -5,8 +5,10 @@
 // Spec: Trigger resource, Tools, Webhook endpoint resource, Heartbeat schedule, Errors; contract: section 2,
 // "Each resource has one owner", "An apply is atomic", "held". An error anywhere makes the whole set unusable.
 
+import type { ResourceLimits } from '../../domain/catalog.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { Json } from '../../domain/json.ts';
+import { overLimits } from '../../domain/limits.ts';
 import { agentActions, changedResources, guard, planAgents, type AgentsPlan, type DesiredAgent } from './agents.ts';
 import { checkTool } from './connections.ts';
 import { planEndpoints, type EndpointPlan } from './endpoints.ts';
@@ -87,7 +89,10 @@ function* checkReferences(desired: Desired, agents: AgentsPlan, facts: Facts, re
   const identities = new Set(desired.resources.filter((item) => item.kind === 'Identity').map((item) => item.name));
   for (const resource of desired.resources) {
     if (!isStored(resource, facts)) checkText(resource, report);
-    if (resource.kind === 'Environment') checkEnv(facts, resource, resource.spec.env, report);
+    if (resource.kind === 'Environment') {
+      checkEnv(facts, resource, resource.spec.env, report);
+      checkLimits(resource, resource.spec.resources, facts, report);
+    }
     yield;
   }
   for (const agent of agents.desired) {
@@ -98,6 +103,19 @@ function* checkReferences(desired: Desired, agents: AgentsPlan, facts: Facts, re
     }
     checkIdentity(agent, identities, facts, report);
     yield;
+  }
+}
+
+/** The project's ceilings; those of presets are known when a tree is compiled. */
+function checkLimits(
+  resource: DesiredResource,
+  asked: ResourceLimits | undefined,
+  { current }: Facts,
+  report: Report,
+): void {
+  for (const { key, value, most } of overLimits(asked, current.limits)) {
+    const message = `${key} ${value} is over the limit of the project, ${most}`;
+    report({ resource, path: ['resources', key], code: 'resources-over-limit', message });
   }
 }
 

@@ -1,6 +1,7 @@
 // The values that a plan is made from and the value that it is. Desired comes from compile, current from the
 // store; a ChangeSet names everything an apply will write, so that writing needs no further decision.
 
+import type { ResourceLimits } from '../../domain/catalog.ts';
 import type { Diagnostic, Places } from '../../domain/diagnostic.ts';
 import type { Json } from '../../domain/json.ts';
 import type { EndpointAuth, Resource, SourceRef, Trigger } from '../../domain/spec.ts';
@@ -99,6 +100,8 @@ export interface Current {
   readonly idleSecrets: ReadonlySet<string>;
   /** SHA-256 (hex) of stored avatars. */
   readonly assets: ReadonlySet<string>;
+  /** The project's ceilings of what environments ask for. */
+  readonly limits?: ResourceLimits | null;
 }
 
 export interface PlanOptions {

@@ -97,6 +97,23 @@ export const accountTable: readonly CommandSpec[] = [
     load: async () => (await account()).projectRename,
   },
   {
+    words: ['project', 'set'],
+    summary: 'say what its environments may ask for and reach',
+    args: [{ ...SLUG, optional: true }],
+    options: [
+      {
+        name: 'network-allow',
+        type: 'list',
+        value: 'H',
+        help: 'host, *.domain, either with :port, or @npm and the like',
+      },
+      { name: 'no-network', type: 'flag', help: 'the installation’s list alone again' },
+      { name: 'max-cpu', type: 'string', value: 'N', help: 'processors at most; none clears it' },
+      { name: 'max-memory', type: 'string', value: 'MB', help: 'megabytes at most; none clears it' },
+    ],
+    load: async () => (await account()).projectSet,
+  },
+  {
     words: ['project', 'archive'],
     summary: 'keep a project as it is',
     args: [SLUG],

@@ -15,9 +15,11 @@ import {
   updateOrg,
   updateProject,
 } from '../../adapters/store/tenancy/tenancy.ts';
+import { changeEnvironment, type EnvironmentChange } from '../../adapters/store/tenancy/environment.ts';
 import { deletedProjects, deleteProjectSlice, markDeleted } from '../../adapters/store/operations/deletion.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { notVisible } from './access.ts';
@@ -161,10 +163,11 @@ export async function changeProject(
   ctx: FlowContext,
   actor: Actor,
   project: ProjectRef,
-  change: { slug?: string; name?: string; archived?: boolean },
+  change: { slug?: string; name?: string; archived?: boolean } & EnvironmentChange,
 ): Promise<ProjectRow> {
   if (change.slug !== undefined) requireSlug(change.slug);
   return write(ctx, 'project', async (tx) => {
+    if (change.limits !== undefined || change.network !== undefined) await changeEnvironment(tx, project.id, change);
     const row = await updateProject(tx, project.id, change, ctx.runtime.now());
     if (row === undefined) throw notVisible();
     await recordAudit(tx, {
@@ -173,7 +176,7 @@ export async function changeProject(
       principal: actor,
       action: 'project.updated',
       subject: { kind: 'project', name: row.slug },
-      detail: { ...change },
+      detail: { ...change } as JsonObject,
     });
     return row;
   });

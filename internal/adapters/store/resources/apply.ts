@@ -11,6 +11,7 @@ import { generatedSeen, readGenerated } from './generated.ts';
 import { readSchedules, schedulesSeen } from './schedules.ts';
 import { readSecretNames, secretsSeen } from '../secrets/secrets-meta.ts';
 import { readTriggers, triggersSeen } from './triggers.ts';
+import { limitsSeen, readLimits } from '../tenancy/environment.ts';
 
 /** The organization of a project, or undefined for a project that is not there. */
 export async function orgOfProject(sql: Sql, projectId: string): Promise<string | undefined> {
@@ -54,6 +55,7 @@ export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Curre
   const connections = await readConnections(sql, projectId);
   const secrets = await readSecretNames(sql, orgId, projectId, now);
   const assets = await readAssetHashes(sql, projectId);
+  const limits = await readLimits(sql, projectId);
   return {
     repositories: new Map(owners.map((row) => [row.id, row.name])),
     agents,
@@ -66,6 +68,7 @@ export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Curre
     expiredSecrets: secrets.expired,
     idleSecrets: secrets.idle,
     assets,
+    limits,
   };
 }
 
@@ -78,6 +81,7 @@ const seen = [
   connectionsSeen,
   secretsSeen,
   assetsSeen,
+  limitsSeen,
 ];
 const digests = seen.map(
   (text) => `(select concat_ws(' ', count(*), bit_xor(hash_record_extended(t, 0)), bit_xor(hash_record_extended(t, 1)))

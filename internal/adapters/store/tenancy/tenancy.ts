@@ -2,7 +2,9 @@
 // disabled: removals and demotions lock its row and look, in the same transaction.
 
 import type { OrgRole, ProjectRole } from '../../../domain/permission.ts';
+import type { ResourceLimits } from '../../../domain/catalog.ts';
 import type { Sql } from '../store.ts';
+import type { ProjectNetwork } from './environment.ts';
 
 export interface OrgRow {
   readonly id: string;
@@ -13,6 +15,8 @@ export interface OrgRow {
 export interface ProjectRow extends OrgRow {
   readonly orgId: string;
   readonly archivedAt: Date | null;
+  readonly limits: ResourceLimits | null;
+  readonly network: ProjectNetwork | null;
 }
 export interface MemberRow {
   readonly principalId: string;
@@ -24,7 +28,8 @@ export interface MemberRow {
 }
 
 const orgColumns = `o.id, o.slug, o.name, o.created_at as "createdAt"`;
-const projectColumns = `j.id, j.org_id as "orgId", j.slug, j.name, j.archived_at as "archivedAt", j.created_at as "createdAt"`;
+const projectColumns = `j.id, j.org_id as "orgId", j.slug, j.name, j.archived_at as "archivedAt", j.created_at as "createdAt",
+  j.limits, j.network`;
 const memberColumns = `p.id as "principalId", p.kind, p.name, p.email, m.role, m.created_at as "createdAt"`;
 
 /**

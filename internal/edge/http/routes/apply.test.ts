@@ -11,9 +11,10 @@ import { startServer, type Server } from './testkit.ts';
 let server: Server;
 before(async () => {
   // Real compile, in this thread; templates are none.
+  const catalog = { ...DEFAULT_CATALOG, presetLimits: { node24: { cpuCount: 2, memoryMB: 4096 } } };
   const ports: Partial<SyncPorts> = {
-    catalog: DEFAULT_CATALOG,
-    compile: async (input) => compileInline({ ...input, catalog: DEFAULT_CATALOG }),
+    catalog,
+    compile: async (input) => compileInline({ ...input, catalog }),
     resolveTemplates: async (specifiers) =>
       new Map(specifiers.map((specifier) => [specifier, { specifier, error: 'unknown-source', detail: 'no source' }])),
   };
@@ -189,4 +190,42 @@ test('a dry run says what the change would have done to stored events, an apply 
   });
   assert.equal((await apply(files)).body.eventImpact, undefined);
   assert.equal((await server.call('DELETE', 'agents/hears')).status, 204);
+});
+
+const wants = (preset: string, resources: string) =>
+  file(
+    '.svc/agents/wants.yaml',
+    `name: wants\nharness: harness-a\nenvironment:\n  name: big\n  image: { kind: preset, name: ${preset} }\n  resources: ${resources}\n`,
+  );
+
+test('an environment over the ceiling of its preset or of the project is refused where it asks', async () => {
+  const refused = async (preset: string, resources: string) => {
+    const { status, body } = await apply([wants(preset, resources)]);
+    assert.equal(status, 422, JSON.stringify(body));
+    return body.diagnostics.map(({ code, message, line }) => ({ code, message, line }));
+  };
+  assert.deepEqual(await refused('node24', '{ cpuCount: 3, memoryMB: 4096 }'), [
+    { code: 'resources-over-limit', message: 'cpuCount 3 is over the limit of preset node24, 2', line: 6 },
+  ]);
+  assert.equal((await server.call('PATCH', '../p', { limits: { memoryMB: 1024 } })).status, 200);
+  assert.deepEqual(await refused('base', '{ cpuCount: 64, memoryMB: 1025 }'), [
+    { code: 'resources-over-limit', message: 'memoryMB 1025 is over the limit of the project, 1024', line: 4 },
+  ]);
+  const within = [wants('base', '{ cpuCount: 64, memoryMB: 1024 }')];
+  assert.equal((await apply(within)).status, 200);
+  // The same tree, known by now, meets a lower ceiling.
+  assert.equal((await server.call('PATCH', '../p', { limits: { cpuCount: 1 } })).status, 200);
+  assert.equal((await apply(within)).status, 422);
+  assert.equal((await server.call('PATCH', '../p', { limits: null })).status, 200);
+  assert.equal((await apply(within)).status, 200);
+});
+
+test('what a project reaches is a list of hosts', async () => {
+  const allow = ['a.example', '*.b.example:8443', '@npm'];
+  const changed = (await server.call('PATCH', '../p', { network: { allow } })) as { status: number; body: object };
+  assert.deepEqual([changed.status, (changed.body as { network: unknown }).network], [200, { allow }]);
+  for (const entry of ['https://a.example', '*', 'a.example:0', 'A.example']) {
+    assert.equal((await server.call('PATCH', '../p', { network: { allow: [entry] } })).status, 400, entry);
+  }
+  assert.equal((await server.call('PATCH', '../p', { network: null })).status, 200);
 });

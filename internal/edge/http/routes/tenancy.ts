@@ -36,6 +36,8 @@ const showProject = (row: ProjectRow, org: string) => ({
   org,
   archived: row.archivedAt !== null,
   archivedAt: row.archivedAt?.toISOString() ?? null,
+  ...(row.limits !== null && { limits: row.limits }),
+  ...(row.network !== null && { network: row.network }),
 });
 
 const orgRoutes: readonly Route[] = [

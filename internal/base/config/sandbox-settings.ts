@@ -1,0 +1,74 @@
+// The `sandboxes` section of the SVC_CONFIG file (docs/reference/sessions.md#presets): the presets of environments
+// as the operator's data, and what the network of all sessions reaches.
+
+import { isAbsolute, resolve } from 'node:path';
+import * as v from 'valibot';
+import type { ResourceLimits } from '../../domain/catalog.ts';
+import { ENTRY_SHAPE, isEntry, MAX_ENTRIES } from '../../domain/host-entry.ts';
+import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
+import { ConfigError, type ConfigFile } from './file.ts';
+
+const Name = v.pipe(v.string(), v.regex(RESOURCE_NAME, '1 to 128 characters of A-Za-z0-9_.-'));
+const Path = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
+const Limits = v.strictObject({
+  cpuCount: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
+  memoryMB: v.optional(v.pipe(v.number(), v.integer(), v.minValue(128))),
+});
+const Argv = v.pipe(v.array(v.pipe(v.string(), v.minLength(1))), v.minLength(1));
+const Preset = v.strictObject({
+  /** Of a container engine; the providers of this machine do not use it. */
+  image: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(512))),
+  /** A directory that holds a root file system, for bubblewrap; one that `svc preset build` made needs no entry. */
+  rootfs: v.optional(Path),
+  /** The program of a harness inside it, in place of the machine's. */
+  harnesses: v.optional(v.strictObject(v.entriesFromList(HARNESSES, v.optional(Argv)))),
+  /** Ceilings of what an environment may ask for. */
+  limits: v.optional(Limits),
+});
+const Section = v.strictObject({
+  presets: v.optional(v.record(Name, Preset), {}),
+  network: v.optional(
+    v.strictObject({
+      allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `not ${ENTRY_SHAPE}`))), v.maxLength(MAX_ENTRIES)),
+    }),
+  ),
+});
+
+export interface PresetSettings {
+  readonly image?: string;
+  /** Absolute. */
+  readonly rootfs?: string;
+  readonly harnesses?: { readonly [harness: string]: readonly string[] };
+  readonly limits?: ResourceLimits;
+}
+export interface SandboxesSettings {
+  readonly presets: { readonly [name: string]: PresetSettings };
+  /** What every session's network reaches at most; absent: sessions are fenced where `sessions.fenced` says so. */
+  readonly allow?: readonly string[];
+}
+
+/** A file is read once and never changes. */
+const read = new WeakMap<ConfigFile, SandboxesSettings>();
+
+/** Relative directories count from `base`, the directory of the file. Throws ConfigError naming the key that cannot be used. */
+export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSettings {
+  const known = read.get(file);
+  if (known !== undefined) return known;
+  const parsed = v.safeParse(Section, file.sandboxes ?? {});
+  if (!parsed.success) {
+    const [issue] = parsed.issues;
+    const path = v.getDotPath(issue);
+    throw new ConfigError(path === null ? 'sandboxes' : `sandboxes.${path}`, `cannot be used: ${issue.message}`);
+  }
+  const { presets, network } = parsed.output;
+  const placed = Object.entries(presets).map(([name, preset]) => {
+    const { rootfs } = preset;
+    return [name, rootfs === undefined || isAbsolute(rootfs) ? preset : { ...preset, rootfs: resolve(base, rootfs) }];
+  });
+  const settings = {
+    presets: Object.fromEntries(placed) as SandboxesSettings['presets'],
+    ...(network !== undefined && { allow: network.allow }),
+  };
+  read.set(file, settings);
+  return settings;
+}
