@@ -5,8 +5,8 @@ import {
   afterTurn,
   attemptsMax,
   type InboxMessage,
-  interrupts,
   nextPrompt,
+  promptMaxBytes,
   promptText,
   REDELIVERED,
   relaunchAfterMs,
@@ -17,6 +17,7 @@ const message = (seq: number, mode: InboxMessage['mode'], attempts = 0): InboxMe
   seq,
   mode,
   text: `m${seq}`,
+  bytes: 2,
   attempts,
 });
 
@@ -36,9 +37,15 @@ describe('the next prompt', () => {
     assert.deepEqual(nextPrompt([]), []);
   });
 
-  test('only an interrupting message ends a turn in flight', () => {
-    assert.equal(interrupts([message(1, 'defer')]), false);
-    assert.equal(interrupts([message(1, 'defer'), message(2, 'interrupt')]), true);
+  test('as many as fit together, and never none', () => {
+    const sized = (...sizes: number[]): InboxMessage[] =>
+      sizes.map((bytes, seq) => ({ ...message(seq, 'interrupt'), bytes }));
+    const seqs = (...sizes: number[]): number[] => nextPrompt(sized(...sizes)).map((one) => one.seq);
+    assert.deepEqual(seqs(promptMaxBytes - 1, 1, 1), [0, 1]);
+    assert.deepEqual(seqs(promptMaxBytes, 1), [0]);
+    assert.deepEqual(seqs(promptMaxBytes + 1, 1), [0]);
+    assert.deepEqual(seqs(1, promptMaxBytes, 1), [0]);
+    assert.deepEqual(seqs(promptMaxBytes), [0]);
   });
 
   test('a message that goes in again says so, the others do not', () => {
@@ -51,10 +58,11 @@ describe('the next prompt', () => {
   });
 
   test('turn by turn, every message goes in once, and none of a mode overtakes another of it', () => {
-    const modes = fc.array(fc.constantFrom('interrupt' as const, 'defer' as const), { maxLength: 30 });
+    const mode = fc.constantFrom('interrupt' as const, 'defer' as const);
+    const modes = fc.array(fc.tuple(mode, fc.nat(promptMaxBytes)), { maxLength: 30 });
     fc.assert(
       fc.property(modes, (list) => {
-        let waiting = list.map((mode, index) => message(index, mode));
+        let waiting = list.map(([mode, bytes], index) => ({ ...message(index, mode), bytes }));
         const heard: InboxMessage[] = [];
         while (waiting.length > 0) {
           const taken = nextPrompt(waiting);

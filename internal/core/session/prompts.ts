@@ -1,16 +1,22 @@
 // What goes into a harness next (docs/reference/sessions.md#inbox, Delivery): one prompt at a time. Interrupting messages go in
-// together, and before a deferring one, which waits until nothing else does and then goes in alone. A message that was in
+// together, as many as fit into one prompt, and before a deferring one, which waits until nothing else does and then goes in alone.
+// What does not fit goes in at the next turn, and does not end this one. A message that was in
 // flight when its host, sandbox or harness went away goes in again and says so; one that keeps failing is given up.
 
 export interface InboxMessage {
   readonly seq: number;
   readonly mode: 'interrupt' | 'defer';
   readonly text: string;
+  /** Of its text, in UTF-8. */
+  readonly bytes: number;
   /** Times that it went in before. */
   readonly attempts: number;
   /** The session that says it, where one does: whoever is told must know whom to answer. */
   readonly from?: { readonly sessionId: string; readonly agent: string } | null;
 }
+
+/** The texts of one prompt, in UTF-8; a message alone is never longer (docs/reference/sessions.md#inbox). */
+export const promptMaxBytes = 1_048_576;
 
 /** A message goes in at most so many times. */
 export const attemptsMax = 3;
@@ -19,20 +25,19 @@ export const REDELIVERED =
   '[Delivered again: the session was cut off before it had finished with this message. Part of it may be done already; look before you repeat anything.]';
 
 /** The messages of the next prompt, from those that wait, in order of recording; empty where none does. */
-export function nextPrompt(waiting: readonly InboxMessage[]): readonly InboxMessage[] {
+export function nextPrompt<T extends Omit<InboxMessage, 'text'>>(waiting: readonly T[]): readonly T[] {
   const interrupts = waiting.filter((one) => one.mode === 'interrupt');
+  let bytes = 0;
+  const over = interrupts.findIndex((one, at) => (bytes += one.bytes) > promptMaxBytes && at > 0);
+  if (over > 0) return interrupts.slice(0, over);
   return interrupts.length > 0 ? interrupts : waiting.slice(0, 1);
 }
 
-/** True where a turn in flight is to be cancelled for what waits. */
-export const interrupts = (waiting: readonly Pick<InboxMessage, 'mode'>[]): boolean =>
-  waiting.some((one) => one.mode === 'interrupt');
-
 /** The text of a prompt, each message that goes in again, or comes from another session, under its label. */
-export const promptText = (messages: readonly InboxMessage[]): string =>
+export const promptText = (messages: readonly Omit<InboxMessage, 'bytes'>[]): string =>
   messages.map((one) => [...labels(one), one.text].join('\n\n')).join('\n\n');
 
-function labels({ attempts, from }: InboxMessage): string[] {
+function labels({ attempts, from }: Pick<InboxMessage, 'attempts' | 'from'>): string[] {
   const said = from ? [`[Message of session ${from.sessionId}, agent ${from.agent}]`] : [];
   return attempts === 0 ? said : [REDELIVERED, ...said];
 }

@@ -12,8 +12,8 @@ export { contextLines, withContext } from './context.ts';
 export {
   afterTurn,
   attemptsMax,
-  interrupts,
   nextPrompt,
+  promptMaxBytes,
   promptText,
   relaunchAfterMs,
   successorAfterMs,

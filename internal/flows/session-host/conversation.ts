@@ -3,29 +3,20 @@
 // changes nothing the session belongs to somebody else, and this process lets go.
 
 import type { HarnessUpdate, TurnOutcome } from '../../adapters/harness/types.ts';
-import { isConnectionLoss } from '../../adapters/store/store.ts';
 import { blockSession, type ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import {
   beginTurn,
   conversationTail,
   endTurn,
-  isStopAsked,
   stopTurn,
   type WaitingMessage,
-  waitingMessages,
 } from '../../adapters/store/sessions/turns.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
-import {
-  afterTurn,
-  attemptsMax,
-  interrupts,
-  nextPrompt,
-  promptText,
-  type TurnEnd,
-} from '../../core/session/session.ts';
+import { afterTurn, attemptsMax, promptText, type TurnEnd } from '../../core/session/session.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
+import { Inbox } from './inbox.ts';
 import { failureText, type Launched } from './launch.ts';
 import { Mask } from './mask.ts';
 import { Permissions } from './permissions.ts';
@@ -70,6 +61,7 @@ export class Conversation {
   readonly mask = new Mask();
   readonly #ctx: FlowContext;
   readonly #session: ClaimedSession;
+  readonly #inbox: Inbox;
   readonly #wake = new Signal();
   readonly #stop: AbortSignal;
   readonly #turnMs: number;
@@ -84,6 +76,7 @@ export class Conversation {
     this.#turnMs = turnMs;
     this.#ctx = ctx;
     this.#session = session;
+    this.#inbox = new Inbox(ctx.db, session.sessionId);
     this.#stop = stop;
     this.transcript = new Transcript(ctx, session, this.mask);
     this.permissions = new Permissions(ctx, session, this.transcript, this.#wake, this.mask);
@@ -137,8 +130,8 @@ export class Conversation {
       const seen = this.#wake.mark();
       const capped = launched.money.capped();
       if (capped !== undefined) return this.#block(capped.message);
-      const messages = nextPrompt(await this.#waiting()) as readonly WaitingMessage[];
-      if (messages.length === 0) {
+      const next = await this.#inbox.next();
+      if (next.messages.length === 0) {
         if (this.#isAskedToLeave) return { kind: 'unloaded' };
         this.#restsSince ??= performance.now();
         await this.#wake.after(seen, lookMs);
@@ -146,7 +139,7 @@ export class Conversation {
       }
       this.#restsSince = undefined;
       this.#isAskedToLeave = false;
-      const end = await this.#turn(launched, messages, recap);
+      const end = await this.#turn(launched, next, recap);
       if (end !== undefined) return end;
       recap = false;
     }
@@ -157,20 +150,10 @@ export class Conversation {
     return this.#stop.aborted ? { kind: 'drained' } : undefined;
   }
 
-  /** What waits; nothing while the database is away, since the lease tells soon enough. */
-  async #waiting(): Promise<WaitingMessage[]> {
-    try {
-      return await waitingMessages(this.#ctx.db, this.#session.sessionId);
-    } catch (error) {
-      if (!isConnectionLoss(error)) throw error;
-      return [];
-    }
-  }
-
   /** One turn; undefined where the conversation goes on. */
   async #turn(
     launched: Launched,
-    messages: readonly WaitingMessage[],
+    { messages, left }: Awaited<ReturnType<Inbox['next']>>,
     recap: boolean,
   ): Promise<ConversationEnd | undefined> {
     const worn = messages.find((one) => one.attempts >= attemptsMax);
@@ -193,7 +176,7 @@ export class Conversation {
       outcome = value;
       this.#wake.fire();
     });
-    const cut = await this.#during(launched, id, () => outcome !== undefined);
+    const cut = await this.#during(launched, { id, left }, () => outcome !== undefined);
     if ('end' in cut) return cut.end;
     // One that does not end when it is told to is ended with its process, and what came of it stays unknown.
     if (cut.isOverdue) return this.#endHung(id, cut);
@@ -247,7 +230,7 @@ export class Conversation {
    */
   async #during(
     launched: Launched,
-    id: string,
+    { id, left }: { readonly id: string; readonly left: readonly number[] },
     isOver: () => boolean,
   ): Promise<Cut | { readonly end: ConversationEnd }> {
     let cause: Cut['cause'];
@@ -267,8 +250,8 @@ export class Conversation {
       if (cause === undefined && !isOver()) {
         if (cap !== undefined && (cap.refused || graceMs <= 0)) cause = 'cap';
         else if (leftMs <= 0) cause = 'turn-timeout';
-        else if ((await this.#isStopAsked(id)) && !isOver()) cause = 'stop';
-        else if (interrupts(await this.#waiting()) && !isOver()) cause = 'interrupt';
+        else if ((await this.#inbox.isStopAsked(id)) && !isOver()) cause = 'stop';
+        else if ((await this.#inbox.interrupts(left)) && !isOver()) cause = 'interrupt';
         if (cause !== undefined) {
           await this.#cancel(launched, { id, cause }, (how) => {
             isOverdue = how === 'overdue';
@@ -280,15 +263,6 @@ export class Conversation {
     }
     const cap = cause === 'cap' ? launched.money.capped() : undefined;
     return { cause, isOverdue: isOverdue && !isOver(), ...(cap !== undefined && { cap }) };
-  }
-
-  async #isStopAsked(id: string): Promise<boolean> {
-    try {
-      return await isStopAsked(this.#ctx.db, id);
-    } catch (error) {
-      if (!isConnectionLoss(error)) throw error;
-      return false;
-    }
   }
 
   async #cancel(

@@ -93,6 +93,47 @@ describe('messages to a session that runs', { concurrency: 4 }, () => {
     for (const turn of await bench.turns(session)) assert.match(turn.state, /^(done|cancelled)$/, turn.error ?? '');
   });
 
+  it('messages that do not fit into one prompt go in turn after turn, and end none', async () => {
+    const go = join(bench.daemon.dataDir, 'go-on');
+    const wait = `!exec while ! test -e ${go}; do sleep 0.05; done\n!say waited`;
+    const session = await bench.start('plain', wait);
+    await bench.until(session, (view) => view.state === 'running');
+    // Written in one go, as routing does it: all of them wait at the same look.
+    const { rows } = await bench.daemon.ctx.db.query<{ seq: number }>(
+      `with said as (
+         insert into svc.messages (session_id, seq, role, kind, text, at)
+           select $1::uuid, nextval('svc.messages_seq'), 'user', 'prompt', '!say part-' || n || E'.\n' || repeat('x', 400000), now()
+             from generate_series(1, 7) n returning session_id, seq
+       )
+       insert into svc.inbox (session_id, seq, mode, sender) select session_id, seq, 'interrupt', 'operator' from said
+       returning seq`,
+      [session],
+    );
+    assert.equal(rows.length, 7);
+    await bench.daemon.ctx.db.query(`select pg_notify('svc_hosts', '')`);
+    const view = await bench.until(session, (one) => idle(one) && one.body['inbox']?.['done'] === (8 as never));
+    await writeFile(go, '');
+    const heard = (await bench.heard(session)).slice(1);
+    assert.deepEqual(
+      heard.map((text) => text.match(/part-\d/g)?.length),
+      [2, 2, 2, 1],
+    );
+    assert.deepEqual(heard.join('').match(/part-\d/g), [
+      'part-1',
+      'part-2',
+      'part-3',
+      'part-4',
+      'part-5',
+      'part-6',
+      'part-7',
+    ]);
+    assert.deepEqual(
+      (await bench.turns(session)).map((turn) => turn.state),
+      ['cancelled', 'done', 'done', 'done', 'done'],
+    );
+    assert.deepEqual(view.body['inbox'], { pending: 0, inFlight: 0, done: 8, failed: 0 });
+  });
+
   it('completed checks and workflows wait for idle, and go in one to a turn', async () => {
     const go = join(bench.daemon.dataDir, 'go');
     const session = await bench.start('deferred', `!exec while ! test -e ${go}; do sleep 0.05; done\n!say slept`);

@@ -10,22 +10,58 @@ import { storable, storableJson } from '../schema/text.ts';
 export interface WaitingMessage {
   readonly seq: number;
   readonly mode: 'interrupt' | 'defer';
+  /** Empty beyond what was asked for. */
   readonly text: string;
+  /** Of the text, in UTF-8. */
+  readonly bytes: number;
   readonly attempts: number;
   readonly eventId: string | null;
   readonly from: { readonly sessionId: string; readonly agent: string } | null;
 }
 
-/** What waits for a session, in order, up to `limit`. */
-export async function waitingMessages(sql: Sql, sessionId: string, limit = 200): Promise<WaitingMessage[]> {
+/** Interrupting messages of one look; what is beyond waits for the next one. */
+export const waitingMax = 200;
+
+/**
+ * What may go in next: the first interrupting messages and the first deferring one, each in order. Texts are read up to
+ * `maxBytes` together, and the first of them always.
+ */
+export async function waitingMessages(sql: Sql, sessionId: string, maxBytes: number): Promise<WaitingMessage[]> {
   const { rows } = await sql.query<WaitingMessage>(
-    `select i.seq, i.mode, m.text, i.attempts, i.event_id as "eventId", m.detail -> 'from' as "from"
-       from svc.inbox i join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
-      where i.session_id = $1::uuid and i.state = 'pending' order by i.seq limit $2::int`,
-    [sessionId, limit],
+    `select seq, mode, attempts, event_id as "eventId", "from", bytes,
+            case when place = 1 or sum(bytes) over (order by place) <= $3::bigint then text else '' end as text
+       from (
+         select i.*, m.text, octet_length(m.text) as bytes, m.detail -> 'from' as "from",
+                row_number() over (order by i.mode = 'defer', i.seq) as place
+           from (
+             (select * from svc.inbox where session_id = $1::uuid and state = 'pending' and mode = 'interrupt'
+               order by seq limit $2::int)
+             union all
+             (select * from svc.inbox where session_id = $1::uuid and state = 'pending' and mode = 'defer'
+               order by seq limit 1)
+           ) i join svc.messages m on m.session_id = i.session_id and m.seq = i.seq
+       ) waiting order by place`,
+    [sessionId, waitingMax, maxBytes],
     'waiting-messages',
   );
   return rows;
+}
+
+/** Interrupting messages that wait and are not among these, up to `limit`, all without one. */
+export async function interruptsBeside(
+  sql: Sql,
+  sessionId: string,
+  seqs: readonly number[],
+  limit: number | null = null,
+): Promise<number[]> {
+  const { rows } = await sql.query<{ seq: number }>(
+    `select seq from svc.inbox
+      where session_id = $1::uuid and state = 'pending' and mode = 'interrupt' and seq <> all($2::bigint[])
+      limit $3::int`,
+    [sessionId, seqs, limit],
+    'interrupts-beside',
+  );
+  return rows.map((row) => row.seq);
 }
 
 /**
