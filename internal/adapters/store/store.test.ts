@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startCutProxy } from '../../base/testkit/cut-proxy.ts';
 import { createTestDatabase, silent, type TestDatabase } from '../../base/testkit/postgres.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -78,6 +79,39 @@ describe('the database', () => {
     await Promise.all([lockBoth(1, 2), lockBoth(2, 1)]);
     const end = (await test.db.query<{ n: number }>('select sum(n) as n from counters')).rows[0]?.n ?? 0;
     assert.equal(Number(end) - Number(start), 4);
+  });
+
+  it('repeats a single statement that was chosen as the victim of a deadlock, once more and no effect twice', async () => {
+    // Whoever comes first waits for the other's row; the delay has both hold one before either wants the second.
+    const lockBoth = (first: number, second: number) =>
+      test.db.query(
+        `with a as (update counters set n = n + 1 where id = $1::int returning pg_sleep(0.3))
+         update counters c set n = c.n + 1 from a where c.id = $2::int`,
+        [first, second],
+      );
+    const deadlocks = async () =>
+      (
+        await test.db.query<{ n: number }>(
+          `select deadlocks as n from pg_stat_database where datname = current_database()`,
+        )
+      ).rows[0]?.n ?? 0;
+    const sum = async () => Number((await test.db.query<{ n: number }>('select sum(n) as n from counters')).rows[0]?.n);
+    const [before, start] = [await deadlocks(), await sum()];
+    await Promise.all([lockBoth(1, 2), lockBoth(2, 1)]);
+    assert.equal((await sum()) - start, 4);
+    // Counters of the server are told with some delay.
+    for (let waited = 0; waited < 10_000 && (await deadlocks()) === before; waited += 100) await sleep(100);
+    assert.ok((await deadlocks()) > before);
+  });
+
+  it('gives a statement up that may be repeated and never goes through', async () => {
+    await test.db.query('create sequence tries');
+    await test.db.query(
+      `create function fails() returns int language plpgsql as $$
+       begin perform nextval('tries'); raise exception 'again' using errcode = '40001'; end $$`,
+    );
+    await assert.rejects(test.db.query('select fails()'), (error: unknown) => errorCode(error) === '40001');
+    assert.equal(Number((await test.db.query<{ n: number }>('select last_value as n from tries')).rows[0]?.n), 5);
   });
 
   it('names a unique violation, and leaves other errors alone', async () => {

@@ -13,7 +13,7 @@ import { tellingName, Tells } from './schema/tells.ts';
 
 export interface Sql {
   /**
-   * Runs one statement. `bigint` columns arrive as numbers, `timestamptz` as Date, `bytea` as Buffer. `name` has each
+   * Runs one statement, outside a transaction again where PostgreSQL has rolled it back and it may be repeated. `bigint` columns arrive as numbers, `timestamptz` as Date, `bytea` as Buffer. `name` has each
    * connection parse and plan the statement once: for the few that run thousands of times a second.
    */
   query<R = Record<string, unknown>>(
@@ -291,15 +291,8 @@ class View implements Database {
 
   async tx<T>(fn: (tx: Sql) => Promise<T>, options: TxOptions = {}): Promise<T> {
     const begin = `begin isolation level ${options.isolation ?? 'read committed'}${options.readOnly ? ' read only' : ''}`;
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await this.#shared.main.use(this.#lane, (held) => this.#once(held, fn, begin, options), isFit);
-      } catch (error) {
-        if (attempt >= attemptsMax || !isRepeatable(error)) throw this.#asFault(error);
-        // Spread the contenders.
-        await new Promise((resolve) => setTimeout(resolve, attempt * 10 + randomInt(20)));
-      }
-    }
+    const { main } = this.#shared;
+    return this.#repeated(() => main.use(this.#lane, (held) => this.#once(held, fn, begin, options), isFit));
   }
 
   listen(channel: string, fn: (payload: string | null) => void): Promise<() => Promise<void>> {
@@ -315,17 +308,28 @@ class View implements Database {
 
   /** One statement, which is its own transaction; behind a pooler in one that carries its time limits. */
   async #single<R>(pool: Pool, lane: Lane, statement: Statement): Promise<{ rows: R[]; rowCount: number }> {
-    try {
-      return await pool.use(
+    return this.#repeated(() =>
+      pool.use(
         lane,
         (held) =>
           this.#shared.pooled
             ? this.#once(held, (tx) => tx.query<R>(statement.text, statement.values), 'begin', {})
             : this.#send<R>(held, statement, false),
         isFit,
-      );
-    } catch (error) {
-      throw this.#asFault(error);
+      ),
+    );
+  }
+
+  /** Tries what PostgreSQL has rolled back again, a bounded number of times. */
+  async #repeated<T>(act: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await act();
+      } catch (error) {
+        if (attempt >= attemptsMax || !isRepeatable(error)) throw this.#asFault(error);
+        // Spread the contenders.
+        await new Promise((resolve) => setTimeout(resolve, attempt * 10 + randomInt(20)));
+      }
     }
   }
 
