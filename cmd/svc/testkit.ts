@@ -4,6 +4,8 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { runCli } from '../../internal/edge/cli/cli.ts';
 
 export interface Ran {
   readonly code: number | null;
@@ -54,4 +56,32 @@ export function runSvc(home: string, args: readonly string[], options: RunOption
     child.once('error', reject);
     child.once('close', (code) => resolve({ code, stdout, stderr }));
   });
+}
+
+/** Runs `svc ARGS` in this process: the same, in a hundredth of the time. Without a terminal, as from a script. */
+export async function callSvc(home: string, args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+  const collect = (): { readonly stream: NodeJS.WriteStream; text: () => string } => {
+    const stream = new PassThrough();
+    let text = '';
+    stream.setEncoding('utf8').on('data', (piece: string) => {
+      text += piece;
+      options.onStdout?.(text);
+    });
+    return { stream: stream as unknown as NodeJS.WriteStream, text: () => text };
+  };
+  const stdout = collect();
+  const stderr = collect();
+  const stdin = new PassThrough();
+  stdin.end(options.stdin ?? '');
+  const code = await runCli(args, {
+    stdin: stdin as unknown as NodeJS.ReadStream,
+    stdout: stdout.stream,
+    stderr: stderr.stream,
+    env: { HOME: home, ...options.env },
+    cwd: options.cwd ?? home,
+    home,
+    now: () => new Date(),
+    signal: options.signal ?? new AbortController().signal,
+  });
+  return { code, stdout: stdout.text(), stderr: stderr.text() };
 }

@@ -64,7 +64,9 @@ export const listEvents = operation({
   summary: 'Recorded events, newest first; a payload larger than 16 KiB is left out, with payloadTruncated: true',
   query: v.strictObject({
     ...pageQuery,
-    key: v.optional(v.string()),
+    key: v.optional(
+      v.pipe(v.string(), v.description('One key, `webhook.*` for all that begin so, `!svc.*` for the others.')),
+    ),
     status: v.optional(eventStatus),
     severity: v.optional(eventSeverity),
   }),

@@ -39,6 +39,17 @@ export const getMetrics = operation({
   answers: { 200: null },
 });
 
+export const getSchema = operation({
+  ...common,
+  id: 'getSchema',
+  path: '/schemas/:file',
+  summary: 'JSON Schema of what authors write, for editors: agent.json, environment.json, identity.json, config.json',
+  description:
+    'The same under a versioned name, agent-v1.json, which changes only in ways that keep valid documents valid.',
+  cors: true,
+  answers: { 200: null },
+});
+
 export const getDescription = operation({
   ...common,
   id: 'getDescription',

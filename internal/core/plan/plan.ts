@@ -29,6 +29,7 @@ import type {
   Writes,
 } from './types.ts';
 
+export { diffJson } from './diff.ts';
 export { sortDiagnostics } from './report.ts';
 export { DRIFTED } from './types.ts';
 

@@ -5,7 +5,7 @@
 // server are thin clients of the HTTP API, the offline ones call the same compile that the daemon calls.
 
 import { Misuse, type Problem, Refusal } from './failure.ts';
-import { createScreen, type Screen } from './screen.ts';
+import { createScreen, type Format, type Screen } from './screen.ts';
 import { parseArgv, type Parsed } from './parse.ts';
 import { globalOptions } from './table-global.ts';
 import type { Call, CliIo, CommandSpec } from './types.ts';
@@ -14,11 +14,11 @@ export type { CliIo } from './types.ts';
 
 /** Runs one command line (`argv` without the program). Resolves with the exit code; throws only what is a bug. */
 export async function runCli(argv: readonly string[], io: CliIo): Promise<number> {
-  let screen = createScreen(io, wantsJson(argv));
+  let screen = createScreen(io, wantsJson(argv) ? 'json' : 'text');
   try {
     const commands = await commandsFor(argv);
     const parsed = parseArgv(asHelp(argv), commands, globalOptions);
-    screen = createScreen(io, parsed.globals.has('json'));
+    screen = await screenFor(parsed, io);
     return await dispatch(parsed, commands, io, screen);
   } catch (error) {
     screen.progress('');
@@ -26,6 +26,13 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
     if (error instanceof Refusal) return await refuse(screen, error);
     throw error;
   }
+}
+
+async function screenFor({ globals, command }: Parsed, io: CliIo): Promise<Screen> {
+  const format = globals.has('json') ? 'json' : ((globals.get('output') ?? 'text') as Format);
+  if (format !== 'yaml' && format !== 'name') return createScreen(io, format);
+  const { namesOf, yamlOf } = await import('./formats.ts');
+  return createScreen(io, format, { yaml: yamlOf, names: (value) => namesOf(command?.words[0] ?? 'svc', value) });
 }
 
 /** The table of commands. The offline ones, which have to start fast, need no more than their own part of it. */
@@ -41,7 +48,12 @@ const asHelp = (argv: readonly string[]): readonly string[] =>
 // Known before parsing, because a command line that cannot be parsed is answered in its own manner too.
 function wantsJson(argv: readonly string[]): boolean {
   const end = argv.indexOf('--');
-  return (end === -1 ? argv : argv.slice(0, end)).some((token) => token === '--json' || token === '--json=true');
+  const before = end === -1 ? argv : argv.slice(0, end);
+  return before.some(
+    (token, index) =>
+      /^(?:--json(?:=true)?|(?:--output=|-o=?)(?:json|yaml))$/.test(token) ||
+      (/^(?:--output|-o)$/.test(before[index - 1] ?? '') && /^(?:json|yaml)$/.test(token)),
+  );
 }
 
 async function dispatch(parsed: Parsed, commands: readonly CommandSpec[], io: CliIo, screen: Screen): Promise<number> {
@@ -65,14 +77,21 @@ async function dispatch(parsed: Parsed, commands: readonly CommandSpec[], io: Cl
     return 0;
   }
   const handler = await command.load();
-  return handler(makeCall(command, parsed, io, screen));
+  return handler(makeCall(command, parsed, io, screen, commands));
 }
 
 const helpJson = (list: readonly CommandSpec[]): unknown => ({
   commands: list.map(({ words, summary, args, options }) => ({ command: words.join(' '), summary, args, options })),
 });
 
-function makeCall(command: CommandSpec, parsed: Parsed, io: CliIo, screen: Screen): Call {
+function makeCall(
+  command: CommandSpec,
+  parsed: Parsed,
+  io: CliIo,
+  screen: Screen,
+  commands: readonly CommandSpec[],
+  only?: string,
+): Call {
   const position = (name: string): number => {
     const index = command.args.findIndex((arg) => arg.name === name);
     if (index === -1) throw new Error(`${command.words.join(' ')} has no argument ${name}`);
@@ -83,6 +102,7 @@ function makeCall(command: CommandSpec, parsed: Parsed, io: CliIo, screen: Scree
     io,
     screen,
     json: screen.json,
+    only,
     arg: (name) => {
       const value = parsed.args[position(name)];
       if (value === undefined) throw new Misuse(`${name} is missing`);
@@ -94,6 +114,12 @@ function makeCall(command: CommandSpec, parsed: Parsed, io: CliIo, screen: Scree
     list: (option) => parsed.lists.get(option) ?? [],
     flag: (option) => parsed.flags.get(option) === true,
     bool: (option) => parsed.flags.get(option) !== false,
+    run: async (words, args, one) => {
+      const other = commands.find((one) => one.words.join(' ') === words);
+      if (other === undefined) throw new Error(`there is no command ${words}`);
+      const its = await screenFor({ ...parsed, command: other }, io);
+      return (await other.load())(makeCall(other, { ...parsed, args }, io, its, commands, one));
+    },
   };
 }
 
@@ -101,8 +127,11 @@ function misuseProblem(error: Misuse): Problem {
   return { type: 'about:blank', title: 'Misuse', code: 'misuse', detail: error.message };
 }
 
+/** Whether failures are documents too. */
+const isDocument = (screen: Screen): boolean => screen.json && screen.format !== 'name';
+
 function report(screen: Screen, problem: Problem, hint: string | undefined, code: number): number {
-  if (screen.json) screen.note(JSON.stringify(hint === undefined ? problem : { ...problem, hint }));
+  if (isDocument(screen)) screen.note(JSON.stringify(hint === undefined ? problem : { ...problem, hint }));
   else {
     screen.note(`${screen.errPaint('red', 'svc:')} ${problem.detail ?? problem.title ?? 'failed'}`);
     if (hint !== undefined) screen.note(hint);
@@ -111,12 +140,12 @@ function report(screen: Screen, problem: Problem, hint: string | undefined, code
 }
 
 async function refuse(screen: Screen, error: Refusal): Promise<number> {
-  if (!screen.json && error.problem.diagnostics !== undefined && error.problem.diagnostics.length > 0) {
+  if (!isDocument(screen) && error.problem.diagnostics !== undefined && error.problem.diagnostics.length > 0) {
     const { printDiagnostics } = await import('./diagnostics.ts');
     screen.note(printDiagnostics(error.problem.diagnostics, screen.errPaint));
   }
   const { clean } = await import('./text.ts');
   const request = error.problem.requestId === undefined ? '' : ` (request ${error.problem.requestId})`;
   const detail = clean(`${error.problem.detail ?? error.problem.title ?? 'failed'}${request}`);
-  return report(screen, screen.json ? error.problem : { ...error.problem, detail }, error.hint, 1);
+  return report(screen, isDocument(screen) ? error.problem : { ...error.problem, detail }, error.hint, 1);
 }

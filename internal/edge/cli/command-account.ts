@@ -2,9 +2,12 @@
 
 import * as audit from '../../../schemas/api/audit.ts';
 import * as members from '../../../schemas/api/members.ts';
+import * as repositories from '../../../schemas/api/repositories.ts';
+import * as sessions from '../../../schemas/api/sessions.ts';
 import * as tenancy from '../../../schemas/api/tenancy.ts';
 import { once } from 'node:events';
 import { connect } from './client.ts';
+import { confirmed, counted } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
@@ -54,6 +57,7 @@ export const accountEnable = accountState(false);
 export const accountDelete: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
+  await confirmed(call, `deleting ${name} takes`, async () => ['it and each of its tokens, at once']);
   await client.call(members.deleteServiceAccount, { params: { account: name } });
   call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name} with its tokens`);
   return 0;
@@ -72,7 +76,16 @@ async function changeProject(
 export const projectRename: Handler = (call) =>
   changeProject(call, { name: call.arg('NAME') }, `is ${call.arg('NAME')}`);
 export const projectArchive: Handler = (call) =>
-  changeProject(call, { archived: true }, 'is archived: nothing in it changes');
+  confirmed(call, `archiving ${call.arg('SLUG')} stops`, async () => {
+    const client = await connect(call);
+    const params = { project: call.arg('SLUG') };
+    const repos = await client.list(repositories.listRepositories, { params });
+    const live = await client.list(sessions.listSessions, { params, query: { live: 'true' } });
+    return [
+      `${counted(repos.items.length, 'repository').replace('repositorys', 'repositories')} from syncing`,
+      `${counted(live.items.length, 'live session')}; \`svc project restore\` brings the project back`,
+    ];
+  }).then(() => changeProject(call, { archived: true }, 'is archived: nothing in it changes'));
 export const projectRestore: Handler = (call) => changeProject(call, { archived: false }, 'is back');
 
 /** A ceiling that was given, `none` for no ceiling any more, or the one that stands. */

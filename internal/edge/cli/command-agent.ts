@@ -1,5 +1,6 @@
 // `svc agent …`: what is stored of agents, and starting one by hand.
 
+import { agentFields } from '../../../schemas/agent.ts';
 import * as agents from '../../../schemas/api/agents.ts';
 import type { Spending } from '../../../schemas/api/common.ts';
 import * as sessions from '../../../schemas/api/sessions.ts';
@@ -35,6 +36,18 @@ export const agentList: Handler = async (call) => {
         relativeTime(agent.at('updatedAt'), call.screen.now()),
       ];
     },
+    agentOf: (agent) => agent.text('name'),
+    wide: {
+      head: ['model', 'labels', 'source', 'id'],
+      row: (agent) => [
+        agent.text('spec.model'),
+        Object.entries(agent.at('spec.labels') ?? {})
+          .map(([label, value]) => `${label}=${value}`)
+          .join(',') || '-',
+        agent.text('source.file'),
+        agent.text('resourceId'),
+      ],
+    },
   });
 };
 
@@ -57,10 +70,17 @@ export const agentShow: Handler = async (call) => {
       ],
       call.screen.paint,
     );
-    return `${head}\n\n${call.screen.paint('bold', 'spec')}\n${jsonLines(agent.at('spec') ?? {}, '  ')}`;
+    return `${head}\n\n${call.screen.paint('bold', 'spec')}\n${jsonLines(inOrder(agent.at('spec')), '  ')}`;
   });
   return 0;
 };
+
+/** The fields of a spec as the reference has them; what a newer server knows beside them last. */
+function inOrder(spec: unknown): { readonly [field: string]: unknown } {
+  const given = Object(spec) as { readonly [field: string]: unknown };
+  const known = Object.keys(agentFields).filter((field) => field in given);
+  return Object.fromEntries([...new Set([...known, ...Object.keys(given)])].map((field) => [field, given[field]]));
+}
 
 /** `$1.20 of $5`; nothing where nothing was used and no cap is set. */
 function spentText(used: Row<Spending> | undefined, span: 'day' | 'month', cap: unknown): string | undefined {

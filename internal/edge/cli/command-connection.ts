@@ -2,7 +2,9 @@
 
 import * as connections from '../../../schemas/api/connections.ts';
 import type { Given } from '../../../schemas/api/operation.ts';
+import * as triggers from '../../../schemas/api/triggers.ts';
 import { type Client, connect } from './client.ts';
+import { confirmed, counted } from './confirm.ts';
 import { Misuse, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import { jsonLines, rowOf, showList } from './lists.ts';
@@ -194,6 +196,13 @@ export const connectionSetCredentials: Handler = async (call) => {
 export const connectionRemove: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
+  await confirmed(call, `removing ${name} takes`, async () => {
+    const through = (await client.list(triggers.listTriggers)).items.filter((one) => one.connection === name);
+    return [
+      'its credentials and its intake address, for good',
+      `${counted(through.length, 'trigger')} ${through.length === 1 ? 'listens' : 'listen'} through it`,
+    ];
+  });
   await client.call(connections.deleteConnection, { params: { name } });
   call.screen.emit({ name, status: 'removed' }, () => `removed ${name}`);
   return 0;

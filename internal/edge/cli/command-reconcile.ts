@@ -4,6 +4,7 @@ import * as reconciles from '../../../schemas/api/reconciles.ts';
 import { type Client, connect } from './client.ts';
 import { wholeId } from './ids.ts';
 import { wholeNumber } from './input.ts';
+import { showList } from './lists.ts';
 import {
   countText,
   printRun,
@@ -15,7 +16,7 @@ import {
   statusColour,
 } from './print-run.ts';
 import { printDiagnostics } from './diagnostics.ts';
-import { clean, durationText, relativeTime, table } from './text.ts';
+import { clean, durationText, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 /** Runs of which a follower remembers what it has told. */
@@ -29,19 +30,14 @@ export const printOptions = (call: Call): PrintOptions => ({
 
 export const reconcileList: Handler = async (call) => {
   const client = await connect(call);
-  const limit = wholeNumber(call, 'limit', 1, 10_000) ?? 20;
-  const query = { repository: call.text('repo'), status: call.text('status') };
-  const page = await client.list(reconciles.listReconciles, { query }, limit);
-  call.screen.emit(page, () => runTable(page.items, call));
-  return 0;
-};
-
-function runTable(runs: readonly Run[], call: Call): string {
-  const { paint, width, now } = printOptions(call);
-  if (runs.length === 0) return 'no runs yet';
-  return table(
-    ['started', 'repository', 'status', 'commit', 'reason', 'took', 'changes', 'id'],
-    runs.map((run) => {
+  const now = call.screen.now();
+  return showList(call, client, {
+    operation: reconciles.listReconciles,
+    input: { query: { repository: call.text('repo'), status: call.text('status') } },
+    limit: 20,
+    empty: 'no runs yet',
+    head: ['started', 'repository', 'status', 'commit', 'reason', 'took', 'changes', 'id'],
+    row: ({ value: run }) => {
       const ms = runMs(run);
       return [
         relativeTime(run.startedAt, now),
@@ -55,10 +51,10 @@ function runTable(runs: readonly Run[], call: Call): string {
           : countText(run.actions, run.status === 'held' ? 'planned' : 'done'),
         run.id,
       ];
-    }),
-    { paint, width },
-  );
-}
+    },
+    wide: { head: ['detail'], row: ({ value: run }) => [run.detail ?? '-'] },
+  });
+};
 
 /** The id of a run, whole or a piece of it. */
 const runId = (client: Client, given: string): Promise<string> =>

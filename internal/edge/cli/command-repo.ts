@@ -4,26 +4,28 @@ import * as agents from '../../../schemas/api/agents.ts';
 import * as reconciles from '../../../schemas/api/reconciles.ts';
 import * as api from '../../../schemas/api/repositories.ts';
 import * as sessions from '../../../schemas/api/sessions.ts';
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { readFile, stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { type Client, connect } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
 import { confirmed, counted } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { wholeNumber } from './input.ts';
+import { showList } from './lists.ts';
 import { printRun, shortCommit, statusColour } from './print-run.ts';
 import { contextOf } from './settings.ts';
-import { clean, details, parseDurationSeconds, relativeTime, table } from './text.ts';
+import { clean, details, parseDurationSeconds, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 import { syncAndWait } from './wait.ts';
 
 type Repository = api.Repository;
 
-/** One word: what keeps it from following its source, else how its latest run went. */
+/** One word: what keeps it from following its source, else how its latest run went; synced where its source runs. */
 function stateOf(repository: Repository): string {
   if (repository.suspended) return 'suspended';
   if (repository.condition !== null) return repository.condition;
-  return repository.status ?? 'pending';
+  const { status } = repository;
+  return status === 'applied' || status === 'unchanged' ? 'synced' : (status ?? 'pending');
 }
 
 export const repoAdd: Handler = async (call) => {
@@ -43,12 +45,38 @@ export const repoAdd: Handler = async (call) => {
   // For a person to read; a suspended repository is not asked anything yet.
   const isWanted = url !== undefined && !suspended && !call.json && !call.flag('no-probe');
   const found = isWanted ? [await lookAt(call, client, url)] : [];
+  if (path !== undefined && isHere(client) && !call.json) found.push(...(await lookHere(resolve(call.io.cwd, path))));
   const repository = await client.call(api.createRepository, { body });
+  if (call.flag('wait') && !suspended) {
+    if (!call.json) for (const line of found) call.screen.note(line);
+    const params = { name: repository.name };
+    const start = () => client.call(api.syncRepository, { params });
+    return syncAndWait(call, client, repository.name, start, timeoutOf(call));
+  }
   call.screen.emit(repository, () =>
     [...found, `added ${repository.name}; \`svc repo sync ${repository.name} --wait\` shows its first run`].join('\n'),
   );
   return 0;
 };
+
+/** Whether the daemon reads the disk of this machine. */
+const isHere = ({ server }: Client): boolean => /^(?:localhost|127\.|\[::1\])/.test(new URL(server.url).host);
+
+/** What a daemon on this machine would find at a path. */
+async function lookHere(path: string): Promise<string[]> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined) return [`warning: there is no ${path}`];
+  if (!found.isDirectory()) return [`warning: ${path} is not a directory`];
+  const svc = await stat(join(path, '.svc')).catch(() => undefined);
+  return svc === undefined ? [`warning: ${path} has no .svc/; \`svc init\` makes a first one`] : [];
+}
+
+function timeoutOf(call: Call): number {
+  const timeout = call.text('timeout') ?? '10m';
+  const seconds = parseDurationSeconds(timeout);
+  if (seconds === undefined) throw new Misuse(`--timeout takes a duration such as 60s or 5m, not "${timeout}"`);
+  return seconds;
+}
 
 /** What a look at the server says, in a line; it is added whatever that is. */
 async function lookAt(call: Call, client: Client, url: string): Promise<string> {
@@ -148,25 +176,31 @@ function planOf(call: Call): Pick<api.NewRepository, 'plan'> {
 
 export const repoList: Handler = async (call) => {
   const client = await connect(call);
-  const page = await client.list(api.listRepositories);
-  call.screen.emit(page, () => {
-    const { paint, width, now } = printOptions(call);
-    if (page.items.length === 0) return 'no repositories; `svc repo add NAME --url URL` watches one';
-    return table(
-      ['name', 'source', 'branch', 'state', 'commit', 'applied', 'agents'],
-      page.items.map((repository) => [
-        repository.name,
-        repository.url ?? repository.path ?? '-',
-        repository.branch ?? '-',
-        { text: stateOf(repository), colour: stateColour(repository) },
-        shortCommit(repository.appliedCommit),
-        relativeTime(repository.appliedAt, now),
-        String(repository.agents),
-      ]),
-      { paint, width },
-    );
+  const now = call.screen.now();
+  return showList(call, client, {
+    operation: api.listRepositories,
+    empty: 'no repositories; `svc repo add NAME --url URL` watches one',
+    head: ['name', 'source', 'branch', 'state', 'commit', 'applied', 'agents'],
+    row: ({ value: repository }) => [
+      repository.name,
+      repository.url ?? repository.path ?? '-',
+      repository.branch ?? '-',
+      { text: stateOf(repository), colour: stateColour(repository) },
+      shortCommit(repository.appliedCommit),
+      relativeTime(repository.appliedAt, now),
+      String(repository.agents),
+    ],
+    wide: {
+      head: ['interval', 'next poll', 'failures', 'pinned', 'because'],
+      row: ({ value: repository }) => [
+        `${repository.intervalSeconds}s`,
+        relativeTime(repository.nextPollAt, now),
+        String(repository.failures),
+        shortCommit(repository.pinnedCommit),
+        repository.conditionDetail ?? '-',
+      ],
+    },
   });
-  return 0;
 };
 
 const stateColour = (repository: Repository): ReturnType<typeof statusColour> =>
@@ -236,9 +270,7 @@ function plansText({ plan, auth }: Repository): string | undefined {
 
 export const repoSync: Handler = async (call) => {
   const name = call.arg('NAME');
-  const timeout = call.text('timeout') ?? '10m';
-  const timeoutSeconds = parseDurationSeconds(timeout);
-  if (timeoutSeconds === undefined) throw new Misuse(`--timeout takes a duration such as 60s or 5m, not "${timeout}"`);
+  const timeoutSeconds = timeoutOf(call);
   const client = await connect(call);
   const start = () => client.call(api.syncRepository, { params: { name } });
   if (call.flag('wait')) return syncAndWait(call, client, name, start, timeoutSeconds);
@@ -273,6 +305,10 @@ export function repoAction(word: Action): Handler {
       'to' in answer
         ? ` from ${clean(answer.from ?? 'nothing', true)} to ${clean(answer.to, true)}; a newer commit ends that, or \`svc repo release ${name}\``
         : '';
+    if (call.flag('wait') && 'reconcileId' in answer) {
+      if (!call.json) call.screen.note(`${PAST[word]} ${name}${way}`);
+      return syncAndWait(call, client, name, async () => answer, timeoutOf(call));
+    }
     call.screen.emit(answer, () => `${PAST[word]} ${name}${way}${run}`);
     return 0;
   };

@@ -1,10 +1,12 @@
 // `svc secret …`. A value comes from a prompt without an echo, a file or stdin, and is printed by `reveal` alone.
 
+import * as agents from '../../../schemas/api/agents.ts';
 import * as endpoints from '../../../schemas/api/endpoints.ts';
+import * as repositories from '../../../schemas/api/repositories.ts';
 import * as secrets from '../../../schemas/api/secrets.ts';
-import { connect } from './client.ts';
-import { confirmed } from './confirm.ts';
-import { Misuse } from './failure.ts';
+import { type Client, connect } from './client.ts';
+import { confirmed, isAsked } from './confirm.ts';
+import { Misuse, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import { type Row, showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
@@ -167,21 +169,38 @@ export const secretReveal: Handler = async (call) => {
   return 0;
 };
 
+/** What stops working without the secret: endpoints, agents and repositories that name it. */
+async function usersOf(client: Client, name: string): Promise<string[]> {
+  const [hooks, stored, watched] = await Promise.all([
+    client.list(endpoints.listEndpoints),
+    client.list(agents.listAgents),
+    client.list(repositories.listRepositories),
+  ]);
+  const reference = JSON.stringify({ $secret: name }).slice(1, -1);
+  return [
+    ...hooks.items.filter(({ auth }) => auth?.secretRef === name).map((one) => `endpoint ${one.name}`),
+    ...stored.items.filter(({ spec }) => JSON.stringify(spec).includes(reference)).map((one) => `agent ${one.name}`),
+    ...watched.items
+      .filter(({ auth }) => auth?.kind === 'token' && auth.secretRef === name)
+      .map((one) => `repository ${one.name}`),
+  ];
+}
+
 export const secretDelete: Handler = async (call) => {
   const client = await connect(call);
   const { operations, params } = placeOf(call);
-  await confirmed(call, `deleting ${call.arg('NAME')} takes`, async () => {
-    const all = await client.list(endpoints.listEndpoints);
-    const users = all.items.filter(
-      ({ auth }) => auth !== null && 'secretRef' in auth && auth.secretRef === call.arg('NAME'),
-    );
-    return [
-      'the value, for good',
-      users.length === 0
-        ? 'no webhook endpoint uses it'
-        : `used by ${users.map((one) => one.name).join(', ')}: their callers are refused from then on`,
-    ];
-  });
+  const name = call.arg('NAME');
+  const users = call.flag('org') || call.flag('force') ? [] : await usersOf(client, name);
+  if (users.length > 0 && !isAsked(call) && !call.flag('yes')) {
+    throw refusal('secret-in-use', `${name} is used by ${users.join(', ')}`, '--force deletes it nevertheless');
+  }
+  if (!call.flag('force'))
+    await confirmed(call, `deleting ${name} takes`, async () => {
+      return [
+        'the value, for good',
+        users.length === 0 ? 'nothing here uses it' : `used by ${users.join(', ')}: what needs it fails from then on`,
+      ];
+    });
   await client.call(operations.remove, { params });
   return done(call, undefined, 'deleted');
 };

@@ -35,6 +35,12 @@ export const sessionList: Handler = async (call) => {
       short(session.text('displayTitle')),
       session.text('id'),
     ],
+    agentOf: (session) => session.text('agent'),
+    wide: {
+      head: ['revision', 'origin', 'reason'],
+      row: (session) => [session.text('revision'), session.text('origin'), session.text('reason')],
+    },
+    ofAgent: call.text('agent'),
   });
 };
 
@@ -200,6 +206,8 @@ export const bindingList: Handler = async (call) => {
       binding.at('sessionId') === null ? 'waits for one' : binding.text('sessionId'),
       binding.text('id'),
     ],
+    agentOf: (binding) => binding.text('agent'),
+    ofAgent: call.text('agent'),
   });
 };
 

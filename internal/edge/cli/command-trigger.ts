@@ -5,6 +5,7 @@ import * as schedules from '../../../schemas/api/schedules.ts';
 import * as triggers from '../../../schemas/api/triggers.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { connect } from './client.ts';
+import { confirmed } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
 import { rowOf, type Row, short, showList } from './lists.ts';
@@ -32,6 +33,8 @@ export const triggerList: Handler = async (call) => {
         { text: trigger.text('status'), colour: statusColour(trigger.text('status')) },
       ];
     },
+    agentOf: (trigger) => trigger.text('agent'),
+    ofAgent: call.text('agent'),
   });
 };
 
@@ -156,6 +159,9 @@ export const endpointReserve: Handler = async (call) => {
 export const endpointDelete: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
+  await confirmed(call, `deleting ${name} takes`, async () => [
+    'its address, for good: a later one of this name has another',
+  ]);
   await client.call(endpoints.deleteEndpoint, { params: { name } });
   call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name}`);
   return 0;
@@ -178,5 +184,6 @@ export const scheduleList: Handler = async (call) => {
       schedule.text('lastStatus'),
       schedule.text('scheduleId'),
     ],
+    agentOf: (schedule) => schedule.text('agent'),
   });
 };

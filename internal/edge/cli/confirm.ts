@@ -5,6 +5,10 @@ import { createInterface } from 'node:readline/promises';
 import { refusal } from './failure.ts';
 import type { Call } from './types.ts';
 
+/** Whether a person sits there to be asked, and has not said yes already. */
+export const isAsked = ({ io: { stdin, stderr }, json, flag }: Call): boolean =>
+  stdin.isTTY === true && stderr.isTTY === true && !json && !flag('yes');
+
 /**
  * Asks whether to go on. `consequences` is asked for only where somebody is to read it; each is a line. Throws Refusal
  * `not-confirmed` for any other answer than yes.
@@ -15,8 +19,7 @@ export async function confirmed(
   consequences: () => Promise<readonly string[]>,
 ): Promise<void> {
   const { stdin, stderr } = call.io;
-  const isAsked = stdin.isTTY === true && stderr.isTTY === true && !call.json && !call.flag('yes');
-  if (!isAsked) return;
+  if (!isAsked(call)) return;
   call.screen.note([`${what}:`, ...(await consequences()).map((line) => `  ${line}`)].join('\n'));
   const terminal = createInterface({ input: stdin, output: stderr, terminal: true });
   try {

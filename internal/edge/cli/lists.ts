@@ -2,7 +2,8 @@
 
 import type { Answers, Operation, Schema } from '../../../schemas/api/operation.ts';
 import { isExactNumber } from '../../core/match/match.ts';
-import type { Answered, Client, Input } from './client.ts';
+import type { Answered, Client, Input, Page } from './client.ts';
+import { refusal } from './failure.ts';
 import { wholeNumber } from './input.ts';
 import { type Cell, clean, cut, table } from './text.ts';
 import type { Call } from './types.ts';
@@ -25,6 +26,7 @@ type At<T, P extends string> = T extends unknown
 
 /** Members of an answer by their paths, which the shape of the answer has; an older server may leave one out. */
 export interface Row<T> {
+  readonly value: T;
   /** Text of a member; '-' where it is absent or null. */
   text(field: Paths<T>): string;
   /** The member as it is. */
@@ -42,6 +44,7 @@ export function rowOf<T>(value: T): Row<T> {
         record,
       );
   return {
+    value,
     at: at as Row<T>['at'],
     text: (field) => {
       const found = at(field);
@@ -60,28 +63,72 @@ export interface ListSpec<P extends string, Q extends Schema | undefined, A exte
   readonly empty: string;
   readonly head: readonly string[];
   readonly row: (row: Row<ListItem<A>>) => readonly (string | Cell)[];
+  /** Columns more, with `-o wide`. */
+  readonly wide?: {
+    readonly head: readonly string[];
+    readonly row: (row: Row<ListItem<A>>) => readonly (string | Cell)[];
+  };
+  /** The agent that an item belongs to, for `--selector`. */
+  readonly agentOf?: (row: Row<ListItem<A>>) => string;
+  /** The agent whose items are asked for: one that is not there is refused rather than told to have none. */
+  readonly ofAgent?: string | undefined;
+  /** Which items are meant, beside what the server filters. */
+  readonly keep?: (row: Row<ListItem<A>>) => boolean;
 }
-type ListItem<A extends Answers> = Answered<A> extends { readonly items: readonly (infer I)[] } ? I : never;
+export type ListItem<A extends Answers> = Answered<A> extends { readonly items: readonly (infer I)[] } ? I : never;
 
-/** Reads the list and prints it. */
+/** Reads the list and prints it; with --watch goes on to print what changes. */
 export async function showList<P extends string, Q extends Schema | undefined, A extends Answers>(
   call: Call,
   client: Client,
   spec: ListSpec<P, Q, A>,
 ): Promise<number> {
   const limit = spec.limit === undefined ? undefined : (wholeNumber(call, 'limit', 1, 10_000) ?? spec.limit);
-  const page = await client.list(spec.operation, spec.input, limit);
-  const { paint, width } = call.screen;
-  call.screen.emit(page, () =>
-    page.items.length === 0
-      ? spec.empty
-      : table(
-          spec.head,
-          page.items.map((item) => spec.row(rowOf(item as ListItem<A>))),
-          { paint, width },
-        ),
-  );
-  return 0;
+  const read = await readerOf(call, client, spec, limit);
+  const { paint, width, format } = call.screen;
+  const wide = format === 'wide' ? spec.wide : undefined;
+  const head = [...spec.head, ...(wide?.head ?? [])];
+  const rows = (items: readonly ListItem<A>[]) =>
+    items.map((item) => [...spec.row(rowOf(item)), ...(wide?.row(rowOf(item)) ?? [])]);
+  const page = await read();
+  if (page.items.length === 0 && spec.ofAgent !== undefined) {
+    const { requireAgent } = await import('./selector.ts');
+    await requireAgent(client, spec.ofAgent);
+  }
+  const text = (): string => (page.items.length === 0 ? spec.empty : table(head, rows(page.items), { paint, width }));
+  if (!call.flag('watch')) {
+    call.screen.emit(page, text);
+    return 0;
+  }
+  const { watchList } = await import('./watch.ts');
+  return watchList(call, { first: page.items, read: async () => (await read()).items, text, head, rows });
+}
+
+/** Reads what is meant: filtered by the server, and here by labels and by name where the command takes these. */
+async function readerOf<P extends string, Q extends Schema | undefined, A extends Answers>(
+  call: Call,
+  client: Client,
+  spec: ListSpec<P, Q, A>,
+  limit: number | undefined,
+): Promise<() => Promise<Page<ListItem<A>>>> {
+  const { agentOf } = spec;
+  const selectors = call.list('selector');
+  const only = call.only;
+  if (selectors.length === 0 && only === undefined && spec.keep === undefined)
+    return () => client.list(spec.operation, spec.input, limit) as Promise<Page<ListItem<A>>>;
+  const { agentsWith, isCalled } = await import('./selector.ts');
+  return async () => {
+    const agents = selectors.length === 0 || agentOf === undefined ? undefined : await agentsWith(client, selectors);
+    const page = (await client.list(spec.operation, spec.input)) as Page<ListItem<A>>;
+    const items = page.items.filter((item) => {
+      const row = rowOf(item);
+      if (agents !== undefined && agentOf !== undefined && !agents.has(agentOf(row))) return false;
+      return (only === undefined || isCalled(item, only)) && (spec.keep?.(row) ?? true);
+    });
+    if (only !== undefined && items.length === 0)
+      throw refusal('not-found', `there is no ${call.command.words[0]} ${only}`);
+    return { items: limit === undefined ? items : items.slice(0, limit), nextCursor: null };
+  };
 }
 
 /** JSON for people to read: one field a line, long strings as blocks, in the order given. */

@@ -49,8 +49,31 @@ export function parseArgv(
   return { command, words, args, ...values };
 }
 
-function commandOf(words: readonly string[], commands: readonly CommandSpec[]): CommandSpec | undefined {
-  const matching = commands.filter((command) => words.every((word, index) => command.words[index] === word));
+/** Other words for the last of a command, where it has not that word itself. */
+const SYNONYMS: { readonly [word: string]: readonly string[] } = {
+  ls: ['list'],
+  rm: ['delete', 'remove', 'revoke'],
+  delete: ['remove', 'revoke'],
+  remove: ['delete', 'revoke'],
+  get: ['show'],
+  describe: ['show'],
+  create: ['add', 'set'],
+  add: ['create'],
+  update: ['edit'],
+};
+
+function commandOf(words: string[], commands: readonly CommandSpec[]): CommandSpec | undefined {
+  const named = (all: readonly string[]): readonly CommandSpec[] =>
+    commands.filter((command) => all.every((word, index) => command.words[index] === word));
+  let matching = named(words);
+  const given = words.at(-1) ?? '';
+  if (matching.length === 0 && words.length > 1) {
+    const [meant] = (SYNONYMS[given] ?? []).filter((word) => named([...words.slice(0, -1), word]).length > 0);
+    if (meant !== undefined) {
+      words[words.length - 1] = meant;
+      matching = named(words);
+    }
+  }
   if (matching.length === 0) {
     const last = words.length - 1;
     const before = words.slice(0, last);
@@ -75,9 +98,7 @@ function readOption(
   globals: readonly OptionSpec[],
   values: Values,
 ): number {
-  const equals = token.indexOf('=');
-  const name = equals === -1 ? token : token.slice(0, equals);
-  const inline = equals === -1 ? undefined : token.slice(equals + 1);
+  const [name, inline] = splitOption(token);
   // A command's own option wins over a global one of the same name (`secret set --org`).
   const specs = [...(command?.options ?? []), ...globals];
   const found = findOption(name, specs);
@@ -103,6 +124,13 @@ function readOption(
   else if (spec.type === 'list') values.lists.set(spec.name, [...(values.lists.get(spec.name) ?? []), value]);
   else values.strings.set(spec.name, value);
   return inline === undefined ? next + 1 : next;
+}
+
+/** `--name=value`, `-n=value` and `-nvalue`. */
+function splitOption(token: string): readonly [name: string, inline: string | undefined] {
+  if (/^-[a-zA-Z][^=]/.test(token)) return [token.slice(0, 2), token.slice(2)];
+  const equals = token.indexOf('=');
+  return equals === -1 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
 }
 
 function findOption(

@@ -39,6 +39,7 @@ export interface PrintOptions {
 
 const STATUS_COLOURS: { readonly [status: string]: Colour } = {
   applied: 'green',
+  synced: 'green',
   unchanged: 'green',
   ready: 'green',
   active: 'green',
@@ -205,7 +206,7 @@ function printAction(action: Action, options: PrintOptions): string[] {
 }
 
 // Long values get a line for each side; a side that is null is a field that came or went.
-function printChange(change: Action['changes'][number], { paint, width }: PrintOptions): string[] {
+export function printChange(change: Action['changes'][number], { paint, width }: PrintOptions): string[] {
   const room = Math.max(30, (width ?? 160) - 10);
   const path = clean(change.path, true);
   const from = change.from === null || change.from === undefined ? undefined : valueText(change.from);

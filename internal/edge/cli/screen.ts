@@ -3,7 +3,12 @@
 import { colourPaint, type Paint, plainPaint } from './text.ts';
 import type { CliIo } from './types.ts';
 
+/** How the one result is printed. */
+export type Format = 'text' | 'wide' | 'json' | 'yaml' | 'name';
+
 export interface Screen {
+  readonly format: Format;
+  /** Whether programs read the result: a document, or names. Then nothing else stands on stdout. */
   readonly json: boolean;
   /** Colours for stdout; `errPaint` for stderr. Plain off a terminal, under --json and with NO_COLOR. */
   readonly paint: Paint;
@@ -21,7 +26,19 @@ export interface Screen {
   progress(text: string): void;
 }
 
-export function createScreen(io: CliIo, json: boolean): Screen {
+/** What a document is written as where the format is not JSON. */
+export interface Writers {
+  readonly yaml?: (json: string, several: boolean) => string;
+  readonly names?: (value: unknown) => string;
+}
+
+export function createScreen(io: CliIo, format: Format, writers: Writers = {}): Screen {
+  const json = format !== 'text' && format !== 'wide';
+  const written = (value: unknown, isLine: boolean): string => {
+    if (format === 'name') return writers.names?.(value) ?? '';
+    if (format !== 'yaml') return isLine ? JSON.stringify(value) : JSON.stringify(value, null, 2);
+    return writers.yaml?.(JSON.stringify(value), isLine) ?? '';
+  };
   const colours = (stream: NodeJS.WriteStream): boolean =>
     !json && stream.isTTY === true && (io.env['NO_COLOR'] ?? '') === '' && io.env['TERM'] !== 'dumb';
   let shown = false;
@@ -34,13 +51,14 @@ export function createScreen(io: CliIo, json: boolean): Screen {
     if (text !== '') io.stdout.write(text.endsWith('\n') ? text : `${text}\n`);
   };
   return {
+    format,
     json,
     paint: colours(io.stdout) ? colourPaint : plainPaint,
     errPaint: colours(io.stderr) ? colourPaint : plainPaint,
-    width: io.stdout.isTTY === true ? io.stdout.columns : undefined,
+    width: io.stdout.isTTY === true && format !== 'wide' ? io.stdout.columns : undefined,
     now: io.now,
-    emit: (value, text) => out(json ? JSON.stringify(value, null, 2) : text()),
-    stream: (value, text) => out(json ? JSON.stringify(value) : text()),
+    emit: (value, text) => out(json ? written(value, false) : text()),
+    stream: (value, text) => out(json ? written(value, true) : text()),
     note: (text) => {
       clear();
       io.stderr.write(text.endsWith('\n') ? text : `${text}\n`);

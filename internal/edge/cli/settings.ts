@@ -3,6 +3,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
+import { readContexts } from './contexts.ts';
 import { Misuse, refusal } from './failure.ts';
 import type { Call } from './types.ts';
 
@@ -20,7 +21,7 @@ export interface ServerSettings {
   readonly org: string;
   readonly project: string;
   /** Where the address came from, for `svc doctor`. */
-  readonly from: 'flag' | 'environment' | 'login' | 'client.json';
+  readonly from: 'flag' | 'environment' | 'context' | 'login' | 'client.json';
 }
 
 const setOr = (value: string | undefined): string | undefined => (value === '' ? undefined : value);
@@ -43,6 +44,21 @@ export interface LoginFile extends ClientFile {
 
 /** Beside client.json. */
 export const loginFile = (call: Call): string => join(dataDirOf(call), 'login.json');
+
+/** Beside client.json. */
+export const contextsFile = (call: Call): string => join(dataDirOf(call), 'contexts.json');
+
+/** Of the context that is in use, or that SVC_CONTEXT names, what stands for client.json; undefined for none. */
+async function contextInUse(call: Call): Promise<Partial<ClientFile> | undefined> {
+  const named = setOr(call.io.env['SVC_CONTEXT']);
+  const { contexts, current } = await readContexts(contextsFile(call));
+  const name = named ?? current;
+  if (name === undefined || name === 'login') return undefined;
+  if (name === 'local') return readClientFile(join(dataDirOf(call), 'client.json'));
+  const found = Object.hasOwn(contexts, name) ? contexts[name] : undefined;
+  if (found === undefined) throw refusal('no-such-context', `there is no context ${name}`, 'svc context list');
+  return found;
+}
 
 /** Undefined where nobody has signed in; throws `Refusal` where the file cannot be read. */
 export async function readLogin(call: Call): Promise<LoginFile | undefined> {
@@ -91,10 +107,16 @@ export async function findServer(call: Call): Promise<ServerSettings> {
   const givenUrl = flagUrl ?? envUrl;
   const givenToken = call.global('token') ?? setOr(env['SVC_TOKEN']);
   const isAllGiven = givenUrl !== undefined && givenToken !== undefined;
-  const login = await fileOrNone(() => readLogin(call), isAllGiven);
+  const used = await fileOrNone(() => contextInUse(call), isAllGiven);
+  const isContext = used?.url !== undefined && (givenUrl === undefined || sameOrigin(used.url, givenUrl));
+  const login = isContext ? undefined : await fileOrNone(() => readLogin(call), isAllGiven);
   // Whoever signed in elsewhere and names this server means this one.
   const isLogin = login !== undefined && (givenUrl === undefined || sameOrigin(login.url, givenUrl));
-  const file = isLogin ? login : await fileOrNone(() => readClientFile(path), isAllGiven);
+  const file: Partial<ClientFile> | undefined = isContext
+    ? used
+    : isLogin
+      ? login
+      : await fileOrNone(() => readClientFile(path), isAllGiven);
   const url = givenUrl ?? file?.url;
   if (url === undefined) {
     throw refusal(
@@ -104,14 +126,14 @@ export async function findServer(call: Call): Promise<ServerSettings> {
     );
   }
   const address = checkUrl(url, flagUrl !== undefined ? '--url' : envUrl !== undefined ? 'SVC_URL' : path);
-  const token = givenToken ?? (file !== undefined && sameOrigin(file.url, address) ? file.token : undefined);
+  const token = givenToken ?? (file?.url !== undefined && sameOrigin(file.url, address) ? file.token : undefined);
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
     throw new Misuse('the token holds white space or characters that no token has');
   }
   const org = call.global('org') ?? setOr(env['SVC_ORG']) ?? file?.org ?? 'default';
   const project = call.global('project') ?? setOr(env['SVC_PROJECT']) ?? file?.project ?? 'default';
-  const from =
-    flagUrl !== undefined ? 'flag' : envUrl !== undefined ? 'environment' : isLogin ? 'login' : 'client.json';
+  const kept = isContext ? 'context' : isLogin ? 'login' : 'client.json';
+  const from = flagUrl !== undefined ? 'flag' : envUrl !== undefined ? 'environment' : kept;
   return { url: address, token, org, project, from };
 }
 

@@ -1,5 +1,6 @@
 // The part of the command table about service accounts, projects that exist, and the audit.
 
+import { YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
@@ -86,7 +87,7 @@ export const accountTable: readonly CommandSpec[] = [
     words: ['account', 'delete'],
     summary: 'delete it with its tokens',
     args: [NAME],
-    options: [],
+    options: [YES],
     load: async () => (await account()).accountDelete,
   },
   {
@@ -117,7 +118,7 @@ export const accountTable: readonly CommandSpec[] = [
     words: ['project', 'archive'],
     summary: 'keep a project as it is',
     args: [SLUG],
-    options: [],
+    options: [YES],
     load: async () => (await account()).projectArchive,
   },
   {

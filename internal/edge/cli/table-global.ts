@@ -4,6 +4,14 @@ import type { OptionSpec } from './types.ts';
 
 export const globalOptions: readonly OptionSpec[] = [
   { name: 'json', type: 'flag', help: 'one JSON document on stdout; failures as problem documents on stderr' },
+  {
+    name: 'output',
+    short: 'o',
+    type: 'string',
+    value: 'FORMAT',
+    help: 'json, yaml, name (what it is called, one a line), or wide (a table with nothing cut)',
+    choices: ['json', 'yaml', 'wide', 'name'],
+  },
   { name: 'url', type: 'string', value: 'URL', help: 'server address (SVC_URL, else client.json)' },
   { name: 'token', type: 'string', value: 'TOKEN', help: 'API token (SVC_TOKEN, else client.json)' },
   { name: 'org', type: 'string', value: 'ORG', help: 'organization (SVC_ORG, else client.json)' },
@@ -28,4 +36,19 @@ export const FROM_FILE: OptionSpec = {
   value: 'FILE',
   help: 'read the value from FILE, or from stdin for -; else it is asked for without an echo',
   completes: 'file',
+};
+/** Of every list. */
+export const WATCH: OptionSpec = {
+  name: 'watch',
+  short: 'w',
+  type: 'flag',
+  help: 'stay and print what changes, until Ctrl-C',
+};
+/** Of every list of what belongs to agents. */
+export const SELECTOR: OptionSpec = {
+  name: 'selector',
+  short: 'l',
+  type: 'list',
+  value: 'LABEL=VALUE',
+  help: 'of agents with these labels: a=b, a!=b, a (has it), !a; several by comma',
 };

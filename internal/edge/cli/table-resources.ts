@@ -2,7 +2,7 @@
 
 import { runtimeCommands } from './table-runtime.ts';
 import { tenantCommands } from './table-tenant.ts';
-import { YES } from './table-global.ts';
+import { SELECTOR, WATCH, YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 export const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
@@ -43,6 +43,18 @@ const repoSettings: readonly OptionSpec[] = [
   { name: 'suspend', type: 'flag', help: 'register it without syncing' },
 ];
 
+const WAIT: OptionSpec = {
+  name: 'wait',
+  type: 'flag',
+  help: 'show the stages as they happen; exit 1 when the run fails or is held',
+};
+const TIMEOUT: OptionSpec = {
+  name: 'timeout',
+  type: 'string',
+  value: '10m',
+  help: 'give up waiting after this (default 10m)',
+};
+
 const repo = async (): Promise<typeof import('./command-repo.ts')> => import('./command-repo.ts');
 const repoAction = (word: 'suspend' | 'resume' | 'release' | 'unpin', summary: string): CommandSpec => ({
   words: ['repo', word],
@@ -57,7 +69,12 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'add'],
     summary: 'watch a repository',
     args: [NAME],
-    options: [...repoSettings, { name: 'no-probe', type: 'flag', help: 'add it without a look at its server first' }],
+    options: [
+      ...repoSettings,
+      { name: 'no-probe', type: 'flag', help: 'add it without a look at its server first' },
+      WAIT,
+      TIMEOUT,
+    ],
     notes: ['--url names the repository here; the server’s own address comes from SVC_URL or client.json'],
     load: async () => (await repo()).repoAdd,
   },
@@ -72,7 +89,7 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'list'],
     summary: 'watched repositories',
     args: [],
-    options: [],
+    options: [WATCH],
     load: async () => (await repo()).repoList,
   },
   {
@@ -86,10 +103,7 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'sync'],
     summary: 'sync now',
     args: [NAME],
-    options: [
-      { name: 'wait', type: 'flag', help: 'show the stages as they happen; exit 1 when the run fails or is held' },
-      { name: 'timeout', type: 'string', value: '10m', help: 'give up waiting after this (default 10m)' },
-    ],
+    options: [WAIT, TIMEOUT],
     load: async () => (await repo()).repoSync,
   },
   repoAction('suspend', 'stop syncing'),
@@ -105,7 +119,7 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'rollback'],
     summary: 're-apply an earlier commit and quarantine the present one',
     args: [NAME, { name: 'COMMIT', help: 'default: the one applied before', optional: true }],
-    options: [],
+    options: [WAIT, TIMEOUT],
     load: async () => (await repo()).repoAction('rollback'),
   },
   repoAction('release', 'let the commit go that a rollback set aside'),
@@ -113,7 +127,7 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'pin'],
     summary: 'stay at a commit',
     args: [NAME, { name: 'COMMIT', help: 'its id' }],
-    options: [],
+    options: [WAIT, TIMEOUT],
     load: async () => (await repo()).repoAction('pin'),
   },
   repoAction('unpin', 'follow the branch again'),
@@ -121,7 +135,7 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'approve'],
     summary: 'let a held run go on',
     args: [NAME, { name: 'RECONCILE', help: 'id of the held run' }],
-    options: [],
+    options: [WAIT, TIMEOUT],
     load: async () => (await repo()).repoAction('approve'),
   },
   {
@@ -142,7 +156,14 @@ const reconcileCommands: readonly CommandSpec[] = [
     args: [],
     options: [
       REPO_FILTER,
-      { name: 'status', type: 'string', value: 'S', help: 'with this status only' },
+      {
+        name: 'status',
+        type: 'string',
+        value: 'S',
+        help: 'with this status only',
+        choices: ['running', 'applied', 'unchanged', 'held', 'failed', 'superseded', 'quarantined'],
+      },
+      WATCH,
       limitOption(20),
     ],
     load: async () => (await reconcile()).reconcileList,
@@ -171,7 +192,13 @@ const reconcileCommands: readonly CommandSpec[] = [
 const agent = async (): Promise<typeof import('./command-agent.ts')> => import('./command-agent.ts');
 const AGENT_FILTER: OptionSpec = { name: 'agent', type: 'string', value: 'A', help: 'of this agent only' };
 const agentCommands: readonly CommandSpec[] = [
-  { words: ['agent', 'list'], summary: 'agents', args: [], options: [], load: async () => (await agent()).agentList },
+  {
+    words: ['agent', 'list'],
+    summary: 'agents',
+    args: [],
+    options: [SELECTOR, WATCH],
+    load: async () => (await agent()).agentList,
+  },
   {
     words: ['agent', 'show'],
     summary: 'the stored spec of an agent',
@@ -185,6 +212,22 @@ const agentCommands: readonly CommandSpec[] = [
     args: [NAME],
     options: [],
     load: async () => (await agent()).agentHistory,
+  },
+  {
+    words: ['agent', 'diff'],
+    summary: 'how two agents, or two revisions of one, differ',
+    args: [
+      { name: 'A', help: 'an agent, or AGENT@REVISION' },
+      { name: 'B', help: 'another, or a revision of A (default: the one before)', optional: true },
+      {
+        name: 'C',
+        help: 'after a revision: the revision of A that it is compared with (default: the newest)',
+        optional: true,
+      },
+    ],
+    options: [{ name: 'exit-code', type: 'flag', help: 'exit 1 where they differ' }],
+    notes: ['svc agent diff triage · svc agent diff triage 3 5 · svc agent diff triage@3 other'],
+    load: async () => (await import('./command-agent-diff.ts')).agentDiff,
   },
   {
     words: ['agent', 'start'],
@@ -217,7 +260,7 @@ const triggerCommands: readonly CommandSpec[] = [
     words: ['trigger', 'list'],
     summary: 'triggers',
     args: [],
-    options: [AGENT_FILTER],
+    options: [AGENT_FILTER, SELECTOR, WATCH],
     load: async () => (await trigger()).triggerList,
   },
   {
@@ -235,7 +278,7 @@ const triggerCommands: readonly CommandSpec[] = [
     words: ['endpoint', 'list'],
     summary: 'webhook endpoints',
     args: [],
-    options: [],
+    options: [WATCH],
     load: async () => (await trigger()).endpointList,
   },
   {
@@ -256,14 +299,14 @@ const triggerCommands: readonly CommandSpec[] = [
     words: ['endpoint', 'delete'],
     summary: 'delete an endpoint that no trigger uses, or give up a reservation',
     args: [NAME],
-    options: [],
+    options: [YES],
     load: async () => (await trigger()).endpointDelete,
   },
   {
     words: ['schedule', 'list'],
     summary: 'heartbeat schedules and their next ticks',
     args: [],
-    options: [],
+    options: [SELECTOR, WATCH],
     load: async () => (await trigger()).scheduleList,
   },
 ];

@@ -1,5 +1,7 @@
 // The part of the command table about what came in and what runs: events, sessions, bindings.
 
+import { SESSION_STATES } from '../../domain/session-state.ts';
+import { SELECTOR, WATCH } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 const ID: ArgSpec = { name: 'ID', help: 'its id, or a piece from the beginning or the end of it' };
@@ -13,9 +15,21 @@ const eventCommands: readonly CommandSpec[] = [
     summary: 'events, newest first',
     args: [],
     options: [
-      { name: 'key', type: 'string', value: 'K', help: 'with this key' },
-      { name: 'status', type: 'string', value: 'S', help: 'pending, routed, unmatched or failed' },
-      { name: 'severity', type: 'string', value: 'S', help: 'warning or error' },
+      {
+        name: 'key',
+        type: 'string',
+        value: 'K',
+        help: 'with this key; webhook.* for all that begin so, !svc.* for the others',
+      },
+      {
+        name: 'status',
+        type: 'string',
+        value: 'S',
+        help: 'what routing made of it',
+        choices: ['pending', 'routed', 'unmatched', 'failed'],
+      },
+      { name: 'severity', type: 'string', value: 'S', help: 'warning or error', choices: ['warning', 'error'] },
+      WATCH,
       LIMIT,
     ],
     load: async () => (await event()).eventList,
@@ -51,8 +65,10 @@ const sessionCommands: readonly CommandSpec[] = [
     args: [],
     options: [
       AGENT,
-      { name: 'state', type: 'string', value: 'S', help: 'in this state only, such as running or failed' },
+      SELECTOR,
+      { name: 'state', type: 'string', value: 'S', help: 'in this state only', choices: SESSION_STATES },
       { name: 'live', type: 'flag', help: 'live ones only' },
+      WATCH,
       LIMIT,
     ],
     load: async () => (await session()).sessionList,
@@ -121,7 +137,7 @@ const sessionCommands: readonly CommandSpec[] = [
     words: ['binding', 'list'],
     summary: 'who holds which target',
     args: [],
-    options: [AGENT, { name: 'all', type: 'flag', help: 'released ones too' }, LIMIT],
+    options: [AGENT, SELECTOR, { name: 'all', type: 'flag', help: 'released ones too' }, WATCH, LIMIT],
     load: async () => (await session()).bindingList,
   },
   {

@@ -84,7 +84,7 @@ const secretCommands: readonly CommandSpec[] = [
     words: ['secret', 'delete'],
     summary: 'delete a secret',
     args: [NAME],
-    options: [ORG_SCOPE, YES],
+    options: [ORG_SCOPE, YES, { name: 'force', type: 'flag', help: 'also where something uses it; does not ask' }],
     load: async () => (await secret()).secretDelete,
   },
 ];

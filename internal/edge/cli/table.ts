@@ -3,6 +3,7 @@
 
 import { HARNESSES } from '../../domain/spec.ts';
 import { accountTable } from './table-account.ts';
+import { everydayCommands } from './table-everyday.ts';
 import { offlineCommands } from './table-offline.ts';
 import { resourceCommands } from './table-resources.ts';
 import type { CommandSpec } from './types.ts';
@@ -51,4 +52,10 @@ const tools: readonly CommandSpec[] = [
   },
 ];
 
-export const commands: readonly CommandSpec[] = [...offlineCommands, ...resourceCommands, ...accountTable, ...tools];
+export const commands: readonly CommandSpec[] = [
+  ...offlineCommands,
+  ...everydayCommands,
+  ...resourceCommands,
+  ...accountTable,
+  ...tools,
+];

@@ -15,7 +15,30 @@ export interface OptionSpec {
   readonly choices?: readonly string[];
   /** What a shell should complete the value with. */
   readonly completes?: 'file' | 'directory';
+  /** What is looked up on the server for a shell to complete the value with. */
+  readonly values?: ValueKind;
 }
+
+/** Names that completion asks for: of resources, of kinds, of fields, of contexts. */
+export type ValueKind =
+  | 'agent'
+  | 'repo'
+  | 'endpoint'
+  | 'secret'
+  | 'connection'
+  | 'project'
+  | 'org'
+  | 'account'
+  | 'event'
+  | 'session'
+  | 'reconcile'
+  | 'binding'
+  | 'token'
+  | 'kind'
+  | 'name-of-kind'
+  | 'field'
+  | 'event-key'
+  | 'context';
 
 export interface ArgSpec {
   readonly name: string;
@@ -23,6 +46,7 @@ export interface ArgSpec {
   readonly optional?: true;
   readonly choices?: readonly string[];
   readonly completes?: 'file' | 'directory';
+  readonly values?: ValueKind;
 }
 
 export interface CommandSpec {
@@ -65,6 +89,8 @@ export interface Call {
   readonly io: CliIo;
   readonly screen: Screen;
   readonly json: boolean;
+  /** What `svc get KIND NAME` asks of a list: the one thing of this name or id. */
+  readonly only: string | undefined;
   /** A required argument. */
   arg(name: string): string;
   optionalArg(name: string): string | undefined;
@@ -76,4 +102,6 @@ export interface Call {
   flag(option: string): boolean;
   /** True unless switched off. */
   bool(option: string): boolean;
+  /** Runs another command with these arguments, the same options and the same screen: `run('agent list', [])`; `only` is its own. */
+  run(words: string, args: readonly string[], only?: string): Promise<number>;
 }

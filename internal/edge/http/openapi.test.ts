@@ -196,7 +196,7 @@ describe('the description of the API', () => {
     const isListed = ({ path }: { readonly path: string }): boolean =>
       !path.startsWith('/api/v1/connections/errtrack/') && !path.includes('/attempts/') && !isOfBrowsers(path);
     for (const route of table.filter((one) => one.method === 'GET' && !one.stream && isListed(one))) {
-      let path = route.path.replace(':org', 'alpha').replace(':project', 'one');
+      let path = route.path.replace(':org', 'alpha').replace(':project', 'one').replace(':file', 'agent.json');
       const at = path.indexOf('/:');
       if (at >= 0) {
         const list = path.slice(0, at);

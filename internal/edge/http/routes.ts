@@ -8,6 +8,7 @@ import { auditRoutes } from './routes/audit.ts';
 import { bindingRoutes } from './routes/bindings.ts';
 import { callRoutes } from './routes/calls.ts';
 import { connectionRoutes } from './routes/connections.ts';
+import { daemonRoutes } from './routes/daemons.ts';
 import { endpointRoutes } from './routes/endpoints.ts';
 import { errtrackRoutes } from './routes/errtrack.ts';
 import { eventRoutes } from './routes/events.ts';
@@ -40,6 +41,7 @@ export const routes: readonly Route[] = [
   ...errtrackRoutes,
   ...keyRoutes,
   ...jobRoutes,
+  ...daemonRoutes,
   ...agentRoutes,
   ...endpointRoutes,
   ...eventRoutes,

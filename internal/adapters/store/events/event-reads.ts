@@ -73,6 +73,8 @@ const selected = (limit: string): string => `e.id, e.seq, e.key, ${sizeOf} as si
 
 export interface EventFilter {
   readonly key?: string | undefined;
+  /** Only keys that are, or that are not, like this pattern of SQL. */
+  readonly keyLike?: { readonly pattern: string; readonly not: boolean } | undefined;
   readonly status?: RouterStatus | undefined;
   readonly severity?: 'warning' | 'error' | undefined;
   /** Only events recorded before the one of this number. */
@@ -96,6 +98,7 @@ export async function listEvents(sql: Sql, projectId: string, filter: EventFilte
         where e.project_id = $1::uuid and ($2::text is null or e.key = $2::text)
           and ($3::text is null or e.router_status = $3::text) and ($4::text is null or e.severity = $4::text)${rare(filter)}
           and ($5::bigint is null or e.seq < $5::bigint)
+          and ($8::text is null or (e.key like $8::text) <> $9::boolean)
         order by e.seq desc limit $6::int)
      select ${selected('$7::int')} from page e left join svc.event_bodies b on b.event_id = e.id order by e.seq desc`,
     [
@@ -106,6 +109,8 @@ export async function listEvents(sql: Sql, projectId: string, filter: EventFilte
       filter.before ?? null,
       filter.limit,
       filter.payloadMax,
+      filter.keyLike?.pattern ?? null,
+      filter.keyLike?.not ?? false,
     ],
   );
   return rows.map((row) => withPayload(row, payloadOf(row) ?? null));

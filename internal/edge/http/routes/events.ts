@@ -1,7 +1,13 @@
 // Recorded events (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/events.ts';
-import { eventById, type EventRoute, type EventRow, listEvents } from '../../../adapters/store/events/event-reads.ts';
+import {
+  eventById,
+  type EventFilter,
+  type EventRoute,
+  type EventRow,
+  listEvents,
+} from '../../../adapters/store/events/event-reads.ts';
 import { explainEvent } from '../../../flows/routing/routing.ts';
 import { replayEvent, shownPayload } from '../../../flows/ingest/ingest.ts';
 import { canonicalEventKey } from '../../../domain/events.ts';
@@ -51,13 +57,29 @@ function requireId({ id }: { readonly id: string }): string {
   return id.toLowerCase();
 }
 
+/** `webhook.received`, `webhook.*` for all that begin so, `!svc.*` for the others. */
+function keyFilter(text: string | undefined): Pick<EventFilter, 'key' | 'keyLike'> {
+  if (text === undefined) return {};
+  const not = text.startsWith('!');
+  const bare = not ? text.slice(1) : text;
+  // Events are recorded under the one spelling, whichever of them a trigger is written with.
+  const key = canonicalEventKey(bare);
+  if (!not && !bare.includes('*')) return { key };
+  return { keyLike: { pattern: key.replaceAll(/[\\%_]/g, '\\$&').replaceAll('*', '%'), not } };
+}
+
 export const eventRoutes: readonly Route[] = [
   serve(api.listEvents, async ({ ctx, project: where, query }) => {
     const { limit, before } = readNumberPage(query);
     const { status, severity } = query;
-    // Events are recorded under the one spelling, whichever of them a trigger is written with.
-    const key = query.key === undefined ? undefined : canonicalEventKey(query.key);
-    const filter = { key, status, severity, before, payloadMax: listedPayloadMax, limit: limit + 1 };
+    const filter = {
+      ...keyFilter(query.key),
+      status,
+      severity,
+      before,
+      payloadMax: listedPayloadMax,
+      limit: limit + 1,
+    };
     const rows = await listEvents(ctx.db, where.id, filter);
     return ok(pageOf(rows, limit, (row) => [row.seq], showListed));
   }),

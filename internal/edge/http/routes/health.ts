@@ -1,8 +1,32 @@
 // Liveness, readiness, metrics and the description of the API itself.
 
+import { createHash } from 'node:crypto';
 import * as api from '../../../../schemas/api/server.ts';
+import { Fault } from '../../../domain/fault.ts';
 import { openApi } from '../openapi.ts';
 import { ok, type Route, serve } from '../route.ts';
+
+const SCHEMA_VERSION = 1;
+const schemas = new Map<string, { readonly text: string; readonly etag: string }>();
+
+/** `agent.json`, and `agent-v1.json`, by which an editor keeps to one version. */
+async function schemaFile(
+  baseUrl: string,
+  file: string,
+): Promise<{ readonly text: string; readonly etag: string } | undefined> {
+  const [, kind, version] = /^([a-z]+)(?:-v(\d+))?\.json$/.exec(file) ?? [];
+  const { jsonSchema, SCHEMA_KINDS } = await import('../../../../schemas/json-schema.ts');
+  const known = SCHEMA_KINDS.find((one) => one === kind);
+  if (known === undefined || (version !== undefined && Number(version) !== SCHEMA_VERSION)) return undefined;
+  const id = `${baseUrl}/schemas/${file}`;
+  let made = schemas.get(id);
+  if (made === undefined) {
+    const text = `${JSON.stringify({ $id: id, ...jsonSchema(known) }, null, 2)}\n`;
+    made = { text, etag: `"${createHash('sha256').update(text).digest('hex').slice(0, 32)}"` };
+    schemas.set(id, made);
+  }
+  return made;
+}
 
 /** Something readiness waits for. `check` answers with the reason why not, or undefined. */
 export interface Readiness {
@@ -33,6 +57,13 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
       body: await ctx.metrics.registry.metrics(),
       contentType: ctx.metrics.registry.contentType,
     })),
+    serve(api.getSchema, async ({ ctx, params: { file }, headers }) => {
+      const found = await schemaFile(ctx.baseUrl, file);
+      if (found === undefined) throw new Fault('not_found', 'schema-not-found', `There is no schema ${file}.`);
+      const cached = { etag: found.etag, 'cache-control': 'public, max-age=300' };
+      if (headers['if-none-match'] === found.etag) return { status: 304, headers: cached } as never;
+      return { status: 200 as const, body: found.text, contentType: 'application/schema+json', headers: cached };
+    }),
     serve(api.getDescription, async ({ ctx }) =>
       ok((description ??= openApi(all(), { version: '1', baseUrl: ctx.baseUrl }))),
     ),

@@ -1,0 +1,229 @@
+// The commands that hands know from elsewhere, in this process against a real daemon.
+
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { parse } from 'yaml';
+import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { callSvc, type Ran, type RunOptions } from './testkit.ts';
+
+let daemon: TestDaemon;
+let place: string;
+before(async () => {
+  place = await mkdtemp(join(tmpdir(), 'svc-everyday-'));
+  daemon = await startTestDaemon();
+  await mkdir(join(place, 'fleet/.svc/agents'), { recursive: true });
+  await write('You sort reports.');
+});
+after(async () => {
+  await daemon?.stop();
+  await rm(place, { recursive: true, force: true });
+});
+
+const write = (prompt: string): Promise<void> =>
+  writeFile(
+    join(place, 'fleet/.svc/agents/a.yaml'),
+    `name: triage
+labels: { team: web, tier: one }
+harness: harness-a
+environment: { name: node, image: { kind: preset, name: node24 } }
+systemPrompt: ${prompt}
+triggers:
+  - event: webhook.received
+    endpoint: reports
+    auth: { kind: hmac_sha256, secretRef: key }
+    routing: { kind: spawn }
+---
+name: other
+labels: { team: data }
+harness: harness-a
+environment: { name: node, image: { kind: preset, name: node24 } }
+triggers:
+  - { kind: heartbeat, cron: '0 3 * * *', timezone: Europe/Berlin, routing: { kind: spawn } }
+`,
+  );
+
+const svc = (args: readonly string[], options: RunOptions = {}): Promise<Ran> =>
+  callSvc(place, args, { ...options, env: { SVC_DATA_DIR: daemon.dataDir, ...options.env } });
+
+async function ok(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await svc(args);
+  assert.equal(code, 0, stderr);
+  return stdout;
+}
+
+test('add --wait shows the first run and ends with its outcome', async () => {
+  assert.equal((await svc(['secret', 'set', 'key', '--from-file', '-'], { stdin: 'value' })).code, 0);
+  const { code, stdout, stderr } = await svc(['repo', 'add', 'fleet', '--path', join(place, 'fleet'), '--wait']);
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /^✓ apply /m);
+  assert.match(stdout, /^changes: \d+ created$/m);
+  assert.match(await ok('repo', 'list'), /fleet .* synced /);
+});
+
+test('a folder that is not there is told at once', async () => {
+  assert.match(await ok('repo', 'add', 'away', '--path', join(place, 'nowhere')), /^warning: there is no .*nowhere$/m);
+  assert.match(await ok('repo', 'add', 'bare', '--path', place), /^warning: .* has no \.svc\/; `svc init`/m);
+  for (const name of ['away', 'bare']) await ok('repo', 'remove', name, '--yes');
+});
+
+test('get lists every kind, finds one by name, and names what it does not know', async () => {
+  assert.match(await ok('get', 'agents'), /^NAME +REVISION .*\nother .*\ntriage .*\n$/);
+  for (const kind of ['repos', 'runs', 'triggers', 'ep', 'schedules', 'secrets', 'events', 'sessions', 'bindings']) {
+    assert.equal((await svc(['get', kind])).code, 0, kind);
+  }
+  for (const kind of ['connections', 'projects', 'orgs', 'members', 'accounts', 'tokens', 'daemons', 'contexts']) {
+    assert.equal((await svc(['get', kind, '--json'])).code, 0, kind);
+  }
+  assert.match(await ok('get', 'agent', 'triage'), /^NAME .*\ntriage .*\n$/);
+  assert.match(await ok('get', 'agent/triage'), /^NAME .*\ntriage .*\n$/);
+  assert.deepEqual(await svc(['get', 'agent', 'nobody']), {
+    code: 1,
+    stdout: '',
+    stderr: 'svc: there is no agent nobody\n',
+  });
+  const unknown = await svc(['get', 'agnets']);
+  assert.deepEqual([unknown.code, unknown.stderr], [2, 'svc: there is no kind "agnets"\ndid you mean agents?\n']);
+  assert.match(await ok('describe', 'agent', 'triage'), /^agent: +triage$/m);
+  assert.match(await ok('describe', 'endpoint', 'reports'), /^address: /m);
+  const missing = await svc(['describe', 'agent', 'nobody']);
+  assert.deepEqual([missing.code, /`svc get agents` lists/.test(missing.stderr)], [1, true]);
+  assert.match(await ok('agent', 'ls'), /^triage /m);
+});
+
+test('every result is also a JSON or YAML document, names, or a table with nothing cut', async () => {
+  const json = JSON.parse(await ok('get', 'agent', 'triage', '-o', 'json'));
+  assert.equal(json.name, 'triage');
+  assert.deepEqual(parse(await ok('get', 'agent', 'triage', '-oyaml')), json);
+  assert.deepEqual(parse(await ok('agent', 'show', 'triage', '--output=yaml')), json);
+  assert.equal(await ok('get', 'agents', '-o', 'name'), 'agent/other\nagent/triage\n');
+  assert.equal(await ok('endpoint', 'list', '-o=name'), 'endpoint/reports\n');
+  assert.match(await ok('get', 'agents', '-o', 'wide'), /LABELS .*\n.*\n.*team=web,tier=one/);
+  const problem = await svc(['agent', 'show', 'nobody', '-o', 'json']);
+  assert.equal(JSON.parse(problem.stderr).status, 404);
+  assert.equal((await svc(['agent', 'list', '-o', 'xml'])).code, 2);
+});
+
+test('labels of agents select agents and what belongs to them', async () => {
+  assert.equal(await ok('get', 'agents', '-l', 'team=web', '-o', 'name'), 'agent/triage\n');
+  assert.equal(await ok('agent', 'list', '-l', 'team!=web', '-o', 'name'), 'agent/other\n');
+  assert.equal(await ok('agent', 'list', '-l', '!tier', '-o', 'name'), 'agent/other\n');
+  assert.equal(await ok('agent', 'list', '-l', 'team=web,tier=two'), 'no agents\n');
+  assert.match(await ok('schedule', 'list', '-l', 'team=data'), /^other /m);
+  assert.equal(await ok('schedule', 'list', '-l', 'team=web'), 'no schedules\n');
+  assert.equal((await svc(['agent', 'list', '-l', '=web'])).code, 2);
+});
+
+test('events are listed by a pattern of keys', async () => {
+  const keys = async (key: string): Promise<string[]> =>
+    JSON.parse(await ok('event', 'list', '--key', key, '--json')).items.map((one: { key: string }) => one.key);
+  const lifecycle = await keys('svc.*');
+  assert.ok(lifecycle.length > 0);
+  assert.ok(lifecycle.every((key) => key.startsWith('svc.')));
+  assert.deepEqual(await keys('!svc.*'), []);
+  assert.deepEqual(
+    await keys(lifecycle[0] ?? ''),
+    lifecycle.filter((key) => key === lifecycle[0]),
+  );
+  assert.deepEqual(await keys('s%c.*'), []);
+});
+
+test('what belongs to an agent that is not there is refused rather than empty', async () => {
+  const { code, stderr } = await svc(['session', 'list', '--agent', 'triag']);
+  assert.deepEqual([code, stderr], [1, 'svc: there is no agent triag\ndid you mean triage?\n']);
+  assert.equal(await ok('session', 'list', '--agent', 'triage'), 'no sessions\n');
+});
+
+test('two revisions of an agent, and two agents, are compared field by field', async () => {
+  await write('You sort reports well.');
+  await ok('repo', 'sync', 'fleet', '--wait');
+  const text = 'triage@1 → triage@2\n      ~ systemPrompt: "You sort reports." → "You sort reports well."\n';
+  assert.equal(await ok('agent', 'diff', 'triage'), text);
+  assert.equal(await ok('agent', 'diff', 'triage', '1'), text);
+  const coded = await svc(['agent', 'diff', 'triage@1', 'triage@2', '--exit-code', '--json']);
+  assert.equal(coded.code, 1);
+  assert.deepEqual(JSON.parse(coded.stdout).changes, [
+    { path: 'systemPrompt', from: 'You sort reports.', to: 'You sort reports well.' },
+  ]);
+  assert.match(await ok('agent', 'diff', 'triage', 'other'), /~ labels\.team: "web" → "data"/);
+  assert.equal((await svc(['agent', 'diff', 'triage', '9'])).code, 1);
+});
+
+test('a watched list tells what changes below the table, and ends at Ctrl-C', async () => {
+  const stop = new AbortController();
+  let made = false;
+  const watched = svc(['get', 'secrets', '--watch'], {
+    signal: stop.signal,
+    onStdout: (text) => {
+      if (!made && text.includes('key ')) {
+        made = true;
+        void svc(['secret', 'set', 'second', '--from-file', '-'], { stdin: 'v' });
+      }
+      if (/^second /m.test(text)) stop.abort();
+    },
+  });
+  const { code, stdout } = await watched;
+  assert.equal(code, 0);
+  assert.match(stdout, /^NAME .*\nkey .*\nsecond /);
+});
+
+test('a secret that something uses is not deleted by the way', async () => {
+  const { code, stderr } = await svc(['secret', 'delete', 'key']);
+  assert.equal(code, 1);
+  assert.equal(stderr, 'svc: key is used by endpoint reports\n--force deletes it nevertheless\n');
+  await ok('secret', 'delete', 'second');
+  await ok('secret', 'delete', 'key', '--force');
+});
+
+test('contexts name servers; one is in use, and what is given goes before it', async () => {
+  assert.match(await ok('context', 'list'), /^\* +local +http/m);
+  const add = await svc(['context', 'add', 'prod', '--url', `${daemon.url}/`, '--org', 'acme', '--from-file', '-'], {
+    stdin: 'svc_x\n',
+  });
+  assert.equal(add.code, 0, add.stderr);
+  assert.equal((await svc(['context', 'use', 'prd'])).stderr, 'svc: there is no context prd\ndid you mean prod?\n');
+  await ok('context', 'use', 'prod');
+  assert.equal((await svc(['repo', 'list'])).code, 1);
+  assert.equal((await svc(['repo', 'list'], { env: { SVC_CONTEXT: 'local' } })).code, 0);
+  assert.doesNotMatch(await ok('context', 'list', '--json'), /svc_x/);
+  await ok('context', 'remove', 'prod');
+  assert.equal((await svc(['repo', 'list'])).code, 0);
+});
+
+test('the daemons of the installation are listed with what they do', async () => {
+  const { items } = JSON.parse(await ok('daemon', 'list', '--json'));
+  assert.deepEqual(
+    items.map(({ status, self, roles }: { status: string; self: boolean; roles: string[] }) => [
+      status,
+      self,
+      roles.length,
+    ]),
+    [['live', true, 5]],
+  );
+});
+
+test('init writes a tree that compiles, names the schema that the server serves, and writes over nothing', async () => {
+  const made = await ok('init', 'first', '--name', 'helper', '--cron', '0 7 * * 1-5');
+  assert.match(made, /^wrote \.svc\/agents\/helper\.yaml$/m);
+  assert.deepEqual(await svc(['validate', 'first', '--strict']), {
+    code: 0,
+    stdout: 'ok: 1 agent, 1 environment\n',
+    stderr: '',
+  });
+  const [line = ''] = (await readFile(join(place, 'first/.svc/agents/helper.yaml'), 'utf8')).split('\n');
+  const url = /^# yaml-language-server: \$schema=(http\S+)$/.exec(line)?.[1] ?? '';
+  const served = await fetch(url);
+  assert.equal(served.headers.get('content-type'), 'application/schema+json; charset=utf-8');
+  assert.equal(((await served.json()) as { $id: string }).$id, url);
+  const again = await fetch(url, { headers: { 'if-none-match': served.headers.get('etag') ?? '' } });
+  assert.equal(again.status, 304);
+  assert.equal((await fetch(url.replace('agent.json', 'agent-v1.json'))).status, 200);
+  assert.equal((await fetch(url.replace('agent.json', 'agent-v9.json'))).status, 404);
+  assert.equal((await svc(['init', 'first', '--name', 'helper'])).code, 1);
+  await ok('init', 'second', '--event', 'codehost.push', '--schema', 'https://example.com/agent.json');
+  assert.equal((await svc(['validate', 'second', '--strict'])).code, 0);
+  const alone = await callSvc(place, ['init', 'third']);
+  assert.match(alone.stdout, /^wrote agent\.schema\.json$/m);
+});

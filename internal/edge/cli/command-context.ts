@@ -1,0 +1,96 @@
+// `svc context …`: several servers, organizations and projects under names, one of them in use.
+
+import { join } from 'node:path';
+import { BUILT_IN, type Context, type Contexts, readContexts, writeContexts } from './contexts.ts';
+import { Misuse, refusal } from './failure.ts';
+import { readSecret } from './input.ts';
+import { contextsFile, dataDirOf, readClientFile, readLogin } from './settings.ts';
+import { nearest, table } from './text.ts';
+import type { Call, Handler } from './types.ts';
+
+interface Listed extends Omit<Context, 'token'> {
+  readonly name: string;
+  readonly current: boolean;
+}
+
+async function allOf(call: Call): Promise<{ readonly kept: Contexts; readonly items: readonly Listed[] }> {
+  const kept = await readContexts(contextsFile(call));
+  const login = await readLogin(call).catch(() => undefined);
+  const local = await readClientFile(join(dataDirOf(call), 'client.json')).catch(() => undefined);
+  const known: [string, Context][] = [
+    ...(local === undefined ? [] : [['local', local] as [string, Context]]),
+    ...(login === undefined ? [] : [['login', login] as [string, Context]]),
+    ...Object.entries(kept.contexts),
+  ];
+  const fallback = login === undefined ? 'local' : 'login';
+  const current = call.io.env['SVC_CONTEXT'] || (kept.current ?? fallback);
+  const items = known.map(([name, { url, org, project }]) => ({ name, url, org, project, current: name === current }));
+  return { kept, items };
+}
+
+export const contextList: Handler = async (call) => {
+  const { items: all } = await allOf(call);
+  const items = call.only === undefined ? all : all.filter(({ name }) => name === call.only);
+  call.screen.emit({ items, nextCursor: null }, () =>
+    items.length === 0
+      ? 'no contexts; `svc context add NAME --url URL` makes one'
+      : table(
+          ['', 'name', 'url', 'org', 'project'],
+          items.map(({ name, url, org, project, current }) => [current ? '*' : '', name, url, org, project]),
+          { paint: call.screen.paint, width: call.screen.width },
+        ),
+  );
+  return 0;
+};
+
+export const contextUse: Handler = async (call) => {
+  const { kept, items } = await allOf(call);
+  const name = call.arg('NAME');
+  const found = items.find((one) => one.name === name);
+  if (found === undefined) {
+    const names = items.map((one) => one.name);
+    const near = nearest(name, names);
+    const hint = near === undefined ? `there are ${names.join(', ') || 'none'}` : `did you mean ${near}?`;
+    throw refusal('no-such-context', `there is no context ${name}`, hint);
+  }
+  await writeContexts(contextsFile(call), { ...kept, current: name });
+  call.screen.emit({ ...found, current: true }, () => `using ${name}: ${found.url} ${found.org}/${found.project}`);
+  return 0;
+};
+
+export const contextAdd: Handler = async (call) => {
+  const name = call.arg('NAME');
+  const url = call.global('url');
+  if (!/^[A-Za-z0-9_.-]{1,64}$/.test(name)) throw new Misuse('NAME has letters, digits, _, . and -');
+  if (BUILT_IN.some((one) => one === name)) throw new Misuse(`${name} is always there`);
+  if (url === undefined || !/^https?:\/\//.test(url))
+    throw new Misuse('--url is missing: http:// or https:// and the server');
+  const token = (call.global('token') ?? (await readSecret(call, `token for ${url}`))).trim();
+  const kept = await readContexts(contextsFile(call));
+  const { origin, pathname } = new URL(url);
+  const made: Context = {
+    url: `${origin}${pathname.replace(/\/+$/, '')}`,
+    token,
+    org: call.global('org') ?? 'default',
+    project: call.global('project') ?? 'default',
+  };
+  await writeContexts(contextsFile(call), { ...kept, contexts: { ...kept.contexts, [name]: made } });
+  const { token: _token, ...shown } = made;
+  call.screen.emit({ name, ...shown }, () => `added ${name}; \`svc context use ${name}\` takes it into use`);
+  return 0;
+};
+
+export const contextRemove: Handler = async (call) => {
+  const kept = await readContexts(contextsFile(call));
+  const name = call.arg('NAME');
+  const { [name]: gone, ...contexts } = kept.contexts;
+  if (gone === undefined) throw refusal('no-such-context', `there is no context ${name} that was added`);
+  const { current, ...rest } = kept;
+  await writeContexts(contextsFile(call), {
+    ...rest,
+    ...(current !== undefined && current !== name && { current }),
+    contexts,
+  });
+  call.screen.emit({ name, status: 'removed' }, () => `removed ${name}${current === name ? ', which was in use' : ''}`);
+  return 0;
+};

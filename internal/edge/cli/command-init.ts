@@ -1,0 +1,136 @@
+// `svc init`: a first tree that compiles. It asks at a terminal for what was not given, writes nothing over what is there,
+// and compiles what it wrote.
+
+import { mkdir, stat, writeFile } from 'node:fs/promises';
+import { dirname, join, relative, resolve } from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import { HARNESSES } from '../../domain/spec.ts';
+import { Misuse, refusal } from './failure.ts';
+import { findServer } from './settings.ts';
+import type { Call, Handler } from './types.ts';
+
+interface Wishes {
+  readonly name: string;
+  readonly harness: string;
+  readonly event: string;
+  readonly cron: string | undefined;
+  readonly timezone: string;
+}
+
+const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+
+async function wishesOf(call: Call): Promise<Wishes> {
+  const { stdin, stderr } = call.io;
+  const asks = stdin.isTTY === true && stderr.isTTY === true && !call.json && !call.flag('yes');
+  const terminal = asks ? createInterface({ input: stdin, output: stderr, terminal: true }) : undefined;
+  const ask = async (option: string, question: string, fallback: string): Promise<string> => {
+    const given = call.text(option);
+    if (given !== undefined || terminal === undefined) return given ?? fallback;
+    const answer = (await terminal.question(`${question} [${fallback}] `, { signal: call.io.signal })).trim();
+    return answer === '' ? fallback : answer;
+  };
+  try {
+    const name = await ask('name', 'name of the agent', 'triage');
+    const harness = await ask('harness', `harness, ${HARNESSES.join(' or ')}`, 'harness-a');
+    const cron = call.text('cron');
+    if (cron !== undefined && call.text('event') !== undefined) throw new Misuse('give one of --event and --cron');
+    const event = cron === undefined ? await ask('event', 'event that wakes it', 'webhook.received') : '';
+    if (!NAME.test(name)) throw new Misuse('the name has 1 to 128 letters, digits, _, . and -');
+    if (!HARNESSES.some((one) => one === harness)) throw new Misuse(`the harness is ${HARNESSES.join(' or ')}`);
+    return { name, harness, event, cron, timezone: call.text('timezone') ?? 'UTC' };
+  } finally {
+    terminal?.close();
+  }
+}
+
+/** One line of YAML. */
+const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
+
+function triggerOf({ name, event, cron, timezone }: Wishes): string {
+  if (cron !== undefined) {
+    return `  - kind: heartbeat\n    cron: ${text(cron)}\n    timezone: ${text(timezone)}\n    message: Look around and say what you find.\n    routing: { kind: spawn }\n`;
+  }
+  if (event !== 'webhook.received') {
+    return `  - event: ${event}\n    message: ${text(`${event} came in.`)}\n    routing: { kind: spawn }\n`;
+  }
+  return `  - event: webhook.received
+    endpoint: ${/^[a-z0-9][a-z0-9-]*$/.test(name) ? name : 'reports'}
+    auth: { kind: none } # anyone who knows the address; hmac_sha256 or bearer_token with a secret for more
+    message: 'A report arrived: {{ title }}'
+    routing: { kind: spawn }
+`;
+}
+
+const agentText = (wishes: Wishes, schema: string): string => `# yaml-language-server: $schema=${schema}
+name: ${wishes.name}
+imports: ../fragments/base.yaml
+systemPrompt: |
+  You are ${wishes.name}. Read what arrives, decide what it means, and say so in three sentences.
+triggers:
+${triggerOf(wishes)}`;
+
+const fragmentText = ({ harness }: Wishes, schema: string): string => `# yaml-language-server: $schema=${schema}
+# What several agents share. An agent that imports it merges its own fields on top.
+harness: ${harness}
+environment:
+  name: base
+  image: { kind: preset, name: base }
+`;
+
+/** What the first line of a file names: an address, or a path from where the file lies. */
+async function schemaOf(call: Call): Promise<{ readonly url?: string; readonly local: boolean }> {
+  const given = call.text('schema');
+  if (given !== undefined) return { url: given, local: false };
+  const server = await findServer(call).catch(() => undefined);
+  return server === undefined ? { local: true } : { url: `${server.url}/schemas/agent.json`, local: false };
+}
+
+async function write(path: string, content: string, force: boolean): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, content, { flag: force ? 'w' : 'wx' });
+}
+
+export const initCommand: Handler = async (call) => {
+  const given = call.optionalArg('DIR') ?? '.';
+  const root = resolve(call.io.cwd, given);
+  const wishes = await wishesOf(call);
+  const { url, local } = await schemaOf(call);
+  const schema = url ?? '../../agent.schema.json';
+  const files = new Map([
+    [join(root, '.svc/agents', `${wishes.name}.yaml`), agentText(wishes, schema)],
+    [join(root, '.svc/fragments/base.yaml'), fragmentText(wishes, schema)],
+  ]);
+  if (local) {
+    const { jsonSchemaText } = await import('../../../schemas/json-schema.ts');
+    files.set(join(root, 'agent.schema.json'), jsonSchemaText('agent'));
+  }
+  const force = call.flag('force');
+  const paths = [...files.keys()];
+  const there: string[] = [];
+  for (const path of paths)
+    if ((await stat(path).catch(() => undefined)) !== undefined) there.push(relative(root, path));
+  if (there.length > 0 && !force) {
+    throw refusal(
+      'exists',
+      `${there.join(', ')} ${there.length === 1 ? 'is' : 'are'} there already`,
+      '--force writes over, --name takes another',
+    );
+  }
+  try {
+    for (const [path, content] of files) await write(path, content, force);
+  } catch (error) {
+    throw refusal('cannot-write', `${given} cannot be written (${(error as NodeJS.ErrnoException).code})`);
+  }
+  const told = paths.map((path) => relative(root, path));
+  const at = given === '.' ? '.' : given;
+  call.screen.emit({ directory: root, files: told }, () =>
+    [
+      ...told.map((path) => `wrote ${path}`),
+      '',
+      `svc validate ${at}                    # what it means, without a server`,
+      `svc dev ${wishes.name} ${at === '.' ? '' : `--path ${at} `}--message hello   # talk to it here`,
+      `svc repo add NAME --path ${at}        # let svcd watch it`,
+    ].join('\n'),
+  );
+  return 0;
+};

@@ -1,0 +1,49 @@
+// Several servers under names: contexts.json beside client.json (mode 0600), and which of them is in use. Beside those that
+// were added there are always `local`, the daemon of this machine, and `login`, what `svc login` keeps.
+
+import { chmod, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { refusal } from './failure.ts';
+
+export interface Context {
+  readonly url: string;
+  /** Absent where it is given by SVC_TOKEN. */
+  readonly token?: string;
+  readonly org: string;
+  readonly project: string;
+}
+
+export interface Contexts {
+  readonly current?: string;
+  readonly contexts: { readonly [name: string]: Context };
+}
+
+export const BUILT_IN = ['local', 'login'] as const;
+
+/** None where there is no file; throws Refusal where it cannot be read. */
+export async function readContexts(path: string): Promise<Contexts> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return { contexts: {} };
+    throw refusal('contexts-file', `${path} cannot be read (${code})`);
+  }
+  try {
+    const { current, contexts } = Object(JSON.parse(text)) as Partial<Contexts>;
+    return { ...(typeof current === 'string' && { current }), contexts: Object(contexts) as Contexts['contexts'] };
+  } catch {
+    // The text holds tokens: the parser's message, which quotes it, is not passed on.
+    throw refusal('contexts-file', `${path} is not JSON`, 'remove it and add the contexts again');
+  }
+}
+
+/** Written beside and moved into place: a reader sees the file before or after. */
+export async function writeContexts(path: string, value: Contexts): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const beside = `${path}.${process.pid}`;
+  await writeFile(beside, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600 });
+  await chmod(beside, 0o600);
+  await rename(beside, path);
+}

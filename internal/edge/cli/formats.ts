@@ -1,0 +1,38 @@
+// A result in another format than text and JSON: YAML for people and files, and names for loops of a shell.
+
+import { parseDocument, visit } from 'yaml';
+
+/** JSON as YAML in block style; numbers keep their digits. `isOneOfSeveral` begins a document of its own. */
+export function yamlOf(json: string, isOneOfSeveral: boolean): string {
+  const document = parseDocument(json, { intAsBigInt: true });
+  visit(document, {
+    Collection: (_key, node) => {
+      // An empty one has no block style.
+      if (node.items.length > 0) node.flow = false;
+    },
+    Scalar: (_key, node) => {
+      delete node.type;
+    },
+  });
+  return `${isOneOfSeveral ? '---\n' : ''}${document.toString({ lineWidth: 0 })}`;
+}
+
+/** `agent/triage` for each thing of a list, or for the one. */
+export function namesOf(kind: string, value: unknown): string {
+  const { items } = Object(value) as { readonly items?: unknown };
+  return (Array.isArray(items) ? items : [value])
+    .map((item) => nameOf(item))
+    .filter((name) => name !== undefined)
+    .map((name) => `${kind}/${name}`)
+    .join('\n');
+}
+
+/** What a thing is asked for by: its name or slug, else its id. */
+export function nameOf(item: unknown): string | undefined {
+  const { name, slug, id, principalId } = Object(item) as { readonly [member: string]: unknown };
+  // A name that people see is no handle where there is a slug.
+  const found = [slug !== undefined && id !== undefined ? slug : undefined, name, slug, id, principalId].find(
+    (one) => typeof one === 'string' || typeof one === 'number',
+  );
+  return found === undefined ? undefined : String(found);
+}

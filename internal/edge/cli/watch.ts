@@ -1,0 +1,65 @@
+// `--watch` of a list: it is read again every two seconds, and each thing that came, changed or went is told by a row of its
+// own, below the table, as it was seen; with --json as one line. Ctrl-C ends it.
+
+import { nameOf } from './formats.ts';
+import { pause } from './sse.ts';
+import { type Cell, table, widthOf } from './text.ts';
+import type { Call } from './types.ts';
+
+const POLL_MS = 2_000;
+
+interface Watched<I> {
+  readonly first: readonly I[];
+  readonly read: () => Promise<readonly I[]>;
+  /** What is printed first. */
+  readonly text: () => string;
+  readonly head: readonly string[];
+  readonly rows: (items: readonly I[]) => readonly (readonly (string | Cell)[])[];
+}
+
+export async function watchList<I>(call: Call, { first, read, text, head, rows }: Watched<I>): Promise<number> {
+  const { screen } = call;
+  let seen = stateOf(first);
+  if (screen.json) for (const item of first) screen.stream(item, () => '');
+  else screen.stream(undefined, text);
+  const widths = widthsOf(head, rows(first));
+  // Columns stay where they began, so that rows told later stand below them.
+  const line = (row: readonly (string | Cell)[]): string => {
+    const filler = head.map((_, column) => ' '.repeat(widths[column] ?? 0));
+    const told = table(head, [row, filler], { paint: screen.paint, width: screen.width });
+    return told.split('\n')[1] ?? '';
+  };
+  while (!call.io.signal.aborted) {
+    await pause(POLL_MS, call.io.signal);
+    if (call.io.signal.aborted) break;
+    const items = await read();
+    const now = stateOf(items);
+    for (const [name, { item, state }] of [...now].toReversed()) {
+      if (seen.get(name)?.state === state) continue;
+      screen.stream(item, () => line(rows([item])[0] ?? []));
+    }
+    for (const [name, { item }] of seen) {
+      if (now.has(name)) continue;
+      screen.stream({ ...(item as object), deleted: true }, () => `${line(rows([item])[0] ?? [])}  (gone)`);
+    }
+    seen = now;
+  }
+  return 0;
+}
+
+const stateOf = <I>(items: readonly I[]): Map<string, { readonly item: I; readonly state: string }> =>
+  new Map(
+    items.map((item, index) => {
+      const { id, resourceId } = Object(item) as { readonly id?: unknown; readonly resourceId?: unknown };
+      const key = id ?? resourceId ?? nameOf(item) ?? index;
+      return [String(key), { item, state: JSON.stringify(item) }];
+    }),
+  );
+
+const widthsOf = (head: readonly string[], rows: readonly (readonly (string | Cell)[])[]): number[] =>
+  head.map((title, column) =>
+    rows.reduce((widest, row) => {
+      const cell = row[column] ?? '';
+      return Math.max(widest, widthOf(typeof cell === 'string' ? cell : cell.text));
+    }, widthOf(title)),
+  );
