@@ -67,6 +67,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'core/attempt': core(),
   'core/consent': core(),
   'core/egress': core(),
+  'core/installation': core(),
   'core/session': core(),
   'core/money': core(),
   'core/pattern': core(),

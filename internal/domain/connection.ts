@@ -19,3 +19,25 @@ export const isUsable = (status: ConnectionStatus): boolean => USABLE_STATUSES.i
 
 /** Whether deliveries are taken: also while nothing may be done outside, for it is they that tell of its end. */
 export const isListening = (status: ConnectionStatus): boolean => status !== 'inactive' && status !== 'disabled';
+
+/** What a provider said of an installation. */
+export interface Observed {
+  /** As mounts call them. */
+  readonly permissions?: { readonly [capability: string]: 'read' | 'write' };
+  readonly repositories?: {
+    readonly selection: 'all' | 'selected';
+    /** `owner/name`; absent where nobody told them all. */
+    readonly names?: readonly string[];
+    /** Those that were taken away and not given back, in lower case. */
+    readonly missing?: readonly string[];
+  };
+}
+
+/** What a delivery says of an installation. */
+export interface InstallationChange {
+  readonly what: 'established' | 'removed' | 'suspended' | 'permissions' | 'repositories' | 'renamed';
+  readonly observed: Observed;
+  /** `owner/name` */
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+}

@@ -22,10 +22,9 @@ export interface StatusChange {
   /** One word; never a provider's text. */
   readonly reason?: string | undefined;
   readonly actor: Actor;
-  /** Only from one of these. */
+  /** Only from one of these, and where `fromReasons` is given, only where one of them is the reason. */
   readonly from?: readonly ConnectionStatus[];
-  /** Holds the body of the delivery that said so. */
-  readonly raw?: Buffer | null;
+  readonly fromReasons?: readonly string[];
   readonly dedupHash?: Buffer | null;
 }
 
@@ -36,12 +35,37 @@ export const serviceActor = (name: string): Actor => ({ kind: 'system', id: null
  * while tokens are at stake: what that apply took for granted is looked at again by the sync that is asked for here.
  */
 export async function changeStatus(ctx: FlowContext, tx: Sql, change: StatusChange): Promise<string | undefined> {
-  const { connection, to, reason, actor } = change;
+  const { connection, to, reason } = change;
   const now = ctx.runtime.now();
-  const before = await setConnectionStatus(tx, { id: connection.id, to, reason, from: change.from, now });
+  const { from, fromReasons } = change;
+  const before = await setConnectionStatus(tx, { id: connection.id, to, reason, from, fromReasons, now });
   if (before === undefined) return undefined;
-  const began = to === 'active' && ['authorization_required', 'removed', 'inactive'].includes(before);
-  const what = to === 'removed' ? 'removed' : began ? 'established' : 'changed';
+  const id = await tellStatus(ctx, tx, { ...change, what: keyOf(before, to), before });
+  if (isUsable(before) !== isUsable(to)) {
+    await enqueueResyncs(tx, { orgId: connection.orgId, projectId: connection.projectId });
+  }
+  return id;
+}
+
+/** One that is suspended is as good as removed until it comes back; a scope or an address that is missed is neither. */
+function keyOf(before: ConnectionStatus, to: ConnectionStatus): 'removed' | 'established' | 'changed' {
+  const isOver = (status: ConnectionStatus): boolean => status === 'removed' || status === 'suspended';
+  if (isOver(to)) return 'removed';
+  const isNew = isOver(before) || before === 'authorization_required' || before === 'inactive';
+  return isNew && isUsable(to) ? 'established' : 'changed';
+}
+
+/** Records what happened to a connection: the entry and the event, whose id is the answer. */
+export async function tellStatus(
+  ctx: FlowContext,
+  tx: Sql,
+  change: Omit<StatusChange, 'from' | 'fromReasons'> & {
+    readonly what: 'removed' | 'established' | 'changed';
+    readonly before: ConnectionStatus;
+  },
+): Promise<string> {
+  const { connection, to, reason, actor, what, before } = change;
+  const now = ctx.runtime.now();
   await recordAudit(tx, {
     orgId: connection.orgId,
     projectId: connection.projectId,
@@ -62,7 +86,7 @@ export async function changeStatus(ctx: FlowContext, tx: Sql, change: StatusChan
     projectId: connection.projectId,
     key: `svc.connection.${what}`,
     dedupHash: change.dedupHash ?? null,
-    raw: change.raw ?? null,
+    raw: null,
     payload: JSON.stringify({
       provider: connection.provider,
       connection: connection.name,
@@ -74,8 +98,5 @@ export async function changeStatus(ctx: FlowContext, tx: Sql, change: StatusChan
     receivedAt: now,
   });
   await enqueueRouting(ctx, tx, [connection.projectId]);
-  if (isUsable(before) !== isUsable(to)) {
-    await enqueueResyncs(tx, { orgId: connection.orgId, projectId: connection.projectId });
-  }
   return id;
 }

@@ -18,6 +18,7 @@ import type { Fault } from '../domain/fault.ts';
 import { canonicalJson } from '../domain/json.ts';
 import { outsideFault, rateLimited } from '../domain/outside.ts';
 import { apiUrlOf, settingText } from './codehost-mounts.ts';
+import { changeStatus, serviceActor } from './connection-status.ts';
 import { type FlowContext, portsOf } from './context.ts';
 import { connectionSecrets } from './sealed.ts';
 
@@ -101,6 +102,7 @@ async function mint(ctx: FlowContext, of: TokenRequest, scope: string): Promise<
       await keepToken(tx, { ...kept, connectionId: connection.id, scope, mintedAt, usableUntil });
     });
     ctx.runtime.log.info({ connectionId: connection.id, permissions: of.permissions }, 'codehost.token_minted');
+    await noteMinted(ctx, connection);
     return { token: minted.token, mintedAt };
   } catch (error) {
     await yieldMint(ctx.db, connection.id, scope);
@@ -132,8 +134,35 @@ async function ask(ctx: FlowContext, of: TokenRequest): Promise<{ token: string;
       scope: { repositories: [repositoryName], permissions },
     });
   } catch (error) {
-    throw mintFault(error as { readonly status?: number; readonly reason?: MintReason }, name, permissions);
+    const refusal = error as { readonly status?: number; readonly reason?: MintReason };
+    await noteRefusal(ctx, connection, refusal);
+    throw mintFault(refusal, name, permissions);
   }
+}
+
+/** Deliveries get lost: what the provider says here is as true, and is kept and told in the same way. */
+async function noteRefusal(
+  ctx: FlowContext,
+  connection: SealedConnection,
+  { status, reason }: { status?: number; reason?: MintReason },
+): Promise<void> {
+  const isKey = reason === 'credential' || (reason === undefined && status === 401);
+  const to = isKey ? 'degraded' : reason === 'suspended' || reason === 'removed' ? reason : undefined;
+  if (to === undefined) return;
+  const said = { to, ...(isKey && { reason: 'credential-refused' }) } as const;
+  await ctx.db.tx((tx) =>
+    changeStatus(ctx, tx, { connection, ...said, from: ['active', 'degraded'], actor: serviceActor('codehost') }),
+  );
+}
+
+/** A token that was given says that the key is taken, and the installation there. */
+async function noteMinted(ctx: FlowContext, connection: SealedConnection): Promise<void> {
+  if (connection.status !== 'degraded') return;
+  const was = {
+    from: ['degraded'],
+    fromReasons: ['credential-refused', 'unavailable', 'provider-unavailable'],
+  } as const;
+  await ctx.db.tx((tx) => changeStatus(ctx, tx, { connection, to: 'active', ...was, actor: serviceActor('codehost') }));
 }
 
 function mintFault(
@@ -144,6 +173,8 @@ function mintFault(
   switch (reason) {
     case 'credential':
       return outsideFault('credential-refused', `the code host does not take the key of connection ${name}`);
+    case 'suspended':
+    case 'removed':
     case 'inactive':
       return outsideFault('connection-inactive', `the installation of connection ${name} is suspended or removed`);
     case 'permissions': {

@@ -40,6 +40,8 @@ export interface AuthorizationBench {
   };
   /** Access tokens that the resource was shown. */
   readonly shown: readonly string[];
+  /** Codes, verifiers and tokens that went to the token endpoint or came from there. */
+  readonly secrets: ReadonlySet<string>;
   /** The person signs in and consents: the address that the browser is sent back to. */
   consent(authorizationUrl: string): Promise<URL>;
   stop(): Promise<void>;
@@ -57,6 +59,7 @@ export async function startAuthorizationBench(): Promise<AuthorizationBench> {
   const counts: Counts = { exchanges: 0, refreshes: 0, failures: [], revocations: 0, registrations: 0 };
   const faults = new Set<AuthorizationFault>();
   const shown: string[] = [];
+  const secrets = new Set<string>();
   const refused = new Set<string>();
   const state = { tokenSeconds: 3_600, tokenMs: 0 };
   let handle: (request: IncomingMessage, response: ServerResponse) => void = () => undefined;
@@ -69,7 +72,12 @@ export async function startAuthorizationBench(): Promise<AuthorizationBench> {
     configuration(() => state.tokenSeconds),
   );
   handle = provider.callback();
-  provider.on('grant.success', ({ oidc }) => {
+  provider.on('grant.success', ({ oidc, body }) => {
+    const { code, code_verifier, refresh_token } = oidc.params;
+    const made = Object(body) as { readonly access_token?: unknown; readonly refresh_token?: unknown };
+    for (const one of [code, code_verifier, refresh_token, made.access_token, made.refresh_token]) {
+      if (typeof one === 'string') secrets.add(one);
+    }
     if (oidc.params['grant_type'] === 'refresh_token') counts.refreshes += 1;
     else counts.exchanges += 1;
   });
@@ -79,7 +87,7 @@ export async function startAuthorizationBench(): Promise<AuthorizationBench> {
   });
   const origin = await listen(resource);
   return {
-    ...{ issuer, resource: `${origin}/mcp`, faults, counts, shown, refused },
+    ...{ issuer, resource: `${origin}/mcp`, faults, counts, shown, secrets, refused },
     get tokenSeconds() {
       return state.tokenSeconds;
     },

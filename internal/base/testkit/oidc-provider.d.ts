@@ -3,6 +3,7 @@ declare module 'oidc-provider' {
   import type { IncomingMessage, ServerResponse } from 'node:http';
 
   interface GrantContext {
+    readonly body: unknown;
     readonly oidc: { readonly params: { readonly [name: string]: string | undefined } };
   }
   interface FoundToken {

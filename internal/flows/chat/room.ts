@@ -3,6 +3,7 @@
 
 import { callChat, ChatLimited } from '../../adapters/providers/chat/chat.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import { isUsable } from '../../domain/connection.ts';
 import { idAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
@@ -16,7 +17,7 @@ const triesMax = 4;
 /** Throws Fault `connection-inactive`. */
 export async function chatConnection(ctx: FlowContext, projectId: string, name: string): Promise<SealedConnection> {
   const connection = await connectionByName(ctx.db, projectId, name);
-  if (connection?.provider !== 'chat' || connection.status !== 'active') {
+  if (connection?.provider !== 'chat' || !isUsable(connection.status)) {
     throw outsideFault('connection-inactive', `there is no active chat connection ${name}`);
   }
   return connection;

@@ -1,7 +1,9 @@
 // Asks the provider of a connection whether it works, and sets its status to what that says; and replaces credentials. What
 // cannot be reached proves nothing about a connection: it is degraded, not lost.
 
-import { readInstallationState } from '../../adapters/providers/codehost/codehost.ts';
+import { callChat, ChatLimited } from '../../adapters/providers/chat/chat.ts';
+import { callTracker, TrackerLimited } from '../../adapters/providers/tracker/tracker.ts';
+import { readInstallation } from '../../adapters/providers/codehost/codehost.ts';
 import { OauthFailure, tryResource } from '../../adapters/providers/authorization/authorization.ts';
 import {
   findObserved,
@@ -11,13 +13,17 @@ import {
 } from '../../adapters/store/connections/connections.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { mountedRepositories } from '../../adapters/store/connections/installations.ts';
+import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
+import { missingOf, observedAfter, workingStatus } from '../../core/installation/installation.ts';
 import { CREDENTIALS } from '../../../schemas/connection.ts';
 import { challengeOf } from '../../core/consent/consent.ts';
-import type { ConnectionStatus } from '../../domain/connection.ts';
+import type { ConnectionStatus, Observed } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
-import { settingText } from '../codehost-mounts.ts';
+import { apiUrlOf, settingText } from '../codehost-mounts.ts';
 import { changeStatus } from '../connection-status.ts';
 import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { installationToken } from '../installation-token.ts';
 import { connectionSecrets } from '../sealed.ts';
 import { countSealed } from '../secrets/secrets.ts';
 import { isConsented, reachOf } from './oauth-clients.ts';
@@ -38,9 +44,45 @@ async function shown(ctx: FlowContext, project: ProjectRef, name: string): Promi
   return found;
 }
 
+/** What came of asking. */
 interface Verdict {
-  readonly to: ConnectionStatus;
+  /** Absent: the status stays as it is. */
+  readonly to?: ConnectionStatus;
   readonly reason?: string | undefined;
+  readonly observed?: Observed;
+}
+
+/** Undefined: there was nobody to ask. */
+async function verdictOf(ctx: FlowContext, connection: SealedConnection): Promise<Verdict | undefined> {
+  const { provider } = connection;
+  if (isConsented(ctx, provider)) return (await checkConsented(ctx, connection)) ?? {};
+  if (provider === 'codehost') return checkInstallation(ctx, connection);
+  const own = settingText(connection.config['apiUrl']);
+  const asked = { isWrite: false, allowPrivate: ctx.config.allowPrivateNetwork };
+  const { botToken, apiKey } = connectionSecrets(ctx, connection);
+  if (provider === 'chat' && typeof botToken === 'string') {
+    const apiUrl = own ?? ctx.outbox?.chatApiUrl ?? 'https://slack.com/api';
+    return checkKey(() => callChat({ ...asked, apiUrl, token: botToken, method: 'auth.test', args: {} }));
+  }
+  if (provider === 'tracker' && typeof apiKey === 'string') {
+    const apiUrl = own ?? ctx.outbox?.trackerApiUrl ?? 'https://api.linear.app';
+    const query = 'query { viewer { id } }';
+    return checkKey(() => callTracker({ ...asked, apiUrl, key: apiKey, query, variables: {} }));
+  }
+  return undefined;
+}
+
+/** Asks a provider who the key is. */
+async function checkKey(ask: () => Promise<unknown>): Promise<Verdict> {
+  try {
+    await ask();
+    return { to: 'active' };
+  } catch (error) {
+    // A limit says nothing of the key.
+    if (error instanceof ChatLimited || error instanceof TrackerLimited) return {};
+    if (!(error instanceof Fault)) throw error;
+    return { to: 'degraded', reason: error.code };
+  }
 }
 
 /** The connection as it is after the check. Throws Fault `not_found`. */
@@ -51,11 +93,7 @@ export async function checkConnection(
   name: string,
 ): Promise<ObservedConnection> {
   const connection = await known(ctx, project, name);
-  const verdict = isConsented(ctx, connection.provider)
-    ? await checkConsented(ctx, connection)
-    : connection.provider === 'codehost'
-      ? await checkInstallation(ctx, connection)
-      : undefined;
+  const verdict = await verdictOf(ctx, connection);
   const isOff = connection.status === 'disabled' || connection.status === 'inactive';
   await ctx.db.tx(async (tx) => {
     await recordAudit(tx, {
@@ -64,10 +102,17 @@ export async function checkConnection(
       principal: actor,
       action: 'connection.checked',
       subject: { kind: 'Connection', name },
-      detail: { provider: connection.provider, connectionId: connection.id, ...(verdict && { found: verdict.to }) },
+      detail: {
+        provider: connection.provider,
+        connectionId: connection.id,
+        ...(verdict?.to !== undefined && { found: verdict.to }),
+      },
     });
-    await noteChecked(tx, connection.id, ctx.runtime.now());
-    if (verdict !== undefined && !isOff) await changeStatus(ctx, tx, { connection, ...verdict, actor });
+    if (verdict !== undefined) await noteChecked(tx, connection.id, ctx.runtime.now(), verdict.observed);
+    if (verdict?.to !== undefined && !isOff) {
+      const { to, reason } = verdict;
+      await changeStatus(ctx, tx, { connection, to, reason, actor });
+    }
   });
   return shown(ctx, project, name);
 }
@@ -76,10 +121,10 @@ async function checkInstallation(ctx: FlowContext, connection: SealedConnection)
   const { config } = connection;
   const privateKey = settingText(connectionSecrets(ctx, connection)['privateKey']);
   const [appId, installationId] = [settingText(config['appId']), settingText(config['installationId'])];
-  const apiUrl = settingText(config['apiUrl']);
+  const apiUrl = apiUrlOf(ctx, connection);
   // A connection that only takes deliveries has nobody to ask.
   if (privateKey === undefined || appId === undefined || installationId === undefined) return undefined;
-  const word = await readInstallationState({
+  const { word, observed: seen } = await readInstallation({
     appId,
     installationId,
     privateKey,
@@ -87,9 +132,38 @@ async function checkInstallation(ctx: FlowContext, connection: SealedConnection)
     allowPrivate: ctx.config.allowPrivateNetwork,
     ...(apiUrl !== undefined && { apiUrl }),
   });
-  if (word === 'active' || word === 'suspended' || word === 'removed') return { to: word };
-  return { to: 'degraded', reason: word };
+  if (word === 'unavailable') return { to: 'degraded', reason: 'provider-unavailable' };
+  if (word !== 'active') return word === 'credential-refused' ? { to: 'degraded', reason: word } : { to: word };
+  const before = (await findObserved(ctx.db, connection.projectId, connection.name))?.observed ?? null;
+  const known = observedAfter(before, { observed: seen ?? {}, added: [], removed: [] });
+  const mounts = await mountedRepositories(ctx.db, connection.projectId);
+  const wanted = mounts
+    .filter((one) => one.installationId === null || one.installationId === installationId)
+    .map((one) => one.repository);
+  const back = await backAgain(ctx, connection, missingOf(known, wanted));
+  const observed = observedAfter(known, { observed: {}, added: back, removed: [] });
+  const { status, reason } = workingStatus(observed, wanted);
+  return { to: status, reason, observed };
 }
+
+/** Of repositories that were taken away, those that a token is given for now: the delivery that said so was lost. */
+async function backAgain(
+  ctx: FlowContext,
+  connection: SealedConnection,
+  missing: readonly string[],
+): Promise<string[]> {
+  const back: string[] = [];
+  for (const repository of missing.slice(0, lookedForMax)) {
+    try {
+      await installationToken(ctx, { connection, repository, permissions: { metadata: 'read' } });
+      back.push(repository);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+    }
+  }
+  return back;
+}
+const lookedForMax = 10;
 
 /** A token that is to be had and taken is all that can be known without doing anything. */
 async function checkConsented(ctx: FlowContext, connection: SealedConnection): Promise<Verdict | undefined> {
@@ -151,6 +225,8 @@ export async function replaceCredentials(
         subject: { kind: 'Connection', name: connection.name },
         detail: { provider: connection.provider, connectionId: connection.id, keys: given.map(([key]) => key) },
       });
+      // What the old key was given for stays with the old key.
+      await dropTokensOf(tx, connection.id);
     });
   } finally {
     plaintext.fill(0);

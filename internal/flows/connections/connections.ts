@@ -34,6 +34,7 @@ export { issueDetails, latestEvent, listAllowed, search } from './errtrack-reads
 export { listOptions, updateSelection } from './errtrack-selection.ts';
 export { cancelSetup, startSetup, takeCallback } from './errtrack-setup.ts';
 export { readSetup } from './errtrack-status.ts';
+export { diagnoseConnections } from './connection-doctor.ts';
 export { diagnoseConsents } from './doctor.ts';
 export { consentedAccess } from './oauth-access.ts';
 export { checkConnection, replaceCredentials } from './check.ts';

@@ -9,7 +9,6 @@ import { connectionById, type SealedConnection } from '../../adapters/store/secr
 import type { Sql } from '../../adapters/store/store.ts';
 import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
 import { agentUsernames, factId, readFacts, writeFacts } from '../../adapters/store/connections/provider-facts.ts';
-import { dropTokensOf } from '../../adapters/store/outbox/tokens.ts';
 import { forgetWish, repositoriesOfPull, wishPlan } from '../../adapters/store/repositories/pull-plans.ts';
 import { repositoriesOfPush, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
@@ -22,6 +21,7 @@ import { enqueueSync } from '../enqueue.ts';
 import { connectionSecrets } from '../sealed.ts';
 import { parseBody } from './body.ts';
 import type { Intake } from './ingest.ts';
+import { isOwnInstallation, takeInstallation } from './installation.ts';
 
 const headerMax = 200;
 /** As the schema of bindings and claims has it. */
@@ -46,15 +46,23 @@ export async function takeCodehost(ctx: FlowContext, delivery: ProviderDelivery)
   if (!codehost.verifySignature(raw, headers['x-hub-signature-256'], secret)) throw badSignature();
   const event = header(headers, 'X-GitHub-Event');
   const deliveryId = header(headers, 'X-GitHub-Delivery');
-  // What an installation may do has changed: tokens from before say nothing of it.
-  if (/^installation(_repositories|_target)?$/.test(event)) await dropTokensOf(ctx.db, connection.id);
+  const body = parseBody(raw);
+  if (!(await isOwnInstallation(ctx, connection, codehost.installationOf(body)))) {
+    return { ignored: true, reason: 'other-installation' };
+  }
+  const change = codehost.installationChangeOf(event, body);
+  if (change !== undefined) {
+    const installationId = codehost.installationOf(body);
+    const dedupHash = dedupHashOf(connection, deliveryId);
+    return takeInstallation(ctx, connection, { change, installationId, dedupHash });
+  }
   const { appId, botLogin } = connection.config;
   const self = {
     appId: idAt(appId),
     botLogin: textAt(botLogin),
     usernames: await usernamesFor(ctx, connection, raw),
   };
-  const normalized = codehost.normalize(event, deliveryId, parseBody(raw), self);
+  const normalized = codehost.normalize(event, deliveryId, body, self);
   return record(ctx, connection, normalized, deliveryId, raw);
 }
 
@@ -127,6 +135,9 @@ async function usernamesFor(ctx: FlowContext, connection: SealedConnection, raw:
   return raw.includes('@') || raw.includes('\\u0040') ? agentUsernames(ctx.db, connection.projectId) : [];
 }
 
+const dedupHashOf = ({ provider, id }: SealedConnection, delivery: string): Buffer =>
+  createHash('sha256').update(`${provider}\0${id}\0${delivery}`).digest();
+
 async function record(
   ctx: FlowContext,
   connection: SealedConnection,
@@ -141,7 +152,7 @@ async function record(
     id: timeOrderedId(ctx.runtime),
     projectId: connection.projectId,
     key: event.key,
-    dedupHash: createHash('sha256').update(`${connection.provider}\0${connection.id}\0${deliveryId}${part}`).digest(),
+    dedupHash: dedupHashOf(connection, `${deliveryId}${part}`),
     raw,
     payload: JSON.stringify({ ...event.payload, raw: undefined }),
     receivedAt: now,

@@ -6,6 +6,7 @@ import { insertTies } from '../../adapters/store/sessions/sessions.ts';
 import { connectionById, connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import type { ToolInput } from '../../../schemas/tool-input.ts';
+import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, presentOf, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
@@ -26,7 +27,7 @@ export interface TrackerCaller {
 
 async function connectionOf(ctx: FlowContext, projectId: string, name: string): Promise<SealedConnection> {
   const connection = await connectionByName(ctx.db, projectId, name);
-  if (connection?.provider !== 'tracker' || connection.status !== 'active') {
+  if (connection?.provider !== 'tracker' || !isUsable(connection.status)) {
     throw outsideFault('connection-inactive', `there is no active tracker connection ${name}`);
   }
   return connection;

@@ -4,7 +4,7 @@
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-export { type InstallationWord, readInstallationState } from './installation.ts';
+export { installationChangeOf, installationOf, readInstallation, type SeenInstallation } from './installation.ts';
 export { type CheckRun, type CheckRunError, putCheckRun } from './check-run.ts';
 export { type CodehostDelivery, normalize } from './normalize.ts';
 export { isBotLogin } from './parts.ts';

@@ -1,19 +1,27 @@
-// What the code host says of an installation to its application. The key stays in memory.
+// What the code host says of an installation: to its application when it is asked, and in deliveries. The key stays in
+// memory; its own words end here.
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { request } from 'undici';
+import { idAt, listAt, objectAt, textAt } from '../../../domain/fields.ts';
+import type { InstallationChange, Observed } from '../../../domain/connection.ts';
+import type { Json, JsonObject } from '../../../domain/json.ts';
 import { dispatcherFor } from './guard.ts';
 import { appToken, bounded, type MintRequest, publicApiUrl } from './token.ts';
 
-export type InstallationWord = 'active' | 'suspended' | 'removed' | 'credential-refused' | 'unavailable';
+export interface SeenInstallation {
+  /** `unavailable`: nobody answered, or not as the provider does; nothing is known. */
+  readonly word: 'active' | 'suspended' | 'removed' | 'credential-refused' | 'unavailable';
+  readonly observed?: Observed;
+}
 
-/** Reads the installation; never throws for what the provider answers or does not. */
-export async function readInstallationState(input: Omit<MintRequest, 'scope'>): Promise<InstallationWord> {
+/** Reads the installation, in one call; never throws for what the provider answers or does not. */
+export async function readInstallation(input: Omit<MintRequest, 'scope'>): Promise<SeenInstallation> {
   let key: KeyObject;
   try {
     key = createPrivateKey(input.privateKey);
   } catch {
-    return 'credential-refused';
+    return { word: 'credential-refused' };
   }
   const url = `${(input.apiUrl ?? publicApiUrl).replace(/\/+$/, '')}/app/installations/${encodeURIComponent(input.installationId)}`;
   try {
@@ -29,12 +37,76 @@ export async function readInstallationState(input: Omit<MintRequest, 'scope'>): 
       dispatcher: dispatcherFor(new URL(url), input.allowPrivate),
     });
     const answer = await bounded(body);
-    if (statusCode === 401) return 'credential-refused';
-    if (statusCode === 404) return 'removed';
-    if (statusCode !== 200) return 'unavailable';
-    const { suspended_at: suspendedAt } = Object(JSON.parse(answer)) as { readonly suspended_at?: unknown };
-    return typeof suspendedAt === 'string' ? 'suspended' : 'active';
+    if (statusCode === 401) return { word: 'credential-refused' };
+    if (statusCode === 404) return { word: 'removed' };
+    if (statusCode !== 200) return { word: 'unavailable' };
+    const installation = objectAt(JSON.parse(answer) as Json);
+    const isSuspended = textAt(installation['suspended_at']) !== undefined;
+    return { word: isSuspended ? 'suspended' : 'active', observed: observedOf(installation) };
   } catch {
-    return 'unavailable';
+    return { word: 'unavailable' };
   }
+}
+
+/** Permissions of the provider by the capabilities of mounts that they serve. */
+const CAPABILITIES: { readonly [permission: string]: string } = {
+  contents: 'contents',
+  pull_requests: 'pullRequests',
+  issues: 'issues',
+  checks: 'checks',
+  actions: 'actions',
+  workflows: 'workflows',
+  secrets: 'secrets',
+};
+
+function observedOf(installation: JsonObject): Observed {
+  const granted = objectAt(installation['permissions']);
+  const permissions = Object.entries(CAPABILITIES).flatMap(([permission, capability]): [string, 'read' | 'write'][] => {
+    const level = textAt(granted[permission]);
+    return level === undefined ? [] : [[capability, level === 'read' ? 'read' : 'write']];
+  });
+  const selection = textAt(installation['repository_selection']);
+  return {
+    ...(Object.keys(granted).length > 0 && { permissions: Object.fromEntries(permissions) }),
+    ...((selection === 'all' || selection === 'selected') && { repositories: { selection } }),
+  };
+}
+
+const CHANGES: { readonly [event: string]: InstallationChange['what'] | undefined } = {
+  'installation.created': 'established',
+  'installation.unsuspend': 'established',
+  'installation.deleted': 'removed',
+  'installation.suspend': 'suspended',
+  'installation.new_permissions_accepted': 'permissions',
+  'installation_repositories.added': 'repositories',
+  'installation_repositories.removed': 'repositories',
+  'installation_target.renamed': 'renamed',
+};
+const namesMax = 2_000;
+const namesIn = (value: Json | undefined): string[] =>
+  listAt(value)
+    .slice(0, namesMax)
+    .flatMap((one) => textAt(objectAt(one)['full_name']) ?? []);
+
+/** Which installation a delivery is of; undefined where it does not say. */
+export const installationOf = (body: JsonObject): string | undefined => idAt(objectAt(body['installation'])['id']);
+
+/** What a delivery says of its installation; undefined for whatever is about something else. */
+export function installationChangeOf(event: string, body: JsonObject): InstallationChange | undefined {
+  const what = CHANGES[`${event}.${textAt(body['action']) ?? ''}`];
+  if (what === undefined) return undefined;
+  const observed = observedOf(objectAt(body['installation']));
+  const selection = textAt(body['repository_selection']) ?? observed.repositories?.selection;
+  const isWhole = what === 'established' && listAt(body['repositories']).length > 0;
+  return {
+    what,
+    observed: {
+      ...(observed.permissions !== undefined && { permissions: observed.permissions }),
+      ...((selection === 'all' || selection === 'selected') && {
+        repositories: { selection, ...(isWhole && { names: namesIn(body['repositories']) }) },
+      }),
+    },
+    added: namesIn(body['repositories_added']),
+    removed: namesIn(body['repositories_removed']),
+  };
 }

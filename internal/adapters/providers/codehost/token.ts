@@ -64,13 +64,22 @@ export async function bounded(body: Dispatcher.ResponseData['body'], most = answ
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** Why the provider mints none: `inactive` is an installation that is suspended or gone. */
-export type MintReason = 'credential' | 'inactive' | 'permissions' | 'repository' | 'limited' | 'other';
+/** Why the provider mints none; `inactive`: it says no, and not why. */
+export type MintReason =
+  | 'credential'
+  | 'suspended'
+  | 'removed'
+  | 'inactive'
+  | 'permissions'
+  | 'repository'
+  | 'limited'
+  | 'other';
 
 function reasonOf(status: number, answer: string): MintReason {
   if (status === 401) return 'credential';
   if (status === 429 || (status === 403 && /rate limit|abuse/i.test(answer))) return 'limited';
-  if (status === 403 || status === 404) return 'inactive';
+  if (status === 404) return 'removed';
+  if (status === 403) return /suspended/i.test(answer) ? 'suspended' : 'inactive';
   if (status !== 422) return 'other';
   return /permissions requested/i.test(answer) ? 'permissions' : 'repository';
 }

@@ -2,7 +2,7 @@
 // Never their credentials; those are read in credentials.ts. A name is unique in its project.
 
 import type { CurrentConnection } from '../../../core/plan/types.ts';
-import type { ConnectionStatus } from '../../../domain/connection.ts';
+import type { ConnectionStatus, Observed } from '../../../domain/connection.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
 
@@ -28,16 +28,6 @@ export interface ConnectionRow {
 }
 const shown = 'c.id, c.provider, c.name, c.status, c.reason, c.config';
 
-/** What the provider said of an installation. */
-export interface Observed {
-  /** As mounts call them. */
-  readonly permissions?: { readonly [capability: string]: 'read' | 'write' };
-  readonly repositories?: {
-    readonly selection: 'all' | 'selected';
-    /** `owner/name`; absent where nobody told them. */
-    readonly names?: readonly string[];
-  };
-}
 export interface ObservedConnection extends ConnectionRow {
   readonly observed: Observed | null;
   readonly checkedAt: Date | null;
@@ -159,16 +149,19 @@ export async function setConnectionStatus(
     readonly to: ConnectionStatus;
     readonly reason: string | undefined;
     readonly from: readonly ConnectionStatus[] | undefined;
+    /** Only where it has its status for one of these. */
+    readonly fromReasons: readonly string[] | undefined;
     readonly now: Date;
   },
 ): Promise<ConnectionStatus | undefined> {
   const { rows } = await tx.query<{ before: ConnectionStatus }>(
     `with held as (select id, status, reason from svc.connections where id = $1::uuid
         and (status <> $2::text or reason is distinct from $3::text) and ($4::text[] is null or status = any($4::text[]))
+        and ($6::text[] is null or reason = any($6::text[]))
         for update)
      update svc.connections c set status = $2::text, reason = $3::text, updated_at = $5::timestamptz
        from held where c.id = held.id returning held.status as before`,
-    [at.id, at.to, at.reason ?? null, at.from ?? null, at.now],
+    [at.id, at.to, at.reason ?? null, at.from ?? null, at.now, at.fromReasons ?? null],
   );
   return rows[0]?.before;
 }
@@ -193,10 +186,31 @@ export async function setConnectionCredentials(
   );
 }
 
+/** Notes what a provider said in a delivery. */
+export async function setObserved(sql: Sql, id: string, observed: Observed): Promise<void> {
+  await sql.query('update svc.connections set observed = $2::jsonb where id = $1::uuid', [
+    id,
+    JSON.stringify(observed),
+  ]);
+}
+
 /** Notes that the provider was asked, and what it said of itself where it said something. */
 export async function noteChecked(sql: Sql, id: string, now: Date, observed?: Observed): Promise<void> {
   await sql.query(
     `update svc.connections set checked_at = $2::timestamptz, observed = coalesce($3::jsonb, observed) where id = $1::uuid`,
     [id, now, observed === undefined ? null : JSON.stringify(observed)],
   );
+}
+
+/** Connections that are not as they should be, by name. */
+export async function troubledConnections(
+  sql: Sql,
+  projectId: string,
+): Promise<(Pick<ConnectionRow, 'name' | 'provider' | 'status'> & { readonly reason: string | null })[]> {
+  const { rows } = await sql.query<Pick<ConnectionRow, 'name' | 'provider' | 'status'> & { reason: string | null }>(
+    `select name, provider, status, reason from svc.connections
+      where project_id = $1::uuid and status not in ('active', 'inactive', 'disabled') order by name collate "C"`,
+    [projectId],
+  );
+  return rows;
 }

@@ -20,7 +20,7 @@ import {
   setSuspended,
   showRepository,
 } from '../../../flows/sync/sync.ts';
-import { diagnoseConsents } from '../../../flows/connections/connections.ts';
+import { diagnoseConnections, diagnoseConsents } from '../../../flows/connections/connections.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { pageOf, readTextPage } from '../page.ts';
@@ -113,6 +113,7 @@ export const repositoryRoutes: readonly Route[] = [
     ok({
       checks: [
         ...(await diagnose(ctx, project)),
+        ...(await diagnoseConnections(ctx, project)),
         ...(await diagnoseConsents(ctx, project)),
         ...(await diagnoseSessions(ctx, project)),
       ],

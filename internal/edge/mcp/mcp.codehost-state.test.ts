@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict';
+import { createHmac, randomUUID } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { CHAT_TOKEN, ChatSimulator } from '../../base/testkit/chat-simulator.ts';
+import type { JsonBody } from '../../base/testkit/daemon.ts';
+import { TRACKER_KEY, TrackerSimulator } from '../../base/testkit/tracker-simulator.ts';
+import { type CodehostBench, everything, startCodehostBench } from './codehost-testkit.ts';
+import type { Seat } from './mcp-testkit.ts';
+
+describe('the state of a connection', () => {
+  let bench: CodehostBench;
+  let seat: Seat;
+  before(async () => {
+    bench = await startCodehostBench();
+    seat = await bench.agent('worker', { 'acme/app': everything });
+  });
+  after(async () => {
+    await bench.stopAll();
+  });
+
+  const shown = async (name = 'code'): Promise<JsonBody> =>
+    (await bench.daemon.api('GET', `P/connections/${name}`)).body;
+  const state = async (): Promise<string> => {
+    const { status, reason } = await shown();
+    return reason === undefined ? String(status) : `${status}: ${reason}`;
+  };
+  const deliver = async (event: string, body: object, id: string = randomUUID(), installation = 1) => {
+    const { intakeUrl } = await shown();
+    const raw = JSON.stringify({ installation: { id: installation }, ...body });
+    const signature = createHmac('sha256', 'a-secret-of-the-hook').update(raw).digest('hex');
+    const response = await fetch(String(intakeUrl), {
+      method: 'POST',
+      headers: { 'x-github-event': event, 'x-github-delivery': id, 'x-hub-signature-256': `sha256=${signature}` },
+      body: raw,
+    });
+    return { status: response.status, body: (await response.json()) as { readonly [key: string]: unknown } };
+  };
+  const events = async (key: string): Promise<JsonBody[]> => {
+    const { body } = await bench.daemon.api('GET', `P/events?key=svc.connection.${key}`);
+    return body['items'] as unknown as JsonBody[];
+  };
+  const tokens = async (): Promise<number> => {
+    const { rows } = await bench.daemon.ctx.db.query<{ n: number }>(
+      'select count(*)::int as n from svc.installation_tokens where sealed is not null',
+    );
+    return rows[0]?.n ?? -1;
+  };
+  const read = async (): Promise<string> => {
+    const input = { owner: 'acme', repo: 'app', path: 'README.md' };
+    const { isError, text } = await seat.call('get_file_contents', input, 'code');
+    return isError ? text : 'done';
+  };
+  const unchanged = { status: 202, body: { ignored: true, reason: 'no-change' } };
+
+  it('follows the deliveries of its installation, each once, and says so in one event', async () => {
+    assert.equal(await read(), 'done');
+    assert.equal(await tokens(), 1);
+    assert.deepEqual(await deliver('installation', { action: 'created' }), unchanged, 'it is active already');
+    assert.equal(await tokens(), 0, 'tokens from before say nothing of it');
+
+    bench.sim.state = 'suspended';
+    const id = randomUUID();
+    const suspended = await deliver('installation', { action: 'suspend' }, id);
+    assert.deepEqual([suspended.status, suspended.body['created']], [202, true]);
+    assert.equal(await state(), 'suspended');
+    const [removed] = await events('removed');
+    assert.equal(removed?.['id'], suspended.body['eventRecordId']);
+    const project = removed?.['payload']?.['projectId'];
+    assert.deepEqual(removed?.['payload'], {
+      provider: 'codehost',
+      connection: 'code',
+      kind: 'provider',
+      projectId: project,
+      status: 'suspended',
+    });
+    const again = await deliver('installation', { action: 'suspend' }, id);
+    assert.deepEqual([again.status, again.body['created'], again.body['eventRecordId']], [200, false, removed?.['id']]);
+    assert.deepEqual(await deliver('installation', { action: 'suspend' }), unchanged);
+    assert.match(await read(), /^connection-inactive: /);
+    const { checks } = (await bench.daemon.api('GET', 'P/doctor')).body as unknown as { checks: { message: string }[] };
+    assert.ok(checks.some(({ message }) => /^connection code: its installation is suspended/.test(message)));
+
+    // A delivery that is late: the provider says otherwise.
+    assert.deepEqual(await deliver('installation', { action: 'unsuspend' }), unchanged);
+    bench.sim.state = 'active';
+    assert.equal((await deliver('installation', { action: 'unsuspend' })).body['created'], true);
+    assert.equal(await state(), 'active');
+    assert.equal((await events('established')).length, 2, 'by whoever made it, and now');
+    assert.equal(await read(), 'done');
+  });
+
+  it('tells new permissions and repositories, once, and is degraded where a mount lost its repository', async () => {
+    const granted = { id: 1, permissions: { contents: 'write', pull_requests: 'read' } };
+    const accepted = { action: 'new_permissions_accepted', installation: granted };
+    assert.equal((await deliver('installation', accepted)).body['created'], true);
+    assert.deepEqual(await deliver('installation', accepted), unchanged);
+    assert.deepEqual((await shown())['permissions'], { contents: 'write', pullRequests: 'read' });
+    const change = (action: string, names: string[]) =>
+      deliver('installation_repositories', {
+        action,
+        repository_selection: 'selected',
+        [`repositories_${action}`]: names.map((name, at) => ({ id: at, full_name: name, private: true })),
+      });
+    assert.equal((await change('added', ['acme/other'])).body['created'], true);
+    assert.equal(await state(), 'active');
+    assert.equal((await change('removed', ['Acme/App'])).body['created'], true);
+    assert.equal(await state(), 'degraded: repository-removed');
+    assert.deepEqual(await change('removed', ['acme/app']), unchanged);
+    assert.equal((await change('added', ['acme/app'])).body['created'], true);
+    assert.equal(await state(), 'active');
+    assert.equal((await events('changed')).at(0)?.['payload']?.['status'], 'active');
+  });
+
+  it('passes over whatever is of another installation, unless a mount names it', async () => {
+    const before = await state();
+    const other = { status: 202, body: { ignored: true, reason: 'other-installation' } };
+    assert.deepEqual(await deliver('installation', { action: 'deleted' }, randomUUID(), 2), other);
+    assert.deepEqual(await deliver('push', { ref: 'refs/heads/main' }, randomUUID(), 2), other);
+    assert.equal(await state(), before);
+    await bench.apply({
+      elsewhere: {
+        mounts: [
+          {
+            kind: 'git',
+            repository: 'acme/elsewhere',
+            mountPath: '/workspace/elsewhere',
+            auth: { kind: 'codehostApp', installationId: '2', capabilities: { contents: 'read' } },
+          },
+        ],
+      },
+    });
+    const gone = { action: 'removed', repositories_removed: [{ full_name: 'acme/elsewhere' }] };
+    assert.equal((await deliver('installation_repositories', gone, randomUUID(), 2)).body['created'], true);
+    assert.equal(await state(), 'degraded: repository-removed');
+    await bench.apply({ elsewhere: { mounts: [] } });
+    assert.equal(String((await bench.daemon.api('POST', 'P/connections/code/check')).body['status']), 'active');
+  });
+
+  it('is kept by mints and checks where deliveries are lost', async () => {
+    bench.sim.state = 'suspended';
+    bench.sim.revokeTokens();
+    await bench.daemon.api('PUT', 'P/connections/code/credentials', {
+      credentials: { webhookSecret: 'a-secret-of-the-hook' },
+    });
+    assert.equal(await tokens(), 0, 'new credentials, new tokens');
+    assert.match(await read(), /^connection-inactive: /);
+    assert.equal(await state(), 'suspended');
+    bench.sim.state = 'active';
+    const checked = await bench.daemon.api('POST', 'P/connections/code/check');
+    assert.equal(checked.status, 200);
+    assert.deepEqual([checked.body['status'], checked.body['permissions']?.['contents']], ['active', 'write']);
+    assert.equal(checked.body['repositories']?.['selection'], 'selected');
+    assert.match(String(checked.body['checkedAt']), /^\d{4}-/);
+    assert.equal(await read(), 'done');
+
+    bench.sim.fault = ({ path }) => (/access_tokens$/.test(path) ? { kind: 'status', status: 401 } : null);
+    await bench.daemon.ctx.db.query('delete from svc.installation_tokens');
+    assert.match(await read(), /^credential-refused: /);
+    assert.equal(await state(), 'degraded: credential-refused');
+    bench.sim.fault = () => null;
+    assert.equal(await read(), 'done', 'a token that is given heals it');
+    assert.equal(await state(), 'active');
+    bench.sim.state = 'deleted';
+    assert.equal(String((await bench.daemon.api('POST', 'P/connections/code/check')).body['status']), 'removed');
+    bench.sim.state = 'active';
+    await bench.daemon.api('POST', 'P/connections/code/check');
+  });
+
+  it('asks the chat provider and the tracker who their keys are', async () => {
+    const chat = await new ChatSimulator().start();
+    const tracker = await new TrackerSimulator().start();
+    const make = (provider: string, name: string, apiUrl: string, credentials: object) =>
+      bench.daemon.api('POST', 'P/connections', { provider, name, config: { apiUrl }, credentials });
+    const check = async (name: string): Promise<string> => {
+      const { body } = await bench.daemon.api('POST', `P/connections/${name}/check`);
+      return body['reason'] === undefined ? String(body['status']) : `${body['status']}: ${body['reason']}`;
+    };
+    await make('chat', 'talk', chat.url, { signingSecret: 's', botToken: CHAT_TOKEN });
+    await make('chat', 'mute', chat.url, { signingSecret: 's', botToken: 'xoxb-not-this-one' });
+    await make('tracker', 'issues', tracker.url, { webhookSecret: 's', apiKey: TRACKER_KEY });
+    await make('tracker', 'gone', 'http://127.0.0.1:9', { webhookSecret: 's', apiKey: 'lin_x' });
+    assert.deepEqual(await Promise.all(['talk', 'mute', 'issues', 'gone'].map(check)), [
+      'active',
+      'degraded: credential-refused',
+      'active',
+      'degraded: provider-unavailable',
+    ]);
+    await chat.stop();
+    await tracker.stop();
+  });
+
+  it('mints one token for a repository and permission, however many sessions call at once', async () => {
+    await bench.daemon.ctx.db.query('delete from svc.installation_tokens');
+    const seats: Seat[] = [];
+    for (let n = 0; n < 5; n += 1) seats.push(await bench.start('worker'));
+    const before = bench.sim.log.length;
+    const input = { owner: 'acme', repo: 'app', path: 'README.md' };
+    const calls = seats.flatMap((one) =>
+      Array.from({ length: 10 }, () => one.call('get_file_contents', input, 'code')),
+    );
+    const answers = await Promise.all(calls);
+    assert.ok(answers.every((answer) => !answer.isError));
+    const mints = bench.sim.log.slice(before).filter(({ path }) => /access_tokens$/.test(path));
+    assert.equal(mints.length, 1);
+  });
+});
