@@ -97,6 +97,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'flows/secrets': FLOW,
   'flows/connections': FLOW,
   'flows/checks': FLOW,
+  'flows/console': FLOW,
   'flows/outbox': FLOW,
   'flows/plans': { rooms: [...FLOW.rooms, 'flows/sync', 'flows/broker'], npm: [] },
   'flows/broker': FLOW,

@@ -25,6 +25,13 @@ const tools: readonly CommandSpec[] = [
     load: async () => (await import('./command-harness.ts')).harnessInstall,
   },
   {
+    words: ['overview'],
+    summary: 'is anything wrong, what changed last, what runs, what comes',
+    args: [],
+    options: [],
+    load: async () => (await import('./command-overview.ts')).overviewCommand,
+  },
+  {
     words: ['doctor'],
     summary: 'what is wrong with this installation, and what to do',
     args: [],

@@ -18,6 +18,7 @@ import { keyRoutes } from './routes/keys.ts';
 import { memberRoutes } from './routes/members.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
 import { oauthRoutes } from './routes/oauth.ts';
+import { overviewRoutes } from './routes/overview.ts';
 import { reconcileRoutes } from './routes/reconciles.ts';
 import { repositoryRoutes } from './routes/repositories.ts';
 import { secretRoutes } from './routes/secrets.ts';
@@ -42,6 +43,7 @@ export const routes: readonly Route[] = [
   ...keyRoutes,
   ...jobRoutes,
   ...daemonRoutes,
+  ...overviewRoutes,
   ...agentRoutes,
   ...endpointRoutes,
   ...eventRoutes,

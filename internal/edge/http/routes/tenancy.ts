@@ -16,7 +16,8 @@ import {
 import { tellsBreakGlass } from '../../../flows/signin/signin.ts';
 import { selfPermissions } from '../../../domain/permission.ts';
 import { pageOf, readTextPage } from '../page.ts';
-import { created, noContent, ok, type Route, serve } from '../route.ts';
+import type { FlowContext } from '../../../flows/context.ts';
+import { type Call, created, noContent, ok, type Principal, type Route, serve } from '../route.ts';
 
 /** Leaves out what was not given, so that a change says only what it changes. */
 function given<T extends object>(input: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
@@ -42,19 +43,8 @@ const showProject = (row: ProjectRow, org: string) => ({
 
 const orgRoutes: readonly Route[] = [
   serve(api.getMe, async ({ ctx, principal, can, session }) => {
-    const { id, kind, name: own, email } = principal;
-    const orgs = await listGrants(ctx, id, principal.tokenOrgId);
-    // What the caller may do somewhere; the lists below say where.
-    const everywhere = new Set<string>(selfPermissions.filter((one) => can(one)));
-    for (const org of orgs) {
-      for (const one of [org, ...org.projects]) for (const permission of one.permissions) everywhere.add(permission);
-    }
-    const { method, expiresAt, installation } = session ?? {};
-    const told = { ...(tellsBreakGlass(ctx) && { breakGlass: installation === true }) };
-    return ok({
-      ...{ id, kind, name: own, email, permissions: [...everywhere].sort(), orgs },
-      session: method === undefined || expiresAt === undefined ? null : { method, expiresAt, ...told },
-    });
+    const orgs = await listGrants(ctx, principal.id, principal.tokenOrgId);
+    return ok(showMe(ctx, { principal, session, orgs, own: selfPermissions.filter((one) => can(one)) }));
   }),
   serve(api.listOrganizations, async ({ ctx, principal, query }) => {
     const { limit, after } = readTextPage(query);
@@ -99,5 +89,29 @@ const projectRoutes: readonly Route[] = [
     return noContent;
   }),
 ];
+
+/** The caller; `own` is what it may do with what is its own. */
+export function showMe(
+  ctx: FlowContext,
+  of: {
+    readonly principal: Principal;
+    readonly session: Call['session'];
+    readonly orgs: Awaited<ReturnType<typeof listGrants>>;
+    readonly own: readonly string[];
+  },
+) {
+  const { id, kind, name: own, email } = of.principal;
+  // What the caller may do somewhere; the lists below say where.
+  const everywhere = new Set<string>(of.own);
+  for (const org of of.orgs) {
+    for (const one of [org, ...org.projects]) for (const permission of one.permissions) everywhere.add(permission);
+  }
+  const { method, expiresAt, installation } = of.session ?? {};
+  const told = { ...(tellsBreakGlass(ctx) && { breakGlass: installation === true }) };
+  return {
+    ...{ id, kind, name: own, email, permissions: [...everywhere].sort(), orgs: of.orgs },
+    session: method === undefined || expiresAt === undefined ? null : { method, expiresAt, ...told },
+  };
+}
 
 export const tenancyRoutes: readonly Route[] = [...orgRoutes, ...projectRoutes];

@@ -82,6 +82,9 @@ export function callEarly(path: string): void {
   early.set(path, asked);
 }
 
+/** The same answer for somebody else; it is still the first `call`'s. */
+export const peekEarly = <T>(path: string): Promise<T> => (early.get(path) ?? call('GET', path)) as Promise<T>;
+
 /** Calls the API. Throws ApiError; a browser that is not signed in goes to sign in, and the promise never ends. */
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
   const asked = method === 'GET' ? early.get(path) : undefined;

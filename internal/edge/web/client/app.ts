@@ -4,7 +4,7 @@
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
-import { call, signinAddress } from './api.ts';
+import { call, callEarly, peekEarly, signinAddress } from './api.ts';
 import { absolute, Empty, Failure, html, type Markup, ownZone, setZone, zone } from './kit.ts';
 import { startLive, useLiveState, useNewer } from './live.ts';
 import {
@@ -167,6 +167,19 @@ function step(by: 1 | -1): void {
   next?.scrollIntoView({ block: 'nearest' });
 }
 
+const first = addressOf(location.pathname);
+const firstApi = `/api/v1/orgs/${first.org}/projects/${first.project}`;
+const isOverview = first.org !== '' && first.page === 'overview';
+// Everything that the first page of a project shows comes with one answer, asked for before its module is there.
+if (isOverview) callEarly(`${firstApi}/overview`);
+
+/** Who is signed in: the overview says it too. */
+async function readMe(): Promise<Me> {
+  if (!isOverview) return call<Me>('GET', '/api/v1/me');
+  const { viewer } = await peekEarly<{ readonly viewer: Me }>(`${firstApi}/overview`);
+  return viewer;
+}
+
 type Dialogs = typeof import('./palette.ts');
 
 function App(): Markup {
@@ -177,11 +190,19 @@ function App(): Markup {
   const [dialog, setDialog] = useState<'find' | 'keys'>();
   const [dialogs, setDialogs] = useState<Dialogs>();
   const isNewer = useNewer();
-  useEffect(() => void call<Me>('GET', '/api/v1/me').then(setMe, setError), []);
+  useEffect(() => void readMe().then(setMe, setError), []);
   const place = me === undefined || address.org === '' ? undefined : placeIn(me, address);
+  useEffect(() => {
+    // Another project than the one that this document began with, or the list of them: who may do what there is read.
+    const isElsewhere =
+      me !== undefined && isOverview && (address.org !== first.org || address.project !== first.project);
+    if (isElsewhere) void call<Me>('GET', '/api/v1/me').then(setMe, setError);
+  }, [address.org, address.project]);
   const row = pages.find(({ name }) => name === address.page);
   const open = (what: 'find' | 'keys'): void => {
     setDialog(what);
+    // The page may know of this project alone.
+    if (what === 'find' && isOverview) void call<Me>('GET', '/api/v1/me').then(setMe, () => undefined);
     // What is not there when the service has been updated is not missed: the page says that it is older.
     if (dialogs === undefined) void import('./palette.ts').then(setDialogs, () => undefined);
   };

@@ -97,7 +97,7 @@ async function readStream(signal: AbortSignal): Promise<boolean> {
       headers: lastId === '' ? {} : { 'last-event-id': lastId },
     });
     if ([401, 403, 404].includes(response.status)) {
-      tell({ kind: response.status === 404 ? 'lost' : 'signed-out' });
+      tell({ kind: 'signed-out' });
       return false;
     }
     if (!response.ok || response.body === null) throw new Error(`the stream answered ${response.status}`);

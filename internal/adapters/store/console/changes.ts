@@ -1,0 +1,54 @@
+// What there is of a project right now, narrow enough to be looked at often: the latest events and runs, the sessions that
+// live and the latest others, its connections and agents, each with a mark that is another one after it has changed.
+// Nothing is written for this anywhere; whoever looks twice sees from the marks what has changed.
+
+import type { Sql } from '../store.ts';
+
+export type ChangeTopic = 'events' | 'sessions' | 'reconciles' | 'agents' | 'connections';
+
+export interface Mark {
+  readonly topic: ChangeTopic;
+  /** As in the address of its page: an id, or the name of an agent or connection. */
+  readonly id: string;
+  readonly mark: string;
+  /** When it last changed, as far as its row says, in milliseconds. */
+  readonly atMs: number;
+}
+
+/** Of each topic, so many of the latest are looked at; where all of them are new there may be more. */
+export const latestMax = { events: 300, reconciles: 100, sessions: 600 } as const;
+
+const ms = (at: string): string => `(extract(epoch from ${at}) * 1000)::float8`;
+const sessionMark = `concat_ws(' ', s.state, s.reason, s.leased_by, s.active_at, s.display_title, u.calls)`;
+const sessionAt = ms('greatest(s.created_at, s.active_at, s.ended_at)');
+const sessionRow = `select 'sessions' as topic, s.id::text as id, ${sessionMark} as mark, ${sessionAt} as "atMs"
+  from svc.sessions s left join svc.usage_sessions u on u.session_id = s.id`;
+
+/**
+ * `known`: events and sessions that were not over at the last look, beside the latest. Agents are looked at where
+ * `withAgents` says so: they change with runs, and are many.
+ */
+export async function readMarks(
+  sql: Sql,
+  projectId: string,
+  of: { readonly events: readonly string[]; readonly sessions: readonly string[]; readonly withAgents: boolean },
+): Promise<Mark[]> {
+  const { rows } = await sql.query<Mark>(
+    `(select 'events' as topic, id::text as id, router_status as mark, ${ms('received_at')} as "atMs"
+        from svc.events where project_id = $1::uuid order by seq desc limit ${latestMax.events})
+     union all select 'events', id::text, router_status, ${ms('received_at')}
+        from svc.events where project_id = $1::uuid and id = any($2::uuid[])
+     union all (select 'reconciles', id::text, version::text, ${ms('greatest(started_at, finished_at)')}
+        from svc.reconciles where project_id = $1::uuid order by version desc limit ${latestMax.reconciles})
+     union all (${sessionRow} where s.project_id = $1::uuid and s.live order by s.id desc limit 500)
+     union all (${sessionRow} where s.project_id = $1::uuid order by s.id desc limit 100)
+     union all ${sessionRow} where s.project_id = $1::uuid and s.id = any($3::uuid[])
+     union all select 'connections', name, concat_ws(' ', id, status, reason, updated_at), ${ms('updated_at')}
+        from svc.connections where project_id = $1::uuid
+     union all select 'agents', name, concat_ws(' ', id, revision, repository_id, updated_at), ${ms('updated_at')}
+        from svc.agents where project_id = $1::uuid and $4::boolean`,
+    [projectId, of.events, of.sessions, of.withAgents],
+    'console-marks',
+  );
+  return rows;
+}

@@ -1,0 +1,204 @@
+// The overview and the stream of changes: what they say, how they go on, and who hears them.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Overview } from '../../../../schemas/api/overview.ts';
+import { startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
+
+let daemon: TestDaemon;
+let ingestUrl = '';
+before(async () => {
+  daemon = await startTestDaemon({ config: { roles: ['api', 'sync', 'route'] } });
+  const agent = {
+    name: 'triage',
+    harness: 'harness-a',
+    environment: { name: 'e', image: { kind: 'preset', name: 'base' } },
+    triggers: [
+      {
+        event: 'webhook.received',
+        endpoint: 'reports',
+        auth: { kind: 'none' },
+        where: { '$.kind': 'bug' },
+        routing: { kind: 'spawn' },
+      },
+      { kind: 'heartbeat', cron: '0 14 * * *', message: 'Digest.', routing: { kind: 'spawn' } },
+    ],
+  };
+  const files = [{ path: '.svc/agents/triage.json', content: JSON.stringify(agent) }];
+  const applied = await daemon.api('POST', 'P/apply', { files });
+  assert.equal(applied.status, 200, JSON.stringify(applied.body));
+  ingestUrl = String(applied.body['webhooks']?.[0]?.['ingestUrl']);
+});
+after(() => daemon.stop());
+
+interface Told {
+  readonly id: string;
+  readonly event: string;
+  readonly data: { readonly topic?: string; readonly id?: string; readonly seq: number };
+}
+
+/** Reads the stream until `until`; `meanwhile` runs once it stands. */
+async function listen(options: {
+  readonly query?: string;
+  readonly lastEventId?: string;
+  readonly token?: string;
+  readonly meanwhile?: () => Promise<unknown>;
+  readonly until: (told: readonly Told[]) => boolean;
+}): Promise<Told[]> {
+  const response = await fetch(`${daemon.url}/api/v1/orgs/default/projects/default/stream${options.query ?? ''}`, {
+    headers: {
+      authorization: `Bearer ${options.token ?? daemon.token}`,
+      ...(options.lastEventId !== undefined && { 'last-event-id': options.lastEventId }),
+    },
+  });
+  assert.equal(response.status, 200);
+  assert.match(response.headers.get('content-type') ?? '', /^text\/event-stream/);
+  const told: Told[] = [];
+  const decoder = new TextDecoder();
+  let rest = '';
+  let done: Promise<unknown> | undefined;
+  for await (const chunk of response.body ?? []) {
+    done ??= options.meanwhile?.();
+    const parts = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n\n');
+    rest = parts.pop() ?? '';
+    for (const part of parts.filter((one) => !one.startsWith(':'))) {
+      const field = (name: string): string => new RegExp(`^${name}: (.*)$`, 'm').exec(part)?.[1] ?? '';
+      told.push({ id: field('id'), event: field('event'), data: JSON.parse(field('data')) });
+    }
+    if (options.until(told)) break;
+  }
+  await done;
+  return told;
+}
+
+const send = async (body: object): Promise<string> => {
+  const response = await fetch(ingestUrl, { method: 'POST', body: JSON.stringify(body) });
+  assert.equal(response.status, 202);
+  return ((await response.json()) as { eventRecordId: string }).eventRecordId;
+};
+const has = (told: readonly Told[], topic: string, id?: string): boolean =>
+  told.some(({ data }) => data.topic === topic && (id === undefined || data.id === id));
+const overview = async (): Promise<{ readonly body: Overview; readonly bytes: number }> => {
+  const { status, body } = await daemon.api('GET', 'P/overview');
+  assert.equal(status, 200, JSON.stringify(body));
+  return { body: body as unknown as Overview, bytes: Buffer.byteLength(JSON.stringify(body)) };
+};
+
+test('the stream tells the topic and the id of what changes, and goes on after the last id without loss', async () => {
+  let event = '';
+  const told = await listen({
+    meanwhile: async () => (event = await send({ kind: 'bug' })),
+    until: (all) => event !== '' && has(all, 'events', event) && has(all, 'sessions'),
+  });
+  assert.deepEqual(Object.keys(told[0]?.data ?? {}).sort(), ['id', 'seq', 'topic']);
+  for (const { id } of told) assert.match(id, /^[0-9a-f]{12}-\d+$/);
+  const last = told.at(-1);
+  const missed = [await send({ kind: 'x' }), await send({ kind: 'y' })];
+  const more = await listen({
+    ...(last !== undefined && { lastEventId: last.id }),
+    until: (all) => missed.every((id) => has(all, 'events', id)),
+  });
+  assert.ok(more.every(({ event: name }) => name === ''));
+  const numbers = [...told, ...more].map(({ data }) => data.seq);
+  assert.deepEqual(
+    numbers,
+    [...numbers].sort((a, b) => a - b),
+  );
+});
+
+test('what cannot be gone on with is said, topics are kept apart, and an unknown one is refused', async () => {
+  const [first] = await listen({ lastEventId: '0123456789ab-5', until: (all) => all.length > 0 });
+  assert.equal(first?.event, 'reset');
+  assert.notEqual(first?.id, '');
+  const files = [
+    {
+      path: '.svc/agents/other.json',
+      content: JSON.stringify({
+        name: 'other',
+        harness: 'harness-a',
+        environment: { name: 'e2', image: { kind: 'preset', name: 'base' } },
+      }),
+    },
+  ];
+  const told = await listen({
+    query: '?topics=agents,reconciles',
+    meanwhile: async () => {
+      await send({ kind: 'z' });
+      assert.equal((await daemon.api('POST', 'P/apply', { files, prune: false })).status, 200);
+    },
+    until: (all) => has(all, 'agents', 'other'),
+  });
+  assert.ok(told.every(({ data }) => data.topic === 'agents' || data.topic === 'reconciles'));
+  const since = await listen({
+    query: `?topics=agents&since=${new Date(Date.now() - 60_000).toISOString()}`,
+    until: (all) => has(all, 'agents', 'other'),
+  });
+  assert.ok(since.length > 0);
+  for (const topics of ['', 'nothing', 'events,nothing'])
+    assert.equal((await daemon.api('GET', `P/stream?topics=${topics}`)).status, 400, topics);
+});
+
+test('whoever loses the right hears so, and the stream ends', async () => {
+  await daemon.api('POST', '/api/v1/orgs/default/members', { email: 'ann@example.org', role: 'admin' });
+  const made = await daemon.api('POST', '/api/v1/orgs/default/tokens', { email: 'ann@example.org', name: 'short' });
+  const token = String(made.body['token']);
+  const told = await listen({
+    token,
+    query: '?topics=connections',
+    meanwhile: () => daemon.api('DELETE', `/api/v1/orgs/default/tokens/${String(made.body['id'])}`),
+    until: (all) => all.some(({ event }) => event === 'signed-out'),
+  });
+  assert.equal(told.at(-1)?.event, 'signed-out');
+});
+
+test('the overview says what is wrong, what changed, what runs and what comes, in one small answer', async () => {
+  const broken = [{ path: '.svc/agents/triage.json', content: '{"name": "triage", "rooting": 1}' }];
+  await daemon.api('POST', 'P/apply', { files: broken });
+  const { ctx } = daemon;
+  const { rows } = await ctx.db.query<{ id: string }>(`select id from svc.projects where slug = 'default'`);
+  await ctx.db.query(
+    `insert into svc.connections (project_id, provider, product, name, status, reason) values ($1, 'mcp', 'mcp', 'docs', 'authorization_required', 'expired')`,
+    [rows[0]?.id],
+  );
+  const { body, bytes } = await overview();
+  const [connection] = body.attention.filter(({ kind }) => kind === 'authorization');
+  assert.deepEqual(
+    [connection?.severity, connection?.subject, connection?.href],
+    ['error', 'docs', '/default/default/connections'],
+  );
+  assert.match(connection?.text ?? '', /docs: authorization required/);
+  assert.deepEqual([body.attentionTotal, body.attention.length], [body.attention.length, body.attention.length]);
+  assert.ok(body.lastRuns.some(({ status, created }) => status === 'applied' && created > 0));
+  assert.equal(body.live[0]?.agent, 'triage');
+  assert.equal(body.liveTotal, body.live.length);
+  assert.deepEqual([body.next[0]?.agent, body.nextTotal], ['triage', 1]);
+  const { events } = body;
+  assert.equal(events.total, events.routed + events.unmatched + events.failed + events.pending);
+  assert.ok(events.routed >= 1 && events.unmatched >= 3, JSON.stringify(events));
+  assert.equal(
+    events.minutes.reduce((sum, minute) => sum + minute.routed, 0),
+    events.routed,
+  );
+  assert.equal(body.viewer.orgs[0]?.projects.length, 1);
+  assert.ok(bytes < 20_000, `${bytes} bytes`);
+});
+
+test('the count of the last hour finds its beginning among events of any age, and the answer stays small', async () => {
+  const { rows } = await daemon.ctx.db.query<{ id: string }>(`select id from svc.projects where slug = 'default'`);
+  const project = rows[0]?.id;
+  const before = (await overview()).body.events.total;
+  // Older than everything before: a number is not a time, but both grow. So the younger ones go first.
+  await daemon.ctx.db.query('delete from svc.events where project_id = $1', [project]);
+  assert.ok(before > 0);
+  await daemon.ctx.db.query(
+    `insert into svc.events (id, project_id, key, router_status, received_at)
+     select gen_random_uuid(), $1, 'webhook.received', 'routed', now() - make_interval(secs => (3000 - n) * 4)
+       from generate_series(1, 3000) n order by n`,
+    [project],
+  );
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  const { body, bytes } = await overview();
+  assert.ok(Math.abs(body.events.total - 900) <= 2, String(body.events.total));
+  assert.ok(body.events.minutes.length >= 60);
+  assert.ok(bytes < 20_000, `${bytes} bytes`);
+});
