@@ -25,16 +25,22 @@ const readyBytes = 512 * 1_024 * 1_024;
 async function database(bench: Bencher): Promise<string> {
   const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
   bench.atEnd(() => embedded.stop());
-  const client = new pg.Client({ connectionString: embedded.url });
+  return withTable(embedded.url);
+}
+
+/** Makes the table of the bare servers in a database, and answers with its address. */
+export async function withTable(url: string): Promise<string> {
+  const client = new pg.Client({ connectionString: url });
   await client.connect();
   await client.query(
     'create schema bench; create table bench.events (id uuid primary key default gen_random_uuid(), dedup text unique, payload jsonb, received_at timestamptz default now())',
   );
   await client.end();
-  return embedded.url;
+  return url;
 }
 
-async function reference(bench: Bencher, mode: 'batch' | 'named' | 'asked', url: string): Promise<string> {
+/** A bare server on a database with the table of `withTable`; answers with its address. */
+export async function reference(bench: Bencher, mode: 'batch' | 'named' | 'asked', url: string): Promise<string> {
   const file = fileURLToPath(new URL('./accept-reference.ts', import.meta.url));
   const child = spawn(process.execPath, [file, mode, url, secret], { stdio: ['ignore', 'pipe', 'inherit'] });
   bench.atEnd(async () => {

@@ -12,7 +12,7 @@ import { createMetrics } from '../base/metrics/metrics.ts';
 import { silent } from '../base/testkit/postgres.ts';
 import { startRouting, wakeRouting } from '../flows/routing/routing.ts';
 import type { FlowContext } from '../flows/context.ts';
-import { type Bench, type Bencher, median, ms } from './harness.ts';
+import { type Bench, type Bencher, median, medianMs, ms } from './harness.ts';
 
 const BACKLOG = 100_000;
 const JOBS = 5_000;
@@ -152,9 +152,9 @@ export const backlog: Bench = {
     const { url, db, ctx } = await started(bench);
     const few = await project(db, 'few', 1_000);
     await drain(ctx, few, 2_000, 1_000);
-    const nothing = await noOps(url);
+    const nothing = [await noOps(url), await noOps(url)];
     const took = await drain(ctx, few, BACKLOG, 1_000);
-    bench.ratio(`backlog of ${BACKLOG}: time an event / a no-op job`, ms(took), ms(nothing), 1 / 4);
+    bench.ratio(`backlog of ${BACKLOG}: time an event / a no-op job`, ms(took), medianMs(nothing), 1 / 4);
   },
 };
 
@@ -175,6 +175,6 @@ export const triggers: Bench = {
         times[one]?.push(await drain(ctx, place, 10_000, count));
       }
     }
-    bench.ratio('100,000 triggers: time an event / with 1,000', ms(median(times[1])), ms(median(times[0])), 1.05);
+    bench.ratio('100,000 triggers: time an event / with 1,000', ms(median(times[1])), medianMs(times[0]), 1.05);
   },
 };

@@ -4,7 +4,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHostBench, type HostBench } from '../flows/session-host/host-testkit.ts';
-import { type Bench, type Bencher, byteCount, heldBytes, median, ms } from './harness.ts';
+import { type Bench, type Bencher, byteCount, heldBytes, median, medianMs, ms } from './harness.ts';
 
 const PLACES = 10;
 /** Launched one after another; the rest are rows of sessions that have rested since long before. */
@@ -81,7 +81,7 @@ async function run(bencher: Bencher): Promise<void> {
   const [{ sessions, loaded } = { sessions: 0, loaded: 0 }] = rows;
   if (sessions !== SESSIONS || loaded > PLACES) throw new Error(`${loaded} of ${sessions} sessions hold a place`);
   const what = `${SESSIONS} sessions over ${PLACES} places`;
-  bencher.ratio(`${what}: a message on the wire, of a fresh launch`, ms(median(again)), ms(median(fresh)), 1.5);
+  bencher.ratio(`${what}: a message on the wire, of a fresh launch`, ms(median(again)), medianMs(fresh), 1.5);
   bencher.ratio(
     `${what}: held by the daemon, of ${PLACES} sessions alone`,
     byteCount(heldBytes()),

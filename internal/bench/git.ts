@@ -7,7 +7,7 @@ import { GitFixture, gitEnvironment, largeTree } from '../base/testkit/git-fixtu
 import { GitServer } from '../base/testkit/git-server.ts';
 import { fleet } from './fleet.ts';
 import type { ReadReport } from './git-read.ts';
-import { type Bench, byteCount, median, ms, runProgram } from './harness.ts';
+import { type Bench, byteCount, median, medianMs, ms, runProgram } from './harness.ts';
 
 const FILES = 200_000;
 /** 1,000 files under `.svc/`: agents, their shared fragments, one environment. */
@@ -72,8 +72,8 @@ export const bench: Bench = {
       });
       await measure(shallow, () => git('clone', '-q', '--depth', '1', url, target));
     }
-    const [our, blobless] = [ms(median(ours.ms)), ms(median(sparse.ms))];
-    bench.ratio('wall / git clone --depth 1', our, ms(median(shallow.ms)), 1 / 20);
+    const [our, blobless] = [ms(median(ours.ms)), medianMs(sparse.ms)];
+    bench.ratio('wall / git clone --depth 1', our, medianMs(shallow.ms), 1 / 20);
     bench.ratio('wall / git clone --filter=blob:none, sparse', our, blobless, 1 / 3);
     bench.ratio('traffic / the same', byteCount(median(ours.bytes)), byteCount(median(sparse.bytes)), 1 / 15);
     const memory = byteCount(median(ours.kib) * 1024);

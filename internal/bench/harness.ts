@@ -27,7 +27,7 @@ export interface Bench {
 export interface Bencher {
   /** Holds a ratio against its bound. */
   ratio(what: string, subject: Amount, baseline: Amount, bound: number): void;
-  /** Holds a plain number against its bound. */
+  /** Holds a count or a size against its bound: no time, which would say something of one machine alone. */
   atMost(what: string, value: number, bound: number, unit: string): void;
   /** A directory that is removed at the end. */
   directory(): Promise<string>;
@@ -44,6 +44,12 @@ export interface Amount {
 export const ms = (value: number): Amount => ({ value, unit: 'ms' });
 /** The median of several runs, which also tells whether they agree. */
 export const medianMs = (runs: readonly number[]): Amount => ({ value: median(runs), unit: 'ms', runs });
+/** The median of many samples in the order of their taking; the medians of the four quarters tell whether all was the same. */
+export const steadyMs = (samples: readonly number[], of = median): Amount => ({
+  value: of(samples),
+  unit: 'ms',
+  runs: [0, 1, 2, 3].map((n) => of(samples.slice((n * samples.length) / 4, ((n + 1) * samples.length) / 4))),
+});
 export const byteCount = (value: number): Amount => ({ value, unit: 'bytes' });
 
 function print({ value, unit }: Amount): string {
@@ -85,7 +91,7 @@ export async function timed(work: () => unknown): Promise<number> {
 }
 
 /** Medians of `runs` turns in which each of `works` runs once; a first turn warms everything up and is not counted. */
-export async function inTurns(runs: number, works: readonly (() => unknown)[], warmUp = true): Promise<number[]> {
+export async function inTurns(runs: number, works: readonly (() => unknown)[], warmUp = true): Promise<Amount[]> {
   const times: number[][] = works.map(() => []);
   for (let turn = warmUp ? -1 : 0; turn < runs; turn += 1) {
     for (const [index, work] of works.entries()) {
@@ -93,8 +99,11 @@ export async function inTurns(runs: number, works: readonly (() => unknown)[], w
       if (turn >= 0) times[index]?.push(took);
     }
   }
-  return times.map(median);
+  return times.map(medianMs);
 }
+
+/** Stands for a measurement that was not made: a row with it is a miss. */
+export const nothing: Amount = { value: Number.NaN, unit: 'ms' };
 
 export interface ChildResult {
   readonly wallMs: number;

@@ -1,13 +1,16 @@
 // A daemon that has nothing to do, on the embedded database of an existing data directory, with repositories, schedules
 // and an endpoint: how soon it is ready, what it costs, and what its process holds.
 
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { apiClient, readClientFile, type SpawnedDaemon, spawnDaemon } from '../base/testkit/daemon.ts';
 import { GitFixture } from '../base/testkit/git-fixture.ts';
 import { GitServer } from '../base/testkit/git-server.ts';
-import { type Bench, type Bencher, median } from './harness.ts';
+import { type Bench, type Bencher, median, medianMs, ms } from './harness.ts';
 
 const REPOSITORIES = 5;
 const SCHEDULES = 20;
@@ -72,6 +75,19 @@ async function readyMs(dataDir: string): Promise<{ daemon: SpawnedDaemon; tookMs
   return { daemon, tookMs: performance.now() - start };
 }
 
+/** The same of a server that does nothing but answer, on a database of its own that was stopped in good order. */
+async function bareMs(dataDir: string): Promise<number> {
+  const start = performance.now();
+  const program = fileURLToPath(new URL('start-reference.ts', import.meta.url));
+  const child = spawn(process.execPath, [program, dataDir], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const closed = once(child, 'close');
+  await Promise.race([once(child.stdout, 'data'), closed.then(() => Promise.reject(new Error('it did not start')))]);
+  const took = performance.now() - start;
+  child.kill('SIGTERM');
+  await closed;
+  return took;
+}
+
 export const bench: Bench = {
   name: 'idle',
   title: `a daemon with ${REPOSITORIES} repositories and ${SCHEDULES * (REPOSITORIES + 1)} schedules that has nothing to do`,
@@ -79,21 +95,24 @@ export const bench: Bench = {
     const dataDir = join(await bench.directory(), 'data');
     await fill(bench, dataDir);
     const starts: number[] = [];
+    const bare: number[] = [];
+    const bareDir = await bench.directory();
+    await bareMs(bareDir);
     for (let turn = 1; turn < STARTS; turn += 1) {
       const { daemon, tookMs } = await readyMs(dataDir);
       starts.push(tookMs);
       await daemon.kill('SIGTERM');
+      bare.push(await bareMs(bareDir));
     }
     const { daemon, tookMs } = await readyMs(dataDir);
     bench.atEnd(async () => void (await daemon.kill('SIGTERM')));
     starts.push(tookMs);
-    bench.atMost('from start to ready, database included', median(starts), 1_500, 'ms');
+    bench.ratio('from start to ready / a bare server and its database', ms(median(starts)), medianMs(bare), 3);
     await sleep(SETTLE_MS);
     const pid = daemon.process.pid ?? 0;
     const before = await cpuMs(pid);
     await sleep(WATCH_MS);
-    const share = ((await cpuMs(pid)) - before) / WATCH_MS;
-    bench.atMost('of a core', share * 100, 1, '%');
+    bench.ratio('processor time / one core', ms((await cpuMs(pid)) - before), ms(WATCH_MS), 0.01);
     bench.atMost('memory', (await residentBytes(pid)) / 1_048_576, 150, 'MiB');
   },
 };

@@ -20,6 +20,7 @@ export interface Load {
 export interface Loaded {
   readonly perSecond: number;
   readonly p50Ms: number;
+  readonly p99Ms: number;
 }
 
 let serial = 0;
@@ -158,7 +159,8 @@ export async function loaded(load: Load): Promise<Loaded> {
   await Promise.all(sockets.map(one));
   const seconds = (performance.now() - from) / 1_000;
   times.sort((a, b) => a - b);
-  return { perSecond: times.length / seconds, p50Ms: times[times.length >> 1] ?? Number.NaN };
+  const at = (share: number): number => times[Math.floor(times.length * share)] ?? Number.NaN;
+  return { perSecond: times.length / seconds, p50Ms: at(0.5), p99Ms: at(0.99) };
 }
 
 async function connected(target: URL): Promise<Socket> {

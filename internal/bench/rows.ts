@@ -4,7 +4,15 @@
 import type { Sql } from '../adapters/store/store.ts';
 
 /** Rows that a sync writes about itself, and the entry that somebody asked for it. */
-const ABOUT_RUNS = ['audit', 'daemons', 'reconciles', 'repository_states', 'repository_polls'];
+const ABOUT_RUNS = [
+  'audit',
+  'daemons',
+  'in_hand',
+  'reconciles',
+  'repository_states',
+  'repository_polls',
+  'sync_wishes',
+];
 
 export async function rowsOf(sql: Sql, leaveOut: readonly string[] = ABOUT_RUNS): Promise<string> {
   const { rows: tables } = await sql.query<{ name: string }>(

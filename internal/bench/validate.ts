@@ -4,7 +4,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fleet } from './fleet.ts';
-import { type Bench, inTurns, ms, runProgram } from './harness.ts';
+import { type Bench, inTurns, nothing, runProgram } from './harness.ts';
 
 const MAIN = join(import.meta.dirname, '../../cmd/svc/main.ts');
 
@@ -17,7 +17,7 @@ export const bench: Bench = {
       await mkdir(dirname(join(directory, path)), { recursive: true });
       await writeFile(join(directory, path), text);
     }
-    const nothing = (): Promise<unknown> => runProgram(process.execPath, ['-e', '0']);
+    const bare = (): Promise<unknown> => runProgram(process.execPath, ['-e', '0']);
     const validate = (): Promise<unknown> => runProgram(process.execPath, [MAIN, 'validate', directory]);
     const caches = await bench.directory();
     let turn = 0;
@@ -26,9 +26,9 @@ export const bench: Bench = {
       const env = { NODE_COMPILE_CACHE: join(caches, String(turn)) };
       return runProgram(process.execPath, [MAIN, 'validate', directory], { env });
     };
-    const [baseline = Number.NaN, warm = Number.NaN, first = Number.NaN] = await inTurns(9, [nothing, validate, cold]);
-    bench.ratio('svc validate / node -e 0', ms(warm), ms(baseline), 10);
+    const [baseline = nothing, warm = nothing, first = nothing] = await inTurns(9, [bare, validate, cold]);
+    bench.ratio('svc validate / node -e 0', warm, baseline, 10);
     // Once for an installation, unless `scripts/setup` has been there: every source is stripped of its types then.
-    bench.ratio('the same, nothing cached', ms(first), ms(baseline), 10);
+    bench.ratio('the same, nothing cached', first, baseline, 10);
   },
 };

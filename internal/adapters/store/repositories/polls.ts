@@ -153,7 +153,7 @@ export async function wishSync(sql: Sql, wish: Wish): Promise<void> {
        on conflict (repository_id) do update set next_at = least(p.next_at, now()), hint = excluded.hint,
          wanted = case when p.wanted = 'manual' then p.wanted else excluded.wanted end
        returning 1)
-     select pg_notify('${wishChannel}', $4::text) from wished`,
+     select svc.tell('${wishChannel}', $4::text) from wished`,
     [wish.repositoryId, wish.reason, wish.hint ?? null, JSON.stringify(wish)],
   );
 }

@@ -69,7 +69,7 @@ export async function insertRun(sql: Sql, run: NewRun): Promise<void> {
           request, inputs)
        values ($1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, 'running', $7::uuid, $8::timestamptz,
          $9::jsonb, $10::jsonb) returning project_id)
-     select pg_notify('${reconcileChannel}', project_id::text) from made`,
+     select svc.tell('${reconcileChannel}', project_id::text) from made`,
     [
       run.id,
       run.projectId,
@@ -145,7 +145,7 @@ export async function moveRun(
     `with moved as (
        update svc.reconciles set ${sets.join(', ')} where id = $1::uuid and status = 'running' ${holder}
        returning project_id)
-     select pg_notify('${reconcileChannel}', project_id::text) from moved`,
+     select svc.tell('${reconcileChannel}', project_id::text) from moved`,
     values,
   );
   return rowCount > 0;

@@ -24,7 +24,7 @@ export async function enqueueResyncs(
      ${wished}`,
     [scope.orgId, scope.projectId, scope.secretRef ?? null],
   );
-  if (rowCount > 0) await tx.query(`select pg_notify('${wishChannel}', '')`);
+  if (rowCount > 0) await tx.query(`select svc.tell('${wishChannel}', '')`);
 }
 
 /** The same for the repositories of a project whose latest commit is not applied, or whose source could not be read. */
@@ -43,5 +43,5 @@ export async function wishFailing(
      ${wished}`,
     [scope.projectId, scope.except],
   );
-  if (rowCount > 0) await tx.query(`select pg_notify('${wishChannel}', '')`);
+  if (rowCount > 0) await tx.query(`select svc.tell('${wishChannel}', '')`);
 }

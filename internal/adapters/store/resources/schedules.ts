@@ -23,7 +23,7 @@ export async function writeSchedules(tx: Sql, projectId: string, schedules: read
   if (schedules.length === 0) return;
   // Whoever sleeps until the next tick hears that it may be another one now.
   await tx.query(
-    `with told as (select pg_notify('${schedulesChannel}', ''))
+    `with told as (select svc.tell('${schedulesChannel}', ''))
      insert into svc.schedules (id, project_id, agent_id, ordinal, cron, timezone, next_at)
      select format('heartbeat-%s-%s', a.id, w.ordinal), $1::uuid, a.id, w.ordinal, w.cron, w.timezone, w."nextAt"
        from told, jsonb_to_recordset($2::jsonb) as w (agent text, ordinal int, cron text, timezone text, "nextAt" timestamptz)

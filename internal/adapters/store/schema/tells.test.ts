@@ -36,6 +36,34 @@ describe('what triggers have to tell', () => {
     assert.ok(is());
   };
 
+  it('of endpoints goes with their transaction, once for many', async () => {
+    await watcher.query('listen svc_endpoints');
+    const change = async (text: string, values: unknown[] = []): Promise<string[]> => {
+      heard.length = 0;
+      await t.db.query(text, values);
+      // What this connection says comes behind what the transaction has told.
+      await watcher.query(`notify chunks, 'end'`);
+      await until(() => heard.some(({ payload }) => payload === 'end'));
+      return heard.filter(({ channel }) => channel === 'svc_endpoints').map(({ payload }) => payload);
+    };
+    const [org, project] = [randomUUID(), randomUUID()];
+    await t.db.query(`insert into svc.orgs (id, slug, name) values ($1::uuid, 'told', 'told')`, [org]);
+    await t.db.query(`insert into svc.projects (id, org_id, slug, name) values ($1::uuid, $2::uuid, 'told', 'told')`, [
+      project,
+      org,
+    ]);
+    const add = `insert into svc.endpoints (id, project_id, name, slug, auth, status)
+      select gen_random_uuid(), $1::uuid, 'e-' || n, 'e-' || n, '{"kind":"none"}', 'ready' from generate_series(1, $2::int) n`;
+    assert.deepEqual(await change(add, [project, 500]), ['']);
+    assert.deepEqual(await change(`update svc.endpoints set status = 'ready' where slug in ('e-1', 'e-2')`), [
+      'e-1',
+      'e-2',
+    ]);
+    assert.deepEqual(await change(`update svc.endpoints set status = 'ready' where slug = 'nobody'`), []);
+    assert.deepEqual(await change(`delete from svc.endpoints where slug = 'e-3'`), ['e-3']);
+    assert.deepEqual(await change('delete from svc.endpoints where project_id = $1::uuid', [project]), ['']);
+  });
+
   it('reaches listeners in a handful of notifications, the last write included', async () => {
     heard.length = 0;
     const id = randomUUID();

@@ -107,7 +107,7 @@ export async function beginChecks(tx: Sql, now: Date, cycles: readonly NewCycle[
 
 async function tellDeadlines(tx: Sql, checks: readonly { readonly deadlineAt: Date | null }[]): Promise<void> {
   if (checks.every((check) => check.deadlineAt === null)) return;
-  await tx.query(`select pg_notify('${deadlinesChannel}', '')`);
+  await tx.query(`select svc.tell('${deadlinesChannel}', '')`);
 }
 
 /** Those whose event has not begun its cycle yet; one transaction at a time per pull request gets past here. */

@@ -12,7 +12,7 @@ export const sessionChannel = 'svc_sessions';
 
 /** Wakes whoever watches a session once the caller's transaction has committed. */
 export async function wakeSession(tx: Sql, sessionId: string): Promise<void> {
-  await tx.query(`select pg_notify('${sessionChannel}', $1::text)`, [sessionId]);
+  await tx.query(`select svc.tell('${sessionChannel}', $1::text)`, [sessionId]);
 }
 
 /** What model calls came to, as the ledger sums them. */

@@ -175,7 +175,7 @@ export async function askStop(tx: Sql, sessionId: string): Promise<number | unde
     `update svc.turns set stop_asked = true where session_id = $1::uuid and state = 'running' returning number`,
     [sessionId],
   );
-  await tx.query(`select pg_notify('svc_hosts', '')`);
+  await tx.query(`select svc.tell('svc_hosts', '')`);
   return rows[0]?.number;
 }
 

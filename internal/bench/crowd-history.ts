@@ -1,0 +1,118 @@
+// What has happened before, and who else is there, costs a routed event nothing: the time that the database works for it
+// with many stored events beside few, and with eight daemons beside one. The long form (SVC_LONG=1) stores ten million
+// events; the short one stores as many as show a cost that grows with them.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Database, openDatabase } from '../adapters/store/store.ts';
+import { isLong } from '../base/testkit/long.ts';
+import { silent } from '../base/testkit/postgres.ts';
+import type { FlowContext } from '../flows/context.ts';
+import { wakeRouting } from '../flows/routing/routing.ts';
+import { database, makeProjects, pending, record, router } from './crowd.ts';
+import { type Bench, median, medianMs, ms } from './harness.ts';
+
+const few = 10_000;
+const many = isLong ? 10_000_000 : 400_000;
+const daemons = 8;
+const projects = 40;
+const eachTurn = 4_000;
+const turns = 7;
+
+/** Routed events with their bodies, routes and ended sessions, `from` to `to`, the way the routing of them left them. */
+async function store(db: Database, ids: readonly string[], from: number, to: number): Promise<void> {
+  const uuid = (kind: number): string =>
+    `(lpad(to_hex((extract(epoch from now())::bigint - 86400) * 1000 + n / 1000), 12, '0') || '7${kind}008' || lpad(to_hex(n), 15, '0'))::uuid`;
+  const project = '($1::uuid[])[1 + n % cardinality($1::uuid[])]';
+  const texts = [
+    `insert into svc.events (id, seq, project_id, key, dedup_hash, router_status)
+     select ${uuid(1)}, n, ${project}, 'webhook.received', sha256(n::text::bytea), 'routed' from generate_series($2::int, $3::int) n`,
+    `insert into svc.event_bodies (event_id, raw)
+     select ${uuid(1)}, '{"which":"agent-1"}' from generate_series($2::int, $3::int) n where $1::uuid[] is not null`,
+    `insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision, session_ids)
+     select ${uuid(1)}, a.id, 0, a.name, 'spawn', array[${uuid(2)}] from generate_series($2::int, $3::int) n
+       join svc.agents a on a.project_id = ${project}`,
+    `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, event_id, ordinal, state, display_title,
+         created_at, active_at, ended_at)
+     select ${uuid(2)}, a.project_id, a.id, a.name, 1, 'event', ${uuid(1)}, 0, 'archived', 't', now(), now(), now()
+       from generate_series($2::int, $3::int) n join svc.agents a on a.project_id = ${project}`,
+  ];
+  const slice = 200_000;
+  for (let start = from; start <= to; start += slice) {
+    await db.tx(async (tx) => {
+      await tx.query('set local session_replication_role = replica');
+      await tx.query('set local synchronous_commit = off');
+      for (const text of texts) await tx.query(text, [ids, start, Math.min(to, start + slice - 1)]);
+    });
+  }
+  await db.query(`select setval('svc.events_seq', $1::bigint)`, [to]);
+  await db.query(
+    `insert into svc.routing_marks (project_id, upto) select id, $2::bigint from unnest($1::uuid[]) id
+       on conflict (project_id) do update set upto = excluded.upto`,
+    [ids, to],
+  );
+  await db.query('vacuum analyze');
+  await db.query('checkpoint');
+}
+
+/** Milliseconds that the database was at work for each of so many events, from their wake-up to the last one's commit. */
+async function routed(contexts: readonly FlowContext[], watcher: Database, ids: readonly string[]): Promise<number> {
+  const [first] = contexts;
+  if (first === undefined) throw new Error('nobody routes');
+  for (const id of ids) await record(first, id, eachTurn / ids.length);
+  // What a server has not told yet of the recording is not the routing's.
+  await sleep(1_500);
+  const before = await activeMs(watcher);
+  await wakeRouting(first, { projects: ids, ids: [] });
+  while ((await pending(watcher, ids)) > 0) await sleep(100);
+  await sleep(1_500);
+  return ((await activeMs(watcher)) - before) / eachTurn;
+}
+
+async function activeMs(db: Database): Promise<number> {
+  const text = 'select active_time as ms from pg_stat_database where datname = current_database()';
+  return (await db.query<{ ms: number }>(text)).rows[0]?.ms ?? Number.NaN;
+}
+
+async function several(contexts: readonly FlowContext[], watcher: Database, ids: readonly string[]): Promise<number[]> {
+  const times: number[] = [];
+  for (let turn = -1; turn < turns; turn += 1) {
+    const took = await routed(contexts, watcher, ids);
+    if (turn >= 0) times.push(took);
+  }
+  return times;
+}
+
+export const history: Bench = {
+  name: 'crowd-history',
+  title: `routing with ${many} stored events${isLong ? '' : ' (SVC_LONG=1: 10000000)'} and with ${few}`,
+  run: async (bench) => {
+    const url = await database(bench);
+    const db = openDatabase({ url, log: silent });
+    bench.atEnd(() => db.close());
+    const ids = await makeProjects(db, projects, 1);
+    await store(db, ids, 1, few);
+    const routers = [router(bench, url)];
+    const before = await several(routers, db, ids);
+    const stored = Number((await db.query<{ n: string }>('select max(seq) as n from svc.events')).rows[0]?.n);
+    await store(db, ids, stored + 1, stored + many);
+    const after = await several(routers, db, ids);
+    bench.ratio(`database time an event, ${many} stored / ${few}`, ms(median(after)), medianMs(before), 1.2);
+  },
+};
+
+export const together: Bench = {
+  name: 'crowd-daemons',
+  title: `routing by ${daemons} daemons and by one`,
+  run: async (bench) => {
+    const url = await database(bench);
+    const db = openDatabase({ url, log: silent });
+    bench.atEnd(() => db.close());
+    const ids = await makeProjects(db, projects, 1);
+    await store(db, ids, 1, few);
+    const routers = [router(bench, url)];
+    const one = await several(routers, db, ids);
+    while (routers.length < daemons) routers.push(router(bench, url));
+    const eight = await several(routers, db, ids);
+    bench.ratio(`database time an event, ${daemons} daemons / one`, ms(median(eight)), medianMs(one), 1.2);
+  },
+};
