@@ -84,6 +84,40 @@ test('a large project answers at once, its name is free, and what it had goes ho
   assert.equal((await daemon.api('GET', path)).status, 200);
 });
 
+test('an organization whose projects are still going is deleted at once, and its row with the last of them', async () => {
+  const { db } = daemon.ctx;
+  const { api } = daemon;
+  assert.equal((await api('POST', '/api/v1/orgs', { slug: 'leaving' })).status, 201);
+  const made = await api('POST', '/api/v1/orgs/leaving/projects', { slug: 'large' });
+  assert.equal(made.status, 201);
+  const projectId = String(made.body['id']);
+  const refused = await api('DELETE', '/api/v1/orgs/leaving');
+  assert.equal(refused.status, 409);
+  assert.match(JSON.stringify(refused.body), /org-not-empty/);
+  await db.query(
+    `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, state, display_title, created_at, active_at, ended_at)
+     select gen_random_uuid(), $1::uuid, gen_random_uuid(), 'a', 1, 'manual', 'archived', 't', now(), now(), now()
+       from generate_series(1, 200)`,
+    [projectId],
+  );
+  armFailpoint('project.slice-deleted', () => {
+    throw new Error('its process died');
+  });
+  assert.equal((await api('DELETE', '/api/v1/orgs/leaving/projects/large')).status, 204);
+  assert.ok(((await left(projectId))['sessions'] ?? 0) > 100, 'much is left');
+  assert.equal((await api('DELETE', '/api/v1/orgs/leaving')).status, 204);
+  assert.equal((await api('GET', '/api/v1/orgs/leaving')).status, 404);
+  const listed = await api('GET', '/api/v1/orgs');
+  assert.deepEqual(JSON.stringify(listed.body).match(/deleted-|"leaving"/g), null);
+  const row = `select deleted_at from svc.orgs where slug like 'deleted-%'`;
+  assert.equal((await db.query(row)).rowCount, 1);
+  assert.equal((await api('POST', '/api/v1/orgs', { slug: 'leaving' })).status, 201, 'its name is free');
+  armFailpoint(undefined);
+  await finishDeletions(daemon.ctx, AbortSignal.timeout(60_000));
+  assert.equal((await db.query(row)).rowCount, 0);
+  assert.deepEqual(Object.keys(await left(projectId)), ['audit']);
+});
+
 test('every table that a project fills is found by it, and is named where it grows with what happens', async () => {
   const { rows } = await daemon.ctx.db.query<{ name: string; found: boolean }>(
     `select c.relname as name, exists (select from pg_index i where i.indrelid = c.oid and i.indkey[0] = a.attnum and i.indpred is null) as found

@@ -8,6 +8,7 @@ import {
   leaveStatus,
   statusTold,
 } from '../../adapters/store/repositories/commit-statuses.ts';
+import { forgetPulls } from '../../adapters/store/repositories/pull-plans.ts';
 import { latestRunAt, type ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { maskCredentials } from '../../domain/credential.ts';
@@ -22,7 +23,9 @@ const leaseSeconds = 120;
 const descriptionMax = 140;
 /** Until it is looked whether a run that is under way has been overtaken: then nobody else says how it ended. */
 const lookMs = 30_000;
-const keptMs = 30 * 24 * 60 * 60 * 1_000;
+const dayMs = 24 * 60 * 60 * 1_000;
+const keptMs = 30 * dayMs;
+const pullsKeptMs = 365 * dayMs;
 
 interface Said {
   readonly state: 'pending' | 'success' | 'failure' | 'error';
@@ -103,7 +106,8 @@ async function send(hub: Hub, row: CommitStatusRow, runId: string, said: Said, r
   if (!isMine) throw new Fault('unavailable', 'busy', 'another daemon tells this status now');
 }
 
-/** Forgets what was told long ago. */
+/** Forgets what was told long ago, of commits and of pull requests. */
 export async function forgetToldStatuses(ctx: FlowContext): Promise<void> {
+  await forgetPulls(ctx.db, new Date(ctx.runtime.now().getTime() - pullsKeptMs), 1_000);
   await forgetStatuses(ctx.db, new Date(ctx.runtime.now().getTime() - keptMs), 1_000);
 }

@@ -6,6 +6,7 @@ import { isUuid } from '../../adapters/store/tenancy/access.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import {
   deleteEmptyOrg,
+  deleteOrgsGone,
   getOrg,
   getProject,
   insertOrg,
@@ -114,7 +115,7 @@ export async function changeOrg(
 }
 
 /**
- * Only an empty one: projects are deleted one by one, knowingly. Never the one that the installation began with: who
+ * Only an empty one: projects are deleted one by one, knowingly. Those that are going hold it up for nobody. Never the one that the installation began with: who
  * administers it administers the installation, and that must not pass to whoever made the next organization.
  */
 export async function removeOrg(ctx: FlowContext, actor: Actor, org: { id: string; slug: string }): Promise<void> {
@@ -148,6 +149,7 @@ export async function createProject(
   const project = slugOf(given);
   return write(ctx, 'project', async (tx) => {
     const row = await insertProject(tx, orgId, project);
+    if (row === undefined) throw notVisible();
     await recordAudit(tx, {
       orgId,
       projectId: row.id,
@@ -207,6 +209,7 @@ export async function removeProject(ctx: FlowContext, actor: Actor, project: Pro
 /** Goes on with the deletion of projects, until `signal`; one daemon at a time for each of them. */
 export async function finishDeletions(ctx: FlowContext, signal: AbortSignal): Promise<void> {
   for (const id of await deletedProjects(ctx.db)) if (!signal.aborted) await deleteInSlices(ctx, id, signal);
+  await deleteOrgsGone(ctx.db);
 }
 
 async function deleteInSlices(ctx: FlowContext, projectId: string, signal: AbortSignal): Promise<void> {

@@ -51,6 +51,17 @@ export async function wishPlan(sql: Sql, wish: PullWish): Promise<void> {
   );
 }
 
+/** Forgets pull requests of which nothing was heard for long: their comments and checks stay at the host. */
+export async function forgetPulls(sql: Sql, before: Date, limit: number): Promise<number> {
+  const { rowCount } = await sql.query(
+    `delete from svc.pull_plans where (repository_id, number) in (
+       select repository_id, number from svc.pull_plans
+        where due_at is null and heard_at < $1::timestamptz order by heard_at limit $2::int)`,
+    [before, limit],
+  );
+  return rowCount;
+}
+
 /** A pull request that is over is told nothing more. */
 export async function forgetWish(sql: Sql, repositoryId: string, number: number): Promise<void> {
   await sql.query(

@@ -82,14 +82,30 @@ export async function updateOrg(
   return rows[0];
 }
 
-/** False when the organization still has projects, and nothing is deleted. Waits for projects that are being made. */
+/**
+ * False when the organization still has projects that somebody can find, and nothing is deleted. Waits for projects that are
+ * being made. What it is found and entered by goes at once, its name is free; its own row goes with its last project.
+ */
 export async function deleteEmptyOrg(tx: Sql, orgId: string): Promise<boolean> {
   await tx.query('select from svc.orgs where id = $1::uuid for update', [orgId]);
   const { rowCount } = await tx.query(
-    `delete from svc.orgs o where o.id = $1::uuid and not exists (select from svc.projects where org_id = o.id)`,
+    `update svc.orgs o set slug = 'deleted-' || replace(id::text, '-', ''), deleted_at = now()
+      where o.id = $1::uuid and not exists (select from svc.projects where org_id = o.id and deleted_at is null)`,
     [orgId],
   );
-  return rowCount > 0;
+  if (rowCount === 0) return false;
+  for (const table of ['org_members', 'principals', 'secrets', 'api_tokens']) {
+    await tx.query(`delete from svc.${table} where org_id = $1::uuid`, [orgId]);
+  }
+  await deleteOrgsGone(tx);
+  return true;
+}
+
+/** Rows of organizations that are deleted and whose projects are all gone. */
+export async function deleteOrgsGone(sql: Sql): Promise<void> {
+  await sql.query(
+    `delete from svc.orgs o where o.deleted_at is not null and not exists (select from svc.projects where org_id = o.id)`,
+  );
 }
 
 /** Projects of an organization that a principal can see: all of them for its administrators. */
@@ -111,16 +127,19 @@ export async function listProjects(
   return rows;
 }
 
+/** Undefined where the organization is gone, or on its way. */
 export async function insertProject(
   tx: Sql,
   orgId: string,
   project: { slug: string; name: string },
-): Promise<ProjectRow> {
+): Promise<ProjectRow | undefined> {
   const { rows } = await tx.query<ProjectRow>(
-    `insert into svc.projects as j (org_id, slug, name) values ($1::uuid, $2::text, $3::text) returning ${projectColumns}`,
+    `insert into svc.projects as j (org_id, slug, name)
+     select id, $2::text, $3::text from svc.orgs where id = $1::uuid and deleted_at is null for key share
+     returning ${projectColumns}`,
     [orgId, project.slug, project.name],
   );
-  return rows[0] as ProjectRow;
+  return rows[0];
 }
 
 export async function getProject(sql: Sql, projectId: string): Promise<ProjectRow | undefined> {
