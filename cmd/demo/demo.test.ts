@@ -79,6 +79,22 @@ test('the first run shows agents and a webhook, its printed commands push a chan
   );
   assert.match(first.output(), /the scripted agent stands in/);
   assert.match(first.output(), /Say hello to Ada\.\n\n.* assistant\n {4}echo: Say hello to Ada\./);
+  const wholeWay = new RegExp(
+    [
+      'push to garden/almanac of (\\w{12})',
+      'event codehost\\.push',
+      'session \\S+ of scribe',
+      'branch page-\\1…',
+      'commit \\w{12}',
+      'pull request #1: Add a page',
+      'event codehost\\.pull_request\\.opened',
+      'session \\S+ of proofreader',
+      'check Proofreading: success',
+      'comment: Read it; nothing to change\\.',
+    ].join('\\n  '),
+  );
+  assert.match(first.output(), wholeWay);
+  assert.match(first.output(), /code create_pull_request +write +done/);
   const script = /watch it here:\n((?: {2}.*\n)+)/.exec(first.output())?.[1] ?? '';
   const shell = spawnSync('sh', ['-e', '-c', script], {
     cwd: home,
@@ -94,6 +110,7 @@ test('the first run shows agents and a webhook, its printed commands push a chan
   assert.match(second.output(), /status: +unchanged/);
   assert.equal(/git clone (\S+)/.exec(second.output())?.[1], /git clone (\S+)/.exec(first.output())?.[1]);
   assert.match(second.output(), /^greeter +2 /m);
+  assert.match(second.output(), wholeWay);
   assert.equal(await second.interrupt(), 0);
 });
 

@@ -5,6 +5,7 @@
 import { parseArgs } from 'node:util';
 import { ConfigError, loadConfig } from '../../internal/base/config/config.ts';
 import { children, type Daemon, follow, freeListen, startSvcd, svc } from './processes.ts';
+import { type DemoHost, startHost } from './codehost.ts';
 import { demoSource, givenSource, type Source } from './source.ts';
 import { firstRun, register } from './register.ts';
 import { standIns } from './harnesses.ts';
@@ -27,6 +28,7 @@ async function main(stopping: Promise<void>): Promise<number> {
   const config = loadConfig({ env: process.env, argv: [] });
   const { dataDir } = config;
   let source: Source | undefined;
+  let host: DemoHost | undefined;
   let daemon: Daemon | undefined;
   try {
     source = repo === undefined ? await demoSource(dataDir) : await givenSource(repo);
@@ -39,8 +41,13 @@ async function main(stopping: Promise<void>): Promise<number> {
     if (daemon === undefined) return 0;
     say(`svcd serves ${daemon.url}; its log is ${daemon.logFile}`);
     say('');
+    // The demo's own agents are woken by a code host, which is simulated; the user's own are left to theirs.
+    if (repo === undefined) {
+      host = await startHost(dataDir);
+      await host.connect();
+    }
     const synced = await firstSync(dataDir, source);
-    await tour(dataDir, source, synced, say);
+    await tour(dataDir, { source, synced, host }, say);
     // Only then does nothing that is changed from now on go by unseen.
     await follow(dataDir, ['reconcile', 'logs', '--repo', source.name, '--follow', '--limit', '0']);
     say('new runs appear here; Ctrl-C stops everything');
@@ -58,6 +65,7 @@ async function main(stopping: Promise<void>): Promise<number> {
       say(farewell);
       await daemon.stop();
     }
+    await host?.stop();
     await source?.stop?.();
   }
 }

@@ -1,5 +1,6 @@
 // What the demo shows after its first sync, and the commands that a reader can copy.
 
+import type { DemoHost } from './codehost.ts';
 import { call } from './register.ts';
 import { svc } from './processes.ts';
 import { knock } from './session.ts';
@@ -12,10 +13,11 @@ const RUN = 'npm run -s svc --';
 /** Prints the run, the agents, the webhook addresses, and what to try next. */
 export async function tour(
   dataDir: string,
-  source: Source,
-  synced: boolean,
+  { source, synced, host }: { readonly source: Source; readonly synced: boolean; readonly host: DemoHost | undefined },
   say: (text: string) => void,
 ): Promise<void> {
+  // Its agents work while the rest is shown.
+  const pushed = synced ? host?.push() : undefined;
   say('');
   await svc(dataDir, ['reconcile', 'logs', '--repo', source.name, '--limit', '5']);
   say('');
@@ -37,6 +39,7 @@ export async function tour(
     else await svc(dataDir, ['session', 'logs', came.sessionId]);
     say('');
   }
+  if (host !== undefined && pushed !== undefined) await showPush(dataDir, host, await pushed, say);
   if (!synced) say(`the first sync did not apply: ${RUN} repo show ${source.name}\n`);
   for (const line of changeLines(source)) say(line);
   say('');
@@ -56,6 +59,17 @@ export async function tour(
   ]) {
     say(`  ${environment}${RUN} ${line}`);
   }
+  say('');
+}
+
+/** From the push to the comment, as the code host has it, and what the sessions called. */
+async function showPush(dataDir: string, host: DemoHost, commit: string, say: (text: string) => void): Promise<void> {
+  say(`a push to the code host, which is simulated at ${host.origin}:`);
+  const { lines, sessions, isWhole } = await host.outcome(commit);
+  for (const line of lines) say(`  ${line}`);
+  if (!isWhole) say('  the rest did not come in time; `svc event list` and `svc session list` say why');
+  say('');
+  for (const session of sessions) await svc(dataDir, ['session', 'calls', session]);
   say('');
 }
 
