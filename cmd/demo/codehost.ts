@@ -21,8 +21,8 @@ export interface DemoHost {
   readonly origin: string;
   /** Makes the connection, or gives the one that is there new credentials. */
   connect(): Promise<void>;
-  /** Pushes a commit; its webhook goes out. Answers with the commit. */
-  push(): Promise<string>;
+  /** Pushes a commit; its webhook goes out. Answers with the commit; undefined, without one, where no agent waits for it. */
+  push(): Promise<string | undefined>;
   /** What came of a push, once it is all there or the time is up. */
   outcome(commit: string): Promise<Outcome>;
   stop(): Promise<void>;
@@ -81,7 +81,7 @@ export async function startHost(dataDir: string): Promise<DemoHost> {
     async connect() {
       intakeUrl = await connect(dataDir, simulator.origin, { webhookSecret, privateKey: keys.privateKey });
     },
-    push: () => push(simulator, repository),
+    push: async () => ((await isAwaited(dataDir)) ? push(simulator, repository) : undefined),
     outcome: (commit) => outcome(dataDir, { simulator, repository, deliveries }, commit),
     stop: () => simulator.stop(),
   };
@@ -123,6 +123,13 @@ async function deliver(
   const answer = await fetch(intakeUrl, { method: 'POST', headers, body }).catch(() => undefined);
   const { eventRecordId } = Object(await answer?.json().catch(() => undefined)) as { readonly eventRecordId?: string };
   return eventRecordId;
+}
+
+/** A fleet of an earlier version, or one that was changed since, may have no agent for it. */
+async function isAwaited(dataDir: string): Promise<boolean> {
+  const { body } = await call(dataDir, 'GET', '/triggers?limit=200');
+  const { items = [] } = Object(body) as { items?: readonly { readonly event?: string; readonly status?: string }[] };
+  return items.some(({ event, status }) => event === 'codehost.push' && status === 'active');
 }
 
 async function push(simulator: CodehostSimulator, repository: SimRepository): Promise<string> {

@@ -21,6 +21,8 @@ export interface Source {
 /** Name of the repository that the demo brings. */
 export const DEMO = 'demo';
 const FILES = join(import.meta.dirname, '../../testdata/demo');
+/** Agents that a code host wakes, which the demo simulates. */
+const MORE = join(import.meta.dirname, '../../testdata/demo-codehost/fleet');
 /** Often, so that a push is seen while one looks; a code host's webhook does it at once. */
 const DEMO_INTERVAL_SECONDS = 2;
 
@@ -43,11 +45,11 @@ async function makeRepository(root: string): Promise<void> {
   if (await exists(join(target, 'HEAD'))) return;
   await mkdir(root, { recursive: true, mode: 0o700 });
   const draft = await mkdtemp(join(root, 'draft-'));
-  const git = async (args: readonly string[]): Promise<string> =>
+  const git = async (args: readonly string[], tree = FILES): Promise<string> =>
     (
       await runGit(args, {
-        cwd: FILES,
-        env: { GIT_DIR: draft, GIT_WORK_TREE: FILES, GIT_INDEX_FILE: join(draft, 'index') },
+        cwd: tree,
+        env: { GIT_DIR: draft, GIT_WORK_TREE: tree, GIT_INDEX_FILE: join(draft, 'index') },
       })
     )
       .toString('utf8')
@@ -56,6 +58,7 @@ async function makeRepository(root: string): Promise<void> {
     await runGit(['init', '--quiet', '--bare', draft], { cwd: root });
     await git(['symbolic-ref', 'HEAD', 'refs/heads/main']);
     await git(['add', '--all', '--force', '.']);
+    await git(['add', '--ignore-removal', '--force', '.'], MORE);
     const tree = await git(['write-tree']);
     const commit = await git(['commit-tree', '-m', 'Plant a small fleet', tree]);
     await git(['update-ref', 'refs/heads/main', commit]);

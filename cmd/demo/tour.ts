@@ -39,7 +39,8 @@ export async function tour(
     else await svc(dataDir, ['session', 'logs', came.sessionId]);
     say('');
   }
-  if (host !== undefined && pushed !== undefined) await showPush(dataDir, host, await pushed, say);
+  const commit = await pushed;
+  if (host !== undefined && commit !== undefined) await showPush(dataDir, host, commit, say);
   if (!synced) say(`the first sync did not apply: ${RUN} repo show ${source.name}\n`);
   for (const line of changeLines(source)) say(line);
   say('');
