@@ -10,13 +10,14 @@ describe('a connection by consent', () => {
   let peer: AuthorizationBench;
   let bench: ToolBench;
   let log = '';
+  let file: { providers: { oauth: { docs: { [key: string]: string | string[] } } } };
   let next = 1;
   const answers: string[] = [];
   const secrets = new Set<string>();
   const clock = { aheadMs: 0 };
   before(async () => {
     peer = await startAuthorizationBench();
-    const file = {
+    file = {
       providers: {
         oauth: { docs: { issuer: peer.issuer, clientId: 'unknown-there', scopes: ['read'], resource: peer.resource } },
       },
@@ -219,6 +220,37 @@ describe('a connection by consent', () => {
     assert.equal(peer.counts.revocations - before, 1);
     answers.push(done.stdout, done.stderr, JSON.stringify(shown), check.stdout);
     await home.remove();
+  });
+
+  it('connects a configured provider with its secret, and passes its tool server through', async () => {
+    const registered = await fetch(`${peer.issuer}/reg`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        redirect_uris: [`${bench.daemon.url}/oauth/callback`],
+        grant_types: ['authorization_code', 'refresh_token'],
+        token_endpoint_auth_method: 'client_secret_basic',
+      }),
+    });
+    const client = (await registered.json()) as { readonly client_id: string; readonly client_secret: string };
+    secrets.add(client.client_secret);
+    file.providers.oauth.docs = {
+      ...{ issuer: peer.issuer, clientId: client.client_id, clientSecretRef: 'docs-client' },
+      ...{ scopes: ['read', 'offline_access'], resource: peer.resource, mcpUrl: peer.resource },
+    };
+    await bench.daemon.api('PUT', 'P/secrets/docs-client', { value: client.client_secret });
+    assert.equal((await api('POST', 'P/connections', { provider: 'docs', name: 'team' })).status, 201);
+    const { url } = await authorize('team');
+    assert.match(await arrive(await peer.consent(url)), /connectionOAuth=success&provider=docs$/);
+    await bench.apply({ asker: { tools: { docs: { kind: 'connection', provider: 'docs', connection: 'team' } } } });
+    const seat = await bench.start('asker');
+    const { tools } = await (await seat.client('docs')).listTools();
+    assert.deepEqual(
+      tools.map(({ name }) => name),
+      ['read', 'write'],
+    );
+    const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'read', arguments: {} } };
+    assert.match(await (await seat.post('docs', message)).text(), /did read with read/);
   });
 
   it('says why an authorization server cannot be used, and sends it nothing', async () => {

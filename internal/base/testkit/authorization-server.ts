@@ -187,6 +187,8 @@ async function answer({ request, response, provider, issuer, shown, refused }: A
     return json(200, { resource, authorization_servers: [issuer], scopes_supported: ['read'] });
   }
   if (request.url !== '/mcp') return json(404, {});
+  // It has nothing to say by itself.
+  if (request.method !== 'POST') return json(405, {});
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   const token = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];

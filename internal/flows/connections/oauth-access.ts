@@ -23,7 +23,10 @@ export function consentedAccess(ctx: FlowContext, projectId: string, name: strin
     if (connection === undefined || !isConsented(ctx, connection.provider)) throw authorizationRequired(name);
     if (connection.status === 'disabled' || connection.status === 'inactive') throw authorizationRequired(name);
     const { url: own } = connection.config;
-    const resource = typeof own === 'string' ? own : oauthProviders(ctx.config.file).get(connection.provider)?.resource;
+    const provider = oauthProviders(ctx.config.file).get(connection.provider);
+    const resource = typeof own === 'string' ? own : provider?.resource;
+    // What the configuration names beside it is the operator's word.
+    if (provider?.mcpUrl === url) return connection;
     // A token is for the resource that it was asked for, whatever an author writes beside its name.
     if (resource !== undefined && !isWithin(resource, url)) {
       throw new Fault('unprocessable', 'connection-mismatch', `connection ${name} is for another server`);

@@ -11,6 +11,7 @@ import type { RemoteAuth, Tool } from '../../domain/spec.ts';
 import { type Actor, type FlowContext, portsOf } from '../context.ts';
 import { absentSecret, secretText } from '../sealed.ts';
 import { checksAlias } from '../sessions/sessions.ts';
+import { oauthProviders } from '../../base/config/oauth-settings.ts';
 import { consentedAccess } from '../connections/connections.ts';
 import { brokerTools, callCodehost } from '../broker/broker.ts';
 import { bindingTools } from './binding-tools.ts';
@@ -66,6 +67,13 @@ export function toolServer(ctx: FlowContext, caller: ToolCaller, alias: string):
     ) {
       const { url, auth } = declared;
       return { kind: 'remote', url, ...consentedAccess(ctx, caller.project.id, auth.connection, url) };
+    }
+    if (declared.kind === 'connection') {
+      // The provider's own tool server, with the token of whoever consented.
+      const url = oauthProviders(ctx.config.file).get(declared.provider)?.mcpUrl;
+      if (url !== undefined) {
+        return { kind: 'remote', url, ...consentedAccess(ctx, caller.project.id, declared.connection, url) };
+      }
     }
     if (declared.kind === 'codehost') {
       const tools = brokerTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools);
