@@ -81,6 +81,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'adapters/providers/tracker': adapter('undici'),
   'adapters/providers/chat': adapter('undici'),
   'adapters/providers/errtrack': adapter('undici'),
+  'adapters/providers/webhook': adapter('undici'),
   'adapters/providers/authorization': adapter('undici', 'oauth4webapi'),
   'adapters/providers/model': adapter('undici'),
   'adapters/providers/oauth': adapter('openid-client', 'undici'),
@@ -103,6 +104,8 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'flows/broker': FLOW,
   'flows/chat': FLOW,
   'flows/tracker': FLOW,
+  // Tells people through the providers' own flows.
+  'flows/notify': { rooms: [...FLOW.rooms, 'flows/broker', 'flows/chat', 'flows/tracker'], npm: [] },
   // The agents' door to the service: like an edge, it calls whatever flow a tool is about.
   'flows/tools': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },
   'flows/tenancy': FLOW,

@@ -1,6 +1,7 @@
 // The SVC_CONFIG file (docs/reference/configuration.md#settings): the settings of the environment, and what is richer than a text.
 
 import * as v from 'valibot';
+import { CONDITIONS } from '../internal/domain/notification.ts';
 import { EFFORTS, HARNESSES, PROVIDERS } from '../internal/domain/spec.ts';
 import { choice, described, flag, name, text } from './common.ts';
 
@@ -114,6 +115,31 @@ const oauthProvider = v.strictObject({
   resource: optional(text(4096, 'The resource that tokens are for.')),
   mcpUrl: optional(text(4096, 'Its tool server, for `connection` tools that name it.')),
 });
+const receiver = {
+  name: name('By which it is known.'),
+  conditions: optional(described(v.array(v.picklist(CONDITIONS)), 'What it is told of; absent: everything.')),
+};
+const notifications = v.strictObject({
+  receivers: optional(
+    v.array(
+      v.variant('kind', [
+        v.strictObject({
+          ...receiver,
+          kind: described(v.literal('chat'), 'A channel of a chat provider.'),
+          project: text(127, 'organization/project, whose connection it is.'),
+          connection: name('A chat connection of that project.'),
+          channel: text(200, 'Id of the channel.'),
+        }),
+        v.strictObject({
+          ...receiver,
+          kind: described(v.literal('webhook'), 'A POST of JSON.'),
+          url: text(4096, 'Where it is sent.'),
+          secretFile: optional(text(4096, 'File that holds the key that it is signed with.')),
+        }),
+      ]),
+    ),
+  ),
+});
 const sync = v.strictObject({
   resyncSeconds: optional(count(10, 86_400, 'How often a repository is compared as a whole with what is stored.')),
 });
@@ -174,6 +200,7 @@ export const config = v.pipe(
     logLevel: optional(plain('A level of the log: info.')),
     catalog: optional(described(catalog, 'Presets, model lists and tools beside those that ship.')),
     templates: optional(described(templates, 'Where managed templates come from, one source for each scope.')),
+    notifications: optional(described(notifications, 'Whom the installation tells of what happens in its projects.')),
     sync: optional(described(sync, 'How the reconciler keeps time.')),
     sources: optional(described(sources, 'What may be read, and for how long.')),
     sandboxes: optional(

@@ -10,6 +10,7 @@ import { chatSettings } from '../../internal/base/config/chat-settings.ts';
 import { codehostSettings } from '../../internal/base/config/codehost-settings.ts';
 import { compileSettings } from '../../internal/base/config/compile-settings.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
+import { notificationSettings } from '../../internal/base/config/notification-settings.ts';
 import { retentionSettings } from '../../internal/base/config/retention-settings.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
 import { sandboxesSettings } from '../../internal/base/config/sandbox-settings.ts';
@@ -31,7 +32,9 @@ import { services } from '../../internal/edge/jobs/services.ts';
 import { tasks } from '../../internal/edge/jobs/tasks.ts';
 import { lookAtCodehost } from '../../internal/flows/broker/broker.ts';
 import { lookAtChat } from '../../internal/flows/chat/chat.ts';
+import { lookAtWebhook } from '../../internal/flows/notify/notify.ts';
 import { lookAtTracker } from '../../internal/flows/tracker/tracker.ts';
+import { CONDITIONS } from '../../internal/domain/notification.ts';
 import type { FlowContext } from '../../internal/flows/context.ts';
 import type { OutboxPorts } from '../../internal/flows/ports.ts';
 import { startIngest } from '../../internal/flows/ingest/ingest.ts';
@@ -148,7 +151,7 @@ function outboxPorts(config: Config): OutboxPorts {
   const { writeSpacingMs, apiUrl, webUrl, mcpUrl, attachmentHosts } = codehostSettings(config);
   const { chat, tracker } = chatSettings(config);
   return {
-    readers: { codehost: lookAtCodehost, chat: lookAtChat, tracker: lookAtTracker },
+    readers: { codehost: lookAtCodehost, chat: lookAtChat, tracker: lookAtTracker, webhook: lookAtWebhook },
     writeSpacingMs,
     codehostApiUrl: apiUrl,
     codehostWebUrl: webUrl,
@@ -156,6 +159,8 @@ function outboxPorts(config: Config): OutboxPorts {
     attachmentHosts,
     chatApiUrl: chat.apiUrl,
     trackerApiUrl: tracker.apiUrl,
+    chatFileHosts: chat.fileHosts,
+    receivers: notificationSettings(config, CONDITIONS),
   };
 }
 
@@ -179,6 +184,7 @@ async function checkSettings(config: Config): Promise<void> {
   codehostSettings(config);
   chatSettings(config);
   checkOauthSettings(config);
+  notificationSettings(config, CONDITIONS);
   modelSettings(config.file, config.fileDir);
   signinSettings(config);
   await checkKeyFile(config);

@@ -17,6 +17,7 @@ const viewer = [
   'repositories:read',
   'reconciles:read',
   'connections:read',
+  'receivers:read',
   'secrets:list',
   'harnesses:read',
 ] as const;
@@ -39,6 +40,7 @@ const projectAdmin = [
   'endpoints:write',
   'repositories:write',
   'connections:write',
+  'receivers:write',
   'provider_grants:use',
   'provider_grants:write',
   'secrets:write',

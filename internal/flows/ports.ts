@@ -24,6 +24,7 @@ import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../doma
 import type { Catalog } from '../domain/catalog.ts';
 import type { CheckDeadline, ModelSpec, AgentSpec } from '../domain/spec.ts';
 import type { CompiledAnswers } from './compiled.ts';
+import type { InstallationReceiver } from '../base/config/notification-settings.ts';
 import type { FlowContext, ProjectRef } from './context.ts';
 import type { Limiter } from './limits.ts';
 
@@ -258,6 +259,10 @@ export interface OutboxPorts {
   /** Where chat providers and trackers answer whose connection does not say so. */
   readonly chatApiUrl?: string;
   readonly trackerApiUrl?: string;
+  /** Hosts, or host:port, of the chat provider's files. */
+  readonly chatFileHosts?: readonly string[];
+  /** Whom the installation tells of what happens in its projects. */
+  readonly receivers?: readonly InstallationReceiver[];
 }
 
 /** A session whose git is to reach its mounts. */

@@ -15,6 +15,14 @@ const network = v.strictObject({
 const tenant = { id: v.string(), slug: v.string(), name: v.string(), createdAt: v.string() };
 export const organization = named('Organization', v.object(tenant));
 export type Organization = Shape<typeof organization>;
+const people = v.optional(
+  v.pipe(
+    v.array(v.pipe(v.string(), v.minLength(1), v.maxLength(200))),
+    v.maxLength(200),
+    v.check((ids) => new Set(ids).size === ids.length, 'Expected each id once'),
+  ),
+);
+const approvers = v.strictObject({ chat: people, codehost: people, tracker: people });
 export const project = named(
   'Project',
   v.object({
@@ -27,6 +35,10 @@ export const project = named(
     limits: v.optional(limits),
     /** What its sessions reach, within the installation's list. */
     network: v.optional(v.object({ allow: v.array(v.string()) })),
+    /** Ids at their providers, not logins, of those who may answer what sessions ask where they ask it. */
+    approvers,
+    /** Whether failed launches and questions are told in the thread, on the pull request or issue they came from. */
+    notify: v.boolean(),
   }),
 );
 export type Project = Shape<typeof project>;
@@ -180,13 +192,16 @@ export const updateProject = operation({
   permission: 'project:write',
   id: 'updateProject',
   path: projectPath,
-  summary: 'Rename a project, archive or bring it back, say what its environments may ask for and reach',
+  summary: 'Change a project: its name, what its environments may ask for and reach, whom its sessions tell and ask',
   body: v.strictObject({
     slug: v.optional(v.string()),
     name: v.optional(displayName),
     archived: v.optional(v.boolean()),
     limits: v.optional(v.nullable(limits)),
     network: v.optional(v.nullable(network)),
+    /** A list that is given replaces that of its provider. */
+    approvers: v.optional(approvers),
+    notify: v.optional(v.boolean()),
   }),
   answers: { 200: project },
 });

@@ -32,6 +32,8 @@ export interface ConfigFile {
   readonly sandboxes?: Json;
   /** Provider applications, by provider. */
   readonly providers?: Json;
+  /** Whom the installation tells of what happens in its projects (notification-settings.ts). */
+  readonly notifications?: Json;
   /** How long events, sessions and runs are kept (retention-settings.ts). */
   readonly retention?: Json;
   /** How long audit entries are kept; for ever when absent. */
@@ -61,6 +63,7 @@ const schema = v.strictObject({
   sessions: v.optional(json),
   sandboxes: v.optional(json),
   providers: v.optional(json),
+  notifications: v.optional(json),
   retention: v.optional(json),
   signIn: v.optional(json),
   audit: v.optional(
@@ -91,8 +94,20 @@ export function parseConfigFile(
     }
     throw new ConfigError(key === null ? name : `${key} in ${path}`, `cannot be used: ${issue.message}`);
   }
-  const { catalog, templates, sync, sources, sessions, sandboxes, providers, retention, audit, signIn, ...settings } =
-    parsed.output;
+  const {
+    catalog,
+    templates,
+    sync,
+    sources,
+    sessions,
+    sandboxes,
+    providers,
+    notifications,
+    retention,
+    audit,
+    signIn,
+    ...settings
+  } = parsed.output;
   return {
     settings,
     rest: {
@@ -103,6 +118,7 @@ export function parseConfigFile(
       ...(sessions !== undefined && { sessions }),
       ...(sandboxes !== undefined && { sandboxes }),
       ...(providers !== undefined && { providers }),
+      ...(notifications !== undefined && { notifications }),
       ...(retention !== undefined && { retention }),
       ...(audit !== undefined && { audit }),
       ...(signIn !== undefined && { signIn }),

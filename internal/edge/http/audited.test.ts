@@ -95,6 +95,13 @@ const steps: readonly Step[] = [
     call: `DELETE ${P}/connections/d/attempts/x`,
     path: (ids) => `${P}/connections/d/attempts/${ids['consent']}`,
   },
+  {
+    call: `POST ${P}/receivers`,
+    body: () => ({ name: 'r', kind: 'webhook', url: 'https://127.0.0.1:1/hook', secret: value }),
+  },
+  { call: `PATCH ${P}/receivers/r`, body: () => ({ suspended: true }) },
+  { call: `POST ${P}/receivers/r/test` },
+  { call: `DELETE ${P}/receivers/r` },
   { call: `DELETE ${P}/connections/c` },
   { call: `POST ${P}/apply`, body: () => ({ files }) },
   {

@@ -178,6 +178,8 @@ async function fill(daemon: TestDaemon, table: readonly Route[], org: Org): Prom
     await make('PUT', `${P}/secrets/${mark}-secret`, { value: 'hush', protected: false });
     const credentials = { webhookSecret: 'hush-hush-hush-hush' };
     await make('POST', `${P}/connections`, { provider: 'codehost', name: `${mark}-connection`, credentials });
+    const url = 'https://receiver.example/hook';
+    await make('POST', `${P}/receivers`, { name: `${mark}-receiver`, kind: 'webhook', url, secret: 'hush' });
     const hook = await daemon.api('GET', `${P}/endpoints/${mark}-agent-hook`);
     const sent = await daemon.api('POST', `/api/v1/webhook-endpoints/${String(hook.body['slug'])}/events`, {});
     found.push(String(sent.body['eventRecordId']));

@@ -200,7 +200,9 @@ describe('the description of the API', () => {
       const at = path.indexOf('/:');
       if (at >= 0) {
         const list = path.slice(0, at);
-        const item = ['agents', 'repositories', 'endpoints', 'connections'].includes(list.split('/').at(-1) ?? '');
+        const item = ['agents', 'repositories', 'endpoints', 'connections', 'receivers'].includes(
+          list.split('/').at(-1) ?? '',
+        );
         const first = item ? (await api('GET', list)).body['items']?.[0]?.['name'] : await firstOf(list);
         path = path.replace(/:\w+/, String(first));
       }

@@ -19,6 +19,7 @@ import { memberRoutes } from './routes/members.ts';
 import { scheduleRoutes } from './routes/schedules.ts';
 import { oauthRoutes } from './routes/oauth.ts';
 import { overviewRoutes } from './routes/overview.ts';
+import { receiverRoutes } from './routes/receivers.ts';
 import { reconcileRoutes } from './routes/reconciles.ts';
 import { repositoryRoutes } from './routes/repositories.ts';
 import { secretRoutes } from './routes/secrets.ts';
@@ -38,6 +39,7 @@ export const routes: readonly Route[] = [
   ...applyRoutes,
   ...secretRoutes,
   ...connectionRoutes,
+  ...receiverRoutes,
   ...oauthRoutes,
   ...errtrackRoutes,
   ...keyRoutes,

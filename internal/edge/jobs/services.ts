@@ -7,6 +7,7 @@ import { heartbeatServices } from './heartbeat-services.ts';
 import { ingestServices } from './ingest-services.ts';
 import { hostServices } from './host-services.ts';
 import { keyServices } from './key-services.ts';
+import { notifyServices } from './notify-services.ts';
 import { outboxServices } from './outbox-services.ts';
 import { planServices } from './plan-services.ts';
 import { syncServices } from './sync-services.ts';
@@ -20,6 +21,7 @@ export const services: readonly Service[] = [
   ...heartbeatServices,
   ...checkServices,
   ...outboxServices,
+  ...notifyServices,
   ...planServices,
   ...routingServices,
   ...hostServices,

@@ -32,6 +32,7 @@ import { REVIEW_TOOLS } from './tools-reviews.ts';
 import { WORK_TOOLS } from './tools-work.ts';
 
 export { gitWay, type GitWay, noteRefusedPush, sendPush } from './git.ts';
+export { commentOn } from './comment.ts';
 export { Desk } from './desk.ts';
 export { lookAtCodehost } from './lookup.ts';
 

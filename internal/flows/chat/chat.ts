@@ -20,6 +20,9 @@ import { chatConnection, ChatRoom, product } from './room.ts';
 import { searchChat } from './search.ts';
 import { saying } from './text.ts';
 
+export { chatConnection, ChatRoom } from './room.ts';
+export { saying } from './text.ts';
+
 export interface ChatCaller {
   readonly ctx: FlowContext;
   readonly caller: ToolCaller;
@@ -125,7 +128,7 @@ interface Saying {
   readonly threadId: string | undefined;
   readonly said: { readonly [argument: string]: string };
 }
-export type Said = { readonly provider: string; channelId: string; threadId: string; messageId: string };
+type Said = { readonly provider: string; channelId: string; threadId: string; messageId: string };
 
 /** Posts one message as a step of the outbox, with the key of the call planted. */
 export function say(room: ChatRoom, step: Step, of: Saying): Promise<Said> {

@@ -19,6 +19,7 @@ import { idAt, textAt } from '../../domain/fields.ts';
 import type { FlowContext } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { connectionSecrets } from '../sealed.ts';
+import { answerIn, takeAnswer } from './answers.ts';
 import { parseBody } from './body.ts';
 import type { Intake } from './ingest.ts';
 import { isOwnInstallation, takeInstallation } from './installation.ts';
@@ -166,6 +167,8 @@ async function record(
     const options = { routing: ctx.ingest?.needsJob() === true };
     const [found] = (await recordEvents(tx, [made(event, '')], options)) as [RecordedEvent];
     if (!found.created) return found;
+    const answer = answerIn(event);
+    const taken = answer && (await takeAnswer(ctx, tx, { connection, eventId: found.id, answer }));
     // Only behind the event that they follow from, which is unique per delivery: a delivery that comes again is held
     // against what was learned since, and would tell a change that never happened.
     const following = derived.map((one) => made(one, `\0${one.key}`));
@@ -173,7 +176,7 @@ async function record(
     await writeFacts(tx, connection.id, delivery.learns ?? [], now);
     if (delivery.push !== undefined) await askForSyncs(tx, connection, delivery.push, now);
     if (delivery.pull !== undefined) await askForPlans(tx, connection, delivery.pull, now);
-    return found;
+    return taken === undefined ? found : { ...found, routerStatus: 'routed' as const };
   });
   if (recorded.created) ctx.ingest?.recorded(connection.projectId);
   const { key } = delivery.event;

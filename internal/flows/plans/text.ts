@@ -5,6 +5,7 @@ import type { Action, Consequences, ScheduleConsequence } from '../../core/plan/
 import { maskCredentials, maskLine } from '../../domain/credential.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { canonicalJson, type Json } from '../../domain/json.ts';
+import { code, cut, fenced, plain } from '../markup.ts';
 import type { CommitPlan } from '../sync/sync.ts';
 
 export type PullText =
@@ -186,31 +187,6 @@ function diagnosticLine(one: Diagnostic): string {
 /** Message and hint, without what looks like a credential. */
 export function diagnosticText({ message, hint }: Diagnostic): string {
   return maskCredentials(plain(hint === undefined ? message : `${message} (${hint})`));
-}
-
-/** One line, without characters that steer a terminal or turn text around. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is taken out.
-const steering = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+/g;
-const plain = (text: string): string => maskCredentials(text.toWellFormed().replace(steering, ' '));
-
-const cut = (text: string, most: number): string => {
-  const all = [...text];
-  return all.length > most ? `${all.slice(0, most - 1).join('')}…` : text;
-};
-
-const longestTicks = (text: string): number => Math.max(0, ...[...text.matchAll(/`+/g)].map(([run]) => run.length));
-
-/** Text as inline code, whatever stands in it. */
-function code(text: string): string {
-  const shown = plain(text);
-  const ticks = '`'.repeat(longestTicks(shown) + 1);
-  const pad = /^[` ]|[` ]$/.test(shown) ? ' ' : '';
-  return `${ticks}${pad}${shown}${pad}${ticks}`;
-}
-
-function fenced(lines: readonly string[], language = ''): string {
-  const ticks = '`'.repeat(Math.max(3, longestTicks(lines.join('\n')) + 1));
-  return [`${ticks}${language}`, ...lines, ticks].join('\n');
 }
 
 /** The first lines that fit, and how many do not. */

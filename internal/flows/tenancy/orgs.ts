@@ -12,6 +12,7 @@ import {
   insertOrg,
   insertProject,
   type OrgRow,
+  type ProjectChange,
   type ProjectRow,
   updateOrg,
   updateProject,
@@ -165,7 +166,7 @@ export async function changeProject(
   ctx: FlowContext,
   actor: Actor,
   project: ProjectRef,
-  change: { slug?: string; name?: string; archived?: boolean } & EnvironmentChange,
+  change: ProjectChange & EnvironmentChange,
 ): Promise<ProjectRow> {
   if (change.slug !== undefined) requireSlug(change.slug);
   return write(ctx, 'project', async (tx) => {
@@ -178,7 +179,7 @@ export async function changeProject(
       principal: actor,
       action: 'project.updated',
       subject: { kind: 'project', name: row.slug },
-      detail: { ...change } as JsonObject,
+      detail: JSON.parse(JSON.stringify(change)) as JsonObject,
     });
     return row;
   });

@@ -134,20 +134,38 @@ export function issueComment(of: TrackerCaller, input: ToolInput<'issue_comment'
         (await desk.read('query($id: String!) { issue(id: $id) { id } }', { id: input.issue }))['issue'],
       );
       const issueId = textAt(found['id']) ?? '';
-      const id = of.ctx.runtime.uuid();
-      const variables = presentOf({ id, issueId, body: input.body, parentId: input.parent });
-      const answer = await desk.write(step, {
-        query: `mutation($input: CommentCreateInput!) { commentCreate(input: $input) { success comment { id url } } }`,
-        variables: { input: variables },
-        probe: { kind: 'comment', id, issueId },
-        shape: (data) => commentAnswer(objectAt(objectAt(data['commentCreate'])['comment'])),
-      });
+      const answer = await sendComment(desk, step, { issueId, body: input.body, parentId: input.parent });
       await tie(of.ctx, of.caller.project.id, of.caller.sessionId, issueId);
       return { answer, url: textAt(answer['url']) };
     }),
   );
 }
 const bodyMost = 65_536;
+
+/** The id is ours, so that a repeat cannot make a second one. */
+function sendComment(
+  desk: TrackerDesk,
+  step: Step,
+  of: { readonly issueId: string; readonly body: string; readonly parentId?: string | undefined },
+): Promise<JsonObject> {
+  const id = desk.ctx.runtime.uuid();
+  return desk.write(step, {
+    query: `mutation($input: CommentCreateInput!) { commentCreate(input: $input) { success comment { id url } } }`,
+    variables: { input: presentOf({ id, ...of }) },
+    probe: { kind: 'comment', id, issueId: of.issueId },
+    shape: (data) => commentAnswer(objectAt(objectAt(data['commentCreate'])['comment'])),
+  });
+}
+
+/** The service itself comments on an issue (its id), as a step of a write. */
+export function sayOnIssue(
+  ctx: FlowContext,
+  of: { readonly connection: SealedConnection; readonly issueId: string; readonly body: string },
+  step: Step,
+): Promise<JsonObject> {
+  const { connection, issueId, body } = of;
+  return sendComment(new TrackerDesk(ctx, connection), step, { issueId, body });
+}
 
 /** What follows on the issue is attributed to the session. */
 async function tie(ctx: FlowContext, projectId: string, sessionId: string, issueId: string): Promise<void> {

@@ -153,3 +153,11 @@ async function settleEach(tx: Sql, settled: readonly Settled[], marks: readonly 
   );
   return rows[0]?.count ?? 0;
 }
+
+/** An event that is nobody's to route: what it said was taken where it was recorded, in the same transaction. */
+export async function setAside(tx: Sql, eventId: string, reason: string): Promise<void> {
+  await tx.query(
+    `update svc.events set router_status = 'routed', reason = $2::text where id = $1::uuid and router_status = 'pending'`,
+    [eventId, reason],
+  );
+}

@@ -16,6 +16,7 @@ export const slicedTables = [
   'bindings',
   'calls',
   'checks',
+  'notices',
   'reconciles',
   'session_ties',
   'usage_sessions',
@@ -35,6 +36,7 @@ export async function markDeleted(tx: Sql, projectId: string): Promise<void> {
   await tx.query('delete from svc.project_members where project_id = $1::uuid', [projectId]);
   await tx.query('delete from svc.secrets where project_id = $1::uuid', [projectId]);
   await tx.query('delete from svc.oauth_tokens where project_id = $1::uuid', [projectId]);
+  await tx.query('delete from svc.receivers where project_id = $1::uuid', [projectId]);
 }
 
 /** Projects that are being deleted, at most ten, the longest first. */

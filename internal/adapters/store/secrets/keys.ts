@@ -23,6 +23,12 @@ const sealedTables = {
     column: 'sealed',
     select: 'r.org_id as "orgId", r.project_id as "projectId", r.name from svc.oauth_tokens r',
   },
+  receiver: {
+    table: 'svc.receivers',
+    column: 'sealed',
+    select:
+      'p.org_id as "orgId", r.project_id as "projectId", r.name from svc.receivers r join svc.projects p on p.id = r.project_id',
+  },
 } as const;
 const tables = Object.values(sealedTables);
 /** The key version of every sealed value, one row each. */

@@ -1,6 +1,7 @@
 // svc.orgs, svc.projects and memberships. An organization keeps at least one administrator who is a person and not
 // disabled: removals and demotions lock its row and look, in the same transaction.
 
+import type { Approvers } from '../../../domain/notification.ts';
 import type { OrgRole, ProjectRole } from '../../../domain/permission.ts';
 import type { ResourceLimits } from '../../../domain/catalog.ts';
 import type { Sql } from '../store.ts';
@@ -13,6 +14,10 @@ export interface OrgRow {
   readonly createdAt: Date;
 }
 export interface ProjectRow extends OrgRow {
+  /** Who may answer what sessions ask, where they ask it. */
+  readonly approvers: Approvers;
+  /** Whether failed launches and questions are told where their session came from. */
+  readonly notify: boolean;
   readonly orgId: string;
   readonly archivedAt: Date | null;
   readonly limits: ResourceLimits | null;
@@ -29,7 +34,7 @@ export interface MemberRow {
 
 const orgColumns = `o.id, o.slug, o.name, o.created_at as "createdAt"`;
 const projectColumns = `j.id, j.org_id as "orgId", j.slug, j.name, j.archived_at as "archivedAt", j.created_at as "createdAt",
-  j.limits, j.network`;
+  j.limits, j.network, j.approvers, j.notify`;
 const memberColumns = `p.id as "principalId", p.kind, p.name, p.email, m.role, m.created_at as "createdAt"`;
 
 /**
@@ -148,19 +153,50 @@ export async function getProject(sql: Sql, projectId: string): Promise<ProjectRo
   ).rows[0];
 }
 
+export interface ProjectChange {
+  readonly slug?: string;
+  readonly name?: string;
+  readonly archived?: boolean;
+  /** Of each provider given, all of them. */
+  readonly approvers?: Approvers;
+  readonly notify?: boolean;
+}
+
 export async function updateProject(
   tx: Sql,
   projectId: string,
-  change: { slug?: string; name?: string; archived?: boolean },
+  change: ProjectChange,
   now: Date,
 ): Promise<ProjectRow | undefined> {
   const { rows } = await tx.query<ProjectRow>(
     `update svc.projects j set slug = coalesce($2::text, slug), name = coalesce($3::text, name),
-       archived_at = case $4::boolean when true then coalesce(archived_at, $5::timestamptz) when false then null else archived_at end
+       archived_at = case $4::boolean when true then coalesce(archived_at, $5::timestamptz) when false then null else archived_at end,
+       approvers = approvers || coalesce($6::jsonb, '{}'), notify = coalesce($7::boolean, notify)
      where j.id = $1::uuid returning ${projectColumns}`,
-    [projectId, change.slug ?? null, change.name ?? null, change.archived ?? null, now],
+    [
+      projectId,
+      change.slug ?? null,
+      change.name ?? null,
+      change.archived ?? null,
+      now,
+      change.approvers === undefined ? null : JSON.stringify(change.approvers),
+      change.notify ?? null,
+    ],
   );
   return rows[0];
+}
+
+/** The id of a project that is not archived, by the slugs of its organization and its own. */
+export async function projectIdOf(
+  sql: Sql,
+  of: { readonly org: string; readonly project: string },
+): Promise<string | undefined> {
+  const { rows } = await sql.query<{ id: string }>(
+    `select p.id from svc.projects p join svc.orgs o on o.id = p.org_id
+      where o.slug = $1::text and p.slug = $2::text and p.archived_at is null`,
+    [of.org, of.project],
+  );
+  return rows[0]?.id;
 }
 
 /** Notes the first completed apply of a project; undefined for every other. One apply at a time, by the project's lock. */

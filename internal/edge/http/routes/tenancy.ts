@@ -39,6 +39,8 @@ const showProject = (row: ProjectRow, org: string) => ({
   archivedAt: row.archivedAt?.toISOString() ?? null,
   ...(row.limits !== null && { limits: row.limits }),
   ...(row.network !== null && { network: row.network }),
+  approvers: Object.fromEntries(Object.entries(row.approvers).map(([key, ids]) => [key, [...(ids ?? [])]])),
+  notify: row.notify,
 });
 
 const orgRoutes: readonly Route[] = [

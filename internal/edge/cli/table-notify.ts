@@ -1,0 +1,68 @@
+// The part of the command table about whom a project tells of what happens in it.
+
+import { FROM_FILE } from './table-global.ts';
+import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
+
+const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
+const notify = async (): Promise<typeof import('./command-notify.ts')> => import('./command-notify.ts');
+const CONDITION: OptionSpec = {
+  name: 'on',
+  type: 'list',
+  value: 'CONDITION',
+  help: 'what it is told of, such as sync-failed; every condition when absent',
+};
+const receiverSettings: readonly OptionSpec[] = [
+  { name: 'connection', type: 'string', value: 'NAME', help: 'chat: the connection' },
+  { name: 'channel', type: 'string', value: 'ID', help: 'chat: the channel' },
+  { name: 'url', type: 'string', value: 'URL', help: 'webhook: where it is sent' },
+  { ...FROM_FILE, help: 'webhook: what it is signed with, from FILE, or stdin for -' },
+  CONDITION,
+];
+export const notifyCommands: readonly CommandSpec[] = [
+  {
+    words: ['notify', 'list'],
+    summary: 'whom the project tells of what happens in it',
+    args: [],
+    options: [],
+    load: async () => (await notify()).notifyList,
+  },
+  {
+    words: ['notify', 'add'],
+    summary: 'tell a chat channel or a signed webhook of what happens',
+    args: [{ name: 'KIND', help: 'chat or webhook', choices: ['chat', 'webhook'] }, NAME],
+    options: receiverSettings,
+    load: async () => (await notify()).notifyAdd,
+  },
+  {
+    words: ['notify', 'edit'],
+    summary: 'change a receiver; what is not given stays',
+    args: [NAME],
+    options: [
+      ...receiverSettings,
+      { name: 'suspend', type: 'flag', help: 'tell it nothing for now' },
+      { name: 'resume', type: 'flag', help: 'tell it again' },
+    ],
+    load: async () => (await notify()).notifyEdit,
+  },
+  {
+    words: ['notify', 'remove'],
+    summary: 'tell a receiver nothing any more',
+    args: [NAME],
+    options: [],
+    load: async () => (await notify()).notifyRemove,
+  },
+  {
+    words: ['notify', 'test'],
+    summary: 'send a test, and say whether the receiver has taken it',
+    args: [NAME],
+    options: [],
+    load: async () => (await notify()).notifyTest,
+  },
+  {
+    words: ['notify', 'log'],
+    summary: 'what people were told, newest first',
+    args: [],
+    options: [],
+    load: async () => (await notify()).notifyLog,
+  },
+];

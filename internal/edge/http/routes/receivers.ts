@@ -1,0 +1,77 @@
+// Whom a project tells of what happens in it (docs/reference/notifications.md), and what it was told.
+
+import * as api from '../../../../schemas/api/receivers.ts';
+import { listNotices } from '../../../adapters/store/notify/notices.ts';
+import { listReceivers, type ReceiverRow } from '../../../adapters/store/notify/receivers.ts';
+import { CONDITIONS } from '../../../domain/notification.ts';
+import type { FlowContext } from '../../../flows/context.ts';
+import {
+  addReceiver,
+  changeReceiver,
+  readReceiver,
+  removeReceiver,
+  testReceiver,
+} from '../../../flows/notify/notify.ts';
+import { pageOf, readTextPage } from '../page.ts';
+import { created, noContent, ok, type Route, serve } from '../route.ts';
+import { readIdPage } from './shapes.ts';
+
+const show = (row: ReceiverRow) => ({
+  name: row.name,
+  kind: row.kind,
+  scope: 'project' as const,
+  conditions: [...(row.conditions ?? CONDITIONS)],
+  suspended: row.suspended,
+  ...(row.connection !== null && { connection: row.connection }),
+  ...(row.channel !== null && { channel: row.channel }),
+  ...(row.url !== null && { url: row.url, signed: row.sealed !== null }),
+});
+
+/** Those of the configuration; where they lead is the operator's to know. */
+const ofInstallation = (ctx: FlowContext) =>
+  (ctx.outbox?.receivers ?? []).map(({ name, kind, conditions }) => ({
+    name,
+    kind,
+    scope: 'installation' as const,
+    conditions: CONDITIONS.filter((one) => conditions?.includes(one) ?? true),
+    suspended: false,
+  }));
+
+export const receiverRoutes: readonly Route[] = [
+  serve(api.listReceivers, async ({ ctx, project, query }) => {
+    const page = readTextPage(query);
+    const rows = await listReceivers(ctx.db, project.id, { ...page, limit: page.limit + 1 });
+    const own = pageOf(rows, page.limit, (row) => [row.name], show);
+    return ok(page.after === undefined ? { ...own, items: [...own.items, ...ofInstallation(ctx)] } : own);
+  }),
+  serve(api.createReceiver, async ({ ctx, project, actor, body }) =>
+    created(show(await addReceiver(ctx, project, actor, body))),
+  ),
+  serve(api.getReceiver, async ({ ctx, project, params }) => ok(show(await readReceiver(ctx, project, params.name)))),
+  serve(api.updateReceiver, async ({ ctx, project, actor, params, body }) =>
+    ok(show(await changeReceiver(ctx, project, actor, { ...body, name: params.name }))),
+  ),
+  serve(api.deleteReceiver, async ({ ctx, project, actor, params }) => {
+    await removeReceiver(ctx, project, actor, params.name);
+    return noContent;
+  }),
+  serve(api.testReceiver, async ({ ctx, project, actor, params: { name } }) =>
+    ok({ name, ...(await testReceiver(ctx, project, actor, name)) }),
+  ),
+  serve(api.listNotices, async ({ ctx, project, query }) => {
+    const { limit, before } = readIdPage(query);
+    const rows = await listNotices(ctx.db, project.id, { before, limit: limit + 1 });
+    return ok(
+      pageOf(
+        rows,
+        limit,
+        (row) => [row.id],
+        ({ at, tellings, ...row }) => ({
+          ...row,
+          at: at.toISOString(),
+          tellings: tellings.map(({ code, ...one }) => ({ ...one, ...(code !== null && { code }) })),
+        }),
+      ),
+    );
+  }),
+];
