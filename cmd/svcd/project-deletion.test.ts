@@ -151,6 +151,7 @@ const settings = [
   'events',
   'generated_resources',
   'project_members',
+  'receivers',
   'reconciles',
   'repositories',
   'routing_generations',

@@ -1,9 +1,9 @@
 // The adapters that flows reach the outside through, as flows see them: made once per daemon, handed on in the context.
 // A test that must not wait for a network or a worker hands in its own.
 
+import type { InstallationToken, MintRequest } from '../adapters/providers/codehost/codehost.ts';
 import type { Json, JsonObject } from '../domain/json.ts';
 import type { KeyObject } from 'node:crypto';
-import type { CheckRun, InstallationToken, MintRequest } from '../adapters/providers/codehost/codehost.ts';
 import type {
   BlobStore,
   Credentials,
@@ -67,8 +67,6 @@ export interface SyncPorts {
   readonly keyRing: KeyRing;
   /** When this process last noted a use of a secret by the service itself, in milliseconds. */
   readonly noted: Map<string, number>;
-  /** Brings a check at the code host to a state, under the network rules; answers with its id there. */
-  putCheckRun(run: Omit<CheckRun, 'allowPrivate'>): Promise<string>;
   /** A token of a code host's installation, asked for under the network rules. */
   mintToken(request: Omit<MintRequest, 'allowPrivate'>): Promise<InstallationToken>;
   readonly network: NetworkSettings;

@@ -210,8 +210,10 @@ const pullNode = (repo: SimRepository, issue: Issue): object => ({
       repo.threads.filter((one) => one.number === issue.number).map((it) => threadNode({ repo, it })),
       of,
     ),
-  reviews: (of: { last?: number }) => {
-    const found = repo.reviews.filter((one) => one.number === issue.number).slice(-(of.last ?? 100));
+  reviews: (of: { last?: number; states?: readonly string[] }) => {
+    const found = repo.reviews
+      .filter((one) => one.number === issue.number && of.states?.includes(one.state) !== false)
+      .slice(-(of.last ?? 100));
     return connection(
       found.map((one) => ({
         id: `PRR_${one.id}`,
@@ -240,6 +242,12 @@ async function addReview(call: GraphqlCall, input: ReviewInput): Promise<object>
   if (input.event === 'APPROVE' && it.user.login === actor.login) {
     throw refused('Can not approve your own pull request');
   }
+  const isPending = (one: {
+    readonly number: number;
+    readonly state: string;
+    readonly user: { readonly login: string };
+  }) => one.number === it.number && one.state === 'PENDING' && one.user.login === actor.login;
+  if (repo.reviews.some(isPending)) throw refused('User can only have one pending review per pull request');
   const states: { readonly [event: string]: string } = { APPROVE: 'APPROVED', REQUEST_CHANGES: 'CHANGES_REQUESTED' };
   const review = {
     id: sim.nextId(),
@@ -275,6 +283,57 @@ async function addReview(call: GraphqlCall, input: ReviewInput): Promise<object>
   };
 }
 
+interface ThreadInput {
+  readonly pullRequestId?: string;
+  readonly path: string;
+  readonly body: string;
+  readonly subjectType?: string;
+}
+
+/** The review that somebody has begun on a pull request. */
+function begun(call: GraphqlCall, pullRequestId: string | undefined) {
+  const { repo, it } = pullById(call, pullRequestId ?? '');
+  const at = repo.reviews.findIndex(
+    (one) => one.number === it.number && one.state === 'PENDING' && one.user.login === call.actor.login,
+  );
+  const review = repo.reviews[at];
+  if (review === undefined) throw notFound('pending review');
+  return { repo, it, at, review };
+}
+
+function addThread(call: GraphqlCall, input: ThreadInput): object {
+  const { repo, it, review } = begun(call, input.pullRequestId);
+  if (input.path.endsWith('.refused')) throw refused('The path is not part of the pull request');
+  const thread = { id: call.sim.nextId(), number: it.number, path: input.path, resolved: false };
+  repo.threads.push(thread);
+  repo.reviewComments.push({
+    ...{ id: call.sim.nextId(), number: it.number, user: call.actor, created: call.sim.time(), body: input.body },
+    ...{ path: input.path, line: null, reviewId: review.id, threadId: thread.id, reactions: [] },
+  });
+  return { thread: threadNode({ repo, it: thread }) };
+}
+
+function submitReview(
+  call: GraphqlCall,
+  input: { readonly pullRequestId?: string; readonly event: string; readonly body?: string },
+): object {
+  const { repo, at, review } = begun(call, input.pullRequestId);
+  const states: { readonly [event: string]: string } = { APPROVE: 'APPROVED', REQUEST_CHANGES: 'CHANGES_REQUESTED' };
+  const made = { ...review, body: input.body ?? review.body, state: states[input.event] ?? 'COMMENTED' };
+  repo.reviews[at] = made;
+  const shown = showReview(repo, made);
+  return { pullRequestReview: { id: `PRR_${made.id}`, url: shown.html_url, state: made.state, body: made.body } };
+}
+
+function deleteReview(call: GraphqlCall, id: string): object {
+  for (const repo of call.sim.repositories) {
+    const at = repo.reviews.findIndex((one) => one.id === idOf(id) && one.state === 'PENDING');
+    const [gone] = at < 0 ? [] : repo.reviews.splice(at, 1);
+    if (gone !== undefined) return { pullRequestReview: { id } };
+  }
+  throw notFound('node');
+}
+
 function mutations(call: GraphqlCall): object {
   const setResolved = (resolved: boolean) => {
     return ({ input }: { input: { threadId: string } }) => {
@@ -293,6 +352,10 @@ function mutations(call: GraphqlCall): object {
   };
   return {
     addPullRequestReview: ({ input }: { input: ReviewInput }) => addReview(call, input),
+    addPullRequestReviewThread: ({ input }: { input: ThreadInput }) => addThread(call, input),
+    submitPullRequestReview: ({ input }: { input: { event: string } }) => submitReview(call, input),
+    deletePullRequestReview: ({ input }: { input: { pullRequestReviewId: string } }) =>
+      deleteReview(call, input.pullRequestReviewId),
     resolveReviewThread: setResolved(true),
     unresolveReviewThread: setResolved(false),
     convertPullRequestToDraft: setDraft(true),

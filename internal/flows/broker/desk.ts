@@ -133,13 +133,22 @@ export class Desk {
     );
   }
 
-  async mutate<T extends Json>(
+  mutate<T extends Json>(
     text: string,
     input: JsonObject,
     of: { readonly probe: JsonObject; readonly isLast?: boolean; shape(data: JsonObject): T },
   ): Promise<T> {
+    return this.mutateAll(text, { input }, of);
+  }
+
+  /** Several mutations in one request; the provider runs them one after another. */
+  async mutateAll<T extends Json>(
+    text: string,
+    variables: JsonObject,
+    of: { readonly probe: JsonObject; readonly isLast?: boolean; shape(data: JsonObject): T },
+  ): Promise<T> {
     return this.#stepped(of, 'graphql', (token) =>
-      this.#graphql(token, text, { input }, true).then((answer) => of.shape(objectAt(objectAt(answer.json)['data']))),
+      this.#graphql(token, text, variables, true).then((answer) => of.shape(objectAt(objectAt(answer.json)['data']))),
     );
   }
 

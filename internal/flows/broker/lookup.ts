@@ -105,9 +105,10 @@ const review: Look = async (desk, probe, step) => {
     { owner, name, number: number(probe, 'pull') },
   );
   const reviews = objectAt(objectAt(objectAt(data['repository'])['pullRequest'])['reviews']);
+  // One that was begun and not submitted is none.
   const row = listAt(reviews['nodes'])
     .map(objectAt)
-    .find((one) => hasMark(one, step));
+    .find((one) => one['state'] !== 'PENDING' && hasMark(one, step));
   return row === undefined ? none : found({ id: row['id'], url: row['url'], state: row['state'] });
 };
 
@@ -223,7 +224,10 @@ const LOOKS: { readonly [kind: string]: Look } = {
     const row = await maybeJson(desk, `/check-runs/${text(probe, 'id')}`);
     if (row === undefined) return none;
     const count = Number(objectAt(row['output'])['annotations_count'] ?? 0);
-    const isSo = count >= Number(probe['annotations']) && (probe['conclusion'] ?? null) === (row['conclusion'] ?? null);
+    const isSo =
+      count >= Number(probe['annotations']) &&
+      (probe['conclusion'] ?? null) === (row['conclusion'] ?? null) &&
+      (probe['status'] === undefined || probe['status'] === row['status']);
     return isThat(isSo, idAndUrl(row));
   },
   async status(desk, probe) {

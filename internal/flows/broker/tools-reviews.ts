@@ -2,7 +2,8 @@
 // could be another session's. What is submitted is one mutation with everything in it.
 
 import { addDraft, dropDraft, dropSent, readDraft, takeDraft } from '../../adapters/store/outbox/drafts.ts';
-import { objectAt, textAt } from '../../domain/fields.ts';
+import { Fault } from '../../domain/fault.ts';
+import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import { isSameRepository, type Want } from './confine.ts';
@@ -69,29 +70,82 @@ interface Review {
 /** Sends a review: one mutation. */
 async function sendReview(desk: Desk, pullNumber: number, review: Review): Promise<Json> {
   const pull = await pullAt(desk, pullNumber);
-  const threads = review.comments.map(objectAt).map((one) => ({
-    path: one['path'],
-    body: body(desk, textAt(one['body']) ?? ''),
-    ...(one['subjectType'] === 'LINE' && { ...given(one, 'line', 'side', 'startLine', 'startSide') }),
-    ...(one['subjectType'] === 'FILE' && { subjectType: 'FILE' }),
-  }));
-  const fileThreads = threads.some((one) => 'subjectType' in one);
-  if (fileThreads)
-    throw outsideFault('refused', 'subjectType: FILE comments cannot be part of a review; comment on a line');
+  const comments = review.comments.map(objectAt);
+  const threads = comments
+    .filter((one) => one['subjectType'] !== 'FILE')
+    .map((one) => ({ ...said(desk, one), ...given(one, 'line', 'side', 'startLine', 'startSide') }));
+  const files = comments.filter((one) => one['subjectType'] === 'FILE').map((one) => said(desk, one));
+  const pullRequestId = pull['node_id'] ?? '';
   const input = {
-    pullRequestId: pull['node_id'] ?? '',
+    pullRequestId,
     body: body(desk, review.said ?? ''),
-    event: review.event,
     commitOID: review.commitId ?? headOf(pull),
     ...(threads.length > 0 && { threads }),
   };
-  return desk.mutate(REVIEW, input, {
-    probe: { kind: 'review', pull: pullNumber },
-    shape: (data): Json => {
-      const made = objectAt(objectAt(data['addPullRequestReview'])['pullRequestReview']);
-      return { id: made['id'] ?? null, url: made['url'] ?? null, state: made['state'] ?? null };
-    },
-  });
+  const probe = { kind: 'review', pull: pullNumber };
+  if (files.length > 0) return sendWithFiles(desk, { input, files, event: review.event, probe, pullNumber });
+  return desk.mutate(REVIEW, { ...input, event: review.event }, { probe, shape: reviewOf('addPullRequestReview') });
+}
+
+const said = (desk: Desk, one: JsonObject): JsonObject => ({
+  path: one['path'],
+  body: body(desk, textAt(one['body']) ?? ''),
+});
+const reviewOf =
+  (mutation: string) =>
+  (data: JsonObject): Json => {
+    const made = objectAt(objectAt(data[mutation])['pullRequestReview']);
+    return { id: made['id'] ?? null, url: made['url'] ?? null, state: made['state'] ?? null };
+  };
+
+/** A comment on a whole file is no part of the mutation that makes a review: it is begun, added to and submitted in one request. */
+async function sendWithFiles(
+  desk: Desk,
+  of: {
+    readonly input: JsonObject;
+    readonly files: readonly JsonObject[];
+    readonly event: string;
+    readonly probe: JsonObject;
+    readonly pullNumber: number;
+  },
+): Promise<Json> {
+  const { input, files, event, probe, pullNumber } = of;
+  const pullRequestId = input['pullRequestId'];
+  const document = `mutation($begin: AddPullRequestReviewInput!, ${files
+    .map((_one, at) => `$file${at}: AddPullRequestReviewThreadInput!, `)
+    .join('')}$submit: SubmitPullRequestReviewInput!) {
+    addPullRequestReview(input: $begin) { pullRequestReview { id } }
+    ${files.map((_one, at) => `file${at}: addPullRequestReviewThread(input: $file${at}) { thread { id } }`).join('\n')}
+    submitPullRequestReview(input: $submit) { pullRequestReview { id url state } } }`;
+  const variables = {
+    begin: input,
+    ...Object.fromEntries(
+      files.map((one, at) => [`file${at}`, { pullRequestId, ...one, subjectType: 'FILE' } as JsonObject]),
+    ),
+    submit: { pullRequestId, body: input['body'], event },
+  };
+  try {
+    return await desk.mutateAll(document, variables, { probe, shape: reviewOf('submitPullRequestReview') });
+  } catch (error) {
+    if (error instanceof Fault && error.code !== 'outcome-unknown') await dropBegun(desk, pullNumber);
+    throw error;
+  }
+}
+
+const BEGUN = `query($owner: String!, $name: String!, $number: Int!) { repository(owner: $owner, name: $name) {
+  pullRequest(number: $number) { reviews(last: 20, states: [PENDING]) { nodes { id body } } } } }`;
+const DROP = `mutation($input: DeletePullRequestReviewInput!) {
+  deletePullRequestReview(input: $input) { pullRequestReview { id } } }`;
+
+/** What a refused request has begun would be in the way of every later review: the bot has one at a time. */
+async function dropBegun(desk: Desk, number: number): Promise<void> {
+  const [owner = '', name = ''] = desk.options.repository.split('/');
+  const found = objectAt((await desk.query(BEGUN, { owner, name, number }))['repository']);
+  const reviews = listAt(objectAt(objectAt(found['pullRequest'])['reviews'])['nodes']).map(objectAt);
+  const own = reviews.find((one) => (textAt(one['body']) ?? '').includes(`svc:call=${desk.callId}`));
+  if (own === undefined) return;
+  const probe = { kind: 'none' };
+  await desk.mutate(DROP, { pullRequestReviewId: own['id'] ?? '' }, { probe, isLast: false, shape: (): Json => null });
 }
 
 async function create(desk: Desk, asked: Asked): Promise<Json> {

@@ -169,7 +169,7 @@ describe('people', () => {
     const [said] = inThread(thread);
     assert.match(
       said?.text ?? '',
-      /^A session of `asking` asks for permission:\n\n``remove <\u200b!channel> the `file` ``/,
+      /^A session of `asking` asks for permission:\n\n`` remove <\u200b!channel> the `file` ``/,
     );
     assert.match(said?.text ?? '', /answer here with `allow` or `reject`/);
     assert.match(said?.text ?? '', /More: `svc session allow [0-9a-f-]{36}` or http.*\/default\/default\/sessions\//);

@@ -3,6 +3,8 @@ import { after, before, describe, it } from 'node:test';
 import type { SimRequest } from '../../base/testkit/codehost-simulator.ts';
 import type { SimRepository } from '../../base/testkit/codehost-state.ts';
 import { agentFile, syncNow, word } from '../sync/sync-testkit.ts';
+import type { CheckReport } from '../ports.ts';
+import { codehostChecks } from './plans.ts';
 import { callsOf, type PlanBench, startPlanBench } from './plans-testkit.ts';
 
 const isWrite = ({ method, path }: SimRequest): boolean => method !== 'GET' && !/access_tokens|\.git\//.test(path);
@@ -20,6 +22,68 @@ describe('what a pull request is told', () => {
       .filter(isWrite)
       .map(({ method, path }) => `${method} ${path}`);
   const checksOf = (repo: SimRepository, head: string) => repo.checks.filter((one) => one.fields['head_sha'] === head);
+
+  it('is told by checks of sessions: made once also where answers are lost, and changed from then on', async () => {
+    const repo = await bench.follow('checked');
+    await bench.quiet();
+    const { ctx } = bench.daemon;
+    const { body: hub } = await bench.daemon.api('GET', 'P/connections/hub');
+    const port = codehostChecks(() => ctx);
+    const id = ctx.runtime.uuid();
+    const report: CheckReport = {
+      id,
+      connectionId: word(hub['id']),
+      targetKey: 'acme/checked#1',
+      headSha: (await repo.branch('main')) ?? '',
+      externalId: null,
+      displayName: 'Review',
+      description: 'Reads it',
+      state: 'queued',
+      conclusion: null,
+      title: null,
+      summary: null,
+    };
+    const before = (await callsOf(bench.daemon)).length;
+    let isLost = false;
+    bench.sim.fault = ({ method, path }) => {
+      if (isLost || method !== 'POST' || !path.endsWith('/check-runs')) return null;
+      isLost = true;
+      return { kind: 'lose' };
+    };
+    const made = await port.report(report);
+    bench.sim.fault = () => null;
+    assert.equal(made.outcome, 'done');
+    const [run, ...others] = repo.checks.filter((one) => one.fields['external_id'] === id);
+    assert.ok(run !== undefined && others.length === 0);
+    // Whoever died before it noted the answer tells again, by then of a later state.
+    const begun = await port.report({ ...report, state: 'in_progress' });
+    assert.deepEqual(begun, made);
+    const externalId = 'externalId' in made ? made.externalId : null;
+    const concluded: CheckReport = {
+      ...report,
+      externalId,
+      state: 'concluded',
+      conclusion: 'success',
+      title: 'Fine',
+      summary: 'All good',
+    };
+    for (let time = 0; time < 2; time += 1) {
+      assert.equal((await port.report(concluded)).outcome, 'done');
+    }
+    assert.equal((await port.report({ ...report, externalId, state: 'superseded' })).outcome, 'done');
+    assert.deepEqual([run.fields['status'], run.fields['conclusion']], ['completed', 'success']);
+    assert.equal(repo.checks.filter((one) => one.fields['external_id'] === id).length, 1);
+    const calls = (await callsOf(bench.daemon)).slice(before).filter((one) => word(one['alias']) === 'checks');
+    assert.deepEqual(
+      calls.map((one) => [word(one['tool']), word(one['status']), one['session'] as unknown]),
+      [
+        ['create_check_run', 'done', null],
+        ['update_check_run', 'done', null],
+        ['update_check_run', 'done', null],
+      ],
+    );
+    assert.deepEqual(bench.sim.schemaRefusals, []);
+  });
 
   it('is one comment, edited in place, and a check of each head; the same head again is told nothing', async () => {
     const repo = await bench.follow('app');

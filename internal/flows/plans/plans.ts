@@ -3,5 +3,6 @@
 // commits what has become of them, as a status. Wishes are rows; telling re-reads the world and sends no more than what
 // differs from what was told, each write once, through the outbox. Never applies anything, and never delays a sync.
 
+export { codehostChecks } from './session-checks.ts';
 export { tellPlans } from './pulls.ts';
 export { forgetToldStatuses, tellStatuses } from './statuses.ts';

@@ -1,20 +1,11 @@
-// What the code host is told: the status of a commit (wished for where a run begins and in the transaction that ends it;
-// flows/plans tells it, and re-reads the latest run of the commit, so that a repeated or late wish says what is true by
-// then), and the checks of pull requests that events came from (docs/reference/checks.md#states), with the connection's installation. When a check is told,
-// and again, is decided in flows/checks. Failing to tell never touches a sync.
+// What the code host is to be told of a sync: the status of a commit, wished for where a run begins and in the transaction
+// that ends it; flows/plans tells it, and re-reads the latest run of the commit, so that a repeated or late wish says what is
+// true by then. Failing to tell never touches a sync.
 
-import type { CheckPort, CheckReport, Reported } from '../ports.ts';
-import type { CheckRun, CheckRunError } from '../../adapters/providers/codehost/codehost.ts';
-import { RepoCondition } from '../../adapters/repo/repo.ts';
 import { wishStatus } from '../../adapters/store/repositories/commit-statuses.ts';
 import type { Sql } from '../../adapters/store/store.ts';
-import { connectionById, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
-import { connectionSecrets } from '../sealed.ts';
-import { connectionToken, text } from './source.ts';
 import type { ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
-import { projectOf, type Repository } from '../../adapters/store/repositories/repositories.ts';
-import { isUsable } from '../../domain/connection.ts';
-import { type FlowContext, portsOf } from '../context.ts';
+import type { Repository } from '../../adapters/store/repositories/repositories.ts';
 
 /** Asks for the telling, where the repository is read through a connection to its code host. */
 export async function askForStatus(sql: Sql, repository: Repository, commit: string | null | undefined): Promise<void> {
@@ -59,77 +50,4 @@ export function saying(run: Pick<ReconcileRow, 'status' | 'condition' | 'detail'
     case 'superseded':
       throw new Error(`a run that is ${run.status} has no outcome to tell`);
   }
-}
-
-/** Until the next try, where the code host is away or asks for patience. */
-const afterMs = 30_000;
-
-const failed = (reason: string): Reported => ({ outcome: 'failed', reason });
-
-/** `ctx` as it is when something is told. */
-export function codehostChecks(ctx: () => FlowContext): CheckPort {
-  return {
-    async report(report) {
-      try {
-        return await tell(ctx(), report);
-      } catch (error) {
-        const answer = answerTo(error as Error);
-        if (answer.outcome === 'later')
-          ctx().runtime.log.info({ checkId: report.id, err: error }, 'check.report_later');
-        return answer;
-      }
-    },
-  };
-}
-
-async function tell(ctx: FlowContext, report: CheckReport): Promise<Reported> {
-  const connection = await connectionById(ctx.db, report.connectionId);
-  if (connection?.provider !== 'codehost' || !isUsable(connection.status)) {
-    return failed('the code-host connection of its event is gone');
-  }
-  // Only an installation may write them; a connection without a key takes events in and no more.
-  if (text(connectionSecrets(ctx, connection)['privateKey']) === undefined)
-    return { outcome: 'done', externalId: null };
-  const project = await projectOf(ctx.db, connection.projectId);
-  if (project === undefined) return failed('the project is gone');
-  const put = async (refresh: boolean): Promise<string> => {
-    const { token } = await connectionToken(ctx, project, connection.name, refresh);
-    return portsOf(ctx).putCheckRun({ ...runOf(connection, report), token });
-  };
-  const externalId = await put(false).catch((error: CheckRunError) => {
-    // A kept token may have been revoked; nothing was done with it.
-    if (error.status !== 401) throw error;
-    return put(true);
-  });
-  return { outcome: 'done', externalId };
-}
-
-function runOf({ config }: SealedConnection, report: CheckReport): Omit<CheckRun, 'token' | 'allowPrivate'> {
-  const { id, externalId, state, conclusion, displayName, description, headSha: commit } = report;
-  const apiUrl = text(config['apiUrl']);
-  const isDropped = state === 'superseded';
-  return {
-    ...(apiUrl !== undefined && { apiUrl }),
-    repository: report.targetKey.slice(0, report.targetKey.lastIndexOf('#')),
-    commit,
-    id,
-    externalId,
-    name: displayName,
-    state: isDropped ? 'dropped' : state,
-    conclusion,
-    title: isDropped ? 'Superseded' : (report.title ?? displayName),
-    summary: isDropped
-      ? 'A later event on the pull request has begun this check anew.'
-      : (report.summary ?? description),
-  };
-}
-
-function answerTo(error: CheckRunError): Reported {
-  const { status, isUnknown } = error;
-  if (error instanceof RepoCondition) {
-    return error.condition === 'auth-failed' ? failed(error.message) : { outcome: 'later', afterMs };
-  }
-  if (isUnknown === true) return failed(`${error.message}; whether it was made is not known`);
-  if (status !== undefined && status < 500 && status !== 429) return failed(error.message);
-  return { outcome: 'later', afterMs };
 }

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { startCompiler } from '../../adapters/compiler/compiler.ts';
-import { mintInstallationToken, putCheckRun } from '../../adapters/providers/codehost/codehost.ts';
+import { mintInstallationToken } from '../../adapters/providers/codehost/codehost.ts';
 import { folderCache, resolveTemplates } from '../../adapters/providers/templates/templates.ts';
 import { createHostCache, openRepository, probeRepository } from '../../adapters/repo/repo.ts';
 import type { NetworkSettings } from '../../adapters/repo/types.ts';
@@ -66,7 +66,6 @@ export async function startSyncPorts(config: Config, runtime: Runtime): Promise<
         token: secret,
         ...(lock !== undefined && { lock }),
       }),
-    putCheckRun: (run) => putCheckRun({ ...run, allowPrivate: config.allowPrivateNetwork }),
     mintToken: (request) => mintInstallationToken({ ...request, allowPrivate: config.allowPrivateNetwork }),
     stop: () => compiler.stop(),
   };

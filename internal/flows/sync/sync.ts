@@ -5,7 +5,7 @@
 // resources in one transaction only (apply.ts). It never takes an error for an empty tree, never retries what only an
 // author can mend, and never lets one repository delay another.
 
-export { codehostChecks, saying } from './codehost.ts';
+export { saying } from './codehost.ts';
 export { type CommitPlan, pathsReadOutside, planCommit } from './plan-commit.ts';
 export { diagnose, retryJobs } from './doctor.ts';
 export { applyFiles } from './files.ts';

@@ -5,7 +5,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export { installationChangeOf, installationOf, readInstallation, type SeenInstallation } from './installation.ts';
-export { type CheckRun, type CheckRunError, putCheckRun } from './check-run.ts';
 export { type CodehostDelivery, normalize } from './normalize.ts';
 export { isBotLogin } from './parts.ts';
 export { addressKey, type PullHint, type PushHint } from './push.ts';
