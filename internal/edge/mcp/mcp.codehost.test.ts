@@ -205,35 +205,6 @@ describe('the code host through a session’s tools', () => {
     await done('add_reply_to_pull_request_comment', { ...at, commentId: thread?.comments[0]?.id, reaction: 'eyes' });
   });
 
-  it('submits comments on whole files in the same one request, and leaves nothing begun where that is refused', async () => {
-    const pull = [...bench.app.issues.values()].find((one) => one.pull !== undefined) ?? assert.fail();
-    const on = { ...at, pullNumber: pull.number };
-    const submit = { ...on, method: 'submit_pending', event: 'COMMENT', body: 'Both.' };
-    const comment = (path: string, subjectType: string, more = {}) =>
-      done('add_comment_to_pending_review', { ...on, path, body: `On ${path}`, subjectType, ...more });
-    await comment('src/b.ts', 'FILE');
-    await comment('src/x.refused', 'FILE');
-    assert.match((await call('pull_request_review_write', submit)).text, /^refused: /);
-    assert.ok(bench.app.reviews.every((one) => one.state !== 'PENDING'));
-    await done('pull_request_review_write', { ...on, method: 'delete_pending' });
-    await comment('src/b.ts', 'LINE', { line: 1 });
-    await comment('src/b.ts', 'FILE');
-    const before = [bench.app.reviews.length, bench.app.reviewComments.length];
-    const from = bench.sim.log.length;
-    assert.equal(String((await done('pull_request_review_write', submit))['state']), 'COMMENTED');
-    const isMutation = ({ body }: { readonly body?: unknown }) => JSON.stringify(body ?? '').includes('mutation');
-    assert.equal(bench.sim.log.slice(from).filter(isMutation).length, 1);
-    assert.deepEqual(
-      [bench.app.reviews.length, bench.app.reviewComments.length],
-      [(before[0] ?? 0) + 1, (before[1] ?? 0) + 2],
-    );
-    assert.deepEqual(
-      bench.app.reviewComments.slice(-2).map((one) => one.line),
-      [1, null],
-    );
-    assert.match(bench.app.reviews.at(-1)?.body ?? '', /^Both\.[^]*svc:call=/);
-  });
-
   it('serves merge, secrets, workflows and files where an agent names them', async () => {
     const named = [
       'merge_pull_request',
