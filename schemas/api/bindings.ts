@@ -1,7 +1,7 @@
 // Bindings: who holds which target.
 
 import * as v from 'valibot';
-import { json, nameText, onOff, projectPath, target, timestamp } from './common.ts';
+import { json, nameText, onOff, projectPath, reasonText, target, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 export const binding = named(
@@ -48,5 +48,6 @@ export const releaseBinding = operation({
   id: 'releaseBinding',
   path: `${projectPath}/bindings/:id`,
   summary: 'Release a binding, also a held one; one that is released stays as it is',
+  body: v.strictObject({ reason: v.optional(reasonText) }),
   answers: { 204: null },
 });

@@ -20,6 +20,12 @@ export const displayName = v.pipe(
   v.maxLength(200),
   v.check((text) => text.isWellFormed(), 'Expected text without lone surrogates'),
 );
+/** Why somebody does something, for the audit. */
+export const reasonText = v.pipe(
+  v.string(),
+  v.maxLength(500),
+  v.check((text) => text.isWellFormed() && !text.includes('\0'), 'Expected text without lone surrogates'),
+);
 /** A switch of a query. */
 export const onOff = v.picklist(['true', 'false']);
 

@@ -50,6 +50,8 @@ export interface Operation<
   readonly exactNumbers?: boolean;
   /** What is sent holds secrets: problems name no key that they do not expect. */
   readonly confidential?: boolean;
+  /** The last parameter of the path takes what follows, with its slashes. */
+  readonly tail?: boolean;
   /** Answers 200 with server-sent events. */
   readonly stream?: boolean;
   /** Answers 200 with JSON lines; the schema of that answer is a line's. */

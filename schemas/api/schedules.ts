@@ -30,3 +30,29 @@ export const listSchedules = operation({
   query: v.strictObject(pageQuery),
   answers: { 200: pageOf('SchedulePage', schedule) },
 });
+
+export const timeline = named(
+  'ScheduleTimeline',
+  v.object({
+    from: timestamp,
+    to: timestamp,
+    /** By time and schedule. */
+    ticks: v.array(v.object({ scheduleId: v.string(), at: timestamp })),
+    /** There are more within these bounds. */
+    more: v.boolean(),
+  }),
+);
+export type ScheduleTimeline = Shape<typeof timeline>;
+
+export const getTimeline = operation({
+  tag: 'schedules',
+  method: 'GET',
+  scope: 'project',
+  permission: 'schedules:read',
+  id: 'getScheduleTimeline',
+  path: `${projectPath}/schedules/timeline`,
+  summary:
+    'When schedules fire, clock changes and all: from now on for a day, or within bounds of up to 7 days; up to 2,000 ticks',
+  query: v.strictObject({ from: v.optional(timestamp), to: v.optional(timestamp) }),
+  answers: { 200: timeline },
+});

@@ -3,7 +3,18 @@
 import * as v from 'valibot';
 import { SESSION_STATES } from '../../internal/domain/session-state.ts';
 import { binding } from './bindings.ts';
-import { integer, json, nameText, onOff, projectPath, spending, target, timestamp, usage } from './common.ts';
+import {
+  integer,
+  json,
+  nameText,
+  onOff,
+  projectPath,
+  reasonText,
+  spending,
+  target,
+  timestamp,
+  usage,
+} from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 const textMax = 100_000;
@@ -139,6 +150,45 @@ export const getUsage = operation({
   answers: { 200: spending },
 });
 
+export const usageSeries = named(
+  'UsageSeries',
+  v.object({
+    /** UTC days, both included. */
+    from: v.string(),
+    to: v.string(),
+    by: v.picklist(['agent', 'day']),
+    /** A row for each day, and agent, with calls; by day and name. `agent` is null by day. */
+    items: v.array(v.object({ day: v.string(), agent: v.nullable(v.string()), usage })),
+    /** Agents with their sum over these days, dearest first; `sessions` and `dearest` are of the project's latest 200. */
+    agents: v.array(
+      v.object({
+        agent: v.string(),
+        sessions: integer,
+        usage,
+        dearest: v.nullable(v.object({ id: v.string(), costUsd: v.string() })),
+        /** Decimal, of a session of it; absent: none is set. */
+        capUsd: v.optional(v.string()),
+      }),
+    ),
+    /** Sessions that a spend cap holds now. */
+    capHits: integer,
+  }),
+);
+export type UsageSeries = Shape<typeof usageSeries>;
+
+export const getUsageSeries = operation({
+  ...read,
+  tag: 'usage',
+  id: 'getUsageSeries',
+  path: `${projectPath}/usage/series`,
+  summary: 'What model calls have used by UTC day, and agent, over the last days (1 to 366, default 30)',
+  query: v.strictObject({
+    days: v.optional(v.pipe(v.string(), v.regex(/^([1-9]|[1-9]\d|[12]\d\d|3[0-5]\d|36[0-6])$/, 'Expected 1 to 366'))),
+    by: v.optional(v.picklist(['agent', 'day'])),
+  }),
+  answers: { 200: usageSeries },
+});
+
 export const getSession = operation({
   ...read,
   id: 'getSession',
@@ -179,7 +229,71 @@ export const archiveSession = operation({
   id: 'archiveSession',
   path: `${one}/archive`,
   summary: 'End a session; one that is archived stays as it is, 409 for one that ended otherwise',
+  body: v.strictObject({ reason: v.optional(reasonText) }),
   answers: { 200: wholeSession },
+});
+
+export const sessionFile = named(
+  'SessionFile',
+  v.object({
+    path: v.string(),
+    /** Bytes. */
+    size: integer,
+    sha256: v.nullable(v.string()),
+    /** Why its bytes were not kept: over 10 MiB, over 50 MiB with those before it, or not to be read. */
+    refused: v.nullable(v.picklist(['too-large', 'too-many', 'unreadable'])),
+    keptAt: timestamp,
+  }),
+);
+export type SessionFile = Shape<typeof sessionFile>;
+
+export const listSessionFiles = operation({
+  ...read,
+  id: 'listSessionFiles',
+  path: `${one}/files`,
+  summary: 'Files that a session left in the directory of SVC_ARTIFACTS, by path',
+  description:
+    'Read after each turn and at the end: up to 100 files, 10 MiB each and 50 MiB in all. Values of secrets in them are masked. They are kept as long as the session.',
+  query: v.strictObject(pageQuery),
+  answers: { 200: pageOf('SessionFilePage', sessionFile) },
+});
+
+export const getSessionFile = operation({
+  ...read,
+  id: 'getSessionFile',
+  path: `${one}/files/:path`,
+  tail: true,
+  summary: 'The bytes of such a file, as an attachment; 409 for one that was not kept',
+  answers: { 200: null },
+});
+
+export const sessionDiff = named(
+  'SessionDiff',
+  v.object({
+    mounts: v.array(
+      v.object({
+        mountPath: v.string(),
+        repository: v.string(),
+        ref: v.nullable(v.string()),
+        /** What was mounted. */
+        commit: v.string(),
+        /** Of the work tree against it, as git writes it, with files that are new; empty where nothing differs. */
+        diff: v.string(),
+        /** It is longer than 1 MiB, and ends there. */
+        truncated: v.boolean(),
+        takenAt: timestamp,
+      }),
+    ),
+  }),
+);
+export type SessionDiff = Shape<typeof sessionDiff>;
+
+export const getSessionDiff = operation({
+  ...read,
+  id: 'getSessionDiff',
+  path: `${one}/diff`,
+  summary: 'How a session’s work trees differ from what was mounted, as of its latest turn',
+  answers: { 200: sessionDiff },
 });
 
 export const answerPermission = operation({

@@ -10,6 +10,7 @@ import {
   neverFires,
   nextTick,
   nextTicks,
+  timelineOf,
 } from './schedule.ts';
 
 const ACCEPTED = [
@@ -300,4 +301,32 @@ test('the tick that follows a judged one is the first that is not missed already
   assert.equal(following('2026-01-01T00:00:00Z', '2027-01-01T00:00:30Z'), '2027-01-01T00:00:00.000Z');
   // A clock that was set back does not have it fire again.
   assert.equal(following('2026-01-01T00:05:00Z', '2026-01-01T00:00:30Z'), '2026-01-01T00:06:00.000Z');
+});
+
+test('a timeline has the ticks of all schedules in order, over clock changes, up to its bound', () => {
+  const from = new Date('2026-03-28T00:00:00Z');
+  const to = new Date('2026-03-30T00:00:00Z');
+  const schedules = [
+    { id: 'b', cron: '30 2 * * *', timezone: 'Europe/Berlin' },
+    { id: 'a', cron: '30 1 28 3 *', timezone: 'UTC' },
+  ];
+  const at = ({ scheduleId, at: time }: { scheduleId: string; at: Date }): string =>
+    `${scheduleId} ${time.toISOString()}`;
+  // 02:30 is not there on the 29th: it fires right after the gap, at 03:00 of the summer.
+  assert.deepEqual(timelineOf(schedules, { from, to, most: 3 }), {
+    ticks: [
+      { scheduleId: 'a', at: new Date('2026-03-28T01:30:00.000Z') },
+      { scheduleId: 'b', at: new Date('2026-03-28T01:30:00.000Z') },
+      { scheduleId: 'b', at: new Date('2026-03-29T01:00:00.000Z') },
+    ],
+    more: false,
+  });
+  const cut = timelineOf(schedules, { from, to, most: 2 });
+  assert.deepEqual([cut.ticks.map(at).length, cut.more], [2, true]);
+  // The first instant is within, the last is not.
+  const edge = { from: new Date('2026-03-28T01:30:00Z'), to: new Date('2026-03-29T01:00:00Z'), most: 9 };
+  assert.deepEqual(timelineOf(schedules, edge).ticks.map(at), [
+    'a 2026-03-28T01:30:00.000Z',
+    'b 2026-03-28T01:30:00.000Z',
+  ]);
 });

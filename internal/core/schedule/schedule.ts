@@ -63,6 +63,28 @@ export function nextTicks(cron: string, timezone: string, after: Date, count: nu
   return ticks;
 }
 
+export interface TimelineTick {
+  readonly scheduleId: string;
+  readonly at: Date;
+}
+
+/** Ticks of schedules from `from` on and before `to`, by time and id: the first `most` of them, and whether there are more. */
+export function timelineOf(
+  schedules: readonly { readonly id: string; readonly cron: string; readonly timezone: string }[],
+  { from, to, most }: { readonly from: Date; readonly to: Date; readonly most: number },
+): { readonly ticks: readonly TimelineTick[]; readonly more: boolean } {
+  const all = schedules.flatMap(({ id, cron, timezone }) => {
+    const next = createTicker(cron, timezone);
+    const ticks: TimelineTick[] = [];
+    // One more than fits tells that there are more.
+    for (let at = next(new Date(from.getTime() - 1)); at !== null && at < to && ticks.length <= most; at = next(at))
+      ticks.push({ scheduleId: id, at });
+    return ticks;
+  });
+  all.sort((a, b) => a.at.getTime() - b.at.getTime() || (a.scheduleId < b.scheduleId ? -1 : 1));
+  return { ticks: all.slice(0, most), more: all.length > most };
+}
+
 const MINUTE_MS = 60_000;
 /** How often a scheduler that gives an instant not later than the last may be asked again from further on. */
 const MAX_NUDGES = 3 * 60;

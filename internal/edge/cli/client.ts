@@ -77,6 +77,11 @@ export interface Client {
     operation: Op<P, Q, undefined, A>,
     input?: Input<P, Q, undefined>,
   ): AsyncGenerator<string>;
+  /** Bytes of a 2xx answer. Throws `Refusal`. */
+  bytes<P extends string, A extends Answers>(
+    operation: Op<P, undefined, undefined, A>,
+    input: Input<P, undefined, undefined>,
+  ): Promise<Buffer>;
   /**
    * Server-sent events, reconnecting with Last-Event-ID until the caller leaves or the process is asked to stop. Each time
    * that the server has taken it up, `onOpen` is told.
@@ -127,6 +132,17 @@ export function createClient(server: ServerSettings, signal: AbortSignal): Clien
     download: (operation, given) => {
       const input = (given ?? {}) as Loose;
       return download(server, pathOf(operation, input), input.query, signal);
+    },
+    bytes: async (operation, given) => {
+      const input = given as Loose;
+      const accept = { accept: 'application/octet-stream, application/problem+json' };
+      const response = await send(server, 'GET', pathOf(operation, input), {}, signal, accept);
+      if (!response.ok) await readJson(response, server);
+      try {
+        return Buffer.from(await response.arrayBuffer());
+      } catch (error) {
+        throw unreachable(server, error);
+      }
     },
     events: (operation, given, onOpen) => {
       const input = (given ?? {}) as Loose;

@@ -1,5 +1,6 @@
 // `svc session …` and `svc binding …`: what runs, what it says, and who holds what.
 
+import { writeFile } from 'node:fs/promises';
 import * as bindings from '../../../schemas/api/bindings.ts';
 import * as calls from '../../../schemas/api/calls.ts';
 import * as sessions from '../../../schemas/api/sessions.ts';
@@ -136,6 +137,55 @@ export const sessionCalls: Handler = async (call) => {
   });
 };
 
+/** Lists what a session left, or writes one file: to --output, else to the standard output. */
+export const sessionFiles: Handler = async (call) => {
+  const client = await connect(call);
+  const id = await idOf(call, client);
+  const path = call.optionalArg('PATH');
+  const output = call.text('output');
+  if (path === undefined) {
+    if (output !== undefined) throw new Misuse('--output takes a PATH of the session beside it');
+    return showList(call, client, {
+      operation: sessions.listSessionFiles,
+      input: { params: { id } },
+      limit: 200,
+      empty: 'no files',
+      head: ['path', 'bytes', 'kept', 'why not'],
+      row: (file) => [
+        file.text('path'),
+        file.text('size'),
+        relativeTime(file.at('keptAt'), call.screen.now()),
+        file.text('refused'),
+      ],
+    });
+  }
+  const bytes = await client.bytes(sessions.getSessionFile, { params: { id, path } });
+  if (output !== undefined && output !== '-') {
+    await writeFile(output, bytes, { flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
+      throw refusal('not-written', `${output} cannot be written (${error.code})`, 'name a file that is not there yet');
+    });
+    call.screen.emit({ path, output, bytes: bytes.length }, () => `${output}: ${bytes.length} bytes`);
+    return 0;
+  }
+  if (call.json) throw new Misuse('--json and a file on the standard output are one too many: give --output');
+  call.io.stdout.write(bytes);
+  return 0;
+};
+
+export const sessionDiff: Handler = async (call) => {
+  const client = await connect(call);
+  const diff = await client.call(sessions.getSessionDiff, { params: { id: await idOf(call, client) } });
+  call.screen.emit(diff, () => {
+    const told = diff.mounts.map(({ mountPath, repository, ref, commit, diff: text, truncated }) => {
+      const head = `# ${clean(mountPath, true)} (${clean(repository, true)}${ref === null ? '' : ` ${clean(ref, true)}`} at ${commit.slice(0, 12)})`;
+      const body = text === '' ? '# no difference' : clean(text);
+      return `${head}\n${body}${truncated ? '\n# cut after 1 MiB' : ''}`;
+    });
+    return told.length === 0 ? 'no work tree has been looked at yet' : told.join('\n');
+  });
+  return 0;
+};
+
 export const sessionSend: Handler = async (call) => {
   const given = call.arg('MESSAGE');
   const text = given === '-' ? await readText(call, '-', 'MESSAGE') : given;
@@ -179,10 +229,15 @@ export const sessionInterrupt: Handler = async (call) => {
   return 0;
 };
 
+const reasonOf = (call: Call): { readonly reason?: string } => {
+  const reason = call.text('reason');
+  return reason === undefined ? {} : { reason };
+};
+
 export const sessionArchive: Handler = async (call) => {
   const client = await connect(call);
   const id = await idOf(call, client);
-  const answer = await client.call(sessions.archiveSession, { params: { id } });
+  const answer = await client.call(sessions.archiveSession, { params: { id }, body: reasonOf(call) });
   call.screen.emit(answer, () => `archived ${clean(id, true)}`);
   return 0;
 };
@@ -214,7 +269,7 @@ export const bindingList: Handler = async (call) => {
 export const bindingRelease: Handler = async (call) => {
   const client = await connect(call);
   const id = await wholeId(client, { operation: bindings.listBindings }, call.arg('ID'));
-  await client.call(bindings.releaseBinding, { params: { id } });
+  await client.call(bindings.releaseBinding, { params: { id }, body: reasonOf(call) });
   call.screen.emit({ id, status: 'released' }, () => `released ${clean(id, true)}`);
   return 0;
 };

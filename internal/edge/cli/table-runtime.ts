@@ -57,6 +57,7 @@ const eventCommands: readonly CommandSpec[] = [
   },
 ];
 
+const REASON: OptionSpec = { name: 'reason', type: 'string', value: 'TEXT', help: 'why; it stands in the audit' };
 const session = async (): Promise<typeof import('./command-session.ts')> => import('./command-session.ts');
 const sessionCommands: readonly CommandSpec[] = [
   {
@@ -99,6 +100,23 @@ const sessionCommands: readonly CommandSpec[] = [
     load: async () => (await session()).sessionCalls,
   },
   {
+    words: ['session', 'files'],
+    summary: 'files that a session left; with PATH, one of them',
+    args: [ID, { name: 'PATH', help: 'which one, as the list says it', optional: true }],
+    options: [
+      { name: 'output', short: 'o', type: 'string', value: 'FILE', help: 'write it there', completes: 'file' },
+      LIMIT,
+    ],
+    load: async () => (await session()).sessionFiles,
+  },
+  {
+    words: ['session', 'diff'],
+    summary: 'how its work trees differ from what was mounted',
+    args: [ID],
+    options: [],
+    load: async () => (await session()).sessionDiff,
+  },
+  {
     words: ['session', 'send'],
     summary: 'send it a message, which interrupts what it does',
     args: [ID, { name: 'MESSAGE', help: 'the text; - for stdin' }],
@@ -130,7 +148,7 @@ const sessionCommands: readonly CommandSpec[] = [
     words: ['session', 'archive'],
     summary: 'end it',
     args: [ID],
-    options: [],
+    options: [REASON],
     load: async () => (await session()).sessionArchive,
   },
   {
@@ -144,7 +162,7 @@ const sessionCommands: readonly CommandSpec[] = [
     words: ['binding', 'release'],
     summary: 'release a binding, over its holder’s head',
     args: [ID],
-    options: [],
+    options: [REASON],
     load: async () => (await session()).bindingRelease,
   },
 ];

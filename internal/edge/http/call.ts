@@ -48,6 +48,13 @@ export function bearer(header: string | undefined): string | undefined {
   return /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
 }
 
+/** By their names, also one that takes the rest of a path. */
+function paramsOf(route: Route, request: FastifyRequest): Record<string, string> {
+  const params = request.params as Record<string, string>;
+  const name = route.tail === true ? /:(\w+)$/.exec(route.path)?.[1] : undefined;
+  return name === undefined ? params : { ...params, [name]: params['*'] ?? '' };
+}
+
 /** Authenticates and authorises before the body is read. Undefined for a public route. */
 export async function authorize(
   ctx: FlowContext,
@@ -55,7 +62,7 @@ export async function authorize(
   request: FastifyRequest,
   limit: FailureLimit,
 ): Promise<Access | undefined> {
-  const params = request.params as Record<string, string>;
+  const params = paramsOf(route, request);
   requirePlain(Object.values(params));
   if (route.scope === 'public') return undefined;
   let access: Access;
@@ -142,7 +149,7 @@ export function makeCall(
   };
   return {
     ctx,
-    params: request.params as Record<string, string>,
+    params: paramsOf(route, request),
     query: route.query === undefined ? {} : check(route.query, query, 'query', route.confidential),
     body:
       route.body === undefined

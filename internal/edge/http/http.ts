@@ -169,7 +169,7 @@ function createApp(
       reply.hijack();
       return pages.handle(request.raw, reply.raw, request.id);
     }
-    const there = table.filter((route) => matches(route.path, path));
+    const there = table.filter((route) => matches(route.path, path, route.tail));
     if (there.length === 0) throw noSuchResource();
     const allow = [...new Set(there.map((route) => route.method))].sort().join(', ');
     const headers = { allow, ...(there.some((route) => route.cors) && corsHeaders) };
@@ -194,11 +194,11 @@ function takeDirectly(server: Server, table: readonly Route[], options: DirectOp
   server.on('request', fastPath(table, options, framework));
 }
 
-function matches(pattern: string, path: string): boolean {
+function matches(pattern: string, path: string, tail = false): boolean {
   const want = pattern.split('/');
   const have = path.split('/');
   return (
-    want.length === have.length &&
+    (want.length === have.length || (tail && want.length < have.length)) &&
     want.every((part, at) => part === have[at] || (part.startsWith(':') && have[at] !== ''))
   );
 }
@@ -227,7 +227,7 @@ function addRoute(
   }
   app.route({
     method: route.method,
-    url: route.path,
+    url: route.tail === true ? route.path.replace(/:\w+$/, '*') : route.path,
     bodyLimit: route.bodyLimitBytes ?? limits.bodyBytes,
     onRequest: async (request, reply) => {
       reply.headers(cors);

@@ -54,7 +54,7 @@ function routeOf(method: string, path: string): Route | undefined {
     const want = route.path.split('/');
     return (
       route.method === method &&
-      want.length === parts.length &&
+      (want.length === parts.length || (route.tail === true && want.length < parts.length)) &&
       want.every((part, at) => part.startsWith(':') || part === parts[at])
     );
   });
@@ -193,6 +193,14 @@ describe('the description of the API', () => {
     const begun = await api('POST', `${docs}/authorize`);
     assert.equal(begun.status, 201);
     await api('GET', `${docs}/attempts/${begun.body['attemptId']}`);
+    const session = await firstOf(`${P}/sessions`);
+    await daemon.ctx.db.query(
+      `insert into svc.session_files (session_id, path, size, modified, sha256, content, kept_at)
+       values ($1::uuid, 'out/a.txt', 2, 0, sha256('hi'), 'hi', now())`,
+      [session],
+    );
+    const file = `${P}/sessions/${session}/files/out/a.txt`;
+    hold('GET', file, await daemon.api('GET', file));
     const isListed = ({ path }: { readonly path: string }): boolean =>
       !path.startsWith('/api/v1/connections/errtrack/') && !path.includes('/attempts/') && !isOfBrowsers(path);
     for (const route of table.filter((one) => one.method === 'GET' && !one.stream && isListed(one))) {

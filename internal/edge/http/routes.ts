@@ -23,6 +23,7 @@ import { receiverRoutes } from './routes/receivers.ts';
 import { reconcileRoutes } from './routes/reconciles.ts';
 import { repositoryRoutes } from './routes/repositories.ts';
 import { secretRoutes } from './routes/secrets.ts';
+import { leavingRoutes } from './routes/session-leavings.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 import { signinRoutes } from './routes/signin.ts';
 import { tenancyRoutes } from './routes/tenancy.ts';
@@ -50,6 +51,7 @@ export const routes: readonly Route[] = [
   ...endpointRoutes,
   ...eventRoutes,
   ...sessionRoutes,
+  ...leavingRoutes,
   ...callRoutes,
   ...bindingRoutes,
   ...scheduleRoutes,

@@ -183,6 +183,7 @@ export class Conversation {
     await told;
     await launched.money.settled();
     await this.transcript.flush();
+    launched.leavings.soon();
     failpoint('session.turn-ended');
     const attempts = Math.max(...messages.map((one) => one.attempts)) + 1;
     const end = await this.#endOf(launched, outcome as unknown as TurnOutcome, cut);

@@ -6,6 +6,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, describe, it } from 'node:test';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer } from '../../base/testkit/git-server.ts';
@@ -174,6 +175,7 @@ describe('the mounts of a session', () => {
           },
         ],
         workingDirectory: '/workspace/repo',
+        env: { LEAF: { $secret: 'leaf', optional: true } },
         triggers: [
           {
             event: 'webhook.received',
@@ -214,6 +216,67 @@ describe('the mounts of a session', () => {
     assert.ok(!said.includes('ghs_tok'), said);
     const asked = server.log.find(({ path }) => path.endsWith('/app/installations/11/access_tokens'));
     assert.deepEqual(JSON.parse(asked?.body ?? '{}'), { repositories: ['r'], permissions: { contents: 'read' } });
+  });
+
+  it('are compared with what was mounted, and files that it leaves are kept, bounded, masked and downloadable', async () => {
+    await bench.daemon.api('PUT', 'P/secrets/leaf', { value: 'a-value-to-hide' });
+    const steps = [
+      '!exec cd "$SVC_ARTIFACTS"; mkdir -p out; echo "key $LEAF" > out/report.txt; head -c 300 /dev/zero > "a b%ü.bin"',
+      '!exec cd "$SVC_ARTIFACTS"; ln -s /etc/passwd link; truncate -s 10485761 big; echo more >> README.md; echo new > "$OLDPWD/new.txt"',
+      '!exec echo more >> README.md; git config diff.external false; echo done',
+    ];
+    const { session = '' } = await begin({ branch: 'topic', say: steps.join('\n') });
+    await bench.until(session, (view) => idle(view) && view.said.includes('done'));
+    const { api } = bench.daemon;
+    // Read in the background after the turn; whatever it is at, the end reads once more.
+    assert.equal((await api('POST', `P/sessions/${session}/archive`, { reason: 'seen' })).status, 200);
+    const at = `P/sessions/${session}`;
+    type File = { path: string; size: number; refused: string | null };
+    const filesNow = async () => (await api('GET', `${at}/files`)).body['items'] as unknown as File[];
+    type Mounts = {
+      mountPath: string;
+      repository: string;
+      ref: string;
+      commit: string;
+      diff: string;
+      truncated: boolean;
+    }[];
+    const mountsNow = async () => (await api('GET', `${at}/diff`)).body['mounts'] as unknown as Mounts;
+    for (let waited = 0; (await mountsNow()).length === 0 && waited < 600; waited += 1) await sleep(100);
+    const files = await filesNow();
+    assert.deepEqual(
+      files.map(({ path, refused }) => [path, refused]),
+      [
+        ['README.md', null],
+        ['a b%ü.bin', null],
+        ['big', 'too-large'],
+        ['out/report.txt', null],
+      ],
+    );
+    const report = await api('GET', `${at}/files/out/report.txt`);
+    assert.deepEqual([report.status, String(report.body)], [200, 'key ***\n']);
+    assert.equal(report.headers.get('x-content-type-options'), 'nosniff');
+    assert.equal(
+      report.headers.get('content-disposition'),
+      `attachment; filename="report.txt"; filename*=UTF-8''report.txt`,
+    );
+    const odd = await fetch(
+      `${bench.daemon.url}/api/v1/orgs/default/projects/default/sessions/${session}/files/${encodeURIComponent('a b%ü.bin')}`,
+      { headers: { authorization: `Bearer ${bench.daemon.token}` } },
+    );
+    assert.equal((await odd.arrayBuffer()).byteLength, 300);
+    assert.equal((await api('GET', `${at}/files/big`)).status, 409);
+    for (const path of ['link', 'none', '..%2fnone', 'out'])
+      assert.equal((await api('GET', `${at}/files/${path}`)).status, 404, path);
+    const [mount] = await mountsNow();
+    assert.deepEqual([mount?.mountPath, mount?.repository, mount?.ref], ['/workspace/repo', 'o/r', 'topic']);
+    assert.match(
+      mount?.diff ?? '',
+      /^diff --git a\/README\.md b\/README\.md[^]*\+of topicmore\n[^]*new file mode[^]*\+new\n$/,
+    );
+    assert.equal(mount?.truncated, false);
+    const { body: audit } = await api('GET', 'P/audit?action=session.archived');
+    assert.equal(audit['items']?.[0]?.['detail']?.['reason'], 'seen');
   });
 
   it('are fetched and pushed by the session’s own git, at an address that holds no credential', async () => {

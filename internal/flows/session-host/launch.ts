@@ -26,6 +26,7 @@ import { channelPorts, type ModelBudget, openGit, openModelRoute, openTools } fr
 import { environmentOf, secretUses, systemPromptOf } from './environment.ts';
 import type { Semaphore } from '../../base/semaphore.ts';
 import type { Mask } from './mask.ts';
+import { artifactsPath, Leavings } from './leavings.ts';
 import { missingKey } from './model-keys.ts';
 import { effortOf, modelOf } from './model.ts';
 import { provision } from './provision.ts';
@@ -36,6 +37,7 @@ export interface Launched {
   readonly connection: HarnessConnection;
   readonly money: ModelBudget;
   readonly sandbox: Sandbox;
+  readonly leavings: Leavings;
   /** True where the conversation could not be resumed and the harness begins anew. */
   readonly isAmnesic: boolean;
   /** Ends the process and what was opened for it; the sandbox's files stay. Safe again. */
@@ -134,6 +136,9 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const { sandbox, money } = stage;
   const { cwd, notes } = await provision(ctx, { ports, session, facts, ...stage, signal });
   signal.throwIfAborted();
+  const leavings = new Leavings(ctx, { session, sandbox, mounts: spec.mounts, mask });
+  // Before the sandbox is stopped, and after its harness is.
+  of.stops.push(() => leavings.now());
   ports.places.set(session.sessionId, { cwd, write: (path, content) => writeInto(sandbox, path, content) });
   of.stops.push(() => void ports.places.delete(session.sessionId));
   failpoint('session.provisioned');
@@ -152,10 +157,9 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
     isolated: sandboxes.capabilities.isolation !== 'none',
     installed: program.installed,
   });
-  for (const directory of plan.directories) {
-    const made = await sandbox.run({ command: ['mkdir', '-p', directory], timeoutMs: 10_000, signal });
-    if (made.code !== 0) throw new Error(`the sandbox cannot make a directory: ${made.output.trim()}`);
-  }
+  const directories = [...plan.directories, sandbox.pathIn(artifactsPath)];
+  const made = await sandbox.run({ command: ['mkdir', '-p', ...directories], timeoutMs: 10_000, signal });
+  if (made.code !== 0) throw new Error(`the sandbox cannot make a directory: ${made.output.trim()}`);
   const moved = await moveSession(ctx.db, session, ['provisioning'], 'starting', {
     tokenHash: createHash('sha256').update(token).digest(),
     sandboxHome: homeOf(ctx),
@@ -176,7 +180,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
     origin: stage.origin,
     cwd,
   });
-  return { ...opened, money, sandbox };
+  return { ...opened, money, sandbox, leavings };
 }
 
 interface Stage {
@@ -211,8 +215,11 @@ async function openStage(
   stops.push(() => secrets.wipe());
   const values = [...secrets.env.values()].map(String);
   mask.hide(values);
-  const env = environmentOf(ctx, session, facts, secrets.env);
   const { sandbox, isFresh } = await openSandbox(of, sandboxes, facts, readOnlyPaths);
+  const env = {
+    ...environmentOf(ctx, session, facts, secrets.env),
+    SVC_ARTIFACTS: sandbox.pathIn(artifactsPath),
+  };
   failpoint('session.sandbox-open');
   const money = await openModelRoute(ctx, { session, spec: facts.spec, model, sandbox, mask, stops, onCapped });
   const origin = await openTools(ports.tools(), sandbox, stops);

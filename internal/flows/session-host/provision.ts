@@ -12,6 +12,7 @@ import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
+import { markMounted } from './leavings.ts';
 import { isCloned, mountRequests } from './mounts.ts';
 
 export interface Provisioned {
@@ -48,6 +49,7 @@ export async function provision(ctx: FlowContext, of: Provisioning): Promise<Pro
         path: of.ports.path,
         signal,
       });
+      await markMounted(sandbox, request.mountPath);
       if (mounted.isMoved) notes.push(`${request.mountPath} is at ${mounted.path}: this sandbox cannot show it there`);
     }
   }

@@ -92,6 +92,7 @@ export async function archiveSession(
   project: ProjectRef,
   sessionId: string,
   actor: Actor,
+  reason?: string,
 ): Promise<WholeSession> {
   return inProject(ctx.db, project.id, async (tx) => {
     const before = await sessionById(tx, project.id, sessionId);
@@ -100,7 +101,7 @@ export async function archiveSession(
     if (!before.live) throw new Fault('conflict', 'session-ended', `The session is ${before.state}.`);
     await endSession(ctx, tx, sessionId, 'archived', `archived by ${actor.name}`);
     const subject = { kind: 'Session', name: sessionId };
-    const detail = { agent: before.agent, state: before.state };
+    const detail = { agent: before.agent, state: before.state, ...(reason !== undefined && { reason }) };
     await audit(tx, project, { actor, action: 'session.archived', subject, detail });
     await wakeSession(tx, sessionId);
     return (await sessionById(tx, project.id, sessionId)) ?? before;
@@ -241,7 +242,13 @@ export async function answerPermission(
 }
 
 /** Releases an active binding, also a `held` one, and tells it. Throws Fault `not_found`. */
-export async function releaseBinding(ctx: FlowContext, project: ProjectRef, id: string, actor: Actor): Promise<void> {
+export async function releaseBinding(
+  ctx: FlowContext,
+  project: ProjectRef,
+  id: string,
+  actor: Actor,
+  reason?: string,
+): Promise<void> {
   await inProject(ctx.db, project.id, async (tx) => {
     const standing = await bindingById(tx, project.id, id);
     if (standing === undefined) throw new Fault('not_found', 'not-found', 'There is no such binding.');
@@ -249,7 +256,7 @@ export async function releaseBinding(ctx: FlowContext, project: ProjectRef, id: 
     const { agent, target, sessionId, lifecycle } = standing;
     await unbindSession(ctx, tx, { by: { id }, authority: 'operator' });
     const subject = { kind: 'Binding', name: id };
-    const detail = { agent, target, sessionId, lifecycle };
+    const detail = { agent, target, sessionId, lifecycle, ...(reason !== undefined && { reason }) };
     await audit(tx, project, { actor, action: 'binding.released', subject, detail });
     if (sessionId !== null) await wakeSession(tx, sessionId);
   });

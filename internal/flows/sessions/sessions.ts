@@ -15,6 +15,7 @@ export {
   spendingOf,
   usageSummary,
 } from './money.ts';
+export { usageSeriesOf } from './usage-series.ts';
 export {
   answerPermission,
   archiveSession,

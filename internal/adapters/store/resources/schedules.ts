@@ -166,3 +166,18 @@ export async function nextDueAt(sql: Sql): Promise<Date | null> {
   );
   return rows[0]?.at ?? null;
 }
+
+/** Schedules whose next tick lies before a moment, soonest first. */
+export async function schedulesDueBefore(
+  sql: Sql,
+  projectId: string,
+  to: Date,
+  limit: number,
+): Promise<{ readonly id: string; readonly cron: string; readonly timezone: string }[]> {
+  const { rows } = await sql.query<{ id: string; cron: string; timezone: string }>(
+    `select id, cron, timezone from svc.schedules where project_id = $1::uuid and next_at < $2::timestamptz
+      order by next_at, id limit $3::int`,
+    [projectId, to, limit],
+  );
+  return rows;
+}

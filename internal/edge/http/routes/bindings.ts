@@ -22,9 +22,9 @@ export const bindingRoutes: readonly Route[] = [
     const rows = await listBindings(ctx.db, where.id, filter);
     return ok(pageOf(rows, limit, (row) => [row.id], showBinding));
   }),
-  serve(api.releaseBinding, async ({ ctx, project: where, params: { id }, actor }) => {
+  serve(api.releaseBinding, async ({ ctx, project: where, params: { id }, body, actor }) => {
     if (!isUuid(id)) throw new Fault('not_found', 'not-found', 'There is no such binding.');
-    await releaseBinding(ctx, where, id.toLowerCase(), actor);
+    await releaseBinding(ctx, where, id.toLowerCase(), actor, body.reason);
     return noContent;
   }),
 ];

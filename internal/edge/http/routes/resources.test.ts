@@ -120,6 +120,30 @@ test('schedules say when they fire next', async () => {
   );
 });
 
+test('the timeline of schedules is bounded, and the series of usage has a row a day and agent', async () => {
+  const read = async (path: string) =>
+    (await server.call('GET', path)) as unknown as { status: number; body: { [key: string]: unknown } };
+  const { body } = await read('schedules/timeline?from=2026-11-22T08:00:00Z&to=2026-11-24T08:00:00Z');
+  const ticks = body['ticks'] as unknown as { scheduleId: string; at: string }[];
+  assert.deepEqual(
+    ticks.map(({ at }) => at),
+    ['2026-11-22T09:00:00.000Z', '2026-11-23T09:00:00.000Z'],
+  );
+  assert.equal(body['more'], false);
+  for (const query of [
+    'from=2026-11-22T08:00:00Z&to=2026-11-22T08:00:00Z',
+    'from=2026-11-22T08:00:00Z&to=2026-11-30T08:00:00Z',
+    'from=never',
+    'more=1',
+  ])
+    assert.equal((await read(`schedules/timeline?${query}`)).status, 400, query);
+  const { body: series } = await read('usage/series?days=7');
+  assert.deepEqual([series['by'], series['capHits'], series['items']], ['agent', 0, []]);
+  assert.equal(Date.parse(String(series['to'])) - Date.parse(String(series['from'])), 6 * 86_400_000);
+  for (const query of ['days=0', 'days=367', 'by=model'])
+    assert.equal((await read(`usage/series?${query}`)).status, 400);
+});
+
 test('events are listed newest first, by key and status, and shown one by one', async () => {
   const { items } = await list('events?key=svc.project_resource_apply.completed');
   assert.equal(items.length, 3);

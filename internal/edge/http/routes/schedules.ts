@@ -1,12 +1,32 @@
 // Heartbeat schedules (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/schedules.ts';
-import { listSchedules } from '../../../adapters/store/resources/schedules.ts';
+import { Fault } from '../../../domain/fault.ts';
+import { timelineOf } from '../../../core/schedule/schedule.ts';
+import { listSchedules, schedulesDueBefore } from '../../../adapters/store/resources/schedules.ts';
 import { pageOf } from '../page.ts';
 import { ok, type Route, serve } from '../route.ts';
 import { readOrdinalPage } from './shapes.ts';
 
+const dayMs = 86_400_000;
+const timelineMost = { days: 7, ticks: 2_000 } as const;
+
+function boundsOf(query: { readonly from?: string | undefined; readonly to?: string | undefined }, now: Date) {
+  const from = query.from === undefined ? now : new Date(query.from);
+  const to = query.to === undefined ? new Date(from.getTime() + dayMs) : new Date(query.to);
+  const ms = to.getTime() - from.getTime();
+  if (Number.isNaN(ms) || ms <= 0 || ms > timelineMost.days * dayMs)
+    throw new Fault('invalid', 'invalid-query', 'The query is not as expected. to: Expected up to 7 days after from');
+  return { from, to };
+}
+
 export const scheduleRoutes: readonly Route[] = [
+  serve(api.getTimeline, async ({ ctx, project: where, query }) => {
+    const bounds = boundsOf(query, ctx.runtime.now());
+    const most = timelineMost.ticks;
+    const found = await schedulesDueBefore(ctx.db, where.id, bounds.to, most + 1);
+    return ok({ ...bounds, ...timelineOf(found, { ...bounds, most }) });
+  }),
   serve(api.listSchedules, async ({ ctx, project: where, query }) => {
     const { limit, after } = readOrdinalPage(query);
     const rows = await listSchedules(ctx.db, where.id, { limit: limit + 1, after });

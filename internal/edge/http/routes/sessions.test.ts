@@ -294,6 +294,22 @@ test('what model calls came to stands on the session, its agent and the project'
     ['day', 'month', 'total'].map((span) => ((body[span] ?? {}) as Body)['calls']);
   assert.deepEqual(spans((await call('GET', 'agents/plain/usage', undefined, 'viewer')).body), [1, 2, 3]);
   assert.deepEqual(spans((await call('GET', 'usage', undefined, 'viewer')).body), [1, 2, 3]);
+  const series = async (query: string) =>
+    (await call('GET', `usage/series?${query}`, undefined, 'viewer')).body as unknown as {
+      items: { day: string; agent: string | null; usage: { costUsd: string; calls: number } }[];
+      agents: { agent: string; usage: { costUsd: string; unpricedCalls: number }; dearest: unknown }[];
+    };
+  const row = (one: Awaited<ReturnType<typeof series>>['items'][number]) => [one.day, one.agent, one.usage.costUsd];
+  const all = await series('days=366');
+  assert.deepEqual(all.items.map(row), [
+    ['2026-10-31', 'plain', '0'],
+    ['2026-11-02', 'plain', '0.5'],
+    ['2026-11-21', 'plain', '0.25'],
+  ]);
+  const [dearest] = all.agents;
+  assert.deepEqual([dearest?.usage.costUsd, dearest?.usage.unpricedCalls], ['0.75', 1]);
+  assert.deepEqual(dearest?.dearest, { id, costUsd: '0.75' });
+  assert.deepEqual((await series('days=2&by=day')).items.map(row), [['2026-11-21', null, '0.25']]);
 });
 
 test('what is not there is not found, whatever stands in the path', async () => {

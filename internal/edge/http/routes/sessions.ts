@@ -66,8 +66,8 @@ export const sessionRoutes: readonly Route[] = [
     const id = requireId(params);
     return accepted({ id, ...(await interruptSession(ctx, where, id, actor)) });
   }),
-  serve(api.archiveSession, async ({ ctx, project: where, params, actor }) =>
-    ok(showWholeSession(await archiveSession(ctx, where, requireId(params), actor))),
+  serve(api.archiveSession, async ({ ctx, project: where, params, body, actor }) =>
+    ok(showWholeSession(await archiveSession(ctx, where, requireId(params), actor, body.reason))),
   ),
   serve(api.answerPermission, async ({ ctx, project: where, params, body, actor }) => {
     const sessionId = requireId(params);

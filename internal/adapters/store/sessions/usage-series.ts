@@ -1,0 +1,80 @@
+// The sums of the ledger by day and agent, for people. Reads only.
+
+import type { Sql } from '../store.ts';
+
+export interface SeriesRow {
+  readonly day: string;
+  readonly agent: string | null;
+  readonly calls: number;
+  readonly unpricedCalls: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly cacheReadTokens: number;
+  readonly cacheWriteTokens: number;
+  readonly costUsd: string;
+}
+
+/** A deleted agent goes on under the name that its latest call was made by. */
+const agentName = `coalesce(a.name, (select l.agent_name from svc.usage_ledger l where l.project_id = u.project_id
+  and l.agent_id = u.agent_id order by l.id desc limit 1), u.agent_id::text)`;
+const sums = `sum(u.calls)::int as calls, sum(u.unpriced_calls)::int as "unpricedCalls",
+  sum(u.input_tokens)::float8 as "inputTokens", sum(u.output_tokens)::float8 as "outputTokens",
+  sum(u.cache_read_tokens)::float8 as "cacheReadTokens", sum(u.cache_write_tokens)::float8 as "cacheWriteTokens",
+  trim_scale(sum(u.cost_usd))::text as "costUsd"`;
+
+/** By day, and by agent where it is asked for. `from` and `to` are UTC days, both included. */
+export async function usageSeries(
+  sql: Sql,
+  projectId: string,
+  asked: { readonly from: string; readonly to: string; readonly by: 'agent' | 'day' },
+): Promise<SeriesRow[]> {
+  const { rows } = await sql.query<SeriesRow>(
+    `with names as materialized (
+       select u.agent_id, max(${agentName}) as name from (
+         select distinct project_id, agent_id from svc.usage_days
+          where project_id = $1::uuid and day between $2::date and $3::date) u
+       left join svc.agents a on a.id = u.agent_id group by u.agent_id)
+     select to_char(u.day, 'YYYY-MM-DD') as day, case when $4::boolean then n.name end as agent, ${sums}
+       from svc.usage_days u join names n on n.agent_id = u.agent_id
+      where u.project_id = $1::uuid and u.day between $2::date and $3::date
+      group by u.day, case when $4::boolean then n.name end order by u.day, 2 nulls first`,
+    [projectId, asked.from, asked.to, asked.by === 'agent'],
+  );
+  return rows;
+}
+
+export interface AgentSessionsRow {
+  readonly agent: string;
+  readonly sessions: number;
+  readonly dearestId: string | null;
+  readonly dearestUsd: string | null;
+  readonly capUsd: string | null;
+}
+
+/** Of so many of a project's latest sessions: more of them cost a reading that grows with history. */
+const latest = 200;
+
+/** By agent, of the latest sessions since a day: how many, the dearest, and what a session of it may cost. */
+export async function agentSessions(sql: Sql, projectId: string, from: string): Promise<AgentSessionsRow[]> {
+  const { rows } = await sql.query<AgentSessionsRow>(
+    `select s.agent, count(*)::int as sessions,
+        (array_agg(u.session_id order by u.cost_usd desc nulls last) filter (where u.cost_usd > 0))[1] as "dearestId",
+        trim_scale(max(u.cost_usd) filter (where u.cost_usd > 0))::text as "dearestUsd",
+        (select a.spec #>> '{spendCaps,maxPerSessionUsd}' from svc.agents a
+          where a.project_id = $1::uuid and a.name = s.agent) as "capUsd"
+       from (select id, agent, created_at from svc.sessions where project_id = $1::uuid order by id desc limit ${latest}) s
+       left join svc.usage_sessions u on u.session_id = s.id
+      where s.created_at >= $2::date group by s.agent order by s.agent collate "C"`,
+    [projectId, from],
+  );
+  return rows;
+}
+
+/** Sessions that a spend cap holds. */
+export async function cappedSessions(sql: Sql, projectId: string): Promise<number> {
+  const { rows } = await sql.query<{ n: number }>(
+    `select count(*)::int as n from svc.sessions where project_id = $1::uuid and live and state = 'blocked'`,
+    [projectId],
+  );
+  return rows[0]?.n ?? 0;
+}
