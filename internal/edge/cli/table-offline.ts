@@ -2,7 +2,12 @@
 
 import type { CommandSpec, OptionSpec } from './types.ts';
 
-const PATH = { name: 'PATH', help: 'the directory that holds .svc/', completes: 'directory' } as const;
+const PATH = {
+  name: 'PATH',
+  help: 'the directory that holds .svc/ (default: here)',
+  optional: true,
+  completes: 'directory',
+} as const;
 const CONTEXT: OptionSpec = {
   name: 'context',
   type: 'list',
@@ -36,7 +41,18 @@ export const offlineCommands: readonly CommandSpec[] = [
     words: ['validate'],
     summary: 'compile and print the diagnostics only',
     args: [PATH],
-    options: [CONTEXT, CONFIG, { name: 'strict', type: 'flag', help: 'exit status 1 for warnings too' }],
+    options: [
+      CONTEXT,
+      CONFIG,
+      { name: 'strict', type: 'flag', help: 'exit status 1 for warnings too, and for root keys that nothing knows' },
+      {
+        name: 'format',
+        type: 'string',
+        value: 'FORMAT',
+        help: 'on stdout, for a check of a code host or a test report',
+        choices: ['github', 'sarif', 'junit'],
+      },
+    ],
     load: async () => (await import('./command-compile.ts')).validateCommand,
   },
   {

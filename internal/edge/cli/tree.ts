@@ -2,8 +2,9 @@
 // same compile, the same shipped catalog and templates, and those of the configuration file where one is named.
 
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { openRepository } from '../../adapters/repo/repo.ts';
 import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
 import type { CompileSettings } from '../../base/config/compile-settings.ts';
@@ -14,6 +15,7 @@ import type { Catalog } from '../../domain/catalog.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { Resource } from '../../domain/spec.ts';
 import { Misuse, Refusal, refusal } from './failure.ts';
+import { usageOf } from './parse.ts';
 import { contextOf } from './settings.ts';
 import type { Call } from './types.ts';
 
@@ -59,11 +61,20 @@ function withoutHash(resource: Resource & { readonly hash?: string }): Resource 
 
 const sha256 = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');
 
+/** PATH; where it is left out, here, if a tree is here. */
+export function treePath(call: Call): string {
+  const given = call.optionalArg('PATH');
+  if (given !== undefined) return given;
+  if (existsSync(join(call.io.cwd, '.svc'))) return '.';
+  throw new Misuse('PATH is missing, and there is no .svc/ here', `usage: ${usageOf(call.command)}`);
+}
+
 /** Reads and compiles PATH. Misuse where it is no directory; a directory without `.svc/` is compile's error. */
 export async function compileTree(call: Call): Promise<CompiledTree> {
-  const path = resolve(call.io.cwd, call.arg('PATH'));
+  const given = treePath(call);
+  const path = resolve(call.io.cwd, given);
   const context = contextOf(call);
-  await requireDirectory(path, call.arg('PATH'));
+  await requireDirectory(path, given);
   const { catalog, resolveTemplates } = await surroundingsOf(call);
   const compiler = compiling();
   const source = openRepository({ kind: 'folder', path, root: '' }, { now: call.io.now });
@@ -91,9 +102,12 @@ export async function compileTree(call: Call): Promise<CompiledTree> {
 }
 
 /** What a tree compiles to; one that cannot be read within its bounds is the author's mistake like any other. */
-export async function compileOutput(call: Call): Promise<CompiledTree['output']> {
+export async function compileOutput(call: Call, strict = false): Promise<CompiledTree['output']> {
   try {
-    return (await compileTree(call)).output;
+    const { bundle, output } = await compileTree(call);
+    if (!strict) return output;
+    const { unknownRootKeys } = await import('./strict.ts');
+    return withMore(output, unknownRootKeys(bundle));
   } catch (error) {
     const diagnostic = error instanceof Refusal ? unreadable(error) : undefined;
     if (diagnostic === undefined) throw error;
@@ -123,6 +137,10 @@ function withRemarks(
         file: remark.path,
       }),
     );
+  return withMore(output, found);
+}
+
+function withMore(output: CompiledTree['output'], found: readonly Diagnostic[]): CompiledTree['output'] {
   if (found.length === 0) return output;
   const byPlace = (a: Diagnostic, b: Diagnostic): number => {
     const [left, right] = [a.file ?? '', b.file ?? ''];

@@ -1,0 +1,55 @@
+// `svc validate --strict`: root keys that compile ignores without a word, because they are near no known one. What is near
+// one is warned of always.
+
+import { ROOT_KEYS } from '../../../schemas/agent.ts';
+import { isDocumentFile, printDiagnostics, readSource } from '../../core/source/source.ts';
+import type { Bundle } from '../../domain/bundle.ts';
+import type { Diagnostic, Finding } from '../../domain/diagnostic.ts';
+import { nearest } from '../../domain/nearest.ts';
+
+const READ = /^\.svc\/(?:agents|fragments)\//;
+/** Where what other tools keep at the root belongs here. */
+const BELONGS: { readonly [key: string]: string } = {
+  prompt: 'Write systemPrompt, or initialPrompt for a first message.',
+  instructions: 'Write systemPrompt.',
+  description: 'Write identity.description, or an annotation.',
+  where: 'It belongs to a trigger: triggers[].where.',
+  event: 'It belongs to a trigger: triggers[].event.',
+  events: 'It belongs to a trigger: triggers[].events.',
+  on: 'Events belong to triggers: triggers[].event.',
+  routing: 'It belongs to a trigger: triggers[].routing.',
+  schedule: 'Write a trigger: { kind: heartbeat, cron: … }.',
+  cron: 'Write a trigger: { kind: heartbeat, cron: … }.',
+  image: 'It belongs to the environment: environment.image.',
+  secrets: 'Name a secret where it is used: env: { NAME: { $secret: name } }.',
+  mcpServers: 'Write tools.',
+};
+
+/** A warning for each such key of agents and fragments, by file and place. */
+export function unknownRootKeys(bundle: Bundle): Diagnostic[] {
+  const texts = new Map<string, string>();
+  const findings: Finding[] = [];
+  for (const { path, bytes } of bundle.entries.values()) {
+    if (!READ.test(path) || !isDocumentFile(path) || bytes === undefined) continue;
+    const source = readSource(path, bytes);
+    texts.set(path, source.text);
+    for (const { root } of source.documents) {
+      // A legacy envelope is an error as a whole.
+      if (root.entries.has('kind') && root.entries.has('spec')) continue;
+      for (const [key, { keyRange }] of root.entries) {
+        if (ROOT_KEYS.includes(key) || nearest(key, ROOT_KEYS) !== undefined) continue;
+        const hint = Object.hasOwn(BELONGS, key) ? BELONGS[key] : undefined;
+        const message = `Unknown root key ${key} is ignored`;
+        findings.push({
+          severity: 'warning',
+          code: 'unknown-root-key',
+          message,
+          range: keyRange,
+          path: key,
+          ...(hint !== undefined && { hint }),
+        });
+      }
+    }
+  }
+  return printDiagnostics(findings, (file) => texts.get(file));
+}
