@@ -113,7 +113,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'flows/signin': { rooms: [...FLOW.rooms, 'flows/tenancy'], npm: [] },
   'edge/http': edge('fastify', 'valibot', '@valibot/to-json-schema'),
   'edge/jobs': edge('graphile-worker', 'pg', 'valibot'),
-  'edge/cli': edge('undici', 'yaml'),
+  'edge/cli': edge('undici', 'yaml', 'vscode-languageserver'),
   'edge/mcp': edge('@modelcontextprotocol/sdk', 'undici'),
   'edge/gateway': edge(),
   'edge/gitproxy': edge('undici'),

@@ -1,13 +1,13 @@
 // The commands that hands know from elsewhere, in this process against a real daemon.
 
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { parse } from 'yaml';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
-import { callSvc, type Ran, type RunOptions } from './testkit.ts';
+import { callSvc, type Ran, type RunOptions, runSvc } from './testkit.ts';
 
 let daemon: TestDaemon;
 let place: string;
@@ -226,4 +226,45 @@ test('init writes a tree that compiles, names the schema that the server serves,
   assert.equal((await svc(['validate', 'second', '--strict'])).code, 0);
   const alone = await callSvc(place, ['init', 'third']);
   assert.match(alone.stdout, /^wrote agent\.schema\.json$/m);
+});
+
+test('dev runs one agent of a tree here: what its trigger makes of an event, and nothing stays', async () => {
+  const agent = `name: helper
+harness: harness-a
+environment: { name: base, image: { kind: preset, name: base } }
+env: { TOKEN: { $secret: token } }
+tools: { code: { kind: codehost } }
+triggers:
+  - event: webhook.received
+    endpoint: reports
+    auth: { kind: none }
+    where: { $.severity: high }
+    message: 'A report: {{ title }}'
+    routing: { kind: spawn }
+`;
+  await mkdir(join(place, 'dev/.svc/agents'), { recursive: true });
+  await mkdir(join(place, 'tmp'));
+  await writeFile(join(place, 'dev/.svc/agents/helper.yaml'), agent);
+  await writeFile(
+    join(place, 'event.json'),
+    '{"key":"webhook.received","payload":{"severity":"high","title":"disk full"}}',
+  );
+  const scripted = [process.execPath, join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts')];
+  const env = { SVC_HARNESS_A_COMMAND: JSON.stringify(scripted), SVC_SANDBOX: 'process', TMPDIR: join(place, 'tmp') };
+  const run = (...args: string[]): Promise<Ran> => runSvc(place, ['dev', ...args], { cwd: join(place, 'dev'), env });
+  const { code, stdout, stderr } = await run('helper', '--event', '../event.json');
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /assistant\n {4}echo: A report: disk full$/m);
+  assert.match(stderr, /^webhook\.received wakes trigger 0$/m);
+  assert.match(stderr, /^without the tool code: it needs a connection$/m);
+  assert.match(stderr, /^the secret token is not known here: a made-up value stands for it/m);
+  assert.deepEqual(await readdir(join(place, 'tmp')), []);
+  await writeFile(join(place, 'low.json'), '{"severity":"low"}');
+  const low = await callSvc(place, ['dev', 'helper', '--event', '../low.json', '--key', 'webhook.received'], {
+    cwd: join(place, 'dev'),
+  });
+  const why = 'svc: no trigger of helper takes this webhook.received: $.severity is "low", where "high" is asked\n';
+  assert.deepEqual([low.code, low.stderr], [1, why]);
+  const misspelt = await callSvc(place, ['dev', 'helpr', '--message', 'x'], { cwd: join(place, 'dev') });
+  assert.equal(misspelt.stderr, 'svc: the tree has no agent helpr\ndid you mean helper?\n');
 });

@@ -76,6 +76,17 @@ export const harnessList: Handler = async (call) => {
   return 0;
 };
 
+/** What runs each harness here, as settings for a daemon that has not this one's data directory. */
+export async function harnessCommands(call: Call): Promise<{ [variable: string]: string | undefined }> {
+  const { dataDir, commands } = surroundingsOf(call);
+  const found: { [variable: string]: string | undefined } = {};
+  for (const harness of HARNESSES) {
+    const one = await resolveHarness({ harness, dataDir, configured: commands[harness], nodePath: process.execPath });
+    if ('argv' in one) found[variableOf(harness)] = JSON.stringify(one.argv);
+  }
+  return found;
+}
+
 export const harnessInstall: Handler = async (call) => {
   const harness = call.arg('HARNESS') as Harness;
   const { dataDir, commands } = surroundingsOf(call);

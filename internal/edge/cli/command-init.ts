@@ -128,7 +128,7 @@ export const initCommand: Handler = async (call) => {
       ...told.map((path) => `wrote ${path}`),
       '',
       `svc validate ${at}                    # what it means, without a server`,
-      `svc dev ${wishes.name} ${at === '.' ? '' : `--path ${at} `}--message hello   # talk to it here`,
+      `svc dev ${wishes.name} ${at === '.' ? '' : `${at} `}--message hello   # talk to it here`,
       `svc repo add NAME --path ${at}        # let svcd watch it`,
     ].join('\n'),
   );

@@ -24,7 +24,7 @@ export interface CompiledTree {
   readonly output: Pick<CompileOutput, 'ok' | 'resources' | 'diagnostics'>;
 }
 
-interface Surroundings {
+export interface Surroundings {
   readonly catalog: Catalog;
   readonly resolveTemplates: (
     specifiers: readonly string[],
@@ -75,15 +75,29 @@ export async function compileTree(call: Call): Promise<CompiledTree> {
   const path = resolve(call.io.cwd, given);
   const context = contextOf(call);
   await requireDirectory(path, given);
-  const { catalog, resolveTemplates } = await surroundingsOf(call);
+  return compileDirectory({ path, context, surroundings: await surroundingsOf(call), now: call.io.now });
+}
+
+interface Asked {
+  readonly path: string;
+  readonly context: { readonly [name: string]: string };
+  readonly surroundings: Surroundings;
+  readonly now: () => Date;
+  /** Bytes in place of what lies on the disk, by path from the root. */
+  readonly overlay?: ReadonlyMap<string, Uint8Array>;
+}
+
+/** Reads and compiles a directory, round by round until nothing is missing. */
+export async function compileDirectory({ path, context, surroundings, now, overlay }: Asked): Promise<CompiledTree> {
+  const { catalog, resolveTemplates } = surroundings;
   const compiler = compiling();
-  const source = openRepository({ kind: 'folder', path, root: '' }, { now: call.io.now });
+  const source = openRepository({ kind: 'folder', path, root: '' }, { now });
   try {
     let snapshot = await source.snapshot(await source.resolve());
     const templates = new Map<string, ResolvedTemplate | UnresolvedTemplate>();
     for (let round = 0; round <= MAX_NEED_ROUNDS; round++) {
-      const bundle = snapshot.bundle;
-      if (bundle === null) throw new Error('a folder that was read without a prior read has no files');
+      if (snapshot.bundle === null) throw new Error('a folder that was read without a prior read has no files');
+      const bundle = overlay === undefined ? snapshot.bundle : laidOver(snapshot.bundle, overlay);
       const output = await compiler.compile({ bundle, context, catalog, templates });
       const { needs } = output;
       if (needs.paths.length === 0 && needs.templates.length === 0) {
@@ -100,6 +114,19 @@ export async function compileTree(call: Call): Promise<CompiledTree> {
     await source.close();
   }
 }
+
+function laidOver(bundle: Bundle, overlay: ReadonlyMap<string, Uint8Array>): Bundle {
+  const entries = new Map(bundle.entries);
+  for (const [path, bytes] of overlay) {
+    // What lies outside `.svc/` counts where something names it.
+    if (!path.startsWith('.svc/') && !entries.has(path)) continue;
+    entries.set(path, { path, kind: 'file', oid: blobId(bytes), bytes });
+  }
+  return { ...bundle, entries, hasSvc: bundle.hasSvc || overlay.size > 0 };
+}
+
+const blobId = (bytes: Uint8Array): string =>
+  createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 
 /** What a tree compiles to; one that cannot be read within its bounds is the author's mistake like any other. */
 export async function compileOutput(call: Call, strict = false): Promise<CompiledTree['output']> {
@@ -163,7 +190,7 @@ async function requireDirectory(path: string, given: string): Promise<void> {
 }
 
 /** Catalog and template sources: shipped, and extended by the configuration file (`--config`, SVC_CONFIG). */
-async function surroundingsOf(call: Call): Promise<Surroundings> {
+export async function surroundingsOf(call: Call): Promise<Surroundings> {
   const settings = await settingsOf(call);
   return {
     catalog: settings?.catalog ?? DEFAULT_CATALOG,

@@ -1,0 +1,172 @@
+// `svc lsp` as an editor speaks to it: the program, and a client of the protocol made by others.
+
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import {
+  CompletionRequest,
+  createProtocolConnection,
+  DefinitionRequest,
+  DidChangeTextDocumentNotification,
+  DidOpenTextDocumentNotification,
+  ExitNotification,
+  HoverRequest,
+  InitializedNotification,
+  InitializeRequest,
+  type ProtocolConnection,
+  PublishDiagnosticsNotification,
+  type PublishDiagnosticsParams,
+  ShutdownRequest,
+  StreamMessageReader,
+  StreamMessageWriter,
+} from 'vscode-languageserver-protocol/node';
+
+const HEAD = 'name: a\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }\n';
+const FRAGMENT = 'systemPrompt: Be brief.\n';
+
+let root: string;
+let child: ChildProcess;
+let client: ProtocolConnection;
+const told = new Map<string, PublishDiagnosticsParams['diagnostics']>();
+let wake: () => void = () => undefined;
+before(async () => {
+  root = await realpath(await mkdtemp(join(tmpdir(), 'svc-lsp-')));
+  await mkdir(join(root, '.svc/agents'), { recursive: true });
+  await mkdir(join(root, '.svc/fragments'), { recursive: true });
+  await writeFile(join(root, '.svc/agents/a.yaml'), HEAD);
+  await writeFile(join(root, '.svc/fragments/base.yaml'), FRAGMENT);
+  child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts'), 'lsp', '--stdio'], {
+    env: { PATH: process.env['PATH'] ?? '', HOME: root },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  if (child.stdout === null || child.stdin === null) throw new Error('no pipes');
+  client = createProtocolConnection(new StreamMessageReader(child.stdout), new StreamMessageWriter(child.stdin));
+  client.onNotification(PublishDiagnosticsNotification.type, ({ uri, diagnostics }) => {
+    told.set(uri, diagnostics);
+    wake();
+  });
+  client.listen();
+  const { capabilities, serverInfo } = await client.sendRequest(InitializeRequest.type, {
+    processId: process.pid,
+    rootUri: pathToFileURL(root).href,
+    capabilities: {},
+  });
+  assert.equal(serverInfo?.name, 'svc');
+  assert.equal(capabilities.hoverProvider, true);
+  await client.sendNotification(InitializedNotification.type, {});
+});
+after(async () => {
+  client?.dispose();
+  child?.kill();
+  await rm(root, { recursive: true, force: true });
+});
+
+const uriOf = (path: string): string => pathToFileURL(join(root, path)).href;
+const AGENT = '.svc/agents/a.yaml';
+let version = 1;
+const change = (path: string, text: string): Promise<void> =>
+  client.sendNotification(DidChangeTextDocumentNotification.type, {
+    textDocument: { uri: uriOf(path), version: ++version },
+    contentChanges: [{ text }],
+  });
+
+/** Waits until what is told of a file is as it should be. */
+async function until(path: string, holds: (diagnostics: PublishDiagnosticsParams['diagnostics']) => boolean) {
+  for (;;) {
+    const diagnostics = told.get(uriOf(path));
+    if (diagnostics !== undefined && holds(diagnostics)) return diagnostics;
+    await new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+  }
+}
+
+/** The text with the cursor at `§`: its labels there. */
+async function completed(text: string): Promise<string[]> {
+  const at = text.indexOf('§');
+  const lines = text.slice(0, at).split('\n');
+  await change(AGENT, text.replace('§', ''));
+  const position = { line: lines.length - 1, character: lines.at(-1)?.length ?? 0 };
+  const items = await client.sendRequest(CompletionRequest.type, { textDocument: { uri: uriOf(AGENT) }, position });
+  assert.ok(Array.isArray(items));
+  return items.map(({ label }) => label);
+}
+
+test('what is typed is compiled with the whole tree, and told at its place', async () => {
+  await client.sendNotification(DidOpenTextDocumentNotification.type, {
+    textDocument: { uri: uriOf(AGENT), languageId: 'yaml', version, text: `${HEAD}concurrency: 2\n` },
+  });
+  const [first] = await until(AGENT, (all) => all.length === 1);
+  assert.equal(first?.code, 'concurrency-invalid');
+  assert.equal(first?.severity, 1);
+  assert.deepEqual(first?.range, { start: { line: 3, character: 13 }, end: { line: 3, character: 14 } });
+  await change(AGENT, `${HEAD}imports: ../fragments/base.yaml\n`);
+  await until(AGENT, (all) => all.length === 0);
+  // A fragment that is open counts as it stands in the editor, and its mistakes are its own.
+  await client.sendNotification(DidOpenTextDocumentNotification.type, {
+    textDocument: { uri: uriOf('.svc/fragments/base.yaml'), languageId: 'yaml', version, text: 'concurrency: 3\n' },
+  });
+  const [own] = await until('.svc/fragments/base.yaml', (all) => all.length === 1);
+  assert.equal(own?.range.start.line, 0);
+  await change('.svc/fragments/base.yaml', FRAGMENT);
+  await until('.svc/fragments/base.yaml', (all) => all.length === 0);
+});
+
+test('keys are completed at the root, in blocks, in lists and between braces, without those that stand there', async () => {
+  const rootKeys = await completed(`${HEAD}§`);
+  assert.ok(rootKeys.includes('triggers') && rootKeys.includes('systemPrompt'));
+  assert.ok(!rootKeys.includes('harness'));
+  const inTrigger = await completed(
+    `${HEAD}triggers:\n  - event: codehost.push\n    §\n    routing: { kind: spawn }\n`,
+  );
+  assert.ok(inTrigger.includes('where') && inTrigger.includes('message'));
+  assert.ok(!inTrigger.includes('event') && !inTrigger.includes('routing'));
+  assert.deepEqual(await completed(`${HEAD}session:\n  §\n`), ['archiveAfterInactive', 'observeSpawnedSessions']);
+  const routing = await completed(`${HEAD}triggers:\n  - event: codehost.push\n    routing: { kind: deliver, §`);
+  assert.ok(routing.includes('onUnmatched'));
+  assert.ok(!routing.includes('target'));
+});
+
+test('values, event keys, files and paths of payloads are completed', async () => {
+  assert.deepEqual(await completed(`name: a\nharness: §\n`), ['harness-a', 'harness-b']);
+  assert.deepEqual(await completed(`${HEAD}triggers:\n  - routing: { kind: §`), ['spawn', 'deliver', 'bind']);
+  assert.deepEqual(await completed(`${HEAD}session:\n  observeSpawnedSessions: §\n`), ['true', 'false']);
+  assert.ok((await completed('environment:\n  image:\n    kind: preset\n    name: §\n')).includes('node24'));
+  assert.ok((await completed(`${HEAD}triggers:\n  - event: codehost.§\n`)).includes('codehost.pull_request.opened'));
+  assert.deepEqual(await completed(`${HEAD}imports: §\n`), ['../fragments/base.yaml']);
+  assert.deepEqual(await completed(`${HEAD}imports:\n  - §\n`), ['../fragments/base.yaml']);
+  const where = await completed(`${HEAD}triggers:\n  - event: codehost.push\n    where:\n      §\n`);
+  assert.ok(where.includes('$.codehost.push.ref'));
+  const token = await completed(`${HEAD}triggers:\n  - event: codehost.push\n    message: 'see {{ codehost.pu§`);
+  assert.ok(token.includes('codehost.push.ref'));
+  assert.ok(!token.includes('tracker.issue.title'));
+});
+
+test('hovering a key tells the field, and an import leads to its file', async () => {
+  const text = `${HEAD}imports: ../fragments/base.yaml\ntriggers:\n  - event: codehost.push\n    routing: { kind: spawn }\n`;
+  await change(AGENT, text);
+  const textDocument = { uri: uriOf(AGENT) };
+  const hover = async (line: number, character: number): Promise<string> => {
+    const answer = await client.sendRequest(HoverRequest.type, { textDocument, position: { line, character } });
+    return (answer?.contents as { value: string } | undefined)?.value ?? '';
+  };
+  assert.match(await hover(1, 3), /^\*\*harness\*\* · one of harness-a, harness-b/);
+  assert.match(await hover(5, 8), /^\*\*triggers\[\]\.event\*\*/);
+  assert.match(await hover(2, 26), /environment\.image/);
+  const definition = await client.sendRequest(DefinitionRequest.type, {
+    textDocument,
+    position: { line: 3, character: 15 },
+  });
+  assert.equal((definition as { uri: string } | null)?.uri, uriOf('.svc/fragments/base.yaml'));
+});
+
+test('it ends when the editor says so', async () => {
+  const ended = new Promise((resolve) => child.once('close', resolve));
+  await client.sendRequest(ShutdownRequest.type);
+  await client.sendNotification(ExitNotification.type);
+  assert.equal(await ended, 0);
+});

@@ -1,0 +1,241 @@
+// `svc lsp`: the Language Server Protocol over stdio, from the compiler that the daemon runs. Diagnostics of the whole tree as
+// it is typed, completion, hover and the way to an import. Nothing but the protocol goes to stdout.
+
+import { realpathSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import {
+  type CompletionItem,
+  CompletionItemKind,
+  type Connection,
+  createConnection,
+  type Definition,
+  type Diagnostic as Shown,
+  DiagnosticSeverity,
+  type Hover,
+  type Position,
+  type Range,
+  TextDocumentSyncKind,
+} from 'vscode-languageserver/node';
+import type { Diagnostic } from '../../domain/diagnostic.ts';
+import { placeAt } from './lsp-place.ts';
+import { compileOpen, rootOf } from './lsp-tree.ts';
+import { hoverOf, type Word, wordsAt } from './lsp-words.ts';
+import { ownVersion } from './command-version.ts';
+import { type Surroundings, surroundingsOf } from './tree.ts';
+import type { Handler } from './types.ts';
+
+/** So long nobody types before the tree is compiled. */
+const QUIET_MS = 120;
+const TEMPLATES = join(import.meta.dirname, '../../../templates');
+
+const KINDS: { readonly [kind in Word['kind']]: CompletionItemKind } = {
+  key: CompletionItemKind.Property,
+  value: CompletionItemKind.EnumMember,
+  event: CompletionItemKind.Event,
+  path: CompletionItemKind.Field,
+  file: CompletionItemKind.File,
+};
+
+/** The documents that are open, and the trees that they lie in. */
+class Workspace {
+  readonly #connection: Connection;
+  readonly #surroundings: Surroundings;
+  readonly #now: () => Date;
+  readonly #open = new Map<string, string>();
+  /** Files of each tree that something was told of, to be told when it is right again. */
+  readonly #told = new Map<string, Set<string>>();
+  readonly #waiting = new Map<string, NodeJS.Timeout>();
+
+  constructor(connection: Connection, surroundings: Surroundings, now: () => Date) {
+    this.#now = now;
+    this.#connection = connection;
+    this.#surroundings = surroundings;
+  }
+
+  textOf(uri: string): string | undefined {
+    return this.#open.get(pathOf(uri));
+  }
+
+  set(uri: string, text: string | undefined): void {
+    const file = pathOf(uri);
+    if (text === undefined) this.#open.delete(file);
+    else this.#open.set(file, text);
+    const root = rootOf(file);
+    if (root === undefined) return;
+    clearTimeout(this.#waiting.get(root));
+    this.#waiting.set(
+      root,
+      setTimeout(() => {
+        this.#waiting.delete(root);
+        this.#check(root).catch((error: unknown) => this.#connection.console.error(String(error)));
+      }, QUIET_MS),
+    );
+  }
+
+  stop(): void {
+    for (const timer of this.#waiting.values()) clearTimeout(timer);
+    this.#waiting.clear();
+  }
+
+  async #check(root: string): Promise<void> {
+    const { output } = await compileOpen(root, this.#open, this.#surroundings, this.#now);
+    const byFile = Map.groupBy(output.diagnostics, ({ file }) => file ?? '.svc');
+    const before = this.#told.get(root) ?? new Set();
+    this.#told.set(root, new Set(byFile.keys()));
+    const open = [...this.#open.keys()].map((file) => relative(root, file).split(sep).join('/'));
+    for (const file of new Set([...before, ...byFile.keys(), ...open])) {
+      const diagnostics = (byFile.get(file) ?? []).map((one) => shown(one, root));
+      await this.#connection.sendDiagnostics({ uri: uriOf(join(root, file)), diagnostics });
+    }
+  }
+}
+
+function pathOf(uri: string): string {
+  const path = fileURLToPath(uri);
+  try {
+    // An editor may name a file through a link; the tree is read by where it lies.
+    return join(realpathSync(dirname(path)), path.slice(dirname(path).length));
+  } catch {
+    return path;
+  }
+}
+const uriOf = (path: string): string => pathToFileURL(path).href;
+
+/** From lines and columns that count from 1. */
+function rangeOf(one: { line?: number; column?: number; endLine?: number; endColumn?: number }): Range {
+  const line = Math.max(0, (one.line ?? 1) - 1);
+  const character = Math.max(0, (one.column ?? 1) - 1);
+  return {
+    start: { line, character },
+    end: {
+      line: one.endLine === undefined ? line : one.endLine - 1,
+      character: one.endColumn === undefined ? character + 1 : one.endColumn - 1,
+    },
+  };
+}
+
+function shown(one: Diagnostic, root: string): Shown {
+  return {
+    range: rangeOf(one),
+    severity: one.severity === 'error' ? DiagnosticSeverity.Error : DiagnosticSeverity.Warning,
+    code: one.code,
+    source: 'svc',
+    message: one.hint === undefined ? one.message : `${one.message}\n${one.hint}`,
+    ...(one.related !== undefined && {
+      relatedInformation: one.related.map(({ message, file, line, column }) => ({
+        message,
+        location: { uri: uriOf(join(root, file)), range: rangeOf({ line, column }) },
+      })),
+    }),
+  };
+}
+
+/** Fragments of the tree, as a file imports them. */
+async function fragmentsFor(uri: string): Promise<string[]> {
+  const file = pathOf(uri);
+  const root = rootOf(file);
+  if (root === undefined) return [];
+  const directory = join(root, '.svc/fragments');
+  const found = await readdir(directory, { recursive: true }).catch(() => []);
+  return found
+    .filter((name) => /\.(?:ya?ml|json)$/.test(name))
+    .map((name) => relative(dirname(file), join(directory, name)).split(sep).join('/'))
+    .filter((name) => name !== '')
+    .map((name) => (name.startsWith('.') ? name : `./${name}`))
+    .sort();
+}
+
+function completionOf(word: Word, position: Position, typed: string): CompletionItem {
+  const start = { line: position.line, character: position.character - typed.length };
+  return {
+    label: word.label,
+    kind: KINDS[word.kind],
+    ...(word.detail !== undefined && { detail: word.detail }),
+    ...(word.documentation !== undefined && { documentation: word.documentation }),
+    filterText: word.label,
+    textEdit: { range: { start, end: position }, newText: word.insert ?? word.label },
+  };
+}
+
+function hoverAt(text: string, { line, character }: Position): Hover | null {
+  const whole = text.split(/\r?\n/)[line] ?? '';
+  // The key on this line that the cursor is in or behind.
+  const keys = [...whole.matchAll(/([\w$.-]+)\s*:(?=\s|$)/g)].filter(({ index }) => index <= character);
+  const key = keys.at(-1);
+  if (key === undefined) return null;
+  const at = placeAt(text, line, key.index);
+  const contents = hoverOf([...at.path, key[1] ?? '']);
+  if (contents === undefined) return null;
+  const start = { line, character: key.index };
+  return {
+    contents: { kind: 'markdown', value: contents },
+    range: { start, end: { line, character: key.index + (key[1] ?? '').length } },
+  };
+}
+
+/** The file that an import or `file:` on this line names. */
+function definitionAt(uri: string, text: string, { line, character }: Position): Definition | null {
+  const at = placeAt(text, line, (text.split(/\r?\n/)[line] ?? '').length);
+  const inImports = [...at.path, at.key].some((key) => key === 'imports' || key === 'import' || key === 'file');
+  if (!inImports) return null;
+  const whole = text.split(/\r?\n/)[line] ?? '';
+  const words = [...whole.matchAll(/[^\s'",[\]{}]+/g)].filter(
+    ({ 0: word, index }) => index <= character && character <= index + word.length,
+  );
+  const name = words.at(-1)?.[0];
+  if (name === undefined || name.endsWith(':')) return null;
+  const template = /^@svc\/templates(?:@[^/]*)?\/(.+)$/.exec(name)?.[1];
+  const target = template === undefined ? resolve(dirname(pathOf(uri)), name) : join(TEMPLATES, template);
+  if (name.startsWith('@') && template === undefined) return null;
+  return { uri: uriOf(target), range: { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } } };
+}
+
+export const lspCommand: Handler = async (call) => {
+  const surroundings = await surroundingsOf(call);
+  const version = await ownVersion();
+  const connection = createConnection(call.io.stdin, call.io.stdout);
+  const workspace = new Workspace(connection, surroundings, call.io.now);
+  connection.onInitialize(() => ({
+    serverInfo: { name: 'svc', version },
+    capabilities: {
+      textDocumentSync: { openClose: true, change: TextDocumentSyncKind.Full, save: true },
+      completionProvider: { triggerCharacters: [':', ' ', '.', '{', '$', '-'] },
+      hoverProvider: true,
+      definitionProvider: true,
+    },
+  }));
+  connection.onDidOpenTextDocument(({ textDocument: { uri, text } }) => workspace.set(uri, text));
+  connection.onDidChangeTextDocument(({ textDocument: { uri }, contentChanges }) => {
+    const last = contentChanges.at(-1);
+    if (last !== undefined) workspace.set(uri, last.text);
+  });
+  connection.onDidSaveTextDocument(({ textDocument: { uri } }) => workspace.set(uri, workspace.textOf(uri)));
+  connection.onDidCloseTextDocument(({ textDocument: { uri } }) => workspace.set(uri, undefined));
+  connection.onCompletion(async ({ textDocument: { uri }, position }) => {
+    const text = workspace.textOf(uri);
+    if (text === undefined) return [];
+    const at = placeAt(text, position.line, position.character);
+    const typed = at.token ?? at.typed;
+    return wordsAt(at, text, await fragmentsFor(uri)).map((word) => completionOf(word, position, typed));
+  });
+  connection.onHover(({ textDocument: { uri }, position }) => {
+    const text = workspace.textOf(uri);
+    return text === undefined ? null : hoverAt(text, position);
+  });
+  connection.onDefinition(({ textDocument: { uri }, position }) => {
+    const text = workspace.textOf(uri);
+    return text === undefined ? null : definitionAt(uri, text, position);
+  });
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+  connection.onShutdown(() => workspace.stop());
+  connection.onExit(() => end());
+  call.io.stdin.once('end', () => end());
+  call.io.signal.addEventListener('abort', () => end(), { once: true });
+  connection.listen();
+  await ended;
+  workspace.stop();
+  connection.dispose();
+  return 0;
+};
