@@ -116,6 +116,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'edge/cli': edge('undici', 'yaml', 'vscode-languageserver'),
   'edge/mcp': edge('@modelcontextprotocol/sdk', 'undici'),
   'edge/gateway': edge(),
+  'edge/egress': edge('node-forge'),
   'edge/gitproxy': edge('undici'),
   // The packages are those of the browser modules under client/.
   'edge/web': edge('preact', 'htm'),

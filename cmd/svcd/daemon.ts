@@ -21,6 +21,7 @@ import { syncSettings } from '../../internal/base/config/sync-settings.ts';
 import { armFailpoint, failpoint } from '../../internal/base/failpoint.ts';
 import { createMetrics } from '../../internal/base/metrics/metrics.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
+import { createEgressRoutes } from '../../internal/edge/egress/egress.ts';
 import { createGitRoutes } from '../../internal/edge/gitproxy/gitproxy.ts';
 import { startModelGateway } from '../../internal/edge/gateway/gateway.ts';
 import { type HttpServer, type Readiness, startHttp } from '../../internal/edge/http/http.ts';
@@ -125,7 +126,9 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     stops.push(() => host.stop());
     const git = createGitRoutes(() => ctx, sessionSettings(config.file));
     stops.push(() => git.stop());
-    ctx = { ...ctx, models, git, host: host.ports };
+    const egress = createEgressRoutes(() => ctx);
+    stops.push(() => egress.stop());
+    ctx = { ...ctx, models, git, egress, host: host.ports };
   }
 
   const client = await readClient(config.dataDir);

@@ -8,6 +8,7 @@ import { openSandboxes, SetupCache } from '../../internal/adapters/sandbox/sandb
 import { errorCode } from '../../internal/adapters/store/store.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
+import { sandboxesSettings } from '../../internal/base/config/sandbox-settings.ts';
 import { sessionSettings } from '../../internal/base/config/session-settings.ts';
 import { createListings, type HostPorts } from '../../internal/flows/session-host/session-host.ts';
 import { Fault } from '../../internal/domain/fault.ts';
@@ -20,10 +21,11 @@ const isProgram = (file: string): Promise<boolean> =>
     () => false,
   );
 
-function placeSettings({ file }: Config) {
+function placeSettings({ file, fileDir }: Config) {
   const { max, perProject, unloadAfterSeconds, turnSeconds, fenced } = sessionSettings(file);
   const [unloadAfterMs, turnMs] = [unloadAfterSeconds * 1_000, turnSeconds * 1_000];
-  return { maxSessions: max, perProject, unloadAfterMs, turnMs, fenced };
+  const { allow } = sandboxesSettings(file, fileDir);
+  return { maxSessions: max, perProject, unloadAfterMs, turnMs, fenced, allow };
 }
 
 /**

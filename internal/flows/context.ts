@@ -6,7 +6,7 @@ import type { Metrics } from '../base/metrics/metrics.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { Database } from '../adapters/store/store.ts';
 import type { HostPorts } from './host-ports.ts';
-import type { CheckPort, GitRoutes, IngestPorts, ModelRoutes, OutboxPorts, SyncPorts } from './ports.ts';
+import type { CheckPort, EgressRoutes, GitRoutes, IngestPorts, ModelRoutes, OutboxPorts, SyncPorts } from './ports.ts';
 
 export interface FlowContext {
   readonly db: Database;
@@ -25,6 +25,8 @@ export interface FlowContext {
   readonly models?: ModelRoutes;
   /** How sessions' git reaches their mounts; absent in a daemon without the role `session`. */
   readonly git?: GitRoutes;
+  /** How fenced sessions reach what they may; absent in a daemon without the role `session`. */
+  readonly egress?: EgressRoutes;
   /** What runs sessions; absent in a daemon without the role `session`. */
   readonly host?: HostPorts;
   /** The code host's checks; absent: nobody outside is told of them. */

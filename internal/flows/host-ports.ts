@@ -74,4 +74,6 @@ export interface HostPorts {
   readonly startsAtOnce: number;
   /** Runs sandboxes without a network of their own where they can be. */
   readonly fenced: boolean;
+  /** What they reach at most, as hosts; with it they are fenced too. */
+  readonly allow: readonly string[] | undefined;
 }

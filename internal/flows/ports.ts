@@ -278,6 +278,36 @@ export interface GitRoute {
   /** Breaks off what is in flight. Safe twice. */
   close(): Promise<void>;
 }
+/** A fenced session's way to the hosts that it may reach. */
+export interface EgressRouteRequest {
+  readonly sessionId: string;
+  /** Hosts as in docs/reference/sessions.md#network; nothing else is reached. */
+  readonly allow: readonly string[];
+  readonly injections: readonly EdgeInjection[];
+  readonly socketPath: string;
+}
+export interface EgressRoute {
+  /** PEM: the certificate of the session's own authority, and that together with all that this process trusts. */
+  readonly trust?: { readonly ca: string; readonly all: string };
+  /** Breaks off what is in flight; what was denied is noted when it resolves. Safe twice. */
+  close(): Promise<void>;
+}
+/** The edges of fenced sessions: made once per daemon that has the role `session`. */
+export interface EgressRoutes {
+  open(request: EgressRouteRequest): Promise<EgressRoute>;
+  stop(): Promise<void>;
+}
+/** Of a secret that never enters the sandbox: HTTPS requests to these exact hosts get the header. */
+export interface EdgeInjection {
+  readonly name: string;
+  readonly hosts: readonly string[];
+  readonly header: string;
+  /** The header's value, formatted. */
+  readonly value: Buffer;
+  /** The secret as it is. */
+  readonly raw: Buffer;
+}
+
 /** The ways of sessions' git to the code host: made once per daemon that has the role `session`. */
 export interface GitRoutes {
   open(request: GitRouteRequest): Promise<GitRoute>;

@@ -95,6 +95,21 @@ export const wholeSession = named(
     mountRefs: v.record(v.string(), v.string()),
     hiddenContext: v.optional(v.string()),
     sandbox: v.optional(json),
+    /** Stages of its latest launch, in order. */
+    provisioning: v.optional(
+      v.array(
+        v.object({
+          stage: v.picklist(['pulling', 'scheduling', 'claiming', 'starting', 'mounting', 'setup']),
+          /** Of a setup step; `image` for the steps of the image. */
+          name: v.optional(v.string()),
+          ms: integer,
+          at: timestamp,
+          cache: v.optional(v.picklist(['hit', 'miss'])),
+        }),
+      ),
+    ),
+    /** Hosts that it asked for and may not reach. */
+    egress: v.optional(v.object({ denied: v.array(v.object({ host: v.string(), count: integer })) })),
   }),
 );
 export type WholeSession = Shape<typeof wholeSession>;

@@ -13,6 +13,7 @@ import {
   below,
   DECLARED_HOME,
   DECLARED_WORK,
+  FENCED_RUN,
   type Layout,
   makeDirectories,
   placeOf,
@@ -164,7 +165,7 @@ export async function bubblewrapKind(
     name: 'bubblewrap',
     capabilities: {
       isolation: 'namespace',
-      injectionEdge: false,
+      injectionEdge: true,
       snapshot: false,
       resources: limiter.works,
       networkFence: true,
@@ -253,14 +254,27 @@ function network(): string[] {
 function fence(files: SandboxFiles): string[] {
   return [
     '--unshare-net',
-    ...['--ro-bind', files.run, `${FENCE}/sockets`],
+    ...['--ro-bind', files.run, FENCED_RUN],
+    ...trust(files),
     ...['--ro-bind', process.execPath, `${FENCE}/node`],
     // A name that says that it is a module of JavaScript, for there is no package beside it.
     ...['--ro-bind', fenceInit, `${FENCE}/fence-init.mjs`],
   ];
 }
 
+/** Where systems keep the certificates that all programs trust, in one file. */
+const BUNDLES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/certs/ca-bundle.crt', '/etc/ssl/cert.pem'];
+
+/** The session's certificates in place of the system's. */
+function trust(files: SandboxFiles): string[] {
+  if (!existsSync(files.trust.all)) return [];
+  // A link among them is the same file by another name.
+  const there = new Set(BUNDLES.filter((path) => existsSync(path)).map((path) => realpathSync(path)));
+  const shown = [...there].filter((path) => ETC.some((name) => below(path, `/etc/${name}`) !== undefined));
+  return shown.flatMap((path) => ['--ro-bind', files.trust.all, path]);
+}
+
 function fenceCommand(record: SandboxRecord): string[] {
-  const channels = (record.spec.channels ?? []).map(({ name, port }) => `${port}:${FENCE}/sockets/${name}.sock`);
+  const channels = (record.spec.channels ?? []).map(({ name, port }) => `${port}:${FENCED_RUN}/${name}.sock`);
   return [`${FENCE}/node`, '--max-old-space-size=64', `${FENCE}/fence-init.mjs`, ...channels, '--'];
 }

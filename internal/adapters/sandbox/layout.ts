@@ -11,6 +11,9 @@ import type { SandboxSpec } from './types.ts';
 export const DECLARED_HOME = '/home/user';
 export const DECLARED_WORK = '/workspace';
 
+/** Where a fenced sandbox shows the run directory. */
+export const FENCED_RUN = '/run/svc/sockets';
+
 const ID = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/;
 /** Of the kernel, less the terminating zero. */
 const MAX_SOCKET_PATH_BYTES = 107;
@@ -73,6 +76,8 @@ export class SandboxFiles {
   readonly tmp: string;
   readonly mounts: string;
   readonly stage: string;
+  /** Certificates, in the run directory. */
+  readonly trust: { readonly ca: string; readonly all: string };
 
   constructor(dir: string) {
     this.dir = dir;
@@ -82,6 +87,7 @@ export class SandboxFiles {
     this.tmp = join(dir, 'tmp');
     this.mounts = join(dir, 'mounts');
     this.stage = join(dir, 'stage');
+    this.trust = { ca: join(this.run, 'ca.pem'), all: join(this.run, 'trust.pem') };
   }
 
   async make(): Promise<void> {

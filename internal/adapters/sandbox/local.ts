@@ -3,6 +3,8 @@
 
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { rm, writeFile } from 'node:fs/promises';
+import { basename } from 'node:path/posix';
 import { Fault } from '../../domain/fault.ts';
 import { type Launch, runToEnd, startChild } from './child.ts';
 import { Guard } from './guard.ts';
@@ -11,6 +13,7 @@ import {
   DECLARED_HOME,
   DECLARED_WORK,
   declaredPath,
+  FENCED_RUN,
   freePath,
   isSystemPath,
   type Layout,
@@ -34,6 +37,7 @@ import type {
   SandboxProvider,
   SandboxSpec,
   SpawnOptions,
+  TrustPaths,
 } from './types.ts';
 
 /** How one kind of sandbox starts a program. */
@@ -200,6 +204,15 @@ export class LocalSandbox implements Sandbox {
 
   get mounts(): readonly PlacedMount[] {
     return this.#record.mounts;
+  }
+
+  async setTrust(trust: { readonly ca: string; readonly all: string } | null): Promise<TrustPaths | null> {
+    const { ca, all } = this.files.trust;
+    await Promise.all([ca, all].map((path) => rm(path, { force: true })));
+    if (trust === null || !this.fenced) return null;
+    await writeFile(ca, trust.ca, { mode: 0o644 });
+    await writeFile(all, trust.all, { mode: 0o644 });
+    return { ca: `${FENCED_RUN}/${basename(ca)}`, all: `${FENCED_RUN}/${basename(all)}` };
   }
 
   socketOf(channel: string): string {

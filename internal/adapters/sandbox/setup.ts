@@ -30,6 +30,8 @@ export interface ImageRequest extends SetupContext {
   readonly steps: readonly string[];
   /** Without secrets: what the steps make outlives the session. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Leads the steps to the network, and changes nothing of what they make. */
+  readonly networkEnv?: Readonly<Record<string, string>>;
 }
 
 export interface SetupRequest extends SetupContext {
@@ -89,7 +91,12 @@ export async function buildImage(sandbox: Sandbox, request: ImageRequest): Promi
   if (steps.length === 0) return;
   const key = sha256(['image', 1, sandbox.provider, request.scope, image, steps, env]);
   await cached(sandbox, request, { name: IMAGE_STEP, key, paths: ['.'], ttlMs: null }, async () => {
-    await runCommands(sandbox, request, { name: IMAGE_STEP, commands: steps }, { env, cwd: sandbox.home });
+    await runCommands(
+      sandbox,
+      request,
+      { name: IMAGE_STEP, commands: steps },
+      { env: { ...env, ...request.networkEnv }, cwd: sandbox.home },
+    );
   });
 }
 

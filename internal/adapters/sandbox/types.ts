@@ -91,6 +91,11 @@ export interface Sandbox {
   readonly notEnforced: readonly NotEnforced[];
   /** True where it has no network but its channels: the daemon listens at `socketOf`. Else it reaches loopback itself. */
   readonly fenced: boolean;
+  /**
+   * Certificates that a fenced sandbox trusts, as PEM: `ca` is added where a program adds, `all` stands in for the system's.
+   * Gives their paths as its processes see them; null takes earlier ones away. Programs that run already may not see it.
+   */
+  setTrust(trust: { readonly ca: string; readonly all: string } | null): Promise<TrustPaths | null>;
   /** Where the daemon listens for a channel of a fenced sandbox. */
   socketOf(channel: string): string;
   /**
@@ -111,6 +116,11 @@ export interface Sandbox {
   stop(): Promise<void>;
   /** Ends its processes and removes its files. */
   destroy(): Promise<void>;
+}
+
+export interface TrustPaths {
+  readonly ca: string;
+  readonly all: string;
 }
 
 export type NotEnforced = 'isolation' | 'network' | 'resources';

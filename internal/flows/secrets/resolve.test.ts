@@ -163,11 +163,11 @@ describe('resolution of the secrets of a launch', () => {
     const edge = await resolve([{ variable: 'T', name: 'token' }], 'edge-injection');
     assert.deepEqual(textOf(edge.env), { T: 'svc-injected-secret:token' });
     assert.deepEqual(
-      edge.injections.map((one) => ({ ...one, value: String(one.value) })),
-      [{ name: 'token', hosts: ['a.test', 'b.test'], header: 'Authorization', value: 'Bearer abc!' }],
+      edge.injections.map((one) => ({ ...one, value: String(one.value), raw: String(one.raw) })),
+      [{ name: 'token', hosts: ['a.test', 'b.test'], header: 'Authorization', value: 'Bearer abc!', raw: 'abc' }],
     );
     const inline = await resolve([{ variable: 'T', name: 'token' }]);
-    assert.deepEqual([textOf(inline.env), inline.injections], [{ T: 'abc' }, []]);
+    assert.deepEqual([textOf(inline.env), inline.injections, inline.inline], [{ T: 'abc' }, [], ['token']]);
   });
 
   it('refuses two secrets that claim one host and header, and a value that would be two headers', async () => {

@@ -8,6 +8,7 @@ import {
 } from '../../adapters/store/secrets/secret-resolution.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
+import type { EdgeInjection } from '../ports.ts';
 
 /** One `$secret` reference of a launch: of a merged env, or of a remote tool, whose token never enters the sandbox. */
 export interface SecretUse {
@@ -18,19 +19,13 @@ export interface SecretUse {
   readonly optional?: boolean;
 }
 
-export interface EdgeInjection {
-  readonly name: string;
-  readonly hosts: readonly string[];
-  readonly header: string;
-  /** The header's value, formatted. */
-  readonly value: Buffer;
-}
-
 export interface ResolvedSecrets {
   /** By environment variable: a value, or `svc-injected-secret:<name>`. */
   readonly env: ReadonlyMap<string, Buffer>;
   /** For the sandbox's network edge: HTTPS requests to these exact hosts get the header. */
   readonly injections: readonly EdgeInjection[];
+  /** Secrets that are to be injected and stand in `env` as they are, because there is no edge. */
+  readonly inline: readonly string[];
   /** Overwrites every value; call it once they have been handed over. */
   wipe(): void;
 }
@@ -50,7 +45,7 @@ export async function resolveSecrets(
 ): Promise<ResolvedSecrets> {
   const wanted = wantedOf(uses);
   const edge = options.mode === 'edge-injection';
-  if (wanted.length === 0) return { env: new Map(), injections: [], wipe: () => undefined };
+  if (wanted.length === 0) return { env: new Map(), injections: [], inline: [], wipe: () => undefined };
   const resolution = await takeResolved(ctx.db, {
     orgId: project.orgId,
     projectId: project.id,
@@ -62,6 +57,9 @@ export async function resolveSecrets(
   requireAll(wanted, resolution);
   return release(ctx, project, wanted, resolution.sealed, edge);
 }
+
+/** What stands in the environment for a secret that is injected. */
+export const placeholderOf = (name: string): string => `svc-injected-secret:${name}`;
 
 /** One entry per secret, in the order of first mention; required where any reference requires it. */
 function wantedOf(uses: readonly SecretUse[]): WantedSecret[] {
@@ -107,9 +105,10 @@ function release(
 ): ResolvedSecrets {
   const env = new Map<string, Buffer>();
   const injections: EdgeInjection[] = [];
+  const inline: string[] = [];
   const wipe = (): void => {
     for (const value of env.values()) value.fill(0);
-    for (const { value } of injections) value.fill(0);
+    for (const { value, raw } of injections) for (const held of [value, raw]) held.fill(0);
   };
   const variables = new Map(wanted.map((one) => [one.name, one.variables]));
   const { sealer } = portsOf(ctx);
@@ -122,19 +121,19 @@ function release(
       const value = sealer.open(row, { orgId: project.orgId, projectId, name, use: 'secret' });
       const isInjected = edge && injection !== null;
       for (const variable of variables.get(name) ?? []) {
-        env.set(variable, isInjected ? Buffer.from(`svc-injected-secret:${name}`) : Buffer.from(value));
+        env.set(variable, isInjected ? Buffer.from(placeholderOf(name)) : Buffer.from(value));
       }
       if (isInjected) {
         const { hosts, header, format } = injection;
-        injections.push({ name, hosts, header, value: headerValue(name, format, value) });
-      }
+        injections.push({ name, hosts, header, value: headerValue(name, format, value), raw: Buffer.from(value) });
+      } else if (injection !== null) inline.push(name);
       value.fill(0);
     }
   } catch (error) {
     wipe();
     throw error;
   }
-  return { env, injections, wipe };
+  return { env, injections, inline, wipe };
 }
 
 /** The text of the header. A value with a line break would be two headers. */

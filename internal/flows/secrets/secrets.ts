@@ -14,4 +14,4 @@ export {
   rotateSecretValue,
   writeSecret,
 } from './manage.ts';
-export { resolveSecrets, type SecretUse } from './resolve.ts';
+export { placeholderOf, resolveSecrets, type SecretUse } from './resolve.ts';

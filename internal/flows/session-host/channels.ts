@@ -14,7 +14,7 @@ import type { ModelCallEnd, ModelRoute } from '../ports.ts';
 import type { Mask } from './mask.ts';
 
 /** Ports inside a fenced sandbox, where it is alone. */
-export const channelPorts = { model: 4401, tools: 4402, git: 4403 } as const;
+export const channelPorts = { model: 4401, tools: 4402, git: 4403, egress: 4404 } as const;
 /** Calls that have ended are in the ledger within this, or a moment later. */
 const settledMs = 5_000;
 

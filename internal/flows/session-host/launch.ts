@@ -19,7 +19,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { ModelSpec } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
-import { resolveSecrets } from '../secrets/secrets.ts';
+import { placeholderOf, resolveSecrets } from '../secrets/secrets.ts';
 import { aliasSegment, sessionAliases } from '../sessions/sessions.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { channelPorts, type ModelBudget, openGit, openModelRoute, openTools } from './channels.ts';
@@ -28,8 +28,10 @@ import type { Semaphore } from '../../base/semaphore.ts';
 import type { Mask } from './mask.ts';
 import { artifactsPath, Leavings } from './leavings.ts';
 import { missingKey } from './model-keys.ts';
+import { checkInjections, networkOf, openEdge } from './network.ts';
 import { effortOf, modelOf } from './model.ts';
 import { provision } from './provision.ts';
+import { StageWatch } from './stage-watch.ts';
 
 const listedWithinMs = 30_000;
 
@@ -168,7 +170,11 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
       isolation: sandboxes.capabilities.isolation,
       fenced: sandbox.fenced,
       // Where its network is the machine's, so is the port of its git.
-      notEnforced: [...sandbox.notEnforced, ...(stage.gitUrl !== undefined && !sandbox.fenced ? ['git'] : [])],
+      notEnforced: [
+        ...sandbox.notEnforced,
+        ...(stage.gitUrl !== undefined && !sandbox.fenced ? ['git'] : []),
+        ...(stage.isInline ? ['injection'] : []),
+      ],
       notes,
     },
   });
@@ -195,6 +201,10 @@ interface Stage {
   /** Values that must not show. */
   readonly masked: readonly string[];
   readonly cache: SetupCache;
+  readonly networkEnv: Readonly<Record<string, string>>;
+  /** Secrets that are to be injected stand in its environment. */
+  readonly isInline: boolean;
+  readonly watch: StageWatch;
 }
 
 /** What a harness stands on: secrets, the sandbox, and its ways to model and tools. */
@@ -209,24 +219,33 @@ async function openStage(
 ): Promise<Stage> {
   const { ctx, ports, session, signal, stops, mask, onCapped } = of;
   const { sandboxes, model, readOnlyPaths } = given;
-  const mode = sandboxes.capabilities.injectionEdge ? 'edge-injection' : 'env';
+  const network = networkOf(ctx, ports, facts, sandboxes.capabilities);
+  const mode = network.hasEdge ? 'edge-injection' : 'env';
   const use = { session: session.sessionId, mode } as const;
   const secrets = await resolveSecrets(ctx, facts.project, secretUses(facts), use);
   stops.push(() => secrets.wipe());
-  const values = [...secrets.env.values()].map(String);
+  const { injections } = secrets;
+  checkInjections(network, injections);
+  const placeholders = new Set(injections.map(({ name }) => placeholderOf(name)));
+  const delivered = [...secrets.env.values()].map(String).filter((value) => !placeholders.has(value));
+  const values = [...delivered, ...injections.flatMap(({ value, raw }) => [String(value), String(raw)])];
   mask.hide(values);
-  const { sandbox, isFresh } = await openSandbox(of, sandboxes, facts, readOnlyPaths);
-  const env = {
-    ...environmentOf(ctx, session, facts, secrets.env),
-    SVC_ARTIFACTS: sandbox.pathIn(artifactsPath),
-  };
+  const watch = new StageWatch(ctx, session, sandboxes.name);
+  const { sandbox, isFresh } = await watch.timed('starting', () =>
+    openSandbox(of, sandboxes, facts, { readOnlyPaths, fenced: network.fenced }),
+  );
   failpoint('session.sandbox-open');
   const money = await openModelRoute(ctx, { session, spec: facts.spec, model, sandbox, mask, stops, onCapped });
   const origin = await openTools(ports.tools(), sandbox, stops);
+  const networkEnv = await openEdge(ctx, { network, sessionId: session.sessionId, injections, sandbox, stops });
+  const artifacts = { SVC_ARTIFACTS: sandbox.pathIn(artifactsPath) };
+  const env = { ...environmentOf(ctx, session, facts, secrets.env), ...artifacts, ...networkEnv };
   const gitUrl = await openGit(ctx, { session, spec: facts.spec, project: facts.project, sandbox, stops });
   signal.throwIfAborted();
   const cache = await ports.setupCache();
-  return { sandbox, isFresh, money, origin, gitUrl, env, masked: values.filter((value) => value.length > 3), cache };
+  const masked = values.filter((value) => value.length > 3);
+  const isInline = secrets.inline.length > 0;
+  return { sandbox, isFresh, money, origin, gitUrl, env, networkEnv, isInline, masked, cache, watch };
 }
 
 /** Starts the harness, each time in a new process in place of the one before. */
@@ -335,12 +354,12 @@ async function openSandbox(
   of: Launching,
   sandboxes: SandboxProvider,
   facts: LaunchFacts,
-  readOnlyPaths: readonly string[],
+  { readOnlyPaths, fenced }: { readonly readOnlyPaths: readonly string[]; readonly fenced: boolean },
 ): Promise<{ readonly sandbox: Sandbox; readonly isFresh: boolean }> {
-  const { ctx, ports, session, stops } = of;
+  const { ctx, session, stops } = of;
   const { resources } = facts.environment ?? {};
   const changes = {
-    fenced: ports.fenced,
+    fenced,
     channels: Object.entries(channelPorts).map(([name, port]) => ({ name, port })),
     readOnlyPaths,
     ...(resources !== undefined && { resources }),

@@ -14,6 +14,7 @@ import type { FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { markMounted } from './leavings.ts';
 import { isCloned, mountRequests } from './mounts.ts';
+import type { StageWatch } from './stage-watch.ts';
 
 export interface Provisioned {
   /** Where the harness starts, as the sandbox sees it. */
@@ -32,31 +33,39 @@ export interface Provisioning {
   /** Where its git reaches the mounts. */
   readonly gitUrl: string | undefined;
   readonly env: Readonly<Record<string, string>>;
+  /** Of `env`, what leads to the network. */
+  readonly networkEnv: Readonly<Record<string, string>>;
   readonly masked: readonly string[];
   readonly signal: AbortSignal;
+  readonly watch: StageWatch;
 }
 
 /** Throws Fault for what no retry mends: a ref or a repository that is not there, a step that fails. */
 export async function provision(ctx: FlowContext, of: Provisioning): Promise<Provisioned> {
-  const { facts, sandbox, session, signal } = of;
+  const { facts, sandbox } = of;
   const { workingDirectory } = facts.spec;
   const notes: string[] = [];
   if (of.isFresh) {
-    await prepareImage(ctx, of);
-    for (const request of await mountRequests(ctx, facts.project, facts.spec.mounts, session.mountRefs)) {
-      const mounted = await mountRepository(sandbox, request, {
-        allowPrivateNetwork: ctx.config.allowPrivateNetwork,
-        path: of.ports.path,
-        signal,
-      });
-      await markMounted(sandbox, request.mountPath);
-      if (mounted.isMoved) notes.push(`${request.mountPath} is at ${mounted.path}: this sandbox cannot show it there`);
-    }
+    await of.watch.steps(() => prepareImage(ctx, of));
+    await of.watch.timed('mounting', () => mountAll(ctx, of, notes));
   }
   notes.push(...(await nameOrigins(ctx, of)));
   const cwd = workingDirectory === undefined ? sandbox.workDir : await sandbox.makeDirectory(workingDirectory);
-  if (of.isFresh) await setUp(ctx, of);
+  if (of.isFresh) await of.watch.steps(() => setUp(ctx, of));
   return { cwd, notes };
+}
+
+async function mountAll(ctx: FlowContext, of: Provisioning, notes: string[]): Promise<void> {
+  const { facts, sandbox, session, signal } = of;
+  for (const request of await mountRequests(ctx, facts.project, facts.spec.mounts, session.mountRefs)) {
+    const mounted = await mountRepository(sandbox, request, {
+      allowPrivateNetwork: ctx.config.allowPrivateNetwork,
+      path: of.ports.path,
+      signal,
+    });
+    await markMounted(sandbox, request.mountPath);
+    if (mounted.isMoved) notes.push(`${request.mountPath} is at ${mounted.path}: this sandbox cannot show it there`);
+  }
 }
 
 const originMs = 20_000;
@@ -92,9 +101,11 @@ async function prepareImage(ctx: FlowContext, of: Provisioning): Promise<void> {
     scope: scopeOf(of),
     now: ctx.runtime.now(),
     signal,
+    onStep: of.watch.onStep(),
     image: environment.image.name,
     steps: environment.steps,
     env: Object.fromEntries(plain),
+    networkEnv: of.networkEnv,
   });
 }
 
@@ -107,6 +118,7 @@ async function setUp(ctx: FlowContext, of: Provisioning): Promise<void> {
     scope: scopeOf(of),
     now: ctx.runtime.now(),
     signal,
+    onStep: of.watch.onStep(),
     setup: environment.setup,
     ...(environment.setupCache !== undefined && { setupCache: environment.setupCache }),
     env,

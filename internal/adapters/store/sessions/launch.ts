@@ -1,16 +1,25 @@
 // What a launch reads: the revision that the session was started from, and what its environment and project are now.
 
 import type { CurrentConnection } from '../../../core/plan/types.ts';
+import type { ResourceLimits } from '../../../domain/catalog.ts';
 import type { AgentSpec, EnvironmentSpec } from '../../../domain/spec.ts';
 import { isSkipped } from '../../../domain/tool-needs.ts';
 import type { Sql } from '../store.ts';
+import type { ProjectNetwork } from '../tenancy/environment.ts';
 
 export interface LaunchFacts {
   /** Without the optional tools whose connection has no active grant: a launch does not wait for those. */
   readonly spec: AgentSpec;
   /** Null: no agent generates it any more. */
   readonly environment: EnvironmentSpec | null;
-  readonly project: { readonly id: string; readonly slug: string; readonly orgId: string; readonly orgSlug: string };
+  readonly project: {
+    readonly id: string;
+    readonly slug: string;
+    readonly orgId: string;
+    readonly orgSlug: string;
+    readonly limits: ResourceLimits | null;
+    readonly network: ProjectNetwork | null;
+  };
   /** True where the trigger that spawned it declared checks. */
   readonly hasChecks: boolean;
 }
@@ -22,7 +31,7 @@ export async function readLaunchFacts(sql: Sql, sessionId: string): Promise<Laun
             coalesce((select json_agg(json_build_object('id', c.id, 'name', c.name, 'provider', c.provider,
                 'product', c.product, 'active', c.status in ('active', 'degraded', 'scope_required')))
                from svc.connections c where c.project_id = s.project_id), '[]'::json) as connections,
-            json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
+            json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug, 'limits', p.limits, 'network', p.network) as project,
             exists (select from svc.checks c where c.session_id = s.id) as "hasChecks"
        from svc.sessions s
        join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision

@@ -3,7 +3,9 @@
 
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { SessionState } from '../../../core/session/session.ts';
+import { type DeniedHost, deniedColumn } from './egress.ts';
 import { queueText, waitColumns } from './places.ts';
+import type { ProvisioningStage } from './provisioning.ts';
 import { type BindingRow, bindingColumns } from '../routing/binding-reads.ts';
 import type { Sql } from '../store.ts';
 
@@ -121,6 +123,10 @@ export interface WholeSession extends SessionRow {
   readonly hiddenContext: string | null;
   readonly mountRefs: { readonly [mountPath: string]: string };
   readonly sandbox: JsonObject | null;
+  /** Stages of its latest launch. */
+  readonly provisioning: readonly ProvisioningStage[] | null;
+  /** Hosts that its edge refused. */
+  readonly denied: readonly DeniedHost[] | null;
   readonly inbox: InboxCounts;
   readonly turns: number;
   readonly lastTurn: SessionTurn | null;
@@ -139,7 +145,8 @@ const counted = (state: string): string =>
 /** One session with what it holds. */
 export async function sessionById(sql: Sql, projectId: string, id: string): Promise<WholeSession | undefined> {
   const { rows } = await sql.query<WholeSession>(
-    `with ${queueText} select ${selected}, s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs", s.sandbox,
+    `with ${queueText} select ${selected}, s.hidden_context as "hiddenContext", s.mount_refs as "mountRefs", s.sandbox, s.provisioning,
+        ${deniedColumn},
         json_build_object('pending', ${counted('pending')}, 'inFlight', ${counted('in_flight')},
           'done', ${counted('done')}, 'failed', ${counted('failed')}) as inbox,
         (select count(*) from svc.turns t where t.session_id = s.id) as turns,

@@ -59,6 +59,8 @@ export const showWholeSession = (row: WholeSession) => ({
   mountRefs: row.mountRefs,
   ...present('hiddenContext', row.hiddenContext),
   ...present('sandbox', row.sandbox),
+  ...(row.provisioning !== null && { provisioning: [...row.provisioning] }),
+  ...(row.denied !== null && { egress: { denied: [...row.denied] } }),
 });
 
 export const showMessage = ({ seq, role, kind, text, at, eventId, detail, delivery }: MessageRow) => ({

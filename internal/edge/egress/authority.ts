@@ -1,0 +1,85 @@
+// The certificate authority of one launch of a session: it lives in this process's memory, signs for the hosts of the
+// session's injections alone, and is trusted in that session's sandbox and nowhere else. Keys are made by Node; only the
+// certificates are written by a library, because Node reads X.509 and does not issue it.
+
+import { generateKeyPair, randomBytes } from 'node:crypto';
+import { isIP } from 'node:net';
+import { createSecureContext, type SecureContext } from 'node:tls';
+import { promisify } from 'node:util';
+import forge from 'node-forge';
+
+const DAY_MS = 86_400_000;
+const VALID_DAYS = 365;
+/** Clocks differ. */
+const EARLIER_MS = 3_600_000;
+const pair = promisify(generateKeyPair);
+
+interface Keys {
+  readonly publicKey: string;
+  readonly privateKey: string;
+}
+
+const makeKeys = (): Promise<Keys> =>
+  pair('rsa', {
+    modulusLength: 2048,
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  });
+
+export class SessionAuthority {
+  /** PEM of its own certificate. */
+  readonly certificate: string;
+  readonly #name: string;
+  readonly #signs: forge.pki.rsa.PrivateKey;
+  readonly #now: () => Date;
+  readonly #leaf: Keys;
+  readonly #contexts = new Map<string, SecureContext>();
+
+  private constructor(name: string, own: Keys, leaf: Keys, now: () => Date) {
+    this.#name = name;
+    this.#leaf = leaf;
+    this.#now = now;
+    this.#signs = forge.pki.privateKeyFromPem(own.privateKey);
+    this.certificate = this.#issue(name, own.publicKey, [
+      { name: 'basicConstraints', cA: true, pathLenConstraint: 0, critical: true },
+      { name: 'keyUsage', keyCertSign: true, critical: true },
+      { name: 'subjectKeyIdentifier' },
+    ]);
+  }
+
+  static async make(sessionId: string, now: () => Date): Promise<SessionAuthority> {
+    const [own, leaf] = await Promise.all([makeKeys(), makeKeys()]);
+    return new SessionAuthority(`svc session ${sessionId}`, own, leaf, now);
+  }
+
+  /** What answers as this host; made once. */
+  contextOf(host: string): SecureContext {
+    const known = this.#contexts.get(host);
+    if (known !== undefined) return known;
+    const certificate = this.#issue(host, this.#leaf.publicKey, [
+      { name: 'basicConstraints', cA: false, critical: true },
+      { name: 'keyUsage', digitalSignature: true, keyEncipherment: true, critical: true },
+      { name: 'extKeyUsage', serverAuth: true },
+      { name: 'subjectAltName', altNames: [isIP(host) === 0 ? { type: 2, value: host } : { type: 7, ip: host }] },
+    ]);
+    const context = createSecureContext({ key: this.#leaf.privateKey, cert: certificate, minVersion: 'TLSv1.2' });
+    this.#contexts.set(host, context);
+    return context;
+  }
+
+  #issue(subject: string, publicKey: string, extensions: object[]): string {
+    const now = this.#now().getTime();
+    const certificate = forge.pki.createCertificate();
+    certificate.publicKey = forge.pki.publicKeyFromPem(publicKey);
+    // Positive, and never the same twice of one issuer.
+    certificate.serialNumber = `01${randomBytes(15).toString('hex')}`;
+    certificate.validity.notBefore = new Date(now - EARLIER_MS);
+    certificate.validity.notAfter = new Date(now + VALID_DAYS * DAY_MS);
+    // A common name has 64 characters at most; the alternative name is what clients look at.
+    certificate.setSubject([{ name: 'commonName', value: subject.slice(0, 64) }]);
+    certificate.setIssuer([{ name: 'commonName', value: this.#name }]);
+    certificate.setExtensions(extensions);
+    certificate.sign(this.#signs, forge.md.sha256.create());
+    return forge.pki.certificateToPem(certificate).replaceAll('\r', '');
+  }
+}

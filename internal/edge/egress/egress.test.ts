@@ -1,0 +1,326 @@
+// The edge of fenced sessions, against real TLS servers on this machine: what it lets through, what it refuses and counts,
+// and what it adds. Once by its socket, and once from inside a sandbox, with a session's own programs.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer as createPlain, type IncomingMessage, request } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { after, before, describe, it } from 'node:test';
+import { connect as secureConnect, getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { createHostBench, type HostBench } from '../../flows/session-host/host-testkit.ts';
+import { type ModelStub, startModelStub } from '../../flows/session-host/model-testkit.ts';
+import type { EgressRoute } from '../../flows/ports.ts';
+import { SessionAuthority } from './authority.ts';
+import { createEgressRoutes } from './egress.ts';
+
+const SECRET = 'sesame-of-the-edge';
+const HOST = '127.0.0.2';
+
+let seen: IncomingMessage[] = [];
+/** Answers with what it was sent. */
+async function startSecure(authority: SessionAuthority, host: string): Promise<{ server: Server; port: number }> {
+  const server = createServer(
+    { SNICallback: (_name, done) => done(null, authority.contextOf(host)) },
+    (message, response) => {
+      seen.push(message);
+      const parts: Buffer[] = [];
+      message.on('data', (part: Buffer) => parts.push(part));
+      message.on('end', () => response.end(`${message.method} ${message.url} ${Buffer.concat(parts).toString()}`));
+    },
+  );
+  server.on('upgrade', (message: IncomingMessage, socket: Socket) => {
+    seen.push(message);
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n');
+    socket.pipe(socket);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { server, port: (server.address() as AddressInfo).port };
+}
+
+interface Said {
+  readonly status: number;
+  readonly word: string | undefined;
+  readonly body: string;
+}
+const saidOf = async (message: IncomingMessage): Promise<Said> => {
+  let body = '';
+  for await (const part of message) body += String(part);
+  return { status: message.statusCode ?? 0, word: message.headers['x-svc-egress'] as string | undefined, body };
+};
+
+describe('the edge', () => {
+  let bench: HostBench | undefined;
+  let stub: ModelStub;
+  let trusted: SessionAuthority;
+  let upstream: { server: Server; port: number };
+  let untrusted: { server: Server; port: number };
+  let plain: ReturnType<typeof createPlain>;
+  let dir: string;
+  const own = getCACertificates('default');
+  before(async () => {
+    stub = await startModelStub();
+    trusted = await SessionAuthority.make('upstream', () => new Date());
+    const other = await SessionAuthority.make('other', () => new Date());
+    setDefaultCACertificates([...own, trusted.certificate]);
+    upstream = await startSecure(trusted, 'localhost');
+    untrusted = await startSecure(other, 'localhost');
+    plain = createPlain((message, response) => response.end(`plain ${message.headers.host} ${message.url}`));
+    plain.listen(0, HOST);
+    await once(plain, 'listening');
+    dir = await mkdtemp(join(tmpdir(), 'egress-'));
+    bench = await createHostBench({
+      config: {
+        sandbox: 'auto',
+        allowPrivateNetwork: true,
+        file: {
+          sandboxes: { network: { allow: ['localhost:1', `${HOST}:${plainPort()}`, 'api.invalid'] } },
+          providers: { model: { 'provider-a': { baseUrl: stub.url } } },
+        },
+        secretEnv: () => 'key',
+      },
+    });
+  });
+  after(async () => {
+    setDefaultCACertificates(own);
+    await bench?.stop();
+    await stub.stop();
+    for (const { server } of [upstream, untrusted]) server.closeAllConnections();
+    plain.closeAllConnections();
+    for (const server of [upstream.server, untrusted.server, plain]) server.close();
+    await rm(dir, { recursive: true, force: true });
+  });
+  const plainPort = (): number => (plain.address() as AddressInfo).port;
+
+  describe('by its socket', () => {
+    let route: EgressRoute;
+    let routes: ReturnType<typeof createEgressRoutes>;
+    const socketPath = (): string => join(dir, 'edge.sock');
+    let allowPrivate = true;
+    before(async () => {
+      const { ctx } = (bench as HostBench).daemon;
+      const seenBy = {
+        ...ctx,
+        get config() {
+          return { ...ctx.config, allowPrivateNetwork: allowPrivate };
+        },
+      };
+      routes = createEgressRoutes(() => seenBy);
+      const value = Buffer.from(`Bearer ${SECRET}`);
+      route = await routes.open({
+        sessionId: '00000000-0000-4000-8000-000000000000',
+        allow: [
+          `localhost:${upstream.port}`,
+          `localhost:${untrusted.port}`,
+          `${HOST}:${plainPort()}`,
+          'closed.invalid',
+        ],
+        injections: [
+          { name: 's', hosts: ['localhost', HOST], header: 'Authorization', value, raw: Buffer.from(SECRET) },
+        ],
+        socketPath: socketPath(),
+      });
+    });
+    after(() => routes.stop());
+
+    /** Through CONNECT; the answer to it where that is a refusal. */
+    const tunnel = async (authority: string): Promise<Socket | Said> => {
+      const asked = request({ socketPath: socketPath(), method: 'CONNECT', path: authority });
+      asked.end();
+      const [message, socket, head] = (await once(asked, 'connect')) as [IncomingMessage, Socket, Buffer];
+      return message.statusCode === 200 ? socket : saidOfRaw(message, socket, head);
+    };
+    const saidOfRaw = async (message: IncomingMessage, socket: Socket, head: Buffer): Promise<Said> => {
+      let body = head.toString();
+      socket.on('data', (part: Buffer) => (body += part.toString()));
+      await once(socket, 'end');
+      return { status: message.statusCode ?? 0, word: message.headers['x-svc-egress'] as string, body };
+    };
+    const secure = async (
+      port: number,
+      options: { path?: string; headers?: Record<string, string>; method?: string; body?: string } = {},
+    ): Promise<Said> => {
+      const socket = await tunnel(`localhost:${port}`);
+      assert.ok('write' in socket, JSON.stringify(socket));
+      const { body, ...rest } = options;
+      const asked = request({
+        ...rest,
+        host: 'localhost',
+        port,
+        createConnection: () => secureConnect({ socket, servername: 'localhost', ca: route.trust?.ca ?? '' }),
+      });
+      asked.end(body);
+      const [message] = (await once(asked, 'response')) as [IncomingMessage];
+      return saidOf(message);
+    };
+
+    it('adds the header on HTTPS to the host of an injection, and takes bodies both ways', async () => {
+      seen = [];
+      const said = await secure(upstream.port, { method: 'POST', path: '/a?b=c', body: 'x'.repeat(100_000) });
+      assert.deepEqual([said.status, said.body.length], [200, 'POST /a?b=c '.length + 100_000]);
+      assert.equal(seen[0]?.headers.authorization, `Bearer ${SECRET}`);
+      assert.equal(seen[0]?.headers.host, `localhost:${upstream.port}`);
+    });
+
+    it('refuses a request that carries the header, and one for another host', async () => {
+      seen = [];
+      for (const name of ['Authorization', 'AUTHORIZATION']) {
+        assert.equal((await secure(upstream.port, { headers: { [name]: 'svc-injected-secret:s' } })).status, 403);
+      }
+      assert.deepEqual((await secure(upstream.port, { headers: { host: 'elsewhere' } })).status, 403);
+      assert.equal(seen.length, 0);
+    });
+
+    it('trusts what the daemon trusts, and says when it does not', async () => {
+      seen = [];
+      const said = await secure(untrusted.port);
+      assert.deepEqual([said.status, said.word], [502, 'tls']);
+      assert.equal(seen.length, 0);
+    });
+
+    it('changes the protocol where the host does', async () => {
+      const socket = await tunnel(`localhost:${upstream.port}`);
+      assert.ok('write' in socket);
+      const asked = request({
+        host: 'localhost',
+        port: upstream.port,
+        headers: { connection: 'upgrade', upgrade: 'echo' },
+        createConnection: () => secureConnect({ socket, servername: 'localhost', ca: route.trust?.ca ?? '' }),
+      });
+      seen = [];
+      asked.end();
+      const [, far] = (await once(asked, 'upgrade')) as [IncomingMessage, Socket];
+      far.write('hello');
+      const [echo] = (await once(far, 'data')) as [Buffer];
+      assert.equal(echo.toString(), 'hello');
+      assert.equal(seen[0]?.headers.authorization, `Bearer ${SECRET}`);
+      far.destroy();
+    });
+
+    const plainly = async (url: string): Promise<Said> => {
+      const asked = request({ socketPath: socketPath(), path: url, headers: { host: 'ignored' } });
+      asked.end();
+      const [message] = (await once(asked, 'response')) as [IncomingMessage];
+      return saidOf(message);
+    };
+
+    it('passes plain HTTP on, and nothing is added to it', async () => {
+      const said = await plainly(`http://${HOST}:${plainPort()}/x?y`);
+      assert.deepEqual([said.status, said.body], [200, `plain ${HOST}:${plainPort()} /x?y`]);
+    });
+
+    it('leaves alone what is no TLS on a connection to the host of an injection', async () => {
+      const socket = await tunnel(`${HOST}:${plainPort()}`);
+      assert.ok('write' in socket);
+      const asked = request({ path: '/z', headers: { host: 'h' }, createConnection: () => socket });
+      asked.end();
+      const [message] = (await once(asked, 'response')) as [IncomingMessage];
+      assert.equal((await saidOf(message)).body, 'plain h /z');
+    });
+
+    it('refuses what the list does not hold, in every spelling', async () => {
+      const elsewhere = [
+        'evil.example:443',
+        `localhost:${upstream.port + 1}`,
+        '127.0.0.1:22',
+        '[::1]:443',
+        '0x7f000001:443',
+        '169.254.169.254:80',
+        `LOCALHOST.evil.example:${upstream.port}`,
+      ];
+      for (const authority of elsewhere) {
+        const said = await tunnel(authority);
+        assert.ok('status' in said, authority);
+        assert.deepEqual([said.status, said.word], [403, 'denied'], authority);
+        assert.match(said.body, /is not among the hosts/);
+      }
+      for (const url of ['http://evil.example/', 'http://127.0.0.1:5432/', `http://evil.example@169.254.169.254/`]) {
+        assert.deepEqual([(await plainly(url)).status], [403], url);
+      }
+      for (const url of ['/', '/healthz', 'https://localhost/', 'ftp://localhost/']) {
+        assert.equal((await plainly(url)).status, 400, url);
+      }
+      for (const authority of ['localhost', 'localhost:0', 'localhost:99999', 'a b:1', 'x@localhost:1', ':1']) {
+        const said = await tunnel(authority).catch(() => ({ status: 400 }));
+        assert.ok('status' in said && said.status === 400, authority);
+      }
+    });
+
+    it('refuses private addresses where the installation does, and says when a host is not there', async () => {
+      allowPrivate = false;
+      try {
+        for (const said of [await secure(upstream.port), await plainly(`http://${HOST}:${plainPort()}/`)]) {
+          assert.deepEqual([said.status, said.word], [403, 'denied']);
+          assert.match(said.body, /private address/);
+        }
+      } finally {
+        allowPrivate = true;
+      }
+      const said = await tunnel('closed.invalid:443');
+      assert.ok('status' in said);
+      assert.deepEqual([said.status, said.word], [502, 'unreachable']);
+    });
+  });
+
+  describe('from inside', () => {
+    const inBubblewrap = (body: { sandbox?: { fenced?: boolean } }): boolean => body.sandbox?.fenced === true;
+    /** A program of a session's that asks as others do, through what its environment names. */
+    const ask = (url: string): string =>
+      `NODE_USE_ENV_PROXY=1 NODE_NO_WARNINGS=1 /run/svc/node -e 'fetch("${url}").then(async (r) => console.log("got", r.status, r.headers.get("x-svc-egress"), await r.text()), (e) => console.log("failed", String(e.cause ?? e)))'`;
+
+    it('holds a placeholder, reaches its list alone, and tells what was refused', async () => {
+      const { daemon, apply, start, until } = bench as HostBench;
+      const injection = { hosts: ['api.invalid'], header: 'x-key', format: 'k={value}' };
+      const put = await daemon.api('PUT', 'P/secrets/edge', { value: SECRET, injection });
+      assert.ok(put.status < 300, JSON.stringify(put.body));
+      await apply({
+        inside: { model: { provider: 'provider-a', id: 'claude-opus-4-8' }, env: { TOKEN: { $secret: 'edge' } } },
+      });
+      const script = [
+        '!exec echo $TOKEN $HTTPS_PROXY $https_proxy $NO_PROXY',
+        `!exec ${ask(`http://${HOST}:${plainPort()}/in`)}`,
+        `!exec /run/svc/node -e 'require("http").get({port:4404,path:"http://evil.example/"},(r)=>{console.log(r.statusCode,r.headers["x-svc-egress"]);r.pipe(process.stdout)})'`,
+        `!exec ${ask('https://api.invalid/')}`,
+        '!exec cat $NODE_EXTRA_CA_CERTS | head -1; grep -c BEGIN $SSL_CERT_FILE; ls /etc/ssl/certs/ca-certificates.crt',
+        '!say .the-end.',
+      ].join('\n');
+      const session = await start('inside', script);
+      const view = await until(session, ({ state, said }) => state === 'idle' && said.endsWith('.the-end.'));
+      const { body } = view;
+      if (!inBubblewrap(body as object)) {
+        return assert.match(JSON.stringify(body['sandbox']), /"network".*"injection"/);
+      }
+      assert.match(
+        view.said,
+        /svc-injected-secret:edge http:\/\/127\.0\.0\.1:4404 http:\/\/127\.0\.0\.1:4404 localhost/,
+      );
+      assert.match(view.said, new RegExp(`got 200 null plain ${HOST}:${plainPort()} /in`));
+      assert.match(view.said, /403 denied\nsvc: evil\.example:80 is not among the hosts/);
+      // Under the authority of the session, or there would be no answer.
+      assert.match(view.said, /got 502 unreachable svc: api\.invalid cannot be reached/);
+      assert.match(view.said, /-----BEGIN CERTIFICATE-----/);
+      assert.ok(!JSON.stringify(body).includes(SECRET));
+      const noted = await until(session, (one) => one.body['egress'] !== undefined);
+      assert.deepEqual(noted.body['egress'], { denied: [{ host: 'evil.example', count: 1 }] });
+      const stages = (body['provisioning'] as unknown as { stage: string }[]).map(({ stage }) => stage);
+      assert.deepEqual(stages, ['starting', 'mounting']);
+      const { body: audit } = await daemon.api('GET', 'P/audit?action=secret.access');
+      assert.match(JSON.stringify(audit), /edge-injection/);
+    });
+
+    it('is not launched where a host of an injection is not in the list', async () => {
+      const { daemon, apply, start, until } = bench as HostBench;
+      const injection = { hosts: ['api.example'], header: 'x-key' };
+      await daemon.api('PUT', 'P/secrets/far', { value: SECRET, injection });
+      await apply({ far: { env: { TOKEN: { $secret: 'far' } } } });
+      const session = await start('far', '!say hello');
+      const view = await until(session, ({ state }) => state === 'failed' || state === 'idle');
+      if (view.state === 'idle') return assert.match(JSON.stringify(view.body['sandbox']), /"injection"/);
+      assert.match(view.reason ?? '', /Injected secret far: its host api\.example is not among/);
+    });
+  });
+});
