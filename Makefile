@@ -19,7 +19,7 @@ run: setup ## start svcd on an embedded database with the demo repository (or RE
 # Every test file is a process of its own, and compiles the same modules: cached, that costs half.
 test: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/svc
 test: setup ## run every test (under twelve minutes on two cores), or those of one room: ROOM=core/compile
-	@node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts $(if $(ROOM),'internal/$(ROOM)/**/*.test.ts',$(TESTS))
+	@node --test --test-concurrency=3 --test-global-setup=internal/base/testkit/global-setup.ts $(if $(ROOM),'internal/$(ROOM)/**/*.test.ts',$(TESTS))
 
 check: setup types lint format-check dead ## types, lint, import rules, size limits, dead code (coverage of the core: make cover)
 

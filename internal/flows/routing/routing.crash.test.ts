@@ -18,7 +18,7 @@ const points = [
   'route.before-commit',
   'route.committed',
 ];
-const random = howMany(3_000, 100_000);
+const random = howMany(1_000, 100_000);
 
 let database: TestDatabase;
 const data: Awaited<ReturnType<typeof tempDataDir>>[] = [];

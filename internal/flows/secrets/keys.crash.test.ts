@@ -17,6 +17,9 @@ import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgr
 const keyLine = (version: number): string => `${version}:${randomBytes(32).toString('base64')}\n`;
 const isLong = process.env['SVC_LONG'] === '1';
 const secrets = isLong ? 900 : 260;
+/** One rotation is killed at each. */
+const points = isLong ? ['keys.before-commit', 'keys.after-batch', 'keys.before-batch:2'] : ['keys.after-batch'];
+const lastVersion = points.length + 1;
 
 let data: Awaited<ReturnType<typeof tempDataDir>>;
 let database: TestDatabase;
@@ -96,7 +99,7 @@ async function allOpen(api: Api): Promise<void> {
 }
 
 describe('rotation of the master key', () => {
-  it('three times, killed at its points, under writes: every value opens and old keys are retired', async () => {
+  it('killed at its points, under writes: every value opens and old keys are retired', async () => {
     const first = await start();
     for (let n = 0; n < secrets; n += 10) {
       await Promise.all(Array.from({ length: 10 }, (_, k) => write(first.api, n + k, `first-${n + k}`)));
@@ -108,7 +111,6 @@ describe('rotation of the master key', () => {
     });
     assert.equal(connected.status, 201, JSON.stringify(connected.body));
     await first.daemon.kill('SIGTERM');
-    const points = ['keys.before-commit', 'keys.after-batch', 'keys.before-batch:2'];
     for (const [index, point] of points.entries()) {
       const version = index + 2;
       await appendFile(keyFile, keyLine(version));
@@ -146,8 +148,8 @@ describe('rotation of the master key', () => {
     await allOpen(api);
     const { body } = await api('GET', '/api/v1/keys');
     assert.deepEqual(
-      [0, 1, 2, 3].map((n) => body['versions']?.[n]?.['status']),
-      ['retired', 'retired', 'retired', 'current'],
+      Array.from({ length: lastVersion }, (_, n) => body['versions']?.[n]?.['status']),
+      [...points.map(() => 'retired'), 'current'],
     );
     await daemon.kill('SIGTERM');
   });
@@ -156,7 +158,7 @@ describe('rotation of the master key', () => {
     const right = await readFile(keyFile, 'utf8');
     const stored = async () => (await database.db.query('select sealed from svc.secrets order by id')).rows;
     const before = await stored();
-    await writeFile(keyFile, keyLine(4));
+    await writeFile(keyFile, keyLine(lastVersion));
     const { url: old } = readClientFile(data.path);
     const daemon = spawnIt();
     let url = old;
@@ -167,7 +169,7 @@ describe('rotation of the master key', () => {
     const api = apiClient(url, readClientFile(data.path).token);
     const unready = await api('GET', '/readyz');
     assert.equal(unready.status, 503);
-    assert.match(JSON.stringify(unready.body), /another key as version 4 /);
+    assert.match(JSON.stringify(unready.body), new RegExp(`another key as version ${lastVersion} `));
     for (const [method, path, body] of [
       ['PUT', 'P/secrets/S1', { value: 'half-blind' }],
       ['PUT', 'P/secrets/new', { value: 'half-blind' }],
