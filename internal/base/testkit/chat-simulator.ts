@@ -81,6 +81,8 @@ export class ChatSimulator {
   readonly channels = new Map<string, SimMessage[]>();
   readonly faults = new Map<string, ChatFault[]>();
   readonly heard: Heard[] = [];
+  /** By path: whoever has no token, or not the right, gets the page where people sign in. */
+  readonly files = new Map<string, { readonly bytes: Buffer; readonly type: string }>();
   /** Valid for one search of the provider's own. */
   actionToken: string | undefined;
   retryAfter = 1;
@@ -96,6 +98,9 @@ export class ChatSimulator {
   async start(): Promise<this> {
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
     return this;
+  }
+  get host(): string {
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/api`;
@@ -137,6 +142,7 @@ export class ChatSimulator {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.url?.startsWith('/files/') === true) return this.#answerFile(request, response);
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const form = new URLSearchParams(Buffer.concat(chunks).toString('utf8'));
@@ -159,6 +165,13 @@ export class ChatSimulator {
     if (fault === '500') return tell(500, 'an error');
     if (fault === 'fatal') return tell(200, { ok: false, error: 'fatal_error' });
     tell(200, typeof result === 'string' ? { ok: false, error: result } : { ok: true, ...result });
+  }
+
+  #answerFile({ url = '', headers }: IncomingMessage, response: ServerResponse): void {
+    const file = headers.authorization === `Bearer ${CHAT_TOKEN}` ? this.files.get(url) : undefined;
+    this.heard.push({ method: `GET ${url}`, args: {} });
+    response.writeHead(200, { 'content-type': file?.type ?? 'text/html; charset=utf-8' });
+    response.end(file?.bytes ?? '<html>Sign in</html>');
   }
 
   /** The result, or the provider's error code. */

@@ -201,7 +201,6 @@ export class CodehostSimulator implements SimWorld {
     });
     response.end(answer.status === 204 ? '' : content);
   }
-
   private async answer(logged: SimRequest, url: URL, request: IncomingMessage): Promise<Answer> {
     const signed = this.signed.get(logged.path.replace('/signed/', ''));
     if (signed !== undefined) {
@@ -209,6 +208,7 @@ export class CodehostSimulator implements SimWorld {
       if (logged.authorization !== undefined) return { status: 400, body: { message: 'no credentials here' } };
       return { bytes: signed.content, headers: { 'content-type': signed.type } };
     }
+    if (logged.path.startsWith('/user-attachments/files/')) return { status: 404, body: { message: 'Not Found' } };
     if (logged.path.startsWith('/app')) return this.answerApp(logged, url);
     const token = this.admit(logged.authorization);
     const base = {

@@ -36,7 +36,11 @@ export async function startChatBench(config: Partial<Config> = {}): Promise<Chat
   let log = '';
   const bench = await createToolBench({
     log: createLog('trace', { write: (line: string) => void (log += line) }),
-    config: { allowPrivateNetwork: true, file: { providers: { chat: { apiUrl: sim.url } } }, ...config },
+    config: {
+      allowPrivateNetwork: true,
+      file: { providers: { chat: { apiUrl: sim.url, fileHosts: [sim.host] } } },
+      ...config,
+    },
   });
   const connections: { [name: string]: string } = {};
   for (const [name, workspaceId] of [

@@ -122,6 +122,29 @@ describe('chat tools', () => {
     await bench.daemon.ctx.db.query('delete from svc.provider_limits');
   });
 
+  it('read the files of a thread, which are put into the sandbox, from the provider’s hosts alone', async () => {
+    const at = (name: string) => `http://${sim.host}/files/${name}`;
+    sim.files.set('/files/plan.txt', { bytes: Buffer.from('the plan'), type: 'text/plain' });
+    const files = ['plan.txt', 'hidden.txt'].map((name, index) => ({ id: `F${index}`, name, url_private: at(name) }));
+    const elsewhere = { id: 'F9', name: 'x', url_private: 'https://elsewhere.example/x' };
+    const root = sim.say('C2', 'see', { files: [...files, elsewhere] });
+    const read = async () => {
+      const { value } = await call('chat_history', { channelId: 'C2', threadId: root });
+      return value['messages']?.[0]?.['attachments'] as unknown as { path?: string; code?: string }[];
+    };
+    const written = new Map<string, string>();
+    const write = async (path: string, bytes: Uint8Array) => void written.set(path, Buffer.from(bytes).toString());
+    bench.daemon.ctx.host?.places.set(seat.session, { cwd: '/home/user/work', write });
+    const [plan, hidden, other] = await read();
+    assert.match(plan?.path ?? '', /^\/home\/user\/work\/\.svc-attachments\/[0-9a-f]{8}-plan\.txt$/);
+    assert.deepEqual([...written], [[plan?.path, 'the plan']]);
+    assert.deepEqual([hidden?.path, hidden?.code], [undefined, 'permission-missing']);
+    assert.deepEqual([other?.path, other?.code], [undefined, undefined]);
+    assert.equal((await read())[0]?.path, plan?.path);
+    assert.equal(written.size, 1);
+    bench.daemon.ctx.host?.places.delete(seat.session);
+  });
+
   it('read a channel newest first in pages, and a thread from its first message', async () => {
     const files = [
       { id: 'F1', name: 'a.txt', mimetype: 'text/plain', size: 3, url_private: 'https://files.slack.com/a' },

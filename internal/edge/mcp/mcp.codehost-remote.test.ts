@@ -26,7 +26,9 @@ describe('the provider’s own tool server, where one is configured', () => {
     server = createServer((request, response) => void serve(request, response));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const mcpUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
-    bench = await startCodehostBench({ config: { file: { providers: { codehost: { mcpUrl, writeSpacingMs: 0 } } } } });
+    bench = await startCodehostBench({
+      config: { file: { providers: { codehost: { mcpUrl, writeSpacingMs: 0, attachmentHosts: ['127.0.0.1'] } } } },
+    });
   });
   after(async () => {
     await bench.stopAll();
@@ -93,5 +95,51 @@ describe('the provider’s own tool server, where one is configured', () => {
       [1, null],
     );
     assert.match(bench.app.reviews.at(-1)?.body ?? '', /^Both\.[^]*svc:call=/);
+  });
+
+  it('says of a file that only people get that it is so, after one try with the token', async () => {
+    const at = { owner: 'acme', repo: 'app' };
+    const seat = await bench.agent('fetcher', { 'acme/app': everything });
+    const file = `${bench.sim.origin}/user-attachments/files/1/report.pdf`;
+    const made = await seat.call('issue_write', { ...at, method: 'create', title: 'See', body: file }, 'code');
+    await seat.call('issue_read', { ...at, method: 'get', issue_number: Number(made.value['number']) }, 'code');
+    const write = async (): Promise<void> => assert.fail('nothing is written');
+    bench.daemon.ctx.host?.places.set(seat.session, { cwd: '/home/user/work', write });
+    const { text } = await seat.call('download_attachment', { url: file }, 'code');
+    assert.match(text, /^not-found: it is only for people who are signed in there/);
+    const tries = bench.sim.log.filter((one) => one.path.startsWith('/user-attachments/files/'));
+    assert.deepEqual(
+      tries.map((one) => one.authorization?.slice(0, 11)),
+      ['Bearer ghs_'],
+    );
+  });
+
+  it('leaves a row of a call whose input is none, and sends nothing', async () => {
+    const seat = await bench.agent('mistaken', { 'acme/app': everything });
+    const from = bench.sim.log.length;
+    const input = { owner: 'acme', repo: 'app', method: 'create', title: 5 };
+    assert.match((await seat.call('issue_write', input, 'code')).text, /^invalid-input: /);
+    const { body } = await bench.daemon.api('GET', `P/sessions/${seat.session}/calls`);
+    const [row] = body['items'] as unknown as { tool: string; write: boolean; status: string; code: string }[];
+    assert.deepEqual(
+      [row?.tool, row?.write, row?.status, row?.code],
+      ['issue_write', true, 'refused', 'invalid-input'],
+    );
+    assert.equal(bench.sim.log.length, from);
+  });
+
+  it('sends a write again under a fresh token where the host did not take the one that was kept', async () => {
+    const seat = await bench.agent('late', { 'acme/app': everything });
+    const write = (title: string) =>
+      seat.call('issue_write', { owner: 'acme', repo: 'app', method: 'create', title }, 'code');
+    assert.equal((await write('warm')).isError, false);
+    bench.sim.revokeTokens();
+    // As old as one that has been used for a while: a fresh one is waited for instead.
+    await bench.daemon.ctx.db.query(`update svc.installation_tokens set minted_at = now() - interval '5 minutes'`);
+    const made = await write('again');
+    assert.equal(made.isError, false, made.text);
+    assert.equal([...bench.app.issues.values()].filter((one) => one.title === 'again').length, 1);
+    const { body } = await bench.daemon.api('GET', `P/sessions/${seat.session}/calls`);
+    assert.equal((body['items'] as unknown as unknown[]).length, 2);
   });
 });

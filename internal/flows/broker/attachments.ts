@@ -5,12 +5,13 @@ import { fetchSigned } from '../../adapters/providers/codehost/codehost.ts';
 import { eventById } from '../../adapters/store/events/event-reads.ts';
 import { eventsOfSession, knowsAddress, noteAddresses } from '../../adapters/store/outbox/drafts.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { Json } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import type { FlowContext } from '../context.ts';
+import { fileBytesMax as bytesMax, keepFile } from '../sandbox-files.ts';
 import type { Desk } from './desk.ts';
 
-const bytesMax = 32 * 1024 * 1024;
 const redirectsMax = 3;
 const ADDRESS = /https?:\/\/[^\s"'<>()[\]\\`]+/g;
 
@@ -74,12 +75,11 @@ export async function download(desk: Desk, caller: ToolCaller, address: string):
   if (place === undefined)
     throw outsideFault('not-available', 'the sandbox of this session is not on this daemon; nothing was done');
   const found = await fetchAttachment(desk, address);
-  if (found.mimeType === 'text/html') throw outsideFault('not-found', 'it is only for people who are signed in there');
-  const name = nameOf(address, found.mimeType);
-  const path = `${place.cwd.replace(/\/+$/, '')}/.svc-attachments/${ctx.runtime.randomBytes(4).toString('hex')}-${name}`;
-  await place.write(path, found.bytes);
-  return { name, mimeType: found.mimeType, size: found.bytes.length, path };
+  if (found.mimeType === 'text/html') throw ofPeople();
+  return keepFile(ctx, place, { address, ...found });
 }
+
+const ofPeople = (): Fault => outsideFault('not-found', 'it is only for people who are signed in there');
 
 async function fetchAttachment(desk: Desk, address: string): Promise<{ bytes: Buffer; mimeType: string }> {
   const { ctx } = desk.options;
@@ -88,7 +88,11 @@ async function fetchAttachment(desk: Desk, address: string): Promise<{ bytes: Bu
   const authorization = /\/files\//.test(address) ? await desk.authorization() : undefined;
   for (let redirects = 0; ; redirects += 1) {
     const more = redirects === 0 && authorization !== undefined ? { authorization } : {};
-    const found = await fetchSigned(at, { ...of, ...more });
+    const found = await fetchSigned(at, { ...of, ...more }).catch((error: unknown) => {
+      // The host serves these to browsers alone.
+      const isOfPeople = authorization !== undefined && error instanceof Fault && error.code === 'not-found';
+      throw isOfPeople ? ofPeople() : error;
+    });
     if (!('location' in found)) return found;
     if (redirects >= redirectsMax) throw outsideFault('provider-unavailable', 'the address leads on and on');
     at = found.location;
@@ -101,30 +105,4 @@ async function signedAddress(desk: Desk, address: string): Promise<string> {
   const { bytes } = await desk.render(body);
   const found = /<img[^>]+src="([^"]+)"/.exec(bytes.toString('utf8'))?.[1];
   return found === undefined ? address : found.replaceAll('&amp;', '&');
-}
-
-const EXTENSIONS: { readonly [mime: string]: string } = {
-  'image/png': '.png',
-  'image/jpeg': '.jpg',
-  'image/gif': '.gif',
-  'image/webp': '.webp',
-  'application/pdf': '.pdf',
-  'text/plain': '.txt',
-  'video/mp4': '.mp4',
-};
-
-/** A name that is one segment, of harmless characters. */
-function nameOf(address: string, mimeType: string): string {
-  let last = URL.parse(address)?.pathname.split('/').at(-1) ?? '';
-  try {
-    last = decodeURIComponent(last);
-  } catch {
-    last = '';
-  }
-  const safe = last
-    .replace(/[^A-Za-z0-9._-]/g, '_')
-    .replace(/^\.+/, '')
-    .slice(0, 100);
-  const name = safe === '' ? 'attachment' : safe;
-  return name.includes('.') ? name : `${name}${EXTENSIONS[mimeType] ?? ''}`;
 }

@@ -15,6 +15,7 @@ import type { ChatAuth } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
 import { type Call, performRead, performWrite, refusedBefore, type Step, type Written } from '../outbox/outbox.ts';
 import type { Found, SoughtStep } from '../ports.ts';
+import { withFiles } from './files.ts';
 import { messageOf } from './message.ts';
 import { chatConnection, ChatRoom, product } from './room.ts';
 import { searchChat } from './search.ts';
@@ -181,7 +182,9 @@ export function chatHistory(of: ChatCaller, input: ToolInput<'chat.history'>): P
           : await room.read('conversations.replies', { ...args, ts: threadId });
       const { botUserId } = await room.workspace();
       const next = textAt(objectAt(result['response_metadata'])['next_cursor']) ?? '';
-      const messages = listAt(result['messages']).map((one) => messageOf(objectAt(one), botUserId));
+      const said = listAt(result['messages']).map((one) => messageOf(objectAt(one), botUserId));
+      // Of a whole channel they would be many.
+      const messages = threadId === undefined ? said : await withFiles(room, of.caller, said);
       return { messages, more: next !== '', ...(next !== '' && { next }) };
     }),
   );

@@ -10,6 +10,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
 import { agentUsernames, factId, readFacts, writeFacts } from '../../adapters/store/connections/provider-facts.ts';
 import { forgetWish, repositoriesOfPull, wishPlan } from '../../adapters/store/repositories/pull-plans.ts';
+import { notePullDelivery } from '../../adapters/store/repositories/pull-polls.ts';
 import { repositoriesOfPush, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { isListening } from '../../domain/connection.ts';
@@ -193,6 +194,7 @@ async function askForPlans(tx: Sql, connection: SealedConnection, pull: codehost
   const { fullName, number, head, at = now } = pull;
   const lower = fullName.toLowerCase();
   for (const { id, branch, plan } of await repositoriesOfPull(tx, connection.projectId, { ...pull, fullName: lower })) {
+    await notePullDelivery(tx, id, now);
     if ((branch ?? pull.defaultBranch) !== pull.base) continue;
     if (!pull.isOpen) await forgetWish(tx, id, number);
     else if (!pull.isFork || plan.forks === true) {

@@ -170,7 +170,11 @@ export async function startPlanBench(options: TestDaemonOptions = {}): Promise<P
       until('nothing to be told', async () => {
         const { rows } = await daemon.ctx.db.query<{ due: number }>(
           `select (select count(*) from svc.pull_plans where due_at is not null or claimed_by is not null)
-             + (select count(*) from svc.commit_statuses where due_at is not null or claimed_by is not null) as due`,
+             + (select count(*) from svc.commit_statuses where due_at is not null or claimed_by is not null)
+             + (select count(*) from svc.repositories r join svc.repository_states s on s.repository_id = r.id
+                 left join svc.pull_polls p on p.repository_id = r.id
+                where not r.suspended and r.auth is not null and s.applied_commit is not null
+                  and (p.claimed_by is not null or s.applied_commit is distinct from p.looked_commit)) as due`,
         );
         return Number(rows[0]?.due) === 0;
       }).then(() => undefined),

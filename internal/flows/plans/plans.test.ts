@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { SimRequest } from '../../base/testkit/codehost-simulator.ts';
 import type { SimRepository } from '../../base/testkit/codehost-state.ts';
-import { agentFile, syncNow, word } from '../sync/sync-testkit.ts';
+import { agentFile, syncNow, until, word } from '../sync/sync-testkit.ts';
 import type { CheckReport } from '../ports.ts';
 import { codehostChecks } from './plans.ts';
-import { callsOf, type PlanBench, startPlanBench } from './plans-testkit.ts';
+import { branchOff, callsOf, openPull, type PlanBench, startPlanBench } from './plans-testkit.ts';
 
 const isWrite = ({ method, path }: SimRequest): boolean => method !== 'GET' && !/access_tokens|\.git\//.test(path);
 
@@ -207,6 +207,47 @@ describe('what a pull request is told', () => {
       ],
     );
     assert.deepEqual(bench.sim.schemaRefusals, []);
+  });
+
+  it('is told also where no delivery comes, and again when its base has moved; the same head and plan are not', async () => {
+    const repo = await bench.follow('polled');
+    await bench.quiet();
+    await branchOff(repo, 'topic');
+    const { number } = await openPull(bench.sim, repo, {
+      branch: 'topic',
+      files: { '.svc/agents/p.yaml': agentFile('polled-p') },
+    });
+    const { db } = bench.daemon.ctx;
+    const looked = async (): Promise<void> => {
+      const since = bench.sim.log.length;
+      await db.query('update svc.pull_polls set next_at = now()');
+      await until('it is looked', () =>
+        bench.sim.log.slice(since).some((one) => one.path === '/repos/acme/polled/pulls'),
+      );
+      await bench.quiet();
+    };
+    const comments = () => repo.comments.filter((one) => one.number === number);
+    await looked();
+    assert.match(comments()[0]?.body ?? '', /\+ Agent polled-p/);
+    const before = writesSince(0).length;
+    await looked();
+    assert.equal(writesSince(0).length, before, 'the same head is told nothing');
+    await repo.git.commit({ '.svc/agents/q.yaml': agentFile('polled-q') });
+    await syncNow(bench.daemon, 'polled');
+    await bench.quiet();
+    assert.equal(comments().length, 1);
+    assert.match(comments()[0]?.body ?? '', /- Agent polled-q/, 'a head behind its base would undo what that has');
+    // A delivery is told of: nobody looks by the clock.
+    await bench.pull(repo, { branch: 'topic', files: {}, action: 'edited' });
+    await bench.quiet();
+    const since = bench.sim.log.length;
+    await db.query('update svc.pull_polls set next_at = now()');
+    const { rows } = await db.query<{ delivered: boolean }>(
+      `select p.delivered_at is not null as delivered from svc.pull_polls p join svc.repositories r on r.id = p.repository_id
+        where r.name = 'polled'`,
+    );
+    assert.equal(rows[0]?.delivered, true);
+    assert.ok(bench.sim.log.slice(since).every((one) => one.path !== '/repos/acme/polled/pulls'));
   });
 
   it('each write whose answer was lost is there once, and told truly', async () => {

@@ -19,7 +19,8 @@ export function chatTools(alias: string, auth: ChatAuth): readonly ToolSpec[] {
     tool({
       name: 'chat.history',
       description:
-        'Read messages of a chat channel, newest first, or of a thread, its first message first. Pass next as before for more.',
+        'Read messages of a chat channel, newest first, or of a thread, its first message first. Pass next as before for more. ' +
+        'Files of a thread’s messages are put into the sandbox: path says where.',
       effect: 'none',
       run: ({ ctx, caller }, input) => chatHistory({ ctx, caller, alias, auth }, input),
     }),

@@ -1,0 +1,83 @@
+// svc.pull_polls: when the open pull requests of a repository are looked for. Invariant: of one repository one daemon looks
+// at a time (claimed_by, claimed_until).
+
+import type { Sql } from '../store.ts';
+
+const followed = `r.auth ->> 'kind' = 'connection' and r.url is not null and not r.suspended`;
+
+/** Makes the rows that are missing. */
+export async function ensurePullPolls(sql: Sql): Promise<void> {
+  await sql.query(
+    `insert into svc.pull_polls (repository_id)
+     select r.id from svc.repositories r
+      where ${followed} and not exists (select from svc.pull_polls p where p.repository_id = r.id)
+     on conflict do nothing`,
+  );
+}
+
+export interface PullPoll {
+  readonly repositoryId: string;
+  /** What was applied when it was last looked, and what is now. */
+  readonly lookedCommit: string | null;
+  readonly appliedCommit: string | null;
+  /** The branch that it follows, where that is known. */
+  readonly branch: string | null;
+}
+
+/** Takes those that are due by the clock, where no deliveries come, or whose base has moved. */
+export async function claimPullPolls(
+  sql: Sql,
+  by: { readonly daemonId: string; readonly leaseSeconds: number; readonly limit: number },
+): Promise<PullPoll[]> {
+  const { rows } = await sql.query<PullPoll>(
+    `with due as (
+       select p.repository_id, s.applied_commit, coalesce(r.branch, s.ref_branch) as branch
+         from svc.pull_polls p join svc.repositories r on r.id = p.repository_id
+         join svc.repository_states s on s.repository_id = r.id
+        where ${followed} and s.applied_commit is not null
+          and (s.applied_commit is distinct from p.looked_commit or (p.next_at <= now()
+            and (p.delivered_at is null or p.delivered_at < now() - interval '1 day')))
+          and (p.claimed_until is null or p.claimed_until < now()
+            or not exists (select from svc.daemons x where x.id = p.claimed_by))
+        order by p.next_at limit $3::int for update of p skip locked)
+     update svc.pull_polls p set claimed_by = $1::uuid, claimed_until = now() + make_interval(secs => $2::int)
+       from due where p.repository_id = due.repository_id
+       returning p.repository_id as "repositoryId", p.looked_commit as "lookedCommit",
+         due.applied_commit as "appliedCommit", due.branch`,
+    [by.daemonId, by.leaseSeconds, by.limit],
+    'claim-pull-polls',
+  );
+  return rows;
+}
+
+/** Ends a look; the next one by the clock is after so many seconds. */
+export async function leavePullPoll(
+  sql: Sql,
+  of: Pick<PullPoll, 'repositoryId' | 'appliedCommit'>,
+  by: { readonly daemonId: string; readonly afterSeconds: number },
+): Promise<void> {
+  await sql.query(
+    `update svc.pull_polls set claimed_by = null, claimed_until = null, looked_commit = $3::text,
+       next_at = now() + make_interval(secs => $4::float8)
+      where repository_id = $1::uuid and claimed_by = $2::uuid`,
+    [of.repositoryId, by.daemonId, of.appliedCommit, by.afterSeconds],
+  );
+}
+
+/** A delivery has told of a pull request: nobody needs to look by the clock. */
+export async function notePullDelivery(sql: Sql, repositoryId: string, now: Date): Promise<void> {
+  await sql.query(
+    `insert into svc.pull_polls (repository_id, delivered_at) values ($1::uuid, $2::timestamptz)
+     on conflict (repository_id) do update set delivered_at = excluded.delivered_at`,
+    [repositoryId, now],
+  );
+}
+
+/** The head of each pull request that was wished for. */
+export async function knownHeads(sql: Sql, repositoryId: string): Promise<ReadonlyMap<number, string>> {
+  const { rows } = await sql.query<{ number: number; head: string }>(
+    'select number, head from svc.pull_plans where repository_id = $1::uuid',
+    [repositoryId],
+  );
+  return new Map(rows.map((row) => [row.number, row.head]));
+}
