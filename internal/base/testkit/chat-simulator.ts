@@ -2,6 +2,7 @@
 // reference does not list among the arguments of a method is refused with 400, an unknown method too; refusals of the
 // provider itself are 200 with `ok: false`, as there. `faults` makes the next call of a method fail, once each.
 
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -23,57 +24,33 @@ interface Heard {
 }
 type Args = { readonly [name: string]: string | undefined };
 
-/** Arguments by method, of the provider's published reference. */
-const METHODS: { readonly [method: string]: readonly string[] } = {
-  'auth.test': [],
-  'chat.postMessage': [
-    'channel',
-    'text',
-    'markdown_text',
-    'thread_ts',
-    'metadata',
-    'blocks',
-    'attachments',
-    'reply_broadcast',
-    'unfurl_links',
-    'unfurl_media',
-    'mrkdwn',
-    'parse',
-    'link_names',
-    'username',
-    'icon_emoji',
-    'icon_url',
-  ],
-  'chat.getPermalink': ['channel', 'message_ts'],
-  'conversations.history': ['channel', 'cursor', 'limit', 'latest', 'oldest', 'inclusive', 'include_all_metadata'],
-  'conversations.replies': [
-    'channel',
-    'ts',
-    'cursor',
-    'limit',
-    'latest',
-    'oldest',
-    'inclusive',
-    'include_all_metadata',
-  ],
-  'users.conversations': ['cursor', 'limit', 'types', 'exclude_archived', 'user', 'team_id'],
-  'reactions.add': ['channel', 'name', 'timestamp'],
-  'reactions.get': ['channel', 'file', 'file_comment', 'full', 'timestamp'],
-  'assistant.search.context': [
-    'query',
-    'action_token',
-    'channel_types',
-    'content_types',
-    'context_channel_id',
-    'cursor',
-    'include_bots',
-    'limit',
-    'before',
-    'after',
-    'sort',
-    'sort_dir',
-  ],
+/** Arguments by method, of the provider's published reference (scripts/extract-chat.ts). */
+const METHODS = (
+  JSON.parse(readFileSync(new URL('../../../testdata/providers/chat-methods.json', import.meta.url), 'utf8')) as {
+    readonly methods: {
+      readonly [method: string]: { readonly [name: string]: { readonly required: boolean; readonly type: unknown } };
+    };
+  }
+).methods;
+const SHAPES: { readonly [type: string]: RegExp } = {
+  number: /^\d+$/,
+  integer: /^\d+$/,
+  boolean: /^(?:true|false)$/,
+  timestamp: /^\d+(?:\.\d+)?$/,
 };
+
+/** What the reference says against a call; undefined where it says nothing. */
+function refusalOf(method: string, args: Args): string | undefined {
+  const known = Object.hasOwn(METHODS, method) ? METHODS[method] : undefined;
+  if (known === undefined) return `unknown method: ${method}`;
+  for (const [name, value] of Object.entries(args)) {
+    const type = Object.hasOwn(known, name) ? known[name]?.type : undefined;
+    if (type === undefined) return `unknown argument: ${name}`;
+    if (typeof type === 'string' && SHAPES[type]?.test(value ?? '') === false) return `no ${type}: ${name}`;
+  }
+  const absent = Object.keys(known).find((name) => known[name]?.required === true && args[name] === undefined);
+  return absent === undefined ? undefined : `required: ${absent}`;
+}
 
 export const CHAT_TOKEN = 'xoxb-1111-the-token-of-the-bot';
 
@@ -81,6 +58,8 @@ export class ChatSimulator {
   readonly channels = new Map<string, SimMessage[]>();
   readonly faults = new Map<string, ChatFault[]>();
   readonly heard: Heard[] = [];
+  /** Calls that the reference refuses. */
+  readonly refusals: string[] = [];
   /** By path: whoever has no token, or not the right, gets the page where people sign in. */
   readonly files = new Map<string, { readonly bytes: Buffer; readonly type: string }>();
   /** Valid for one search of the provider's own. */
@@ -148,12 +127,14 @@ export class ChatSimulator {
     const form = new URLSearchParams(Buffer.concat(chunks).toString('utf8'));
     const args: { [name: string]: string } = Object.fromEntries(form);
     const method = (request.url ?? '').replace(/^\/api\//, '');
-    const known = Object.hasOwn(METHODS, method) ? METHODS[method] : undefined;
     const tell = (status: number, body: unknown, headers = {}): void => {
       response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
     };
-    const strange = Object.keys(args).filter((name) => known?.includes(name) !== true);
-    if (known === undefined || strange.length > 0) return tell(400, { ok: false, error: `unknown: ${strange.join()}` });
+    const strange = refusalOf(method, args);
+    if (strange !== undefined) {
+      this.refusals.push(`${method}: ${strange}`);
+      return tell(400, { ok: false, error: strange });
+    }
     this.heard.push({ method, args });
     if (request.headers.authorization !== `Bearer ${CHAT_TOKEN}`)
       return tell(200, { ok: false, error: 'invalid_auth' });

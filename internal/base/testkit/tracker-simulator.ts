@@ -1,45 +1,13 @@
 // A stand-in of the tracker over real HTTP: issues of teams, with their states, labels, members and comments. Queries are
-// held against an extract of the provider's schema: an unknown field or argument is refused with 400. `faults` makes the
+// held against an extract of the provider's schema (scripts/extract-tracker.ts): an unknown field or argument is refused with 400. `faults` makes the
 // next request that changes something fail, once each.
 
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buildSchema, graphql, GraphQLError } from 'graphql';
 
-const SDL = `
-type Query {
-  issue(id: String!): Issue!
-  comment(id: String): Comment!
-  viewer: User!
-  searchIssues(term: String!, first: Int, after: String, includeArchived: Boolean, includeComments: Boolean, teamId: String): IssueSearchPayload!
-  issueLabels(filter: IssueLabelFilter, first: Int, after: String): IssueLabelConnection!
-}
-type Mutation {
-  commentCreate(input: CommentCreateInput!): CommentPayload!
-  issueUpdate(id: String!, input: IssueUpdateInput!): IssuePayload!
-}
-input CommentCreateInput { id: String, issueId: String, body: String, parentId: String }
-input IssueUpdateInput { stateId: String, assigneeId: String, addedLabelIds: [String!], removedLabelIds: [String!], priority: Int, title: String }
-input IssueLabelFilter { team: NullableTeamFilter, or: [IssueLabelFilter!] }
-input NullableTeamFilter { id: IDComparator, null: Boolean }
-input IDComparator { eq: ID }
-type Issue { id: ID!, identifier: String!, title: String!, description: String, url: String!, priority: Float!, state: WorkflowState!, team: Team!, project: Project, assignee: User, labels(first: Int): IssueLabelConnection!, comments(first: Int, last: Int): CommentConnection! }
-type IssueSearchResult { id: ID!, identifier: String!, title: String!, url: String!, priority: Float!, state: WorkflowState!, team: Team!, assignee: User }
-type IssueSearchPayload { nodes: [IssueSearchResult!]!, pageInfo: PageInfo!, totalCount: Float! }
-type PageInfo { hasNextPage: Boolean!, endCursor: String }
-type WorkflowState { id: ID!, name: String!, type: String! }
-type WorkflowStateConnection { nodes: [WorkflowState!]! }
-type Team { id: ID!, key: String!, name: String!, states(first: Int): WorkflowStateConnection!, members(first: Int): UserConnection! }
-type Project { id: ID!, name: String! }
-type User { id: ID!, name: String!, displayName: String!, email: String! }
-type UserConnection { nodes: [User!]! }
-type IssueLabel { id: ID!, name: String!, team: Team }
-type IssueLabelConnection { nodes: [IssueLabel!]! }
-type Comment { id: ID!, body: String!, url: String!, createdAt: String!, user: User, issue: Issue }
-type CommentConnection { nodes: [Comment!]! }
-type CommentPayload { success: Boolean!, comment: Comment! }
-type IssuePayload { success: Boolean!, issue: Issue }
-`;
+const SDL = readFileSync(new URL('../../../testdata/providers/tracker.graphql', import.meta.url), 'utf8');
 
 interface Named {
   readonly id: string;

@@ -135,7 +135,9 @@ describe('the provider’s own tool server, where one is configured', () => {
     assert.equal((await write('warm')).isError, false);
     bench.sim.revokeTokens();
     // As old as one that has been used for a while: a fresh one is waited for instead.
-    await bench.daemon.ctx.db.query(`update svc.installation_tokens set minted_at = now() - interval '5 minutes'`);
+    await bench.daemon.ctx.db.query(
+      `update svc.installation_tokens set minted_at = date_trunc('milliseconds', now()) - interval '5 minutes'`,
+    );
     const made = await write('again');
     assert.equal(made.isError, false, made.text);
     assert.equal([...bench.app.issues.values()].filter((one) => one.title === 'again').length, 1);

@@ -6,6 +6,7 @@ import { createHmac, generateKeyPairSync, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
+import { armFailpoint } from '../../base/failpoint.ts';
 import { createLog } from '../../base/log/log.ts';
 import { CHAT_TOKEN, ChatSimulator, type SimMessage } from '../../base/testkit/chat-simulator.ts';
 import { CodehostSimulator } from '../../base/testkit/codehost-simulator.ts';
@@ -338,6 +339,34 @@ describe('people', () => {
       ],
     );
     assert.ok(!log.includes(webhookKey) && !log.includes(CHAT_TOKEN));
+  });
+
+  it('are told once also where the daemon breaks off between the sending and its note', async () => {
+    let broken = 0;
+    for (const point of ['notify.spread', 'notify.told']) {
+      armFailpoint(point, () => {
+        armFailpoint(undefined);
+        broken += 1;
+        throw new Error('it broke off');
+      });
+      const before = hooks.length;
+      const soon = new Date(bench.daemon.ctx.runtime.now().getTime() + 7_200_000).toISOString();
+      await api('PUT', `P/secrets/of-${point}`, { value: 'a-value-of-it', expiresAt: soon });
+      await noteByClock(bench.daemon.ctx);
+      const settled = async (): Promise<boolean> => {
+        const [notice] = (await told('secret-expiring')).filter(
+          (one) => String(one['subject']?.['secret']) === `of-${point}`,
+        );
+        const tellings = (notice?.['tellings'] ?? []) as unknown as { status: string }[];
+        return tellings.length === 2 && tellings.every((one) => one.status === 'done');
+      };
+      await eventually(`${point}: both are told`, settled);
+      const heard = hooks.slice(before).filter((one) => String(one.body['metadata']?.['secret']) === `of-${point}`);
+      assert.equal(heard.length, 1, point);
+      const said = (chat.channels.get('C2') ?? []).filter((one) => one.text.includes(`of-${point}`));
+      assert.equal(said.length, 1, point);
+    }
+    assert.equal(broken, 2);
   });
 
   it('make receivers that fit, and no others', async () => {

@@ -221,7 +221,7 @@ describe('what a pull request is told', () => {
     const looked = async (): Promise<void> => {
       const since = bench.sim.log.length;
       await db.query('update svc.pull_polls set next_at = now()');
-      await until('it is looked', () =>
+      await until('it is looked', async () =>
         bench.sim.log.slice(since).some((one) => one.path === '/repos/acme/polled/pulls'),
       );
       await bench.quiet();
