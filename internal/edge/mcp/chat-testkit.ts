@@ -31,16 +31,12 @@ export const chatTool = {
 
 export async function startChatBench(config: Partial<Config> = {}): Promise<ChatBench> {
   const sim = await new ChatSimulator().start();
-  sim.channels.set('C1', []);
-  sim.channels.set('C2', []);
+  for (const id of ['C1', 'C2']) sim.channels.set(id, []);
+  const file = { providers: { chat: { apiUrl: sim.url, fileHosts: [sim.host] } } };
   let log = '';
   const bench = await createToolBench({
     log: createLog('trace', { write: (line: string) => void (log += line) }),
-    config: {
-      allowPrivateNetwork: true,
-      file: { providers: { chat: { apiUrl: sim.url, fileHosts: [sim.host] } } },
-      ...config,
-    },
+    config: { allowPrivateNetwork: true, file, ...config },
   });
   const connections: { [name: string]: string } = {};
   for (const [name, workspaceId] of [

@@ -1,25 +1,20 @@
-// People are told, and answer: questions and failed launches where a session came from, everything else to receivers; each
-// once, over real HTTP to simulators and a webhook's own server, with real sessions.
+// People are told where a session came from, and by receivers, each once, over real HTTP and with real sessions.
 
 import assert from 'node:assert/strict';
-import { createHmac, generateKeyPairSync, randomUUID } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { armFailpoint } from '../../base/failpoint.ts';
 import { createLog } from '../../base/log/log.ts';
 import { CHAT_TOKEN, ChatSimulator, type SimMessage } from '../../base/testkit/chat-simulator.ts';
-import { CodehostSimulator } from '../../base/testkit/codehost-simulator.ts';
+import type { CodehostSimulator } from '../../base/testkit/codehost-simulator.ts';
 import type { JsonBody } from '../../base/testkit/daemon.ts';
+import { appKey, newSimulator } from '../plans/plans-testkit.ts';
 import { eventually } from '../session-host/host-crash-testkit.ts';
 import { createHostBench, type HostBench, type SessionView } from '../session-host/host-testkit.ts';
 import { noteByClock } from './notify.ts';
 
-const { privateKey, publicKey: appPublicKey } = generateKeyPairSync('rsa', {
-  modulusLength: 2048,
-  privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
-  publicKeyEncoding: { type: 'spki', format: 'pem' },
-});
 const secret = 'the-secret-of-the-hooks';
 const webhookKey = 'the-key-of-the-webhook';
 const hmac = (key: string, text: string): string => createHmac('sha256', key).update(text).digest('hex');
@@ -53,9 +48,8 @@ describe('people', () => {
   before(async () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     chat = await new ChatSimulator().start();
-    chat.channels.set('C1', []);
-    chat.channels.set('C2', []);
-    code = await new CodehostSimulator({ appPublicKey }).start();
+    for (const id of ['C1', 'C2']) chat.channels.set(id, []);
+    code = await newSimulator();
     await code.repository('acme/app', { 'README.md': '# app\n' });
     bench = await createHostBench({
       log: createLog('trace', { write: (line: string) => void (log += line) }),
@@ -75,7 +69,7 @@ describe('people', () => {
         'codehost',
         'code',
         { appId: '1', installationId: '1', botLogin: 'svc-app[bot]' },
-        { webhookSecret: secret, privateKey },
+        { webhookSecret: secret, privateKey: appKey },
       ],
     ] as const) {
       const { status, body } = await api('POST', 'P/connections', { provider, name, config, credentials });
