@@ -240,6 +240,9 @@ export function explain(path: string): readonly Explained[] {
   return find(agent, stepsOf(path), { desc: agent, path: [], when: [] }).map(describe);
 }
 
+/** Every path of the table, once. */
+export const fieldPaths = (): string[] => [...new Set(allPaths(agent, [], 0))].sort();
+
 /** A path of the table that is nearly that one. */
 export function nearestPath(path: string): string | undefined {
   return nearest(stepsOf(path).join('.'), allPaths(agent, [], 0), Math.max(2, Math.floor(path.length / 5)));

@@ -1,10 +1,12 @@
 // The commands that hands know from elsewhere, in this process against a real daemon.
 
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
 import { parse } from 'yaml';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { callSvc, type Ran, type RunOptions, runSvc } from './testkit.ts';
@@ -267,4 +269,48 @@ triggers:
   assert.deepEqual([low.code, low.stderr], [1, why]);
   const misspelt = await callSvc(place, ['dev', 'helpr', '--message', 'x'], { cwd: join(place, 'dev') });
   assert.equal(misspelt.stderr, 'svc: the tree has no agent helpr\ndid you mean helper?\n');
+});
+
+test('a shell completes names of things, values and fields', async () => {
+  const bin = join(place, 'bin');
+  await mkdir(bin);
+  const main = join(import.meta.dirname, 'main.mjs');
+  await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`, { mode: 0o755 });
+  const script = await ok('completion', 'bash');
+  const lines = [
+    ['agent', 'show', ''],
+    ['get', 'ag'],
+    ['get', 'agents', 'tr'],
+    ['session', 'list', '--agent', 'o'],
+    ['session', 'list', '--state', 'wait'],
+    ['agent', 'list', '-o', 'y'],
+    ['explain', 'triggers.wher'],
+    ['repo', 'rel'],
+    ['validate', '--format', 'sa'],
+    ['event', 'list', '--key', 'codehost.pus'],
+  ];
+  const tries = lines.map((words) => `try svc ${words.map((word) => `'${word}'`).join(' ')}`);
+  const run = [
+    script,
+    'try() { COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); COMPREPLY=(); _svc; echo "${COMPREPLY[*]}"; }',
+    ...tries,
+  ].join('\n');
+  // The daemon that is asked lives in this process.
+  const { stdout } = await promisify(execFile)('bash', ['--norc', '-c', run], {
+    env: { PATH: `${bin}:${process.env['PATH'] ?? ''}`, HOME: place, SVC_DATA_DIR: daemon.dataDir },
+  });
+  assert.deepEqual(stdout.split('\n').slice(0, lines.length), [
+    'other triage',
+    'agents',
+    'triage',
+    'other',
+    'waiting_permission',
+    'yaml',
+    'triggers.where triggers.where.changedTo triggers.where.contains triggers.where.exists triggers.where.in triggers.where.notIn',
+    'release',
+    'sarif',
+    'codehost.push',
+  ]);
+  const version = await promisify(execFile)(process.execPath, [main, '--version']);
+  assert.match(version.stdout, /^svc \d+\.\d+\.\d+ \(node 24/);
 });

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { fleet } from './fleet.ts';
 import { type Bench, inTurns, nothing, runProgram } from './harness.ts';
 
-const MAIN = join(import.meta.dirname, '../../cmd/svc/main.ts');
+const MAIN = join(import.meta.dirname, '../../cmd/svc/main.mjs');
 
 export const bench: Bench = {
   name: 'validate',

@@ -14,6 +14,13 @@ export type { CliIo } from './types.ts';
 
 /** Runs one command line (`argv` without the program). Resolves with the exit code; throws only what is a bug. */
 export async function runCli(argv: readonly string[], io: CliIo): Promise<number> {
+  // Asked by a shell at each key, and the quickest things to say: without the table of commands.
+  if (argv[0] === '__names') return (await import('./names.ts')).printNames(argv.slice(1), io);
+  if (argv.length === 1 && /^(?:--version|-V|version)$/.test(argv[0] ?? '')) {
+    const { versionText } = await import('./command-version.ts');
+    io.stdout.write(`${await versionText()}\n`);
+    return 0;
+  }
   let screen = createScreen(io, wantsJson(argv) ? 'json' : 'text');
   try {
     const commands = await commandsFor(argv);

@@ -1,8 +1,10 @@
-// `svc completion bash|zsh|fish`: scripts made from the command table. They hold words only and ask no server.
+// `svc completion bash|zsh|fish`: scripts made from the command table. They hold the words; names of
+// things are asked of `svc __names` when one is wanted.
 
+import { namesOfArg, namesOfOption } from './completing.ts';
 import { globalOptions } from './table-global.ts';
 import { commands } from './table.ts';
-import type { ArgSpec, CommandSpec, Handler, OptionSpec } from './types.ts';
+import type { ArgSpec, CommandSpec, Handler, OptionSpec, ValueKind } from './types.ts';
 
 export const completionCommand: Handler = async (call) => {
   const shell = call.arg('SHELL');
@@ -49,12 +51,15 @@ function bash(): string {
   const skip = [...new Set(withValue.map((option) => `--${option.name}`))];
   return `# bash completion for svc
 _svc() {
-  local cur prev words='' paths='' command='' token skip=''
+  local cur prev words='' paths='' names='' command='' before='' token skip=''
   cur=\${COMP_WORDS[COMP_CWORD]}
   prev=\${COMP_WORDS[COMP_CWORD-1]}
   case $prev in
     ${[...new Set(files)].join('|')}) COMPREPLY=($(compgen -f -- "$cur")); return ;;
   esac
+  # Readline cuts words at = and :, values may begin behind them.
+  [ "$prev" = = ] && prev=\${COMP_WORDS[COMP_CWORD-2]}
+  [ "$cur" = = ] && { prev=\${COMP_WORDS[COMP_CWORD-1]}; cur=''; }
   for token in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     if [ -n "$skip" ]; then skip=''; continue; fi
     case $token in
@@ -66,6 +71,15 @@ _svc() {
          esac ;;
     esac
   done
+  before=\${COMP_WORDS[COMP_CWORD-1]}
+  case "$command $prev" in
+${bashValues().join('\n')}
+  esac
+  if [ -n "$words$names" ]; then
+    [ -n "$names" ] && words="$words $(svc __names $names 2>/dev/null)"
+    COMPREPLY=($(compgen -W "$words" -- "$cur"))
+    return
+  fi
   case $command in
 ${cases.join('\n')}
     '') words='${[...groups().keys()].join(' ')} --help --version' ;;
@@ -80,6 +94,9 @@ ${[...groups()]
       *) ;;
     esac
   fi
+  if [ -n "$names" ] && [ "\${cur#-}" = "$cur" ]; then
+    words=$(svc __names $names "$before" 2>/dev/null)
+  fi
   COMPREPLY=($(compgen -W "$words" -- "$cur"))
   if [ -n "$paths" ]; then COMPREPLY+=($(compgen -f -- "$cur")); fi
 }
@@ -91,7 +108,41 @@ function bashCase(command: CommandSpec, pattern: string): string {
   const choices = command.args.flatMap((arg) => arg.choices ?? []);
   const paths = command.args.some((arg) => arg.completes !== undefined) ? ' paths=1' : '';
   const quoted = pattern.includes(' ') ? `'${pattern}'` : pattern;
-  return `    ${quoted}) words='${[...choices, ...optionNames(command)].join(' ')}'${paths} ;;`;
+  const kind = command.args.map((arg, index) => namesOfArg(command, arg, index)).find((one) => one !== undefined);
+  // Of `get KIND NAME`, the word before says whether the kind is there already.
+  const first =
+    command.args[0]?.values === 'kind' ? '$([ "$before" = "$command" ] && echo kind || echo name-of-kind)' : kind;
+  const names = first === undefined ? '' : ` names="${first}"`;
+  return `    ${quoted}) words='${[...choices, ...optionNames(command)].join(' ')}'${paths}${names} ;;`;
+}
+
+/** A line for each option of each command whose value is one of some words, or a name. */
+function bashValues(): string[] {
+  const line = (pattern: string, option: OptionSpec, command?: CommandSpec): string[] => {
+    const kind = namesOfOption(command, option);
+    if (option.choices !== undefined) return [`    ${pattern}) words='${option.choices.join(' ')}' ;;`];
+    return kind === undefined ? [] : [`    ${pattern}) names=${kind} ;;`];
+  };
+  const spelt = (option: OptionSpec): string[] => [
+    `--${option.name}`,
+    ...(option.short === undefined ? [] : [`-${option.short}`]),
+  ];
+  return [
+    ...commands.flatMap((command) =>
+      command.options.filter(takesValue).flatMap((option) => {
+        const patterns = spelt(option).map((name) => `'${command.words.join(' ')} ${name}'`);
+        return line(patterns.join('|'), option, command);
+      }),
+    ),
+    ...globalOptions.filter(takesValue).flatMap((option) =>
+      line(
+        spelt(option)
+          .map((name) => `*' ${name}'`)
+          .join('|'),
+        option,
+      ),
+    ),
+  ];
 }
 
 const valueOptions = (kind: 'file' | 'directory'): string[] =>
@@ -115,6 +166,11 @@ function zsh(): string {
   }
   return `#compdef svc
 # zsh completion for svc
+_svc_names() {
+  local -a names
+  names=(\${(f)"$(svc __names $1 $words[CURRENT-1] 2>/dev/null)"})
+  compadd -a names
+}
 ${functions.join('\n')}
 _svc() {
   local -a commands
@@ -164,19 +220,25 @@ ${cases}
 function zshArguments(command: CommandSpec): string {
   const own = new Set(command.options.map((option) => option.name));
   const options = [...command.options, ...globalOptions.filter((option) => !own.has(option.name))];
-  const specs = options.map((option) => `'${zshOption(option)}'`);
-  const args = command.args.map((arg, index) => `'${index + 1}:${arg.name}:${zshAction(arg)}'`);
+  const specs = options.map((option) => `'${zshOption(option, command)}'`);
+  const args = command.args.map(
+    (arg, index) => `'${index + 1}:${arg.name}:${zshAction(arg, namesOfArg(command, arg, index))}'`,
+  );
   return `    _arguments ${[...specs, ...args].join(' ')}`;
 }
 
-function zshOption(option: OptionSpec): string {
+function zshOption(option: OptionSpec, command: CommandSpec): string {
   const head = `${option.type === 'list' ? '*' : ''}--${option.name}[${zshText(option.help)}]`;
   if (!takesValue(option))
     return option.type === 'bool' ? `--${option.name}=-[${zshText(option.help)}]::value:(true false)` : head;
-  return `${head}:${option.value ?? 'value'}:${zshAction(option)}`.replaceAll('=V:', '\\=V:');
+  return `${head}:${option.value ?? 'value'}:${zshAction(option, namesOfOption(command, option))}`.replaceAll(
+    '=V:',
+    '\\=V:',
+  );
 }
 
-function zshAction(spec: ArgSpec | OptionSpec): string {
+function zshAction(spec: ArgSpec | OptionSpec, names: ValueKind | undefined): string {
+  if (names !== undefined) return ` _svc_names ${names}`;
   if (spec.choices !== undefined) return `(${spec.choices.join(' ')})`;
   if (spec.completes === 'directory') return '_files -/';
   return spec.completes === 'file' ? '_files' : '';
@@ -211,16 +273,22 @@ function fish(): string {
 }
 
 function fishCommand(command: CommandSpec, condition: string): string[] {
-  const lines = command.options.map((option) => fishOption(option, ` -n '${condition}'`));
-  for (const arg of command.args) {
+  const lines = command.options.map((option) => fishOption(option, ` -n '${condition}'`, command));
+  for (const [index, arg] of command.args.entries()) {
+    const names = namesOfArg(command, arg, index);
+    if (names !== undefined)
+      lines.push(`complete -c svc -n '${condition}' -a '(svc __names ${names} (commandline -opc)[-1] 2>/dev/null)'`);
     if (arg.choices !== undefined) lines.push(`complete -c svc -n '${condition}' -a '${arg.choices.join(' ')}'`);
     if (arg.completes !== undefined) lines.push(`complete -c svc -n '${condition}' -F`);
   }
   return lines;
 }
 
-function fishOption(option: OptionSpec, condition: string): string {
+function fishOption(option: OptionSpec, condition: string, command?: CommandSpec): string {
   const short = option.short === undefined ? '' : ` -s ${option.short}`;
-  const value = takesValue(option) ? (option.completes === undefined ? ' -x' : ' -r -F') : '';
+  const names = namesOfOption(command, option);
+  const words = option.choices?.join(' ') ?? (names === undefined ? undefined : `(svc __names ${names} 2>/dev/null)`);
+  const plain = words === undefined ? ' -x' : ` -x -a '${words}'`;
+  const value = takesValue(option) ? (option.completes === undefined ? plain : ' -r -F') : '';
   return `complete -c svc${condition} -l ${option.name}${short}${value} -d '${fishText(option.help)}'`;
 }

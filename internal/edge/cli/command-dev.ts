@@ -22,6 +22,7 @@ import { readJson, readText } from './input.ts';
 import { wholeId } from './ids.ts';
 import { messageText, type SessionChange, stateText } from './print-session.ts';
 import { readClientFile } from './settings.ts';
+import { pause } from './sse.ts';
 import { clean, nearest, parseDurationSeconds } from './text.ts';
 import { compileOutput } from './tree.ts';
 import type { Call, Handler } from './types.ts';
@@ -29,6 +30,9 @@ import type { Call, Handler } from './types.ts';
 /** Of the installation's settings: what the daemon here has of its own. */
 const OWN = ['SVC_DATA_DIR', 'SVC_DATABASE_URL', 'SVC_DATABASE_DIRECT_URL', 'SVC_LISTEN', 'SVC_BASE_URL', 'SVC_ROLES'];
 const NOT_ITS = [...OWN, 'SVC_MASTER_KEY_FILE', 'SVC_URL', 'SVC_TOKEN', 'SVC_ORG', 'SVC_PROJECT', 'SVC_CONTEXT'];
+/** How often, and after how many milliseconds each time, its last words are looked for. */
+const LAST_WORDS = 10;
+const LAST_WORDS_MS = 200;
 const MADE_UP = 'made-up-by-svc-dev';
 
 export const devCommand: Handler = async (call) => {
@@ -201,10 +205,17 @@ async function converse(
   let state = '';
   // It rests before it is told anything, too.
   let hasRun = false;
+  let seen = 0;
+  let isAnswered = false;
+  const print = (message: sessions.Message): void => {
+    if (message.seq <= seen) return;
+    seen = message.seq;
+    isAnswered = message.role !== 'user';
+    screen.stream(message, () => `${messageText(message, screen.paint)}\n\n`);
+  };
   for await (const event of client.events(sessions.streamSession, { params: { id } })) {
     if (event.event === 'message') {
-      const message = JSON.parse(event.data) as sessions.Message;
-      screen.stream(message, () => `${messageText(message, screen.paint)}\n\n`);
+      print(JSON.parse(event.data) as sessions.Message);
     }
     if (event.event !== 'state') continue;
     const change = JSON.parse(event.data) as SessionChange;
@@ -219,6 +230,11 @@ async function converse(
         'set approvals of the environment, or run it on a server',
       );
     if (change.state === 'idle' && hasRun) {
+      // That it rests may be told before what it said last.
+      for (let turn = 0; turn < LAST_WORDS && !isAnswered && !stop.aborted; turn++) {
+        await pause(LAST_WORDS_MS, stop);
+        for (const one of (await client.list(sessions.listMessages, { params: { id } })).items) print(one);
+      }
       const next = later.shift();
       if (next === undefined) return 0;
       hasRun = false;

@@ -9,8 +9,11 @@ export async function ownVersion(): Promise<string> {
   return String((JSON.parse(text) as { version: unknown }).version);
 }
 
+export const versionText = async (): Promise<string> => `svc ${await ownVersion()} (node ${process.versions.node})`;
+
 export const versionCommand: Handler = async ({ screen }) => {
   const version = await ownVersion();
-  screen.emit({ version, node: process.versions.node }, () => `svc ${version} (node ${process.versions.node})`);
+  const text = await versionText();
+  screen.emit({ version, node: process.versions.node }, () => text);
   return 0;
 };

@@ -26,8 +26,11 @@ export interface ServerSettings {
 
 const setOr = (value: string | undefined): string | undefined => (value === '' ? undefined : value);
 
+/** What finding a server needs of a call. */
+export type Finder = Pick<Call, 'io' | 'global'>;
+
 /** `--data-dir`, SVC_DATA_DIR, `$XDG_DATA_HOME/svc`, `~/.local/share/svc`. */
-export function dataDirOf(call: Call): string {
+export function dataDirOf(call: Finder): string {
   const { env, cwd, home } = call.io;
   const given = call.global('data-dir') ?? setOr(env['SVC_DATA_DIR']);
   if (given !== undefined) return resolve(cwd, given);
@@ -43,13 +46,13 @@ export interface LoginFile extends ClientFile {
 }
 
 /** Beside client.json. */
-export const loginFile = (call: Call): string => join(dataDirOf(call), 'login.json');
+export const loginFile = (call: Finder): string => join(dataDirOf(call), 'login.json');
 
 /** Beside client.json. */
-export const contextsFile = (call: Call): string => join(dataDirOf(call), 'contexts.json');
+export const contextsFile = (call: Finder): string => join(dataDirOf(call), 'contexts.json');
 
 /** Of the context that is in use, or that SVC_CONTEXT names, what stands for client.json; undefined for none. */
-async function contextInUse(call: Call): Promise<Partial<ClientFile> | undefined> {
+async function contextInUse(call: Finder): Promise<Partial<ClientFile> | undefined> {
   const named = setOr(call.io.env['SVC_CONTEXT']);
   const { contexts, current } = await readContexts(contextsFile(call));
   const name = named ?? current;
@@ -61,7 +64,7 @@ async function contextInUse(call: Call): Promise<Partial<ClientFile> | undefined
 }
 
 /** Undefined where nobody has signed in; throws `Refusal` where the file cannot be read. */
-export async function readLogin(call: Call): Promise<LoginFile | undefined> {
+export async function readLogin(call: Finder): Promise<LoginFile | undefined> {
   return (await readClientFile(loginFile(call), 'sign in again: svc login')) as LoginFile | undefined;
 }
 
@@ -99,7 +102,7 @@ export async function readClientFile(
 }
 
 /** Finds the server. Throws `Refusal` where none is known and `Misuse` for an address or token that cannot be one. */
-export async function findServer(call: Call): Promise<ServerSettings> {
+export async function findServer(call: Finder): Promise<ServerSettings> {
   const { env } = call.io;
   const path = join(dataDirOf(call), 'client.json');
   const flagUrl = call.global('url');
