@@ -29,6 +29,7 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   'crowd-killed': async () => (await import('../../internal/bench/crowd.ts')).killed,
   'crowd-history': async () => (await import('../../internal/bench/crowd-history.ts')).history,
   'crowd-daemons': async () => (await import('../../internal/bench/crowd-history.ts')).together,
+  broker: async () => (await import('../../internal/bench/broker.ts')).bench,
   gateway: async () => (await import('../../internal/bench/gateway.ts')).bench,
   sessions: async () => (await import('../../internal/bench/sessions.ts')).bench,
   'sessions-idle': async () => (await import('../../internal/bench/sessions.ts')).idle,

@@ -2,8 +2,7 @@
 // installation names.
 
 import { cloneUrl } from '../adapters/providers/codehost/codehost.ts';
-import { connectionByName, type SealedConnection } from '../adapters/store/secrets/credentials.ts';
-import { readConnections } from '../adapters/store/connections/connections.ts';
+import { type SealedConnection, usableCodehosts } from '../adapters/store/secrets/credentials.ts';
 import { Fault } from '../domain/fault.ts';
 import type { Mount } from '../domain/spec.ts';
 import type { FlowContext, ProjectRef } from './context.ts';
@@ -25,12 +24,8 @@ export function gitUrlOf(ctx: FlowContext, connection: SealedConnection | undefi
 }
 
 /** Active code-host connections of a project. */
-export async function codehosts(ctx: FlowContext, project: Pick<ProjectRef, 'id'>): Promise<SealedConnection[]> {
-  const rows = await readConnections(ctx.db, project.id);
-  const names = rows.filter((row) => row.provider === 'codehost' && row.active).map((row) => row.name);
-  const found = await Promise.all(names.map((name) => connectionByName(ctx.db, project.id, name)));
-  return found.filter((one) => one !== undefined);
-}
+export const codehosts = (ctx: FlowContext, project: Pick<ProjectRef, 'id'>): Promise<SealedConnection[]> =>
+  usableCodehosts(ctx.db, project.id);
 
 /** The one of a mount. Throws Fault `mount-connection` where none fits, or several. */
 export function codehostOf({ mountPath, auth }: Mount, hosts: readonly SealedConnection[]): SealedConnection {

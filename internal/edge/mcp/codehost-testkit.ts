@@ -37,12 +37,14 @@ export const everything = {
   merge: 'write',
 };
 
-export async function startCodehostBench(options: { readonly config?: Partial<Config> } = {}): Promise<CodehostBench> {
+export async function startCodehostBench(
+  options: { readonly config?: Partial<Config>; readonly logLevel?: 'trace' | 'info' } = {},
+): Promise<CodehostBench> {
   const sim = await new CodehostSimulator({ appPublicKey }).start();
   let log = '';
   const attachmentHosts = [new URL(sim.origin).host];
   const bench = await createToolBench({
-    log: createLog('trace', { write: (line: string) => void (log += line) }),
+    log: createLog(options.logLevel ?? 'trace', { write: (line: string) => void (log += line) }),
     config: {
       allowPrivateNetwork: true,
       file: { providers: { codehost: { writeSpacingMs: 0, attachmentHosts } } },

@@ -6,6 +6,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
@@ -174,7 +175,7 @@ async function speak(ctx: FlowContext, at: McpRequest, speaking: Speaking): Prom
   const gone = new AbortController();
   const server = new Server(
     { name: `svc/${alias}`, version: '1' },
-    { capabilities: { tools: {} }, ...(about !== undefined && { instructions: about }) },
+    { capabilities: { tools: {} }, jsonSchemaValidator, ...(about !== undefined && { instructions: about }) },
   );
   server.setRequestHandler(ListToolsRequestSchema, () => {
     speaking.listed();
@@ -199,6 +200,9 @@ async function speak(ctx: FlowContext, at: McpRequest, speaking: Speaking): Prom
   await transport.handleRequest(request, response, message);
   if (!response.writableFinished) await closed;
 }
+
+/** For what clients answer to questions of the server, which asks none: one for all, since making one costs more than a call. */
+const jsonSchemaValidator = new AjvJsonSchemaValidator();
 
 /** Ids of the calls that a message, or one of a batch, takes back. */
 function cancelledIn(message: unknown): (string | number)[] {

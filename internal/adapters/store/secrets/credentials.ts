@@ -90,6 +90,17 @@ export async function connectionByName(
   return rows[0];
 }
 
+/** Connections of a project to code hosts that may be used, by name. */
+export async function usableCodehosts(sql: Sql, projectId: string): Promise<SealedConnection[]> {
+  const { rows } = await sql.query<SealedConnection>(
+    `select ${connection} where c.project_id = $1::uuid and c.provider = 'codehost'
+        and c.status in ('active', 'degraded', 'scope_required') order by c.name collate "C"`,
+    [projectId],
+    'usable-codehosts',
+  );
+  return rows;
+}
+
 /** Names of a project's active code-host connections, sorted. */
 export async function codehostConnections(sql: Sql, projectId: string): Promise<string[]> {
   const { rows } = await sql.query<{ name: string }>(
