@@ -137,6 +137,9 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
       '@sparticuz/chromium',
       'playwright-core',
       'oidc-provider',
+      '@linear/sdk',
+      '@octokit/rest',
+      '@slack/web-api',
     ],
   },
 };

@@ -28,8 +28,8 @@ const FIELDS: { readonly [type: string]: readonly string[] } = {
   IssueLabelConnection: page,
   Comment: ['id', 'body', 'url', 'createdAt', 'user', 'issue'],
   CommentConnection: page,
-  CommentPayload: ['success', 'comment'],
-  IssuePayload: ['success', 'issue'],
+  CommentPayload: ['lastSyncId', 'success', 'comment'],
+  IssuePayload: ['lastSyncId', 'success', 'issue'],
 };
 
 // Prose stays out.

@@ -348,7 +348,7 @@ export class CodehostSimulator implements SimWorld {
   }
 
   private checkApp(authorization: string | undefined): void {
-    const [head, claims, signature] = (/^Bearer (.+)$/.exec(authorization ?? '')?.[1] ?? '').split('.');
+    const [head, claims, signature] = (/^bearer (.+)$/i.exec(authorization ?? '')?.[1] ?? '').split('.');
     const { appPublicKey } = this.options;
     const isSigned =
       appPublicKey === undefined ||

@@ -162,7 +162,11 @@ export class TrackerSimulator {
         const issue = this.#find(input.issueId);
         const row = { id: input.id, issueId: issue.id, body: input.body };
         this.comments.push(row);
-        return { success: true, comment: { ...this.#said(row), issue: this.#shown(issue) } };
+        return {
+          success: true,
+          lastSyncId: this.writes + 1,
+          comment: { ...this.#said(row), issue: this.#shown(issue) },
+        };
       },
       issueUpdate: ({ id, input }: { id: string; input: { [key: string]: unknown } }) => {
         const issue = this.#find(id);
@@ -177,7 +181,7 @@ export class TrackerSimulator {
           ...issue.labels,
           ...labels.filter((one) => added.includes(one.id) && !issue.labels.includes(one)),
         ].filter((one) => !removed.includes(one.id));
-        return { success: true, issue: this.#shown(issue) };
+        return { success: true, lastSyncId: this.writes + 1, issue: this.#shown(issue) };
       },
     };
   }
