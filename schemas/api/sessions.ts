@@ -218,7 +218,12 @@ export const listMessages = operation({
   path: `${one}/messages`,
   summary:
     'A session’s transcript by seq: from its start, or with order=desc from its newest message; a page ends early at 4 MiB',
-  query: v.strictObject({ ...pageQuery, order: v.optional(v.picklist(['asc', 'desc'])) }),
+  query: v.strictObject({
+    ...pageQuery,
+    order: v.optional(v.picklist(['asc', 'desc'])),
+    /** Only messages behind this seq, from the first of them. */
+    after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/, 'Expected a seq'))),
+  }),
   answers: { 200: pageOf('MessagePage', message) },
 });
 

@@ -52,9 +52,11 @@ export const sessionRoutes: readonly Route[] = [
   }),
   serve(api.listMessages, async ({ ctx, project: where, params, query }) => {
     const id = requireId(params);
-    const { limit, before: after } = readNumberPage(query);
+    const { limit, before: cursor } = readNumberPage(query);
+    const after = cursor ?? (query.after === undefined ? undefined : Number(query.after));
+    const order = query.after === undefined ? (query.order ?? 'asc') : 'asc';
     if ((await sessionState(ctx.db, where.id, id)) === undefined) throw noSession();
-    const { rows, more } = await listMessages(ctx.db, id, { order: query.order ?? 'asc', after, limit });
+    const { rows, more } = await listMessages(ctx.db, id, { order, after, limit });
     const last = rows.at(-1);
     const nextCursor = more && last !== undefined ? cursorOf([last.seq]) : null;
     return ok({ items: rows.map(showMessage), nextCursor });

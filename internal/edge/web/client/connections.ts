@@ -1,11 +1,14 @@
 // The Connections page: an ordinary row for each connection, and the error tracker's, which is connected by consent.
 
 import { useEffect, useState } from 'preact/hooks';
+import type { Connection } from '../../../../schemas/api/connections.ts';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
 import type { PageProps } from './pages.ts';
 import { call } from './api.ts';
+import { ConnectionRow } from './connection-row.ts';
 import { Chooser, type Choosing } from './chooser.ts';
-import { Confirm, Failure, html, type Markup, Status, Table, Toast, useRead } from './kit.ts';
+import { Command, Confirm, Failure, html, Status, Table, Toast, type Markup, useRead } from './kit.ts';
+import { useLive } from './live.ts';
 
 const setupBase = '/api/v1/connections/errtrack/installations';
 const projectsPath = '/api/v1/connections/errtrack/projects';
@@ -13,12 +16,6 @@ const projectsPath = '/api/v1/connections/errtrack/projects';
 const setupTimeoutMs = 120_000;
 const needed = ['provider_grants:write', 'provider_grants:use'];
 
-interface Row {
-  readonly id: string;
-  readonly name: string;
-  readonly provider: string;
-  readonly status: string;
-}
 interface Options {
   readonly items: readonly ErrtrackConnectionOption[];
   readonly errtrackConnection: { readonly connected: boolean };
@@ -29,12 +26,13 @@ const setupCall = <T>(method: string, path: string, body?: unknown): Promise<T> 
   call<T>(method, path, { ...(body !== undefined && { body }), signal: AbortSignal.timeout(setupTimeoutMs) });
 
 /** Takes what a callback left in the address: an attempt that goes on, or that it is done. */
-function arrival(): { readonly attempt: string | undefined; readonly isDone: boolean } {
+function arrival() {
   const query = new URLSearchParams(location.search);
   const attempt = query.get('errtrackAttempt') ?? undefined;
   const isUuid = attempt !== undefined && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(attempt);
-  const isDone = query.get('connectionOAuth') === 'success' && query.get('provider') === 'errtrack';
-  return { attempt: isUuid ? attempt : undefined, isDone };
+  const isDone = query.get('connectionOAuth') === 'success';
+  const isErrtrack = query.get('provider') === 'errtrack';
+  return { attempt: isUuid ? attempt : undefined, isDone, isErrtrack, isPending: query.has('oauthAttempt') };
 }
 const dropQuery = (): void => history.replaceState(null, '', location.pathname);
 
@@ -43,7 +41,7 @@ export function Page(props: PageProps): Markup {
   const scope = { organizationId: place.org.id, projectId: place.project.id };
   const isAllowed = needed.every((one) => place.permissions.includes(one));
   const rows = useRead(
-    (signal) => call<{ items: Row[] }>('GET', `${place.api}/connections?limit=200`, { signal }),
+    (signal) => call<{ items: Connection[] }>('GET', `${place.api}/connections?limit=200`, { signal }),
     'rows',
   );
   const query = new URLSearchParams(scope).toString();
@@ -56,13 +54,18 @@ export function Page(props: PageProps): Markup {
   const [error, setError] = useState<unknown>(undefined);
 
   useEffect(() => {
-    const { attempt, isDone } = arrival();
+    const { attempt, isDone, isErrtrack, isPending } = arrival();
     if (attempt !== undefined) setChoosing({ kind: 'attempt', id: attempt });
     if (isDone) {
-      setTold('The error tracker is connected to this project.');
+      setTold(isErrtrack ? 'The error tracker is connected to this project.' : 'The connection is authorized.');
+      dropQuery();
+    }
+    if (isPending) {
+      setTold('The consent is not completed: its state stands with the connection.');
       dropQuery();
     }
   }, []);
+  useLive(['connections'], rows.again);
 
   const isConnected = options.value?.errtrackConnection.connected === true;
   const finished = (text: string): void => {
@@ -95,12 +98,12 @@ export function Page(props: PageProps): Markup {
 
   const others = (rows.value?.items ?? []).filter((one) => one.provider !== 'errtrack');
   const closeConfirm = (): void => setConfirming(false);
-  return html`<section data-testid="page-connections"><h1>Connections</h1>
+  return html`<section data-testid="page-connections"><div class="title"><h1>Connections</h1><${Command} command="svc connection list" /></div>
     <${Toast} text=${told} />
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${rows.error === undefined ? null : html`<${Failure} error=${rows.error} />`}
     <${Table} label="Connections" columns=${columns}>
-      ${others.map((row) => html`<${OtherRow} row=${row} />`)}
+      ${others.map((row) => html`<${ConnectionRow} key=${row.name} place=${place} row=${row} again=${rows.again} />`)}
       <${ErrtrackRow} isAllowed=${isAllowed} busy=${busy} isConnected=${isConnected} options=${options} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
     <//>
     ${choosing === undefined ? null : html`<${Chooser} scope=${scope} choosing=${choosing} onDone=${finished} onClose=${close} />`}
@@ -138,13 +141,6 @@ async function clearSelections(
 ): Promise<void> {
   for (const { id } of options.items.filter((one) => one.selectedProjectIds.length > 0))
     await setupCall('PUT', projectsPath, { ...scope, providerGrantId: id, errtrackProjectIds: [] });
-}
-
-function OtherRow(props: { readonly row: Row }): Markup {
-  const { provider, name, status } = props.row;
-  return html`<tr data-testid=${`row-connection-${name}`}>
-    <td>${provider}</td><td>${name}</td>
-    <td><${Status} kind=${status === 'active' ? 'good' : 'bad'} text=${status} /></td><td></td></tr>`;
 }
 
 const columns = ['Provider', 'Name', 'State', 'Action'].map((title) => ({ title }));

@@ -97,67 +97,6 @@ const given: { readonly [page: string]: Given } = {
     topics: ['events'],
     hasDetail: true,
   },
-  schedules: {
-    kind: 'schedule',
-    idOf: (row) => text(row['scheduleId']),
-    columns: [
-      ['agent', 'agent'],
-      ['cron', 'cron'],
-      ['next', 'nextAt', 'time'],
-      ['last', 'lastStatus', 'status'],
-    ],
-    command: 'svc schedule list',
-  },
-  bindings: {
-    kind: 'binding',
-    columns: [
-      ['agent', 'agent'],
-      ['target', 'target'],
-      ['state', 'state', 'status'],
-      ['session', 'sessionId'],
-    ],
-    command: 'svc binding list',
-  },
-  endpoints: {
-    kind: 'endpoint',
-    idOf: byName,
-    columns: [
-      ['name', 'name'],
-      ['address', 'ingestUrl'],
-      ['status', 'status', 'status'],
-    ],
-    command: 'svc endpoint list',
-    hasDetail: true,
-  },
-  secrets: {
-    kind: 'secret',
-    idOf: byName,
-    columns: [
-      ['name', 'name'],
-      ['description', 'description'],
-      ['rotated', 'lastRotatedAt', 'time'],
-    ],
-    command: 'svc secret list',
-  },
-  audit: {
-    kind: 'audit',
-    columns: [
-      ['at', 'at', 'time'],
-      ['by', 'principal'],
-      ['action', 'action'],
-      ['subject', 'subject'],
-    ],
-    command: 'svc audit list',
-  },
-  members: {
-    kind: 'member',
-    idOf: (row) => text(row['principalId']),
-    columns: [
-      ['name', 'name'],
-      ['role', 'role'],
-    ],
-    command: 'svc member list',
-  },
 };
 
 const listOf = (page: string, { columns, hasDetail, idOf = byId, ...rest }: Given): List<Row> => ({

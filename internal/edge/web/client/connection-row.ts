@@ -1,0 +1,49 @@
+// A connection's row on the Connections page: its state in words, consent again where it is needed, and its end.
+
+import type { Connection } from '../../../../schemas/api/connections.ts';
+import { call } from './api.ts';
+import { Action, html, type Markup, Status, type StatusKind } from './kit.ts';
+import type { Place } from './pages.ts';
+
+const kinds: { readonly [status: string]: StatusKind } = {
+  active: 'good',
+  degraded: 'wait',
+  scope_required: 'wait',
+  suspended: 'off',
+  disabled: 'off',
+  removed: 'off',
+};
+/** Connected with credentials of their own, not by a person's consent. */
+const own = ['codehost', 'tracker', 'chat', 'errtrack'];
+
+export function ConnectionRow(props: {
+  readonly place: Place;
+  readonly row: Connection & { readonly reason?: string };
+  readonly again: () => void;
+}): Markup {
+  const { place, row, again } = props;
+  const { provider, name, status, reason } = row;
+  const path = `${place.api}/connections/${encodeURIComponent(name)}`;
+  const authorize = async (): Promise<void> => {
+    const { authorizationUrl } = await call<{ authorizationUrl: string }>('POST', `${path}/authorize`, { body: {} });
+    location.assign(authorizationUrl);
+  };
+  const check = async (): Promise<void> => {
+    await call('POST', `${path}/check`);
+    again();
+  };
+  const remove = async (): Promise<void> => {
+    await call('DELETE', path);
+    again();
+  };
+  const text = `Agents that use ${name} have their calls refused, its webhooks answer 404, and optional triggers on it are skipped. Where a trigger needs it, nothing is done and you are told which. What the provider knows of us stays there.`;
+  const isConsented = !own.includes(provider);
+  return html`<tr data-testid=${`row-connection-${name}`}>
+    <td>${provider}</td><td>${name}</td>
+    <td><${Status} kind=${kinds[status] ?? 'bad'} text=${status.replaceAll('_', ' ')} />${reason === undefined ? null : html` <small>${reason}</small>`}</td>
+    <td><div class="actions">
+      ${isConsented ? html`<${Action} place=${place} label=${status === 'active' ? 'Authorize again' : 'Reconnect'} testId=${`authorize-${name}`} needs="connections:write" primary=${status !== 'active'} command=${`svc connect ${provider === 'mcp' ? 'mcp' : provider} ${name}`} run=${authorize} />` : null}
+      <${Action} place=${place} label="Check" testId=${`check-${name}`} needs="connections:write" command=${`svc connection check ${name}`} run=${check} />
+      <${Action} place=${place} label="Remove" testId=${`remove-${name}`} needs="connections:write" command=${`svc connection remove ${name}`} run=${remove} confirm=${{ title: `Remove ${name}`, consequence: async () => text }} />
+    </div></td></tr>`;
+}

@@ -1,0 +1,33 @@
+// The doctor: what is wrong with the project, errors first, and what to do about each.
+
+import type { DoctorCheck } from '../../../../schemas/api/repositories.ts';
+import { call } from './api.ts';
+import { Command, Failure, html, type Markup, Status, Table, useRead } from './kit.ts';
+import { useLive } from './live.ts';
+import type { PageProps } from './pages.ts';
+
+const kinds = { ok: 'good', warning: 'wait', error: 'bad' } as const;
+const order = ['error', 'warning', 'ok'];
+
+export function Page({ place }: PageProps): Markup {
+  const read = useRead(
+    (signal) => call<{ checks: DoctorCheck[] }>('GET', `${place.api}/doctor`, { signal }),
+    place.api,
+  );
+  useLive(['reconciles', 'connections', 'sessions'], read.again);
+  const checks = (read.value?.checks ?? []).toSorted((a, b) => order.indexOf(a.status) - order.indexOf(b.status));
+  const wrong = checks.filter(({ status }) => status !== 'ok').length;
+  const summary = wrong === 0 ? 'Nothing is wrong.' : `${wrong} to look at.`;
+  return html`<section data-testid="page-doctor"><div class="title"><h1>Doctor</h1><${Command} command="svc doctor" /></div>
+    ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
+    ${
+      read.value === undefined
+        ? read.error === undefined
+          ? html`<p class="empty">Looking…</p>`
+          : null
+        : html`<div><p role="status">${summary}</p>
+      <${Table} label="Checks" columns=${[{ title: 'State' }, { title: 'Check' }, { title: 'What' }, { title: 'What to do' }]}>
+        ${checks.map(({ name, status, message, hint }, index) => html`<tr data-testid=${`row-check-${index}`}><td><${Status} kind=${kinds[status]} text=${status} /></td><td>${name}</td><td>${message}</td><td>${hint === undefined ? '–' : html`<span class="plain">${hint}</span>`}</td></tr>`)}<//>
+      <p><button type="button" onClick=${read.again}>Look again</button></p></div>`
+    }</section>`;
+}

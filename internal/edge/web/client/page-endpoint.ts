@@ -1,0 +1,3 @@
+// One webhook endpoint.
+
+export { Detail as Page } from './page-endpoints.ts';

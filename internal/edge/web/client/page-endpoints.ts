@@ -1,0 +1,94 @@
+// Webhook endpoints: where callers post to, what wakes, and what is wrong.
+
+import { useState } from 'preact/hooks';
+import type { Endpoint } from '../../../../schemas/api/endpoints.ts';
+import { call } from './api.ts';
+import { Action, Command, Copy, Failure, Field, html, type Markup, Table, Time, useRead } from './kit.ts';
+import { type List, ListPage, statusCell } from './list.ts';
+import { navigate, type PageProps, pageHref, type Place } from './pages.ts';
+
+const list: List<Endpoint> = {
+  page: 'endpoints',
+  title: 'Endpoints',
+  kind: 'endpoint',
+  idOf: ({ name }) => name,
+  columns: [
+    { title: 'Name', cell: ({ name }) => name },
+    { title: 'Status', cell: ({ status }) => statusCell(status) },
+    { title: 'Address', cell: ({ ingestUrl }) => html`<code>${ingestUrl}</code>` },
+    { title: 'Proof', cell: ({ auth }) => (auth === null ? '–' : auth.kind.replaceAll('_', ' ')) },
+    { title: 'Triggers', cell: ({ triggers }) => triggers.length },
+    {
+      title: 'Problems',
+      cell: ({ problems }) => (problems.length === 0 ? 'none' : problems.map(({ message }) => message).join(' ')),
+    },
+  ],
+  command: 'svc endpoint list',
+  empty: 'No trigger declares a webhook endpoint. Reserve one to know its address before.',
+  above: ({ place }) => html`<${Reserve} place=${place} />`,
+};
+
+export const Page = (props: PageProps) => html`<${ListPage} ...${props} list=${list} />`;
+
+function Reserve({ place }: { readonly place: Place }): Markup {
+  const [name, setName] = useState('');
+  const run = async (): Promise<void> => {
+    const made = await call<Endpoint>('POST', `${place.api}/endpoints`, { body: { name } });
+    navigate(pageHref(place, 'endpoints', made.name));
+  };
+  const type = (event: Event): void => setName((event.currentTarget as HTMLInputElement).value.trim());
+  return html`<details><summary>Reserve a name</summary>
+    <${Field} label="Name" hint="Its address is known for an hour before an apply makes it ready."><input data-testid="endpoint-name" value=${name} onInput=${type} autocomplete="off" spellcheck=${false} /><//>
+    <${Action} place=${place} label="Reserve" testId="create" needs="endpoints:write" command=${`svc endpoint reserve ${name === '' ? 'NAME' : name}`} run=${run} /></details>`;
+}
+
+/** What a caller types, with the proof that the endpoint asks for; secrets by name alone. */
+function curlOf({ ingestUrl, auth }: Endpoint): string {
+  const body = `'{"event":"example","dedupKey":"1"}'`;
+  const plain = `curl -sS ${ingestUrl} -H 'content-type: application/json'`;
+  if (auth?.kind === 'bearer_token') return `${plain} -H "authorization: Bearer $SECRET" -d ${body}`;
+  if (auth?.kind !== 'hmac_sha256') return `${plain} -d ${body}`;
+  return `BODY=${body}; ${plain} -H "x-svc-signature-256: $(printf %s "$BODY" | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d' ' -f1)" -d "$BODY"`;
+}
+
+export function Detail({ place, id }: PageProps): Markup {
+  const path = `${place.api}/endpoints/${encodeURIComponent(id)}`;
+  const read = useRead((signal) => call<Endpoint>('GET', path, { signal }), path);
+  const found = read.value;
+  const remove = async (): Promise<void> => {
+    await call('DELETE', path);
+    navigate(pageHref(place, 'endpoints'));
+  };
+  return html`<section data-testid="page-endpoint"><div class="title"><h1>${id}</h1><${Command} command=${`svc endpoint show ${id}`} /></div>
+    ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
+    ${found === undefined ? null : html`<${Whole} place=${place} endpoint=${found} onDelete=${remove} />`}</section>`;
+}
+
+function Whole(props: {
+  readonly place: Place;
+  readonly endpoint: Endpoint;
+  readonly onDelete: () => Promise<void>;
+}): Markup {
+  const { place, endpoint } = props;
+  const { auth, triggers, problems, reservedUntil } = endpoint;
+  const curl = curlOf(endpoint);
+  const text = `${endpoint.ingestUrl} answers 404 from then on, to whoever still posts there.`;
+  return html`<div>
+    ${problems.map(({ severity, message }) => html`<p class=${severity === 'error' ? 'failure' : 'notice'}>${message}</p>`)}
+    <dl class="facts"><div><dt>Status</dt><dd>${statusCell(endpoint.status)}</dd></div>
+      ${reservedUntil === null ? null : html`<div><dt>Reserved until</dt><dd><${Time} at=${reservedUntil} /></dd></div>`}
+      <div><dt>Address</dt><dd><code>${endpoint.ingestUrl}</code> <${Copy} text=${endpoint.ingestUrl} label="Copy" /></dd></div>
+      <div><dt>Proof</dt><dd>${auth === null ? 'none yet' : auth.kind.replaceAll('_', ' ')}${auth?.secretRef === undefined ? null : html` with secret <a href=${pageHref(place, 'secrets')}>${auth.secretRef}</a>`}</dd></div></dl>
+    <h2>Post to it</h2><pre tabIndex=${0} role="region" aria-label="Command that posts an event">${curl}</pre><p><${Copy} text=${curl} label="Copy curl" /></p>
+    <p class="empty">The signature covers the body alone: only <code>dedupKey</code> stops a replay.</p>
+    <h2>Triggers ${triggers.length}</h2>
+    ${
+      triggers.length === 0
+        ? html`<p class="empty">No trigger uses it.</p>`
+        : html`<${Table} label="Triggers" columns=${[{ title: 'Trigger' }, { title: 'Event' }, { title: 'Status' }]}>
+      ${triggers.map((one) => html`<tr><td><a href=${pageHref(place, 'agents', one.agent)}>${one.agent}#${one.ordinal}</a></td><td><code>${one.event}</code></td><td>${statusCell(one.status)}</td></tr>`)}<//>`
+    }
+    <p><a href=${`${pageHref(place, 'events')}?key=webhook.received`}>Its events</a></p>
+    <div class="actions"><${Action} place=${place} label="Delete" testId="delete" needs="endpoints:write" command=${`svc endpoint delete ${endpoint.name}`} run=${props.onDelete} confirm=${{ title: 'Delete the endpoint', consequence: async () => text }} /></div>
+  </div>`;
+}

@@ -1,0 +1,81 @@
+// Members of the project: who may do what, added, changed and removed here.
+
+import { useState } from 'preact/hooks';
+import type { Member } from '../../../../schemas/api/members.ts';
+import { call } from './api.ts';
+import { changed, changingList } from './changed.ts';
+import { Action, Failure, Field, html, type Markup } from './kit.ts';
+import { type List, timeCell } from './list.ts';
+import type { Place } from './pages.ts';
+
+const roles = ['viewer', 'operator', 'admin'];
+const pathOf = (place: Place, id: string): string => `${place.api}/members/${encodeURIComponent(id)}`;
+
+function Role({ place, member }: { readonly place: Place; readonly member: Member }): Markup {
+  const [error, setError] = useState<unknown>(undefined);
+  const isAllowed = place.permissions.includes('members:write');
+  const change = async (event: Event): Promise<void> => {
+    const role = (event.currentTarget as HTMLSelectElement).value;
+    setError(undefined);
+    try {
+      await call('PATCH', pathOf(place, member.principalId), { body: { role } });
+    } catch (caught) {
+      setError(caught);
+    }
+    changed();
+  };
+  return html`<span><select aria-label=${`Role of ${member.name}`} value=${member.role} disabled=${!isAllowed} title=${`svc member set ${member.email ?? member.name}`} onChange=${change}>
+    ${roles.map((one) => html`<option value=${one} selected=${one === member.role}>${one}</option>`)}</select>
+    ${isAllowed ? null : html` <small>needs members:write</small>`}${error === undefined ? null : html`<${Failure} error=${error} />`}</span>`;
+}
+
+function Add({ place }: { readonly place: Place }): Markup {
+  const [who, setWho] = useState('');
+  const [role, setRole] = useState('viewer');
+  const run = async (): Promise<void> => {
+    const body = { role, ...(who.includes('@') ? { email: who } : { serviceAccount: who }) };
+    await call('POST', `${place.api}/members`, { body });
+    setWho('');
+    changed();
+  };
+  const type = (event: Event): void => setWho((event.currentTarget as HTMLInputElement).value.trim());
+  const choose = (event: Event): void => setRole((event.currentTarget as HTMLSelectElement).value);
+  return html`<details><summary>Add a member</summary><div class="filters">
+    <${Field} label="E-mail, or a service account’s name" hint="Of the organization’s members."><input data-testid="member-who" value=${who} onInput=${type} autocomplete="off" spellcheck=${false} /><//>
+    <${Field} label="Role"><select value=${role} data-testid="member-role" onChange=${choose}>${roles.map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select><//></div>
+    <${Action} place=${place} label="Add" testId="create" needs="members:write" command=${`svc member set ${who === '' ? 'EMAIL' : who} --role ${role}`} run=${run} /></details>`;
+}
+
+const list: List<Member> = {
+  page: 'members',
+  title: 'Members',
+  kind: 'member',
+  idOf: ({ principalId }) => principalId,
+  columns: [
+    {
+      title: 'Name',
+      cell: ({ name, email }) =>
+        html`<span>${name}${email === null || email === name ? null : html`<br /><small>${email}</small>`}</span>`,
+    },
+    { title: 'Kind', cell: ({ kind }) => kind.replaceAll('_', ' ') },
+    { title: 'Role', cell: (row, place) => html`<${Role} place=${place} member=${row} />` },
+    { title: 'Since', cell: ({ createdAt }) => timeCell(createdAt) },
+    {
+      title: 'Action',
+      cell: (row, place) => {
+        const run = async (): Promise<void> => {
+          await call('DELETE', pathOf(place, row.principalId));
+          changed();
+        };
+        const text = `${row.name} has no role in this project from the next request on; open streams end within seconds. Administrators of the organization keep theirs.`;
+        return html`<${Action} place=${place} label="Remove" testId="delete" needs="members:write" command=${`svc member remove ${row.email ?? row.name}`} run=${run} confirm=${{ title: `Remove ${row.name}`, consequence: async () => text }} />`;
+      },
+    },
+  ],
+  command: 'svc member list',
+  empty: 'Nobody has a role of this project alone: administrators of the organization have theirs everywhere.',
+  href: null,
+  above: ({ place }) => html`<${Add} place=${place} />`,
+};
+
+export const Page = changingList(list);

@@ -1,0 +1,105 @@
+// Schedules: when each fires in the next 24 hours, as a picture beside the list of the same.
+
+import type { Schedule, ScheduleTimeline } from '../../../../schemas/api/schedules.ts';
+import { call } from './api.ts';
+import { absolute, Failure, html, type Markup, Table, useRead, zone } from './kit.ts';
+import { type List, ListPage, statusCell, timeCell } from './list.ts';
+import { type PageProps, pageHref, type Place } from './pages.ts';
+
+const list: List<Schedule> = {
+  page: 'schedules',
+  title: 'Schedules',
+  kind: 'schedule',
+  idOf: ({ scheduleId }) => scheduleId,
+  columns: [
+    {
+      title: 'Trigger',
+      cell: ({ agent, ordinal }, place) => html`<a href=${pageHref(place, 'agents', agent)}>${agent}#${ordinal}</a>`,
+    },
+    { title: 'Cron', cell: ({ cron }) => html`<code>${cron}</code>` },
+    { title: 'Zone', cell: ({ timezone }) => timezone },
+    { title: 'Next', cell: ({ nextAt }) => timeCell(nextAt) },
+    { title: 'Last', cell: ({ lastAt }) => timeCell(lastAt) },
+    { title: 'How it went', cell: ({ lastStatus }) => statusCell(lastStatus) },
+  ],
+  topics: ['events'],
+  command: 'svc schedule list',
+  empty: 'No agent has a heartbeat.',
+  href: null,
+  above: (props) => html`<${Timeline} place=${props.place} />`,
+};
+
+export const Page = (props: PageProps) => html`<${ListPage} ...${props} list=${list} />`;
+
+const hourMs = 3_600_000;
+const rowHeight = 26;
+const left = 190;
+const width = 1_000;
+
+interface Lane {
+  readonly schedule: Schedule;
+  readonly ticks: readonly number[];
+}
+
+async function readTimeline(place: Place, signal: AbortSignal) {
+  const timeline = await call<ScheduleTimeline>('GET', `${place.api}/schedules/timeline`, { signal });
+  const { items } = await call<{ items: Schedule[] }>('GET', `${place.api}/schedules?limit=200`, { signal });
+  return { timeline, items };
+}
+
+/** Whether the hour of the wall clock in a zone changes between two instants otherwise than time does. */
+function shifts(timezone: string, from: number, to: number): boolean {
+  const offset = (at: number): string =>
+    new Intl.DateTimeFormat('en', { timeZone: timezone, timeZoneName: 'longOffset' })
+      .formatToParts(new Date(at))
+      .find(({ type }) => type === 'timeZoneName')?.value ?? '';
+  return offset(from) !== offset(to);
+}
+
+const hourText = (at: number): string =>
+  new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', timeZone: zone() }).format(new Date(at));
+
+function Timeline(props: { readonly place: Place }): Markup | null {
+  const { place } = props;
+  const read = useRead((signal) => readTimeline(place, signal), `${place.api} timeline`);
+  if (read.error !== undefined) return html`<${Failure} error=${read.error} />`;
+  if (read.value === undefined) return null;
+  const { timeline, items } = read.value;
+  const from = Date.parse(timeline.from);
+  const to = Date.parse(timeline.to);
+  const byId = new Map<string, number[]>();
+  for (const { scheduleId, at } of timeline.ticks)
+    byId.set(scheduleId, [...(byId.get(scheduleId) ?? []), Date.parse(at)]);
+  const lanes: Lane[] = items.flatMap((schedule) => {
+    const ticks = byId.get(schedule.scheduleId);
+    return ticks === undefined ? [] : [{ schedule, ticks }];
+  });
+  if (lanes.length === 0) return null;
+  const clocks = [...new Set(lanes.map(({ schedule }) => schedule.timezone))].filter((one) => shifts(one, from, to));
+  const skipped = items.filter(({ lastStatus }) => lastStatus?.startsWith('skipped') === true);
+  return html`<div><h2>Next 24 hours <small>${zone()}</small></h2>
+    <div class="scroll" role="region" aria-label="Next 24 hours" tabIndex=${0}><${Picture} lanes=${lanes.slice(0, 40)} from=${from} to=${to} /></div>
+    ${timeline.more ? html`<p class="notice">Only the first 2,000 ticks are shown.</p>` : null}
+    ${clocks.length === 0 ? null : html`<p class="notice">The clocks change within these hours in ${clocks.join(', ')}: a time that is left out fires right after the gap, one that comes twice fires once.</p>`}
+    ${skipped.length === 0 ? null : html`<p class="notice">${skipped.map(({ agent, ordinal, lastStatus }) => `${agent}#${ordinal} ${lastStatus}`).join(', ')}</p>`}
+    <details><summary>The same as a table</summary><${Table} label="Ticks" columns=${[{ title: 'Trigger' }, { title: 'How often' }, { title: 'First' }, { title: 'Last' }]}>
+      ${lanes.map(({ schedule, ticks }) => html`<tr><td>${schedule.agent}#${schedule.ordinal}</td><td>${ticks.length}</td><td>${absolute(new Date(ticks[0] ?? from).toISOString())}</td><td>${absolute(new Date(ticks.at(-1) ?? from).toISOString())}</td></tr>`)}<//></details>
+  </div>`;
+}
+
+function Picture(props: { readonly lanes: readonly Lane[]; readonly from: number; readonly to: number }): Markup {
+  const { lanes, from, to } = props;
+  const x = (at: number): number => left + ((at - from) / (to - from)) * (width - left - 10);
+  const height = 24 + lanes.length * rowHeight;
+  const firstHour = Math.ceil(from / (2 * hourMs)) * 2 * hourMs;
+  const hours = Array.from({ length: 13 }, (_, index) => firstHour + index * 2 * hourMs).filter((at) => at < to);
+  return html`<svg class="timeline" viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${`When ${lanes.length} schedules fire in the next 24 hours; the table below says the same`}>
+    ${hours.map((at) => html`<g><line class="grid" x1=${x(at)} x2=${x(at)} y1="18" y2=${height}></line><text class="axis" x=${x(at)} y="13" text-anchor=${x(at) > width - 30 ? 'end' : 'middle'}>${hourText(at)}</text></g>`)}
+    ${lanes.map(({ schedule, ticks }, index) => {
+      const y = 24 + index * rowHeight;
+      const name = `${schedule.agent}#${schedule.ordinal}`;
+      return html`<g><text class="lane" x="0" y=${y + 16}>${name.length > 26 ? `${name.slice(0, 25)}…` : name}<title>${name}</title></text>
+        <line class="grid" x1=${left} x2=${width} y1=${y + rowHeight} y2=${y + rowHeight}></line>
+        ${ticks.length > 200 ? html`<rect class="tick" data-testid="tick" x=${x(ticks[0] ?? from)} y=${y + 6} width=${Math.max(2, x(ticks.at(-1) ?? to) - x(ticks[0] ?? from))} height="12"><title>${`${ticks.length} times`}</title></rect>` : ticks.map((at) => html`<rect class="tick" data-testid="tick" x=${x(at) - 1.5} y=${y + 4} width="3" height="16"><title>${`${name} ${absolute(new Date(at).toISOString())}`}</title></rect>`)}</g>`;
+    })}</svg>`;
+}

@@ -1,0 +1,186 @@
+// One session: what it does, what it costs, what it asks, and what it left.
+
+import { useState } from 'preact/hooks';
+import type { Message, Session, WholeSession } from '../../../../schemas/api/sessions.ts';
+import type { Agent } from '../../../../schemas/api/agents.ts';
+import { call } from './api.ts';
+import { Action, Command, Failure, Field, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import { useLive } from './live.ts';
+import { tokens, usd } from './numbers.ts';
+import { pageHref, type PageProps, type Place } from './pages.ts';
+import { Diff, Files } from './session-leavings.ts';
+import { TranscriptLog } from './transcript.ts';
+
+interface Found {
+  readonly session: WholeSession;
+  readonly capUsd: string | undefined;
+}
+
+async function readSession(place: Place, id: string, signal: AbortSignal): Promise<Found> {
+  const session = await call<WholeSession>('GET', `${place.api}/sessions/${encodeURIComponent(id)}`, { signal });
+  // Caps are the agent's as it is now, not those of the revision.
+  const agent = await call<Agent>('GET', `${place.api}/agents/${encodeURIComponent(session.agent)}`, { signal }).catch(
+    () => undefined,
+  );
+  const caps = (agent?.spec as { spendCaps?: { maxPerSessionUsd?: string } } | undefined)?.spendCaps;
+  return { session, capUsd: caps?.maxPerSessionUsd };
+}
+
+const origins = {
+  event: 'an event',
+  manual: 'hand',
+  session: 'another session',
+  replacement: 'replacing another session',
+} as const;
+
+export function Page(props: PageProps): Markup {
+  const { place, id } = props;
+  const path = `${place.api}/sessions/${encodeURIComponent(id)}`;
+  const read = useRead((signal) => readSession(place, id, signal), path);
+  useLive(['sessions'], read.again, (change) => change.id === id);
+  const found = read.value;
+  const failure = read.error === undefined ? null : html`<${Failure} error=${read.error} />`;
+  if (found === undefined)
+    return html`<section data-testid="page-session"><h1>Session</h1>${failure ?? html`<p class="empty">Reading…</p>`}</section>`;
+  const { session } = found;
+  return html`<section data-testid="page-session">
+    <div class="title"><h1>${session.displayTitle}</h1><${Command} command=${`svc session show ${session.id}`} /></div>
+    ${failure}
+    <${Head} place=${place} found=${found} />
+    <${Controls} place=${place} session=${session} path=${path} again=${read.again} />
+    <${TranscriptLog} key=${id} path=${path} id=${id} isLive=${session.live} isRunning=${session.state === 'running'} />
+    <${Asks} place=${place} session=${session} path=${path} again=${read.again} />
+    <${Say} place=${place} session=${session} path=${path} />
+    <${Holdings} place=${place} session=${session} />
+    <${Files} path=${path} id=${session.id} mark=${session.turns} />
+    <${Diff} path=${path} id=${session.id} mark=${session.turns} />
+  </section>`;
+}
+
+function stateText({ state, reason, reasonText, position }: Session): string {
+  const why = reason === undefined ? '' : `: ${reasonText ?? reason}`;
+  return `${state.replaceAll('_', ' ')}${position === undefined ? '' : `, number ${position} in the queue`}${why}`;
+}
+
+function Head(props: { readonly place: Place; readonly found: Found }): Markup {
+  const { place, found } = props;
+  const { session, capUsd } = found;
+  const { usage, inbox, lastTurn } = session;
+  const spent = Number(usage.costUsd);
+  const cost = `${usd(usage.costUsd)}${capUsd === undefined ? '' : ` of $${capUsd}`}`;
+  const kind = session.state === 'running' ? 'good' : kindOf(session.state);
+  const waiting = inbox.pending + inbox.inFlight;
+  return html`<dl class="facts">
+    <div><dt>State</dt><dd><${Status} kind=${kind} text=${stateText(session)} testId="session-state" /></dd></div>
+    <div><dt>Agent</dt><dd><a href=${pageHref(place, 'agents', session.agent)}>${session.agent}</a> r${session.revision}</dd></div>
+    <div><dt>Cost</dt><dd><span data-testid="session-cost">${cost}</span>
+      ${capUsd === undefined ? null : html`<meter min="0" max=${capUsd} value=${spent} aria-label=${`spent ${cost}`}></meter>`}
+      ${usage.unpricedCalls === 0 ? null : html`<small>${usage.unpricedCalls} calls of unknown price</small>`}</dd></div>
+    <div><dt>Tokens</dt><dd>${tokens(usage.inputTokens)} in, ${tokens(usage.outputTokens)} out</dd></div>
+    <div><dt>Turn</dt><dd>${session.turns === 0 ? 'none yet' : `${session.turns}, ${lastTurn?.state ?? ''}`}${lastTurn?.error === undefined ? null : html` <small>${lastTurn.error}</small>`}</dd></div>
+    <div><dt>Inbox</dt><dd>${waiting === 0 ? 'empty' : `${waiting} waiting`}${inbox.failed === 0 ? '' : `, ${inbox.failed} not delivered`}</dd></div>
+    <div><dt>Started by</dt><dd>${session.eventId === undefined ? origins[session.origin] : html`<a href=${pageHref(place, 'events', session.eventId)}>event ${session.eventId.slice(0, 8)} (why)</a>`}
+      ${session.parentId === undefined ? null : html` <a href=${pageHref(place, 'sessions', session.parentId)}>session ${session.parentId.slice(0, 8)}</a>`}</dd></div>
+    <div><dt>Created</dt><dd><${Time} at=${session.createdAt} /></dd></div>
+    ${session.endedAt === undefined ? null : html`<div><dt>Ended</dt><dd><${Time} at=${session.endedAt} /></dd></div>`}
+  </dl>`;
+}
+
+interface Part {
+  readonly place: Place;
+  readonly session: WholeSession;
+  readonly path: string;
+  readonly again: () => void;
+}
+
+function Controls({ place, session, path, again }: Part): Markup {
+  const { id, live, state } = session;
+  if (!live) return html`<p class="empty">It has ended; what it said stays.</p>`;
+  const runs = ['running', 'waiting_permission', 'interrupting'].includes(state);
+  const stop = async (): Promise<void> => {
+    await call('POST', `${path}/interrupt`);
+    again();
+  };
+  const archive = async (reason?: string): Promise<void> => {
+    await call('POST', `${path}/archive`, { body: reason === undefined ? {} : { reason } });
+    again();
+  };
+  const bound = session.bindings.length;
+  const consequence = html`<div><p>The session ends${runs ? ' in the middle of its turn' : ''}; what it said and left stays.</p>
+    ${bound === 0 ? null : html`<p>${bound} ${bound === 1 ? 'binding' : 'bindings'} of continuity session ${bound === 1 ? 'is' : 'are'} released: ${session.bindings.map(({ target }) => target.key).join(', ')}.</p>`}
+    ${session.inbox.pending === 0 ? null : html`<p>${session.inbox.pending} waiting messages are not read.</p>`}</div>`;
+  return html`<div class="actions">
+    ${runs ? html`<${Action} place=${place} label="Stop turn" testId="stop-turn" needs="sessions:control" command=${`svc session interrupt ${id}`} run=${stop} />` : null}
+    <${Action} place=${place} label="Archive" testId="archive" needs="sessions:control" command=${`svc session archive ${id}`} run=${archive}
+      confirm=${{ title: 'Archive the session', consequence: async () => consequence, withReason: true }} />
+  </div>`;
+}
+
+/** What its harness asks, at the end of what it said. */
+function Asks({ place, session, path, again }: Part): Markup | null {
+  const answer = (id: string, decision: string) => async (): Promise<void> => {
+    await call('POST', `${path}/permissions/${id}`, { body: { decision } });
+    again();
+  };
+  if (session.permissions.length === 0) return null;
+  const button = (id: string, label: string, testId: string, decision: string, command: string) =>
+    html`<${Action} place=${place} label=${label} testId=${testId} needs="sessions:control" primary=${decision === 'allow'} command=${`svc session ${command}`} run=${answer(id, decision)} />`;
+  return html`<div class="asks" role="group" aria-label="Questions">
+    ${session.permissions.map(
+      ({
+        id,
+        title,
+        request,
+        createdAt,
+      }) => html`<div class="notice" data-testid=${`ask-${id}`}><p><strong>asks</strong> ${title} <${Time} at=${createdAt} /></p>
+        <details><summary>What exactly</summary><pre>${JSON.stringify(request, null, 2)}</pre></details>
+        <div class="actions">${button(id, 'Allow', 'allow', 'allow', `allow ${session.id} ${id}`)}
+          ${button(id, 'Always allow', 'allow-always', 'allow_always', `allow ${session.id} ${id} --always`)}
+          ${button(id, 'Reject', 'reject', 'reject', `reject ${session.id} ${id}`)}</div></div>`,
+    )}
+  </div>`;
+}
+
+function Say({ place, session, path }: Pick<Part, 'place' | 'session' | 'path'>): Markup | null {
+  const [text, setText] = useState('');
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(undefined);
+  if (!session.live) return null;
+  const isAllowed = place.permissions.includes('sessions:control');
+  const send = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    if (text.trim() === '' || busy) return;
+    setBusy(true);
+    setError(undefined);
+    try {
+      await call<Message>('POST', `${path}/messages`, { body: { text } });
+      setText('');
+    } catch (caught) {
+      setError(caught);
+    }
+    setBusy(false);
+  };
+  const type = (event: Event): void => setText((event.currentTarget as HTMLTextAreaElement).value);
+  const keys = (event: KeyboardEvent): void => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void send(event);
+  };
+  return html`<form onSubmit=${send} class="say">
+    <${Field} label="Say" hint=${isAllowed ? 'It interrupts the turn that runs. Ctrl-Enter sends.' : 'needs sessions:control'}>
+      <textarea data-testid="say" rows="2" maxlength="100000" value=${text} onInput=${type} onKeyDown=${keys} disabled=${!isAllowed}></textarea><//>
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    <p><button type="submit" data-testid="say-send" disabled=${!isAllowed || busy || text.trim() === ''} title=${`svc session send ${session.id} TEXT`}>Send</button></p>
+  </form>`;
+}
+
+function Holdings({ place, session }: Pick<Part, 'place' | 'session'>): Markup | null {
+  const { bindings, checks, claims } = session;
+  const notEnforced = session.sandbox?.['notEnforced'];
+  const lacking = Array.isArray(notEnforced) ? notEnforced.map(String) : [];
+  if (bindings.length + checks.length + claims.length + lacking.length === 0) return null;
+  return html`<details><summary>Holds and limits ${bindings.length + checks.length + claims.length + (lacking.length === 0 ? 0 : 1)}</summary><ul>
+    ${claims.map((claim) => html`<li>${claim.kind === 'slot' ? 'the slot of its agent' : `thread ${claim.key ?? ''}`}</li>`)}
+    ${bindings.map(({ id, target }) => html`<li>bound to <a href=${`${pageHref(place, 'bindings')}?session=${session.id}`}>${target.type} ${target.key}</a> <small>${id}</small></li>`)}
+    ${checks.map(({ name, state, conclusion }) => html`<li>check ${name}: ${conclusion ?? state}</li>`)}
+    ${lacking.length === 0 ? null : html`<li>its sandbox does not enforce ${lacking.join(', ')}</li>`}
+  </ul></details>`;
+}

@@ -1,0 +1,76 @@
+// Settings of the project: its name, its ceilings, what its sessions reach, and its end.
+
+import { useState } from 'preact/hooks';
+import type { Project } from '../../../../schemas/api/tenancy.ts';
+import { call } from './api.ts';
+import { Action, Command, Failure, Field, html, type Markup, Status, Time, Toast, useRead } from './kit.ts';
+import type { PageProps, Place } from './pages.ts';
+
+const needed = 'project:write';
+
+export function Page({ place }: PageProps): Markup {
+  const read = useRead((signal) => call<Project>('GET', place.api, { signal }), place.api);
+  const found = read.value;
+  return html`<section data-testid="page-settings"><div class="title"><h1>Settings</h1><${Command} command=${`svc project list`} /></div>
+    ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
+    ${found === undefined ? null : html`<${Settings} place=${place} project=${found} again=${read.again} />`}</section>`;
+}
+
+interface Props {
+  readonly place: Place;
+  readonly project: Project;
+  readonly again: () => void;
+}
+
+function Settings({ place, project, again }: Props): Markup {
+  const archive = async (): Promise<void> => {
+    await call('PATCH', place.api, { body: { archived: !project.archived } });
+    again();
+  };
+  const remove = async (): Promise<void> => {
+    await call('DELETE', place.api);
+    location.assign('/');
+  };
+  const inside = async (): Promise<Markup> => {
+    type Some = { readonly items: readonly unknown[]; readonly nextCursor: string | null };
+    const count = async (list: string, what: string): Promise<string> => {
+      const { items, nextCursor } = await call<Some>('GET', `${place.api}/${list}limit=200`);
+      return `${items.length}${nextCursor === null ? '' : ' and more'} ${what}`;
+    };
+    const told = [
+      await count('agents?', 'agents'),
+      await count('repositories?', 'repositories'),
+      await count('sessions?live=true&', 'live sessions, which end'),
+      await count('secrets?', 'secrets'),
+    ];
+    return html`<div><p>With it go, for ever:</p><ul>${told.map((one) => html`<li>${one}</li>`)}<li>its events, transcripts and audit as the retention says</li></ul></div>`;
+  };
+  const pausing = 'No event wakes an agent and no schedule fires until it is brought back; what runs goes on.';
+  return html`<div>
+    <dl class="facts"><div><dt>Name</dt><dd>${project.name}</dd></div><div><dt>Slug</dt><dd><code>${project.slug}</code></dd></div><div><dt>Id</dt><dd><code>${project.id}</code></dd></div>
+      <div><dt>State</dt><dd><${Status} kind=${project.archived ? 'off' : 'good'} text=${project.archived ? 'archived' : 'active'} />${project.archivedAt === null ? null : html` <${Time} at=${project.archivedAt} />`}</dd></div>
+      <div><dt>Ceilings</dt><dd>${project.limits === undefined ? 'none of its own' : html`<code>${JSON.stringify(project.limits)}</code>`}</dd></div>
+      <div><dt>Reach of its sessions</dt><dd>${project.network === undefined ? 'the installation’s list' : project.network.allow.join(', ')}</dd></div></dl>
+    <${Rename} place=${place} project=${project} again=${again} />
+    <h2>End</h2><div class="actions">
+      ${
+        project.archived
+          ? html`<${Action} place=${place} label="Bring back" testId="resume" needs=${needed} command=${`svc project restore ${project.slug}`} run=${archive} />`
+          : html`<${Action} place=${place} label="Archive" testId="archive" needs=${needed} command=${`svc project archive ${project.slug}`} run=${archive} confirm=${{ title: 'Archive the project', consequence: async () => pausing }} />`
+      }
+      <${Action} place=${place} label="Delete" testId="delete" needs=${needed} command=${`svc project delete ${project.slug}`} run=${remove} confirm=${{ title: `Delete ${project.slug}`, consequence: inside }} />
+    </div></div>`;
+}
+
+function Rename({ place, project, again }: Props): Markup {
+  const [name, setName] = useState(project.name);
+  const [told, setTold] = useState('');
+  const run = async (): Promise<void> => {
+    const { name: stored } = await call<Project>('PATCH', place.api, { body: { name } });
+    setTold(`It is called ${stored} now.`);
+    again();
+  };
+  const type = (event: Event): void => setName((event.currentTarget as HTMLInputElement).value);
+  return html`<div><${Toast} text=${told} /><${Field} label="Name"><input data-testid="project-name" value=${name} maxlength="200" onInput=${type} /><//>
+    <${Action} place=${place} label="Rename" testId="rename" needs=${needed} command=${`svc project rename ${project.slug} NAME`} run=${run} /></div>`;
+}

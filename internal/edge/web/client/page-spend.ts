@@ -1,0 +1,98 @@
+// Spend: what agents cost by day, as a picture beside the table of the same.
+
+import type { Spending } from '../../../../schemas/api/common.ts';
+import type { UsageSeries } from '../../../../schemas/api/sessions.ts';
+import { call } from './api.ts';
+import { Command, Empty, Failure, Field, html, type Markup, Table, useRead } from './kit.ts';
+import { useLive } from './live.ts';
+import { tokens, usd } from './numbers.ts';
+import { pageHref, type PageProps, type Place, setQuery } from './pages.ts';
+
+const spans = ['7', '30', '90', '365'];
+const dayMs = 86_400_000;
+/** Agents that have a colour of their own; the others share one. */
+const coloured = 6;
+
+async function readSpend(place: Place, days: string, signal: AbortSignal) {
+  const series = await call<UsageSeries>('GET', `${place.api}/usage/series?days=${days}&by=agent`, { signal });
+  const usage = await call<Spending>('GET', `${place.api}/usage`, { signal });
+  return { series, usage };
+}
+
+export function Page({ place, query }: PageProps): Markup {
+  const asked = query.get('days') ?? '30';
+  const days = spans.includes(asked) ? asked : '30';
+  const read = useRead((signal) => readSpend(place, days, signal), `${place.api} spend ${days}`);
+  useLive(['sessions'], read.again);
+  const choose = (event: Event): void => setQuery({ days: (event.currentTarget as HTMLSelectElement).value });
+  const found = read.value;
+  return html`<section data-testid="page-spend"><div class="title"><h1>Spend</h1><${Command} command="svc session list --json" /></div>
+    ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
+    <form class="filters" aria-label="Filters" onSubmit=${(event: Event) => event.preventDefault()}><${Field} label="Days">
+      <select data-testid="filter-days" value=${days} onChange=${choose}>${spans.map((one) => html`<option value=${one} selected=${one === days}>${one} days</option>`)}</select><//></form>
+    ${found === undefined ? (read.error === undefined ? html`<p class="empty">Reading…</p>` : null) : html`<${Sums} found=${found} place=${place} />`}
+  </section>`;
+}
+
+function Sums(props: {
+  readonly found: { readonly series: UsageSeries; readonly usage: Spending };
+  readonly place: Place;
+}): Markup {
+  const { place } = props;
+  const { series, usage } = props.found;
+  const unpriced = series.agents.reduce((sum, one) => sum + one.usage.unpricedCalls, 0);
+  const blocked = `${pageHref(place, 'sessions')}?state=blocked`;
+  return html`<div>
+    <dl class="facts"><div><dt>Today</dt><dd>${usd(usage.day.costUsd)}</dd></div><div><dt>This month</dt><dd>${usd(usage.month.costUsd)}</dd></div>
+      <div><dt>Ever</dt><dd>${usd(usage.total.costUsd)}</dd></div>
+      <div><dt>Held by a cap</dt><dd>${series.capHits === 0 ? 'none' : html`<a href=${blocked}>${series.capHits} sessions</a>`}</dd></div>
+      <div><dt>Unpriced calls</dt><dd>${unpriced === 0 ? 'none' : `${unpriced}: their cost is in no sum`}</dd></div></dl>
+    ${
+      series.items.length === 0
+        ? html`<${Empty} text="No model has been called in these days." />`
+        : html`<div><${Bars} series=${series} />
+      <${Table} label="Spend by agent" columns=${['Agent', 'Cost', 'Sessions', 'Dearest session', 'Calls', 'Tokens in', 'Tokens out'].map((title) => ({ title }))}>
+        ${series.agents.map(
+          ({ agent, usage: used, sessions, dearest, capUsd }, index) => html`<tr data-testid=${`row-agent-${agent}`}>
+          <td><span class=${`swatch s${Math.min(index, coloured)}`} aria-hidden="true"></span> <a href=${pageHref(place, 'agents', agent)}>${agent}</a></td>
+          <td>${usd(used.costUsd)}${used.unpricedCalls === 0 ? '' : ` + ${used.unpricedCalls} unpriced`}</td>
+          <td>${sessions === 0 ? '–' : html`<a href=${`${pageHref(place, 'sessions')}?agent=${encodeURIComponent(agent)}`}>${sessions}</a>`}</td>
+          <td>${dearest === null ? '–' : html`<a href=${pageHref(place, 'sessions', dearest.id)}>${usd(dearest.costUsd)}${capUsd === undefined ? '' : ` of $${capUsd}`}</a>`}</td>
+          <td>${used.calls.toLocaleString('en')}</td><td>${tokens(used.inputTokens)}</td><td>${tokens(used.outputTokens)}</td></tr>`,
+        )}<//>
+      <details><summary>By day</summary><${Table} label="Spend by day" columns=${[{ title: 'Day (UTC)' }, { title: 'Agent' }, { title: 'Cost' }, { title: 'Calls' }]}>
+        ${series.items.toReversed().map((one) => html`<tr><td>${one.day}</td><td>${one.agent}</td><td>${usd(one.usage.costUsd)}</td><td>${one.usage.calls}</td></tr>`)}<//></details></div>`
+    }
+  </div>`;
+}
+
+const width = 1_000;
+const height = 180;
+const left = 60;
+
+/** A bar a day, stacked by agent, the dearest agent at the bottom. */
+function Bars({ series }: { readonly series: UsageSeries }): Markup {
+  const first = Date.parse(series.from);
+  const count = Math.round((Date.parse(series.to) - first) / dayMs) + 1;
+  const order = new Map(series.agents.map(({ agent }, index) => [agent, index]));
+  const days = new Map<string, { readonly agent: string; readonly cost: number }[]>();
+  for (const { day, agent, usage } of series.items)
+    days.set(day, [...(days.get(day) ?? []), { agent: agent ?? '', cost: Number(usage.costUsd) }]);
+  const most = Math.max(...[...days.values()].map((all) => all.reduce((sum, { cost }) => sum + cost, 0)), 0);
+  const step = (width - left) / count;
+  const y = (cost: number): number => (most === 0 ? 0 : (cost / most) * (height - 30));
+  return html`<div class="scroll" role="region" aria-label="Spend by day" tabIndex=${0}><svg class="bars" viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${`Spend by UTC day from ${series.from} to ${series.to}, stacked by agent; the tables below say the same`}>
+    <text class="axis" x="0" y="14">${usd(String(most))}</text><line class="grid" x1=${left} x2=${width} y1="10" y2="10"></line>
+    <line class="grid" x1=${left} x2=${width} y1=${height - 20} y2=${height - 20}></line>
+    <text class="axis" x=${left} y=${height - 5}>${series.from}</text><text class="axis" x=${width} y=${height - 5} text-anchor="end">${series.to}</text>
+    ${[...days].map(([day, all]) => {
+      const x = left + ((Date.parse(day) - first) / dayMs) * step;
+      let top = height - 20;
+      return all
+        .toSorted((a, b) => (order.get(a.agent) ?? 0) - (order.get(b.agent) ?? 0))
+        .map(({ agent, cost }) => {
+          top -= y(cost);
+          return html`<rect class=${`s${Math.min(order.get(agent) ?? coloured, coloured)}`} data-testid="spend-bar" x=${x + step * 0.1} y=${top} width=${step * 0.8} height=${y(cost)}><title>${`${day} ${agent} ${usd(String(cost))}`}</title></rect>`;
+        });
+    })}</svg></div>`;
+}

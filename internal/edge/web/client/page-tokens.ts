@@ -1,0 +1,95 @@
+// Tokens: the caller's own, made and revoked here, and those of the organization where the caller may see them. The text of
+// a new one is shown once.
+
+import { useState } from 'preact/hooks';
+import type { CreatedToken, Token } from '../../../../schemas/api/tokens.ts';
+import { call } from './api.ts';
+import { Command, Confirm, Copy, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
+import type { PageProps } from './pages.ts';
+
+type TokenPage = { readonly items: readonly Token[]; readonly nextCursor: string | null };
+const ownPath = '/api/v1/tokens';
+const most = 'limit=200';
+const day = 86_400_000;
+
+function stateOf({ revokedAt, expiresAt }: Token): { readonly kind: 'good' | 'off'; readonly text: string } {
+  if (revokedAt !== null) return { kind: 'off', text: 'revoked' };
+  return expiresAt !== null && Date.parse(expiresAt) < Date.now()
+    ? { kind: 'off', text: 'expired' }
+    : { kind: 'good', text: 'live' };
+}
+
+export function Page({ place }: PageProps): Markup {
+  const own = useRead((signal) => call<TokenPage>('GET', `${ownPath}?${most}`, { signal }), 'own tokens');
+  const orgPath = `/api/v1/orgs/${place.org.slug}/tokens`;
+  const all = useRead((signal) => call<TokenPage>('GET', `${orgPath}?${most}`, { signal }), orgPath);
+  const mine = new Set((own.value?.items ?? []).map(({ id }) => id));
+  const others = (all.value?.items ?? []).filter(({ id }) => !mine.has(id));
+  const again = (): void => {
+    own.again();
+    all.again();
+  };
+  return html`<section data-testid="page-tokens"><div class="title"><h1>Tokens</h1><${Command} command="svc token list" /></div>
+    ${own.error === undefined ? null : html`<${Failure} error=${own.error} />`}
+    <${Create} onMade=${again} />
+    ${own.value === undefined ? null : html`<${Tokens} title="Your own" tokens=${own.value.items} path=${ownPath} again=${again} />`}
+    ${all.value === undefined ? html`<p class="empty">Those of the organization need tokens:read.</p>` : others.length === 0 ? null : html`<${Tokens} title=${`Others of ${place.org.slug}`} tokens=${others} path=${orgPath} again=${again} />`}
+  </section>`;
+}
+
+function Create({ onMade }: { readonly onMade: () => void }): Markup {
+  const [made, setMade] = useState<CreatedToken | undefined>(undefined);
+  const [error, setError] = useState<unknown>(undefined);
+  const send = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    const given = new FormData(form);
+    const days = Number(given.get('days') ?? 0);
+    setError(undefined);
+    try {
+      const expiresAt = days > 0 ? { expiresAt: new Date(Date.now() + days * day).toISOString() } : {};
+      setMade(
+        await call<CreatedToken>('POST', ownPath, { body: { name: String(given.get('name') ?? ''), ...expiresAt } }),
+      );
+      form.reset();
+      onMade();
+    } catch (caught) {
+      setError(caught);
+    }
+  };
+  return html`<details><summary>Make a token of your own</summary><form onSubmit=${send} class="filters">
+      <${Field} label="Name"><input name="name" required maxlength="200" autocomplete="off" data-testid="token-name" /><//>
+      <${Field} label="Valid for"><select name="days"><option value="30">30 days</option><option value="90">90 days</option><option value="365">a year</option><option value="0">as long as your session may</option></select><//>
+      <p><button type="submit" data-testid="create" title="svc token create NAME">Make</button></p></form>
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${made === undefined ? null : html`<p class="notice" role="status">Shown this once: <code data-testid="token-text">${made.token}</code> <${Copy} text=${made.token} label="Copy" /> <button type="button" class="small" onClick=${() => setMade(undefined)}>Hide</button></p>`}</details>`;
+}
+
+function Tokens(props: {
+  readonly title: string;
+  readonly tokens: readonly Token[];
+  readonly path: string;
+  readonly again: () => void;
+}): Markup {
+  const [asking, setAsking] = useState<Token | undefined>(undefined);
+  const revoke = async (): Promise<void> => {
+    if (asking !== undefined) await call('DELETE', `${props.path}/${asking.id}`);
+    setAsking(undefined);
+    props.again();
+  };
+  const columns = ['Name', 'Whose', 'State', 'Used', 'Expires', 'Action'].map((title) => ({ title }));
+  const consequence = `Whatever uses ${asking?.name ?? ''} is refused from its next request on, and browsers that were opened with it are signed out.`;
+  return html`<div><h2>${props.title} ${props.tokens.length}</h2>
+    ${
+      props.tokens.length === 0
+        ? html`<p class="empty">None.</p>`
+        : html`<${Table} label=${props.title} columns=${columns}>
+      ${props.tokens.map((one) => {
+        const state = stateOf(one);
+        return html`<tr data-testid=${`row-token-${one.id}`}><td>${one.name}</td><td>${one.principal.name}</td><td><${Status} kind=${state.kind} text=${state.text} /></td>
+          <td>${one.lastUsedAt === null ? 'never' : html`<${Time} at=${one.lastUsedAt} />`}</td><td>${one.expiresAt === null ? 'never' : html`<${Time} at=${one.expiresAt} />`}</td>
+          <td>${one.revokedAt === null ? html`<button type="button" class="danger" data-testid="revoke" title=${`svc token revoke ${one.id}`} onClick=${() => setAsking(one)}>Revoke</button>` : '–'}</td></tr>`;
+      })}<//>`
+    }
+    ${asking === undefined ? null : html`<${Confirm} title=${`Revoke ${asking.name}`} consequence=${consequence} action="Revoke" onConfirm=${revoke} onClose=${() => setAsking(undefined)} />`}</div>`;
+}

@@ -1,0 +1,208 @@
+// A transcript: its end first, earlier messages when they are asked for, a window of them in the document however many there
+// are. It follows at its end alone: who has scrolled up stays where they are, and is told how many came.
+
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { Message } from '../../../../schemas/api/sessions.ts';
+import { call } from './api.ts';
+import { Failure, html, type Markup, Time } from './kit.ts';
+import { useLive, useLiveState } from './live.ts';
+
+const pageSize = 100;
+/** Messages in the document at a time. */
+const windowSize = 120;
+/** Between two readings: of a turn that runs, whose words the stream does not tell one by one, and where there is no stream. */
+const pollMs = { running: 1_000, stale: 3_000 } as const;
+/** What came is said to who listens, together. */
+const saidMs = 2_000;
+
+interface Page {
+  readonly items: readonly Message[];
+  readonly nextCursor: string | null;
+}
+
+interface Props {
+  /** Of the session in the API. */
+  readonly path: string;
+  readonly id: string;
+  readonly isLive: boolean;
+  /** A turn runs. */
+  readonly isRunning: boolean;
+}
+
+/** All that was read of a transcript, in order, and how to read on at both of its ends. */
+function useMessages({ path, id, isLive, isRunning }: Props) {
+  const [messages, setMessages] = useState<readonly Message[]>([]);
+  const [before, setBefore] = useState<string | null>(null);
+  const [isRead, setRead] = useState(false);
+  const [error, setError] = useState<unknown>(undefined);
+  const last = useRef(0);
+  const busy = useRef<'no' | 'yes' | 'again'>('no');
+  const { state } = useLiveState();
+  const add = (items: readonly Message[]): void => {
+    const fresh = items.filter(({ seq }) => seq > last.current);
+    const newest = fresh.at(-1);
+    if (newest === undefined) return;
+    last.current = newest.seq;
+    setMessages((known) => [...known, ...fresh]);
+  };
+  const readNew = async (): Promise<void> => {
+    if (busy.current !== 'no') {
+      busy.current = 'again';
+      return;
+    }
+    busy.current = 'yes';
+    try {
+      for (let more = true; more; ) {
+        const page = await call<Page>('GET', `${path}/messages?limit=200&after=${last.current}`);
+        add(page.items);
+        more = page.nextCursor !== null;
+      }
+      setError(undefined);
+    } catch (caught) {
+      setError(caught);
+    }
+    const isDue = (busy.current as string) === 'again';
+    busy.current = 'no';
+    if (isDue) void readNew();
+  };
+  const readOlder = async (): Promise<void> => {
+    if (before === null) return;
+    const cursor = before;
+    setBefore(null);
+    try {
+      const query = `order=desc&limit=${pageSize}&cursor=${encodeURIComponent(cursor)}`;
+      const page = await call<Page>('GET', `${path}/messages?${query}`);
+      setMessages((known) => [...page.items.toReversed(), ...known]);
+      setBefore(page.nextCursor);
+    } catch (caught) {
+      setError(caught);
+      setBefore(cursor);
+    }
+  };
+  useEffect(() => {
+    busy.current = 'yes';
+    call<Page>('GET', `${path}/messages?order=desc&limit=${pageSize}`)
+      .then((page) => {
+        add(page.items.toReversed());
+        setBefore(page.nextCursor);
+        setRead(true);
+      }, setError)
+      .finally(() => {
+        const isDue = busy.current === 'again';
+        busy.current = 'no';
+        if (isDue) void readNew();
+      });
+  }, [path]);
+  useLive(
+    ['sessions'],
+    () => void readNew(),
+    (change) => change.id === id,
+  );
+  useEffect(() => {
+    if (!isLive || (!isRunning && state === 'live')) return undefined;
+    const look = (): void => {
+      if (!document.hidden) void readNew();
+    };
+    const timer = setInterval(look, isRunning ? pollMs.running : pollMs.stale);
+    return () => clearInterval(timer);
+  }, [isLive, isRunning, state]);
+  // Its end may have brought a last word.
+  useEffect(() => {
+    if (!isLive && isRead) void readNew();
+  }, [isLive]);
+  return { messages, hasOlder: before !== null, readOlder, isRead, error };
+}
+
+export function TranscriptLog(props: Props): Markup {
+  const { messages, hasOlder, readOlder, isRead, error } = useMessages(props);
+  const [follows, setFollows] = useState(true);
+  /** Index behind the last message of the window; undefined: the end. */
+  const [until, setUntil] = useState<number | undefined>(undefined);
+  const [seen, setSeen] = useState(0);
+  const box = useRef<HTMLDivElement>(null);
+  const end = follows ? messages.length : Math.min(until ?? messages.length, messages.length);
+  const start = Math.max(0, end - windowSize);
+  const shown = messages.slice(start, end);
+  const waiting = follows ? 0 : Math.max(0, messages.length - seen);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (follows && element !== null) element.scrollTop = element.scrollHeight;
+  }, [messages.length, follows]);
+  /** Where the reader was when they stayed: only going on from there to the end follows again. */
+  const stayedAt = useRef(0);
+  const stay = (): void => {
+    stayedAt.current = box.current?.scrollTop ?? 0;
+    setFollows(false);
+    setUntil(messages.length);
+    setSeen(messages.length);
+  };
+  const jump = (): void => {
+    setFollows(true);
+    setUntil(undefined);
+  };
+  const onScroll = (): void => {
+    const element = box.current;
+    if (element === null) return;
+    const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < 24;
+    if (follows && !isAtEnd) stay();
+    else if (!follows && isAtEnd && end >= messages.length && element.scrollTop > stayedAt.current) jump();
+  };
+  const earlier = async (): Promise<void> => {
+    if (follows) stay();
+    if (start > 0) setUntil(Math.max(windowSize, end - pageSize));
+    else await readOlder();
+  };
+  const later = (): void => setUntil(Math.min(messages.length, end + pageSize));
+  const toggle = (event: Event): void => ((event.currentTarget as HTMLInputElement).checked ? jump() : stay());
+  return html`<div class="transcript">
+    <div class="actions"><h2>Transcript</h2>
+      <label><input type="checkbox" data-testid="follow" checked=${follows} onChange=${toggle} /> follow</label>
+      ${follows ? null : html`<button type="button" class="small" data-testid="jump-end" onClick=${jump}>${waiting === 0 ? 'To the end' : `${waiting} new`}</button>`}
+    </div>
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    <${Said} count=${messages.length} isRead=${isRead} />
+    <div class="log" ref=${box} role="log" aria-live="off" aria-label="Transcript" tabIndex=${0} data-testid="transcript" onScroll=${onScroll}>
+      ${start > 0 || hasOlder ? html`<p><button type="button" class="small" data-testid="page-older" onClick=${earlier}>Earlier</button></p>` : null}
+      ${isRead && messages.length === 0 ? html`<p class="empty">Nothing has been said yet.</p>` : null}
+      ${shown.map((message, index) => html`<${Entry} key=${message.seq} message=${message} before=${shown[index - 1]} />`)}
+      ${end < messages.length ? html`<p><button type="button" class="small" data-testid="page-newer" onClick=${later}>Later</button></p>` : null}
+    </div></div>`;
+}
+
+/** Tells who listens how much came, every two seconds at most. */
+function Said(props: { readonly count: number; readonly isRead: boolean }): Markup {
+  const [text, setText] = useState('');
+  const told = useRef<number | undefined>(undefined);
+  const count = useRef(props.count);
+  count.current = props.count;
+  useEffect(() => {
+    if (!props.isRead) return undefined;
+    told.current ??= count.current;
+    const timer = setInterval(() => {
+      const fresh = count.current - (told.current ?? 0);
+      told.current = count.current;
+      if (fresh > 0) setText(`${fresh} new ${fresh === 1 ? 'message' : 'messages'}`);
+    }, saidMs);
+    return () => clearInterval(timer);
+  }, [props.isRead]);
+  return html`<p class="unseen" role="status">${text}</p>`;
+}
+
+const folded = new Set(['tool_call', 'tool_result', 'thought', 'plan']);
+
+function Entry(props: { readonly message: Message; readonly before: Message | undefined }): Markup {
+  const { message, before } = props;
+  const { seq, role, kind, text, at, delivery, detail } = message;
+  const isGoingOn = before !== undefined && before.role === role && before.kind === kind && kind === 'text';
+  const sender = delivery === undefined ? role : delivery.sender;
+  const state = delivery === undefined || delivery.state === 'done' ? '' : ` (${delivery.state.replaceAll('_', ' ')})`;
+  const head = isGoingOn
+    ? null
+    : html`<p class="who"><${Time} at=${at} /> <strong>${sender}</strong>${kind === 'text' || kind === 'message' ? '' : ` ${kind.replaceAll('_', ' ')}`}${state}</p>`;
+  const whole = detail === undefined ? text : `${text}\n${JSON.stringify(detail, null, 2)}`;
+  const first = text.split('\n', 1)[0] ?? '';
+  const body = folded.has(kind)
+    ? html`<details><summary>${first.length > 160 ? `${first.slice(0, 160)}…` : first === '' ? kind : first}</summary><pre>${whole}</pre></details>`
+    : html`<pre>${text}</pre>`;
+  return html`<div class=${`message ${role}`} data-testid=${`message-${seq}`}>${head}${body}</div>`;
+}
