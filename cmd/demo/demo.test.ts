@@ -78,6 +78,14 @@ test('the first run shows agents and a webhook, its printed commands push a chan
     /^webhook greetings: http:\/\/127\.0\.0\.1:\d+\/api\/v1\/webhook-endpoints\/greetings-\w{10}\/events$/m,
   );
   assert.match(first.output(), /the scripted agent stands in/);
+  const [, origin, handoff] = /^(http:\/\/127\.0\.0\.1:\d+)\/signin#h=([\w-]{43})$/m.exec(first.output()) ?? [];
+  const open = () =>
+    fetch(`${origin}/api/v1/auth/sessions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ handoff }),
+    });
+  assert.deepEqual([(await open()).status, (await open()).status], [201, 401], 'the way into the console, once');
   assert.match(first.output(), /Say hello to Ada\.\n\n.* assistant\n {4}echo: Say hello to Ada\./);
   const wholeWay = new RegExp(
     [

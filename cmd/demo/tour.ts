@@ -61,6 +61,15 @@ export async function tour(
     say(`  ${environment}${RUN} ${line}`);
   }
   say('');
+  await showConsole(dataDir, environment, say);
+}
+
+/** The last of the tour: the way into the console, which signs in whoever opens it first, within a minute. */
+async function showConsole(dataDir: string, environment: string, say: (text: string) => void): Promise<void> {
+  say('the console, signed in; this address works once, within a minute:');
+  if ((await svc(dataDir, ['console', '--print'])) !== 0) say('  it could not be made; `svc doctor` looks further');
+  say(`another one: ${environment}${RUN} console --print`);
+  say('');
 }
 
 /** From the push to the comment, as the code host has it, and what the sessions called. */

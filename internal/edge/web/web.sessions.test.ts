@@ -308,4 +308,36 @@ describe('pages of what runs and of what people hold', () => {
     assert.deepEqual(complaints, []);
     await context.close();
   });
+
+  it('a command line is let in by its code, which a person types and sees whose it is', async () => {
+    const begin = async (): Promise<{ user_code: string; device_code: string }> => {
+      const body = new URLSearchParams({ client_id: 'svc-cli', host: 'laptop' });
+      const answer = await fetch(`${bench.daemon.url}/api/v1/oauth/device_authorization`, { method: 'POST', body });
+      return (await answer.json()) as { user_code: string; device_code: string };
+    };
+    const { page, context, complaints } = await signedIn('/device', { refused: /status of 404/ });
+    for (const [decision, told] of [
+      ['allow', /is let in/],
+      ['reject', /was refused/],
+    ] as const) {
+      const { user_code } = await begin();
+      await page.goto(`${bench.daemon.url}/device`);
+      // By hand: small letters, and the dash where somebody leaves it out.
+      await at(page, 'device-code').pressSequentially(user_code.toLowerCase().replace('-', ''));
+      await page.keyboard.press('Enter');
+      await at(page, decision).waitFor();
+      assert.match(await at(page, 'page-device').innerText(), /laptop at 127\.0\.0\.1 asks/);
+      assert.deepEqual(await axeViolations(page), []);
+      await at(page, decision).click();
+      await at(page, 'decision').waitFor();
+      assert.match(await at(page, 'decision').innerText(), told);
+      assert.equal(page.url(), `${bench.daemon.url}/device`);
+    }
+    await page.goto(`${bench.daemon.url}/device`);
+    await at(page, 'device-code').fill('BCDF-GHJK');
+    await at(page, 'device-look').click();
+    await page.locator('.failure').waitFor();
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
 });

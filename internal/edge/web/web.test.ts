@@ -156,6 +156,67 @@ test('a project is connected by consent and a choice, reports it, and is disconn
   await context.close();
 });
 
+/** A setup through the API, by the person of the tests; answers with its state. */
+async function startSetup(): Promise<{ readonly id: string; readonly state: string; readonly projectId: string }> {
+  const projectId = String((await daemon.api('GET', 'P')).body['id']);
+  const organizationId = String((await daemon.api('GET', '/api/v1/orgs/default')).body['id']);
+  const { status, body } = await daemon.api('POST', '/api/v1/connections/errtrack/installations', {
+    organizationId,
+    projectId,
+  });
+  assert.equal(status, 201);
+  const state = new URL(String(body['authorizationUrl'])).searchParams.get('state') ?? '';
+  return { id: String(body['attemptId']), state, projectId };
+}
+
+test('one project and one destination complete by themselves; of several connections the organization is chosen first', async () => {
+  const { page, context, complaints } = await signedIn();
+  await rowState(page, 'not-connected');
+  const one = organization(1);
+  const { state } = await startSetup();
+  const consent = simulator.consent(one);
+  await page.goto(`${daemon.url}${callback}${query(state, consent)}`);
+  await rowState(page, 'connected');
+  assert.match(await at(page, 'toast').innerText(), /is connected/);
+  assert.equal(simulator.installations.get(consent.installationId)?.exchanges, 1);
+  await at(page, 'disconnect').click();
+  await at(page, 'confirm').click();
+  await rowState(page, 'not-connected');
+
+  const two = organization(2);
+  const setup = await startSetup();
+  await daemon.api('POST', '/api/v1/connections/errtrack/installations/callback', {
+    state: setup.state,
+    ...simulator.consent(two),
+  });
+  const recipients = [{ projectId: setup.projectId, errtrackProjectId: String(two.projects[0]?.id) }];
+  const path = `/api/v1/connections/errtrack/installations/${setup.id}/recipients`;
+  assert.equal((await daemon.api('PUT', path, { recipients })).status, 200);
+  await page.reload();
+  await rowState(page, 'connected');
+  await at(page, 'disconnect').click();
+  await at(page, 'confirm').click();
+  await rowState(page, 'not-connected');
+
+  await at(page, 'connect').click();
+  await at(page, 'choose-organization').waitFor();
+  assert.equal(await at(page, 'choose-organization').inputValue(), '');
+  assert.equal(await page.locator('[data-testid^="choose-"][type="checkbox"]').count(), 0);
+  assert.deepEqual(await axeViolations(page), []);
+  await at(page, 'choose-organization').selectOption({ label: two.slug });
+  const boxes = page.locator('[data-testid^="choose-"][type="checkbox"]');
+  assert.equal(await boxes.count(), 2);
+  assert.equal(await page.locator('input:checked').count(), 0);
+  await at(page, `choose-${two.projects[1]?.id}`).check();
+  await at(page, 'chooser-confirm').click();
+  await rowState(page, 'connected');
+  await at(page, 'disconnect').click();
+  await at(page, 'confirm').click();
+  await rowState(page, 'not-connected');
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
 test('an attempt at work is read every two seconds, one read at a time, until the dialog is closed', async () => {
   const { page, context } = await signedIn();
   const id = '00000000-0000-4000-8000-000000000001';
@@ -308,6 +369,7 @@ for (const dark of [false, true]) {
     // The organization has a connection by now: it is chosen from without another consent.
     await at(page, 'connect').click();
     await at(page, 'chooser').waitFor();
+    await at(page, 'choose-organization').selectOption({ index: 1 });
     await page.locator('[data-testid^="choose-"][type="checkbox"]').first().check();
     await hold('chooser');
     await at(page, 'chooser-confirm').click();

@@ -36,6 +36,22 @@ function arrival() {
 }
 const dropQuery = (): void => history.replaceState(null, '', location.pathname);
 
+/** Says once what a callback left in the address. */
+function useArrival(choose: (choosing: Choosing) => void, tell: (text: string) => void): void {
+  useEffect(() => {
+    const { attempt, isDone, isErrtrack, isPending } = arrival();
+    if (attempt !== undefined) choose({ kind: 'attempt', id: attempt });
+    if (isDone) {
+      tell(isErrtrack ? 'The error tracker is connected to this project.' : 'The connection is authorized.');
+      dropQuery();
+    }
+    if (isPending) {
+      tell('The consent is not completed: its state stands with the connection.');
+      dropQuery();
+    }
+  }, []);
+}
+
 export function Page(props: PageProps): Markup {
   const { place } = props;
   const scope = { organizationId: place.org.id, projectId: place.project.id };
@@ -53,18 +69,7 @@ export function Page(props: PageProps): Markup {
   const [told, setTold] = useState('');
   const [error, setError] = useState<unknown>(undefined);
 
-  useEffect(() => {
-    const { attempt, isDone, isErrtrack, isPending } = arrival();
-    if (attempt !== undefined) setChoosing({ kind: 'attempt', id: attempt });
-    if (isDone) {
-      setTold(isErrtrack ? 'The error tracker is connected to this project.' : 'The connection is authorized.');
-      dropQuery();
-    }
-    if (isPending) {
-      setTold('The consent is not completed: its state stands with the connection.');
-      dropQuery();
-    }
-  }, []);
+  useArrival(setChoosing, setTold);
   useLive(['connections'], rows.again);
 
   const isConnected = options.value?.errtrackConnection.connected === true;

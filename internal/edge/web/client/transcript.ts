@@ -29,15 +29,33 @@ interface Props {
   readonly isRunning: boolean;
 }
 
+/** Reads on when something is told, by the clock while a turn runs or nothing tells, and at the end. */
+function useReading({ id, isLive, isRunning }: Props, isRead: boolean, readNew: () => void): void {
+  const { state } = useLiveState();
+  useLive(['sessions'], readNew, (change) => change.id === id);
+  useEffect(() => {
+    if (!isLive || (!isRunning && state === 'live')) return undefined;
+    const look = (): void => {
+      if (!document.hidden) readNew();
+    };
+    const timer = setInterval(look, isRunning ? pollMs.running : pollMs.stale);
+    return () => clearInterval(timer);
+  }, [isLive, isRunning, state]);
+  // Its end may have brought a last word.
+  useEffect(() => {
+    if (!isLive && isRead) readNew();
+  }, [isLive]);
+}
+
 /** All that was read of a transcript, in order, and how to read on at both of its ends. */
-function useMessages({ path, id, isLive, isRunning }: Props) {
+function useMessages(props: Props) {
+  const { path } = props;
   const [messages, setMessages] = useState<readonly Message[]>([]);
   const [before, setBefore] = useState<string | null>(null);
   const [isRead, setRead] = useState(false);
   const [error, setError] = useState<unknown>(undefined);
   const last = useRef(0);
   const busy = useRef<'no' | 'yes' | 'again'>('no');
-  const { state } = useLiveState();
   const add = (items: readonly Message[]): void => {
     const fresh = items.filter(({ seq }) => seq > last.current);
     const newest = fresh.at(-1);
@@ -93,23 +111,7 @@ function useMessages({ path, id, isLive, isRunning }: Props) {
         if (isDue) void readNew();
       });
   }, [path]);
-  useLive(
-    ['sessions'],
-    () => void readNew(),
-    (change) => change.id === id,
-  );
-  useEffect(() => {
-    if (!isLive || (!isRunning && state === 'live')) return undefined;
-    const look = (): void => {
-      if (!document.hidden) void readNew();
-    };
-    const timer = setInterval(look, isRunning ? pollMs.running : pollMs.stale);
-    return () => clearInterval(timer);
-  }, [isLive, isRunning, state]);
-  // Its end may have brought a last word.
-  useEffect(() => {
-    if (!isLive && isRead) void readNew();
-  }, [isLive]);
+  useReading(props, isRead, () => void readNew());
   return { messages, hasOlder: before !== null, readOlder, isRead, error };
 }
 
