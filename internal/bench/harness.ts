@@ -50,6 +50,10 @@ export const steadyMs = (samples: readonly number[], of = median): Amount => ({
   unit: 'ms',
   runs: [0, 1, 2, 3].map((n) => of(samples.slice((n * samples.length) / 4, ((n + 1) * samples.length) / 4))),
 });
+/** A duration that nobody measured, such as that of a watch, with the agreement of what was measured in the same run. */
+export const heldAgainst = (value: number, { value: of, runs = [] }: Amount): Amount => ({
+  ...{ value, unit: 'ms', runs: runs.map((run) => (run / of) * value) },
+});
 export const byteCount = (value: number): Amount => ({ value, unit: 'bytes' });
 
 function print({ value, unit }: Amount): string {

@@ -12,7 +12,7 @@ import { timeOrderedId } from '../base/runtime.ts';
 import { startEmbedded } from '../adapters/postgres/postgres.ts';
 import { apiClient, readClientFile, spawnDaemon } from '../base/testkit/daemon.ts';
 import { silent } from '../base/testkit/postgres.ts';
-import { type Bench, type Bencher, medianMs, ms } from './harness.ts';
+import { type Bench, type Bencher, median, medianMs, ms } from './harness.ts';
 import { loaded } from './load.ts';
 
 const secret = 'a secret of the bench';
@@ -112,10 +112,12 @@ export const bench: Bench = {
   run: async (bench) => {
     const { url, client, ingestUrl } = await start(bench);
     const load = { url: ingestUrl, secret, connections: 128, bodyBytes: 1_024 };
-    const full = await loaded({ ...load, forMs: 3_000 });
+    const alone: number[] = [];
+    for (let turn = 0; turn < 3; turn += 1) alone.push((await loaded({ ...load, forMs: 2_000 })).perSecond);
+    const full = median(alone);
     const due = await declare(client);
     await sleep(due.getTime() - Date.now() - 3_000);
-    const half = loaded({ ...load, perSecond: full.perSecond / 2, forMs: 9_000 });
+    const half = loaded({ ...load, perSecond: full / 2, forMs: 9_000 });
     await sleep(due.getTime() - Date.now());
     const waiting = async (): Promise<number> => {
       const { rows } = await client.query('select count(*)::int as n from svc.schedules where next_at <= $1', [due]);
@@ -134,7 +136,7 @@ export const bench: Bench = {
     if (ticks !== AGENTS * EACH || keys !== ticks) throw new Error(`${ticks} ticks of ${keys} schedules`);
     const recorded = medianMs(await recordings(bench, url, client));
     bench.ratio('from the minute until every tick is committed / as many events recorded', ms(lateMs), recorded, 3);
-    const asked = ms(2_000 / full.perSecond);
+    const asked = medianMs(alone.map((one) => 2_000 / one));
     bench.ratio('time an event while ticking / as asked for', ms(1_000 / kept.perSecond), asked, 1.1);
   },
 };

@@ -11,6 +11,8 @@ import { canonicalJson } from '../domain/json.ts';
 
 /** Characters of canonical JSON that are kept, of all repositories together. */
 const MAX_CHARACTERS = 32 * 1024 * 1024;
+/** What an entry of a snapshot counts: its path, its id and what holds them. */
+const ENTRY_CHARACTERS = 160;
 
 export type Templates = ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>;
 
@@ -22,6 +24,8 @@ export interface Cached {
   readonly templates: string;
   readonly output: CompileOutput;
   readonly size: number;
+  /** What was compiled, which is never changed where it is stored. */
+  readonly snapshot: StoredSnapshot & { readonly id: string };
 }
 
 /** What the last apply of a compiled tree left behind. */
@@ -37,6 +41,8 @@ export interface KeptPlan {
 export interface CompiledAnswers {
   /** The last answer, where files and context are those of `inputs`. */
   find(repositoryId: string, inputs: string): Cached | undefined;
+  /** The stored snapshot of that id, where it is the last answer's. */
+  snapshotOf(repositoryId: string, snapshotId: string): Cached['snapshot'] | undefined;
   keep(repositoryId: string, kept: Cached): void;
   forget(repositoryId: string): void;
   /** What the last apply of an answer that is kept left behind, and what one did; nothing where it is not kept. */
@@ -61,8 +67,13 @@ export function createCompiledAnswers(maxCharacters = MAX_CHARACTERS): CompiledA
       answers.set(id, found);
       return found;
     },
-    keep(id, kept) {
+    snapshotOf(id, snapshotId) {
+      const snapshot = answers.get(id)?.snapshot;
+      return snapshot?.id === snapshotId ? snapshot : undefined;
+    },
+    keep(id, given) {
       forget(id);
+      const kept = { ...given, size: given.size + given.snapshot.entries.length * ENTRY_CHARACTERS };
       if (kept.size > maxCharacters / 2) return;
       answers.set(id, kept);
       characters += kept.size;
@@ -81,10 +92,21 @@ export function createCompiledAnswers(maxCharacters = MAX_CHARACTERS): CompiledA
 
 /** One text for the files of a tree and the context that it is compiled with. */
 export function inputsKey(record: StoredSnapshot, context: { readonly [name: string]: string }): string {
+  const files = filesKeys.get(record) ?? filesKey(record);
+  filesKeys.set(record, files);
+  return createHash('sha256')
+    .update(JSON.stringify([files, canonicalJson(context)]))
+    .digest('hex');
+}
+
+/** Of records that are kept: the same one is asked for with every sync that changes nothing. */
+const filesKeys = new WeakMap<StoredSnapshot, string>();
+
+function filesKey(record: StoredSnapshot): string {
   const hash = createHash('sha256');
   const lines = record.entries.map(({ path, kind, oid, tooLarge }) => JSON.stringify([path, kind, oid, tooLarge]));
   hash.update(lines.sort().join('\n'));
-  hash.update(JSON.stringify([record.absent.toSorted(), record.hasSvc, canonicalJson(context)]));
+  hash.update(JSON.stringify([record.absent.toSorted(), record.hasSvc]));
   return hash.digest('hex');
 }
 

@@ -45,6 +45,8 @@ export interface SyncPorts {
   compile(
     input: Pick<CompileInput, 'bundle' | 'context' | 'templates'>,
   ): Promise<CompileOutput & { readonly size?: number }>;
+  /** Somebody is about to compile: what takes time to start starts now. */
+  warmCompiler(): void;
   /** Last answers of `compile`, by repository. */
   readonly compiled: CompiledAnswers;
   /** A lock repeats an earlier resolution exactly; `secret` gives the value of a registry's token. */

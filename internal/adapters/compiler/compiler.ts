@@ -24,6 +24,8 @@ export interface CompilerOptions {
 export interface Compiler {
   /** Compiles a tree. Rejects only with a Fault (`compiler-stopped`) or a bug of compile itself. */
   readonly compile: (input: CompilerInput) => Promise<CompiledOutput>;
+  /** Starts a worker where none is: whoever reads files now compiles them next. */
+  readonly warm: () => void;
   /** Stops the workers; compiles that run or wait are rejected. Safe to call twice. */
   readonly stop: () => Promise<void>;
 }
@@ -38,7 +40,7 @@ export function compileInline(input: CompilerInput): CompiledOutput {
 /** Makes a compiler; its workers start with the first compile. */
 export function startCompiler(options: CompilerOptions = {}): Compiler {
   const pool = new Pool({ ...DEFAULTS, ...options });
-  return { compile: (input) => pool.compile(input), stop: () => pool.stop() };
+  return { compile: (input) => pool.compile(input), warm: () => pool.warm(), stop: () => pool.stop() };
 }
 
 interface Job {
@@ -90,6 +92,13 @@ class Pool {
     });
   }
 
+  warm(): void {
+    if (this.#isStopped || this.#idle.length + this.#busy.size > 0) return;
+    const hand = this.#start();
+    hand.worker.unref();
+    this.#idle.push(hand);
+  }
+
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const job of this.#waiting.splice(0)) job.reject(stopped());
@@ -108,7 +117,7 @@ class Pool {
   #start(): Hand {
     const { maxHeapMb } = this.#options;
     const worker = new Worker(new URL('./worker.ts', import.meta.url), {
-      resourceLimits: { maxOldGenerationSizeMb: maxHeapMb, maxYoungGenerationSizeMb: 64, stackSizeMb: 4 },
+      resourceLimits: { maxOldGenerationSizeMb: maxHeapMb, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 },
       // A compile reads nothing but its input; what the daemon's environment holds is not for this thread.
       env: {},
       name: 'svc-compile',

@@ -4,7 +4,8 @@ import { forgetToldStatuses, lookForPulls, tellPlans, tellStatuses } from '../..
 import { loop } from './loop.ts';
 import type { Service } from './service.ts';
 
-const pauseMs = 500;
+/** While nothing is to be told; an idle daemon asks for no more than it must. */
+const pauseMs = 1_500;
 /** How soon after an apply its pull requests are looked at again. */
 const lookMs = 2_000;
 const forgetMs = 60 * 60 * 1_000;

@@ -126,7 +126,10 @@ function keep(
     return;
   }
   const inputs = inputsKey(files.record, context);
-  compiled.keep(repository.id, { inputs, specifiers: [...templates.keys()], templates: resolved, output, size });
+  const snapshot = { ...files.record, id: files.snapshotId };
+  compiled.keep(repository.id, {
+    ...{ inputs, specifiers: [...templates.keys()], templates: resolved, output, size, snapshot },
+  });
 }
 
 /**

@@ -17,6 +17,10 @@ const answer = (inputs: string, size: number): Cached => ({
     assets: [],
   },
   size,
+  snapshot: {
+    ...{ id: inputs, commit: 'c', source: 's', rootTree: 't', svcTree: null, hasSvc: false },
+    ...{ entries: [], absent: [], tops: {} },
+  },
 });
 
 test('answers are kept within a bound, those used last the longest', () => {
@@ -84,6 +88,19 @@ describe('a sync by hand of the commit that is applied', () => {
     assert.equal(word((await syncNow(daemon, 'kept'))['status']), 'unchanged');
     const { rows } = await daemon.ctx.db.query('select from svc.blobs');
     assert.equal(rows.length, 0, 'no file was fetched');
+    // What did not change is told in full by each run, the one that had it first being there or not.
+    const told = async (): Promise<string[]> => {
+      const run = await syncNow(daemon, 'kept');
+      assert.equal(word(run['status']), 'unchanged');
+      const text = JSON.stringify(run['actions']);
+      assert.match(text, /"name":"a"/);
+      return [text, word(run['id'])];
+    };
+    const [first, firstRun] = await told();
+    const [second] = await told();
+    await daemon.ctx.db.query(`delete from svc.reconciles where id = $1::uuid or status = 'unchanged'`, [firstRun]);
+    const [third] = await told();
+    assert.deepEqual([second, third], [first, first]);
     await daemon.ctx.db.query(`update svc.agents set spec = spec || '{"systemPrompt": "theirs"}'`);
     assert.equal(word((await syncNow(daemon, 'kept'))['status']), 'applied');
     await daemon.ctx.db.query('delete from svc.triggers; delete from svc.agents');

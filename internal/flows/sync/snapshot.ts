@@ -44,7 +44,7 @@ export async function snapshot(task: SyncTask, resolved: Resolved): Promise<Snap
   const { tip, repeated, verdict } = resolved;
   if (repeated !== null) return { kind: 'files', tip, files: repeated.files };
   const { state } = repository;
-  const last = state.snapshotId === null ? undefined : await snapshotById(ctx.db, state.snapshotId);
+  const last = state.snapshotId === null ? undefined : await recordOf(task, state.snapshotId);
   // What was read elsewhere says nothing about what is to be read now.
   const prior = last?.source === sourceKey(repository) ? last : undefined;
   const isApplied = prior !== undefined && tip.commit === state.appliedCommit;
@@ -56,11 +56,21 @@ export async function snapshot(task: SyncTask, resolved: Resolved): Promise<Snap
     ...(prior?.absent ?? []),
   ];
   const mayStop = verdict.do === 'sync' && verdict.prior && prior !== undefined;
+  // What is read is compiled next: the worker starts while the source answers.
+  if (!mayStop) portsOf(ctx).warmCompiler();
   const read = await reader.snapshot(tip, { prior: prior ?? null, wantPaths: outside, full: !mayStop });
   if (mayStop && read.unchanged) return { kind: 'same-trees', tip, snapshotId: prior.id };
   const taken = await keepRead(task, tip, read, remarksOf(read));
   failpoint('sync.snapshot-stored');
   return { kind: 'files', ...taken };
+}
+
+/** A stored snapshot, from memory where the last answer of the compiler is of it. */
+async function recordOf(
+  { ctx, repository }: SyncTask,
+  id: string,
+): Promise<(StoredSnapshot & { readonly id: string }) | undefined> {
+  return portsOf(ctx).compiled.snapshotOf(repository.id, id) ?? snapshotById(ctx.db, id);
 }
 
 /** A stored snapshot with its bytes; undefined where they are gone. */

@@ -57,6 +57,7 @@ export async function startSyncPorts(config: Config, runtime: Runtime): Promise<
     openSource: (target, options) => openRepository(target, { ...shared, ...options }),
     probe: (url, credentials) => probeRepository(url, { ...shared, ...(credentials && { credentials }) }),
     compile: (input) => compiler.compile({ ...input, catalog }),
+    warmCompiler: compiler.warm,
     compiled: createCompiledAnswers(),
     resolveTemplates: (specifiers, { lock, secret }) =>
       resolveTemplates(specifiers, {

@@ -3,6 +3,7 @@
 // row goes last, so that whoever comes after an end in between goes on where it was.
 
 import type { Sql } from '../store.ts';
+import { deleteOrgsGone } from '../tenancy/tenancy.ts';
 import { deleteTranscripts } from './slices.ts';
 
 /** What a slice takes at most. */
@@ -78,6 +79,7 @@ export async function deleteProjectSlice(tx: Sql, projectId: string): Promise<bo
   );
   if (snapshots.rowCount > 0) return true;
   await tx.query('delete from svc.projects where id = $1::uuid', [projectId]);
+  await deleteOrgsGone(tx);
   return false;
 }
 

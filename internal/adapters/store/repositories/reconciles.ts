@@ -115,6 +115,12 @@ const columns: { readonly [key in keyof Required<RunPatch>]: readonly [string, s
 };
 
 /**
+ * The run of this process that was written last with a list of actions. A tree that changes nothing has the same list with
+ * every sync, of hundreds of kilobytes: the database copies it from row to row, compressed as it is.
+ */
+const writtenBy = new WeakMap<object, string>();
+
+/**
  * Moves a running run. False: it is not running any more (superseded, or taken over), and the caller must stop without
  * writing anything else. `heldBy`, when given, must be the daemon that runs it (null: that nobody does yet).
  */
@@ -124,11 +130,22 @@ export async function moveRun(
   patch: RunPatch,
   now: Date,
   heldBy?: string | null,
+  inFull = false,
 ): Promise<boolean> {
   const values: unknown[] = [id];
   const sets = [`version = nextval('svc.reconcile_versions')`];
+  let source = '';
   for (const [key, value] of Object.entries(patch) as [keyof RunPatch, unknown][]) {
     const [column, type] = columns[key];
+    const from =
+      key === 'actions' && patch.status === 'unchanged' && !inFull ? writtenBy.get(value as object) : undefined;
+    if (from !== undefined) {
+      values.push(from);
+      const of = `svc.reconciles o where o.id = $${values.length}::uuid and o.status = 'unchanged'`;
+      sets.push(`actions = (select o.actions from ${of})`);
+      source = `and exists (select from ${of})`;
+      continue;
+    }
     values.push(type !== 'jsonb' ? value : Array.isArray(value) ? await jsonRows(value) : JSON.stringify(value));
     sets.push(`${column} = $${values.length}::${type}`);
   }
@@ -143,11 +160,16 @@ export async function moveRun(
   }
   const { rowCount } = await sql.query(
     `with moved as (
-       update svc.reconciles set ${sets.join(', ')} where id = $1::uuid and status = 'running' ${holder}
+       update svc.reconciles set ${sets.join(', ')} where id = $1::uuid and status = 'running' ${holder} ${source}
        returning project_id)
      select svc.tell('${reconcileChannel}', project_id::text) from moved`,
     values,
   );
+  // The run that has them is gone, or its transaction was taken back.
+  if (rowCount === 0 && source !== '') return moveRun(sql, id, patch, now, heldBy, true);
+  if (rowCount > 0 && patch.status === 'unchanged' && patch.actions !== undefined) {
+    writtenBy.set(patch.actions as object, id);
+  }
   return rowCount > 0;
 }
 
