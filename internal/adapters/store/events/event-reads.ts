@@ -90,14 +90,36 @@ function rare({ status }: EventFilter): string {
   return status === 'pending' ? ` and ${beyond(markOf('$1::uuid'), 'e.')}` : '';
 }
 
-/** A page of a project's events, newest first. */
-export async function listEvents(sql: Sql, projectId: string, filter: EventFilter): Promise<EventRow[]> {
+/** Events that one page looks at, where no index knows which of them are asked for. */
+const lookedAtMost = 10_000;
+
+/** The number down to which a page looks; null where it finds by an index what it is asked for, or all is looked at. */
+async function floorOf(sql: Sql, projectId: string, { status, keyLike, before }: EventFilter): Promise<number | null> {
+  if (keyLike === undefined && status !== 'routed' && status !== 'unmatched') return null;
+  const { rows } = await sql.query<{ seq: number }>(
+    `select seq from svc.events where project_id = $1::uuid and ($2::bigint is null or seq < $2::bigint)
+      order by seq desc offset ${lookedAtMost - 1} limit 1`,
+    [projectId, before ?? null],
+  );
+  return rows[0]?.seq ?? null;
+}
+
+/**
+ * A page of a project's events, newest first. `lookedTo`: where the page ends though older events may fit as well, the
+ * number before which the next one goes on: a filter that few events pass does not read all of history at once.
+ */
+export async function listEvents(
+  sql: Sql,
+  projectId: string,
+  filter: EventFilter,
+): Promise<{ readonly rows: readonly EventRow[]; readonly lookedTo: number | null }> {
+  const floor = await floorOf(sql, projectId, filter);
   const { rows } = await sql.query<StoredEvent>(
     `with page as materialized (
        select * from svc.events e
         where e.project_id = $1::uuid and ($2::text is null or e.key = $2::text)
           and ($3::text is null or e.router_status = $3::text) and ($4::text is null or e.severity = $4::text)${rare(filter)}
-          and ($5::bigint is null or e.seq < $5::bigint)
+          and ($5::bigint is null or e.seq < $5::bigint) and ($10::bigint is null or e.seq >= $10::bigint)
           and ($8::text is null or (e.key like $8::text) <> $9::boolean)
         order by e.seq desc limit $6::int)
      select ${selected('$7::int')} from page e left join svc.event_bodies b on b.event_id = e.id order by e.seq desc`,
@@ -111,9 +133,11 @@ export async function listEvents(sql: Sql, projectId: string, filter: EventFilte
       filter.payloadMax,
       filter.keyLike?.pattern ?? null,
       filter.keyLike?.not ?? false,
+      floor,
     ],
   );
-  return rows.map((row) => withPayload(row, payloadOf(row) ?? null));
+  const isCut = rows.length < filter.limit && floor !== null;
+  return { rows: rows.map((row) => withPayload(row, payloadOf(row) ?? null)), lookedTo: isCut ? floor : null };
 }
 
 /** One event with its whole payload. Throws Fault `internal` where what is stored of its body is damaged. */

@@ -65,7 +65,7 @@ it('whoever reads a body gets what was received', async () => {
 
 it('sizes, and the bounds on them, are of what was received', async () => {
   const list = async (payloadMax: number) =>
-    new Map((await listEvents(t.db, projectId, { payloadMax, limit: 10 })).map((row) => [row.id, row]));
+    new Map((await listEvents(t.db, projectId, { payloadMax, limit: 10 })).rows.map((row) => [row.id, row]));
   const at = (await list(raw.length)).get(framed.id);
   assert.deepEqual([at?.size, at?.payload], [raw.length, raw]);
   const below = (await list(raw.length - 1)).get(framed.id);
@@ -93,7 +93,7 @@ it('a repeated event has the same body', async () => {
 
 it('a damaged frame is told of by whoever reads its event, and keeps nobody from the others', async () => {
   await assert.rejects(eventById(t.db, projectId, damaged.id), { code: 'event-body-unreadable' });
-  const rows = await listEvents(t.db, projectId, { payloadMax: 100_000, limit: 10 });
+  const { rows } = await listEvents(t.db, projectId, { payloadMax: 100_000, limit: 10 });
   const listed = rows.find(({ id }) => id === damaged.id);
   assert.deepEqual([listed?.payload, listed?.size], [null, raw.length]);
   const ids = [damaged.id, framed.id];

@@ -236,3 +236,29 @@ test('an event whose body retention has taken is still told of, and is not repla
   const again = await call('POST', `events/${id}/replay`);
   assert.deepEqual([again.status, again.body['code']], [409, 'event-body-gone']);
 });
+
+test('a filter that few events pass looks at a part of history, and says where the next page goes on', async () => {
+  const { db, projectId } = server.bench;
+  const rare = await record();
+  await db.query(`update svc.events set router_status = 'unmatched' where id = $1::uuid`, [rare]);
+  await db.tx(async (tx) => {
+    await tx.query('set local session_replication_role = replica');
+    await tx.query(
+      `insert into svc.events (id, project_id, key, router_status)
+       select gen_random_uuid(), $1::uuid, 'bulk.received', 'routed' from generate_series(1, 10500)`,
+      [projectId],
+    );
+  });
+  for (const filter of ['status=unmatched', 'key=!bulk.*']) {
+    const first = await call('GET', `events?${filter}&limit=1`, 'viewer');
+    assert.deepEqual(first.body.items, [], filter);
+    assert.equal(typeof first.body['nextCursor'], 'string', filter);
+    const cursor = String(first.body['nextCursor']);
+    const next = await call('GET', `events?${filter}&limit=1&cursor=${cursor}`, 'viewer');
+    assert.deepEqual(
+      next.body.items.map(({ id }) => id),
+      [rare],
+      filter,
+    );
+  }
+});

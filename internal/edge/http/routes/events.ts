@@ -12,7 +12,7 @@ import { explainEvent } from '../../../flows/routing/routing.ts';
 import { replayEvent, shownPayload } from '../../../flows/ingest/ingest.ts';
 import { canonicalEventKey } from '../../../domain/events.ts';
 import { Fault } from '../../../domain/fault.ts';
-import { pageOf, readNumberPage } from '../page.ts';
+import { cursorOf, pageOf, readNumberPage } from '../page.ts';
 import { accepted, ok, type Route, serve } from '../route.ts';
 import { isUuid } from './shapes.ts';
 
@@ -80,8 +80,9 @@ export const eventRoutes: readonly Route[] = [
       payloadMax: listedPayloadMax,
       limit: limit + 1,
     };
-    const rows = await listEvents(ctx.db, where.id, filter);
-    return ok(pageOf(rows, limit, (row) => [row.seq], showListed));
+    const { rows, lookedTo } = await listEvents(ctx.db, where.id, filter);
+    const page = pageOf(rows, limit, (row) => [row.seq], showListed);
+    return ok(lookedTo === null ? page : { ...page, nextCursor: cursorOf([lookedTo]) });
   }),
   serve(api.getEvent, async ({ ctx, project: where, params }) => {
     const id = requireId(params);
