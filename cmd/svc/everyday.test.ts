@@ -7,15 +7,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
+import { pino } from 'pino';
 import { parse } from 'yaml';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { callSvc, type Ran, type RunOptions, runSvc } from './testkit.ts';
 
 let daemon: TestDaemon;
 let place: string;
+const logged: string[] = [];
 before(async () => {
   place = await mkdtemp(join(tmpdir(), 'svc-everyday-'));
-  daemon = await startTestDaemon();
+  daemon = await startTestDaemon({ log: pino({ level: 'warn' }, { write: (line: string) => void logged.push(line) }) });
   await mkdir(join(place, 'fleet/.svc/agents'), { recursive: true });
   await write('You sort reports.');
 });
@@ -177,6 +179,23 @@ test('a secret that something uses is not deleted by the way', async () => {
   assert.equal(stderr, 'svc: key is used by endpoint reports\n--force deletes it nevertheless\n');
   await ok('secret', 'delete', 'second');
   await ok('secret', 'delete', 'key', '--force');
+});
+
+test('deliveries that prove nothing are told in the log once, by the endpoint that they came to', async () => {
+  const { ingestUrl } = JSON.parse(await ok('endpoint', 'show', 'reports', '--json'));
+  for (let turn = 0; turn < 3; turn++) {
+    const answer = await fetch(ingestUrl, {
+      method: 'POST',
+      body: '{"a":1}',
+      headers: { 'content-type': 'application/json' },
+    });
+    assert.equal(answer.status, 401);
+  }
+  const told = logged.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'delivery.rejected');
+  assert.deepEqual(
+    told.map(({ endpoint, why }) => [endpoint, /x-svc-signature-256/.test(why)]),
+    [['reports', true]],
+  );
 });
 
 test('contexts name servers; one is in use, and what is given goes before it', async () => {

@@ -15,6 +15,7 @@ import { repositoriesOfPush, updateState } from '../../adapters/store/repositori
 import { timeOrderedId } from '../../base/runtime.ts';
 import { isListening } from '../../domain/connection.ts';
 import type { Delivery, NamedEvent } from '../../domain/delivery.ts';
+import { logRejected } from './rejected.ts';
 import { Fault } from '../../domain/fault.ts';
 import { idAt, textAt } from '../../domain/fields.ts';
 import type { FlowContext } from '../context.ts';
@@ -45,7 +46,7 @@ export interface ProviderDelivery {
 export async function takeCodehost(ctx: FlowContext, delivery: ProviderDelivery): Promise<Intake> {
   const { connection, secret } = await connectionOf(ctx, 'codehost', delivery.connectionId);
   const { raw, headers } = delivery;
-  if (!codehost.verifySignature(raw, headers['x-hub-signature-256'], secret)) throw badSignature();
+  if (!codehost.verifySignature(raw, headers['x-hub-signature-256'], secret)) throw badSignature(ctx, connection);
   const event = header(headers, 'X-GitHub-Event');
   const deliveryId = header(headers, 'X-GitHub-Delivery');
   const body = parseBody(raw);
@@ -72,9 +73,9 @@ export async function takeCodehost(ctx: FlowContext, delivery: ProviderDelivery)
 export async function takeTracker(ctx: FlowContext, delivery: ProviderDelivery): Promise<Intake> {
   const { connection, secret } = await connectionOf(ctx, 'tracker', delivery.connectionId);
   const { raw, headers } = delivery;
-  if (!tracker.verifySignature(raw, headers['linear-signature'], secret)) throw badSignature();
+  if (!tracker.verifySignature(raw, headers['linear-signature'], secret)) throw badSignature(ctx, connection);
   const body = parseBody(raw);
-  if (!tracker.isTimely(body, ctx.runtime.now().getTime())) throw badSignature();
+  if (!tracker.isTimely(body, ctx.runtime.now().getTime())) throw badSignature(ctx, connection);
   const deliveryId = header(headers, 'Linear-Delivery');
   const self = {
     botUserId: idAt(connection.config['botUserId']),
@@ -91,7 +92,7 @@ export async function takeChat(
   const { connection, secret } = await connectionOf(ctx, 'chat', delivery.connectionId);
   const { raw, headers } = delivery;
   const proof = { signature: headers['x-slack-signature'], timestamp: headers['x-slack-request-timestamp'] };
-  if (!chat.verifySignature(raw, proof, secret, ctx.runtime.now().getTime())) throw badSignature();
+  if (!chat.verifySignature(raw, proof, secret, ctx.runtime.now().getTime())) throw badSignature(ctx, connection);
   const body = parseBody(raw);
   const challenge = chat.challengeOf(body);
   if (challenge !== undefined) return { challenge };
@@ -121,8 +122,11 @@ export async function connectionOf(
   return { connection, secret: typeof secret === 'string' ? secret : '' };
 }
 
-const badSignature = (): Fault =>
-  new Fault('unauthenticated', 'bad-signature', 'the signature is missing, too old, or not that of the body');
+function badSignature(ctx: FlowContext, { id, name, projectId }: SealedConnection): Fault {
+  const why = 'the signature is missing, too old, or not that of the body';
+  logRejected(ctx, { kind: 'connection', id, name, projectId }, why);
+  return new Fault('unauthenticated', 'bad-signature', why);
+}
 
 function header(headers: ProviderDelivery['headers'], name: string): string {
   const value = headers[name.toLowerCase()];

@@ -2,6 +2,7 @@
 // it has been here before. In this order: endpoint, proof over the raw bytes, body, record.
 
 import { signatureHeader } from '../../../schemas/api/endpoints.ts';
+import { logRejected } from './rejected.ts';
 import { hash } from 'node:crypto';
 import type { IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
 import type { NewEvent, SecretGuard } from '../../adapters/store/events/events.ts';
@@ -118,8 +119,11 @@ async function authenticateAnew(
   const credential = await ingestOf(ctx).secrets.read(credentialKey(endpoint, name), ctx.runtime.now(), () =>
     loadCredential(ctx, endpoint, name),
   );
-  if (credential === undefined || !isProven(endpoint, delivery, credential))
-    throw new Fault('unauthenticated', 'bad-credentials', `The credentials are missing or wrong. ${wanted(endpoint)}`);
+  if (credential === undefined || !isProven(endpoint, delivery, credential)) {
+    const why = `The credentials are missing or wrong. ${wanted(endpoint)}`;
+    logRejected(ctx, { kind: 'endpoint', id: endpoint.id, name: endpoint.name, projectId: endpoint.projectId }, why);
+    throw new Fault('unauthenticated', 'bad-credentials', why);
+  }
   return credential.guard;
 }
 

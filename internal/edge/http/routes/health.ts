@@ -36,10 +36,12 @@ export interface Readiness {
 
 /** Routes about the server; `all` is asked when the description is requested. */
 export function serverRoutes(readiness: readonly Readiness[], all: () => readonly Route[]): readonly Route[] {
+  // What kept it from being ready when it was asked last; each change is told in the log once.
+  let unready = '';
   let description: { readonly [key: string]: unknown } | undefined;
   return [
     serve(api.getLiveness, async () => ok({ status: 'ok' })),
-    serve(api.getReadiness, async () => {
+    serve(api.getReadiness, async ({ log }) => {
       const checks = await Promise.all(
         readiness.map(async (part) => {
           const reason = await part
@@ -48,6 +50,12 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
           return { name: part.name, ok: reason === undefined, ...(reason !== undefined && { reason }) };
         }),
       );
+      const reasons = checks.flatMap((one) => (one.ok ? [] : [`${one.name}: ${one.reason}`])).join('; ');
+      if (reasons !== unready) {
+        unready = reasons;
+        if (reasons === '') log.info({ ready: true }, 'readiness.changed');
+        else log.warn({ ready: false, reasons }, 'readiness.changed');
+      }
       return checks.every((one) => one.ok)
         ? ok({ status: 'ready', checks })
         : { status: 503 as const, body: { status: 'unready' as const, checks } };

@@ -1,0 +1,43 @@
+// A delivery that does not prove itself is told in the log, so that a wrong secret is not only a number: with the endpoint or
+// connection that it came to, once in ten seconds of each, with how many there were since. Never with what was sent.
+
+import type { FlowContext } from '../context.ts';
+
+const quietMs = 10_000;
+/** Endpoints and connections that are remembered; an older one is told anew. */
+const rememberedMax = 1_000;
+
+interface Told {
+  readonly atMs: number;
+  since: number;
+}
+const told = new WeakMap<FlowContext['runtime'], Map<string, Told>>();
+
+export function logRejected(
+  ctx: FlowContext,
+  at: {
+    readonly kind: 'endpoint' | 'connection';
+    readonly id: string;
+    readonly name: string;
+    readonly projectId: string;
+  },
+  why: string,
+): void {
+  const known = told.get(ctx.runtime) ?? new Map<string, Told>();
+  told.set(ctx.runtime, known);
+  const key = `${at.kind}/${at.id}`;
+  const nowMs = ctx.runtime.now().getTime();
+  const last = known.get(key);
+  if (last !== undefined && nowMs - last.atMs < quietMs) {
+    last.since += 1;
+    return;
+  }
+  known.delete(key);
+  known.set(key, { atMs: nowMs, since: 0 });
+  if (known.size > rememberedMax) known.delete(known.keys().next().value ?? '');
+  const { kind, id, name, projectId } = at;
+  ctx.runtime.log.warn(
+    { [kind]: name, [`${kind}Id`]: id, projectId, why, ...(last !== undefined && { more: last.since }) },
+    'delivery.rejected',
+  );
+}
