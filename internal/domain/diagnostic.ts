@@ -29,6 +29,37 @@ export interface Finding {
   readonly related?: readonly { readonly message: string; readonly range: Range }[];
 }
 
+/** Lines around a mistake, each cut to 200 characters, so that a caret can be drawn without the file. */
+export interface Excerpt {
+  /** Number of the first of `lines`. */
+  readonly line: number;
+  readonly lines: readonly string[];
+  /** Of the mistake in its own line, from 1, in code points; a tab is one. */
+  readonly column: number;
+  /** Code points that are wrong, within that line. */
+  readonly length: number;
+}
+
+/** The excerpt of a place, whose line is among `lines`, the first of which has the number `first`. */
+export function excerptOf(
+  lines: readonly string[],
+  first: number,
+  at: {
+    readonly line?: number | undefined;
+    readonly column?: number | undefined;
+    readonly endLine?: number | undefined;
+    readonly endColumn?: number | undefined;
+  },
+): Excerpt | undefined {
+  const text = at.line === undefined ? undefined : lines[at.line - first];
+  if (text === undefined) return undefined;
+  const points = (units: string): number => [...units].length;
+  const from = (at.column ?? 1) - 1;
+  const to = at.endLine === at.line && at.endColumn !== undefined ? at.endColumn - 1 : text.length;
+  const length = Math.max(1, points(text.slice(from, Math.min(to, text.length))));
+  return { line: first, lines, column: points(text.slice(0, from)) + 1, length };
+}
+
 /** A finding as the outside sees it (docs/reference/compile.md#output). Lines and columns count from 1, columns in UTF-16 units. */
 export interface Diagnostic {
   readonly severity: Severity;
@@ -41,8 +72,7 @@ export interface Diagnostic {
   readonly endColumn?: number;
   readonly path?: string;
   readonly hint?: string;
-  /** The text of the line, cut to 200 characters, so that a caret can be drawn without the file. */
-  readonly excerpt?: string;
+  readonly excerpt?: Excerpt;
   readonly related?: readonly {
     readonly message: string;
     readonly file: string;
@@ -58,7 +88,7 @@ export interface Place {
   readonly column?: number;
   readonly endLine?: number;
   readonly endColumn?: number;
-  readonly excerpt?: string;
+  readonly excerpt?: Excerpt;
 }
 
 /** Places of resources' parts: by `Kind/name`, then by JSON path within the stored spec; `''` is the resource itself. */

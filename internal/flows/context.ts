@@ -53,6 +53,8 @@ export interface Actor {
   readonly id: string | null;
   readonly name: string;
   readonly requestId?: string;
+  /** Why, in its own words; `detail.reason` of what it leaves in the audit. */
+  readonly reason?: string;
 }
 
 /** A project as flows address it. */

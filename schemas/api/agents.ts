@@ -2,23 +2,29 @@
 
 import * as v from 'valibot';
 import { agentSpec } from './agent-spec.ts';
-import { integer, owner, projectPath, source, spending, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { change, integer, owner, projectPath, source, spending, timestamp } from './common.ts';
+import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
-export const agent = named(
-  'Agent',
+const entries = {
+  name: v.string(),
+  /** Stays while the agent is there, whatever its owner. */
+  resourceId: v.string(),
+  revision: integer,
+  owner,
+  source,
+  createdAt: timestamp,
+  updatedAt: timestamp,
+};
+export const agent = named('Agent', v.object({ ...entries, spec: agentSpec }));
+export const listedAgent = named(
+  'ListedAgent',
   v.object({
-    name: v.string(),
-    /** Stays while the agent is there, whatever its owner. */
-    resourceId: v.string(),
-    revision: integer,
-    owner,
-    source,
-    spec: agentSpec,
-    createdAt: timestamp,
-    updatedAt: timestamp,
+    ...entries,
+    /** Absent with view=row. */
+    spec: v.exactOptional(agentSpec),
   }),
 );
+export type ListedAgent = Shape<typeof listedAgent>;
 export type Agent = Shape<typeof agent>;
 export const revision = named(
   'AgentRevision',
@@ -40,8 +46,8 @@ export const listAgents = operation({
   id: 'listAgents',
   path: `${projectPath}/agents`,
   summary: 'Stored agents, by name',
-  query: v.strictObject(pageQuery),
-  answers: { 200: pageOf('AgentPage', agent) },
+  query: v.strictObject({ ...pageQuery, ...viewQuery }),
+  answers: { 200: pageOf('AgentPage', listedAgent) },
 });
 
 export const getAgent = operation({
@@ -67,6 +73,14 @@ export const listAgentRevisions = operation({
   summary: 'Every spec that an agent has had, newest first',
   query: v.strictObject(pageQuery),
   answers: { 200: pageOf('AgentRevisionPage', revision) },
+});
+
+export const diffAgentRevisions = operation({
+  ...read,
+  id: 'diffAgentRevisions',
+  path: `${one}/revisions/:a/diff/:b`,
+  summary: 'What differs between any two specs that an agent has had, from `a` to `b`',
+  answers: { 200: named('AgentRevisionDiff', v.object({ changes: v.array(change) })) },
 });
 
 export const deleteAgent = operation({

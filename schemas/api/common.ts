@@ -51,13 +51,14 @@ export const triggerStatus = v.picklist(['active', 'skipped']);
 export const target = named('Target', v.object({ type: v.string(), key: v.string() }));
 export type Target = Shape<typeof target>;
 
+export const change = named('Change', v.object({ path: v.string(), from: v.unknown(), to: v.unknown() }));
 export const action = named(
   'Action',
   v.object({
     op: v.picklist(['create', 'update', 'delete', 'unchanged']),
     kind: v.picklist(['Agent', 'Environment', 'Identity']),
     name: v.string(),
-    changes: v.array(named('Change', v.object({ path: v.string(), from: v.unknown(), to: v.unknown() }))),
+    changes: v.array(change),
   }),
 );
 export type Action = Shape<typeof action>;
@@ -68,6 +69,28 @@ export const receipt = named(
   v.object({ event: v.string(), endpoint: v.string(), ingestUrl: v.string(), status: v.literal('ready') }),
 );
 export type WebhookReceipt = Shape<typeof receipt>;
+
+/** Lines of a file around a mistake. */
+export const excerpt = named(
+  'Excerpt',
+  v.object({
+    /** Number of the first of `lines`. */
+    line: integer,
+    lines: v.array(v.string()),
+    /** Of the mistake in its own line, from 1, in code points; a tab is one. */
+    column: integer,
+    /** Code points that are wrong, within that line. */
+    length: integer,
+  }),
+);
+/** Why somebody does something; it stands in the audit. */
+export const actReason = v.exactOptional(
+  v.pipe(
+    v.string(),
+    v.maxLength(500),
+    v.check((text) => text.isWellFormed() && !text.includes('\0'), 'Expected text without lone surrogates and NUL'),
+  ),
+);
 
 /** A mistake of an author; lines and columns count from 1. */
 export const diagnostic = named(
@@ -83,7 +106,7 @@ export const diagnostic = named(
     endColumn: v.optional(integer),
     path: v.optional(v.string()),
     hint: v.optional(v.string()),
-    excerpt: v.optional(v.string()),
+    excerpt: v.optional(excerpt),
     related: v.optional(v.array(v.object({ message: v.string(), file: v.string(), line: integer, column: integer }))),
   }),
 );

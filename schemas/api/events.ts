@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { integer, projectPath, target, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 import { explanationEntries, moreExplanations } from './triggers.ts';
 
 export const eventStatus = v.picklist(['pending', 'routed', 'unmatched', 'failed']);
@@ -35,7 +35,15 @@ const entries = {
   /** The triggers that matched. */
   routes: v.array(eventRoute),
 };
-export const event = named('Event', v.object({ ...entries, payload: v.unknown() }));
+export const event = named(
+  'Event',
+  v.object({
+    ...entries,
+    /** The endpoint that it came in by. */
+    endpoint: v.optional(v.string()),
+    payload: v.unknown(),
+  }),
+);
 export type Event = Shape<typeof event>;
 export const listedEvent = named(
   'ListedEvent',
@@ -64,6 +72,7 @@ export const listEvents = operation({
   summary: 'Recorded events, newest first; a payload larger than 16 KiB is left out, with payloadTruncated: true',
   query: v.strictObject({
     ...pageQuery,
+    ...viewQuery,
     key: v.optional(
       v.pipe(v.string(), v.description('One key, `webhook.*` for all that begin so, `!svc.*` for the others.')),
     ),

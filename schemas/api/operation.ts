@@ -106,7 +106,16 @@ export function nameOf(schema: Schema): string | undefined {
 
 /** The answer of a list: a page of items, and the cursor of the next, null on the last. */
 export function pageOf<const S extends Schema>(name: string, item: S) {
-  return named(name, v.object({ items: v.array(item), nextCursor: v.nullable(v.string()) }));
+  return named(
+    name,
+    v.object({
+      items: v.array(item),
+      nextCursor: v.nullable(v.string()),
+      total: v.optional(
+        v.pipe(v.number(), v.integer(), v.description('How many there are on all pages; with counts=true.')),
+      ),
+    }),
+  );
 }
 
 /** Most items of a page. */
@@ -123,4 +132,9 @@ export const pageQuery = {
   cursor: v.optional(
     v.pipe(v.string(), v.maxLength(1_000), v.description('`nextCursor` of the page before, as it came.')),
   ),
+};
+/** Entries for the query of a list that can be asked for narrow rows, and for how many there are. */
+export const viewQuery = {
+  view: v.optional(v.pipe(v.literal('row'), v.description('`row`: without what a line of a table does not show.'))),
+  counts: v.optional(v.pipe(v.picklist(['true', 'false']), v.description('`true`: `total` says how many there are.'))),
 };

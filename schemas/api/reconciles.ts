@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { action, diagnostic, integer, json, nameText, projectPath, receipt, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 export const runStatus = v.picklist(['running', 'applied', 'unchanged', 'held', 'failed', 'superseded', 'quarantined']);
 const stage = named('Stage', v.object({ name: v.string(), ms: v.number() }));
@@ -71,6 +71,16 @@ const entries = {
 };
 /** A run as lists and the stream show it: its actions are those that change something. */
 export const run = named('Reconcile', v.object(entries));
+/** With view=row: without stages, actions and diagnostics. */
+const listedRun = named(
+  'ListedReconcile',
+  v.object({
+    ...entries,
+    stages: v.exactOptional(entries.stages),
+    actions: v.exactOptional(entries.actions),
+    diagnostics: v.exactOptional(entries.diagnostics),
+  }),
+);
 export type Run = Shape<typeof run>;
 /** One run with everything that explains it, also what stayed as it was. */
 export const wholeRun = named(
@@ -89,8 +99,13 @@ export const listReconciles = operation({
   id: 'listReconciles',
   path: `${projectPath}/reconciles`,
   summary: 'Runs, newest first',
-  query: v.strictObject({ ...pageQuery, repository: v.optional(nameText), status: v.optional(runStatus) }),
-  answers: { 200: pageOf('ReconcilePage', run) },
+  query: v.strictObject({
+    ...pageQuery,
+    ...viewQuery,
+    repository: v.optional(nameText),
+    status: v.optional(runStatus),
+  }),
+  answers: { 200: pageOf('ReconcilePage', listedRun) },
 });
 
 export const streamReconciles = operation({

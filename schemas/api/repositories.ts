@@ -1,7 +1,7 @@
 // Repositories: what is watched, and what people do to it.
 
 import * as v from 'valibot';
-import { contextVariables, integer, onOff, projectPath } from './common.ts';
+import { actReason, contextVariables, integer, onOff, projectPath } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 import { run, started } from './reconciles.ts';
 
@@ -231,6 +231,7 @@ export const suspendRepository = operation({
   id: 'suspendRepository',
   path: `${one}/suspend`,
   summary: 'No syncs until resumed',
+  body: v.optional(v.strictObject({ reason: actReason }), {}),
   answers: { 200: repository },
 });
 
@@ -239,6 +240,7 @@ export const resumeRepository = operation({
   id: 'resumeRepository',
   path: `${one}/resume`,
   summary: 'Sync again, starting now',
+  body: v.optional(v.strictObject({ reason: actReason }), {}),
   answers: { 200: repository },
 });
 
@@ -247,7 +249,7 @@ export const rollbackRepository = operation({
   id: 'rollbackRepository',
   path: `${one}/rollback`,
   summary: 'Re-apply the stored inputs of an earlier commit and quarantine the one that is left',
-  body: v.optional(v.strictObject({ commit: v.exactOptional(shortCommit) }), {}),
+  body: v.optional(v.strictObject({ commit: v.exactOptional(shortCommit), reason: actReason }), {}),
   answers: {
     202: named(
       'StartedRollback',
@@ -261,6 +263,7 @@ export const releaseRepository = operation({
   id: 'releaseRepository',
   path: `${one}/release`,
   summary: 'Let the commit go that a rollback set aside, and sync it',
+  body: v.optional(v.strictObject({ reason: actReason }), {}),
   answers: { 202: started },
 });
 
@@ -269,7 +272,7 @@ export const pinRepository = operation({
   id: 'pinRepository',
   path: `${one}/pin`,
   summary: 'Stay at one commit, whatever the branch does',
-  body: v.strictObject({ commit: shortCommit }),
+  body: v.strictObject({ commit: shortCommit, reason: actReason }),
   answers: { 202: started },
 });
 
@@ -278,6 +281,7 @@ export const unpinRepository = operation({
   id: 'unpinRepository',
   path: `${one}/unpin`,
   summary: 'Follow the branch again',
+  body: v.optional(v.strictObject({ reason: actReason }), {}),
   answers: { 202: started },
 });
 
@@ -286,7 +290,10 @@ export const approveReconcile = operation({
   id: 'approveReconcile',
   path: `${one}/approve`,
   summary: 'Apply what the guard holds',
-  body: v.strictObject({ reconcileId: v.pipe(v.string(), v.uuid('Expected the id of a reconcile')) }),
+  body: v.strictObject({
+    reconcileId: v.pipe(v.string(), v.uuid('Expected the id of a reconcile')),
+    reason: actReason,
+  }),
   answers: { 202: started },
 });
 

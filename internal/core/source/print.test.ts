@@ -74,10 +74,22 @@ test('a diagnostic carries path, hint, excerpt and related places', () => {
     column: 1,
     endLine: 2,
     endColumn: 4,
-    excerpt: 'two',
+    excerpt: { line: 1, lines: ['one', 'two'], column: 1, length: 3 },
     path: 'x[0]',
     hint: 'Do it.',
     related: [{ message: 'first here', file: 'b', line: 1, column: 1 }],
+  });
+});
+
+test('an excerpt counts code points, a tab as one, and the first of its lines', () => {
+  const text = 'a: 1\nb: 2\nc: 3\n\t\u{1f600}\u{1f600}d: yy\n';
+  const start = text.indexOf('yy');
+  const [printed] = printDiagnostics([finding('a', start, start + 2)], () => text);
+  assert.deepEqual(printed?.excerpt, {
+    line: 2,
+    lines: ['b: 2', 'c: 3', '\t\u{1f600}\u{1f600}d: yy'],
+    column: 7,
+    length: 2,
   });
 });
 

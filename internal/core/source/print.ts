@@ -1,10 +1,12 @@
 // Findings → diagnostics (sorted, each once, with line and column), and diagnostics → text with a caret.
 
 import { maskCredentials, maskLine } from '../../domain/credential.ts';
-import type { Diagnostic, Finding, Range } from '../../domain/diagnostic.ts';
+import { type Diagnostic, excerptOf, type Finding, type Range } from '../../domain/diagnostic.ts';
 import { LineTable } from './lines.ts';
 
 const EXCERPT_LENGTH = 200;
+/** Of an excerpt, above the line that it is about. */
+const linesBefore = 2;
 /** What is read of a line to judge what of it may be shown. */
 const LINE_LENGTH = 4096;
 /** Lines of one hidden value, and hidden values of one line, that are kept track of. */
@@ -109,13 +111,15 @@ function place(range: Range, table: LineTable | null, hidden: Hidden): Partial<D
   if (table === null) return {};
   const from = table.at(range.start);
   const to = table.at(range.end);
-  return {
-    line: from.line,
-    column: from.column,
-    endLine: to.line,
-    endColumn: to.column,
-    excerpt: hidden.excerpt(table, range.file, from.line),
-  };
+  const at = { line: from.line, column: from.column, endLine: to.line, endColumn: to.column };
+  const first = Math.max(1, from.line - linesBefore);
+  const numbers = Array.from({ length: from.line - first + 1 }, (_, index) => first + index);
+  const excerpt = excerptOf(
+    numbers.map((line) => hidden.excerpt(table, range.file, line)),
+    first,
+    at,
+  );
+  return { ...at, ...(excerpt !== undefined && { excerpt }) };
 }
 
 function start(range: Range, tableOf: TableOf): { file: string; line: number; column: number } {
@@ -154,11 +158,12 @@ export function renderDiagnostic(diagnostic: Diagnostic, style: Style = (_part, 
   const at = [file, line, column].filter((part) => part !== undefined).map((part) => visible(String(part)));
   const head = [style(severity, severity), style('code', `[${code}]`), style('message', visible(message))].join(' ');
   const lines = [at.length === 0 ? head : `${style('place', at.join(':'))}: ${head}`];
-  if (excerpt !== undefined && line !== undefined && column !== undefined) {
+  const text = line === undefined ? undefined : excerpt?.lines[line - excerpt.line];
+  if (text !== undefined && line !== undefined && column !== undefined) {
     const gutter = String(line);
-    lines.push(`  ${gutter} | ${style('excerpt', visible(excerpt))}`);
-    if (column <= excerpt.length + 1)
-      lines.push(`  ${' '.repeat(gutter.length)} | ${caret(diagnostic, excerpt, column, style)}`);
+    lines.push(`  ${gutter} | ${style('excerpt', visible(text))}`);
+    if (column <= text.length + 1)
+      lines.push(`  ${' '.repeat(gutter.length)} | ${caret(diagnostic, text, column, style)}`);
   }
   for (const other of related ?? []) {
     lines.push(

@@ -15,7 +15,7 @@ import { clean, details, relativeTime } from './text.ts';
 import type { Handler } from './types.ts';
 
 /** `manual`, or the repository's name. */
-const ownerText = (agent: Row<agents.Agent>): string =>
+const ownerText = (agent: Row<agents.ListedAgent>): string =>
   agent.text(agent.at('owner.name') === undefined ? 'owner.kind' : 'owner.name');
 
 export const agentList: Handler = async (call) => {

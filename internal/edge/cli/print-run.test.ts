@@ -124,7 +124,7 @@ test('a failed run is told with its condition and diagnostics', (context) => {
         column: 10,
         endLine: 2,
         endColumn: 11,
-        excerpt: 'harness: x',
+        excerpt: { line: 2, lines: ['harness: x'], column: 10, length: 1 },
         hint: 'Did you mean harness-a?',
       },
     ],

@@ -36,7 +36,7 @@ function matches(labels: { readonly [label: string]: string }, { key, op, value 
 export async function agentsWith(client: Client, selectors: readonly string[]): Promise<ReadonlySet<string>> {
   const requirements = requirementsOf(selectors);
   const { items } = await client.list(agents.listAgents);
-  const meant = items.filter(({ spec }) => requirements.every((one) => matches(spec.labels ?? {}, one)));
+  const meant = items.filter(({ spec }) => requirements.every((one) => matches(spec?.labels ?? {}, one)));
   return new Set(meant.map(({ name }) => name));
 }
 

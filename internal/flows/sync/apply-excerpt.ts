@@ -1,7 +1,7 @@
 // The text of the line that a diagnostic is about, so that whoever shows it can draw a caret without the file.
 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import type { Diagnostic } from '../../domain/diagnostic.ts';
+import { type Diagnostic, excerptOf } from '../../domain/diagnostic.ts';
 import type { ApplyRequest } from './plan-types.ts';
 
 const EXCERPT_LENGTH = 200;
@@ -24,7 +24,9 @@ export async function withExcerpts(
       await yieldToEventLoop();
     }
     const text = files.get(file)?.[line - 1];
-    filled.push(text === undefined ? item : { ...item, excerpt: text.slice(0, EXCERPT_LENGTH) });
+    const shown =
+      text === undefined ? undefined : excerptOf([text.slice(0, EXCERPT_LENGTH).toWellFormed()], line, item);
+    filled.push(shown === undefined ? item : { ...item, excerpt: shown });
   }
   return filled;
 }

@@ -275,7 +275,7 @@ test('a mistake that only an apply can see has its place, and the text of its li
   );
   const [diagnostic] = result.diagnostics;
   assert.deepEqual(
-    [diagnostic?.file, diagnostic?.line, diagnostic?.column, diagnostic?.path, diagnostic?.excerpt],
+    [diagnostic?.file, diagnostic?.line, diagnostic?.column, diagnostic?.path, diagnostic?.excerpt?.lines.at(-1)],
     ['.svc/agents/x.yaml', 2, 10, 'triggers[0].event', '- event: tracker.issue.created'],
   );
 });

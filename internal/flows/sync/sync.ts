@@ -33,4 +33,4 @@ export { fullNameOf } from './decide.ts';
 export { probe } from './source.ts';
 export { startSyncPorts } from './start-ports.ts';
 export { streamRuns } from './stream.ts';
-export { showRepository, showRun, showWholeRun } from './view.ts';
+export { showRepository, showRun, showRunRow, showWholeRun } from './view.ts';

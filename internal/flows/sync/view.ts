@@ -3,6 +3,8 @@
 
 import type { ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
 import type { Repository } from '../../adapters/store/repositories/repositories.ts';
+import { excerptOf } from '../../domain/diagnostic.ts';
+import type { Diagnostic } from '../../../schemas/api/common.ts';
 import type { WholeRun } from '../../../schemas/api/reconciles.ts';
 
 /** A run as lists and the stream show it: its `actions` are those that change something. */
@@ -19,8 +21,22 @@ export function showRun(run: ReconcileRow) {
     finishedAt: run.finishedAt?.toISOString() ?? null,
     stages: run.stages,
     actions: storedOf(run).actions.filter((action) => action.op !== 'unchanged'),
-    diagnostics: storedOf(run).diagnostics,
+    diagnostics: storedOf(run).diagnostics.map(withExcerptShape),
   };
+}
+
+/** A run as a line of a table. */
+export function showRunRow(run: ReconcileRow) {
+  const { stages: _stages, actions: _actions, diagnostics: _diagnostics, ...row } = showRun(run);
+  return row;
+}
+
+/** An excerpt as it was stored until it held more than its line: that line, and the caret from the columns. */
+function withExcerptShape(one: Diagnostic): Diagnostic {
+  const { excerpt, ...rest } = one as Diagnostic & { readonly excerpt?: Diagnostic['excerpt'] | string };
+  if (typeof excerpt !== 'string') return one;
+  const shown = excerptOf([excerpt], one.line ?? 1, one);
+  return shown === undefined ? rest : { ...rest, excerpt: shown };
 }
 
 /** What a run stores as JSON is what its apply made, in the shapes of the API. */

@@ -140,6 +140,38 @@ export async function listEvents(
   return { rows: rows.map((row) => withPayload(row, payloadOf(row) ?? null)), lookedTo: isCut ? floor : null };
 }
 
+/** How many events a filter finds on all pages. */
+export async function countAllEvents(
+  sql: Sql,
+  projectId: string,
+  filter: EventFilter,
+): Promise<number> {
+  const { rows } = await sql.query<{ n: number }>(
+    `select count(*)::int as n from svc.events e
+      where e.project_id = $1::uuid and ($2::text is null or e.key = $2::text)
+        and ($3::text is null or e.router_status = $3::text) and ($4::text is null or e.severity = $4::text)${rare(filter)}
+        and ($5::text is null or (e.key like $5::text) <> $6::boolean)`,
+    [
+      projectId,
+      filter.key ?? null,
+      filter.status ?? null,
+      filter.severity ?? null,
+      filter.keyLike?.pattern ?? null,
+      filter.keyLike?.not ?? false,
+    ],
+  );
+  return rows[0]?.n ?? 0;
+}
+
+/** The name of the endpoint that an event came in by; undefined where there is none, or not any more. */
+export async function endpointOfEvent(sql: Sql, endpointId: string | null): Promise<string | undefined> {
+  if (endpointId === null) return undefined;
+  const { rows } = await sql.query<{ name: string }>('select name from svc.endpoints where id = $1::uuid', [
+    endpointId,
+  ]);
+  return rows[0]?.name;
+}
+
 /** One event with its whole payload. Throws Fault `internal` where what is stored of its body is damaged. */
 export async function eventById(sql: Sql, projectId: string, id: string): Promise<EventRow | undefined> {
   const { rows } = await sql.query<StoredEvent>(

@@ -46,6 +46,12 @@ const selected = `id, seq, version, project_id as "projectId", repository_id as 
   started_at as "startedAt", finished_at as "finishedAt", stages, actions, consequences, diagnostics, webhooks,
   request, inputs`;
 
+/** Without what may be large. */
+const rowSelected = `id, seq, version, project_id as "projectId", repository_id as "repositoryId",
+  repository_name as repository, commit, reason, status, condition, left(detail, 500) as detail,
+  started_at as "startedAt", finished_at as "finishedAt", '[]'::jsonb as stages, '[]'::jsonb as actions,
+  '[]'::jsonb as diagnostics`;
+
 export interface NewRun {
   readonly id: string;
   readonly projectId: string;
@@ -252,6 +258,8 @@ export async function hasNewerRun(sql: Sql, repositoryId: string, seq: number): 
 }
 
 export interface RunFilter {
+  /** Only what a line of a table shows. */
+  readonly isRow?: boolean | undefined;
   readonly repository?: string | undefined;
   readonly status?: ReconcileStatus | undefined;
   /** Only runs created before this one. */
@@ -262,7 +270,7 @@ export interface RunFilter {
 /** A page of a project's runs, newest first. */
 export async function listRuns(sql: Sql, projectId: string, filter: RunFilter): Promise<ReconcileRow[]> {
   const { rows } = await sql.query<ReconcileRow>(
-    `select ${selected} from svc.reconciles
+    `select ${filter.isRow === true ? rowSelected : selected} from svc.reconciles
       where project_id = $1::uuid and ($2::text is null or repository_name = $2::text)
         and ($3::text is null or status = $3::text) and ($4::bigint is null or seq < $4::bigint)
       order by seq desc limit $5::int`,
@@ -362,4 +370,18 @@ export async function commitsStarting(sql: Sql, repositoryId: string, beginning:
     [repositoryId, beginning],
   );
   return rows.map((row) => row.commit);
+}
+
+/** How many runs a filter finds on all pages. */
+export async function countRuns(
+  sql: Sql,
+  projectId: string,
+  filter: Pick<RunFilter, 'repository' | 'status'>,
+): Promise<number> {
+  const { rows } = await sql.query<{ n: number }>(
+    `select count(*)::int as n from svc.reconciles where project_id = $1::uuid
+       and ($2::text is null or repository_name = $2::text) and ($3::text is null or status = $3::text)`,
+    [projectId, filter.repository ?? null, filter.status ?? null],
+  );
+  return rows[0]?.n ?? 0;
 }

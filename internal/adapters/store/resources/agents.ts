@@ -101,17 +101,19 @@ export interface AgentRow {
   readonly updatedAt: Date;
 }
 
+const rowSelected = `a.id, a.name, a.repository_id as "repositoryId", r.name as repository, a.revision, a.source,
+  a.created_at as "createdAt", a.updated_at as "updatedAt"`;
 const selected = `a.id, a.name, a.repository_id as "repositoryId", r.name as repository, a.revision, a.spec, a.source,
   a.created_at as "createdAt", a.updated_at as "updatedAt"`;
 
-/** A page of a project's agents, by name, behind `after`. */
+/** A page of a project's agents, by name, behind `after`; with `isRow` without their specs. */
 export async function listAgents(
   sql: Sql,
   projectId: string,
-  page: { readonly limit: number; readonly after?: string },
+  page: { readonly limit: number; readonly after?: string; readonly isRow?: boolean },
 ): Promise<AgentRow[]> {
   const { rows } = await sql.query<AgentRow>(
-    `select ${selected} from svc.agents a left join svc.repositories r on r.id = a.repository_id
+    `select ${page.isRow === true ? rowSelected : selected} from svc.agents a left join svc.repositories r on r.id = a.repository_id
       where a.project_id = $1::uuid and ($2::text is null or a.name > $2::text collate "C")
       order by a.name collate "C" limit $3::int`,
     [projectId, page.after ?? null, page.limit],
@@ -150,4 +152,25 @@ export async function listRevisions(
     [agentId, page.before ?? null, page.limit],
   );
   return rows;
+}
+
+export async function countAgents(sql: Sql, projectId: string): Promise<number> {
+  const { rows } = await sql.query<{ n: number }>(
+    'select count(*)::int as n from svc.agents where project_id = $1::uuid',
+    [projectId],
+  );
+  return rows[0]?.n ?? 0;
+}
+
+/** The specs of revisions, by number; of one that there is not, there is none. */
+export async function readRevisionSpecs(
+  sql: Sql,
+  agentId: string,
+  revisions: readonly number[],
+): Promise<ReadonlyMap<number, JsonObject>> {
+  const { rows } = await sql.query<{ revision: number; spec: JsonObject }>(
+    'select revision, spec from svc.agent_revisions where agent_id = $1::uuid and revision = any($2::int[])',
+    [agentId, revisions],
+  );
+  return new Map(rows.map((row) => [row.revision, row.spec]));
 }

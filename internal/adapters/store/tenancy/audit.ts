@@ -13,6 +13,8 @@ export interface AuditEntry {
     readonly id: string | null;
     readonly name: string;
     readonly requestId?: string;
+    /** Kept as `detail.reason`. */
+    readonly reason?: string;
   };
   /** `project.created`; the resource, then what happened to it. */
   readonly action: string;
@@ -50,10 +52,15 @@ export async function recordAudit(tx: Sql, entry: AuditEntry): Promise<void> {
       entry.subject?.kind ?? null,
       entry.subject?.name ?? null,
       entry.principal.requestId ?? null,
-      JSON.stringify(entry.detail ?? {}),
+      JSON.stringify(detailOf(entry)),
     ],
   );
 }
+
+const detailOf = ({ detail, principal }: AuditEntry): JsonObject => ({
+  ...detail,
+  ...(principal.reason !== undefined && { reason: principal.reason }),
+});
 
 /** Several entries in one statement, see `recordAudit`. */
 export async function recordAudits(tx: Sql, entries: readonly AuditEntry[]): Promise<void> {
@@ -65,7 +72,7 @@ export async function recordAudits(tx: Sql, entries: readonly AuditEntry[]): Pro
             (subject ->> 'kind'), (subject ->> 'name'), (principal ->> 'requestId'), coalesce(detail, '{}')
        from jsonb_to_recordset($1::jsonb) as e ("orgId" uuid, "projectId" uuid, principal jsonb, action text,
          subject jsonb, detail jsonb)`,
-    [JSON.stringify(entries)],
+    [JSON.stringify(entries.map((entry) => ({ ...entry, detail: detailOf(entry) })))],
   );
 }
 

@@ -1,7 +1,14 @@
 // Stored agents and their revisions (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/agents.ts';
-import { type AgentRow, agentByName, listAgents, listRevisions } from '../../../adapters/store/resources/agents.ts';
+import {
+  type AgentRow,
+  agentByName,
+  countAgents,
+  listAgents,
+  listRevisions,
+  readRevisionSpecs,
+} from '../../../adapters/store/resources/agents.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
 import { spendingOf } from '../../../flows/sessions/sessions.ts';
 import { deleteAgent } from '../../../flows/sync/sync.ts';
@@ -9,21 +16,30 @@ import { Fault } from '../../../domain/fault.ts';
 import type { AgentSpec } from '../../../domain/spec.ts';
 import { pageOf, readNumberPage, readTextPage } from '../page.ts';
 import { noContent, ok, type Route, serve } from '../route.ts';
-import { ownerOf } from './shapes.ts';
+import { counted, ownerOf } from './shapes.ts';
+import { diffJson } from '../../../core/plan/plan.ts';
 
 /** What is stored is what compile gave. */
 const storedSpec = (spec: unknown) => spec as AgentSpec;
 
-const show = (row: AgentRow) => ({
+const showRow = (row: AgentRow) => ({
   name: row.name,
   resourceId: row.id,
   revision: row.revision,
   owner: ownerOf(row.repository),
   source: row.source,
-  spec: storedSpec(row.spec),
   createdAt: row.createdAt,
   updatedAt: row.updatedAt,
 });
+const show = (row: AgentRow) => ({ ...showRow(row), spec: storedSpec(row.spec) });
+
+/** The number of a revision, or Fault `not_found`: what is no number names none. */
+function revisionNumber(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw noRevision(text);
+}
+const noRevision = (text: string): Fault =>
+  new Fault('not_found', 'revision-not-found', `The agent has no revision ${text.slice(0, 20)}.`);
 
 async function requireAgent(ctx: FlowContext, where: ProjectRef, name: string): Promise<AgentRow> {
   const row = await agentByName(ctx.db, where.id, name);
@@ -34,8 +50,13 @@ async function requireAgent(ctx: FlowContext, where: ProjectRef, name: string): 
 export const agentRoutes: readonly Route[] = [
   serve(api.listAgents, async ({ ctx, project: where, query }) => {
     const { limit, after } = readTextPage(query);
-    const rows = await listAgents(ctx.db, where.id, { limit: limit + 1, ...(after !== undefined && { after }) });
-    return ok(pageOf(rows, limit, (row) => [row.name], show));
+    const isRow = query.view === 'row';
+    const page = { limit: limit + 1, isRow, ...(after !== undefined && { after }) };
+    const [rows, total] = await Promise.all([
+      listAgents(ctx.db, where.id, page),
+      query.counts === 'true' ? countAgents(ctx.db, where.id) : undefined,
+    ]);
+    return ok({ ...pageOf(rows, limit, (row) => [row.name], isRow ? showRow : show), ...counted(total) });
   }),
   serve(api.getAgent, async ({ ctx, project: where, params }) => ok(show(await requireAgent(ctx, where, params.name)))),
   serve(api.getAgentUsage, async ({ ctx, project: where, params }) => {
@@ -54,6 +75,15 @@ export const agentRoutes: readonly Route[] = [
         (item) => ({ ...item, spec: storedSpec(item.spec) }),
       ),
     );
+  }),
+  serve(api.diffAgentRevisions, async ({ ctx, project: where, params }) => {
+    const { id } = await requireAgent(ctx, where, params.name);
+    const [a, b] = [revisionNumber(params.a), revisionNumber(params.b)];
+    const specs = await readRevisionSpecs(ctx.db, id, [a, b]);
+    const [from, to] = [specs.get(a), specs.get(b)];
+    if (from === undefined) throw noRevision(params.a);
+    if (to === undefined) throw noRevision(params.b);
+    return ok({ changes: diffJson(from, to) });
   }),
   serve(api.deleteAgent, async ({ ctx, project: where, params, actor }) => {
     await deleteAgent(ctx, where, params.name, actor);

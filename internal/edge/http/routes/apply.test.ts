@@ -38,7 +38,7 @@ interface Answer {
     message: string;
     file?: string;
     line?: number;
-    excerpt?: string;
+    excerpt?: { line: number; lines: string[]; column: number; length: number };
   }[];
 }
 const apply = async (files: unknown[], more: object = {}): Promise<{ status: number; body: Answer }> =>
@@ -95,7 +95,7 @@ test('mistakes answer 422 with every diagnostic at its place, and nothing change
   assert.equal(late.status, 422);
   const [diagnostic] = (late.body as Answer).diagnostics;
   assert.deepEqual(
-    [diagnostic?.code, diagnostic?.file, diagnostic?.line, diagnostic?.excerpt],
+    [diagnostic?.code, diagnostic?.file, diagnostic?.line, diagnostic?.excerpt?.lines.at(-1)],
     ['secret-missing', '.svc/agents/x.yaml', 5, '  TOKEN: { $secret: absent }'],
   );
   assert.deepEqual((await server.call('GET', 'agents')).body, before);

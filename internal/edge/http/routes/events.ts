@@ -2,6 +2,8 @@
 
 import * as api from '../../../../schemas/api/events.ts';
 import {
+  countAllEvents,
+  endpointOfEvent,
   eventById,
   type EventFilter,
   type EventRoute,
@@ -14,7 +16,7 @@ import { canonicalEventKey } from '../../../domain/events.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { cursorOf, pageOf, readNumberPage } from '../page.ts';
 import { accepted, ok, type Route, serve } from '../route.ts';
-import { isUuid } from './shapes.ts';
+import { counted, isUuid } from './shapes.ts';
 
 /** Bytes: so many of each event's payload a page carries; a larger one is read with the event itself. */
 const listedPayloadMax = 16 * 1024;
@@ -45,6 +47,10 @@ const show = (row: EventRow) => ({
     ...showDecided(one),
   })),
 });
+function showRow(row: EventRow) {
+  const { payload: _payload, ...rest } = show(row);
+  return rest;
+}
 function showListed(row: EventRow) {
   const { payload, ...rest } = show(row);
   const isLarge = row.payload === null && row.size > 0;
@@ -72,23 +78,29 @@ export const eventRoutes: readonly Route[] = [
   serve(api.listEvents, async ({ ctx, project: where, query }) => {
     const { limit, before } = readNumberPage(query);
     const { status, severity } = query;
+    const isRow = query.view === 'row';
     const filter = {
       ...keyFilter(query.key),
       status,
       severity,
       before,
-      payloadMax: listedPayloadMax,
+      // A row shows no payload: then none leaves the database.
+      payloadMax: isRow ? -1 : listedPayloadMax,
       limit: limit + 1,
     };
-    const { rows, lookedTo } = await listEvents(ctx.db, where.id, filter);
-    const page = pageOf(rows, limit, (row) => [row.seq], showListed);
+    const [{ rows, lookedTo }, total] = await Promise.all([
+      listEvents(ctx.db, where.id, filter),
+      query.counts === 'true' ? countAllEvents(ctx.db, where.id, filter) : undefined,
+    ]);
+    const page = { ...pageOf(rows, limit, (row) => [row.seq], isRow ? showRow : showListed), ...counted(total) };
     return ok(lookedTo === null ? page : { ...page, nextCursor: cursorOf([lookedTo]) });
   }),
   serve(api.getEvent, async ({ ctx, project: where, params }) => {
     const id = requireId(params);
     const row = await eventById(ctx.db, where.id, id);
     if (row === undefined) throw new Fault('not_found', 'event-not-found', `There is no event ${id}.`);
-    return ok(show(row));
+    const endpoint = await endpointOfEvent(ctx.db, row.endpointId);
+    return ok({ ...show(row), ...(endpoint !== undefined && { endpoint }) });
   }),
   serve(api.explainEvent, async ({ ctx, project: where, params }) => {
     const { triggers, ...rest } = await explainEvent(ctx, where, requireId(params));

@@ -1,20 +1,24 @@
 // Runs of the reconciler: lists, one, and the stream of what happens (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/reconciles.ts';
-import { listRuns, runById } from '../../../adapters/store/repositories/reconciles.ts';
-import { showRun, showWholeRun, streamRuns } from '../../../flows/sync/sync.ts';
+import { countRuns, listRuns, runById } from '../../../adapters/store/repositories/reconciles.ts';
+import { showRun, showRunRow, showWholeRun, streamRuns } from '../../../flows/sync/sync.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { pageOf, readNumberPage } from '../page.ts';
 import { ok, type Route, serve, streaming } from '../route.ts';
-import { isUuid } from './shapes.ts';
+import { counted, isUuid } from './shapes.ts';
 
 export const reconcileRoutes: readonly Route[] = [
   serve(api.listReconciles, async ({ ctx, project, query }) => {
     const { limit, before } = readNumberPage(query);
     const { repository: name, status: wanted } = query;
-    const filter = { repository: name, status: wanted, beforeSeq: before, limit: limit + 1 };
-    const rows = await listRuns(ctx.db, project.id, filter);
-    return ok(pageOf(rows, limit, (row) => [row.seq], showRun));
+    const isRow = query.view === 'row';
+    const filter = { repository: name, status: wanted, beforeSeq: before, limit: limit + 1, isRow };
+    const [rows, total] = await Promise.all([
+      listRuns(ctx.db, project.id, filter),
+      query.counts === 'true' ? countRuns(ctx.db, project.id, filter) : undefined,
+    ]);
+    return ok({ ...pageOf(rows, limit, (row) => [row.seq], isRow ? showRunRow : showRun), ...counted(total) });
   }),
   serve(api.streamReconciles, async ({ ctx, project, query, lastEventId, signal }) => {
     const after = lastEventId !== undefined && /^\d{1,15}$/.test(lastEventId) ? Number(lastEventId) : undefined;

@@ -25,7 +25,7 @@ import type { FlowContext } from '../../../flows/context.ts';
 import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { accepted, created, noContent, ok, type Route, serve } from '../route.ts';
-import { contextText } from './shapes.ts';
+import { contextText, saying } from './shapes.ts';
 
 function inputOf<T extends { readonly context?: { readonly [key: string]: string | number | boolean } }>(body: T) {
   const { context, ...rest } = body;
@@ -87,26 +87,26 @@ export const repositoryRoutes: readonly Route[] = [
   serve(api.syncRepository, async ({ ctx, project, actor, params }) =>
     accepted(await requestSync(ctx, { project, actor }, params.name)),
   ),
-  serve(api.suspendRepository, async ({ ctx, project, actor, params }) =>
-    ok(await showOne(ctx, await setSuspended(ctx, { project, actor }, params.name, true))),
+  serve(api.suspendRepository, async ({ ctx, project, actor, params, body }) =>
+    ok(await showOne(ctx, await setSuspended(ctx, { project, actor: saying(actor, body) }, params.name, true))),
   ),
-  serve(api.resumeRepository, async ({ ctx, project, actor, params }) =>
-    ok(await showOne(ctx, await setSuspended(ctx, { project, actor }, params.name, false))),
+  serve(api.resumeRepository, async ({ ctx, project, actor, params, body }) =>
+    ok(await showOne(ctx, await setSuspended(ctx, { project, actor: saying(actor, body) }, params.name, false))),
   ),
   serve(api.rollbackRepository, async ({ ctx, project, actor, params, body }) =>
-    accepted(await rollBack(ctx, { project, actor }, params.name, body.commit)),
+    accepted(await rollBack(ctx, { project, actor: saying(actor, body) }, params.name, body.commit)),
   ),
-  serve(api.releaseRepository, async ({ ctx, project, actor, params }) =>
-    accepted(await release(ctx, { project, actor }, params.name)),
+  serve(api.releaseRepository, async ({ ctx, project, actor, params, body }) =>
+    accepted(await release(ctx, { project, actor: saying(actor, body) }, params.name)),
   ),
   serve(api.pinRepository, async ({ ctx, project, actor, params, body }) =>
-    accepted(await setPin(ctx, { project, actor }, params.name, body.commit)),
+    accepted(await setPin(ctx, { project, actor: saying(actor, body) }, params.name, body.commit)),
   ),
-  serve(api.unpinRepository, async ({ ctx, project, actor, params }) =>
-    accepted(await setPin(ctx, { project, actor }, params.name, null)),
+  serve(api.unpinRepository, async ({ ctx, project, actor, params, body }) =>
+    accepted(await setPin(ctx, { project, actor: saying(actor, body) }, params.name, null)),
   ),
   serve(api.approveReconcile, async ({ ctx, project, actor, params, body }) =>
-    accepted(await approve(ctx, { project, actor }, params.name, body.reconcileId)),
+    accepted(await approve(ctx, { project, actor: saying(actor, body) }, params.name, body.reconcileId)),
   ),
   serve(api.probeRepository, async ({ ctx, project, body }) => ok(await probe(ctx, project, body))),
   serve(api.diagnoseProject, async ({ ctx, project }) =>

@@ -6,6 +6,7 @@ import { type Page, readPage, readTextPage } from '../page.ts';
 import { isExactNumber } from '../../../core/match/match.ts';
 import { Fault } from '../../../domain/fault.ts';
 import type { JsonObject } from '../../../domain/json.ts';
+import type { Actor } from '../../../flows/context.ts';
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export const isUuid = (text: string): boolean => uuid.test(text);
@@ -51,3 +52,10 @@ export function readOrdinalPage(query: { limit?: string | undefined; cursor?: st
   }
   return { limit, after: [agent, Number(ordinal)] };
 }
+
+/** Who acts, with why: `recordAudit` keeps it with whatever the act leaves. */
+export const saying = (actor: Actor, { reason }: { readonly reason?: string }): Actor =>
+  reason === undefined || reason.trim() === '' ? actor : { ...actor, reason: reason.trim() };
+
+/** Of a list's answer: how many there are, where it was asked for. */
+export const counted = (total: number | undefined) => (total === undefined ? {} : { total });

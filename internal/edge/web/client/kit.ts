@@ -297,10 +297,3 @@ export function useRead<T>(read: (signal: AbortSignal) => Promise<T>, key: strin
     again,
   };
 }
-
-/** Text of a person's, as a node; what is a web address alone is a link that shows itself whole. */
-export function Plain(props: { readonly text: string }): Markup {
-  return /^https?:\/\/\S+$/.test(props.text)
-    ? html`<a href=${props.text} rel="noreferrer">${props.text}</a>`
-    : html`<span class="plain">${props.text}</span>`;
-}

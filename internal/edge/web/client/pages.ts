@@ -37,29 +37,33 @@ export interface PageRow {
   readonly needs?: string;
 }
 
-/** A page that is a plain list, or says which command shows it. */
-const plain =
-  (name: string): Load =>
-  async () =>
-    (await import('./lists.ts')).plainPage(name);
-
 export const pages: readonly PageRow[] = [
   { name: 'overview', title: 'Overview', load: () => import('./page-overview.ts') },
   {
     name: 'repositories',
     title: 'Repositories',
-    load: plain('repositories'),
-    detail: { kind: 'repository', load: plain('repository') },
+    load: () => import('./page-repositories.ts'),
+    detail: { kind: 'repository', load: () => import('./page-repository.ts') },
   },
   {
     name: 'reconciles',
     title: 'Reconciles',
-    load: plain('reconciles'),
-    detail: { kind: 'reconcile', load: plain('reconcile') },
+    load: () => import('./page-reconciles.ts'),
+    detail: { kind: 'reconcile', load: () => import('./page-reconcile.ts') },
   },
-  { name: 'agents', title: 'Agents', load: plain('agents'), detail: { kind: 'agent', load: plain('agent') } },
-  { name: 'triggers', title: 'Triggers', load: plain('triggers') },
-  { name: 'events', title: 'Events', load: plain('events'), detail: { kind: 'event', load: plain('event') } },
+  {
+    name: 'agents',
+    title: 'Agents',
+    load: () => import('./page-agents.ts'),
+    detail: { kind: 'agent', load: () => import('./page-agent.ts') },
+  },
+  { name: 'triggers', title: 'Triggers', load: () => import('./page-triggers.ts') },
+  {
+    name: 'events',
+    title: 'Events',
+    load: () => import('./page-events.ts'),
+    detail: { kind: 'event', load: () => import('./page-event.ts') },
+  },
   {
     name: 'sessions',
     title: 'Sessions',

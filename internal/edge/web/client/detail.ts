@@ -1,0 +1,82 @@
+// What pages of one thing share: its facts, its tabs in the address, values as text, and mistakes with their place.
+
+import type { Diagnostic } from '../../../../schemas/api/common.ts';
+import { type Content, html, type Markup, Status } from './kit.ts';
+import { setQuery } from './pages.ts';
+
+/** Facts of a thing, those without a value left out. */
+export function Facts(props: { readonly of: readonly (readonly [name: string, value: Content])[] }): Markup {
+  const known = props.of.filter(([, value]) => value !== undefined && value !== null && value !== '');
+  return html`<dl class="facts">${known.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/** Parts of a page, one shown at a time; which one is in the address as `tab`. */
+export function Tabs(props: {
+  readonly tabs: readonly (readonly [name: string, title: string])[];
+  readonly shown: string;
+  readonly children: Content;
+}): Markup {
+  const choose = (name: string) => (): void => setQuery({ tab: name }, { replace: true });
+  return html`<div><div class="tabs" role="group" aria-label="Parts of the page">${props.tabs.map(
+    ([name, title]) =>
+      html`<button type="button" aria-pressed=${name === props.shown} data-testid=${`tab-${name}`} onClick=${choose(name)}>${title}</button>`,
+  )}</div><div class="tab">${props.children}</div></div>`;
+}
+
+/** Any JSON as text, however long; it scrolls within itself. */
+export function Json(props: { readonly value: unknown; readonly label: string; readonly testId?: string }): Markup {
+  return html`<pre class="json" tabIndex=${0} role="region" aria-label=${props.label} data-testid=${props.testId}>${JSON.stringify(props.value, null, 2)}</pre>`;
+}
+
+/** A value in one line. */
+export const valueText = (value: unknown): string =>
+  value === null || value === undefined ? '–' : typeof value === 'string' ? value : JSON.stringify(value);
+
+/** A mistake: what it is, where it stands, and the lines around it with a caret under it. */
+export function Mistake(props: { readonly one: Diagnostic }): Markup {
+  const { severity, code, message, file, line, column, excerpt, hint, related = [] } = props.one;
+  const at = [file, line, column].filter((part) => part !== undefined).join(':');
+  return html`<div class=${`mistake ${severity}`} data-testid="diagnostic" data-code=${code} data-row tabIndex=${-1}>
+    <p><${Status} kind=${severity === 'error' ? 'bad' : 'wait'} text=${severity} /> <strong>${code}</strong> ${message}</p>
+    ${at === '' ? null : html`<p class="place"><code>${at}</code></p>`}
+    ${excerpt === undefined ? null : html`<${Excerpt} excerpt=${excerpt} at=${line ?? excerpt.line} label=${`Lines around ${at} ${code}`} />`}
+    ${related.map((other) => html`<p class="place">${other.message} <code>${other.file}:${other.line}:${other.column}</code></p>`)}
+    ${hint === undefined ? null : html`<p>${hint}</p>`}</div>`;
+}
+
+function Excerpt(props: {
+  readonly excerpt: NonNullable<Diagnostic['excerpt']>;
+  readonly at: number;
+  readonly label: string;
+}): Markup {
+  const { line, lines, column, length } = props.excerpt;
+  const width = String(line + lines.length - 1).length;
+  const rows = lines.flatMap((text, index) => {
+    const number = String(line + index).padStart(width);
+    const shown = html`<span class="line">${number} | ${text}\n</span>`;
+    if (line + index !== props.at) return [shown];
+    // Tabs stay tabs, so that the caret stands under its character however wide they are shown.
+    const indent = [...text]
+      .slice(0, column - 1)
+      .map((sign) => (sign === '\t' ? '\t' : ' '))
+      .join('');
+    return [
+      shown,
+      html`<span class="caret" data-testid="caret">${' '.repeat(width)} | ${indent}${'^'.repeat(Math.max(1, length))}\n</span>`,
+    ];
+  });
+  return html`<pre class="excerpt" tabIndex=${0} role="region" aria-label=${props.label}>${rows}</pre>`;
+}
+
+/** What changed of a thing, value by value. */
+export function Changes(props: {
+  readonly label: string;
+  readonly changes: readonly { readonly path: string; readonly from: unknown; readonly to: unknown }[];
+}): Markup {
+  return html`<div class="scroll" role="region" aria-label=${props.label} tabIndex=${0}><table aria-label=${props.label}>
+    <thead><tr><th scope="col">path</th><th scope="col">before</th><th scope="col">after</th></tr></thead>
+    <tbody>${props.changes.map(
+      ({ path, from, to }) => html`<tr><td><code>${path === '' ? '(all)' : path}</code></td>
+      <td class="from"><pre>${valueText(from)}</pre></td><td class="to"><pre>${valueText(to)}</pre></td></tr>`,
+    )}</tbody></table></div>`;
+}

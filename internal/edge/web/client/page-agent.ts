@@ -1,0 +1,252 @@
+// One agent: what it is, which layer says so, what differs between any two of its revisions, what wakes it, what it costs.
+
+import type { Agent, AgentRevision } from '../../../../schemas/api/agents.ts';
+import type { Spending } from '../../../../schemas/api/common.ts';
+import type { Trigger } from '../../../../schemas/api/triggers.ts';
+import { useState } from 'preact/hooks';
+import { call } from './api.ts';
+import { Changes, Facts, Tabs, valueText } from './detail.ts';
+import {
+  Action,
+  Command,
+  type Content,
+  Copy,
+  Dialog,
+  Empty,
+  Failure,
+  Field,
+  html,
+  kindOf,
+  type Markup,
+  Status,
+  Time,
+  useRead,
+} from './kit.ts';
+import { timeCell } from './list.ts';
+import { useLive } from './live.ts';
+import { navigate, pageHref, type PageProps, type Place, setQuery } from './pages.ts';
+
+interface Value {
+  readonly path: string;
+  readonly value: unknown;
+}
+
+/** The values of a spec by their paths, as far down as they are still of one line. */
+function valuesOf(spec: unknown): Value[] {
+  const found: Value[] = [];
+  const walk = (value: unknown, path: string): void => {
+    const isObject = typeof value === 'object' && value !== null;
+    const isSmall = !isObject || JSON.stringify(value).length <= 60 || path.split('.').length > 4;
+    if (path !== '' && isSmall) found.push({ path, value });
+    else if (Array.isArray(value)) value.forEach((one, index) => walk(one, `${path}[${index}]`));
+    else if (isObject)
+      for (const [key, one] of Object.entries(value)) {
+        const step = /^[A-Za-z_][A-Za-z0-9_-]*$/.test(key)
+          ? path === ''
+            ? key
+            : `${path}.${key}`
+          : `${path}[${JSON.stringify(key)}]`;
+        walk(one, step);
+      }
+  };
+  walk(spec, '');
+  return found;
+}
+
+function Spec(props: { readonly agent: Agent }): Markup {
+  return html`<div class="scroll" role="region" aria-label="Spec" tabIndex=${0}><table aria-label="Spec">
+    <thead><tr><th scope="col">path</th><th scope="col">value</th></tr></thead>
+    <tbody>${valuesOf(props.agent.spec).map(
+      ({ path, value }) =>
+        html`<tr data-testid=${`value-${path}`}><td><code>${path}</code></td><td class="value"><pre>${valueText(value)}</pre></td></tr>`,
+    )}</tbody></table></div>`;
+}
+
+function Choice(props: {
+  readonly label: string;
+  readonly field: string;
+  readonly value: number;
+  readonly of: readonly AgentRevision[];
+}): Markup {
+  const { label, field, value, of } = props;
+  const change = (event: Event): void =>
+    setQuery({ [field]: (event.currentTarget as HTMLSelectElement).value, tab: 'revisions' }, { replace: true });
+  return html`<${Field} label=${label}><select data-testid=${`compare-${field}`} value=${String(value)} onChange=${change}>
+    ${of.map(({ revision }) => html`<option value=${String(revision)} selected=${revision === value}>r${revision}</option>`)}</select><//>`;
+}
+
+function Compare(props: {
+  readonly place: Place;
+  readonly name: string;
+  readonly a: number;
+  readonly b: number;
+}): Markup {
+  const { place, name, a, b } = props;
+  const path = `${place.api}/agents/${encodeURIComponent(name)}/revisions/${a}/diff/${b}`;
+  type Diff = { readonly changes: readonly { readonly path: string; readonly from: unknown; readonly to: unknown }[] };
+  const { value, error } = useRead((signal) => call<Diff>('GET', path, { signal }), path);
+  if (error !== undefined) return html`<${Failure} error=${error} />`;
+  if (value === undefined) return html`<p class="empty">Reading…</p>`;
+  return value.changes.length === 0
+    ? html`<${Empty} text="They are the same." />`
+    : html`<${Changes} label=${`r${a} to r${b}`} changes=${value.changes} />`;
+}
+
+function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
+  const { place, id, query, agent } = props;
+  const path = `${place.api}/agents/${encodeURIComponent(id)}/revisions?limit=200`;
+  const { value, error } = useRead(
+    (signal) => call<{ items: readonly AgentRevision[] }>('GET', path, { signal }),
+    `${path} ${agent.revision}`,
+  );
+  const all = value?.items ?? [];
+  const b = Number(query.get('b') ?? agent.revision);
+  const a = Number(query.get('a') ?? Math.max(1, b - 1));
+  return html`<div>${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${
+      all.length < 2
+        ? html`<p class="empty">There is one revision.</p>`
+        : html`<div class="filters"><${Choice} label="compare" field="a" value=${a} of=${all} /><${Choice} label="with" field="b" value=${b} of=${all} />
+      <${Command} command=${`svc agent diff ${id} --from ${a} --to ${b}`} /></div><${Compare} place=${place} name=${id} a=${a} b=${b} />`
+    }
+    <div class="scroll" role="region" aria-label="Revisions" tabIndex=${0}><table aria-label="Revisions"><thead><tr><th scope="col">revision</th><th scope="col">applied</th><th scope="col">commit</th><th scope="col">run</th></tr></thead>
+      <tbody>${all.map(
+        (
+          one,
+        ) => html`<tr data-testid=${`row-revision-${one.revision}`} data-row tabIndex=${-1}><td>r${one.revision}</td><td>${timeCell(one.createdAt)}</td><td><code>${one.commit?.slice(0, 14) ?? '–'}</code></td>
+        <td>${one.reconcileId === null ? '–' : html`<a href=${pageHref(place, 'reconciles', one.reconcileId)}>${one.reconcileId.slice(0, 13)}</a>`}</td></tr>`,
+      )}</tbody></table></div></div>`;
+}
+
+/** What wakes it and what it reaches: the same that the spec says, as links. */
+function World(props: { readonly place: Place; readonly agent: Agent; readonly triggers: readonly Trigger[] }): Markup {
+  const { place, agent, triggers } = props;
+  const { mounts = [], tools = {} } = agent.spec as unknown as {
+    mounts?: readonly { repository?: string; repo?: string; path?: string; mountPath?: string }[];
+    tools?: { readonly [alias: string]: unknown };
+  };
+  return html`<div><h2>Woken by</h2>${
+    triggers.length === 0
+      ? html`<${Empty} text="Nothing: it is started by hand." command=${`svc agent start ${agent.name}`} />`
+      : html`<ul>${triggers.map(
+          (
+            one,
+          ) => html`<li data-testid=${`row-trigger-${one.agent}-${one.ordinal}`} data-row tabIndex=${-1}>#${one.ordinal} <code>${one.cron ?? one.event}</code> ${one.endpoint === undefined ? null : html`by <a href=${pageHref(place, 'endpoints', one.endpoint)}>${one.endpoint}</a>`}
+      ${one.connection === undefined ? null : html` by <a href=${pageHref(place, 'connections')}>${one.connection}</a>`} <${Status} kind=${kindOf(one.status)} text=${one.status} /></li>`,
+        )}</ul>`
+  }
+    <h2>Mounts</h2>${mounts.length === 0 ? html`<p class="empty">none</p>` : html`<ul>${mounts.map((one) => html`<li><code>${valueText(one)}</code></li>`)}</ul>`}
+    <h2>Tools</h2>${Object.keys(tools).length === 0 ? html`<p class="empty">none</p>` : html`<ul>${Object.entries(tools).map(([alias, one]) => html`<li>${alias} <code>${valueText(one)}</code></li>`)}</ul>`}</div>`;
+}
+
+function Start(props: { readonly place: Place; readonly name: string }): Markup {
+  const { place, name } = props;
+  const [isOpen, setOpen] = useState(false);
+  const [text, setText] = useState('');
+  const [error, setError] = useState<unknown>(undefined);
+  const [busy, setBusy] = useState(false);
+  const isAllowed = place.permissions.includes('agents:start');
+  const command = `svc agent start ${name}${text === '' ? '' : ` --message '${text.replaceAll("'", `'\\''`)}'`}`;
+  const start = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      const made = await call<{ id: string }>('POST', `${place.api}/agents/${encodeURIComponent(name)}/sessions`, {
+        body: text === '' ? {} : { message: text },
+      });
+      navigate(pageHref(place, 'sessions', made.id));
+    } catch (caught) {
+      setError(caught);
+      setBusy(false);
+    }
+  };
+  return html`<span class="action"><button type="button" class="primary" data-testid="start" disabled=${!isAllowed} onClick=${() => setOpen(true)}>Start</button>
+    ${isAllowed ? html`<${Copy} text=${command} label="svc" />` : html`<small>needs agents:start</small>`}
+    ${
+      isOpen
+        ? html`<${Dialog} title=${`Start ${name}`} testId="start-dialog" onClose=${() => setOpen(false)}><form onSubmit=${start}>
+      <${Field} label="Message" hint="Empty: its own initial prompt."><textarea rows=${3} data-testid="start-message" value=${text} onInput=${(event: Event) => setText((event.currentTarget as HTMLTextAreaElement).value)}></textarea><//>
+      ${error === undefined ? null : html`<${Failure} error=${error} />`}<p><${Command} command=${command} /></p>
+      <p class="buttons"><button type="button" onClick=${() => setOpen(false)}>Cancel</button><button type="submit" class="primary" data-testid="confirm" disabled=${busy}>Start</button></p></form><//>`
+        : null
+    }</span>`;
+}
+
+/** What is spent of what may be; a bar and the same in words. */
+function Spent(props: {
+  readonly spending: Spending;
+  readonly caps: { readonly dailyUsd?: string | number; readonly monthlyUsd?: string | number } | undefined;
+}): Content {
+  const { spending, caps } = props;
+  const one = (name: string, cost: string, cap: string | number | undefined): Markup =>
+    html`<span>${name} $${cost}${cap === undefined ? '' : html` of $${cap} <progress max=${Number(cap)} value=${Number(cost)} aria-label=${`${name} spent of the cap`}></progress>`}</span>`;
+  return html`<span class="spent">${one('today', spending.day.costUsd, caps?.dailyUsd)} ${one('month', spending.month.costUsd, caps?.monthlyUsd)}</span>`;
+}
+
+export function Page(props: PageProps): Markup {
+  const { place, id, query } = props;
+  const path = `${place.api}/agents/${encodeURIComponent(id)}`;
+  const read = useRead((signal) => call<Agent>('GET', path, { signal }), path);
+  const spending = useRead((signal) => call<Spending>('GET', `${path}/usage`, { signal }), path);
+  const triggers = useRead(
+    (signal) =>
+      call<{ items: readonly Trigger[] }>('GET', `${place.api}/triggers?limit=200&agent=${encodeURIComponent(id)}`, {
+        signal,
+      }),
+    path,
+  );
+  useLive(
+    ['agents'],
+    () => {
+      read.again();
+      triggers.again();
+    },
+    (change) => change.id === id,
+  );
+  const agent = read.value;
+  const remove = async (): Promise<void> => {
+    await call('DELETE', path);
+    navigate(pageHref(place, 'agents'));
+  };
+  const consequence = async (): Promise<Content> => {
+    const live = await call<{ items: readonly unknown[] }>(
+      'GET',
+      `${place.api}/sessions?agent=${encodeURIComponent(id)}&live=true&limit=200`,
+    );
+    return `Its ${triggers.value?.items.length ?? 0} triggers and their schedules go. ${live.items.length} live session${live.items.length === 1 ? ' keeps' : 's keep'} revision r${agent?.revision ?? '?'} until they end. Its revisions stay.`;
+  };
+  const shown = query.get('tab') ?? 'spec';
+  const count = triggers.value?.items.length;
+  const caps = (
+    agent?.spec as { readonly spendCaps?: { readonly dailyUsd?: string; readonly monthlyUsd?: string } } | undefined
+  )?.spendCaps;
+  return html`<section data-testid="page-agent">
+    <div class="title"><h1>${id}</h1>${agent === undefined ? null : html`<span>r${agent.revision}</span>`}<${Command} command=${`svc agent show ${id}`} /></div>
+    ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
+    ${
+      agent === undefined
+        ? null
+        : html`<div><${Facts} of=${[
+            ['applied', html`<${Time} at=${agent.updatedAt} />`],
+            [
+              'owner',
+              agent.owner.kind === 'manual'
+                ? 'by hand'
+                : html`<a href=${pageHref(place, 'repositories', agent.owner.name)}>${agent.owner.name}</a>`,
+            ],
+            ['source', html`<code>${agent.source.file}</code>`],
+            [
+              'spent',
+              spending.value === undefined ? undefined : html`<${Spent} spending=${spending.value} caps=${caps} />`,
+            ],
+          ]} />
+      <div class="actions"><${Start} place=${place} name=${id} />
+        ${agent.owner.kind === 'manual' ? html`<${Action} place=${place} label="Delete" testId="delete" needs="agents:write" command=${`svc agent delete ${id}`} run=${remove} confirm=${{ title: `Delete ${id}`, consequence }} />` : null}
+        <a href=${`${pageHref(place, 'sessions')}?agent=${encodeURIComponent(id)}`}>Sessions</a></div>
+      <${Tabs} shown=${shown} tabs=${[['spec', 'Spec'], ['revisions', 'Revisions'], ['world', `Triggers ${count ?? ''}`]]}>
+        ${shown === 'spec' ? html`<${Spec} agent=${agent} />` : null}
+        ${shown === 'revisions' ? html`<${Revisions} ...${props} agent=${agent} />` : null}
+        ${shown === 'world' ? html`<${World} place=${place} agent=${agent} triggers=${triggers.value?.items ?? []} />` : null}
+      <//></div>`
+    }</section>`;
+}

@@ -1,0 +1,130 @@
+// One event and the reason for every decision on it: each trigger, each clause, what was found in its place.
+
+import type { Event, EventExplanation } from '../../../../schemas/api/events.ts';
+import { call } from './api.ts';
+import { Facts, Json, valueText } from './detail.ts';
+import { Action, Command, Copy, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import { useLive } from './live.ts';
+import { navigate, pageHref, type PageProps, type Place } from './pages.ts';
+
+interface Explained {
+  readonly triggers: readonly EventExplanation[];
+  readonly more?: true;
+}
+
+/** A clause that matches the payload's own values, as a trigger's `where` writes it. */
+function asWhere(payload: unknown): string {
+  const lines: string[] = [];
+  const walk = (value: unknown, path: string, depth: number): void => {
+    if (lines.length >= 40) return;
+    if (typeof value === 'object' && value !== null && !Array.isArray(value) && depth < 4) {
+      for (const [key, one] of Object.entries(value))
+        walk(one, /^[A-Za-z_]\w*$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, depth + 1);
+    } else if (['string', 'number', 'boolean'].includes(typeof value))
+      lines.push(`  ${JSON.stringify(path)}: ${JSON.stringify(value)}`);
+  };
+  walk(payload, '$', 0);
+  return `where:\n${lines.join('\n')}\n`;
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/** A request that brings the same in again: to its endpoint where it came by one, else as a replay. */
+function asCurl(place: Place, event: Event, ingestUrl: string | undefined): string {
+  if (ingestUrl !== undefined)
+    return `curl -X POST -H 'content-type: application/json' --data ${quoted(JSON.stringify(event.payload))} ${quoted(ingestUrl)}`;
+  return `curl -X POST -H "authorization: Bearer $SVC_TOKEN" ${quoted(`${location.origin}${place.api}/events/${event.id}/replay`)}`;
+}
+
+function Decision(props: { readonly place: Place; readonly one: EventExplanation }): Markup {
+  const { place, one } = props;
+  const { agent, ordinal, matched, clauses, fallback, decision, because, severity } = one;
+  const sessions = one.sessionIds ?? (one.sessionId === undefined ? [] : [one.sessionId]);
+  const word = matched ? 'YES' : 'NO';
+  return html`<li class="decision" data-testid="decision" data-matched=${matched} data-row tabIndex=${-1}>
+    <p><${Status} kind=${matched ? 'good' : 'off'} text=${word} /> <a href=${pageHref(place, 'agents', agent)}>${agent}</a>${`#${ordinal}${fallback ? ' (fallback)' : ''} `}<strong>${decision}</strong>${one.recorded ? '' : ' (would be decided now)'}${severity === undefined ? '' : ` · ${severity}`}
+      ${sessions.map((id) => html` <a href=${pageHref(place, 'sessions', id)}>session ${id.slice(0, 13)}</a>`)}
+      ${because === undefined ? null : html` <span>${because}</span>`}</p>
+    ${
+      clauses.length === 0
+        ? html`<p class="clause">no clause: everything on the key matches</p>`
+        : html`<ul class="clauses">${clauses.map(
+            (clause) => html`<li class="clause" data-testid="clause" data-matched=${clause.matched}>
+            <${Status} kind=${clause.matched ? 'good' : 'bad'} text=${clause.matched ? 'yes' : 'no'} /> <code>${clause.path}</code> is <code>${valueText(clause.clause)}</code>:
+            found ${clause.value === undefined ? 'nothing' : html`<code>${valueText(clause.value)}</code>`}</li>`,
+          )}</ul>`
+    }</li>`;
+}
+
+function Decisions(props: { readonly place: Place; readonly explained: Explained; readonly event: Event }): Markup {
+  const { place, explained, event } = props;
+  if (explained.triggers.length === 0)
+    return html`<p class="empty">No trigger listens to <code>${event.key}</code> here. <a href=${pageHref(place, 'triggers')}>All triggers</a></p>`;
+  return html`<div><ul class="decisions">${explained.triggers.map((one) => html`<${Decision} place=${place} one=${one} />`)}</ul>
+    ${explained.more === true ? html`<p>There are more: <${Command} command=${`svc event explain ${event.id}`} /></p>` : null}</div>`;
+}
+
+export function Page({ place, id }: PageProps): Markup {
+  const path = `${place.api}/events/${encodeURIComponent(id)}`;
+  const read = useRead((signal) => call<Event>('GET', path, { signal }), path);
+  const why = useRead((signal) => call<Explained>('GET', `${path}/explain`, { signal }), path);
+  const event = read.value;
+  const endpoint = useRead(
+    async (signal) =>
+      event?.endpoint === undefined
+        ? undefined
+        : (
+            await call<{ ingestUrl: string }>('GET', `${place.api}/endpoints/${encodeURIComponent(event.endpoint)}`, {
+              signal,
+            })
+          ).ingestUrl,
+    `${path} ${event?.endpoint ?? ''}`,
+  );
+  useLive(
+    ['events'],
+    () => {
+      read.again();
+      why.again();
+    },
+    (change) => change.id === id,
+  );
+  const replay = async (): Promise<void> => {
+    const made = await call<{ eventRecordId: string }>('POST', `${path}/replay`);
+    navigate(pageHref(place, 'events', made.eventRecordId));
+  };
+  const error = read.error ?? why.error;
+  return html`<section data-testid="page-event">
+    <div class="title"><h1>${event?.key ?? 'Event'}</h1>${event === undefined ? null : html`<${Status} kind=${kindOf(event.routerStatus)} text=${event.routerStatus} />`}<${Command} command=${`svc event explain ${id}`} /></div>
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${
+      event === undefined
+        ? null
+        : html`<div>
+      <${Facts} of=${[
+        ['received', html`<${Time} at=${event.receivedAt} />`],
+        ['source', event.source],
+        [
+          'endpoint',
+          event.endpoint === undefined
+            ? undefined
+            : html`<a href=${pageHref(place, 'endpoints', event.endpoint)}>${event.endpoint}</a>`,
+        ],
+        ['target', event.target === null ? undefined : `${event.target.type} ${event.target.key}`],
+        [
+          'replay of',
+          event.replayOf === undefined
+            ? undefined
+            : html`<a href=${pageHref(place, 'events', event.replayOf)}>${event.replayOf}</a>`,
+        ],
+        ['failed', event.reason],
+        ['id', html`<code>${event.id}</code>`],
+      ]} />
+      <div class="actions"><${Action} place=${place} label="Replay" testId="replay" needs="events:replay" command=${`svc event replay ${id}`} run=${replay} />
+        <${Copy} text=${asWhere(event.payload)} label="Copy as where" testId="copy-where" />
+        <${Copy} text=${asCurl(place, event, endpoint.value)} label="Copy curl" testId="copy-curl" /></div>
+      <h2>Why</h2>
+      ${why.value === undefined ? null : html`<${Decisions} place=${place} explained=${why.value} event=${event} />`}
+      <h2>Payload</h2>${event.payload === null ? html`<p class="empty">Retention has taken the body.</p>` : html`<${Json} value=${event.payload} label="Payload" testId="payload" />`}</div>`
+    }
+  </section>`;
+}

@@ -1,0 +1,146 @@
+// One run: what the push changed, where the mistake is, what follows.
+
+import type { Action as ResourceAction } from '../../../../schemas/api/common.ts';
+import type { Consequences, EventImpact, Stage, WholeRun } from '../../../../schemas/api/reconciles.ts';
+import { call } from './api.ts';
+import { Changes, Facts, Json, Mistake, Tabs } from './detail.ts';
+import { Action, Command, duration, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import { useLive } from './live.ts';
+import { pageHref, type PageProps, type Place } from './pages.ts';
+import { tookText } from './page-reconciles.ts';
+
+/** The stages as bars of their time; the same as words below it. */
+function Stages(props: { readonly stages: readonly Stage[] }): Markup {
+  const { stages } = props;
+  const total = Math.max(
+    1,
+    stages.reduce((sum, { ms }) => sum + ms, 0),
+  );
+  let x = 0;
+  const bars = stages.map(({ name, ms }, index) => {
+    const width = Math.max(1, (ms / total) * 996);
+    const bar = html`<rect class=${`stage-${index % 4}`} x=${x} y="0" width=${width} height="14"><title>${name}</title></rect>`;
+    x += width + 1;
+    return bar;
+  });
+  return html`<div><svg class="stages" viewBox="0 0 1000 14" preserveAspectRatio="none" role="img" aria-label=${`Stages: ${stages.map(({ name, ms }) => `${name} ${Math.round(ms)} ms`).join(', ')}`}>${bars}</svg>
+    <ol class="stages">${stages.map(({ name, ms }, index) => html`<li data-testid="run-stage"><span class=${`key stage-${index % 4}`} aria-hidden="true"></span>${name} ${duration(ms)}</li>`)}</ol></div>`;
+}
+
+const signs = { create: '+', update: '~', delete: '−', unchanged: '=' } as const;
+
+function ChangesOf(props: { readonly place: Place; readonly actions: readonly ResourceAction[] }): Markup {
+  const { place } = props;
+  const changed = props.actions.filter(({ op }) => op !== 'unchanged');
+  const same = props.actions.length - changed.length;
+  return html`<div>${changed.length === 0 ? html`<${Empty} text="Nothing changed." />` : null}
+    ${changed.map(
+      ({
+        op,
+        kind,
+        name,
+        changes,
+      }) => html`<details class="change" data-testid="run-change" data-op=${op} open=${changed.length <= 3}>
+      <summary><span aria-hidden="true">${signs[op]}</span> ${op} ${kind} ${name}</summary>
+      ${kind === 'Agent' && op !== 'delete' ? html`<p><a href=${pageHref(place, 'agents', name)}>agent ${name}</a></p>` : null}
+      ${changes.length === 0 ? null : html`<${Changes} label=${`Changes of ${name}`} changes=${changes} />`}</details>`,
+    )}
+    ${same > 0 ? html`<p class="empty">${same} stay${same === 1 ? 's' : ''} as ${same === 1 ? 'it is' : 'they are'}.</p>` : null}</div>`;
+}
+
+function Impact(props: { readonly place: Place; readonly impact: EventImpact }): Markup {
+  const { place, impact } = props;
+  const ids = (all: readonly string[]) =>
+    all.slice(0, 5).map((id) => html` <a href=${pageHref(place, 'events', id)}>${id.slice(0, 13)}</a>`);
+  return html`<div><h2>Events since <${Time} at=${impact.since} /></h2>
+    <p>${impact.events}${impact.truncated ? ' and more' : ''} on the keys of changed triggers were matched again.</p>
+    <ul>${impact.triggers.map(({ agent, ordinal, event, newly, stopped }) => html`<li>${agent}#${ordinal} on <code>${event}</code>: ${newly.count} newly match${ids(newly.eventIds)}, ${stopped.count} stop${ids(stopped.eventIds)}</li>`)}</ul></div>`;
+}
+
+function Follows(props: { readonly place: Place; readonly consequences: Consequences }): Markup {
+  const { schedules, endpoints, triggers, eventImpact } = props.consequences;
+  const lines = [
+    ...(schedules?.gained ?? []).map(
+      (one) => `+ schedule ${one.agent}#${one.ordinal} ${one.cron} ${one.timezone}, next ${one.next[0] ?? '–'}`,
+    ),
+    ...(schedules?.changed ?? []).map(
+      (one) =>
+        `~ schedule ${one.agent}#${one.ordinal} ${one.from?.cron ?? ''} → ${one.cron}, next ${one.next[0] ?? '–'}`,
+    ),
+    ...(schedules?.lost ?? []).map((one) => `− schedule ${one.agent}#${one.ordinal} ${one.cron}`),
+    ...(endpoints?.gained ?? []).map((name) => `+ endpoint ${name}`),
+    ...(endpoints?.lost ?? []).map((name) => `− endpoint ${name}`),
+    ...(triggers?.activated ?? []).map((one) => `+ trigger ${one.agent}#${one.ordinal} ${one.event} becomes active`),
+    ...(triggers?.skipped ?? []).map((one) => `− trigger ${one.agent}#${one.ordinal} ${one.event} is skipped`),
+  ];
+  return html`<div>${lines.length === 0 && eventImpact === undefined ? html`<${Empty} text="Nothing follows beyond the changes." />` : null}
+    <ul>${lines.map((line) => html`<li data-testid="consequence">${line}</li>`)}</ul>
+    ${eventImpact === undefined ? null : html`<${Impact} place=${props.place} impact=${eventImpact} />`}</div>`;
+}
+
+/** What approving does, in the words of the plan that is held. */
+function consequenceOf(run: WholeRun): Markup {
+  const by = (op: string): string[] =>
+    run.actions.filter((one) => one.op === op).map(({ name, kind }) => `${kind} ${name}`);
+  const [created, updated, deleted] = [by('create'), by('update'), by('delete')];
+  const some = (names: readonly string[]): string =>
+    `${names.slice(0, 10).join(', ')}${names.length > 10 ? ` and ${names.length - 10} more` : ''}`;
+  return html`<div><p>The plan of this run is applied: ${created.length} created, ${updated.length} changed, ${deleted.length} deleted.</p>
+    ${deleted.length === 0 ? null : html`<p><strong>Deleted:</strong> ${some(deleted)}</p>`}</div>`;
+}
+
+function Body(props: PageProps & { readonly run: WholeRun; readonly again: () => void }): Markup {
+  const { place, run, query, again } = props;
+  const path = run.repository === null ? '' : `${place.api}/repositories/${encodeURIComponent(run.repository)}`;
+  const mistakes = run.diagnostics.length;
+  const shown = query.get('tab') ?? (run.status === 'failed' && mistakes > 0 ? 'mistakes' : 'changes');
+  const approve = async (reason?: string): Promise<void> => {
+    await call('POST', `${path}/approve`, { body: { reconcileId: run.id, ...(reason !== undefined && { reason }) } });
+    again();
+  };
+  const counted = run.actions.filter(({ op }) => op !== 'unchanged').length;
+  return html`<div>
+    <${Facts} of=${[
+      [
+        'repository',
+        run.repository === null
+          ? 'applied by hand'
+          : html`<a href=${pageHref(place, 'repositories', run.repository)}>${run.repository}</a>`,
+      ],
+      ['commit', run.commit === null ? undefined : html`<code>${run.commit}</code>`],
+      ['by', run.reason],
+      ['started', html`<${Time} at=${run.startedAt} />`],
+      ['took', tookText(run)],
+      ['condition', run.condition],
+      ['detail', run.detail],
+    ]} />
+    ${
+      run.status === 'held' && run.repository !== null
+        ? html`<div class="actions"><${Action} place=${place} label="Approve" testId="approve" needs="repositories:sync" command=${`svc repo approve ${run.repository} ${run.id}`} run=${approve}
+        confirm=${{ title: `Apply what ${run.repository} holds`, consequence: async () => consequenceOf(run), withReason: true }} /></div>`
+        : null
+    }
+    <${Stages} stages=${run.stages} />
+    <${Tabs} shown=${shown} tabs=${[
+      ['changes', `Changes ${counted}`],
+      ['mistakes', `Mistakes ${mistakes}`],
+      ['consequences', 'Consequences'],
+      ['inputs', 'Inputs'],
+    ]}>
+      ${shown === 'changes' ? html`<${ChangesOf} place=${place} actions=${run.actions} />` : null}
+      ${shown === 'mistakes' ? html`<div>${mistakes === 0 ? html`<${Empty} text="No mistake." />` : run.diagnostics.map((one) => html`<${Mistake} one=${one} />`)}</div>` : null}
+      ${shown === 'consequences' ? html`<${Follows} place=${place} consequences=${run.consequences} />` : null}
+      ${shown === 'inputs' ? html`<${Json} value=${run.inputs} label="Inputs" />` : null}
+    <//></div>`;
+}
+
+export function Page(props: PageProps): Markup {
+  const { place, id } = props;
+  const path = `${place.api}/reconciles/${encodeURIComponent(id)}`;
+  const { value: run, error, again } = useRead((signal) => call<WholeRun>('GET', path, { signal }), path);
+  useLive(['reconciles'], again, (change) => change.id === id);
+  return html`<section data-testid="page-reconcile">
+    <div class="title"><h1>Run ${id.slice(0, 13)}</h1>${run === undefined ? null : html`<${Status} kind=${kindOf(run.status)} text=${run.status} />`}<${Command} command=${`svc reconcile show ${id}`} /></div>
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${run === undefined ? null : html`<${Body} ...${props} run=${run} again=${again} />`}</section>`;
+}

@@ -1,0 +1,46 @@
+// What wakes whom: each trigger with its clauses, where it is declared, and whether it can match at all.
+
+import type { Trigger } from '../../../../schemas/api/triggers.ts';
+import { valueText } from './detail.ts';
+import { html, type Markup } from './kit.ts';
+import { type List, ListPage, statusCell } from './list.ts';
+import { pageHref, type PageProps } from './pages.ts';
+
+const whereText = (where: unknown): string => {
+  const clauses = Object.entries(Object(where) as { readonly [path: string]: unknown });
+  return clauses.length === 0
+    ? 'everything'
+    : clauses.map(([path, clause]) => `${path} ${valueText(clause)}`).join(', ');
+};
+const routingText = (routing: unknown): string => {
+  const { kind, target, routeBy } = Object(routing) as { kind?: string; target?: string; routeBy?: { kind?: string } };
+  return [kind, target ?? routeBy?.kind].filter((part) => part !== undefined).join(' ');
+};
+
+const list: List<Trigger> = {
+  page: 'triggers',
+  title: 'Triggers',
+  kind: 'trigger',
+  idOf: ({ agent, ordinal }) => `${agent}-${ordinal}`,
+  topics: ['agents'],
+  href: ({ agent }, place) => `${pageHref(place, 'agents', agent)}?tab=world`,
+  command: 'svc trigger list',
+  empty: 'No agent listens to anything yet.',
+  filters: [{ field: 'agent', label: 'Agent' }],
+  columns: [
+    { title: 'agent', cell: ({ agent, ordinal }) => `${agent}#${ordinal}` },
+    { title: 'event', cell: ({ event, cron, timezone }) => (cron === undefined ? event : `${cron} ${timezone ?? ''}`) },
+    {
+      title: 'through',
+      cell: ({ endpoint, connection }, place) =>
+        endpoint === undefined
+          ? (connection ?? '–')
+          : html`<a href=${pageHref(place, 'endpoints', endpoint)}>${endpoint}</a>`,
+    },
+    { title: 'where', cell: ({ where, fallback }) => `${whereText(where)}${fallback ? ' (fallback)' : ''}` },
+    { title: 'routing', cell: ({ routing }) => routingText(routing) },
+    { title: 'status', cell: ({ status }) => statusCell(status) },
+  ],
+};
+
+export const Page = (props: PageProps): Markup => html`<${ListPage} ...${props} list=${list} />`;
