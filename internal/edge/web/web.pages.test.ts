@@ -183,8 +183,10 @@ test('a mistake stands at its line with a caret, a decision with each clause, a 
   await at(page, 'caret').first().waitFor();
   const text = await at(page, 'diagnostic').first().innerText();
   assert.match(text, /review\.yaml:\d+:\d+/);
-  const [line = '', caret = ''] = text.split('\n').slice(text.split('\n').findIndex((one) => one.includes('^')) - 1);
-  assert.equal(caret.indexOf('^') > 0 && line[caret.indexOf('^')] !== ' ', true, `${line}\n${caret}`);
+  const lines = (await page.locator('.mistake.error .excerpt').innerText()).split('\n');
+  const under = lines.findIndex((one) => one.includes('^'));
+  const [above = '', caret = ''] = [lines[under - 1], lines[under]];
+  assert.equal(above.slice(caret.indexOf('^'), caret.lastIndexOf('^') + 1), '3', lines.join('\n'));
   assert.ok((await at(page, 'run-stage').count()) > 0);
   await go(page, `/events/${ids.event}`, 'page-event');
   await at(page, 'decision').waitFor();

@@ -53,7 +53,7 @@ function Excerpt(props: {
   const width = String(line + lines.length - 1).length;
   const rows = lines.flatMap((text, index) => {
     const number = String(line + index).padStart(width);
-    const shown = html`<span class="line">${number} | ${text}\n</span>`;
+    const shown = html`<span class="line">${`${number} | ${text}\n`}</span>`;
     if (line + index !== props.at) return [shown];
     // Tabs stay tabs, so that the caret stands under its character however wide they are shown.
     const indent = [...text]
@@ -62,7 +62,7 @@ function Excerpt(props: {
       .join('');
     return [
       shown,
-      html`<span class="caret" data-testid="caret">${' '.repeat(width)} | ${indent}${'^'.repeat(Math.max(1, length))}\n</span>`,
+      html`<span class="caret" data-testid="caret">${`${' '.repeat(width)} | ${indent}${'^'.repeat(Math.max(1, length))}\n`}</span>`,
     ];
   });
   return html`<pre class="excerpt" tabIndex=${0} role="region" aria-label=${props.label}>${rows}</pre>`;

@@ -31,6 +31,7 @@ interface Value {
   readonly value: unknown;
 }
 
+const first = ['harness', 'model', 'systemPrompt', 'initialPrompt', 'environment', 'identity', 'triggers'];
 /** The values of a spec by their paths, as far down as they are still of one line. */
 function valuesOf(spec: unknown): Value[] {
   const found: Value[] = [];
@@ -50,7 +51,12 @@ function valuesOf(spec: unknown): Value[] {
       }
   };
   walk(spec, '');
-  return found;
+  // What it is comes before what it has.
+  const rank = (path: string): number => {
+    const at = first.indexOf(/^[A-Za-z]+/.exec(path)?.[0] ?? '');
+    return at === -1 ? first.length : at;
+  };
+  return found.sort((a, b) => rank(a.path) - rank(b.path));
 }
 
 function Spec(props: { readonly agent: Agent }): Markup {

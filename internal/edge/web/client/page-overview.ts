@@ -16,6 +16,8 @@ function Needs(props: { readonly one: Attention }): Markup {
     ${since === null ? null : html`<${Time} at=${since} />`} <a class="button small" href=${href}>${open[kind]}</a></li>`;
 }
 
+/** Seven of a commit's digits; a folder's keeps its prefix. */
+const shortCommit = (commit: string): string => commit.slice(0, commit.startsWith('folder:') ? 14 : 7);
 const plus = (count: number, sign: string): string => `${sign}${count}`;
 
 function Run(props: { readonly place: Place; readonly run: LastRun }): Markup {
@@ -24,11 +26,11 @@ function Run(props: { readonly place: Place; readonly run: LastRun }): Markup {
   const wrong =
     run.mistakes > 0 ? `${run.mistakes} mistake${run.mistakes === 1 ? '' : 's'}` : (run.condition ?? run.detail ?? '');
   const isBad = run.status === 'failed' || run.status === 'held' || run.status === 'quarantined';
-  const still = isBad && run.appliedCommit !== null ? ` (last good ${run.appliedCommit.slice(0, 7)} runs)` : '';
+  const still = isBad && run.appliedCommit !== null ? ` (last good ${shortCommit(run.appliedCommit)} runs)` : '';
   return html`<tr data-testid=${`row-reconcile-${run.id}`} data-row tabIndex=${-1}>
     <td><${Time} at=${run.startedAt} /></td>
     <td><a href=${pageHref(place, 'reconciles', run.id)}>${run.repository ?? 'applied by hand'}</a></td>
-    <td><code>${run.commit?.slice(0, 14).replace(/^([0-9a-f]{7})[0-9a-f]*$/, '$1') ?? '–'}</code></td>
+    <td><code>${run.commit === null ? '–' : shortCommit(run.commit)}</code></td>
     <td><${Status} kind=${kindOf(run.status)} text=${run.status} /></td>
     <td>${isBad ? `${wrong}${still}` : counts}</td><td>${run.ms === null ? '–' : duration(run.ms)}</td></tr>`;
 }
@@ -61,9 +63,9 @@ function Hour(props: { readonly place: Place; readonly events: EventCounts }): M
   const said = outcomes.map((of) => `${events[of]} ${of}`).join(', ');
   return html`<div><svg class="hour" viewBox="0 0 600 62" preserveAspectRatio="none" role="img" aria-label=${`Events of the last hour by minute: ${said}`}>
       <line x1="0" y1="61" x2="600" y2="61" />${bars}</svg>
-    <table aria-label="Events of the last hour by outcome"><thead><tr><th scope="col">in all</th>${outcomes.map((of) => html`<th scope="col"><span class=${`key bar-${of}`} aria-hidden="true"></span>${of}</th>`)}</tr></thead>
+    <div class="scroll" role="region" aria-label="Events of the last hour" tabIndex=${0}><table aria-label="Events of the last hour by outcome"><thead><tr><th scope="col">in all</th>${outcomes.map((of) => html`<th scope="col"><span class=${`key bar-${of}`} aria-hidden="true"></span>${of}</th>`)}</tr></thead>
       <tbody><tr><td><a href=${pageHref(place, 'events')}>${events.total}${events.truncated ? '+' : ''}</a></td>
-        ${outcomes.map((of) => html`<td><a href=${`${pageHref(place, 'events')}?status=${of}`}>${events[of]}</a></td>`)}</tr></tbody></table></div>`;
+        ${outcomes.map((of) => html`<td><a href=${`${pageHref(place, 'events')}?status=${of}`}>${events[of]}</a></td>`)}</tr></tbody></table></div></div>`;
 }
 
 const runColumns = ['when', 'repository', 'commit', 'state', 'change', 'took'];

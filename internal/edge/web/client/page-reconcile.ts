@@ -107,7 +107,12 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
           ? 'applied by hand'
           : html`<a href=${pageHref(place, 'repositories', run.repository)}>${run.repository}</a>`,
       ],
-      ['commit', run.commit === null ? undefined : html`<code>${run.commit}</code>`],
+      [
+        'commit',
+        run.commit === null
+          ? undefined
+          : html`<code title=${run.commit}>${run.commit.slice(0, run.commit.startsWith('folder:') ? 19 : 12)}</code>`,
+      ],
       ['by', run.reason],
       ['started', html`<${Time} at=${run.startedAt} />`],
       ['took', tookText(run)],
@@ -128,7 +133,7 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
       ['inputs', 'Inputs'],
     ]}>
       ${shown === 'changes' ? html`<${ChangesOf} place=${place} actions=${run.actions} />` : null}
-      ${shown === 'mistakes' ? html`<div>${mistakes === 0 ? html`<${Empty} text="No mistake." />` : run.diagnostics.map((one) => html`<${Mistake} one=${one} />`)}</div>` : null}
+      ${shown === 'mistakes' ? html`<div>${mistakes === 0 ? html`<${Empty} text="No mistake." />` : [...run.diagnostics].sort((a, b) => a.severity.localeCompare(b.severity)).map((one) => html`<${Mistake} one=${one} />`)}</div>` : null}
       ${shown === 'consequences' ? html`<${Follows} place=${place} consequences=${run.consequences} />` : null}
       ${shown === 'inputs' ? html`<${Json} value=${run.inputs} label="Inputs" />` : null}
     <//></div>`;
