@@ -141,11 +141,7 @@ export async function listEvents(
 }
 
 /** How many events a filter finds on all pages. */
-export async function countAllEvents(
-  sql: Sql,
-  projectId: string,
-  filter: EventFilter,
-): Promise<number> {
+export async function countAllEvents(sql: Sql, projectId: string, filter: EventFilter): Promise<number> {
   const { rows } = await sql.query<{ n: number }>(
     `select count(*)::int as n from svc.events e
       where e.project_id = $1::uuid and ($2::text is null or e.key = $2::text)
