@@ -8,7 +8,6 @@ import * as tenancy from '../../../schemas/api/tenancy.ts';
 import { once } from 'node:events';
 import { connect } from './client.ts';
 import { confirmed, counted } from './confirm.ts';
-import { Misuse } from './failure.ts';
 import { showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
 import { relativeTime } from './text.ts';
@@ -87,39 +86,6 @@ export const projectArchive: Handler = (call) =>
     ];
   }).then(() => changeProject(call, { archived: true }, 'is archived: nothing in it changes'));
 export const projectRestore: Handler = (call) => changeProject(call, { archived: false }, 'is back');
-
-/** A ceiling that was given, `none` for no ceiling any more, or the one that stands. */
-function ceiling(call: Call, option: string, least: number, stands: number | undefined): number | undefined {
-  const text = call.text(option);
-  if (text === undefined) return stands;
-  if (text === 'none') return undefined;
-  const value = Number(text);
-  if (!Number.isSafeInteger(value) || value < least)
-    throw new Misuse(`--${option} takes a whole number from ${least}, or none`);
-  return value;
-}
-
-export const projectSet: Handler = async (call) => {
-  const allow = call.list('network-allow');
-  const isOpen = call.flag('no-network');
-  const hasLimits = call.text('max-cpu') !== undefined || call.text('max-memory') !== undefined;
-  if (isOpen && allow.length > 0) throw new Misuse('--no-network goes with no --network-allow');
-  if (!isOpen && allow.length === 0 && !hasLimits) throw new Misuse('nothing to change was given');
-  const client = await connect(call);
-  const slug = call.optionalArg('SLUG');
-  const params = slug === undefined ? {} : { project: slug };
-  const { limits: stands } = hasLimits ? await client.call(tenancy.getProject, { params }) : {};
-  const cpuCount = ceiling(call, 'max-cpu', 1, stands?.cpuCount);
-  const memoryMB = ceiling(call, 'max-memory', 128, stands?.memoryMB);
-  const limits = { ...(cpuCount !== undefined && { cpuCount }), ...(memoryMB !== undefined && { memoryMB }) };
-  const body = {
-    ...(hasLimits && { limits: Object.keys(limits).length === 0 ? null : limits }),
-    ...(isOpen ? { network: null } : allow.length > 0 && { network: { allow: [...allow] } }),
-  };
-  const answer = await client.call(tenancy.updateProject, { params, body });
-  call.screen.emit(answer, () => `changed the project ${answer.slug}`);
-  return 0;
-};
 
 /** Query of the audit's filters that were given. */
 export const auditFilters = (call: Call) => ({

@@ -56,57 +56,6 @@ export const projectCreate: Handler = async (call) => {
   return 0;
 };
 
-const approversText = ({ approvers }: tenancy.Project): string =>
-  Object.entries(approvers)
-    .flatMap(([provider, ids]) => (ids ?? []).map((id) => `${provider}:${id}`))
-    .join(', ');
-
-function projectText(project: tenancy.Project): string {
-  const rows = [
-    ['project', `${project.org}/${project.slug}`],
-    ['name', project.name],
-    ['archived', project.archived ? 'yes' : 'no'],
-    ['notify', project.notify ? 'on' : 'off'],
-    ['approvers', approversText(project) || 'nobody'],
-  ];
-  return rows.map(([head = '', text = '']) => `${head.padEnd(10)} ${clean(text, true)}`).join('\n');
-}
-
-export const projectShow: Handler = async (call) => {
-  const client = await connect(call);
-  const project = await client.call(tenancy.getProject, {});
-  call.screen.emit(project, () => projectText(project));
-  return 0;
-};
-
-/** `chat:U1` and the like by provider; `chat:` alone leaves nobody. Throws Misuse. */
-function approversOf(given: readonly string[]): tenancy.Project['approvers'] | undefined {
-  if (given.length === 0) return undefined;
-  const lists: { [provider: string]: string[] } = {};
-  for (const one of given) {
-    const [, provider, id = ''] = /^(chat|codehost|tracker):(.*)$/.exec(one) ?? [];
-    if (provider === undefined) throw new Misuse('--approver takes chat:ID, codehost:ID or tracker:ID');
-    const list = (lists[provider] ??= []);
-    if (id !== '' && !list.includes(id)) list.push(id);
-  }
-  return lists;
-}
-
-export const projectSet: Handler = async (call) => {
-  const [notify, name, approvers] = [call.text('notify'), call.text('name'), approversOf(call.list('approver'))];
-  if (notify !== undefined && notify !== 'on' && notify !== 'off') throw new Misuse('--notify takes on or off');
-  const body = {
-    ...(name !== undefined && { name }),
-    ...(approvers !== undefined && { approvers }),
-    ...(notify !== undefined && { notify: notify === 'on' }),
-  };
-  if (Object.keys(body).length === 0) throw new Misuse('nothing is to be changed');
-  const client = await connect(call);
-  const project = await client.call(tenancy.updateProject, { body });
-  call.screen.emit(project, () => projectText(project));
-  return 0;
-};
-
 export const memberList: Handler = async (call) => {
   const client = await connect(call);
   const { isOrg, params } = scopeOf(call);

@@ -20,6 +20,7 @@ const FILTERS: readonly OptionSpec[] = [
 ];
 
 const account = async (): Promise<typeof import('./command-account.ts')> => import('./command-account.ts');
+const project = async (): Promise<typeof import('./command-project.ts')> => import('./command-project.ts');
 const signin = async (): Promise<typeof import('./command-signin.ts')> => import('./command-signin.ts');
 const NO_BROWSER: OptionSpec = { name: 'no-browser', type: 'flag', help: 'print the address, open nothing' };
 const tenancy = async (): Promise<typeof import('./command-tenancy.ts')> => import('./command-tenancy.ts');
@@ -98,10 +99,30 @@ export const accountTable: readonly CommandSpec[] = [
     load: async () => (await account()).projectRename,
   },
   {
+    words: ['project', 'show'],
+    summary: 'a project: what its environments may ask for and reach, whom its sessions tell and ask',
+    args: [{ ...SLUG, optional: true }],
+    options: [],
+    load: async () => (await project()).projectShow,
+  },
+  {
     words: ['project', 'set'],
-    summary: 'say what its environments may ask for and reach',
+    summary: 'say what its environments may ask for and reach, and whom its sessions tell and ask',
     args: [{ ...SLUG, optional: true }],
     options: [
+      { name: 'name', type: 'string', value: 'TEXT', help: 'display name' },
+      {
+        name: 'approver',
+        type: 'list',
+        value: 'P:ID',
+        help: 'may answer what sessions ask where they ask it: chat:ID, codehost:ID or tracker:ID, the id of a person there; with no ID, nobody',
+      },
+      {
+        name: 'notify',
+        type: 'string',
+        value: 'on|off',
+        help: 'whether failed launches and questions are told where the session came from',
+      },
       {
         name: 'network-allow',
         type: 'list',
@@ -112,7 +133,8 @@ export const accountTable: readonly CommandSpec[] = [
       { name: 'max-cpu', type: 'string', value: 'N', help: 'processors at most; none clears it' },
       { name: 'max-memory', type: 'string', value: 'MB', help: 'megabytes at most; none clears it' },
     ],
-    load: async () => (await account()).projectSet,
+    notes: ['The approvers of a provider that is named replace those that it had.'],
+    load: async () => (await project()).projectSet,
   },
   {
     words: ['project', 'archive'],

@@ -130,35 +130,6 @@ const tenancyCommands: readonly CommandSpec[] = [
     load: async () => (await tenancy()).projectCreate,
   },
   {
-    words: ['project', 'show'],
-    summary: 'the project, and whom its sessions tell and ask',
-    args: [],
-    options: [],
-    load: async () => (await tenancy()).projectShow,
-  },
-  {
-    words: ['project', 'set'],
-    summary: 'change the project, and whom its sessions tell and ask',
-    args: [],
-    options: [
-      { name: 'name', type: 'string', value: 'TEXT', help: 'display name' },
-      {
-        name: 'approver',
-        type: 'list',
-        value: 'P:ID',
-        help: 'may answer what sessions ask where they ask it: chat:ID, codehost:ID or tracker:ID, the id of a person there; with no ID, nobody',
-      },
-      {
-        name: 'notify',
-        type: 'string',
-        value: 'on|off',
-        help: 'whether failed launches and questions are told where the session came from',
-      },
-    ],
-    notes: ['The approvers of a provider that is named replace those that it had.'],
-    load: async () => (await tenancy()).projectSet,
-  },
-  {
     words: ['member', 'list'],
     summary: 'members of the project',
     args: [],
