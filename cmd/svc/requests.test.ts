@@ -137,6 +137,18 @@ const CASES: readonly Case[] = [
   },
   { args: ['session', 'archive', 'S1'], call: `POST ${P}/sessions/S1/archive` },
   { args: ['binding', 'release', 'B1'], call: `DELETE ${P}/bindings/B1` },
+  { args: ['notify', 'edit', 'hook', '--suspend'], call: `PATCH ${P}/receivers/hook`, body: { suspended: true } },
+  {
+    args: ['notify', 'add', 'webhook', 'hook', '--url', 'https://h.example', '--from-file', '-', '--on', 'sync-failed'],
+    stdin: `${VALUE}\n`,
+    call: `POST ${P}/receivers`,
+    body: { name: 'hook', kind: 'webhook', conditions: ['sync-failed'], url: 'https://h.example', secret: VALUE },
+  },
+  {
+    args: ['project', 'set', '--approver', 'chat:U1', '--approver', 'tracker:', '--notify', 'off'],
+    call: `PATCH ${P}`,
+    body: { approvers: { chat: ['U1'], tracker: [] }, notify: false },
+  },
   { args: ['connection', 'remove', 'gh'], call: `DELETE ${P}/connections/gh` },
   { args: ['connection', 'disconnect', 'gh'], call: `DELETE ${P}/connections/gh` },
   { args: ['connection', 'show', 'gh'], call: `GET ${P}/connections/gh` },
