@@ -11,6 +11,7 @@ import { after, before, describe, it } from 'node:test';
 import { startToolServer, type ToolServer } from '../../../testdata/scripted-agent/tool-server.ts';
 import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
 import { ConfigError } from '../../base/config/config.ts';
+import { type AuthorizationBench, startAuthorizationBench } from '../../base/testkit/authorization-server.ts';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer } from '../../base/testkit/git-server.ts';
 import { createHostBench, type HostBench, type SessionView } from './host-testkit.ts';
@@ -50,6 +51,9 @@ describe('what a fenced session can see', () => {
   let server: GitServer;
   let stub: ModelStub;
   let remote: ToolServer;
+  let peer: AuthorizationBench;
+  /** Of an attempt that still waits for its person. */
+  let state = '';
   let bench: HostBench | undefined;
   let refused: unknown;
   const pem = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' });
@@ -75,6 +79,7 @@ describe('what a fenced session can see', () => {
     server = await startCodehost(join(root, 'git'), drawn['token of the clone']);
     stub = await startModelStub();
     remote = await startToolServer(drawn['secret of a remote tool']);
+    peer = await startAuthorizationBench();
     const config = {
       sandbox: 'bubblewrap',
       allowPrivateNetwork: true,
@@ -86,10 +91,13 @@ describe('what a fenced session can see', () => {
       refused = error;
       return undefined;
     });
-    if (bench !== undefined) await furnish(bench, { server, remote, pem: String(pem) });
+    if (bench === undefined) return;
+    state = await consent(bench, peer);
+    await furnish(bench, { server, remote, peer, pem: String(pem) });
   });
   after(async () => {
     await bench?.stop();
+    await peer.stop();
     await remote.close();
     await stub.stop();
     await server.stop();
@@ -115,8 +123,14 @@ describe('what a fenced session can see', () => {
     assert.match(seen['answers'] ?? '', /^4402\/api\/v1\/orgs\/default\/projects\/default\/secrets 401 /m);
     assert.equal(remote.calls.length, 2, 'its remote tool works');
     const { dataDir, token, database } = bench.daemon;
+    assert.ok(peer.secrets.size >= 4, 'a code, its verifier and two tokens');
+    assert.ok(peer.shown.length >= 2, 'the tool by consent works');
+    const consented = [...peer.secrets, ...peer.shown, state].map(
+      (one, n) => [`secret ${n} of a consent`, one] as const,
+    );
     const wanted = {
       ...drawn,
+      ...Object.fromEntries(consented),
       'token of another session': base,
       'token of the administrator': token,
       'master key': (await readFile(join(dataDir, 'master.key'), 'utf8')).trim().split(':')[1] ?? '',
@@ -147,10 +161,27 @@ async function startCodehost(dir: string, token: string): Promise<GitServer> {
   return server;
 }
 
-async function furnish(
-  { daemon, apply }: HostBench,
-  { server, remote, pem }: { readonly server: GitServer; readonly remote: ToolServer; readonly pem: string },
-): Promise<void> {
+/** A connection that somebody consented to, and one whose attempt waits: the state of that. */
+async function consent({ daemon }: HostBench, peer: AuthorizationBench): Promise<string> {
+  const begin = async (name: string): Promise<string> => {
+    await daemon.api('POST', 'P/connections', { provider: 'mcp', name, url: peer.resource });
+    const { status, body } = await daemon.api('POST', `P/connections/${name}/authorize`, {});
+    assert.equal(status, 201, JSON.stringify(body));
+    return String(body['authorizationUrl']);
+  };
+  const back = await peer.consent(await begin('docs'));
+  const arrived = await fetch(back, { redirect: 'manual' });
+  assert.match(arrived.headers.get('location') ?? '', /connectionOAuth=success/);
+  return new URL(await begin('waiting')).searchParams.get('state') ?? '';
+}
+
+interface Around {
+  readonly server: GitServer;
+  readonly remote: ToolServer;
+  readonly peer: AuthorizationBench;
+  readonly pem: string;
+}
+async function furnish({ daemon, apply }: HostBench, { server, remote, peer, pem }: Around): Promise<void> {
   for (const [name, value] of [
     ['remote', drawn['secret of a remote tool']],
     ['other', drawn['secret that it was not given']],
@@ -175,13 +206,15 @@ async function furnish(
           url: 'https://remote.example/mcp',
           auth: { kind: 'bearer', token: { $secret: 'remote' } },
         },
+        docs: { kind: 'mcp_remote', url: 'https://docs.example/mcp', auth: { kind: 'mcp_oauth', connection: 'docs' } },
       },
     },
   });
   // Declarations name https alone; the server of this test has no certificate.
   await daemon.ctx.db.query(
-    `update svc.agent_revisions set spec = replace(spec::text, 'https://remote.example/mcp', $1::text)::jsonb`,
-    [remote.url],
+    `update svc.agent_revisions set spec = replace(replace(spec::text, 'https://remote.example/mcp', $1::text),
+       'https://docs.example/mcp', $2::text)::jsonb`,
+    [remote.url, peer.resource],
   );
 }
 
@@ -189,11 +222,11 @@ async function furnish(
 async function look(bench: HostBench): Promise<{ readonly [part: string]: string }> {
   const session = await bench.start(
     'looker',
-    [...script, '!model hello', '!call remote svc_ping {}', '!say end.'].join('\n'),
+    [...script, '!model hello', '!call remote svc_ping {}', '!call docs read {}', '!say end.'].join('\n'),
   );
   const isOver = ({ state, said }: SessionView): boolean => state === 'idle' && said.endsWith('end.');
   const { said } = await bench.until(session, isOver);
-  assert.match(said, /looked[^]*asked[^]*paid[^]*pong/);
+  assert.match(said, /looked[^]*asked[^]*paid[^]*pong[^]*did read/);
   const seen = join(bench.daemon.dataDir, 'sandboxes', session, 'home', 'seen');
   const parts = ['processes', 'sockets', 'git', 'files', 'answers'];
   return Object.fromEntries(
