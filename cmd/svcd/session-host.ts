@@ -71,6 +71,7 @@ export async function openHostPorts(
     },
     listings: createListings(),
     places: new Map(),
+    inputs: new Map(),
     tools: () => ({ host: anywhere ? '127.0.0.1' : hostname, port: Number(port) }),
     async program(harness) {
       const found = await resolveHarness({

@@ -26,6 +26,7 @@ const operator = [
   ...viewer,
   'agents:start',
   'sessions:control',
+  'sessions:exec',
   'bindings:release',
   'events:replay',
   'repositories:sync',

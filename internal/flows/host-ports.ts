@@ -1,5 +1,6 @@
 // What a host reaches the outside through, made once per daemon with role `session` and handed on in the context.
 
+import type { PassThrough, Readable } from 'node:stream';
 import type { SandboxFacts, SandboxProvider, SetupCache } from '../adapters/sandbox/sandbox.ts';
 import type { Fault } from '../domain/fault.ts';
 import type { Harness } from '../domain/spec.ts';
@@ -39,12 +40,27 @@ export interface ToolListings {
   parted(sessionId: string): Promise<void>;
 }
 
+/** A piece of a program's output, in base64, or its end. */
+export type ExecLine =
+  | { readonly id: string }
+  | { readonly fd: 1 | 2; readonly data: string }
+  | { readonly exitCode: number; readonly message?: string };
+
+export interface ExecRequest {
+  readonly argv: readonly string[];
+  readonly stdin: Readable;
+  /** Ends the program. */
+  readonly signal: AbortSignal;
+}
+
 /** Where a session works. */
 export interface SandboxPlace {
   /** As its processes see it. */
   readonly cwd: string;
   /** Writes a file below it, and the folder that it is in. */
   write(path: string, content: Uint8Array): Promise<void>;
+  /** Runs a program beside its harness. */
+  exec(request: ExecRequest): AsyncIterable<ExecLine>;
 }
 
 export interface HostPorts {
@@ -59,6 +75,8 @@ export interface HostPorts {
   readonly listings: ToolListings;
   /** Sandboxes of the sessions that run here, by session. */
   readonly places: Map<string, SandboxPlace>;
+  /** Standard input of programs that people run in them, by session and program. */
+  readonly inputs: Map<string, PassThrough>;
   program(harness: Harness): Promise<HarnessProgram>;
   /** PATH in which programs of the host are found. */
   readonly path: string;

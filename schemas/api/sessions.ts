@@ -244,6 +244,49 @@ export const interruptSession = operation({
   answers: { 202: v.object({ id: v.string(), turn: v.nullable(integer) }) },
 });
 
+/** Bytes of standard input in one call. */
+export const execInputMaxBytes = 512 * 1024;
+/** In base64. */
+const execInput = v.pipe(v.string(), v.base64(), v.maxLength(Math.ceil(execInputMaxBytes / 3) * 4));
+const execLine = named(
+  'ExecLine',
+  v.union([
+    v.object({ id: v.string() }),
+    v.object({ fd: v.picklist([1, 2]), data: v.string() }),
+    v.object({ exitCode: integer, message: v.optional(v.string()) }),
+  ]),
+);
+export const execSession = operation({
+  ...control,
+  permission: 'sessions:exec',
+  id: 'execSession',
+  path: `${one}/exec`,
+  summary:
+    'Run a program in a session’s sandbox: its output in base64 as it comes, then its exit code, 255 with a message where the session cannot be reached',
+  body: v.strictObject({
+    argv: v.pipe(
+      v.array(v.pipe(v.string(), v.maxLength(65_536), v.regex(/^[^\0]*$/, 'Expected no NUL'))),
+      v.minLength(1),
+      v.maxLength(256),
+    ),
+    stdin: v.optional(execInput),
+    /** More of it comes: the first line has the `id` that takes it. */
+    input: v.optional(v.boolean()),
+  }),
+  lines: true,
+  answers: { 200: execLine },
+});
+export const execSessionInput = operation({
+  ...control,
+  permission: 'sessions:exec',
+  id: 'execSessionInput',
+  path: `${one}/exec/:program/input`,
+  summary:
+    'More of the standard input of a program that runs in a session’s sandbox; 404 where it does not run any more',
+  body: v.strictObject({ data: v.optional(execInput), end: v.optional(v.boolean()) }),
+  answers: { 204: null },
+});
+
 export const archiveSession = operation({
   ...control,
   id: 'archiveSession',

@@ -101,13 +101,31 @@ test('another key, command, file, scope or an age past the ttl is a miss', async
   assert.equal(await seen(INSTALL), 'hit');
 });
 
-test('a step without paths to keep always runs', async (t) => {
+test('a step without a cache always runs', async (t) => {
   const { fresh, run } = await house(t);
   const sandbox = await fresh();
-  const step = { name: 'a', commands: ['echo x >> log'], cache: { files: ['lock.json'] } };
+  const step = { name: 'a', commands: ['echo x >> log'] };
   assert.equal(await run(sandbox, [step, step]), 'none none');
   assert.equal(await said(sandbox, 'cat log'), 'x\nx');
 });
+
+for (const name of ['process', 'bubblewrap'] as const) {
+  test(`${name}: of a cache without paths, what the step changed in home and work is put back`, async (t) => {
+    const { fresh, run } = await house(t, name);
+    const [first, second] = [await fresh(), await fresh()];
+    for (const sandbox of [first, second])
+      await said(sandbox, 'mkdir -p repo; echo old > repo/kept; echo 1 > lock.json');
+    const commands = ['mkdir -p repo/modules ~/.tool/empty; echo made > repo/modules/a; echo new > ~/.tool/b'];
+    const step = { name: 'install', commands: [...commands, 'ln -s b ~/.tool/c'], cache: { files: ['lock.json'] } };
+    assert.equal(await run(first, [step], { ttl: '24h' }), 'miss');
+    await said(second, 'echo mine > repo/kept');
+    assert.equal(await run(second, [step], { ttl: '24h' }), 'hit');
+    const show = 'cat repo/modules/a ~/.tool/c repo/kept; ls -A ~/.tool; ls -A ~ . | grep svc-step';
+    assert.equal(await said(second, `${show} || true`), 'made\nnew\nmine\nb\nc\nempty');
+    await said(second, 'echo 2 > lock.json');
+    await assert.rejects(run(second, [step], { ttl: '24h' }), /ln/);
+  });
+}
 
 test('an archive that is damaged, cut, a link or a directory is a miss and is replaced', async (t) => {
   const { fresh, run, dir, dataDir } = await house(t);

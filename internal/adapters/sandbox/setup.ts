@@ -90,19 +90,25 @@ export async function buildImage(sandbox: Sandbox, request: ImageRequest): Promi
   const { image, steps, env = {} } = request;
   if (steps.length === 0) return;
   const key = sha256(['image', 1, sandbox.provider, request.scope, image, steps, env]);
-  await cached(sandbox, request, { name: IMAGE_STEP, key, paths: ['.'], ttlMs: null }, async () => {
-    await runCommands(
-      sandbox,
-      request,
-      { name: IMAGE_STEP, commands: steps },
-      { env: { ...env, ...request.networkEnv }, cwd: sandbox.home },
-    );
-  });
+  await cached(
+    sandbox,
+    request,
+    { name: IMAGE_STEP, key, parts: [{ key, root: sandbox.home, paths: ['.'] }], ttlMs: null },
+    async () => {
+      await runCommands(
+        sandbox,
+        request,
+        { name: IMAGE_STEP, commands: steps },
+        { env: { ...env, ...request.networkEnv }, cwd: sandbox.home },
+      );
+    },
+  );
 }
 
 /**
- * Runs the setup steps in order. A step whose cache names paths is not run where they were kept before under the same
- * key, commands and content of its files, within `setupCache.ttl`: they are put back. Throws SetupFailed.
+ * Runs the setup steps in order. A step with a cache is not run where what it made was kept before under the same key,
+ * commands and content of its files, within `setupCache.ttl`: it is put back. That is its `paths`, and without any what it
+ * changed below home and the work directory. Throws SetupFailed.
  */
 export async function runSetup(sandbox: Sandbox, request: SetupRequest): Promise<void> {
   const { env = {}, masked = [] } = request;
@@ -110,14 +116,16 @@ export async function runSetup(sandbox: Sandbox, request: SetupRequest): Promise
   const ttlMs = request.setupCache === undefined ? null : ttlOf(request.setupCache.ttl);
   for (const step of request.setup) {
     const run = (): Promise<void> => runCommands(sandbox, request, step, { env, cwd, masked });
-    const paths = (step.cache?.paths ?? []).map(homeRelative);
-    if (paths.length === 0) {
+    if (step.cache === undefined) {
       request.onStep?.({ name: step.name, cache: 'none' });
       await run();
       continue;
     }
     const key = await keyOf(sandbox, request, step, cwd);
-    await cached(sandbox, request, { name: step.name, key, paths, ttlMs }, run);
+    const named = (step.cache.paths ?? []).map(homeRelative);
+    const parts: readonly Part[] =
+      named.length > 0 ? [{ key, root: sandbox.home, paths: named }] : wholeParts(sandbox, key);
+    await cached(sandbox, request, { name: step.name, key, parts, ttlMs }, run);
   }
 }
 
@@ -136,33 +144,67 @@ function homeRelative(path: string): string {
   return relative === '' ? '.' : `./${relative}`;
 }
 
+/** What is kept of one directory. */
+interface Part {
+  readonly key: string;
+  /** As the sandbox sees it. */
+  readonly root: string;
+  /** Below it; null: what the step changed there. */
+  readonly paths: readonly string[] | null;
+}
+
 interface Entry {
   readonly name: string;
   readonly key: string;
-  readonly paths: readonly string[];
+  readonly parts: readonly Part[];
   readonly ttlMs: number | null;
 }
 
+/** Of a step that names no paths: what it changes below home and below the work directory. */
+const wholeParts = (sandbox: Sandbox, key: string): readonly Part[] =>
+  [sandbox.home, sandbox.workDir].map((root, index) => ({ key: sha256([key, index]), root, paths: null }));
+
+/** Lies beside what a step changes, and tells what is newer. */
+const MARK = '/.svc-step';
+
 async function cached(sandbox: Sandbox, context: SetupContext, entry: Entry, run: () => Promise<void>): Promise<void> {
-  const { cache, now, onStep } = context;
+  const { cache, onStep } = context;
   await cache.inTurn(entry.key, async () => {
-    const isHit = await cache.restore(entry.key, { now, ttlMs: entry.ttlMs }, async (archive) => {
-      const command = ['/bin/sh', '-c', 'exec tar -C "$HOME" --no-same-owner -xpf -'];
-      const result = await sandbox.run({ command, timeoutMs: ARCHIVE_MS, input: archive, ...signalOf(context) });
-      return result.code === 0;
-    });
+    let isHit = true;
+    for (const part of entry.parts) isHit &&= await restore(sandbox, context, entry, part);
     onStep?.({ name: entry.name, cache: isHit ? 'hit' : 'miss' });
     if (isHit) return;
+    for (const part of entry.parts) if (part.paths === null) await mark(sandbox, context, part.root);
     await run();
-    await keep(sandbox, context, entry);
+    for (const part of entry.parts) await keep(sandbox, context, part);
   });
 }
 
+async function restore(sandbox: Sandbox, context: SetupContext, { ttlMs }: Entry, part: Part): Promise<boolean> {
+  return context.cache.restore(part.key, { now: context.now, ttlMs }, async (archive) => {
+    const command = ['/bin/sh', '-c', 'exec tar -C "$1" --no-same-owner -xpf -', 'sh', part.root];
+    const result = await sandbox.run({ command, timeoutMs: ARCHIVE_MS, input: archive, ...signalOf(context) });
+    return result.code === 0;
+  });
+}
+
+async function mark(sandbox: Sandbox, context: SetupContext, root: string): Promise<void> {
+  const made = await sandbox.run({ command: ['touch', root + MARK], timeoutMs: ARCHIVE_MS, ...signalOf(context) });
+  if (made.code === 0) return;
+  throw new Fault('unprocessable', 'setup-cache', `${root} cannot be written to: ${made.output.trim()}`);
+}
+
+const PACK = `cd "$1" || exit 1; shift
+for path; do shift; [ -e "$path" ] && set -- "$@" "$path"; done; exec tar -cf - -- "$@"`;
+/** Files by the time of their change, since an archive that is unpacked sets the other; directories where they are empty. */
+const PACK_CHANGED = `cd "$1" || exit 1
+find . -cnewer .${MARK} "(" ! -type d -o -empty ")" ! -path .${MARK} -print0 | tar --null --no-recursion -T - -cf -
+ended=$?; rm -f .${MARK}; exit $ended`;
+
 /** Packs those of the paths that are there. What cannot be packed is not kept, and the session starts all the same. */
-async function keep(sandbox: Sandbox, context: SetupContext, entry: Entry): Promise<void> {
-  const script =
-    'cd "$HOME" || exit 1; for path; do shift; [ -e "$path" ] && set -- "$@" "$path"; done; exec tar -cf - -- "$@"';
-  const child = await sandbox.spawn({ argv: ['/bin/sh', '-c', script, 'sh', ...entry.paths] });
+async function keep(sandbox: Sandbox, context: SetupContext, part: Part): Promise<void> {
+  const script = part.paths === null ? PACK_CHANGED : PACK;
+  const child = await sandbox.spawn({ argv: ['/bin/sh', '-c', script, 'sh', part.root, ...(part.paths ?? [])] });
   child.stdin.end();
   child.stderr.resume();
   const archive = async function* (): AsyncGenerator<Buffer> {
@@ -171,7 +213,7 @@ async function keep(sandbox: Sandbox, context: SetupContext, entry: Entry): Prom
     if ((await child.exited).code !== 0) throw new Incomplete();
   };
   try {
-    await context.cache.save(entry.key, context.now, archive());
+    await context.cache.save(part.key, context.now, archive());
   } catch (error) {
     if (!(error instanceof Incomplete)) throw error;
   } finally {

@@ -116,6 +116,7 @@ function makeCall(
       return value;
     },
     optionalArg: (name) => parsed.args[position(name)],
+    manyArgs: (name) => parsed.args.slice(position(name)),
     text: (option) => parsed.strings.get(option),
     global: (option) => parsed.globals.get(option),
     list: (option) => parsed.lists.get(option) ?? [],

@@ -73,9 +73,9 @@ export interface Client {
     limit?: number,
   ): Promise<Page<ItemOf<A>>>;
   /** Text of a 2xx answer as it arrives. Throws `Refusal`, also where it breaks off. */
-  download<P extends string, Q extends Q0, A extends Answers>(
-    operation: Op<P, Q, undefined, A>,
-    input?: Input<P, Q, undefined>,
+  download<P extends string, Q extends Q0, B extends Q0, A extends Answers>(
+    operation: Op<P, Q, B, A>,
+    input?: Input<P, Q, B>,
   ): AsyncGenerator<string>;
   /** Bytes of a 2xx answer. Throws `Refusal`. */
   bytes<P extends string, A extends Answers>(
@@ -131,7 +131,7 @@ export function createClient(server: ServerSettings, signal: AbortSignal): Clien
     },
     download: (operation, given) => {
       const input = (given ?? {}) as Loose;
-      return download(server, pathOf(operation, input), input.query, signal);
+      return download(server, operation.method, pathOf(operation, input), input, signal);
     },
     bytes: async (operation, given) => {
       const input = given as Loose;
@@ -158,12 +158,14 @@ export function createClient(server: ServerSettings, signal: AbortSignal): Clien
 
 async function* download(
   server: ServerSettings,
+  method: string,
   path: string,
-  query: RequestOptions['query'],
+  { query, body }: RequestOptions,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
   const accept = { accept: 'application/x-ndjson, application/problem+json' };
-  const response = await send(server, 'GET', path, query === undefined ? {} : { query }, signal, accept);
+  const options = { ...(query !== undefined && { query }), ...(body !== undefined && { body }) };
+  const response = await send(server, method, path, options, signal, accept);
   if (!response.ok) await readJson(response, server);
   const decoder = new TextDecoder();
   try {

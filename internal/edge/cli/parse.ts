@@ -172,7 +172,7 @@ function checkArgs(command: CommandSpec, args: readonly string[]): void {
     const value = args[index];
     if (value === undefined) {
       if (spec.optional !== true) throw new Misuse(`${spec.name} is missing`, usage);
-    } else if (value === '') throw new Misuse(`${spec.name} is empty`, usage);
+    } else if (value === '' && spec.many !== true) throw new Misuse(`${spec.name} is empty`, usage);
     else if (spec.choices !== undefined && !spec.choices.includes(value)) {
       const near = nearest(value, spec.choices);
       throw new Misuse(
@@ -181,7 +181,7 @@ function checkArgs(command: CommandSpec, args: readonly string[]): void {
       );
     }
   }
-  if (args.length > command.args.length) {
+  if (args.length > command.args.length && command.args.at(-1)?.many !== true) {
     // What stands there may be the value: it is not said again.
     if (command.options.some((option) => option.name === 'from-file')) {
       throw new Misuse(

@@ -145,6 +145,14 @@ const sessionCommands: readonly CommandSpec[] = [
     load: async () => (await session()).sessionInterrupt,
   },
   {
+    words: ['session', 'exec'],
+    summary: 'run a program in its sandbox, with stdin, and end as it ends',
+    args: [ID, { name: 'ARGV', help: 'after --, the program and its arguments', many: true }],
+    options: [],
+    notes: ['exit code 255: the session cannot be reached'],
+    load: async () => (await import('./command-exec.ts')).sessionExec,
+  },
+  {
     words: ['session', 'archive'],
     summary: 'end it',
     args: [ID],

@@ -44,6 +44,8 @@ export interface ArgSpec {
   readonly name: string;
   readonly help: string;
   readonly optional?: true;
+  /** The last one, and all that follow it. */
+  readonly many?: true;
   readonly choices?: readonly string[];
   readonly completes?: 'file' | 'directory';
   readonly values?: ValueKind;
@@ -94,6 +96,8 @@ export interface Call {
   /** A required argument. */
   arg(name: string): string;
   optionalArg(name: string): string | undefined;
+  /** An argument that takes all that follow. */
+  manyArgs(name: string): readonly string[];
   text(option: string): string | undefined;
   /** An option of every command, such as `url`. */
   global(option: string): string | undefined;

@@ -20,7 +20,7 @@ const commit = 'a'.repeat(40);
 /** These change nothing, or leave a record of their own: a probe, an explanation, and the deliveries of providers. */
 // What a browser or a device calls with credentials of its own is held to its entries where signing in is tested.
 const exempt =
-  /repositories\/probe$|triggers\/explain$|\/intake\/|webhook-endpoints|\/auth\/(key|signout)$|\/oauth\/(token|device_authorization)$|^\/device$/;
+  /repositories\/probe$|exec\/:program\/input$|triggers\/explain$|\/intake\/|webhook-endpoints|\/auth\/(key|signout)$|\/oauth\/(token|device_authorization)$|^\/device$/;
 
 interface Step {
   readonly call: string;
@@ -127,6 +127,11 @@ const steps: readonly Step[] = [
     body: () => ({ decision: 'allow' }),
   },
   { call: `POST ${P}/sessions/x/interrupt`, path: (ids) => `${P}/sessions/${ids['session']}/interrupt` },
+  {
+    call: `POST ${P}/sessions/x/exec`,
+    path: (ids) => `${P}/sessions/${ids['session']}/exec`,
+    body: () => ({ argv: ['true'] }),
+  },
   { call: `POST ${P}/sessions/x/archive`, path: (ids) => `${P}/sessions/${ids['session']}/archive` },
   { call: `DELETE ${P}/agents/a` },
   { call: `POST ${P}/endpoints`, body: () => ({ name: 'e' }) },

@@ -28,6 +28,7 @@ import type { Semaphore } from '../../base/semaphore.ts';
 import type { Mask } from './mask.ts';
 import { artifactsPath, Leavings } from './leavings.ts';
 import { missingKey } from './model-keys.ts';
+import { execIn } from './exec.ts';
 import { checkInjections, networkOf, openEdge } from './network.ts';
 import { effortOf, modelOf } from './model.ts';
 import { provision } from './provision.ts';
@@ -141,7 +142,11 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const leavings = new Leavings(ctx, { session, sandbox, mounts: spec.mounts, mask });
   // Before the sandbox is stopped, and after its harness is.
   of.stops.push(() => leavings.now());
-  ports.places.set(session.sessionId, { cwd, write: (path, content) => writeInto(sandbox, path, content) });
+  ports.places.set(session.sessionId, {
+    cwd,
+    write: (path, content) => writeInto(sandbox, path, content),
+    exec: (program) => execIn({ sandbox, env: stage.env, cwd, mask }, program),
+  });
   of.stops.push(() => void ports.places.delete(session.sessionId));
   failpoint('session.provisioned');
 

@@ -3,6 +3,7 @@
 // session is elsewhere too. All of it happens under the project's routing lock, but for money (docs/reference/sessions.md#spending): what model
 // calls may cost and have cost.
 
+export { execInput, execInSession } from './exec.ts';
 export { modelKey } from './model-key.ts';
 export {
   type Authorization,

@@ -10,6 +10,8 @@ import {
 import {
   answerPermission,
   archiveSession,
+  execInput,
+  execInSession,
   interruptSession,
   noSession,
   sendMessage,
@@ -67,6 +69,17 @@ export const sessionRoutes: readonly Route[] = [
   serve(api.interruptSession, async ({ ctx, project: where, params, actor }) => {
     const id = requireId(params);
     return accepted({ id, ...(await interruptSession(ctx, where, id, actor)) });
+  }),
+  serve(api.execSession, async ({ ctx, project: where, params, body, actor, signal }) => {
+    const { argv, input: hasInput = false } = body;
+    const stdin = body.stdin === undefined ? undefined : Buffer.from(body.stdin, 'base64');
+    const of = { sessionId: requireId(params), argv, stdin, hasInput, actor, signal };
+    return { status: 200 as const, lines: await execInSession(ctx, where, of) };
+  }),
+  serve(api.execSessionInput, async ({ ctx, params, body }) => {
+    const data = Buffer.from(body.data ?? '', 'base64');
+    await execInput(ctx, { sessionId: requireId(params), program: params.program, data, isLast: body.end === true });
+    return noContent;
   }),
   serve(api.archiveSession, async ({ ctx, project: where, params, body, actor }) =>
     ok(showWholeSession(await archiveSession(ctx, where, requireId(params), actor, body.reason))),

@@ -1,0 +1,75 @@
+// A person's program in a session's sandbox, through the command line: its streams, its end, who may, and what is kept of it.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { text } from 'node:stream/consumers';
+import { createHostBench, type HostBench } from './host-testkit.ts';
+
+const MAIN = join(import.meta.dirname, '../../../cmd/svc/main.ts');
+const VALUE = 'sesame-of-the-program';
+
+describe('svc session exec', () => {
+  let bench: HostBench;
+  let session: string;
+  before(async () => {
+    bench = await createHostBench();
+    await bench.daemon.api('PUT', 'P/secrets/key', { value: VALUE });
+    await bench.apply({ a: { env: { KEY: { $secret: 'key' }, PLAIN: 'seen' } } });
+    session = await bench.start('a', '!say ready');
+    await bench.until(session, ({ state }) => state === 'idle');
+  });
+  after(() => bench.stop());
+
+  /** `input`: undefined leaves standard input open. */
+  const svc = async (args: readonly string[], input?: string) => {
+    const { url, token, dataDir } = bench.daemon;
+    const env = {
+      PATH: process.env['PATH'],
+      HOME: dataDir,
+      SVC_URL: url,
+      SVC_TOKEN: token,
+      SVC_ORG: 'default',
+      SVC_PROJECT: 'default',
+    };
+    const child = spawn(process.execPath, [MAIN, 'session', 'exec', ...args], { env });
+    if (input !== undefined) child.stdin.end(input);
+    const ended = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
+    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    return { code: await ended, out, err };
+  };
+
+  it('passes streams and the exit code on, with the session’s environment', async () => {
+    const script = 'cat; echo "$PLAIN $KEY" >&2; exit 7';
+    const lines = 'hello\n'.repeat(30_000);
+    const done = await svc([session, '--', 'sh', '-c', script], lines);
+    assert.deepEqual([done.code, done.out.length, done.err], [7, lines.length, 'seen ***\n']);
+  });
+
+  it('ends as the program does, whatever waits at its input', async () => {
+    assert.equal((await svc([session, '--', 'true'])).code, 0);
+    assert.equal((await svc([session, '--', 'sh', '-c', 'kill -9 $$'])).code, 137);
+    const both = await svc([session, '--json', '--', 'sh'], 'echo out; echo err >&2; exit 3\n');
+    assert.deepEqual(JSON.parse(both.out), { exitCode: 3, stdout: 'out\n', stderr: 'err\n' });
+  });
+
+  it('is 255 where the session cannot be reached, and misuse without a program', async () => {
+    const unknown = '00000000-0000-4000-8000-000000000000';
+    assert.equal((await svc([unknown, '--', 'true'], '')).code, 255);
+    assert.equal((await svc([session], '')).code, 2);
+    const other = await bench.start('a', '!say ready');
+    await bench.until(other, ({ state }) => state === 'idle');
+    await bench.daemon.api('POST', `P/sessions/${other}/archive`);
+    const ended = await svc([other, '--', 'true'], '');
+    assert.equal(ended.code, 255);
+    assert.match(ended.err, /archived/);
+  });
+
+  it('is audited with what is run, before it is', async () => {
+    const { body } = await bench.daemon.api('GET', 'P/audit?action=session.exec&limit=200');
+    const entries = body['items'] as unknown as { subject: { name: string }; detail: { argv: string[] } }[];
+    assert.ok(entries.some(({ detail }) => detail.argv.join(' ') === 'sh -c kill -9 $$'));
+    assert.ok(entries.every(({ subject }) => subject.name !== ''));
+  });
+});
