@@ -104,11 +104,7 @@ describe('the provider’s own tool server, where one is configured', () => {
     const made = await seat.call('issue_write', { ...at, method: 'create', title: 'See', body: file }, 'code');
     await seat.call('issue_read', { ...at, method: 'get', issue_number: Number(made.value['number']) }, 'code');
     const write = async (): Promise<void> => assert.fail('nothing is written');
-    bench.daemon.ctx.host?.places.set(seat.session, {
-      exec: () => assert.fail('nobody runs a program there'),
-      cwd: '/home/user/work',
-      write,
-    });
+    bench.daemon.ctx.host?.places.set(seat.session, { cwd: '/home/user/work', write, exec: () => assert.fail() });
     const { text } = await seat.call('download_attachment', { url: file }, 'code');
     assert.match(text, /^not-found: it is only for people who are signed in there/);
     const tries = bench.sim.log.filter((one) => one.path.startsWith('/user-attachments/files/'));

@@ -47,11 +47,12 @@ async function checkSandbox({ host }: FlowContext): Promise<SessionCheck[]> {
   try {
     const { facts } = await host.sandboxes();
     const { isolation } = facts.capabilities;
-    const fence = !host.fenced
-      ? 'the network is open, services on this machine’s own addresses included (sessions.fenced is off)'
-      : facts.capabilities.networkFence
-        ? 'the network is fenced'
-        : 'the network is NOT fenced, though sessions.fenced asks for it';
+    const fence =
+      !host.fenced && host.allow === undefined
+        ? 'the network is open, services on this machine’s own addresses included (sessions.fenced is off, and no sandboxes.network is given)'
+        : facts.capabilities.networkFence
+          ? `the network is fenced${host.allow === undefined ? '' : `; ${host.allow.length} entries of sandboxes.network are reached`}`
+          : 'the network is NOT fenced, though the configuration asks for it';
     const message = `${facts.inUse}: ${facts.why}; ${fence}; resources ${facts.resources}`;
     if (isolation !== 'none') return [{ name: 'sandbox', status: 'ok', message }];
     const hint = 'install bubblewrap, or set SVC_SANDBOX=command with a program that isolates';

@@ -105,6 +105,19 @@ describe('the environment of a session', () => {
     assert.equal(said, wanted.join(''));
   });
 
+  it('is refused over a ceiling that was lowered since it was applied, and says what its preset is not', async () => {
+    const image = { kind: 'preset', name: 'node24' };
+    await bench.apply({ big: { environment: { name: 'big', image, resources: { memoryMB: 1024 } } } });
+    const first = await bench.start('big', '!say hello');
+    const { body } = await bench.until(first, ({ state }) => state === 'idle');
+    assert.match(JSON.stringify(body['sandbox']), /"notEnforced":\[[^\]]*"image"/);
+    assert.equal((await bench.daemon.api('PATCH', 'P', { limits: { memoryMB: 512 } })).status, 200);
+    const second = await bench.start('big', '!say hello');
+    const { reason } = await bench.until(second, ({ state }) => state === 'failed');
+    assert.match(reason ?? '', /memoryMB 1024; its preset and project allow 512/);
+    assert.equal((await bench.daemon.api('PATCH', 'P', { limits: null })).status, 200);
+  });
+
   it('is set up once for a cache key, and again for another', async () => {
     const setup = (key: string) => ({
       cached: {

@@ -21,15 +21,16 @@ import type { ModelSpec } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
 import { placeholderOf, resolveSecrets } from '../secrets/secrets.ts';
 import { aliasSegment, sessionAliases } from '../sessions/sessions.ts';
-import type { HostPorts } from '../host-ports.ts';
+import type { HostPorts, SandboxPlace } from '../host-ports.ts';
 import { channelPorts, type ModelBudget, openGit, openModelRoute, openTools } from './channels.ts';
 import { environmentOf, secretUses, systemPromptOf } from './environment.ts';
 import type { Semaphore } from '../../base/semaphore.ts';
 import type { Mask } from './mask.ts';
 import { artifactsPath, Leavings } from './leavings.ts';
 import { missingKey } from './model-keys.ts';
-import { execIn } from './exec.ts';
+import { type ExecPlace, execIn } from './exec.ts';
 import { checkInjections, networkOf, openEdge } from './network.ts';
+import { checkCeilings, notEnforcedOf } from './ceilings.ts';
 import { effortOf, modelOf } from './model.ts';
 import { provision } from './provision.ts';
 import { StageWatch } from './stage-watch.ts';
@@ -128,6 +129,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   if (environment === null) {
     throw new Fault('unprocessable', 'environment-gone', `Environment ${spec.environment} is not there any more.`);
   }
+  checkCeilings(ctx, facts, environment);
   const program = await ports.program(spec.harness);
   if ('missing' in program) throw new ProgramMissing(program.missing);
   const model = modelOf(ctx, spec);
@@ -142,11 +144,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
   const leavings = new Leavings(ctx, { session, sandbox, mounts: spec.mounts, mask });
   // Before the sandbox is stopped, and after its harness is.
   of.stops.push(() => leavings.now());
-  ports.places.set(session.sessionId, {
-    cwd,
-    write: (path, content) => writeInto(sandbox, path, content),
-    exec: (program) => execIn({ sandbox, env: stage.env, cwd, mask }, program),
-  });
+  ports.places.set(session.sessionId, placeOf({ ...stage, cwd, mask }));
   of.stops.push(() => void ports.places.delete(session.sessionId));
   failpoint('session.provisioned');
 
@@ -174,12 +172,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
       provider: sandbox.provider,
       isolation: sandboxes.capabilities.isolation,
       fenced: sandbox.fenced,
-      // Where its network is the machine's, so is the port of its git.
-      notEnforced: [
-        ...sandbox.notEnforced,
-        ...(stage.gitUrl !== undefined && !sandbox.fenced ? ['git'] : []),
-        ...(stage.isInline ? ['injection'] : []),
-      ],
+      notEnforced: notEnforcedOf({ ...stage, preset: environment.image.name, ...sandboxes.capabilities }),
       notes,
     },
   });
@@ -385,3 +378,9 @@ async function writeInto(sandbox: Sandbox, path: string, content: Uint8Array): P
   if (made.code !== 0) throw new Error('the sandbox cannot make a directory');
   await sandbox.writeFile(path, content);
 }
+
+const placeOf = (of: ExecPlace): SandboxPlace => ({
+  cwd: of.cwd,
+  write: (path, content) => writeInto(of.sandbox, path, content),
+  exec: (program) => execIn(of, program),
+});

@@ -1,0 +1,40 @@
+// What a session asks for against what it gets (docs/reference/sessions.md#presets): ceilings may have been lowered since
+// its environment was applied, and what a sandbox cannot give is said.
+
+import type { Sandbox, SandboxCapabilities } from '../../adapters/sandbox/sandbox.ts';
+import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
+import { Fault } from '../../domain/fault.ts';
+import { lowerLimits, overLimits } from '../../domain/limits.ts';
+import type { EnvironmentSpec } from '../../domain/spec.ts';
+import { type FlowContext, portsOf } from '../context.ts';
+
+/** Of every installation; the machine's own programs, and nothing that it promises beyond them. */
+const BASE = 'base';
+
+/** Throws Fault for an environment that asks for more than its preset or its project allows. */
+export function checkCeilings(ctx: FlowContext, { project }: LaunchFacts, environment: EnvironmentSpec): void {
+  const preset = portsOf(ctx).catalog.presetLimits?.[environment.image.name];
+  const [first] = overLimits(environment.resources, lowerLimits(preset, project.limits));
+  if (first === undefined) return;
+  const message = `The environment asks for ${first.key} ${first.value}; its preset and project allow ${first.most}.`;
+  throw new Fault('unprocessable', 'resources-over-limit', message);
+}
+
+/** What was asked for and is not given, for the session's record. */
+export function notEnforcedOf(of: {
+  readonly sandbox: Sandbox;
+  readonly gitUrl: string | undefined;
+  readonly isInline: boolean;
+  readonly preset: string;
+  readonly isolation: SandboxCapabilities['isolation'];
+}): string[] {
+  const { sandbox, gitUrl, isInline, preset, isolation } = of;
+  return [
+    ...sandbox.notEnforced,
+    // Where its network is the machine's, so is the port of its git.
+    ...(gitUrl !== undefined && !sandbox.fenced ? ['git'] : []),
+    ...(isInline ? ['injection'] : []),
+    // The providers of this machine show its own programs, whatever the preset is called.
+    ...(preset !== BASE && isolation !== 'external' ? ['image'] : []),
+  ];
+}
