@@ -75,4 +75,4 @@ test-harness: setup ## the real harnesses at their pinned versions against a stu
 	@node cmd/harness-check/main.ts $(if $(DATA_DIR),--data-dir '$(DATA_DIR)')
 
 test-fuzz: setup ## the long form of the property and hostile-input tests
-	@SVC_LONG=1 node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts 'internal/**/*.fuzz.test.ts'
+	@SVC_LONG=1 node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts 'internal/**/*.fuzz.test.ts' 'cmd/**/*.fuzz.test.ts'

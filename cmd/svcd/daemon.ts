@@ -3,7 +3,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { pendingMigrations } from '../../internal/adapters/store/schema/migrate.ts';
 import { sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.ts';
-import { errorCode } from '../../internal/adapters/store/store.ts';
+import { type Database, errorCode } from '../../internal/adapters/store/store.ts';
 import { routeTask } from '../../internal/adapters/store/events/events.ts';
 import { DataDirInUse, openStore, type Store } from './database.ts';
 import { chatSettings } from '../../internal/base/config/chat-settings.ts';
@@ -43,9 +43,15 @@ import { codehostChecks } from '../../internal/flows/plans/plans.ts';
 import { startSyncPorts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
 import { checkKeys } from '../../internal/flows/secrets/secrets.ts';
+import { SharedClock } from '../../internal/base/clock.ts';
+import { serverTime } from '../../internal/adapters/store/operations/clock.ts';
 import { checkKeyFile, ensureMasterKey, readClient, writeClient } from './files.ts';
 import { openKeyGate } from './keys.ts';
 import { openHostPorts } from './session-host.ts';
+
+const learnMs = 10_000;
+/** A machine that is off by so much should be set right: its log is. */
+const tellOffMs = 2_000;
 
 export interface Daemon {
   readonly url: string;
@@ -63,6 +69,8 @@ export interface DaemonOptions {
   readonly log: Runtime['log'];
   /** Overrides for tests. */
   readonly runtime?: Partial<Runtime>;
+  /** For tests: the machine's clock, in milliseconds, which may be off. */
+  readonly machineMs?: () => number;
   /** In a test process: no process-wide metrics, nothing forced to disk. */
   readonly test?: boolean;
 }
@@ -89,10 +97,12 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   const { config, log } = options;
   armFailpoint(config.failpoint);
   await checkSettings(config);
-  const runtime: Runtime = { now: () => new Date(), uuid: randomUUID, randomBytes, log, ...options.runtime };
+  const clock = new SharedClock(options.machineMs);
+  const runtime: Runtime = { now: clock.now, uuid: randomUUID, randomBytes, log, ...options.runtime };
   const daemonId = runtime.uuid();
   const store = await openConfiguredStore(options, daemonId);
   stops.push(() => store.stop());
+  stops.push(await keepTime(clock, store.db, log));
   await ensureMasterKey(config, (await sealedVersions(store.db)).length > 0);
   await firstClient(config, { db: store.db, runtime });
 
@@ -147,6 +157,26 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     ctx,
     ready,
     failed: store.lost.then(() => new Error('the embedded database has stopped and cannot be started again')),
+  };
+}
+
+/** Sets the clock by the database, now and every few seconds; answers with what ends that. */
+async function keepTime(clock: SharedClock, db: Database, log: Runtime['log']): Promise<() => Promise<void>> {
+  const learn = async (): Promise<void> => {
+    const offMs = Math.round(await clock.learn(() => serverTime(db.vital)));
+    if (Math.abs(offMs) >= tellOffMs) log.warn({ offMs }, 'daemon.clock_off');
+  };
+  await learn();
+  let learning: Promise<void> | undefined;
+  // Without an answer it goes on by the machine's steady clock.
+  const timer = setInterval(() => {
+    learning ??= learn()
+      .catch(() => undefined)
+      .finally(() => (learning = undefined));
+  }, learnMs);
+  return async () => {
+    clearInterval(timer);
+    await learning;
   };
 }
 

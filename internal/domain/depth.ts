@@ -40,6 +40,31 @@ export function nestsDeeper(bytes: Uint8Array, levels: number): boolean {
   return false;
 }
 
+/**
+ * Whether JSON in UTF-8 holds more than `most` members, elements, objects and lists, by the characters that part and open
+ * them outside texts: what it costs to parse grows with them, and not with its bytes.
+ */
+export function holdsMore(bytes: Uint8Array, most: number): boolean {
+  let count = 0;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    if (byte === 0x22) {
+      at = endOfText(bytes, at + 1);
+    } else if (byte === 0x2c || byte === 0x7b || byte === 0x5b) {
+      count += 1;
+      if (count > most) return true;
+    }
+  }
+  return false;
+}
+
+/** Where the quote stands that ends a text which began before `from`. */
+function endOfText(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (at < bytes.length && bytes[at] !== 0x22) at += bytes[at] === 0x5c ? 2 : 1;
+  return at;
+}
+
 /** Objects and arrays that a value is made of, and how far they stand inside each other; no further than `levels` + 1. */
 class Extent {
   readonly #levels: number;

@@ -77,11 +77,11 @@ export class HarnessConnection {
     this.#stderr.hide([...options.plan.secrets, ...(options.secrets ?? [])]);
     // A write to a program that is gone; its exit says more.
     process.stdin.on('error', () => undefined);
-    const stream = frameStream(process.stdin, process.stdout, limits.maxFrameBytes, {
+    const stream = frameStream(process.stdin, process.stdout, limits, {
       gate: () => (this.#pendingUpdates < limits.maxPendingUpdates ? undefined : this.#updates),
       onUpdate: (params) => this.#onUpdate(params),
       onGarbage: (line) => this.#fail('garbage', `the harness wrote something else than messages on stdout: ${line}`),
-      onTooLarge: (bytes) => this.#fail('frame_too_large', `the harness wrote a message of more than ${bytes} bytes`),
+      onTooLarge: (size) => this.#fail('frame_too_large', `the harness wrote a message of more than ${size}`),
       onEnd: (partial) => void this.#onOutputEnd(partial),
       onStray: (id) => options.log.debug({ id }, 'harness.stray_answer'),
     });

@@ -1,8 +1,10 @@
-// Lines of JSON over a program's stdin and stdout, with bounds: the size of a line, and no reading ahead of a consumer
+// Lines of JSON over a program's stdin and stdout, with bounds: the size of a line, what it holds, and no reading ahead of a consumer
 // that is behind. What is not a JSON object on a line of its own is reported, never skipped.
 
 import type { Readable, Writable } from 'node:stream';
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
+import { holdsMore } from '../../domain/depth.ts';
+import type { Limits } from './types.ts';
 
 export interface FrameEvents {
   /** Waited for before each message is passed on. */
@@ -10,7 +12,7 @@ export interface FrameEvents {
   /** `session/update`s, which are kept from the library: it would take them up in its own time, after an answer behind them. */
   onUpdate(params: unknown): void;
   onGarbage(line: string): void;
-  onTooLarge(bytes: number): void;
+  onTooLarge(size: string): void;
   /** The output ended; `partial` is a last line without its end. */
   onEnd(partial: string | undefined): void;
   /** An answer to nothing that was asked; dropped. */
@@ -66,7 +68,13 @@ function parse(line: Buffer): AnyMessage | undefined {
 }
 
 /** Nobody but the connection ends the stream: after its last message it stays open until then. */
-export function frameStream(stdin: Writable, stdout: Readable, maxFrameBytes: number, events: FrameEvents): Stream {
+export function frameStream(
+  stdin: Writable,
+  stdout: Readable,
+  limits: Pick<Limits, 'maxFrameBytes' | 'maxFrameValues'>,
+  events: FrameEvents,
+): Stream {
+  const { maxFrameBytes, maxFrameValues } = limits;
   const asked = new Set<string | number | null>();
   const source = lines(stdout, maxFrameBytes);
   let ended = false;
@@ -76,11 +84,16 @@ export function frameStream(stdin: Writable, stdout: Readable, maxFrameBytes: nu
       const read = await source.next().catch(() => ({ done: true as const, value: undefined }));
       if (read.done) {
         ended = true;
-        if (read.value === 'tooLarge') events.onTooLarge(maxFrameBytes);
+        if (read.value === 'tooLarge') events.onTooLarge(`${maxFrameBytes} bytes`);
         else events.onEnd(read.value === undefined ? undefined : sample(read.value));
         return undefined;
       }
       if (read.value.length === 0 || (read.value.length === 1 && read.value[0] === 0x0d)) continue;
+      if (read.value.length > maxFrameValues && holdsMore(read.value, maxFrameValues)) {
+        ended = true;
+        events.onTooLarge(`${maxFrameValues} values`);
+        return undefined;
+      }
       const message = parse(read.value);
       if (message === undefined) {
         ended = true;

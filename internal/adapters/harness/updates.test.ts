@@ -159,7 +159,8 @@ async function framesOf(chunks: readonly Buffer[], maxBytes = 1_000) {
       ended = how;
       resolve();
     };
-    const stream = frameStream(new PassThrough(), Readable.from(chunks, { objectMode: false }), maxBytes, {
+    const limits = { maxFrameBytes: maxBytes, maxFrameValues: 40 };
+    const stream = frameStream(new PassThrough(), Readable.from(chunks, { objectMode: false }), limits, {
       gate: () => undefined,
       onUpdate: (params) => seen.push(params),
       onGarbage: () => finish('garbage'),
@@ -202,6 +203,13 @@ test('a line is taken up to its bound and refused above it, whether or not it ha
   for (const garbage of ['hello', '[]', 'null', '3', '"x"', '{}', '{"jsonrpc":"2.0"}']) {
     assert.equal((await framesOf([Buffer.from(`${garbage}\n`)], 100)).ended, 'garbage', garbage);
   }
+});
+
+test('a line that holds very many values is refused before it is parsed, one that holds them in a text is not', async () => {
+  const line = (params: unknown) => Buffer.from(`${JSON.stringify({ method: 'a', params })}\n`);
+  assert.equal((await framesOf([line([Array.from({ length: 30 }, () => 0)])])).ended, 'end');
+  assert.equal((await framesOf([line([Array.from({ length: 60 }, () => 0)])])).ended, 'too large');
+  assert.equal((await framesOf([line(['[0,'.repeat(60)])])).ended, 'end');
 });
 
 test('no secret is read back from stderr, wherever the bound cuts', () => {

@@ -49,6 +49,8 @@ export interface TestDaemon {
 export interface TestDaemonOptions {
   readonly config?: Partial<Config>;
   readonly runtime?: Partial<Runtime>;
+  /** The machine's clock, in milliseconds, where it is off. */
+  readonly machineMs?: () => number;
   readonly log?: Logger;
   /** Shared with another daemon; then this one neither creates nor drops it. */
   readonly database?: TestDatabase;
@@ -88,6 +90,7 @@ export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<
       log: options.log ?? silent,
       test: options.embedded !== true,
       ...(options.runtime && { runtime: options.runtime }),
+      ...(options.machineMs && { machineMs: options.machineMs }),
     });
     const token = options.token ?? readClientFile(dataDir).token;
     return {

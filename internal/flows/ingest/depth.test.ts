@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
 import { readPayload } from '../../core/match/match.ts';
-import { nestsDeeper, parseWithin, TooDeep } from '../../domain/depth.ts';
+import { holdsMore, nestsDeeper, parseWithin, TooDeep } from '../../domain/depth.ts';
 
 const depthOf = (value: unknown): number =>
   typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depthOf)) : 0;
@@ -17,6 +17,24 @@ it('the levels of any JSON are counted as they nest, whatever its texts hold', (
       assert.equal(nestsDeeper(Buffer.from(JSON.stringify(json)), levels), depthOf(json) > levels);
     }),
     { numRuns: 2_000 },
+  );
+});
+
+it('what JSON holds is counted by its members and elements, whatever its texts hold', () => {
+  const text = fc.string({ unit: fc.constantFrom(',', '[', '"', '\\', '{', 'a') });
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof({ depthSize: 'medium' }, text, fc.array(tie('value')), fc.dictionary(text, tie('value'))),
+  }));
+  const heldBy = (json: unknown): number => {
+    if (typeof json !== 'object' || json === null) return 0;
+    const inner = Object.values(json);
+    return 1 + Math.max(0, inner.length - 1) + inner.reduce((sum: number, one) => sum + heldBy(one), 0);
+  };
+  fc.assert(
+    fc.property(value, fc.nat(20), (json, most) => {
+      assert.equal(holdsMore(Buffer.from(JSON.stringify(json)), most), heldBy(json) > most);
+    }),
+    { numRuns: 200 },
   );
 });
 

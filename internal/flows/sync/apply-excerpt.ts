@@ -1,6 +1,8 @@
-// The text of the line that a diagnostic is about, so that whoever shows it can draw a caret without the file.
+// The text of the line that a diagnostic is about, so that whoever shows it can draw a caret without the file. What looks
+// like a credential, or stands where one belongs, is starred: a run is kept, and whoever may read it may not read that.
 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { maskLine } from '../../domain/credential.ts';
 import { type Diagnostic, excerptOf } from '../../domain/diagnostic.ts';
 import type { ApplyRequest } from './plan-types.ts';
 
@@ -25,7 +27,9 @@ export async function withExcerpts(
     }
     const text = files.get(file)?.[line - 1];
     const shown =
-      text === undefined ? undefined : excerptOf([text.slice(0, EXCERPT_LENGTH).toWellFormed()], line, item);
+      text === undefined
+        ? undefined
+        : excerptOf([maskLine(text.slice(0, EXCERPT_LENGTH).toWellFormed())], line, item);
     filled.push(shown === undefined ? item : { ...item, excerpt: shown });
   }
   return filled;

@@ -120,11 +120,13 @@ const linkShape =
   /\[([^\]\n]{0,300})\]\((https?:\/\/[^\s)]{1,1992})\)|<(?:img|video)[^>]{0,500}?\ssrc="(https?:\/\/[^"\s]+)"|(?<=^|\s)(https?:\/\/[^\s<>()]+)/g;
 const attachmentShape = /\/user-attachments\/(assets|files)\/|^https:\/\/(private-)?user-images\.|\/files\/\d+\//;
 const attachmentsMax = 50;
+/** As long as the host lets a text be; what is behind it in a delivery is looked at by nobody. */
+const textChars = 65_536;
 
 /** Files that people attached to a text: they live at addresses of the host's own. */
 function attachmentsOf(text: string): JsonObject[] {
   const found: JsonObject[] = [];
-  for (const [, label, linked, image, bare] of text.matchAll(linkShape)) {
+  for (const [, label, linked, image, bare] of text.slice(0, textChars).matchAll(linkShape)) {
     const url = linked ?? image ?? bare ?? '';
     if (!attachmentShape.test(url) || found.length === attachmentsMax) continue;
     found.push({ name: label || (url.split('/').at(-1) ?? ''), url });

@@ -1,0 +1,252 @@
+// No single request, push, delivery, tool call or harness output, of at most the size its door takes, makes the process grow
+// by over 150 MB, stalls its event loop over 200 ms, or ends it. Each goes in through the door that it would come by; the
+// daemon is a child process whose memory is seen from outside. SVC_LONG=1 (make test-fuzz) tries them all and many mixtures.
+
+import assert from 'node:assert/strict';
+import { createHash, createHmac, randomBytes, randomUUID } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import fc from 'fast-check';
+import { isLong } from '../../internal/base/testkit/long.ts';
+import { type Cost, type MeasuredDaemon, startMeasuredDaemon } from '../../internal/base/testkit/measured-daemon.ts';
+import { applyAgents, hook, settled } from '../../internal/flows/routing/routing-testkit.ts';
+import { DELIVERIES, deliveryTypes, HARNESS_LINES, PAYLOADS, TEMPLATES, TOOL_CALLS, TREES } from './hostile-testkit.ts';
+
+const most = { grownMb: 150, busyMs: 200 } as const;
+/** One that the machine, and not the input, made slow is not so each time. */
+const tries = 3;
+const rawAgent = [process.execPath, join(import.meta.dirname, '../../testdata/raw-agent/agent.ts')];
+const secret = 'the secret of the connection';
+
+let daemon: MeasuredDaemon;
+before(async () => {
+  daemon = await startMeasuredDaemon({
+    SVC_HARNESS_A_COMMAND: JSON.stringify(rawAgent),
+    // Sessions of this one wait, so that a test can sit in the place of one.
+    SVC_HARNESS_B_COMMAND: JSON.stringify(['/nowhere/harness-b']),
+    SVC_SANDBOX: 'process',
+    SVC_LOG_LEVEL: 'warn',
+  });
+  await applyAgents(daemon.api, { raw: {} });
+});
+after(() => daemon.stop());
+
+const costs: string[] = [];
+after(() => {
+  if (process.env['SVC_COSTS'] !== undefined)
+    process.stderr.write(`${costs.join('\n')}\n${daemon.log().slice(-4_000)}\n`);
+});
+
+/** Does something up to three times: it is within its bounds at one of them, and the daemon lives after each. */
+async function isBounded(what: string, act: () => Promise<void>): Promise<void> {
+  const seen: Cost[] = [];
+  for (let at = 0; at < tries; at += 1) {
+    const cost = await daemon.costOf(act);
+    seen.push(cost);
+    costs.push(`${what}: +${cost.grownMb.toFixed(0)} MB, ${cost.busyMs.toFixed(0)} ms (${cost.delayMs.toFixed(0)})`);
+    if (cost.grownMb <= most.grownMb && cost.busyMs <= most.busyMs) return;
+  }
+  assert.fail(`${what}: ${JSON.stringify(seen)}`);
+}
+
+const send = async (path: string, body: string | Buffer, headers: { readonly [name: string]: string } = {}) => {
+  const response = await fetch(`${daemon.url}${path}`, { method: 'POST', body, headers });
+  const text = await response.text();
+  assert.ok(response.status < 500 || response.status === 503, `${response.status} ${text.slice(0, 400)}`);
+  return { status: response.status, text };
+};
+
+/** In the short form, those of this share. */
+const some = <T>(cases: { readonly [what: string]: T }, isShort: (what: string) => boolean): [string, T][] =>
+  Object.entries(cases).filter(([what]) => isLong || isShort(what));
+
+async function postAndRoute(path: string, body: string): Promise<void> {
+  await send(path, body, { 'content-type': 'application/json' });
+  await settled(daemon.database.db);
+}
+
+describe('a payload', () => {
+  let paths: { readonly [endpoint: string]: string };
+  before(async () => {
+    const agents = Object.entries(TEMPLATES).map(([name, more]) => [
+      name,
+      { triggers: [hook(name, more.routing ?? { kind: 'spawn' }, more.trigger)], ...more.agent },
+    ]);
+    paths = await applyAgents(daemon.api, Object.fromEntries(agents));
+  });
+
+  const pathOf = (name: string): string => paths[name] ?? assert.fail(name);
+  for (const [what, payload] of some(PAYLOADS, (name) => name === 'one long text' || name === 'many keys')) {
+    for (const [name] of some(TEMPLATES, (template) => template === 'many')) {
+      it(`${what}, routed by ${name}`, () =>
+        isBounded(`${what} × ${name}`, () => postAndRoute(pathOf(name), payload())));
+    }
+  }
+
+  it('any mixture of them', { skip: !isLong }, async () => {
+    const piece = fc.constantFrom(...Object.values(PAYLOADS).map((make) => make().slice(1, -1)));
+    const body = fc.tuple(fc.array(piece, { minLength: 2, maxLength: 5 }), fc.nat(1_048_000)).map(([pieces, cut]) => {
+      const share = Math.floor((1_048_000 - cut) / pieces.length);
+      return `{${pieces.filter((one) => one.length < share).join(',')}}`;
+    });
+    await fc.assert(
+      fc.asyncProperty(body, fc.constantFrom(...Object.keys(TEMPLATES)), (text, name) =>
+        isBounded(`a mixture × ${name}`, () => postAndRoute(pathOf(name), text)),
+      ),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe('a delivery', () => {
+  const ids: { [provider: string]: string } = {};
+  before(async () => {
+    const credentials = {
+      codehost: { webhookSecret: secret },
+      tracker: { webhookSecret: secret },
+      chat: { signingSecret: secret },
+    };
+    for (const [provider, of] of Object.entries(credentials)) {
+      const { status, body } = await daemon.api('POST', 'P/connections', { provider, name: provider, credentials: of });
+      assert.equal(status, 201, JSON.stringify(body));
+      ids[provider] = String(body['id']);
+    }
+  });
+
+  const headersOf = (provider: string, event: string, text: string): { readonly [name: string]: string } => {
+    const mac = (of: string): string => createHmac('sha256', secret).update(of).digest('hex');
+    const stamp = String(Math.floor(Date.now() / 1_000));
+    if (provider === 'codehost')
+      return {
+        'x-github-event': event,
+        'x-github-delivery': randomUUID(),
+        'x-hub-signature-256': `sha256=${mac(text)}`,
+      };
+    if (provider === 'tracker') return { 'linear-delivery': randomUUID(), 'linear-signature': mac(text) };
+    return { 'x-slack-request-timestamp': stamp, 'x-slack-signature': `v0=${mac(`v0:${stamp}:${text}`)}` };
+  };
+  for (const [what, make] of some(DELIVERIES, (name) => name.startsWith('a push'))) {
+    it(what, () =>
+      isBounded(what, async () => {
+        const { provider, event } = deliveryTypes(what);
+        const text = make();
+        const { status } = await send(
+          `/api/v1/intake/${provider}/${ids[provider]}`,
+          text,
+          headersOf(provider, event, text),
+        );
+        assert.ok([200, 202, 400, 413].includes(status), String(status));
+        await settled(daemon.database.db);
+      }),
+    );
+  }
+});
+
+describe('a tree', () => {
+  for (const [what, make] of some(TREES, (name) => name === 'aliases')) {
+    it(`${what}, by the API`, () =>
+      isBounded(`${what} (apply)`, async () => {
+        const { status, text } = await send(
+          '/api/v1/orgs/default/projects/default/apply',
+          JSON.stringify({ files: make(), prune: false, dryRun: true }),
+          { authorization: `Bearer ${tokenOf()}`, 'content-type': 'application/json' },
+        );
+        assert.ok([200, 400, 413, 422].includes(status), `${status} ${text.slice(0, 300)}`);
+      }));
+
+    it(`${what}, by a sync`, async () => {
+      const name = `tree-${createHash('sha256').update(what).digest('hex').slice(0, 8)}`;
+      const root = join(daemon.dataDir, 'trees', name);
+      for (const file of make()) {
+        await mkdir(join(root, file.path, '..'), { recursive: true });
+        await writeFile(join(root, file.path), file.content);
+      }
+      let attempts = 0;
+      await isBounded(`${what} (sync)`, async () => {
+        attempts += 1;
+        const of = `${name}-${attempts}`;
+        const { status } = await daemon.api('POST', 'P/repositories', {
+          name: of,
+          path: root,
+          intervalSeconds: 3_600,
+          adopt: true,
+        });
+        assert.equal(status, 201);
+        for (let waited = 0; ; waited += 50) {
+          const { body } = await daemon.api('GET', `P/reconciles?repository=${of}&limit=1`);
+          const run = body['items']?.[0];
+          if (run !== undefined && String(run['status']) !== 'running') break;
+          assert.ok(waited < 120_000);
+          await sleep(50);
+        }
+      });
+      await daemon.api('DELETE', `P/repositories/${name}-${attempts}`);
+    });
+  }
+});
+
+const tokenOf = (): string => daemon.token;
+
+describe('what a harness writes', () => {
+  for (const [what, order] of some(HARNESS_LINES, (name) => name === 'one long line of text')) {
+    it(what, () =>
+      isBounded(what, async () => {
+        const { status, body } = await daemon.api('POST', 'P/agents/raw/sessions', { message: JSON.stringify(order) });
+        assert.equal(status, 201, JSON.stringify(body));
+        const session = String(body['id']);
+        for (let waited = 0; waited < 120_000; waited += 50) {
+          const now = await daemon.api('GET', `P/sessions/${session}`);
+          // A line that nobody may write ends the harness, and with it, in the end, the session.
+          if (
+            ['idle', 'failed', 'suspended'].includes(String(now.body['state'])) &&
+            Number(now.body['inbox']?.['pending']) === 0
+          )
+            break;
+          if (Number((await turnsBegun(session)) ?? 0) > 1) break;
+          await sleep(50);
+        }
+        await daemon.api('POST', `P/sessions/${session}/archive`);
+      }),
+    );
+  }
+  const turnsBegun = async (session: string): Promise<number | undefined> =>
+    (
+      await daemon.database.db.query<{ n: number }>(
+        'select count(*)::int as n from svc.turns where session_id = $1::uuid',
+        [session],
+      )
+    ).rows[0]?.n;
+});
+
+describe('a call of a tool', () => {
+  let url = '';
+  const token = randomBytes(32).toString('base64url');
+  before(async () => {
+    await applyAgents(daemon.api, {
+      tooled: { harness: 'harness-b', tools: { svc: { kind: 'local', implementation: 'svc' } } },
+    });
+    const { body } = await daemon.api('POST', 'P/agents/tooled/sessions', { message: '{"lines": []}' });
+    const session = String(body['id']);
+    const hash = createHash('sha256').update(token).digest();
+    await daemon.database.db.query('update svc.sessions set token_hash = $2::bytea where id = $1::uuid', [
+      session,
+      hash,
+    ]);
+    url = `/api/v1/sessions/${session}/mcp/svc`;
+  });
+
+  for (const [what, make] of some(TOOL_CALLS, (name) => name.startsWith('a long message'))) {
+    it(what, () =>
+      isBounded(what, async () => {
+        const { status } = await send(url, make(), {
+          authorization: `Bearer ${token}`,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+        });
+        assert.notEqual(status, 401);
+      }),
+    );
+  }
+});

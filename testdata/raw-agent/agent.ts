@@ -1,0 +1,50 @@
+// A peer of the Agent Client Protocol that writes what a prompt asks for, byte for byte, in place of what a harness would
+// say. A prompt is a JSON object: `{lines, repeat?, bytes?, big?}`; `$S` in a line is the session's id, `$X` as many bytes
+// as `big` says, `$N` the number of the repetition.
+
+import { createInterface } from 'node:readline';
+
+interface Order {
+  readonly lines: readonly string[];
+  readonly repeat?: number;
+  readonly big?: number;
+  /** What `$X` is made of. */
+  readonly of?: string;
+}
+
+const say = (line: string): Promise<void> =>
+  new Promise((done) => {
+    if (process.stdout.write(`${line}\n`)) done();
+    else process.stdout.once('drain', done);
+  });
+const answer = (id: unknown, result: unknown): Promise<void> => say(JSON.stringify({ jsonrpc: '2.0', id, result }));
+
+async function obey(session: string, order: Order): Promise<void> {
+  const { of = 'x', big = 0 } = order;
+  const filling = of.repeat(Math.ceil(big / of.length)).slice(0, big);
+  for (let index = 0; index < (order.repeat ?? 1); index += 1) {
+    for (const line of order.lines) {
+      const parts = line.replaceAll('$S', session).replaceAll('$N', String(index)).split('$X');
+      await say(parts.join(filling));
+    }
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY })) {
+  const { id, method, params } = JSON.parse(line);
+  if (method === 'initialize') {
+    const agentCapabilities = { loadSession: true, mcpCapabilities: { http: true }, sessionCapabilities: { resume: {} } };
+    await answer(id, {
+      protocolVersion: params.protocolVersion,
+      agentInfo: { name: 'raw-agent', version: '1.0.0' },
+      agentCapabilities,
+      authMethods: [],
+    });
+  } else if (method === 'session/new') await answer(id, { sessionId: `raw-${process.pid}` });
+  else if (method === 'session/prompt') {
+    const text = String(params.prompt.at(-1).text);
+    const at = text.indexOf('{');
+    if (at >= 0) await obey(params.sessionId, JSON.parse(text.slice(at)));
+    await answer(id, { stopReason: 'end_turn' });
+  } else if (id !== undefined && method !== undefined) await answer(id, {});
+}
