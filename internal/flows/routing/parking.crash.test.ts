@@ -12,6 +12,7 @@ import {
   spawnDaemon,
   tempDataDir,
 } from '../../base/testkit/daemon.ts';
+import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
 import { isLong } from '../../base/testkit/long.ts';
 import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgres.ts';
 import { applyAgents, hook, post } from './routing-testkit.ts';
@@ -34,6 +35,9 @@ interface Running {
   readonly api: Api;
 }
 
+/** What the daemons of a test are started with besides. */
+let more: { readonly [name: string]: string } = {};
+
 /** Starts a daemon; undefined where it ends before it is ready. One that was ready was so within ten seconds. */
 async function start(failpoint?: string): Promise<Running | undefined> {
   await daemon?.kill('SIGTERM');
@@ -45,6 +49,7 @@ async function start(failpoint?: string): Promise<Running | undefined> {
       SVC_MASTER_KEY_FILE: join(data.path, 'keys'),
       SVC_ROLES: 'api,route,sync,schedule',
       ...(failpoint !== undefined && { SVC_FAILPOINT: failpoint }),
+      ...more,
     },
   });
   daemon = one;
@@ -81,6 +86,13 @@ async function abortsUntil(failpoint: string, isThere: () => Promise<boolean>, f
 async function value<T>(text: string, values: readonly unknown[] = []): Promise<T | undefined> {
   const { rows } = await database.db.query<{ value: T }>(text, values);
   return rows[0]?.value;
+}
+/** What the doctor says of parked work: how each is tried again. */
+async function parkedBy(): Promise<string[]> {
+  const api = apiClient((await daemon?.ready)?.url ?? '', readClientFile(data.path).token);
+  const { body } = await api('GET', 'P/doctor');
+  const checks = body['checks'] as unknown as { name: string; message: string; hint: string }[];
+  return checks.filter((one) => one.name === 'parked').map((one) => one.hint);
 }
 const statusOf = (id: string) =>
   value<string>(`select router_status || ' ' || coalesce(reason, '') as value from svc.events where id = $1::uuid`, [
@@ -127,6 +139,7 @@ describe('work that ends the process', () => {
     assert.equal(await statusOf(bad ?? ''), 'failed ended-the-process');
     for (const id of ids.filter((one) => one !== '')) assert.match((await statusOf(id)) ?? '', /^routed/);
     assert.ok(await reaches(async () => (await suspects()) === 0));
+    assert.deepEqual(await parkedBy(), [`svc event replay ${bad}`]);
   });
 
   inLongForm('it is tried again by hand alone, with nothing beside it, and parked again at once', async () => {
@@ -166,6 +179,7 @@ describe('work that ends the process', () => {
       sick,
     ]);
     assert.equal(await statusOf(event ?? ''), 'failed ended-the-process');
+    assert.ok((await parkedBy()).includes(`svc event replay ${event}`));
     const calm = await start();
     assert.equal((await calm?.api('POST', `P/events/${event}/replay`))?.status, 202);
     assert.ok(await reaches(async () => (await lastOf('other')) !== 'failed'));
@@ -200,9 +214,38 @@ describe('work that ends the process', () => {
       'P/doctor',
     );
     assert.match(JSON.stringify(doctor.body), /sick[^"]*ended-the-process/);
+    assert.ok((await parkedBy()).includes('svc repo sync sick'));
     const calm = await start();
     assert.equal(await parked(), true);
     assert.equal((await calm?.api('POST', 'P/repositories/sick/sync'))?.status, 202);
     assert.ok(await reaches(async () => (await lastRun('sick')) === 'applied ' && (await suspects()) === 0));
+  });
+
+  inLongForm('a launch is parked as a failed session; sessions of other agents are launched', async () => {
+    more = {
+      SVC_ROLES: 'api,route,session',
+      SVC_SANDBOX: 'process',
+      SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT),
+    };
+    const ids: { [agent: string]: string } = {};
+    const stateOf = (agent: string) =>
+      value<string>(`select state || ' ' || coalesce(reason, '') as value from svc.sessions where id = $1::uuid`, [
+        ids[agent],
+      ]);
+    const parked = async () => ids['ill'] !== undefined && (await stateOf('ill')) === 'failed ended-the-process';
+    const aborts = await abortsUntil('session.launch@ill', parked, async ({ api }) => {
+      await applyAgents(api, { ill: {}, fit: {} });
+      // Both at once, so that one is in hand beside the other.
+      for (const agent of ['fit', 'ill']) {
+        const made = await api('POST', `P/agents/${agent}/sessions`, { message: '!say hello' }).catch(() => undefined);
+        ids[agent] = made === undefined ? '' : String(made.body['id']);
+      }
+      ids['ill'] ||= (await value<string>(`select id::text as value from svc.sessions where agent = 'ill'`)) ?? '';
+    });
+    assert.equal(aborts, 3);
+    assert.ok(await reaches(async () => /^idle/.test((await stateOf('fit')) ?? '')));
+    assert.ok((await parkedBy()).some((hint) => hint.startsWith('svc agent start ill')));
+    assert.ok(await reaches(async () => (await suspects()) === 0));
+    more = {};
   });
 });

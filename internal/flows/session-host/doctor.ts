@@ -2,6 +2,7 @@
 
 import { findSessionTroubles, type SessionTroubles } from '../../adapters/store/sessions/session-troubles.ts';
 import type { ModelProvider } from '../../domain/spec.ts';
+import { endedTheProcess } from '../in-hand.ts';
 import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
 import { missingKey } from './model-keys.ts';
 
@@ -33,6 +34,15 @@ export async function diagnoseSessions(ctx: FlowContext, project: ProjectRef): P
     ...found.failing.map(({ id, agent, state, reason }): SessionCheck => {
       const how = state === 'failed' ? 'failed' : state === 'idle' ? 'could not answer' : 'does not come up';
       const message = `the latest session of ${agent} ${how}: ${reason}`;
+      if (reason === endedTheProcess) {
+        const parked = `the launch of session ${id} of ${agent} ended the daemon three times in a row and is not tried any more (${reason})`;
+        return {
+          name: 'parked',
+          status: 'error',
+          message: parked,
+          hint: `svc agent start ${agent} begins another one`,
+        };
+      }
       return { name: 'failed', status: 'warning', message, hint: `svc session show ${id}` };
     }),
     ...found.asking.map(({ id, agent, permission, title }): SessionCheck => {

@@ -19,6 +19,7 @@ import { relaunchAfterMs } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import { endSession } from '../sessions/sessions.ts';
+import { Parked, withLaunchInHand } from './launch-in-hand.ts';
 import { Conversation, type ConversationEnd } from './conversation.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { Capped } from './channels.ts';
@@ -126,8 +127,11 @@ export class Supervisor {
     try {
       let end: ConversationEnd;
       try {
-        const launched = await this.#launch(session, conversation, hold.launching);
-        hold.launched = launched;
+        const launched = await withLaunchInHand(this.#ctx, session, async () => {
+          const up = await this.#launch(session, conversation, hold.launching);
+          hold.launched = up;
+          return up;
+        });
         log.info({ ...fields, sandbox: launched.sandbox.provider }, 'session.launched');
         if (session.harnessSession !== null) {
           const rest = launched.isAmnesic ? ', in a new place: the harness has lost its own memory of it' : '';
@@ -197,6 +201,7 @@ export class Supervisor {
       await this.#awaitRoom(session, error.message);
       return { kind: 'gone' };
     }
+    if (error instanceof Parked) return { kind: 'failed', reason: error.message };
     const reason = mask.apply(failureText(error));
     log.warn({ sessionId: session.sessionId, reason }, 'session.launch_failed');
     if (error instanceof Fault && error.kind !== 'unavailable' && error.kind !== 'internal') {

@@ -4,8 +4,9 @@
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { retryParkedJobs } from '../../adapters/store/operations/jobs.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
-import { breakGlassSince, findTroubles, type Troubles } from '../../adapters/store/operations/troubles.ts';
+import { breakGlassSince, findTroubles, type Parked, type Troubles } from '../../adapters/store/operations/troubles.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
+import { endedTheProcess } from '../in-hand.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 
 export interface Check {
@@ -90,8 +91,24 @@ export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<C
 
 const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
+/** What is tried again only when a person asks for it, and then with nothing beside it. */
+function parkedCheck({ kind, name, eventId }: Parked): Check {
+  const what =
+    kind === 'sync'
+      ? `the sync of repository ${name}`
+      : kind === 'tick'
+        ? `the tick of ${name}`
+        : `event ${eventId} (${name})`;
+  return {
+    name: 'parked',
+    status: 'error',
+    message: `${what} ended the daemon three times in a row and is not tried any more (${endedTheProcess})`,
+    hint: kind === 'sync' ? `svc repo sync ${name}` : `svc event replay ${eventId}`,
+  };
+}
+
 function lateChecks(found: Troubles): Check[] {
-  const checks: Check[] = [];
+  const checks = found.parked.map(parkedCheck);
   const { failedEvents: failed, pendingEvents: pending } = found;
   if (failed !== undefined) {
     const why = failed.reason === '' ? '' : `; the latest: ${failed.reason}`;

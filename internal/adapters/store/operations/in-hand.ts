@@ -5,7 +5,7 @@
 
 import type { Sql } from '../store.ts';
 
-export type WorkKind = 'event' | 'sync' | 'tick';
+export type WorkKind = 'event' | 'sync' | 'tick' | 'session';
 
 export interface InHand {
   readonly daemonId: string;

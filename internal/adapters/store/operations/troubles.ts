@@ -1,7 +1,15 @@
 // What a doctor looks for among repositories, runs, events, schedules, checks and jobs. Reads only.
 
 import type { Sql } from '../store.ts';
+import { syncParked } from './in-hand.ts';
 import { beyond, markOf } from '../routing/routing.ts';
+
+/** `name`: an event's key, an agent, a repository. `eventId`: what a replay tries again. */
+export interface Parked {
+  readonly kind: 'event' | 'tick' | 'sync';
+  readonly name: string;
+  readonly eventId: string | null;
+}
 
 export interface Troubles {
   readonly repositories: number;
@@ -14,6 +22,8 @@ export interface Troubles {
   readonly secrets: readonly { repository: string; secret: string }[];
   /** Events whose routing could not be done. */
   readonly failedEvents: { readonly count: number; readonly id: string; readonly reason: string } | undefined;
+  /** What ended the process again and again, and is not tried any more: the latest of each kind. */
+  readonly parked: readonly Parked[];
   /** Events that wait for their routing for longer than they should. */
   readonly pendingEvents: { readonly count: number; readonly seconds: number } | undefined;
   /** Schedules that are due for so long that their tick is missed. */
@@ -83,6 +93,7 @@ export async function findTroubles(
   );
   return {
     ...(await findLate(sql, project.id, options.now)),
+    parked: await findParked(sql, project.id),
     repositories: all.rows[0]?.count ?? 0,
     conditions: conditions.rows,
     runs: runs.rows,
@@ -90,6 +101,27 @@ export async function findTroubles(
     secrets: secrets.rows,
     jobs: jobs.rows,
   };
+}
+
+const parkedShown = 20;
+
+async function findParked(sql: Sql, projectId: string): Promise<Parked[]> {
+  const { rows } = await sql.query<Parked>(
+    `with ticks as materialized (
+       select s.last_event_id as id, a.name from svc.schedules s join svc.agents a on a.id = s.agent_id
+        where s.project_id = $1::uuid and s.last_status = 'failed'
+     ), events as (
+       select e.id, e.key from svc.events e
+        where e.project_id = $1::uuid and e.router_status = 'failed' and e.reason = $2::text order by e.seq desc limit ${parkedShown}
+     )
+     (select case when t.id is null then 'event' else 'tick' end as kind, coalesce(t.name, e.key) as name, e.id as "eventId"
+        from events e left join ticks t on t.id = e.id)
+     union all
+     (select 'sync', r.name, null from svc.repositories r where r.project_id = $1::uuid and ${syncParked('r.id')} order by r.name
+       limit ${parkedShown})`,
+    [projectId, 'ended-the-process'],
+  );
+  return rows;
 }
 
 /** An event is routed within milliseconds, and looked for again after seconds. */
