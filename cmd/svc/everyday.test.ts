@@ -140,6 +140,11 @@ test('what belongs to an agent that is not there is refused rather than empty', 
   assert.equal(await ok('session', 'list', '--agent', 'triage'), 'no sessions\n');
 });
 
+test('a project that is not there is named', async () => {
+  const { code, stderr } = await svc(['session', 'list', '--project', 'nope']);
+  assert.deepEqual([code, stderr.split('\n')[1]], [1, 'looked in project nope of organization default']);
+});
+
 test('two revisions of an agent, and two agents, are compared field by field', async () => {
   await write('You sort reports well.');
   await ok('repo', 'sync', 'fleet', '--wait');

@@ -258,7 +258,7 @@ async function readJson(response: Response, server: ServerSettings): Promise<unk
   }
   if (response.ok && (text === '' || value !== undefined)) return value;
   const problem = toProblem(response, value, server);
-  throw new Refusal(problem, hintFor(response.status, problem.code));
+  throw new Refusal(problem, hintFor(response.status, problem.code, server));
 }
 
 function toProblem(response: Response, value: unknown, server: ServerSettings): Problem {
@@ -278,7 +278,10 @@ function toProblem(response: Response, value: unknown, server: ServerSettings): 
   };
 }
 
-function hintFor(status: number, code: string | undefined): string | undefined {
+function hintFor(status: number, code: string | undefined, server: ServerSettings): string | undefined {
+  // Of a whole project or organization that is not there, or not visible, the server says no more.
+  if (status === 404 && code === 'not-found')
+    return `looked in project ${server.project} of organization ${server.org}`;
   if (status === 401) return 'the token is not valid there: check --token, SVC_TOKEN or client.json';
   if (status === 403 && code === 'forbidden') return '`svc doctor` shows what this token may do';
   return undefined;
