@@ -55,7 +55,7 @@ describe('a daemon killed in the middle of a setup', () => {
     });
     const { url } = await daemon.ready;
     const { token, org, project } = readClientFile(data.path);
-    return { daemon, api: apiClient(url, token), scope: { organizationId: org, projectId: project } };
+    return { daemon, url, token, api: apiClient(url, token), scope: { organizationId: org, projectId: project } };
   };
 
   let next = 1;
@@ -79,6 +79,38 @@ describe('a daemon killed in the middle of a setup', () => {
         assert.equal(installation?.exchanges, point === 'errtrack.code-claimed' ? 0 : 1);
         assert.ok((installation?.confirmations ?? 0) <= 1);
         const left = await again.api('DELETE', `${B}/${setup}`);
+        assert.equal(left.status, state === 'completed' ? 409 : 200);
+      } finally {
+        await again.daemon.kill('SIGTERM');
+      }
+    });
+  }
+
+  for (const [point, state] of isLong ? POINTS : []) {
+    it(`at ${point} under a browser leaves it ${state}, and its person finds it on the page`, async () => {
+      const { daemon, url, token, api, scope } = await start(point);
+      const id = 1_000 + next++;
+      const org = { id, slug: `org-${id}`, projects: [{ id: `${id}1`, slug: `p-${id}` }], region: 'us' as const };
+      const { body } = await api('POST', B, scope);
+      const consent = simulator.consent(org);
+      const secret = new URL(String(body['authorizationUrl'])).searchParams.get('state') ?? '';
+      const opened = await api('POST', '/api/v1/auth/sessions', { token }, { token: null });
+      const cookie = (opened.headers.getSetCookie()[0] ?? '').split(';')[0] ?? '';
+      const path = `/connections/errtrack/callback?${new URLSearchParams({ state: secret, ...consent })}`;
+      const go = (base: string) => fetch(`${base}${path}`, { redirect: 'manual', headers: { cookie } });
+      await go(url).catch(() => undefined);
+      assert.equal((await daemon.exited).signal, 'SIGKILL');
+      const again = await start();
+      try {
+        const back = await go(again.url);
+        assert.equal(back.status, 303);
+        const query =
+          state === 'completed' ? 'connectionOAuth=success&provider=errtrack' : `errtrackAttempt=${body['attemptId']}`;
+        assert.equal(back.headers.get('location'), `/default/default/connections?${query}`);
+        const installation = simulator.installations.get(consent.installationId);
+        assert.equal(installation?.exchanges, point === 'errtrack.code-claimed' ? 0 : 1);
+        assert.ok((installation?.confirmations ?? 0) <= 1);
+        const left = await again.api('DELETE', `${B}/${body['attemptId']}`);
         assert.equal(left.status, state === 'completed' ? 409 : 200);
       } finally {
         await again.daemon.kill('SIGTERM');

@@ -340,4 +340,15 @@ describe('pages of what runs and of what people hold', () => {
     assert.deepEqual(complaints, []);
     await context.close();
   });
+
+  it('are in no frame of another page', async () => {
+    const { page, context } = await signedIn(`${root}/settings`);
+    await page.goto('about:blank');
+    await page.setContent(`<iframe src="${bench.daemon.url}${root}/settings"></iframe>`);
+    const frame = page.frames().find((one) => one !== page.mainFrame());
+    await page.waitForTimeout(500);
+    assert.equal(await frame?.locator('[data-testid="page-settings"]').count(), 0);
+    assert.match(frame?.url() ?? '', /^chrome-error:/);
+    await context.close();
+  });
 });
