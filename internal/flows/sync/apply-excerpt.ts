@@ -27,9 +27,7 @@ export async function withExcerpts(
     }
     const text = files.get(file)?.[line - 1];
     const shown =
-      text === undefined
-        ? undefined
-        : excerptOf([maskLine(text.slice(0, EXCERPT_LENGTH).toWellFormed())], line, item);
+      text === undefined ? undefined : excerptOf([maskLine(text.slice(0, EXCERPT_LENGTH).toWellFormed())], line, item);
     filled.push(shown === undefined ? item : { ...item, excerpt: shown });
   }
   return filled;
