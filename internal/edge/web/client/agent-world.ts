@@ -1,8 +1,7 @@
 // An agent's world: what wakes it on the left, what it reaches on the right, as a picture beside the table of the same.
 
 import type { Trigger } from '../../../../schemas/api/triggers.ts';
-import { call } from './api.ts';
-import { Failure, html, type Markup, Table, useRead } from './kit.ts';
+import { html, type Markup, Table } from './kit.ts';
 import { pageHref, type Place } from './pages.ts';
 
 /** Of an agent's spec, what this reads. */
@@ -69,12 +68,14 @@ const rowHeight = 30;
 const boxWidth = 340;
 const most = 12;
 
-export function AgentWorld(props: { readonly place: Place; readonly name: string; readonly spec: WorldSpec }): Markup {
-  const { place, name, spec } = props;
-  const path = `${place.api}/triggers?agent=${encodeURIComponent(name)}&limit=200`;
-  const read = useRead((signal) => call<{ items: Trigger[] }>('GET', path, { signal }), path);
-  if (read.error !== undefined) return html`<${Failure} error=${read.error} />`;
-  const nodes = nodesOf(place, read.value?.items ?? [], spec);
+export function AgentWorld(props: {
+  readonly place: Place;
+  readonly name: string;
+  readonly spec: WorldSpec;
+  readonly triggers: readonly Trigger[];
+}): Markup {
+  const { place, name, spec, triggers } = props;
+  const nodes = nodesOf(place, triggers, spec);
   const columns = [{ title: 'Way' }, { title: 'Kind' }, { title: 'What' }];
   return html`<div class="world" data-testid="agent-world">
     <div class="scroll" role="region" aria-label="World of the agent" tabIndex=${0}><${Picture} name=${name} nodes=${nodes} /></div>

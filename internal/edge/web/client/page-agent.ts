@@ -4,6 +4,7 @@ import type { Agent, AgentRevision } from '../../../../schemas/api/agents.ts';
 import type { Spending } from '../../../../schemas/api/common.ts';
 import type { Trigger } from '../../../../schemas/api/triggers.ts';
 import { useState } from 'preact/hooks';
+import { AgentWorld, type WorldSpec } from './agent-world.ts';
 import { call } from './api.ts';
 import { Changes, Facts, Tabs, valueText } from './detail.ts';
 import {
@@ -124,13 +125,9 @@ function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
       )}</tbody></table></div></div>`;
 }
 
-/** What wakes it and what it reaches: the same that the spec says, as links. */
+/** What wakes it, each with how it stands, and its world as a picture. */
 function World(props: { readonly place: Place; readonly agent: Agent; readonly triggers: readonly Trigger[] }): Markup {
   const { place, agent, triggers } = props;
-  const { mounts = [], tools = {} } = agent.spec as unknown as {
-    mounts?: readonly { repository?: string; repo?: string; path?: string; mountPath?: string }[];
-    tools?: { readonly [alias: string]: unknown };
-  };
   return html`<div><h2>Woken by</h2>${
     triggers.length === 0
       ? html`<${Empty} text="Nothing: it is started by hand." command=${`svc agent start ${agent.name}`} />`
@@ -141,8 +138,7 @@ function World(props: { readonly place: Place; readonly agent: Agent; readonly t
       ${one.connection === undefined ? null : html` by <a href=${pageHref(place, 'connections')}>${one.connection}</a>`} <${Status} kind=${kindOf(one.status)} text=${one.status} /></li>`,
         )}</ul>`
   }
-    <h2>Mounts</h2>${mounts.length === 0 ? html`<p class="empty">none</p>` : html`<ul>${mounts.map((one) => html`<li><code>${valueText(one)}</code></li>`)}</ul>`}
-    <h2>Tools</h2>${Object.keys(tools).length === 0 ? html`<p class="empty">none</p>` : html`<ul>${Object.entries(tools).map(([alias, one]) => html`<li>${alias} <code>${valueText(one)}</code></li>`)}</ul>`}</div>`;
+    <h2>World</h2><${AgentWorld} name=${agent.name} place=${place} spec=${agent.spec as WorldSpec} triggers=${triggers} /></div>`;
 }
 
 function Start(props: { readonly place: Place; readonly name: string }): Markup {
