@@ -67,6 +67,8 @@ export const signinAddress = (): string =>
   `/signin?next=${encodeURIComponent(`${location.pathname}${location.search}`)}`;
 
 let inFlight = 0;
+/** This document has been signed in. */
+let hasAnswered = false;
 let quietSince = performance.now();
 /** For how long nothing has been asked, in milliseconds. */
 export const quietMs = (): number => (inFlight > 0 ? 0 : performance.now() - quietSince);
@@ -85,7 +87,7 @@ export function callEarly(path: string): void {
 /** The same answer for somebody else; it is still the first `call`'s. */
 export const peekEarly = <T>(path: string): Promise<T> => (early.get(path) ?? call('GET', path)) as Promise<T>;
 
-/** Calls the API. Throws ApiError; a browser that is not signed in goes to sign in, and the promise never ends. */
+/** Calls the API. Throws ApiError; a document that begins without being signed in goes to sign in, and the promise never ends. */
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
   const asked = method === 'GET' ? early.get(path) : undefined;
   early.delete(path);
@@ -102,11 +104,14 @@ export async function call<T>(method: string, path: string, options: CallOptions
 async function answered<T>(method: string, path: string, options: CallOptions): Promise<T> {
   let response = await send(method, path, options);
   if (response.status === 401 && (await fetchKey())) response = await send(method, path, options);
+  // A page that shows something keeps it: that the session is over is said in its head, with the way back in.
+  if (response.status === 401 && hasAnswered) throw await problemOf(response);
   if (response.status === 401) {
     location.replace(signinAddress());
     return new Promise<T>(() => undefined);
   }
   if (!response.ok) throw await problemOf(response);
+  hasAnswered = true;
   return (response.status === 204 ? undefined : await response.json()) as T;
 }
 

@@ -130,6 +130,7 @@ export function Empty(props: { readonly text: string; readonly command?: string 
 
 function advice({ status, code }: { readonly status: number; readonly code: string }): string {
   if (status === 403 && code === 'cross-origin') return 'Open the service under its own address.';
+  if (status === 401) return 'Sign in again; what was read last is still shown.';
   if (status === 403) return 'Ask an administrator of the project for the permission.';
   if (status === 404) return 'It may have been deleted. Go back to the list.';
   if (status === 409) return 'It has changed meanwhile: look at it again.';
