@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { projectPath, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery } from './operation.ts';
 
 export const call = named(
   'Call',
@@ -21,7 +21,6 @@ export const call = named(
     at: timestamp,
   }),
 );
-export type Call = Shape<typeof call>;
 
 const page = pageOf('CallPage', call);
 const read = { tag: 'calls', method: 'GET', scope: 'project', permission: 'sessions:read' } as const;

@@ -68,7 +68,6 @@ export const receipt = named(
   'WebhookReceipt',
   v.object({ event: v.string(), endpoint: v.string(), ingestUrl: v.string(), status: v.literal('ready') }),
 );
-export type WebhookReceipt = Shape<typeof receipt>;
 
 /** Lines of a file around a mistake. */
 export const excerpt = named(

@@ -3,7 +3,7 @@
 
 import * as v from 'valibot';
 import { integer, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery } from './operation.ts';
 
 export const daemon = named(
   'Daemon',
@@ -21,7 +21,6 @@ export const daemon = named(
     self: v.boolean(),
   }),
 );
-export type Daemon = Shape<typeof daemon>;
 
 export const listDaemons = operation({
   tag: 'server',

@@ -40,7 +40,6 @@ export const serviceAccount = named(
   'ServiceAccount',
   v.object({ id: v.string(), name: v.string(), disabledAt: v.nullable(v.string()), createdAt: v.string() }),
 );
-export type ServiceAccount = Shape<typeof serviceAccount>;
 const memberPage = pageOf('MemberPage', member);
 
 const inOrg = { tag: 'members', scope: 'org' } as const;

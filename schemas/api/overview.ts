@@ -111,7 +111,6 @@ export const getOverview = operation({
 });
 
 export const topics = ['events', 'sessions', 'reconciles', 'agents', 'connections'] as const;
-export type Topic = (typeof topics)[number];
 
 export const streamChanges = operation({
   tag: 'overview',

@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { CONDITIONS } from '../../internal/domain/notification.ts';
 import { json, projectPath, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery } from './operation.ts';
 
 const condition = v.picklist(CONDITIONS);
 const kind = v.picklist(['chat', 'webhook']);
@@ -24,7 +24,6 @@ export const receiver = named(
     signed: v.optional(v.boolean()),
   }),
 );
-export type Receiver = Shape<typeof receiver>;
 
 const settings = {
   /** Null, or absent where it is made: everything. */

@@ -19,7 +19,7 @@ export {
   successorAfterMs,
   type TurnEnd,
 } from './prompts.ts';
-export { type HeldPlace, placesToAskBack } from './places.ts';
+export { placesToAskBack } from './places.ts';
 export {
   deliveredMessage,
   displayTitle,

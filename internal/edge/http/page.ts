@@ -1,10 +1,7 @@
 // Pages of a list: `limit` 1 to 200 and an opaque `cursor`; an answer is `{items, nextCursor}` (docs/reference/http-api.md#conventions).
 
-import * as v from 'valibot';
 import { pageLimitMax } from '../../../schemas/api/operation.ts';
 import { Fault } from '../../domain/fault.ts';
-
-export { pageQuery } from '../../../schemas/api/operation.ts';
 
 const limitDefault = 50;
 
@@ -87,9 +84,4 @@ function readCursor(text: string): readonly (string | number)[] {
     throw badCursor();
   }
   return value;
-}
-
-/** Schema of the answer of a list. */
-export function pageSchema<const T extends v.GenericSchema>(item: T) {
-  return v.object({ items: v.array(item), nextCursor: v.nullable(v.string()) });
 }

@@ -54,8 +54,6 @@ export function listed(items: readonly Json[], next: Json | undefined, beside: J
   return { ...beside, items: kept, more: isCut || next !== undefined, ...(!isCut && next !== undefined && { next }) };
 }
 
-export const tail = (text: string, chars = answerCharsMax): string => (text.length > chars ? text.slice(-chars) : text);
-
 const bodyPointsMax = 65_536;
 /** What a session writes may not pass for what another one, or the service, has marked. */
 const harmless = (text: string): string => text.replace(/<!--(\s*)svc:/gi, '<!--$1svc\u200B:');

@@ -2,5 +2,5 @@
 // what runs and what comes, in one bounded answer; and what changes from then on, as ids. Decides what needs a person and
 // how it is said. Never changes anything, and carries nothing but names, states and counts: no payload, prompt or value.
 
-export { type ChangeEvent, watchChanges } from './changes.ts';
-export { type Doctor, readOverview } from './overview.ts';
+export { watchChanges } from './changes.ts';
+export { readOverview } from './overview.ts';

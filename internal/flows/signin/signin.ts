@@ -3,17 +3,15 @@
 // Decides nothing about what a session may do: that is its person's roles, looked up at each request (flows/tenancy).
 // Every random value that opens something is made here, told once, and kept as a hash. Each way in is audited.
 
-export { decideDevice, type DevicePending, deviceToken, type GrantError, lookDevice, startDevice } from './device.ts';
-export { beginSignin, type CallbackOutcome, finishSignin, refusedGroups } from './provider.ts';
+export { decideDevice, deviceToken, type GrantError, lookDevice, startDevice } from './device.ts';
+export { beginSignin, finishSignin, refusedGroups } from './provider.ts';
 export { refreshGroups } from './refresh.ts';
 export {
   dropSession,
   giveKey,
   handOff,
   listOwnSessions,
-  type MadeSession,
   methodsOf,
-  type SignedIn,
   signIn,
   signedIn,
   tellsBreakGlass,

@@ -6,8 +6,8 @@ import * as oauth from 'oauth4webapi';
 import type { Server } from './discover.ts';
 import { greet, OauthFailure, type Reach, send } from './request.ts';
 
-export { discoverResource, discoverServer, type Protected, type Server } from './discover.ts';
-export { addressFault, OauthFailure, type FailureWord, type Reach } from './request.ts';
+export { discoverResource, discoverServer, type Server } from './discover.ts';
+export { addressFault, OauthFailure, type Reach } from './request.ts';
 
 export type ClientMethod = 'none' | 'client_secret_basic' | 'client_secret_post';
 export interface Client {

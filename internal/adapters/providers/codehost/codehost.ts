@@ -4,7 +4,7 @@
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-export { installationChangeOf, installationOf, readInstallation, type SeenInstallation } from './installation.ts';
+export { installationChangeOf, installationOf, readInstallation } from './installation.ts';
 export { type CodehostDelivery, normalize } from './normalize.ts';
 export { isBotLogin } from './parts.ts';
 export { addressKey, type PullHint, type PushHint } from './push.ts';

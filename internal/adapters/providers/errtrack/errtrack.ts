@@ -4,10 +4,8 @@
 // An exchange, refresh or confirmation whose outcome is not known says so; it is never sent again from here.
 // It never looks at a tenant, stores nothing and logs nothing.
 
-export { type Exchanged, exchangeCode, refreshTokens, confirmInstallation, type Confirmed } from './exchange.ts';
+export { exchangeCode, refreshTokens, confirmInstallation } from './exchange.ts';
 export {
-  type InstallationRead,
-  type OrganizationRead,
   readEvent,
   readInstallation,
   readIssue,

@@ -69,12 +69,3 @@ export async function forgiveResource(sql: Sql, connectionId: string, resources:
     [connectionId, resources],
   );
 }
-
-/** Until when a connection is limited, the longest of its resources; null: it is not. */
-export async function limitedUntil(sql: Sql, connectionId: string): Promise<Date | null> {
-  const { rows } = await sql.query<{ until: Date | null }>(
-    'select max(blocked_until) as until from svc.provider_limits where connection_id = $1::uuid and blocked_until > now()',
-    [connectionId],
-  );
-  return rows[0]?.until ?? null;
-}

@@ -100,13 +100,3 @@ export async function usableCodehosts(sql: Sql, projectId: string): Promise<Seal
   );
   return rows;
 }
-
-/** Names of a project's active code-host connections, sorted. */
-export async function codehostConnections(sql: Sql, projectId: string): Promise<string[]> {
-  const { rows } = await sql.query<{ name: string }>(
-    `select name from svc.connections
-      where project_id = $1::uuid and provider = 'codehost' and status in ('active', 'degraded') order by name collate "C"`,
-    [projectId],
-  );
-  return rows.map((row) => row.name);
-}

@@ -8,9 +8,6 @@ import type { Sql } from '../store.ts';
 import { type ClaimedSession, claimedColumns, type Lease, leaseText } from './hosts.ts';
 import { storable } from '../schema/text.ts';
 
-/** What a session waits for besides a place. */
-export type WaitsFor = 'harness' | 'key' | 'cap' | 'engine';
-
 const waitingStates = `('queued', 'suspended', 'idle')`;
 
 /** SQL: whether the session `s` waits to be launched. */

@@ -11,8 +11,6 @@ import type { Actor } from '../../../flows/context.ts';
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export const isUuid = (text: string): boolean => uuid.test(text);
 
-export { json, projectPath as project, timestamp } from '../../../../schemas/api/common.ts';
-
 /** A member of a body that has to be a JSON object, with every key that it has. Throws Fault `invalid`. */
 export function requireObject(value: unknown, member: string, why: string): JsonObject {
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value) && !isExactNumber(value);

@@ -114,7 +114,7 @@ function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
       all.length < 2
         ? html`<p class="empty">There is one revision.</p>`
         : html`<div class="filters"><${Choice} label="compare" field="a" value=${a} of=${all} /><${Choice} label="with" field="b" value=${b} of=${all} />
-      <${Command} command=${`svc agent diff ${id} --from ${a} --to ${b}`} /></div><${Compare} place=${place} name=${id} a=${a} b=${b} />`
+      <${Command} command=${`svc agent diff ${id} ${a} ${b}`} /></div><${Compare} place=${place} name=${id} a=${a} b=${b} />`
     }
     <div class="scroll" role="region" aria-label="Revisions" tabIndex=${0}><table aria-label="Revisions"><thead><tr><th scope="col">revision</th><th scope="col">applied</th><th scope="col">commit</th><th scope="col">run</th></tr></thead>
       <tbody>${all.map(
