@@ -135,8 +135,8 @@ const CASES: readonly Case[] = [
     call: `POST ${P}/sessions/S1/messages`,
     body: { text: 'hello there' },
   },
-  { args: ['session', 'archive', 'S1'], call: `POST ${P}/sessions/S1/archive` },
-  { args: ['binding', 'release', 'B1'], call: `DELETE ${P}/bindings/B1` },
+  { args: ['session', 'archive', 'S1'], call: `POST ${P}/sessions/S1/archive`, body: {} },
+  { args: ['binding', 'release', 'B1'], call: `DELETE ${P}/bindings/B1`, body: {} },
   { args: ['notify', 'edit', 'hook', '--suspend'], call: `PATCH ${P}/receivers/hook`, body: { suspended: true } },
   {
     args: ['notify', 'add', 'webhook', 'hook', '--url', 'https://h.example', '--from-file', '-', '--on', 'sync-failed'],

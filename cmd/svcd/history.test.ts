@@ -97,6 +97,8 @@ async function furnish({ api, database: { db } }: TestDaemon): Promise<HistoryOf
 /** A value for each name that a query or a path may have; a list with another one needs one here. */
 const samples: { readonly [name: string]: readonly string[] } = {
   action: ['rare.action', 'secret.read'],
+  counts: ['true'],
+  view: ['row'],
   agent: ['rare', 'agent-0'],
   key: ['webhook.rare', 'never.seen'],
   live: ['true', 'false'],
@@ -172,6 +174,14 @@ async function explainAll(): Promise<Map<Sent, Explained>> {
   return found;
 }
 
+/** Statements that are asked to count what there is, and say so in the reference. */
+const counting = [
+  // `counts=true`: the true number of a filtered list, which a page asks for behind its first rows.
+  /^select count\(\*\)::int as n from svc\.(events e|reconciles|agents)\b/,
+  // The events of the last hour by minute, at most 100,000 of them: as many as the hour had.
+  /from counted where received_at >= /,
+];
+
 test('no statement that is sent by itself, or by a list, looks at more because there is more history', async () => {
   assert.ok(services.length >= 12 && called.length >= 15, `${services.length} services, ${called.length} lists`);
   await addExpired(database.url, of);
@@ -185,6 +195,7 @@ test('no statement that is sent by itself, or by a list, looks at more because t
     const was = before.get(sent)?.buffers ?? 0;
 
     if (buffers <= mayGrow(was) && buffers <= buffersMax) continue;
+    if (counting.some((one) => one.test(sent.text))) continue;
     const shown = process.env['SVC_PLANS'] === undefined ? '' : `\n${plan}`;
     grown.push(
       `${was} pages, then ${buffers}: ${sent.text.slice(0, 1_500)}\n  ${JSON.stringify(sent.values).slice(0, 300)}${shown}`,

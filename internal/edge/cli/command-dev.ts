@@ -229,15 +229,17 @@ async function converse(
         'it asks for a permission, which nobody gives here',
         'set approvals of the environment, or run it on a server',
       );
-    if (change.state === 'idle' && hasRun) {
-      // That it rests may be told before what it said last.
-      for (let turn = 0; turn < LAST_WORDS && !isAnswered && !stop.aborted; turn++) {
-        await pause(LAST_WORDS_MS, stop);
+    if (change.state === 'idle') {
+      // That it rests may be told before what it said last; and a short turn is over before anybody listens.
+      for (let turn = 0; turn < (hasRun ? LAST_WORDS : 1) && !isAnswered && !stop.aborted; turn++) {
+        if (hasRun) await pause(LAST_WORDS_MS, stop);
         for (const one of (await client.list(sessions.listMessages, { params: { id } })).items) print(one);
       }
+      if (!hasRun && !isAnswered) continue;
       const next = later.shift();
       if (next === undefined) return 0;
       hasRun = false;
+      isAnswered = false;
       await client.call(sessions.sendMessage, { params: { id }, body: { text: next } });
       continue;
     }

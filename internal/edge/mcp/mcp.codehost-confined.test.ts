@@ -343,6 +343,8 @@ describe('a code host that misbehaves', () => {
       assert.match(await failing(), /^connection-inactive: /);
     }
     bench.sim.state = 'active';
+    // It is told as gone until somebody looks again.
+    assert.equal((await bench.daemon.api('POST', 'P/connections/code/check')).body['status'], 'active');
     bench.sim.granted = { ...bench.sim.granted, contents: 'read' };
     await ctx.db.query('delete from svc.installation_tokens');
     assert.match(

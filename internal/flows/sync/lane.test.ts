@@ -126,7 +126,9 @@ describe('git servers that swallow and trickle', () => {
     await add('hung', first.url);
     const older = await sync('hung');
     await until('the read', async () => first.sockets.size > 0);
-    const newer = await sync('hung');
+    // One that has not begun to read yet takes a further wish in.
+    let newer = older;
+    await until('a wish of its own', async () => (newer = await sync('hung')) !== older);
     assert.equal(word((await ended(bench.daemon, older, 3_000))['status']), 'superseded');
     const repo = await bench.repository('hung');
     const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('hung-a') });

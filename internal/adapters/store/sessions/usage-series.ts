@@ -63,7 +63,7 @@ export async function agentSessions(sql: Sql, projectId: string, from: string): 
         (select a.spec #>> '{spendCaps,maxPerSessionUsd}' from svc.agents a
           where a.project_id = $1::uuid and a.name = s.agent) as "capUsd"
        from (select id, agent, created_at from svc.sessions where project_id = $1::uuid order by id desc limit ${latest}) s
-       left join svc.usage_sessions u on u.session_id = s.id
+       left join lateral (select session_id, cost_usd from svc.usage_sessions where session_id = s.id limit 1) u on true
       where s.created_at >= $2::date group by s.agent order by s.agent collate "C"`,
     [projectId, from],
   );
