@@ -213,45 +213,61 @@ async function converse(
     isAnswered = message.role !== 'user';
     screen.stream(message, () => `${messageText(message, screen.paint)}\n\n`);
   };
-  for await (const event of client.events(sessions.streamSession, { params: { id } })) {
-    if (event.event === 'message') {
-      print(JSON.parse(event.data) as sessions.Message);
+  const readOn = async (): Promise<void> => {
+    for (const one of (await client.list(sessions.listMessages, { params: { id } })).items) print(one);
+  };
+  /** Whether it has answered and rests; a turn may be over before anybody hears that it runs. */
+  const isDone = async (): Promise<boolean> => {
+    if (!hasRun) {
+      await readOn();
+      return isAnswered && (await client.call(sessions.getSession, { params: { id } })).state === 'idle';
     }
-    if (event.event !== 'state') continue;
-    const change = JSON.parse(event.data) as SessionChange;
-    const told = stateText(change, screen.paint);
-    if (told !== state) screen.stream(change, () => `${told}\n\n`);
-    state = told;
-    if (change.state === 'running') hasRun = true;
-    if (change.state === 'waiting_permission')
-      throw refusal(
-        'permission',
-        'it asks for a permission, which nobody gives here',
-        'set approvals of the environment, or run it on a server',
-      );
-    if (change.state === 'idle') {
-      // That it rests may be told before what it said last; and a short turn is over before anybody listens.
-      for (let turn = 0; turn < (hasRun ? LAST_WORDS : 1) && !isAnswered && !stop.aborted; turn++) {
-        if (hasRun) await pause(LAST_WORDS_MS, stop);
-        for (const one of (await client.list(sessions.listMessages, { params: { id } })).items) print(one);
-      }
-      if (!hasRun && !isAnswered) continue;
+    // That it rests may be told before what it said last.
+    for (let turn = 0; turn < LAST_WORDS && !isAnswered && !stop.aborted; turn++) {
+      await pause(LAST_WORDS_MS, stop);
+      await readOn();
+    }
+    return true;
+  };
+  let isResting = false;
+  for await (const event of client.events(sessions.streamSession, { params: { id } })) {
+    if (event.event === 'message') print(JSON.parse(event.data) as sessions.Message);
+    const change = event.event === 'state' ? (JSON.parse(event.data) as SessionChange) : undefined;
+    if (change !== undefined) {
+      const told = stateText(change, screen.paint);
+      if (told !== state) screen.stream(change, () => `${told}\n\n`);
+      state = told;
+      hasRun ||= change.state === 'running';
+      isResting = change.state === 'idle';
+    }
+    if (isResting && (change !== undefined || isAnswered) && (await isDone())) {
       const next = later.shift();
       if (next === undefined) return 0;
       hasRun = false;
       isAnswered = false;
       await client.call(sessions.sendMessage, { params: { id }, body: { text: next } });
-      continue;
     }
-    if (change.live === false || change.state === 'blocked' || waits(change)) {
-      const whole = await client.call(sessions.getSession, { params: { id } });
-      throw refusal(
-        'session-ended',
-        `the session is ${change.state}: ${clean(whole.reasonText ?? change.reason ?? 'no reason is told', true)}`,
-      );
-    }
+    if (change === undefined || isResting) continue;
+    await requireGoing(client, id, change);
   }
   throw refusal(stop.aborted ? 'interrupted' : 'dev-daemon', 'stopped before it had answered');
+}
+
+/** Throws where a session will not go on by itself. */
+async function requireGoing(client: Client, id: string, change: SessionChange): Promise<void> {
+  if (change.state === 'waiting_permission')
+    throw refusal(
+      'permission',
+      'it asks for a permission, which nobody gives here',
+      'set approvals of the environment, or run it on a server',
+    );
+  if (change.live === false || change.state === 'blocked' || waits(change)) {
+    const whole = await client.call(sessions.getSession, { params: { id } });
+    throw refusal(
+      'session-ended',
+      `the session is ${change.state}: ${clean(whole.reasonText ?? change.reason ?? 'no reason is told', true)}`,
+    );
+  }
 }
 
 /** Queued for what will not come by itself: a harness to install, a key. A place and a sandbox come. */
