@@ -2,16 +2,9 @@
 
 import * as v from 'valibot';
 import { hostFault } from '../net/net.ts';
+import { Address } from './address.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
 
-const Address = v.pipe(
-  v.string(),
-  v.check((text) => {
-    const url = URL.canParse(text) ? new URL(text) : undefined;
-    const isWeb = url?.protocol === 'https:' || url?.protocol === 'http:';
-    return isWeb && `${url.username}${url.password}${url.search}${url.hash}` === '';
-  }, 'an absolute http(s) URL without credentials or query'),
-);
 const Section = v.strictObject({
   apiUrl: v.optional(Address, 'https://api.github.com'),
   webUrl: v.optional(Address, 'https://github.com'),

@@ -2,7 +2,7 @@
 // redirect is followed. Arguments go as a form: every method takes one. No message holds a token, a value or a host.
 
 import { Agent, type Dispatcher, request as send } from 'undici';
-import { guardedLookup, hostFault } from '../../../base/net/net.ts';
+import { boundedText, guardedLookup, hostFault } from '../../../base/net/net.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
@@ -63,7 +63,8 @@ export async function callChat(request: ChatRequest): Promise<JsonObject> {
       bodyTimeout: timeouts.bodyMs,
       dispatcher: allowPrivate ? open : guarded,
     });
-    text = await boundedText(answer.body);
+    // Of a write with an answer beyond the bound nobody knows what became of it: the connection is given up.
+    text = await boundedText(answer.body, bytesMax);
   } catch (error) {
     if (error instanceof Fault) throw error;
     const code = String((error as NodeJS.ErrnoException).code ?? '');
@@ -71,18 +72,6 @@ export async function callChat(request: ChatRequest): Promise<JsonObject> {
     throw outsideFault('provider-unavailable', 'the chat provider could not be reached; nothing was done');
   }
   return judge(request, answer, text);
-}
-
-async function boundedText(body: Dispatcher.ResponseData['body']): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += (chunk as Buffer).length;
-    // The connection is given up: of a write nobody knows what became of it.
-    if (size > bytesMax) throw new Error('the answer has no end');
-    chunks.push(chunk as Buffer);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function judge({ isWrite }: ChatRequest, { statusCode, headers }: Dispatcher.ResponseData, text: string): JsonObject {

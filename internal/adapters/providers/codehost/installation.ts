@@ -6,8 +6,9 @@ import { request } from 'undici';
 import { idAt, listAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { InstallationChange, Observed } from '../../../domain/connection.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import { boundedText } from '../../../base/net/net.ts';
 import { dispatcherFor } from './guard.ts';
-import { appToken, bounded, type MintRequest, publicApiUrl } from './token.ts';
+import { answerBytes, appToken, type MintRequest, publicApiUrl } from './token.ts';
 
 export interface SeenInstallation {
   /** `unavailable`: nobody answered, or not as the provider does; nothing is known. */
@@ -36,7 +37,7 @@ export async function readInstallation(input: Omit<MintRequest, 'scope'>): Promi
       bodyTimeout: 10_000,
       dispatcher: dispatcherFor(new URL(url), input.allowPrivate),
     });
-    const answer = await bounded(body);
+    const answer = await boundedText(body, answerBytes);
     if (statusCode === 401) return { word: 'credential-refused' };
     if (statusCode === 404) return { word: 'removed' };
     if (statusCode !== 200) return { word: 'unavailable' };

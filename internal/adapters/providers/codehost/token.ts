@@ -2,7 +2,8 @@
 // The key and the token stay in memory; neither reaches a log, an error or a row.
 
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
-import { type Dispatcher, request } from 'undici';
+import { request } from 'undici';
+import { boundedText } from '../../../base/net/net.ts';
 import { dispatcherFor } from './guard.ts';
 
 export interface MintRequest {
@@ -40,7 +41,7 @@ export function cloneUrl(apiUrl: string | undefined, repository: string): string
 
 export const publicApiUrl = 'https://api.github.com';
 const timeoutMs = 10_000;
-const answerBytes = 64 * 1024;
+export const answerBytes = 64 * 1024;
 
 const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
@@ -50,18 +51,6 @@ export function appToken(input: Pick<MintRequest, 'now' | 'appId'>, key: KeyObje
   const claims = { iat: seconds - 60, exp: seconds + 540, iss: input.appId };
   const head = `${part({ alg: 'RS256', typ: 'JWT' })}.${part(claims)}`;
   return `${head}.${sign('sha256', Buffer.from(head), key).toString('base64url')}`;
-}
-
-/** The text of an answer. Throws where it is longer than `most` bytes. */
-export async function bounded(body: Dispatcher.ResponseData['body'], most = answerBytes): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += (chunk as Buffer).length;
-    if (size > most) throw new Error('the provider answered with more than an answer to this call can be');
-    chunks.push(chunk as Buffer);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** Why the provider mints none; `inactive`: it says no, and not why. */
@@ -121,7 +110,7 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
     bodyTimeout: timeoutMs,
     dispatcher: dispatcherFor(new URL(url), input.allowPrivate),
   });
-  const answer = await bounded(body);
+  const answer = await boundedText(body, answerBytes);
   if (statusCode !== 201) {
     throw Object.assign(new Error(`the provider refused an installation token with ${statusCode}`), {
       status: statusCode,
