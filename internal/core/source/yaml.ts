@@ -1,5 +1,6 @@
 // YAML 1.2, core schema → documents. Tokens are checked and counted first (scan.ts), so that composing, which recurses,
-// only ever sees a bounded tree; keys are compared here, because the library's own check is quadratic.
+// only ever sees a bounded tree; keys are compared here, because the library's own check is quadratic. What is plain is read
+// without the library (plain.ts).
 
 import {
   Composer,
@@ -21,11 +22,17 @@ import { duplicateKey, LEAVES_THE_REST, moreFindings, quoted, type ReadDocuments
 import type { SourceLimits } from './limits.ts';
 import { bareTemplate, indentedTooFar, type Mistake, templateAndMore } from './mistakes.ts';
 import type { MapEntry, MapNode, Node } from './node.ts';
+import { readPlainYaml } from './plain.ts';
 import { HINTS, WORDS } from './yaml-words.ts';
 import { scanYaml, type Unclosed } from './scan.ts';
 
 /** Reads every document of a YAML text; one with a syntax error is left out, the others are kept. */
 export function readYaml(file: string, text: string, limits: SourceLimits): ReadDocuments {
+  return readPlainYaml(file, text, limits) ?? composeYaml(file, text, limits);
+}
+
+/** The same by the library alone. */
+export function composeYaml(file: string, text: string, limits: SourceLimits): ReadDocuments {
   const scan = scanYaml(file, text, limits);
   if (!scan.ok) return { documents: [], findings: scan.findings, nodes: 0 };
   const composer = new Composer({
