@@ -187,6 +187,8 @@ export const agentFields = {
   }),
   tools: record('<alias>', tool, 'Tools by alias; harness-a reserves the alias workspace.', {
     pattern: '[A-Za-z0-9_.-]{1,128}',
+    keyCode: 'name-invalid',
+    keyMessage: 'A tool alias must be 1 to 128 of the characters A-Z a-z 0-9 _ . -',
     default: {},
     what: 'a map from alias to tool',
     merge: 'map',
@@ -202,6 +204,8 @@ export const agentFields = {
   spendCaps: as(spendCaps, { merge: 'deep' }),
   concurrency: choice([1] as const, 'At most one live session: the agent’s slot.', {
     code: 'concurrency-invalid',
+    form: '1, the only value accepted',
+    hint: 'Leave it out for an agent without a slot.',
     otherwise: 'as many as triggers start',
     merge: 'override',
   }),

@@ -176,7 +176,7 @@ export function limitsOf(desc: Desc): readonly string[] {
       const length = desc.least === 1 || desc.most !== undefined ? range(desc.least, desc.most, 'characters') : [];
       return [
         ...length.map((one) => (desc.trim ? `${one}, space around it not counted` : one)),
-        ...(desc.pattern === undefined ? [] : [`matches ${desc.pattern}`]),
+        ...(desc.pattern === undefined ? [] : [desc.form ?? `matches ${desc.pattern}`]),
       ];
     }
     case 'name':
@@ -186,7 +186,7 @@ export function limitsOf(desc: Desc): readonly string[] {
     case 'list':
       return range(desc.least, desc.most, 'entries');
     case 'record':
-      return desc.pattern === undefined ? ['keys are not empty'] : [`keys match ${desc.pattern}`];
+      return [desc.form ?? (desc.pattern === undefined ? 'keys are not empty' : `keys match ${desc.pattern}`)];
     default:
       return [];
   }

@@ -21,6 +21,11 @@ interface About {
   readonly example?: Json;
   /** How a value of the type is named in a message: `path must be …`. */
   readonly what?: string;
+  /** What `pattern` or a closed list wants, where a message says it in other words than `what`. */
+  readonly form?: string;
+  /** What to write instead of a value that does not fit; `lacking`: where it is required and missing. */
+  readonly hint?: string;
+  readonly lacking?: string;
   /** The code of a value that does not fit, where it has one of its own. */
   readonly code?: DiagnosticCode;
   /** True: it must be there. `merged`: it must be there once imports are merged. */
@@ -37,6 +42,17 @@ interface About {
   readonly stored?: false;
   /** A rule that spans fields, for people; compile checks it. */
   readonly rule?: string;
+  /** What is said where the field stands in a group beside its own. */
+  readonly misplaced?: Misplaced;
+}
+
+/**
+ * What is said of a key that belongs to another group of the same variants. In the message stand `{key}`, `{path}`, `{own}` for
+ * the variant that the map says it is, and `{owners}` for those that have the key.
+ */
+export interface Misplaced {
+  readonly code: DiagnosticCode;
+  readonly message: string;
 }
 
 /** A text; not empty but where `least` is 0. Counted in Unicode code points. */
@@ -46,8 +62,12 @@ export interface Text extends About, Typed<string> {
   readonly most?: number;
   /** Space around it is not part of it. */
   readonly trim: boolean;
-  /** What the text must match, and how a message says so. */
+  /** False: space alone is as good as nothing, though it is kept around other text. */
+  readonly blank?: false;
+  /** What the text must match. */
   readonly pattern?: string;
+  /** `most` counts the characters of the text as JSON escapes it. */
+  readonly counted?: 'escaped';
   /** What `{{ path }}` tokens in it are read from. */
   readonly tokens?: 'payload' | 'input';
   /** Values that an editor offers; others are accepted too. */
@@ -77,6 +97,8 @@ export interface Flag extends About, Typed<boolean> {
 /** A text, number, true, false or null. */
 export interface Scalar extends About, Typed<JsonScalar> {
   readonly kind: 'scalar';
+  /** A number that a double cannot hold is its digits, as events have it. */
+  readonly exact?: true;
 }
 /** Any JSON object. */
 export interface Free extends About, Typed<JsonObject> {
@@ -100,6 +122,11 @@ export interface AnyKeyed extends About {
   readonly key: string;
   /** What a key must match; any that is not empty where absent. */
   readonly pattern?: string;
+  /** The code of a key that does not, and what is said of it, with `{path}` and `{key}`. */
+  readonly keyCode?: DiagnosticCode;
+  readonly keyMessage?: string;
+  /** What is often forgotten in front of a key. */
+  readonly keyPrefix?: string;
   readonly value: Desc;
 }
 export interface Keyed<D extends Desc> extends AnyKeyed, Typed<{ readonly [key: string]: Value<D> }> {
@@ -111,6 +138,10 @@ export interface AnyGroup extends About {
   readonly kind: 'group';
   readonly fields: Fields;
   readonly open: boolean;
+  /** Exactly one of the keys stands, which is called so; anything else has the code. */
+  readonly alone?: { readonly noun: string; readonly code: DiagnosticCode };
+  /** What is said of keys that other groups of its variants have. */
+  readonly others?: Misplaced;
 }
 export interface Group<F extends Fields> extends AnyGroup, Typed<GroupValue<F>> {
   readonly fields: F;
@@ -125,6 +156,8 @@ export interface AnyVariants extends About {
   readonly legacy?: { readonly [spelling: string]: string };
   /** The variant of a map without the key, where that is legal. */
   readonly absent?: string;
+  /** What to write where the key is missing. */
+  readonly choose?: string;
 }
 export interface Variants<V extends { readonly [value: string]: Variant }>
   extends AnyVariants,
@@ -214,6 +247,10 @@ export const as = <const D extends Desc, const R extends Rest<About>>(
   desc: D,
   rest: R & { readonly description?: string },
 ) => ({ ...desc, ...rest }) as D & NoInfer<R>;
+
+/** The fields of a table but for some, which somebody else reads. */
+export const without = <F extends Fields, K extends keyof F>(fields: F, ...left: readonly K[]): Omit<F, K> =>
+  Object.fromEntries(Object.entries(fields).filter(([key]) => !left.includes(key as K))) as unknown as Omit<F, K>;
 
 /** How a message names the type of a value: `path must be …`. */
 export function whatOf(desc: Desc): string | undefined {

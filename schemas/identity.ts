@@ -9,19 +9,22 @@ export const avatar = group(
       required: true,
       least: 0,
       what: 'a path under .svc/assets/',
-      pattern: '\\.svc/assets/.+\\.(?:png|jpg|jpeg)',
+      pattern: '\\.svc/assets/(?:(?!\\.{1,2}/)[^/\\\\\\u0000]+/)*[^/\\\\\\u0000]*\\.(?:png|jpe?g)',
+      form: 'a relative path under .svc/assets/ that ends in .png, .jpg or .jpeg and has no .. segment',
+      hint: 'Write the path from the root of the tree, such as .svc/assets/agent.png.',
       example: '.svc/assets/agent.png',
     }),
     sha256: text('Pins the content by its hash; without a local file, names a stored avatar.', {
       least: 0,
       what: 'a SHA-256 in lower-case hex',
       pattern: '[0-9a-f]{64}',
+      form: '64 lower-case hex digits',
     }),
   },
   'The picture of the agent.',
 );
 
-export const MAX_DESCRIPTION = 140;
+const MAX_DESCRIPTION = 140;
 export const identity = group(
   {
     name: name('Name of the identity.', { otherwise: 'the agent’s name', stored: false }),
@@ -30,7 +33,14 @@ export const identity = group(
     avatar,
     description: text(
       'What the agent does, at most 140 characters in JSON-escaped form: a non-ASCII character counts 6, an emoji 12, and each of " \\ / counts 2.',
-      { trim: true, most: MAX_DESCRIPTION, example: 'Sorts new issues' },
+      {
+        trim: true,
+        most: MAX_DESCRIPTION,
+        counted: 'escaped',
+        code: 'identity-description',
+        hint: 'A non-ASCII character counts 6, an emoji 12, and each of " \\ / counts 2.',
+        example: 'Sorts new issues',
+      },
     ),
   },
   'How the agent appears to people, compiled into a resource of its own.',

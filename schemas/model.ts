@@ -21,6 +21,8 @@ export const modelId = text(
     example: 'vendor/model',
   },
 );
+/** `vendor/model`, a `:tag` allowed: what provider-c takes whatever its curated list says. */
+export const SLUG = '[^/\\s]+/[^/\\s]+';
 const providerNames = list(
   text('Name of a provider behind the gateway.', { what: 'a provider name' }),
   'Names of providers behind the gateway.',
@@ -44,7 +46,12 @@ export const gatewayProvider = group(
 export const gateway = group(
   {
     models: list(
-      as(modelId, { description: 'A vendor/model slug.' }),
+      as(modelId, {
+        description: 'A vendor/model slug.',
+        pattern: SLUG,
+        form: 'a vendor/model slug',
+        code: 'model-gateway',
+      }),
       'Fallback slugs; neither the primary id nor one twice.',
       {
         required: true,

@@ -37,6 +37,7 @@ export const commitAuthor = group(
     email: text('Address of the author.', {
       required: true,
       pattern: '[\\s\\S]*@[\\s\\S]*',
+      form: 'an e-mail address',
       example: 'triage@example.com',
     }),
   },
@@ -52,7 +53,12 @@ const kind = choice(
 export const mountAuth = variants(
   'kind',
   {
-    none: group({ kind: choice(['none'] as const, 'Clones in public.', { required: true }) }, 'Clones in public.'),
+    none: group({ kind: choice(['none'] as const, 'Clones in public.', { required: true }) }, 'Clones in public.', {
+      others: {
+        code: 'mount-capabilities',
+        message: '{path} needs auth.kind codehostApp; a mount with kind none clones in public',
+      },
+    }),
     codehostApp: group(
       {
         kind: choice(['codehostApp'] as const, 'Mints tokens of the mount’s capabilities.', { required: true }),
@@ -78,6 +84,7 @@ export const mount = group(
       required: true,
       trim: true,
       pattern: '[^/\\s]+/[^/\\s]+',
+      form: 'owner/repo',
       example: 'acme/widgets',
     }),
     mountPath: text(
@@ -86,7 +93,8 @@ export const mount = group(
         required: true,
         least: 0,
         what: 'an absolute path',
-        pattern: '/.*',
+        pattern: '/[\\s\\S]*',
+        form: 'an absolute path that begins with /',
         example: '/workspace/widgets',
         rule: 'Each mount has its own; nested ones are fine.',
       },

@@ -7,7 +7,7 @@ import {
   ON_UNMATCHED,
   ROUTE_TARGETS,
 } from '../internal/domain/spec.ts';
-import { as, choice, either, flag, free, group, type Same, type Value, variants } from './grammar.ts';
+import { as, choice, either, flag, free, group, type Misplaced, type Same, type Value, variants } from './grammar.ts';
 
 export const eventContext = group(
   {
@@ -92,12 +92,18 @@ export const spawnBind = group(
     example: { target: 'codehost.pull_request' },
   },
 );
+const others: Misplaced = {
+  code: 'routing-invalid',
+  message: '{key} belongs to {owners} routing and is not accepted with kind {own}',
+};
 export const spawn = group(
   { kind: choice(['spawn'] as const, 'Starts a fresh session.', { required: true }), bind: spawnBind },
   'Starts a fresh session.',
-  { example: { kind: 'spawn' } },
+  { others, example: { kind: 'spawn' } },
 );
 
+/** A delivery with `onUnmatched: spawn`. */
+export const LEGACY_KIND = 'deliverOrSpawn';
 export const ROUTE_BY = ['attributedSessions', 'allLiveSessions'] as const;
 /** Spellings of `routeBy.kind` that normalize: to a kind, to none, or to a bind route over `artifactType`. */
 export const LEGACY_ROUTE_BY: { readonly [spelling: string]: (typeof ROUTE_BY)[number] } = {
@@ -117,11 +123,11 @@ export const routeBy = group(
         legacy: [...Object.keys(LEGACY_ROUTE_BY), LEGACY_SINGLETON, LEGACY_OWNED],
       },
     ),
-    artifactType: as(target, {
-      required: false,
-      description: 'Legacy: beside kind ownedArtifact, the target of the bind route that it becomes.',
-      stored: false,
-    }),
+    artifactType: choice(
+      ROUTE_TARGETS,
+      'Legacy: beside kind ownedArtifact, the target of the bind route that it becomes.',
+      { code: 'binding-target', stored: false },
+    ),
   },
   'Which sessions receive the event.',
   {
@@ -137,13 +143,13 @@ export const deliverBind = group(
 );
 export const deliver = group(
   {
-    kind: choice(['deliver'] as const, 'Delivers to a live session.', { required: true, legacy: ['deliverOrSpawn'] }),
+    kind: choice(['deliver'] as const, 'Delivers to a live session.', { required: true, legacy: [LEGACY_KIND] }),
     routeBy,
     onUnmatched,
     bind: deliverBind,
   },
   'Delivers into live sessions.',
-  { example: { kind: 'deliver', onUnmatched: 'spawn' } },
+  { others, example: { kind: 'deliver', onUnmatched: 'spawn' } },
 );
 
 export const observedTarget = variants(
@@ -183,6 +189,7 @@ export const bind = group(
       'Whether the binding ends after the event is routed, and with which context.',
       {
         default: false,
+        what: 'true, false or a map with context',
         rule: 'Not on agent.singleton.',
       },
     ),
@@ -190,10 +197,9 @@ export const bind = group(
     ...inline,
   },
   'Delivers to the session that is bound to the event’s target.',
-  { example: { kind: 'bind', target: 'codehost.pull_request', onUnmatched: 'spawn' } },
+  { others, example: { kind: 'bind', target: 'codehost.pull_request', onUnmatched: 'spawn' } },
 );
 
-const LEGACY_KIND = 'deliverOrSpawn';
 export const routing = variants(
   'kind',
   { spawn, deliver, bind },
@@ -203,6 +209,7 @@ export const routing = variants(
     what: 'a map with kind spawn, deliver or bind',
     code: 'routing-invalid',
     legacy: { [LEGACY_KIND]: 'deliver' },
+    choose: 'Write spawn, deliver or bind.',
     example: { kind: 'spawn' },
   },
 );

@@ -34,13 +34,17 @@ export const secretRef = group(
   'A reference to a secret.',
 );
 
-export const ENV_NAME = '[A-Za-z_][A-Za-z0-9_]*';
+const ENV_NAME = '[A-Za-z_][A-Za-z0-9_]*';
 export const envMap = record(
   '<NAME>',
-  either(anyText('A text, passed on as it is.'), secretRef, 'A text, or a reference to a secret.'),
+  either(anyText('A text, passed on as it is.'), secretRef, 'A text, or a reference to a secret.', {
+    what: 'a text or { $secret: <name> }',
+    hint: 'Put a number or true/false in quotes.',
+  }),
   'Environment variables: texts, or references to secrets.',
   {
     pattern: ENV_NAME,
+    keyMessage: '{path}: an environment variable name is letters, digits and _, and does not begin with a digit',
     what: 'a map from variable names to texts or secret references',
     default: {},
     example: { LOG_LEVEL: 'debug', API_TOKEN: { $secret: 'api-token' } },

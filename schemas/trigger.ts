@@ -1,5 +1,6 @@
 // Triggers: on events and on a schedule (docs/reference/agent-document.md#triggers).
 
+import { DIAGNOSTIC_CODES } from '../internal/domain/codes.ts';
 import { KNOWN_EVENTS } from '../internal/domain/events.ts';
 import type { Check, CheckDeadline, EndpointAuth } from '../internal/domain/spec.ts';
 import {
@@ -27,8 +28,8 @@ const eventKey = text('An event key. Known ones are offered; any other below a k
   example: 'codehost.pull_request.opened',
 });
 
-const compared = scalar('A text, number, true, false or null.');
-export const OPERATORS = {
+const compared = scalar('A text, number, true, false or null.', { exact: true });
+const OPERATORS = {
   contains: as(compared, { description: 'The value is a list that holds this.' }),
   exists: flag('Whether the path has a value.'),
   in: list(compared, 'The value is one of these.', { least: 1, what: 'a list of scalars', code: 'where-clause' }),
@@ -41,18 +42,27 @@ export const OPERATORS = {
 } as const;
 export const clause = either(
   compared,
-  group(OPERATORS, 'Exactly one operator.'),
+  group(OPERATORS, 'Exactly one operator.', { alone: { noun: 'operator', code: 'where-clause' } }),
   'A scalar, which the value must equal, or exactly one operator.',
-  { rule: 'An operator stands alone.' },
+  {
+    rule: 'An operator stands alone.',
+    what: `a scalar, or a map with one of ${Object.keys(OPERATORS).join(', ')}`,
+  },
 );
+/** Neither empty nor with space around it. */
+const SEGMENT = '(?!\\s)[^.]+(?<!\\s)';
 /** A bare key, or `$.` and segments. */
-export const WHERE_PATH = '[^.]+|\\$(?:\\.[^.]+)+';
+const WHERE_PATH = `${SEGMENT}|\\$(?:\\.${SEGMENT})+`;
 export const where = record(
   '<path>',
   clause,
   'Path to clause; every clause must match. A path is a single bare key, or $.path.segments.',
   {
     pattern: WHERE_PATH,
+    keyCode: 'where-path',
+    keyMessage: `${DIAGNOSTIC_CODES['where-path']}: {key}`,
+    keyPrefix: '$.',
+    form: 'keys are single bare keys, or $.path.segments',
     what: 'a map from path to clause',
     default: {},
     example: { '$.codehost.repository.fullName': 'acme/widgets', '$.codehost.pullRequest.draft': false },
@@ -88,11 +98,13 @@ export const checks = list(check, 'Checks on the pull request.', {
   least: 1,
   what: 'a list of checks',
   code: 'check-invalid',
+  misplaced: { code: 'checks-event', message: `${DIAGNOSTIC_CODES['checks-event']}, not for heartbeats` },
   rule: 'Only where every event begins with codehost.pull_request.',
 });
 
 const secretRef = name('Name of the secret that callers prove: the project’s, else the organization’s.', {
   required: true,
+  lacking: 'Name the project secret that callers prove.',
   example: 'intake-key',
 });
 export const endpointAuth = variants(
@@ -106,7 +118,9 @@ export const endpointAuth = variants(
       { kind: choice(['bearer_token'] as const, 'A bearer token.', { required: true }), secretRef },
       'Callers send the secret as a bearer token.',
     ),
-    none: group({ kind: choice(['none'] as const, 'Anybody may call.', { required: true }) }, 'Anybody may call.'),
+    none: group({ kind: choice(['none'] as const, 'Anybody may call.', { required: true }) }, 'Anybody may call.', {
+      others: { code: 'trigger-endpoint', message: 'auth.kind none takes no {key}' },
+    }),
   },
   'How callers of the webhook endpoint prove themselves; required by the apply that first makes it.',
   { otherwise: 'as the endpoint has it', example: { kind: 'hmac_sha256', secretRef: 'intake-key' } },
@@ -122,7 +136,7 @@ const shared = {
     example: 'Review {{ codehost.pullRequest.htmlUrl }}',
   }),
   fallback: flag('True: fires only where no other trigger on the event matched.', { default: false }),
-  routing,
+  routing: as(routing, { lacking: 'Write routing: { kind: spawn }, deliver or bind.' }),
 };
 
 export const eventTrigger = group(
@@ -152,13 +166,17 @@ export const eventTrigger = group(
     auth: endpointAuth,
     attachedUserPrompt: text('First message of a spawned session, verbatim.', {
       most: 20_000,
+      blank: false,
       rule: 'Only with routing.kind spawn.',
     }),
     checks,
     ...shared,
   },
   'Fires on events.',
-  { example: { event: 'codehost.pull_request.opened', routing: { kind: 'spawn' } } },
+  {
+    others: { code: 'trigger-field', message: '{key} needs kind: heartbeat' },
+    example: { event: 'codehost.pull_request.opened', routing: { kind: 'spawn' } },
+  },
 );
 export const heartbeat = group(
   {
@@ -179,7 +197,10 @@ export const heartbeat = group(
     ...shared,
   },
   'Fires on a schedule.',
-  { example: { kind: 'heartbeat', cron: '0 9 * * 1-5', timezone: 'Europe/Paris', routing: { kind: 'spawn' } } },
+  {
+    others: { code: 'trigger-field', message: '{key} is not accepted on a heartbeat trigger' },
+    example: { kind: 'heartbeat', cron: '0 9 * * 1-5', timezone: 'Europe/Paris', routing: { kind: 'spawn' } },
+  },
 );
 export const trigger = variants(
   'kind',

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { MapEntry, Node } from '../source/node.ts';
 import { checkAgent } from './check-agent.ts';
-import { canonicalCap } from './check-fields.ts';
+import { canonicalCap } from './check-caps.ts';
 import { checkText, HEAD, marked, mergedFrom, specOf, TEST_CATALOG } from './testkit.ts';
 
 type Case = readonly [body: string, codes: string, message?: string];

@@ -4,23 +4,17 @@
 
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import type { Range } from '../../domain/diagnostic.ts';
-import type { AgentSpec, EndpointAuth, EnvironmentSpec, Harness, Mount } from '../../domain/spec.ts';
-import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
+import type { AgentSpec, EndpointAuth, EnvironmentSpec, Harness, Mount, ReasoningEffort } from '../../domain/spec.ts';
+import { RESOURCE_NAME } from '../../domain/spec.ts';
 import type { LintTrigger } from '../lint/lint.ts';
 import type { MapEntry, MapNode } from '../source/node.ts';
+import { agentFields } from '../../../schemas/agent.ts';
+import { without } from '../../../schemas/grammar.ts';
 import { checkBindings, checkHeld, foldBindings } from './check-bindings.ts';
 import { envMap } from './check-env.ts';
 import type { Generated } from './check-environment.ts';
 import { checkEnvironment } from './check-environment.ts';
-import {
-  checkConcurrency,
-  checkManages,
-  checkSession,
-  checkSpendCaps,
-  onReplacePrompt,
-  displayTitle,
-  initialPrompt,
-} from './check-fields.ts';
+import { checkSpendCaps } from './check-caps.ts';
 import type { GeneratedIdentity } from './check-identity.ts';
 import { checkIdentity } from './check-identity.ts';
 import { checkEffort, checkModel } from './check-model.ts';
@@ -31,21 +25,9 @@ import { checkTriggers } from './check-triggers.ts';
 import { crossCheck, releasedTargets } from './cross-checks.ts';
 import { lintDocument } from './lint-document.ts';
 import { type Part, partsOf } from './places.ts';
-import type { Check, MapSpot, NodeRef } from './read.ts';
-import {
-  compact,
-  createCheck,
-  fault,
-  field,
-  oneOf,
-  optional,
-  pathOf,
-  resourceName,
-  string,
-  stringMap,
-  text,
-  wrong,
-} from './read.ts';
+import { readFields, reading } from './read-field.ts';
+import type { Check, MapSpot, NodeRef, Reader } from './read.ts';
+import { compact, createCheck, fault, field, optional, pathOf, resourceName, string, wrong } from './read.ts';
 import type { CompileInput, MergedDocument, Report } from './types.ts';
 
 /** A name that the document uses for a resource, and where. */
@@ -102,7 +84,7 @@ export function checkAgent(doc: MergedDocument, input: Pick<CompileInput, 'catal
   if (!root.node.entries.has('harness')) lacking('missing-harness', DIAGNOSTIC_CODES['missing-harness'], 'harness');
   if (!root.node.entries.has('environment'))
     lacking('missing-environment', DIAGNOSTIC_CODES['missing-environment'], 'environment');
-  const harness = optional(check, root, 'harness', oneOf(HARNESSES));
+  const harness = optional(check, root, 'harness', reading(agentFields.harness));
   const environment = readEnvironment(check, root, input);
   const identity = readIdentity(check, root, name?.name);
   const triggers = optional(check, root, 'triggers', checkTriggers) ?? [];
@@ -201,6 +183,15 @@ type Body = {
   readonly [K in Exclude<keyof AgentSpec, 'harness' | 'environment' | 'identity'>]: AgentSpec[K] | undefined;
 };
 
+/** Fields that their table alone judges, or a reader that needs no other field but the model. */
+const plainFields = without(
+  agentFields,
+  ...(['name', 'imports', 'import', 'variables', 'remove', 'harness', 'model', 'environment', 'identity'] as const),
+  ...(['mounts', 'tools', 'triggers', 'replace', 'bindings'] as const),
+);
+/** The fields of the stored spec, in the order of the table. */
+const STORED = Object.entries(agentFields).flatMap(([key, field]) => ('stored' in field ? [] : [key]));
+
 function readBody(
   check: Check,
   root: MapSpot,
@@ -214,41 +205,32 @@ function readBody(
   const before = check.errors;
   const mounts = optional(check, root, 'mounts', checkMounts) ?? [];
   const soundMounts: readonly Mount[] | undefined = check.errors === before ? mounts : undefined;
-  const concurrency = optional(check, root, 'concurrency', checkConcurrency);
   const replace = checkReplace(check, root);
   const declared = optional(check, root, 'bindings', checkBindings);
   const inline = triggers.flatMap((draft) => draft.routing?.inline ?? []);
   checkHeld(check, [...(declared?.values ?? []), ...inline], releasedTargets(triggers));
   crossCheck(check, root, triggers);
+  const effort: Reader<ReasoningEffort> = (_, at) => checkEffort(check, at, harness, model, hasModel, catalog);
+  const plain = readFields(check, root, plainFields, {
+    env: envMap,
+    spendCaps: checkSpendCaps,
+    reasoningEffort: effort,
+  });
   return {
-    labels: optional(check, root, 'labels', stringMap),
-    annotations: optional(check, root, 'annotations', stringMap),
+    ...(plain as Pick<Body, keyof typeof plainFields>),
     model,
-    reasoningEffort: optional(check, root, 'reasoningEffort', (_, at) =>
-      checkEffort(check, at, harness, model, hasModel, catalog),
-    ),
-    systemPrompt: optional(check, root, 'systemPrompt', text({ trim: true, most: 100_000 })),
-    initialPrompt: optional(check, root, 'initialPrompt', initialPrompt),
-    displayTitle: optional(check, root, 'displayTitle', displayTitle),
-    env: optional(check, root, 'env', envMap) ?? {},
     mounts,
     tools:
       optional(check, root, 'tools', (_, at) => checkTools(check, at, { harness, mounts: soundMounts, catalog })) ?? {},
     triggers: triggers.flatMap((draft) => draft.triggers),
-    session: optional(check, root, 'session', checkSession) ?? {},
-    spendCaps: optional(check, root, 'spendCaps', checkSpendCaps),
-    concurrency,
     replace,
-    onReplace: optional(check, root, 'onReplace', onReplacePrompt),
-    manages: optional(check, root, 'manages', checkManages),
     bindings: foldBindings(check, declared, inline),
-    workingDirectory: optional(check, root, 'workingDirectory', text({ trim: true })),
   };
 }
 
 /** `replace` needs `concurrency`; `onReplace` needs `replace: auto`. Each is wrong at the dependent key (docs/reference/compile.md#output). */
 function checkReplace(check: Check, root: MapSpot): 'auto' | undefined {
-  const replace = optional(check, root, 'replace', oneOf(['auto'] as const));
+  const replace = optional(check, root, 'replace', reading(agentFields.replace));
   const at = field(root, 'replace');
   const onReplace = field(root, 'onReplace');
   if (at !== undefined && !root.node.entries.has('concurrency')) {
@@ -283,29 +265,8 @@ type Names = { readonly harness: Harness; readonly environment: string; readonly
 
 /** The spec in the order of the spec's own table. */
 function canonical(body: Body, names: Names): AgentSpec {
-  const {
-    labels,
-    annotations,
-    model,
-    reasoningEffort,
-    systemPrompt,
-    initialPrompt: start,
-    displayTitle: title,
-    env,
-    ...rest
-  } = body;
-  return compact<AgentSpec>({
-    labels,
-    annotations,
-    harness: names.harness,
-    model,
-    reasoningEffort,
-    systemPrompt,
-    initialPrompt: start,
-    displayTitle: title,
-    environment: names.environment,
-    env,
-    identity: names.identity,
-    ...rest,
-  });
+  const all: { readonly [key: string]: unknown } = { ...body, ...names };
+  const kept = STORED.flatMap((key) => (all[key] === undefined ? [] : [[key, all[key]] as const]));
+  // Body and names have every field of a spec, those that must be there among them.
+  return Object.fromEntries(kept) as unknown as AgentSpec;
 }

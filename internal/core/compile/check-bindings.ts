@@ -1,15 +1,14 @@
 // Binding policies (docs/reference/routing.md#bindings; docs/reference/compile.md#bindings): the explicit map, and the policies that routes fold into it.
 
-import type { JsonObject } from '../../domain/json.ts';
-import type { BindingPolicy, BindingTarget, Continuity, EventContext, Lifecycle } from '../../domain/spec.ts';
+import type { BindingPolicy, BindingTarget, Continuity, Lifecycle } from '../../domain/spec.ts';
 import { BINDING_TARGETS, CHAT_TARGETS } from '../../domain/spec.ts';
+import { keysOf } from '../../../schemas/grammar.ts';
+import { bindingPolicy, bindings, CONTINUITIES, continuity, LIFECYCLES, lifecycle } from '../../../schemas/routing.ts';
+import { readFields } from './read-field.ts';
 import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
-import { compact, fault, faultAt, field, jsonObject, map, oneOf, optional, pathOf, strict, suggest } from './read.ts';
+import { compact, fault, faultAt, field, map, pathOf, strict, suggest } from './read.ts';
 
-const LIFECYCLES = ['manual', 'held'] as const;
-const CONTINUITIES = ['session', 'agent'] as const;
-const MODES = ['onAttributedEvent', 'onMention'] as const;
-type Mode = (typeof MODES)[number];
+type Mode = NonNullable<BindingPolicy['bind']>;
 
 /** One policy value as a document declares it, explicitly or on a route. */
 export interface PolicyValue {
@@ -26,30 +25,30 @@ export interface DeclaredBindings {
   readonly values: readonly PolicyValue[];
 }
 
-export const eventContext: Reader<EventContext> = (check, spot) => {
-  const found = strict(check, spot, ['bound', 'updated', 'unbound']);
-  if (found === undefined) return undefined;
-  const part = (name: string): JsonObject | undefined => optional(check, found, name, jsonObject);
-  return compact<EventContext>({ bound: part('bound'), updated: part('updated'), unbound: part('unbound') });
+/** `lifecycle` and `continuity` without a default: what was declared, and not what holds. */
+const declaredPolicy = { ...bindingPolicy.fields, lifecycle, continuity };
+
+const POLICY_VALUES: { readonly [name in 'lifecycle' | 'continuity']: readonly (Lifecycle | Continuity)[] } = {
+  lifecycle: LIFECYCLES,
+  continuity: CONTINUITIES,
 };
 
-/** Reads `lifecycle` and `continuity` where a map has them: in `bindings` and as sugar on routes. */
-export function policyValues(check: Check, spot: MapSpot, target: BindingTarget | undefined): PolicyValue[] {
+/** `lifecycle` and `continuity` where a map that was read has them: in `bindings` and as sugar on routes. */
+export function policyValues(spot: MapSpot, target: BindingTarget | undefined): PolicyValue[] {
   const values: PolicyValue[] = [];
-  const add = (name: 'lifecycle' | 'continuity', read: Reader<Lifecycle> | Reader<Continuity>): void => {
+  for (const name of ['lifecycle', 'continuity'] as const) {
     const at = field(spot, name);
-    const value = at && read(check, at);
+    const written = at?.node.kind === 'scalar' ? at.node.value : undefined;
+    const value = POLICY_VALUES[name].find((one) => one === written);
     if (at !== undefined && value !== undefined && target !== undefined)
       values.push({ target, field: name, value, spot: at });
-  };
-  add('lifecycle', oneOf(LIFECYCLES));
-  add('continuity', oneOf(CONTINUITIES));
+  }
   return values;
 }
 
 /** The explicit `bindings` map. */
 export const checkBindings: Reader<DeclaredBindings> = (check, spot) => {
-  const found = map(check, spot, 'a map from binding target to policy');
+  const found = map(check, spot, bindings.what);
   if (found === undefined) return undefined;
   const policies: { [target in BindingTarget]?: PolicyContexts } = {};
   const values: PolicyValue[] = [];
@@ -57,13 +56,11 @@ export const checkBindings: Reader<DeclaredBindings> = (check, spot) => {
     const target = BINDING_TARGETS.find((one) => one === key);
     const at: NodeRef = { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: key } };
     if (target === undefined) unknownTarget(check, at, key);
-    const policy = strict(check, at, ['lifecycle', 'continuity', 'bind', 'context', 'eventContext']);
+    const policy = strict(check, at, keysOf(bindingPolicy));
     if (policy === undefined || target === undefined) continue;
-    values.push(...policyValues(check, policy, target), ...checkMode(check, policy, target));
-    policies[target] = compact<PolicyContexts>({
-      context: optional(check, policy, 'context', jsonObject),
-      eventContext: optional(check, policy, 'eventContext', eventContext),
-    });
+    const { bind, context, eventContext } = readFields(check, policy, declaredPolicy);
+    values.push(...policyValues(policy, target), ...checkMode(check, policy, target, bind));
+    policies[target] = compact<PolicyContexts>({ context, eventContext });
   }
   return { policies, values };
 };
@@ -77,9 +74,8 @@ function unknownTarget(check: Check, spot: NodeRef, key: string): void {
   fault(check, 'binding-target', message, spot.key, pathOf(spot.trail), { hint });
 }
 
-function checkMode(check: Check, policy: MapSpot, target: BindingTarget): PolicyValue[] {
+function checkMode(check: Check, policy: MapSpot, target: BindingTarget, value: Mode | undefined): PolicyValue[] {
   const at = field(policy, 'bind');
-  const value = at && oneOf(MODES)(check, at);
   if (at === undefined || value === undefined) return [];
   const legal: readonly BindingTarget[] = value === 'onMention' ? CHAT_TARGETS : ['codehost.pull_request'];
   if (legal.includes(target)) return [{ target, field: 'bind', value, spot: at }];
@@ -100,22 +96,22 @@ export function foldBindings(
     if (first === undefined) taken.set(key, value);
     else if (first.value !== value.value) conflict(check, first, value);
   }
-  const bindings: { [target in BindingTarget]?: BindingPolicy } = {};
+  const folded: { [target in BindingTarget]?: BindingPolicy } = {};
   for (const target of BINDING_TARGETS) {
     const rest = declared?.policies[target];
     if (rest === undefined && !inline.some((value) => value.target === target)) continue;
-    const lifecycle = taken.get(`${target} lifecycle`)?.value as Lifecycle | undefined;
-    const continuity = taken.get(`${target} continuity`)?.value as Continuity | undefined;
+    const declaredLife = taken.get(`${target} lifecycle`)?.value as Lifecycle | undefined;
+    const declaredReach = taken.get(`${target} continuity`)?.value as Continuity | undefined;
     const bind = taken.get(`${target} bind`)?.value as Mode | undefined;
-    bindings[target] = compact<BindingPolicy>({
-      lifecycle: lifecycle ?? 'manual',
-      continuity: continuity ?? 'session',
+    folded[target] = compact<BindingPolicy>({
+      lifecycle: declaredLife ?? bindingPolicy.fields.lifecycle.default,
+      continuity: declaredReach ?? bindingPolicy.fields.continuity.default,
       bind,
       context: rest?.context,
       eventContext: rest?.eventContext,
     });
   }
-  return bindings;
+  return folded;
 }
 
 function conflict(check: Check, first: PolicyValue, second: PolicyValue): void {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { escapedLength } from './check-identity.ts';
+import { escapedLength } from './read-field.ts';
 import { checkText, marked } from './testkit.ts';
 
 const HEAD = 'name: a\nharness: harness-a\n';

@@ -4,37 +4,12 @@ import type { Catalog } from '../../domain/catalog.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import { overLimits } from '../../domain/limits.ts';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
-import {
-  cache,
-  cacheFile,
-  cachePath,
-  environment,
-  image,
-  resources,
-  setupCache,
-  setupStep,
-  TTL,
-} from '../../../schemas/environment.ts';
-import { keysOf } from '../../../schemas/grammar.ts';
+import { environment, image, resources, setupStep } from '../../../schemas/environment.ts';
+import { keysOf, without } from '../../../schemas/grammar.ts';
 import { envMap } from './check-env.ts';
 import { readFields, reading } from './read-field.ts';
 import type { Check, MapSpot, NodeRef, Reader } from './read.ts';
-import {
-  compact,
-  fault,
-  faultAt,
-  field,
-  items,
-  listOf,
-  missing,
-  pathOf,
-  required,
-  resourceName,
-  strict,
-  string,
-  suggest,
-  wrong,
-} from './read.ts';
+import { compact, faultAt, field, items, pathOf, required, resourceName, strict, suggest, wrong } from './read.ts';
 
 /** A resource that an agent document generates, and where it is declared. */
 export interface Generated<Spec> {
@@ -47,7 +22,7 @@ export interface Generated<Spec> {
 }
 
 /** All but the name, which is read first: without it there is no environment. */
-const { name: _, ...unnamed } = environment.fields;
+const unnamed = without(environment.fields, 'name');
 
 /** The environment, with its defaults; undefined where anything in it is wrong. */
 export function checkEnvironment(
@@ -64,7 +39,6 @@ export function checkEnvironment(
     env: envMap,
     resources: checkResources,
     setup: checkSetup,
-    setupCache: checkSetupCache,
   });
   checkLimits(check, found, read as Partial<Pick<EnvironmentSpec, 'image' | 'resources'>>, catalog);
   if (check.errors > before || name === undefined) return undefined;
@@ -120,54 +94,14 @@ const checkSetup: Reader<readonly Step[]> = (check, spot) => {
   for (const item of items(check, spot, environment.fields.setup.what) ?? []) {
     const found = strict(check, item, keysOf(setupStep));
     if (found === undefined) continue;
-    const { name, commands, cache: kept } = readFields(check, found, setupStep.fields, { cache: checkCache });
+    const { name, commands, cache } = readFields(check, found, setupStep.fields);
     if (name !== undefined && names.has(name)) {
       const at = field(found, 'name') as NodeRef;
       faultAt(check, 'invalid-value', `${pathOf(at.trail)} repeats the setup name ${name}; each needs its own`, at);
     }
     if (name !== undefined) names.add(name);
     if (name === undefined || commands === undefined) continue;
-    steps.push(compact<Step>({ name, commands, cache: kept }));
+    steps.push(compact<Step>({ name, commands, cache }));
   }
   return steps;
-};
-
-const isInside = (path: string): boolean => path.split('/').every((segment) => segment !== '..');
-const HOME = '/home/user';
-
-const relativePath: Reader<string> = (check, spot) => {
-  const value = string(check, spot, cacheFile.what);
-  if (value === undefined) return undefined;
-  if (value !== '' && !value.startsWith('/') && !/^[A-Za-z]:/.test(value) && isInside(value)) return value;
-  return wrong(check, spot, 'a relative path without .. segments');
-};
-const homePath: Reader<string> = (check, spot) => {
-  const value = string(check, spot, cachePath.what);
-  if (value === undefined) return undefined;
-  if ((value === HOME || value.startsWith(`${HOME}/`)) && isInside(value)) return value;
-  return wrong(check, spot, `an absolute path under ${HOME} without .. segments`);
-};
-
-const checkCache: Reader<NonNullable<Step['cache']>> = (check, spot) => {
-  const found = strict(check, spot, keysOf(cache));
-  const { files, paths } = cache.fields;
-  const own = { files: listOf(relativePath, files.what), paths: listOf(homePath, paths.what) };
-  return found && compact<NonNullable<Step['cache']>>(readFields(check, found, cache.fields, own));
-};
-
-const checkSetupCache: Reader<{ readonly ttl: string }> = (check, spot) => {
-  const found = strict(check, spot, keysOf(setupCache));
-  if (found === undefined) return undefined;
-  const at = field(found, 'ttl');
-  if (at === undefined) return missing(check, found, 'ttl', 'Write a duration such as 24h.');
-  const ttl = string(check, at, setupCache.fields.ttl.what);
-  if (ttl === undefined) return undefined;
-  if (new RegExp(`^${TTL}$`).test(ttl)) return { ttl };
-  return fault(
-    check,
-    'invalid-value',
-    `${pathOf(at.trail)} must be a number and s, m, h or d, such as 24h`,
-    at.node.range,
-    pathOf(at.trail),
-  );
 };

@@ -2,31 +2,15 @@
 
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Harness, ModelProvider, ModelSpec, ReasoningEffort } from '../../domain/spec.ts';
-import { EFFORTS, PROVIDERS } from '../../domain/spec.ts';
-import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
-import {
-  boolean,
-  compact,
-  fault,
-  faultAt,
-  field,
-  items,
-  listOf,
-  oneOf,
-  optional,
-  pathOf,
-  required,
-  strict,
-  suggest,
-  text,
-  wrong,
-} from './read.ts';
+import { keysOf } from '../../../schemas/grammar.ts';
+import { fallbacks, gateway, model, modelId, reasoningEffort, SLUG } from '../../../schemas/model.ts';
+import { readFields, reading } from './read-field.ts';
+import type { Check, MapSpot, NodeRef } from './read.ts';
+import { compact, fault, faultAt, field, items, optional, pathOf, strict, suggest, wrong } from './read.ts';
 
-/** `vendor/model`, a `:tag` allowed: what provider-c takes whatever its curated list says (docs/reference/compile.md#models). */
-const SLUG = /^[^/\s]+\/[^/\s]+$/;
+const IS_SLUG = new RegExp(`^${SLUG}$`);
 /** The one provider that routes through a gateway object. */
 const GATEWAY_PROVIDER: ModelProvider = 'provider-c';
-const modelId = text({ trim: true, most: 256, what: 'a model id' });
 
 /** The model with its provider resolved; undefined where it is absent or wrong. */
 export function checkModel(
@@ -36,32 +20,41 @@ export function checkModel(
   catalog: Catalog,
 ): ModelSpec | undefined {
   const before = check.errors;
-  const found = strict(check, spot, ['provider', 'id', 'gateway', 'fallbacks']);
+  const found = strict(check, spot, keysOf(model));
   if (found === undefined) return undefined;
   const provider = resolveProvider(check, found, harness, catalog);
-  const id = required(check, found, 'id', modelId);
-  if (provider !== undefined && id !== undefined) checkId(check, field(found, 'id') as NodeRef, id, provider, catalog);
+  // The others are judged beside the id, which is read before them.
+  let primary: string | undefined;
+  const read = readFields(check, found, model.fields, {
+    provider: () => provider,
+    id: (_, at) => {
+      primary = reading(modelId)(check, at);
+      if (provider !== undefined && primary !== undefined) checkId(check, at, primary, provider, catalog);
+      return primary;
+    },
+    gateway: (_, at) => checkGateway(check, at, provider, primary),
+    fallbacks: (_, at) => checkFallbacks(check, at, provider, primary, catalog),
+  });
   exclusive(check, found);
-  const gateway = optional(check, found, 'gateway', (_, at) => checkGateway(check, at, provider, id));
-  const fallbacks = optional(check, found, 'fallbacks', (_, at) => checkFallbacks(check, at, provider, id, catalog));
-  if (check.errors > before || provider === undefined || id === undefined) return undefined;
-  return compact<ModelSpec>({ provider, id, gateway, fallbacks });
+  if (check.errors > before || provider === undefined) return undefined;
+  // Nothing of it was wrong, so that what is required is there.
+  return compact<ModelSpec>({ ...(read as ModelSpec), provider });
 }
 
 function resolveProvider(
   check: Check,
-  model: MapSpot,
+  spot: MapSpot,
   harness: Harness | undefined,
   catalog: Catalog,
 ): ModelProvider | undefined {
-  const declared = optional(check, model, 'provider', oneOf(PROVIDERS));
+  const declared = optional(check, spot, 'provider', reading(model.fields.provider));
   if (harness === undefined) return declared;
-  if (!model.node.entries.has('provider')) return catalog.harnesses[harness].defaultProvider;
+  const at = field(spot, 'provider');
+  if (at === undefined) return catalog.harnesses[harness].defaultProvider;
   if (declared === undefined) return undefined;
   const accepted = catalog.harnesses[harness].providers;
   if (accepted.includes(declared)) return declared;
   const message = `model.provider ${declared} does not run under ${harness}, which accepts ${accepted.join(' and ')}`;
-  const at = field(model, 'provider') as NodeRef;
   return fault(check, 'model-provider', message, at.key, pathOf(at.trail));
 }
 
@@ -69,7 +62,7 @@ function accepts(provider: ModelProvider, id: string, catalog: Catalog): boolean
   const models = catalog.models[provider];
   if (models.ids.includes(id)) return true;
   if (models.pattern !== undefined && new RegExp(`^(?:${models.pattern})$`, 'u').test(id)) return true;
-  return provider === GATEWAY_PROVIDER && SLUG.test(id);
+  return provider === GATEWAY_PROVIDER && IS_SLUG.test(id);
 }
 
 function checkId(check: Check, spot: NodeRef, id: string, provider: ModelProvider, catalog: Catalog): boolean {
@@ -86,17 +79,15 @@ function checkId(check: Check, spot: NodeRef, id: string, provider: ModelProvide
   return false;
 }
 
-function exclusive(check: Check, model: MapSpot): void {
-  const gateway = field(model, 'gateway');
-  const fallbacks = field(model, 'fallbacks');
-  if (gateway === undefined || fallbacks === undefined) return;
+function exclusive(check: Check, spot: MapSpot): void {
+  const [first, second] = [field(spot, 'gateway'), field(spot, 'fallbacks')];
+  if (first === undefined || second === undefined) return;
   const message = 'model.gateway and model.fallbacks exclude each other; keep one';
-  fault(check, 'model-gateway', message, gateway.key, pathOf(gateway.trail));
-  fault(check, 'model-fallbacks', message, fallbacks.key, pathOf(fallbacks.trail));
+  fault(check, 'model-gateway', message, first.key, pathOf(first.trail));
+  fault(check, 'model-fallbacks', message, second.key, pathOf(second.trail));
 }
 
 type Gateway = NonNullable<ModelSpec['gateway']>;
-type GatewayProvider = NonNullable<Gateway['provider']>;
 
 function checkGateway(
   check: Check,
@@ -108,49 +99,25 @@ function checkGateway(
     const message = `model.gateway is accepted only with ${GATEWAY_PROVIDER}; this model's provider is ${provider}`;
     fault(check, 'model-gateway', message, spot.key, pathOf(spot.trail));
   }
-  const found = strict(check, spot, ['models', 'provider']);
-  if (found === undefined) return undefined;
+  const read = reading(gateway)(check, spot);
+  if (read === undefined) return undefined;
   const taken = new Set(primary === undefined ? [] : [primary]);
-  const models = required(
-    check,
-    found,
-    'models',
-    listOf(slug(taken), 'a list of 1 to 3 vendor/model slugs', 1, 3, 'model-gateway'),
-  );
-  const routing = optional(check, found, 'provider', checkGatewayProvider);
-  return models === undefined ? undefined : compact<Gateway>({ models, provider: routing });
+  const { what } = gateway.fields.models;
+  for (const item of items(check, field(spot as MapSpot, 'models') as NodeRef, what) ?? [])
+    notTaken(check, item, taken, 'model-gateway');
+  return read;
 }
 
-const slug =
-  (taken: Set<string>): Reader<string> =>
-  (check, spot) => {
-    const id = modelId(check, spot);
-    if (id === undefined) return undefined;
-    if (!SLUG.test(id)) return wrong(check, spot, 'a vendor/model slug', { code: 'model-gateway' });
-    if (!taken.has(id)) {
-      taken.add(id);
-      return id;
-    }
-    return faultAt(
-      check,
-      'model-gateway',
-      `${pathOf(spot.trail)} repeats ${id}; each model is named once, the primary included`,
-      spot,
-    );
-  };
-
-const checkGatewayProvider: Reader<GatewayProvider> = (check, spot) => {
-  const found = strict(check, spot, ['allowFallbacks', 'order', 'sort', 'only', 'ignore']);
-  if (found === undefined) return undefined;
-  const names = listOf(text({ what: 'a provider name' }), 'a list of provider names', 1);
-  return compact<GatewayProvider>({
-    allowFallbacks: optional(check, found, 'allowFallbacks', boolean),
-    order: optional(check, found, 'order', names),
-    sort: optional(check, found, 'sort', oneOf(['price', 'throughput', 'latency'] as const)),
-    only: optional(check, found, 'only', names),
-    ignore: optional(check, found, 'ignore', names),
-  });
-};
+/** Reports an id that was named before; adds it to what was. */
+function notTaken(check: Check, spot: NodeRef, taken: Set<string>, code: 'model-gateway' | 'model-fallbacks'): boolean {
+  const id = spot.node.kind === 'scalar' ? String(spot.node.value).trim() : '';
+  const isNew = !taken.has(id);
+  taken.add(id);
+  if (isNew) return true;
+  const message = `${pathOf(spot.trail)} repeats ${id}; each model is named once, the primary included`;
+  faultAt(check, code, message, spot);
+  return false;
+}
 
 type Fallback = NonNullable<ModelSpec['fallbacks']>[number];
 
@@ -162,38 +129,25 @@ function checkFallbacks(
   catalog: Catalog,
 ): readonly Fallback[] | undefined {
   const taken = new Set(primary === undefined ? [] : [primary]);
-  const fallbacks: Fallback[] = [];
-  for (const item of items(check, spot, 'a list of 1 or 2 fallbacks', 1, 2, 'model-fallbacks') ?? []) {
-    const found = strict(check, item, ['id', 'provider']);
-    if (found === undefined) continue;
-    const own = optional(check, found, 'provider', oneOf(PROVIDERS));
+  const found: Fallback[] = [];
+  const { item: fallback, what, least, most, code } = fallbacks;
+  for (const item of items(check, spot, what, least, most, code) ?? []) {
+    const map = strict(check, item, keysOf(fallback));
+    if (map === undefined) continue;
+    const { id, provider: own } = readFields(check, map, fallback.fields);
     const isForeign = own !== undefined && provider !== undefined && own !== provider;
     if (isForeign) {
-      const at = field(found, 'provider') as NodeRef;
-      faultAt(
-        check,
-        'model-fallbacks',
-        `${pathOf(at.trail)} must equal the model's provider ${provider}, not ${own}`,
-        at,
-      );
+      const at = field(map, 'provider') as NodeRef;
+      const message = `${pathOf(at.trail)} must equal the model's provider ${provider}, not ${own}`;
+      faultAt(check, 'model-fallbacks', message, at);
     }
-    const id = required(check, found, 'id', modelId);
     if (id === undefined || provider === undefined) continue;
-    const at = field(found, 'id') as NodeRef;
-    if (taken.has(id)) {
-      faultAt(
-        check,
-        'model-fallbacks',
-        `${pathOf(at.trail)} repeats ${id}; each model is named once, the primary included`,
-        at,
-      );
-      // Where the provider itself cannot be, it is no question which of its models this is.
-    } else if (!isForeign && checkId(check, at, id, provider, catalog)) {
-      fallbacks.push({ id, provider });
-    }
-    taken.add(id);
+    const at = field(map, 'id') as NodeRef;
+    // Where the provider itself cannot be, it is no question which of its models this is.
+    if (notTaken(check, at, taken, 'model-fallbacks') && !isForeign && checkId(check, at, id, provider, catalog))
+      found.push({ id, provider });
   }
-  return fallbacks;
+  return found;
 }
 
 /** The declared effort, valid for the harness, the model and every fallback. */
@@ -201,11 +155,11 @@ export function checkEffort(
   check: Check,
   spot: NodeRef,
   harness: Harness | undefined,
-  model: ModelSpec | undefined,
+  declared: ModelSpec | undefined,
   hasModel: boolean,
   catalog: Catalog,
 ): ReasoningEffort | undefined {
-  const effort = oneOf(EFFORTS)(check, spot);
+  const effort = reading(reasoningEffort)(check, spot);
   if (effort === undefined || harness === undefined) return effort;
   const rules = catalog.harnesses[harness];
   if (!rules.efforts.includes(effort)) {
@@ -214,9 +168,9 @@ export function checkEffort(
       hint: `${harness} accepts ${rules.efforts.join(', ')}.`,
     });
   }
-  if (hasModel && model === undefined) return effort; // The model is wrong already; what it narrows is unknown.
-  const used = model ?? { provider: rules.defaultProvider, id: rules.defaultModel };
-  for (const one of [used, ...(model?.fallbacks ?? [])]) {
+  if (hasModel && declared === undefined) return effort; // The model is wrong already; what it narrows is unknown.
+  const used = declared ?? { provider: rules.defaultProvider, id: rules.defaultModel };
+  for (const one of [used, ...(declared?.fallbacks ?? [])]) {
     const byModel = catalog.effortsByModel[one.provider];
     const narrowed = byModel !== undefined && Object.hasOwn(byModel, one.id) ? byModel[one.id] : undefined;
     if (narrowed === undefined || narrowed.includes(effort)) continue;

@@ -14,8 +14,8 @@ export function payloadToken(template: string): string | null {
 }
 
 /** Passes a template on, or reports the token in it that begins with `payload.`. */
-export function noPayloadPrefix(check: Check, spot: NodeRef, template: string | undefined): string | undefined {
-  const token = template === undefined ? null : payloadToken(template);
+export function noPayloadPrefix(check: Check, spot: NodeRef, template: string): string | undefined {
+  const token = payloadToken(template);
   if (token === null) return template;
   const shown = token.length > 80 ? `${token.slice(0, 80).toWellFormed()}…` : token;
   const message = `${pathOf(spot.trail)} must not use the payload. prefix: ${shown}`;

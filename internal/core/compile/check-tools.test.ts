@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DEFAULT_CAPABILITIES } from './check-mounts.ts';
+import { DEFAULT_CAPABILITIES } from '../../../schemas/mount.ts';
 import { HEAD, marked, specOf } from './testkit.ts';
 
 const mount = (inner: string): string => `mounts: [{kind: git, repository: a/b, mountPath: /m${inner}}]\n`;

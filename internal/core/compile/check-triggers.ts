@@ -10,36 +10,17 @@ import {
   SOURCE_NEEDS,
 } from '../../domain/events.ts';
 import type { EventSource } from '../../domain/events.ts';
-import type { Check as CheckSpec, EndpointAuth, Trigger, Where } from '../../domain/spec.ts';
+import type { EndpointAuth, EventTrigger, HeartbeatTrigger, Trigger, Where } from '../../domain/spec.ts';
+import { eventTrigger, heartbeat, trigger } from '../../../schemas/trigger.ts';
 import { checkCron, checkTimezone, neverFires } from '../schedule/schedule.ts';
 import { checkChecks } from './check-checks.ts';
-import { noPayloadPrefix } from './check-prompts.ts';
 import type { RoutingDraft } from './check-routing.ts';
 import { checkRouting } from './check-routing.ts';
-import { checkWhere } from './check-where.ts';
+import { reading, readVariant } from './read-field.ts';
 import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
-import {
-  boolean,
-  compact,
-  fault,
-  faultAt,
-  field,
-  items,
-  layerOf,
-  longerThan,
-  map,
-  missing,
-  oneOf,
-  optional,
-  pathOf,
-  required,
-  resourceName,
-  strict,
-  string,
-  suggest,
-  text,
-  wrong,
-} from './read.ts';
+import { compact, fault, faultAt, field, items, layerOf, pathOf, suggest, wrong } from './read.ts';
+
+const manyField = eventTrigger.fields.events;
 
 /** One authored trigger entry: what it expands to, and the places that cross checks and lint point at. */
 export interface TriggerDraft {
@@ -55,105 +36,81 @@ export interface TriggerDraft {
     | undefined;
 }
 
-const EVENT_KEYS = [
-  'kind',
-  'name',
-  'event',
-  'events',
-  'connection',
-  'optional',
-  'endpoint',
-  'auth',
-  'where',
-  'message',
-  'attachedUserPrompt',
-  'checks',
-  'fallback',
-  'routing',
-];
-const HEARTBEAT_KEYS = ['kind', 'name', 'cron', 'timezone', 'where', 'message', 'fallback', 'routing'];
-const NOT_ON_HEARTBEATS = [
-  'event',
-  'events',
-  'connection',
-  'optional',
-  'endpoint',
-  'auth',
-  'checks',
-  'attachedUserPrompt',
-];
 const CHECKS_EVENT = DIAGNOSTIC_CODES['checks-event'];
-const ONLY_ON_HEARTBEATS = ['cron', 'timezone'];
 
 export const checkTriggers: Reader<readonly TriggerDraft[]> = (check, spot) => {
   const drafts: TriggerDraft[] = [];
   for (const item of items(check, spot, 'a list of triggers') ?? []) {
-    const found = map(check, item, 'a trigger');
-    const draft = found && checkTrigger(check, found);
+    const draft = checkTrigger(check, item);
     if (draft !== undefined) drafts.push(draft);
   }
   return drafts;
 };
 
-function checkTrigger(check: Check, spot: MapSpot): TriggerDraft | undefined {
-  const kind = optional(check, spot, 'kind', oneOf(['event', 'heartbeat'] as const));
-  if (kind === undefined && spot.node.entries.has('kind')) return undefined;
-  const isHeartbeat = kind === 'heartbeat';
-  knownKeys(check, spot, isHeartbeat);
-  optional(check, spot, 'name', text({ what: 'a name' }));
-  return isHeartbeat ? checkHeartbeat(check, spot) : checkEvent(check, spot);
-}
-
-function knownKeys(check: Check, spot: MapSpot, isHeartbeat: boolean): void {
-  const [own, foreign] = isHeartbeat ? [HEARTBEAT_KEYS, NOT_ON_HEARTBEATS] : [EVENT_KEYS, ONLY_ON_HEARTBEATS];
-  const rest = [...spot.node.entries.keys()].filter((key) => !own.includes(key));
-  if (rest.length === 0) return;
-  const entries = new Map([...spot.node.entries].filter(([key]) => !foreign.includes(key)));
-  strict(check, { ...spot, node: { ...spot.node, entries } }, own);
-  const kindSpot = field(spot, 'kind');
-  for (const key of rest) {
-    const at = foreign.includes(key) ? field(spot, key) : undefined;
-    if (at === undefined) continue;
-    const layer = layerOf(at.key.file, kindSpot);
-    if (isHeartbeat && key === 'checks') {
-      fault(check, 'checks-event', `${CHECKS_EVENT}, not for heartbeats${layer}`, at.key, pathOf(at.trail));
-      continue;
-    }
-    const message = isHeartbeat ? `${key} is not accepted on a heartbeat trigger` : `${key} needs kind: heartbeat`;
-    fault(check, 'trigger-field', message + layer, at.key, pathOf(at.trail));
+/** One entry: its fields by its table, and what its parts say of each other. */
+function checkTrigger(check: Check, item: NodeRef): TriggerDraft | undefined {
+  let routing = undefined as RoutingDraft | undefined;
+  let events: Keys = [];
+  const read = readVariant(check, item, trigger, {
+    routing: (_, at) => {
+      routing = checkRouting(check, at);
+      return routing?.routing;
+    },
+    // Read together below, since each stands for the other.
+    event: () => undefined,
+    events: () => undefined,
+    cron: cronText,
+    timezone: timezoneText,
+    checks: checkChecks,
+  });
+  if (read === undefined) return undefined;
+  const { spot, desc } = read;
+  if (desc === heartbeat) {
+    if (routing?.routing.kind === 'bind' && routing.routing.observedTarget !== undefined) observed(check, routing);
+  } else {
+    events = eventKeys(check, spot);
+    checkFamilies(check, spot, events);
+    checkAgainstEvents(check, spot, events, routing);
   }
+  const whereSpot = field(spot, 'where');
+  // Each field was read by its own reader; a trigger with one that is wrong is not used, for the document has an error.
+  const fields = read.fields as Partial<Omit<EventTrigger, 'kind'> & Omit<HeartbeatTrigger, 'kind'>>;
+  return {
+    spot,
+    triggers: desc === heartbeat ? heartbeatOf(fields) : eventsOf(fields, events),
+    events,
+    routing,
+    where: fields.where ?? {},
+    whereSpot: whereSpot?.node.kind === 'map' ? (whereSpot as MapSpot) : undefined,
+    endpoint: endpointOf(spot, fields),
+  };
 }
 
-/** What events and heartbeats share. */
-function checkShared(check: Check, spot: MapSpot) {
-  const whereAt = field(spot, 'where');
-  const where = (whereAt && checkWhere(check, whereAt)) ?? {};
-  const message = optional(check, spot, 'message', (_, at) =>
-    noPayloadPrefix(check, at, text({ most: 20_000 })(check, at)),
-  );
-  const fallback = optional(check, spot, 'fallback', boolean) ?? false;
-  const routing = required(check, spot, 'routing', checkRouting, 'Write routing: { kind: spawn }, deliver or bind.');
-  const whereSpot = whereAt?.node.kind === 'map' ? (whereAt as MapSpot) : undefined;
-  return { where, whereSpot, message, fallback, routing };
+function heartbeatOf(fields: Partial<Omit<HeartbeatTrigger, 'kind'>>) {
+  const { cron, timezone, where = {}, message, fallback = false, routing } = fields;
+  if (cron === undefined || timezone === undefined || routing === undefined) return [];
+  return [compact<HeartbeatTrigger>({ kind: 'heartbeat', cron, timezone, where, message, fallback, routing })];
 }
 
-function checkHeartbeat(check: Check, spot: MapSpot): TriggerDraft {
-  const cron = required(check, spot, 'cron', cronText);
-  const timezone = field(spot, 'timezone') === undefined ? 'UTC' : optional(check, spot, 'timezone', timezoneText);
-  const shared = checkShared(check, spot);
-  const { where, whereSpot, message, fallback, routing } = shared;
-  if (routing?.routing.kind === 'bind' && routing.routing.observedTarget !== undefined) observed(check, routing);
-  const triggers: Trigger[] = [];
-  if (cron !== undefined && timezone !== undefined && routing !== undefined) {
-    triggers.push(
-      compact<Trigger>({ kind: 'heartbeat', cron, timezone, where, message, fallback, routing: routing.routing }),
-    );
-  }
-  return { spot, triggers, events: [], routing, where, whereSpot, endpoint: undefined };
+/** One trigger a key, in the order of the spec's own table. */
+function eventsOf(fields: Partial<Omit<EventTrigger, 'kind'>>, events: Keys): readonly EventTrigger[] {
+  const { connection, optional, endpoint, auth, where = {}, message, routing } = fields;
+  const { attachedUserPrompt, checks, fallback = false } = fields;
+  if (routing === undefined) return [];
+  const ways = { connection, optional, endpoint, auth };
+  const rest = { where, message, attachedUserPrompt, checks, fallback, routing };
+  return events.map(({ key }) => compact<EventTrigger>({ kind: 'event', event: key, ...ways, ...rest }));
+}
+
+function endpointOf(spot: MapSpot, { endpoint, auth }: Partial<Omit<EventTrigger, 'kind'>>): TriggerDraft['endpoint'] {
+  const at = field(spot, 'endpoint');
+  if (endpoint === undefined || at === undefined) return undefined;
+  const authSpot = field(spot, 'auth');
+  return compact<NonNullable<TriggerDraft['endpoint']>>({ name: endpoint, spot: at, auth, authSpot });
 }
 
 const cronText: Reader<string> = (check, spot) => {
-  const value = text({ most: 512, what: 'a cron expression in quotes' })(check, spot);
+  const value = reading(heartbeat.fields.cron)(check, spot);
   if (value === undefined) return undefined;
   const problem = checkCron(value);
   if (problem !== null) return faultAt(check, 'cron-invalid', `${pathOf(spot.trail)}: ${problem}`, spot);
@@ -166,56 +123,12 @@ const cronText: Reader<string> = (check, spot) => {
 };
 
 const timezoneText: Reader<string> = (check, spot) => {
-  const value = text({ most: 128, what: 'the name of a time zone' })(check, spot);
+  const value = reading(heartbeat.fields.timezone)(check, spot);
   if (value === undefined || checkTimezone(value)) return value;
   return wrong(check, spot, 'a time zone by its IANA name, such as Europe/Paris', { code: 'timezone-invalid' });
 };
 
 type Keys = TriggerDraft['events'];
-
-function checkEvent(check: Check, spot: MapSpot): TriggerDraft {
-  const events = eventKeys(check, spot);
-  const connection = optional(check, spot, 'connection', resourceName);
-  const isOptional = optional(check, spot, 'optional', boolean);
-  const endpoint = optional(check, spot, 'endpoint', resourceName);
-  const auth = optional(check, spot, 'auth', checkAuth);
-  const shared = checkShared(check, spot);
-  const attachedUserPrompt = optional(check, spot, 'attachedUserPrompt', attachedPrompt);
-  const checks = optional(check, spot, 'checks', checkChecks);
-  const { where, whereSpot, message, fallback, routing } = shared;
-  checkFamilies(check, spot, events);
-  checkAgainstEvents(check, spot, events, routing);
-  const triggers: Trigger[] =
-    routing === undefined
-      ? []
-      : events.map(({ key }) =>
-          compact<Trigger>({
-            kind: 'event',
-            event: key,
-            connection,
-            optional: isOptional,
-            endpoint,
-            auth,
-            where,
-            message,
-            attachedUserPrompt,
-            checks: checks as readonly CheckSpec[] | undefined,
-            fallback,
-            routing: routing.routing,
-          }),
-        );
-  const at = field(spot, 'endpoint');
-  const declared =
-    endpoint === undefined || at === undefined
-      ? undefined
-      : compact<NonNullable<TriggerDraft['endpoint']>>({
-          name: endpoint,
-          spot: at,
-          auth,
-          authSpot: field(spot, 'auth'),
-        });
-  return { spot, triggers, events, routing, where, whereSpot, endpoint: declared };
-}
 
 function eventKeys(check: Check, spot: MapSpot): Keys {
   const one = field(spot, 'event');
@@ -237,7 +150,7 @@ function eventKeys(check: Check, spot: MapSpot): Keys {
       pathOf(spot.trail),
     );
   }
-  const list = many === undefined ? [] : (items(check, many, 'a list of event keys', 1) ?? []);
+  const list = many === undefined ? [] : (items(check, many, manyField.what, manyField.least) ?? []);
   const keys: { key: string; spot: NodeRef }[] = [];
   const seen = new Set<string>();
   for (const item of one === undefined ? list : [one, ...list]) {
@@ -253,7 +166,7 @@ function eventKeys(check: Check, spot: MapSpot): Keys {
 }
 
 const eventKey: Reader<string> = (check, spot) => {
-  const key = text({ trim: true, what: 'an event key' })(check, spot);
+  const key = reading(manyField.item)(check, spot);
   if (key === undefined || sourceOf(key) !== null) return key;
   const prefix = key.split('.', 1)[0] ?? '';
   const near = suggest(check, prefix, EVENT_SOURCES);
@@ -354,27 +267,3 @@ function attributedAuthored(check: Check, spot: MapSpot, events: Keys, draft: Ro
     hint: 'Add "$.svc.authored: false" to where.',
   });
 }
-
-const attachedPrompt: Reader<string> = (check, spot) => {
-  const value = string(check, spot);
-  if (value === undefined) return undefined;
-  if (value.trim() === '') return faultAt(check, 'invalid-value', `${pathOf(spot.trail)} must not be empty`, spot);
-  if (!longerThan(value, 20_000)) return value;
-  return faultAt(check, 'invalid-value', `${pathOf(spot.trail)} must have at most 20,000 characters`, spot);
-};
-
-/** Caller authentication of a webhook endpoint (docs/reference/webhook-endpoints.md#declaring; docs/reference/compile.md#triggers). */
-const checkAuth: Reader<EndpointAuth> = (check, spot) => {
-  const found = strict(check, spot, ['kind', 'secretRef']);
-  const kind = found && required(check, found, 'kind', oneOf(['hmac_sha256', 'bearer_token', 'none'] as const));
-  if (found === undefined || kind === undefined) return undefined;
-  const secret = field(found, 'secretRef');
-  if (kind === 'none') {
-    if (secret === undefined) return { kind };
-    const message = `auth.kind none takes no secretRef${layerOf(secret.key.file, field(found, 'kind'))}`;
-    return fault(check, 'trigger-endpoint', message, secret.key, pathOf(secret.trail));
-  }
-  if (secret === undefined) return missing(check, found, 'secretRef', 'Name the project secret that callers prove.');
-  const secretRef = resourceName(check, secret);
-  return secretRef === undefined ? undefined : { kind, secretRef };
-};

@@ -1,24 +1,44 @@
 // Reads a value by its description (schemas/grammar.ts): type, limits, keys, defaults and messages come from there. A check
 // that spans fields, or that needs the catalog, stands in the file of its part, and takes what is read here.
 
-import type { Desc, Fields, Value } from '../../../schemas/grammar.ts';
-import { type AnyGroup, type AnyVariants, keysOf, type Text, whatOf } from '../../../schemas/grammar.ts';
-import type { Check, MapSpot, Reader } from './read.ts';
+import type {
+  AnyEither,
+  AnyGroup,
+  AnyKeyed,
+  AnyVariants,
+  Choice,
+  Desc,
+  Fields,
+  Text,
+  Value,
+} from '../../../schemas/grammar.ts';
+import { keysOf, whatOf } from '../../../schemas/grammar.ts';
+import type { JsonObject, JsonScalar } from '../../domain/json.ts';
+import type { Node } from '../source/node.ts';
+import { noPayloadPrefix } from './check-prompts.ts';
+import type { Check, ChoiceRules, MapSpot, NodeRef, Reader, TextRules } from './read.ts';
 import {
   boolean,
+  compact,
+  fault,
+  faultAt,
   field,
   integer,
   jsonObject,
+  layerOf,
   listOf,
   map,
   missing,
   oneOf,
+  pathOf,
   recordOf,
   resourceName,
   scalar,
   strict,
   string,
+  suggest,
   text,
+  unknownKey,
   wrong,
 } from './read.ts';
 
@@ -39,53 +59,169 @@ function makeReader(desc: Desc): Reader<unknown> {
     case 'name':
       return resourceName;
     case 'choice':
-      return oneOf(desc.values as readonly string[], desc.code);
+      return choiceReader(desc);
     case 'whole':
       return integer(desc.least, desc.most ?? Number.MAX_SAFE_INTEGER, whatOf(desc) ?? '');
     case 'flag':
       return boolean;
     case 'scalar':
-      return scalar;
+      return desc.exact === true ? exactScalar : scalar;
     case 'free':
-      return jsonObject;
+      return desc.orNull === true ? jsonObjectOrNull : jsonObject;
     case 'list':
       return listOf(reading(desc.item), desc.what ?? 'a list', desc.least, desc.most, desc.code);
-    case 'record': {
-      const read = reading(desc.value);
-      return recordOf((check, spot) => read(check, spot), desc.what ?? 'a map');
-    }
+    case 'record':
+      return recordReader(desc);
     case 'group':
-      return (check, spot) => {
-        const before = check.errors;
-        const found = strict(check, spot, keysOf(desc), desc.what);
-        const fields = found && readFields(check, found, desc.fields);
-        return check.errors > before ? undefined : fields;
-      };
+      return desc.alone === undefined ? groupReader(desc) : aloneReader(desc, desc.alone);
     case 'variants':
       return (check, spot) => {
-        const found = map(check, spot, desc.what);
-        const variant = found && variantOf(check, found, desc);
-        return variant === undefined ? undefined : reading(variant)(check, spot);
+        const before = check.errors;
+        const found = readVariant(check, spot, desc);
+        return check.errors > before ? undefined : found?.fields;
       };
-    case 'either': {
-      const [single, parts] = [reading(desc.single), reading(desc.parts)];
-      const type = desc.parts.kind === 'list' ? 'seq' : 'map';
-      return (check, spot) => (spot.node.kind === type ? parts : single)(check, spot);
-    }
+    case 'either':
+      return eitherReader(desc);
   }
 }
 
+const groupReader =
+  (desc: AnyGroup): Reader<unknown> =>
+  (check, spot) => {
+    const before = check.errors;
+    const found = strict(check, spot, keysOf(desc), desc.what);
+    const fields = found && readFields(check, found, desc.fields);
+    return check.errors > before ? undefined : fields;
+  };
+
+function eitherReader(desc: AnyEither): Reader<unknown> {
+  const [single, parts] = [reading(desc.single), reading(desc.parts)];
+  const type = desc.parts.kind === 'list' ? 'seq' : 'map';
+  const { what, hint } = desc;
+  const isSingle = (node: Node): boolean => {
+    if (node.kind !== 'scalar') return false;
+    if (desc.single.kind === 'flag') return typeof node.value === 'boolean';
+    return desc.single.kind === 'scalar' || typeof node.value === 'string';
+  };
+  return (check, spot) => {
+    if (spot.node.kind === type) return parts(check, spot);
+    if (what === undefined || isSingle(spot.node)) return single(check, spot);
+    return wrong(check, spot, what, { code: 'invalid-type', ...(hint === undefined ? {} : { hint }) });
+  };
+}
+
+/** A map of keys that the author chooses; the value under a key that cannot be one is judged all the same. */
+function recordReader(desc: AnyKeyed): Reader<unknown> {
+  const read = reading(desc.value);
+  const whole = new RegExp(desc.pattern === undefined ? '^[^]' : `^(?:${desc.pattern})$`, 'u');
+  const message = desc.keyMessage ?? '{path}: a key must not be empty';
+  return recordOf((check, spot, key) => {
+    if (whole.test(key)) return read(check, spot);
+    const path = pathOf(spot.trail);
+    const shown = key.slice(0, 80).toWellFormed();
+    const prefixed = desc.keyPrefix !== undefined && whole.test(desc.keyPrefix + key);
+    const extra = prefixed ? { hint: `Write ${desc.keyPrefix}${shown}` } : {};
+    const said = filled(message, { path, key: JSON.stringify(shown) });
+    fault(check, desc.keyCode ?? 'invalid-value', said, spot.key, path, extra);
+    read(check, spot);
+    return undefined;
+  }, desc.what ?? 'a map');
+}
+
+const filled = (message: string, words: { readonly [name: string]: string }): string =>
+  message.replaceAll(/\{(\w+)\}/g, (token, name: string) => words[name] ?? token);
+
+/** A scalar as events compare with it: a number that a double cannot hold by its digits (docs/reference/http-api.md#conventions). */
+const exactScalar: Reader<JsonScalar> = (check, spot) =>
+  spot.node.kind === 'scalar' && spot.node.exact !== undefined ? spot.node.exact : scalar(check, spot);
+
+const jsonObjectOrNull: Reader<JsonObject | null> = (check, spot) =>
+  spot.node.kind === 'scalar' && spot.node.value === null ? null : jsonObject(check, spot);
+
+function choiceReader(desc: Choice): Reader<unknown> {
+  const legacy = desc.legacy === undefined ? {} : { legacy: desc.legacy };
+  const rest = { code: desc.code, form: desc.form, hint: desc.hint };
+  return oneOf(desc.values as readonly string[], compact<ChoiceRules>({ ...legacy, ...rest }));
+}
+
 function textReader(desc: Text): Reader<string> {
-  const { least, most, trim, pattern, what, code } = desc;
-  const rules = { trim, ...(most === undefined ? {} : { most }), ...(what === undefined ? {} : { what }) };
+  const { least, trim, pattern, what, code, hint, blank, tokens } = desc;
+  const most = desc.counted === undefined ? desc.most : undefined;
+  const rules = compact<TextRules>({ trim, most, what, blank });
   const read: Reader<string> = least === 0 ? (check, spot) => string(check, spot, what) : text(rules);
-  if (pattern === undefined) return read;
-  const whole = new RegExp(`^(?:${pattern})$`, 'u');
-  const expected = what ?? `a text that matches ${pattern}`;
+  const further: Reader<string>[] = [];
+  if (pattern !== undefined) {
+    const whole = new RegExp(`^(?:${pattern})$`, 'u');
+    const expected = desc.form ?? what ?? `a text that matches ${pattern}`;
+    const extra = compact<NonNullable<Parameters<typeof wrong>[3]>>({ code, hint });
+    further.push((check, spot) => (whole.test(valueOf(spot, trim)) ? '' : wrong(check, spot, expected, extra)));
+  }
+  if (desc.counted === 'escaped' && desc.most !== undefined) further.push(escapedReader(desc, desc.most));
+  if (tokens === 'payload') further.push((check, spot) => noPayloadPrefix(check, spot, valueOf(spot, trim)));
+  if (further.length === 0) return read;
   return (check, spot) => {
     const value = read(check, spot);
-    if (value === undefined || whole.test(value)) return value;
-    return wrong(check, spot, expected, code === undefined ? {} : { code });
+    if (value === undefined) return undefined;
+    return further.every((one) => one(check, spot) !== undefined) ? value : undefined;
+  };
+}
+
+/** The text of a node that was read as one. */
+const valueOf = ({ node }: NodeRef, trim: boolean): string => {
+  const value = node.kind === 'scalar' ? String(node.value) : '';
+  return trim ? value.trim() : value;
+};
+
+/** Length in JSON-escaped form: `"`, `\`, `/` count 2, non-ASCII 6 a UTF-16 unit, control characters as JSON escapes them. */
+export function escapedLength(value: string): number {
+  let length = 0;
+  for (let index = 0; index < value.length; index++) {
+    const unit = value.charCodeAt(index);
+    if (unit === 0x22 || unit === 0x5c || unit === 0x2f) length += 2;
+    else if (unit < 0x20) length += '\b\t\n\f\r'.includes(value.charAt(index)) ? 2 : 6;
+    else length += unit < 0x80 ? 1 : 6;
+  }
+  return length;
+}
+
+const escapedReader =
+  ({ trim, code, hint }: Text, most: number): Reader<string> =>
+  (check, spot) => {
+    const length = escapedLength(valueOf(spot, trim));
+    if (length <= most) return '';
+    const message = `${pathOf(spot.trail)} must have at most ${most} characters in JSON-escaped form, not ${length}`;
+    return faultAt(check, code ?? 'invalid-value', message, spot, hint === undefined ? {} : { hint });
+  };
+
+/** A map with exactly one of the keys, such as a clause with its operator. */
+function aloneReader(desc: AnyGroup, { noun, code }: NonNullable<AnyGroup['alone']>): Reader<unknown> {
+  const known = keysOf(desc);
+  return (check, spot) => {
+    const found = map(check, spot, desc.what);
+    if (found === undefined) return undefined;
+    const before = check.errors;
+    const path = pathOf(spot.trail);
+    const first = [...found.node.entries.keys()].find((key) => known.includes(key)) ?? '';
+    for (const [key, entry] of found.node.entries) {
+      const at = pathOf(spot.trail, key);
+      if (!known.includes(key)) {
+        const near = suggest(check, key, known);
+        const hint =
+          near === undefined
+            ? `${noun[0]?.toUpperCase()}${noun.slice(1)}s: ${known.join(', ')}.`
+            : `Did you mean ${near}?`;
+        const name = JSON.stringify(key.slice(0, 80).toWellFormed());
+        fault(check, code, `Unknown ${noun} ${name} in ${path}`, entry.keyRange, at, { hint });
+      } else if (key !== first) {
+        fault(check, code, `${path} must have exactly one ${noun}; ${key} is a further one`, entry.keyRange, at);
+      }
+    }
+    if (found.node.entries.size === 0)
+      fault(check, code, `${path} must have exactly one ${noun}: ${known.join(', ')}`, spot.node.range, path);
+    const [at, chosen] = [field(found, first), desc.fields[first]];
+    if (check.errors > before || at === undefined || chosen === undefined) return undefined;
+    const value = reading(chosen)(check, at);
+    return value === undefined ? undefined : { [first]: value };
   };
 }
 
@@ -93,14 +229,65 @@ function textReader(desc: Text): Reader<string> {
 export function variantOf(check: Check, spot: MapSpot, desc: AnyVariants): AnyGroup | AnyVariants | undefined {
   const at = field(spot, desc.by);
   if (at === undefined && desc.absent !== undefined) return desc.variants[desc.absent];
-  if (at === undefined) return missing(check, spot, desc.by);
-  const value = oneOf(Object.keys(desc.variants), desc.code)(check, at);
+  if (at === undefined) return missing(check, spot, desc.by, desc.choose);
+  const written = at.node.kind === 'scalar' && typeof at.node.value === 'string' ? at.node.value : '';
+  const legacy = desc.legacy !== undefined && Object.hasOwn(desc.legacy, written) ? desc.legacy[written] : undefined;
+  const rules = desc.code === undefined ? {} : { code: desc.code };
+  const value = legacy ?? oneOf(Object.keys(desc.variants), rules)(check, at);
   return value === undefined ? undefined : desc.variants[value];
 }
 
+/** A map that is one of several groups: which one, where it stands, and its fields, as `readFields` gives them. */
+export interface VariantRead {
+  readonly desc: AnyGroup;
+  readonly spot: MapSpot;
+  readonly fields: { readonly [key: string]: unknown };
+}
+
+/** The group that a map says it is, with its fields; undefined where it does not say it, which has been reported. */
+export function readVariant(
+  check: Check,
+  spot: NodeRef,
+  desc: AnyVariants,
+  own: Own<Fields> = {},
+): VariantRead | undefined {
+  const found = map(check, spot, desc.what);
+  const variant = found && variantOf(check, found, desc);
+  if (found === undefined || variant === undefined) return undefined;
+  if (variant.kind === 'variants') return readVariant(check, spot, variant, own);
+  strictVariant(check, found, desc, variant);
+  return { desc: variant, spot: found, fields: readFields(check, found, variant.fields, own) };
+}
+
+/** Keys that a group does not have: unknown ones, and those that another group of its variants has. */
+function strictVariant(check: Check, spot: MapSpot, desc: AnyVariants, group: AnyGroup): void {
+  const known = keysOf(group);
+  for (const [key, entry] of spot.node.entries) {
+    if (known.includes(key)) continue;
+    const owners = Object.entries(desc.variants).filter(
+      ([, other]) => other.kind === 'group' && Object.hasOwn(other.fields, key),
+    );
+    const [, owner] = owners[0] ?? [];
+    const said = (owner?.kind === 'group' ? owner.fields[key]?.misplaced : undefined) ?? group.others;
+    if (owner === undefined || said === undefined) {
+      unknownKey(check, spot, key, entry.keyRange, known);
+      continue;
+    }
+    const by = field(spot, desc.by);
+    const words = {
+      key,
+      path: pathOf(spot.trail, key),
+      own: by?.node.kind === 'scalar' ? String(by.node.value) : '',
+      owners: owners.map(([name]) => name).join(' and '),
+    };
+    const message = filled(said.message, words) + layerOf(entry.keyRange.file, by, desc.by);
+    fault(check, said.code, message, entry.keyRange, words.path);
+  }
+}
+
 /** What stands in place of a field's own reader, where a rule needs more than the field. */
-type Own<F extends Fields> = { readonly [K in keyof F]?: Reader<unknown> };
-type Read<F extends Fields> = { -readonly [K in keyof F]: Value<F[K]> | undefined };
+export type Own<F extends Fields> = { readonly [K in keyof F]?: Reader<unknown> };
+export type Read<F extends Fields> = { -readonly [K in keyof F]: Value<F[K]> | undefined };
 
 /**
  * The fields of a group, in the order of its table: defaults filled in, authoring-only ones left out, undefined what is absent
@@ -136,10 +323,6 @@ function rowsOf(fields: Fields): readonly Row[] {
 const rows = new WeakMap<Fields, readonly Row[]>();
 
 function absent(check: Check, spot: MapSpot, key: string, desc: Desc): unknown {
-  if (desc.required === true) return missing(check, spot, key, hintFor(desc));
+  if (desc.required === true) return missing(check, spot, key, desc.lacking);
   return desc.default;
 }
-
-/** What to write where a required field is missing, where it is not plain. */
-const hintFor = (desc: Desc): string | undefined =>
-  desc.kind === 'text' && desc.what?.startsWith('a duration') ? 'Write a duration such as 24h.' : undefined;

@@ -256,18 +256,30 @@ export function integer(least: number, most: number, what: string): Reader<numbe
   };
 }
 
-export function oneOf<T extends string>(values: readonly T[], code?: DiagnosticCode): Reader<T> {
+export interface ChoiceRules {
+  /** Spellings that are accepted beside the values. */
+  readonly legacy?: readonly string[];
+  readonly code?: DiagnosticCode;
+  /** What is wanted, where it is not said by the list of values. */
+  readonly form?: string;
+  /** What to write instead, where no value is near. */
+  readonly hint?: string;
+}
+
+/** One of a closed list of values. */
+export function oneOf<T extends string>(values: readonly T[], rules: ChoiceRules = {}): Reader<T> {
+  // A legacy spelling is given as it is written; who takes it normalizes it.
+  const accepted = rules.legacy === undefined ? values : ([...values, ...rules.legacy] as unknown as readonly T[]);
+  const expected = rules.form ?? (accepted.length === 1 ? String(accepted[0]) : `one of ${accepted.join(', ')}`);
+  const isText = typeof accepted[0] === 'string';
   return (check, spot) => {
     const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
-    const found = values.find((one) => one === value);
+    const found = accepted.find((one) => one === value);
     if (found !== undefined) return found;
-    const near = typeof value === 'string' ? suggest(check, value, values) : undefined;
-    const expected = values.length === 1 ? String(values[0]) : `one of ${values.join(', ')}`;
-    const type = typeof value === 'string' ? 'invalid-value' : 'invalid-type';
-    return wrong(check, spot, expected, {
-      code: code ?? type,
-      ...(near === undefined ? {} : { hint: `Did you mean ${near}?` }),
-    });
+    const near = isText && typeof value === 'string' ? suggest(check, value, accepted) : undefined;
+    const hint = typeof value === 'string' && !isText ? VARIABLES_ARE_TEXT : rules.hint;
+    const code = rules.code ?? (typeof value === 'string' ? 'invalid-value' : 'invalid-type');
+    return wrong(check, spot, expected, compact({ code, hint: near === undefined ? hint : `Did you mean ${near}?` }));
   };
 }
 
@@ -284,18 +296,21 @@ export interface TextRules {
   readonly most?: number;
   /** Trimmed, as the spec says of the field; the trimmed text is what counts and what is kept. */
   readonly trim?: boolean;
+  /** False: not of space alone either, though nothing is trimmed. */
+  readonly blank?: false;
   readonly what?: string;
 }
 
 /** A text of at least one character. */
 export function text(rules: TextRules = {}): Reader<string> {
-  const { most = Number.POSITIVE_INFINITY, trim = false, what = 'a text' } = rules;
+  const { most = Number.POSITIVE_INFINITY, trim = false, blank = true, what = 'a text' } = rules;
   return (check, spot) => {
     const raw = string(check, spot, what);
     if (raw === undefined) return undefined;
     const value = trim ? raw.trim() : raw;
     const path = () => pathOf(spot.trail);
-    if (value === '') return faultAt(check, 'invalid-value', `${path()} must not be empty`, spot);
+    if (value === '' || (!blank && value.trim() === ''))
+      return faultAt(check, 'invalid-value', `${path()} must not be empty`, spot);
     if (!longerThan(value, most)) return value;
     return faultAt(
       check,
@@ -314,7 +329,6 @@ export function string(check: Check, spot: NodeRef, what = 'a text'): string | u
   const quotable = spot.node.kind === 'scalar' && spot.node.value !== null;
   return wrongType(check, spot, what, quotable ? QUOTE_IT : undefined);
 }
-const anyString: Reader<string> = (check, spot) => string(check, spot);
 
 /** A resource name: 1 to 128 of `A-Za-z0-9_.-` (docs/reference/compile.md#text-and-limits). */
 export const resourceName: Reader<string> = (check, spot) => {
@@ -343,12 +357,6 @@ export function recordOf<T>(
     return record;
   };
 }
-
-/** Labels and annotations: non-empty keys, texts as values. */
-export const stringMap = recordOf((check, spot, key) => {
-  if (key !== '') return anyString(check, spot);
-  return fault(check, 'invalid-value', `${pathOf(spot.trail)}: a key must not be empty`, spot.key, pathOf(spot.trail));
-}, 'a map of texts');
 
 /** A scalar that JSON has: NaN and infinities are refused. */
 export const scalar: Reader<JsonScalar> = (check, spot) => {

@@ -1,22 +1,11 @@
-// The small fields of an agent (docs/reference/compile.md#files): session, spend caps, concurrency, manages, and the prompts that
-// are rendered against the payload.
+// Spend caps (docs/reference/compile.md#text-and-limits): decimals as texts, kept in one spelling.
 
 import type { AgentSpec } from '../../domain/spec.ts';
-import { initialPrompt as initialPromptField, manages, onReplace, session, spendCaps } from '../../../schemas/agent.ts';
+import { spendCaps } from '../../../schemas/agent.ts';
 import { keysOf } from '../../../schemas/grammar.ts';
-import { noPayloadPrefix } from './check-prompts.ts';
-import { readFields, reading } from './read-field.ts';
+import { readFields } from './read-field.ts';
 import type { Reader } from './read.ts';
-import { compact, faultAt, pathOf, strict, VARIABLES_ARE_TEXT, wrong } from './read.ts';
-
-const template: Reader<string> = (check, spot) =>
-  noPayloadPrefix(check, spot, reading(initialPromptField)(check, spot));
-export const initialPrompt: Reader<string> = template;
-/** `infer` is a text like any other here; what it asks for is the session's business. */
-export const displayTitle: Reader<string> = template;
-export const onReplacePrompt: Reader<string> = reading(onReplace);
-
-export const checkSession: Reader<AgentSpec['session']> = reading(session);
+import { compact, strict, wrong } from './read.ts';
 
 const SPEND_CAP = /^(\d{1,10})(?:\.(\d{1,10}))?$/;
 
@@ -49,13 +38,3 @@ export const checkSpendCaps: Reader<NonNullable<AgentSpec['spendCaps']>> = (chec
   const caps = { dailyUsd: spendCap, monthlyUsd: spendCap, maxPerSessionUsd: spendCap };
   return found && compact(readFields(check, found, spendCaps.fields, caps));
 };
-
-export const checkConcurrency: Reader<1> = (check, spot) => {
-  if (spot.node.kind === 'scalar' && spot.node.value === 1) return 1;
-  const message = `${pathOf(spot.trail)} must be 1, the only value accepted`;
-  const isText = spot.node.kind === 'scalar' && typeof spot.node.value === 'string';
-  const hint = isText ? VARIABLES_ARE_TEXT : 'Leave it out for an agent without a slot.';
-  return faultAt(check, 'concurrency-invalid', message, spot, { hint });
-};
-
-export const checkManages: Reader<readonly string[]> = reading(manages);
