@@ -3,6 +3,7 @@
 // who may import whom, which packages a room may use, which words stay out, how long files and functions may be.
 
 import { DIAGNOSTIC_CODES } from './domain/codes.ts';
+import { MESSAGES } from './domain/messages.ts';
 
 import { TOOLS, WORDS } from './tidy-words.ts';
 
@@ -285,18 +286,23 @@ function checkLengths(file: SourceFile): Violation[] {
   return found;
 }
 
-const MESSAGES: readonly string[] = Object.values(DIAGNOSTIC_CODES).flatMap((words) =>
-  words !== null && words.split(' ').length > 2 ? [words] : [],
-);
+/** The fixed words of messages, and the table that each stands in. */
+const TABLED: readonly (readonly [words: string, table: string])[] = [
+  ...Object.values(DIAGNOSTIC_CODES).flatMap((words) =>
+    words !== null && words.split(' ').length > 2 ? [[words, 'internal/domain/codes.ts'] as const] : [],
+  ),
+  ...Object.values(MESSAGES).map((words) => [words.split('{}')[0] ?? '', 'internal/domain/messages.ts'] as const),
+];
 
-/** The fixed words of a diagnostic stand in one table; what is made of them takes them from there. */
+/** The fixed words of diagnostics and faults stand in one table each; what is made of them takes them from there. */
 function checkMessages(file: SourceFile): Violation[] {
-  if (isTest(file.path) || file.path === 'internal/domain/codes.ts') return [];
+  if (isTest(file.path) || isTool(file.path)) return [];
   const found: Violation[] = [];
   file.text.split('\n').forEach((text, index) => {
-    const words = /^\s*(\/\/|\*|\/\*)/.test(text) ? undefined : MESSAGES.find((one) => text.includes(one));
+    if (/^\s*(\/\/|\*|\/\*)/.test(text)) return;
+    const [words, table] = TABLED.find(([one, home]) => text.includes(one) && file.path !== home) ?? [];
     if (words === undefined) return;
-    const message = `"${words}" stands in internal/domain/codes.ts`;
+    const message = `"${words}" stands in ${table}`;
     found.push({ rule: 'message', path: file.path, line: index + 1, message });
   });
   return found;

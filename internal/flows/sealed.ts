@@ -9,6 +9,7 @@ import {
 } from '../adapters/store/secrets/credentials.ts';
 import { noteUse } from '../adapters/store/secrets/secrets.ts';
 import { Fault } from '../domain/fault.ts';
+import { messageOf } from '../domain/messages.ts';
 import { type FlowContext, type ProjectRef, portsOf } from './context.ts';
 
 /** What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe, a webhook endpoint, model calls. */
@@ -42,8 +43,8 @@ export async function absentSecret(
 ): Promise<Fault> {
   const isThere = await secretStands(ctx.db, { orgId: project.orgId, projectId: project.id }, name);
   return isThere
-    ? new Fault('unprocessable', 'secret-expired', `Secret has expired: ${name}`)
-    : new Fault('unprocessable', 'secret-not-found', `Secret not found: ${name}`);
+    ? new Fault('unprocessable', 'secret-expired', messageOf('secretExpired', name))
+    : new Fault('unprocessable', 'secret-not-found', messageOf('secretNotFound', name));
 }
 
 /** A secret in the open, and what tells its value from every other one. */

@@ -2,13 +2,13 @@
 
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Harness, Mount, Tool } from '../../domain/spec.ts';
-import { RESOURCE_NAME } from '../../domain/spec.ts';
+import { agentFields } from '../../../schemas/agent.ts';
 import { type Fields, keysOf } from '../../../schemas/grammar.ts';
 import { codehost, tool } from '../../../schemas/tool.ts';
 import { mountsGrant } from './check-mounts.ts';
-import { readFields, variantOf } from './read-field.ts';
+import { readFields, recordReading, variantOf } from './read-field.ts';
 import type { Check, NodeRef, Reader } from './read.ts';
-import { fault, faultAt, items, map, pathOf, recordOf, strict, string, suggest, wrong } from './read.ts';
+import { fault, faultAt, items, map, pathOf, strict, string, suggest, wrong } from './read.ts';
 
 export interface ToolWorld {
   readonly harness: Harness | undefined;
@@ -24,21 +24,15 @@ export function checkTools(
   spot: NodeRef,
   world: ToolWorld,
 ): { readonly [alias: string]: Tool } | undefined {
-  return recordOf((_, at, alias) => {
-    if (!RESOURCE_NAME.test(alias)) {
-      const message = `A tool alias must be 1 to 128 of the characters A-Z a-z 0-9 _ . -`;
-      fault(check, 'name-invalid', message, at.key, pathOf(at.trail));
-    } else if (world.harness !== undefined && RESERVED[world.harness].includes(alias)) {
-      fault(
-        check,
-        'tool-alias-reserved',
-        `The tool alias ${alias} is reserved by ${world.harness}`,
-        at.key,
-        pathOf(at.trail),
-      );
+  const read: Reader<Tool> = (_, at) => {
+    const alias = String(at.trail?.step);
+    if (world.harness !== undefined && RESERVED[world.harness].includes(alias)) {
+      const message = `The tool alias ${alias} is reserved by ${world.harness}`;
+      fault(check, 'tool-alias-reserved', message, at.key, pathOf(at.trail));
     }
     return checkTool(check, at, world);
-  }, 'a map from alias to tool')(check, spot);
+  };
+  return recordReading(agentFields.tools, read)(check, spot);
 }
 
 /** The tool of a kind and, where it is local, of an implementation; what needs the catalog or the mounts is read by its own. */

@@ -71,7 +71,7 @@ function makeReader(desc: Desc): Reader<unknown> {
     case 'list':
       return listOf(reading(desc.item), desc.what ?? 'a list', desc.least, desc.most, desc.code);
     case 'record':
-      return recordReader(desc);
+      return recordReading(desc, reading(desc.value));
     case 'group':
       return desc.alone === undefined ? groupReader(desc) : aloneReader(desc, desc.alone);
     case 'variants':
@@ -111,8 +111,7 @@ function eitherReader(desc: AnyEither): Reader<unknown> {
 }
 
 /** A map of keys that the author chooses; the value under a key that cannot be one is judged all the same. */
-function recordReader(desc: AnyKeyed): Reader<unknown> {
-  const read = reading(desc.value);
+export function recordReading<T>(desc: AnyKeyed, read: Reader<T>): Reader<{ readonly [key: string]: T }> {
   const whole = new RegExp(desc.pattern === undefined ? '^[^]' : `^(?:${desc.pattern})$`, 'u');
   const message = desc.keyMessage ?? '{path}: a key must not be empty';
   return recordOf((check, spot, key) => {

@@ -1,6 +1,7 @@
 // Required secrets exist and are live when an apply names them (docs/reference/compile.md#environments, Webhook endpoint).
 
 import type { EnvMap, Tool } from '../../domain/spec.ts';
+import { messageOf } from '../../domain/messages.ts';
 import type { Facts } from './facts.ts';
 import type { Report } from './report.ts';
 import type { DesiredResource } from './types.ts';
@@ -19,7 +20,7 @@ function checkSecret(facts: Facts, at: SecretAt, report: Report): void {
     resource: at.resource,
     path: at.path,
     code: 'secret-missing',
-    message: expired ? `Secret has expired: ${at.name}` : `Secret not found: ${at.name}`,
+    message: expired ? messageOf('secretExpired', at.name) : messageOf('secretNotFound', at.name),
     hint: expired
       ? `Write a new value with: svc secret set ${at.name}`
       : `Set it with: svc secret set ${at.name} (in the project or the organization)`,

@@ -6,6 +6,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { FlowContext } from '../../flows/context.ts';
 import { Fault } from '../../domain/fault.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { renderProblem } from './problem.ts';
 import type { Answer, Route } from './route.ts';
@@ -189,7 +190,7 @@ class FastRequest {
 
 /** Turned away before any of the body is read. */
 export function overloaded(): Fault {
-  return new Fault('unavailable', 'overloaded', 'Too much is waiting for the database; try again.', {
+  return new Fault('unavailable', 'overloaded', MESSAGES.overloaded, {
     retryAfterSeconds: 1,
   });
 }

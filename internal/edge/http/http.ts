@@ -11,6 +11,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { FlowContext } from '../../flows/context.ts';
 import type { Access } from '../../flows/tenancy/tenancy.ts';
 import { orgRoles, type Permission, projectRoles, selfPermissions } from '../../domain/permission.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 import { authorize, FailureLimit, makeCall, mayStill } from './call.ts';
 import { type DirectOptions, fastPath, overloaded, saysTwice } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
@@ -382,7 +383,7 @@ function refuseExpectation(_request: IncomingMessage, response: ServerResponse):
 function refuseUnreadable(error: Error & { code?: string; rawPacket?: unknown }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const [status, code, detail] = isUnreadableSlug(error)
-    ? ([404, 'not-found', 'There is no such endpoint.'] as const)
+    ? ([404, 'not-found', MESSAGES.noEndpoint] as const)
     : error.code === 'HPE_HEADER_OVERFLOW'
       ? ([431, 'headers-too-large', 'The headers are too large.'] as const)
       : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'

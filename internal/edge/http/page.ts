@@ -2,6 +2,7 @@
 
 import { pageLimitMax } from '../../../schemas/api/operation.ts';
 import { Fault } from '../../domain/fault.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 
 const limitDefault = 50;
 
@@ -67,7 +68,7 @@ export const cursorOf = (key: readonly (string | number)[]): string =>
   Buffer.from(JSON.stringify(key)).toString('base64url');
 
 function badCursor(): Fault {
-  return new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
+  return new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
 }
 
 function readCursor(text: string): readonly (string | number)[] {

@@ -3,6 +3,7 @@
 import { STATUS_CODES } from 'node:http';
 import { errorCode } from '../../adapters/store/store.ts';
 import { Fault, type FaultKind } from '../../domain/fault.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 
 export const statusByKind: { readonly [kind in FaultKind]: number } = {
   invalid: 400,
@@ -58,7 +59,7 @@ const frameworkFaults: { readonly [code: string]: readonly [FaultKind, string, s
     'invalid-content-length',
     'The body is not as long as Content-Length says.',
   ],
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media', 'unsupported-media-type', 'The body must be application/json.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media', 'unsupported-media-type', MESSAGES.notJsonType],
   FST_ERR_BAD_URL: ['invalid', 'invalid-url', 'The URL cannot be decoded.'],
 };
 

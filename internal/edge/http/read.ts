@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { parseWithin, TooDeep } from '../../domain/depth.ts';
 import { isExactNumber } from '../../core/match/match.ts';
 import { Fault } from '../../domain/fault.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 import { HttpFault } from './problem.ts';
 import type { Schema } from './route.ts';
 
@@ -15,7 +16,7 @@ export function readJson(bytes: Buffer, contentType: string | undefined, parse: 
   if (bytes.length === 0) return undefined;
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase();
   if (type !== undefined && type !== 'application/json' && !/^application\/[\w.+-]+\+json$/.test(type)) {
-    throw new Fault('unsupported_media', 'unsupported-media-type', 'The body must be application/json.');
+    throw new Fault('unsupported_media', 'unsupported-media-type', MESSAGES.notJsonType);
   }
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(contentType ?? '')?.[1]?.toLowerCase();
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
@@ -43,7 +44,7 @@ function parsed(bytes: Buffer, parse: (text: string) => unknown): unknown {
   try {
     return parse(text);
   } catch {
-    throw new Fault('invalid', 'invalid-json', 'The body is not valid JSON.');
+    throw new Fault('invalid', 'invalid-json', MESSAGES.notJson);
   }
 }
 

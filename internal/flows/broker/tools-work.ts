@@ -4,6 +4,7 @@ import { fetchSigned, sealSecret } from '../../adapters/providers/codehost/codeh
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
+import { messageOf } from '../../domain/messages.ts';
 import { secretText } from '../sealed.ts';
 import type { Want } from './confine.ts';
 import type { Desk } from './desk.ts';
@@ -170,7 +171,7 @@ async function valueOf({ ctx, caller, input }: Asked): Promise<string> {
     kind: 'tool',
     name: `${caller.agent}/set_repository_secret`,
   });
-  if (found === undefined) throw outsideFault('not-found', `Secret not found: ${name}`);
+  if (found === undefined) throw outsideFault('not-found', messageOf('secretNotFound', name));
   return found;
 }
 

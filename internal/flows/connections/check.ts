@@ -20,6 +20,7 @@ import { CREDENTIALS } from '../../../schemas/connection.ts';
 import { challengeOf } from '../../core/consent/consent.ts';
 import type { ConnectionStatus, Observed } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 import { apiUrlOf, settingText } from '../codehost-mounts.ts';
 import { changeStatus } from '../connection-status.ts';
 import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
@@ -30,8 +31,7 @@ import { isConsented, reachOf } from './oauth-clients.ts';
 import { connectionToken, parkRefreshes, scopeChallenged } from './oauth-tokens.ts';
 import { parkExchanges } from './oauth-consent.ts';
 
-const absent = (): Fault =>
-  new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
+const absent = (): Fault => new Fault('not_found', 'not-found', MESSAGES.notVisible);
 
 async function known(ctx: FlowContext, project: ProjectRef, name: string): Promise<SealedConnection> {
   const found = await connectionByName(ctx.db, project.id, name);

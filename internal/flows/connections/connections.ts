@@ -22,6 +22,7 @@ import type { Sealed } from '../../adapters/crypto/crypto.ts';
 import type { ConnectionInput } from '../../../schemas/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
 import { countSealed } from '../secrets/secrets.ts';
 import { noteCreated, tell } from './connection-change.ts';
@@ -47,8 +48,7 @@ export function intakeUrl(ctx: FlowContext, row: Pick<ConnectionRow, 'provider' 
   return `${ctx.baseUrl}/api/v1/intake/${row.provider}/${row.id}`;
 }
 
-const noConnection = (): Fault =>
-  new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
+const noConnection = (): Fault => new Fault('not_found', 'not-found', MESSAGES.notVisible);
 
 /** One connection of a project, with what its provider said of it. Throws Fault `not_found`. */
 export async function readConnection(ctx: FlowContext, project: ProjectRef, name: string): Promise<ObservedConnection> {

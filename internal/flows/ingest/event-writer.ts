@@ -12,6 +12,7 @@ import {
   type SecretGuard,
 } from '../../adapters/store/events/events.ts';
 import { Fault } from '../../domain/fault.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 
 const limits = {
   /** Statements under way; a second one fills the time in which the first waits for the disk. */
@@ -201,7 +202,7 @@ export function overloaded(): Fault {
 
 function asFault(error: unknown): unknown {
   // The project was deleted while its event waited.
-  if (errorCode(error) === '23503') return new Fault('not_found', 'not-found', 'There is no such endpoint.');
+  if (errorCode(error) === '23503') return new Fault('not_found', 'not-found', MESSAGES.noEndpoint);
   // The server's own time limit: nothing was written.
   if (errorCode(error) === '57014') return databaseUnavailable();
   return error;

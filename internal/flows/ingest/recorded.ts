@@ -8,6 +8,7 @@ import { timeOrderedId } from '../../base/runtime.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
+import { messageOf } from '../../domain/messages.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { enqueueRouting } from '../enqueue.ts';
 import { endedTheProcess } from '../in-hand.ts';
@@ -49,7 +50,7 @@ export async function replayEvent(ctx: FlowContext, project: ProjectRef, of: str
   const id = timeOrderedId(ctx.runtime);
   await ctx.db.tx(async (tx) => {
     const original = await eventById(tx, project.id, of);
-    if (original === undefined) throw new Fault('not_found', 'event-not-found', `There is no event ${of}.`);
+    if (original === undefined) throw new Fault('not_found', 'event-not-found', messageOf('noEvent', of));
     const copied = await copyEvent(tx, { projectId: project.id, of, id, now: ctx.runtime.now() });
     if (!copied) throw new Fault('conflict', 'event-body-gone', 'The body of this event is not kept any more.');
     if (original.reason === endedTheProcess) {

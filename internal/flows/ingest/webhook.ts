@@ -9,6 +9,7 @@ import type { NewEvent, SecretGuard } from '../../adapters/store/events/events.t
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 import { type FlowContext, ingestOf } from '../context.ts';
 import type { Credential } from '../ports.ts';
 import { isBearer, isSigned } from './authenticate.ts';
@@ -41,7 +42,7 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
   const now = ctx.runtime.now();
   // Nothing is waited for that is known: a turn of the queue costs as much as a look.
   const endpoint = ports.knownEndpoint(delivery.slug, now) ?? (await findEndpoint(ctx, delivery.slug, now));
-  if (endpoint === undefined) throw new Fault('not_found', 'not-found', 'There is no such endpoint.');
+  if (endpoint === undefined) throw new Fault('not_found', 'not-found', MESSAGES.noEndpoint);
   const known = knownCredential(ctx, endpoint, delivery, now);
   let guard = known === undefined ? await authenticateAnew(ctx, endpoint, delivery) : known.guard;
   let event: NewEvent;

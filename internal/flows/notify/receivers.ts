@@ -16,6 +16,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Condition } from '../../domain/notification.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
 import { countSealed } from '../secrets/secrets.ts';
 import { type Destination, keyOf, tellReceiver } from './send.ts';
@@ -30,8 +31,7 @@ export interface ReceiverInput {
   readonly secret?: string | null | undefined;
 }
 
-const noReceiver = (): Fault =>
-  new Fault('not_found', 'not-found', 'There is no such resource, or it is not visible to you.');
+const noReceiver = (): Fault => new Fault('not_found', 'not-found', MESSAGES.notVisible);
 const invalid = (message: string): Fault => new Fault('invalid', 'invalid-body', message);
 
 export async function readReceiver(ctx: FlowContext, project: ProjectRef, name: string): Promise<ReceiverRow> {

@@ -10,6 +10,7 @@ import { eventKeySpellings, targetOf } from '../../domain/events.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { Fault } from '../../domain/fault.ts';
 import { utf8Size } from '../../domain/utf8.ts';
+import { messageOf } from '../../domain/messages.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 import { observedIn } from './decide.ts';
@@ -102,7 +103,7 @@ export async function explainEvent(
 
 async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventExplanation>> {
   const event = await eventById(tx, tx.projectId, id);
-  if (event === undefined) throw new Fault('not_found', 'event-not-found', `There is no event ${id}.`);
+  if (event === undefined) throw new Fault('not_found', 'event-not-found', messageOf('noEvent', id));
   const rows = await activeTriggersOn(tx, tx.projectId, eventKeySpellings(event.key));
   const triggers = rows.map((row) => scoped(row, row.endpointId ?? row.connectionId));
   const target = event.target as Target | null;

@@ -7,6 +7,7 @@ import {
   type WantedSecret,
 } from '../../adapters/store/secrets/secret-resolution.ts';
 import { Fault } from '../../domain/fault.ts';
+import { messageOf } from '../../domain/messages.ts';
 import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
 import type { EdgeInjection } from '../ports.ts';
 
@@ -80,8 +81,8 @@ function requireAll(wanted: readonly WantedSecret[], resolution: Resolution): vo
   for (const { name, required } of wanted) {
     if (!required || states.get(name) === 'live') continue;
     if (states.get(name) === 'expired')
-      throw new Fault('unprocessable', 'secret-expired', `Secret has expired: ${name}`);
-    throw new Fault('unprocessable', 'secret-not-found', `Secret not found: ${name}`);
+      throw new Fault('unprocessable', 'secret-expired', messageOf('secretExpired', name));
+    throw new Fault('unprocessable', 'secret-not-found', messageOf('secretNotFound', name));
   }
   const { conflict } = resolution;
   if (conflict !== null) {
@@ -93,7 +94,7 @@ function requireAll(wanted: readonly WantedSecret[], resolution: Resolution): vo
   }
   // Deleted between the reading and the lock.
   const gone = wanted.find(({ name, required }) => required && !sealed.has(name));
-  if (gone !== undefined) throw new Fault('unprocessable', 'secret-not-found', `Secret not found: ${gone.name}`);
+  if (gone !== undefined) throw new Fault('unprocessable', 'secret-not-found', messageOf('secretNotFound', gone.name));
 }
 
 function release(

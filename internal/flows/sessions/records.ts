@@ -20,6 +20,7 @@ import {
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts';
+import { MESSAGES } from '../../domain/messages.ts';
 import type { FlowContext } from '../context.ts';
 import { enqueueRouting } from '../enqueue.ts';
 import { recordTransitions, type Transition } from './transitions.ts';
@@ -48,7 +49,7 @@ export async function deliver(ctx: FlowContext, tx: RoutingTx, messages: readonl
   await insertMessages(tx, messages, ctx.runtime.now());
 }
 
-const noSession = (): Fault => new Fault('not_found', 'not-found', 'There is no such session.');
+const noSession = (): Fault => new Fault('not_found', 'not-found', MESSAGES.noSession);
 
 /** The session, with its row locked. Throws Fault `not_found`, or `conflict` where it has ended. */
 export async function requireLive(

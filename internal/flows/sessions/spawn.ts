@@ -17,6 +17,7 @@ import { renderWithin } from '../../core/template/template.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { AgentSpec } from '../../domain/spec.ts';
+import { messageOf } from '../../domain/messages.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import { bindSession, createSessions, deliver, type NewSession, requireLive } from './records.ts';
 import { renderRefs } from './refs.ts';
@@ -52,7 +53,7 @@ export async function spawnFromSession(
       if (known !== undefined) return { sessionId: known, created: false };
     }
     const agent = await agentByName(tx, project.id, request.agent);
-    if (agent === undefined) throw new Fault('not_found', 'agent-not-found', `There is no agent ${request.agent}.`);
+    if (agent === undefined) throw new Fault('not_found', 'agent-not-found', messageOf('noAgent', request.agent));
     const spec = agent.spec as unknown as AgentSpec;
     const holder = spec.concurrency === 1 ? await slotHolder(tx, agent.id) : undefined;
     if (holder !== undefined) return convert(ctx, tx, caller, { holder, message, idempotencyKey });

@@ -16,6 +16,7 @@ import { deleteUnusedGenerated } from '../../adapters/store/resources/generated.
 import { readSecretNames } from '../../adapters/store/secrets/secrets-meta.ts';
 import { listTriggers, type TriggerRow } from '../../adapters/store/resources/triggers.ts';
 import { Fault } from '../../domain/fault.ts';
+import { messageOf } from '../../domain/messages.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { endpointSlug, ingestUrl } from './plan.ts';
 
@@ -44,7 +45,7 @@ const audit = (tx: Sql, project: ProjectRef, { actor, action, kind, name }: Chan
 export async function deleteAgent(ctx: FlowContext, project: ProjectRef, name: string, actor: Actor): Promise<void> {
   await inApply(ctx.db, project.id, async (tx) => {
     const agent = await agentByName(tx, project.id, name);
-    if (agent === undefined) throw new Fault('not_found', 'agent-not-found', `There is no agent ${name}.`);
+    if (agent === undefined) throw new Fault('not_found', 'agent-not-found', messageOf('noAgent', name));
     if (agent.repositoryId !== null) {
       throw new Fault(
         'conflict',
@@ -168,7 +169,7 @@ function problemsOf(row: EndpointRow, triggers: readonly TriggerRow[], secrets: 
   if (auth.kind !== 'none' && name === undefined) {
     problems.push({ severity: 'error', message: `Auth ${auth.kind} has no secretRef; every call is refused.` });
   } else if (name !== undefined && !secrets.live.has(name)) {
-    const what = secrets.expired.has(name) ? `Secret has expired: ${name}` : `Secret not found: ${name}`;
+    const what = secrets.expired.has(name) ? messageOf('secretExpired', name) : messageOf('secretNotFound', name);
     problems.push({ severity: 'error', message: `${what}; every call is refused until it has a value.` });
   }
   if (!triggers.some((trigger) => trigger.status === 'active')) {

@@ -6,6 +6,7 @@ import { listEndpoints } from '../../adapters/store/resources/endpoints.ts';
 import { generatedByName } from '../../adapters/store/sessions/tool-callers.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json } from '../../domain/json.ts';
+import { messageOf } from '../../domain/messages.ts';
 import { createSecret } from '../secrets/secrets.ts';
 import { usageSummary } from '../sessions/sessions.ts';
 import { applyFiles, type EndpointView, reserveEndpoint, showEndpoint, showEndpoints } from '../sync/sync.ts';
@@ -65,7 +66,7 @@ export const projectTools: readonly ToolSpec[] = [
     run: async ({ ctx, caller }, { kind, name }) => {
       if (kind === 'Agent') {
         const agent = await agentByName(ctx.db, caller.project.id, name);
-        if (agent === undefined) throw new Fault('not_found', 'not-found', `There is no agent ${name}.`);
+        if (agent === undefined) throw new Fault('not_found', 'not-found', messageOf('noAgent', name));
         return { kind, name, revision: agent.revision, owner: agent.repository ?? 'manual', spec: agent.spec };
       }
       const spec = await generatedByName(ctx.db, caller.project.id, kind, name);

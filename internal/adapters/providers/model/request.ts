@@ -2,6 +2,7 @@
 
 import { modelIds } from '../../../core/money/money.ts';
 import type { ModelSpec } from '../../../domain/spec.ts';
+import { MESSAGES } from '../../../domain/messages.ts';
 import type { Endpoint, Wire } from './wire.ts';
 
 /** The body cannot be read; the message is for the harness. */
@@ -101,7 +102,7 @@ function parse(raw: Buffer): Body {
   try {
     value = JSON.parse(raw.toString('utf8'));
   } catch {
-    throw new BodyProblem('The body is not valid JSON.');
+    throw new BodyProblem(MESSAGES.notJson);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new BodyProblem('The body is not a JSON object.');

@@ -14,6 +14,7 @@ import { spendingOf } from '../../../flows/sessions/sessions.ts';
 import { deleteAgent } from '../../../flows/sync/sync.ts';
 import { Fault } from '../../../domain/fault.ts';
 import type { AgentSpec } from '../../../domain/spec.ts';
+import { messageOf } from '../../../domain/messages.ts';
 import { pageOf, readNumberPage, readTextPage } from '../page.ts';
 import { noContent, ok, type Route, serve } from '../route.ts';
 import { counted, ownerOf } from './shapes.ts';
@@ -43,7 +44,7 @@ const noRevision = (text: string): Fault =>
 
 async function requireAgent(ctx: FlowContext, where: ProjectRef, name: string): Promise<AgentRow> {
   const row = await agentByName(ctx.db, where.id, name);
-  if (row === undefined) throw new Fault('not_found', 'agent-not-found', `There is no agent ${name}.`);
+  if (row === undefined) throw new Fault('not_found', 'agent-not-found', messageOf('noAgent', name));
   return row;
 }
 

@@ -4,6 +4,7 @@ import * as api from '../../../../schemas/api/bindings.ts';
 import { type BindingRow, listBindings } from '../../../adapters/store/routing/binding-reads.ts';
 import { releaseBinding } from '../../../flows/sessions/sessions.ts';
 import { Fault } from '../../../domain/fault.ts';
+import { MESSAGES } from '../../../domain/messages.ts';
 import { pageOf } from '../page.ts';
 import { noContent, ok, type Route, serve } from '../route.ts';
 import { isUuid, readIdPage } from './shapes.ts';
@@ -23,7 +24,7 @@ export const bindingRoutes: readonly Route[] = [
     return ok(pageOf(rows, limit, (row) => [row.id], showBinding));
   }),
   serve(api.releaseBinding, async ({ ctx, project: where, params: { id }, body, actor }) => {
-    if (!isUuid(id)) throw new Fault('not_found', 'not-found', 'There is no such binding.');
+    if (!isUuid(id)) throw new Fault('not_found', 'not-found', MESSAGES.noBinding);
     await releaseBinding(ctx, where, id.toLowerCase(), actor, body.reason);
     return noContent;
   }),

@@ -14,6 +14,7 @@ import { explainEvent } from '../../../flows/routing/routing.ts';
 import { replayEvent, shownPayload } from '../../../flows/ingest/ingest.ts';
 import { canonicalEventKey } from '../../../domain/events.ts';
 import { Fault } from '../../../domain/fault.ts';
+import { messageOf } from '../../../domain/messages.ts';
 import { cursorOf, pageOf, readNumberPage } from '../page.ts';
 import { accepted, ok, type Route, serve } from '../route.ts';
 import { counted, isUuid } from './shapes.ts';
@@ -59,7 +60,7 @@ function showListed(row: EventRow) {
 
 /** The id of a path, or Fault `not_found`: what is no id names nothing. */
 function requireId({ id }: { readonly id: string }): string {
-  if (!isUuid(id)) throw new Fault('not_found', 'event-not-found', `There is no event ${id}.`);
+  if (!isUuid(id)) throw new Fault('not_found', 'event-not-found', messageOf('noEvent', id));
   return id.toLowerCase();
 }
 
@@ -98,7 +99,7 @@ export const eventRoutes: readonly Route[] = [
   serve(api.getEvent, async ({ ctx, project: where, params }) => {
     const id = requireId(params);
     const row = await eventById(ctx.db, where.id, id);
-    if (row === undefined) throw new Fault('not_found', 'event-not-found', `There is no event ${id}.`);
+    if (row === undefined) throw new Fault('not_found', 'event-not-found', messageOf('noEvent', id));
     const endpoint = await endpointOfEvent(ctx.db, row.endpointId);
     return ok({ ...show(row), ...(endpoint !== undefined && { endpoint }) });
   }),

@@ -16,6 +16,7 @@ import {
 } from '../../../flows/tenancy/tenancy.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { Fault } from '../../../domain/fault.ts';
+import { MESSAGES } from '../../../domain/messages.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
 
@@ -33,8 +34,7 @@ async function list(
   query: { limit?: string | undefined; cursor?: string | undefined },
 ) {
   const { limit, after } = readTextPage(query);
-  if (after !== undefined && !isUuid(after))
-    throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
+  if (after !== undefined && !isUuid(after)) throw new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
   const rows = await listMembers(ctx.db, membership, { limit: limit + 1, ...(after !== undefined && { after }) });
   return ok(pageOf(rows, limit, (row) => [row.principalId], showMember));
 }

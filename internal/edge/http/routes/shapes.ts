@@ -6,6 +6,7 @@ import { type Page, readPage, readTextPage } from '../page.ts';
 import { isExactNumber } from '../../../core/match/match.ts';
 import { Fault } from '../../../domain/fault.ts';
 import type { JsonObject } from '../../../domain/json.ts';
+import { MESSAGES } from '../../../domain/messages.ts';
 import type { Actor } from '../../../flows/context.ts';
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -25,7 +26,7 @@ export function readIdPage(query: { limit?: string | undefined; cursor?: string 
 } {
   const { limit, after } = readTextPage(query);
   if (after !== undefined && !isUuid(after)) {
-    throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
+    throw new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
   }
   return { limit, before: after };
 }
@@ -46,7 +47,7 @@ export function readOrdinalPage(query: { limit?: string | undefined; cursor?: st
   if (after === undefined) return { limit, after };
   const [agent, ordinal] = after;
   if (after.length !== 2 || typeof agent !== 'string' || !Number.isSafeInteger(ordinal)) {
-    throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
+    throw new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
   }
   return { limit, after: [agent, Number(ordinal)] };
 }

@@ -6,6 +6,7 @@ import { listTokens, type TokenRow, type TokenScope } from '../../../adapters/st
 import type { FlowContext } from '../../../flows/context.ts';
 import { createOrgToken, createOwnToken, dropToken, type MadeToken } from '../../../flows/tenancy/tenancy.ts';
 import { Fault } from '../../../domain/fault.ts';
+import { MESSAGES } from '../../../domain/messages.ts';
 import { pageOf, readPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
 
@@ -33,8 +34,7 @@ async function list(
   const isWrong =
     after !== undefined &&
     !(typeof at === 'string' && /^\d{4}-/.test(at) && isIsoTime(at) && typeof id === 'string' && isUuid(id));
-  if (isWrong)
-    throw new Fault('invalid', 'invalid-cursor', 'The cursor was not made by this list; start again without one.');
+  if (isWrong) throw new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
   const rows = await listTokens(ctx.db, scope, {
     limit: limit + 1,
     ...(after !== undefined && { before: [String(at), String(id)] as const }),

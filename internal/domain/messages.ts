@@ -1,0 +1,20 @@
+// What faults say in words that more than one place needs, or that the reference promises (docs/reference/messages.md): each
+// once. `{}` is the one name that a message tells. The words of diagnostics stand in codes.ts.
+
+export const MESSAGES = {
+  notVisible: 'There is no such resource, or it is not visible to you.',
+  noEndpoint: 'There is no such endpoint.',
+  noSession: 'There is no such session.',
+  noBinding: 'There is no such binding.',
+  noEvent: 'There is no event {}.',
+  noAgent: 'There is no agent {}.',
+  foreignCursor: 'The cursor was not made by this list; start again without one.',
+  notJson: 'The body is not valid JSON.',
+  notJsonType: 'The body must be application/json.',
+  overloaded: 'Too much is waiting for the database; try again.',
+  secretNotFound: 'Secret not found: {}',
+  secretExpired: 'Secret has expired: {}',
+} as const;
+
+/** A message with its name put in. */
+export const messageOf = (key: keyof typeof MESSAGES, name: string): string => MESSAGES[key].replace('{}', () => name);
