@@ -12,6 +12,8 @@ export interface KeyRing {
   readonly sealer: Sealer;
   /** Every version that the file holds, as it was last read, in order. */
   versions(): number[];
+  /** Versions that have another key in the file, as it was last read, than the one that is held. */
+  changed(): number[];
   /** Reads the file again if it has changed. Throws ConfigError where it cannot be used; the ring stays as it was. */
   reload(): Promise<void>;
   /** Refuses to seal and open, with this reason, until it is called with undefined. */
@@ -25,6 +27,7 @@ export async function openKeyRing(path: string, options: { readonly mayBeMissing
   let stamp = await stampOf(path);
   let keys = options.mayBeMissing && stamp === missing ? none : await readMasterKeys(path);
   let inFile = [...keys.byVersion.keys()];
+  let changed: number[] = [];
   let inner = createSealer(keys);
   let blocked: string | undefined;
   const open = (): Sealer => {
@@ -43,6 +46,7 @@ export async function openKeyRing(path: string, options: { readonly mayBeMissing
       reseal: (stored, binding) => open().reseal(stored, binding),
     },
     versions: () => [...inFile].sort((a, b) => a - b),
+    changed: () => changed,
     async reload() {
       const seen = await stampOf(path);
       if (seen === stamp) return;
@@ -50,6 +54,7 @@ export async function openKeyRing(path: string, options: { readonly mayBeMissing
       inFile = [...read.byVersion.keys()];
       keys = merged(keys, read, blocked !== undefined);
       inner = createSealer(keys);
+      changed = othersOf(createSealer(read), inner, inFile);
       stamp = seen;
     },
     block(reason) {
@@ -66,6 +71,13 @@ function merged(held: MasterKeys, read: MasterKeys, anew: boolean): MasterKeys {
   if (anew) return read;
   return { current: read.current, byVersion: new Map([...read.byVersion, ...held.byVersion]) };
 }
+
+/** Which of the versions are not the same key in both. */
+const othersOf = (a: Sealer, b: Sealer, versions: readonly number[]): number[] =>
+  versions.filter((version) => {
+    const fingerprint = b.fingerprint(version);
+    return fingerprint === undefined || a.fingerprint(version)?.equals(fingerprint) !== true;
+  });
 
 const missing = 'missing';
 

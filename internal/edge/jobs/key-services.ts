@@ -11,11 +11,20 @@ async function startWatching(ctx: FlowContext): Promise<{ stop(): Promise<void> 
   const { keyRing } = portsOf(ctx);
   const stopping = new AbortController();
   let failed = false;
+  // Versions that have another key in the file than in memory, as they were told last.
+  let told = '';
   const run = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
       try {
         await keyRing.reload();
         failed = false;
+        const changed = keyRing.changed();
+        if (String(changed) !== told) {
+          const fields = { versions: changed, held: keyRing.sealer.currentVersion };
+          if (changed.length > 0) ctx.runtime.log.error(fields, 'keys.file_replaced');
+          else ctx.runtime.log.info(fields, 'keys.file_restored');
+        }
+        told = String(changed);
       } catch (error) {
         // Said once; readiness says it as long as it lasts.
         if (!failed) ctx.runtime.log.error({ err: error }, 'keys.file_unusable');

@@ -14,7 +14,11 @@ let other: TestDaemon;
 let path = '';
 before(async () => {
   one = await startTestDaemon();
-  other = await startTestDaemon({ database: one.database, token: one.token });
+  other = await startTestDaemon({
+    database: one.database,
+    token: one.token,
+    config: { masterKeyFile: one.ctx.config.masterKeyFile },
+  });
   path = await agentWithEndpoint(one, 'open', { kind: 'none' });
 });
 after(async () => {

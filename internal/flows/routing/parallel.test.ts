@@ -8,7 +8,11 @@ describe('two daemons that route side by side', () => {
   let other: TestDaemon;
   before(async () => {
     one = await startTestDaemon();
-    other = await startTestDaemon({ database: one.database, token: one.token });
+    other = await startTestDaemon({
+      database: one.database,
+      token: one.token,
+      config: { masterKeyFile: one.ctx.config.masterKeyFile },
+    });
   });
   after(async () => {
     await other.stop();

@@ -1,6 +1,7 @@
 // Master keys as the daemon uses them: whether it holds the right ones, and their rotation. A rotation is a job that
 // re-reads the world: killed anywhere, it goes on where rows of another version are left.
 
+import { hostname } from 'node:os';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { addJob } from '../../adapters/store/operations/add-job.ts';
 import type { Database, Sql } from '../../adapters/store/store.ts';
@@ -10,10 +11,10 @@ import {
   endRotation,
   firstOrgId,
   lastRotation,
+  type KeyVersionRow,
   listKeyVersions,
   openRotation,
   readStale,
-  registerKey,
   replaceSealed,
   type ResealedRow,
   retireUnused,
@@ -23,6 +24,7 @@ import {
   type SealedUse,
   sealedUses,
 } from '../../adapters/store/secrets/keys.ts';
+import { keyQuarrels, type KeyHolder, registerKey } from '../../adapters/store/secrets/key-holders.ts';
 import type { KeyRing } from '../../adapters/crypto/crypto.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -33,11 +35,23 @@ const batchMax = 200;
 /** Of 2^32 that random nonces allow. */
 const wrapsDue = 2 ** 31;
 
+/** This daemon, as it is noted with its keys. */
+export const keyHolder = (daemonId: string): KeyHolder => ({ daemonId, host: hostname(), pid: process.pid });
+
+/** As a person finds it: `host (pid 12)`. */
+const nameOf = ({ host, pid }: KeyHolder): string => `${host} (pid ${pid})`;
+
 /**
  * Whether this daemon holds every key that stored values need, and the right ones. Undefined when it does; else what is
- * wrong, naming the versions. Keys that nobody has noted yet are noted. Reads the key file again where it has changed.
+ * wrong, naming the versions. Keys that nobody has noted yet are noted; with `anew`, also that this daemon holds them.
+ * Reads the key file again where it has changed.
  */
-export async function checkKeys(db: Database, ring: KeyRing): Promise<string | undefined> {
+export async function checkKeys(
+  db: Database,
+  ring: KeyRing,
+  by: KeyHolder,
+  options: { readonly anew?: boolean } = {},
+): Promise<string | undefined> {
   await ring.reload();
   const { sealer } = ring;
   const rows = await listKeyVersions(db);
@@ -50,19 +64,46 @@ export async function checkKeys(db: Database, ring: KeyRing): Promise<string | u
     const row = rows.find((one) => one.version === version);
     // A key that neither seals nor sealed anything is nobody's business yet.
     if (fingerprint === undefined || (row === undefined && version !== sealer.currentVersion)) continue;
-    const isNoted = row?.fingerprint?.equals(fingerprint) === true;
-    if (!isNoted && !(await db.tx((tx) => registerKey(tx, version, fingerprint)))) wrong.push(version);
+    const isNoted = options.anew !== true && row?.fingerprint?.equals(fingerprint) === true;
+    if (!isNoted && !(await db.tx((tx) => registerKey(tx, by, version, fingerprint)))) wrong.push(version);
   }
   const retired = rows.find((row) => row.version === sealer.currentVersion && row.retiredAt !== null);
+  const changed = ring.changed();
   const reasons = [
     ...(ring.versions().length === 0 ? ['there is no master key file'] : []),
     ...(lacking.length > 0 ? [`the master key file lacks version ${lacking.join(', ')}`] : []),
-    ...(wrong.length > 0
-      ? [`the master key file has another key as version ${wrong.join(', ')} than the one that seals stored values`]
+    ...(wrong.length > 0 ? await Promise.all(wrong.map((version) => whyWrong(db, by, version, rows))) : []),
+    ...(changed.length > 0
+      ? [
+          `the master key file now has another key as version ${changed.join(', ')} than the one that this daemon began with and still seals with`,
+        ]
       : []),
     ...(retired === undefined ? [] : [`version ${retired.version}, the last of the master key file, has been retired`]),
   ];
   return reasons.length === 0 ? undefined : reasons.join('; ');
+}
+
+async function whyWrong(db: Database, by: KeyHolder, version: number, rows: readonly KeyVersionRow[]): Promise<string> {
+  const another = `the master key file has another key as version ${version} than the one`;
+  const quarrels = await keyQuarrels(db);
+  const holder = quarrels.find((one) => one.version === version)?.holder ?? null;
+  const held = holder === null ? '' : ` and that ${nameOf(holder)} holds`;
+  const isSealing = rows.some((row) => row.version === version && row.rows > 0);
+  if (isSealing) return `${another} that seals stored values${holder === null ? '' : held}`;
+  return `${another} of this installation${held === '' ? '' : `, which ${held.replace(' and that ', '')}`}; this daemon is ${nameOf(by)}`;
+}
+
+/** What `svc doctor` says of daemons that hold another key than the rest: both are named. */
+export async function diagnoseKeys(
+  ctx: FlowContext,
+): Promise<{ readonly name: string; readonly status: 'error'; readonly message: string; readonly hint: string }[]> {
+  const quarrels = await keyQuarrels(ctx.db);
+  return quarrels.map(({ version, refused, holder }) => ({
+    name: 'keys',
+    status: 'error',
+    message: `the daemon ${nameOf(refused)} holds another key as version ${version} than ${holder === null ? 'the one of this installation' : nameOf(holder)}, and takes no work`,
+    hint: `give ${refused.host} the master key file of ${holder?.host ?? 'the daemon that began'}, or stop it`,
+  }));
 }
 
 export interface KeyReport {
@@ -105,7 +146,7 @@ export async function keyReport(ctx: FlowContext): Promise<KeyReport> {
  */
 export async function startRotation(ctx: FlowContext, actor: Actor): Promise<RotationRow> {
   const { keyRing } = portsOf(ctx);
-  const reason = await checkKeys(ctx.db, keyRing);
+  const reason = await checkKeys(ctx.db, keyRing, keyHolder(ctx.daemonId));
   if (reason !== undefined) throw new Fault('unavailable', 'master-key-unusable', reason);
   const toVersion = keyRing.sealer.currentVersion;
   const now = ctx.runtime.now();

@@ -4,7 +4,7 @@
 // about it is committed. No answer, error, log or audit entry of this room holds a value, but the one of a reveal.
 
 export { createSecret } from './create.ts';
-export { checkKeys, keyReport, runRotation, startRotation } from './keys.ts';
+export { checkKeys, diagnoseKeys, keyHolder, keyReport, runRotation, startRotation } from './keys.ts';
 export {
   countSealed,
   editSecret,

@@ -23,6 +23,7 @@ const letGo: { readonly [table: string]: string } = {
   host_pauses: 'repositories/polls.ts',
   in_hand: 'operations/in-hand.ts',
   installation_tokens: 'outbox/tokens.ts',
+  key_holders: 'secrets/key-holders.ts',
   notices: 'notify/notices.ts',
   oauth_attempts: 'connections/oauth-attempts.ts',
   oauth_tokens: 'connections/oauth-attempts.ts',

@@ -36,7 +36,7 @@ const everySealed = tables
   .map(({ table, column }) => `select key_version from ${table} where ${column} is not null`)
   .join(' union all ');
 /** Whether nothing is sealed with a version, which is SQL. */
-const nothingSealedWith = (version: string): string =>
+export const nothingSealedWith = (version: string): string =>
   tables
     .map(
       ({ table, column }) =>
@@ -66,30 +66,6 @@ export async function listKeyVersions(sql: Sql): Promise<KeyVersionRow[]> {
        from svc.key_versions k full join used u on u.version = k.version order by 1`,
   );
   return rows;
-}
-
-/**
- * Notes the key of a version: where none was noted, or another one that seals nothing (its file was lost before it was
- * needed). False where another key seals something. Call in a transaction of its own.
- */
-export async function registerKey(tx: Sql, version: number, fingerprint: Buffer): Promise<boolean> {
-  await tx.query(
-    `insert into svc.key_versions (version, fingerprint) values ($1::int, $2::bytea) on conflict (version) do nothing`,
-    [version, fingerprint],
-  );
-  // Waits for whoever is storing a value under the other key; the next statement sees that value.
-  await tx.query('select from svc.key_versions where version = $1::int for update', [version]);
-  await tx.query(
-    `update svc.key_versions set fingerprint = $2::bytea, wraps = 0, retired_at = null
-      where version = $1::int and fingerprint <> $2::bytea
-        and ${nothingSealedWith('$1::int')}`,
-    [version, fingerprint],
-  );
-  const { rows } = await tx.query<{ same: boolean }>(
-    'select fingerprint = $2::bytea as same from svc.key_versions where version = $1::int',
-    [version, fingerprint],
-  );
-  return rows[0]?.same === true;
 }
 
 /**

@@ -22,6 +22,7 @@ import {
 } from '../../../flows/sync/sync.ts';
 import { diagnoseConnections, diagnoseConsents } from '../../../flows/connections/connections.ts';
 import type { FlowContext } from '../../../flows/context.ts';
+import { diagnoseKeys } from '../../../flows/secrets/secrets.ts';
 import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { accepted, created, noContent, ok, type Route, serve } from '../route.ts';
@@ -116,6 +117,7 @@ export const repositoryRoutes: readonly Route[] = [
         ...(await diagnoseConnections(ctx, project)),
         ...(await diagnoseConsents(ctx, project)),
         ...(await diagnoseSessions(ctx, project)),
+        ...(await diagnoseKeys(ctx)),
       ],
     }),
   ),
