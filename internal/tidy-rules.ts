@@ -120,7 +120,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'edge/egress': edge('node-forge'),
   'edge/gitproxy': edge('undici'),
   // The packages are those of the browser modules under client/.
-  'edge/web': edge('preact', 'htm'),
+  'edge/web': edge('preact', 'htm', 'marked'),
   base: { rooms: [], npm: [] },
   'base/config': { rooms: ['schemas', 'base', 'base/'], npm: ['valibot', 'yaml'] },
   'base/log': { rooms: ['schemas', 'base', 'base/'], npm: ['pino'] },

@@ -1,38 +1,57 @@
-// What README and docs tell people to type: the five-minute tour is pasted into a shell as it stands, against a real daemon;
-// every other command line is one that the program knows, and every agent that is shown compiles.
+// What README and docs tell people to type and to write. The five-minute tour is pasted into a shell as it stands, against a
+// real daemon. Of every other page the blocks of shell are run in their order, in a directory that holds the files that the
+// page shows, against a project of its own; then its tree compiles without a warning, and its configuration is one that
+// the daemon takes. What needs a code host or a second machine (`sh by-hand`) is held against the table of commands, and so is every line
+// in running text.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { dirname, join } from 'node:path';
+import { after, before, describe, it, test } from 'node:test';
 import { promisify } from 'node:util';
+import { parse } from 'yaml';
+import { SCRIPTED_AGENT } from '../../internal/adapters/harness/harness-testkit.ts';
+import { loadConfig } from '../../internal/base/config/config.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { parseArgv } from '../../internal/edge/cli/parse.ts';
 import { globalOptions } from '../../internal/edge/cli/table-global.ts';
 import { commands } from '../../internal/edge/cli/table.ts';
+import { checkSettings } from '../svcd/daemon.ts';
 import { callSvc } from './testkit.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const pages = new Map<string, string>();
 for (const name of [
   'README.md',
+  'CONTRIBUTING.md',
   'templates/README.md',
-  ...(await readdir(join(ROOT, 'docs'))).map((one) => `docs/${one}`),
+  ...(await readdir(join(ROOT, 'docs'), { recursive: true })).map((one) => `docs/${one}`),
 ]) {
-  if (name.endsWith('.md')) pages.set(name, await readFile(join(ROOT, name), 'utf8'));
+  if (name.endsWith('.md') && !name.includes('docs/adr/')) pages.set(name, await readFile(join(ROOT, name), 'utf8'));
 }
+/** Blocks whose fence says this and nothing else. */
 const blocks = (text: string, language: string): string[] =>
-  [...text.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)]
+  [...text.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)]
     .filter(([, given]) => given === language)
     .map(([, , body = '']) => body);
 
 let home: string;
 let daemon: TestDaemon;
+let bin: string;
 before(async () => {
   home = await mkdtemp(join(tmpdir(), 'svc-docs-'));
-  daemon = await startTestDaemon();
+  daemon = await startTestDaemon({ config: { harnessACommand: SCRIPTED_AGENT, sandbox: 'process' } });
+  bin = join(home, 'bin');
+  await mkdir(bin);
+  await writeFile(
+    join(bin, 'svc'),
+    `#!/bin/sh\nexec '${process.execPath}' '${join(ROOT, 'cmd/svc/main.mjs')}' "$@"\n`,
+    {
+      mode: 0o755,
+    },
+  );
 });
 after(async () => {
   await daemon?.stop();
@@ -45,11 +64,7 @@ test('the five-minute tour does what it says, pasted as it stands', async () => 
     (block) => !block.includes('svcd') && !block.includes('SVC_HARNESS_A_COMMAND'),
   );
   assert.ok(shell.length >= 4);
-  const svc = join(home, 'svc');
-  await writeFile(svc, `#!/bin/sh\nexec '${process.execPath}' '${join(ROOT, 'cmd/svc/main.mjs')}' "$@"\n`, {
-    mode: 0o755,
-  });
-  const script = shell.join('\n').replace('npm run -s svc --', `'${svc}'`);
+  const script = shell.join('\n').replace('npm run -s svc --', `'${join(bin, 'svc')}'`);
   const { stdout, stderr } = await promisify(execFile)('bash', ['-e', '-c', script], {
     cwd: ROOT,
     env: {
@@ -81,12 +96,15 @@ test('every command line of the pages is one that the program knows', () => {
   let seen = 0;
   const wrong: string[] = [];
   for (const [name, text] of pages) {
-    const shown = [...blocks(text, 'sh'), ...blocks(text, '')].flatMap((block) =>
-      block.replaceAll('\\\n', ' ').split('\n'),
-    );
+    const shown = [
+      ...blocks(text, 'sh'),
+      ...blocks(text, 'sh by-hand'),
+      ...blocks(text, 'sh hook'),
+      ...blocks(text, ''),
+    ].flatMap((block) => block.replaceAll('\\\n', ' ').split('\n'));
     const inline = [...text.matchAll(/`(svc [a-z][^`\n]*)`/g)].map(([, line = '']) => line);
     for (const line of [...shown, ...inline]) {
-      const match = /^\s*(?:exec )?svc ([a-z].*)$/.exec(line);
+      const match = /^\s*(?:exec |[A-Z_]+=\S+ )*svc ([a-z].*)$/.exec(line);
       if (match === null) continue;
       const argv = argvOf(match[1] ?? '');
       const alternatives = argv.some((word) => /^[a-z]+\|[a-z|]+$/.test(word));
@@ -103,23 +121,99 @@ test('every command line of the pages is one that the program knows', () => {
   assert.deepEqual(wrong, []);
 });
 
-test('every agent that the pages show compiles', async () => {
-  let seen = 0;
+/** The files that a page shows: the first line of a block names the file. */
+const filesOf = (text: string): [path: string, content: string][] =>
+  blocks(text, 'yaml').map((block) => {
+    const [, path = ''] = /^# (\S+\.yaml)$/m.exec(block.slice(0, block.indexOf('\n'))) ?? [];
+    return [path, block];
+  });
+
+/** What pages take as given: fragments that an example imports. */
+const fragment =
+  'harness: harness-a\nenvironment: { name: node, image: { kind: preset, name: node24 } }\nsystemPrompt: x\n';
+
+const shellOf = (name: string, text: string): string[] => (name === 'README.md' ? [] : blocks(text, 'sh'));
+
+describe('every page does what it says', { concurrency: 2 }, () => {
   for (const [name, text] of pages) {
-    for (const block of blocks(text, 'yaml').filter(
-      (one) => /^name: /m.test(one) && /^(?:harness|triggers|imports):/m.test(one),
-    )) {
-      const root = join(home, `yaml-${seen}`);
-      await mkdir(join(root, '.svc/agents'), { recursive: true });
-      await mkdir(join(root, '.svc/fragments'), { recursive: true });
-      await writeFile(join(root, '.svc/agents/a.yaml'), block);
-      const base =
-        'harness: harness-a\nenvironment: { name: node, image: { kind: preset, name: node24 } }\nsystemPrompt: x\n';
-      for (const one of ['node', 'base']) await writeFile(join(root, `.svc/fragments/${one}.yaml`), base);
-      const { code, stderr } = await callSvc(home, ['validate', root]);
-      assert.equal(code, 0, `${name}\n${block}\n${stderr}`);
-      seen += 1;
-    }
+    const files = filesOf(text);
+    const shell = shellOf(name, text);
+    if (files.length === 0 && shell.length === 0) continue;
+    it(name, async () => {
+      for (const [path, block] of files) assert.ok(path !== '', `a block of YAML does not name its file:\n${block}`);
+      const slug = name
+        .toLowerCase()
+        .replaceAll(/[^a-z0-9]+/g, '-')
+        .slice(0, 60);
+      const root = join(home, slug);
+      await mkdir(root);
+      for (const [, one = ''] of text.matchAll(/^  - \.\.\/fragments\/(\w+)\.yaml/gm)) {
+        await mkdir(join(root, '.svc/fragments'), { recursive: true });
+        await writeFile(join(root, `.svc/fragments/${one}.yaml`), fragment);
+      }
+      for (const [path, block] of files) {
+        await mkdir(dirname(join(root, path)), { recursive: true });
+        await writeFile(join(root, path), block);
+        if (path === 'svc.yaml') await configurationIsTaken(block);
+        if (path.startsWith('.github/')) await workflowPasses(root, block);
+      }
+      assert.equal((await daemon.api('POST', '/api/v1/orgs/default/projects', { slug })).status, 201);
+      const given = { ...env(root), SVC_PROJECT: slug, ...(await endpoint(slug)) };
+      const said = await promisify(execFile)('bash', ['-e', '-o', 'pipefail', '-c', shell.join('\n')], {
+        cwd: root,
+        env: given,
+        maxBuffer: 4 * 1024 * 1024,
+      }).catch((error: { stdout: string; stderr: string }) => assert.fail(`${error.stdout}\n${error.stderr}`));
+      assert.doesNotMatch(said.stderr, /^svc: (?!warning)/m);
+      if (files.some(([path]) => path.startsWith('.svc/agents/'))) {
+        const { code, stderr } = await callSvc(home, ['validate', root, '--strict']);
+        assert.equal(code, 0, stderr);
+      }
+    });
   }
-  assert.ok(seen > 0);
+});
+
+const env = (root: string) => ({
+  PATH: `${bin}:${join(ROOT, 'node_modules/.bin')}:${process.env['PATH'] ?? ''}`,
+  HOME: root,
+  SVC_DATA_DIR: daemon.dataDir,
+  SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT),
+  SVC_SANDBOX: 'process',
+});
+
+/** A signed endpoint, for the pages that send to one. */
+async function endpoint(project: string): Promise<{ SECRET: string; INGEST_URL: string }> {
+  const P = `/api/v1/orgs/default/projects/${project}`;
+  await daemon.api('PUT', `${P}/secrets/hook`, { value: 'the value of the hook' });
+  const content = `name: listener\n${fragment}triggers:\n- event: webhook.received\n  endpoint: hook\n  auth: { kind: hmac_sha256, secretRef: hook }\n  routing: { kind: spawn }\n`;
+  const files = [{ path: '.svc/agents/listener.yaml', content }];
+  assert.equal((await daemon.api('POST', `${P}/apply`, { files })).status, 200);
+  const { body } = await daemon.api('GET', `${P}/endpoints/hook`);
+  return { SECRET: 'the value of the hook', INGEST_URL: String(body['ingestUrl']) };
+}
+
+/** As svcd would at its start; files and variables that a configuration names are made first. */
+async function configurationIsTaken(text: string): Promise<void> {
+  const directory = await mkdtemp(join(home, 'config-'));
+  const path = join(directory, 'svc.yaml');
+  await writeFile(path, text.replaceAll('/etc/svc/', `${directory}/`).replaceAll('/srv/templates', directory));
+  for (const one of ['provider-a.key', 'corp-secret', 'github-secret', 'errtrack-secret', 'hook.key']) {
+    await writeFile(join(directory, one), 'a value\n', { mode: 0o600 });
+  }
+  await checkSettings(loadConfig({ env: { HOME: directory, SVC_CONFIG: path }, argv: [] }));
+}
+
+async function workflowPasses(root: string, text: string): Promise<void> {
+  const { jobs } = parse(text) as { jobs: { [name: string]: { steps: { run?: string }[] } } };
+  const lines = Object.values(jobs).flatMap(({ steps }) => steps.flatMap(({ run }) => run ?? []));
+  assert.ok(lines.length > 0);
+  const place = await mkdtemp(join(root, 'workflow-'));
+  await mkdir(join(place, '.svc/agents'), { recursive: true });
+  await writeFile(join(place, '.svc/agents/a.yaml'), `name: a\n${fragment}`);
+  for (const line of lines) await promisify(execFile)('bash', ['-e', '-c', line], { cwd: place, env: env(place) });
+}
+
+test('the tour and the configuration of README are whole', async () => {
+  const text = pages.get('README.md') ?? '';
+  assert.ok(filesOf(text).some(([path]) => path === 'svc.yaml'));
 });

@@ -215,7 +215,7 @@ async function startWork(ctx: FlowContext, stops: (() => Promise<void>)[]): Prom
 }
 
 /** Refuses what can be refused without a database before one is made for it. Throws ConfigError. */
-async function checkSettings(config: Config): Promise<void> {
+export async function checkSettings(config: Config): Promise<void> {
   compileSettings(config.file, config.fileDir);
   syncSettings(config.file);
   sessionSettings(config.file);

@@ -31,7 +31,7 @@ function commandPart(command: CommandSpec): string[] {
           ),
         ]),
     ...(options.length === 0 ? [] : [optionTable(options)]),
-    ...(notes === undefined ? [] : [notes.map((note) => `- ${note}`).join('\n')]),
+    ...(notes === undefined ? [] : [notes.map((note) => `- ${noteText(note)}`).join('\n')]),
   ];
 }
 
@@ -44,3 +44,13 @@ export const cliPage = (commands: readonly CommandSpec[], globals: readonly Opti
     optionTable(globals),
     ...commands.flatMap(commandPart),
   ]);
+
+/** Lines to type, or to write, stand as code; several of them stand with points between. */
+const noteText = (note: string): string =>
+  /^(?:svc |#)/.test(note.trim())
+    ? note
+        .trim()
+        .split(' · ')
+        .map((line) => `\`${line}\``)
+        .join(' · ')
+    : note;

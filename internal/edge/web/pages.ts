@@ -10,10 +10,14 @@ interface Parts {
   readonly title: string;
   /** A module of client/; none: a page without script. */
   readonly script?: string;
+  /** Style beside that of every page. */
+  readonly style?: string;
+  /** Of the head, as HTML. */
+  readonly head?: string;
   readonly body: string;
 }
 
-function html({ assets }: Visit, { title, script, body }: Parts): string {
+function html({ assets }: Visit, { title, script, style, head, body }: Parts): string {
   // What a module imports is asked for together with it, not one depth after the other.
   const preloads = (script === 'app.ts' ? assets.shell : [])
     .map((url) => `<link rel="modulepreload" href="${url}">`)
@@ -31,7 +35,7 @@ function html({ assets }: Visit, { title, script, body }: Parts): string {
 <title>${escapeHtml(title)}</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="${assets.url('app.css')}">
-${scripts}
+${style === undefined ? '' : `<link rel="stylesheet" href="${assets.url(style)}">`}${head ?? ''}${scripts}
 </head>
 <body>${body}</body>
 </html>
@@ -65,6 +69,30 @@ export const devicePage = (visit: Visit): void =>
       body: `<div id="root"></div>${noscript}`,
     }),
   );
+
+/** A page of the documentation, without script; `menu`, `contents` and `body` are HTML. */
+export function docsPage(
+  visit: Visit,
+  page: {
+    readonly title: string;
+    readonly menu: string;
+    readonly contents: string;
+    readonly body: string;
+    /** Where the page lies as Markdown; a page that is made has none. */
+    readonly markdown?: string;
+    readonly query?: string;
+  },
+): void {
+  const { title, menu, contents, markdown, query = '' } = page;
+  const search = `<form class="search" action="/docs/search" role="search"><input type="search" name="q" aria-label="Search the documentation" maxlength="200" required value="${escapeHtml(query)}"><button>Search</button></form>`;
+  const source = markdown === undefined ? '' : `<a href="${escapeHtml(markdown)}">Markdown</a>`;
+  const body = `<div class="docs"><header><a class="skip" href="#content">To the content</a><div class="bar"><a class="home" href="/docs">svc docs</a><a class="menu-link" href="#pages">Pages</a><a href="/">Console</a><span class="space"></span>${source}${search}</div></header>
+<main id="content" tabindex="-1" data-testid="page-docs">${contents}${page.body}</main>
+<nav id="pages" aria-label="Documentation">${menu}</nav></div>`;
+  const head =
+    markdown === undefined ? '' : `<link rel="alternate" type="text/markdown" href="${escapeHtml(markdown)}">`;
+  sendHtml(visit, 200, html(visit, { title: `${title} · svc docs`, style: 'docs.css', head, body }));
+}
 
 /** A page that says something, without script. */
 export function messagePage(visit: Visit, status: number, title: string, lines: readonly string[], headers = {}): void {

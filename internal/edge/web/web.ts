@@ -8,6 +8,7 @@ import type { FlowContext } from '../../flows/context.ts';
 import { signedIn } from '../../flows/signin/signin.ts';
 import { sessionSees } from '../../flows/tenancy/tenancy.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
+import type { DocsSite } from './docs.ts';
 import { createAssets, type Assets } from './assets.ts';
 import { errtrackCallback, signinBegin, signinCallback, signinNoRole } from './callbacks.ts';
 import { cookieOf, nextPage, seeOther, sessionCookieName, type Visit } from './visit.ts';
@@ -47,6 +48,7 @@ const fixed = [
   /^\/signin\/[^/]+$/,
   /^\/signin\/callback\/[^/]+$/,
   /^\/assets\//,
+  /^\/docs(\/|$)/,
   /^\/connections\/errtrack\/(callback|error)$/,
 ];
 
@@ -90,6 +92,9 @@ export function createWebRoom(ctx: () => FlowContext): WebRoom {
   };
 }
 
+/** Read at the first visit, once a process: the files are part of the program. */
+let docs: DocsSite | undefined;
+
 async function answer(visit: Visit): Promise<void> {
   const { url, request, base, ctx } = visit;
   const path = url.pathname;
@@ -102,6 +107,10 @@ async function answer(visit: Visit): Promise<void> {
     return seeOther(visit, `${base.origin}${path}${url.search}`, {}, 307);
   }
   if (path.startsWith('/assets/')) return visit.assets.send(visit);
+  if (path === '/docs' || path.startsWith('/docs/')) {
+    const { createDocs } = await import('./docs.ts');
+    return (docs ??= createDocs()).send(visit);
+  }
   if (path === '/signin') return signinPage(visit);
   if (path === '/signin/error' || path === '/connections/errtrack/error') return errorPage(visit, 200);
   if (path === '/signin/no-role') return signinNoRole(visit);
