@@ -5,7 +5,6 @@ import { pendingMigrations } from '../../internal/adapters/store/schema/migrate.
 import { sealedVersions } from '../../internal/adapters/store/tenancy/bootstrap.ts';
 import { type Database, errorCode } from '../../internal/adapters/store/store.ts';
 import { routeTask } from '../../internal/adapters/store/events/events.ts';
-import { forgetKeys } from '../../internal/adapters/store/secrets/key-holders.ts';
 import { DataDirInUse, openStore, type Store } from './database.ts';
 import { chatSettings } from '../../internal/base/config/chat-settings.ts';
 import { codehostSettings } from '../../internal/base/config/codehost-settings.ts';
@@ -43,7 +42,6 @@ import { startIngest } from '../../internal/flows/ingest/ingest.ts';
 import { codehostChecks } from '../../internal/flows/plans/plans.ts';
 import { startSyncPorts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
-import { checkKeys, keyHolder } from '../../internal/flows/secrets/secrets.ts';
 import { SharedClock } from '../../internal/base/clock.ts';
 import { serverTime } from '../../internal/adapters/store/operations/clock.ts';
 import { checkKeyFile, ensureMasterKey, readClient, writeClient } from './files.ts';
@@ -122,17 +120,13 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     daemonId,
   };
   let ctx: FlowContext = { ...part, baseUrl: config.baseUrl ?? '' };
-  // A database that is gone finds out by the silence.
-  stops.push(() => forgetKeys(store.db, daemonId).catch(() => undefined));
   const gate = await openKeyGate(store.db, sync.keyRing, log, daemonId);
+  stops.push(gate.forget);
   // Whoever asks from outside gets an answer in time, also where the database has none.
   const answering = (): FlowContext => ({ ...ctx, db: ctx.db.calls });
   const mcp = createMcpEndpoint(answering);
   stops.push(() => mcp.stop());
-  const keys = async (): Promise<string | undefined> =>
-    (await checkKeys(store.db.calls, sync.keyRing, keyHolder(daemonId))) ??
-    (gate.isShut() ? 'the master keys are right now; work begins within seconds' : undefined);
-  const http = await listen(config, answering, store.db.calls, keys, mcp);
+  const http = await listen(config, answering, store.db.calls, gate.check, mcp);
   stops.push(() => http.stop());
   ctx = { ...part, baseUrl: config.baseUrl ?? http.url, checks: codehostChecks(() => ctx) };
   if (config.roles.includes('session')) {

@@ -3,6 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KeyRing } from '../../internal/adapters/crypto/crypto.ts';
+import { forgetKeys } from '../../internal/adapters/store/secrets/key-holders.ts';
 import type { Database } from '../../internal/adapters/store/store.ts';
 import type { Runtime } from '../../internal/base/runtime.ts';
 import { checkKeys, keyHolder } from '../../internal/flows/secrets/secrets.ts';
@@ -12,8 +13,10 @@ const everyMs = 2_000;
 export interface KeyGate {
   /** Undefined where the keys were right at once; never settles once it is stopped. */
   readonly waiting: Promise<void> | undefined;
-  /** Whether they are still not right, or were not when they were looked at last. */
-  isShut(): boolean;
+  /** For the readiness: what is wrong with the keys now, or that they were not right when the gate looked last. */
+  check(): Promise<string | undefined>;
+  /** Notes that this daemon holds no keys any more; the last thing that it does with its database. */
+  forget(): Promise<void>;
   stop(): void;
 }
 
@@ -33,10 +36,18 @@ export async function openKeyGate(
     ring.block(reason);
     return reason;
   };
+  let isShut = false;
+  const parts = {
+    check: async () =>
+      (await checkKeys(db.calls, ring, by)) ??
+      (isShut ? 'the master keys are right now; work begins within seconds' : undefined),
+    // A database that is gone finds out by the silence.
+    forget: () => forgetKeys(db, daemonId).catch(() => undefined),
+  };
   const first = await look();
-  if (first === undefined) return { waiting: undefined, isShut: () => false, stop: () => undefined };
+  if (first === undefined) return { ...parts, waiting: undefined, stop: () => undefined };
   log.error({ reason: first }, 'keys.unusable');
-  let isShut = true;
+  isShut = true;
   const wait = async (): Promise<void> => {
     do {
       // Rejects when the daemon stops, which is seen at the next line.
@@ -46,5 +57,5 @@ export async function openKeyGate(
     isShut = false;
     log.info({}, 'keys.usable');
   };
-  return { waiting: wait(), isShut: () => isShut, stop: () => stopping.abort() };
+  return { ...parts, waiting: wait(), stop: () => stopping.abort() };
 }
