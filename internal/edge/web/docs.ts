@@ -36,6 +36,17 @@ export interface DocsSite {
 
 const nameOf = (file: string): string =>
   elsewhere.find(([, path]) => path === file)?.[0] ?? file.replace(/^docs\//, '').replace(/\/?(README)?\.md$/, '');
+const decisions = 'docs/adr/README.md';
+/** The page of decisions lists those that there are. */
+const decisionList = (files: readonly string[]): string =>
+  files
+    .filter((file) => file.startsWith('docs/adr/') && file !== decisions)
+    .toSorted()
+    .map(
+      (file) =>
+        `- [${/^# (.+)$/m.exec(readFileSync(join(ROOT, file), 'utf8'))?.[1] ?? file}](${posix.basename(file)})\n`,
+    )
+    .join('');
 const addressOf = (name: string): string => (name === '' ? '/docs' : `/docs/${name}`);
 const markdownOf = (name: string): string => `${addressOf(name === '' ? 'index' : name)}.md`;
 
@@ -58,7 +69,8 @@ export function createDocs(): DocsSite {
     .filter((one) => one.endsWith('.md') && !one.includes('0000-template'));
   const found = [...below.toSorted(), ...elsewhere.map(([, path]) => path)].flatMap((file) => {
     try {
-      return [{ file, text: readFileSync(join(ROOT, file), 'utf8') }];
+      const text = readFileSync(join(ROOT, file), 'utf8');
+      return [{ file, text: file === decisions ? `${text}\n${decisionList(below)}` : text }];
     } catch (error) {
       // A package may come without what is for those who work on it.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
@@ -73,7 +85,12 @@ export function createDocs(): DocsSite {
     made: render(text, linkFrom(file, files)),
   }));
   const byName = new Map(pages.map((page) => [page.name, page]));
-  const groups = menuOf(byName.get(''), files);
+  const listed = menuOf(byName.get(''), files);
+  const unlisted = pages
+    .filter(({ name }) => name !== '' && !name.startsWith('adr/'))
+    .map(({ name, made }) => [addressOf(name), made.title] as const)
+    .filter(([href]) => !listed.some(({ links }) => links.some(([one]) => one === href)));
+  const groups = unlisted.length === 0 ? listed : [...listed, { title: 'More', links: unlisted }];
   return {
     pages,
     send(visit) {
