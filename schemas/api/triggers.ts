@@ -71,12 +71,27 @@ export const explainTriggers = operation({
   path: `${projectPath}/triggers/explain`,
   summary: 'What an event would do, clause by clause; changes nothing',
   body: v.strictObject({
-    event: v.pipe(v.string(), v.minLength(1), v.maxLength(512)),
+    /** The event's key; with `raw` what a code host sends as X-GitHub-Event. */
+    event: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(512))),
     payload: v.unknown(),
     endpoint: v.optional(v.string()),
+    /** The payload is the body of a provider's delivery, as it would come through `connection`. */
+    raw: v.optional(v.boolean()),
+    connection: v.optional(v.string()),
   }),
   exactNumbers: true,
   answers: {
-    200: named('TriggerExplanations', v.object({ triggers: v.array(triggerExplanation), more: moreExplanations })),
+    200: named(
+      'TriggerExplanations',
+      v.object({
+        triggers: v.array(triggerExplanation),
+        more: moreExplanations,
+        /** With `raw`: the key and payload that the delivery would have. */
+        event: v.optional(v.string()),
+        payload: v.optional(v.record(v.string(), v.unknown())),
+        /** With `raw`: why the delivery would not be recorded. */
+        ignored: v.optional(v.string()),
+      }),
+    ),
   },
 });

@@ -54,13 +54,29 @@ function whereText(where: unknown): string {
 export const triggerExplain: Handler = async (call) => {
   const event = call.text('event');
   const file = call.text('payload');
-  if (event === undefined || file === undefined) throw new Misuse('--event KEY and --payload FILE are needed');
+  const connection = call.text('connection');
+  const raw = call.flag('raw');
+  if (raw && connection === undefined) throw new Misuse('--raw needs --connection NAME');
+  if (file === undefined || (event === undefined && !raw))
+    throw new Misuse('--event KEY and --payload FILE are needed');
   const payload = await readJson(call, file, '--payload', readPayload);
   const endpoint = call.text('endpoint');
   const client = await connect(call);
-  const body = { event, payload, ...(endpoint !== undefined && { endpoint }) };
+  const body = {
+    payload,
+    ...(event !== undefined && { event }),
+    ...(endpoint !== undefined && { endpoint }),
+    ...(raw && { raw, connection }),
+  };
   const answer = await client.call(triggers.explainTriggers, { body });
-  call.screen.emit(answer, () => explainText(answer, call.screen.paint));
+  call.screen.emit(answer, () =>
+    answer.ignored === undefined
+      ? [
+          ...(answer.event === undefined ? [] : [`the delivery is ${clean(answer.event, true)}`, '']),
+          explainText(answer, call.screen.paint),
+        ].join('\n')
+      : `the delivery would not be recorded: ${clean(answer.ignored, true)}`,
+  );
   return 0;
 };
 

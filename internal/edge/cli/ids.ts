@@ -5,7 +5,9 @@ import type { Answers, Operation, Schema } from '../../../schemas/api/operation.
 import type { Client, Input } from './client.ts';
 import { refusal } from './failure.ts';
 
-const PIECE = /^[0-9a-f][0-9a-f-]{5,34}$/i;
+const PIECE = /^[0-9a-f][0-9a-f-]{0,34}$/i;
+/** A shorter piece is never taken, also where one thing alone has it now: it may be a slip of the keyboard. */
+const SHORTEST = 4;
 /** Things that are looked through for a piece, newest first. */
 const LOOKED_AT = 400;
 
@@ -20,7 +22,8 @@ export async function wholeId<P extends string, Q extends Schema | undefined, A 
   const { items } = await client.list(list.operation, list.input, LOOKED_AT);
   const ids = items.map((item) => String((item as { readonly id: unknown }).id));
   const found = ids.filter((id) => id.startsWith(piece) || id.endsWith(piece));
-  if (found.length < 2) return found[0] ?? given;
+  if (found.length === 0 || (found.length === 1 && piece.length >= SHORTEST)) return found[0] ?? given;
   const some = found.slice(0, 5).join(', ');
+  if (found.length === 1) throw refusal('ambiguous-id', `${given} is too short a piece of an id: ${some}`);
   throw refusal('ambiguous-id', `${given} is a piece of ${found.length} ids: ${some}${found.length > 5 ? ', …' : ''}`);
 }

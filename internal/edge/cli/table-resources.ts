@@ -271,7 +271,19 @@ const triggerCommands: readonly CommandSpec[] = [
       { name: 'event', type: 'string', value: 'KEY', help: 'event key, such as webhook.received' },
       { name: 'payload', type: 'string', value: 'FILE', help: 'JSON payload; - for stdin', completes: 'file' },
       { name: 'endpoint', type: 'string', value: 'E', help: 'endpoint that received it' },
+      {
+        name: 'raw',
+        type: 'flag',
+        help: 'the payload is the body that a provider delivers, as it would come through --connection',
+      },
+      {
+        name: 'connection',
+        type: 'string',
+        value: 'C',
+        help: 'with --raw: the connection; --event is then X-GitHub-Event of a code host',
+      },
     ],
+    notes: ['svc trigger explain --raw --connection gh --event pull_request --payload delivery.json'],
     load: async () => (await trigger()).triggerExplain,
   },
   {

@@ -3,6 +3,8 @@
 import * as api from '../../../../schemas/api/triggers.ts';
 import { listTriggers, type TriggerRow } from '../../../adapters/store/resources/triggers.ts';
 import type { Trigger } from '../../../domain/spec.ts';
+import { Fault } from '../../../domain/fault.ts';
+import { nameDelivery } from '../../../flows/ingest/ingest.ts';
 import { explainTriggers } from '../../../flows/routing/routing.ts';
 import { pageOf } from '../page.ts';
 import { ok, type Route, serve } from '../route.ts';
@@ -34,8 +36,18 @@ export const triggerRoutes: readonly Route[] = [
     return ok(pageOf(rows, limit, (row) => [row.agent, row.ordinal], show));
   }),
   serve(api.explainTriggers, async ({ ctx, project: where, body }) => {
-    const { event, endpoint } = body;
+    const { event, endpoint, raw, connection } = body;
     const payload = requireObject(body.payload, 'payload', 'as events carry');
-    return ok(await explainTriggers(ctx, where, { event, payload, endpoint }));
+    if (raw === true) {
+      if (connection === undefined)
+        throw new Fault('invalid', 'invalid-body', 'connection: name it for a raw delivery');
+      const named = await nameDelivery(ctx, where, { connection, event, body: payload });
+      if (named.ignored !== undefined) return ok({ triggers: [], ignored: named.ignored });
+      const { key, payload: carried } = named.event;
+      const told = await explainTriggers(ctx, where, { event: key, payload: carried, endpoint: named.connectionId });
+      return ok({ ...told, event: key, payload: { ...carried, raw: undefined } });
+    }
+    if (event === undefined) throw new Fault('invalid', 'invalid-body', 'event: the key is needed');
+    return ok(await explainTriggers(ctx, where, { event, payload, endpoint: endpoint ?? connection }));
   }),
 ];
