@@ -1,0 +1,277 @@
+// What newcomers and operators stumbled over, through the command itself against a real daemon: deliveries explained as a
+// provider sends them, ids that paste back, events replayed into a local run, reports as their readers take them, hooks that git runs, and
+// completion in the shells that are here.
+
+import assert from 'node:assert/strict';
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { Ajv } from 'ajv';
+import examples from '@octokit/webhooks-examples' with { type: 'json' };
+import { SCRIPTED_AGENT } from '../../internal/adapters/harness/harness-testkit.ts';
+import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { callSvc, type Ran, runSvc } from './testkit.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+let daemon: TestDaemon;
+let place: string;
+let bin: string;
+before(async () => {
+  place = await mkdtemp(join(tmpdir(), 'svc-trial-'));
+  daemon = await startTestDaemon({ config: { roles: ['api', 'sync', 'route'] } });
+  bin = join(place, 'bin');
+  await mkdir(bin);
+  const main = join(ROOT, 'cmd/svc/main.mjs');
+  await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`, { mode: 0o755 });
+  await write('tree/.svc/agents/a.yaml', agent);
+  const files = [{ path: '.svc/agents/a.yaml', content: agent }];
+  const connected = await daemon.api('POST', 'P/connections', {
+    provider: 'codehost',
+    name: 'gh',
+    credentials: { webhookSecret: 'hook' },
+  });
+  assert.equal(connected.status, 201);
+  assert.equal((await daemon.api('POST', 'P/apply', { files })).status, 200);
+});
+after(async () => {
+  await daemon?.stop();
+  await rm(place, { recursive: true, force: true });
+});
+
+const agent = `name: triage
+harness: harness-a
+environment: { name: node, image: { kind: preset, name: base } }
+systemPrompt: You sort.
+triggers:
+  - event: codehost.pull_request.opened
+    connection: gh
+    where: { $.codehost.repository.fullName: Codertocat/Hello-World }
+    message: 'Pull request {{codehost.pullRequest.number}}'
+    routing: { kind: spawn, bind: { target: codehost.pull_request } }
+  - event: webhook.received
+    endpoint: reports
+    auth: { kind: none }
+    message: 'A report: {{title}}'
+    routing: { kind: spawn }
+`;
+
+async function write(path: string, text: string): Promise<string> {
+  const whole = join(place, path);
+  await mkdir(join(whole, '..'), { recursive: true });
+  await writeFile(whole, text);
+  return whole;
+}
+
+const env = () => ({ SVC_DATA_DIR: daemon.dataDir });
+const svc = (...args: string[]): Promise<Ran> => callSvc(place, args, { env: env() });
+async function ok(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await svc(...args);
+  assert.equal(code, 0, stderr);
+  return stdout;
+}
+
+interface Delivery {
+  readonly action?: string;
+}
+const corpus = examples as unknown as readonly { readonly name: string; readonly examples: readonly Delivery[] }[];
+const delivery = (name: string, action: string): string =>
+  JSON.stringify(corpus.find((one) => one.name === name)?.examples.find((one) => one.action === action));
+
+test('a delivery is explained as the provider sends it', async () => {
+  const opened = await write('opened.json', delivery('pull_request', 'opened'));
+  const raw = ['trigger', 'explain', '--raw', '--connection', 'gh', '--event', 'pull_request', '--payload'];
+  const told = await ok(...raw, opened);
+  assert.match(told, /^the delivery is codehost\.pull_request\.opened$/m);
+  assert.match(told, /^triage#0 +✓/m);
+  assert.match(told, /\$\.codehost\.repository\.fullName is "Codertocat\/Hello-World"/);
+  const answer = JSON.parse(await ok(...raw, opened, '--json'));
+  assert.equal(answer.event, 'codehost.pull_request.opened');
+  assert.equal(answer.payload.codehost.repository.fullName, 'Codertocat/Hello-World');
+  assert.equal(answer.payload.raw, undefined);
+  const starred = await write('star.json', '{"action":"created"}');
+  const ignored = await ok(...raw.map((word) => (word === 'pull_request' ? 'star' : word)), starred);
+  assert.match(ignored, /^the delivery would not be recorded: /);
+  assert.equal(
+    (await daemon.api('GET', 'P/events?key=codehost.*')).body['items']?.['length'],
+    0,
+    'nothing is recorded',
+  );
+  for (const [args, code, words] of [
+    [[...raw.map((word) => (word === 'gh' ? 'gone' : word)), opened], 1, /There is no connection gone/],
+    [raw.slice(0, 3).concat('--payload', opened), 2, /--raw needs --connection NAME/],
+    [[...raw.slice(0, 5), '--payload', opened], 1, /X-GitHub-Event/],
+    [['trigger', 'explain', '--payload', opened], 2, /--event KEY and --payload FILE are needed/],
+  ] as const) {
+    const ran = await svc(...args);
+    assert.equal(ran.code, code, ran.stderr);
+    assert.match(ran.stderr, words);
+  }
+});
+
+test('ids paste back from a table of eighty columns, whole or in pieces, and a short piece is told apart', async () => {
+  const { body: endpoint } = await daemon.api('GET', 'P/endpoints/reports');
+  const ids: string[] = [];
+  for (const title of ['one', 'two']) {
+    const sent = await fetch(String(endpoint['ingestUrl']), { method: 'POST', body: JSON.stringify({ title }) });
+    ids.push(((await sent.json()) as { eventRecordId: string }).eventRecordId);
+  }
+  const [first = '', second = ''] = ids;
+  const shown = await callSvc(place, ['event', 'list'], { env: { ...env(), COLUMNS: '80' } });
+  for (const id of ids) assert.ok(shown.stdout.includes(id), shown.stdout);
+  for (const piece of [first, first.slice(-12), first.slice(-6)]) {
+    assert.match(await ok('event', 'show', piece), new RegExp(`^id: +${first}$`, 'm'));
+  }
+  for (const piece of [first.slice(0, 8), first.slice(0, 3), '0']) {
+    const { code, stderr } = await svc('event', 'show', piece);
+    assert.equal(code, 1);
+    assert.match(stderr, new RegExp(`${piece} is a piece of \\d+ ids: .*${second}`));
+  }
+  const tail = Array.from({ length: 3 }, (_, n) => first.slice(-1 - n)).find((one) => !second.endsWith(one)) ?? '';
+  const short = await svc('event', 'show', tail);
+  assert.match(short.stderr, / is (?:too short a piece of an id|a piece of \d+ ids): /);
+});
+
+test('a stored event is replayed into a local run, and what --keep names is kept', async () => {
+  const { body: page } = await daemon.api('GET', 'P/events?key=webhook.received');
+  const id = String(page['items']?.[0]?.['id']);
+  const title = String(page['items']?.[0]?.['payload']?.['title']);
+  const kept = join(place, 'kept');
+  const { code, stdout, stderr } = await runSvc(
+    place,
+    ['dev', 'triage', 'tree', '--replay', id.slice(-8), '--keep', kept],
+    {
+      env: {
+        ...env(),
+        SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT),
+        SVC_SANDBOX: 'process',
+        TMPDIR: place,
+      },
+    },
+  );
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /^webhook\.received wakes trigger 1$/m);
+  assert.match(stdout, new RegExp(`echo: A report: ${title}$`, 'm'));
+  const left = await readdir(kept, { recursive: true });
+  assert.ok(left.length > 0, stderr);
+  const text = (
+    await Promise.all(
+      left.filter((one) => /\.(?:json|jsonl|txt|md|log)$/.test(one)).map((one) => readFile(join(kept, one), 'utf8')),
+    )
+  ).join('\n');
+  assert.ok(text.includes(`A report: ${title}`), left.join(' '));
+  assert.equal((await daemon.api('GET', 'P/sessions?agent=nobody')).body['items']?.['length'], 0);
+});
+
+test('a SARIF report is one by its published schema, also of a tree without mistakes', async () => {
+  const schema = JSON.parse(await readFile(join(ROOT, 'testdata/formats/sarif-2.1.0-rtm.5.json'), 'utf8'));
+  // Draft 4: its words that later drafts read otherwise are not used here.
+  delete schema.$schema;
+  delete schema.id;
+  const check = new Ajv({ strict: false, validateFormats: false, unicodeRegExp: false }).compile(schema);
+  await write('broken/.svc/agents/a.yaml', `${agent.replace('harness: harness-a', 'harnes: harness-a')}promt: x\n`);
+  for (const tree of ['tree', 'broken']) {
+    const { stdout } = await svc('validate', tree, '--strict', '--format', 'sarif');
+    const log = JSON.parse(stdout);
+    assert.equal(check(log), true, JSON.stringify(check.errors));
+    assert.equal(log.runs[0].results.length > 0, tree === 'broken');
+  }
+  const { stdout } = await svc('validate', 'broken', '--strict', '--format', 'junit');
+  const xml = await write('report.xml', stdout);
+  const read = spawnSync('xmllint', ['--noout', xml], { encoding: 'utf8' });
+  if (read.error === undefined) assert.equal(read.status, 0, read.stderr);
+});
+
+test('git runs the hook: a broken tree is not committed, a right one is', async () => {
+  const repository = join(place, 'repository');
+  const page = await readFile(join(ROOT, 'docs/checks-before-merge.md'), 'utf8');
+  const [, hook = ''] = /^```sh hook\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  const git = (...args: string[]) =>
+    promisify(execFile)('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], {
+      cwd: repository,
+      env: { PATH: `${bin}:${process.env['PATH'] ?? ''}`, HOME: place, GIT_CONFIG_NOSYSTEM: '1' },
+    });
+  await mkdir(repository);
+  await git('init', '-q');
+  await writeFile(join(repository, '.git/hooks/pre-commit'), hook, { mode: 0o755 });
+  await write('repository/.svc/agents/a.yaml', agent.replace('harness-a', 'harness-z'));
+  await git('add', '-A');
+  const refused = await git('commit', '-m', 'Add an agent').then(
+    () => assert.fail('it was committed'),
+    (error: { stderr: string }) => error.stderr,
+  );
+  assert.match(refused, /\.svc\/agents\/a\.yaml:2:10: error/);
+  await write('repository/.svc/agents/a.yaml', agent);
+  await git('add', '-A');
+  await git('commit', '-q', '-m', 'Add an agent');
+  assert.match((await git('log', '--format=%s')).stdout, /Add an agent/);
+  // What pre-commit would run of the hook that this repository offers, as it runs it: without file names, at the root.
+  const offered = await readFile(join(ROOT, '.pre-commit-hooks.yaml'), 'utf8');
+  const entry = /entry: (.+)/.exec(offered)?.[1] ?? '';
+  assert.match(offered, /pass_filenames: false/);
+  const options = { cwd: repository, env: { PATH: `${bin}:${process.env['PATH'] ?? ''}`, HOME: place } };
+  await promisify(execFile)('sh', ['-c', entry], options);
+});
+
+/** What is typed, and what stands there after a tab. */
+const typed: readonly (readonly [line: string, whole: string])[] = [
+  ['svc agent show ', 'svc agent show triage'],
+  ['svc get agents tr', 'svc get agents triage'],
+  ['svc session list --agent ', 'svc session list --agent triage'],
+  ['svc session list --state wait', 'svc session list --state waiting_permission'],
+  ['svc event list --key codehost.pus', 'svc event list --key codehost.push'],
+  ['svc repo rel', 'svc repo release'],
+];
+
+function isThere(shell: string, t: { diagnostic(text: string): void; skip(text: string): void }): boolean {
+  if (spawnSync(shell, ['-c', 'true']).error === undefined) return true;
+  t.skip(`${shell} is not installed here: its completion was not tried`);
+  return false;
+}
+const shellEnv = () => ({ PATH: `${bin}:${process.env['PATH'] ?? ''}`, HOME: place, TERM: 'dumb', ...env() });
+
+test('zsh completes names and values', async (t) => {
+  if (!isThere('zsh', t)) return;
+  const script = await write('svc.zsh', await ok('completion', 'zsh'));
+  const drive = await write(
+    'drive.zsh',
+    String.raw`zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z "bindkey -e; unset zle_bracketed_paste; PS1='' PS2=''; autoload -U compinit; compinit -u -D; source $1; compdef _svc svc; stty -echo; echo RE''ADY"
+zpty -r z out '*READY*'
+shift
+for line in "$@"; do
+  zpty -w -n z "$line"$'\t'$'\C-a'"print -r -- got "$'\n'
+  zpty -w z "echo EN''D"
+  zpty -r z out '*END*'
+  print -r -- "$out" | tr -d '\r' | sed -n 's/^.*got \(svc .*\)$/\1/p' | tail -1
+done
+`,
+  );
+  const lines = typed.map(([line]) => line);
+  const { stdout } = await promisify(execFile)('zsh', ['-f', drive, script, ...lines], { env: shellEnv() });
+  assert.deepEqual(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.trim()),
+    typed.map(([, whole]) => whole),
+  );
+});
+
+test('fish completes names and values', async (t) => {
+  if (!isThere('fish', t)) return;
+  const script = await write('svc.fish', await ok('completion', 'fish'));
+  for (const [line, whole] of typed) {
+    const { stdout } = await promisify(execFile)('fish', ['-N', '-c', `source '${script}'; complete -C '${line}'`], {
+      env: shellEnv(),
+    });
+    const offered = stdout
+      .trim()
+      .split('\n')
+      .map((one) => one.split('\t')[0]);
+    assert.ok(offered.includes(whole.split(' ').at(-1)), `${line}: ${offered.join(' ')}`);
+  }
+});
