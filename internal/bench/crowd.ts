@@ -27,8 +27,9 @@ const projects = 1_000;
 const agentsEach = 100;
 const daemons = 8;
 
-export async function database(bench: Bencher): Promise<string> {
-  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent });
+/** A server with the schema; `volatile` where nothing is to be forced to disk. */
+export async function database(bench: Bencher, more: { readonly volatile?: boolean } = {}): Promise<string> {
+  const embedded = await startEmbedded({ dataDir: await bench.directory(), log: silent, ...more });
   bench.atEnd(() => embedded.stop());
   await migrate(embedded.url, silent);
   return embedded.url;

@@ -4,6 +4,8 @@
 // mistake of the author. It never decides what compiles, and supplies nothing that `needs` asks for: its callers loop.
 // `compileInline` is the same without a thread, for a command line that ends with its one compile.
 
+import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { DiagnosticCode } from '../../domain/codes.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -120,6 +122,7 @@ class Pool {
       resourceLimits: { maxOldGenerationSizeMb: maxHeapMb, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 },
       // A compile reads nothing but its input; what the daemon's environment holds is not for this thread.
       env: {},
+      workerData: { modules: cacheOfModules() },
       name: 'svc-compile',
     });
     const hand: Hand = { worker, answered: 0, parts: [], job: null, timer: undefined };
@@ -191,6 +194,12 @@ function whole(output: CompiledOutput, parts: readonly Part[]): CompiledOutput {
   const resources = parts.flatMap((part) => part.resources);
   if (output.places === undefined) return { ...output, resources };
   return { ...output, resources, places: Object.assign({}, ...parts.map((part) => part.places)) };
+}
+
+/** Where this process keeps compiled modules; null where it keeps none. Its own folder in there is named after the runtime. */
+function cacheOfModules(): string | null {
+  const own = getCompileCacheDir();
+  return own === undefined ? null : dirname(own);
 }
 
 const stopped = (): Fault => new Fault('unavailable', 'compiler-stopped', 'The compiler was stopped');

@@ -33,7 +33,14 @@ export interface TxOptions {
   readonly patient?: boolean;
   /** Time limit of each of its statements, where another one than usual. */
   readonly statementMs?: number;
+  /**
+   * A statement without parameters that goes with the beginning and costs no turn of its own; `fn` is given its rows. It
+   * is planned anew each time.
+   */
+  readonly opening?: readonly [string];
 }
+
+type InTx<T> = (tx: Sql, opened: readonly unknown[]) => Promise<T>;
 
 export interface Database extends Sql {
   /** The address of the database, credentials included: never log it. */
@@ -50,7 +57,7 @@ export interface Database extends Sql {
    * Runs `fn` in one transaction and commits, or rolls back when it throws. Repeated up to five times when PostgreSQL
    * answers with what may be repeated (`isRepeatable`), so `fn` must have no effect outside the transaction.
    */
-  tx<T>(fn: (tx: Sql) => Promise<T>, options?: TxOptions): Promise<T>;
+  tx<T>(fn: InTx<T>, options?: TxOptions): Promise<T>;
   /**
    * Calls `fn` with each notification's payload, and with null whenever the connection was lost and is back: whatever
    * was notified in between is gone, so polling stays the truth. Resolves once the first LISTEN stands.
@@ -289,7 +296,7 @@ class View implements Database {
     return this.#single<R>(this.#shared.main, this.#lane, { text, values, name });
   }
 
-  async tx<T>(fn: (tx: Sql) => Promise<T>, options: TxOptions = {}): Promise<T> {
+  async tx<T>(fn: InTx<T>, options: TxOptions = {}): Promise<T> {
     const begin = `begin isolation level ${options.isolation ?? 'read committed'}${options.readOnly ? ' read only' : ''}`;
     const { main } = this.#shared;
     return this.#repeated(() => main.use(this.#lane, (held) => this.#once(held, fn, begin, options), isFit));
@@ -352,11 +359,15 @@ class View implements Database {
     return { rows: result.rows as R[], rowCount: result.rowCount ?? 0 };
   }
 
-  async #once<T>(held: Held, fn: (tx: Sql) => Promise<T>, begin: string, options: TxOptions): Promise<T> {
-    const { patient = false, statementMs } = options;
+  async #once<T>(held: Held, fn: InTx<T>, begin: string, options: TxOptions): Promise<T> {
+    const { patient = false, statementMs, opening } = options;
     try {
-      await held.query({ text: `${begin}${this.#settings(patient, statementMs)}` });
-      const result = await fn({ query: (text, values, name) => this.#send(held, { text, values, name }, patient) });
+      // Several statements in one message are answered by a list; where one fails, none behind it runs.
+      const text = [`${begin}${this.#settings(patient, statementMs)}`, ...(opening ?? [])].join('; ');
+      const opened = [await held.query({ text })].flat().at(-1)?.rows ?? [];
+      this.#shared.count += opening?.length ?? 0;
+      const send: Sql = { query: (text, values, name) => this.#send(held, { text, values, name }, patient) };
+      const result = await fn(send, opened);
       await held.query({ text: 'commit' });
       return result;
     } catch (error) {

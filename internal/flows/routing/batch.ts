@@ -2,13 +2,12 @@
 // one after the other, written set-wise. Either all of it happens or nothing.
 
 import { connectionsByIds } from '../../adapters/store/connections/connections.ts';
-import type { Sql } from '../../adapters/store/store.ts';
 import { wholePayload } from '../../adapters/store/events/events.ts';
 import {
-  beginRouting,
   type EventBody,
   type PendingEvent,
   readBodies,
+  type RoutingStart,
   type RoutingTx,
   sessionsNamed,
 } from '../../adapters/store/routing/routing.ts';
@@ -43,7 +42,6 @@ export interface BatchResult {
 }
 
 export interface BatchOptions {
-  readonly projectId: string;
   readonly limit: number;
   readonly cache: TriggerCache;
   readonly nextId: () => string;
@@ -57,12 +55,15 @@ export interface BatchOptions {
 }
 
 /**
- * Routes up to `limit` waiting events of a project; undefined where another daemon has it. Throws what went wrong, then
+ * Routes the waiting events of a project that a transaction begins with, up to `limit`; undefined where another daemon has it. Throws what went wrong, then
  * nothing was written.
  */
-export async function routeBatch(ctx: FlowContext, sql: Sql, options: BatchOptions): Promise<BatchResult | undefined> {
+export async function routeBatch(
+  ctx: FlowContext,
+  begun: RoutingStart | undefined,
+  options: BatchOptions,
+): Promise<BatchResult | undefined> {
   const { limit, cache, nextId, now, seen } = options;
-  const begun = await beginRouting(sql, options.projectId, limit);
   if (begun === undefined) return undefined;
   const { tx, generation, upTo, waiting } = begun;
   if (waiting.length === 0) return { routed: [], more: false };

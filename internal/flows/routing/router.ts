@@ -7,7 +7,7 @@ import { errorCode } from '../../adapters/store/store.ts';
 import { settleEvents } from '../../adapters/store/events/event-routes.ts';
 import { clearSuspects } from '../../adapters/store/operations/in-hand.ts';
 import { inProject, inTurn } from '../../adapters/store/routing/project-lock.ts';
-import { beginRouting } from '../../adapters/store/routing/routing.ts';
+import { beginRouting, routingOpening, startedRouting } from '../../adapters/store/routing/routing.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
@@ -313,9 +313,12 @@ export class Router {
     const { db, runtime } = this.#ctx;
     const take: BatchOptions['take'] = (ids) =>
       takeInHand(this.#ctx, { kind: 'event', lane: `route:${projectId}`, ids, alone: how.alone });
-    const batch = { projectId, cache: this.#cache, nextId: this.#nextId, now: runtime.now(), take, ...how };
+    const batch = { cache: this.#cache, nextId: this.#nextId, now: runtime.now(), take, ...how };
     const statementMs = how.limit === 1 ? this.#options.aloneMs : this.#options.batchMs;
-    const result = await db.tx((sql) => routeBatch(this.#ctx, sql, batch), { statementMs });
+    const result = await db.tx((sql, opened) => routeBatch(this.#ctx, startedRouting(sql, projectId, opened), batch), {
+      statementMs,
+      opening: [routingOpening(projectId, how.limit)],
+    });
     failpoint('route.committed');
     return result;
   }

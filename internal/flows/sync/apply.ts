@@ -4,7 +4,6 @@
 // event. Contract, section 2 ("An apply is atomic") and section 4 (lifecycle events).
 
 import { deleteAgents, writeAgents, writeAgentSources } from '../../adapters/store/resources/agents.ts';
-import { orgOfProject } from '../../adapters/store/resources/apply.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { type AssetRow, insertAssets } from '../../adapters/store/resources/assets.ts';
 import { writeEndpoints } from '../../adapters/store/resources/endpoints.ts';
@@ -66,9 +65,8 @@ async function applyUnder(
   request: ApplyRequest,
   startedAt: Date,
 ): Promise<{ readonly result: ApplyResult; readonly keep: () => void }> {
-  const orgId = await orgOfProject(tx, request.projectId);
   const took: StageTiming[] = [];
-  const plan = await timed(took, 'plan', () => planTree(ctx, tx, request, orgId));
+  const plan = await timed(took, 'plan', () => planTree(ctx, tx, request, true));
   const judged = await timed(took, 'guard', () => judge(tx, plan));
   const { result } = judged;
   if (result.status === 'failed' || result.status === 'superseded') throw new Rollback(judged, took);

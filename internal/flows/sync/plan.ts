@@ -5,13 +5,7 @@
 import { createHash } from 'node:crypto';
 import type { Sql } from '../../adapters/store/store.ts';
 import { readAgentSpecs } from '../../adapters/store/resources/agents.ts';
-import {
-  digestCurrent,
-  orgOfProject,
-  type OwnerRow,
-  readCurrent,
-  readOwners,
-} from '../../adapters/store/resources/apply.ts';
+import { digestCurrent, type OwnerRow, readCurrent, readOwners } from '../../adapters/store/resources/apply.ts';
 import { endpointSlugs } from '../../adapters/store/resources/endpoints.ts';
 import { readGeneratedSpecs } from '../../adapters/store/resources/generated.ts';
 import { readTriggerSpecs } from '../../adapters/store/resources/triggers.ts';
@@ -43,13 +37,13 @@ export function ingestUrl(baseUrl: string, slug: string): string {
 }
 
 /**
- * The plan of a tree for the project as the transaction sees it. `locked` is the project's organization where the caller
- * holds its lock. Throws Fault `not_found` where project or repository is gone.
+ * The plan of a tree for the project as the transaction sees it. `isLocked` says that the caller holds its
+ * lock. Throws Fault `not_found` where project or repository is gone.
  */
-export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest, locked?: string): Promise<Plan> {
-  const orgId = locked ?? (await orgOfProject(tx, request.projectId));
-  if (orgId === undefined) throw new Fault('not_found', 'project-not-found', 'The project does not exist any more.');
-  const owners = await readOwners(tx, request.projectId);
+export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest, isLocked = false): Promise<Plan> {
+  const found = await readOwners(tx, request.projectId);
+  if (found === undefined) throw new Fault('not_found', 'project-not-found', 'The project does not exist any more.');
+  const { orgId, owners } = found;
   const owner = ownerOf(request, owners);
   const head = { request, orgId, repository: owner?.name };
   if (owner?.isStale === true) return { ...head, outcome: 'stale', diagnostics: [] };
@@ -59,7 +53,7 @@ export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest,
     diagnostics: sortDiagnostics(request.compiled.diagnostics),
   });
   if (request.hasSvc && !request.compiled.ok) return broken();
-  const kept = locked === undefined ? undefined : await recall(ctx, tx, request, orgId);
+  const kept = !isLocked ? undefined : await recall(ctx, tx, request, orgId);
   if (kept !== undefined) {
     const diagnostics = await withExcerpts(mergeDiagnostics(request.compiled.diagnostics, []), request.fileBytes);
     return { ...head, outcome: 'known', diagnostics, kept };

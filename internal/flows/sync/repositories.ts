@@ -10,11 +10,12 @@ import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import { pollIn } from '../../adapters/store/repositories/polls.ts';
-import { insertRun, moveRun, runningRun } from '../../adapters/store/repositories/reconciles.ts';
+import { insertRun, moveRun, type ReconcileRow, runningRun } from '../../adapters/store/repositories/reconciles.ts';
 import {
   deleteRepository,
   insertRepository,
   lockRepository,
+  lockRepositoryNamed,
   releaseOwned,
   type Repository,
   repositoryByName,
@@ -142,8 +143,7 @@ export async function changeRepository(
 
 /** Throws Fault `not_found`. */
 export async function lockNamed(tx: Sql, project: ProjectRef, name: string): Promise<Repository> {
-  const { id } = await findRepository(tx, project, name);
-  const locked = await lockRepository(tx, id);
+  const locked = await lockRepositoryNamed(tx, project.id, name);
   if (locked === undefined) throw new Fault('not_found', 'repository-not-found', `there is no repository ${name}`);
   return locked;
 }
@@ -182,21 +182,22 @@ export async function requestSync(ctx: FlowContext, caller: Caller, name: string
     const waiting = await runningRun(tx, repository.id);
     if (waiting !== undefined && waiting.daemonId === null) return { reconcileId: waiting.id };
     await updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now());
-    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null) };
+    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null, waiting ?? null) };
   });
 }
 
-/** A run that waits for a daemon, in the place of the one under way. */
+/** A run that waits for a daemon, in the place of the one under way; `under` is that, null: none, where it is known. */
 export async function startRun(
   ctx: FlowContext,
   tx: Sql,
   repository: Repository,
   request: SyncRequest,
   commit: string | null,
+  under?: ReconcileRow | null,
 ): Promise<string> {
   const now = ctx.runtime.now();
   const id = ctx.runtime.uuid();
-  const running = await runningRun(tx, repository.id);
+  const running = under === undefined ? await runningRun(tx, repository.id) : (under ?? undefined);
   if (running !== undefined) {
     await moveRun(tx, running.id, { status: 'superseded', detail: 'superseded by a sync by hand' }, now);
   }

@@ -1,7 +1,7 @@
 // Taking a repository in hand: the row afresh, the run that waits for a daemon if there is one, and a source to read. The
 // one way in which a sync begins.
 
-import { moveRun, type ReconcileRow, runningRun } from '../../adapters/store/repositories/reconciles.ts';
+import { moveRun } from '../../adapters/store/repositories/reconciles.ts';
 import { type Repository, repositoryInHand } from '../../adapters/store/repositories/repositories.ts';
 import type { WishReason } from '../../adapters/store/repositories/polls.ts';
 import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
@@ -42,10 +42,9 @@ export async function takeInHand(ctx: FlowContext, options: TakeOptions): Promis
   const { repositoryId, signal, health } = options;
   const found = await repositoryInHand(ctx.db, repositoryId);
   if (found === undefined) return 'gone';
-  const { repository, project, connections } = found;
-  const waiting = found.isRunning ? await waitingRun(ctx, repositoryId) : undefined;
-  if (waiting === undefined && repository.suspended) return 'gone';
-  if (waiting !== undefined) {
+  const { repository, project, connections, waiting } = found;
+  if (waiting === null && repository.suspended) return 'gone';
+  if (waiting !== null) {
     const isMine = await moveRun(ctx.db, waiting.id, { daemonId: ctx.daemonId }, ctx.runtime.now(), null);
     if (!isMine) return 'taken';
   }
@@ -75,9 +74,4 @@ export async function takeInHand(ctx: FlowContext, options: TakeOptions): Promis
     }),
     run: new RunRecord({ ctx, repository, reason, request, taken: waiting?.id ?? null }),
   };
-}
-
-async function waitingRun(ctx: FlowContext, repositoryId: string): Promise<ReconcileRow | undefined> {
-  const running = await runningRun(ctx.db, repositoryId);
-  return running?.daemonId === null ? running : undefined;
 }

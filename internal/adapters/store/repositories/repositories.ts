@@ -5,6 +5,7 @@
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
 import type { PlanSettings } from './pull-plans.ts';
+import type { ReconcileRow } from './reconciles.ts';
 
 export type RepositoryAuth =
   | { readonly kind: 'token'; readonly secretRef: string; readonly username?: string }
@@ -170,8 +171,8 @@ export interface InHand {
   readonly project: { readonly id: string; readonly slug: string; readonly orgId: string; readonly orgSlug: string };
   /** Names of the project's active code-host connections, sorted. */
   readonly connections: readonly string[];
-  /** Whether it has a run that is under way, or waits for a daemon. */
-  readonly isRunning: boolean;
+  /** Its run that waits for a daemon, if there is one. */
+  readonly waiting: Pick<ReconcileRow, 'id' | 'reason' | 'request'> | null;
 }
 
 /** All that the beginning of a sync needs to know, in one statement; undefined also where the project is archived. */
@@ -181,7 +182,8 @@ export async function repositoryInHand(sql: Sql, id: string): Promise<InHand | u
        json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
        array(select c.name from svc.connections c
          where c.project_id = r.project_id and c.provider = 'codehost' and c.status in ('active', 'degraded') order by c.name collate "C") as connections,
-       exists (select from svc.reconciles x where x.repository_id = r.id and x.status = 'running') as "isRunning"
+       (select json_build_object('id', x.id, 'reason', x.reason, 'request', x.request) from svc.reconciles x
+         where x.repository_id = r.id and x.status = 'running' and x.daemon_id is null) as waiting
        from ${joined} join svc.projects p on p.id = r.project_id join svc.orgs o on o.id = p.org_id
       where r.id = $1::uuid and p.archived_at is null`,
     [id],
@@ -189,14 +191,22 @@ export async function repositoryInHand(sql: Sql, id: string): Promise<InHand | u
   );
   const [row] = rows;
   if (row === undefined) return undefined;
-  const { project, connections, isRunning, ...repository } = row;
-  return { repository: revived(repository as Raw), project, connections, isRunning };
+  const { project, connections, waiting, ...repository } = row;
+  return { repository: revived(repository as Raw), project, connections, waiting };
 }
 
 /** Locks the row until the end of the transaction, so that two decisions about one repository follow each other. */
 export async function lockRepository(sql: Sql, id: string): Promise<Repository | undefined> {
   await sql.query('select 1 from svc.repositories where id = $1::uuid for update', [id]);
   return repositoryById(sql, id);
+}
+
+/** The same by the name in its project. */
+export async function lockRepositoryNamed(sql: Sql, projectId: string, name: string): Promise<Repository | undefined> {
+  const text = 'select id from svc.repositories where project_id = $1::uuid and name = $2::text for update';
+  const { rows } = await sql.query<{ id: string }>(text, [projectId, name]);
+  // Read by a statement of its own: what whoever had the lock wrote elsewhere is seen by the next one only.
+  return rows[0] && repositoryById(sql, rows[0].id);
 }
 
 export async function repositoryByName(sql: Sql, projectId: string, name: string): Promise<Repository | undefined> {

@@ -13,28 +13,28 @@ import { readSecretNames, secretsSeen } from '../secrets/secrets-meta.ts';
 import { readTriggers, triggersSeen } from './triggers.ts';
 import { limitsSeen, readLimits } from '../tenancy/environment.ts';
 
-/** The organization of a project, or undefined for a project that is not there. */
-export async function orgOfProject(sql: Sql, projectId: string): Promise<string | undefined> {
-  const { rows } = await sql.query<{ orgId: string }>(
-    'select org_id as "orgId" from svc.projects where id = $1::uuid',
-    [projectId],
-  );
-  return rows[0]?.orgId;
-}
-
 export interface OwnerRow {
   readonly id: string;
   readonly name: string;
   readonly generation: number;
 }
 
-/** The repositories of a project: who may own, by which name, and with which settings now. */
-export async function readOwners(sql: Sql, projectId: string): Promise<OwnerRow[]> {
-  const { rows } = await sql.query<OwnerRow>(
-    'select id, name, generation from svc.repositories where project_id = $1::uuid',
+/**
+ * The organization of a project and its repositories: who may own, by which name, and with which settings now. Undefined
+ * for a project that is not there.
+ */
+export async function readOwners(
+  sql: Sql,
+  projectId: string,
+): Promise<{ readonly orgId: string; readonly owners: readonly OwnerRow[] } | undefined> {
+  const { rows } = await sql.query<{ orgId: string; owners: OwnerRow[] }>(
+    `select p.org_id as "orgId", coalesce((
+         select json_agg(json_build_object('id', r.id, 'name', r.name, 'generation', r.generation))
+           from svc.repositories r where r.project_id = p.id), '[]') as owners
+       from svc.projects p where p.id = $1::uuid`,
     [projectId],
   );
-  return rows;
+  return rows[0];
 }
 
 export interface ReadOptions {

@@ -97,12 +97,21 @@ type OtherEvent = readonly [
  * triggers; undefined where somebody has it.
  */
 export async function beginRouting(tx: Sql, projectId: string, most: number): Promise<RoutingStart | undefined> {
-  const { rows } = await tx.query<StartRow>(
-    `select generation, upto as "upTo", ids, seqs, times, key, scope, others from svc.take_routing($1::uuid, $2::int)`,
-    [projectId, most],
-    'take-routing',
-  );
-  const [start] = rows;
+  const { rows } = await tx.query<StartRow>(taking('$1::uuid', '$2::int'), [projectId, most], 'take-routing');
+  return startedRouting(tx, projectId, rows);
+}
+
+const taking = (project: string, most: string): string =>
+  `select generation, upto as "upTo", ids, seqs, times, key, scope, others from svc.take_routing(${project}, ${most})`;
+
+/** The same as the opening of a transaction (TxOptions), whose rows `startedRouting` reads. */
+export function routingOpening(projectId: string, most: number): string {
+  if (!/^[0-9a-f-]{36}$/.test(projectId) || !Number.isInteger(most)) throw new Error('not the id of a project');
+  return taking(`'${projectId}'::uuid`, String(most));
+}
+
+export function startedRouting(tx: Sql, projectId: string, rows: readonly unknown[]): RoutingStart | undefined {
+  const [start] = rows as readonly StartRow[];
   if (start === undefined) return undefined;
   return { tx: held(tx, projectId), generation: start.generation, upTo: start.upTo, waiting: waitingOf(start) };
 }
