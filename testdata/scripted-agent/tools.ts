@@ -1,8 +1,7 @@
 // The scripted agent as an MCP client: one connection to each server it was given, tools listed at once. A server that is
 // not there costs its tools and nothing else, as with the real harnesses.
 
-import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 
 export interface ServerConfig {
@@ -18,6 +17,12 @@ export class Tools {
   readonly #tools = new Map<string, string[]>();
 
   async connect(servers: readonly ServerConfig[]): Promise<void> {
+    if (servers.length === 0) return;
+    // The library is half of what a start costs; without servers nobody needs it.
+    const [{ Client }, { StreamableHTTPClientTransport }] = await Promise.all([
+      import('@modelcontextprotocol/sdk/client/index.js'),
+      import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
+    ]);
     await Promise.all(
       servers.map(async (server) => {
         const client = new Client({ name: 'scripted-agent', version: '1.0.0' });
