@@ -8,6 +8,7 @@ import {
   claimMint,
   dropToken,
   keepToken,
+  readReadyToken,
   readToken,
   type TokenRow,
   yieldMint,
@@ -61,8 +62,8 @@ export async function installationToken(ctx: FlowContext, of: TokenRequest, refu
   const until = ctx.runtime.now().getTime() + waitMs.most;
   for (;;) {
     const row = await readToken(ctx.db, connection.id, scope);
-    const token = row === undefined ? undefined : open(ctx, connection, scope, row);
-    if (row !== undefined && token !== undefined) return { token, mintedAt: row.mintedAt };
+    const held = row && open(ctx, connection, scope, row);
+    if (held !== undefined) return held;
     // One that this daemon cannot open is as good as none.
     const claim = { connectionId: connection.id, scope, seconds: claimSeconds, stale: row?.mintedAt };
     if (await claimMint(ctx.db, claim)) return mint(ctx, of, scope);
@@ -73,15 +74,27 @@ export async function installationToken(ctx: FlowContext, of: TokenRequest, refu
   }
 }
 
+/** A token that is there, where no limit of the provider is in the way of these resources; undefined where either is not so. */
+export async function readyToken(
+  ctx: FlowContext,
+  of: TokenRequest,
+  resources: readonly string[],
+): Promise<HeldToken | undefined> {
+  const { connection } = of;
+  const scope = scopeOf(of);
+  const row = await readReadyToken(ctx.db, { connectionId: connection.id, scope, resources });
+  return row && open(ctx, connection, scope, row);
+}
+
 const bindingOf = ({ orgId, projectId, id }: SealedConnection, scope: string) =>
   ({ orgId, projectId, name: `${id} ${scope}`, use: 'oauth-token' }) as const;
 
-function open(ctx: FlowContext, connection: SealedConnection, scope: string, row: TokenRow): string | undefined {
+function open(ctx: FlowContext, connection: SealedConnection, scope: string, row: TokenRow): HeldToken | undefined {
   const { sealer } = portsOf(ctx);
   if (!sealer.knows(row.keyVersion)) return undefined;
   const bytes = sealer.open(row, bindingOf(connection, scope));
   try {
-    return bytes.toString('utf8');
+    return { token: bytes.toString('utf8'), mintedAt: row.mintedAt };
   } finally {
     bytes.fill(0);
   }

@@ -171,6 +171,45 @@ describe('the door of a session’s tools', () => {
     });
   });
 
+  it('answers a call in its plain form as the protocol’s own server answers it, and what is not plain as that refuses it', async () => {
+    const call = { jsonrpc: '2.0', id: 5, method: 'tools/call', params: { name: 'ping', arguments: {} } };
+    const { params } = call;
+    const calls: readonly (readonly [string, object, { readonly [name: string]: string }?])[] = [
+      ['a call', call],
+      ['an id of text', { ...call, id: 'five' }],
+      ['no input', { ...call, params: { name: 'ping' } }],
+      ['a note of the client', { ...call, params: { ...params, _meta: { progressToken: 'p', 'x/y': { z: 1 } } } }],
+      ['a known version', call, { 'mcp-protocol-version': '2025-06-18' }],
+      ['no tool', { ...call, params: { ...params, name: 'nothing' } }],
+      ['an input that is none', { ...call, params: { ...params, arguments: { more: 1 } } }],
+      ['a list for an input', { ...call, params: { ...params, arguments: [] } }],
+      ['no name', { ...call, params: { arguments: {} } }],
+      ['an id that is none', { ...call, id: 1.5 }],
+      ['no id', { jsonrpc: '2.0', method: 'tools/call', params }],
+      ['another protocol', { ...call, jsonrpc: '1.0' }],
+      ['more than a request has', { ...call, more: true }],
+      ['a task', { ...call, params: { ...params, task: { ttl: 1 } } }],
+      ['an unknown version', call, { 'mcp-protocol-version': '1999-01-01' }],
+      ['half of what has to be accepted', call, { accept: 'application/json' }],
+    ];
+    const told = async (body: object, headers: { readonly [name: string]: string }): Promise<unknown> => {
+      const response = await seat.post('with.dot-and_more', body, headers);
+      const text = await response.text();
+      // What the tool says of its moment differs from call to call.
+      const said = text.replace(/\d{4}-\d\d-\d\dT[0-9:.]+Z/g, 'now');
+      return [response.status, response.headers.get('content-type'), said === '' ? said : JSON.parse(said)];
+    };
+    for (const [what, body, headers = {}] of calls) {
+      const plain = await told(body, headers);
+      // With a parameter on its type a request is not plain any more.
+      assert.deepEqual(
+        plain,
+        await told(body, { ...headers, 'content-type': 'application/json; charset=utf-8' }),
+        what,
+      );
+    }
+  });
+
   it('turns a session away that has too much in flight, and nobody else', async () => {
     // A lock that the calls wait for keeps them in flight.
     const { db } = bench.daemon.ctx;

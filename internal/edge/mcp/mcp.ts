@@ -17,6 +17,7 @@ import { callerOf, callTool, type ListedTool, type ToolCaller, toolServer } from
 import { Fault } from '../../domain/fault.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 import { type Calls, createCalls } from './calls.ts';
+import { answerPlainly, type CallResult, type PlainCall, plainCall } from './plain.ts';
 import { createRemote, type Remote } from './remote.ts';
 import { answer, refuse } from './refuse.ts';
 import { createStreams, type Streams } from './streams.ts';
@@ -147,7 +148,7 @@ interface Speaking {
   readonly caller: ToolCaller;
   readonly alias: string;
   readonly about: string | undefined;
-  readonly tools: readonly ListedTool[];
+  tools(): readonly ListedTool[];
   readonly calls: Calls;
   listed(): void;
 }
@@ -160,7 +161,7 @@ const shown = ({ name, description, inputSchema, effect, isOutside }: ListedTool
 });
 
 async function speak(ctx: FlowContext, at: McpRequest, speaking: Speaking): Promise<void> {
-  const { caller, alias, about, tools, calls } = speaking;
+  const { caller, alias, about, calls } = speaking;
   const { request, response, body } = at;
   let message: unknown;
   try {
@@ -172,6 +173,14 @@ async function speak(ctx: FlowContext, at: McpRequest, speaking: Speaking): Prom
     return answer(response, 400, `A batch has at most ${batchMax} messages.`, -32_600);
   }
   const { sessionId } = caller;
+  const run = async ({ id: requestId, name, input }: PlainCall, gone: AbortSignal): Promise<CallResult> => {
+    const { text, isError } = await calls.run({ sessionId, alias, requestId }, gone, (signal) =>
+      callTool(ctx, caller, { alias, name, input, signal }),
+    );
+    return { content: [{ type: 'text', text }], isError };
+  };
+  const plain = plainCall(request, message);
+  if (plain !== undefined) return answerPlainly(response, plain.id, (gone) => run(plain, gone));
   for (const requestId of cancelledIn(message)) calls.cancel({ sessionId, alias, requestId });
   const gone = new AbortController();
   const server = new Server(
@@ -180,14 +189,11 @@ async function speak(ctx: FlowContext, at: McpRequest, speaking: Speaking): Prom
   );
   server.setRequestHandler(ListToolsRequestSchema, () => {
     speaking.listed();
-    return { tools: tools.map(shown) };
+    return { tools: speaking.tools().map(shown) };
   });
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, { requestId }) => {
-    const { name, arguments: input } = params;
-    const { text, isError } = await calls.run({ sessionId, alias, requestId }, gone.signal, (signal) =>
-      callTool(ctx, caller, { alias, name, input, signal }),
-    );
-    return { content: [{ type: 'text' as const, text }], isError };
+    const { content, isError } = await run({ id: requestId, name: params.name, input: params.arguments }, gone.signal);
+    return { content: [...content], isError };
   });
   const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
   const closed = new Promise<void>((resolve) => response.once('close', resolve));

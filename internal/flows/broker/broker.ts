@@ -77,15 +77,26 @@ export interface BrokerListing {
   readonly effect: 'none' | 'adds' | 'takes';
 }
 
+/** Whether a name is one of the tools of an alias. */
+export function isBrokered(
+  name: string,
+  { tools }: Extract<Tool, { kind: 'codehost' }>,
+  mounts: AgentSpec['mounts'],
+  catalog: Catalog['codehostTools'],
+): boolean {
+  const entry = Object.hasOwn(catalog, name) ? catalog[name] : undefined;
+  if (entry === undefined) return false;
+  return (tools?.includes(name) ?? entry.default === true) && isShown(mounts, name, entry.needs);
+}
+
 /** The tools of an alias: those that it names or the defaults, less what its mounts keep from it. */
 export function brokerTools(
   tool: Extract<Tool, { kind: 'codehost' }>,
   mounts: AgentSpec['mounts'],
   catalog: Catalog['codehostTools'],
 ): readonly BrokerListing[] {
-  const named = tool.tools ?? Object.keys(catalog).filter((name) => catalog[name]?.default === true);
-  return [...new Set(named)]
-    .filter((name) => Object.hasOwn(catalog, name) && isShown(mounts, name, catalog[name]?.needs))
+  return [...new Set(tool.tools ?? Object.keys(catalog))]
+    .filter((name) => isBrokered(name, tool, mounts, catalog))
     .map((name) => {
       const own = ownOf(name);
       const about = own?.about ?? searchOf(name)?.about ?? `Code host: ${name.replaceAll('_', ' ')}.`;

@@ -16,7 +16,7 @@ import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import { apiUrlOf } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
-import { type HeldToken, installationToken, type Permissions } from '../installation-token.ts';
+import { type HeldToken, installationToken, type Permissions, readyToken } from '../installation-token.ts';
 import { listed } from './shape.ts';
 import { limitReached, passed, type Step, takeSlot } from '../outbox/outbox.ts';
 
@@ -171,8 +171,10 @@ export class Desk {
     const resources = isWrite ? ['write', resource] : [resource];
     let refused: HeldToken | undefined;
     for (let tries = 1; ; tries += 1) {
-      await takeSlot(ctx, { connectionId: connection.id, resources, spacingMs });
-      const held: HeldToken = await installationToken(ctx, this.options, refused);
+      // Most reads find neither a limit nor a turn to wait for, and a token.
+      const ready = tries === 1 && !isWrite ? await readyToken(ctx, this.options, resources) : undefined;
+      if (ready === undefined) await takeSlot(ctx, { connectionId: connection.id, resources, spacingMs });
+      const held: HeldToken = ready ?? (await installationToken(ctx, this.options, refused));
       try {
         const answer = await send(held.token);
         if (tries > 1) await passed(ctx, connection.id, resources);

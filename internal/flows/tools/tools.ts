@@ -13,7 +13,7 @@ import { absentSecret, secretText } from '../sealed.ts';
 import { checksAlias } from '../sessions/sessions.ts';
 import { oauthProviders } from '../../base/config/oauth-settings.ts';
 import { consentedAccess } from '../connections/connections.ts';
-import { brokerTools, callCodehost } from '../broker/broker.ts';
+import { brokerTools, callCodehost, isBrokered } from '../broker/broker.ts';
 import { bindingTools } from './binding-tools.ts';
 import { chatTools } from './chat-tools.ts';
 import { checkTools, pingTools } from './check-tools.ts';
@@ -37,7 +37,7 @@ export interface ListedTool {
 }
 
 export type ToolServer =
-  | { readonly kind: 'own'; readonly about: string | undefined; readonly tools: readonly ListedTool[] }
+  | { readonly kind: 'own'; readonly about: string | undefined; tools(): readonly ListedTool[] }
   /** Reached as it is, with what `authorization` answers, asked for at each call. */
   | {
       readonly kind: 'remote';
@@ -76,20 +76,23 @@ export function toolServer(ctx: FlowContext, caller: ToolCaller, alias: string):
       }
     }
     if (declared.kind === 'codehost') {
-      const tools = brokerTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools);
-      return { kind: 'own', about, tools: tools.map((one): ListedTool => ({ ...one, isOutside: true })) };
+      const tools = (): ListedTool[] =>
+        brokerTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools).map((one) => ({
+          ...one,
+          isOutside: true,
+        }));
+      return { kind: 'own', about, tools };
     }
-    return { kind: 'own', about: about ?? notYet(declared).message, tools: [] };
+    return { kind: 'own', about: about ?? notYet(declared).message, tools: () => [] };
   }
-  const tools = specsOf(alias, declared).map(
-    ({ name, description, effect }): ListedTool => ({
+  const tools = (): ListedTool[] =>
+    specsOf(alias, declared).map(({ name, description, effect }) => ({
       name: mcpName(name),
       description,
       inputSchema: toolInputSchema(name),
       effect,
       isOutside: name.startsWith('chat.') || isOwnConnection(declared),
-    }),
-  );
+    }));
   return { kind: 'own', about, tools };
 }
 
@@ -195,8 +198,8 @@ async function run(
   if (declared === undefined) throw refused(name);
   if (isOutside(declared)) {
     if (declared.kind === 'codehost') {
-      const listed = brokerTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools);
-      if (!listed.some((one) => one.name === name)) throw refused(name);
+      const { codehostTools } = portsOf(ctx).catalog;
+      if (!isBrokered(name, declared, caller.spec.mounts, codehostTools)) throw refused(name);
       return callCodehost({ ctx, caller, alias, name, input });
     }
     throw notYet(declared);

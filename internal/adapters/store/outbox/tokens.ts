@@ -20,6 +20,25 @@ export async function readToken(sql: Sql, connectionId: string, scope: string): 
   return rows[0];
 }
 
+/**
+ * The token of a scope, where its connection may be asked for these resources now. Both in one statement: every call of a
+ * session asks them.
+ */
+export async function readReadyToken(
+  sql: Sql,
+  of: { readonly connectionId: string; readonly scope: string; readonly resources: readonly string[] },
+): Promise<TokenRow | undefined> {
+  const { rows } = await sql.query<TokenRow>(
+    `select key_version as "keyVersion", sealed, minted_at as "mintedAt" from svc.installation_tokens
+      where connection_id = $1::uuid and scope = $2::text and usable_until > now()
+        and not exists (select from svc.provider_limits where connection_id = $1::uuid and resource = any($3::text[])
+          and blocked_until > now())`,
+    [of.connectionId, of.scope, of.resources],
+    'ready-token',
+  );
+  return rows[0];
+}
+
 /** True for the one who may mint: nobody else does, and no usable one is there (but that which was minted at `stale`). */
 export async function claimMint(
   sql: Sql,
