@@ -121,6 +121,28 @@ export const CREDENTIALS: { readonly [provider: string]: readonly string[] } = {
   mcp: ['clientSecret'],
 };
 
+const orNone = <T extends v.GenericSchema>(schema: T) => v.optional(v.nullable(schema));
+/** What `edit` may change: null takes a setting away. Which of them go with a provider is checked there. */
+export const connectionPatch = v.strictObject({
+  config: v.pipe(
+    v.strictObject({
+      apiUrl: orNone(v.pipe(text(2_048), v.check(isApiUrl, 'Expected an http or https address without credentials'))),
+      appId: orNone(id),
+      installationId: orNone(id),
+      botLogin: orNone(text(256)),
+      workspaceId: orNone(id),
+      botUserId: orNone(id),
+    }),
+    v.check((given) => Object.keys(given).length > 0, 'Expected at least one setting'),
+  ),
+});
+/** The settings of a provider that may change. */
+export const SETTINGS: { readonly [provider: string]: readonly string[] } = {
+  codehost: ['apiUrl', 'appId', 'installationId', 'botLogin'],
+  tracker: ['apiUrl', 'botUserId'],
+  chat: ['apiUrl', 'workspaceId', 'botUserId'],
+};
+
 export const authorizePost = v.strictObject({ scopes: v.optional(scopes) });
 
 export type ConnectionInput = v.InferOutput<typeof connectionPost>;

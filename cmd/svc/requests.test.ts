@@ -241,6 +241,21 @@ test('a repository that cannot be read is an answer with exit 1, and one that is
   assert.equal(seen.length, 1);
 });
 
+test('settings of a connection are those of its provider, and only those that are given are sent', async () => {
+  const gh = { name: 'gh', provider: 'codehost', status: 'active', intakeUrl: null, id: 'x', config: {} };
+  answer = () => ({ status: 200, body: gh });
+  assert.equal((await svc(['connection', 'edit', 'gh', '--installation-id', '7'])).code, 0);
+  const sent = seen.at(-1);
+  assert.deepEqual(
+    [`${sent?.method} ${sent?.url}`, sent?.body],
+    [`PATCH ${P}/connections/gh`, { config: { installationId: '7' } }],
+  );
+  seen.length = 0;
+  assert.equal((await svc(['connection', 'edit', 'gh'])).code, 2);
+  assert.equal((await svc(['connection', 'edit', 'gh', '--workspace-id', 'T1'])).code, 2);
+  assert.ok(seen.every(({ method }) => method === 'GET'));
+});
+
 test('going back says from where to where', async () => {
   answer = () => ({ status: 202, body: { reconcileId: 'x', from: 'b'.repeat(40), to: 'a'.repeat(40) } });
   const { code, stdout } = await svc(['repo', 'rollback', 'r']);

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { CONNECTION_STATUSES } from '../../internal/domain/connection.ts';
-import { authorizePost, connectionPost, credentialsPut } from '../connection.ts';
+import { authorizePost, connectionPatch, connectionPost, credentialsPut } from '../connection.ts';
 import { json, projectPath } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
@@ -67,6 +67,17 @@ export const getConnection = operation({
   id: 'getConnection',
   path: `${base}/:name`,
   summary: 'One connection, never its credentials',
+  answers: { 200: wholeConnection },
+});
+
+export const changeConnection = operation({
+  ...write,
+  method: 'PATCH',
+  id: 'changeConnection',
+  path: `${base}/:name`,
+  summary: 'Change the settings that are given, such as the id of an installation that was made anew',
+  description: 'Null takes a setting away. Of a code host the new installation has to be one of its application.',
+  body: named('ConnectionPatch', connectionPatch),
   answers: { 200: wholeConnection },
 });
 

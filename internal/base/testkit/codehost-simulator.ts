@@ -93,6 +93,8 @@ export class CodehostSimulator implements SimWorld {
   /** What the installation was granted. */
   granted: { [name: string]: 'read' | 'write' } = Object.fromEntries(GRANTED.map((name) => [name, 'write']));
   state: 'active' | 'suspended' | 'deleted' = 'active';
+  /** Of the installation; one that is made anew has another. */
+  installationId: string;
   /** Asked for every request. */
   fault: (request: SimRequest) => SimFault | null = () => null;
   /** Hears what happens, as webhooks would tell it. */
@@ -108,6 +110,7 @@ export class CodehostSimulator implements SimWorld {
 
   constructor(options: SimulatorOptions = {}) {
     this.options = options;
+    this.installationId = options.installationId ?? '1';
     this.server = createServer((request, response) => {
       this.handle(request, response).catch((error: unknown) => {
         this.schemaRefusals.push(`simulator: ${(error as Error).stack}`);
@@ -156,7 +159,7 @@ export class CodehostSimulator implements SimWorld {
   happened(event: string, payload: object, repo: SimRepository): void {
     const { id, name, owner, fullName } = repo;
     const repository = { id, name, full_name: fullName, private: repo.private, owner: { login: owner } };
-    this.onEvent(event, { ...payload, repository, installation: { id: Number(this.options.installationId ?? 1) } });
+    this.onEvent(event, { ...payload, repository, installation: { id: Number(this.installationId) } });
   }
   /** Every token that was minted is worth nothing from now on. */
   revokeTokens(): void {
@@ -297,7 +300,7 @@ export class CodehostSimulator implements SimWorld {
     this.holdToSchema(matched, url, logged);
     if (matched.name === 'GET /app') return { body: { id: 1, slug: 'svc-app', name: 'svc' } };
     const id = matched.params['installation_id'];
-    if (this.state === 'deleted' || id !== (this.options.installationId ?? '1')) throw new ApiRefusal(404, 'Not Found');
+    if (this.state === 'deleted' || id !== this.installationId) throw new ApiRefusal(404, 'Not Found');
     if (matched.name === 'GET /app/installations/{installation_id}') {
       const suspended = this.state === 'suspended' ? this.time() : null;
       const shown = {

@@ -137,8 +137,12 @@ function adviceOf({ name, provider, status }: Pick<Detail, 'name' | 'provider' |
     case 'scope_required':
     case 'uncertain':
       return own ? `svc connection set-credentials ${name}` : again;
-    case 'suspended':
     case 'removed':
+      if (provider === 'codehost') {
+        return `install the application again, then: svc connection edit ${name} --installation-id ID`;
+      }
+      return `connect it again at the provider, then: svc connection check ${name}`;
+    case 'suspended':
       return `bring the installation back at the provider, then: svc connection check ${name}`;
     case 'degraded':
       return `svc connection check ${name}`;
@@ -164,6 +168,32 @@ export const connectionCheck: Handler = async (call) => {
     call.screen.note(`${call.screen.errPaint('red', 'svc:')} ${clean(found.name, true)} is ${found.status}${why}`);
   }
   return 1;
+};
+
+export const connectionEdit: Handler = async (call) => {
+  const client = await connect(call);
+  const name = call.arg('NAME');
+  const { provider } = await read(client, name);
+  const shape = PROVIDERS[provider];
+  if (shape === undefined || Object.keys(shape.config).length === 0) {
+    throw refusal('wrong-provider', `${name} has no settings of its own`, `svc connection show ${name}`);
+  }
+  refuseForeign(call, provider, shape);
+  const config: { [key: string]: string } = {};
+  for (const [option, key] of Object.entries(shape.config)) {
+    const value = call.text(option);
+    if (value !== undefined) config[key] = value;
+  }
+  if (Object.keys(config).length === 0) {
+    throw new Misuse(
+      `nothing to change: give ${Object.keys(shape.config)
+        .map((option) => `--${option}`)
+        .join(', ')}`,
+    );
+  }
+  const answer = await client.call(connections.changeConnection, { params: { name }, body: { config } });
+  call.screen.emit(answer, () => detailText(call, answer));
+  return 0;
 };
 
 export const connectionSetCredentials: Handler = async (call) => {

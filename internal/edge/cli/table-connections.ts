@@ -22,6 +22,14 @@ const credentialFiles: readonly OptionSpec[] = [
   { name: 'api-key-file', type: 'string', value: 'FILE', help: 'tracker: API key', completes: 'file' },
   { name: 'bot-token-file', type: 'string', value: 'FILE', help: 'chat: bot token', completes: 'file' },
 ];
+const settings: readonly OptionSpec[] = [
+  { name: 'api-url', type: 'string', value: 'URL', help: 'codehost: address of its API' },
+  { name: 'app-id', type: 'string', value: 'ID', help: 'codehost: application id' },
+  { name: 'installation-id', type: 'string', value: 'ID', help: 'codehost: installation id' },
+  { name: 'bot-login', type: 'string', value: 'LOGIN', help: 'codehost: the application’s bot' },
+  { name: 'bot-user-id', type: 'string', value: 'ID', help: 'tracker, chat: the bot’s user id' },
+  { name: 'workspace-id', type: 'string', value: 'ID', help: 'chat: workspace id' },
+];
 const connectionCommands: readonly CommandSpec[] = [
   {
     words: ['connection', 'list'],
@@ -37,12 +45,7 @@ const connectionCommands: readonly CommandSpec[] = [
     options: [
       { ...FROM_FILE, help: 'the webhook or signing secret: FILE, or stdin for -; else asked for without an echo' },
       ...credentialFiles,
-      { name: 'api-url', type: 'string', value: 'URL', help: 'codehost: address of its API' },
-      { name: 'app-id', type: 'string', value: 'ID', help: 'codehost: application id' },
-      { name: 'installation-id', type: 'string', value: 'ID', help: 'codehost: installation id' },
-      { name: 'bot-login', type: 'string', value: 'LOGIN', help: 'codehost: the application’s bot' },
-      { name: 'bot-user-id', type: 'string', value: 'ID', help: 'tracker, chat: the bot’s user id' },
-      { name: 'workspace-id', type: 'string', value: 'ID', help: 'chat: workspace id' },
+      ...settings,
     ],
     load: async () => (await connection()).connectionAdd,
   },
@@ -59,6 +62,17 @@ const connectionCommands: readonly CommandSpec[] = [
     args: [NAME],
     options: [],
     load: async () => (await connection()).connectionCheck,
+  },
+  {
+    words: ['connection', 'edit'],
+    summary: 'change settings of a connection, such as the id of an installation that was made anew',
+    args: [NAME],
+    options: settings,
+    notes: [
+      'An application that was removed and installed again has another installation id; the connection keeps its name,',
+      'its intake and its credentials. The code host is asked first whether the installation is the application’s.',
+    ],
+    load: async () => (await connection()).connectionEdit,
   },
   {
     words: ['connection', 'set-credentials'],

@@ -88,6 +88,7 @@ const steps: readonly Step[] = [
     body: () => ({ provider: 'codehost', name: 'c', credentials: { webhookSecret: value } }),
   },
   { call: `PUT ${P}/connections/c/credentials`, body: () => ({ credentials: { webhookSecret: value } }) },
+  { call: `PATCH ${P}/connections/c`, body: () => ({ config: { botLogin: 'bot' } }) },
   { call: `POST ${P}/connections/c/check` },
   { call: `POST ${P}/connections`, body: () => ({ provider: 'docs', name: 'd' }) },
   { call: `POST ${P}/connections/d/authorize` },

@@ -166,6 +166,47 @@ describe('the state of a connection', () => {
     await bench.daemon.api('POST', 'P/connections/code/check');
   });
 
+  it('goes on with an installation that was made anew, which has to be one of its application', async () => {
+    assert.equal((await deliver('installation', { action: 'deleted' })).body['created'], true);
+    assert.equal(await state(), 'removed');
+    bench.sim.installationId = '7';
+    bench.sim.revokeTokens();
+    assert.match(await read(), /^connection-inactive: /);
+    const doctor = (await bench.daemon.api('GET', 'P/doctor')).body['checks'] as unknown as {
+      message: string;
+      hint?: string;
+    }[];
+    const hints = doctor.filter(({ message }) => message.startsWith('connection code:')).map(({ hint }) => hint);
+    assert.deepEqual(hints, ['install the application again, then: svc connection edit code --installation-id ID']);
+    const created = { action: 'created' };
+    assert.equal((await deliver('installation', created, randomUUID(), 7)).body['reason'], 'other-installation');
+    const edit = (config: object, name = 'code') => bench.daemon.api('PATCH', `P/connections/${name}`, { config });
+    const foreign = await edit({ installationId: '8' });
+    assert.deepEqual([foreign.status, String(foreign.body['code'])], [422, 'installation-unknown']);
+    assert.equal((await edit({ botUserId: 'u' })).status, 400, 'no setting of a code host');
+    assert.equal((await edit({})).status, 400);
+    assert.equal((await edit({ installationId: '7' }, 'none')).status, 404);
+    bench.sim.fault = ({ path }) => (/^\/app\/installations/.test(path) ? { kind: 'status', status: 503 } : null);
+    assert.equal((await edit({ installationId: '7' })).status, 503);
+    bench.sim.fault = () => null;
+    assert.deepEqual([String((await shown())['config']?.['installationId']), await state()], ['1', 'removed']);
+
+    const established = (await events('established')).length;
+    const moved = await edit({ installationId: '7' });
+    assert.deepEqual([moved.status, String(moved.body['status'])], [200, 'active']);
+    assert.equal(String(moved.body['config']?.['installationId']), '7');
+    assert.equal((await events('established')).length, established + 1);
+    assert.equal(await read(), 'done');
+    assert.deepEqual(await deliver('installation', created, randomUUID(), 7), unchanged, 'it is its own now');
+    assert.equal((await deliver('installation', { action: 'deleted' })).body['reason'], 'other-installation');
+    assert.equal(await state(), 'active');
+    const { body } = await bench.daemon.api('GET', 'P/audit?limit=50');
+    const entries = body['items'] as unknown as { action: string; detail: { changed?: string[] } }[];
+    assert.deepEqual(entries.find(({ action }) => action === 'connection.updated')?.detail.changed, ['installationId']);
+    assert.equal((await edit({ botLogin: null })).body['config']?.['botLogin'], undefined);
+    assert.equal((await edit({ botLogin: 'svc-app[bot]' })).status, 200);
+  });
+
   it('asks the chat provider and the tracker who their keys are', async () => {
     const chat = await new ChatSimulator().start();
     const tracker = await new TrackerSimulator().start();

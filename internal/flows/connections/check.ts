@@ -33,19 +33,19 @@ import { parkExchanges } from './oauth-consent.ts';
 
 const absent = (): Fault => new Fault('not_found', 'not-found', MESSAGES.notVisible);
 
-async function known(ctx: FlowContext, project: ProjectRef, name: string): Promise<SealedConnection> {
+export async function known(ctx: FlowContext, project: ProjectRef, name: string): Promise<SealedConnection> {
   const found = await connectionByName(ctx.db, project.id, name);
   if (found === undefined) throw absent();
   return found;
 }
-async function shown(ctx: FlowContext, project: ProjectRef, name: string): Promise<ObservedConnection> {
+export async function shown(ctx: FlowContext, project: ProjectRef, name: string): Promise<ObservedConnection> {
   const found = await findObserved(ctx.db, project.id, name);
   if (found === undefined) throw absent();
   return found;
 }
 
 /** What came of asking. */
-interface Verdict {
+export interface Verdict {
   /** Absent: the status stays as it is. */
   readonly to?: ConnectionStatus;
   readonly reason?: string | undefined;
@@ -56,7 +56,10 @@ interface Verdict {
 async function verdictOf(ctx: FlowContext, connection: SealedConnection): Promise<Verdict | undefined> {
   const { provider } = connection;
   if (isConsented(ctx, provider)) return (await checkConsented(ctx, connection)) ?? {};
-  if (provider === 'codehost') return checkInstallation(ctx, connection);
+  if (provider === 'codehost') {
+    const before = await findObserved(ctx.db, connection.projectId, connection.name);
+    return checkInstallation(ctx, connection, before?.observed ?? null);
+  }
   const own = settingText(connection.config['apiUrl']);
   const asked = { isWrite: false, allowPrivate: ctx.config.allowPrivateNetwork };
   const { botToken, apiKey } = connectionSecrets(ctx, connection);
@@ -117,7 +120,12 @@ export async function checkConnection(
   return shown(ctx, project, name);
 }
 
-async function checkInstallation(ctx: FlowContext, connection: SealedConnection): Promise<Verdict | undefined> {
+/** Undefined: there was nobody to ask. What was known of another installation says nothing of this one: then `before` is null. */
+export async function checkInstallation(
+  ctx: FlowContext,
+  connection: SealedConnection,
+  before: Observed | null,
+): Promise<Verdict | undefined> {
   const { config } = connection;
   const privateKey = settingText(connectionSecrets(ctx, connection)['privateKey']);
   const [appId, installationId] = [settingText(config['appId']), settingText(config['installationId'])];
@@ -134,7 +142,6 @@ async function checkInstallation(ctx: FlowContext, connection: SealedConnection)
   });
   if (word === 'unavailable') return { to: 'degraded', reason: 'provider-unavailable' };
   if (word !== 'active') return word === 'credential-refused' ? { to: 'degraded', reason: word } : { to: word };
-  const before = (await findObserved(ctx.db, connection.projectId, connection.name))?.observed ?? null;
   const known = observedAfter(before, { observed: seen ?? {}, added: [], removed: [] });
   const mounts = await mountedRepositories(ctx.db, connection.projectId);
   const wanted = mounts

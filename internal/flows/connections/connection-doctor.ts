@@ -32,7 +32,10 @@ export async function diagnoseConnections(ctx: FlowContext, project: ProjectRef)
       case 'suspended':
       case 'removed': {
         const message = `connection ${name}: its installation is ${status}; nothing is sent through it`;
-        const back = `bring it back at the provider, then: svc connection check ${name}`;
+        const back =
+          status === 'removed' && provider === 'codehost'
+            ? `install the application again, then: svc connection edit ${name} --installation-id ID`
+            : `bring it back at the provider, then: svc connection check ${name}`;
         return { ...check, status: 'error', message, hint: back };
       }
       default:

@@ -39,6 +39,7 @@ export { diagnoseConnections } from './connection-doctor.ts';
 export { diagnoseConsents } from './doctor.ts';
 export { consentedAccess } from './oauth-access.ts';
 export { checkConnection, replaceCredentials } from './check.ts';
+export { changeConfig } from './connection-config.ts';
 export { clientDocumentUrl, redirectUri } from './oauth-clients.ts';
 export { beginConsent, cancelConsent, readConsent, takeConsent } from './oauth-consent.ts';
 

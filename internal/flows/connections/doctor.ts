@@ -28,7 +28,6 @@ function told({ kind, id, name, state, reason }: ConsentTrouble): ConsentCheck {
     const hint = 'remove the app at the provider, then connect again: svc connect errtrack';
     return { name: 'authorization', status: 'error', message, hint };
   }
-  const what = kind === 'consent-attempt' ? `consent ${id} to connection ${name}` : `the token of connection ${name}`;
-  const message = `${what} is ${state}${why}: what was sent has no answer, and is not sent again`;
+  const message = `consent ${id} to connection ${name} is ${state}${why}: what was sent has no answer, and is not sent again`;
   return { name: 'authorization', status: 'warning', message, hint: `authorize connection ${name} again` };
 }

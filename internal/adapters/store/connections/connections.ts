@@ -174,6 +174,19 @@ export async function setConnectionConfig(sql: Sql, id: string, more: JsonObject
   ]);
 }
 
+/** Changes what a connection is set up with, null taking a setting away; what its provider said before is forgotten. */
+export async function changeConnectionConfig(
+  tx: Sql,
+  of: { readonly id: string; readonly config: JsonObject; readonly observed: Observed | undefined; readonly now: Date },
+): Promise<void> {
+  await tx.query(
+    `update svc.connections set config = jsonb_strip_nulls(config || $2::jsonb), observed = $3::jsonb,
+         updated_at = $4::timestamptz
+      where id = $1::uuid`,
+    [of.id, JSON.stringify(of.config), of.observed === undefined ? null : JSON.stringify(of.observed), of.now],
+  );
+}
+
 /** Replaces a connection's credentials. */
 export async function setConnectionCredentials(
   tx: Sql,

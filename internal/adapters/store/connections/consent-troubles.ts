@@ -3,7 +3,7 @@
 import type { Sql } from '../store.ts';
 
 export interface ConsentTrouble {
-  readonly kind: 'errtrack-attempt' | 'errtrack-grant' | 'consent-attempt' | 'consent-grant';
+  readonly kind: 'errtrack-attempt' | 'errtrack-grant' | 'consent-attempt';
   readonly id: string;
   readonly name: string;
   readonly state: string;
@@ -12,7 +12,7 @@ export interface ConsentTrouble {
 
 const most = 20;
 
-/** Of a project; the error tracker's grants are its organization's. */
+/** Of a project; the error tracker's grants are its organization's. A connection that is `uncertain` is named as a connection. */
 export async function findConsentTroubles(
   sql: Sql,
   project: { readonly id: string; readonly orgId: string },
@@ -32,13 +32,9 @@ export async function findConsentTroubles(
        union all
        (select 'consent-attempt', a.id::text, c.name, a.state, a.reason from svc.oauth_attempts a
          join svc.connections c on c.id = a.connection_id
-         where a.project_id = $1::uuid and a.state = 'uncertain'
+         where a.project_id = $1::uuid and a.state = 'uncertain' and c.status <> 'uncertain'
            and not exists (select from svc.oauth_attempts b where b.connection_id = a.connection_id and b.created_at > a.created_at)
-         order by c.name limit ${most})
-       union all
-       (select 'consent-grant', c.id::text, c.name, g.status, null from svc.oauth_grants g
-         join svc.connections c on c.id = g.connection_id
-         where g.project_id = $1::uuid and g.status = 'uncertain' order by c.name limit ${most})) x
+         order by c.name limit ${most})) x
      order by kind desc, name, id`,
     [project.id, project.orgId, now],
   );

@@ -11,6 +11,7 @@ import {
   addConnection,
   beginConsent,
   cancelConsent,
+  changeConfig,
   checkConnection,
   intakeUrl,
   readConnection,
@@ -81,6 +82,9 @@ export const connectionRoutes: readonly Route[] = [
     const row = await readConnection(ctx, project, params.name);
     return ok(whole(ctx, row));
   }),
+  serve(api.changeConnection, async ({ ctx, project, actor, params, body }) =>
+    ok(whole(ctx, await changeConfig(ctx, project, actor, { name: params.name, config: body.config }))),
+  ),
   serve(api.deleteConnection, async ({ ctx, project, actor, params }) => {
     await removeConnection(ctx, project, actor, params.name);
     return noContent;
