@@ -245,15 +245,10 @@ test('settings of a connection are those of its provider, and only those that ar
   const gh = { name: 'gh', provider: 'codehost', status: 'active', intakeUrl: null, id: 'x', config: {} };
   answer = () => ({ status: 200, body: gh });
   assert.equal((await svc(['connection', 'edit', 'gh', '--installation-id', '7'])).code, 0);
-  const sent = seen.at(-1);
-  assert.deepEqual(
-    [`${sent?.method} ${sent?.url}`, sent?.body],
-    [`PATCH ${P}/connections/gh`, { config: { installationId: '7' } }],
-  );
-  seen.length = 0;
+  assert.deepEqual(seen.at(-1)?.body, { config: { installationId: '7' } });
   assert.equal((await svc(['connection', 'edit', 'gh'])).code, 2);
   assert.equal((await svc(['connection', 'edit', 'gh', '--workspace-id', 'T1'])).code, 2);
-  assert.ok(seen.every(({ method }) => method === 'GET'));
+  assert.equal(seen.filter(({ method }) => method === 'PATCH').length, 1);
 });
 
 test('going back says from where to where', async () => {

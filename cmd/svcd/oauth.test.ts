@@ -319,20 +319,27 @@ describe('a connection by consent', () => {
     assert.equal(await status(name), 'active');
   });
 
-  it('destroys its tokens and asks the server to forget them, whatever that answers', async () => {
+  it('destroys its tokens, replaced or disconnected, and asks the server to forget them, whatever that answers', async () => {
     for (const isLost of [false, true]) {
       const name = await make();
       await consented(name);
-      const count = 'select count(*)::int as n from svc.oauth_tokens where name like $1::text';
+      const tokens = 'select id from svc.oauth_tokens where name like $1::text';
       const id = String((await api('GET', `P/connections/${name}`)).body['id']);
-      const held = async (): Promise<number> =>
-        (await bench.daemon.ctx.db.query<{ n: number }>(count, [`oauth:${id}%`])).rows[0]?.n ?? 0;
-      assert.equal(await held(), 1);
+      const held = async (): Promise<string[]> =>
+        (await bench.daemon.ctx.db.query<{ id: string }>(tokens, [`oauth:${id}%`])).rows.map((row) => row.id);
+      const first = await held();
+      await consented(name);
+      const second = await held();
+      assert.deepEqual(
+        [first.length, second.length, second[0] === first[0]],
+        [1, 1, false],
+        'another consent, another token',
+      );
       const before = peer.counts.revocations;
       if (isLost) peer.faults.add('revocation-lost');
       assert.equal((await api('DELETE', `P/connections/${name}`)).status, 204);
       assert.equal(peer.counts.revocations - before, 1);
-      assert.equal(await held(), 0);
+      assert.deepEqual(await held(), []);
     }
   });
 

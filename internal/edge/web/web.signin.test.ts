@@ -19,6 +19,15 @@ let dir: string;
 const exchanged: string[] = [];
 /** Of the code host's person. */
 const user = { id: 4711, login: 'bob', name: 'Bob' };
+/** The code host's refresh token that is good, its tokens, and the person's teams; `lost`: the next refresh has no answer. */
+const host = { refreshToken: '', tokens: new Set<string>(['token-of-bob']), teams: ['dev'], refreshed: 0, lost: false };
+
+/** A new pair in the place of the one before. */
+function rotated() {
+  host.refreshToken = `ghr_${host.tokens.size}`;
+  host.tokens.add(`ghu_${host.tokens.size}`);
+  return { access_token: `ghu_${host.tokens.size - 1}`, refresh_token: host.refreshToken };
+}
 
 /** The code host's three answers; a code is good once, and only with its verifier. */
 function startCodehost(): Promise<Server> {
@@ -33,14 +42,24 @@ function startCodehost(): Promise<Server> {
     };
     if (path === '/login/oauth/access_token') {
       const form = new URLSearchParams(text);
+      if (form.get('grant_type') === 'refresh_token') {
+        host.refreshed += 1;
+        if (host.lost) return void response.destroy();
+        if (form.get('client_secret') !== 'secret' || form.get('refresh_token') !== host.refreshToken) {
+          return answer({ error: 'bad_refresh_token' });
+        }
+        return answer(rotated());
+      }
       exchanged.push(form.get('code') ?? '');
       const isGood = form.get('client_secret') === 'secret' && (form.get('code_verifier') ?? '').length >= 43;
-      return answer(isGood ? { access_token: 'token-of-bob' } : { error: 'bad_verification_code' });
+      if (!isGood) return answer({ error: 'bad_verification_code' });
+      // Of an app whose users' tokens expire.
+      return answer(form.get('code') === 'c-expiring' ? rotated() : { access_token: 'token-of-bob' });
     }
-    if (request.headers.authorization !== 'Bearer token-of-bob') return answer({}, 401);
+    if (!host.tokens.has((request.headers.authorization ?? '').replace('Bearer ', ''))) return answer({}, 401);
     if (path === '/user') return answer(user);
     if (path === '/user/orgs') return answer([{ login: 'acme' }]);
-    if (path === '/user/teams') return answer([{ slug: 'dev', organization: { login: 'acme' } }]);
+    if (path === '/user/teams') return answer(host.teams.map((slug) => ({ slug, organization: { login: 'acme' } })));
     return answer({}, 404);
   };
   server.on('request', (request, response) => void serve(request, response));
@@ -153,11 +172,13 @@ test('a person comes in by a provider, with the roles of the groups of that mome
   assert.equal((await meOf(session, key)).status, 401);
 });
 
+/** So many minutes later. */
+const at = (minutes: number): FlowContext => {
+  const now = (): Date => new Date(Date.now() + minutes * 60_000);
+  return Object.create(daemon.ctx, { runtime: { value: { ...daemon.ctx.runtime, now } } }) as FlowContext;
+};
+
 test('the groups of a person are asked about by the hour, and what they gave goes with them', async () => {
-  const at = (minutes: number): FlowContext => {
-    const now = (): Date => new Date(Date.now() + minutes * 60_000);
-    return Object.create(daemon.ctx, { runtime: { value: { ...daemon.ctx.runtime, now } } }) as FlowContext;
-  };
   peer.person = { sub: 'hour', name: 'Hour', groups: ['acme/dev'] };
   const session = cookieIn((await through()).response, '__Host-svc-session');
   const key = String((await takeKey(session)).body['key']);
@@ -275,6 +296,49 @@ test('a person comes in by the code host, by its number, with teams as groups', 
     `select subject from svc.external_identities where issuer like 'http://127.0.0.1%' and subject = '4711'`,
   );
   assert.equal(rows.length, 1);
+});
+
+test('teams of the code host are asked about by the hour too, each refresh token once', async () => {
+  await daemon.database.db.query('update svc.external_identities set token_id = null');
+  const signIn = async () => {
+    const { location, cookie } = await begin('github');
+    const state = new URL(location).searchParams.get('state');
+    const session = cookieIn(
+      await get(`/signin/callback/github?code=c-expiring&state=${state}`, cookie),
+      '__Host-svc-session',
+    );
+    const key = String((await takeKey(session)).body['key']);
+    return () => meOf(session, key);
+  };
+  const roleIn = async (me: Awaited<ReturnType<typeof signIn>>) =>
+    (await me()).body['orgs']?.[0]?.['projects']?.[0]?.['role'];
+  const me = await signIn();
+  const first = host.refreshToken;
+  assert.equal(await roleIn(me), 'operator');
+  await refreshGroups(at(59));
+  assert.equal(host.refreshed, 0);
+  host.teams = ['dev', 'other'];
+  await Promise.all([refreshGroups(at(61)), refreshGroups(at(61))]);
+  assert.deepEqual([host.refreshed, await roleIn(me)], [1, 'operator']);
+  assert.notEqual(host.refreshToken, first);
+  // The team is left, and with it the last role: no session is one any more.
+  host.teams = [];
+  await refreshGroups(at(122));
+  assert.deepEqual([host.refreshed, (await me()).status], [2, 401]);
+  host.teams = ['dev'];
+  await refreshGroups(at(183));
+  assert.deepEqual([host.refreshed, await roleIn(me)], [3, 'operator']);
+  // Nobody knows whether it was spent: it is not sent again, and what was known holds until the next sign-in.
+  host.lost = true;
+  await refreshGroups(at(244));
+  await refreshGroups(at(305));
+  assert.deepEqual([host.refreshed, await roleIn(me)], [4, 'operator']);
+  host.lost = false;
+  // What the code host refuses ends the browsers that it vouched for.
+  const again = await signIn();
+  host.refreshToken = 'revoked';
+  await refreshGroups(at(366));
+  assert.deepEqual([host.refreshed, (await again()).status], [5, 401]);
 });
 
 test('tokens do not sign in where they are switched off, but the one of the data directory does, and it is told', async () => {

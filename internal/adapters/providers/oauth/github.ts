@@ -46,10 +46,15 @@ async function json(address: string, { method, step, token, form }: Sent): Promi
     const body = await answer.body.json();
     if (answer.statusCode !== 200) throw new SigninRefused(step);
     return body;
-  } catch {
-    throw new SigninRefused(step);
+  } catch (error) {
+    throw new SigninRefused(isUnsent(error) ? unreachable : step);
   }
 }
+
+const unreachable = 'unreachable';
+/** Nobody was there to hear it. */
+const isUnsent = (error: unknown): boolean =>
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/.test(String((error as { code?: unknown }).code ?? ''));
 
 async function list(address: string, token: string, step: string): Promise<{ readonly [key: string]: unknown }[]> {
   const all: { readonly [key: string]: unknown }[] = [];
@@ -114,7 +119,7 @@ async function groupsOf(method: GithubMethod, api: string, token: string): Promi
   return [...orgs, ...teams];
 }
 
-/** Of an app whose users' tokens expire. */
+/** Of an app whose users' tokens expire. Throws SigninRefused where the token was not sent: it may be sent later. */
 export async function githubRefreshed(
   method: GithubMethod,
   secret: string,
@@ -122,18 +127,20 @@ export async function githubRefreshed(
 ): Promise<Refreshed> {
   const form = { client_id: method.clientId, client_secret: secret, grant_type: 'refresh_token' };
   const base = method.baseUrl.replace(/\/+$/, '');
+  let isSpent = false;
   try {
     const given = await json(`${base}/login/oauth/access_token`, {
       method: 'POST',
       step: 'refresh',
       form: { ...form, refresh_token: of.refreshToken },
     });
+    isSpent = true;
     const { token, refreshToken } = tokensIn(given);
     if (token === undefined) return { outcome: 'refused' };
     const groups = await groupsOf(method, method.apiUrl.replace(/\/+$/, ''), token);
     return { outcome: 'done', groups, refreshToken: refreshToken ?? of.refreshToken };
   } catch (error) {
-    if (!(error instanceof SigninRefused)) throw error;
+    if (!(error instanceof SigninRefused) || (error.step === unreachable && !isSpent)) throw error;
     return { outcome: error.step === 'organization' ? 'refused' : 'unknown' };
   }
 }
