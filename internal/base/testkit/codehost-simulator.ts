@@ -80,7 +80,6 @@ export interface SimulatorOptions {
   /** PEM of the application's public key: tokens that it did not sign are refused. */
   readonly appPublicKey?: string;
   readonly appId?: string;
-  readonly installationId?: string;
   readonly port?: number;
 }
 
@@ -93,8 +92,7 @@ export class CodehostSimulator implements SimWorld {
   /** What the installation was granted. */
   granted: { [name: string]: 'read' | 'write' } = Object.fromEntries(GRANTED.map((name) => [name, 'write']));
   state: 'active' | 'suspended' | 'deleted' = 'active';
-  /** Of the installation; one that is made anew has another. */
-  installationId: string;
+  installationId = '1';
   /** Asked for every request. */
   fault: (request: SimRequest) => SimFault | null = () => null;
   /** Hears what happens, as webhooks would tell it. */
@@ -110,7 +108,6 @@ export class CodehostSimulator implements SimWorld {
 
   constructor(options: SimulatorOptions = {}) {
     this.options = options;
-    this.installationId = options.installationId ?? '1';
     this.server = createServer((request, response) => {
       this.handle(request, response).catch((error: unknown) => {
         this.schemaRefusals.push(`simulator: ${(error as Error).stack}`);
