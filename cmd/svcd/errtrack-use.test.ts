@@ -209,4 +209,84 @@ describe('a connected error tracker', () => {
     assert.match((await seat.call('get_issue_details', { issue: '90' }, 'errors')).text, /^authorization-required/);
     assert.equal(at.simulator.installations.get(consent.installationId)?.refreshes, 2);
   });
+
+  it('holds each limit at both of its sides', async () => {
+    const { api } = at.daemon;
+    const consent = at.simulator.consent(organization(1));
+    const first = await at.start();
+    for (const state of [first.state.slice(1), `${first.state}A`, `${first.state.slice(1)}*`]) {
+      assert.equal((await at.callback(state, consent)).status, 400, 'a state has 43 characters of base64url');
+    }
+    for (const code of ['x'.repeat(8_193), 'a\u007f', 'a\u001f', 'a\u00a0']) {
+      assert.equal((await at.callback(first.state, { ...consent, code })).status, 400);
+    }
+    // Taken, and what the provider does not know.
+    const longest = await at.callback(first.state, { ...consent, code: `~${'x'.repeat(8_190)} ` });
+    assert.deepEqual([longest.status, longest.body['reason']], [200, 'exchange-refused']);
+
+    const recipientsOf = (project: string, count: number) => ({
+      recipients: Array.from({ length: count }, () => ({ projectId: at.projectId, errtrackProjectId: project })),
+    });
+    const chooses = async (count: number): Promise<number> => {
+      const org = organization(2);
+      const { id, state } = await at.start();
+      await at.callback(state, at.simulator.consent(org));
+      return (await api('PUT', `${B}/${id}/recipients`, recipientsOf(String(org.projects[0]?.id), count))).status;
+    };
+    assert.deepEqual(
+      [await chooses(0), await chooses(1), await chooses(100), await chooses(101)],
+      [400, 200, 200, 400],
+    );
+
+    // At most ten pages, however many stand on each.
+    const enumerated = async (count: number): Promise<string> => {
+      const { state } = await at.start();
+      const { body } = await at.callback(state, at.simulator.consent(organization(count)));
+      return `${body['status']} ${body['reason'] ?? ''}`;
+    };
+    at.simulator.pageSize = 1;
+    const pages = [await enumerated(10), await enumerated(11)];
+    at.simulator.pageSize = 100;
+    assert.deepEqual(pages, [
+      'awaiting_selection ',
+      'failed enumeration-rejected: there are over 10 pages of projects',
+    ]);
+
+    const hundred = organization(101);
+    const { id, state } = await at.start();
+    const visible = await at.callback(state, at.simulator.consent(hundred));
+    assert.equal(visible.body['projects']?.['length'], 101);
+    const one = recipientsOf(String(hundred.projects[0]?.id), 1);
+    const published = await api('PUT', `${B}/${id}/recipients`, one);
+    const selects = async (count: number): Promise<number> => {
+      const errtrackProjectIds = hundred.projects.slice(0, count).map((project) => project.id);
+      const body = { ...at.scope, providerGrantId: published.body['providerGrantId'], errtrackProjectIds };
+      return (await api('PUT', '/api/v1/connections/errtrack/projects', body)).status;
+    };
+    assert.deepEqual([await selects(100), await selects(101), await selects(0)], [200, 400, 200]);
+
+    // Fifteen minutes, for the consent and for the selection.
+    const begun = await at.start();
+    const life = Date.parse(String(begun.body['expiresAt'])) - at.daemon.ctx.runtime.now().getTime();
+    assert.ok(life > 14 * 60_000 && life <= 15 * 60_000, `${life} ms`);
+    const expiresIn = (attempt: string, seconds: number) =>
+      at.daemon.ctx.db.query(
+        `update svc.errtrack_attempts set expires_at = now() + make_interval(secs => $2::int) where id = $1::uuid`,
+        [attempt, seconds],
+      );
+    const org = organization(2);
+    const late = at.simulator.consent(org);
+    await expiresIn(begun.id, -1);
+    assert.equal((await at.callback(begun.state, late)).status, 409);
+    assert.equal((await api('GET', `${B}/${begun.id}`)).body['status'], 'expired');
+    assert.equal(at.simulator.installations.get(late.installationId)?.exchanges, 0);
+    const inTime = await at.start();
+    await expiresIn(inTime.id, 120);
+    assert.equal((await at.callback(inTime.state, late)).body['status'], 'awaiting_selection');
+    await expiresIn(inTime.id, -1);
+    const over = await api('PUT', `${B}/${inTime.id}/recipients`, recipientsOf(String(org.projects[0]?.id), 1));
+    assert.equal(over.status, 409);
+    const shown = (await api('GET', `${B}/${inTime.id}`)).body;
+    assert.deepEqual([shown['status'], shown['projects']], ['expired', []]);
+  });
 });

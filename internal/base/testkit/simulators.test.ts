@@ -194,6 +194,21 @@ describe('the tracker, by its own client', () => {
     assert.deepEqual(data, { issue: { identifier: 'ABC-1', state: { name: 'Done' }, comments: { nodes } } });
   });
 
+  it('reads issues, comments, a search and its person as the client reads them', async () => {
+    const issue = await client.issue('ABC-2');
+    assert.deepEqual([issue.identifier, issue.title, issue.priority, issue.labelIds], ['ABC-2', 'Issue 2', 0, []]);
+    assert.deepEqual([issue.stateId, issue.teamId, issue.assigneeId], ['s-todo', 'team-1', undefined]);
+    assert.ok(issue.createdAt instanceof Date);
+    const id = randomUUID();
+    await client.createComment({ id, issueId: issue.id, body: 'Read me' });
+    const comment = await client.comment({ id });
+    assert.deepEqual([comment.body, comment.issueId, comment.userId], ['Read me', issue.id, 'u1']);
+    assert.deepEqual([(await client.viewer).id, (await client.viewer).email], ['u2', 'u2@acme.example']);
+    const found = await client.searchIssues('issue', { first: 1 });
+    assert.deepEqual([found.nodes.map((one) => one.identifier), found.pageInfo.hasNextPage], [['ABC-1'], true]);
+    await assert.rejects(client.issue('ABC-9'), /Entity not found/);
+  });
+
   it('refuses unknown fields and arguments, and a foreign key', async () => {
     const refused = async (query: string): Promise<boolean> =>
       client.client.rawRequest(query).then(

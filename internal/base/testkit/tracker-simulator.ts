@@ -5,7 +5,18 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { buildSchema, graphql, GraphQLError } from 'graphql';
+import {
+  buildSchema,
+  defaultFieldResolver,
+  graphql,
+  GraphQLError,
+  type GraphQLFieldResolver,
+  type GraphQLOutputType,
+  isEnumType,
+  isListType,
+  isNonNullType,
+  isObjectType,
+} from 'graphql';
 
 const SDL = readFileSync(new URL('../../../testdata/providers/tracker.graphql', import.meta.url), 'utf8');
 
@@ -49,6 +60,27 @@ const team = {
   states: () => ({ nodes: states }),
   members: () => ({ nodes: members }),
 };
+
+/** What the provider's own client asks for beside: empty, of the type that the schema says. */
+const resolve: GraphQLFieldResolver<unknown, unknown> = (source, args, context, info) => {
+  const value = defaultFieldResolver(source, args as Record<string, unknown>, context, info);
+  return value === undefined ? emptyOf(info.returnType) : value;
+};
+const EMPTY: { readonly [scalar: string]: unknown } = {
+  Boolean: false,
+  DateTime: '2026-01-01T00:00:00.000Z',
+  Float: 0,
+  Int: 0,
+  JSONObject: {},
+};
+function emptyOf(returned: GraphQLOutputType): unknown {
+  if (!isNonNullType(returned)) return null;
+  const type = returned.ofType as GraphQLOutputType;
+  if (isListType(type)) return [];
+  if (isObjectType(type)) return {};
+  if (isEnumType(type)) return type.getValues()[0]?.value;
+  return EMPTY[String(type)] ?? '';
+}
 
 export class TrackerSimulator {
   readonly issues: SimIssue[] = [1, 2].map((n) => ({
@@ -105,7 +137,9 @@ export class TrackerSimulator {
       return tell(400, { errors }, { 'retry-after': this.retryAfter });
     }
     if (fault === 'lost-before') return void response.destroy();
-    const result = await graphql({ schema: this.#schema, source, variableValues: variables, rootValue: this.#root() });
+    const rootValue = this.#root();
+    const asked = { schema: this.#schema, source, variableValues: variables, rootValue, fieldResolver: resolve };
+    const result = await graphql(asked);
     if (isWrite && result.errors === undefined) this.writes += 1;
     if (fault === 'lost') return void response.destroy();
     if (fault === '500') return tell(500, 'an error');

@@ -221,18 +221,14 @@ test('an attempt at work is read every two seconds, one read at a time, until th
   const { page, context } = await signedIn();
   const id = '00000000-0000-4000-8000-000000000001';
   const times: number[] = [];
+  await page.addInitScript(`const of = AbortSignal.timeout; globalThis.limits = [];
+    AbortSignal.timeout = (ms) => (limits.push(ms), of.call(AbortSignal, ms));`);
   let inFlight = 0;
   let most = 0;
   const body = {
     ...{ attemptId: id, status: 'completing', reason: null, expiresAt: '2030-01-01T00:00:00.000Z', region: null },
-    ...{
-      organizationId: 'o',
-      projectId: 'p',
-      destinationProjectIds: ['p'],
-      providerOrganization: null,
-      projects: [],
-      providerGrantId: null,
-    },
+    ...{ organizationId: 'o', projectId: 'p', destinationProjectIds: ['p'], projects: [] },
+    ...{ providerOrganization: null, providerGrantId: null },
   };
   await page.route('**/installations/*', async (route) => {
     inFlight += 1;
@@ -246,6 +242,7 @@ test('an attempt at work is read every two seconds, one read at a time, until th
   while (times.length < 3) await page.waitForTimeout(100);
   for (const [index, time] of times.slice(1).entries()) assert.ok(time - (times[index] ?? 0) >= 2_000);
   assert.equal(most, 1);
+  assert.deepEqual(await page.evaluate('[...new Set(limits)]'), [120_000]);
   await page.keyboard.press('Escape');
   await at(page, 'chooser').waitFor({ state: 'detached' });
   const sofar = times.length;
