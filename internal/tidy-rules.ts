@@ -125,7 +125,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'base/config': { rooms: ['schemas', 'base', 'base/'], npm: ['valibot', 'yaml'] },
   'base/log': { rooms: ['schemas', 'base', 'base/'], npm: ['pino'] },
   'base/metrics': { rooms: ['schemas', 'base', 'base/'], npm: ['prom-client'] },
-  'base/net': { rooms: ['schemas', 'base'], npm: [] },
+  'base/net': { rooms: ['schemas', 'base'], npm: ['undici'] },
   'base/testkit': {
     rooms: ['schemas', 'base', 'base/', 'adapters/store', 'adapters/postgres'],
     npm: [

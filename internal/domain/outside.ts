@@ -37,6 +37,16 @@ export function rateLimited(what: string, seconds: number): Fault {
   return outsideFault('rate-limited', `${what}; retry after ${n} seconds`, n);
 }
 
+/** The provider did nothing, because it limits these calls; it named so many seconds, or none. Thrown by a client. */
+export class ProviderLimited extends Error {
+  readonly seconds: number | undefined;
+  constructor(seconds: number | undefined) {
+    super('the provider limits these calls');
+    this.name = 'ProviderLimited';
+    this.seconds = seconds;
+  }
+}
+
 /**
  * A write left this machine, and nobody knows what became of it: a lost answer, a time-out, a 5xx, an answer that cannot be
  * read. Thrown by a client for the outbox, which looks again; it never reaches whoever asked.

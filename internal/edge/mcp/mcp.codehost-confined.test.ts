@@ -230,7 +230,8 @@ describe('what a session may not touch at the code host', () => {
     assert.match(await attempt(seat, 'list_branches', { owner: 'acme', repo: 'moved' }), /^not-found: .*moved/);
   });
 
-  it('learned nothing and changed nothing, in at least three hundred attempts', async () => {
+  it('learned nothing and changed nothing, in at least three hundred attempts', async (t) => {
+    t.diagnostic(`${tried} attempts`);
     assert.ok(tried >= 300, String(tried));
     assert.ok(!said.includes(hidden));
     assert.equal(secret.issues.size + secret.comments.length + secret.reviews.length, 0);

@@ -1,18 +1,17 @@
 // A connection of the chat provider in use: its token for the moment of a call, its limits, and where in the provider's
 // workspace a session is.
 
-import { callChat, ChatLimited } from '../../adapters/providers/chat/chat.ts';
+import { callChat } from '../../adapters/providers/chat/chat.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { idAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import type { FlowContext } from '../context.ts';
-import { limitReached, passed, type Step, takeSlot } from '../outbox/outbox.ts';
+import { type Step, withinLimits } from '../outbox/outbox.ts';
 import { connectionSecrets } from '../sealed.ts';
 
 export const product = 'slack';
-const triesMax = 4;
 
 /** Throws Fault `connection-inactive`. */
 export async function chatConnection(ctx: FlowContext, projectId: string, name: string): Promise<SealedConnection> {
@@ -76,22 +75,8 @@ export class ChatRoom {
     return found;
   }
 
-  async #repeated<T>(method: string, send: () => Promise<T>): Promise<T> {
-    const { ctx } = this;
-    const connectionId = this.connection.id;
-    for (let tries = 1; ; tries += 1) {
-      await takeSlot(ctx, { connectionId, resources: [method] });
-      try {
-        const answer = await send();
-        if (tries > 1) await passed(ctx, connectionId, [method]);
-        return answer;
-      } catch (error) {
-        if (!(error instanceof ChatLimited)) throw error;
-        const fault = await limitReached(ctx, { connectionId, resource: method, seconds: error.seconds });
-        // The provider did nothing. A wait of half a minute at most is `takeSlot`'s.
-        if (tries >= triesMax || (fault.retryAfterSeconds ?? 60) > 30) throw fault;
-      }
-    }
+  #repeated<T>(method: string, send: () => Promise<T>): Promise<T> {
+    return withinLimits(this.ctx, { connectionId: this.connection.id, resource: method }, send);
   }
 
   #send(method: string, args: Args, isWrite: boolean): Promise<JsonObject> {

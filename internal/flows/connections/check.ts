@@ -1,8 +1,8 @@
 // Asks the provider of a connection whether it works, and sets its status to what that says; and replaces credentials. What
 // cannot be reached proves nothing about a connection: it is degraded, not lost.
 
-import { callChat, ChatLimited } from '../../adapters/providers/chat/chat.ts';
-import { callTracker, TrackerLimited } from '../../adapters/providers/tracker/tracker.ts';
+import { callChat } from '../../adapters/providers/chat/chat.ts';
+import { callTracker } from '../../adapters/providers/tracker/tracker.ts';
 import { readInstallation } from '../../adapters/providers/codehost/codehost.ts';
 import { OauthFailure, tryResource } from '../../adapters/providers/authorization/authorization.ts';
 import {
@@ -20,6 +20,7 @@ import { CREDENTIALS } from '../../../schemas/connection.ts';
 import { challengeOf } from '../../core/consent/consent.ts';
 import type { ConnectionStatus, Observed } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
+import { ProviderLimited } from '../../domain/outside.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 import { apiUrlOf, settingText } from '../codehost-mounts.ts';
 import { changeStatus } from '../connection-status.ts';
@@ -82,7 +83,7 @@ async function checkKey(ask: () => Promise<unknown>): Promise<Verdict> {
     return { to: 'active' };
   } catch (error) {
     // A limit says nothing of the key.
-    if (error instanceof ChatLimited || error instanceof TrackerLimited) return {};
+    if (error instanceof ProviderLimited) return {};
     if (!(error instanceof Fault)) throw error;
     return { to: 'degraded', reason: error.code };
   }

@@ -4,10 +4,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { blockResource, forgiveResource, limitedForMs, takePlace } from '../../adapters/store/outbox/limits.ts';
 import type { Fault } from '../../domain/fault.ts';
-import { rateLimited } from '../../domain/outside.ts';
+import { ProviderLimited, rateLimited } from '../../domain/outside.ts';
 import type { FlowContext } from '../context.ts';
 
 const waitMsMax = 30_000;
+const triesMax = 4;
 
 export interface Slot {
   readonly connectionId: string;
@@ -45,6 +46,30 @@ export async function limitReached(
   const seconds = await blockResource(ctx.db, of);
   ctx.runtime.log.warn({ connectionId: of.connectionId, resource: of.resource, seconds }, 'outbox.rate_limited');
   return rateLimited('the provider limits these calls', seconds);
+}
+
+/**
+ * Sends what a client throws ProviderLimited for where the provider did nothing: when its turn has come, and again where the
+ * limit is short. Throws Fault `rate-limited`, and whatever else `send` throws.
+ */
+export async function withinLimits<T>(
+  ctx: FlowContext,
+  { connectionId, resource }: { readonly connectionId: string; readonly resource: string },
+  send: () => Promise<T>,
+): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    await takeSlot(ctx, { connectionId, resources: [resource] });
+    try {
+      const answer = await send();
+      if (tries > 1) await passed(ctx, connectionId, [resource]);
+      return answer;
+    } catch (error) {
+      if (!(error instanceof ProviderLimited)) throw error;
+      const fault = await limitReached(ctx, { connectionId, resource, seconds: error.seconds });
+      // A wait of half a minute at most is `takeSlot`'s.
+      if (tries >= triesMax || (fault.retryAfterSeconds ?? 60) > waitMsMax / 1_000) throw fault;
+    }
+  }
 }
 
 /** A call went through that a limit had stopped before. */

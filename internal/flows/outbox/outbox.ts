@@ -9,6 +9,6 @@
 // `takeSlot`/`limited` for a provider's limits (limits.ts).
 
 export { type Call, performRead, refusedBefore } from './read.ts';
-export { limitReached, passed, takeSlot } from './limits.ts';
+export { limitReached, passed, takeSlot, withinLimits } from './limits.ts';
 export { forgetOldCalls, resolveAbandoned } from './resolve.ts';
 export { performWrite, type Step, type Write, type Written } from './write.ts';

@@ -1,15 +1,14 @@
 // A connection of the tracker in use: its key for the moment of a call, and its limits.
 
-import { callTracker, TrackerLimited } from '../../adapters/providers/tracker/tracker.ts';
+import { callTracker } from '../../adapters/providers/tracker/tracker.ts';
 import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import type { FlowContext } from '../context.ts';
-import { limitReached, passed, type Step, takeSlot } from '../outbox/outbox.ts';
+import { type Step, withinLimits } from '../outbox/outbox.ts';
 import { connectionSecrets } from '../sealed.ts';
 
-const triesMax = 4;
 const resource = 'graphql';
 
 export class TrackerDesk {
@@ -42,22 +41,8 @@ export class TrackerDesk {
     );
   }
 
-  async #repeated<T>(send: () => Promise<T>): Promise<T> {
-    const { ctx } = this;
-    const connectionId = this.connection.id;
-    for (let tries = 1; ; tries += 1) {
-      await takeSlot(ctx, { connectionId, resources: [resource] });
-      try {
-        const answer = await send();
-        if (tries > 1) await passed(ctx, connectionId, [resource]);
-        return answer;
-      } catch (error) {
-        if (!(error instanceof TrackerLimited)) throw error;
-        const fault = await limitReached(ctx, { connectionId, resource, seconds: error.seconds });
-        // The provider did nothing. A wait of half a minute at most is `takeSlot`'s.
-        if (tries >= triesMax || (fault.retryAfterSeconds ?? 60) > 30) throw fault;
-      }
-    }
+  #repeated<T>(send: () => Promise<T>): Promise<T> {
+    return withinLimits(this.ctx, { connectionId: this.connection.id, resource }, send);
   }
 
   #send(query: string, variables: JsonObject, isWrite: boolean): Promise<JsonObject> {

@@ -1,12 +1,11 @@
 // One call of a method of the chat provider, and what its answer means in our words. Nothing is sent twice here, and no
 // redirect is followed. Arguments go as a form: every method takes one. No message holds a token, a value or a host.
 
-import { Agent, type Dispatcher, request as send } from 'undici';
-import { boundedText, guardedLookup, hostFault } from '../../../base/net/net.ts';
-import { Fault } from '../../../domain/fault.ts';
+import { type Posted, postOnce } from '../../../base/net/post-once.ts';
+import type { Fault } from '../../../domain/fault.ts';
 import { objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
-import { OutcomeUnknown, outsideFault } from '../../../domain/outside.ts';
+import { OutcomeUnknown, outsideFault, ProviderLimited } from '../../../domain/outside.ts';
 
 export interface ChatRequest {
   /** Below which the methods are. */
@@ -22,61 +21,24 @@ export interface ChatRequest {
   readonly allowPrivate: boolean;
 }
 
-/** The provider did nothing, because it limits this method. */
-export class ChatLimited extends Error {
-  readonly seconds: number | undefined;
-  constructor(seconds: number | undefined) {
-    super('the chat provider limits these calls');
-    this.seconds = seconds;
-  }
-}
-
-const timeouts = { headersMs: 15_000, bodyMs: 15_000 } as const;
-const bytesMax = 8 * 1024 * 1024;
-const notSent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EHOSTUNREACH|ENETUNREACH)$/;
-const open = new Agent();
-const guarded = new Agent({ connect: { lookup: guardedLookup() } });
-
-/** Calls a method, once; answers with its result. Throws Fault, ChatLimited, and OutcomeUnknown for a write. */
+/** Calls a method, once; answers with its result. Throws Fault, ProviderLimited, and OutcomeUnknown for a write. */
 export async function callChat(request: ChatRequest): Promise<JsonObject> {
   const { token, method, args, isWrite, allowPrivate } = request;
   const url = new URL(`${request.apiUrl.replace(/\/+$/, '')}/${method}`);
-  if (!allowPrivate && (url.protocol !== 'https:' || hostFault(url.hostname) !== null)) {
-    throw outsideFault('provider-unavailable', 'the address of the chat provider is not a public https address');
-  }
   const form = new URLSearchParams();
   for (const [name, value] of Object.entries(args)) {
     if (value !== undefined) form.set(name, typeof value === 'object' ? JSON.stringify(value) : String(value));
   }
-  let answer: Dispatcher.ResponseData;
-  let text: string;
-  try {
-    answer = await send(url, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${token}`,
-        'content-type': 'application/x-www-form-urlencoded; charset=utf-8',
-        'user-agent': 'svc',
-      },
-      body: form.toString(),
-      headersTimeout: timeouts.headersMs,
-      bodyTimeout: timeouts.bodyMs,
-      dispatcher: allowPrivate ? open : guarded,
-    });
-    // Of a write with an answer beyond the bound nobody knows what became of it: the connection is given up.
-    text = await boundedText(answer.body, bytesMax);
-  } catch (error) {
-    if (error instanceof Fault) throw error;
-    const code = String((error as NodeJS.ErrnoException).code ?? '');
-    if (isWrite && !notSent.test(code)) throw new OutcomeUnknown(code === '' ? 'the connection broke' : code);
-    throw outsideFault('provider-unavailable', 'the chat provider could not be reached; nothing was done');
-  }
-  return judge(request, answer, text);
+  const headers = {
+    authorization: `Bearer ${token}`,
+    'content-type': 'application/x-www-form-urlencoded; charset=utf-8',
+  };
+  const asked = { url, headers, body: form.toString(), isWrite, allowPrivate };
+  return judge(request, await postOnce({ ...asked, who: 'the chat provider' }));
 }
 
-function judge({ isWrite }: ChatRequest, { statusCode, headers }: Dispatcher.ResponseData, text: string): JsonObject {
-  const after = Number(headers['retry-after'] ?? Number.NaN);
-  const limited = (): ChatLimited => new ChatLimited(Number.isNaN(after) ? undefined : after);
+function judge({ isWrite }: ChatRequest, { statusCode, text, retryAfterSeconds }: Posted): JsonObject {
+  const limited = (): ProviderLimited => new ProviderLimited(retryAfterSeconds);
   if (statusCode === 429) throw limited();
   let json: JsonObject = {};
   try {

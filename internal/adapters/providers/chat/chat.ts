@@ -7,7 +7,7 @@ import type { Delivery, FactKey, NamedEvent } from '../../../domain/delivery.ts'
 import { idAt, listAt, objectAt, presentOf, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 
-export { callChat, ChatLimited } from './api.ts';
+export { callChat } from './api.ts';
 
 const signatureShape = /^v0=([0-9a-f]{64})$/i;
 const secondsShape = /^\d{1,12}$/;

@@ -7,7 +7,7 @@ import type { Delivery, Fact, FactKey, KnownFact, NamedEvent } from '../../../do
 import { idAt, listAt, mentionsAny, objectAt, presentOf, someOf, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 
-export { callTracker, TrackerLimited } from './api.ts';
+export { callTracker } from './api.ts';
 
 const signatureShape = /^[0-9a-f]{64}$/i;
 const windowMs = 60_000;

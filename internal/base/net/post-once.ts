@@ -1,0 +1,59 @@
+// One POST to a provider's API, and what it means that no answer comes. Nothing is sent twice here, and no redirect is
+// followed. No message holds a credential, a value that was sent, or a host.
+
+import { Agent, type Dispatcher, request as send } from 'undici';
+import { Fault } from '../../domain/fault.ts';
+import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
+import { boundedText, guardedLookup, hostFault } from './net.ts';
+
+export interface Post {
+  readonly url: URL;
+  readonly headers: { readonly [name: string]: string };
+  readonly body: string;
+  /** It changes something: what becomes of a lost answer is not known. */
+  readonly isWrite: boolean;
+  /** Loopback and private addresses, and plain http, may be asked. */
+  readonly allowPrivate: boolean;
+  /** Who is asked, for people: `the tracker`. */
+  readonly who: string;
+}
+export interface Posted {
+  readonly statusCode: number;
+  readonly text: string;
+  /** Of `Retry-After`, where it is there and a number. */
+  readonly retryAfterSeconds: number | undefined;
+}
+
+const timeouts = { headersMs: 15_000, bodyMs: 15_000 } as const;
+const bytesMax = 8 * 1024 * 1024;
+const notSent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EHOSTUNREACH|ENETUNREACH)$/;
+const open = new Agent();
+const guarded = new Agent({ connect: { lookup: guardedLookup() } });
+
+/** Sends it. Throws Fault `provider-unavailable` for what was never sent or changes nothing, OutcomeUnknown for a write. */
+export async function postOnce({ url, headers, body, isWrite, allowPrivate, who }: Post): Promise<Posted> {
+  if (!allowPrivate && (url.protocol !== 'https:' || hostFault(url.hostname) !== null)) {
+    throw outsideFault('provider-unavailable', `the address of ${who} is not a public https address`);
+  }
+  let answer: Dispatcher.ResponseData;
+  let text: string;
+  try {
+    answer = await send(url, {
+      method: 'POST',
+      headers: { ...headers, 'user-agent': 'svc' },
+      body,
+      headersTimeout: timeouts.headersMs,
+      bodyTimeout: timeouts.bodyMs,
+      dispatcher: allowPrivate ? open : guarded,
+    });
+    // Of a write with an answer beyond the bound nobody knows what became of it: the connection is given up.
+    text = await boundedText(answer.body, bytesMax);
+  } catch (error) {
+    if (error instanceof Fault) throw error;
+    const code = String((error as NodeJS.ErrnoException).code ?? '');
+    if (isWrite && !notSent.test(code)) throw new OutcomeUnknown(code === '' ? 'the connection broke' : code);
+    throw outsideFault('provider-unavailable', `${who} could not be reached; nothing was done`);
+  }
+  const after = Number(answer.headers['retry-after'] ?? Number.NaN);
+  return { statusCode: answer.statusCode, text, retryAfterSeconds: Number.isNaN(after) ? undefined : after };
+}
