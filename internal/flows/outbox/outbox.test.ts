@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openDatabase } from '../../adapters/store/store.ts';
 import { listCalls } from '../../adapters/store/outbox/calls.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { silent } from '../../base/testkit/postgres.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json } from '../../domain/json.ts';
 import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
@@ -219,15 +221,22 @@ describe('limits of a provider', () => {
     assert.match(second.message, /retry after 120 seconds$/);
   });
 
-  it('writes go out one after the other, each at the place that it took', async () => {
+  it('holds for every daemon: writes of all go out one after the other, and a limit that one meets stops the others', async () => {
     const { ctx } = daemon;
+    const db = openDatabase({ url: daemon.database.url, log: silent });
+    const other = { ...ctx, db, daemonId: randomUUID() };
     const times: number[] = [];
-    const go = async (): Promise<void> => {
-      await takeSlot(ctx, { connectionId, resources: ['write'], spacingMs: 200 });
+    const go = async (of: FlowContext): Promise<void> => {
+      await takeSlot(of, { connectionId, resources: ['write'], spacingMs: 200 });
       times.push(ctx.runtime.now().getTime());
     };
-    await Promise.all([go(), go(), go(), go()]);
+    await Promise.all([go(ctx), go(other), go(ctx), go(other)]);
     times.sort((a, b) => a - b);
     assert.ok((times[3] ?? 0) - (times[0] ?? 0) >= 550, String(times));
+    // What the provider says of writes to one of them.
+    await limitReached(ctx, { connectionId, resource: 'write', seconds: 90 });
+    await assert.rejects(go(other), /retry after (89|90) seconds$/);
+    await takeSlot(other, { connectionId, resources: ['actions'] });
+    await db.close();
   });
 });
