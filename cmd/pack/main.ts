@@ -48,8 +48,9 @@ interface Lock {
 function shrinkwrap(): void {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as Lock;
   const kept = Object.entries(lock.packages).filter(([, one]) => one.dev !== true);
-  const packages = kept.map(([path, { devDependencies: _, ...one }]) => [path, one]);
-  const text = JSON.stringify({ ...lock, packages: Object.fromEntries(packages) }, null, 2);
+  const packages = Object.fromEntries(kept.map(([path, one]) => [path, { ...one }]));
+  delete packages['']?.['devDependencies'];
+  const text = JSON.stringify({ ...lock, packages }, null, 2);
   writeFileSync(join(root, 'npm-shrinkwrap.json'), `${text}\n`);
 }
 

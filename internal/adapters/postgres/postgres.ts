@@ -80,6 +80,14 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   return { url, pid: () => at.pid, lost: watch(), stop: () => (stopping ??= end()) };
 }
 
+/** The address of the server that runs in this data directory, whoever started it; undefined where none answers. */
+export async function runningEmbedded(dataDir: string): Promise<string | undefined> {
+  const running = await findRunning(join(dataDir, 'postgres'));
+  if (running === undefined || !(await answers(running.port))) return undefined;
+  const password = (await readFile(join(dataDir, 'postgres.password'), 'utf8')).trim();
+  return `postgres://${user}:${password}@127.0.0.1:${running.port}/svc`;
+}
+
 /** The server that a killed daemon left running, once it answers; undefined when there is none, or it ends meanwhile. */
 async function adopt(options: EmbeddedOptions, cluster: string): Promise<Running | undefined> {
   const deadline = performance.now() + startTimeoutMs;

@@ -4,6 +4,7 @@
 import { HARNESSES } from '../../domain/spec.ts';
 import { accountTable } from './table-account.ts';
 import { everydayCommands } from './table-everyday.ts';
+import { installationCommands } from './table-installation.ts';
 import { offlineCommands } from './table-offline.ts';
 import { resourceCommands } from './table-resources.ts';
 import type { CommandSpec } from './types.ts';
@@ -64,5 +65,6 @@ export const commands: readonly CommandSpec[] = [
   ...everydayCommands,
   ...resourceCommands,
   ...accountTable,
+  ...installationCommands,
   ...tools,
 ];

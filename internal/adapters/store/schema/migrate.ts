@@ -42,10 +42,11 @@ export async function readMigrations(from: string = directory): Promise<Migratio
 
 /**
  * Migrates, and answers with the names that it applied. Throws Fault `unavailable` with code `database-newer` where the
- * database holds a migration that this code does not know, `database-version` below PostgreSQL 15.
+ * database holds a migration that this code does not know, `database-version` below PostgreSQL 15. `only`: no others than
+ * these, as a backup needs them that was made before the others were.
  */
-export async function migrate(url: string, log: Log, from?: string): Promise<string[]> {
-  const known = await readMigrations(from);
+export async function migrate(url: string, log: Log, from?: string, only?: readonly string[]): Promise<string[]> {
+  const known = (await readMigrations(from)).filter((one) => only?.includes(one.name) !== false);
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: 5_000,

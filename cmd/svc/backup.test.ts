@@ -1,0 +1,208 @@
+// The drill of docs/disaster.md with the real programs: a daemon on its own database, under traffic, is saved, killed and wiped; what is
+// restored, once into a data directory and once into a database of its own, by somebody who is no superuser there, is all
+// of it, and goes on.
+
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import {
+  type Api,
+  apiClient,
+  embeddedPid,
+  readClientFile,
+  type SpawnedDaemon,
+  spawnDaemon,
+  tempDataDir,
+} from '../../internal/base/testkit/daemon.ts';
+import { testCluster } from '../../internal/base/testkit/postgres.ts';
+import type { Manifest } from '../../internal/flows/backup/backup.ts';
+import { callSvc, emptyHome } from './testkit.ts';
+
+const AGENT = join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts');
+const harness = { SVC_HARNESS_A_COMMAND: JSON.stringify([process.execPath, AGENT]), SVC_SANDBOX: 'process' };
+const triage = {
+  name: 'triage',
+  harness: 'harness-a',
+  environment: { name: 'default', image: { kind: 'preset', name: 'base' } },
+  triggers: [
+    {
+      event: 'webhook.received',
+      endpoint: 'reports',
+      auth: { kind: 'none' },
+      message: 'A report arrived: {{title}}',
+      routing: { kind: 'spawn' },
+    },
+  ],
+};
+
+let home: { readonly path: string; remove(): Promise<void> };
+let data: { readonly path: string; remove(): Promise<void> };
+let daemon: SpawnedDaemon | undefined;
+before(async () => {
+  [home, data] = [await emptyHome(), await tempDataDir()];
+});
+after(async () => {
+  await daemon?.kill('SIGKILL');
+  await home.remove();
+  await data.remove();
+});
+
+async function until<T>(ask: () => Promise<T | undefined>): Promise<T> {
+  for (let tries = 0; tries < 600; tries += 1) {
+    const found = await ask();
+    if (found !== undefined) return found;
+    await sleep(100);
+  }
+  throw new Error('it did not come');
+}
+
+const manifestOf = async (directory: string): Promise<Manifest> =>
+  JSON.parse(await readFile(join(directory, 'manifest.json'), 'utf8')) as Manifest;
+
+async function transcript(api: Api, session: string): Promise<string> {
+  return JSON.stringify((await api('GET', `P/sessions/${session}/messages?limit=200`)).body);
+}
+
+test('what a backup saved of a daemon under traffic is whole after a wipe, and sessions go on', async () => {
+  const source = join(data.path, 'a');
+  daemon = spawnDaemon({ dataDir: source, env: harness });
+  const { url } = await daemon.ready;
+  const { token } = readClientFile(source);
+  const api = apiClient(url, token);
+  const files = [{ path: '.svc/agents/triage.yaml', content: JSON.stringify(triage) }];
+  const applied = await api('POST', 'P/apply', { files });
+  const ingest = new URL(String(applied.body['webhooks']?.[0]?.['ingestUrl'])).pathname;
+  await api('PUT', 'P/secrets/deploy', { value: 'the value of deploy', protected: false });
+  const report = async (title: string): Promise<void> => {
+    assert.equal((await api('POST', ingest, { title, dedupKey: title }, { token: null })).status, 202);
+  };
+  await report('disk full');
+  const session = await until(async () => {
+    const { items } = (await api('GET', 'P/sessions')).body as unknown as { items: { id: string; state: string }[] };
+    return items.find((one) => one.state === 'idle')?.id;
+  });
+
+  // Traffic from before the backup begins until after it has ended.
+  let isOver = false;
+  const sent: string[] = [];
+  const traffic = (async () => {
+    while (!isOver) {
+      await report(`traffic ${sent.length}`);
+      sent.push(`traffic ${sent.length}`);
+    }
+  })();
+  await until(async () => (sent.length >= 5 ? true : undefined));
+  const before = [...sent];
+  const saved = join(data.path, 'saved');
+  const ran = await callSvc(home.path, ['backup', saved, '--data-dir', source]);
+  isOver = true;
+  await traffic;
+  assert.equal(ran.code, 0, ran.stderr);
+  assert.match(ran.stdout, /rows of \d+ tables, with the master key/);
+  assert.equal((await stat(saved)).mode & 0o777, 0o700);
+  for (const name of await readdir(saved)) {
+    assert.equal((await stat(join(saved, name))).mode & 0o777, 0o600, name);
+    assert.ok(!(await readFile(join(saved, name))).includes('the value of deploy'), name);
+  }
+  const again = await callSvc(home.path, ['backup', saved, '--data-dir', source, '--json']);
+  assert.equal(again.code, 1);
+  assert.match(again.stderr, /backup-exists/);
+
+  // The machine is lost.
+  await daemon.kill('SIGKILL');
+  const pid = await embeddedPid(source);
+  if (pid !== undefined) process.kill(pid, 'SIGQUIT');
+  await until(async () => ((await embeddedPid(source)) === undefined ? true : undefined));
+  await rm(source, { recursive: true, force: true });
+
+  const target = join(data.path, 'b');
+  const restored = await callSvc(home.path, ['restore', saved, '--data-dir', target]);
+  assert.equal(restored.code, 0, restored.stderr);
+  const twice = await callSvc(home.path, ['restore', saved, '--data-dir', target]);
+  assert.match(twice.stderr, /not-empty|There is a database/);
+  const checked = await callSvc(home.path, ['upgrade', 'check', '--data-dir', target]);
+  assert.equal(checked.code, 0, checked.stdout);
+  assert.match(checked.stdout, /up to date[\s\S]*opens what is stored/);
+  // The same rows, byte for byte.
+  const copy = join(data.path, 'copy');
+  assert.equal((await callSvc(home.path, ['backup', copy, '--data-dir', target])).code, 0);
+  assert.deepEqual((await manifestOf(copy)).files, (await manifestOf(saved)).files);
+  assert.deepEqual((await manifestOf(copy)).database, (await manifestOf(saved)).database);
+
+  daemon = spawnDaemon({ dataDir: target, env: harness });
+  const second = apiClient((await daemon.ready).url, token);
+  assert.equal((await second('GET', 'P/agents/triage')).body['name'], 'triage');
+  assert.equal((await second('POST', 'P/secrets/deploy/reveal')).body['value'], 'the value of deploy');
+  assert.equal((await second('POST', ingest, { title: 'again', dedupKey: 'again' }, { token: null })).status, 202);
+  // Every report that was acknowledged before the backup began is there, and none twice.
+  const wanted = ['disk full', 'again', ...before];
+  await until(async () => {
+    const { items } = (await second('GET', 'P/events?key=webhook.received&limit=200')).body as unknown as {
+      items: { payload: { title: string }; routerStatus: string }[];
+    };
+    const titles = items.map((item) => item.payload.title);
+    assert.equal(new Set(titles).size, titles.length);
+    const isThere = wanted.every((title) =>
+      items.some((one) => one.payload.title === title && one.routerStatus === 'routed'),
+    );
+    return isThere ? true : undefined;
+  });
+  // The session knows what it was told, and answers.
+  assert.match(await transcript(second, session), /disk full/);
+  const told = await second('POST', `P/sessions/${session}/messages`, { text: 'are you there?' });
+  assert.ok(told.status < 300, JSON.stringify(told.body));
+  await until(async () => ((await transcript(second, session)).split('are you there?').length >= 3 ? true : undefined));
+  await daemon.kill('SIGTERM');
+
+  await intoAnotherServer(saved);
+});
+
+/** The same backup into a database of a server of somebody else's. */
+async function intoAnotherServer(saved: string): Promise<void> {
+  const name = `restored_${randomBytes(4).toString('hex')}`;
+  const adminUrl = await testCluster();
+  const admin = new pg.Client({ connectionString: adminUrl });
+  await admin.connect();
+  try {
+    await admin.query(`create role ${name} login password 'p' nosuperuser`);
+    await admin.query(`create database ${name} owner ${name}`);
+    const url = new URL(adminUrl);
+    [url.username, url.password, url.pathname] = [name, 'p', name];
+    const keys = join(data.path, 'keys/master.key');
+    const env = { SVC_DATABASE_URL: url.href, SVC_MASTER_KEY_FILE: keys, SVC_DATA_DIR: join(data.path, 'c') };
+
+    // A file that was changed is found before anything is written.
+    const broken = join(data.path, 'broken');
+    await mkdir(broken);
+    for (const file of await readdir(saved)) await copyFile(join(saved, file), join(broken, file));
+    await writeFile(join(broken, 'svc.agents.copy.gz'), 'x');
+    const refused = await callSvc(home.path, ['restore', broken], { env });
+    assert.deepEqual(
+      [refused.code, /svc\.agents\.copy\.gz was changed/.test(refused.stderr)],
+      [1, true],
+      refused.stderr,
+    );
+
+    const ran = await callSvc(home.path, ['restore', saved], { env });
+    assert.equal(ran.code, 0, ran.stderr);
+    assert.equal(await readFile(keys, 'utf8'), await readFile(join(saved, 'master.key'), 'utf8'));
+    const copy = join(data.path, 'copy-of-external');
+    assert.equal((await callSvc(home.path, ['backup', copy, '--without-key'], { env })).code, 0);
+    const { files } = await manifestOf(saved);
+    assert.deepEqual({ ...(await manifestOf(copy)).files, 'master.key': files['master.key'] }, files);
+    const over = await callSvc(home.path, ['restore', saved], { env });
+    assert.deepEqual([over.code, /is in use/.test(over.stderr)], [1, true], over.stderr);
+    // With a key that opens nothing of it there is no backup.
+    await writeFile(keys, `1:${randomBytes(32).toString('base64')}\n`);
+    const wrong = await callSvc(home.path, ['backup', join(data.path, 'wrong')], { env });
+    assert.deepEqual([wrong.code, /does not hold the master key 1/.test(wrong.stderr)], [1, true], wrong.stderr);
+  } finally {
+    await admin.query(`drop database if exists ${name} with (force)`);
+    await admin.query(`drop role if exists ${name}`);
+    await admin.end();
+  }
+}

@@ -1,0 +1,317 @@
+// A backup of an installation and its way back (docs/disaster.md): the database, as it is at one instant while svcd goes on,
+// and the master key file, without which nothing sealed in it opens. A directory of plain files that only its owner may
+// read: the rows of each table as compressed text, the key, and a manifest with the digest of every file, written last, so
+// that what has one is whole. A backup whose key does not fit is refused while the right one can still be found. It
+// never writes over anything: a restore wants an empty database and takes all or nothing.
+
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { copyFile, mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { Duplex, PassThrough, type Readable, type Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { constants, createGunzip, createGzip } from 'node:zlib';
+import type { Logger } from 'pino';
+import { createSealer, readMasterKeys } from '../../adapters/crypto/crypto.ts';
+import { lockDataDir } from '../../adapters/postgres/data-lock.ts';
+import { runningEmbedded, startEmbedded } from '../../adapters/postgres/postgres.ts';
+import { type CopiedDatabase, copyIn, copyOut, lookAt } from '../../adapters/store/schema/copy.ts';
+import { migrate, readMigrations } from '../../adapters/store/schema/migrate.ts';
+import type { Config } from '../../base/config/config.ts';
+import { Fault } from '../../domain/fault.ts';
+
+const FORMAT = 1;
+const KEY = 'master.key';
+const MANIFEST = 'manifest.json';
+/** Where PostgreSQL 15 begins, the oldest that svcd runs on. */
+const OLDEST_SERVER = 150_000;
+
+export interface Manifest {
+  readonly format: number;
+  /** Of the program that made it. */
+  readonly version: string;
+  readonly createdAt: string;
+  readonly database: CopiedDatabase;
+  /** SHA-256 of every other file, in hex, by its path. */
+  readonly files: { readonly [path: string]: string };
+  /** Versions of the master key that sealed values name, where the key is part of the backup. */
+  readonly keyVersions: readonly number[];
+}
+
+export interface BackupInput {
+  readonly config: Config;
+  readonly directory: string;
+  readonly log: Logger;
+}
+
+/** Runs `fn` with the address of the database: the embedded one that runs, or one that is started for the while. */
+async function withDatabase<T>(
+  { config, log }: Omit<BackupInput, 'directory'>,
+  fn: (url: string) => Promise<T>,
+): Promise<T> {
+  const { dataDir } = config;
+  const given = config.databaseDirectUrl ?? config.databaseUrl ?? (await runningEmbedded(dataDir));
+  if (given !== undefined) return fn(given);
+  const lock = await lockDataDir(dataDir);
+  try {
+    const embedded = await startEmbedded({ dataDir, log });
+    try {
+      return await fn(embedded.url);
+    } finally {
+      await embedded.stop();
+    }
+  } finally {
+    await lock.release();
+  }
+}
+
+/** Every noted version whose key the file lacks, or has another of; empty where the file opens all that is stored. */
+async function unopenable(
+  keyFile: string,
+  noted: Awaited<ReturnType<typeof lookAt>>['keys'],
+): Promise<readonly number[]> {
+  const sealer = createSealer(await readMasterKeys(keyFile));
+  return noted
+    .filter(({ version, fingerprint }) => {
+      const held = sealer.fingerprint(version);
+      return held === undefined || (fingerprint !== null && !fingerprint.equals(held));
+    })
+    .map(({ version }) => version);
+}
+
+/**
+ * Writes a backup into `directory`, which must not exist or be empty. `withKey: false` leaves the key file out. Throws Fault
+ * `backup-exists`, `backup-key` where the key file does not open what is stored, `not-a-database`.
+ */
+export async function backUp(
+  input: BackupInput & { readonly version: string; readonly now: Date; readonly withKey: boolean },
+): Promise<Manifest> {
+  const { config, directory, withKey } = input;
+  if (config.databaseUrl === undefined && !(await exists(join(config.dataDir, 'postgres', 'PG_VERSION'))))
+    throw new Fault(
+      'not_found',
+      'not-a-database',
+      `There is no database under ${config.dataDir}, and SVC_DATABASE_URL is not set.`,
+    );
+  if ((await readdir(directory).catch(() => [])).length > 0)
+    throw new Fault('conflict', 'backup-exists', `${directory} is not empty: give a directory of its own.`);
+  return withDatabase(input, async (url) => {
+    const { keys } = await lookAt(url);
+    const wrong = withKey ? await unopenable(config.masterKeyFile, keys) : [];
+    if (wrong.length > 0)
+      throw new Fault(
+        'conflict',
+        'backup-key',
+        `${config.masterKeyFile} does not hold the master key ${wrong.join(', ')} of this database: a backup with it would open nothing.`,
+      );
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    const files: { [path: string]: string } = {};
+    const written: Promise<void>[] = [];
+    const database = await copyOut(url, async (table) => {
+      const [sink, done] = compressed(join(directory, fileOf(table)), (digest) => (files[fileOf(table)] = digest));
+      written.push(done);
+      done.catch(() => undefined);
+      return sink;
+    });
+    await Promise.all(written);
+    if (withKey) {
+      await writeFile(join(directory, KEY), await readFile(config.masterKeyFile), { mode: 0o600, flag: 'wx' });
+      files[KEY] = await digestOf(join(directory, KEY));
+    }
+    const manifest: Manifest = {
+      format: FORMAT,
+      version: input.version,
+      createdAt: input.now.toISOString(),
+      database,
+      files,
+      keyVersions: withKey ? keys.map((key) => key.version) : [],
+    };
+    const draft = join(directory, `.${MANIFEST}`);
+    await writeFile(draft, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
+    await rename(draft, join(directory, MANIFEST));
+    return manifest;
+  });
+}
+
+/**
+ * Puts a backup back: into an empty database, or into a data directory without one, with the key file beside it where none is.
+ * All or nothing. Throws Fault `backup-broken`, `backup-newer`, `not-empty`, `backup-key` where another key file is there.
+ */
+export async function restore(input: BackupInput): Promise<Manifest> {
+  const { config, directory, log } = input;
+  const manifest = await readManifest(directory);
+  const known = new Set((await readMigrations()).map((one) => one.name));
+  const unknown = manifest.database.migrations.filter((name) => !known.has(name));
+  if (unknown.length > 0)
+    throw new Fault(
+      'conflict',
+      'backup-newer',
+      `The backup was made by a newer svc (${manifest.version}): it has migration ${unknown[0]}, which this one does not know.`,
+    );
+  if (config.databaseUrl === undefined && (await exists(join(config.dataDir, 'postgres'))))
+    throw new Fault(
+      'conflict',
+      'not-empty',
+      `There is a database under ${config.dataDir} already: give another --data-dir, or move it away.`,
+    );
+  const hasKey = KEY in manifest.files;
+  if (hasKey) await refuseOtherKey(join(directory, KEY), config.masterKeyFile);
+  await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  await withDatabase(input, async (url) => {
+    await migrate(url, log, undefined, manifest.database.migrations);
+    await copyIn(url, manifest.database, async (table) => uncompressed(join(directory, fileOf(table))));
+  });
+  if (hasKey && !(await exists(config.masterKeyFile))) {
+    await mkdir(dirname(config.masterKeyFile), { recursive: true, mode: 0o700 });
+    const draft = join(dirname(config.masterKeyFile), `.${basename(config.masterKeyFile)}.restored`);
+    await copyFile(join(directory, KEY), draft);
+    await rename(draft, config.masterKeyFile);
+  }
+  return manifest;
+}
+
+async function refuseOtherKey(saved: string, present: string): Promise<void> {
+  if (!(await exists(present))) return;
+  const [ours, theirs] = [createSealer(await readMasterKeys(saved)), createSealer(await readMasterKeys(present))];
+  const { byVersion } = await readMasterKeys(saved);
+  for (const version of byVersion.keys()) {
+    const held = theirs.fingerprint(version);
+    if (held !== undefined && ours.fingerprint(version)?.equals(held) === true) continue;
+    throw new Fault(
+      'conflict',
+      'backup-key',
+      `${present} is there and does not hold the backup's master key ${version}: move it away, or name another with SVC_MASTER_KEY_FILE.`,
+    );
+  }
+}
+
+/** Reads the manifest and holds every file against it. */
+async function readManifest(directory: string): Promise<Manifest> {
+  const text = await readFile(join(directory, MANIFEST), 'utf8').catch(() => undefined);
+  const broken = (why: string): Fault =>
+    new Fault('invalid', 'backup-broken', `${directory} is not a whole backup: ${why}.`);
+  if (text === undefined) throw broken(`it has no ${MANIFEST}`);
+  let manifest: Manifest;
+  try {
+    manifest = JSON.parse(text) as Manifest;
+  } catch {
+    throw broken(`${MANIFEST} cannot be read`);
+  }
+  if (manifest.format !== FORMAT) throw broken(`its format is ${manifest.format}, this svc knows ${FORMAT}`);
+  for (const [path, digest] of Object.entries(manifest.files)) {
+    const found = await digestOf(join(directory, path)).catch(() => undefined);
+    if (found === undefined) throw broken(`${path} is missing`);
+    if (found !== digest) throw broken(`${path} was changed`);
+  }
+  return manifest;
+}
+
+const fileOf = (table: string): string => `${table.replaceAll('"', '')}.copy.gz`;
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
+
+/** Where rows are written to, and what resolves once their file is whole. */
+function compressed(path: string, onDigest: (digest: string) => void): [Writable, Promise<void>] {
+  const sink = new PassThrough();
+  const hash = createHash('sha256');
+  const done = pipeline(
+    sink,
+    createGzip({ level: constants.Z_BEST_SPEED }),
+    async function* (chunks: AsyncIterable<Buffer>) {
+      for await (const chunk of chunks) {
+        hash.update(chunk);
+        yield chunk;
+      }
+    },
+    createWriteStream(path, { flags: 'wx', mode: 0o600 }),
+  ).then(() => onDigest(hash.digest('hex')));
+  return [sink, done];
+}
+
+function uncompressed(path: string): Readable {
+  return Duplex.from(async function* () {
+    yield* createReadStream(path).pipe(createGunzip());
+  });
+}
+
+async function digestOf(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
+  return hash.digest('hex');
+}
+
+export interface UpgradeCheck {
+  readonly name: string;
+  readonly status: 'ok' | 'warning' | 'error';
+  readonly message: string;
+  readonly hint?: string;
+}
+
+/** What stands between the installation as it runs and this program, read and not changed. */
+export async function checkUpgrade(input: Omit<BackupInput, 'directory'>): Promise<readonly UpgradeCheck[]> {
+  const { config } = input;
+  if (config.databaseUrl === undefined && !(await exists(join(config.dataDir, 'postgres', 'PG_VERSION'))))
+    return [{ name: 'database', status: 'ok', message: `there is none under ${config.dataDir} yet: svcd makes it` }];
+  return withDatabase(input, async (url) => {
+    const found = await lookAt(url);
+    const known = (await readMigrations()).map((one) => one.name);
+    const checks = [checkServer(found.serverVersion), checkMigrations(known, found.migrations, found.bytes)];
+    checks.push(await checkKeyFile(config, found.keys));
+    const others = found.daemons.map(({ host, pid, roles }) => `${host} (process ${pid}: ${roles.join(', ')})`);
+    checks.push(
+      others.length === 0
+        ? { name: 'daemons', status: 'ok', message: 'none runs' }
+        : {
+            name: 'daemons',
+            status: 'ok',
+            message: `${others.length} run: ${others.join('; ')}`,
+            hint: 'replace all of them together',
+          },
+    );
+    return checks;
+  });
+}
+
+function checkServer(version: number): UpgradeCheck {
+  const major = Math.floor(version / 10_000);
+  const message = `PostgreSQL ${major}`;
+  if (version >= OLDEST_SERVER) return { name: 'server', status: 'ok', message };
+  return { name: 'server', status: 'error', message, hint: 'svcd needs 15 or later: upgrade the server first' };
+}
+
+function checkMigrations(known: readonly string[], had: readonly string[] | undefined, bytes: number): UpgradeCheck {
+  const name = 'migrations';
+  if (had === undefined) return { name, status: 'ok', message: `all ${known.length} are to run: the database is new` };
+  const newer = had.filter((one) => !known.includes(one));
+  if (newer.length > 0)
+    return {
+      name,
+      status: 'error',
+      message: `the database has ${newer.join(', ')}, which this svc does not know`,
+      hint: 'it was migrated by a newer svcd: install that one or a later one',
+    };
+  const pending = known.filter((one) => !had.includes(one));
+  if (pending.length === 0) return { name, status: 'ok', message: `up to date with ${known.at(-1)}` };
+  const megabytes = Math.ceil(bytes / 1_048_576);
+  return {
+    name,
+    status: 'warning',
+    message: `${pending.length} to run on ${megabytes} MB: ${pending.join(', ')}`,
+    hint: 'there is no way back but a backup: svc backup DIRECTORY',
+  };
+}
+
+async function checkKeyFile(config: Config, noted: Awaited<ReturnType<typeof lookAt>>['keys']): Promise<UpgradeCheck> {
+  const name = 'master key';
+  const wrong = await unopenable(config.masterKeyFile, noted);
+  if (wrong.length === 0) return { name, status: 'ok', message: `${config.masterKeyFile} opens what is stored` };
+  return {
+    name,
+    status: 'error',
+    message: `${config.masterKeyFile} does not hold version ${wrong.join(', ')}`,
+    hint: 'put the key file of the running daemons there',
+  };
+}
