@@ -12,7 +12,10 @@ const out = join(root, 'dist');
 
 const ENTRIES = ['cmd/svc/main.mjs', 'cmd/svcd/main.ts'];
 /** Read at run time; browser modules are stripped of their types by whoever serves them. */
-const READ = ['internal/edge/web/client', 'templates', 'migrations'];
+const READ = [
+  ...['internal/edge/web/client', 'templates', 'migrations', 'docs'],
+  ...['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md'],
+];
 
 /** Relative modules: what is imported, now or later, and what is started by its address. */
 const SPECIFIER = /(\bfrom\s*|\bimport\s*\(?\s*|\bnew URL\(\s*)(['"])(\.{1,2}\/[^'"\n]+?\.(?:ts|mjs|json))\2/g;

@@ -1,4 +1,4 @@
-// The drill of docs/disaster.md with the real programs: a daemon on its own database, under traffic, is saved, killed and wiped; what is
+// The drill of docs/guides/backup.md with the real programs: a daemon on its own database, under traffic, is saved, killed and wiped; what is
 // restored, once into a data directory and once into a database of its own, by somebody who is no superuser there, is all
 // of it, and goes on.
 

@@ -154,6 +154,7 @@ test('from npm install -g to an agent that answers a webhook, in an empty home',
   }
   // Once as it was told, once as it was repeated.
   assert.ok(transcript.split('A report arrived: disk full').length >= 3, transcript);
+  assert.match(await (await fetch(new URL('/docs', ingestUrl))).text(), /To the first pull request/);
   const page = await fetch(new URL('/signin', ingestUrl));
   const module = /"(\/assets\/[0-9a-f]+\/[\w/]+\.ts)"/.exec(await page.text())?.[1];
   assert.ok(module !== undefined);

@@ -60,6 +60,7 @@ before(async () => {
   try {
     await sleep(turnsMs);
     for (const route of routes) await callList(daemon.api, route);
+    await daemon.api('GET', '/metrics');
   } finally {
     await daemon.stop();
     recorder.stop();

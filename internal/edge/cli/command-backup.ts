@@ -1,4 +1,4 @@
-// `svc backup`, `svc restore` and `svc upgrade check` (docs/disaster.md): on the host of the database, with the settings of its
+// `svc backup`, `svc restore` and `svc upgrade check` (docs/guides/backup.md): on the host of the database, with the settings of its
 // svcd. No server is asked: it may be running, or gone.
 
 import { resolve } from 'node:path';

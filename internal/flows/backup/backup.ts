@@ -1,4 +1,4 @@
-// A backup of an installation and its way back (docs/disaster.md): the database, as it is at one instant while svcd goes on,
+// A backup of an installation and its way back (docs/guides/backup.md): the database, as it is at one instant while svcd goes on,
 // and the master key file, without which nothing sealed in it opens. A directory of plain files that only its owner may
 // read: the rows of each table as compressed text, the key, and a manifest with the digest of every file, written last, so
 // that what has one is whole. A backup whose key does not fit is refused while the right one can still be found. It

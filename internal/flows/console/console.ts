@@ -3,4 +3,5 @@
 // how it is said. Never changes anything, and carries nothing but names, states and counts: no payload, prompt or value.
 
 export { watchChanges } from './changes.ts';
+export { refreshGauges } from './gauges.ts';
 export { readOverview } from './overview.ts';

@@ -13,6 +13,20 @@ interface Told {
 }
 const told = new WeakMap<FlowContext['runtime'], Map<string, Told>>();
 
+/** Endpoints and connections with a number of their own; those beyond share one. */
+const countedMax = 200;
+const counted = new WeakMap<FlowContext['metrics'], Set<string>>();
+
+function count(ctx: FlowContext, kind: 'endpoint' | 'connection', id: string): void {
+  const own = counted.get(ctx.metrics) ?? new Set<string>();
+  counted.set(ctx.metrics, own);
+  if (own.size < countedMax) own.add(id);
+  const help = 'Deliveries that did not prove themselves, by where they came to';
+  ctx.metrics
+    .counter('svc_deliveries_rejected_total', help, ['kind', 'id'])
+    .inc({ kind, id: own.has(id) ? id : 'other' });
+}
+
 export function logRejected(
   ctx: FlowContext,
   at: {
@@ -23,6 +37,7 @@ export function logRejected(
   },
   why: string,
 ): void {
+  count(ctx, at.kind, at.id);
   const known = told.get(ctx.runtime) ?? new Map<string, Told>();
   told.set(ctx.runtime, known);
   const key = `${at.kind}/${at.id}`;

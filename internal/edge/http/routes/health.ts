@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import * as api from '../../../../schemas/api/server.ts';
 import { Fault } from '../../../domain/fault.ts';
+import { refreshGauges } from '../../../flows/console/console.ts';
 import { openApi } from '../openapi.ts';
 import { ok, type Route, serve } from '../route.ts';
 
@@ -60,11 +61,11 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
         ? ok({ status: 'ready', checks })
         : { status: 503 as const, body: { status: 'unready' as const, checks } };
     }),
-    serve(api.getMetrics, async ({ ctx }) => ({
-      status: 200 as const,
-      body: await ctx.metrics.registry.metrics(),
-      contentType: ctx.metrics.registry.contentType,
-    })),
+    serve(api.getMetrics, async ({ ctx }) => {
+      await refreshGauges(ctx);
+      const { registry } = ctx.metrics;
+      return { status: 200 as const, body: await registry.metrics(), contentType: registry.contentType };
+    }),
     serve(api.getSchema, async ({ ctx, params: { file }, headers }) => {
       const found = await schemaFile(ctx.baseUrl, file);
       if (found === undefined) throw new Fault('not_found', 'schema-not-found', `There is no schema ${file}.`);
