@@ -51,13 +51,30 @@ const scopeOf = (of: TokenRequest): string =>
     permissions: of.permissions,
   });
 
+/** Those who wait for the same token in one daemon wait together: one of them asks the database, and mints. */
+const waiting = new Map<string, Promise<HeldToken>>();
+
 /**
  * A token that may be used now. `refused`: the one that the provider has just not taken. Throws Fault
  * `connection-inactive`, `credential-refused`, `permission-missing`, `not-found`, `rate-limited`, `provider-unavailable`.
  */
-export async function installationToken(ctx: FlowContext, of: TokenRequest, refused?: HeldToken): Promise<HeldToken> {
-  const { connection } = of;
+export function installationToken(ctx: FlowContext, of: TokenRequest, refused?: HeldToken): Promise<HeldToken> {
   const scope = scopeOf(of);
+  const key = JSON.stringify([ctx.daemonId, of.connection.id, scope, refused?.mintedAt ?? null]);
+  const before = waiting.get(key);
+  if (before !== undefined) return before;
+  const coming = takeToken(ctx, of, scope, refused).finally(() => waiting.delete(key));
+  waiting.set(key, coming);
+  return coming;
+}
+
+async function takeToken(
+  ctx: FlowContext,
+  of: TokenRequest,
+  scope: string,
+  refused: HeldToken | undefined,
+): Promise<HeldToken> {
+  const { connection } = of;
   if (refused !== undefined) await dropToken(ctx.db, connection.id, scope, refused.mintedAt);
   const until = ctx.runtime.now().getTime() + waitMs.most;
   for (;;) {
