@@ -44,7 +44,7 @@ cover: setup ## coverage of the core: at least 95 % of lines and branches
 	@node --test --experimental-test-coverage --test-coverage-include='internal/core/**' --test-coverage-exclude='**/*.test.ts' --test-coverage-exclude='**/{testkit,fixture}.ts' \
 	  --test-coverage-lines=95 --test-coverage-branches=95 $(CORE_TESTS)
 
-bench: setup ## measure speed as ratios against baselines in the same run
+bench: setup ## measure speed as ratios against baselines in the same run; ONLY='route stall' for some of them
 	@node cmd/bench/main.ts $(ONLY)
 
 profile: setup ## record a CPU profile and a heap snapshot of svcd under load, in profile/

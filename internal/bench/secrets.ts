@@ -37,6 +37,7 @@ async function seals(bench: Bencher): Promise<void> {
     bare.push(theirs);
   }
   const what = `seal and open / one bare encryption, ${ROUNDS} times, processor time`;
+  // Four are the least, and a quarter more is left for all else. It was eight times, and one second for all of them.
   bench.ratio(what, ms(median(sealed)), medianMs(bare), 5);
 }
 

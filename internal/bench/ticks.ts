@@ -135,6 +135,7 @@ export const bench: Bench = {
     const { ticks, keys } = rows[0] as { ticks: number; keys: number };
     if (ticks !== AGENTS * EACH || keys !== ticks) throw new Error(`${ticks} ticks of ${keys} schedules`);
     const recorded = medianMs(await recordings(bench, url, client));
+    // Within 2 s, which is what was asked; one connection that records batches and nothing else takes 0.7 s for as many.
     bench.ratio('from the minute until every tick is committed / as many events recorded', ms(lateMs), recorded, 3);
     const asked = medianMs(alone.map((one) => 2_000 / one));
     bench.ratio('time an event while ticking / as asked for', ms(1_000 / kept.perSecond), asked, 1.1);

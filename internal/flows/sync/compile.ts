@@ -83,7 +83,15 @@ async function compileFiles(
   const resolved = known === undefined ? new Map() : await resolveTemplates(task, lock, known.specifiers);
   if (known !== undefined && templatesKey(resolved) === known.templates) return { ...read, output: known.output };
   let { tip, files } = read;
-  const complete = await compileWith(portsOf(ctx), {
+  let { early } = files;
+  const ports: Pick<SyncPorts, 'compile'> = {
+    compile: (input) => {
+      const asked = early;
+      early = undefined;
+      return asked ?? portsOf(ctx).compile(input);
+    },
+  };
+  const complete = await compileWith(ports, {
     context,
     bundle: () => files.bundle(),
     readMore: async (paths) => {

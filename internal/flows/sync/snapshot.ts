@@ -16,6 +16,7 @@ import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { inputsKey } from '../compiled.ts';
 import { portsOf } from '../context.ts';
+import type { SyncPorts } from '../ports.ts';
 import type { Resolved } from './resolve.ts';
 import { sourceKey } from './source.ts';
 import type { SyncTask } from './take-in-hand.ts';
@@ -28,6 +29,8 @@ export interface TreeFiles {
   readonly record: StoredSnapshot;
   /** Remarks of the source on what was read. */
   readonly remarks: readonly Diagnostic[];
+  /** The compiler's answer to the files as they are here and no templates, where it was asked as soon as they were read. */
+  readonly early?: ReturnType<SyncPorts['compile']>;
 }
 
 export type SnapshotResult =
@@ -60,9 +63,27 @@ export async function snapshot(task: SyncTask, resolved: Resolved): Promise<Snap
   if (!mayStop) portsOf(ctx).warmCompiler();
   const read = await reader.snapshot(tip, { prior: prior ?? null, wantPaths: outside, full: !mayStop });
   if (mayStop && read.unchanged) return { kind: 'same-trees', tip, snapshotId: prior.id };
+  const early = compileEarly(task, read, resolved.context);
   const taken = await keepRead(task, tip, read, remarksOf(read));
   failpoint('sync.snapshot-stored');
-  return { kind: 'files', ...taken };
+  if (early === undefined) return { kind: 'files', ...taken };
+  return { kind: 'files', tip: taken.tip, files: { ...taken.files, early } };
+}
+
+/** Asks the compiler while the files are being stored, unless what they compile into is known. */
+function compileEarly(
+  { ctx, repository }: SyncTask,
+  { bundle, record }: Snapshot,
+  context: Resolved['context'],
+): TreeFiles['early'] {
+  if (bundle === null) return undefined;
+  const { compiled, compile } = portsOf(ctx);
+  const stored = { ...record, hasSvc: bundle.hasSvc, source: sourceKey(repository) };
+  if (compiled.find(repository.id, inputsKey(stored, context)) !== undefined) return undefined;
+  const early = compile({ bundle, context, templates: new Map() });
+  // Whoever takes the answer hears of a failure; where storing fails nobody does, and nothing is lost.
+  early.catch(() => undefined);
+  return early;
 }
 
 /** A stored snapshot, from memory where the last answer of the compiler is of it. */
