@@ -15,6 +15,12 @@ export interface NoticeRow extends Notice {
 const noticeColumns = `n.id, n.project_id as "projectId", n.condition, n.subject, n.subject_id as "subjectId",
   n.permission_id as "permissionId", n.at`;
 
+/** Whether there are notices that nobody has made notifications of. */
+export async function hasFresh(sql: Sql): Promise<boolean> {
+  const text = 'select from svc.notices where spread_at is null order by at limit 1';
+  return (await sql.query(text, [], 'has-fresh-notices')).rowCount > 0;
+}
+
 /** Takes notices that nobody has made notifications of, oldest first; the caller does so in this transaction. */
 export async function takeFresh(tx: Sql, limit: number): Promise<NoticeRow[]> {
   const { rows } = await tx.query<NoticeRow>(
