@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { after, before, describe, it, test } from 'node:test';
 import { spreadPolls } from '../../adapters/store/repositories/polls.ts';
 import { enqueueSync } from '../enqueue.ts';
-import { relation } from './lane.ts';
+import { relation, SyncLane } from './lane.ts';
 import { agentFile, type Bench, ended, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
 
 const under = { commit: 'a', isApplying: false, sinceMs: 0, limitMs: 60_000 };
@@ -199,6 +200,24 @@ describe('git servers that swallow and trickle', () => {
     await add('away-4', `${away.origin}/away-4.git`);
     await syncNow(bench.daemon, 'away-4');
     assert.equal((await runsOf(bench.daemon, 'away-4')).length >= 1, true, 'by hand it is tried all the same');
+  });
+});
+
+describe('a run that is just being taken in hand', () => {
+  let bench: Bench;
+  before(async () => {
+    bench = await startBench();
+  });
+  after(() => bench.stop());
+
+  it("is nobody else's, though nothing is known of it yet", async () => {
+    const { ctx } = bench.daemon;
+    const lane = new SyncLane(ctx, ctx.runtime.log);
+    const [id, other] = [randomUUID(), randomUUID()];
+    lane.start({ id, reason: 'manual', isAsked: true, hint: null, host: null });
+    assert.deepEqual([lane.owns(randomUUID(), id), lane.owns(randomUUID(), other)], [true, false]);
+    await lane.stop();
+    assert.equal(lane.owns(randomUUID(), id), false);
   });
 });
 

@@ -73,8 +73,11 @@ export class SyncLane {
     return syncsMax - this.#inHand.size;
   }
 
-  /** Whether a run of this daemon is really being worked on. */
-  owns(runId: string): boolean {
+  /** Whether a run of this daemon is really being worked on, or is just being taken in hand. */
+  owns(runId: string, repositoryId: string | null): boolean {
+    // Its row may be this daemon's already while nobody here knows it yet.
+    const taking = repositoryId === null ? undefined : this.#inHand.get(repositoryId);
+    if (taking !== undefined && taking.task === undefined) return true;
     return [...this.#inHand.values()].some(({ task }) => task?.run.owns(runId) === true);
   }
 

@@ -89,7 +89,7 @@ export async function takeOver(ctx: FlowContext, lane: Pick<SyncLane, 'owns'>, l
   const { db, daemonId } = ctx;
   const closed = await db.tx(async (tx) => {
     const orphans = await orphanedRuns(tx, silentSeconds);
-    const lost = (await ownRuns(tx, daemonId)).filter((run) => !lane.owns(run.id));
+    const lost = (await ownRuns(tx, daemonId)).filter((run) => !lane.owns(run.id, run.repositoryId));
     for (const run of [...orphans, ...lost]) await startOver(ctx, tx, run);
     return orphans.length + lost.length;
   });
