@@ -131,18 +131,15 @@ const linear = (data: object) => (): string =>
     data: { id: 'i', identifier: 'A-1', title: 't', team: { key: 'A' }, labels: [], url: 'https://h.example', ...data },
   });
 
-/**
- * Deliveries of providers. A code host may send 25 MiB; these are of the size up to which the bounds hold: a larger one costs
- * some thirteen times its bytes while it is recorded, one after another.
- */
+/** Deliveries of providers, as large as their doors take: 25 MiB of a code host, 5 of a tracker, 4 of chat. */
 export const DELIVERIES: { readonly [what: string]: Made } = {
-  'a push of 8 MiB in commits': json({
+  'a push of 24 MiB in commits': json({
     ref: 'refs/heads/main',
     before: '0'.repeat(40),
     after: 'a'.repeat(40),
     repository,
     sender,
-    commits: Array.from({ length: 680 }, (_, at) => commit(at, 12_000)),
+    commits: Array.from({ length: 2_000 }, (_, at) => commit(at, 12_000)),
   }),
   'a push of very many small commits': json({
     ref: 'refs/heads/main',
@@ -150,7 +147,7 @@ export const DELIVERIES: { readonly [what: string]: Made } = {
     after: 'a'.repeat(40),
     repository,
     sender,
-    commits: Array.from({ length: 30_000 }, (_, at) => commit(at, 1)),
+    commits: Array.from({ length: 40_000 }, (_, at) => commit(at, 400)),
   }),
   'a push of very many names of files': json({
     ref: 'refs/heads/main',
@@ -160,18 +157,29 @@ export const DELIVERIES: { readonly [what: string]: Made } = {
     sender,
     commits: [{ ...commit(1, 1), added: Array.from({ length: 250_000 }, (_, at) => `f${at}`) }],
   }),
-  'a comment of 8 MiB': json(comment(text(8 * mebibyte))),
-  'a comment of 8 MiB of mentions': json(comment(text(8 * mebibyte, '@svc-app '))),
-  'a comment of 8 MiB of markers': json(comment(text(8 * mebibyte, '<!-- svc:v=1 session= agent= -->'))),
-  'a comment of 8 MiB of open markers': json(comment(text(8 * mebibyte, '<!-- svc:v=1 '))),
-  'a comment of 8 MiB of pictures': json(comment(text(8 * mebibyte, '![a](https://h.example/a.png)'))),
-  'a comment of 8 MiB of open brackets': json(comment(text(8 * mebibyte, '!['))),
+  'a push of too many values': json({
+    ref: 'refs/heads/main',
+    before: '0'.repeat(40),
+    after: 'a'.repeat(40),
+    repository,
+    sender,
+    commits: Array.from({ length: 130_000 }, (_, at) => commit(at, 1)),
+  }),
+  'a push of too many lists': () => `{"ref":"refs/heads/main","commits":${listOf('[]', 24 * mebibyte)}}`,
+  'a comment of 24 MiB beyond Latin': json(comment(`ф${text(24 * mebibyte)}`)),
+  'a comment of 24 MiB of escapes': json(comment(text(12 * mebibyte, '\n'))),
+  'a comment of 24 MiB': json(comment(text(24 * mebibyte))),
+  'a comment of 24 MiB of mentions': json(comment(text(24 * mebibyte, '@svc-app '))),
+  'a comment of 24 MiB of markers': json(comment(text(24 * mebibyte, '<!-- svc:v=1 session= agent= -->'))),
+  'a comment of 24 MiB of open markers': json(comment(text(24 * mebibyte, '<!-- svc:v=1 '))),
+  'a comment of 24 MiB of pictures': json(comment(text(24 * mebibyte, '![a](https://h.example/a.png)'))),
+  'a comment of 24 MiB of open brackets': json(comment(text(24 * mebibyte, '!['))),
   'a pull request of very many labels': json(
-    pull({ labels: Array.from({ length: 100_000 }, (_, at) => ({ id: at, name: `l${at}` })) }),
+    pull({ labels: Array.from({ length: 160_000 }, (_, at) => ({ id: at, name: `l${at}` })) }),
   ),
-  'a pull request of 8 MiB': json(pull({ body: text(8 * mebibyte, 'x\n') })),
-  'an unknown event of 8 MiB': json({ action: 'created', repository, sender, more: text(8 * mebibyte) }),
-  'an unknown event of many lists': () => `{"action":"created","a":${listOf('[]', 3 * mebibyte)}}`,
+  'a pull request of 24 MiB': json(pull({ body: text(15 * mebibyte, 'x\n') })),
+  'an unknown event of 24 MiB': json({ action: 'created', repository, sender, more: text(24 * mebibyte) }),
+  'an unknown event of too many lists': () => `{"action":"created","a":${listOf('[]', 24 * mebibyte)}}`,
   'an issue of 4.9 MiB': linear({ description: text(4.9 * mebibyte) }),
   'an issue of many labels': linear({
     labels: Array.from({ length: 120_000 }, (_, at) => ({ id: `${at}`, name: `l${at}` })),

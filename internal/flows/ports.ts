@@ -130,6 +130,8 @@ export interface IngestPorts {
   admitRest(): () => void;
   /** Waits for room for a body that is larger than the ordinary; the rest as `admit`. */
   admitLarge(bytes: number): Promise<() => void>;
+  /** Waits for the one turn in which such a body is read; the answer ends it. Throws Fault `unavailable`. */
+  largeTurn(): Promise<() => void>;
   stop(): Promise<void>;
 }
 

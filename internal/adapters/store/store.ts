@@ -8,7 +8,8 @@ import pg from 'pg';
 import type { Logger } from 'pino';
 import { Fault } from '../../domain/fault.ts';
 import { ListenHub } from './schema/listen.ts';
-import { type Held, type Lane, NoAnswer, Pool } from './schema/pool.ts';
+import { type Held, type Lane, NoAnswer, Pool, type Tx } from './schema/pool.ts';
+export type { Tx };
 import { tellingName, Tells } from './schema/tells.ts';
 
 export interface Sql {
@@ -40,7 +41,7 @@ export interface TxOptions {
   readonly opening?: readonly [string];
 }
 
-type InTx<T> = (tx: Sql, opened: readonly unknown[]) => Promise<T>;
+type InTx<T> = (tx: Tx, opened: readonly unknown[]) => Promise<T>;
 
 export interface Database extends Sql {
   /** The address of the database, credentials included: never log it. */
@@ -366,8 +367,8 @@ class View implements Database {
       const text = [`${begin}${this.#settings(patient, statementMs)}`, ...(opening ?? [])].join('; ');
       const opened = [await held.query({ text })].flat().at(-1)?.rows ?? [];
       this.#shared.count += opening?.length ?? 0;
-      const send: Sql = { query: (text, values, name) => this.#send(held, { text, values, name }, patient) };
-      const result = await fn(send, opened);
+      const query: Sql['query'] = (text, values, name) => this.#send(held, { text, values, name }, patient);
+      const result = await fn({ query, copyIn: held.copyIn }, opened);
       await held.query({ text: 'commit' });
       return result;
     } catch (error) {

@@ -7,24 +7,27 @@ import * as codehost from '../../adapters/providers/codehost/codehost.ts';
 import * as tracker from '../../adapters/providers/tracker/tracker.ts';
 import { connectionById, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import type { Sql } from '../../adapters/store/store.ts';
-import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
-import { agentUsernames, factId, readFacts, writeFacts } from '../../adapters/store/connections/provider-facts.ts';
+import type { NewEvent } from '../../adapters/store/events/events.ts';
+import { recordWith } from '../../adapters/store/events/event-bodies.ts';
+import { agentUsernames, readFacts, writeFacts } from '../../adapters/store/connections/provider-facts.ts';
 import { forgetWish, repositoriesOfPull, wishPlan } from '../../adapters/store/repositories/pull-plans.ts';
 import { notePullDelivery } from '../../adapters/store/repositories/pull-polls.ts';
 import { repositoriesOfPush, updateState } from '../../adapters/store/repositories/repositories.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { isListening } from '../../domain/connection.ts';
-import type { Delivery, NamedEvent } from '../../domain/delivery.ts';
+import type { DeliveryTarget } from '../../domain/delivery.ts';
 import { logRejected } from './rejected.ts';
 import { Fault } from '../../domain/fault.ts';
 import { idAt, textAt } from '../../domain/fields.ts';
 import type { FlowContext } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { connectionSecrets } from '../sealed.ts';
-import { answerIn, takeAnswer } from './answers.ts';
+import { takeAnswer } from './answers.ts';
 import { parseBody } from './body.ts';
 import type { Intake } from './ingest.ts';
 import { isOwnInstallation, takeInstallation } from './installation.ts';
+import { largeFrom, readLarge } from './large.ts';
+import { type Asked, readHere, type ReadEvent, type Said } from './reading.ts';
 
 const headerMax = 200;
 /** As the schema of bindings and claims has it. */
@@ -49,24 +52,23 @@ export async function takeCodehost(ctx: FlowContext, delivery: ProviderDelivery)
   if (!codehost.verifySignature(raw, headers['x-hub-signature-256'], secret)) throw badSignature(ctx, connection);
   const event = header(headers, 'X-GitHub-Event');
   const deliveryId = header(headers, 'X-GitHub-Delivery');
-  const body = parseBody(raw);
-  if (!(await isOwnInstallation(ctx, connection, codehost.installationOf(body)))) {
-    return { ignored: true, reason: 'other-installation' };
-  }
-  const change = codehost.installationChangeOf(event, body);
-  if (change !== undefined) {
-    const installationId = codehost.installationOf(body);
-    const dedupHash = dedupHashOf(connection, deliveryId);
-    return takeInstallation(ctx, connection, { change, installationId, dedupHash });
-  }
   const { appId, botLogin } = connection.config;
   const self = {
     appId: idAt(appId),
     botLogin: textAt(botLogin),
     usernames: await usernamesFor(ctx, connection, raw),
   };
-  const normalized = codehost.normalize(event, deliveryId, body, self);
-  return record(ctx, connection, normalized, deliveryId, raw);
+  return read(ctx, raw, { provider: 'codehost', event, deliveryId, self }, async (said) => {
+    const { installationId, change } = said;
+    if (!(await isOwnInstallation(ctx, connection, installationId))) {
+      return { ignored: true, reason: 'other-installation' };
+    }
+    if (change !== undefined) {
+      const dedupHash = dedupHashOf(connection, deliveryId);
+      return takeInstallation(ctx, connection, { change, installationId, dedupHash });
+    }
+    return record(ctx, connection, said.delivery, deliveryId);
+  });
 }
 
 /** Takes an issue tracker's delivery, see `takeCodehost`. */
@@ -74,14 +76,15 @@ export async function takeTracker(ctx: FlowContext, delivery: ProviderDelivery):
   const { connection, secret } = await connectionOf(ctx, 'tracker', delivery.connectionId);
   const { raw, headers } = delivery;
   if (!tracker.verifySignature(raw, headers['linear-signature'], secret)) throw badSignature(ctx, connection);
-  const body = parseBody(raw);
-  if (!tracker.isTimely(body, ctx.runtime.now().getTime())) throw badSignature(ctx, connection);
-  const deliveryId = header(headers, 'Linear-Delivery');
   const self = {
     botUserId: idAt(connection.config['botUserId']),
     usernames: await usernamesFor(ctx, connection, raw),
   };
-  return record(ctx, connection, tracker.normalize(body, self), deliveryId, raw);
+  const nowMs = ctx.runtime.now().getTime();
+  return read(ctx, raw, { provider: 'tracker', nowMs, self }, async (said) => {
+    if (!said.isTimely) throw badSignature(ctx, connection);
+    return record(ctx, connection, said.delivery, header(headers, 'Linear-Delivery'));
+  });
 }
 
 /** Takes a chat provider's delivery, see `takeCodehost`; or gives its challenge back. */
@@ -93,18 +96,21 @@ export async function takeChat(
   const { raw, headers } = delivery;
   const proof = { signature: headers['x-slack-signature'], timestamp: headers['x-slack-request-timestamp'] };
   if (!chat.verifySignature(raw, proof, secret, ctx.runtime.now().getTime())) throw badSignature(ctx, connection);
-  const body = parseBody(raw);
-  const challenge = chat.challengeOf(body);
-  if (challenge !== undefined) return { challenge };
   const { botUserId, workspaceId } = connection.config;
   const self = { botUserId: idAt(botUserId), workspaceId: idAt(workspaceId) };
-  const normalized = chat.normalize(body, self);
-  const eventId = chat.eventIdOf(body);
-  if (normalized.kind === 'event' && eventId === undefined) {
-    throw new Fault('invalid', 'invalid-body', 'The body has no event_id.');
-  }
-  return record(ctx, connection, normalized, eventId ?? '', raw);
+  return read<Intake | { readonly challenge: string }>(ctx, raw, { provider: 'chat', self }, async (said) => {
+    const { challenge, eventId, delivery: spoken } = said;
+    if (challenge !== undefined) return { challenge };
+    if (spoken.kind === 'event' && eventId === undefined) {
+      throw new Fault('invalid', 'invalid-body', 'The body has no event_id.');
+    }
+    return record(ctx, connection, spoken, eventId ?? '');
+  });
 }
+
+/** Reads a delivery whose sender is proven, and takes what it says: here, or where it is large in a thread of its own. */
+const read = <T>(ctx: FlowContext, raw: Buffer, asked: Asked, take: (said: Said) => Promise<T>): Promise<T> =>
+  raw.length > largeFrom ? readLarge(ctx, raw, asked, take) : take(readHere(asked, raw, parseBody(raw)));
 
 /** An active connection of a provider and what proves its deliveries. Throws Fault `not_found`. */
 export async function connectionOf(
@@ -147,51 +153,53 @@ const dedupHashOf = ({ provider, id }: SealedConnection, delivery: string): Buff
 async function record(
   ctx: FlowContext,
   connection: SealedConnection,
-  delivery: Delivery<{ readonly push?: codehost.PushHint; readonly pull?: codehost.PullHint }>,
+  delivery: Said['delivery'],
   deliveryId: string,
-  raw: Buffer,
 ): Promise<Intake> {
   if (delivery.kind === 'ignored') return { ignored: true, reason: delivery.reason };
   if (delivery.kind === 'malformed') throw new Fault('invalid', 'invalid-body', delivery.reason);
+  const event = delivery as Extract<Said['delivery'], { kind: 'event' }>;
   const now = ctx.runtime.now();
-  const made = (event: NamedEvent, part: string): NewEvent => ({
-    id: timeOrderedId(ctx.runtime),
-    projectId: connection.projectId,
-    key: event.key,
-    dedupHash: dedupHashOf(connection, `${deliveryId}${part}`),
-    raw,
-    payload: JSON.stringify({ ...event.payload, raw: undefined }),
-    receivedAt: now,
-    connectionId: connection.id,
-    ...(isBindable(event.target) && { target: event.target }),
-  });
-  const recorded = await ctx.db.tx(async (tx) => {
-    const known = await readFacts(tx, connection.id, delivery.needs ?? []);
-    const finished = delivery.finish?.((fact) => known.get(factId(fact)));
-    const { event, derived = [] } = finished ?? { event: delivery.event };
-    const options = { routing: ctx.ingest?.needsJob() === true };
-    const [found] = (await recordEvents(tx, [made(event, '')], options)) as [RecordedEvent];
-    if (!found.created) return found;
-    const answer = answerIn(event);
-    const taken = answer && (await takeAnswer(ctx, tx, { connection, eventId: found.id, answer }));
-    // Only behind the event that they follow from, which is unique per delivery: a delivery that comes again is held
-    // against what was learned since, and would tell a change that never happened.
-    const following = derived.map((one) => made(one, `\0${one.key}`));
-    if (following.length > 0) await recordEvents(tx, following, options);
-    await writeFacts(tx, connection.id, delivery.learns ?? [], now);
-    if (delivery.push !== undefined) await askForSyncs(tx, connection, delivery.push, now);
-    if (delivery.pull !== undefined) await askForPlans(tx, connection, delivery.pull, now);
-    return taken === undefined ? found : { ...found, routerStatus: 'routed' as const };
-  });
+  const recorded = await ctx.db.tx(
+    async (tx) => {
+      const finished = await event.finish(await readFacts(tx, connection.id, event.needs));
+      const { raw } = finished;
+      const made = (of: ReadEvent, part: string): NewEvent => ({
+        id: timeOrderedId(ctx.runtime),
+        projectId: connection.projectId,
+        key: of.key,
+        dedupHash: dedupHashOf(connection, `${deliveryId}${part}`),
+        ...(typeof of.payload === 'string'
+          ? { raw, payload: of.payload }
+          : { raw: null, payload: null, large: { raw, payload: of.payload } }),
+        receivedAt: now,
+        connectionId: connection.id,
+        ...(of.target !== undefined && isBindable(of.target) && { target: of.target }),
+      });
+      // Only behind the event that they follow from, which is unique per delivery: a delivery that comes again is held
+      // against what was learned since, and would tell a change that never happened.
+      const following = finished.derived.map((one) => made(one, `\0${one.key}`));
+      const options = { routing: ctx.ingest?.needsJob() === true };
+      const found = await recordWith(tx, made(finished.event, ''), following, options);
+      if (!found.created) return found;
+      const { answer } = finished.event;
+      const taken = answer && (await takeAnswer(ctx, tx, { connection, eventId: found.id, answer }));
+      await writeFacts(tx, connection.id, event.learns, now);
+      if (event.push !== undefined) await askForSyncs(tx, connection, event.push, now);
+      if (event.pull !== undefined) await askForPlans(tx, connection, event.pull, now);
+      return taken === undefined ? found : { ...found, routerStatus: 'routed' as const };
+    },
+    // What is large takes its time to be written.
+    { patient: event.isLarge },
+  );
   if (recorded.created) ctx.ingest?.recorded(connection.projectId);
-  const { key } = delivery.event;
+  const { key } = event;
   ctx.runtime.log.info({ event: key, eventRecordId: recorded.id, created: recorded.created }, 'event.received');
   return { eventRecordId: recorded.id, created: recorded.created, routerStatus: recorded.routerStatus };
 }
 
 /** A key that no binding can hold is none: the event takes `onUnmatched`, as one without a target does (docs/reference/events.md). */
-const isBindable = (target: NamedEvent['target']): boolean =>
-  target !== undefined && target.key.length <= targetKeyMax && !target.key.includes('\0');
+const isBindable = (target: DeliveryTarget): boolean => target.key.length <= targetKeyMax && !target.key.includes('\0');
 
 /** Repositories of the connection's project that follow the branch which the pull request is to be merged into. */
 async function askForPlans(tx: Sql, connection: SealedConnection, pull: codehost.PullHint, now: Date): Promise<void> {

@@ -18,6 +18,8 @@ const room = {
 } as const;
 /** Beside the ordinary: one of the largest that a provider sends, or a few that are smaller. A code host waits 10 s for its answer. */
 const largeRoom = { bytes: 32 * 1_048_576, waitingMax: 100, waitMs: 8_000 } as const;
+/** What a body costs while it is read is a multiple of its size: one of them at a time. */
+const oneReading = { bytes: 1, waitingMax: 100, waitMs: 8_000 } as const;
 
 /** Starts them; `routing` says whether a task routes what is recorded. */
 export async function startIngest(db: Database, options: { readonly routing: boolean }): Promise<IngestPorts> {
@@ -30,6 +32,7 @@ export async function startIngest(db: Database, options: { readonly routing: boo
   const writer = new EventWriter(db, { needsJob, recorded });
   const cache = new EndpointCache(db);
   const large = new ByteSemaphore(largeRoom);
+  const reading = new ByteSemaphore(oneReading);
   const bodies = new RecentBodies();
   const taken = { requests: 0, bytes: 0 };
   const takeBytes = (bytes: number): (() => void) => {
@@ -69,6 +72,7 @@ export async function startIngest(db: Database, options: { readonly routing: boo
     },
     admitRest: () => takeBytes(room.bodyBytes - room.unannounced),
     admitLarge: (bytes) => large.take(bytes),
+    largeTurn: () => reading.take(oneReading.bytes),
     async stop() {
       await writer.stop();
       await cache.stop();

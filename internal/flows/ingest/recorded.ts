@@ -5,7 +5,7 @@ import { copyEvent, eventById, type EventRow } from '../../adapters/store/events
 import type { RouterStatus } from '../../adapters/store/events/events.ts';
 import { resumeSchedule, trySuspectAlone } from '../../adapters/store/operations/in-hand.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
-import { readPayload } from '../../core/match/match.ts';
+import { readLazily, readPayload } from '../../core/match/match.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { messageOf } from '../../domain/messages.ts';
@@ -22,12 +22,32 @@ const isRecord = (value: unknown): value is JsonObject =>
 /** Attributions are known when an event is routed, and stand where a trigger reads them: `$.svc.attributions`. */
 export function attributed(payload: unknown, attributions: readonly Json[] | null): unknown {
   if (attributions === null || attributions.length === 0 || !isRecord(payload)) return payload;
-  return { ...payload, svc: { ...(isRecord(payload['svc']) ? payload['svc'] : {}), attributions } };
+  const svc = { ...(isRecord(payload['svc']) ? payload['svc'] : {}), attributions };
+  // As a spread, but that members of a large payload stay unread.
+  return Object.defineProperties(
+    {},
+    {
+      ...Object.getOwnPropertyDescriptors(payload),
+      svc: { value: svc, writable: true, enumerable: true, configurable: true },
+    },
+  );
 }
 
 /** A stored payload for printing, every number as it was written; undefined where it was not read. */
 export function shownPayload({ payload, attributions }: Payload): unknown {
   return payload === null ? undefined : attributed(printable(payload), attributions);
+}
+
+/** The payload of a large body from the halves it is stored in, as it was matched, of which only what is asked for is read. */
+export function largePayload(raw: Buffer, payload: Buffer): Json {
+  const read = readLazily(payload) as { [key: string]: Json };
+  const isMarked = raw[0] === 0xef && raw[1] === 0xbb && raw[2] === 0xbf;
+  const get = (): Json => {
+    const value = readLazily(isMarked ? raw.subarray(3) : raw);
+    Object.defineProperty(read, 'raw', { value, enumerable: true, configurable: true });
+    return value;
+  };
+  return Object.defineProperty(read, 'raw', { get, enumerable: true, configurable: true });
 }
 
 /** A stored payload as it was matched. */

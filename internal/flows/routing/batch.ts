@@ -17,7 +17,7 @@ import { textAt } from '../../domain/fields.ts';
 import type { Json } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { aloneAt } from '../in-hand.ts';
-import { routedPayload } from '../ingest/ingest.ts';
+import { largePayload, routedPayload } from '../ingest/ingest.ts';
 import { type BatchEvent, decideEvent, type RoutingContext, matchIn, rematch, observedIn, targetIn } from './decide.ts';
 import { type Marker, markersIn, mayHoldMarker } from './markers.ts';
 import { emptyPlan, isFull, writePlan, writeTexts } from './plan.ts';
@@ -160,8 +160,14 @@ async function readEvents(
 
 const none: BatchEvent['marked'] = [];
 
-export const parsed = (body: EventBody): Json =>
-  routedPayload({ payload: wholePayload(body.raw, body.payload), attributions: null });
+/** Bytes of a body; of a larger one only what is asked for is read. */
+const lazyFrom = 2 * 1_048_576;
+
+export function parsed({ raw, payload }: EventBody): Json {
+  const isLarge = raw !== null && payload !== null && raw.length + payload.length > lazyFrom;
+  if (isLarge) return largePayload(raw, payload);
+  return routedPayload({ payload: wholePayload(raw, payload), attributions: null });
+}
 
 /** The live sessions that the service's own texts name, by event; a marker that names no such session is nothing. */
 async function readMarked(

@@ -26,6 +26,8 @@ export interface NewEvent {
   readonly frame?: Buffer | undefined;
   /** The normalized payload as the text of a JSON object, without its `raw`; null: the received body is the payload. */
   readonly payload: string | null;
+  /** The body in pieces, of an event that `recordWith` records: `raw` and `payload` are null then. */
+  readonly large?: LargeBody;
   readonly receivedAt: Date;
   readonly endpointId?: string;
   readonly connectionId?: string;
@@ -34,6 +36,12 @@ export interface NewEvent {
   readonly depth?: number;
   /** The event that this one repeats. */
   readonly replayOf?: string;
+}
+
+export interface LargeBody {
+  readonly raw: Buffer;
+  /** UTF-8, one behind the other. */
+  readonly payload: readonly Uint8Array[];
 }
 
 /** A secret as somebody knows it, and what the name has to mean at the time of recording for that to be true still. */
@@ -93,7 +101,8 @@ const written = `
         order by project, hash
       on conflict (project_id, dedup_hash) where dedup_hash is not null do nothing
       returning id, project_id
-  ), bodies as (
+  )`;
+const bodies = `, bodies as (
     insert into svc.event_bodies (event_id, raw, payload, raw_bytes)
       select id, substring($2::bytea from start for raw_size),
           substring($2::bytea from start + coalesce(raw_size, 0) for payload_size), raw_bytes
@@ -104,23 +113,31 @@ const job = `, job as (select graphile_worker.add_job('${routeTask}', payload =>
     max_attempts => 100) from ${made})`;
 const oneJob = `, job as (select svc.ask_routing(projects) from ${made})`;
 const there = 'array(select i.id from input i where not exists (select from made m where m.id = i.id)) as there';
-const insertOrdered = `with ${behindLock}${input}${isAllowed}${written}`;
+const bare = `with ${behindLock}${input}${isAllowed}${written}`;
+const insertOrdered = `${bare}${bodies}`;
 const answered = ` select ${there}, array(select n from guards) as held`;
 const asked = '(select count(*) from job) as asked';
-/** By how routing comes to know: whoever records routes, somebody else says so, a job, a job unless one waits. */
+/**
+ * By how routing comes to know: whoever records routes, somebody else says so, a job, a job unless one waits. `bare`: the
+ * bodies are there already.
+ */
 const texts = {
-  inRouting: `with ${input}${written} select ${there}, '{}'::int[] as held`,
+  inRouting: `with ${input}${written}${bodies} select ${there}, '{}'::int[] as held`,
   record: `${insertOrdered}${answered}`,
   ask: `${insertOrdered}${job}${answered}, ${asked}`,
+  bareRecord: `${bare}${answered}`,
+  bareAsk: `${bare}${job}${answered}, ${asked}`,
   askOnce: `${insertOrdered}${oneJob}${answered}, ${asked}`,
 } as const;
 
 /** Of a project's event with a hash: equal for two that are the same. */
-const dedupKey = (projectId: string, hash: Buffer): string => `${projectId} ${hash.toString('latin1')}`;
+export const dedupKey = (projectId: string, hash: Buffer): string => `${projectId} ${hash.toString('latin1')}`;
 
 export interface RecordOptions {
   /** Asks for the routing of what is created, in the same statement. */
   readonly routing: boolean;
+  /** The bodies were written before (event-bodies.ts). */
+  readonly bare?: boolean;
 }
 
 /** An event that counts only as long as `guard` holds, where it has one. */
@@ -144,7 +161,7 @@ export async function recordEvents(
   return (await recordAll(
     sql,
     events.map((event) => ({ event })),
-    options.routing ? 'ask' : 'record',
+    options.bare === true ? (options.routing ? 'bareAsk' : 'bareRecord') : options.routing ? 'ask' : 'record',
   )) as RecordedEvent[];
 }
 
@@ -282,7 +299,8 @@ export async function recordEvent(
   return recorded as RecordedEvent;
 }
 
-async function findExisting(
+/** Events that have the deduplication hash of one of these, by `dedupKey`. */
+export async function findExisting(
   sql: Sql,
   events: readonly NewEvent[],
 ): Promise<ReadonlyMap<string, { id: string; routerStatus: RouterStatus }>> {

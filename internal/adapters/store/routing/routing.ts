@@ -5,6 +5,7 @@
 
 import type { BindingTarget, Mount, Trigger } from '../../../domain/spec.ts';
 import type { AgentSpec } from '../../../domain/spec.ts';
+import { readLargeBody } from '../events/event-bodies.ts';
 import { bodyBytes, type StoredBody, unframed } from '../events/body-frames.ts';
 import type { Sql } from '../store.ts';
 import type { Binding } from './bindings.ts';
@@ -157,24 +158,30 @@ export interface ReadBodies {
   readonly damaged: ReadonlySet<string>;
 }
 
+/** A body of more is fetched in slices. */
+const largeBytes = 2 * 1_048_576;
+
 /**
  * Bodies of events in the order given, until they have together so many bytes; at least the first. Those that retention
  * has taken, or that are damaged, are left out.
  */
 export async function readBodies(tx: Sql, ids: readonly string[], bytesMax: number): Promise<ReadBodies> {
   if (ids.length === 0) return { bodies: new Map(), reached: 0, damaged: new Set() };
-  const { rows } = await tx.query<StoredBody & { id: string; n: number }>(
-    `select * from (
+  const { rows } = await tx.query<StoredBody & { id: string; n: number; isLarge: boolean }>(
+    `select s.n, s.id, s."rawBytes", s."isLarge", case when not s."isLarge" then s.raw end as raw,
+            case when not s."isLarge" then s.payload end as payload from (
        select u.n, u.id, b.raw, b.raw_bytes as "rawBytes", b.payload,
+              coalesce(octet_length(b.raw), 0) + coalesce(octet_length(b.payload), 0) > $3::int as "isLarge",
               sum(${bodyBytes('b')}) over (order by u.n) as bytes
          from unnest($1::uuid[]) with ordinality as u (id, n) left join svc.event_bodies b on b.event_id = u.id) s
       where s.bytes <= $2::bigint or s.n = 1`,
-    [ids, bytesMax],
+    [ids, bytesMax, largeBytes],
     'read-bodies',
   );
   const bodies = new Map<string, EventBody>();
   const damaged = new Set<string>();
   for (const row of rows) {
+    if (row.isLarge) Object.assign(row, await readLargeBody(tx, row.id));
     if (row.raw === null && row.payload === null) continue;
     const body = unframed(row);
     if (body === undefined) damaged.add(row.id);

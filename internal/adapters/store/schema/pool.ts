@@ -5,6 +5,8 @@
 
 import pg from 'pg';
 import type { Logger } from 'pino';
+import type { Sql } from '../store.ts';
+import { CopyIn } from './copy-in.ts';
 import { type Tell, tellOf } from './tells.ts';
 
 export interface Lane {
@@ -52,6 +54,13 @@ interface Waiting {
 /** A connection that is somebody's for now. */
 export interface Held {
   query(config: pg.QueryConfig, patient?: boolean): Promise<pg.QueryResult>;
+  readonly copyIn: Tx['copyIn'];
+}
+
+/** One transaction. */
+export interface Tx extends Sql {
+  /** Runs COPY … FROM STDIN with these bytes, which go to the server as it takes them; it may take its time. */
+  readonly copyIn: (text: string, parts: Iterable<Uint8Array>) => Promise<void>;
 }
 
 export class Pool {
@@ -119,7 +128,10 @@ export class Pool {
     try {
       // Who has waited at the gate waits that much less for each answer: the two do not add up.
       const answerMs = Math.max(leastMs, lane.answerMs - queuedMs);
-      return await fn({ query: (config, patient) => this.#ask(client, config, answerMs, patient === true) });
+      return await fn({
+        query: (config, patient) => this.#ask(client, () => client.query(config), answerMs, patient === true),
+        copyIn: (text, parts) => this.#ask(client, () => copyInto(client, text, parts), answerMs, true),
+      });
     } catch (error) {
       // It was rolled back; where nobody knows, polling finds what there is.
       tells = [];
@@ -217,14 +229,9 @@ export class Pool {
   }
 
   /** `isPatient`: what is known to take its time is waited for as long as the server answers anybody at all. */
-  async #ask(
-    client: pg.PoolClient,
-    config: pg.QueryConfig,
-    answerMs: number,
-    isPatient: boolean,
-  ): Promise<pg.QueryResult> {
+  async #ask<R>(client: pg.PoolClient, ask: () => Promise<R>, answerMs: number, isPatient: boolean): Promise<R> {
     const asked = performance.now();
-    const answering = client.query(config);
+    const answering = ask();
     try {
       for (;;) {
         const since = isPatient ? Math.max(asked, this.#answeredAt) : asked;
@@ -233,7 +240,7 @@ export class Pool {
         const result = await answeredIn(answering, isPatient ? Math.min(leftMs, quietMs) : leftMs);
         if (result !== undefined) {
           this.#answeredAt = performance.now();
-          return result;
+          return result.answer;
         }
         if (isPatient) this.#probe();
       }
@@ -280,14 +287,20 @@ async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
 }
 
 /** What it resolves to; undefined where it has not within so many milliseconds. */
-async function answeredIn<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+async function answeredIn<T>(promise: Promise<T>, ms: number): Promise<{ readonly answer: T } | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const over = new Promise<undefined>((resolve) => {
     timer = setTimeout(() => resolve(undefined), ms);
   });
   try {
-    return await Promise.race([promise, over]);
+    return await Promise.race([promise.then((answer) => ({ answer })), over]);
   } finally {
     clearTimeout(timer);
   }
+}
+
+function copyInto(client: pg.PoolClient, text: string, parts: Iterable<Uint8Array>): Promise<void> {
+  const copy = new CopyIn(text, parts);
+  client.query(copy as unknown as pg.Submittable);
+  return copy.done;
 }
