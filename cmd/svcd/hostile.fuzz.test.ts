@@ -192,6 +192,61 @@ describe('a tree', () => {
 
 const tokenOf = (): string => daemon.token;
 
+describe('a delivery that is as large as its door takes', () => {
+  const get = async (path: string): Promise<Buffer> => {
+    const headers = { authorization: `Bearer ${tokenOf()}` };
+    const response = await fetch(`${daemon.url}/api/v1/orgs/default/projects/default/${path}`, { headers });
+    assert.equal(response.status, 200);
+    return Buffer.from(await response.arrayBuffer());
+  };
+  it('is shown as it was received, and explained', async () => {
+    const hub = await daemon.api('POST', 'P/connections', {
+      provider: 'codehost',
+      name: 'shown',
+      credentials: { webhookSecret: secret },
+    });
+    await applyAgents(daemon.api, {
+      listening: {
+        triggers: [
+          {
+            event: 'codehost.push',
+            connection: 'shown',
+            routing: { kind: 'spawn' },
+            where: { '$.codehost.push.commits': 'none', '$.raw.commits': 'none' },
+          },
+        ],
+      },
+    });
+    const text = (DELIVERIES['a push of 24 MiB in commits'] as () => string)();
+    const mac = createHmac('sha256', secret).update(text).digest('hex');
+    const headers = {
+      'x-github-event': 'push',
+      'x-github-delivery': randomUUID(),
+      'x-hub-signature-256': `sha256=${mac}`,
+    };
+    const sent = await send(`/api/v1/intake/codehost/${hub.body['id']}`, text, headers);
+    assert.equal(sent.status, 202, sent.text);
+    await settled(daemon.database.db);
+    const id = String((JSON.parse(sent.text) as { eventRecordId: string }).eventRecordId);
+    let shown: Buffer = Buffer.alloc(0);
+    await isBounded('a large event, shown', async () => {
+      shown = await get(`events/${id}`);
+    });
+    assert.ok(shown.includes(text));
+    const event = JSON.parse(shown.toString()) as {
+      id: string;
+      payload: { codehost: { push: { commits: object[] } } };
+    };
+    assert.equal(event.id, id);
+    assert.equal(event.payload.codehost.push.commits.length, 2_000);
+    await isBounded('a large event, explained', async () => {
+      const told = JSON.parse((await get(`events/${id}/explain`)).toString()) as { triggers: { matched: boolean }[] };
+      assert.equal(told.triggers[0]?.matched, false);
+    });
+    await isBounded('a page of large events', async () => void (await get('events?limit=10')));
+  });
+});
+
 describe('what a harness writes', () => {
   for (const [what, order] of some(HARNESS_LINES, (name) => name === 'one long line of text')) {
     it(what, () =>

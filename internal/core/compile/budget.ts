@@ -12,8 +12,10 @@ export interface Cost {
 
 /** Characters that weigh as much as one value. */
 const CHARACTERS = 32;
-/** A value that is checked, printed and hashed weighs as much as so many that are only merged. */
-const CHECKED = 3;
+/** What is checked, printed and hashed weighs as much as so many that are only merged: of its text, and of its values. */
+const CHECKED_TEXT = 3;
+/** A value is an object in memory, here and with the places of its parts: a million of them are 150 MB. */
+const CHECKED_VALUE = 16;
 
 /** What the documents of one tree have spent. */
 export class Budget {
@@ -79,5 +81,5 @@ export function weightOf(node: Node): number {
     } else if (typeof one.value === 'string') characters += one.value.length;
   };
   walk(node);
-  return CHECKED * (values + Math.ceil(characters / CHARACTERS));
+  return CHECKED_VALUE * values + CHECKED_TEXT * Math.ceil(characters / CHARACTERS);
 }

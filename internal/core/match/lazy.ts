@@ -290,3 +290,18 @@ function listOf(bytes: Uint8Array, open: number): Json {
   });
   return made;
 }
+
+/** The members of an object that somebody wrote as JSON, in their order: each name, and where it and its value stand. */
+export function* membersOf(
+  bytes: Uint8Array,
+): Generator<{ readonly key: string; readonly from: number; readonly valueFrom: number; readonly to: number }> {
+  let at = behindSpace(bytes, behindSpace(bytes, 0) + 1);
+  while (bytes[at] !== CLOSE_OBJECT) {
+    const keyTo = behindText(bytes, at);
+    const valueFrom = behindSpace(bytes, behindSpace(bytes, keyTo) + 1);
+    const to = behindValue(bytes, valueFrom);
+    yield { key: String(readPayload(textAt(bytes, at, keyTo))), from: at, valueFrom, to };
+    const next = behindSpace(bytes, to);
+    at = bytes[next] === COMMA ? behindSpace(bytes, next + 1) : next;
+  }
+}

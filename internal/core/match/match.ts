@@ -10,13 +10,13 @@ import type { Where, WhereClause } from '../../domain/spec.ts';
 import { type Clause, compileWhere, evaluate, matchesAll, readPath } from './clause.ts';
 import { createBucket, type Bucket } from './bucket.ts';
 import { countImpact, type ImpactCounter as Counter, type TriggerImpact } from './impact.ts';
-import { checkJson, NotJson, readLazily, TooMany } from './lazy.ts';
+import { checkJson, membersOf, NotJson, readLazily, TooMany } from './lazy.ts';
 import { exactText, isExactNumber, readPayload } from './number.ts';
 import { createQuoter } from './quote.ts';
 
 export type { TriggerImpact };
 export { compileWhere, exactText, isExactNumber, matchesAll, readPath, readPayload };
-export { checkJson, NotJson, readLazily, TooMany };
+export { checkJson, membersOf, NotJson, readLazily, TooMany };
 export type { Clause };
 
 /** What matching needs of a stored trigger; callers keep what else they know beside it. */

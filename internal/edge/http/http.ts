@@ -328,6 +328,9 @@ async function send(
   reply.code(answer.status).headers(answer.headers ?? {});
   if (answer.stream !== undefined) return reply.type('text/event-stream; charset=utf-8').send();
   if (answer.lines !== undefined) return reply.type('application/x-ndjson').send(jsonLines(answer.lines));
+  if (answer.pieces !== undefined) {
+    return reply.type('application/json; charset=utf-8').send(Readable.from(answer.pieces, { objectMode: false }));
+  }
   if (answer.body === undefined) return reply.send();
   if (answer.contentType !== undefined) return reply.type(answer.contentType).send(answer.body);
   return reply.type('application/json; charset=utf-8').send(JSON.stringify(answer.body));

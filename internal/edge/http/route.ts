@@ -47,6 +47,8 @@ export interface Answer {
   readonly stream?: AsyncIterable<SseEvent>;
   /** JSON lines, one document each; only where the route declares `lines`. An error breaks the answer off. */
   readonly lines?: AsyncIterable<unknown>;
+  /** The body as JSON in pieces, where it is too large to be one text. */
+  readonly pieces?: Iterable<Uint8Array>;
 }
 
 export interface Call<Q = unknown, B = unknown, N extends string = string> {
@@ -177,6 +179,24 @@ export function accepted<const T>(body: T): { readonly status: 202; readonly bod
 /** 200 with server-sent events. */
 export function streaming(stream: AsyncIterable<SseEvent>): { readonly status: 200; readonly stream: typeof stream } {
   return { status: 200, stream };
+}
+
+/** 200 with an object, and one more member of it whose JSON comes in pieces. */
+export function okWith<const T extends object, N extends string>(
+  body: T,
+  name: N,
+  value: Iterable<Uint8Array>,
+): {
+  readonly status: 200;
+  readonly body: T & { readonly [name in N]: unknown };
+  readonly pieces: Iterable<Uint8Array>;
+} {
+  function* pieces(): Generator<Uint8Array> {
+    yield Buffer.from(`${JSON.stringify(body).slice(0, -1)},${JSON.stringify(name)}:`);
+    yield* value;
+    yield Buffer.from('}');
+  }
+  return { status: 200, body: body as T & { readonly [name in N]: unknown }, pieces: pieces() };
 }
 
 /** 204. */

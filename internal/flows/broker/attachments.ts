@@ -3,6 +3,7 @@
 
 import { fetchSigned } from '../../adapters/providers/codehost/codehost.ts';
 import { eventById } from '../../adapters/store/events/event-reads.ts';
+import { routedPayload } from '../ingest/ingest.ts';
 import { eventsOfSession, knowsAddress, noteAddresses } from '../../adapters/store/outbox/drafts.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -36,7 +37,7 @@ async function isKnown(ctx: FlowContext, caller: ToolCaller, address: string): P
   for (const id of await eventsOfSession(ctx.db, caller.sessionId)) {
     const event = await eventById(ctx.db, caller.project.id, id);
     // What is stored is the text of the payload; null where its body is gone with its partition.
-    const said = textsOf(JSON.parse(event?.payload?.toString('utf8') ?? 'null') as Json).join('\n');
+    const said = textsOf(event === undefined ? null : routedPayload(event)).join('\n');
     if ((said.match(ADDRESS) ?? []).some((one) => one === address)) return true;
   }
   return false;

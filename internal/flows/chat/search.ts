@@ -2,10 +2,11 @@
 // one, the newest messages of the channels that the bot is in are read, and the answer says that it is partial.
 
 import { eventById } from '../../adapters/store/events/event-reads.ts';
+import { routedPayload } from '../ingest/ingest.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, presentOf, textAt } from '../../domain/fields.ts';
-import type { Json, JsonObject } from '../../domain/json.ts';
+import type { JsonObject } from '../../domain/json.ts';
 import { messageOf } from './message.ts';
 import type { ChatRoom } from './room.ts';
 
@@ -27,7 +28,7 @@ async function actionToken({ ctx }: ChatRoom, { project, eventId }: ToolCaller):
   if (eventId === null) return undefined;
   const row = await eventById(ctx.db, project.id, eventId);
   // An event whose body is gone with its partition has none.
-  const payload = JSON.parse(row?.payload?.toString('utf8') ?? 'null') as Json;
+  const payload = row === undefined ? null : routedPayload(row);
   const event = objectAt(objectAt(objectAt(payload)['raw'])['event']);
   return textAt(event['action_token']) ?? textAt(objectAt(event['assistant_thread'])['action_token']);
 }

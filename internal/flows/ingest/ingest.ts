@@ -7,7 +7,7 @@ import type { RouterStatus } from '../../adapters/store/events/events.ts';
 
 export { deliveryBytesMax, reserveBodyBytes } from './body-bytes.ts';
 export { forgetOldFacts } from './forget.ts';
-export { attributed, largePayload, replayEvent, routedPayload, shownPayload } from './recorded.ts';
+export { attributed, largePayload, replayEvent, routedPayload, shownPayload, shownPieces } from './recorded.ts';
 export { type IntakeProvider, takeChat, takeCodehost, takeTracker } from './intake.ts';
 export { takeErrtrack } from './errtrack.ts';
 export { type Named, nameDelivery } from './named.ts';

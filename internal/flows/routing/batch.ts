@@ -165,7 +165,7 @@ const lazyFrom = 2 * 1_048_576;
 
 export function parsed({ raw, payload }: EventBody): Json {
   const isLarge = raw !== null && payload !== null && raw.length + payload.length > lazyFrom;
-  if (isLarge) return largePayload(raw, payload);
+  if (isLarge) return largePayload({ raw, payload });
   return routedPayload({ payload: wholePayload(raw, payload), attributions: null });
 }
 

@@ -5,6 +5,7 @@
 import { Fault } from '../../../domain/fault.ts';
 import type { Json } from '../../../domain/json.ts';
 import { bodyBytes, type StoredBody, unframed } from './body-frames.ts';
+import { readLargeBody } from './event-bodies.ts';
 import { beyond, markOf } from '../routing/routing.ts';
 import type { Sql } from '../store.ts';
 import { type EventTarget, type RouterStatus, wholePayload } from './events.ts';
@@ -27,6 +28,8 @@ export interface EventRow {
   readonly key: string;
   /** The whole payload as JSON text in UTF-8; null where it is larger than the reader asked for. */
   readonly payload: Buffer | null;
+  /** The halves of a payload that is too large to be one text; `payload` is null then. */
+  readonly large?: LargeHalves;
   /** Bytes of the body, however it is stored. */
   readonly size: number;
   readonly target: EventTarget | null;
@@ -43,6 +46,21 @@ export interface EventRow {
   readonly receivedAt: Date;
   /** By agent name and ordinal. */
   readonly routes: readonly EventRoute[];
+}
+
+export interface LargeHalves {
+  readonly raw: Buffer;
+  readonly payload: Buffer;
+}
+
+/** Bytes; a body of more is fetched in slices, and handed out as it is stored. */
+const largeFrom = 2 * 1_048_576;
+
+/** The halves of a body of so many bytes; undefined where it is no large one, or has no two. */
+async function halvesOf(sql: Sql, id: string, size: number): Promise<LargeHalves | undefined> {
+  if (size <= largeFrom) return undefined;
+  const { raw, payload } = await readLargeBody(sql, id);
+  return raw === null || payload === null ? undefined : { raw, payload };
 }
 
 interface StoredEvent extends Omit<EventRow, 'payload'>, StoredBody {}
@@ -168,15 +186,30 @@ export async function endpointOfEvent(sql: Sql, endpointId: string | null): Prom
   return rows[0]?.name;
 }
 
+/** Whether a project has an event, and why routing of it failed, where it did. */
+export async function eventOutcome(
+  sql: Sql,
+  projectId: string,
+  id: string,
+): Promise<Pick<EventRow, 'key' | 'reason'> | undefined> {
+  const { rows } = await sql.query<Pick<EventRow, 'key' | 'reason'>>(
+    'select key, reason from svc.events where project_id = $1::uuid and id = $2::uuid',
+    [projectId, id],
+  );
+  return rows[0];
+}
+
 /** One event with its whole payload. Throws Fault `internal` where what is stored of its body is damaged. */
 export async function eventById(sql: Sql, projectId: string, id: string): Promise<EventRow | undefined> {
   const { rows } = await sql.query<StoredEvent>(
-    `select ${selected('2147483647')} from svc.events e left join svc.event_bodies b on b.event_id = e.id
+    `select ${selected(`${largeFrom}`)} from svc.events e left join svc.event_bodies b on b.event_id = e.id
       where e.project_id = $1::uuid and e.id = $2::uuid`,
     [projectId, id],
   );
   const [row] = rows;
   if (row === undefined) return undefined;
+  const large = await halvesOf(sql, id, row.size);
+  if (large !== undefined) return { ...withPayload(row, null), large };
   const payload = payloadOf(row);
   if (payload === undefined) throw new Fault('internal', 'event-body-unreadable', 'The stored body cannot be read.');
   return withPayload(row, payload);
@@ -242,21 +275,26 @@ export async function pastEvents(
   return { events: rows, more };
 }
 
+export type EventPayload = Pick<EventRow, 'payload' | 'large' | 'attributions'>;
+
 /** The payloads of events, by id; of one whose stored body is damaged there is none. */
 export async function eventPayloads(
   sql: Sql,
   projectId: string,
   ids: readonly string[],
-): Promise<ReadonlyMap<string, Pick<EventRow, 'payload' | 'attributions'>>> {
-  const { rows } = await sql.query<StoredBody & { id: string; attributions: Json[] | null }>(
-    `select e.id, b.raw, b.raw_bytes as "rawBytes", b.payload, e.attributions from svc.events e join svc.event_bodies b on b.event_id = e.id
+): Promise<ReadonlyMap<string, EventPayload>> {
+  const { rows } = await sql.query<StoredBody & { id: string; size: number; attributions: Json[] | null }>(
+    `select e.id, ${sizeOf} as size, case when ${sizeOf} <= ${largeFrom} then b.raw end as raw,
+            b.raw_bytes as "rawBytes", case when ${sizeOf} <= ${largeFrom} then b.payload end as payload, e.attributions from svc.events e join svc.event_bodies b on b.event_id = e.id
       where e.project_id = $1::uuid and e.id = any($2::uuid[])`,
     [projectId, ids],
   );
-  const read = new Map<string, Pick<EventRow, 'payload' | 'attributions'>>();
-  for (const { id, attributions, ...stored } of rows) {
+  const read = new Map<string, EventPayload>();
+  for (const { id, size, attributions, ...stored } of rows) {
+    const large = await halvesOf(sql, id, size);
     const body = unframed(stored);
-    if (body !== undefined) read.set(id, { payload: wholePayload(body.raw, body.payload), attributions });
+    if (large !== undefined) read.set(id, { payload: null, large, attributions });
+    else if (body !== undefined) read.set(id, { payload: wholePayload(body.raw, body.payload), attributions });
   }
   return read;
 }

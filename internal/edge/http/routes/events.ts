@@ -11,12 +11,12 @@ import {
   listEvents,
 } from '../../../adapters/store/events/event-reads.ts';
 import { explainEvent } from '../../../flows/routing/routing.ts';
-import { replayEvent, shownPayload } from '../../../flows/ingest/ingest.ts';
+import { replayEvent, shownPayload, shownPieces } from '../../../flows/ingest/ingest.ts';
 import { canonicalEventKey } from '../../../domain/events.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { messageOf } from '../../../domain/messages.ts';
 import { cursorOf, pageOf, readNumberPage } from '../page.ts';
-import { accepted, ok, type Route, serve } from '../route.ts';
+import { accepted, ok, okWith, type Route, serve } from '../route.ts';
 import { counted, isUuid } from './shapes.ts';
 
 /** Bytes: so many of each event's payload a page carries; a larger one is read with the event itself. */
@@ -101,7 +101,10 @@ export const eventRoutes: readonly Route[] = [
     const row = await eventById(ctx.db, where.id, id);
     if (row === undefined) throw new Fault('not_found', 'event-not-found', messageOf('noEvent', id));
     const endpoint = await endpointOfEvent(ctx.db, row.endpointId);
-    return ok({ ...show(row), ...(endpoint !== undefined && { endpoint }) });
+    const shown = { ...show(row), ...(endpoint !== undefined && { endpoint }) };
+    if (row.large === undefined) return ok(shown);
+    const { payload: _payload, ...rest } = shown;
+    return okWith(rest, 'payload', shownPieces(row.large, row.attributions));
   }),
   serve(api.explainEvent, async ({ ctx, project: where, params }) => {
     const { triggers, ...rest } = await explainEvent(ctx, where, requireId(params));
