@@ -251,6 +251,14 @@ export const TREES: { readonly [what: string]: () => TreeFile[] } = {
     Array.from({ length: 100_000 }, (_, at) => ({ path: `.svc/files/${at}.txt`, content: 'x' })),
 };
 
+/** Bodies of an apply, as large as its door takes, that are no tree. */
+export const BODIES: { readonly [what: string]: Made } = {
+  'a body of too many lists': () => `{"files":${listOf('[]', 60 * mebibyte)}}`,
+  'a body of too many numbers': () => `{"files":${listOf('0', 60 * mebibyte)}}`,
+  'a body that nests': () => `{"files":${filled('[', 60 * mebibyte)}`,
+  'a body of one text': () => `{"files":"${text(60 * mebibyte)}"}`,
+};
+
 const update = (more: string): string =>
   `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"$S","update":{${more}}}}`;
 const said = update('"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"$X"}');

@@ -12,7 +12,16 @@ import fc from 'fast-check';
 import { isLong } from '../../internal/base/testkit/long.ts';
 import { type Cost, type MeasuredDaemon, startMeasuredDaemon } from '../../internal/base/testkit/measured-daemon.ts';
 import { applyAgents, hook, settled } from '../../internal/flows/routing/routing-testkit.ts';
-import { DELIVERIES, deliveryTypes, HARNESS_LINES, PAYLOADS, TEMPLATES, TOOL_CALLS, TREES } from './hostile-testkit.ts';
+import {
+  BODIES,
+  DELIVERIES,
+  deliveryTypes,
+  HARNESS_LINES,
+  PAYLOADS,
+  TEMPLATES,
+  TOOL_CALLS,
+  TREES,
+} from './hostile-testkit.ts';
 
 const most = { grownMb: 150, busyMs: 200 } as const;
 /** One that the machine, and not the input, made slow is not so each time. */
@@ -148,6 +157,20 @@ describe('a delivery', () => {
 });
 
 describe('a tree', () => {
+  const applied = (body: string) =>
+    send('/api/v1/orgs/default/projects/default/apply', body, {
+      authorization: `Bearer ${tokenOf()}`,
+      'content-type': 'application/json',
+    });
+  for (const [what, make] of Object.entries(BODIES)) {
+    it(`${what}, by the API`, { skip: !isLong && !what.includes('lists') }, () =>
+      isBounded(`${what} (apply)`, async () => {
+        const { status, text } = await applied(make());
+        assert.ok([400, 413, 422].includes(status), `${status} ${text.slice(0, 300)}`);
+      }),
+    );
+  }
+
   for (const [what, make] of some(TREES, (name) => name === 'aliases')) {
     it(`${what}, by the API`, () =>
       isBounded(`${what} (apply)`, async () => {

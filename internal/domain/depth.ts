@@ -58,6 +58,39 @@ export function holdsMore(bytes: Uint8Array, most: number): boolean {
   return false;
 }
 
+/** Bytes that are looked at between two turns of whoever else there is. */
+const sliceBytes = 4_194_304;
+
+/**
+ * Looks at JSON in UTF-8 that is too large to be looked at at once, and yields after each slice of it. Says whether it opens
+ * more than `levels` of `{` and `[` inside each other, or holds more than `values` as `holdsMore` counts them.
+ */
+export function* lookedAt(
+  bytes: Uint8Array,
+  { levels, values }: { readonly levels: number; readonly values: number },
+): Generator<undefined, 'deep' | 'many' | undefined> {
+  let [depth, count, quoted] = [0, 0, false];
+  for (let at = 0, slice = sliceBytes; at < bytes.length; at += 1) {
+    if (at >= slice) {
+      slice = at + sliceBytes;
+      yield;
+    }
+    const byte = bytes[at];
+    if (quoted) {
+      if (byte === 0x5c) at += 1;
+      else if (byte === 0x22) quoted = false;
+    } else if (byte === 0x22) quoted = true;
+    else if (byte === 0x7b || byte === 0x5b) {
+      depth += 1;
+      count += 1;
+      if (depth > levels) return 'deep';
+    } else if (byte === 0x7d || byte === 0x5d) depth -= 1;
+    else if (byte === 0x2c) count += 1;
+    if (count > values) return 'many';
+  }
+  return undefined;
+}
+
 /** Where the quote stands that ends a text which began before `from`. */
 function endOfText(bytes: Uint8Array, from: number): number {
   let at = from;

@@ -1,6 +1,7 @@
 // One request of a harness: whose it is, what it asks for, whether it may, and its end.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import {
   BodyProblem,
   type Endpoint,
@@ -11,6 +12,7 @@ import {
 } from '../../adapters/providers/model/model.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { CallIntent } from '../../flows/sessions/sessions.ts';
+import { lookedAt } from '../../domain/depth.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type ModelProvider, PROVIDERS } from '../../domain/spec.ts';
 import { Refusal, sendRefusal } from './refusal.ts';
@@ -167,8 +169,17 @@ async function readBody(request: IncomingMessage, bytesMax: number): Promise<Buf
     if (bytes > bytesMax) throw tooLarge;
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks, bytes);
+  const whole = Buffer.concat(chunks, bytes);
+  for (const looking = lookedAt(whole, valueBounds); ; await yieldToEventLoop()) {
+    const { done, value } = looking.next();
+    if (value === 'many')
+      throw new Refusal('invalid', 'body-too-many', `The body holds over ${valueBounds.values} values.`);
+    if (done === true) return whole;
+  }
 }
+
+/** What a body costs to parse grows with its values; how deep it nests, whoever reads it tells. */
+const valueBounds = { levels: Number.POSITIVE_INFINITY, values: 500_000 } as const;
 
 /** What went wrong before a byte of an answer was passed on becomes an error in the provider's shape. */
 function fail(deps: Deps, route: SessionRoute, call: Call, error: unknown): void {

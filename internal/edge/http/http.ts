@@ -18,7 +18,7 @@ import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from '.
 import { closeGently } from './linger.ts';
 import { withSizeLimit } from './size-limit.ts';
 import { HttpFault, renderProblem } from './problem.ts';
-import { requireIdentity } from './read.ts';
+import { lookAtLarge, requireIdentity } from './read.ts';
 import type { Answer, Call, Route, Scope } from './route.ts';
 import { type Readiness, serverRoutes } from './routes/health.ts';
 import { asSlugFault, isUnreadableSlug, noSuchResource } from './slug-path.ts';
@@ -262,6 +262,7 @@ function addRoute(
         else reply.raw.once('close', () => controller.abort());
         return AbortSignal.any([controller.signal, draining]);
       };
+      if (route.rawBody !== true) await lookAtLarge(request.body);
       const call = makeCall(ctx(), route, request, accesses.get(request), contentTypes.get(request), gone);
       const answer = await route.handle(call);
       return send(call, answer, reply, route.scope === 'public' ? undefined : () => mayStill(ctx(), route, request));
@@ -328,12 +329,10 @@ async function send(
   reply.code(answer.status).headers(answer.headers ?? {});
   if (answer.stream !== undefined) return reply.type('text/event-stream; charset=utf-8').send();
   if (answer.lines !== undefined) return reply.type('application/x-ndjson').send(jsonLines(answer.lines));
-  if (answer.pieces !== undefined) {
-    return reply.type('application/json; charset=utf-8').send(Readable.from(answer.pieces, { objectMode: false }));
-  }
   if (answer.body === undefined) return reply.send();
   if (answer.contentType !== undefined) return reply.type(answer.contentType).send(answer.body);
-  return reply.type('application/json; charset=utf-8').send(JSON.stringify(answer.body));
+  const json = answer.pieces && Readable.from(answer.pieces, { objectMode: false });
+  return reply.type('application/json; charset=utf-8').send(json ?? JSON.stringify(answer.body));
 }
 
 /** A JSON document a line, read as fast as the caller takes it. */

@@ -1,7 +1,8 @@
 // From what was received to what a handler takes: JSON with a bounded depth, then the route's schema.
 
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import * as v from 'valibot';
-import { parseWithin, TooDeep } from '../../domain/depth.ts';
+import { lookedAt, parseWithin, TooDeep } from '../../domain/depth.ts';
 import { isExactNumber } from '../../core/match/match.ts';
 import { Fault } from '../../domain/fault.ts';
 import { MESSAGES } from '../../domain/messages.ts';
@@ -11,7 +12,28 @@ import type { Schema } from './route.ts';
 /** Levels of `{` and `[`; deeper input is refused before it is parsed. */
 const depthMax = 100;
 
-/** Parses a body. An empty one is undefined. */
+/** A body of more is looked at in slices before it is parsed, so that nobody waits for it. */
+const lookedFrom = 1_048_576;
+/** A body of more costs hundreds of megabytes, however few its bytes are. */
+const valuesMax = 1_000_000;
+
+const tooDeep = (): Fault =>
+  new Fault('invalid', 'json-too-deep', `The body is nested deeper than ${depthMax} levels.`);
+
+/** Holds a body that is large against the bounds of depth and number, a slice at a turn. Throws Fault `invalid`. */
+export async function lookAtLarge(bytes: unknown): Promise<void> {
+  if (!Buffer.isBuffer(bytes) || bytes.length <= lookedFrom) return;
+  const looking = lookedAt(bytes, { levels: depthMax, values: valuesMax });
+  for (;;) {
+    const { done, value } = looking.next();
+    if (value === 'deep') throw tooDeep();
+    if (value === 'many') throw new Fault('invalid', 'invalid-json', `The body holds over ${valuesMax} values.`);
+    await yieldToEventLoop();
+    if (done === true) return;
+  }
+}
+
+/** Parses a body, which `lookAtLarge` has passed where it is a large one. An empty one is undefined. */
 export function readJson(bytes: Buffer, contentType: string | undefined, parse: (text: string) => unknown): unknown {
   if (bytes.length === 0) return undefined;
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase();
@@ -26,11 +48,11 @@ export function readJson(bytes: Buffer, contentType: string | undefined, parse: 
       'JSON is UTF-8 here, whatever its charset is said to be.',
     );
   }
+  if (bytes.length > lookedFrom) return parsed(bytes, parse);
   try {
     return parseWithin(bytes, depthMax, () => parsed(bytes, parse));
   } catch (error) {
-    if (!(error instanceof TooDeep)) throw error;
-    throw new Fault('invalid', 'json-too-deep', `The body is nested deeper than ${depthMax} levels.`);
+    throw error instanceof TooDeep ? tooDeep() : error;
   }
 }
 
