@@ -127,6 +127,37 @@ describe('a daemon whose database or project is held up', () => {
     assert.equal((await post()).status, 202);
   });
 
+  it('whoever asks for what stands in locked tables hears that it is unavailable, in time: readers, doctor and rotation', async () => {
+    const blocker = new pg.Client({ connectionString: database.url });
+    await blocker.connect();
+    const tables = ['events', 'agents', 'sessions', 'reconciles', 'secrets', 'schedules', 'triggers', 'key_rotations'];
+    await blocker.query(
+      `begin; lock table ${tables.map((table) => `svc.${table}`).join(', ')} in access exclusive mode`,
+    );
+    const unknown = '01890000-0000-7000-8000-000000000000';
+    const paths = [
+      ...['agents', 'agents/one', 'events', `events/${unknown}`, `events/${unknown}/explain`, 'sessions'],
+      ...[`sessions/${unknown}`, 'reconciles', 'secrets', 'schedules', 'triggers', 'overview', 'doctor'],
+    ];
+    const since = performance.now();
+    const answers = await Promise.all([
+      ...paths.map((of) => fetch(`${daemon.url}${project}/${of}`, { headers: headers() })),
+      fetch(`${daemon.url}/api/v1/keys/rotate`, { method: 'POST', headers: headers() }),
+    ]);
+    const took = performance.now() - since;
+    await blocker.query('rollback');
+    await blocker.end();
+    const told = await Promise.all(
+      answers.map(async (answer, at) => [paths[at] ?? 'rotate', ...(await problem(answer))]),
+    );
+    assert.deepEqual(
+      told,
+      [...paths, 'rotate'].map((of) => [of, 503, 'unavailable', true]),
+    );
+    assert.ok(took < answeredMs, `${took} ms`);
+    assert.equal((await daemon.api('GET', 'P/doctor')).status, 200);
+  });
+
   it('a database that says nothing is unavailable on every route, in time, and served again when it is back', async () => {
     network.cut();
     const since = performance.now();
