@@ -95,3 +95,15 @@ export interface Place {
 export interface Places {
   readonly [resource: string]: { readonly [path: string]: Place };
 }
+
+/** How a value of a merged document came to be: written in it, imported, joined by `append`, left out, or of the context. */
+export type OriginLayer = 'document' | 'import' | 'append' | 'default' | 'context';
+/** Where a value of an agent's spec comes from; a default stands nowhere. */
+export interface Origin {
+  readonly file: string | null;
+  /** From 1. */
+  readonly line: number | null;
+  readonly layer: OriginLayer;
+}
+/** By the paths of a spec, `triggers[0].where["$.a.b"]`. */
+export type Origins = { readonly [path: string]: Origin };

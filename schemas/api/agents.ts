@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { agentSpec } from './agent-spec.ts';
-import { change, integer, owner, projectPath, source, spending, timestamp } from './common.ts';
+import { change, integer, onOff, owner, projectPath, source, spending, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 const entries = {
@@ -15,13 +15,32 @@ const entries = {
   createdAt: timestamp,
   updatedAt: timestamp,
 };
-export const agent = named('Agent', v.object({ ...entries, spec: agentSpec }));
+/** Where a value comes from; a default stands in no file. */
+export const origin = named(
+  'Origin',
+  v.object({
+    file: v.nullable(v.string()),
+    line: v.nullable(integer),
+    /** The agent's own document, one that it imports, an `append`, what is left out, or a variable of the context. */
+    layer: v.picklist(['document', 'import', 'append', 'default', 'context']),
+  }),
+);
+export type Origin = Shape<typeof origin>;
+const originsEntry = {
+  /** With origins=true: by the paths of `spec`, `triggers[0].where["$.a"]`. Null: what it was made of is not kept. */
+  origins: v.optional(v.nullable(v.record(v.string(), origin))),
+};
+const originsQuery = {
+  origins: v.optional(v.pipe(onOff, v.description('`true`: `origins` says where each value of `spec` comes from.'))),
+};
+export const agent = named('Agent', v.object({ ...entries, spec: agentSpec, ...originsEntry }));
 export const listedAgent = named(
   'ListedAgent',
   v.object({
     ...entries,
     /** Absent with view=row. */
     spec: v.exactOptional(agentSpec),
+    ...originsEntry,
   }),
 );
 export type ListedAgent = Shape<typeof listedAgent>;
@@ -46,7 +65,7 @@ export const listAgents = operation({
   id: 'listAgents',
   path: `${projectPath}/agents`,
   summary: 'Stored agents, by name',
-  query: v.strictObject({ ...pageQuery, ...viewQuery }),
+  query: v.strictObject({ ...pageQuery, ...viewQuery, ...originsQuery }),
   answers: { 200: pageOf('AgentPage', listedAgent) },
 });
 
@@ -55,6 +74,7 @@ export const getAgent = operation({
   id: 'getAgent',
   path: one,
   summary: 'One stored agent',
+  query: v.strictObject(originsQuery),
   answers: { 200: agent },
 });
 

@@ -2,25 +2,24 @@
 
 import * as v from 'valibot';
 import { json, nameText, onOff, projectPath, reasonText, target, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
-export const binding = named(
-  'Binding',
-  v.object({
-    id: v.string(),
-    agent: v.string(),
-    /** Null: an agent's claim that waits for a replacement. */
-    sessionId: v.nullable(v.string()),
-    target,
-    state: v.picklist(['active', 'released']),
-    lifecycle: v.picklist(['manual', 'held']),
-    continuity: v.picklist(['session', 'agent']),
-    context: v.nullable(json),
-    createdAt: timestamp,
-    updatedAt: timestamp,
-    releasedAt: v.optional(timestamp),
-  }),
-);
+const entries = {
+  id: v.string(),
+  agent: v.string(),
+  /** Null: an agent's claim that waits for a replacement. */
+  sessionId: v.nullable(v.string()),
+  target,
+  state: v.picklist(['active', 'released']),
+  lifecycle: v.picklist(['manual', 'held']),
+  continuity: v.picklist(['session', 'agent']),
+  createdAt: timestamp,
+  updatedAt: timestamp,
+  releasedAt: v.optional(timestamp),
+};
+export const binding = named('Binding', v.object({ ...entries, context: v.nullable(json) }));
+/** Without its context with view=row. */
+const listedBinding = named('ListedBinding', v.object({ ...entries, context: v.exactOptional(v.nullable(json)) }));
 export type Binding = Shape<typeof binding>;
 
 export const listBindings = operation({
@@ -33,11 +32,12 @@ export const listBindings = operation({
   summary: 'Active bindings, newest first; with all=true released ones too',
   query: v.strictObject({
     ...pageQuery,
+    ...viewQuery,
     all: v.optional(onOff),
     agent: v.optional(nameText),
     session: v.optional(v.string()),
   }),
-  answers: { 200: pageOf('BindingPage', binding) },
+  answers: { 200: pageOf('BindingPage', listedBinding) },
 });
 
 export const releaseBinding = operation({

@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { CONNECTION_STATUSES } from '../../internal/domain/connection.ts';
 import { authorizePost, connectionPatch, connectionPost, credentialsPut } from '../connection.ts';
 import { json, projectPath } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 const entries = {
   id: v.string(),
@@ -47,7 +47,7 @@ export const listConnections = operation({
   id: 'listConnections',
   path: base,
   summary: 'Connections, never their credentials',
-  query: v.strictObject(pageQuery),
+  query: v.strictObject({ ...pageQuery, ...viewQuery }),
   answers: { 200: pageOf('ConnectionPage', connection) },
 });
 

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { displayName, orgPath, projectPath } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 /** Exactly one of the three says who. */
 export const whoEntries = {
@@ -53,7 +53,7 @@ export const listOrganizationMembers = operation({
   id: 'listOrganizationMembers',
   path: `${orgPath}/members`,
   summary: 'Members of an organization',
-  query: v.strictObject(pageQuery),
+  query: v.strictObject({ ...pageQuery, ...viewQuery }),
   answers: { 200: memberPage },
 });
 
@@ -96,7 +96,7 @@ export const listMembers = operation({
   id: 'listMembers',
   path: `${projectPath}/members`,
   summary: 'Members of a project',
-  query: v.strictObject(pageQuery),
+  query: v.strictObject({ ...pageQuery, ...viewQuery }),
   answers: { 200: memberPage },
 });
 

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { actReason, contextVariables, integer, onOff, projectPath } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 import { run, started } from './reconciles.ts';
 
 const name = v.pipe(
@@ -186,7 +186,7 @@ export const listRepositories = operation({
   id: 'listRepositories',
   path: `${projectPath}/repositories`,
   summary: 'Watched repositories by name',
-  query: v.strictObject(pageQuery),
+  query: v.strictObject({ ...pageQuery, ...viewQuery }),
   answers: { 200: pageOf('RepositoryPage', repository) },
 });
 

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { integer, projectPath, timestamp } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 export const schedule = named(
   'Schedule',
@@ -27,7 +27,7 @@ export const listSchedules = operation({
   id: 'listSchedules',
   path: `${projectPath}/schedules`,
   summary: 'Heartbeat schedules with their next times, by agent and ordinal',
-  query: v.strictObject(pageQuery),
+  query: v.strictObject({ ...pageQuery, ...viewQuery }),
   answers: { 200: pageOf('SchedulePage', schedule) },
 });
 

@@ -2,26 +2,25 @@
 
 import * as v from 'valibot';
 import { routing, where } from './agent-spec.ts';
-import { integer, projectPath, triggerStatus } from './common.ts';
-import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
+import { origin } from './agents.ts';
+import { integer, projectPath, timestamp, triggerStatus } from './common.ts';
+import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
-export const trigger = named(
-  'Trigger',
-  v.object({
-    agent: v.string(),
-    ordinal: integer,
-    kind: v.picklist(['event', 'heartbeat']),
-    event: v.string(),
-    endpoint: v.optional(v.string()),
-    connection: v.optional(v.string()),
-    cron: v.optional(v.string()),
-    timezone: v.optional(v.string()),
-    where,
-    fallback: v.boolean(),
-    routing,
-    status: triggerStatus,
-  }),
-);
+const triggerEntries = {
+  agent: v.string(),
+  ordinal: integer,
+  kind: v.picklist(['event', 'heartbeat']),
+  event: v.string(),
+  endpoint: v.optional(v.string()),
+  connection: v.optional(v.string()),
+  cron: v.optional(v.string()),
+  timezone: v.optional(v.string()),
+  where,
+  fallback: v.boolean(),
+  routing,
+  status: triggerStatus,
+};
+export const trigger = named('Trigger', v.object(triggerEntries));
 export type Trigger = Shape<typeof trigger>;
 
 const clause = named(
@@ -60,8 +59,32 @@ export const listTriggers = operation({
   id: 'listTriggers',
   path: `${projectPath}/triggers`,
   summary: 'Stored triggers, by agent and ordinal',
-  query: v.strictObject({ ...pageQuery, agent: v.optional(v.string()) }),
+  query: v.strictObject({ ...pageQuery, ...viewQuery, agent: v.optional(v.string()) }),
   answers: { 200: pageOf('TriggerPage', trigger) },
+});
+
+export const oneTrigger = named(
+  'TriggerDetail',
+  v.object({
+    ...triggerEntries,
+    message: v.optional(v.string()),
+    /** Where it is declared; null where what its agent was made of is not kept. */
+    source: v.nullable(origin),
+    /** The last event that it matched, among those that `since` reaches back to. */
+    lastMatch: v.nullable(v.object({ eventId: v.string(), at: timestamp, decision: v.string() })),
+    /** How far back was looked; null: through all that is kept. */
+    since: v.nullable(timestamp),
+  }),
+);
+export type OneTrigger = Shape<typeof oneTrigger>;
+
+export const getTrigger = operation({
+  ...read,
+  method: 'GET',
+  id: 'getTrigger',
+  path: `${projectPath}/triggers/:agent/:ordinal`,
+  summary: 'One trigger: the file and line that declare it, and the last event that it matched',
+  answers: { 200: oneTrigger },
 });
 
 export const explainTriggers = operation({

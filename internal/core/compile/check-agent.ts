@@ -24,6 +24,7 @@ import type { TriggerDraft } from './check-triggers.ts';
 import { checkTriggers } from './check-triggers.ts';
 import { crossCheck, releasedTargets } from './cross-checks.ts';
 import { lintDocument } from './lint-document.ts';
+import { type OriginDraft, originsOf } from './origins.ts';
 import { type Part, partsOf } from './places.ts';
 import { readFields, reading } from './read-field.ts';
 import type { Check, MapSpot, NodeRef, Reader } from './read.ts';
@@ -65,10 +66,16 @@ export interface AgentDraft {
   readonly endpoints: readonly EndpointDraft[];
   /** Places that an apply may have to point at; empty where the document has an error. */
   readonly parts: readonly Part[];
+  /** Of every value of `spec`; absent where nobody asked. */
+  readonly origins?: readonly OriginDraft[];
 }
 
-/** Checks a document. Only `input.catalog` is read. Reports at most a few findings per node; never throws. */
-export function checkAgent(doc: MergedDocument, input: Pick<CompileInput, 'catalog'>, report: Report): AgentDraft {
+/** Checks a document. Only `input.catalog` and `input.origins` are read. Reports at most a few findings per node; never throws. */
+export function checkAgent(
+  doc: MergedDocument,
+  input: Pick<CompileInput, 'catalog' | 'origins'>,
+  report: Report,
+): AgentDraft {
   const check = createCheck(report);
   const root = rootSpot(doc);
   const home = firstKey(doc);
@@ -95,7 +102,9 @@ export function checkAgent(doc: MergedDocument, input: Pick<CompileInput, 'catal
   const identityName = identity.generated?.name ?? identity.ref?.name;
   const isSound = check.errors === 0 && harness !== undefined && environmentName !== undefined;
   const spec = isSound ? canonical(body, { harness, environment: environmentName, identity: identityName }) : undefined;
+  const origins = input.origins === undefined || spec === undefined ? undefined : originsOf(doc, spec, triggers);
   return compact<AgentDraft>({
+    origins,
     file: doc.file,
     document: doc.document,
     name,

@@ -15,6 +15,7 @@ import { type AgentContext, compileAgentFile } from './agent-file.ts';
 import { assemble } from './assemble.ts';
 import { Files, pathState, templateState } from './files.ts';
 import { MAX_BROKEN_BYTES, MAX_DIAGNOSTICS, MAX_IMPORT_DEPTH, MAX_OUTSIDE_PATHS } from './limits.ts';
+import { originsIn } from './origins.ts';
 import { placed, placesOf } from './places.ts';
 import { ignoredFile, surveyTree } from './tree.ts';
 import type { CompileCache, CompileInput, CompileOutput } from './types.ts';
@@ -34,7 +35,9 @@ export function compile(input: CompileInput): CompileOutput {
   const files = new Files(input, cache);
   const survey = surveyTree(input.bundle);
   const findings = new Set<Finding>(survey.findings);
-  const { records, unread } = compileAgents(input, survey.agents, files, cache);
+  const { origins } = input;
+  const wanted = typeof origins === 'object' ? survey.agents.filter((path) => origins.includes(path)) : survey.agents;
+  const { records, unread } = compileAgents(input, wanted, files, cache);
   for (const record of records) for (const finding of record.findings) findings.add(finding);
   for (const finding of ignoredFiles(survey.unnamed, records)) findings.add(finding);
   if (files.outside.size > MAX_OUTSIDE_PATHS) findings.add(tooManyOutside(files.outside.size));
@@ -54,6 +57,7 @@ export function compile(input: CompileInput): CompileOutput {
     templateLock: lockOf(input, records),
     outside: [...files.outside].sort(),
     ...(ok && { places: placesOf(records) }),
+    ...(origins !== undefined && { origins: originsIn(records, (file) => files.textOf(file)) }),
     assets: ok ? assembled.assets : [],
   };
 }
@@ -78,14 +82,15 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
   const broken = { errors: 0, bytes: 0 };
   for (const path of paths) {
     const key = `${path}\0${input.bundle.entries.get(path)?.oid ?? ''}\0${context.salt}`;
-    const kept = cache.agents.get(key);
+    // What is kept has let its documents go, and with them what came from where.
+    const kept = input.origins === undefined ? cache.agents.get(key) : undefined;
     if (kept !== undefined && isCurrent(kept, input)) {
       for (const { kind, name } of kept.dependencies) if (kind === 'path') files.named(name);
       for (const cost of kept.costs) context.budget.pay(cost);
       records.push(kept);
     } else {
       const record = placed(compileAgentFile(path, context), tables, (file) => files.textOf(file));
-      if (record.isKeepable && !context.budget.isSpent) cache.agents.set(key, record);
+      if (record.isKeepable && !context.budget.isSpent && input.origins === undefined) cache.agents.set(key, record);
       records.push(record);
     }
     if (context.budget.isSpent) return { records: [...records.slice(0, -1), tooLargeTree(path)], unread: 0 };

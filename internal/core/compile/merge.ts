@@ -162,7 +162,7 @@ function appended(field: string, base: Node, append: PendingAppend, report: (fin
     report({ severity: 'error', code: 'invalid-value', message, range: overlay.range, path: field });
     return append;
   }
-  return { keyRange, value: { kind: 'scalar', value, range: overlay.range } };
+  return { keyRange, value: { kind: 'scalar', value, made: 'append', range: overlay.range } };
 }
 
 function plainOverAppend(field: string, entry: MapEntry, waiting: PendingAppend): Finding {

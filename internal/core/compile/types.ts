@@ -3,7 +3,7 @@
 
 import type { Bundle, ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../domain/bundle.ts';
 import type { Catalog } from '../../domain/catalog.ts';
-import type { Diagnostic, Finding, Places } from '../../domain/diagnostic.ts';
+import type { Diagnostic, Finding, Origins, Places } from '../../domain/diagnostic.ts';
 import type { Resource } from '../../domain/spec.ts';
 import type { MapNode } from '../source/node.ts';
 
@@ -18,6 +18,11 @@ export interface CompileInput {
   readonly sha256: (bytes: Uint8Array | string) => string;
   /** Parses and merged agents of earlier compiles, by content; a caller that keeps one gets incremental compiles. */
   readonly cache?: CompileCache;
+  /**
+   * Says where each value of each agent comes from: of the whole tree, or of the agents in these files, and then nothing
+   * else is compiled.
+   */
+  readonly origins?: 'all' | readonly string[];
 }
 
 /** Opaque to callers: made with `createCompileCache()`, bounded, safe to share between trees. */
@@ -50,6 +55,8 @@ export interface CompileOutput {
    * each Environment and Identity `''`, `env.<NAME>` and `avatar`. A part without a place takes that of its parent.
    */
   readonly places?: Places;
+  /** By agent, where `CompileInput.origins` asked for them; of agents without an error. */
+  readonly origins?: { readonly [agent: string]: Origins };
   /** Avatar assets that the resources use, by hash, so that apply can store the bytes. */
   readonly assets: readonly {
     readonly sha256: string;

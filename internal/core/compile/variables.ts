@@ -24,14 +24,16 @@ export function boundedReport(findings: LayerFinding[], most: number): Report {
 
 export interface Scope {
   readonly values: ReadonlyMap<string, string>;
-  /** Equal keys mean equal values. */
+  /** Names that a document declares; the others are of the context. */
+  readonly declared: ReadonlySet<string>;
+  /** Equal keys mean equal values from equal places. */
   readonly key: string;
 }
 
-export function createScope(values: ReadonlyMap<string, string>): Scope {
+export function createScope(values: ReadonlyMap<string, string>, declared: ReadonlySet<string> = new Set()): Scope {
   const record: { [name: string]: string } = Object.create(null);
-  for (const [name, value] of values) record[name] = value;
-  return { values, key: canonicalJson(record) };
+  for (const [name, value] of values) record[`${declared.has(name) ? '$' : ''}${name}`] = value;
+  return { values, declared, key: canonicalJson(record) };
 }
 
 /** The scope of a document's imports: its own `variables` over the context. */
@@ -44,6 +46,7 @@ export function declareVariables(node: Node | undefined, context: Scope, report:
     return context;
   }
   const values = new Map(context.values);
+  const declared = new Set<string>();
   for (const [name, { keyRange, value }] of node.entries) {
     const path = ['variables', name];
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
@@ -56,9 +59,10 @@ export function declareVariables(node: Node | undefined, context: Scope, report:
       fault(`The variable ${name} must be a string, a number or a boolean`, value.range, path);
     } else {
       values.set(name, String(value.value));
+      declared.add(name);
     }
   }
-  return createScope(values);
+  return createScope(values, declared);
 }
 
 /** Substitutes in one agent's imports, within a budget of characters. */
@@ -124,7 +128,14 @@ export class Substituter {
     }
     if (typeof node.value !== 'string') return node;
     const value = this.text(node.value, () => node.range, path, report);
-    return value === node.value ? node : { ...node, value };
+    if (value === node.value) return node;
+    return this.#usesContext(node.value) ? { ...node, value, made: 'context' } : { ...node, value };
+  }
+
+  #usesContext(text: string): boolean {
+    for (const [, name = ''] of text.matchAll(/\{\{\s*\$([A-Za-z_][A-Za-z0-9_]*)\s*\}\}/g))
+      if (this.scope.values.has(name) && !this.scope.declared.has(name)) return true;
+    return false;
   }
 
   #map(node: MapNode, path: PathStep[], report: Report): MapNode {

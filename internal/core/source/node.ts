@@ -9,6 +9,8 @@ export interface ScalarNode {
   readonly value: JsonScalar;
   /** A number that a double cannot hold, as it was written; `value` is the nearest that it holds. */
   readonly exact?: string;
+  /** What made it other than writing it down: a text that was appended to, or one with a variable of the context in it. */
+  readonly made?: 'append' | 'context';
   readonly range: Range;
 }
 export interface SeqNode {

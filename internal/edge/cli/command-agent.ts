@@ -9,10 +9,10 @@ import { connect } from './client.ts';
 import { confirmed, counted } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
-import { jsonLines, type Row, rowOf, showList } from './lists.ts';
+import { jsonLines, type Row, rowOf, short, showList } from './lists.ts';
 import { shortCommit } from './print-run.ts';
-import { clean, details, relativeTime } from './text.ts';
-import type { Handler } from './types.ts';
+import { clean, details, relativeTime, table } from './text.ts';
+import type { Call, Handler } from './types.ts';
 
 /** `manual`, or the repository's name. */
 const ownerText = (agent: Row<agents.ListedAgent>): string =>
@@ -54,7 +54,9 @@ export const agentList: Handler = async (call) => {
 export const agentShow: Handler = async (call) => {
   const client = await connect(call);
   const params = { name: call.arg('NAME') };
-  const value = await client.call(agents.getAgent, { params });
+  const withOrigins = call.flag('origins');
+  const query = withOrigins ? { origins: 'true' as const } : {};
+  const value = await client.call(agents.getAgent, { params, query });
   const used = call.json ? undefined : rowOf(await client.call(agents.getAgentUsage, { params }));
   call.screen.emit(value, () => {
     const agent = rowOf(value);
@@ -70,10 +72,36 @@ export const agentShow: Handler = async (call) => {
       ],
       call.screen.paint,
     );
+    if (withOrigins) return `${head}\n\n${originLines(call, value)}`;
     return `${head}\n\n${call.screen.paint('bold', 'spec')}\n${jsonLines(inOrder(agent.at('spec')), '  ')}`;
   });
   return 0;
 };
+
+/** Values that are one line, each with the layer and the place that it comes from. */
+function originLines(call: Call, { spec, origins }: agents.Agent): string {
+  if (origins === undefined || origins === null) return 'what it was made of is not kept any more';
+  const paths = Object.keys(origins);
+  // A path that another begins with holds that one.
+  const isLeaf = (path: string): boolean =>
+    !paths.some((other) => other.startsWith(`${path}.`) || other.startsWith(`${path}[`));
+  const rows = paths.filter(isLeaf).map((path) => {
+    const { layer, file, line } = origins[path] ?? { layer: 'default', file: null, line: null };
+    const place = file === null ? '' : `${file}${line === null ? '' : `:${line}`}`;
+    return [path, short(JSON.stringify(valueAt(spec, path)) ?? '', 40), layer, place];
+  });
+  return table(['path', 'value', 'layer', 'place'], rows, call.screen);
+}
+
+/** The value at a path such as `triggers[0].where["$.a"]`. */
+function valueAt(spec: unknown, path: string): unknown {
+  let value: unknown = spec;
+  for (const [, word, bracket] of path.matchAll(/([^.[\]"]+)|\[("(?:[^"\\]|\\.)*")\]/g)) {
+    const step = bracket === undefined ? word : (JSON.parse(bracket) as string);
+    value = Object(value)[step ?? ''];
+  }
+  return value;
+}
 
 /** The fields of a spec as the reference has them; what a newer server knows beside them last. */
 function inOrder(spec: unknown): { readonly [field: string]: unknown } {

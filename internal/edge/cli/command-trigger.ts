@@ -51,6 +51,37 @@ function whereText(where: unknown): string {
     : short(clauses.map(([path, clause]) => `${path}=${JSON.stringify(clause)}`).join(' '));
 }
 
+export const triggerShow: Handler = async (call) => {
+  const [, agent = '', ordinal] = /^(.+)[#-](\d+)$/.exec(call.arg('TRIGGER')) ?? [];
+  if (ordinal === undefined) throw new Misuse('TRIGGER is AGENT#ORDINAL', 'svc trigger list');
+  const client = await connect(call);
+  const value = await client.call(triggers.getTrigger, { params: { agent, ordinal } });
+  call.screen.emit(value, () => {
+    const one = rowOf(value);
+    const { source, lastMatch, since } = value;
+    const place = source?.file === undefined || source.file === null ? '-' : `${source.file}:${source.line ?? '?'}`;
+    const never = since === null ? 'never' : `not since ${since}`;
+    const matched =
+      lastMatch === null
+        ? never
+        : `${relativeTime(lastMatch.at, call.screen.now())}: ${lastMatch.decision} (svc event explain ${lastMatch.eventId})`;
+    return details(
+      [
+        ['trigger', call.screen.paint('bold', clean(`${agent}#${ordinal}`, true))],
+        ['event', clean(one.text(one.at('cron') === undefined ? 'event' : 'cron'), true)],
+        ['through', clean(value.endpoint ?? value.connection ?? '-', true)],
+        ['where', clean(whereText(value.where), true)],
+        ['routing', clean(routingText(rowOf(value as triggers.Trigger)), true)],
+        ['status', one.text('status')],
+        ['declared', clean(place, true)],
+        ['last match', clean(matched, true)],
+      ],
+      call.screen.paint,
+    );
+  });
+  return 0;
+};
+
 export const triggerExplain: Handler = async (call) => {
   const event = call.text('event');
   const file = call.text('payload');

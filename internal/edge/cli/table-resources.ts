@@ -203,7 +203,7 @@ const agentCommands: readonly CommandSpec[] = [
     words: ['agent', 'show'],
     summary: 'the stored spec of an agent',
     args: [NAME],
-    options: [],
+    options: [{ name: 'origins', type: 'flag', help: 'where each value comes from: its layer, file and line' }],
     load: async () => (await agent()).agentShow,
   },
   {
@@ -262,6 +262,13 @@ const triggerCommands: readonly CommandSpec[] = [
     args: [],
     options: [AGENT_FILTER, SELECTOR, WATCH],
     load: async () => (await trigger()).triggerList,
+  },
+  {
+    words: ['trigger', 'show'],
+    summary: 'one trigger: where it is declared, what it matched last',
+    args: [{ name: 'TRIGGER', help: 'AGENT#ORDINAL, as in lists' }],
+    options: [],
+    load: async () => (await trigger()).triggerShow,
   },
   {
     words: ['trigger', 'explain'],

@@ -3,7 +3,12 @@
 // transaction, so that the run never says what the rows do not. Never compiles, never reads a repository, never routes an
 // event. Contract, section 2 ("An apply is atomic") and section 4 (lifecycle events).
 
-import { deleteAgents, writeAgents, writeAgentSources } from '../../adapters/store/resources/agents.ts';
+import {
+  deleteAgents,
+  writeAgentOrigins,
+  writeAgents,
+  writeAgentSources,
+} from '../../adapters/store/resources/agents.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { type AssetRow, insertAssets } from '../../adapters/store/resources/assets.ts';
 import { writeEndpoints } from '../../adapters/store/resources/endpoints.ts';
@@ -135,6 +140,7 @@ async function writeRows(tx: Sql, request: ApplyRequest, writes: Writes, now: Da
     agents: writes.agents,
   });
   await writeAgentSources(tx, writes.sources);
+  if (request.compiled.origins !== undefined) await writeAgentOrigins(tx, projectId, request.compiled.origins);
   failpoint('apply.agents');
   await deleteUsers(tx, writes.userDeletes);
   await writeUsers(tx, projectId, writes.users);

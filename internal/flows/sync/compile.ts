@@ -5,7 +5,7 @@ import type { Tip } from '../../adapters/repo/types.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import { insertSnapshot } from '../../adapters/store/repositories/snapshots.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import type { CompileOutput } from '../../core/compile/types.ts';
+import type { CompileInput, CompileOutput } from '../../core/compile/types.ts';
 import type { Bundle, TemplateLock } from '../../domain/bundle.ts';
 import { inputsKey, type Templates, templatesKey } from '../compiled.ts';
 import { portsOf } from '../context.ts';
@@ -28,6 +28,8 @@ export interface CompiledTree {
 /** Where a compile gets what it asks for. */
 export interface CompileSupply {
   readonly context: { readonly [name: string]: string };
+  /** Of which agents it is to say where their values come from; absent: of none. */
+  readonly origins?: CompileInput['origins'];
   bundle(): Promise<Bundle>;
   /** Has the next bundle answer for these paths outside `.svc/`, as there or as absent. */
   readMore(paths: readonly string[]): Promise<void>;
@@ -49,7 +51,10 @@ export async function compileWith(
   let templates: Templates = new Map();
   for (let round = 0; round < needRounds; round += 1) {
     const bundle = await supply.bundle();
-    const { size, ...output } = await ports.compile({ bundle, context: supply.context, templates });
+    const { size, ...output } = await ports.compile({
+      ...{ bundle, context: supply.context, templates },
+      ...(supply.origins !== undefined && { origins: supply.origins }),
+    });
     const { paths, templates: specifiers } = output.needs;
     if (paths.length === 0 && specifiers.length === 0) return { output, templates, size };
     if (specifiers.length > 0) {

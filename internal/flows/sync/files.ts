@@ -130,6 +130,8 @@ async function compileAll(
     secretText(ctx, request.project, name, { kind: 'templates', name: 'apply' });
   const complete = await compileWith(ports, {
     context: request.context,
+    // The files are not kept: where the values come from is.
+    ...(!request.dryRun && { origins: 'all' as const }),
     bundle: async () => ({ entries, absent: new Set(absent), hasSvc }),
     readMore: async (paths) => {
       for (const path of paths) absent.add(path);

@@ -57,7 +57,7 @@ export interface ApplyRequest {
   readonly operationId: string;
   readonly projectId: string;
   readonly owner: ApplyOwner;
-  readonly compiled: Pick<CompileOutput, 'ok' | 'resources' | 'diagnostics' | 'assets' | 'places'>;
+  readonly compiled: Pick<CompileOutput, 'ok' | 'resources' | 'diagnostics' | 'assets' | 'places' | 'origins'>;
   /**
    * False where the tree has no `.svc/` at all: an empty tree, which the guard holds; `failed` with the diagnostics of
    * `compiled` where the owner has nothing that could be lost.

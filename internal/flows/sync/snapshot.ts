@@ -101,7 +101,7 @@ export async function storedFiles(
   context: Resolved['context'],
 ): Promise<TreeFiles | undefined> {
   let bundle: Bundle | undefined;
-  const read = async (): Promise<Bundle | undefined> => (bundle ??= await bundleOf(ctx.db, record));
+  const read = async (): Promise<Bundle | undefined> => (bundle ??= await storedBundle(ctx.db, record));
   const files: TreeFiles = {
     snapshotId: record.id,
     record,
@@ -121,7 +121,8 @@ export async function storedFiles(
   return (await read()) === undefined ? undefined : files;
 }
 
-async function bundleOf(sql: Sql, record: StoredSnapshot): Promise<Bundle | undefined> {
+/** The files of a stored snapshot; undefined where some of them are gone. */
+export async function storedBundle(sql: Sql, record: StoredSnapshot): Promise<Bundle | undefined> {
   const wanted = record.entries.filter((entry) => entry.kind === 'file' && entry.tooLarge === undefined);
   const bytes = await readBlobs(sql, [...new Set(wanted.map((entry) => entry.oid))]);
   if (wanted.some((entry) => !bytes.has(entry.oid))) return undefined;

@@ -10,6 +10,7 @@ export { type CommitPlan, pathsReadOutside, planCommit } from './plan-commit.ts'
 export { diagnose, retryJobs } from './doctor.ts';
 export { applyFiles } from './files.ts';
 export { SyncLane } from './lane.ts';
+export { findTrigger, readOrigins } from './origins.ts';
 export { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, takeOver } from './polling.ts';
 export {
   addRepository,

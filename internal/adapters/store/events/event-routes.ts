@@ -43,6 +43,40 @@ export async function insertRoutes(tx: Sql, routes: readonly RouteInsert[]): Pro
   );
 }
 
+/** Decisions, newest first, that are looked through for the last of a trigger. */
+const lookedThrough = 100_000;
+
+export interface LastMatch {
+  readonly lastMatch: { readonly eventId: string; readonly at: Date; readonly decision: string } | null;
+  /** How far back was looked; null: through everything that is kept. */
+  readonly since: Date | null;
+}
+
+/** The last event that a trigger matched, found along the key: ids of events go by time. */
+export async function lastMatch(
+  sql: Sql,
+  trigger: { readonly agentId: string; readonly ordinal: number },
+): Promise<LastMatch> {
+  const { rows } = await sql.query<{ eventId: string; at: Date; decision: string | null; more: boolean }>(
+    `with looked as (select event_id, agent_id, ordinal from svc.event_routes order by event_id desc limit $3::int + 1),
+       hit as (select event_id from looked where agent_id = $1::uuid and ordinal = $2::int
+                order by event_id desc limit 1)
+     select e.id as "eventId", e.received_at as at, r.decision, true as more
+       from hit join svc.events e on e.id = hit.event_id
+       join svc.event_routes r on r.event_id = hit.event_id and r.agent_id = $1::uuid and r.ordinal = $2::int
+     union all
+     select e.id, e.received_at, null, (select count(*) from looked) > $3::int
+       from (select min(event_id::text)::uuid as id from looked having not exists (select from hit)) oldest
+       join svc.events e on e.id = oldest.id`,
+    [trigger.agentId, trigger.ordinal, lookedThrough],
+  );
+  const [row] = rows;
+  if (row === undefined) return { lastMatch: null, since: null };
+  const { eventId, at, decision, more } = row;
+  if (decision !== null) return { lastMatch: { eventId, at, decision }, since: null };
+  return { lastMatch: null, since: more ? at : null };
+}
+
 export interface Settled {
   readonly eventId: string;
   readonly status: 'routed' | 'unmatched' | 'failed';

@@ -4,6 +4,7 @@
 
 import type { AgentWrite, CurrentAgent } from '../../../core/plan/types.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import type { Origins } from '../../../domain/diagnostic.ts';
 import type { SourceRef } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
 import { jsonRows } from '../schema/json-rows.ts';
@@ -80,6 +81,31 @@ export async function writeAgentSources(
        from jsonb_to_recordset($1::jsonb) as w (id uuid, source jsonb) where a.id = w.id`,
     [JSON.stringify(sources)],
   );
+}
+
+/** Of agents that are applied by hand: their files are not kept, so that where their values come from is. */
+export async function writeAgentOrigins(
+  tx: Sql,
+  projectId: string,
+  origins: { readonly [agent: string]: Origins },
+): Promise<void> {
+  const rows = Object.entries(origins).map(([name, one]) => ({ name, origins: one }));
+  await tx.query(
+    `update svc.agents a set origins = w.origins
+       from jsonb_to_recordset($2::jsonb) as w (name text, origins jsonb)
+      where a.project_id = $1::uuid and a.name = w.name and a.repository_id is null
+        and a.origins is distinct from w.origins`,
+    [projectId, await jsonRows(rows)],
+  );
+}
+
+/** What is kept of that, by agent id. */
+export async function readAgentOrigins(sql: Sql, ids: readonly string[]): Promise<ReadonlyMap<string, Origins>> {
+  const { rows } = await sql.query<{ id: string; origins: Origins }>(
+    'select id, origins from svc.agents where id = any($1::uuid[]) and repository_id is null and origins is not null',
+    [ids],
+  );
+  return new Map(rows.map((row) => [row.id, row.origins]));
 }
 
 /** Deletes agents; their triggers, schedules and shares in generated resources go with them, their revisions stay. */

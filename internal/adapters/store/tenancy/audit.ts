@@ -129,6 +129,13 @@ export async function listAudit(
   return rows;
 }
 
+export async function countAudit(sql: Sql, scope: AuditScope, filter: AuditFilter): Promise<number> {
+  const { rows } = await sql.query<{ n: number }>(`select count(*)::int as n from svc.audit where ${filterSql}`, [
+    ...filterValues(scope, filter),
+  ]);
+  return rows[0]?.n ?? 0;
+}
+
 /** Oldest first, above `after` (an id): how an export goes through all of it. */
 export async function auditAfter(
   sql: Sql,

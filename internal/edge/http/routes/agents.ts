@@ -11,7 +11,8 @@ import {
 } from '../../../adapters/store/resources/agents.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
 import { spendingOf } from '../../../flows/sessions/sessions.ts';
-import { deleteAgent } from '../../../flows/sync/sync.ts';
+import { deleteAgent, readOrigins } from '../../../flows/sync/sync.ts';
+import type { Origins } from '../../../domain/diagnostic.ts';
 import { Fault } from '../../../domain/fault.ts';
 import type { AgentSpec } from '../../../domain/spec.ts';
 import { messageOf } from '../../../domain/messages.ts';
@@ -48,6 +49,17 @@ async function requireAgent(ctx: FlowContext, where: ProjectRef, name: string): 
   return row;
 }
 
+/** What an answer says of origins, where it was asked. */
+async function originsFor(
+  ctx: FlowContext,
+  query: { readonly origins?: 'true' | 'false' | undefined },
+  rows: readonly AgentRow[],
+): Promise<(row: AgentRow) => { readonly origins?: Origins | null }> {
+  if (query.origins !== 'true') return () => ({});
+  const found = await readOrigins(ctx, rows);
+  return ({ id }) => ({ origins: found.get(id) ?? null });
+}
+
 export const agentRoutes: readonly Route[] = [
   serve(api.listAgents, async ({ ctx, project: where, query }) => {
     const { limit, after } = readTextPage(query);
@@ -57,9 +69,15 @@ export const agentRoutes: readonly Route[] = [
       listAgents(ctx.db, where.id, page),
       query.counts === 'true' ? countAgents(ctx.db, where.id) : undefined,
     ]);
-    return ok({ ...pageOf(rows, limit, (row) => [row.name], isRow ? showRow : show), ...counted(total) });
+    const withOrigins = await originsFor(ctx, query, rows.slice(0, limit));
+    const shown = (row: AgentRow) => ({ ...(isRow ? showRow(row) : show(row)), ...withOrigins(row) });
+    return ok({ ...pageOf(rows, limit, (row) => [row.name], shown), ...counted(total) });
   }),
-  serve(api.getAgent, async ({ ctx, project: where, params }) => ok(show(await requireAgent(ctx, where, params.name)))),
+  serve(api.getAgent, async ({ ctx, project: where, params, query }) => {
+    const row = await requireAgent(ctx, where, params.name);
+    const withOrigins = await originsFor(ctx, query, [row]);
+    return ok({ ...show(row), ...withOrigins(row) });
+  }),
   serve(api.getAgentUsage, async ({ ctx, project: where, params }) => {
     const { id: agentId } = await requireAgent(ctx, where, params.name);
     return ok(await spendingOf(ctx, { agentId }));

@@ -2,14 +2,21 @@
 
 import type * as v from 'valibot';
 import * as api from '../../../../schemas/api/audit.ts';
-import { type AuditFilter, type AuditRow, type AuditScope, listAudit } from '../../../adapters/store/tenancy/audit.ts';
+import {
+  type AuditFilter,
+  type AuditRow,
+  type AuditScope,
+  countAudit,
+  listAudit,
+} from '../../../adapters/store/tenancy/audit.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { exportAudit } from '../../../flows/tenancy/tenancy.ts';
 import { pageOf, readNumberPage } from '../page.ts';
 import { type Call, ok, type Route, serve } from '../route.ts';
+import { counted } from './shapes.ts';
 
 type Filters = v.InferOutput<typeof api.auditExportQuery>;
-type PageQuery = Pick<v.InferOutput<typeof api.auditQuery>, 'limit' | 'cursor'>;
+type PageQuery = Pick<v.InferOutput<typeof api.auditQuery>, 'limit' | 'cursor' | 'counts'>;
 
 const show = (row: AuditRow) => ({
   id: row.id,
@@ -30,7 +37,8 @@ function filterOf({ action, subject, principal, since, until }: Filters): AuditF
 async function list(ctx: FlowContext, scope: AuditScope, input: Filters & PageQuery) {
   const { limit, ...page } = readNumberPage(input);
   const rows = await listAudit(ctx.db, scope, { ...filterOf(input), ...page, limit: limit + 1 });
-  return ok(pageOf(rows, limit, (row) => [row.id], show));
+  const total = input.counts === 'true' ? await countAudit(ctx.db, scope, filterOf(input)) : undefined;
+  return ok({ ...pageOf(rows, limit, (row) => [row.id], show), ...counted(total) });
 }
 
 function exported(call: Pick<Call<Filters>, 'ctx' | 'query' | 'signal'>, scope: AuditScope) {

@@ -1,6 +1,7 @@
 // Connections of a project to providers (docs/reference/http-api.md#conventions). Credentials go in and never come out.
 
 import * as api from '../../../../schemas/api/connections.ts';
+import { countConnections } from '../../../adapters/store/console/counts.ts';
 import {
   type ConnectionRow,
   listConnections,
@@ -22,6 +23,7 @@ import {
 import type { FlowContext } from '../../../flows/context.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
+import { counted } from './shapes.ts';
 
 const show = (ctx: FlowContext, row: ConnectionRow) => ({
   id: row.id,
@@ -66,14 +68,14 @@ export const connectionRoutes: readonly Route[] = [
   serve(api.listConnections, async ({ ctx, project, query }) => {
     const page = readTextPage(query);
     const rows = await listConnections(ctx.db, project.id, { ...page, limit: page.limit + 1 });
-    return ok(
-      pageOf(
-        rows,
-        page.limit,
-        (row) => [row.name],
-        (row) => show(ctx, row),
-      ),
+    const total = query.counts === 'true' ? await countConnections(ctx.db, project.id) : undefined;
+    const shown = pageOf(
+      rows,
+      page.limit,
+      (row) => [row.name],
+      (row) => show(ctx, row),
     );
+    return ok({ ...shown, ...counted(total) });
   }),
   serve(api.createConnection, async ({ ctx, project, actor, body }) =>
     created(show(ctx, await addConnection(ctx, project, actor, body))),

@@ -1,6 +1,7 @@
 // Webhook endpoints: where callers post to, who is woken, and what is wrong with them (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/endpoints.ts';
+import { countEndpoints } from '../../../adapters/store/console/counts.ts';
 import { listEndpoints } from '../../../adapters/store/resources/endpoints.ts';
 import {
   deleteEndpoint,
@@ -11,6 +12,7 @@ import {
 } from '../../../flows/sync/sync.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
+import { counted } from './shapes.ts';
 
 const show = ({ endpoint: row, ingestUrl, triggers, problems }: EndpointView) => ({
   name: row.name,
@@ -30,7 +32,8 @@ export const endpointRoutes: readonly Route[] = [
     const page = { limit: limit + 1, ...(after !== undefined && { after }) };
     const rows = await listEndpoints(ctx.db, where.id, ctx.runtime.now(), page);
     const views = await showEndpoints(ctx, where, rows);
-    return ok(pageOf(views, limit, (item) => [item.endpoint.name], show));
+    const total = query.counts === 'true' ? await countEndpoints(ctx.db, where.id, ctx.runtime.now()) : undefined;
+    return ok({ ...pageOf(views, limit, (item) => [item.endpoint.name], show), ...counted(total) });
   }),
   serve(api.getEndpoint, async ({ ctx, project: where, params }) =>
     ok(show(await showEndpoint(ctx, where, params.name))),

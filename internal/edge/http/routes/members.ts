@@ -1,6 +1,7 @@
 // Members of organizations and projects, and service accounts.
 
 import * as api from '../../../../schemas/api/members.ts';
+import { countMembers } from '../../../adapters/store/console/counts.ts';
 import { listServiceAccounts, type PrincipalRow } from '../../../adapters/store/tenancy/principals.ts';
 import { listMembers, type Membership, type MemberRow } from '../../../adapters/store/tenancy/tenancy.ts';
 import { isUuid } from '../../../adapters/store/tenancy/access.ts';
@@ -19,6 +20,7 @@ import { Fault } from '../../../domain/fault.ts';
 import { MESSAGES } from '../../../domain/messages.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
+import { counted } from './shapes.ts';
 
 const showMember = (row: MemberRow) => ({ ...row, createdAt: row.createdAt.toISOString() });
 const showAccount = (row: PrincipalRow) => ({
@@ -31,12 +33,13 @@ const showAccount = (row: PrincipalRow) => ({
 async function list(
   ctx: FlowContext,
   membership: Membership,
-  query: { limit?: string | undefined; cursor?: string | undefined },
+  query: { limit?: string | undefined; cursor?: string | undefined; counts?: string | undefined },
 ) {
   const { limit, after } = readTextPage(query);
   if (after !== undefined && !isUuid(after)) throw new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
   const rows = await listMembers(ctx.db, membership, { limit: limit + 1, ...(after !== undefined && { after }) });
-  return ok(pageOf(rows, limit, (row) => [row.principalId], showMember));
+  const total = query.counts === 'true' ? await countMembers(ctx.db, membership) : undefined;
+  return ok({ ...pageOf(rows, limit, (row) => [row.principalId], showMember), ...counted(total) });
 }
 
 const orgMembers: readonly Route[] = [

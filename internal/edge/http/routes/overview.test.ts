@@ -1,8 +1,13 @@
 // The overview and the stream of changes: what they say, how they go on, and who hears them.
 
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import type { ListedAgent } from '../../../../schemas/api/agents.ts';
 import type { Overview } from '../../../../schemas/api/overview.ts';
+import type { OneTrigger } from '../../../../schemas/api/triggers.ts';
 import { startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
 
 let daemon: TestDaemon;
@@ -149,6 +154,73 @@ test('whoever loses the right hears so, and the stream ends', async () => {
     until: (all) => all.some(({ event }) => event === 'signed-out'),
   });
   assert.equal(told.at(-1)?.event, 'signed-out');
+});
+
+test('where values come from, where a trigger is declared, what it matched, and how many there are', async () => {
+  const { body: byHand } = await daemon.api('GET', 'P/agents/triage?origins=true');
+  const own = { file: '.svc/agents/triage.json', line: 1, layer: 'document' };
+  assert.deepEqual(byHand['origins']?.['harness'], own);
+  assert.deepEqual(byHand['origins']?.['session'], { file: null, line: null, layer: 'default' });
+  const dir = mkdtempSync(join(tmpdir(), 'svc-origins-'));
+  mkdirSync(join(dir, '.svc/agents'), { recursive: true });
+  mkdirSync(join(dir, '.svc/fragments'));
+  writeFileSync(
+    join(dir, '.svc/agents/review.yaml'),
+    `name: review
+imports: ../fragments/base.yaml
+systemPrompt: { append: ' Be brief.' }
+triggers:
+  - event: webhook.never
+    endpoint: reports
+    routing: { kind: spawn }
+`,
+  );
+  writeFileSync(
+    join(dir, '.svc/fragments/base.yaml'),
+    'harness: harness-a\nsystemPrompt: "Of {{ $team }}."\ninitialPrompt: "{{ $team }}"\nenvironment: { name: r, image: { kind: preset, name: base } }\n',
+  );
+  await daemon.api('POST', 'P/repositories', { name: 'fleet', path: dir, context: { team: 'ops' } });
+  const review = async () => {
+    const { body } = await daemon.api('GET', 'P/agents?origins=true&view=row');
+    return (body as unknown as { items: ListedAgent[] }).items.find(({ name }) => name === 'review');
+  };
+  for (let round = 0; round < 200 && (await review()) === undefined; round += 1)
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  const origins = (await review())?.origins ?? {};
+  assert.deepEqual(
+    ['harness', 'systemPrompt', 'initialPrompt', 'triggers[0]', 'env'].map((path) =>
+      Object.values(origins[path] ?? {}),
+    ),
+    [
+      ['.svc/fragments/base.yaml', 1, 'import'],
+      ['.svc/agents/review.yaml', 3, 'append'],
+      ['.svc/fragments/base.yaml', 3, 'context'],
+      ['.svc/agents/review.yaml', 5, 'document'],
+      [null, null, 'default'],
+    ],
+  );
+  const never = (await daemon.api('GET', 'P/triggers/review/0')).body;
+  assert.deepEqual([never['source']?.['line'], never['lastMatch'], never['since']], [5, null, null]);
+  const sent = await fetch(ingestUrl, { method: 'POST', body: JSON.stringify({ kind: 'bug' }) });
+  const { eventRecordId } = (await sent.json()) as { eventRecordId: string };
+  const last = async () => ((await daemon.api('GET', 'P/triggers/triage/0')).body as unknown as OneTrigger).lastMatch;
+  for (let round = 0; round < 200 && (await last())?.eventId !== eventRecordId; round += 1)
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  assert.deepEqual([(await last())?.eventId, (await last())?.decision], [eventRecordId, 'spawn']);
+  for (const wrong of ['triage/9', 'triage/x', 'none/0'])
+    assert.equal((await daemon.api('GET', `P/triggers/${wrong}`)).status, 404, wrong);
+  for (const list of [
+    ...['agents', 'audit', 'bindings', 'connections', 'endpoints', 'events', 'members', 'reconciles', 'repositories'],
+    ...['schedules', 'secrets', 'sessions', 'triggers'],
+  ]) {
+    const { status, body } = await daemon.api('GET', `P/${list}?counts=true&view=row&limit=200`);
+    assert.equal(status, 200, `${list} ${JSON.stringify(body)}`);
+    assert.equal(body['total'], (body['items'] as unknown as readonly unknown[]).length, list);
+    assert.equal((await daemon.api('GET', `P/${list}`)).body['total'], undefined, list);
+  }
+  const { body: some } = await daemon.api('GET', 'P/sessions?counts=true&live=true&agent=none');
+  assert.equal(some['total'], 0);
+  rmSync(dir, { recursive: true, force: true });
 });
 
 test('the overview says what is wrong, what changed, what runs and what comes, in one small answer', async () => {

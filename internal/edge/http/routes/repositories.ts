@@ -1,6 +1,7 @@
 // Repositories: what is watched, and what people do to it (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/repositories.ts';
+import { countRepositories } from '../../../adapters/store/console/counts.ts';
 import { nextPolls } from '../../../adapters/store/repositories/polls.ts';
 import { lastRuns } from '../../../adapters/store/repositories/reconciles.ts';
 import { listRepositories, ownedAgents, type Repository } from '../../../adapters/store/repositories/repositories.ts';
@@ -26,7 +27,7 @@ import { diagnoseKeys } from '../../../flows/secrets/secrets.ts';
 import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { accepted, created, noContent, ok, type Route, serve } from '../route.ts';
-import { contextText, saying } from './shapes.ts';
+import { contextText, counted, saying } from './shapes.ts';
 
 function inputOf<T extends { readonly context?: { readonly [key: string]: string | number | boolean } }>(body: T) {
   const { context, ...rest } = body;
@@ -71,7 +72,8 @@ export const repositoryRoutes: readonly Route[] = [
       (row) => [row.name],
       (row) => row,
     );
-    return ok({ ...page, items: await show(ctx, page.items) });
+    const total = query.counts === 'true' ? await countRepositories(ctx.db, project.id) : undefined;
+    return ok({ ...page, items: await show(ctx, page.items), ...counted(total) });
   }),
   serve(api.getRepository, async ({ ctx, project, params }) =>
     ok(await showOne(ctx, await findRepository(ctx.db, project, params.name))),

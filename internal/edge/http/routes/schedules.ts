@@ -1,12 +1,13 @@
 // Heartbeat schedules (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/schedules.ts';
+import { countSchedules } from '../../../adapters/store/console/counts.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { timelineOf } from '../../../core/schedule/schedule.ts';
 import { listSchedules, schedulesDueBefore } from '../../../adapters/store/resources/schedules.ts';
 import { pageOf } from '../page.ts';
 import { ok, type Route, serve } from '../route.ts';
-import { readOrdinalPage } from './shapes.ts';
+import { counted, readOrdinalPage } from './shapes.ts';
 
 const dayMs = 86_400_000;
 const timelineMost = { days: 7, ticks: 2_000 } as const;
@@ -30,13 +31,13 @@ export const scheduleRoutes: readonly Route[] = [
   serve(api.listSchedules, async ({ ctx, project: where, query }) => {
     const { limit, after } = readOrdinalPage(query);
     const rows = await listSchedules(ctx.db, where.id, { limit: limit + 1, after });
-    return ok(
-      pageOf(
-        rows,
-        limit,
-        (row) => [row.agent, row.ordinal],
-        (row) => row,
-      ),
+    const total = query.counts === 'true' ? await countSchedules(ctx.db, where.id) : undefined;
+    const shown = pageOf(
+      rows,
+      limit,
+      (row) => [row.agent, row.ordinal],
+      (row) => row,
     );
+    return ok({ ...shown, ...counted(total) });
   }),
 ];

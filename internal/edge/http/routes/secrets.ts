@@ -3,6 +3,7 @@
 
 import * as v from 'valibot';
 import * as api from '../../../../schemas/api/secrets.ts';
+import { countSecrets } from '../../../adapters/store/console/counts.ts';
 import { listSecrets, type SecretMetadata, type SecretScope } from '../../../adapters/store/secrets/secrets.ts';
 import {
   editSecret,
@@ -16,6 +17,7 @@ import { secretName } from '../../../../schemas/secret.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { type Call, created, noContent, ok, type Route, serve } from '../route.ts';
+import { counted } from './shapes.ts';
 
 const time = (date: Date | null): string | null => date?.toISOString() ?? null;
 const show = (row: SecretMetadata) => ({
@@ -52,7 +54,8 @@ function secretRoutesAt(
         limit: page.limit + 1,
         now: call.ctx.runtime.now(),
       });
-      return ok(pageOf(rows, page.limit, (row) => [row.name], show));
+      const total = call.query.counts === 'true' ? await countSecrets(call.ctx.db, scopeOf(call)) : undefined;
+      return ok({ ...pageOf(rows, page.limit, (row) => [row.name], show), ...counted(total) });
     }),
     serve(operations.get, async (call) => ok(show(await findSecretMetadata(call.ctx, scopeOf(call), nameOf(call))))),
     serve(operations.update, async (call) =>

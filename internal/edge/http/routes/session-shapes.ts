@@ -38,6 +38,12 @@ export const showSession = (row: SessionRow) => ({
   usage: row.usage,
 });
 
+/** What a line of a table shows of it. */
+export function showSessionRow(row: SessionRow) {
+  const { reasonText: _text, position: _position, eventId: _event, ordinal: _ordinal, ...shown } = showSession(row);
+  return shown;
+}
+
 /** What a stream tells of a change of state. */
 export const showState = ({ activeAt, reason, reasonText, position, ...row }: SessionStateRow) => ({
   ...row,

@@ -1,6 +1,7 @@
 // Sessions: lists, one, its transcript and its stream, and what people do with it (docs/reference/http-api.md#conventions, docs/reference/sessions.md#states).
 
 import * as api from '../../../../schemas/api/sessions.ts';
+import { countSessions } from '../../../adapters/store/console/counts.ts';
 import {
   listMessages,
   listSessions,
@@ -22,8 +23,8 @@ import {
 } from '../../../flows/sessions/sessions.ts';
 import { cursorOf, pageOf, readNumberPage } from '../page.ts';
 import { accepted, created, noContent, ok, type Route, serve, type SseEvent, streaming } from '../route.ts';
-import { showMessage, showSession, showState, showWholeSession } from './session-shapes.ts';
-import { isUuid, readIdPage, requireObject } from './shapes.ts';
+import { showMessage, showSession, showSessionRow, showState, showWholeSession } from './session-shapes.ts';
+import { counted, isUuid, readIdPage, requireObject } from './shapes.ts';
 
 /** The id of a path, or Fault `not_found`: what is no id names nothing. */
 function requireId({ id }: { readonly id: string }): string {
@@ -43,8 +44,13 @@ export const sessionRoutes: readonly Route[] = [
     const { limit, before } = readIdPage(query);
     const { agent, state } = query;
     const live = query.live === undefined ? undefined : query.live === 'true';
-    const rows = await listSessions(ctx.db, where.id, { agent, state, live, before, limit: limit + 1 });
-    return ok(pageOf(rows, limit, (row) => [row.id], showSession));
+    const filter = { agent, state, live };
+    const [rows, total] = await Promise.all([
+      listSessions(ctx.db, where.id, { ...filter, before, limit: limit + 1 }),
+      query.counts === 'true' ? countSessions(ctx.db, where.id, filter) : undefined,
+    ]);
+    const shown = query.view === 'row' ? showSessionRow : showSession;
+    return ok({ ...pageOf(rows, limit, (row) => [row.id], shown), ...counted(total) });
   }),
   serve(api.getUsage, async ({ ctx, project: where }) => ok(await spendingOf(ctx, { projectId: where.id }))),
   serve(api.getSession, async ({ ctx, project: where, params }) => {

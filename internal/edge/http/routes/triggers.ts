@@ -1,14 +1,16 @@
 // Stored triggers (docs/reference/http-api.md#conventions): one row per event key and heartbeat.
 
 import * as api from '../../../../schemas/api/triggers.ts';
+import { countTriggers } from '../../../adapters/store/console/counts.ts';
 import { listTriggers, type TriggerRow } from '../../../adapters/store/resources/triggers.ts';
 import type { Trigger } from '../../../domain/spec.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { nameDelivery } from '../../../flows/ingest/ingest.ts';
 import { explainTriggers } from '../../../flows/routing/routing.ts';
+import { findTrigger } from '../../../flows/sync/sync.ts';
 import { pageOf } from '../page.ts';
 import { ok, type Route, serve } from '../route.ts';
-import { readOrdinalPage, requireObject } from './shapes.ts';
+import { counted, readOrdinalPage, requireObject } from './shapes.ts';
 
 function show(row: TriggerRow) {
   // What is stored is what compile gave.
@@ -33,7 +35,17 @@ export const triggerRoutes: readonly Route[] = [
   serve(api.listTriggers, async ({ ctx, project: where, query }) => {
     const { limit, after } = readOrdinalPage(query);
     const rows = await listTriggers(ctx.db, where.id, { limit: limit + 1, after, agent: query.agent });
-    return ok(pageOf(rows, limit, (row) => [row.agent, row.ordinal], show));
+    const total = query.counts === 'true' ? await countTriggers(ctx.db, where.id, query.agent) : undefined;
+    return ok({ ...pageOf(rows, limit, (row) => [row.agent, row.ordinal], show), ...counted(total) });
+  }),
+  serve(api.getTrigger, async ({ ctx, project: where, params }) => {
+    const { row, spec, origin, last } = await findTrigger(ctx, where, params.agent, params.ordinal);
+    return ok({
+      ...show(row),
+      ...('message' in spec && spec.message !== undefined && { message: spec.message }),
+      source: origin,
+      ...last,
+    });
   }),
   serve(api.explainTriggers, async ({ ctx, project: where, body }) => {
     const { event, endpoint, raw, connection } = body;

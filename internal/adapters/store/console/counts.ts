@@ -1,0 +1,87 @@
+// How many there are on all pages of a list: each count stands beside the filters of the list that it belongs to, and is
+// made only where somebody asks.
+
+import type { SessionState } from '../../../core/session/session.ts';
+import type { Sql } from '../store.ts';
+
+async function count(sql: Sql, text: string, values: readonly unknown[]): Promise<number> {
+  const { rows } = await sql.query<{ n: number }>(`select count(*)::int as n from ${text}`, [...values]);
+  return rows[0]?.n ?? 0;
+}
+
+/** `listSessions` (sessions/session-reads.ts). */
+export const countSessions = (
+  sql: Sql,
+  projectId: string,
+  filter: {
+    readonly agent?: string | undefined;
+    readonly state?: SessionState | undefined;
+    readonly live?: boolean | undefined;
+  },
+): Promise<number> =>
+  count(
+    sql,
+    `svc.sessions where project_id = $1::uuid and ($2::text is null or agent = $2::text)
+       and ($3::text is null or state = $3::text) and ($4::boolean is null or live = $4::boolean)`,
+    [projectId, filter.agent ?? null, filter.state ?? null, filter.live ?? null],
+  );
+
+/** `listSchedules` (resources/schedules.ts). */
+export const countSchedules = (sql: Sql, projectId: string): Promise<number> =>
+  count(sql, 'svc.schedules where project_id = $1::uuid', [projectId]);
+
+/** `listTriggers` (resources/triggers.ts). */
+export const countTriggers = (sql: Sql, projectId: string, agent: string | undefined): Promise<number> =>
+  count(
+    sql,
+    `svc.triggers t join svc.agents a on a.id = t.agent_id
+      where t.project_id = $1::uuid and ($2::text is null or a.name = $2::text)`,
+    [projectId, agent ?? null],
+  );
+
+/** `listRepositories` (repositories/repositories.ts). */
+export const countRepositories = (sql: Sql, projectId: string): Promise<number> =>
+  count(sql, 'svc.repositories where project_id = $1::uuid', [projectId]);
+
+/** `listBindings` (routing/binding-reads.ts). */
+export const countBindings = (
+  sql: Sql,
+  projectId: string,
+  filter: { readonly all: boolean; readonly agent?: string | undefined; readonly sessionId?: string | undefined },
+): Promise<number> =>
+  count(
+    sql,
+    `svc.bindings where project_id = $1::uuid and ($2::boolean or state = 'active')
+       and ($3::text is null or agent = $3::text) and ($4::uuid is null or session_id = $4::uuid)`,
+    [projectId, filter.all, filter.agent ?? null, filter.sessionId ?? null],
+  );
+
+/** `listConnections` (connections/connections.ts). */
+export const countConnections = (sql: Sql, projectId: string): Promise<number> =>
+  count(sql, 'svc.connections where project_id = $1::uuid', [projectId]);
+
+/** `listEndpoints` (resources/endpoints.ts). */
+export const countEndpoints = (sql: Sql, projectId: string, now: Date): Promise<number> =>
+  count(sql, `svc.endpoints where project_id = $1::uuid and (status = 'ready' or reserved_until > $2::timestamptz)`, [
+    projectId,
+    now,
+  ]);
+
+/** `listSecrets` (secrets/secrets.ts). */
+export const countSecrets = (
+  sql: Sql,
+  scope: { readonly orgId: string; readonly projectId: string | null },
+): Promise<number> =>
+  count(sql, 'svc.secret_metadata m where m.org_id = $1::uuid and m.project_id is not distinct from $2::uuid', [
+    scope.orgId,
+    scope.projectId,
+  ]);
+
+/** `listMembers` (tenancy/tenancy.ts). */
+export const countMembers = (
+  sql: Sql,
+  of: { readonly orgId: string; readonly projectId?: string | undefined },
+): Promise<number> =>
+  of.projectId === undefined
+    ? count(sql, 'svc.org_members where org_id = $1::uuid', [of.orgId])
+    : count(sql, 'svc.project_members where project_id = $1::uuid', [of.projectId]);

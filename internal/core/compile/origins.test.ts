@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compile, createCompileCache } from './compile.ts';
+import { inputWith } from './testkit.ts';
+
+const files = {
+  '.svc/agents/a.yaml': `name: a
+imports: [../fragments/base.yaml, ../fragments/house.yaml]
+variables: { team: ops }
+model: { id: alpha-1 }
+env:
+  OWN: x
+triggers:
+  - events: [codehost.push, codehost.commit_comment.created]
+    connection: gh
+    where: { "$.a.b": 1 }
+    routing: { kind: spawn }
+  - event: codehost.pull_request.opened
+    routing: { kind: bind, target: codehost.pull_request, onUnmatched: spawn, lifecycle: manual }
+`,
+  '.svc/fragments/base.yaml': `harness: harness-a
+systemPrompt: You sort.
+initialPrompt: "Look at {{ $repo }}."
+displayTitle: "For {{ $team }}"
+environment:
+  name: node
+  image: { kind: preset, name: base }
+env:
+  FROM_BASE: y
+`,
+  '.svc/fragments/house.yaml': `systemPrompt:
+  append: " Be brief."
+`,
+  '.svc/agents/default.yaml': `name: default
+`,
+};
+const input = (origins?: 'all' | readonly string[]) => ({
+  ...inputWith(Object.fromEntries(Object.entries(files).map(([path, text]) => [path, Buffer.from(text)]))),
+  context: { repo: 'acme/web' },
+  ...(origins !== undefined && { origins }),
+});
+const shown = (
+  origins: NonNullable<ReturnType<typeof compile>['origins']>[string] | undefined,
+  path: string,
+): string => {
+  const { layer, file, line } = origins?.[path] ?? {};
+  return file === null ? String(layer) : `${layer} ${String(file).replace('.svc/', '')}:${line}`;
+};
+
+test('each value of a spec is told with the file, the line and the layer that it comes from', () => {
+  const output = compile(input('all'));
+  assert.deepEqual(
+    output.diagnostics.filter(({ severity }) => severity === 'error'),
+    [],
+  );
+  const a = output.origins?.['a'];
+  for (const [path, origin] of [
+    ['harness', 'import fragments/base.yaml:1'],
+    ['systemPrompt', 'append fragments/house.yaml:2'],
+    ['initialPrompt', 'context fragments/base.yaml:3'],
+    // A variable that the document declares is no context.
+    ['displayTitle', 'import fragments/base.yaml:4'],
+    ['environment', 'import fragments/base.yaml:6'],
+    ['env.OWN', 'document agents/a.yaml:6'],
+    ['env.FROM_BASE', 'import fragments/base.yaml:9'],
+    ['model.id', 'document agents/a.yaml:4'],
+    ['model.provider', 'default'],
+    ['session', 'default'],
+    ['tools', 'default'],
+    ['triggers[0].event', 'document agents/a.yaml:8'],
+    ['triggers[1].event', 'document agents/a.yaml:8'],
+    ['triggers[1].where["$.a.b"]', 'document agents/a.yaml:10'],
+    ['triggers[1].fallback', 'default'],
+    ['triggers[1].routing.kind', 'document agents/a.yaml:11'],
+    ['triggers[2]', 'document agents/a.yaml:12'],
+    ['bindings["codehost.pull_request"].lifecycle', 'document agents/a.yaml:13'],
+    ['bindings["codehost.pull_request"].continuity', 'default'],
+  ] as const)
+    assert.equal(shown(a, path), origin, path);
+  const base = output.origins?.['default'];
+  assert.deepEqual([shown(base, 'harness'), shown(base, 'environment')], ['default', 'default']);
+});
+
+test('only the files that are asked for are compiled, a cache or not, and nobody pays who does not ask', () => {
+  const cache = createCompileCache();
+  assert.equal(compile({ ...input(), cache }).origins, undefined);
+  const some = compile({ ...input(['.svc/agents/a.yaml']), cache });
+  assert.deepEqual(Object.keys(some.origins ?? {}), ['a']);
+  assert.equal(shown(some.origins?.['a'], 'env.OWN'), 'document agents/a.yaml:6');
+});
