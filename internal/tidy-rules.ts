@@ -99,7 +99,8 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'flows/secrets': FLOW,
   'flows/connections': FLOW,
   'flows/checks': FLOW,
-  'flows/console': FLOW,
+  // What would follow is asked of those who would do it.
+  'flows/console': { rooms: [...FLOW.rooms, 'flows/sync', 'flows/connections'], npm: [] },
   'flows/outbox': FLOW,
   'flows/backup': FLOW,
   'flows/plans': { rooms: [...FLOW.rooms, 'flows/sync', 'flows/broker'], npm: [] },

@@ -2,7 +2,19 @@
 
 import * as v from 'valibot';
 import { agentSpec } from './agent-spec.ts';
-import { change, integer, onOff, owner, projectPath, source, spending, timestamp } from './common.ts';
+import {
+  change,
+  dryRun,
+  dryRunQuery,
+  integer,
+  onOff,
+  owner,
+  projectPath,
+  reasonBody,
+  source,
+  spending,
+  timestamp,
+} from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 const entries = {
@@ -111,5 +123,7 @@ export const deleteAgent = operation({
   id: 'deleteAgent',
   path: one,
   summary: 'Delete an agent that was applied by hand; 409 names the repository that owns it',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });

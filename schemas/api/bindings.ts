@@ -1,7 +1,7 @@
 // Bindings: who holds which target.
 
 import * as v from 'valibot';
-import { json, nameText, onOff, projectPath, reasonText, target, timestamp } from './common.ts';
+import { dryRun, dryRunQuery, json, nameText, onOff, projectPath, reasonText, target, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 const entries = {
@@ -49,5 +49,6 @@ export const releaseBinding = operation({
   path: `${projectPath}/bindings/:id`,
   summary: 'Release a binding, also a held one; one that is released stays as it is',
   body: v.strictObject({ reason: v.optional(reasonText) }),
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  answers: { 200: dryRun, 204: null },
 });

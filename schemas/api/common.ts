@@ -63,6 +63,35 @@ export const action = named(
 );
 export type Action = Shape<typeof action>;
 
+/** Of `dryRun=true`: what would follow. */
+export const dryRun = named(
+  'DryRun',
+  v.object({
+    consequences: v.array(
+      named(
+        'Consequence',
+        v.object({
+          /** What it happens to: `agents`, `sessions`, `triggers`, … */
+          kind: v.string(),
+          count: integer,
+          text: v.string(),
+          /** The first twenty. */
+          names: v.array(v.string()),
+        }),
+      ),
+    ),
+    /** What would be written, of acts that apply something. */
+    actions: v.optional(v.array(action)),
+  }),
+);
+export type DryRun = Shape<typeof dryRun>;
+/** Of an operation that takes something away. */
+export const dryRunQuery = {
+  dryRun: v.optional(
+    v.pipe(onOff, v.description('`true`: changes nothing; answers 200 with what would follow, or as the act would.')),
+  ),
+};
+
 /** Of an apply: where callers of an endpoint post to. */
 export const receipt = named(
   'WebhookReceipt',
@@ -90,6 +119,9 @@ export const actReason = v.exactOptional(
     v.check((text) => text.isWellFormed() && !text.includes('\0'), 'Expected text without lone surrogates and NUL'),
   ),
 );
+
+/** The body of an act that may be sent without one. */
+export const reasonBody = v.optional(v.strictObject({ reason: actReason }), {});
 
 /** A mistake of an author; lines and columns count from 1. */
 export const diagnostic = named(

@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { CONNECTION_STATUSES } from '../../internal/domain/connection.ts';
 import { authorizePost, connectionPatch, connectionPost, credentialsPut } from '../connection.ts';
-import { json, projectPath } from './common.ts';
+import { dryRun, dryRunQuery, json, projectPath, reasonBody } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 const entries = {
@@ -87,7 +87,9 @@ export const deleteConnection = operation({
   id: 'deleteConnection',
   path: `${base}/:name`,
   summary: 'Disconnect; optional triggers are skipped, required ones refuse it',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });
 
 export const checkConnection = operation({

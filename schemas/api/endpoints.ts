@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { RESOURCE_NAME } from '../../internal/domain/spec.ts';
-import { integer, projectPath, recorded, timestamp, triggerStatus } from './common.ts';
+import { dryRun, dryRunQuery, integer, projectPath, reasonBody, recorded, timestamp, triggerStatus } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 export const endpoint = named(
@@ -60,7 +60,9 @@ export const deleteEndpoint = operation({
   id: 'deleteEndpoint',
   path: `${projectPath}/endpoints/:name`,
   summary: 'Delete an endpoint that no trigger uses; its URL answers 404 from then on',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });
 
 /** Carries the hex HMAC-SHA256 of the received body under the endpoint's secret; `sha256=` may stand before it. */

@@ -1,7 +1,7 @@
 // Repositories: what is watched, and what people do to it.
 
 import * as v from 'valibot';
-import { actReason, contextVariables, integer, onOff, projectPath } from './common.ts';
+import { actReason, contextVariables, dryRun, dryRunQuery, integer, onOff, projectPath, reasonBody } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 import { run, started } from './reconciles.ts';
 
@@ -214,8 +214,9 @@ export const deleteRepository = operation({
   id: 'deleteRepository',
   path: one,
   summary: 'Stop watching; what it owns goes with it unless keepResources',
-  query: v.strictObject({ keepResources: v.optional(onOff) }),
-  answers: { 204: null },
+  query: v.strictObject({ ...dryRunQuery, keepResources: v.optional(onOff) }),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });
 
 export const syncRepository = operation({
@@ -250,7 +251,9 @@ export const rollbackRepository = operation({
   path: `${one}/rollback`,
   summary: 'Re-apply the stored inputs of an earlier commit and quarantine the one that is left',
   body: v.optional(v.strictObject({ commit: v.exactOptional(shortCommit), reason: actReason }), {}),
+  query: v.strictObject(dryRunQuery),
   answers: {
+    200: dryRun,
     202: named(
       'StartedRollback',
       v.object({ reconcileId: v.string(), from: v.nullable(v.string()), to: v.string(), commit: v.string() }),
@@ -273,7 +276,8 @@ export const pinRepository = operation({
   path: `${one}/pin`,
   summary: 'Stay at one commit, whatever the branch does',
   body: v.strictObject({ commit: shortCommit, reason: actReason }),
-  answers: { 202: started },
+  query: v.strictObject(dryRunQuery),
+  answers: { 200: dryRun, 202: started },
 });
 
 export const unpinRepository = operation({

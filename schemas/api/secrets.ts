@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { secretPatch, secretPut, secretRotate } from '../secret.ts';
-import { integer, orgPath, projectPath } from './common.ts';
+import { dryRun, dryRunQuery, integer, orgPath, projectPath, reasonBody } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 /** What is known of a secret; never its value. */
@@ -76,7 +76,9 @@ function withoutValue<
       path: one,
       summary: 'Delete a secret',
       permission: 'secrets:write',
-      answers: { 204: null },
+      query: v.strictObject(dryRunQuery),
+      body: reasonBody,
+      answers: { 200: dryRun, 204: null },
     }),
   };
 }

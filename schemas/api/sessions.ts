@@ -4,6 +4,8 @@ import * as v from 'valibot';
 import { SESSION_STATES } from '../../internal/domain/session-state.ts';
 import { binding } from './bindings.ts';
 import {
+  dryRun,
+  dryRunQuery,
   integer,
   json,
   nameText,
@@ -293,8 +295,9 @@ export const archiveSession = operation({
   id: 'archiveSession',
   path: `${one}/archive`,
   summary: 'End a session; one that is archived stays as it is, 409 for one that ended otherwise',
+  query: v.strictObject(dryRunQuery),
   body: v.strictObject({ reason: v.optional(reasonText) }),
-  answers: { 200: wholeSession },
+  answers: { 200: v.union([wholeSession, dryRun]) },
 });
 
 export const sessionFile = named(

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { ENTRY_SHAPE, isEntry, MAX_ENTRIES } from '../../internal/domain/host-entry.ts';
-import { displayName, orgPath, projectPath } from './common.ts';
+import { displayName, dryRun, dryRunQuery, orgPath, projectPath, reasonBody } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 const limits = v.strictObject({
@@ -214,5 +214,7 @@ export const deleteProject = operation({
   id: 'deleteProject',
   path: projectPath,
   summary: 'Delete a project with everything in it',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });

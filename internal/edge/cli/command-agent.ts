@@ -2,11 +2,11 @@
 
 import { agentFields } from '../../../schemas/agent.ts';
 import * as agents from '../../../schemas/api/agents.ts';
-import type { Spending } from '../../../schemas/api/common.ts';
+import type { DryRun, Spending } from '../../../schemas/api/common.ts';
 import * as sessions from '../../../schemas/api/sessions.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { connect } from './client.ts';
-import { confirmed, counted } from './confirm.ts';
+import { because, dryRun, isMeant } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
 import { jsonLines, type Row, rowOf, short, showList } from './lists.ts';
@@ -152,11 +152,9 @@ export const agentStart: Handler = async (call) => {
 export const agentDelete: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
-  await confirmed(call, `deleting ${name} takes`, async () => {
-    const live = await client.list(sessions.listSessions, { query: { agent: name, live: 'true' } });
-    return ['its triggers and schedules', `${counted(live.items.length, 'live session')}, which is archived`];
-  });
-  await client.call(agents.deleteAgent, { params: { name } });
+  const look = async () => (await client.call(agents.deleteAgent, { params: { name }, query: dryRun })) as DryRun;
+  if (!(await isMeant(call, `deleting ${name}`, look))) return 0;
+  await client.call(agents.deleteAgent, { params: { name }, ...because(call) });
   call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name}`);
   return 0;
 };

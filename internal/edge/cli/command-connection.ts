@@ -1,10 +1,10 @@
 // `svc connection …`: providers. Credentials come from a prompt without an echo, files or stdin; none is ever printed.
 
+import type { DryRun } from '../../../schemas/api/common.ts';
 import * as connections from '../../../schemas/api/connections.ts';
 import type { Given } from '../../../schemas/api/operation.ts';
-import * as triggers from '../../../schemas/api/triggers.ts';
 import { type Client, connect } from './client.ts';
-import { confirmed, counted } from './confirm.ts';
+import { because, dryRun, isMeant } from './confirm.ts';
 import { Misuse, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import { jsonLines, rowOf, showList } from './lists.ts';
@@ -226,14 +226,10 @@ export const connectionSetCredentials: Handler = async (call) => {
 export const connectionRemove: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
-  await confirmed(call, `removing ${name} takes`, async () => {
-    const through = (await client.list(triggers.listTriggers)).items.filter((one) => one.connection === name);
-    return [
-      'its credentials and its intake address, for good',
-      `${counted(through.length, 'trigger')} ${through.length === 1 ? 'listens' : 'listen'} through it`,
-    ];
-  });
-  await client.call(connections.deleteConnection, { params: { name } });
+  const look = async () =>
+    (await client.call(connections.deleteConnection, { params: { name }, query: dryRun })) as DryRun;
+  if (!(await isMeant(call, `removing ${name}`, look))) return 0;
+  await client.call(connections.deleteConnection, { params: { name }, ...because(call) });
   call.screen.emit({ name, status: 'removed' }, () => `removed ${name}`);
   return 0;
 };

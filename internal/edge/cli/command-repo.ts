@@ -1,14 +1,13 @@
 // `svc repo …`: watched repositories.
 
-import * as agents from '../../../schemas/api/agents.ts';
+import type { DryRun } from '../../../schemas/api/common.ts';
 import * as reconciles from '../../../schemas/api/reconciles.ts';
 import * as api from '../../../schemas/api/repositories.ts';
-import * as sessions from '../../../schemas/api/sessions.ts';
 import { readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Client, connect } from './client.ts';
 import { printOptions } from './command-reconcile.ts';
-import { confirmed, counted } from './confirm.ts';
+import { because, dryRun, isMeant, reasonOf } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { wholeNumber } from './input.ts';
 import { showList } from './lists.ts';
@@ -299,6 +298,7 @@ export function repoAction(word: Action): Handler {
   return async (call) => {
     const client = await connect(call);
     const name = call.arg('NAME');
+    if ((word === 'rollback' || word === 'pin') && call.flag('dry-run')) return lookFirst(call, client, word);
     const answer = await act(call, client, word);
     const run = 'reconcileId' in answer ? `; run ${answer.reconcileId}` : '';
     const way =
@@ -324,40 +324,53 @@ async function act(
   const params = { name: call.arg('NAME') };
   switch (word) {
     case 'suspend':
-      return client.call(api.suspendRepository, { params });
+      return client.call(api.suspendRepository, { params, ...because(call) });
     case 'resume':
-      return client.call(api.resumeRepository, { params });
+      return client.call(api.resumeRepository, { params, ...because(call) });
     case 'release':
-      return client.call(api.releaseRepository, { params });
+      return client.call(api.releaseRepository, { params, ...because(call) });
     case 'pin':
-      return client.call(api.pinRepository, { params, body: { commit: call.arg('COMMIT') } });
+      return (await client.call(api.pinRepository, { params, body: commitBody(call) })) as Started;
     case 'unpin':
-      return client.call(api.unpinRepository, { params });
+      return client.call(api.unpinRepository, { params, ...because(call) });
     case 'approve':
-      return client.call(api.approveReconcile, { params, body: { reconcileId: call.arg('RECONCILE') } });
+      return client.call(api.approveReconcile, {
+        params,
+        body: { reconcileId: call.arg('RECONCILE'), ...reasonOf(call) },
+      });
     case 'rollback': {
       const commit = call.optionalArg('COMMIT');
-      return client.call(api.rollbackRepository, { params, body: commit === undefined ? {} : { commit } });
+      const body = { ...(commit !== undefined && { commit }), ...reasonOf(call) };
+      return (await client.call(api.rollbackRepository, { params, body })) as Started;
     }
   }
+}
+
+const commitBody = (call: Call) => ({ commit: call.arg('COMMIT'), ...reasonOf(call) });
+
+/** What a rollback or a pin would change. */
+async function lookFirst(call: Call, client: Client, word: Action): Promise<number> {
+  const params = { name: call.arg('NAME') };
+  const commit = word === 'rollback' ? call.optionalArg('COMMIT') : call.arg('COMMIT');
+  await isMeant(call, `${word} of ${params.name}`, async () => {
+    if (word === 'rollback') {
+      const body = commit === undefined ? {} : { commit };
+      return (await client.call(api.rollbackRepository, { params, query: dryRun, body })) as DryRun;
+    }
+    return (await client.call(api.pinRepository, { params, query: dryRun, body: { commit: commit ?? '' } })) as DryRun;
+  });
+  return 0;
 }
 
 export const repoRemove: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
   const keepResources = call.flag('keep-resources');
-  await confirmed(call, `removing ${name} takes`, async () => {
-    if (keepResources) return ['nothing that runs: its resources stay, owned by "manual"'];
-    const owned = await client.list(agents.listAgents);
-    const mine = owned.items.filter((one) => one.owner.kind === 'repository' && one.owner.name === name);
-    const live = await client.list(sessions.listSessions, { query: { live: 'true' } });
-    const names = new Set(mine.map((one) => one.name));
-    return [
-      `${counted(mine.length, 'agent')} with their triggers, endpoints and schedules`,
-      `${counted(live.items.filter((one) => names.has(one.agent)).length, 'live session')}, which is archived`,
-    ];
-  });
-  await client.call(api.deleteRepository, { params: { name }, query: { keepResources: keepResources || undefined } });
+  const query = { keepResources: keepResources || undefined };
+  const look = async () =>
+    (await client.call(api.deleteRepository, { params: { name }, query: { ...query, ...dryRun } })) as DryRun;
+  if (!(await isMeant(call, `removing ${name}`, look))) return 0;
+  await client.call(api.deleteRepository, { params: { name }, query, ...because(call) });
   call.screen.emit({ name, status: 'removed', keepResources }, () =>
     keepResources ? `removed ${name}; its resources stay, owned by "manual"` : `removed ${name} and what it owned`,
   );

@@ -1,11 +1,12 @@
 // `svc secret …`. A value comes from a prompt without an echo, a file or stdin, and is printed by `reveal` alone.
 
+import type { DryRun } from '../../../schemas/api/common.ts';
 import * as agents from '../../../schemas/api/agents.ts';
 import * as endpoints from '../../../schemas/api/endpoints.ts';
 import * as repositories from '../../../schemas/api/repositories.ts';
 import * as secrets from '../../../schemas/api/secrets.ts';
 import { type Client, connect } from './client.ts';
-import { confirmed, isAsked } from './confirm.ts';
+import { because, dryRun, isAsked, isMeant } from './confirm.ts';
 import { Misuse, refusal } from './failure.ts';
 import { readSecret } from './input.ts';
 import { type Row, showList } from './lists.ts';
@@ -190,17 +191,14 @@ export const secretDelete: Handler = async (call) => {
   const client = await connect(call);
   const { operations, params } = placeOf(call);
   const name = call.arg('NAME');
-  const users = call.flag('org') || call.flag('force') ? [] : await usersOf(client, name);
+  const isOpen = call.flag('org') || call.flag('force') || call.flag('dry-run');
+  const users = isOpen ? [] : await usersOf(client, name);
   if (users.length > 0 && !isAsked(call) && !call.flag('yes')) {
     throw refusal('secret-in-use', `${name} is used by ${users.join(', ')}`, '--force deletes it nevertheless');
   }
-  if (!call.flag('force'))
-    await confirmed(call, `deleting ${name} takes`, async () => {
-      return [
-        'the value, for good',
-        users.length === 0 ? 'nothing here uses it' : `used by ${users.join(', ')}: what needs it fails from then on`,
-      ];
-    });
-  await client.call(operations.remove, { params });
+  const look = async () => (await client.call(operations.remove, { params, query: dryRun })) as DryRun;
+  const isForced = call.flag('force') && !call.flag('dry-run');
+  if (!isForced && !(await isMeant(call, `deleting ${name}`, look))) return 0;
+  await client.call(operations.remove, { params, ...because(call) });
   return done(call, undefined, 'deleted');
 };

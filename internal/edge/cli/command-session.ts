@@ -1,10 +1,12 @@
 // `svc session …` and `svc binding …`: what runs, what it says, and who holds what.
 
 import { writeFile } from 'node:fs/promises';
+import type { DryRun } from '../../../schemas/api/common.ts';
 import * as bindings from '../../../schemas/api/bindings.ts';
 import * as calls from '../../../schemas/api/calls.ts';
 import * as sessions from '../../../schemas/api/sessions.ts';
 import { type Client, connect, type Page } from './client.ts';
+import { dryRun, isMeant, reasonOf } from './confirm.ts';
 import { wholeId } from './ids.ts';
 import { readText, wholeNumber } from './input.ts';
 import { Misuse, refusal } from './failure.ts';
@@ -229,14 +231,12 @@ export const sessionInterrupt: Handler = async (call) => {
   return 0;
 };
 
-const reasonOf = (call: Call): { readonly reason?: string } => {
-  const reason = call.text('reason');
-  return reason === undefined ? {} : { reason };
-};
-
 export const sessionArchive: Handler = async (call) => {
   const client = await connect(call);
   const id = await idOf(call, client);
+  const look = async () =>
+    (await client.call(sessions.archiveSession, { params: { id }, query: dryRun, body: {} })) as DryRun;
+  if (!(await isMeant(call, `archiving ${id}`, look))) return 0;
   const answer = await client.call(sessions.archiveSession, { params: { id }, body: reasonOf(call) });
   call.screen.emit(answer, () => `archived ${clean(id, true)}`);
   return 0;
@@ -269,6 +269,9 @@ export const bindingList: Handler = async (call) => {
 export const bindingRelease: Handler = async (call) => {
   const client = await connect(call);
   const id = await wholeId(client, { operation: bindings.listBindings }, call.arg('ID'));
+  const look = async () =>
+    (await client.call(bindings.releaseBinding, { params: { id }, query: dryRun, body: {} })) as DryRun;
+  if (!(await isMeant(call, `releasing ${id}`, look))) return 0;
   await client.call(bindings.releaseBinding, { params: { id }, body: reasonOf(call) });
   call.screen.emit({ id, status: 'released' }, () => `released ${clean(id, true)}`);
   return 0;

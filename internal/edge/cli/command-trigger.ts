@@ -1,11 +1,12 @@
 // `svc trigger …`, `svc endpoint …`, `svc schedule list`: what wakes agents.
 
+import type { DryRun } from '../../../schemas/api/common.ts';
 import * as endpoints from '../../../schemas/api/endpoints.ts';
 import * as schedules from '../../../schemas/api/schedules.ts';
 import * as triggers from '../../../schemas/api/triggers.ts';
 import { readPayload } from '../../core/match/match.ts';
 import { connect } from './client.ts';
-import { confirmed } from './confirm.ts';
+import { because, dryRun, isMeant } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
 import { rowOf, type Row, short, showList } from './lists.ts';
@@ -206,10 +207,9 @@ export const endpointReserve: Handler = async (call) => {
 export const endpointDelete: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
-  await confirmed(call, `deleting ${name} takes`, async () => [
-    'its address, for good: a later one of this name has another',
-  ]);
-  await client.call(endpoints.deleteEndpoint, { params: { name } });
+  const look = async () => (await client.call(endpoints.deleteEndpoint, { params: { name }, query: dryRun })) as DryRun;
+  if (!(await isMeant(call, `deleting ${name}`, look))) return 0;
+  await client.call(endpoints.deleteEndpoint, { params: { name }, ...because(call) });
   call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name}`);
   return 0;
 };

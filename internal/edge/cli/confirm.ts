@@ -2,7 +2,9 @@
 // script is not asked; neither is who says --yes.
 
 import { createInterface } from 'node:readline/promises';
+import type { DryRun } from '../../../schemas/api/common.ts';
 import { refusal } from './failure.ts';
+import { clean } from './text.ts';
 import type { Call } from './types.ts';
 
 /** Whether a person sits there to be asked, and has not said yes already. */
@@ -29,6 +31,39 @@ export async function confirmed(
     terminal.close();
   }
 }
+
+const linesOf = ({ consequences }: DryRun): string[] =>
+  consequences.map(({ text, names }) => (names.length === 0 ? text : `${text}: ${names.join(', ')}`));
+
+/**
+ * What would follow, from the server's dry run: printed with --dry-run, then false; else asked about where a person sits
+ * at the terminal, then true. Throws Refusal `not-confirmed` for any other answer than yes.
+ */
+export async function isMeant(call: Call, what: string, dryRun: () => Promise<DryRun>): Promise<boolean> {
+  if (!call.flag('dry-run')) {
+    await confirmed(call, what, async () => linesOf(await dryRun()).map((line) => clean(line, true)));
+    return true;
+  }
+  const found = await dryRun();
+  call.screen.emit(found, () =>
+    linesOf(found)
+      .map((line) => clean(line, true))
+      .join('\n'),
+  );
+  return false;
+}
+
+/** Why, for the audit. */
+export function reasonOf(call: Call): { readonly reason?: string } {
+  const reason = call.text('reason');
+  return reason === undefined ? {} : { reason };
+}
+/** The same as the body of a call that needs none. */
+export const because = (call: Call): { readonly body?: { readonly reason: string } } => {
+  const reason = call.text('reason');
+  return reason === undefined ? {} : { body: { reason } };
+};
+export const dryRun = { dryRun: 'true' } as const;
 
 /** `3 agents`, `1 agent`, `no agents`. */
 export const counted = (count: number, word: string): string =>

@@ -1,7 +1,7 @@
 // The part of the command table about connections to providers: thin clients of calls of the HTTP API. A credential never
 // is an argument.
 
-import { FROM_FILE, YES } from './table-global.ts';
+import { DRY_RUN, FROM_FILE, REASON, YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
@@ -89,7 +89,7 @@ const connectionCommands: readonly CommandSpec[] = [
     words: ['connection', word],
     summary: 'disconnect: what was consented to is revoked, and its tokens are destroyed',
     args: [NAME],
-    options: [YES],
+    options: [YES, REASON, DRY_RUN],
     load: async () => (await connection()).connectionRemove,
   })),
 ];

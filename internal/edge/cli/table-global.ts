@@ -28,6 +28,13 @@ export const globalOptions: readonly OptionSpec[] = [
 ];
 
 /** Of every command that destroys: it asks at a terminal only. */
+export const REASON: OptionSpec = {
+  name: 'reason',
+  type: 'string',
+  value: 'TEXT',
+  help: 'why; it stands in the audit',
+};
+export const DRY_RUN: OptionSpec = { name: 'dry-run', type: 'flag', help: 'say what would follow; change nothing' };
 export const YES: OptionSpec = { name: 'yes', short: 'y', type: 'flag', help: 'do not ask' };
 
 export const FROM_FILE: OptionSpec = {

@@ -2,7 +2,7 @@
 
 import { runtimeCommands } from './table-runtime.ts';
 import { tenantCommands } from './table-tenant.ts';
-import { SELECTOR, WATCH, YES } from './table-global.ts';
+import { DRY_RUN, REASON, SELECTOR, WATCH, YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 export const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
@@ -60,7 +60,7 @@ const repoAction = (word: 'suspend' | 'resume' | 'release' | 'unpin', summary: s
   words: ['repo', word],
   summary,
   args: [NAME],
-  options: [],
+  options: [REASON],
   load: async () => (await repo()).repoAction(word),
 });
 
@@ -112,14 +112,19 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'remove'],
     summary: 'stop watching, and delete what it owns',
     args: [NAME],
-    options: [{ name: 'keep-resources', type: 'flag', help: 'leave its resources, owned by "manual"' }, YES],
+    options: [
+      { name: 'keep-resources', type: 'flag', help: 'leave its resources, owned by "manual"' },
+      YES,
+      REASON,
+      DRY_RUN,
+    ],
     load: async () => (await repo()).repoRemove,
   },
   {
     words: ['repo', 'rollback'],
     summary: 're-apply an earlier commit and quarantine the present one',
     args: [NAME, { name: 'COMMIT', help: 'default: the one applied before', optional: true }],
-    options: [WAIT, TIMEOUT],
+    options: [WAIT, TIMEOUT, REASON, DRY_RUN],
     load: async () => (await repo()).repoAction('rollback'),
   },
   repoAction('release', 'let the commit go that a rollback set aside'),
@@ -127,7 +132,7 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'pin'],
     summary: 'stay at a commit',
     args: [NAME, { name: 'COMMIT', help: 'its id' }],
-    options: [WAIT, TIMEOUT],
+    options: [WAIT, TIMEOUT, REASON, DRY_RUN],
     load: async () => (await repo()).repoAction('pin'),
   },
   repoAction('unpin', 'follow the branch again'),
@@ -135,7 +140,7 @@ const repoCommands: readonly CommandSpec[] = [
     words: ['repo', 'approve'],
     summary: 'let a held run go on',
     args: [NAME, { name: 'RECONCILE', help: 'id of the held run' }],
-    options: [WAIT, TIMEOUT],
+    options: [WAIT, TIMEOUT, REASON],
     load: async () => (await repo()).repoAction('approve'),
   },
   {
@@ -249,7 +254,7 @@ const agentCommands: readonly CommandSpec[] = [
     words: ['agent', 'delete'],
     summary: 'delete an agent that "manual" owns',
     args: [NAME],
-    options: [YES],
+    options: [YES, REASON, DRY_RUN],
     load: async () => (await agent()).agentDelete,
   },
 ];
@@ -318,7 +323,7 @@ const triggerCommands: readonly CommandSpec[] = [
     words: ['endpoint', 'delete'],
     summary: 'delete an endpoint that no trigger uses, or give up a reservation',
     args: [NAME],
-    options: [YES],
+    options: [YES, REASON, DRY_RUN],
     load: async () => (await trigger()).endpointDelete,
   },
   {

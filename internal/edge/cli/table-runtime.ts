@@ -1,7 +1,7 @@
 // The part of the command table about what came in and what runs: events, sessions, bindings.
 
 import { SESSION_STATES } from '../../domain/session-state.ts';
-import { SELECTOR, WATCH } from './table-global.ts';
+import { DRY_RUN, REASON, SELECTOR, WATCH, YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 const ID: ArgSpec = { name: 'ID', help: 'its id, or a piece from the beginning or the end of it' };
@@ -57,7 +57,6 @@ const eventCommands: readonly CommandSpec[] = [
   },
 ];
 
-const REASON: OptionSpec = { name: 'reason', type: 'string', value: 'TEXT', help: 'why; it stands in the audit' };
 const session = async (): Promise<typeof import('./command-session.ts')> => import('./command-session.ts');
 const sessionCommands: readonly CommandSpec[] = [
   {
@@ -156,7 +155,7 @@ const sessionCommands: readonly CommandSpec[] = [
     words: ['session', 'archive'],
     summary: 'end it',
     args: [ID],
-    options: [REASON],
+    options: [YES, REASON, DRY_RUN],
     load: async () => (await session()).sessionArchive,
   },
   {
@@ -170,7 +169,7 @@ const sessionCommands: readonly CommandSpec[] = [
     words: ['binding', 'release'],
     summary: 'release a binding, over its holder’s head',
     args: [ID],
-    options: [REASON],
+    options: [YES, REASON, DRY_RUN],
     load: async () => (await session()).bindingRelease,
   },
 ];

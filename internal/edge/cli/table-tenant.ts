@@ -1,7 +1,7 @@
 // The part of the command table about tenants and secrets: thin clients of calls of the HTTP API.
 
 import { connectionTable } from './table-connections.ts';
-import { FROM_FILE, YES } from './table-global.ts';
+import { DRY_RUN, FROM_FILE, REASON, YES } from './table-global.ts';
 import { notifyCommands } from './table-notify.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
@@ -85,7 +85,13 @@ const secretCommands: readonly CommandSpec[] = [
     words: ['secret', 'delete'],
     summary: 'delete a secret',
     args: [NAME],
-    options: [ORG_SCOPE, YES, { name: 'force', type: 'flag', help: 'also where something uses it; does not ask' }],
+    options: [
+      ORG_SCOPE,
+      YES,
+      REASON,
+      DRY_RUN,
+      { name: 'force', type: 'flag', help: 'also where something uses it; does not ask' },
+    ],
     load: async () => (await secret()).secretDelete,
   },
 ];

@@ -206,6 +206,7 @@ describe('the description of the API', () => {
     for (const route of table.filter((one) => one.method === 'GET' && !one.stream && isListed(one))) {
       let path = route.path.replace(':org', 'alpha').replace(':project', 'one').replace(':file', 'agent.json');
       path = path.replace('/revisions/:a/diff/:b', '/revisions/1/diff/1');
+      path = path.replace('/triggers/:agent/:ordinal', '/triggers/Mark-alpha-one-agent/0');
       const at = path.indexOf('/:');
       if (at >= 0) {
         const list = path.slice(0, at);

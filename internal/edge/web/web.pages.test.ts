@@ -135,6 +135,7 @@ const all = (): readonly (readonly [path: string, testId: string, shows: string]
   ['/agents/triage?tab=revisions', 'page-agent', 'row-revision-2'],
   ['/agents/triage?tab=world', 'page-agent', 'row-trigger-triage-0'],
   ['/triggers', 'page-triggers', 'row-trigger-triage-0'],
+  ['/triggers/triage-0', 'page-trigger', 'decision'],
   ['/events', 'page-events', `row-event-${ids.event}`],
   [`/events/${ids.event}`, 'page-event', 'clause'],
 ];
@@ -193,6 +194,22 @@ test('a mistake stands at its line with a caret, a decision with each clause, a 
   assert.match(await at(page, 'decision').innerText(), /YES triage#0 spawn/);
   assert.equal(await page.locator('[data-testid="clause"][data-matched="true"]').count(), 2);
   assert.match(await at(page, 'payload').innerText(), /<img src=x onerror=alert\(1\)>/);
+  await go(page, '/agents/triage', 'page-agent');
+  const from = page.locator('[data-testid="value-harness"] [data-testid="origin"]');
+  await from.waitFor();
+  assert.equal(await from.getAttribute('data-layer'), 'document');
+  assert.match(await at(page, 'value-harness').innerText(), /agents\/triage\.yaml:2/);
+  await at(page, 'delete').click();
+  await at(page, 'consequences').waitFor();
+  assert.match(await at(page, 'consequences').innerText(), /1 live session is archived: [0-9a-f-]{36}/);
+  assert.equal(await at(page, 'reason').count(), 1);
+  await page.keyboard.press('Escape');
+  await go(page, '/triggers/triage-0', 'page-trigger');
+  await at(page, 'last-match').waitFor();
+  assert.match(await at(page, 'page-trigger').innerText(), /triage\.yaml:6[\s\S]*spawn/);
+  await page.locator('[data-testid="clause"][data-matched="false"]').first().waitFor();
+  await go(page, '/triggers/triage-1', 'page-trigger');
+  assert.match(await at(page, 'last-match').innerText(), /never matched/);
   await go(page, '/agents/triage?tab=revisions', 'page-agent');
   await page.getByText('Sort what comes.').first().waitFor();
   assert.match(await page.locator('td.from').first().innerText(), /Sort\./);

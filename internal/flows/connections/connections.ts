@@ -30,6 +30,7 @@ import { isConsented } from './oauth-clients.ts';
 import { revokeTokens } from './oauth-tokens.ts';
 
 export type { SetupCaller } from './errtrack-authority.ts';
+export { isConsented } from './oauth-clients.ts';
 export { selectRecipients } from './errtrack-publish.ts';
 export { issueDetails, latestEvent, listAllowed, search } from './errtrack-reads.ts';
 export { listOptions, updateSelection } from './errtrack-selection.ts';
@@ -141,10 +142,7 @@ export async function removeConnection(
   actor: Actor,
   name: string,
 ): Promise<void> {
-  const known = await connectionByName(ctx.db, project.id, name);
-  if (known === undefined) throw noConnection();
-  const inTheWay = await triggersNeeding(ctx.db, known.id);
-  if (inTheWay.length > 0) throw inUse(name, inTheWay);
+  const known = await checkRemoval(ctx, project, name);
   const isRevoked = isConsented(ctx, known.provider) && (await revokeTokens(ctx, known));
   await inApply(ctx.db, project.id, async (tx) => {
     const row = await findConnection(tx, project.id, name);
@@ -161,6 +159,15 @@ export async function removeConnection(
     const detail = { skippedTriggers: skipped, ...(isConsented(ctx, row.provider) && { revoked: isRevoked }) };
     await tell(ctx, tx, { project, actor, row, what: 'removed', detail });
   });
+}
+
+/** A connection that nothing needs. Faults as `removeConnection`. */
+export async function checkRemoval(ctx: FlowContext, project: ProjectRef, name: string) {
+  const known = await connectionByName(ctx.db, project.id, name);
+  if (known === undefined) throw noConnection();
+  const inTheWay = await triggersNeeding(ctx.db, known.id);
+  if (inTheWay.length > 0) throw inUse(name, inTheWay);
+  return known;
 }
 
 function inUse(name: string, needing: readonly { readonly agent: string; readonly ordinal: number }[]): Fault {

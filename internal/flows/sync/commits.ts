@@ -14,8 +14,12 @@ import {
 import { type Repository, updateRepository, updateState } from '../../adapters/store/repositories/repositories.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { Fault } from '../../domain/fault.ts';
-import type { FlowContext } from '../context.ts';
-import { audit, type Caller, lockNamed, startRun } from './repositories.ts';
+import type { TemplateLock } from '../../domain/bundle.ts';
+import { RepoCondition } from '../../adapters/repo/repo.ts';
+import type { FlowContext, ProjectRef } from '../context.ts';
+import { planCommit } from './plan-commit.ts';
+import type { ApplyResult } from './plan-types.ts';
+import { audit, type Caller, findRepository, lockNamed, startRun } from './repositories.ts';
 
 /** Keeps the repository at one commit, also when the branch moves; null lets it follow the branch again. */
 export async function setPin(
@@ -26,19 +30,18 @@ export async function setPin(
 ): Promise<{ reconcileId: string }> {
   return ctx.db.tx(async (tx) => {
     const repository = await lockNamed(tx, caller.project, name);
-    const isFolder = repository.path !== null && repository.branch === null;
-    if (commit !== null && isFolder) {
-      throw new Fault(
-        'invalid',
-        'invalid-body',
-        'a folder has no commits to pin; name a branch to follow its repository',
-      );
-    }
-    const pinned = commit === null ? null : await fullCommit(tx, repository, commit);
+    const pinned = commit === null ? null : await pinnable(tx, repository, commit);
     await updateRepository(tx, repository.id, { pinnedCommit: pinned }, ctx.runtime.now());
     await audit(tx, caller, pinned === null ? 'repository.unpinned' : 'repository.pinned', name, { commit: pinned });
     return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null) };
   });
+}
+
+async function pinnable(sql: Sql, repository: Repository, commit: string): Promise<string> {
+  const isFolder = repository.path !== null && repository.branch === null;
+  if (!isFolder) return fullCommit(sql, repository, commit);
+  const text = 'a folder has no commits to pin; name a branch to follow its repository';
+  throw new Fault('invalid', 'invalid-body', text);
 }
 
 /** The beginning of an id means a commit that has had a run; a whole one may be any. */
@@ -71,21 +74,77 @@ export async function rollBack(
 ): Promise<RolledBack> {
   return ctx.db.tx(async (tx) => {
     const repository = await lockNamed(tx, caller.project, name);
-    const { quarantinedCommit } = repository;
-    const { appliedCommit: from } = repository.state;
-    if (repository.pinnedCommit !== null) {
-      const text = `repository ${name} is pinned; unpin it first, or pin the other commit`;
-      throw new Fault('conflict', 'repository-pinned', text);
-    }
-    const run = commit === undefined ? await runBefore(tx, repository) : await appliedRun(tx, repository.id, commit);
-    if (run === undefined || run.commit === null) throw nothingToRollBack(repository, commit);
-    const to = run.commit;
-    // The commit that is left is the one that the branch holds: a second step back does not let go of it.
-    const leaves = to === quarantinedCommit ? null : (quarantinedCommit ?? (to === from ? null : from));
+    const { from, to, leaves, run } = await aimOf(tx, repository, commit);
     const reconcileId = await startRun(ctx, tx, repository, { kind: 'rollback', from: run.id, leaves }, to);
     await audit(tx, caller, 'repository.rolled_back', name, { from, to, leaves });
     return { reconcileId, from, to, commit: to };
   });
+}
+
+/** Where a rollback goes from a repository as it is. Faults as `rollBack`. */
+async function aimOf(sql: Sql, repository: Repository, commit: string | undefined) {
+  const { quarantinedCommit, name } = repository;
+  const { appliedCommit: from } = repository.state;
+  if (repository.pinnedCommit !== null) {
+    const text = `repository ${name} is pinned; unpin it first, or pin the other commit`;
+    throw new Fault('conflict', 'repository-pinned', text);
+  }
+  const run = commit === undefined ? await runBefore(sql, repository) : await appliedRun(sql, repository.id, commit);
+  if (run === undefined || run.commit === null) throw nothingToRollBack(repository, commit);
+  const to = run.commit;
+  // The commit that is left is the one that the branch holds: a second step back does not let go of it.
+  const leaves = to === quarantinedCommit ? null : (quarantinedCommit ?? (to === from ? null : from));
+  return { from, to, leaves, run };
+}
+
+export interface PlannedCommit {
+  readonly result: ApplyResult;
+  readonly to: string;
+  /** The commit that would be set aside. */
+  readonly leaves: string | null;
+}
+
+/** What a rollback would change. Faults as `rollBack`. */
+export async function planOfRollback(
+  ctx: FlowContext,
+  project: ProjectRef,
+  name: string,
+  commit: string | undefined,
+  signal: AbortSignal,
+): Promise<PlannedCommit> {
+  const repository = await findRepository(ctx.db, project, name);
+  const { to, leaves, run } = await aimOf(ctx.db, repository, commit);
+  const { snapshotId, context, templateLock } = run.inputs;
+  const inputs = {
+    snapshotId: typeof snapshotId === 'string' ? snapshotId : undefined,
+    context: (context ?? {}) as { readonly [name: string]: string },
+    lock: (templateLock ?? {}) as TemplateLock,
+  };
+  return { result: await planned(ctx, { repositoryId: repository.id, commit: to, signal, inputs }), to, leaves };
+}
+
+/** What pinning a commit would change. Faults as `setPin`; `unavailable` where the commit cannot be read. */
+export async function planOfCommit(
+  ctx: FlowContext,
+  project: ProjectRef,
+  name: string,
+  commit: string,
+  signal: AbortSignal,
+): Promise<PlannedCommit> {
+  const repository = await findRepository(ctx.db, project, name);
+  const to = await pinnable(ctx.db, repository, commit);
+  return { result: await planned(ctx, { repositoryId: repository.id, commit: to, signal }), to, leaves: null };
+}
+
+async function planned(ctx: FlowContext, of: Parameters<typeof planCommit>[1]): Promise<ApplyResult> {
+  try {
+    const plan = await planCommit(ctx, { ...of, isSuspendedToo: true });
+    if (plan !== undefined) return plan.result;
+  } catch (error) {
+    if (!(error instanceof RepoCondition)) throw error;
+    throw new Fault('conflict', 'commit-unreadable', `commit ${of.commit} cannot be read: ${error.message}`);
+  }
+  throw new Fault('not_found', 'repository-not-found', 'the repository is gone');
 }
 
 /** The run whose state the applied commit took the place of. Throws `conflict` where the newest commit is not applied. */

@@ -47,7 +47,7 @@ export async function findTrigger(ctx: FlowContext, project: ProjectRef, agent: 
   const [row] = isNumber ? await listTriggers(ctx.db, project.id, { agent, after, limit: 1 }) : [];
   const owner = row === undefined ? undefined : await agentByName(ctx.db, project.id, agent);
   if (row === undefined || owner === undefined || row.ordinal !== Number(ordinal))
-    throw new Fault('not_found', 'trigger-not-found', `There is no trigger ${agent}#${ordinal.slice(0, 20)}.`);
+    throw new Fault('not_found', 'trigger-not-found', 'There is no such trigger.');
   const [origins, last] = await Promise.all([
     readOrigins(ctx, [owner]),
     lastMatch(ctx.db, { agentId: owner.id, ordinal: row.ordinal }),

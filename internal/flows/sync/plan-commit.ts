@@ -6,6 +6,7 @@ import type { Snapshot } from '../../adapters/repo/types.ts';
 import { type InHand, repositoryInHand } from '../../adapters/store/repositories/repositories.ts';
 import { snapshotById, snapshotOfCommit } from '../../adapters/store/repositories/snapshots.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
+import type { TemplateLock } from '../../domain/bundle.ts';
 import { type FlowContext, portsOf } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { applyPlan } from './apply.ts';
@@ -38,13 +39,25 @@ export async function pathsReadOutside(
  */
 export async function planCommit(
   ctx: FlowContext,
-  of: { readonly repositoryId: string; readonly commit: string; readonly signal: AbortSignal },
+  of: {
+    readonly repositoryId: string;
+    readonly commit: string;
+    readonly signal: AbortSignal;
+    /** Of an earlier run, to be repeated; absent: those of today. */
+    readonly inputs?: {
+      readonly snapshotId: string | undefined;
+      readonly context: { readonly [name: string]: string };
+      readonly lock: TemplateLock;
+    };
+    readonly isSuspendedToo?: boolean;
+  },
 ): Promise<CommitPlan | undefined> {
   const found = await repositoryInHand(ctx.db, of.repositoryId);
-  if (found === undefined || found.repository.suspended) return undefined;
+  if (found === undefined || (found.repository.suspended && of.isSuspendedToo !== true)) return undefined;
   const { repository, project, connections } = found;
   const ports = portsOf(ctx);
-  const context = contextOf(repository, { branch: repository.state.refBranch, connections });
+  const { inputs } = of;
+  const context = inputs?.context ?? contextOf(repository, { branch: repository.state.refBranch, connections });
   const reader = createReader({
     source: openRepository(ctx, project, repository),
     limited: ports.limited,
@@ -55,7 +68,10 @@ export async function planCommit(
     mayBegin: () => undefined,
   });
   try {
-    let files = (await kept(ctx, found, of.commit, context)) ?? (await read(ctx, found, reader, of.commit));
+    const stored = await kept(ctx, found, { ...of, context });
+    if (stored === undefined && inputs !== undefined)
+      throw new RepoCondition('stale', `the stored inputs of commit ${of.commit} are gone`);
+    let files = stored ?? (await read(ctx, found, reader, of.commit));
     const complete = await compileWith(ports, {
       context,
       bundle: () => files.bundle(),
@@ -65,6 +81,7 @@ export async function planCommit(
       resolveTemplates: (specifiers) =>
         ports.resolveTemplates(specifiers, {
           secret: (name) => secretText(ctx, project, name, { kind: 'templates', name: repository.name }),
+          ...(inputs !== undefined && { lock: inputs.lock }),
         }),
     });
     if (complete === undefined) throw new RepoCondition('hostile', 'imports ask for ever more files outside .svc/');
@@ -105,12 +122,16 @@ async function dryRun(
 async function kept(
   ctx: FlowContext,
   { repository }: InHand,
-  commit: string,
-  context: { readonly [name: string]: string },
+  of: {
+    readonly commit: string;
+    readonly context: { readonly [name: string]: string };
+    readonly inputs?: { readonly snapshotId: string | undefined };
+  },
 ): Promise<TreeFiles | undefined> {
-  const id = await snapshotOfCommit(ctx.db, repository.id, commit, sourceKey(repository));
+  const latest = () => snapshotOfCommit(ctx.db, repository.id, of.commit, sourceKey(repository));
+  const id = of.inputs === undefined ? await latest() : of.inputs.snapshotId;
   const record = id === undefined ? undefined : await snapshotById(ctx.db, id);
-  return record === undefined ? undefined : storedFiles({ ctx, repository }, record, context);
+  return record === undefined ? undefined : storedFiles({ ctx, repository }, record, of.context);
 }
 
 async function read(ctx: FlowContext, { repository }: InHand, reader: SourceReader, commit: string) {

@@ -29,6 +29,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
+import type { ApplyResult } from './plan-types.ts';
 import type { SyncRequest } from './decide.ts';
 import { checkFolder } from './source.ts';
 
@@ -238,22 +239,9 @@ export async function removeRepository(
     // An apply that is under way would otherwise give what it writes to a repository that is gone.
     return inApply(ctx.db, caller.project.id, remove);
   }
-  const { id, generation } = repository;
   const result = await applyPlan(ctx, {
-    operationId: ctx.runtime.uuid(),
-    projectId: caller.project.id,
-    owner: { kind: 'repository', repositoryId: id, generation },
-    compiled: { ok: true, resources: [], diagnostics: [], assets: [], places: {} },
-    hasSvc: true,
-    fileBytes: () => undefined,
-    prune: true,
-    adopt: false,
+    ...emptied(ctx, repository, caller.actor),
     dryRun: false,
-    guard: 'off',
-    verify: false,
-    commit: null,
-    actor: caller.actor,
-    shippedAvatars: [],
     finish: async (tx) => {
       await remove(tx);
       return 'commit';
@@ -310,4 +298,29 @@ export async function checkVerify(verify: { readonly keys: readonly string[] } |
       throw refuse(`verify.keys[${index}]`, error.detail);
     }
   }
+}
+
+/** An apply of no files at all with the repository as its owner. */
+function emptied(ctx: FlowContext, { id, projectId, generation }: Repository, actor: Actor) {
+  return {
+    operationId: ctx.runtime.uuid(),
+    projectId,
+    owner: { kind: 'repository' as const, repositoryId: id, generation },
+    compiled: { ok: true, resources: [], diagnostics: [], assets: [], places: {} },
+    hasSvc: true,
+    fileBytes: () => undefined,
+    prune: true,
+    adopt: false,
+    guard: 'off' as const,
+    verify: false,
+    commit: null,
+    actor,
+    shippedAvatars: [],
+  };
+}
+
+/** What removing a repository with all that it owns would delete. */
+export function planOfRemoval(ctx: FlowContext, repository: Repository): Promise<ApplyResult> {
+  const actor: Actor = { kind: 'system', id: null, name: 'dry-run' };
+  return applyPlan(ctx, { ...emptied(ctx, repository, actor), dryRun: true });
 }

@@ -2,7 +2,7 @@
 // webhook endpoints. Each under the project's lock, so that none falls into the middle of an apply, with its audit entry
 // in the same transaction. Contract, section 3 (agents, endpoints).
 
-import { agentByName, deleteAgents } from '../../adapters/store/resources/agents.ts';
+import { agentByName, type AgentRow, deleteAgents } from '../../adapters/store/resources/agents.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
@@ -44,19 +44,23 @@ const audit = (tx: Sql, project: ProjectRef, { actor, action, kind, name }: Chan
 /** Deletes an agent owned by `manual`. Faults: `not_found`; `conflict` naming the repository that owns it. */
 export async function deleteAgent(ctx: FlowContext, project: ProjectRef, name: string, actor: Actor): Promise<void> {
   await inApply(ctx.db, project.id, async (tx) => {
-    const agent = await agentByName(tx, project.id, name);
-    if (agent === undefined) throw new Fault('not_found', 'agent-not-found', messageOf('noAgent', name));
-    if (agent.repositoryId !== null) {
-      throw new Fault(
-        'conflict',
-        'agent-owned',
-        `Agent ${name} is owned by repository ${agent.repository}; delete it there (${agent.source.file}).`,
-      );
-    }
+    const agent = await requireDeletable(tx, project, name);
     await deleteAgents(tx, [agent.id]);
     await deleteUnusedGenerated(tx, project.id);
     await audit(tx, project, { actor, action: 'agent.deleted', kind: 'Agent', name });
   });
+}
+
+/** An agent that nobody's files declare. Faults as `deleteAgent`. */
+export async function requireDeletable(sql: Sql, project: ProjectRef, name: string): Promise<AgentRow> {
+  const agent = await agentByName(sql, project.id, name);
+  if (agent === undefined) throw new Fault('not_found', 'agent-not-found', messageOf('noAgent', name));
+  if (agent.repositoryId === null) return agent;
+  throw new Fault(
+    'conflict',
+    'agent-owned',
+    `Agent ${name} is owned by repository ${agent.repository}; delete it there (${agent.source.file}).`,
+  );
 }
 
 /** Holds an endpoint's name and URL for an hour, or for another one. Fault `conflict` when the endpoint exists. */
@@ -85,18 +89,24 @@ export async function reserveEndpoint(
 /** Deletes an endpoint or a reservation. Fault `conflict` while an active trigger uses it. */
 export async function deleteEndpoint(ctx: FlowContext, project: ProjectRef, name: string, actor: Actor): Promise<void> {
   await inApply(ctx.db, project.id, async (tx) => {
-    const row = await requireEndpoint(ctx, tx, project, name);
-    const [user] = await listTriggers(tx, project.id, { endpointId: row.id, limit: 1 });
-    if (user !== undefined) {
-      throw new Fault(
-        'conflict',
-        'endpoint-in-use',
-        `Webhook endpoint ${name} is used by a trigger of agent ${user.agent}.`,
-      );
-    }
+    const row = await requireUnused(ctx, tx, project, name);
     await deleteEndpointRow(tx, row.id);
     await audit(tx, project, { actor, action: 'endpoint.deleted', kind: 'Endpoint', name });
   });
+}
+
+/** An endpoint that no trigger uses. Faults as `deleteEndpoint`. */
+export async function requireUnused(
+  ctx: FlowContext,
+  sql: Sql,
+  project: ProjectRef,
+  name: string,
+): Promise<EndpointRow> {
+  const row = await requireEndpoint(ctx, sql, project, name);
+  const [user] = await listTriggers(sql, project.id, { endpointId: row.id, limit: 1 });
+  if (user === undefined) return row;
+  const text = `Webhook endpoint ${name} is used by a trigger of agent ${user.agent}.`;
+  throw new Fault('conflict', 'endpoint-in-use', text);
 }
 
 export interface EndpointProblem {

@@ -16,16 +16,19 @@ export {
   addRepository,
   changeRepository,
   findRepository,
+  planOfRemoval,
   removeRepository,
   requestSync,
   type SettingsInput,
   setSuspended,
 } from './repositories.ts';
-export { approve, release, rollBack, setPin } from './commits.ts';
+export { approve, planOfCommit, planOfRollback, release, rollBack, setPin } from './commits.ts';
 export {
   deleteAgent,
   deleteEndpoint,
   type EndpointView,
+  requireDeletable,
+  requireUnused,
   reserveEndpoint,
   showEndpoint,
   showEndpoints,

@@ -19,7 +19,10 @@ export interface Mark {
 export const latestMax = { events: 300, reconciles: 100, sessions: 600 } as const;
 
 const ms = (at: string): string => `(extract(epoch from ${at}) * 1000)::float8`;
-const sessionMark = `concat_ws(' ', s.state, s.reason, s.leased_by, s.active_at, s.display_title, u.calls)`;
+// What a session says is looked for where it may be saying something: the last number of its transcript, by its key.
+const said = `case when s.state in ('starting', 'running', 'waiting_permission', 'interrupting')
+  then (select max(m.seq) from svc.messages m where m.session_id = s.id) end`;
+const sessionMark = `concat_ws(' ', s.state, s.reason, s.leased_by, s.active_at, s.display_title, u.calls, ${said})`;
 const sessionAt = ms('greatest(s.created_at, s.active_at, s.ended_at)');
 const sessionRow = `select 'sessions' as topic, s.id::text as id, ${sessionMark} as mark, ${sessionAt} as "atMs"
   from svc.sessions s left join svc.usage_sessions u on u.session_id = s.id`;

@@ -18,8 +18,9 @@ import type { AgentSpec } from '../../../domain/spec.ts';
 import { messageOf } from '../../../domain/messages.ts';
 import { pageOf, readNumberPage, readTextPage } from '../page.ts';
 import { noContent, ok, type Route, serve } from '../route.ts';
-import { counted, ownerOf } from './shapes.ts';
+import { counted, ownerOf, saying } from './shapes.ts';
 import { diffJson } from '../../../core/plan/plan.ts';
+import { dryDeleteAgent } from '../../../flows/console/console.ts';
 
 /** What is stored is what compile gave. */
 const storedSpec = (spec: unknown) => spec as AgentSpec;
@@ -104,8 +105,9 @@ export const agentRoutes: readonly Route[] = [
     if (to === undefined) throw noRevision(params.b);
     return ok({ changes: diffJson(from, to) });
   }),
-  serve(api.deleteAgent, async ({ ctx, project: where, params, actor }) => {
-    await deleteAgent(ctx, where, params.name, actor);
+  serve(api.deleteAgent, async ({ ctx, project: where, params, query, body, actor }) => {
+    if (query.dryRun === 'true') return ok(await dryDeleteAgent(ctx, where, params.name));
+    await deleteAgent(ctx, where, params.name, saying(actor, body));
     return noContent;
   }),
 ];

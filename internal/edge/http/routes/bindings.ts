@@ -9,6 +9,7 @@ import { MESSAGES } from '../../../domain/messages.ts';
 import { pageOf } from '../page.ts';
 import { noContent, ok, type Route, serve } from '../route.ts';
 import { counted, isUuid, readIdPage } from './shapes.ts';
+import { dryReleaseBinding } from '../../../flows/console/console.ts';
 
 export const showBinding = ({ releasedAt, ...row }: BindingRow) => ({
   ...row,
@@ -32,8 +33,9 @@ export const bindingRoutes: readonly Route[] = [
     const shown = query.view === 'row' ? showRow : showBinding;
     return ok({ ...pageOf(rows, limit, (row) => [row.id], shown), ...counted(total) });
   }),
-  serve(api.releaseBinding, async ({ ctx, project: where, params: { id }, body, actor }) => {
+  serve(api.releaseBinding, async ({ ctx, project: where, params: { id }, query, body, actor }) => {
     if (!isUuid(id)) throw new Fault('not_found', 'not-found', MESSAGES.noBinding);
+    if (query.dryRun === 'true') return ok(await dryReleaseBinding(ctx, where, id.toLowerCase()));
     await releaseBinding(ctx, where, id.toLowerCase(), actor, body.reason);
     return noContent;
   }),

@@ -23,7 +23,8 @@ import {
 import type { FlowContext } from '../../../flows/context.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
-import { counted } from './shapes.ts';
+import { counted, saying } from './shapes.ts';
+import { dryRemoveConnection } from '../../../flows/console/console.ts';
 
 const show = (ctx: FlowContext, row: ConnectionRow) => ({
   id: row.id,
@@ -87,8 +88,9 @@ export const connectionRoutes: readonly Route[] = [
   serve(api.changeConnection, async ({ ctx, project, actor, params, body }) =>
     ok(whole(ctx, await changeConfig(ctx, project, actor, { name: params.name, config: body.config }))),
   ),
-  serve(api.deleteConnection, async ({ ctx, project, actor, params }) => {
-    await removeConnection(ctx, project, actor, params.name);
+  serve(api.deleteConnection, async ({ ctx, project, actor, params, query, body }) => {
+    if (query.dryRun === 'true') return ok(await dryRemoveConnection(ctx, project, params.name));
+    await removeConnection(ctx, project, saying(actor, body), params.name);
     return noContent;
   }),
   serve(api.checkConnection, async ({ ctx, project, actor, params }) =>

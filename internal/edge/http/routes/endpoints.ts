@@ -12,7 +12,8 @@ import {
 } from '../../../flows/sync/sync.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
-import { counted } from './shapes.ts';
+import { counted, saying } from './shapes.ts';
+import { dryDeleteEndpoint } from '../../../flows/console/console.ts';
 
 const show = ({ endpoint: row, ingestUrl, triggers, problems }: EndpointView) => ({
   name: row.name,
@@ -41,8 +42,9 @@ export const endpointRoutes: readonly Route[] = [
   serve(api.reserveEndpoint, async ({ ctx, project: where, body, actor }) =>
     created(show(await reserveEndpoint(ctx, where, body.name, actor))),
   ),
-  serve(api.deleteEndpoint, async ({ ctx, project: where, params, actor }) => {
-    await deleteEndpoint(ctx, where, params.name, actor);
+  serve(api.deleteEndpoint, async ({ ctx, project: where, params, query, body, actor }) => {
+    if (query.dryRun === 'true') return ok(await dryDeleteEndpoint(ctx, where, params.name));
+    await deleteEndpoint(ctx, where, params.name, saying(actor, body));
     return noContent;
   }),
 ];

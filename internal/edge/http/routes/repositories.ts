@@ -28,6 +28,7 @@ import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { accepted, created, noContent, ok, type Route, serve } from '../route.ts';
 import { contextText, counted, saying } from './shapes.ts';
+import { dryCommit, dryRemoveRepository } from '../../../flows/console/console.ts';
 
 function inputOf<T extends { readonly context?: { readonly [key: string]: string | number | boolean } }>(body: T) {
   const { context, ...rest } = body;
@@ -83,8 +84,10 @@ export const repositoryRoutes: readonly Route[] = [
     const caller = { project, actor, ownsInstallation: can('folders:add') };
     return ok(await showOne(ctx, await changeRepository(ctx, caller, params.name, input)));
   }),
-  serve(api.deleteRepository, async ({ ctx, project, actor, params, query }) => {
-    await removeRepository(ctx, { project, actor }, params.name, query.keepResources === 'true');
+  serve(api.deleteRepository, async ({ ctx, project, actor, params, query, body }) => {
+    const keeps = query.keepResources === 'true';
+    if (query.dryRun === 'true') return ok(await dryRemoveRepository(ctx, project, params.name, keeps));
+    await removeRepository(ctx, { project, actor: saying(actor, body) }, params.name, keeps);
     return noContent;
   }),
   serve(api.syncRepository, async ({ ctx, project, actor, params }) =>
@@ -96,15 +99,21 @@ export const repositoryRoutes: readonly Route[] = [
   serve(api.resumeRepository, async ({ ctx, project, actor, params, body }) =>
     ok(await showOne(ctx, await setSuspended(ctx, { project, actor: saying(actor, body) }, params.name, false))),
   ),
-  serve(api.rollbackRepository, async ({ ctx, project, actor, params, body }) =>
-    accepted(await rollBack(ctx, { project, actor: saying(actor, body) }, params.name, body.commit)),
-  ),
+  serve(api.rollbackRepository, async ({ ctx, project, actor, params, query, body, signal }) => {
+    const { commit } = body;
+    const { name } = params;
+    if (query.dryRun === 'true') return ok(await dryCommit(ctx, project, { name, commit, kind: 'rollback', signal }));
+    return accepted(await rollBack(ctx, { project, actor: saying(actor, body) }, name, commit));
+  }),
   serve(api.releaseRepository, async ({ ctx, project, actor, params, body }) =>
     accepted(await release(ctx, { project, actor: saying(actor, body) }, params.name)),
   ),
-  serve(api.pinRepository, async ({ ctx, project, actor, params, body }) =>
-    accepted(await setPin(ctx, { project, actor: saying(actor, body) }, params.name, body.commit)),
-  ),
+  serve(api.pinRepository, async ({ ctx, project, actor, params, query, body, signal }) => {
+    const { commit } = body;
+    const { name } = params;
+    if (query.dryRun === 'true') return ok(await dryCommit(ctx, project, { name, commit, kind: 'pin', signal }));
+    return accepted(await setPin(ctx, { project, actor: saying(actor, body) }, name, commit));
+  }),
   serve(api.unpinRepository, async ({ ctx, project, actor, params, body }) =>
     accepted(await setPin(ctx, { project, actor: saying(actor, body) }, params.name, null)),
   ),

@@ -17,7 +17,8 @@ import { secretName } from '../../../../schemas/secret.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { type Call, created, noContent, ok, type Route, serve } from '../route.ts';
-import { counted } from './shapes.ts';
+import { counted, saying } from './shapes.ts';
+import { dryDeleteSecret } from '../../../flows/console/console.ts';
 
 const time = (date: Date | null): string | null => date?.toISOString() ?? null;
 const show = (row: SecretMetadata) => ({
@@ -62,7 +63,8 @@ function secretRoutesAt(
       ok(show(await editSecret(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body))),
     ),
     serve(operations.remove, async (call) => {
-      await removeSecret(call.ctx, scopeOf(call), call.actor, nameOf(call));
+      if (call.query.dryRun === 'true') return ok(await dryDeleteSecret(call.ctx, scopeOf(call), nameOf(call)));
+      await removeSecret(call.ctx, scopeOf(call), saying(call.actor, call.body), nameOf(call));
       return noContent;
     }),
     serve(operations.write, async (call) => {

@@ -25,6 +25,7 @@ import { cursorOf, pageOf, readNumberPage } from '../page.ts';
 import { accepted, created, noContent, ok, type Route, serve, type SseEvent, streaming } from '../route.ts';
 import { showMessage, showSession, showSessionRow, showState, showWholeSession } from './session-shapes.ts';
 import { counted, isUuid, readIdPage, requireObject } from './shapes.ts';
+import { dryArchiveSession } from '../../../flows/console/console.ts';
 
 /** The id of a path, or Fault `not_found`: what is no id names nothing. */
 function requireId({ id }: { readonly id: string }): string {
@@ -87,9 +88,11 @@ export const sessionRoutes: readonly Route[] = [
     await execInput(ctx, { sessionId: requireId(params), program: params.program, data, isLast: body.end === true });
     return noContent;
   }),
-  serve(api.archiveSession, async ({ ctx, project: where, params, body, actor }) =>
-    ok(showWholeSession(await archiveSession(ctx, where, requireId(params), actor, body.reason))),
-  ),
+  serve(api.archiveSession, async ({ ctx, project: where, params, query, body, actor }) => {
+    const id = requireId(params);
+    if (query.dryRun === 'true') return ok(await dryArchiveSession(ctx, where, id));
+    return ok(showWholeSession(await archiveSession(ctx, where, id, actor, body.reason)));
+  }),
   serve(api.answerPermission, async ({ ctx, project: where, params, body, actor }) => {
     const sessionId = requireId(params);
     const permissionId = params.permission.toLowerCase();

@@ -18,6 +18,8 @@ import { selfPermissions } from '../../../domain/permission.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { type Call, created, noContent, ok, type Principal, type Route, serve } from '../route.ts';
+import { dryDeleteProject } from '../../../flows/console/console.ts';
+import { saying } from './shapes.ts';
 
 /** Leaves out what was not given, so that a change says only what it changes. */
 function given<T extends object>(input: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
@@ -86,8 +88,9 @@ const projectRoutes: readonly Route[] = [
   serve(api.updateProject, async ({ ctx, actor, org, project, body }) =>
     ok(showProject(await changeProject(ctx, actor, project, given(body)), org.slug)),
   ),
-  serve(api.deleteProject, async ({ ctx, actor, project }) => {
-    await removeProject(ctx, actor, project);
+  serve(api.deleteProject, async ({ ctx, actor, project, query, body }) => {
+    if (query.dryRun === 'true') return ok(await dryDeleteProject(ctx, project));
+    await removeProject(ctx, saying(actor, body), project);
     return noContent;
   }),
 ];

@@ -2,6 +2,7 @@
 
 import type { Connection } from '../../../../schemas/api/connections.ts';
 import { call } from './api.ts';
+import { asked, because } from './dry-run.ts';
 import { Action, html, type Markup, Status, type StatusKind } from './kit.ts';
 import type { Place } from './pages.ts';
 
@@ -32,11 +33,10 @@ export function ConnectionRow(props: {
     await call('POST', `${path}/check`);
     again();
   };
-  const remove = async (): Promise<void> => {
-    await call('DELETE', path);
+  const remove = async (reason?: string): Promise<void> => {
+    await call('DELETE', path, because(reason));
     again();
   };
-  const text = `Agents that use ${name} have their calls refused, its webhooks answer 404, and optional triggers on it are skipped. Where a trigger needs it, nothing is done and you are told which. What the provider knows of us stays there.`;
   const isConsented = !own.includes(provider);
   return html`<tr data-testid=${`row-connection-${name}`}>
     <td>${provider}</td><td>${name}</td>
@@ -44,6 +44,6 @@ export function ConnectionRow(props: {
     <td><div class="actions">
       ${isConsented ? html`<${Action} place=${place} label=${status === 'active' ? 'Authorize again' : 'Reconnect'} testId=${`authorize-${name}`} needs="connections:write" primary=${status !== 'active'} command=${`svc connect ${provider === 'mcp' ? 'mcp' : provider} ${name}`} run=${authorize} />` : null}
       <${Action} place=${place} label="Check" testId=${`check-${name}`} needs="connections:write" command=${`svc connection check ${name}`} run=${check} />
-      <${Action} place=${place} label="Remove" testId=${`remove-${name}`} needs="connections:write" command=${`svc connection remove ${name}`} run=${remove} confirm=${{ title: `Remove ${name}`, consequence: async () => text }} />
+      <${Action} place=${place} label="Remove" testId=${`remove-${name}`} needs="connections:write" command=${`svc connection remove ${name}`} run=${remove} confirm=${asked(`Remove ${name}`, 'DELETE', path)} />
     </div></td></tr>`;
 }

@@ -5,6 +5,7 @@ import type { Connection } from '../../../../schemas/api/connections.ts';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
 import type { PageProps } from './pages.ts';
 import { call } from './api.ts';
+import { AddConnection } from './add-connection.ts';
 import { ConnectionRow } from './connection-row.ts';
 import { Chooser, type Choosing } from './chooser.ts';
 import { Command, Confirm, Failure, html, Status, Table, Toast, type Markup, useRead } from './kit.ts';
@@ -107,6 +108,7 @@ export function Page(props: PageProps): Markup {
     <${Toast} text=${told} />
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${rows.error === undefined ? null : html`<${Failure} error=${rows.error} />`}
+    <${AddConnection} place=${place} again=${rows.again} />
     <${Table} label="Connections" columns=${columns}>
       ${others.map((row) => html`<${ConnectionRow} key=${row.name} place=${place} row=${row} again=${rows.again} />`)}
       <${ErrtrackRow} isAllowed=${isAllowed} busy=${busy} isConnected=${isConnected} options=${options} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />

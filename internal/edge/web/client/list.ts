@@ -43,6 +43,8 @@ export interface List<R> {
   readonly filters?: readonly Filter[];
   /** Below the project's API; the page's name where it is absent. */
   readonly path?: string;
+  /** Where it is read from, where that is not in the project's API. */
+  readonly address?: (place: Place) => string;
   /** Members of the query that are always sent: `view=row`. */
   readonly fixed?: { readonly [name: string]: string };
   /** Whether the API counts it: `counts=true`. */
@@ -74,6 +76,9 @@ export const shortCell = (text: string | null | undefined, most = 8): Content =>
     ? '–'
     : html`<code title=${text}>${text.length > most ? text.slice(0, most) : text}</code>`;
 
+const addressOf = <R>(list: List<R>, place: Place): string =>
+  list.address?.(place) ?? `${place.api}/${list.path ?? list.page}`;
+
 function queryOf<R>(list: List<R>, query: URLSearchParams): string {
   const asked = new URLSearchParams({ limit: '50', ...list.fixed });
   for (const { field } of list.filters ?? []) {
@@ -99,7 +104,7 @@ function commandOf<R>(list: List<R>, query: URLSearchParams): string {
 /** The rows of a page of a list as they are shown, and what waits. */
 function useRows<R>(list: List<R>, { place, query }: PageProps) {
   const asked = queryOf(list, query);
-  const path = `${place.api}/${list.path ?? list.page}`;
+  const path = addressOf(list, place);
   const read = useRead((signal) => call<Answer<R>>('GET', `${path}?${asked}`, { signal }), `${path}?${asked}`);
   const [shown, setShown] = useState<{
     readonly key: string;
@@ -138,7 +143,7 @@ function useTotal<R>(list: List<R>, place: Place, asked: string, isRead: boolean
     query.delete('cursor');
     query.set('limit', '1');
     query.set('counts', 'true');
-    call<Answer<R>>('GET', `${place.api}/${list.path ?? list.page}?${query}`, { signal: stop.signal }).then(
+    call<Answer<R>>('GET', `${addressOf(list, place)}?${query}`, { signal: stop.signal }).then(
       (answer) => setTotal(answer.total),
       // The rows say what is wrong, if anything is.
       () => undefined,

@@ -1,11 +1,12 @@
 // One agent: what it is, which layer says so, what differs between any two of its revisions, what wakes it, what it costs.
 
-import type { Agent, AgentRevision } from '../../../../schemas/api/agents.ts';
+import type { Agent, AgentRevision, Origin } from '../../../../schemas/api/agents.ts';
 import type { Spending } from '../../../../schemas/api/common.ts';
 import type { Trigger } from '../../../../schemas/api/triggers.ts';
 import { useState } from 'preact/hooks';
 import { AgentWorld, type WorldSpec } from './agent-world.ts';
 import { call } from './api.ts';
+import { asked, because } from './dry-run.ts';
 import { Changes, Facts, Tabs, valueText } from './detail.ts';
 import {
   Action,
@@ -60,13 +61,22 @@ function valuesOf(spec: unknown): Value[] {
   return found.sort((a, b) => rank(a.path) - rank(b.path));
 }
 
+/** The layer that a value comes from, and the place; of a value that holds others, of itself. */
+function From({ origin }: { readonly origin: Origin | undefined }): Markup {
+  if (origin === undefined) return html`<td colspan="2">–</td>`;
+  const { layer, file, line } = origin;
+  return html`<td data-testid="origin" data-layer=${layer}>${layer}</td><td>${file === null ? '' : html`<code>${file.replace(/^\.svc\//, '')}${line === null ? '' : `:${line}`}</code>`}</td>`;
+}
+
 function Spec(props: { readonly agent: Agent }): Markup {
-  return html`<div class="scroll" role="region" aria-label="Spec" tabIndex=${0}><table aria-label="Spec">
-    <thead><tr><th scope="col">path</th><th scope="col">value</th></tr></thead>
+  const { origins } = props.agent;
+  return html`<div>${origins === null ? html`<p class="notice">Where its values come from is not kept: it was applied before that was. The next apply tells it.</p>` : null}
+    <div class="scroll" role="region" aria-label="Spec" tabIndex=${0}><table aria-label="Spec" class="spec">
+    <thead><tr><th scope="col">path</th><th scope="col">value</th><th scope="col">layer</th><th scope="col">place</th></tr></thead>
     <tbody>${valuesOf(props.agent.spec).map(
       ({ path, value }) =>
-        html`<tr data-testid=${`value-${path}`}><td><code>${path}</code></td><td class="value"><pre>${valueText(value)}</pre></td></tr>`,
-    )}</tbody></table></div>`;
+        html`<tr data-testid=${`value-${path}`}><td><code>${path}</code></td><td class="value"><pre>${valueText(value)}</pre></td><${From} origin=${origins?.[path]} /></tr>`,
+    )}</tbody></table></div></div>`;
 }
 
 function Choice(props: {
@@ -134,7 +144,7 @@ function World(props: { readonly place: Place; readonly agent: Agent; readonly t
       : html`<ul>${triggers.map(
           (
             one,
-          ) => html`<li data-testid=${`row-trigger-${one.agent}-${one.ordinal}`} data-row tabIndex=${-1}>#${one.ordinal} <code>${one.cron ?? one.event}</code> ${one.endpoint === undefined ? null : html`by <a href=${pageHref(place, 'endpoints', one.endpoint)}>${one.endpoint}</a>`}
+          ) => html`<li data-testid=${`row-trigger-${one.agent}-${one.ordinal}`} data-row tabIndex=${-1}><a href=${pageHref(place, 'triggers', `${one.agent}-${one.ordinal}`)}>#${one.ordinal}</a> <code>${one.cron ?? one.event}</code> ${one.endpoint === undefined ? null : html`by <a href=${pageHref(place, 'endpoints', one.endpoint)}>${one.endpoint}</a>`}
       ${one.connection === undefined ? null : html` by <a href=${pageHref(place, 'connections')}>${one.connection}</a>`} <${Status} kind=${kindOf(one.status)} text=${one.status} /></li>`,
         )}</ul>`
   }
@@ -188,7 +198,7 @@ function Spent(props: {
 export function Page(props: PageProps): Markup {
   const { place, id, query } = props;
   const path = `${place.api}/agents/${encodeURIComponent(id)}`;
-  const read = useRead((signal) => call<Agent>('GET', path, { signal }), path);
+  const read = useRead((signal) => call<Agent>('GET', `${path}?origins=true`, { signal }), path);
   const spending = useRead((signal) => call<Spending>('GET', `${path}/usage`, { signal }), path);
   const triggers = useRead(
     (signal) =>
@@ -206,16 +216,9 @@ export function Page(props: PageProps): Markup {
     (change) => change.id === id,
   );
   const agent = read.value;
-  const remove = async (): Promise<void> => {
-    await call('DELETE', path);
+  const remove = async (reason?: string): Promise<void> => {
+    await call('DELETE', path, because(reason));
     navigate(pageHref(place, 'agents'));
-  };
-  const consequence = async (): Promise<Content> => {
-    const live = await call<{ items: readonly unknown[] }>(
-      'GET',
-      `${place.api}/sessions?agent=${encodeURIComponent(id)}&live=true&limit=200`,
-    );
-    return `Its ${triggers.value?.items.length ?? 0} triggers and their schedules go. ${live.items.length} live session${live.items.length === 1 ? ' keeps' : 's keep'} revision r${agent?.revision ?? '?'} until they end. Its revisions stay.`;
   };
   const shown = query.get('tab') ?? 'spec';
   const count = triggers.value?.items.length;
@@ -243,7 +246,7 @@ export function Page(props: PageProps): Markup {
             ],
           ]} />
       <div class="actions"><${Start} place=${place} name=${id} />
-        ${agent.owner.kind === 'manual' ? html`<${Action} place=${place} label="Delete" testId="delete" needs="agents:write" command=${`svc agent delete ${id}`} run=${remove} confirm=${{ title: `Delete ${id}`, consequence }} />` : null}
+        ${agent.owner.kind === 'manual' ? html`<${Action} place=${place} label="Delete" testId="delete" needs="agents:write" command=${`svc agent delete ${id}`} run=${remove} confirm=${asked(`Delete ${id}`, 'DELETE', path)} />` : null}
         <a href=${`${pageHref(place, 'sessions')}?agent=${encodeURIComponent(id)}`}>Sessions</a></div>
       <${Tabs} shown=${shown} tabs=${[['spec', 'Spec'], ['revisions', 'Revisions'], ['world', `Triggers ${count ?? ''}`]]}>
         ${shown === 'spec' ? html`<${Spec} agent=${agent} />` : null}

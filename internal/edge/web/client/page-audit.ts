@@ -10,6 +10,7 @@ const list: List<AuditEntry> = {
   title: 'Audit',
   kind: 'audit',
   idOf: ({ id }) => String(id),
+  isCounted: true,
   columns: [
     { title: 'When', cell: ({ at }) => timeCell(at) },
     {

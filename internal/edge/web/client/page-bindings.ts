@@ -3,6 +3,7 @@
 import type { Binding } from '../../../../schemas/api/bindings.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
+import { asked, because } from './dry-run.ts';
 import { Action, html } from './kit.ts';
 import { type List, statusCell, timeCell } from './list.ts';
 import { pageHref } from './pages.ts';
@@ -12,6 +13,8 @@ const list: List<Binding> = {
   title: 'Bindings',
   kind: 'binding',
   idOf: ({ id }) => id,
+  fixed: { view: 'row' },
+  isCounted: true,
   columns: [
     { title: 'Target', cell: ({ target }) => html`<span>${target.type} <strong>${target.key}</strong></span>` },
     { title: 'State', cell: ({ state }) => statusCell(state) },
@@ -29,13 +32,13 @@ const list: List<Binding> = {
       title: 'Action',
       cell: (row, place) => {
         if (row.state === 'released') return '–';
+        const path = `${place.api}/bindings/${row.id}`;
         const run = async (reason?: string): Promise<void> => {
-          await call('DELETE', `${place.api}/bindings/${row.id}`, { body: reason === undefined ? {} : { reason } });
+          await call('DELETE', path, because(reason));
           changed();
         };
-        const text = `The next event of ${row.target.key} does not reach ${row.sessionId === null ? 'the successor' : `session ${row.sessionId.slice(0, 8)}`} any more; what ${row.agent} declares for an unmatched one happens then. The session goes on.`;
         return html`<${Action} place=${place} label="Release" testId="release" needs="bindings:release" command=${`svc binding release ${row.id}`} run=${run}
-          confirm=${{ title: 'Release the binding', consequence: async () => text, withReason: true }} />`;
+          confirm=${asked('Release the binding', 'DELETE', path)} />`;
       },
     },
   ],

@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import type { Endpoint } from '../../../../schemas/api/endpoints.ts';
 import { call } from './api.ts';
+import { asked, because } from './dry-run.ts';
 import { Action, Command, Copy, Failure, Field, html, type Markup, Table, Time, useRead } from './kit.ts';
 import { type List, ListPage, statusCell } from './list.ts';
 import { navigate, type PageProps, pageHref, type Place } from './pages.ts';
@@ -12,6 +13,7 @@ const list: List<Endpoint> = {
   title: 'Endpoints',
   kind: 'endpoint',
   idOf: ({ name }) => name,
+  isCounted: true,
   columns: [
     { title: 'Name', cell: ({ name }) => name },
     { title: 'Status', cell: ({ status }) => statusCell(status) },
@@ -55,24 +57,24 @@ export function Detail({ place, id }: PageProps): Markup {
   const path = `${place.api}/endpoints/${encodeURIComponent(id)}`;
   const read = useRead((signal) => call<Endpoint>('GET', path, { signal }), path);
   const found = read.value;
-  const remove = async (): Promise<void> => {
-    await call('DELETE', path);
+  const remove = async (reason?: string): Promise<void> => {
+    await call('DELETE', path, because(reason));
     navigate(pageHref(place, 'endpoints'));
   };
   return html`<section data-testid="page-endpoint"><div class="title"><h1>${id}</h1><${Command} command=${`svc endpoint show ${id}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
-    ${found === undefined ? null : html`<${Whole} place=${place} endpoint=${found} onDelete=${remove} />`}</section>`;
+    ${found === undefined ? null : html`<${Whole} place=${place} endpoint=${found} path=${path} onDelete=${remove} />`}</section>`;
 }
 
 function Whole(props: {
   readonly place: Place;
   readonly endpoint: Endpoint;
-  readonly onDelete: () => Promise<void>;
+  readonly path: string;
+  readonly onDelete: (reason?: string) => Promise<void>;
 }): Markup {
   const { place, endpoint } = props;
   const { auth, triggers, problems, reservedUntil } = endpoint;
   const curl = curlOf(endpoint);
-  const text = `${endpoint.ingestUrl} answers 404 from then on, to whoever still posts there.`;
   return html`<div>
     ${problems.map(({ severity, message }) => html`<p class=${severity === 'error' ? 'failure' : 'notice'}>${message}</p>`)}
     <dl class="facts"><div><dt>Status</dt><dd>${statusCell(endpoint.status)}</dd></div>
@@ -86,9 +88,9 @@ function Whole(props: {
       triggers.length === 0
         ? html`<p class="empty">No trigger uses it.</p>`
         : html`<${Table} label="Triggers" columns=${[{ title: 'Trigger' }, { title: 'Event' }, { title: 'Status' }]}>
-      ${triggers.map((one) => html`<tr><td><a href=${pageHref(place, 'agents', one.agent)}>${one.agent}#${one.ordinal}</a></td><td><code>${one.event}</code></td><td>${statusCell(one.status)}</td></tr>`)}<//>`
+      ${triggers.map((one) => html`<tr><td><a href=${pageHref(place, 'triggers', `${one.agent}-${one.ordinal}`)}>${one.agent}#${one.ordinal}</a></td><td><code>${one.event}</code></td><td>${statusCell(one.status)}</td></tr>`)}<//>`
     }
     <p><a href=${`${pageHref(place, 'events')}?key=webhook.received`}>Its events</a></p>
-    <div class="actions"><${Action} place=${place} label="Delete" testId="delete" needs="endpoints:write" command=${`svc endpoint delete ${endpoint.name}`} run=${props.onDelete} confirm=${{ title: 'Delete the endpoint', consequence: async () => text }} /></div>
+    <div class="actions"><${Action} place=${place} label="Delete" testId="delete" needs="endpoints:write" command=${`svc endpoint delete ${endpoint.name}`} run=${props.onDelete} confirm=${asked('Delete the endpoint', 'DELETE', props.path)} /></div>
   </div>`;
 }

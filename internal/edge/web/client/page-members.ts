@@ -51,6 +51,7 @@ const list: List<Member> = {
   title: 'Members',
   kind: 'member',
   idOf: ({ principalId }) => principalId,
+  isCounted: true,
   columns: [
     {
       title: 'Name',

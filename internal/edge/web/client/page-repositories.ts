@@ -15,6 +15,7 @@ const list: List<Repository> = {
   title: 'Repositories',
   kind: 'repository',
   idOf: ({ name }) => name,
+  isCounted: true,
   topics: ['reconciles'],
   command: 'svc repo list',
   empty: 'No repository is watched yet: svc repo add NAME --url URL',

@@ -4,6 +4,7 @@ import type { AuditEntry } from '../../../../schemas/api/audit.ts';
 import type { Run } from '../../../../schemas/api/reconciles.ts';
 import type { Repository } from '../../../../schemas/api/repositories.ts';
 import { call } from './api.ts';
+import { asked, because } from './dry-run.ts';
 import { Facts } from './detail.ts';
 import { Action, Command, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
@@ -34,13 +35,12 @@ function Actions(props: { readonly place: Place; readonly one: Repository; reado
     await call('POST', `${path}/sync`);
     again();
   };
-  const remove = async (): Promise<void> => {
-    await call('DELETE', path);
+  const remove = async (reason?: string): Promise<void> => {
+    await call('DELETE', path, because(reason));
     navigate(pageHref(place, 'repositories'));
   };
   const given = { place, needs: 'repositories:sync' };
   const why = (title: string, text: string) => ({ title, consequence: async () => text, withReason: true });
-  const left = one.appliedCommit?.slice(0, 12) ?? 'what runs';
   return html`<div class="actions">
     ${
       one.suspended
@@ -49,10 +49,10 @@ function Actions(props: { readonly place: Place; readonly one: Repository; reado
     }
     ${one.suspended ? null : html`<${Action} ...${given} label="Suspend" testId="suspend" command=${`svc repo suspend ${one.name}`} run=${post('suspend')} confirm=${why(`Suspend ${one.name}`, 'No push and no poll is followed until it is resumed. A run under way is superseded; what runs keeps running.')} />`}
     ${one.status === 'held' && one.lastReconcile !== null ? html`<a class="button" href=${pageHref(place, 'reconciles', one.lastReconcile.id)}>Review what is held</a>` : null}
-    ${one.pinnedCommit === null ? html`<${Action} ...${given} label="Roll back" testId="rollback" command=${`svc repo rollback ${one.name}`} run=${post('rollback', {})} confirm=${why(`Roll ${one.name} back`, `The inputs of the commit that was applied before ${left} are applied again, and ${left} is set aside: the first newer commit is followed by itself.`)} />` : html`<${Action} ...${given} label="Unpin" testId="unpin" command=${`svc repo unpin ${one.name}`} run=${post('unpin')} />`}
+    ${one.pinnedCommit === null ? html`<${Action} ...${given} label="Roll back" testId="rollback" command=${`svc repo rollback ${one.name}`} run=${post('rollback', {})} confirm=${asked(`Roll ${one.name} back`, 'POST', `${path}/rollback`, {})} />` : html`<${Action} ...${given} label="Unpin" testId="unpin" command=${`svc repo unpin ${one.name}`} run=${post('unpin')} />`}
     ${one.quarantinedCommit === null ? null : html`<${Action} ...${given} label="Release" testId="release" command=${`svc repo release ${one.name}`} run=${post('release', {})} confirm=${why(`Release ${one.quarantinedCommit.slice(0, 12)}`, 'The commit that was set aside is synced again.')} />`}
     <${Action} place=${place} needs="repositories:write" label="Remove" testId="delete" command=${`svc repo remove ${one.name}`} run=${remove}
-      confirm=${{ title: `Remove ${one.name}`, consequence: async () => `${one.agents} agents that it owns are deleted, with their triggers and schedules; live sessions keep the revision that they have. To keep the agents: svc repo remove ${one.name} --keep-resources` }} /></div>`;
+      confirm=${asked(`Remove ${one.name}`, 'DELETE', path)} /></div>`;
 }
 
 /** Who last did something to it, and why, for those who may read the audit. */

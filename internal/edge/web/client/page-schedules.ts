@@ -11,10 +11,12 @@ const list: List<Schedule> = {
   title: 'Schedules',
   kind: 'schedule',
   idOf: ({ scheduleId }) => scheduleId,
+  isCounted: true,
   columns: [
     {
       title: 'Trigger',
-      cell: ({ agent, ordinal }, place) => html`<a href=${pageHref(place, 'agents', agent)}>${agent}#${ordinal}</a>`,
+      cell: ({ agent, ordinal }, place) =>
+        html`<a href=${pageHref(place, 'triggers', `${agent}-${ordinal}`)}>${agent}#${ordinal}</a>`,
     },
     { title: 'Cron', cell: ({ cron }) => html`<code>${cron}</code>` },
     { title: 'Zone', cell: ({ timezone }) => timezone },

@@ -1,91 +1,62 @@
-// Secrets: what there is, when it was rotated and when it ends; set, rotated and deleted here. A value goes in and is never
-// shown: the page asks for none, and forgets what was typed as soon as it is sent.
+// Secrets of the project and of its organization: what there is, when it was rotated and when it ends; set, edited, rotated
+// and deleted here. A value goes in and is never shown: the page asks for none, and forgets what was typed as soon as it is sent.
 
 import { useState } from 'preact/hooks';
 import type { Secret } from '../../../../schemas/api/secrets.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
-import { Action, Dialog, Failure, Field, html, type Markup, Status } from './kit.ts';
+import { asked, because } from './dry-run.ts';
+import { Action, html, type Markup, Status } from './kit.ts';
 import { type List, timeCell } from './list.ts';
-import type { Place } from './pages.ts';
+import { pageHref, type PageProps, type Place } from './pages.ts';
+import { EditDialog, type SecretScope, secretsPath, ValueDialog } from './secret-dialogs.ts';
 
-const pathOf = (place: Place, name: string): string => `${place.api}/secrets/${encodeURIComponent(name)}`;
+const needed = 'secrets:write';
+const scopeOf = ({ scope }: Secret): SecretScope => scope;
+const mayWrite = (place: Place, scope: SecretScope): boolean =>
+  (scope === 'organization' ? place.org : place).permissions.includes(needed);
+const flagOf = (scope: SecretScope): string => (scope === 'organization' ? ' --org' : '');
+
+type Open = 'rotate' | 'edit' | undefined;
 
 function SecretActions({ place, secret }: { readonly place: Place; readonly secret: Secret }): Markup {
-  const [isRotating, setRotating] = useState(false);
-  const isAllowed = place.permissions.includes('secrets:write');
-  const remove = async (): Promise<void> => {
-    await call('DELETE', pathOf(place, secret.name));
+  const [open, setOpen] = useState<Open>(undefined);
+  const { name } = secret;
+  const scope = scopeOf(secret);
+  const isAllowed = mayWrite(place, scope);
+  const path = `${secretsPath(place, scope)}/${encodeURIComponent(name)}`;
+  const remove = async (reason?: string): Promise<void> => {
+    await call('DELETE', path, because(reason));
     changed();
   };
-  const text = `Whatever reads ${secret.name} finds no secret from then on: launches that need it fail, endpoints that check with it refuse, repositories that read with it stand still.`;
-  return html`<div class="actions">
-    <span class="action"><button type="button" data-testid=${`rotate-${secret.name}`} disabled=${!isAllowed} title=${`svc secret rotate ${secret.name}`} onClick=${() => setRotating(true)}>Rotate</button>${isAllowed ? null : html`<small>needs secrets:write</small>`}</span>
-    <${Action} place=${place} label="Delete" testId="delete" needs="secrets:write" command=${`svc secret delete ${secret.name}`} run=${remove} confirm=${{ title: `Delete ${secret.name}`, consequence: async () => text }} />
-    ${isRotating ? html`<${ValueDialog} place=${place} name=${secret.name} onClose=${() => setRotating(false)} />` : null}</div>`;
+  const button = (what: 'rotate' | 'edit', label: string): Markup =>
+    html`<span class="action"><button type="button" data-testid=${`${what}-${name}`} disabled=${!isAllowed} title=${`svc secret ${what} ${name}${flagOf(scope)}`} onClick=${() => setOpen(what)}>${label}</button></span>`;
+  const close = (): void => setOpen(undefined);
+  const permissions = isAllowed ? [needed] : [];
+  return html`<div class="actions">${button('edit', 'Edit')}${button('rotate', 'Rotate')}
+    <${Action} place=${{ ...place, permissions }} label="Delete" testId="delete" needs=${needed} command=${`svc secret delete ${name}${flagOf(scope)}`} run=${remove} confirm=${asked(`Delete ${name}`, 'DELETE', path)} />
+    ${open === 'rotate' ? html`<${ValueDialog} place=${place} scope=${scope} name=${name} onClose=${close} />` : null}
+    ${open === 'edit' ? html`<${EditDialog} place=${place} secret=${secret} onClose=${close} />` : null}</div>`;
 }
 
-/** Takes a value: of a new secret, or in the place of another's. */
-function ValueDialog(props: { readonly place: Place; readonly name?: string; readonly onClose: () => void }): Markup {
-  const { place, name: known } = props;
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(undefined);
-  const send = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    const form = event.currentTarget as HTMLFormElement;
-    const given = new FormData(form);
-    const text = (field: string): string => String(given.get(field) ?? '').trim();
-    const value = String(given.get('value') ?? '');
-    setBusy(true);
-    setError(undefined);
-    try {
-      if (known === undefined) {
-        const description = text('description');
-        const expires = text('expiresAt');
-        const body = {
-          value,
-          protected: given.get('protected') === 'on',
-          ...(description !== '' && { description }),
-          ...(expires !== '' && { expiresAt: new Date(`${expires}Z`).toISOString() }),
-        };
-        await call('PUT', pathOf(place, text('name')), { body });
-      } else await call('POST', `${pathOf(place, known)}/rotate`, { body: { value } });
-      form.reset();
-      props.onClose();
-      changed();
-    } catch (caught) {
-      setError(caught);
-      setBusy(false);
-    }
-  };
-  return html`<${Dialog} title=${known === undefined ? 'Set a secret' : `Rotate ${known}`} testId="secret-dialog" onClose=${props.onClose}>
-    <form onSubmit=${send} autocomplete="off">
-      ${known === undefined ? html`<${Field} label="Name" hint="One that is there gets this value and these settings."><input name="name" required pattern="[A-Za-z0-9_.\\-]{1,128}" spellcheck=${false} data-testid="secret-name" /><//>` : null}
-      <${Field} label="Value" hint="It is sealed, and never shown on this page."><textarea name="value" required rows="3" spellcheck=${false} autocomplete="off" class="hidden-text" data-testid="secret-value"></textarea><//>
-      ${
-        known === undefined
-          ? html`<div><${Field} label="Description"><input name="description" maxlength="1000" /><//>
-        <${Field} label="Expires at (UTC)"><input name="expiresAt" type="datetime-local" /><//>
-        <label class="choice"><input type="checkbox" name="protected" defaultChecked=${true} /> protected: nobody reads it back</label></div>`
-          : null
-      }
-      ${error === undefined ? null : html`<${Failure} error=${error} />`}
-      <p class="buttons"><button type="button" onClick=${props.onClose}>Cancel</button><button type="submit" class="primary" data-testid="secret-save" disabled=${busy}>${known === undefined ? 'Set' : 'Rotate'}</button></p>
-    </form><//>`;
-}
-
-function SetSecret({ place }: { readonly place: Place }): Markup {
+function Above({ place, scope }: { readonly place: Place; readonly scope: SecretScope }): Markup {
   const [isOpen, setOpen] = useState(false);
-  const isAllowed = place.permissions.includes('secrets:write');
-  return html`<p class="action"><button type="button" data-testid="create" disabled=${!isAllowed} title="svc secret set NAME" onClick=${() => setOpen(true)}>Set a secret</button>
-    ${isAllowed ? null : html`<small>needs secrets:write</small>`}${isOpen ? html`<${ValueDialog} place=${place} onClose=${() => setOpen(false)} />` : null}</p>`;
+  const isAllowed = mayWrite(place, scope);
+  const link = (to: SecretScope, text: string): Markup =>
+    html`<a class="button" href=${`${pageHref(place, 'secrets')}${to === 'organization' ? '?scope=organization' : ''}`} aria-current=${to === scope ? 'page' : undefined} data-testid=${`scope-${to}`}>${text}</a>`;
+  return html`<div class="actions"><span class="action"><button type="button" data-testid="create" disabled=${!isAllowed} title=${`svc secret set NAME${flagOf(scope)}`} onClick=${() => setOpen(true)}>Set a secret</button>
+    ${isAllowed ? null : html`<small>needs ${needed}</small>`}</span>
+    ${link('project', `Of ${place.project.slug}`)} ${link('organization', `Of ${place.org.slug}, for all its projects`)}
+    ${isOpen ? html`<${ValueDialog} place=${place} scope=${scope} onClose=${() => setOpen(false)} />` : null}</div>`;
 }
 
-const list: List<Secret> = {
+const listOf = (scope: SecretScope): List<Secret> => ({
   page: 'secrets',
   title: 'Secrets',
   kind: 'secret',
   idOf: ({ name }) => name,
+  isCounted: true,
+  address: (place) => secretsPath(place, scope),
   columns: [
     {
       title: 'Name',
@@ -99,12 +70,22 @@ const list: List<Secret> = {
     { title: 'Read back', cell: (row) => (row.protected ? 'never' : 'by who may reveal') },
     { title: 'Rotated', cell: ({ lastRotatedAt }) => timeCell(lastRotatedAt) },
     { title: 'Expires', cell: ({ expiresAt }) => timeCell(expiresAt) },
+    {
+      title: 'Goes to',
+      cell: ({ injection }) => (injection === null ? 'the environment' : injection.hosts.join(', ')),
+    },
     { title: 'Action', cell: (row, place) => html`<${SecretActions} place=${place} secret=${row} />` },
   ],
-  command: 'svc secret list',
-  empty: 'The project has no secret of its own.',
+  command: `svc secret list${flagOf(scope)}`,
+  empty: scope === 'project' ? 'The project has no secret of its own.' : 'The organization has no secret.',
   href: null,
-  above: ({ place }) => html`<${SetSecret} place=${place} />`,
-};
+  above: ({ place }) => html`<${Above} place=${place} scope=${scope} />`,
+});
 
-export const Page = changingList(list);
+const OfProject = changingList(listOf('project'));
+const OfOrganization = changingList(listOf('organization'));
+
+export const Page = (props: PageProps): Markup =>
+  props.query.get('scope') === 'organization'
+    ? html`<${OfOrganization} key="organization" ...${props} />`
+    : html`<${OfProject} key="project" ...${props} />`;

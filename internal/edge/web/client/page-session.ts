@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import type { Message, Session, WholeSession } from '../../../../schemas/api/sessions.ts';
 import type { Agent } from '../../../../schemas/api/agents.ts';
 import { call } from './api.ts';
+import { asked, because } from './dry-run.ts';
 import { Action, Command, Failure, Field, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { tokens, usd } from './numbers.ts';
@@ -16,14 +17,19 @@ interface Found {
   readonly capUsd: string | undefined;
 }
 
-async function readSession(place: Place, id: string, signal: AbortSignal): Promise<Found> {
-  const session = await call<WholeSession>('GET', `${place.api}/sessions/${encodeURIComponent(id)}`, { signal });
-  // Caps are the agent's as it is now, not those of the revision.
-  const agent = await call<Agent>('GET', `${place.api}/agents/${encodeURIComponent(session.agent)}`, { signal }).catch(
-    () => undefined,
+/** Caps are the agent's as it is now, not those of the revision; of an agent that is gone there is none. */
+function useCap(place: Place, name: string | undefined): string | undefined {
+  const read = useRead(
+    async (signal) => {
+      if (name === undefined) return undefined;
+      const path = `${place.api}/agents/${encodeURIComponent(name)}`;
+      const { spec } = await call<Agent>('GET', path, { signal });
+      return (spec as { spendCaps?: { maxPerSessionUsd?: string } }).spendCaps?.maxPerSessionUsd;
+    },
+    `cap of ${name ?? ''}`,
   );
-  const caps = (agent?.spec as { spendCaps?: { maxPerSessionUsd?: string } } | undefined)?.spendCaps;
-  return { session, capUsd: caps?.maxPerSessionUsd };
+  useLive(['agents'], read.again, (change) => change.id === name);
+  return read.value;
 }
 
 const origins = {
@@ -36,19 +42,19 @@ const origins = {
 export function Page(props: PageProps): Markup {
   const { place, id } = props;
   const path = `${place.api}/sessions/${encodeURIComponent(id)}`;
-  const read = useRead((signal) => readSession(place, id, signal), path);
+  const read = useRead((signal) => call<WholeSession>('GET', path, { signal }), path);
   useLive(['sessions'], read.again, (change) => change.id === id);
-  const found = read.value;
+  const session = read.value;
+  const capUsd = useCap(place, session?.agent);
   const failure = read.error === undefined ? null : html`<${Failure} error=${read.error} />`;
-  if (found === undefined)
+  if (session === undefined)
     return html`<section data-testid="page-session"><h1>Session</h1>${failure ?? html`<p class="empty">Reading…</p>`}</section>`;
-  const { session } = found;
   return html`<section data-testid="page-session">
     <div class="title"><h1>${session.displayTitle}</h1><${Command} command=${`svc session show ${session.id}`} /></div>
     ${failure}
-    <${Head} place=${place} found=${found} />
+    <${Head} place=${place} found=${{ session, capUsd }} />
     <${Controls} place=${place} session=${session} path=${path} again=${read.again} />
-    <${TranscriptLog} key=${id} path=${path} id=${id} isLive=${session.live} isRunning=${session.state === 'running'} />
+    <${TranscriptLog} key=${id} path=${path} id=${id} isLive=${session.live} />
     <${Asks} place=${place} session=${session} path=${path} again=${read.again} />
     <${Say} place=${place} session=${session} path=${path} />
     <${Holdings} place=${place} session=${session} />
@@ -102,17 +108,13 @@ function Controls({ place, session, path, again }: Part): Markup {
     again();
   };
   const archive = async (reason?: string): Promise<void> => {
-    await call('POST', `${path}/archive`, { body: reason === undefined ? {} : { reason } });
+    await call('POST', `${path}/archive`, because(reason));
     again();
   };
-  const bound = session.bindings.length;
-  const consequence = html`<div><p>The session ends${runs ? ' in the middle of its turn' : ''}; what it said and left stays.</p>
-    ${bound === 0 ? null : html`<p>${bound} ${bound === 1 ? 'binding' : 'bindings'} of continuity session ${bound === 1 ? 'is' : 'are'} released: ${session.bindings.map(({ target }) => target.key).join(', ')}.</p>`}
-    ${session.inbox.pending === 0 ? null : html`<p>${session.inbox.pending} waiting messages are not read.</p>`}</div>`;
   return html`<div class="actions">
     ${runs ? html`<${Action} place=${place} label="Stop turn" testId="stop-turn" needs="sessions:control" command=${`svc session interrupt ${id}`} run=${stop} />` : null}
     <${Action} place=${place} label="Archive" testId="archive" needs="sessions:control" command=${`svc session archive ${id}`} run=${archive}
-      confirm=${{ title: 'Archive the session', consequence: async () => consequence, withReason: true }} />
+      confirm=${asked('Archive the session', 'POST', `${path}/archive`, {})} />
   </div>`;
 }
 

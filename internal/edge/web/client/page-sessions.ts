@@ -16,6 +16,8 @@ const list: List<Session> = {
   title: 'Sessions',
   kind: 'session',
   idOf: ({ id }) => id,
+  fixed: { view: 'row' },
+  isCounted: true,
   columns: [
     { title: 'Session', cell: ({ displayTitle }) => displayTitle },
     {

@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import type { Project } from '../../../../schemas/api/tenancy.ts';
 import { call } from './api.ts';
+import { asked, because } from './dry-run.ts';
 import { Action, Command, Failure, Field, html, type Markup, Status, Time, Toast, useRead } from './kit.ts';
 import type { PageProps, Place } from './pages.ts';
 
@@ -27,23 +28,9 @@ function Settings({ place, project, again }: Props): Markup {
     await call('PATCH', place.api, { body: { archived: !project.archived } });
     again();
   };
-  const remove = async (): Promise<void> => {
-    await call('DELETE', place.api);
+  const remove = async (reason?: string): Promise<void> => {
+    await call('DELETE', place.api, because(reason));
     location.assign('/');
-  };
-  const inside = async (): Promise<Markup> => {
-    type Some = { readonly items: readonly unknown[]; readonly nextCursor: string | null };
-    const count = async (list: string, what: string): Promise<string> => {
-      const { items, nextCursor } = await call<Some>('GET', `${place.api}/${list}limit=200`);
-      return `${items.length}${nextCursor === null ? '' : ' and more'} ${what}`;
-    };
-    const told = [
-      await count('agents?', 'agents'),
-      await count('repositories?', 'repositories'),
-      await count('sessions?live=true&', 'live sessions, which end'),
-      await count('secrets?', 'secrets'),
-    ];
-    return html`<div><p>With it go, for ever:</p><ul>${told.map((one) => html`<li>${one}</li>`)}<li>its events, transcripts and audit as the retention says</li></ul></div>`;
   };
   const pausing = 'No event wakes an agent and no schedule fires until it is brought back; what runs goes on.';
   return html`<div>
@@ -58,7 +45,7 @@ function Settings({ place, project, again }: Props): Markup {
           ? html`<${Action} place=${place} label="Bring back" testId="resume" needs=${needed} command=${`svc project restore ${project.slug}`} run=${archive} />`
           : html`<${Action} place=${place} label="Archive" testId="archive" needs=${needed} command=${`svc project archive ${project.slug}`} run=${archive} confirm=${{ title: 'Archive the project', consequence: async () => pausing }} />`
       }
-      <${Action} place=${place} label="Delete" testId="delete" needs=${needed} command=${`svc project delete ${project.slug}`} run=${remove} confirm=${{ title: `Delete ${project.slug}`, consequence: inside }} />
+      <${Action} place=${place} label="Delete" testId="delete" needs=${needed} command=${`svc project delete ${project.slug}`} run=${remove} confirm=${asked(`Delete ${project.slug}`, 'DELETE', place.api)} />
     </div></div>`;
 }
 

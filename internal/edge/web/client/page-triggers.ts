@@ -23,7 +23,7 @@ const list: List<Trigger> = {
   kind: 'trigger',
   idOf: ({ agent, ordinal }) => `${agent}-${ordinal}`,
   topics: ['agents'],
-  href: ({ agent }, place) => `${pageHref(place, 'agents', agent)}?tab=world`,
+  isCounted: true,
   command: 'svc trigger list',
   empty: 'No agent listens to anything yet.',
   filters: [{ field: 'agent', label: 'Agent' }],

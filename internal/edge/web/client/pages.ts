@@ -6,7 +6,7 @@ import type { Markup } from './kit.ts';
 
 /** A project as pages are given it. */
 export interface Place {
-  readonly org: { readonly id: string; readonly slug: string };
+  readonly org: { readonly id: string; readonly slug: string; readonly permissions: readonly string[] };
   readonly project: { readonly id: string; readonly slug: string };
   readonly permissions: readonly string[];
   /** Below which its API lies. */
@@ -57,7 +57,12 @@ export const pages: readonly PageRow[] = [
     load: () => import('./page-agents.ts'),
     detail: { kind: 'agent', load: () => import('./page-agent.ts') },
   },
-  { name: 'triggers', title: 'Triggers', load: () => import('./page-triggers.ts') },
+  {
+    name: 'triggers',
+    title: 'Triggers',
+    load: () => import('./page-triggers.ts'),
+    detail: { kind: 'trigger', load: () => import('./page-trigger.ts') },
+  },
   {
     name: 'events',
     title: 'Events',

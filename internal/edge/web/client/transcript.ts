@@ -10,8 +10,10 @@ import { useLive, useLiveState } from './live.ts';
 const pageSize = 100;
 /** Messages in the document at a time. */
 const windowSize = 120;
-/** Between two readings: of a turn that runs, whose words the stream does not tell one by one, and where there is no stream. */
-const pollMs = { running: 1_000, stale: 3_000 } as const;
+/** Numbers are drawn before they commit: what stands so close below the newest may come after it. */
+const overlap = 3;
+/** Between two readings where there is no stream that tells what was said. */
+const stalePollMs = 3_000;
 /** What came is said to who listens, together. */
 const saidMs = 2_000;
 
@@ -25,22 +27,20 @@ interface Props {
   readonly path: string;
   readonly id: string;
   readonly isLive: boolean;
-  /** A turn runs. */
-  readonly isRunning: boolean;
 }
 
-/** Reads on when something is told, by the clock while a turn runs or nothing tells, and at the end. */
-function useReading({ id, isLive, isRunning }: Props, isRead: boolean, readNew: () => void): void {
+/** Reads on when something is told, by the clock where nothing tells, and at the end. */
+function useReading({ id, isLive }: Props, isRead: boolean, readNew: () => void): void {
   const { state } = useLiveState();
   useLive(['sessions'], readNew, (change) => change.id === id);
   useEffect(() => {
-    if (!isLive || (!isRunning && state === 'live')) return undefined;
+    if (!isLive || state === 'live') return undefined;
     const look = (): void => {
       if (!document.hidden) readNew();
     };
-    const timer = setInterval(look, isRunning ? pollMs.running : pollMs.stale);
+    const timer = setInterval(look, stalePollMs);
     return () => clearInterval(timer);
-  }, [isLive, isRunning, state]);
+  }, [isLive, state]);
   // Its end may have brought a last word.
   useEffect(() => {
     if (!isLive && isRead) readNew();
@@ -54,14 +54,15 @@ function useMessages(props: Props) {
   const [before, setBefore] = useState<string | null>(null);
   const [isRead, setRead] = useState(false);
   const [error, setError] = useState<unknown>(undefined);
-  const last = useRef(0);
+  /** The highest numbers that were read, ascending. */
+  const recent = useRef<readonly number[]>([]);
   const busy = useRef<'no' | 'yes' | 'again'>('no');
+  const after = (): number => (recent.current.length < overlap ? 0 : (recent.current[0] ?? 0));
   const add = (items: readonly Message[]): void => {
-    const fresh = items.filter(({ seq }) => seq > last.current);
-    const newest = fresh.at(-1);
-    if (newest === undefined) return;
-    last.current = newest.seq;
-    setMessages((known) => [...known, ...fresh]);
+    const fresh = items.filter(({ seq }) => seq > after() && !recent.current.includes(seq));
+    if (fresh.length === 0) return;
+    recent.current = [...recent.current, ...fresh.map(({ seq }) => seq)].sort((a, b) => a - b).slice(-overlap);
+    setMessages((known) => [...known, ...fresh].sort((a, b) => a.seq - b.seq));
   };
   const readNew = async (): Promise<void> => {
     if (busy.current !== 'no') {
@@ -71,9 +72,10 @@ function useMessages(props: Props) {
     busy.current = 'yes';
     try {
       for (let more = true; more; ) {
-        const page = await call<Page>('GET', `${path}/messages?limit=200&after=${last.current}`);
+        const from = after();
+        const page = await call<Page>('GET', `${path}/messages?limit=200&after=${from}`);
         add(page.items);
-        more = page.nextCursor !== null;
+        more = page.nextCursor !== null && after() > from;
       }
       setError(undefined);
     } catch (caught) {

@@ -1,0 +1,156 @@
+// What hangs on a thing that somebody is about to take away: counted and named, a statement for each thing. Reads only. Names
+// are cut to the first of many, counts are whole.
+
+import type { Sql } from '../store.ts';
+
+/** How many there are, and what the first twenty are called. */
+export interface Counted {
+  readonly count: number;
+  readonly names: readonly string[];
+}
+
+/** Of rows in a column `name`. */
+const counted = (text: string): string =>
+  `(select json_build_object('count', count(*)::int,
+      'names', coalesce((array_agg(name order by name collate "C"))[1:20], '{}')) from (${text}) counted)`;
+
+async function one<T>(sql: Sql, columns: { readonly [name: string]: string }, values: readonly unknown[]): Promise<T> {
+  const text = Object.entries(columns).map(([name, column]) => `${column} as "${name}"`);
+  const { rows } = await sql.query<T & object>(`select ${text.join(', ')}`, [...values]);
+  return rows[0] as T;
+}
+
+export interface AgentHangers {
+  readonly triggers: Counted;
+  readonly schedules: Counted;
+  readonly sessions: Counted;
+  /** Endpoints that no other agent's trigger uses. */
+  readonly endpoints: Counted;
+}
+
+/** Of some agents of a project. */
+export const hangingOnAgents = (sql: Sql, projectId: string, agents: readonly string[]): Promise<AgentHangers> => {
+  const ours = `select id from svc.agents where project_id = $1::uuid and name = any($2::text[])`;
+  return one(
+    sql,
+    {
+      triggers:
+        counted(`select a.name || '#' || t.ordinal as name from svc.triggers t join svc.agents a on a.id = t.agent_id
+         where t.kind = 'event' and t.agent_id in (${ours})`),
+      schedules:
+        counted(`select a.name || '#' || s.ordinal as name from svc.schedules s join svc.agents a on a.id = s.agent_id
+         where s.agent_id in (${ours})`),
+      sessions: counted(`select s.id::text as name from svc.sessions s where s.project_id = $1::uuid and s.live
+         and s.agent_id in (${ours})`),
+      endpoints: counted(`select e.name from svc.endpoints e where e.project_id = $1::uuid
+         and exists (select from svc.triggers t where t.endpoint_id = e.id and t.agent_id in (${ours}))
+         and not exists (select from svc.triggers t where t.endpoint_id = e.id and t.agent_id not in (${ours}))`),
+    },
+    [projectId, agents],
+  );
+};
+
+export interface SecretHangers {
+  readonly agents: Counted;
+  readonly endpoints: Counted;
+  readonly repositories: Counted;
+  readonly sessions: Counted;
+  /** The organization has one of the name, which is read from then on. */
+  readonly isBacked: boolean;
+}
+
+/** Of a secret of a project, or of an organization: there only where a project has none of that name itself. */
+export const hangingOnSecret = (
+  sql: Sql,
+  scope: { readonly orgId: string; readonly projectId: string | null },
+  name: string,
+): Promise<SecretHangers> => {
+  // By project, since a name of an organization's means it wherever the project has none of its own.
+  const ours = `select p.id, case when $2::uuid is null then p.slug || '/' else '' end as prefix from svc.projects p
+    where p.org_id = $1::uuid and ($2::uuid is null or p.id = $2::uuid)
+      and ($2::uuid is not null or not exists (select from svc.secret_metadata m
+        where m.org_id = $1::uuid and m.project_id = p.id and m.name = $3::text))`;
+  const named = (spec: string): string =>
+    `jsonb_path_exists(${spec}, '$.** ? (@."$secret" == $name || @.secretRef == $name)', jsonb_build_object('name', $3::text))`;
+  const readers = `select a.id, p.prefix || a.name as name from svc.agents a join (${ours}) p on p.id = a.project_id
+    where ${named('a.spec')} or exists (select from svc.generated_resources g where g.project_id = a.project_id
+      and g.kind = 'Environment' and g.name = a.environment and ${named('g.spec')})`;
+  return one(
+    sql,
+    {
+      agents: counted(`select name from (${readers}) r`),
+      endpoints: counted(`select p.prefix || e.name as name from svc.endpoints e join (${ours}) p on p.id = e.project_id
+         where e.auth ->> 'secretRef' = $3::text`),
+      repositories:
+        counted(`select p.prefix || r.name as name from svc.repositories r join (${ours}) p on p.id = r.project_id
+         where r.auth ->> 'secretRef' = $3::text`),
+      sessions: counted(`select s.id::text as name from svc.sessions s where s.live
+         and s.agent_id in (select id from (${readers}) r)`),
+      isBacked: `($2::uuid is not null and exists (select from svc.secret_metadata m
+         where m.org_id = $1::uuid and m.project_id is null and m.name = $3::text))`,
+    },
+    [scope.orgId, scope.projectId, name],
+  );
+};
+
+export interface ConnectionHangers {
+  /** Optional triggers, which are skipped from then on. */
+  readonly triggers: Counted;
+  /** Agents whose tools or mounts name it. */
+  readonly agents: Counted;
+}
+
+export const hangingOnConnection = (
+  sql: Sql,
+  projectId: string,
+  connection: { readonly id: string; readonly name: string },
+): Promise<ConnectionHangers> =>
+  one(
+    sql,
+    {
+      triggers:
+        counted(`select a.name || '#' || t.ordinal as name from svc.triggers t join svc.agents a on a.id = t.agent_id
+         where t.connection_id = $2::uuid and t.project_id = $1::uuid`),
+      agents: counted(`select a.name from svc.agents a where a.project_id = $1::uuid
+         and jsonb_path_exists(a.spec -> 'tools', '$.** ? (@.connection == $name)', jsonb_build_object('name', $3::text))`),
+    },
+    [projectId, connection.id, connection.name],
+  );
+
+/** How many of a project's newest 10,000 events came in by an endpoint. */
+export async function callsOfEndpoint(sql: Sql, projectId: string, endpointId: string): Promise<number> {
+  const { rows } = await sql.query<{ n: number }>(
+    `select count(*)::int as n from (select endpoint_id from svc.events where project_id = $1::uuid
+       order by seq desc limit 10000) e where e.endpoint_id = $2::uuid`,
+    [projectId, endpointId],
+  );
+  return rows[0]?.n ?? 0;
+}
+
+export interface ProjectHangers {
+  readonly agents: Counted;
+  readonly repositories: Counted;
+  readonly schedules: Counted;
+  readonly sessions: Counted;
+  readonly secrets: Counted;
+  readonly connections: Counted;
+  readonly endpoints: Counted;
+}
+
+export const hangingOnProject = (sql: Sql, projectId: string): Promise<ProjectHangers> => {
+  const of = (table: string, name: string, more = ''): string =>
+    counted(`select ${name} as name from svc.${table} where project_id = $1::uuid${more}`);
+  return one(
+    sql,
+    {
+      agents: of('agents', 'name'),
+      repositories: of('repositories', 'name'),
+      schedules: of('schedules', 'id'),
+      sessions: of('sessions', 'id::text', ' and live'),
+      secrets: of('secret_metadata', 'name'),
+      connections: of('connections', 'name'),
+      endpoints: of('endpoints', 'name'),
+    },
+    [projectId],
+  );
+};

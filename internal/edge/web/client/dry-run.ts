@@ -1,0 +1,35 @@
+// What would follow, asked of the API before somebody says yes: the same call with `dryRun=true`, which changes nothing. What
+// the act itself would be refused for is said then already.
+
+import type { DryRun } from '../../../../schemas/api/common.ts';
+import { call } from './api.ts';
+import { type ActionProps, type Content, html } from './kit.ts';
+
+export async function consequencesOf(method: string, path: string, body?: object): Promise<Content> {
+  const asked = `${path}${path.includes('?') ? '&' : '?'}dryRun=true`;
+  const { consequences, actions = [] } = await call<DryRun>(method, asked, body === undefined ? {} : { body });
+  const changes = actions.flatMap(({ op, kind, name, changes: values }) =>
+    op === 'update' ? values.map(({ path: at }) => `${kind} ${name}: ${at}`) : [],
+  );
+  return html`<div data-testid="consequences"><ul>${consequences.map(
+    ({ text, names }) =>
+      html`<li>${text}${names.length === 0 ? null : html`: <span class="names">${names.join(', ')}</span>`}</li>`,
+  )}</ul>${changes.length === 0 ? null : html`<details><summary>${changes.length} values differ</summary><ul>${changes.slice(0, 100).map((one) => html`<li><code>${one}</code></li>`)}</ul></details>`}</div>`;
+}
+
+/** A confirmation that names these consequences and takes a reason. */
+export const asked = (
+  title: string,
+  method: string,
+  path: string,
+  body?: object,
+): NonNullable<ActionProps['confirm']> => ({
+  title,
+  consequence: () => consequencesOf(method, path, body),
+  withReason: true,
+});
+
+/** The body of an act with why it is done. */
+export const because = (reason: string | undefined, body: object = {}) => ({
+  body: { ...body, ...(reason !== undefined && { reason }) },
+});
