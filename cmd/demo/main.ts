@@ -9,6 +9,7 @@ import { type DemoHost, startHost } from './codehost.ts';
 import { demoSource, givenSource, type Source } from './source.ts';
 import { firstRun, register } from './register.ts';
 import { standIns } from './harnesses.ts';
+import { type DemoModel, furnish, startModel } from './model.ts';
 import { farewell, tour } from './tour.ts';
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -30,19 +31,23 @@ async function main(stopping: Promise<void>): Promise<number> {
   let source: Source | undefined;
   let host: DemoHost | undefined;
   let daemon: Daemon | undefined;
+  let model: DemoModel | undefined;
   try {
     source = repo === undefined ? await demoSource(dataDir) : await givenSource(repo);
     const listen = await freeListen(config.listen);
     if (listen.note !== undefined) say(listen.note);
     say(`starting svcd, data in ${dataDir}`);
-    const { environment, notes } = await standIns(config);
-    for (const note of notes) say(note);
+    const stands = await standIns(config);
+    if (repo === undefined) model = await startModel(dataDir, stands, process.env);
+    for (const note of [...stands.notes, ...(model === undefined ? [] : [model.note])]) say(note);
+    const environment = { ...stands.environment, ...model?.environment };
     daemon = await startSvcd(dataDir, listen.address, environment, stopping);
     if (daemon === undefined) return 0;
     say(`svcd serves ${daemon.url}; its log is ${daemon.logFile}`);
     say('');
     // The demo's own agents are woken by a code host, which is simulated; the user's own are left to theirs.
     if (repo === undefined) {
+      await furnish(dataDir, model !== undefined);
       host = await startHost(dataDir);
       await host.connect();
     }
@@ -66,6 +71,7 @@ async function main(stopping: Promise<void>): Promise<number> {
       await daemon.stop();
     }
     await host?.stop();
+    await model?.stop();
     await source?.stop?.();
   }
 }

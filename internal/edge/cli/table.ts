@@ -33,6 +33,13 @@ const tools: readonly CommandSpec[] = [
     load: async () => (await import('./command-overview.ts')).overviewCommand,
   },
   {
+    words: ['spend'],
+    summary: 'what agents have cost, by agent and day',
+    args: [],
+    options: [{ name: 'days', type: 'string', value: 'N', help: 'UTC days back, 1 to 366 (default 30)' }],
+    load: async () => (await import('./command-spend.ts')).spendCommand,
+  },
+  {
     words: ['doctor'],
     summary: 'what is wrong with this installation, and what to do',
     args: [],

@@ -69,7 +69,7 @@ export async function dryDeleteAgent(ctx: FlowContext, project: ProjectRef, name
 
 export async function dryDeleteSecret(ctx: FlowContext, scope: SecretScope, name: string): Promise<DryRun> {
   const found = await readSecret(ctx.db, scope, name, ctx.runtime.now());
-  if (found === undefined) throw new Fault('not_found', 'secret-not-found', 'There is no such secret.');
+  if (found === undefined) throw new Fault('not_found', 'not-found', MESSAGES.notVisible);
   const { agents, endpoints, repositories, sessions, isBacked } = await hangingOnSecret(ctx.db, scope, name);
   const reads = isBacked
     ? [
@@ -164,7 +164,7 @@ export async function dryReleaseBinding(ctx: FlowContext, project: ProjectRef, i
 
 export async function dryArchiveSession(ctx: FlowContext, project: ProjectRef, id: string): Promise<DryRun> {
   const row = await sessionById(ctx.db, project.id, id);
-  if (row === undefined) throw new Fault('not_found', 'session-not-found', MESSAGES.noSession);
+  if (row === undefined) throw new Fault('not_found', 'not-found', MESSAGES.noSession);
   if (row.state === 'archived') return { consequences: [said('sessions', 'It is archived already')] };
   if (!row.live) throw new Fault('conflict', 'session-ended', `The session is ${row.state}.`);
   const isAtWork = ['running', 'waiting_permission', 'interrupting'].includes(row.state);

@@ -74,7 +74,7 @@ export const timeCell = (at: string | null | undefined): Content =>
 export const shortCell = (text: string | null | undefined, most = 8): Content =>
   text === null || text === undefined
     ? '–'
-    : html`<code title=${text}>${text.length > most ? text.slice(0, most) : text}</code>`;
+    : html`<code class="short" title=${text}>${text.length > most ? text.slice(0, most) : text}</code>`;
 
 const addressOf = <R>(list: List<R>, place: Place): string =>
   list.address?.(place) ?? `${place.api}/${list.path ?? list.page}`;

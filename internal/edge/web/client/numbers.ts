@@ -7,6 +7,9 @@ export function usd(costUsd: string): string {
   return cost < 0.01 ? '<$0.01' : `$${cost.toFixed(2)}`;
 }
 
+/** The same of a sum: `$0` for nothing. */
+export const sumUsd = (costUsd: string): string => (Number(costUsd) > 0 ? usd(costUsd) : '$0');
+
 /** `18k`, `1.2M`. */
 export const tokens = (count: number): string =>
   new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 }).format(count);

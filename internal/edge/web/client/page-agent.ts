@@ -26,6 +26,7 @@ import {
 } from './kit.ts';
 import { timeCell } from './list.ts';
 import { useLive } from './live.ts';
+import { sumUsd } from './numbers.ts';
 import { navigate, pageHref, type PageProps, type Place, setQuery } from './pages.ts';
 
 interface Value {
@@ -191,7 +192,7 @@ function Spent(props: {
 }): Content {
   const { spending, caps } = props;
   const one = (name: string, cost: string, cap: string | number | undefined): Markup =>
-    html`<span>${name} $${cost}${cap === undefined ? '' : html` of $${cap} <progress max=${Number(cap)} value=${Number(cost)} aria-label=${`${name} spent of the cap`}></progress>`}</span>`;
+    html`<span>${name} ${sumUsd(cost)}${cap === undefined ? '' : html` of $${cap} <progress max=${Number(cap)} value=${Number(cost)} aria-label=${`${name} spent of the cap`}></progress>`}</span>`;
   return html`<span class="spent">${one('today', spending.day.costUsd, caps?.dailyUsd)} ${one('month', spending.month.costUsd, caps?.monthlyUsd)}</span>`;
 }
 

@@ -5,6 +5,7 @@ import type { Attention, EventCounts, LastRun, Overview } from '../../../../sche
 import { call } from './api.ts';
 import { Command, duration, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
+import { sumUsd } from './numbers.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
 
 const open = { held: 'Review', asks: 'Answer', failed: 'Look', authorization: 'Reconnect', doctor: 'Look' } as const;
@@ -40,7 +41,7 @@ function Live(props: { readonly place: Place; readonly one: Overview['live'][num
   return html`<tr data-testid=${`row-session-${one.id}`} data-row tabIndex=${-1}>
     <td><a href=${pageHref(place, 'sessions', one.id)}>${one.agent}</a></td>
     <td><${Status} kind=${kindOf(one.state)} text=${one.state.replaceAll('_', ' ')} /></td>
-    <td>${one.reason ?? one.displayTitle}</td><td><${Time} at=${one.createdAt} /></td><td>$${one.costUsd}</td></tr>`;
+    <td>${one.reason ?? one.displayTitle}</td><td><${Time} at=${one.createdAt} /></td><td>${sumUsd(one.costUsd)}</td></tr>`;
 }
 
 const outcomes = ['routed', 'unmatched', 'failed', 'pending'] as const;

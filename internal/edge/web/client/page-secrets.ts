@@ -46,7 +46,7 @@ function Above({ place, scope }: { readonly place: Place; readonly scope: Secret
     html`<a class="button" href=${`${pageHref(place, 'secrets')}${to === 'organization' ? '?scope=organization' : ''}`} aria-current=${to === scope ? 'page' : undefined} data-testid=${`scope-${to}`}>${text}</a>`;
   return html`<div class="actions"><span class="action"><button type="button" data-testid="create" disabled=${!isAllowed} title=${`svc secret set NAME${flagOf(scope)}`} onClick=${() => setOpen(true)}>Set a secret</button>
     ${isAllowed ? null : html`<small>needs ${needed}</small>`}</span>
-    ${link('project', `Of ${place.project.slug}`)} ${link('organization', `Of ${place.org.slug}, for all its projects`)}
+    ${link('project', `Of the project ${place.project.slug}`)} ${link('organization', `Of the organization ${place.org.slug}`)}
     ${isOpen ? html`<${ValueDialog} place=${place} scope=${scope} onClose=${() => setOpen(false)} />` : null}</div>`;
 }
 

@@ -5,7 +5,7 @@ import type { UsageSeries } from '../../../../schemas/api/sessions.ts';
 import { call } from './api.ts';
 import { Command, Empty, Failure, Field, html, type Markup, Table, useRead } from './kit.ts';
 import { useLive } from './live.ts';
-import { tokens, usd } from './numbers.ts';
+import { sumUsd, tokens, usd } from './numbers.ts';
 import { pageHref, type PageProps, type Place, setQuery } from './pages.ts';
 
 const spans = ['7', '30', '90', '365'];
@@ -26,7 +26,7 @@ export function Page({ place, query }: PageProps): Markup {
   useLive(['sessions'], read.again);
   const choose = (event: Event): void => setQuery({ days: (event.currentTarget as HTMLSelectElement).value });
   const found = read.value;
-  return html`<section data-testid="page-spend"><div class="title"><h1>Spend</h1><${Command} command="svc session list --json" /></div>
+  return html`<section data-testid="page-spend"><div class="title"><h1>Spend</h1><${Command} command=${`svc spend --days ${days}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
     <form class="filters" aria-label="Filters" onSubmit=${(event: Event) => event.preventDefault()}><${Field} label="Days">
       <select data-testid="filter-days" value=${days} onChange=${choose}>${spans.map((one) => html`<option value=${one} selected=${one === days}>${one} days</option>`)}</select><//></form>
@@ -40,11 +40,11 @@ function Sums(props: {
 }): Markup {
   const { place } = props;
   const { series, usage } = props.found;
-  const unpriced = series.agents.reduce((sum, one) => sum + one.usage.unpricedCalls, 0);
+  const unpriced = series.agents.reduce((calls, one) => calls + one.usage.unpricedCalls, 0);
   const blocked = `${pageHref(place, 'sessions')}?state=blocked`;
   return html`<div>
-    <dl class="facts"><div><dt>Today</dt><dd>${usd(usage.day.costUsd)}</dd></div><div><dt>This month</dt><dd>${usd(usage.month.costUsd)}</dd></div>
-      <div><dt>Ever</dt><dd>${usd(usage.total.costUsd)}</dd></div>
+    <dl class="facts"><div><dt>Today</dt><dd>${sumUsd(usage.day.costUsd)}</dd></div><div><dt>This month</dt><dd>${sumUsd(usage.month.costUsd)}</dd></div>
+      <div><dt>Ever</dt><dd>${sumUsd(usage.total.costUsd)}</dd></div>
       <div><dt>Held by a cap</dt><dd>${series.capHits === 0 ? 'none' : html`<a href=${blocked}>${series.capHits} sessions</a>`}</dd></div>
       <div><dt>Unpriced calls</dt><dd>${unpriced === 0 ? 'none' : `${unpriced}: their cost is in no sum`}</dd></div></dl>
     ${

@@ -93,10 +93,10 @@ export function Page({ place, id }: PageProps): Markup {
             ],
             ['last match', matchText(place, one)],
             ['fallback', one.fallback ? 'fires only where no other trigger on the key matched' : undefined],
-            ['message', one.message === undefined ? undefined : html`<span class="text">${one.message}</span>`],
           ]} />
       <h2>Where</h2>${Object.keys(one.where).length === 0 ? html`<p class="empty">Everything on its key matches.</p>` : html`<${Json} value=${one.where} label="Where" testId="where" />`}
+      ${one.kind === 'heartbeat' ? html`<p><a href=${pageHref(place, 'schedules')}>When it fires</a></p>` : html`<h2>Why, of the latest events</h2><${Latest} place=${place} trigger=${one} />`}
       <h2>Routing</h2><${Json} value=${one.routing} label="Routing" testId="routing" />
-      ${one.kind === 'heartbeat' ? html`<p><a href=${pageHref(place, 'schedules')}>When it fires</a></p>` : html`<h2>Why, of the latest events</h2><${Latest} place=${place} trigger=${one} />`}</div>`
+      ${one.message === undefined ? null : html`<h2>Message</h2><pre class="json" tabIndex=${0} role="region" aria-label="Message">${one.message}</pre>`}</div>`
     }</section>`;
 }
