@@ -5,10 +5,15 @@ import type { Attention, EventCounts, LastRun, Overview } from '../../../../sche
 import { call } from './api.ts';
 import { Command, duration, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
-import { sumUsd } from './numbers.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
 
 const open = { held: 'Review', asks: 'Answer', failed: 'Look', authorization: 'Reconnect', doctor: 'Look' } as const;
+
+/** Stands here and not with the other numbers: each module more is a request of the first page. */
+const costText = (costUsd: string): string => {
+  const cost = Number(costUsd);
+  return cost === 0 ? '$0' : cost < 0.01 ? '<$0.01' : `$${cost.toFixed(2)}`;
+};
 
 function Needs(props: { readonly one: Attention }): Markup {
   const { kind, severity, text, since, href } = props.one;
@@ -41,7 +46,7 @@ function Live(props: { readonly place: Place; readonly one: Overview['live'][num
   return html`<tr data-testid=${`row-session-${one.id}`} data-row tabIndex=${-1}>
     <td><a href=${pageHref(place, 'sessions', one.id)}>${one.agent}</a></td>
     <td><${Status} kind=${kindOf(one.state)} text=${one.state.replaceAll('_', ' ')} /></td>
-    <td>${one.reason ?? one.displayTitle}</td><td><${Time} at=${one.createdAt} /></td><td>${sumUsd(one.costUsd)}</td></tr>`;
+    <td>${one.reason ?? one.displayTitle}</td><td><${Time} at=${one.createdAt} /></td><td>${costText(one.costUsd)}</td></tr>`;
 }
 
 const outcomes = ['routed', 'unmatched', 'failed', 'pending'] as const;
