@@ -18,18 +18,19 @@ interface Found {
 }
 
 /** Caps are the agent's as it is now, not those of the revision; of an agent that is gone there is none. */
-function useCap(place: Place, name: string | undefined): string | undefined {
+function useCap(place: Place, name: string | undefined): { readonly isKnown: boolean; readonly capUsd?: string } {
   const read = useRead(
     async (signal) => {
-      if (name === undefined) return undefined;
+      if (name === undefined) return {};
       const path = `${place.api}/agents/${encodeURIComponent(name)}`;
       const { spec } = await call<Agent>('GET', path, { signal });
-      return (spec as { spendCaps?: { maxPerSessionUsd?: string } }).spendCaps?.maxPerSessionUsd;
+      const capUsd = (spec as { spendCaps?: { maxPerSessionUsd?: string } }).spendCaps?.maxPerSessionUsd;
+      return capUsd === undefined ? {} : { capUsd };
     },
     `cap of ${name ?? ''}`,
   );
   useLive(['agents'], read.again, (change) => change.id === name);
-  return read.value;
+  return { isKnown: read.value !== undefined || read.error !== undefined, ...read.value };
 }
 
 const origins = {
@@ -45,9 +46,10 @@ export function Page(props: PageProps): Markup {
   const read = useRead((signal) => call<WholeSession>('GET', path, { signal }), path);
   useLive(['sessions'], read.again, (change) => change.id === id);
   const session = read.value;
-  const capUsd = useCap(place, session?.agent);
+  const { isKnown, capUsd } = useCap(place, session?.agent);
   const failure = read.error === undefined ? null : html`<${Failure} error=${read.error} />`;
-  if (session === undefined)
+  // All of its head at once: nothing of it moves when the cap is known.
+  if (session === undefined || !isKnown)
     return html`<section data-testid="page-session"><h1>Session</h1>${failure ?? html`<p class="empty">Reading…</p>`}</section>`;
   return html`<section data-testid="page-session">
     <div class="title"><h1>${session.displayTitle}</h1><${Command} command=${`svc session show ${session.id}`} /></div>
