@@ -299,11 +299,45 @@ describe('pages of what runs and of what people hold', () => {
     await at(page, 'secret-value').fill('never-on-a-page 2');
     await at(page, 'secret-save').click();
     await at(page, 'secret-dialog').waitFor({ state: 'detached' });
+    await at(page, 'edit-fresh').click();
+    assert.deepEqual(await axeViolations(page), [], 'secret-edit');
+    await at(page, 'secret-description').fill('what it is for');
+    await at(page, 'secret-edit-save').click();
+    await at(page, 'row-secret-fresh').filter({ hasText: 'what it is for' }).waitFor();
+    await at(page, 'row-secret-hook-secret').locator('[data-testid="delete"]').click();
+    await at(page, 'consequences').waitFor();
+    assert.match(await at(page, 'consequences').innerText(), /1 endpoint refuses every call: reports/);
+    await page.keyboard.press('Escape');
     await at(page, 'row-secret-fresh').locator('[data-testid="delete"]').click();
+    await at(page, 'reason').fill('no longer used');
     await at(page, 'confirm').click();
     await at(page, 'row-secret-fresh').waitFor({ state: 'detached' });
+    await at(page, 'scope-organization').click();
+    await page.getByText('The organization has no secret.').waitFor();
+    assert.match(page.url(), /scope=organization$/);
+    await at(page, 'create').click();
+    await at(page, 'secret-name').fill('shared');
+    await at(page, 'secret-value').fill('never-on-a-page');
+    await at(page, 'secret-save').click();
+    await at(page, 'row-secret-shared').waitFor();
+    assert.equal((await bench.daemon.api('GET', '/api/v1/orgs/default/secrets/shared')).status, 200);
+
+    await go(page, `${root}/connections`, 'page-connections');
+    await at(page, 'create').click();
+    await at(page, 'connection-provider').selectOption('tracker');
+    assert.deepEqual(await axeViolations(page), [], 'connection-dialog');
+    await at(page, 'connection-name').fill('desk-tracker');
+    await at(page, 'connection-webhookSecret').fill('never-on-a-page');
+    await at(page, 'connection-save').click();
+    await at(page, 'row-connection-desk-tracker').waitFor();
+    assert.match(await at(page, 'intake-url').innerText(), /\/api\/v1\/intake\/tracker\//);
+    await hold(page, 'connection-added');
+    await at(page, 'remove-desk-tracker').click();
+    assert.match(await at(page, 'consequences').innerText(), /its webhooks answer 404/);
+    await at(page, 'confirm').click();
+    await at(page, 'row-connection-desk-tracker').waitFor({ state: 'detached' });
     const audit = JSON.stringify((await bench.daemon.api('GET', 'P/audit?subject=fresh')).body);
-    for (const action of ['secret.created', 'secret.rotated', 'secret.deleted'])
+    for (const action of ['secret.created', 'secret.rotated', 'secret.changed', 'secret.deleted', 'no longer used'])
       assert.ok(audit.includes(action), audit);
     assert.deepEqual(complaints, []);
     await context.close();
