@@ -89,6 +89,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'adapters/providers/templates': adapter('undici', 'semver', 'tar-stream'),
   'adapters/harness': adapter('@agentclientprotocol/sdk'),
   'adapters/sandbox': adapter(),
+  'adapters/presets': adapter('tar-stream'),
   flows: { rooms: ['adapters/', 'core/', 'schemas', 'base', 'base/'], npm: [] },
   'flows/sync': FLOW,
   'flows/ingest': FLOW,

@@ -158,6 +158,9 @@ const sandboxes = v.strictObject({
     v.record(
       v.string(),
       v.strictObject({
+        provider: optional(
+          choice(['bubblewrap', 'process', 'command'], 'Where its sessions run; default SVC_SANDBOX.'),
+        ),
         image: optional(text(512, 'Image of a container engine.')),
         rootfs: optional(text(4096, 'Directory with a root file system, for bubblewrap.')),
         harnesses: optional(each(HARNESSES, command)),
@@ -170,6 +173,16 @@ const sandboxes = v.strictObject({
       }),
     ),
   ),
+  snapshots: optional(
+    described(
+      v.strictObject({
+        maxMB: optional(count(0, 10_240, 'Megabytes of one, packed; 0: none are kept; 256.')),
+        days: optional(count(1, 3_650, 'Days that one is kept; 14.')),
+      }),
+      'Home and work of sessions that are not loaded, kept in the database for another daemon.',
+    ),
+  ),
+  gitBaseUrl: optional(text(4096, 'Where mounts without a connection are cloned from; default the code host.')),
   network: optional(
     v.strictObject({
       allow: described(

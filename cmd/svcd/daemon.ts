@@ -25,7 +25,7 @@ import { createEgressRoutes } from '../../internal/edge/egress/egress.ts';
 import { createGitRoutes } from '../../internal/edge/gitproxy/gitproxy.ts';
 import { startModelGateway } from '../../internal/edge/gateway/gateway.ts';
 import { type HttpServer, type Readiness, startHttp } from '../../internal/edge/http/http.ts';
-import { routes } from '../../internal/edge/http/routes.ts';
+import { hostRoutes, routes } from '../../internal/edge/http/routes.ts';
 import { createMcpEndpoint, type McpEndpoint } from '../../internal/edge/mcp/mcp.ts';
 import { createWebRoom } from '../../internal/edge/web/web.ts';
 import { JobRunner } from '../../internal/edge/jobs/jobs.ts';
@@ -295,7 +295,7 @@ async function listen(
   ];
   try {
     return await startHttp(ctx, {
-      routes: config.roles.includes('api') ? routes : [],
+      routes: config.roles.includes('api') ? routes : config.roles.includes('session') ? hostRoutes : [],
       readiness,
       listen: config.listen,
       ...(config.roles.includes('api') && { pages: createWebRoom(ctx) }),

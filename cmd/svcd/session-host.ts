@@ -1,17 +1,25 @@
 // What a daemon with role `session` runs its sessions through.
 
-import { access, constants, readdir } from 'node:fs/promises';
-import { availableParallelism } from 'node:os';
+import { access, constants, readdir, stat } from 'node:fs/promises';
+import { availableParallelism, networkInterfaces } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
+import { PresetStore } from '../../internal/adapters/presets/presets.ts';
 import { openSandboxes, SetupCache } from '../../internal/adapters/sandbox/sandbox.ts';
 import { errorCode } from '../../internal/adapters/store/store.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
-import { sandboxesSettings } from '../../internal/base/config/sandbox-settings.ts';
+import { type SandboxesSettings, sandboxesSettings } from '../../internal/base/config/sandbox-settings.ts';
 import { sessionSettings } from '../../internal/base/config/session-settings.ts';
-import { createListings, type HostPorts } from '../../internal/flows/session-host/session-host.ts';
+import { pathInRoot } from '../../internal/base/root-path.ts';
+import {
+  createListings,
+  type HarnessProgram,
+  type HostPorts,
+  type Preset,
+} from '../../internal/flows/session-host/session-host.ts';
 import { Fault } from '../../internal/domain/fault.ts';
+import type { Harness } from '../../internal/domain/spec.ts';
 
 const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
@@ -28,6 +36,98 @@ function placeSettings({ file, fileDir }: Config) {
   return { maxSessions: max, perProject, unloadAfterMs, turnMs, fenced, allow };
 }
 
+/** Of a daemon that listens everywhere, the first address that others have a way to. */
+function addressOf(anywhere: boolean, url: URL): string {
+  if (!anywhere) return url.origin;
+  const all = Object.values(networkInterfaces()).flatMap((found) => found ?? []);
+  const outer = all.find(({ internal, family }) => !internal && family === 'IPv4');
+  return `http://${outer?.address ?? '127.0.0.1'}:${url.port}`;
+}
+
+type Presets = SandboxesSettings['presets'];
+
+/** Throws ConfigError for a provider that a setting names and that does not work here. */
+async function tryNamed(
+  config: Config,
+  presets: Presets,
+  sandboxes: (name?: Config['sandbox']) => Promise<unknown>,
+): Promise<void> {
+  const named = Object.entries(presets).flatMap(([name, { provider }]) =>
+    provider === undefined ? [] : [[`sandboxes.presets.${name}.provider`, provider] as const],
+  );
+  const wanted = config.sandbox === 'auto' ? named : [['SVC_SANDBOX', config.sandbox] as const, ...named];
+  for (const [key, provider] of wanted) {
+    await sandboxes(provider).catch((error: unknown) => {
+      if (error instanceof Fault) throw new ConfigError(key, `cannot be used: ${error.message}`);
+      throw error;
+    });
+  }
+  for (const [name, { rootfs }] of Object.entries(presets)) {
+    if (rootfs === undefined) continue;
+    const isThere = await stat(rootfs).then(
+      (found) => found.isDirectory(),
+      () => false,
+    );
+    if (!isThere)
+      throw new ConfigError(`sandboxes.presets.${name}.rootfs`, `cannot be used: ${rootfs} is no directory`);
+  }
+}
+
+/** What the configuration says of a preset, and what `svc preset build` made of its name. */
+function presetsOf(config: Config): HostPorts['preset'] {
+  const { presets } = sandboxesSettings(config.file, config.fileDir);
+  const store = new PresetStore(config.dataDir);
+  return async (name) => {
+    const said = Object.hasOwn(presets, name) ? presets[name] : undefined;
+    const { provider, image, rootfs, harnesses = {} } = said ?? {};
+    const built = rootfs === undefined ? await store.find(name) : undefined;
+    const found = rootfs === undefined ? undefined : await store.directory(rootfs);
+    return {
+      name,
+      provider,
+      image,
+      harnesses,
+      rootfs: built === undefined ? found : { path: built.rootfs, digest: built.digest },
+    };
+  };
+}
+
+/** A word of a command as it is where the program runs. */
+const isInside = async (preset: Preset | undefined, word: string): Promise<boolean> =>
+  preset?.rootfs !== undefined && isAbsolute(word) && (await pathInRoot(preset.rootfs.path, word)) !== null;
+
+async function programOf(
+  config: Config,
+  presets: Presets,
+  harness: Harness,
+  preset: Preset | undefined,
+): Promise<HarnessProgram> {
+  const own = preset?.harnesses[harness];
+  const configured = own ?? { 'harness-a': config.harnessACommand, 'harness-b': config.harnessBCommand }[harness];
+  // What lies in the root file system is there already.
+  const inside = own === undefined ? [] : await Promise.all(own.map((word) => isInside(preset, word)));
+  const found = await resolveHarness({
+    harness,
+    dataDir: config.dataDir,
+    configured,
+    nodePath: process.execPath,
+    inside: (index) => inside[index] === true,
+  });
+  if (!('argv' in found)) {
+    const [some] = preset === undefined ? Object.values(presets).flatMap((one) => one.harnesses?.[harness] ?? []) : [];
+    // Whether a session's own preset has it is seen when it is launched.
+    if (some !== undefined) return { argv: [some], readOnlyPaths: [], installed: false };
+    return { missing: found.message };
+  }
+  const { argv, readOnlyPaths, state } = found;
+  const [file = ''] = argv;
+  // One without a path is looked up inside the sandbox, by its PATH.
+  if (isAbsolute(file) && inside[0] !== true && !(await isProgram(file))) {
+    return { missing: `the command of ${harness}, ${file}, is no program that can be run here` };
+  }
+  return { argv, readOnlyPaths, installed: state === 'installed' };
+}
+
 /**
  * The ports of a host of sessions. Sandboxes are tried when the first session needs one, so that a start does not wait
  * for it; one that is asked for by name is tried at once. Throws ConfigError for one that does not work here.
@@ -39,27 +139,27 @@ export async function openHostPorts(
   const { PATH: path = DEFAULT_PATH, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS } = process.env;
   const { keys } = modelSettings(config.file, config.fileDir);
   const keyFiles = Object.values(keys).flatMap((place) => (place.kind === 'file' ? [place.path] : []));
-  const open = () =>
+  const open = (sandbox: Config['sandbox']) =>
     openSandboxes({
       dataDir: config.dataDir,
-      sandbox: config.sandbox,
+      sandbox,
       command: sessionSettings(config.file).command,
       host: { PATH: path, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS },
       privateFiles: [config.masterKeyFile, ...keyFiles],
     });
-  let opening: ReturnType<typeof open> | undefined;
-  const sandboxes = () => (opening ??= open());
-  if (config.sandbox !== 'auto') {
-    await sandboxes().catch((error: unknown) => {
-      if (error instanceof Fault) throw new ConfigError('SVC_SANDBOX', `cannot be used: ${error.message}`);
-      throw error;
-    });
-  }
+  const opening = new Map<string, ReturnType<typeof open>>();
+  const sandboxes = (name: Config['sandbox'] = config.sandbox) => {
+    const found = opening.get(name) ?? open(name);
+    opening.set(name, found);
+    return found;
+  };
+  const { presets } = sandboxesSettings(config.file, config.fileDir);
+  await tryNamed(config, presets, sandboxes);
   let cache: Promise<SetupCache> | undefined;
   const { hostname, port } = new URL(url);
   const anywhere = hostname === '0.0.0.0' || hostname === '[::]';
-  const commands = { 'harness-a': config.harnessACommand, 'harness-b': config.harnessBCommand };
   const ports: HostPorts = {
+    address: addressOf(anywhere, new URL(url)),
     sandboxes,
     setupCache: () => (cache ??= SetupCache.open(config.dataDir)),
     async hasLeftovers() {
@@ -73,22 +173,9 @@ export async function openHostPorts(
     places: new Map(),
     inputs: new Map(),
     tools: () => ({ host: anywhere ? '127.0.0.1' : hostname, port: Number(port) }),
-    async program(harness) {
-      const found = await resolveHarness({
-        harness,
-        dataDir: config.dataDir,
-        configured: commands[harness],
-        nodePath: process.execPath,
-      });
-      if (!('argv' in found)) return { missing: found.message };
-      const { argv, readOnlyPaths, state } = found;
-      const [file = ''] = argv;
-      // One without a path is looked up inside the sandbox, by its PATH.
-      if (isAbsolute(file) && !(await isProgram(file))) {
-        return { missing: `the command of ${harness}, ${file}, is no program that can be run here` };
-      }
-      return { argv, readOnlyPaths, installed: state === 'installed' };
-    },
+    providers: [...new Set(Object.values(presets).flatMap(({ provider }) => provider ?? []))],
+    preset: presetsOf(config),
+    program: (harness, preset) => programOf(config, presets, harness, preset),
     path,
     ...placeSettings(config),
     startsAtOnce: Math.max(4, 2 * availableParallelism()),
@@ -96,9 +183,11 @@ export async function openHostPorts(
   return {
     ports,
     async stop() {
-      // One that could not be opened has nothing to close.
-      const opened = await opening?.catch(() => undefined);
-      await opened?.provider.close();
+      for (const one of opening.values()) {
+        // One that could not be opened has nothing to close.
+        const opened = await one.catch(() => undefined);
+        await opened?.provider.close();
+      }
     },
   };
 }

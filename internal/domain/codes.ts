@@ -86,6 +86,7 @@ export const DIAGNOSTIC_CODES = {
   'avatar-hash-mismatch': null,
   'resource-conflict': 'Conflicting generated resource',
   'mount-conflict': null,
+  'tool-alias-conflict': null,
   'mount-capabilities': null,
   'mount-not-cloned': 'The mount has contents: none and is not cloned',
   'tool-alias-reserved': null,

@@ -1,6 +1,7 @@
 // Which connection stands behind a mount (docs/reference/compile.md#mounts): the project's code host, or the one that the mount's
 // installation names.
 
+import { sandboxesSettings } from '../base/config/sandbox-settings.ts';
 import { cloneUrl } from '../adapters/providers/codehost/codehost.ts';
 import { type SealedConnection, usableCodehosts } from '../adapters/store/secrets/credentials.ts';
 import { Fault } from '../domain/fault.ts';
@@ -18,7 +19,8 @@ export const apiUrlOf = (ctx: FlowContext, connection: SealedConnection): string
 /** Where git reads and writes a repository (`owner/name`) of a connection's code host. */
 export function gitUrlOf(ctx: FlowContext, connection: SealedConnection | undefined, repository: string): string {
   const own = settingText(connection?.config['apiUrl']);
-  const web = ctx.outbox?.codehostWebUrl;
+  const base = connection === undefined ? sandboxesSettings(ctx.config.file, ctx.config.fileDir).gitBaseUrl : undefined;
+  const web = base ?? ctx.outbox?.codehostWebUrl;
   if (own !== undefined || web === undefined) return cloneUrl(own, repository);
   return `${web.replace(/\/+$/, '')}/${repository.split('/').map(encodeURIComponent).join('/')}.git`;
 }

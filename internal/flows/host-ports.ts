@@ -1,7 +1,13 @@
 // What a host reaches the outside through, made once per daemon with role `session` and handed on in the context.
 
 import type { PassThrough, Readable } from 'node:stream';
-import type { SandboxFacts, SandboxProvider, SetupCache } from '../adapters/sandbox/sandbox.ts';
+import type {
+  RootFileSystem,
+  SandboxFacts,
+  SandboxName,
+  SandboxProvider,
+  SetupCache,
+} from '../adapters/sandbox/sandbox.ts';
 import type { Fault } from '../domain/fault.ts';
 import type { Harness } from '../domain/spec.ts';
 
@@ -21,6 +27,17 @@ export type HarnessProgram =
       readonly installed: boolean;
     }
   | { readonly missing: string };
+
+/** What the operator says of an environment's preset, as this host has it now. */
+export interface Preset {
+  readonly name: string;
+  /** The provider that its sessions run on; undefined: the default. */
+  readonly provider: SandboxName | undefined;
+  /** Of a container engine. */
+  readonly image: string | undefined;
+  readonly rootfs: RootFileSystem | undefined;
+  readonly harnesses: { readonly [harness: string]: readonly string[] };
+}
 
 /** Which tools a harness has asked for the list of: its first prompt waits for all of them. */
 export interface ToolListings {
@@ -64,8 +81,14 @@ export interface SandboxPlace {
 }
 
 export interface HostPorts {
-  /** Tried when they are first needed, once. */
-  sandboxes(): Promise<{ readonly provider: SandboxProvider; readonly facts: SandboxFacts }>;
+  /** Where other daemons of the installation reach this one: `http://host:port`. */
+  readonly address: string;
+  /** Tried when they are first needed, once. Without a name the provider of SVC_SANDBOX. */
+  sandboxes(name?: SandboxName): Promise<{ readonly provider: SandboxProvider; readonly facts: SandboxFacts }>;
+  /** Those that presets name, beside the default. */
+  readonly providers: readonly SandboxName[];
+  /** Throws Fault where its root file system is not there. */
+  preset(name: string): Promise<Preset>;
   /** Where the tool servers are reached. */
   tools(): Address;
   /** What setup steps left, under the data directory. */
@@ -77,7 +100,8 @@ export interface HostPorts {
   readonly places: Map<string, SandboxPlace>;
   /** Standard input of programs that people run in them, by session and program. */
   readonly inputs: Map<string, PassThrough>;
-  program(harness: Harness): Promise<HarnessProgram>;
+  /** Of a preset, else of the machine; without a preset also the program that only some preset has. */
+  program(harness: Harness, preset?: Preset): Promise<HarnessProgram>;
   /** PATH in which programs of the host are found. */
   readonly path: string;
   /** Sessions that this daemon runs at a time. */

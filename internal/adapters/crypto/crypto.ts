@@ -9,4 +9,5 @@
 export { createSealer, type SealBinding, type Sealed, type Sealer } from './envelope.ts';
 export { hmacMatches, hmacSha256, secretsMatch } from './hmac.ts';
 export { type KeyRing, openKeyRing } from './key-ring.ts';
+export { newDataKey, openPiece, sealPiece } from './pieces.ts';
 export { parseMasterKeys, readMasterKeys } from './master-keys.ts';

@@ -7,7 +7,6 @@
 import type { ConnectOptions, HarnessConnection } from './connection.ts';
 import { DEFAULT_LIMITS, type Limits } from './types.ts';
 
-export { mcpServerNames } from './aliases.ts';
 export type { HarnessConnection } from './connection.ts';
 export {
   HarnessInstallError,

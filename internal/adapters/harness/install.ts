@@ -15,6 +15,8 @@ export interface ResolveOptions {
   readonly configured: readonly string[] | undefined;
   /** Runs the adapters; the daemon's own. */
   readonly nodePath: string;
+  /** Words of `configured` that lie where the program will run, so that nothing has to be shown of them; default none. */
+  readonly inside?: (index: number) => boolean;
 }
 
 export type ResolvedHarness =
@@ -125,7 +127,8 @@ async function manifestOf(root: string): Promise<{ readonly [key: string]: unkno
 export async function resolveHarness(options: ResolveOptions): Promise<ResolvedHarness> {
   const { harness, configured, nodePath } = options;
   if (configured !== undefined) {
-    const paths = await Promise.all(configured.map((word) => readOnlyPathsOf(word)));
+    const shown = configured.filter((_word, index) => options.inside?.(index) !== true);
+    const paths = await Promise.all(shown.map((word) => readOnlyPathsOf(word)));
     return { state: 'configured', argv: configured, readOnlyPaths: [...new Set(paths.flat())] };
   }
   const directory = directoryOf(options.dataDir, harness);

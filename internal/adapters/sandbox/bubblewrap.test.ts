@@ -202,10 +202,32 @@ whenItWorks(
   },
 );
 
-whenItWorks('a daemon without a service manager says that resources are not enforced', async (t) => {
+whenItWorks('resources hold for all programs of a sandbox together, or are said not to be enforced', async (t) => {
   const { provider } = await open(t, 'bubblewrap');
-  const sandbox = await provider.create({ id: 'one', resources: { cpuCount: 1, memoryMB: 256 } });
+  const sandbox = await provider.create({
+    id: 'one',
+    resources: { cpuCount: 1, memoryMB: 256 },
+    readOnlyPaths: [process.execPath],
+  });
   assert.deepEqual(sandbox.notEnforced, provider.capabilities.resources ? [] : ['resources']);
+  if (!provider.capabilities.resources) return;
+  assert.equal(await sandbox.outOfMemory(), null);
+  const hold = (mb: number) => [
+    process.execPath,
+    '-e',
+    `const held = []; for (let i = 0; i < ${mb}; i++) held.push(Buffer.alloc(1048576, 1)); setTimeout(() => held, 3000)`,
+  ];
+  // Each alone has room; both together do not.
+  const both = await Promise.all([150, 150].map((mb) => sandbox.run({ command: hold(mb), timeoutMs: 60_000 })));
+  assert.ok(
+    both.some(({ code, signal }) => code === 137 || signal === 'SIGKILL'),
+    JSON.stringify(both),
+  );
+  // Where the kernel counts by groups it tells it, and once.
+  const told = [await sandbox.outOfMemory(), await sandbox.outOfMemory()];
+  assert.ok(told[1] === null && (told[0] === 256 || told[0] === null));
+  const one = await sandbox.run({ command: hold(100), timeoutMs: 60_000 });
+  assert.equal(one.code, 0);
   assert.equal(await said(sandbox, 'echo runs'), 'runs');
 });
 

@@ -22,7 +22,9 @@ import {
 } from './layout.ts';
 import type { Kind } from './local.ts';
 import type { ResourceLimiter } from './resources.ts';
+import { BUNDLES, bundlesIn, nodeOf, rootBinds } from './rootfs.ts';
 import { seccompProgram } from './seccomp.ts';
+import type { RootFileSystem } from './types.ts';
 
 export type Bubblewrap =
   | { readonly works: true; readonly file: string; readonly version: string }
@@ -85,16 +87,17 @@ export function disablesUserns(version: string): boolean {
   return Number(major) > wantedMajor || (Number(major) === wantedMajor && Number(minor) >= wantedMinor);
 }
 
-/** What every sandbox has. */
-function common(version: string): string[] {
+/** What every sandbox has, over the programs that `shown` puts there. */
+function common(version: string, shown: readonly string[]): string[] {
   return [
     ...(disablesUserns(version) ? ['--disable-userns'] : []),
     ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
     ...['--die-with-parent', '--new-session', '--uid', '1000', '--gid', '1000', '--hostname', 'sandbox'],
-    ...userland(),
+    ...shown,
     ...['--proc', '/proc'],
     ...PROC_OF_HOST.flatMap((name) => ['--ro-bind-try', `/proc/${name}`, `/proc/${name}`]),
-    ...['--dev', '/dev', '--dir', '/run', '--clearenv'],
+    // Beyond the standard devices, memory that programs share among them, nothing there can be written.
+    ...['--dev', '/dev', '--tmpfs', '/dev/shm', '--remount-ro', '/dev', '--dir', '/run', '--clearenv'],
   ];
 }
 
@@ -106,7 +109,7 @@ export async function probeBubblewrap(path: string): Promise<Bubblewrap> {
     execFile(file, ['--version'], { timeout: PROBE_MS }, (error, out) => resolve(error === null ? out.trim() : ''));
   });
   const marker = { tag: 'probe', boot: String(process.pid), id: 'probe', spawn: '0' };
-  const args = [...common(version), '--unshare-net', '--tmpfs', '/tmp', '--remount-ro', '/'];
+  const args = [...common(version, userland()), '--unshare-net', '--tmpfs', '/tmp', '--remount-ro', '/'];
   const launch = { file, args: [...DESCRIPTORS, '--', 'true'], env: {}, cwd: '/', ...descriptors(args) };
   try {
     const result = await runToEnd(await startChild(launch, marker), { command: [], timeoutMs: PROBE_MS });
@@ -169,15 +172,23 @@ export async function bubblewrapKind(
       snapshot: false,
       resources: limiter.works,
       networkFence: true,
+      images: true,
+      commit: false,
+      warm: false,
+      survivesRestart: false,
     },
     dirs: () => ({ home: DECLARED_HOME, work: DECLARED_WORK, tmp: '/tmp' }),
     diesWithParent: true,
     bindsMounts: true,
     notEnforced: (spec) => (spec.resources === undefined || limiter.works ? [] : ['resources']),
+    outOfMemory: async (id) => (await limiter.outOfMemory?.(id)) === true,
+    removed: async (id) => limiter.release?.(id),
     launch: async (record, files, { argv, env, cwd }) => {
       const isFenced = record.spec.fenced === true;
+      const { rootfs } = record.spec;
+      const shown = rootfs === undefined ? userland() : await rootBinds(rootfs.path, placesIn(record));
       const args = [
-        ...common(version),
+        ...common(version, shown),
         ...['passwd', 'group', ...(isFenced ? ['hosts'] : [])].flatMap((name) => [
           '--ro-bind',
           join(etc, name),
@@ -186,17 +197,23 @@ export async function bubblewrapKind(
         ...['--bind', files.tmp, '/tmp', '--bind', files.home, DECLARED_HOME, '--bind', files.work, DECLARED_WORK],
         ...mountBinds(record),
         ...(await readOnlyBinds(record, files)),
-        ...covers(record.spec.readOnlyPaths ?? [], hidden),
-        ...(isFenced ? fence(files) : network()),
+        ...covers(record.spec.readOnlyPaths ?? [], hidden, rootfs === undefined),
+        ...(isFenced ? await fence(files, rootfs) : network()),
         ...['--remount-ro', '/', '--chdir', cwd],
         ...Object.entries({ PATH: INNER_PATH, ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
       ];
-      const inner = isFenced ? [...fenceCommand(record), ...argv] : argv;
-      const outer = limiter.wrap([file, ...DESCRIPTORS, '--', ...inner], record.spec.resources);
+      const inner = isFenced ? [...(await fenceCommand(record)), ...argv] : argv;
+      const { resources, id } = record.spec;
+      const outer = await limiter.wrap([file, ...DESCRIPTORS, '--', ...inner], resources, id);
       const [program = '', ...rest] = outer.argv;
       return { file: program, args: rest, env: outer.env, cwd: '/', ...descriptors(args) } satisfies Launch;
     },
   };
+}
+
+/** Paths at which something is put beside the root file system. */
+function placesIn({ spec, mounts }: SandboxRecord): string[] {
+  return [...mounts.filter(({ isBound }) => isBound).map(({ mountPath }) => mountPath), ...(spec.readOnlyPaths ?? [])];
 }
 
 /** Mounts that lie in no directory of the sandbox have one of their own. */
@@ -209,7 +226,8 @@ function mountBinds(record: SandboxRecord): string[] {
 async function readOnlyBinds(record: SandboxRecord, files: SandboxFiles): Promise<string[]> {
   const args: string[] = [];
   for (const path of record.spec.readOnlyPaths ?? []) {
-    if (USERLAND.some((covered) => below(path, covered) !== undefined)) continue;
+    const isShown = record.spec.rootfs === undefined && USERLAND.some((covered) => below(path, covered) !== undefined);
+    if (isShown) continue;
     // Where its mount point falls into a directory that the session writes to, no link may lead the maker out.
     const place = placeOf(path, files, record.mounts);
     if (place !== null) await makeDirectories(place.base, dirname(place.relative).replace(/^\.$/, ''), path);
@@ -225,8 +243,8 @@ const PRIVATE_NAME = /^(\.git|\.env.*|\.npmrc|\.yarnrc.*|\.netrc)$/;
  * Covers what lies in a directory that is shown and is for nobody inside: `hidden`, and such names beside a harness.
  * What is shown in turn below one of them is put there again.
  */
-function covers(readOnlyPaths: readonly string[], hidden: readonly string[]): string[] {
-  const shown = [...USERLAND, ...readOnlyPaths];
+function covers(readOnlyPaths: readonly string[], hidden: readonly string[], isMachine: boolean): string[] {
+  const shown = [...(isMachine ? USERLAND : []), ...readOnlyPaths];
   const beside = readOnlyPaths
     .filter((path) => statSync(path).isDirectory())
     .flatMap((path) =>
@@ -251,30 +269,33 @@ function network(): string[] {
   return ['/etc/resolv.conf', '/etc/hosts'].flatMap((path) => ['--ro-bind-try', path, path]);
 }
 
-function fence(files: SandboxFiles): string[] {
+/** `rootfs`: its own Node, where it has one, runs the first program: this machine's may want libraries that it lacks. */
+async function fence(files: SandboxFiles, rootfs: RootFileSystem | undefined): Promise<string[]> {
   return [
     '--unshare-net',
     ...['--ro-bind', files.run, FENCED_RUN],
-    ...trust(files),
-    ...['--ro-bind', process.execPath, `${FENCE}/node`],
+    ...(await trust(files, rootfs)),
+    ...((await nodeOf(rootfs)) === null ? ['--ro-bind', process.execPath, `${FENCE}/node`] : []),
     // A name that says that it is a module of JavaScript, for there is no package beside it.
     ...['--ro-bind', fenceInit, `${FENCE}/fence-init.mjs`],
   ];
 }
 
-/** Where systems keep the certificates that all programs trust, in one file. */
-const BUNDLES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/certs/ca-bundle.crt', '/etc/ssl/cert.pem'];
-
 /** The session's certificates in place of the system's. */
-function trust(files: SandboxFiles): string[] {
+async function trust(files: SandboxFiles, rootfs: RootFileSystem | undefined): Promise<string[]> {
   if (!existsSync(files.trust.all)) return [];
-  // A link among them is the same file by another name.
-  const there = new Set(BUNDLES.filter((path) => existsSync(path)).map((path) => realpathSync(path)));
-  const shown = [...there].filter((path) => ETC.some((name) => below(path, `/etc/${name}`) !== undefined));
+  const shown = rootfs === undefined ? machineBundles() : await bundlesIn(rootfs.path);
   return shown.flatMap((path) => ['--ro-bind', files.trust.all, path]);
 }
 
-function fenceCommand(record: SandboxRecord): string[] {
-  const channels = (record.spec.channels ?? []).map(({ name, port }) => `${port}:${FENCED_RUN}/${name}.sock`);
-  return [`${FENCE}/node`, '--max-old-space-size=64', `${FENCE}/fence-init.mjs`, ...channels, '--'];
+function machineBundles(): string[] {
+  // A link among them is the same file by another name.
+  const there = new Set(BUNDLES.filter((path) => existsSync(path)).map((path) => realpathSync(path)));
+  return [...there].filter((path) => ETC.some((name) => below(path, `/etc/${name}`) !== undefined));
+}
+
+async function fenceCommand({ spec }: SandboxRecord): Promise<string[]> {
+  const channels = (spec.channels ?? []).map(({ name, port }) => `${port}:${FENCED_RUN}/${name}.sock`);
+  const node = (await nodeOf(spec.rootfs)) ?? `${FENCE}/node`;
+  return [node, '--max-old-space-size=64', `${FENCE}/fence-init.mjs`, ...channels, '--'];
 }

@@ -56,6 +56,8 @@ export interface Kind {
     files: SandboxFiles,
     program: { readonly argv: readonly string[]; readonly env: Readonly<Record<string, string>>; readonly cwd: string },
   ): Promise<Launch> | Launch;
+  /** Whether one of its programs was ended for want of memory since this was asked last. */
+  outOfMemory?(id: string): Promise<boolean>;
   /** After the processes of a sandbox were ended. */
   removed?(id: string, files: SandboxFiles): Promise<void>;
 }
@@ -94,9 +96,15 @@ export class LocalProvider implements SandboxProvider {
     const record = await files.read();
     await this.#endStale(id, files);
     if (record === null) return null;
-    const spec = { ...record.spec, ...changes, id };
+    const spec = changedSpec(record.spec, changes);
     checkSpec(spec);
     return this.#opened({ ...record, spec }, files);
+  }
+
+  async list(): Promise<{ id: string; running: boolean }[]> {
+    const running = new Set(runningIds(this.layout.tag));
+    const ids = new Set([...(await this.layout.ids()), ...running]);
+    return [...ids].sort().map((id) => ({ id, running: running.has(id) }));
   }
 
   async reap(owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<string[]> {
@@ -115,6 +123,7 @@ export class LocalProvider implements SandboxProvider {
 
   async close(): Promise<void> {
     await killAll(({ tag, boot }) => tag === this.layout.tag && boot === this.boot);
+    for (const [id, { files }] of this.#open) await this.kind.removed?.(id, files);
     this.#open.clear();
     this.#guard.stop();
   }
@@ -141,6 +150,11 @@ export class LocalProvider implements SandboxProvider {
     this.#open.set(record.spec.id, sandbox);
     return sandbox;
   }
+}
+
+/** What is not among the changes stays, but for the root file system: each launch says which. */
+function changedSpec({ rootfs: _before, ...spec }: SandboxSpec, { rootfs, ...changes }: SandboxChanges): SandboxSpec {
+  return { ...spec, ...changes, ...(rootfs !== undefined && { rootfs }) };
 }
 
 /** A declared path; one that is not absolute is below the work directory. */
@@ -333,6 +347,12 @@ export class LocalSandbox implements Sandbox {
       'sandbox-file',
       `${path} cannot be written in the sandbox: ${result.output.trim()}`,
     );
+  }
+
+  async outOfMemory(): Promise<number | null> {
+    const { memoryMB } = this.#record.spec.resources ?? {};
+    const wasEnded = memoryMB !== undefined && (await this.#owner.kind.outOfMemory?.(this.id)) === true;
+    return wasEnded ? memoryMB : null;
   }
 
   async stop(): Promise<void> {

@@ -1,6 +1,7 @@
-// Limits of processors and memory for all processes of a sandbox together, through a scope of the service manager: the
-// one means by which an unprivileged daemon has such limits. Limits of single processes would not be the same, and are
-// not passed off as it. Where there is no manager, the sandbox says that resources are not enforced.
+// Limits of processors and memory for all processes of a sandbox together: through a scope of the service manager, by
+// which an unprivileged daemon has such limits, or through control groups where the daemon may make some (cgroups.ts).
+// Limits of single processes would not be the same, and are not passed off as it. Where there is neither, the sandbox
+// says that resources are not enforced.
 
 import { execFile } from 'node:child_process';
 import type { SandboxSpec } from './types.ts';
@@ -18,13 +19,19 @@ export interface ResourceLimiter {
   wrap(
     argv: readonly string[],
     resources: SandboxSpec['resources'],
-  ): { readonly argv: readonly string[]; readonly env: Readonly<Record<string, string>> };
+    /** Of the sandbox. */
+    id: string,
+  ): Promise<{ readonly argv: readonly string[]; readonly env: Readonly<Record<string, string>> }>;
+  /** Whether the kernel has ended a program of the sandbox for want of memory since it was asked last. */
+  outOfMemory?(id: string): Promise<boolean>;
+  /** When nothing of the sandbox runs any more. */
+  release?(id: string): Promise<void>;
 }
 
 const PROBE_MS = 5_000;
 
 export function noLimiter(why: string): ResourceLimiter {
-  return { works: false, why, wrap: (argv) => ({ argv, env: {} }) };
+  return { works: false, why, wrap: async (argv) => ({ argv, env: {} }) };
 }
 
 /** Tries a scope with both limits; `systemdRun` is the program's path. */
@@ -52,7 +59,7 @@ export async function probeLimiter(systemdRun: string | null, host: ManagerEnvir
   return {
     works: true,
     why: 'scopes of the user service manager',
-    wrap: (argv, resources) =>
+    wrap: async (argv, resources) =>
       resources === undefined ? { argv, env: {} } : { argv: [...scope(resources), ...argv], env },
   };
 }

@@ -7,6 +7,7 @@
 
 import { Fault } from '../../domain/fault.ts';
 import { bubblewrapKind, findProgram, probeBubblewrap } from './bubblewrap.ts';
+import { probeGroups } from './cgroups.ts';
 import { commandKind, type SandboxCommand } from './command.ts';
 import { Layout } from './layout.ts';
 import { type Kind, LocalProvider } from './local.ts';
@@ -14,14 +15,17 @@ import { type HostEnvironment, processKind } from './process.ts';
 import { type ManagerEnvironment, probeLimiter } from './resources.ts';
 import type { SandboxCapabilities, SandboxName, SandboxProvider } from './types.ts';
 
+export { findProgram } from './bubblewrap.ts';
 export type { SandboxCommand } from './command.ts';
 export { type MountOptions, type MountRequest, type MountResult, mountRepository } from './mounts.ts';
 export { buildImage, type ImageRequest, runSetup, SetupFailed, type SetupRequest, type StepReport } from './setup.ts';
+export { packPart, restoreParts, type SnapshotPart, snapshotParts } from './snapshot.ts';
 export { SetupCache } from './setup-cache.ts';
 export type {
   Channel,
   Exit,
   NotEnforced,
+  RootFileSystem,
   RunOptions,
   RunResult,
   Sandbox,
@@ -53,6 +57,8 @@ export interface SandboxFacts {
   readonly capabilities: SandboxCapabilities;
   /** Why `resources` are or are not enforced. */
   readonly resources: string;
+  /** Of the program that isolates, where there is one. */
+  readonly version: string | undefined;
 }
 
 /**
@@ -66,10 +72,12 @@ export async function openSandboxes(
   const chosen = await choose(settings, layout);
   const provider = new LocalProvider(layout, chosen.kind);
   const { name: inUse, capabilities } = provider;
-  return { provider, facts: { inUse, why: chosen.why, capabilities, resources: chosen.resources } };
+  const { why, resources, version } = chosen;
+  return { provider, facts: { inUse, why, capabilities, resources, version } };
 }
 
 interface Choice {
+  readonly version?: string;
   readonly kind: Kind;
   readonly why: string;
   readonly resources: string;
@@ -95,9 +103,11 @@ async function choose(settings: SandboxSettings, layout: Layout): Promise<Choice
   }
   const found = await probeBubblewrap(host.PATH ?? '');
   if (found.works) {
-    const limiter = await probeLimiter(await findProgram('systemd-run', host.PATH ?? ''), host);
+    const scopes = await probeLimiter(await findProgram('systemd-run', host.PATH ?? ''), host);
+    const limiter = scopes.works ? scopes : ((await probeGroups(layout.tag)) ?? scopes);
     return {
       kind: await bubblewrapKind(found, layout, limiter, settings.privateFiles ?? []),
+      version: found.version,
       why: `${found.version} works here`,
       resources: limiter.works ? `enforced by ${limiter.why}` : `not enforced: ${limiter.why}`,
     };

@@ -1,8 +1,9 @@
 // What a session host asks of a sandbox, and what each kind of sandbox says of itself.
 
 import type { Readable, Writable } from 'node:stream';
+import type { SandboxProviderName } from '../../domain/sandbox.ts';
 
-export type SandboxName = 'bubblewrap' | 'process' | 'command';
+export type SandboxName = SandboxProviderName;
 
 export interface SandboxCapabilities {
   /** `namespace`: own processes, files and users on this kernel; `external`: whatever the operator's program gives. */
@@ -13,6 +14,14 @@ export interface SandboxCapabilities {
   readonly resources: boolean;
   /** True where a fenced sandbox has no network but its channels. */
   readonly networkFence: boolean;
+  /** True where a preset is its image or root file system, and not the machine's own programs. */
+  readonly images: boolean;
+  /** True where build steps change the whole image, and not only home. */
+  readonly commit: boolean;
+  /** True where sandboxes stand ready before they are asked for. */
+  readonly warm: boolean;
+  /** True where a sandbox outlives the daemon that started it. */
+  readonly survivesRestart: boolean;
 }
 
 /** A service of the daemon inside the sandbox: `127.0.0.1:<port>` there is the socket `<name>.sock` of its run directory. */
@@ -31,6 +40,15 @@ export interface SandboxSpec {
   /** Files and directories of the host that are seen at the same path, read-only: the harness's program. */
   readonly readOnlyPaths?: readonly string[];
   readonly resources?: { readonly cpuCount?: number; readonly memoryMB?: number };
+  /** What stands in for the machine's programs, read-only; a provider without images does not use it. */
+  readonly rootfs?: RootFileSystem;
+}
+
+/** A root file system on this machine, which nobody changes while it is used. */
+export interface RootFileSystem {
+  readonly path: string;
+  /** Of its content: `sha256:…`. */
+  readonly digest: string;
 }
 
 /** What of a spec may differ when a sandbox is opened again. */
@@ -112,6 +130,8 @@ export interface Sandbox {
   run(options: RunOptions): Promise<RunResult>;
   /** Writes a file as one of its processes would (so that no link inside leads out). Path as for `pathIn`. */
   writeFile(path: string, content: string | Uint8Array, mode?: number): Promise<void>;
+  /** The limit in megabytes, where the kernel has ended one of its programs for it since this was asked last; else null. */
+  outOfMemory(): Promise<number | null>;
   /** Ends its processes; its files stay for `reopen`. */
   stop(): Promise<void>;
   /** Ends its processes and removes its files. */
@@ -132,6 +152,8 @@ export interface SandboxProvider {
   create(spec: SandboxSpec): Promise<Sandbox>;
   /** The sandbox of this id as an earlier process left it, with nothing running in it; null when its files are gone. */
   reopen(id: string, changes?: SandboxChanges): Promise<Sandbox | null>;
+  /** All of this data directory, whichever provider made them. */
+  list(): Promise<readonly { readonly id: string; readonly running: boolean }[]>;
   /**
    * Ends and removes what sandboxes of this data directory left that nobody owns. `owned` is asked with the ids that
    * were found, so that a sandbox made meanwhile is not among them. Gives the ids that were removed.

@@ -5,6 +5,7 @@ import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
 import type { ResourceLimits } from '../../domain/catalog.ts';
 import { ENTRY_SHAPE, isEntry, MAX_ENTRIES } from '../../domain/host-entry.ts';
+import { type SandboxProviderName, SANDBOX_PROVIDERS } from '../../domain/sandbox.ts';
 import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
 
@@ -16,6 +17,8 @@ const Limits = v.strictObject({
 });
 const Argv = v.pipe(v.array(v.pipe(v.string(), v.minLength(1))), v.minLength(1));
 const Preset = v.strictObject({
+  /** Which provider its sessions run on; default the one of SVC_SANDBOX. */
+  provider: v.optional(v.picklist(SANDBOX_PROVIDERS)),
   /** Of a container engine; the providers of this machine do not use it. */
   image: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(512))),
   /** A directory that holds a root file system, for bubblewrap; one that `svc preset build` made needs no entry. */
@@ -25,8 +28,25 @@ const Preset = v.strictObject({
   /** Ceilings of what an environment may ask for. */
   limits: v.optional(Limits),
 });
+/** A base address: nothing but scheme, host, port and path. */
+const isBase = (text: string): boolean => {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  return (
+    url !== null && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === ''
+  );
+};
 const Section = v.strictObject({
   presets: v.optional(v.record(Name, Preset), {}),
+  /** Where mounts without a connection are cloned from: `<base>/<owner>/<name>.git`; default the code host. */
+  gitBaseUrl: v.optional(v.pipe(v.string(), v.maxLength(4096), v.check(isBase, 'not an http or https address'))),
+  /** Home and work of sessions that are not loaded, for another daemon: at most so many megabytes each, packed (0: none), and so many days. */
+  snapshots: v.optional(
+    v.strictObject({
+      maxMB: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(10_240)), 256),
+      days: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(3_650)), 14),
+    }),
+    { maxMB: 256, days: 14 },
+  ),
   network: v.optional(
     v.strictObject({
       allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `not ${ENTRY_SHAPE}`))), v.maxLength(MAX_ENTRIES)),
@@ -35,6 +55,7 @@ const Section = v.strictObject({
 });
 
 export interface PresetSettings {
+  readonly provider?: SandboxProviderName;
   readonly image?: string;
   /** Absolute. */
   readonly rootfs?: string;
@@ -45,6 +66,8 @@ export interface SandboxesSettings {
   readonly presets: { readonly [name: string]: PresetSettings };
   /** What every session's network reaches at most; absent: sessions are fenced where `sessions.fenced` says so. */
   readonly allow?: readonly string[];
+  readonly gitBaseUrl?: string;
+  readonly snapshots: { readonly maxMB: number; readonly days: number };
 }
 
 /** A file is read once and never changes. */
@@ -60,7 +83,7 @@ export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSett
     const path = v.getDotPath(issue);
     throw new ConfigError(path === null ? 'sandboxes' : `sandboxes.${path}`, `cannot be used: ${issue.message}`);
   }
-  const { presets, network } = parsed.output;
+  const { presets, network, gitBaseUrl, snapshots } = parsed.output;
   const placed = Object.entries(presets).map(([name, preset]) => {
     const { rootfs } = preset;
     return [name, rootfs === undefined || isAbsolute(rootfs) ? preset : { ...preset, rootfs: resolve(base, rootfs) }];
@@ -68,6 +91,8 @@ export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSett
   const settings = {
     presets: Object.fromEntries(placed) as SandboxesSettings['presets'],
     ...(network !== undefined && { allow: network.allow }),
+    ...(gitBaseUrl !== undefined && { gitBaseUrl }),
+    snapshots,
   };
   read.set(file, settings);
   return settings;

@@ -72,6 +72,8 @@ export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<
   await writeFile(masterKeyFile, `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600, flag: 'a' });
   const config: Config = {
     ...baseConfig,
+    // Of the sessions of most tests nobody keeps the work.
+    file: { sandboxes: { snapshots: { maxMB: 0 } } },
     dataDir,
     ...(options.embedded !== true && { databaseUrl: database.url }),
     masterKeyFile,

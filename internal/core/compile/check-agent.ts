@@ -18,7 +18,7 @@ import { checkSpendCaps } from './check-caps.ts';
 import type { GeneratedIdentity } from './check-identity.ts';
 import { checkIdentity } from './check-identity.ts';
 import { checkEffort, checkModel } from './check-model.ts';
-import { checkMounts } from './check-mounts.ts';
+import { checkMounts, workingDirectory } from './check-mounts.ts';
 import { checkTools } from './check-tools.ts';
 import type { TriggerDraft } from './check-triggers.ts';
 import { checkTriggers } from './check-triggers.ts';
@@ -224,6 +224,7 @@ function readBody(
     env: envMap,
     spendCaps: checkSpendCaps,
     reasoningEffort: effort,
+    workingDirectory,
   });
   return {
     ...(plain as Pick<Body, keyof typeof plainFields>),

@@ -3,6 +3,7 @@
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import { dirname, join, normalize } from 'node:path/posix';
 import type { Mount, MountCapabilities } from '../../domain/spec.ts';
+import { workingDirectory as directory } from '../../../schemas/agent.ts';
 import { keysOf } from '../../../schemas/grammar.ts';
 import { capabilities, mount, mountAuth } from '../../../schemas/mount.ts';
 import { readFields, reading, readVariant } from './read-field.ts';
@@ -50,6 +51,21 @@ const outsidePath: Reader<string> = (check, spot) => {
     return wrong(check, spot, `a folder that the sandbox does not use itself; this is ${inside}`, { hint });
   }
   return value;
+};
+
+/** Below these nothing is made: they are the sandbox's own. */
+const MADE_NOWHERE_BELOW = /^\/(run|dev|proc|sys|etc|usr|bin|sbin|lib\w*|nix)(\/|$)/;
+
+/** Where sessions start; one that is not absolute is below the work directory. A launch makes it where it is not there. */
+export const workingDirectory: Reader<string> = (check, spot) => {
+  const value = reading(directory)(check, spot);
+  if (value === undefined) return undefined;
+  if (/[\u0000-\u001f\u007f]/.test(value) || value.split('/').includes('..'))
+    return wrong(check, spot, 'a directory without .. segments and control characters');
+  const path = normalize(value);
+  if (!MADE_NOWHERE_BELOW.test(path)) return value;
+  const hint = 'Choose a folder of the session, such as /workspace/repo.';
+  return wrong(check, spot, `a directory that sessions may write to; this is in /${path.split('/')[1]}`, { hint });
 };
 
 function checkTaken(check: Check, spot: MapSpot, byPath: Map<string, NodeRef>): void {

@@ -52,6 +52,10 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
     'mount-conflict',
   ],
   ['tools: {§workspace: {kind: local, implementation: ping}}\n', 'tool-alias-reserved'],
+  [
+    'tools: {§a.b: {kind: local, implementation: ping}, x: {kind: codehost}, §A_b: {kind: local, implementation: ping}}\n',
+    'tool-alias-conflict',
+  ],
   ['tools: {§"a b": {kind: local, implementation: ping}}\n', 'name-invalid'],
   ['tools: {t: §x}\n', 'invalid-type'],
   ['tools: {t: §{}}\n', 'missing-field'],

@@ -3,6 +3,7 @@
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Harness, Mount, Tool } from '../../domain/spec.ts';
 import { agentFields } from '../../../schemas/agent.ts';
+import { mcpServerNames } from '../../domain/tool-names.ts';
 import { type Fields, keysOf } from '../../../schemas/grammar.ts';
 import { codehost, tool } from '../../../schemas/tool.ts';
 import { mountsGrant } from './check-mounts.ts';
@@ -24,15 +25,41 @@ export function checkTools(
   spot: NodeRef,
   world: ToolWorld,
 ): { readonly [alias: string]: Tool } | undefined {
+  const seen = new Map<string, MapKey>();
   const read: Reader<Tool> = (_, at) => {
     const alias = String(at.trail?.step);
+    if (!isDisabled(at)) seen.set(alias, { key: at.key, path: pathOf(at.trail) });
     if (world.harness !== undefined && RESERVED[world.harness].includes(alias)) {
       const message = `The tool alias ${alias} is reserved by ${world.harness}`;
       fault(check, 'tool-alias-reserved', message, at.key, pathOf(at.trail));
     }
     return checkTool(check, at, world);
   };
-  return recordReading(agentFields.tools, read)(check, spot);
+  const tools = recordReading(agentFields.tools, read)(check, spot);
+  checkAlike(check, seen);
+  return tools;
+}
+
+interface MapKey {
+  readonly key: NodeRef['key'];
+  readonly path: string;
+}
+
+const isDisabled = ({ node }: NodeRef): boolean => {
+  const value = node.kind === 'map' ? node.entries.get('disabled')?.value : undefined;
+  return value?.kind === 'scalar' && value.value === true;
+};
+
+/** To a harness two aliases of one name would be one server, with half of the tools: the launch would be refused. */
+function checkAlike(check: Check, seen: ReadonlyMap<string, MapKey>): void {
+  const named = mcpServerNames([...seen.keys()]);
+  for (const group of named.ok ? [] : named.collisions) {
+    const message = `Tool aliases look alike to the harness: ${group.join(' and ')}; give each a name of its own`;
+    for (const alias of group) {
+      const at = seen.get(alias);
+      if (at !== undefined) fault(check, 'tool-alias-conflict', message, at.key, at.path);
+    }
+  }
 }
 
 /** The tool of a kind and, where it is local, of an implementation; what needs the catalog or the mounts is read by its own. */

@@ -85,3 +85,6 @@ const successorMs = { first: 5_000, most: 3_600_000 } as const;
 /** How long a slot stays empty after so many failed sessions in a row before a successor is spawned (`replace: auto`). */
 export const successorAfterMs = (failedInARow: number): number =>
   Math.min(successorMs.first * 4 ** Math.max(0, failedInARow - 1), successorMs.most);
+
+/** The reason of a turn that ended because its sandbox had no more memory. */
+export const outOfMemoryText = (limitMB: number): string => `out of memory (${limitMB} MB)`;

@@ -15,6 +15,7 @@ export {
   nextPrompt,
   promptMaxBytes,
   promptText,
+  outOfMemoryText,
   relaunchAfterMs,
   successorAfterMs,
   type TurnEnd,

@@ -6,6 +6,7 @@ import { accountTable } from './table-account.ts';
 import { everydayCommands } from './table-everyday.ts';
 import { installationCommands } from './table-installation.ts';
 import { offlineCommands } from './table-offline.ts';
+import { sandboxCommands } from './table-sandbox.ts';
 import { resourceCommands } from './table-resources.ts';
 import type { CommandSpec } from './types.ts';
 
@@ -73,5 +74,6 @@ export const commands: readonly CommandSpec[] = [
   ...resourceCommands,
   ...accountTable,
   ...installationCommands,
+  ...sandboxCommands,
   ...tools,
 ];

@@ -182,6 +182,7 @@ const steps: readonly Step[] = [
     call: 'POST /api/v1/jobs/retry',
     first: `select graphile_worker.add_job('event.route', max_attempts => 1, run_at => now() + interval '1 hour'); update graphile_worker._private_jobs set attempts = 1 where max_attempts = 1`,
   },
+  { call: 'POST /api/v1/sandboxes/reap', body: () => ({}) },
   { call: 'POST /api/v1/keys/rotate' },
 ];
 

@@ -22,6 +22,7 @@ import { overviewRoutes } from './routes/overview.ts';
 import { receiverRoutes } from './routes/receivers.ts';
 import { reconcileRoutes } from './routes/reconciles.ts';
 import { repositoryRoutes } from './routes/repositories.ts';
+import { sandboxRoutes } from './routes/sandbox.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { leavingRoutes } from './routes/session-leavings.ts';
 import { sessionRoutes } from './routes/sessions.ts';
@@ -46,6 +47,7 @@ export const routes: readonly Route[] = [
   ...keyRoutes,
   ...jobRoutes,
   ...daemonRoutes,
+  ...sandboxRoutes,
   ...overviewRoutes,
   ...agentRoutes,
   ...endpointRoutes,
@@ -61,3 +63,8 @@ export const routes: readonly Route[] = [
   ...intakeRoutes,
   ...webhookRoutes,
 ];
+
+/** What a daemon without the role `api` serves for others that hand on what is asked of its sessions. */
+export const hostRoutes: readonly Route[] = routes.filter(({ id }) =>
+  ['execSession', 'execSessionInput', 'getSandbox', 'listSandboxes', 'reapSandboxes'].includes(id),
+);

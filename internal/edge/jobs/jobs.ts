@@ -141,6 +141,7 @@ export class JobRunner {
       host: hostname(),
       pid: process.pid,
       process: identity,
+      address: this.#ctx.host?.address,
       workerIds: [...this.#workers.keys()],
     });
   }

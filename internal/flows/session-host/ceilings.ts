@@ -7,6 +7,7 @@ import { Fault } from '../../domain/fault.ts';
 import { lowerLimits, overLimits } from '../../domain/limits.ts';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { type FlowContext, portsOf } from '../context.ts';
+import type { Preset } from '../host-ports.ts';
 
 /** Of every installation; the machine's own programs, and nothing that it promises beyond them. */
 const BASE = 'base';
@@ -25,16 +26,24 @@ export function notEnforcedOf(of: {
   readonly sandbox: Sandbox;
   readonly gitUrl: string | undefined;
   readonly isInline: boolean;
-  readonly preset: string;
-  readonly isolation: SandboxCapabilities['isolation'];
+  readonly preset: Preset;
+  readonly capabilities: SandboxCapabilities;
 }): string[] {
-  const { sandbox, gitUrl, isInline, preset, isolation } = of;
+  const { sandbox, gitUrl, isInline, preset, capabilities } = of;
+  // The operator's program may make of a preset what it likes; the others show the machine's own programs without one.
+  const promises = preset.name !== BASE || preset.rootfs !== undefined;
+  const lacksImage = promises && !(capabilities.images && preset.rootfs !== undefined);
   return [
     ...sandbox.notEnforced,
     // Where its network is the machine's, so is the port of its git.
     ...(gitUrl !== undefined && !sandbox.fenced ? ['git'] : []),
     ...(isInline ? ['injection'] : []),
-    // The providers of this machine show its own programs, whatever the preset is called.
-    ...(preset !== BASE && isolation !== 'external' ? ['image'] : []),
+    ...(lacksImage && capabilities.isolation !== 'external' ? ['image'] : []),
   ];
+}
+
+/** What the session records of the image that its sandbox was made from. */
+export function imageOf(preset: Preset, { images }: SandboxCapabilities): { image?: string; digest?: string } {
+  if (!images || preset.rootfs === undefined) return {};
+  return { image: preset.image ?? preset.name, digest: preset.rootfs.digest };
 }

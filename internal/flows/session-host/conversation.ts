@@ -10,10 +10,11 @@ import {
   endTurn,
   stopTurn,
   type WaitingMessage,
+  turnsLostTo,
 } from '../../adapters/store/sessions/turns.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
-import { afterTurn, attemptsMax, promptText, type TurnEnd } from '../../core/session/session.ts';
+import { afterTurn, attemptsMax, outOfMemoryText, promptText, type TurnEnd } from '../../core/session/session.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { Inbox } from './inbox.ts';
@@ -52,6 +53,15 @@ const capGraceMs = 1_500;
 const recapChars = 40_000;
 const RECAP =
   '[This conversation goes on in a new place, and your own memory of it is gone. What was said so far, shortened:]';
+
+/** So many turns that want of memory ended within ten minutes fail the session. */
+const memoryEndsMax = 3;
+
+/** What the kernel's ending of a program for want of memory is called; undefined where there was none. */
+async function outOfMemory({ sandbox }: Launched): Promise<string | undefined> {
+  const limitMB = await sandbox.outOfMemory();
+  return limitMB === null ? undefined : outOfMemoryText(limitMB);
+}
 
 /** One launched session, from idle to its end. */
 export class Conversation {
@@ -126,7 +136,7 @@ export class Conversation {
     for (;;) {
       const over = this.#over();
       if (over !== undefined) return over;
-      if (wire !== undefined) return { kind: 'relaunch', reason: wire };
+      if (wire !== undefined) return { kind: 'relaunch', reason: (await outOfMemory(launched)) ?? wire };
       const seen = this.#wake.mark();
       const capped = launched.money.capped();
       if (capped !== undefined) return this.#block(capped.message);
@@ -291,7 +301,14 @@ export class Conversation {
     }
     // What was told to end has ended, however it did.
     if (isStopped(cut, outcome)) return { kind: 'done' };
-    if (outcome.kind === 'lost') return { kind: 'lost', reason: this.mask.apply(failureText(outcome.failure)) };
+    if (outcome.kind === 'lost') {
+      const memory = await outOfMemory(launched);
+      if (memory === undefined) return { kind: 'lost', reason: this.mask.apply(failureText(outcome.failure)) };
+      const before = await turnsLostTo(this.#ctx.db, this.#session.sessionId, { reason: memory, withinSeconds: 600 });
+      if (before < memoryEndsMax - 1) return { kind: 'lost', reason: memory };
+      const reason = `${memory}, ${memoryEndsMax} times within ten minutes`;
+      return { kind: 'failed', cause: 'out_of_memory', retryable: false, reason };
+    }
     if (outcome.kind !== 'failed') return { kind: 'done' };
     const { cause, retryable } = outcome;
     const reason = this.mask.apply(outcome.message);

@@ -5,6 +5,7 @@ import type { ModelProvider } from '../../domain/spec.ts';
 import { endedTheProcess } from '../in-hand.ts';
 import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
 import { missingKey } from './model-keys.ts';
+import { missingOf, ownSandboxes, providersOf } from './sandboxes.ts';
 
 export interface SessionCheck {
   readonly name: string;
@@ -18,6 +19,8 @@ export async function diagnoseSessions(ctx: FlowContext, project: ProjectRef): P
   const found = await findSessionTroubles(ctx.db, project.id, ctx.runtime.now());
   return [
     ...(await checkSandbox(ctx)),
+    ...(await checkNamed(ctx)),
+    ...(await checkLeft(ctx)),
     ...(await checkHarnesses(ctx, found)),
     ...(await checkKeys(ctx, project, found)),
     ...found.blocked.map(({ id, agent, reason }): SessionCheck => {
@@ -63,7 +66,9 @@ async function checkSandbox({ host }: FlowContext): Promise<SessionCheck[]> {
         : facts.capabilities.networkFence
           ? `the network is fenced${host.allow === undefined ? '' : `; ${host.allow.length} entries of sandboxes.network are reached`}`
           : 'the network is NOT fenced, though the configuration asks for it';
-    const message = `${facts.inUse}: ${facts.why}; ${fence}; resources ${facts.resources}`;
+    const lacking = Object.entries(missingOf(facts)).map(([name, why]) => `${name} (${why})`);
+    const lacks = lacking.length === 0 ? '' : `; without ${lacking.join(', ')}`;
+    const message = `${facts.inUse}: ${facts.why}; ${fence}; resources ${facts.resources}${lacks}`;
     if (isolation !== 'none') return [{ name: 'sandbox', status: 'ok', message }];
     const hint = 'install bubblewrap, or set SVC_SANDBOX=command with a program that isolates';
     return [{ name: 'sandbox', status: 'warning', message, hint }];
@@ -71,6 +76,26 @@ async function checkSandbox({ host }: FlowContext): Promise<SessionCheck[]> {
     const message = error instanceof Error ? error.message : String(error);
     return [{ name: 'sandbox', status: 'error', message: `no session can be started: ${message}` }];
   }
+}
+
+/** Providers that presets name beside the default, each by itself. */
+async function checkNamed({ host }: FlowContext): Promise<SessionCheck[]> {
+  const views = host === undefined || host.providers.length === 0 ? [] : await providersOf(host);
+  return views
+    .filter(({ isDefault }) => !isDefault)
+    .map(({ provider, works, why }): SessionCheck => {
+      const message = `${provider}: ${why}; presets name it`;
+      return { name: 'sandbox', status: works ? 'ok' : 'error', message };
+    });
+}
+
+/** Reaped every minute: what is still there could not be ended. */
+async function checkLeft(ctx: FlowContext): Promise<SessionCheck[]> {
+  const left = (await ownSandboxes(ctx)).filter(({ state }) => state === 'left');
+  const [first] = left;
+  if (first === undefined) return [];
+  const message = `${left.length} sandbox${left.length === 1 ? '' : 'es'} that no live session owns ${left.length === 1 ? 'is' : 'are'} left here: ${first.session}${left.length > 1 ? ' and others' : ''}`;
+  return [{ name: 'sandbox', status: 'warning', message, hint: 'svc sandbox reap' }];
 }
 
 async function checkHarnesses({ host }: FlowContext, { agents, waiting }: SessionTroubles): Promise<SessionCheck[]> {

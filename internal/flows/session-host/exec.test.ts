@@ -2,9 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { text } from 'node:stream/consumers';
+import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 
 const MAIN = join(import.meta.dirname, '../../../cmd/svc/main.ts');
@@ -23,8 +26,8 @@ describe('svc session exec', () => {
   after(() => bench.stop());
 
   /** `input`: undefined leaves standard input open. */
-  const svc = async (args: readonly string[], input?: string) => {
-    const { url, token, dataDir } = bench.daemon;
+  const svc = async (args: readonly string[], input?: string, url = bench.daemon.url) => {
+    const { token, dataDir } = bench.daemon;
     const env = {
       PATH: process.env['PATH'],
       HOME: dataDir,
@@ -64,6 +67,45 @@ describe('svc session exec', () => {
     const ended = await svc([other, '--', 'true'], '');
     assert.equal(ended.code, 255);
     assert.match(ended.err, /archived/);
+  });
+
+  it('reaches a session that runs on another daemon, and lists and reaps sandboxes there', async () => {
+    const { database, ctx, token } = bench.daemon;
+    const { masterKeyFile } = ctx.config;
+    const other = await startTestDaemon({ database, token, config: { masterKeyFile, roles: ['api'] } });
+    try {
+      const lines = 'hello\n'.repeat(5_000);
+      const done = await svc([session, '--', 'sh', '-c', 'cat; echo "$PLAIN $KEY" >&2; exit 7'], lines, other.url);
+      assert.deepEqual([done.code, done.out.length, done.err], [7, lines.length, 'seen ***\n']);
+      const none = await svc(['00000000-0000-4000-8000-000000000000', '--', 'true'], '', other.url);
+      assert.equal(none.code, 255);
+      const { body } = await other.api('GET', 'P/audit?action=session.exec&limit=1');
+      const [entry] = body['items'] as unknown as { detail: { argv: string[] } }[];
+      assert.deepEqual(entry?.detail.argv.slice(0, 2), ['sh', '-c']);
+      const engine = await other.api('GET', '/api/v1/sandbox');
+      assert.equal(engine.body['daemon'], ctx.daemonId);
+      const [provider] = engine.body['providers'] as unknown as { provider: string; missing: object }[];
+      assert.equal(provider?.provider, 'process');
+      assert.ok(provider !== undefined && 'isolation' in provider.missing && 'resources' in provider.missing);
+      const left = randomUUID();
+      await mkdir(join(bench.daemon.dataDir, 'sandboxes', left));
+      const list = async () => (await other.api('GET', '/api/v1/sandboxes')).body;
+      const items = (await list())['items'] as unknown as { session: string; state: string; agent: string | null }[];
+      assert.deepEqual(
+        items.find((one) => one.session === session && one.state === 'running')?.agent,
+        'a',
+        JSON.stringify(items),
+      );
+      assert.ok(items.some((one) => one.session === left && one.state === 'left'));
+      const reaped = await other.api('POST', '/api/v1/sandboxes/reap', {});
+      assert.deepEqual(reaped.body, { reaped: [left], unreachable: [] });
+      const metrics = await (await fetch(`${bench.daemon.url}/metrics`)).text();
+      assert.match(metrics, /^svc_sandbox_live\{provider="process"\} [1-9]/m);
+      assert.match(metrics, /^svc_sandbox_reaped_total 1$/m);
+      assert.match(metrics, /^svc_sandbox_start_seconds_count\{provider="process",path="cold",stage="starting"\} /m);
+    } finally {
+      await other.stop();
+    }
   });
 
   it('is audited with what is run, before it is', async () => {

@@ -3,36 +3,37 @@
 // brought up for a launch that fails is taken down here.
 
 import { createHash } from 'node:crypto';
-import { dirname } from 'node:path/posix';
-import {
-  connectHarness,
-  type HarnessConnection,
-  HarnessFailure,
-  mcpServerNames,
-  planLaunch,
-} from '../../adapters/harness/harness.ts';
+import { connectHarness, type HarnessConnection, HarnessFailure, planLaunch } from '../../adapters/harness/harness.ts';
 import type { HarnessListener, LaunchPlan } from '../../adapters/harness/types.ts';
-import type { Sandbox, SandboxProvider, SetupCache } from '../../adapters/sandbox/sandbox.ts';
+import type {
+  Sandbox,
+  SandboxChanges,
+  SandboxProvider,
+  SandboxSpec,
+  SetupCache,
+} from '../../adapters/sandbox/sandbox.ts';
 import { type ClaimedSession, forgetSandbox, moveSession } from '../../adapters/store/sessions/hosts.ts';
 import { type LaunchFacts, readLaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { ModelSpec } from '../../domain/spec.ts';
+import { mcpServerNames } from '../../domain/tool-names.ts';
 import type { FlowContext } from '../context.ts';
 import { placeholderOf, resolveSecrets } from '../secrets/secrets.ts';
 import { aliasSegment, sessionAliases } from '../sessions/sessions.ts';
-import type { HostPorts, SandboxPlace } from '../host-ports.ts';
+import type { HostPorts, Preset } from '../host-ports.ts';
 import { channelPorts, type ModelBudget, openGit, openModelRoute, openTools } from './channels.ts';
 import { environmentOf, secretUses, systemPromptOf } from './environment.ts';
 import type { Semaphore } from '../../base/semaphore.ts';
 import type { Mask } from './mask.ts';
 import { artifactsPath, Leavings } from './leavings.ts';
 import { missingKey } from './model-keys.ts';
-import { type ExecPlace, execIn } from './exec.ts';
+import { placeOf } from './place.ts';
 import { checkInjections, networkOf, openEdge } from './network.ts';
-import { checkCeilings, notEnforcedOf } from './ceilings.ts';
+import { checkCeilings, imageOf, notEnforcedOf } from './ceilings.ts';
 import { effortOf, modelOf } from './model.ts';
 import { provision } from './provision.ts';
+import { keepWork, restoreWork } from './snapshots.ts';
 import { StageWatch } from './stage-watch.ts';
 
 const listedWithinMs = 30_000;
@@ -42,6 +43,8 @@ export interface Launched {
   readonly money: ModelBudget;
   readonly sandbox: Sandbox;
   readonly leavings: Leavings;
+  /** What it holds is kept for another daemon, once its harness has ended. */
+  keepWork(): void;
   /** True where the conversation could not be resumed and the harness begins anew. */
   readonly isAmnesic: boolean;
   /** Ends the process and what was opened for it; the sandbox's files stay. Safe again. */
@@ -130,19 +133,22 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
     throw new Fault('unprocessable', 'environment-gone', `Environment ${spec.environment} is not there any more.`);
   }
   checkCeilings(ctx, facts, environment);
-  const program = await ports.program(spec.harness);
+  const preset = await ports.preset(environment.image.name);
+  const program = await ports.program(spec.harness, preset);
   if ('missing' in program) throw new ProgramMissing(program.missing);
   const model = modelOf(ctx, spec);
   // An adapter does nothing without its model; what a configured command needs nobody knows.
   const noKey = program.installed ? await missingKey(ctx, facts.project, model.provider) : undefined;
   if (noKey !== undefined) throw new ProgramMissing(`${noKey.message}; ${noKey.hint}`, 'key');
-  const { provider: sandboxes } = await ports.sandboxes();
-  const stage = await openStage(of, facts, { sandboxes, model, readOnlyPaths: program.readOnlyPaths });
+  const { provider: sandboxes, facts: engine } = await ports.sandboxes(preset.provider);
+  const stage = await openStage(of, facts, { sandboxes, model, preset, readOnlyPaths: program.readOnlyPaths });
   const { sandbox, money } = stage;
-  const { cwd, notes } = await provision(ctx, { ports, session, facts, ...stage, signal });
+  const { cwd, notes } = await provision(ctx, { ports, session, facts, preset, ...stage, signal });
   signal.throwIfAborted();
   const leavings = new Leavings(ctx, { session, sandbox, mounts: spec.mounts, mask });
+  let isKept = false;
   // Before the sandbox is stopped, and after its harness is.
+  of.stops.push(() => (isKept ? keepWork(ctx, { session, project: facts.project, sandbox }) : undefined));
   of.stops.push(() => leavings.now());
   ports.places.set(session.sessionId, placeOf({ ...stage, cwd, mask }));
   of.stops.push(() => void ports.places.delete(session.sessionId));
@@ -171,8 +177,10 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
     sandbox: {
       provider: sandbox.provider,
       isolation: sandboxes.capabilities.isolation,
+      ...(engine.version !== undefined && { runtime: engine.version }),
+      ...imageOf(preset, sandboxes.capabilities),
       fenced: sandbox.fenced,
-      notEnforced: notEnforcedOf({ ...stage, preset: environment.image.name, ...sandboxes.capabilities }),
+      notEnforced: notEnforcedOf({ ...stage, preset, capabilities: sandboxes.capabilities }),
       notes,
     },
   });
@@ -184,7 +192,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
     origin: stage.origin,
     cwd,
   });
-  return { ...opened, money, sandbox, leavings };
+  return { ...opened, money, sandbox, leavings, keepWork: () => void (isKept = true) };
 }
 
 interface Stage {
@@ -212,11 +220,12 @@ async function openStage(
   given: {
     readonly sandboxes: SandboxProvider;
     readonly model: ModelSpec;
+    readonly preset: Preset;
     readonly readOnlyPaths: readonly string[];
   },
 ): Promise<Stage> {
   const { ctx, ports, session, signal, stops, mask, onCapped } = of;
-  const { sandboxes, model, readOnlyPaths } = given;
+  const { sandboxes, model, preset, readOnlyPaths } = given;
   const network = networkOf(ctx, ports, facts, sandboxes.capabilities);
   const mode = network.hasEdge ? 'edge-injection' : 'env';
   const use = { session: session.sessionId, mode } as const;
@@ -229,9 +238,13 @@ async function openStage(
   const values = [...delivered, ...injections.flatMap(({ value, raw }) => [String(value), String(raw)])];
   mask.hide(values);
   const watch = new StageWatch(ctx, session, sandboxes.name);
-  const { sandbox, isFresh } = await watch.timed('starting', () =>
-    openSandbox(of, sandboxes, facts, { readOnlyPaths, fenced: network.fenced }),
-  );
+  const { sandbox, isFresh } = await watch.timed('starting', async () => {
+    const asked = { readOnlyPaths, fenced: network.fenced, rootfs: preset.rootfs };
+    const opened = await openSandbox(of, sandboxes, facts, asked);
+    const restored = opened.isFresh && (await isRestored(ctx, session, facts, opened.sandbox));
+    watch.path = restored ? 'restored' : opened.isFresh ? 'cold' : 'reopened';
+    return { ...opened, isFresh: opened.isFresh && !restored };
+  });
   failpoint('session.sandbox-open');
   const money = await openModelRoute(ctx, { session, spec: facts.spec, model, sandbox, mask, stops, onCapped });
   const origin = await openTools(ports.tools(), sandbox, stops);
@@ -346,20 +359,31 @@ async function openConversation(
   return { connection, isAmnesic: harnessSession !== null, harnessSession: sessionId };
 }
 
+/** Whether what another daemon kept of its work is in the sandbox now. */
+async function isRestored(
+  ctx: FlowContext,
+  { sessionId, harnessSession }: ClaimedSession,
+  { project }: LaunchFacts,
+  sandbox: Sandbox,
+): Promise<boolean> {
+  return harnessSession !== null && (await restoreWork(ctx, { sessionId, project, sandbox })) !== undefined;
+}
+
 const homeOf = (ctx: FlowContext): string => ctx.config.dataDir;
 
 async function openSandbox(
   of: Launching,
   sandboxes: SandboxProvider,
   facts: LaunchFacts,
-  { readOnlyPaths, fenced }: { readonly readOnlyPaths: readonly string[]; readonly fenced: boolean },
+  { readOnlyPaths, fenced, rootfs }: Pick<SandboxSpec, 'readOnlyPaths' | 'fenced'> & Pick<Preset, 'rootfs'>,
 ): Promise<{ readonly sandbox: Sandbox; readonly isFresh: boolean }> {
   const { ctx, session, stops } = of;
   const { resources } = facts.environment ?? {};
-  const changes = {
-    fenced,
+  const changes: SandboxChanges = {
+    fenced: fenced === true,
     channels: Object.entries(channelPorts).map(([name, port]) => ({ name, port })),
-    readOnlyPaths,
+    readOnlyPaths: readOnlyPaths ?? [],
+    ...(rootfs !== undefined && sandboxes.capabilities.images && { rootfs }),
     ...(resources !== undefined && { resources }),
   };
   const isKnown = session.sandboxHome === homeOf(ctx);
@@ -367,20 +391,9 @@ async function openSandbox(
   // One that is being made must not be taken for one that is ready, whatever happens meanwhile.
   if (known === null && isKnown) await forgetSandbox(ctx.db, session);
   const sandbox = known ?? (await sandboxes.create({ id: session.sessionId, ...changes }));
+  const live = ctx.metrics.gauge('svc_sandbox_live', 'Sandboxes of this daemon that sessions run in', ['provider']);
+  live.inc({ provider: sandbox.provider });
+  stops.push(() => live.dec({ provider: sandbox.provider }));
   stops.push(() => sandbox.stop());
   return { sandbox, isFresh: known === null };
 }
-
-const directoryMs = 10_000;
-/** Writes a file and the folder that it is in, as a process of the sandbox would. */
-async function writeInto(sandbox: Sandbox, path: string, content: Uint8Array): Promise<void> {
-  const made = await sandbox.run({ command: ['mkdir', '-p', dirname(path)], timeoutMs: directoryMs });
-  if (made.code !== 0) throw new Error('the sandbox cannot make a directory');
-  await sandbox.writeFile(path, content);
-}
-
-const placeOf = (of: ExecPlace): SandboxPlace => ({
-  cwd: of.cwd,
-  write: (path, content) => writeInto(of.sandbox, path, content),
-  exec: (program) => execIn(of, program),
-});

@@ -64,6 +64,8 @@ export async function openEdge(
   return {
     ...ways,
     ...Object.fromEntries(lower),
+    // Node does not look at the others by itself.
+    NODE_USE_ENV_PROXY: '1',
     ...(trust !== null && {
       NODE_EXTRA_CA_CERTS: trust.ca,
       SSL_CERT_FILE: trust.all,

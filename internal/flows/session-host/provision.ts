@@ -11,7 +11,7 @@ import {
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
 import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import type { FlowContext } from '../context.ts';
-import type { HostPorts } from '../host-ports.ts';
+import type { HostPorts, Preset } from '../host-ports.ts';
 import { markMounted } from './leavings.ts';
 import { isCloned, mountRequests } from './mounts.ts';
 import type { StageWatch } from './stage-watch.ts';
@@ -27,6 +27,7 @@ export interface Provisioning {
   readonly ports: HostPorts;
   readonly session: ClaimedSession;
   readonly facts: LaunchFacts;
+  readonly preset: Preset;
   readonly sandbox: Sandbox;
   readonly cache: SetupCache;
   readonly isFresh: boolean;
@@ -90,6 +91,8 @@ async function nameOrigins(
 }
 
 const scopeOf = ({ facts }: Provisioning): string => `${facts.project.id}/${facts.spec.environment}`;
+/** By content where there is an image, else by name. */
+const imageOf = ({ preset }: Provisioning): string => preset.rootfs?.digest ?? preset.name;
 
 async function prepareImage(ctx: FlowContext, of: Provisioning): Promise<void> {
   const { facts, sandbox, cache, signal } = of;
@@ -98,11 +101,12 @@ async function prepareImage(ctx: FlowContext, of: Provisioning): Promise<void> {
   const plain = Object.entries(environment.env).filter((pair): pair is [string, string] => typeof pair[1] === 'string');
   await buildImage(sandbox, {
     cache,
-    scope: scopeOf(of),
+    // Steps run once for a project, whatever its environments are called.
+    scope: facts.project.id,
     now: ctx.runtime.now(),
     signal,
     onStep: of.watch.onStep(),
-    image: environment.image.name,
+    image: imageOf(of),
     steps: environment.steps,
     env: Object.fromEntries(plain),
     networkEnv: of.networkEnv,
@@ -115,7 +119,7 @@ async function setUp(ctx: FlowContext, of: Provisioning): Promise<void> {
   if (environment === null) return;
   await runSetup(sandbox, {
     cache,
-    scope: scopeOf(of),
+    scope: `${scopeOf(of)}/${imageOf(of)}`,
     now: ctx.runtime.now(),
     signal,
     onStep: of.watch.onStep(),

@@ -6,17 +6,19 @@
 import { removeClaim, type Running, Supervisor } from './supervise.ts';
 import { leaseSeconds, renewLeases, standingLeases } from '../../adapters/store/sessions/hosts.ts';
 import { awaitPlaces, claimSessions, explainWaiting, waitingPlaces } from '../../adapters/store/sessions/places.ts';
-import { liveSessions, sessionsWithNews } from '../../adapters/store/sessions/turns.ts';
+import { sessionsWithNews } from '../../adapters/store/sessions/turns.ts';
 import { placesToAskBack } from '../../core/session/session.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { FlowContext } from '../context.ts';
 import { HARNESSES, type Harness } from '../../domain/spec.ts';
 import type { HostPorts } from '../host-ports.ts';
+import { reapOwn } from './sandboxes.ts';
 import { Signal } from './signal.ts';
 
 export { createListings } from './listings.ts';
 export type * from '../host-ports.ts';
 export { diagnoseSessions } from './doctor.ts';
+export { engineView, listSandboxes, reapSandboxes } from './sandboxes.ts';
 export { upkeepTurn } from './upkeep.ts';
 
 const every = { lookMs: 2_000, renewMs: 5_000, programsMs: 5_000, reapMs: 60_000, fenceMs: 1_000 } as const;
@@ -213,10 +215,7 @@ export class SessionHost {
 
   /** Ends and removes what earlier lives of this data directory left of sessions that have ended. */
   async #reap(): Promise<void> {
-    if (!(await this.#ports.hasLeftovers())) return;
-    const { provider } = await this.#ports.sandboxes();
-    const removed = await provider.reap((ids) => liveSessions(this.#ctx.db, ids));
-    if (removed.length > 0) this.#ctx.runtime.log.info({ sandboxes: removed }, 'host.sandboxes_reaped');
+    await reapOwn(this.#ctx);
   }
 
   async #renew(): Promise<void> {

@@ -11,6 +11,8 @@ export class StageWatch {
   readonly #ctx: FlowContext;
   readonly #lease: Lease;
   readonly #provider: string;
+  /** How its sandbox came to be. */
+  path: 'cold' | 'reopened' | 'restored' = 'cold';
   readonly #stages: ProvisioningStage[] = [];
   #step: { readonly name: string; readonly at: Date; readonly cache?: 'hit' | 'miss' } | undefined;
 
@@ -69,8 +71,13 @@ export class StageWatch {
   async #add(stage: ProvisioningStage): Promise<void> {
     this.#stages.push(stage);
     this.#ctx.metrics
-      .histogram('svc_sandbox_start_seconds', 'Time that stages of launches take.', ['provider', 'stage'], buckets)
-      .observe({ provider: this.#provider, stage: stage.stage }, stage.ms / 1_000);
+      .histogram(
+        'svc_sandbox_start_seconds',
+        'Time that stages of launches take.',
+        ['provider', 'path', 'stage'],
+        buckets,
+      )
+      .observe({ provider: this.#provider, path: this.path, stage: stage.stage }, stage.ms / 1_000);
     await this.#tell();
   }
 

@@ -145,6 +145,7 @@ export class Supervisor {
         hold.hasLeft = true;
         hold.onRoom();
       }
+      if (end.kind === 'unloaded' || end.kind === 'drained') hold.launched?.keepWork();
       await this.#leave(session, hold);
       log.info({ ...fields, end: end.kind, reason: 'reason' in end ? end.reason : undefined }, 'session.left');
       failpoint('session.down');

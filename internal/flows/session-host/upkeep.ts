@@ -19,6 +19,7 @@ import type { Json } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 import { modelOf } from './model.ts';
+import { dropOldWork } from './snapshots.ts';
 import { endSession, type NewSession, renderRefs, takeOver } from '../sessions/sessions.ts';
 
 const perTurn = 200;
@@ -36,6 +37,7 @@ export async function upkeepTurn(ctx: FlowContext): Promise<void> {
     await unblock(ctx);
     await archiveInactive(ctx);
   }
+  await dropOldWork(ctx);
   for (const slot of await replaceableSlots(ctx.db, null)) if (isDue(ctx, slot)) await replace(ctx, slot);
 }
 

@@ -57,6 +57,8 @@ const goesWith: { readonly [table: string]: string } = {
   session_egress: 'sessions',
   session_files: 'sessions',
   session_leases: 'sessions',
+  session_snapshot_pieces: 'session_snapshots',
+  session_snapshots: 'sessions',
   snapshot_blobs: 'snapshots',
   turns: 'sessions',
   usage_sessions: 'sessions',

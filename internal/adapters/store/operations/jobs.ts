@@ -13,6 +13,8 @@ export interface DaemonRow {
   readonly workerIds: readonly string[];
   /** Absent where the kernel does not tell it, and of daemons of an earlier release. */
   readonly process?: ProcessIdentity | null | undefined;
+  /** Where other daemons reach it; of one that runs sessions. */
+  readonly address?: string | null | undefined;
 }
 
 const deadAfterSeconds = 15;
@@ -24,8 +26,8 @@ export const connectionName = (daemonId: string): string => `svcd daemon ${daemo
 /** Writes this daemon's row; also after somebody took it for dead. */
 export async function beat(sql: Sql, daemon: DaemonRow): Promise<void> {
   await sql.query(
-    `insert into svc.daemons (id, roles, host, pid, worker_ids, boot_id, pid_namespace, start_ticks)
-     values ($1::uuid, $2::text[], $3::text, $4::int, $5::text[], $6::text, $7::text, $8::text)
+    `insert into svc.daemons (id, roles, host, pid, worker_ids, boot_id, pid_namespace, start_ticks, address)
+     values ($1::uuid, $2::text[], $3::text, $4::int, $5::text[], $6::text, $7::text, $8::text, $9::text)
      on conflict (id) do update set beat_at = now(), worker_ids = excluded.worker_ids`,
     [
       daemon.id,
@@ -36,6 +38,7 @@ export async function beat(sql: Sql, daemon: DaemonRow): Promise<void> {
       daemon.process?.bootId ?? null,
       daemon.process?.pidNamespace ?? null,
       daemon.process?.startTicks ?? null,
+      daemon.address ?? null,
     ],
   );
 }

@@ -29,6 +29,12 @@ const sealedTables = {
     select:
       'p.org_id as "orgId", r.project_id as "projectId", r.name from svc.receivers r join svc.projects p on p.id = r.project_id',
   },
+  'session-snapshot': {
+    table: 'svc.session_snapshots',
+    column: 'sealed',
+    select:
+      'p.org_id as "orgId", s.project_id as "projectId", r.session_id::text as name from svc.session_snapshots r join svc.sessions s on s.id = r.session_id join svc.projects p on p.id = s.project_id',
+  },
 } as const;
 const tables = Object.values(sealedTables);
 /** The key version of every sealed value, one row each. */

@@ -263,3 +263,18 @@ export async function liveSessions(sql: Sql, ids: readonly string[]): Promise<Re
   ]);
   return new Set(rows.map((row) => row.id));
 }
+
+/** How many turns of a session ended for this reason within so many seconds. */
+export async function turnsLostTo(
+  sql: Sql,
+  sessionId: string,
+  { reason, withinSeconds }: { readonly reason: string; readonly withinSeconds: number },
+): Promise<number> {
+  const { rows } = await sql.query<{ count: number }>(
+    `select count(*)::int as count from svc.turns where session_id = $1::uuid and error = $2::text
+       and ended_at > now() - make_interval(secs => $3::int)`,
+    [sessionId, reason, withinSeconds],
+    'turns-lost-to',
+  );
+  return rows[0]?.count ?? 0;
+}

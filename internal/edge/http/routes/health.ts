@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import * as api from '../../../../schemas/api/server.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { refreshGauges } from '../../../flows/console/console.ts';
+import { daemonHeader } from '../../../flows/peers.ts';
 import { openApi } from '../openapi.ts';
 import { ok, type Route, serve } from '../route.ts';
 
@@ -41,7 +42,11 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
   let unready = '';
   let description: { readonly [key: string]: unknown } | undefined;
   return [
-    serve(api.getLiveness, async () => ok({ status: 'ok' })),
+    serve(api.getLiveness, async ({ ctx }) => ({
+      status: 200 as const,
+      body: { status: 'ok' as const },
+      headers: { [daemonHeader]: ctx.daemonId },
+    })),
     serve(api.getReadiness, async ({ log }) => {
       const checks = await Promise.all(
         readiness.map(async (part) => {

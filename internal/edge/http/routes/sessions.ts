@@ -8,6 +8,7 @@ import {
   sessionById,
   sessionState,
 } from '../../../adapters/store/sessions/session-reads.ts';
+import { handingOn } from '../../../flows/peers.ts';
 import {
   answerPermission,
   archiveSession,
@@ -77,15 +78,18 @@ export const sessionRoutes: readonly Route[] = [
     const id = requireId(params);
     return accepted({ id, ...(await interruptSession(ctx, where, id, actor)) });
   }),
-  serve(api.execSession, async ({ ctx, project: where, params, body, actor, signal }) => {
+  serve(api.execSession, async ({ ctx, project: where, params, body, actor, signal, headers }) => {
     const { argv, input: hasInput = false } = body;
     const stdin = body.stdin === undefined ? undefined : Buffer.from(body.stdin, 'base64');
-    const of = { sessionId: requireId(params), argv, stdin, hasInput, actor, signal };
+    const handOn = handingOn(headers, signal);
+    const of = { sessionId: requireId(params), argv, stdin, hasInput, actor, signal, handOn };
     return { status: 200 as const, lines: await execInSession(ctx, where, of) };
   }),
-  serve(api.execSessionInput, async ({ ctx, params, body }) => {
+  serve(api.execSessionInput, async ({ ctx, project: where, params, body, headers, signal }) => {
     const data = Buffer.from(body.data ?? '', 'base64');
-    await execInput(ctx, { sessionId: requireId(params), program: params.program, data, isLast: body.end === true });
+    const handOn = handingOn(headers, signal);
+    const of = { sessionId: requireId(params), program: params.program, data, isLast: body.end === true, handOn };
+    await execInput(ctx, where, of);
     return noContent;
   }),
   serve(api.archiveSession, async ({ ctx, project: where, params, query, body, actor }) => {

@@ -1,0 +1,20 @@
+// Where a session works, for whoever gives it files or runs programs beside its harness.
+
+import { dirname } from 'node:path/posix';
+import type { Sandbox } from '../../adapters/sandbox/sandbox.ts';
+import type { SandboxPlace } from '../host-ports.ts';
+import { type ExecPlace, execIn } from './exec.ts';
+
+const directoryMs = 10_000;
+/** Writes a file and the folder that it is in, as a process of the sandbox would. */
+async function writeInto(sandbox: Sandbox, path: string, content: Uint8Array): Promise<void> {
+  const made = await sandbox.run({ command: ['mkdir', '-p', dirname(path)], timeoutMs: directoryMs });
+  if (made.code !== 0) throw new Error('the sandbox cannot make a directory');
+  await sandbox.writeFile(path, content);
+}
+
+export const placeOf = (of: ExecPlace): SandboxPlace => ({
+  cwd: of.cwd,
+  write: (path, content) => writeInto(of.sandbox, path, content),
+  exec: (program) => execIn(of, program),
+});

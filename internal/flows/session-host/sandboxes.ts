@@ -1,0 +1,192 @@
+// What a host runs sessions in, for operators (docs/reference/sessions.md#engines): each provider with what it can and why
+// it cannot the rest, the sandboxes that are there, and the end of those that no live session owns.
+
+import type { SandboxCapabilities, SandboxFacts, SandboxName } from '../../adapters/sandbox/sandbox.ts';
+import { sandboxSessions, sessionPeers } from '../../adapters/store/operations/peers.ts';
+import { liveSessions } from '../../adapters/store/sessions/turns.ts';
+import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
+import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
+import { Fault } from '../../domain/fault.ts';
+import type { Actor, FlowContext } from '../context.ts';
+import type { HostPorts } from '../host-ports.ts';
+import { askAll, type HandingOn } from '../peers.ts';
+
+export interface ProviderView {
+  readonly provider: SandboxName;
+  readonly isDefault: boolean;
+  readonly works: boolean;
+  /** What it is, or why it does not work. */
+  readonly why: string;
+  readonly version: string | null;
+  readonly runtimes: readonly string[];
+  readonly capabilities: SandboxCapabilities | null;
+  /** Why a capability is missing. */
+  readonly missing: { readonly [capability: string]: string };
+}
+
+const reasons: { readonly [capability in Exclude<keyof SandboxCapabilities, 'isolation' | 'resources'>]: string } = {
+  injectionEdge: 'it has no network of its own at whose edge a secret could be added',
+  networkFence: 'it has no network of its own that could be fenced',
+  snapshot: 'its files are kept as an archive of home and work, not as an image',
+  images: 'it shows the machine’s own programs',
+  commit: 'build steps change home alone; only a container engine keeps the whole image',
+  warm: 'its sandboxes start in milliseconds; none stands ready',
+  survivesRestart: 'its sandboxes end with the daemon that started them',
+};
+
+/** Why it cannot what it cannot, by capability. */
+export function missingOf({ capabilities, resources }: SandboxFacts): { [capability: string]: string } {
+  const lacking = Object.entries(reasons).filter(([name]) => capabilities[name as keyof typeof reasons] === false);
+  return {
+    ...(capabilities.isolation === 'none' && { isolation: 'programs run as the daemon’s user on its machine' }),
+    ...Object.fromEntries(lacking),
+    ...(!capabilities.resources && { resources: resources.replace(/^not enforced( by the service)?: /, '') }),
+  };
+}
+
+/** Every provider that sessions of this host run on, the default first. */
+export async function providersOf(host: HostPorts): Promise<ProviderView[]> {
+  const views: ProviderView[] = [];
+  for (const name of [undefined, ...host.providers]) {
+    const opened = await host.sandboxes(name).catch((error: unknown) => {
+      if (error instanceof Fault) return error;
+      throw error;
+    });
+    if (opened instanceof Fault) {
+      const failed = {
+        works: false,
+        why: opened.message,
+        version: null,
+        runtimes: [],
+        capabilities: null,
+        missing: {},
+      };
+      views.push({ provider: name ?? 'bubblewrap', isDefault: name === undefined, ...failed });
+      continue;
+    }
+    const { facts } = opened;
+    if (views.some(({ provider }) => provider === facts.inUse)) continue;
+    views.push({
+      provider: facts.inUse,
+      isDefault: name === undefined,
+      works: true,
+      why: facts.why,
+      version: facts.version ?? null,
+      runtimes: facts.version === undefined ? [] : [facts.version],
+      capabilities: facts.capabilities,
+      missing: missingOf(facts),
+    });
+  }
+  return views;
+}
+
+export interface EngineView {
+  /** The daemon that runs sessions with it. */
+  readonly daemon: string;
+  readonly providers: readonly ProviderView[];
+  readonly fenced: boolean;
+  readonly allow: readonly string[] | null;
+}
+
+/** Of this daemon, where it runs sessions, else of another that does; without providers where none is reached. */
+export async function engineView(ctx: FlowContext, path: string, on: HandingOn | undefined): Promise<EngineView> {
+  const { host } = ctx;
+  if (host !== undefined) {
+    const { allow = null, fenced } = host;
+    return { daemon: ctx.daemonId, providers: await providersOf(host), fenced: fenced || allow !== null, allow };
+  }
+  const peers = on === undefined ? [] : await sessionPeers(ctx.db, ctx.daemonId);
+  const { answers } =
+    on === undefined ? { answers: [] } : await askAll<EngineView>(ctx, peers, { method: 'GET', path }, on);
+  return answers[0] ?? { daemon: ctx.daemonId, providers: [], fenced: false, allow: null };
+}
+
+const isSession = (id: string): boolean => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id);
+
+export interface SandboxView {
+  /** Of the session that it was made for. */
+  readonly session: string;
+  readonly provider: string | null;
+  /** Running: programs run in it; resting: its files wait for its session; left: no live session owns it. */
+  readonly state: 'running' | 'resting' | 'left';
+  readonly org: string | null;
+  readonly project: string | null;
+  readonly agent: string | null;
+  readonly sessionState: string | null;
+  readonly image: string | null;
+  readonly daemon: string;
+}
+
+export async function ownSandboxes(ctx: FlowContext): Promise<SandboxView[]> {
+  if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return [];
+  const { provider } = await ctx.host.sandboxes();
+  const found = (await provider.list()).filter(({ id }) => isSession(id));
+  const known = await sandboxSessions(
+    ctx.db,
+    found.map(({ id }) => id),
+  );
+  return found.map(({ id, running }) => {
+    const session = known.get(id);
+    const state = session?.live !== true ? 'left' : running ? 'running' : 'resting';
+    const { org = null, project = null, agent = null } = session ?? {};
+    const { provider: kind = null, image = null } = session?.sandbox ?? {};
+    const sessionState = session?.state ?? null;
+    return { session: id, provider: kind, state, org, project, agent, sessionState, image, daemon: ctx.daemonId };
+  });
+}
+
+/** Of all daemons that are reached; `unreachable`: hosts of the others. */
+export async function listSandboxes(
+  ctx: FlowContext,
+  path: string,
+  on: HandingOn | undefined,
+): Promise<{ readonly items: readonly SandboxView[]; readonly unreachable: readonly string[] }> {
+  const own = await ownSandboxes(ctx);
+  if (on === undefined) return { items: own, unreachable: [] };
+  const peers = await sessionPeers(ctx.db, ctx.daemonId);
+  const asked = await askAll<{ items: SandboxView[] }>(ctx, peers, { method: 'GET', path }, on);
+  return { items: [...own, ...asked.answers.flatMap(({ items }) => items)], unreachable: asked.unreachable };
+}
+
+/** Ends what no live session owns, on this host. Gives the sessions whose sandboxes they were. */
+export async function reapOwn(ctx: FlowContext): Promise<string[]> {
+  if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return [];
+  const { provider } = await ctx.host.sandboxes();
+  const removed = await provider.reap(async (ids) => {
+    const live = await liveSessions(ctx.db, ids.filter(isSession));
+    // What is called by no session's id is not ours to remove.
+    return new Set([...live, ...ids.filter((id) => !isSession(id))]);
+  });
+  const reaped = ctx.metrics.counter(
+    'svc_sandbox_reaped_total',
+    'Sandboxes that were ended because no live session owns them',
+  );
+  if (removed.length > 0) {
+    reaped.inc(removed.length);
+    ctx.runtime.log.info({ sandboxes: removed }, 'host.sandboxes_reaped');
+  }
+  return removed;
+}
+
+/** As `reapOwn`, on all daemons that are reached. The entry of the audit is committed before anything is ended. */
+export async function reapSandboxes(
+  ctx: FlowContext,
+  path: string,
+  on: HandingOn | undefined,
+  actor: Actor,
+): Promise<{ readonly reaped: readonly string[]; readonly unreachable: readonly string[] }> {
+  await ctx.db.tx(async (tx) =>
+    recordAudit(tx, {
+      orgId: await firstOrgId(tx),
+      projectId: null,
+      principal: actor,
+      action: 'sandboxes.reaped',
+      detail: { daemon: ctx.daemonId },
+    }),
+  );
+  const own = await reapOwn(ctx);
+  if (on === undefined) return { reaped: own, unreachable: [] };
+  const peers = await sessionPeers(ctx.db, ctx.daemonId);
+  const asked = await askAll<{ reaped: string[] }>(ctx, peers, { method: 'POST', path, body: {} }, on);
+  return { reaped: [...own, ...asked.answers.flatMap(({ reaped }) => reaped)], unreachable: asked.unreachable };
+}

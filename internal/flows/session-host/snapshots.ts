@@ -1,0 +1,161 @@
+// Work that survives its host (docs/reference/sessions.md#snapshots): home and work of a session are kept when it is unloaded
+// or its daemon stops, sealed by a data key of their own under the master key, and put back by a daemon that has not its
+// files. Only where daemons share a database that is not one's own: else nobody could go on with them.
+
+import { Readable } from 'node:stream';
+import { createZstdCompress, createZstdDecompress, constants } from 'node:zlib';
+import { newDataKey, openPiece, sealPiece } from '../../adapters/crypto/crypto.ts';
+import {
+  packPart,
+  restoreParts,
+  type Sandbox,
+  type SnapshotPart,
+  snapshotParts,
+} from '../../adapters/sandbox/sandbox.ts';
+import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
+import {
+  countPieces,
+  dropSnapshots,
+  putPiece,
+  putSnapshot,
+  readPiece,
+  snapshotOf,
+  type SnapshotRow,
+} from '../../adapters/store/sessions/snapshots.ts';
+import { countWraps } from '../../adapters/store/secrets/keys.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { sandboxesSettings } from '../../base/config/sandbox-settings.ts';
+import { Semaphore } from '../../base/semaphore.ts';
+import { Fault } from '../../domain/fault.ts';
+import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+
+const pieceBytes = 1024 * 1024;
+/** A daemon that stops waits no longer for one. */
+const keepMs = 20_000;
+const atOnce = new Semaphore(4);
+const dayMs = 24 * 60 * 60 * 1_000;
+const dropMax = 50;
+
+type Where = Pick<ProjectRef, 'id' | 'orgId'>;
+
+const bindingOf = (project: Where, sessionId: string) =>
+  ({ orgId: project.orgId, projectId: project.id, name: sessionId, use: 'session-snapshot' }) as const;
+
+const limitsOf = (ctx: FlowContext) => sandboxesSettings(ctx.config.file, ctx.config.fileDir).snapshots;
+
+class TooLarge extends Error {}
+
+/** Keeps what a sandbox holds, in place of what was kept before. Says in the log where it could not, and why. */
+export async function keepWork(
+  ctx: FlowContext,
+  of: { readonly session: ClaimedSession; readonly project: Where; readonly sandbox: Sandbox },
+): Promise<void> {
+  const { maxMB } = limitsOf(ctx);
+  if (ctx.config.databaseUrl === undefined || maxMB === 0) return;
+  const { sessionId } = of.session;
+  const began = performance.now();
+  try {
+    const bytes = await atOnce.run(() => keep(ctx, of, maxMB * 1024 * 1024, AbortSignal.timeout(keepMs)));
+    if (bytes === undefined) return;
+    ctx.runtime.log.info({ sessionId, bytes, ms: Math.round(performance.now() - began) }, 'session.work_kept');
+  } catch (error) {
+    const why = error instanceof TooLarge ? { reason: `more than ${maxMB} MB, packed` } : { err: error };
+    ctx.runtime.log.warn({ sessionId, ...why }, 'session.work_not_kept');
+  }
+}
+
+async function keep(
+  ctx: FlowContext,
+  { session, project, sandbox }: Parameters<typeof keepWork>[1],
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const { sealer } = portsOf(ctx);
+  const parts = snapshotParts(sandbox);
+  const key = newDataKey();
+  try {
+    const kept = sealer.seal(key, bindingOf(project, session.sessionId));
+    const fingerprint = sealer.fingerprint(kept.keyVersion);
+    const id = ctx.runtime.uuid();
+    return await ctx.db.tx(async (tx) => {
+      if (fingerprint !== undefined) await countWraps(tx, { version: kept.keyVersion, fingerprint, count: 1 });
+      const row = { id, provider: sandbox.provider, parts, bytes: 0, ...kept };
+      if (!(await putSnapshot(tx, session, row))) return undefined;
+      let bytes = 0;
+      const write = async (part: number, number: number, plain: Buffer, isLast: boolean): Promise<void> => {
+        bytes += plain.length;
+        if (bytes > maxBytes) throw new TooLarge();
+        await putPiece(tx, { id, part, number, piece: sealPiece(key, { part, number, isLast }, plain) });
+      };
+      for (const [index, part] of parts.entries()) {
+        if (part.root !== 'none')
+          await cut(packed(sandbox, part, signal), (n, plain, last) => write(index, n, plain, last));
+      }
+      return bytes;
+    });
+  } finally {
+    key.fill(0);
+  }
+}
+
+function packed(sandbox: Sandbox, part: SnapshotPart, signal: AbortSignal): AsyncIterable<Buffer> {
+  const level = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+  return Readable.from(packPart(sandbox, part, signal)).compose(createZstdCompress(level)) as AsyncIterable<Buffer>;
+}
+
+/** Cuts a stream into pieces of one size; the last may be shorter, and is empty for an empty stream. */
+async function cut(
+  stream: AsyncIterable<Buffer>,
+  write: (number: number, piece: Buffer, isLast: boolean) => Promise<void>,
+): Promise<void> {
+  let held: Buffer[] = [];
+  let size = 0;
+  let number = 0;
+  for await (const chunk of stream) {
+    held.push(chunk);
+    size += chunk.length;
+    while (size > pieceBytes) {
+      const all = Buffer.concat(held);
+      await write(number++, all.subarray(0, pieceBytes), false);
+      held = [all.subarray(pieceBytes)];
+      size -= pieceBytes;
+    }
+  }
+  await write(number, Buffer.concat(held), true);
+}
+
+/** Puts back what was kept into a fresh sandbox; undefined where nothing fits it. Gives when it was taken. */
+export async function restoreWork(
+  ctx: FlowContext,
+  of: { readonly sessionId: string; readonly project: Where; readonly sandbox: Sandbox },
+): Promise<Date | undefined> {
+  const { sessionId, project, sandbox } = of;
+  const found = await snapshotOf(ctx.db, sessionId);
+  if (found === undefined || found.provider !== sandbox.provider) return undefined;
+  const key = portsOf(ctx).sealer.open(found, bindingOf(project, sessionId));
+  try {
+    const parts = found.parts as readonly SnapshotPart[];
+    await restoreParts(sandbox, parts, (part) =>
+      Readable.from(pieces(ctx.db, found, part, key)).compose(createZstdDecompress()),
+    );
+  } finally {
+    key.fill(0);
+  }
+  ctx.runtime.log.info({ sessionId, takenAt: found.takenAt }, 'session.work_restored');
+  return found.takenAt;
+}
+
+async function* pieces(sql: Sql, { id }: SnapshotRow, part: number, key: Buffer): AsyncGenerator<Buffer> {
+  const count = await countPieces(sql, id, part);
+  for (let number = 0; number < count; number += 1) {
+    const piece = await readPiece(sql, id, part, number);
+    if (piece === undefined) throw new Fault('unavailable', 'snapshot-gone', 'The snapshot of the session is gone.');
+    yield openPiece(key, { part, number, isLast: number === count - 1 }, piece);
+  }
+}
+
+/** Those of sessions that have ended, and old ones. */
+export async function dropOldWork(ctx: FlowContext): Promise<void> {
+  const before = new Date(ctx.runtime.now().getTime() - limitsOf(ctx).days * dayMs);
+  await dropSnapshots(ctx.db, before, dropMax);
+}
