@@ -124,13 +124,12 @@ test('ids paste back from a table of eighty columns, whole or in pieces, and a s
   for (const piece of [first, first.slice(-12), first.slice(-6)]) {
     assert.match(await ok('event', 'show', piece), new RegExp(`^id: +${first}$`, 'm'));
   }
-  for (const piece of [first.slice(0, 8), first.slice(0, 3), '0']) {
+  for (const piece of [first.slice(0, 8), first.slice(0, 3)]) {
     const { code, stderr } = await svc('event', 'show', piece);
     assert.equal(code, 1);
     assert.match(stderr, new RegExp(`${piece} is a piece of \\d+ ids: .*${second}`));
   }
-  const tail = Array.from({ length: 3 }, (_, n) => first.slice(-1 - n)).find((one) => !second.endsWith(one)) ?? '';
-  const short = await svc('event', 'show', tail);
+  const short = await svc('event', 'show', first.slice(-3));
   assert.match(short.stderr, / is (?:too short a piece of an id|a piece of \d+ ids): /);
 });
 

@@ -5,7 +5,7 @@ import type { Answers, Operation, Schema } from '../../../schemas/api/operation.
 import type { Client, Input } from './client.ts';
 import { refusal } from './failure.ts';
 
-const PIECE = /^[0-9a-f][0-9a-f-]{0,34}$/i;
+const PIECE = /^[0-9a-f][0-9a-f-]{2,34}$/i;
 /** A shorter piece is never taken, also where one thing alone has it now: it may be a slip of the keyboard. */
 const SHORTEST = 4;
 /** Things that are looked through for a piece, newest first. */
