@@ -10,6 +10,7 @@ export type FaultKind =
   | 'forbidden'
   | 'not_found'
   | 'conflict'
+  | 'stale'
   | 'too_large'
   | 'unsupported_media'
   | 'rate_limited'

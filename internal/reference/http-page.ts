@@ -35,6 +35,10 @@ An organization has \`admin\` and \`member\`, a project \`viewer\`, \`operator\`
 
 \`{items, nextCursor}\`, with \`limit\` (1 to 200) and \`cursor\`.
 
+## Versions
+
+Repositories, secrets and agents have a version, which their answers carry as \`ETag\`. A change that names it in \`If-Match\` is made only while it is the version that is there, else it is 412 \`precondition-failed\`: of two who read the same, one is told. \`If-Match: *\` asks that the thing is there, \`If-None-Match: *\` of a \`PUT\` that it is not. What the service itself notes, such as that a secret was used or a repository read, is no new version; a sync that changes an agent is.
+
 ## Streams
 
 Server-sent events. A stream ends within five seconds of the loss of the right to it, with the event \`signed-out\`.`;

@@ -84,6 +84,7 @@ export const listAgents = operation({
 export const getAgent = operation({
   ...read,
   id: 'getAgent',
+  versioned: true,
   path: one,
   summary: 'One stored agent',
   query: v.strictObject(originsQuery),
@@ -121,6 +122,7 @@ export const deleteAgent = operation({
   scope: 'project',
   permission: 'agents:write',
   id: 'deleteAgent',
+  versioned: true,
   path: one,
   summary: 'Delete an agent that was applied by hand; 409 names the repository that owns it',
   query: v.strictObject(dryRunQuery),

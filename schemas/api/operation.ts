@@ -56,6 +56,8 @@ export interface Operation<
   readonly stream?: boolean;
   /** Answers 200 with JSON lines; the schema of that answer is a line's. */
   readonly lines?: boolean;
+  /** Its thing has a version: answers with one carry it as ETag, and a change may name it in If-Match. */
+  readonly versioned?: boolean;
   /** `Access-Control-Allow-Origin: *` and an answer to preflights. */
   readonly cors?: boolean;
   /** Status → schema of the JSON it answers, null for no JSON. Problems need not be listed. */

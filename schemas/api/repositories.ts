@@ -193,6 +193,7 @@ export const listRepositories = operation({
 export const getRepository = operation({
   ...read,
   id: 'getRepository',
+  versioned: true,
   path: one,
   summary: 'One repository: settings, last commit, condition, last run',
   answers: { 200: repository },
@@ -202,6 +203,7 @@ export const updateRepository = operation({
   ...write,
   method: 'PATCH',
   id: 'updateRepository',
+  versioned: true,
   path: one,
   summary: 'Change settings; a sync under them starts at once',
   body: repositoryPatch,
@@ -212,6 +214,7 @@ export const deleteRepository = operation({
   ...write,
   method: 'DELETE',
   id: 'deleteRepository',
+  versioned: true,
   path: one,
   summary: 'Stop watching; what it owns goes with it unless keepResources',
   query: v.strictObject({ ...dryRunQuery, keepResources: v.optional(onOff) }),

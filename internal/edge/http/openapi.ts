@@ -93,11 +93,19 @@ function describeAll(routes: readonly Route[]): { readonly describe: Describe; r
 
 const problemRef = { $ref: '#/components/responses/Problem' };
 
+const versionHeaders = {
+  'if-match':
+    'The ETag of the version that was read; 412 where the thing has changed since. `*`: any, but it is there.',
+};
+
 function parametersOf(route: Route, describe: Describe): Json[] {
   const query = route.query === undefined ? undefined : describe(route.query);
   const required = new Set((query?.['required'] as string[] | undefined) ?? []);
   const headers = {
     ...route.headers,
+    ...(route.versioned && route.method !== 'GET' && versionHeaders),
+    ...(route.versioned &&
+      route.method === 'PUT' && { 'if-none-match': '`*`: only where there is none yet, else 412.' }),
     ...(route.stream && {
       'last-event-id': 'The id of the last event that was received; the stream goes on behind it.',
     }),
@@ -165,7 +173,11 @@ function answerOf(route: Route, status: string, schema: Schema | null, describe:
     return { description, content: { 'application/x-ndjson': { schema: { type: 'string' } } } };
   return schema === null
     ? { description }
-    : { description, content: { 'application/json': { schema: describe(schema) } } };
+    : {
+        description,
+        ...(route.versioned && { headers: { ETag: { description: 'Its version.', schema: { type: 'string' } } } }),
+        content: { 'application/json': { schema: describe(schema) } },
+      };
 }
 
 function problemStatuses(route: Route): string[] {
@@ -174,6 +186,7 @@ function problemStatuses(route: Route): string[] {
   // Without a token it is the bytes that prove who sends.
   else if (route.rawBody) statuses.add('401');
   if (route.path.includes(':')) statuses.add('404');
+  if (route.versioned && route.method !== 'GET') statuses.add('412');
   if (route.method !== 'GET' && route.method !== 'DELETE') for (const status of ['413', '415']) statuses.add(status);
   return [...statuses].filter((status) => !(Number(status) in route.answers));
 }

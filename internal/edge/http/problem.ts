@@ -11,6 +11,7 @@ export const statusByKind: { readonly [kind in FaultKind]: number } = {
   forbidden: 403,
   not_found: 404,
   conflict: 409,
+  stale: 412,
   too_large: 413,
   unsupported_media: 415,
   unprocessable: 422,

@@ -6,6 +6,7 @@ import type * as v from 'valibot';
 import type { Logger } from 'pino';
 import type { Answers, Operation, ParamNames, Schema, Shape } from '../../../schemas/api/operation.ts';
 import type { Actor, FlowContext, ProjectRef } from '../../flows/context.ts';
+import { type Condition, versionTag } from '../../domain/version.ts';
 import type { Permission } from '../../domain/permission.ts';
 
 export type { Schema, Scope } from '../../../schemas/api/operation.ts';
@@ -165,6 +166,18 @@ export function defineRoute<
 export function ok<const T>(body: T): { readonly status: 200; readonly body: T } {
   return { status: 200, body };
 }
+
+/** What a change is asked for on, see `versioned` of its operation. */
+export const conditionOf = ({ headers }: Pick<Call, 'headers'>): Condition => ({
+  match: headers['if-match'],
+  noneMatch: headers['if-none-match'],
+});
+
+/** An answer with the version of what it shows. */
+export const tagged = <const T extends object>(
+  version: number | string,
+  answer: T,
+): T & { readonly headers: { readonly etag: string } } => ({ ...answer, headers: { etag: versionTag(version) } });
 
 /** 201 with JSON. */
 export function created<const T>(body: T): { readonly status: 201; readonly body: T } {

@@ -20,6 +20,7 @@ import {
 import type { SealBinding } from '../../adapters/crypto/crypto.ts';
 import { isoMillis, type SecretSettings } from '../../../schemas/secret.ts';
 import { Fault } from '../../domain/fault.ts';
+import { type Condition, requireVersion } from '../../domain/version.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 import { type Actor, type FlowContext, portsOf } from '../context.ts';
@@ -105,6 +106,9 @@ export async function wake(tx: Sql, scope: SecretScope, name: string, cameOrWent
   await enqueueResyncs(tx, { ...scope, ...(!cameOrWent && { secretRef: name }) });
 }
 
+/** Of what people change; that it was used is no change. */
+export const secretVersion = ({ updatedAt }: SecretMetadata): string => String(updatedAt.getTime());
+
 const isLive = (row: SecretMetadata | undefined): boolean => row !== undefined && !row.expired;
 
 /** Metadata of exactly this scope. Throws Fault `not_found`. */
@@ -130,12 +134,14 @@ export async function writeSecret(
   actor: Actor,
   name: string,
   input: SecretInput,
+  condition: Condition = {},
 ): Promise<{ readonly created: boolean; readonly secret: SecretMetadata }> {
   const sealed = sealValue(ctx, scope, name, input.value);
   const settings = fullSettings(input);
   const now = ctx.runtime.now();
   return ctx.db.tx(async (tx) => {
     const before = await lockSecret(tx, scope, name, now);
+    requireVersion(condition, before && secretVersion(before));
     const written = await putSecret(tx, scope, { name, ...sealed, ...settings }, { now });
     const created = written?.created === true;
     await auditSecret(tx, scope, actor, created ? 'secret.created' : 'secret.written', name, {
@@ -159,11 +165,13 @@ export async function editSecret(
   actor: Actor,
   name: string,
   input: SecretSettings,
+  condition: Condition = {},
 ): Promise<SecretMetadata> {
   const now = ctx.runtime.now();
   return ctx.db.tx(async (tx) => {
     const before = await lockSecret(tx, scope, name, now);
     if (before === undefined) throw noSecret();
+    requireVersion(condition, secretVersion(before));
     const change = changeOf(before, input);
     const keys = Object.keys(change);
     if (keys.length === 0) return before;
@@ -214,11 +222,13 @@ export async function rotateSecretValue(
   actor: Actor,
   name: string,
   value: string,
+  condition: Condition = {},
 ): Promise<SecretMetadata> {
   const sealed = sealValue(ctx, scope, name, value);
   const now = ctx.runtime.now();
   return ctx.db.tx(async (tx) => {
     const before = await lockSecret(tx, scope, name, now);
+    if (before !== undefined) requireVersion(condition, secretVersion(before));
     if (before === undefined || !(await rotateSecret(tx, scope, name, sealed, now))) throw noSecret();
     await auditSecret(tx, scope, actor, 'secret.rotated', name);
     await wake(tx, scope, name, before.expired);
@@ -245,10 +255,17 @@ export async function revealSecret(ctx: FlowContext, scope: SecretScope, actor: 
 }
 
 /** Throws Fault `not_found`. What names the secret is told by the next sync or launch. */
-export async function removeSecret(ctx: FlowContext, scope: SecretScope, actor: Actor, name: string): Promise<void> {
+export async function removeSecret(
+  ctx: FlowContext,
+  scope: SecretScope,
+  actor: Actor,
+  name: string,
+  condition: Condition = {},
+): Promise<void> {
   const now = ctx.runtime.now();
   await ctx.db.tx(async (tx) => {
     const before = await lockSecret(tx, scope, name, now);
+    if (before !== undefined) requireVersion(condition, secretVersion(before));
     if (before === undefined || !(await deleteSecret(tx, scope, name))) throw noSecret();
     await auditSecret(tx, scope, actor, 'secret.deleted', name);
     await wake(tx, scope, name, true);

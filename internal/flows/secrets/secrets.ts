@@ -12,6 +12,7 @@ export {
   removeSecret,
   revealSecret,
   rotateSecretValue,
+  secretVersion,
   writeSecret,
 } from './manage.ts';
 export { placeholderOf, resolveSecrets, type SecretUse } from './resolve.ts';

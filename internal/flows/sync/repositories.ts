@@ -25,6 +25,7 @@ import {
   updateState,
 } from '../../adapters/store/repositories/repositories.ts';
 import { Fault } from '../../domain/fault.ts';
+import { type Condition, requireVersion } from '../../domain/version.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
@@ -114,11 +115,13 @@ export async function changeRepository(
   caller: Caller,
   name: string,
   input: SettingsInput & { readonly suspended?: boolean },
+  condition: Condition = {},
 ): Promise<Repository> {
   await checkVerify(input.verify);
   await checkFolder(ctx, caller, input.path ?? null);
   return ctx.db.tx(async (tx) => {
     const before = await lockNamed(tx, caller.project, name);
+    requireVersion(condition, before.generation);
     const patch: { -readonly [key in keyof RepositoryPatch]: RepositoryPatch[key] } = { ...input };
     if (input.url != null) patch.path = null;
     if (input.path != null) patch.url = null;
@@ -222,12 +225,14 @@ export async function removeRepository(
   ctx: FlowContext,
   caller: Caller,
   name: string,
-  keepResources: boolean,
+  { keepResources, condition = {} }: { readonly keepResources: boolean; readonly condition?: Condition },
 ): Promise<void> {
   const repository = await findRepository(ctx.db, caller.project, name);
+  requireVersion(condition, repository.generation);
   const remove = async (tx: Sql): Promise<void> => {
     const locked = await lockRepository(tx, repository.id);
     if (locked === undefined) return;
+    requireVersion(condition, locked.generation);
     const running = await runningRun(tx, repository.id);
     if (running)
       await moveRun(tx, running.id, { status: 'superseded', detail: 'the repository was removed' }, ctx.runtime.now());

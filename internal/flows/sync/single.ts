@@ -16,6 +16,7 @@ import { deleteUnusedGenerated } from '../../adapters/store/resources/generated.
 import { readSecretNames } from '../../adapters/store/secrets/secrets-meta.ts';
 import { listTriggers, type TriggerRow } from '../../adapters/store/resources/triggers.ts';
 import { Fault } from '../../domain/fault.ts';
+import { type Condition, requireVersion } from '../../domain/version.ts';
 import { messageOf } from '../../domain/messages.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { endpointSlug, ingestUrl } from './plan.ts';
@@ -42,9 +43,16 @@ const audit = (tx: Sql, project: ProjectRef, { actor, action, kind, name }: Chan
   });
 
 /** Deletes an agent owned by `manual`. Faults: `not_found`; `conflict` naming the repository that owns it. */
-export async function deleteAgent(ctx: FlowContext, project: ProjectRef, name: string, actor: Actor): Promise<void> {
+export async function deleteAgent(
+  ctx: FlowContext,
+  project: ProjectRef,
+  name: string,
+  actor: Actor,
+  condition: Condition = {},
+): Promise<void> {
   await inApply(ctx.db, project.id, async (tx) => {
     const agent = await requireDeletable(tx, project, name);
+    requireVersion(condition, agent.revision);
     await deleteAgents(tx, [agent.id]);
     await deleteUnusedGenerated(tx, project.id);
     await audit(tx, project, { actor, action: 'agent.deleted', kind: 'Agent', name });

@@ -17,7 +17,7 @@ import { Fault } from '../../../domain/fault.ts';
 import type { AgentSpec } from '../../../domain/spec.ts';
 import { messageOf } from '../../../domain/messages.ts';
 import { pageOf, readNumberPage, readTextPage } from '../page.ts';
-import { noContent, ok, type Route, serve } from '../route.ts';
+import { conditionOf, noContent, ok, type Route, serve, tagged } from '../route.ts';
 import { counted, ownerOf, saying } from './shapes.ts';
 import { diffJson } from '../../../core/plan/plan.ts';
 import { dryDeleteAgent } from '../../../flows/console/console.ts';
@@ -77,7 +77,7 @@ export const agentRoutes: readonly Route[] = [
   serve(api.getAgent, async ({ ctx, project: where, params, query }) => {
     const row = await requireAgent(ctx, where, params.name);
     const withOrigins = await originsFor(ctx, query, [row]);
-    return ok({ ...show(row), ...withOrigins(row) });
+    return tagged(row.revision, ok({ ...show(row), ...withOrigins(row) }));
   }),
   serve(api.getAgentUsage, async ({ ctx, project: where, params }) => {
     const { id: agentId } = await requireAgent(ctx, where, params.name);
@@ -105,9 +105,10 @@ export const agentRoutes: readonly Route[] = [
     if (to === undefined) throw noRevision(params.b);
     return ok({ changes: diffJson(from, to) });
   }),
-  serve(api.deleteAgent, async ({ ctx, project: where, params, query, body, actor }) => {
+  serve(api.deleteAgent, async (call) => {
+    const { ctx, project: where, params, query, body, actor } = call;
     if (query.dryRun === 'true') return ok(await dryDeleteAgent(ctx, where, params.name));
-    await deleteAgent(ctx, where, params.name, saying(actor, body));
+    await deleteAgent(ctx, where, params.name, saying(actor, body), conditionOf(call));
     return noContent;
   }),
 ];

@@ -26,7 +26,7 @@ import type { FlowContext } from '../../../flows/context.ts';
 import { diagnoseKeys } from '../../../flows/secrets/secrets.ts';
 import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { pageOf, readTextPage } from '../page.ts';
-import { accepted, created, noContent, ok, type Route, serve } from '../route.ts';
+import { accepted, conditionOf, created, noContent, ok, type Route, serve, tagged } from '../route.ts';
 import { contextText, counted, saying } from './shapes.ts';
 import { dryCommit, dryRemoveRepository } from '../../../flows/console/console.ts';
 
@@ -76,18 +76,23 @@ export const repositoryRoutes: readonly Route[] = [
     const total = query.counts === 'true' ? await countRepositories(ctx.db, project.id) : undefined;
     return ok({ ...page, items: await show(ctx, page.items), ...counted(total) });
   }),
-  serve(api.getRepository, async ({ ctx, project, params }) =>
-    ok(await showOne(ctx, await findRepository(ctx.db, project, params.name))),
-  ),
-  serve(api.updateRepository, async ({ ctx, project, actor, params, body, can }) => {
-    const input = inputOf(body) as SettingsInput & { suspended?: boolean };
-    const caller = { project, actor, ownsInstallation: can('folders:add') };
-    return ok(await showOne(ctx, await changeRepository(ctx, caller, params.name, input)));
+  serve(api.getRepository, async ({ ctx, project, params }) => {
+    const found = await findRepository(ctx.db, project, params.name);
+    return tagged(found.generation, ok(await showOne(ctx, found)));
   }),
-  serve(api.deleteRepository, async ({ ctx, project, actor, params, query, body }) => {
-    const keeps = query.keepResources === 'true';
-    if (query.dryRun === 'true') return ok(await dryRemoveRepository(ctx, project, params.name, keeps));
-    await removeRepository(ctx, { project, actor: saying(actor, body) }, params.name, keeps);
+  serve(api.updateRepository, async (call) => {
+    const { ctx, project, actor, params, can } = call;
+    const input = inputOf(call.body) as SettingsInput & { suspended?: boolean };
+    const caller = { project, actor, ownsInstallation: can('folders:add') };
+    const changed = await changeRepository(ctx, caller, params.name, input, conditionOf(call));
+    return tagged(changed.generation, ok(await showOne(ctx, changed)));
+  }),
+  serve(api.deleteRepository, async (call) => {
+    const { ctx, project, actor, params, query, body } = call;
+    const keepResources = query.keepResources === 'true';
+    if (query.dryRun === 'true') return ok(await dryRemoveRepository(ctx, project, params.name, keepResources));
+    const how = { keepResources, condition: conditionOf(call) };
+    await removeRepository(ctx, { project, actor: saying(actor, body) }, params.name, how);
     return noContent;
   }),
   serve(api.syncRepository, async ({ ctx, project, actor, params }) =>

@@ -11,12 +11,13 @@ import {
   removeSecret,
   revealSecret,
   rotateSecretValue,
+  secretVersion,
   writeSecret,
 } from '../../../flows/secrets/secrets.ts';
 import { secretName } from '../../../../schemas/secret.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { pageOf, readTextPage } from '../page.ts';
-import { type Call, created, noContent, ok, type Route, serve } from '../route.ts';
+import { type Call, conditionOf, created, noContent, ok, type Route, serve, tagged } from '../route.ts';
 import { counted, saying } from './shapes.ts';
 import { dryDeleteSecret } from '../../../flows/console/console.ts';
 
@@ -35,6 +36,8 @@ const show = (row: SecretMetadata) => ({
   updatedAt: row.updatedAt.toISOString(),
   expired: row.expired,
 });
+
+const shown = (row: SecretMetadata) => tagged(secretVersion(row), ok(show(row)));
 
 /** The name in the path. A name of another shape is told by its rule, never repeated. */
 function nameOf({ params: { name } }: { readonly params: { readonly name: string } }): string {
@@ -58,21 +61,32 @@ function secretRoutesAt(
       const total = call.query.counts === 'true' ? await countSecrets(call.ctx.db, scopeOf(call)) : undefined;
       return ok({ ...pageOf(rows, page.limit, (row) => [row.name], show), ...counted(total) });
     }),
-    serve(operations.get, async (call) => ok(show(await findSecretMetadata(call.ctx, scopeOf(call), nameOf(call))))),
+    serve(operations.get, async (call) => shown(await findSecretMetadata(call.ctx, scopeOf(call), nameOf(call)))),
     serve(operations.update, async (call) =>
-      ok(show(await editSecret(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body))),
+      shown(await editSecret(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body, conditionOf(call))),
     ),
     serve(operations.remove, async (call) => {
       if (call.query.dryRun === 'true') return ok(await dryDeleteSecret(call.ctx, scopeOf(call), nameOf(call)));
-      await removeSecret(call.ctx, scopeOf(call), saying(call.actor, call.body), nameOf(call));
+      await removeSecret(call.ctx, scopeOf(call), saying(call.actor, call.body), nameOf(call), conditionOf(call));
       return noContent;
     }),
     serve(operations.write, async (call) => {
-      const written = await writeSecret(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body);
-      return written.created ? created(show(written.secret)) : ok(show(written.secret));
+      const written = await writeSecret(
+        call.ctx,
+        scopeOf(call),
+        call.actor,
+        nameOf(call),
+        call.body,
+        conditionOf(call),
+      );
+      return written.created
+        ? tagged(secretVersion(written.secret), created(show(written.secret)))
+        : shown(written.secret);
     }),
     serve(operations.rotate, async (call) =>
-      ok(show(await rotateSecretValue(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body.value))),
+      shown(
+        await rotateSecretValue(call.ctx, scopeOf(call), call.actor, nameOf(call), call.body.value, conditionOf(call)),
+      ),
     ),
     serve(operations.reveal, async (call) =>
       ok({ value: await revealSecret(call.ctx, scopeOf(call), call.actor, nameOf(call)) }),

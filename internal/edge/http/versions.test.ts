@@ -1,0 +1,92 @@
+// Of two who change what both have read, one is told: ETag of a read, If-Match of a change, and 412 where it has changed since.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+
+let daemon: TestDaemon;
+before(async () => {
+  daemon = await startTestDaemon({ config: { roles: ['api'], allowPrivateNetwork: true } });
+});
+after(() => daemon?.stop());
+
+const call = (method: string, path: string, body?: unknown, headers: { readonly [name: string]: string } = {}) =>
+  daemon.api(method, path, body, { headers });
+const tagOf = async (path: string): Promise<string> => {
+  const { status, headers } = await call('GET', path);
+  assert.equal(status, 200);
+  const tag = headers.get('etag') ?? '';
+  assert.match(tag, /^"[^"]+"$/);
+  return tag;
+};
+const codeOf = ({ status, body }: Awaited<ReturnType<typeof call>>) => [status, body?.['code']];
+const stale = [412, 'precondition-failed'];
+
+test('a repository changes for one of two who have read the same', async () => {
+  const made = await call('POST', 'P/repositories', { name: 'one', url: 'https://127.0.0.1:1/a.git', suspended: true });
+  assert.equal(made.status, 201);
+  const tag = await tagOf('P/repositories/one');
+  const both = await Promise.all(
+    [120, 180].map((intervalSeconds) => call('PATCH', 'P/repositories/one', { intervalSeconds }, { 'if-match': tag })),
+  );
+  assert.deepEqual(both.map(({ status }) => status).toSorted(), [200, 412]);
+  const winner = both.find(({ status }) => status === 200);
+  assert.equal(await tagOf('P/repositories/one'), winner?.headers.get('etag'));
+  assert.deepEqual(codeOf(await call('DELETE', 'P/repositories/one', undefined, { 'if-match': tag })), stale);
+  const several = `"0", ${await tagOf('P/repositories/one')}`;
+  assert.equal((await call('PATCH', 'P/repositories/one', { branch: 'main' }, { 'if-match': several })).status, 200);
+  const weak = `W/${await tagOf('P/repositories/one')}`;
+  assert.deepEqual(codeOf(await call('DELETE', 'P/repositories/one', undefined, { 'if-match': weak })), stale);
+  assert.equal((await call('DELETE', 'P/repositories/one', undefined, { 'if-match': '*' })).status, 204);
+});
+
+test('a secret is made once, and written over by whoever read it last', async () => {
+  for (const base of ['P/secrets', '/api/v1/orgs/default/secrets']) {
+    const path = `${base}/token`;
+    assert.deepEqual(codeOf(await call('PUT', path, { value: 'a' }, { 'if-match': '*' })), stale);
+    const once = { 'if-none-match': '*' };
+    const made = await call('PUT', path, { value: 'a', protected: false }, once);
+    assert.deepEqual([made.status, made.headers.get('etag')], [201, await tagOf(path)]);
+    assert.deepEqual(codeOf(await call('PUT', path, { value: 'b' }, once)), stale);
+    const tag = await tagOf(path);
+    assert.equal((await call('POST', `${path}/reveal`)).body['value'], 'a');
+    assert.equal(await tagOf(path), tag, 'that it was used is no change');
+    const changed = await call('PATCH', path, { description: 'x' }, { 'if-match': tag });
+    assert.equal(changed.status, 200);
+    for (const [method, at, body] of [
+      ['PATCH', path, { description: 'y' }],
+      ['PUT', path, { value: 'c' }],
+      ['POST', `${path}/rotate`, { value: 'c' }],
+      ['DELETE', path, undefined],
+    ] as const) {
+      assert.deepEqual(codeOf(await call(method, at, body, { 'if-match': tag })), stale, `${method} ${at}`);
+    }
+    assert.equal((await call('POST', `${path}/reveal`)).body['value'], 'a');
+    assert.equal((await call('DELETE', path, undefined, { 'if-match': await tagOf(path) })).status, 204);
+  }
+});
+
+test('an agent that was applied again is not deleted by who read it before', async () => {
+  const files = (prompt: string) => ({
+    files: [
+      {
+        path: '.svc/agents/a.yaml',
+        content: `name: a\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }\nsystemPrompt: ${prompt}\n`,
+      },
+    ],
+  });
+  assert.equal((await call('POST', 'P/apply', files('one'))).status, 200);
+  const tag = await tagOf('P/agents/a');
+  assert.equal((await call('POST', 'P/apply', files('two'))).status, 200);
+  assert.deepEqual(codeOf(await call('DELETE', 'P/agents/a', undefined, { 'if-match': tag })), stale);
+  assert.equal((await call('DELETE', 'P/agents/a', undefined, { 'if-match': await tagOf('P/agents/a') })).status, 204);
+});
+
+test('the description tells the headers and the answer', async () => {
+  const { body } = await call('GET', '/api/v1/openapi.json');
+  const path = body['paths']?.['/api/v1/orgs/{org}/projects/{project}/repositories/{name}'];
+  const names = [...Array(4).keys()].map((n) => String(path?.['patch']?.['parameters']?.[n]?.['name']));
+  assert.ok(names.includes('if-match'), names.join(' '));
+  assert.ok(path?.['patch']?.['responses']?.['412'] !== undefined);
+  assert.ok(path?.['get']?.['responses']?.['200']?.['headers']?.['ETag'] !== undefined);
+});
