@@ -186,7 +186,7 @@ test('a secret that something uses is not deleted by the way', async () => {
   await ok('secret', 'delete', 'key', '--force');
 });
 
-test('deliveries that prove nothing are told in the log once, by the endpoint that they came to', async () => {
+test('deliveries that prove nothing are told in the log once and by the doctor, by the endpoint that they came to', async () => {
   const { ingestUrl } = JSON.parse(await ok('endpoint', 'show', 'reports', '--json'));
   for (let turn = 0; turn < 3; turn++) {
     const answer = await fetch(ingestUrl, {
@@ -201,6 +201,9 @@ test('deliveries that prove nothing are told in the log once, by the endpoint th
     told.map(({ endpoint, why }) => [endpoint, /x-svc-signature-256/.test(why)]),
     [['reports', true]],
   );
+  const { stdout: doctor } = await svc(['doctor']);
+  assert.match(doctor, /^! rejected .*endpoint reports refused at least 1 delivery within a day, the latest at 20/m);
+  assert.match(doctor, /→ svc endpoint show reports says what a sender has to show; compare its secret$/m);
 });
 
 test('contexts name servers; one is in use, and what is given goes before it', async () => {

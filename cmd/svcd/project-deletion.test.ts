@@ -152,6 +152,7 @@ const settings = [
   'generated_resources',
   'project_members',
   'receivers',
+  'rejected_deliveries',
   'reconciles',
   'repositories',
   'routing_generations',

@@ -1,6 +1,8 @@
 // A delivery that does not prove itself is told in the log, so that a wrong secret is not only a number: with the endpoint or
-// connection that it came to, once in ten seconds of each, with how many there were since. Never with what was sent.
+// connection that it came to, once in ten seconds of each, with how many there were since; as often it is noted for
+// `svc doctor`. Never with what was sent.
 
+import { noteRejected } from '../../adapters/store/events/rejected.ts';
 import type { FlowContext } from '../context.ts';
 
 const quietMs = 10_000;
@@ -54,5 +56,10 @@ export function logRejected(
   ctx.runtime.log.warn(
     { [kind]: name, [`${kind}Id`]: id, projectId, why, ...(last !== undefined && { more: last.since }) },
     'delivery.rejected',
+  );
+  // What is refused has no transaction of its own; the answer does not wait for the note.
+  const count = 1 + (last?.since ?? 0);
+  noteRejected(ctx.db, { ...at, count, why }).catch((error: unknown) =>
+    ctx.runtime.log.warn({ err: error }, 'delivery.rejection_not_noted'),
   );
 }

@@ -4,6 +4,7 @@
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { retryParkedJobs } from '../../adapters/store/operations/jobs.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
+import { readRejected } from '../../adapters/store/events/rejected.ts';
 import { breakGlassSince, findTroubles, type Parked, type Troubles } from '../../adapters/store/operations/troubles.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
 import { endedTheProcess } from '../in-hand.ts';
@@ -54,6 +55,20 @@ async function signinChecks(ctx: FlowContext, project: ProjectRef): Promise<Chec
   return checks;
 }
 
+/** Senders that are not believed. */
+async function rejectedChecks(ctx: FlowContext, project: ProjectRef): Promise<Check[]> {
+  const rows = await readRejected(ctx.db, project.id);
+  return rows.map(({ kind, name, count, why, lastAt }) => ({
+    name: 'rejected',
+    status: 'warning',
+    message: `${kind} ${name} refused at least ${many(Number(count), 'delivery')} within a day, the latest at ${lastAt.toISOString()}: ${why}`,
+    hint:
+      kind === 'endpoint'
+        ? `svc endpoint show ${name} says what a sender has to show; compare its secret`
+        : `compare the secret there: svc connection set-credentials ${name} --from-file FILE`,
+  }));
+}
+
 /** Every check that found something; one `ok` check where nothing did. */
 export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<Check[]> {
   const now = ctx.runtime.now();
@@ -84,12 +99,13 @@ export async function diagnose(ctx: FlowContext, project: ProjectRef): Promise<C
     const message = `${row.count} job${row.count === 1 ? '' : 's'} ${row.task} gave up: ${row.error}`;
     checks.push({ name: 'jobs', status: 'error', message, hint: 'remove the cause, then: svc doctor --retry-jobs' });
   }
-  checks.push(...lateChecks(found), ...(await signinChecks(ctx, project)));
+  checks.push(...lateChecks(found), ...(await rejectedChecks(ctx, project)), ...(await signinChecks(ctx, project)));
   if (checks.length > 0) return checks;
   return [{ name: 'repositories', status: 'ok', message: `${found.repositories} watched, all as they should be` }];
 }
 
-const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+const many = (count: number, what: string): string =>
+  `${count} ${count === 1 ? what : what.endsWith('y') ? `${what.slice(0, -1)}ies` : `${what}s`}`;
 
 /** What is tried again only when a person asks for it, and then with nothing beside it. */
 function parkedCheck({ kind, name, eventId }: Parked): Check {

@@ -29,6 +29,7 @@ const letGo: { readonly [table: string]: string } = {
   oauth_tokens: 'connections/oauth-attempts.ts',
   pull_plans: 'repositories/pull-plans.ts',
   reconciles: 'operations/slices.ts',
+  rejected_deliveries: 'events/rejected.ts',
   session_ties: 'sessions/tool-callers.ts',
   sessions: 'operations/slices.ts',
   signin_attempts: 'signin/web-sessions.ts',
