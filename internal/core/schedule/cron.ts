@@ -45,7 +45,7 @@ export function parseCron(expression: string): CronFields | { readonly problem: 
   for (const [index, field] of FIELDS.entries()) {
     const part = parts[index] ?? '';
     const parsed = parseField(part, field);
-    if (parsed === null) return { problem: `${quote(part)} is not a ${field.name}; ${accepted(field)}` };
+    if (parsed === null) return { problem: `${quote(part)} is no ${field.name}; ${accepted(field)}` };
     numbers.push(parsed);
   }
   const bothDays = [parts[2], parts[4]].some((part) => part?.startsWith('*') === true);

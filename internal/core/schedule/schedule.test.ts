@@ -83,7 +83,7 @@ test('cron expressions have five fields of names, ranges, lists and steps', () =
 });
 
 test('the text of a refusal says what is accepted', () => {
-  assert.match(checkCron('61 * * * *') ?? '', /"61" is not a minute; accepted are \*, 0 to 59/);
+  assert.match(checkCron('61 * * * *') ?? '', /"61" is no minute; accepted are \*, 0 to 59/);
   assert.match(checkCron('0 0 * * * *') ?? '', /five fields .* not 6/);
   assert.match(checkCron('0 0 * * x') ?? '', /names such as mon/);
 });

@@ -30,6 +30,21 @@ export const WORDS: readonly (readonly [pattern: RegExp, message: string, hint: 
     HINTS['BLOCK_AS_IMPLICIT_KEY'] ?? '',
   ],
   [
+    /^Implicit keys need to be on a single line/,
+    'This line is no "key: value"',
+    'Put a space behind the ":" of its key; a text of several lines stands in quotes, or below "|".',
+  ],
+  [
+    /^Sequence item without - indicator/,
+    'This line belongs to no entry of the list above it',
+    'Line it up with the keys beside the "-", or begin it with "- " as an entry of its own.',
+  ],
+  [
+    /^Plain value cannot start with reserved character/,
+    'A value does not begin with @ or ` in YAML',
+    HINTS['BAD_SCALAR_START'] ?? '',
+  ],
+  [
     /^Implicit map keys need to be followed/,
     'A ":" is missing after this key',
     'Write "key: value", with a space after the colon.',
