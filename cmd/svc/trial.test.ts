@@ -133,6 +133,32 @@ test('ids paste back from a table of eighty columns, whole or in pieces, and a s
   assert.match(short.stderr, / is (?:too short a piece of an id|a piece of \d+ ids): /);
 });
 
+test('a run says what a person did, and a rollback leaves what runs where head is not applied', async () => {
+  const path = (prompt: string) =>
+    write(
+      'folder/.svc/agents/f.yaml',
+      agent.replace('triage', 'folder').replace('You sort.', prompt).split('triggers:')[0] ?? '',
+    );
+  await path('One.');
+  await ok('repo', 'add', 'folder', '--path', join(place, 'folder'), '--wait');
+  await path('Two.');
+  await ok('repo', 'sync', 'folder', '--wait');
+  await path('"Three');
+  assert.equal((await svc('repo', 'sync', 'folder', '--wait')).code, 1);
+  const refused = await svc('repo', 'rollback', 'folder', '--wait');
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /is not applied; commit \S+ runs/);
+  assert.match(await ok('agent', 'show', 'folder'), /systemPrompt: Two\./);
+  await path('Two.');
+  await ok('repo', 'sync', 'folder', '--wait');
+  await ok('repo', 'rollback', 'folder', '--wait');
+  assert.match(await ok('agent', 'show', 'folder'), /systemPrompt: One\./);
+  assert.match(await ok('reconcile', 'list', '--repo', 'folder'), / manual \(rollback\) /);
+  await ok('repo', 'release', 'folder', '--wait');
+  assert.match(await ok('agent', 'show', 'folder'), /systemPrompt: Two\./);
+  assert.match(await ok('reconcile', 'logs', '--repo', 'folder'), / by manual \(release\) /);
+});
+
 test('a stored event is replayed into a local run, and what --keep names is kept', async () => {
   const { body: page } = await daemon.api('GET', 'P/events?key=webhook.received');
   const id = String(page['items']?.[0]?.['id']);

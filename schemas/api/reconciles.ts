@@ -59,6 +59,8 @@ const entries = {
   repository: v.nullable(v.string()),
   commit: v.nullable(v.string()),
   reason: v.picklist(['push', 'poll', 'manual', 'watch', 'resync', 'apply']),
+  /** What a person did, of a run whose reason is `manual`; absent for a sync. */
+  act: v.optional(v.picklist(['rollback', 'approve', 'pin', 'unpin', 'release'])),
   status: runStatus,
   /** Why a source failed: `auth-failed`, `unreachable`, … */
   condition: v.optional(v.string()),

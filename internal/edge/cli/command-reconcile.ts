@@ -14,6 +14,7 @@ import {
   runMs,
   shortCommit,
   statusColour,
+  reasonText,
 } from './print-run.ts';
 import { printDiagnostics } from './diagnostics.ts';
 import { clean, durationText, relativeTime } from './text.ts';
@@ -44,7 +45,7 @@ export const reconcileList: Handler = async (call) => {
         run.repository ?? 'manual',
         { text: run.condition ? `${run.status} (${run.condition})` : run.status, colour: statusColour(run.status) },
         shortCommit(run.commit),
-        run.reason ?? '-',
+        reasonText(run),
         ms === undefined ? '-' : durationText(ms),
         run.actions === undefined || run.actions.length === 0
           ? '-'

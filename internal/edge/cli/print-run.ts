@@ -108,6 +108,10 @@ function namesText(actions: readonly Action[]): string {
   return [...named, ...(changed.length > namesMax ? [`and ${changed.length - namesMax} more`] : [])].join(' ');
 }
 
+/** `manual`, or what a person did. */
+export const reasonText = ({ reason, act }: Pick<Run, 'reason' | 'act'>): string =>
+  act === undefined ? (reason ?? '-') : `${reason} (${act})`;
+
 /** One line: when, repository, status, commit, reason, counts, how long. */
 export function runLine(run: Run, options: PrintOptions): string {
   const { paint } = options;
@@ -117,7 +121,7 @@ export function runLine(run: Run, options: PrintOptions): string {
     paint('bold', clean(run.repository ?? 'manual', true)),
     paint(statusColour(run.status), run.status),
     shortCommit(run.commit),
-    ...(run.reason === undefined ? [] : [`by ${run.reason}`]),
+    ...(run.reason === undefined ? [] : [`by ${reasonText(run)}`]),
     ...(run.actions !== undefined && run.actions.length > 0
       ? [`(${countText(run.actions, run.status === 'held' ? 'planned' : 'done')})`, namesText(run.actions)]
       : []),
@@ -139,7 +143,7 @@ export function printRun(run: Run, options: PrintOptions): string {
       ['condition', run.condition ? paint('red', clean(run.condition, true)) : undefined],
       ['detail', run.detail ? clean(run.detail) : undefined],
       ['commit', run.commit ? clean(run.commit, true) : undefined],
-      ['reason', run.reason],
+      ['reason', run.reason === undefined ? undefined : reasonText(run)],
       ['started', run.startedAt === undefined ? undefined : `${run.startedAt} (${relativeTime(run.startedAt, now)})`],
       ['took', ms === undefined ? undefined : durationText(ms)],
     ],

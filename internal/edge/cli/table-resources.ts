@@ -60,7 +60,7 @@ const repoAction = (word: 'suspend' | 'resume' | 'release' | 'unpin', summary: s
   words: ['repo', word],
   summary,
   args: [NAME],
-  options: [REASON],
+  options: [REASON, ...(word === 'release' || word === 'unpin' ? [WAIT, TIMEOUT] : [])],
   load: async () => (await repo()).repoAction(word),
 });
 

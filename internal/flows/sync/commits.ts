@@ -33,7 +33,8 @@ export async function setPin(
     const pinned = commit === null ? null : await pinnable(tx, repository, commit);
     await updateRepository(tx, repository.id, { pinnedCommit: pinned }, ctx.runtime.now());
     await audit(tx, caller, pinned === null ? 'repository.unpinned' : 'repository.pinned', name, { commit: pinned });
-    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null) };
+    const act = pinned === null ? 'unpin' : 'pin';
+    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync', act }, null) };
   });
 }
 
@@ -180,7 +181,7 @@ export async function release(ctx: FlowContext, caller: Caller, name: string): P
     await updateRepository(tx, repository.id, { quarantinedCommit: null }, now);
     await updateState(tx, repository.id, { seenHash: null }, now);
     await audit(tx, caller, 'repository.released', name, { commit: quarantinedCommit });
-    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null) };
+    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync', act: 'release' }, null) };
   });
 }
 

@@ -6,7 +6,8 @@ import { canonicalJson, type Json } from '../../domain/json.ts';
 
 /** What was asked for, stored with the run. */
 export type SyncRequest =
-  | { readonly kind: 'sync' }
+  /** `act`: what a person did that asks for it, where that is more than a sync. */
+  | { readonly kind: 'sync'; readonly act?: 'pin' | 'unpin' | 'release' }
   /** Re-apply the stored inputs of an earlier run, and quarantine the commit that is left. */
   | { readonly kind: 'rollback'; readonly from: string; readonly leaves: string | null }
   /** Apply the stored inputs of a held run without the guard. */

@@ -1,6 +1,7 @@
 // Repositories and runs as the API shows them (docs/reference/repositories.md#runs). Never a credential: `auth` names a secret or a
 // connection, and an address cannot hold one.
 
+import type { SyncRequest } from './decide.ts';
 import type { ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
 import type { Repository } from '../../adapters/store/repositories/repositories.ts';
 import { excerptOf } from '../../domain/diagnostic.ts';
@@ -8,12 +9,21 @@ import type { Diagnostic } from '../../../schemas/api/common.ts';
 import type { WholeRun } from '../../../schemas/api/reconciles.ts';
 
 /** A run as lists and the stream show it: its `actions` are those that change something. */
+/** What a person did that asked for the run, beyond a sync. */
+function actOf({ request }: Pick<ReconcileRow, 'request'>) {
+  const asked = request as unknown as SyncRequest;
+  // An apply by hand is stored as one of its own kind.
+  if (asked.kind === 'rollback' || asked.kind === 'approve') return asked.kind;
+  return asked.kind === 'sync' ? asked.act : undefined;
+}
+
 export function showRun(run: ReconcileRow) {
   return {
     id: run.id,
     repository: run.repository,
     commit: run.commit,
     reason: run.reason,
+    ...(actOf(run) !== undefined && { act: actOf(run) }),
     status: run.status,
     ...(run.condition !== null && { condition: run.condition }),
     ...(run.detail !== null && { detail: run.detail }),

@@ -50,7 +50,7 @@ const selected = `id, seq, version, project_id as "projectId", repository_id as 
 const rowSelected = `id, seq, version, project_id as "projectId", repository_id as "repositoryId",
   repository_name as repository, commit, reason, status, condition, left(detail, 500) as detail,
   started_at as "startedAt", finished_at as "finishedAt", '[]'::jsonb as stages, '[]'::jsonb as actions,
-  '[]'::jsonb as diagnostics`;
+  '[]'::jsonb as diagnostics, request`;
 
 export interface NewRun {
   readonly id: string;
