@@ -29,7 +29,10 @@ test('a repository changes for one of two who have read the same', async () => {
   const both = await Promise.all(
     [120, 180].map((intervalSeconds) => call('PATCH', 'P/repositories/one', { intervalSeconds }, { 'if-match': tag })),
   );
-  assert.deepEqual(both.map(({ status }) => status).toSorted((a, b) => a - b), [200, 412]);
+  assert.deepEqual(
+    both.map(({ status }) => status).toSorted((a, b) => a - b),
+    [200, 412],
+  );
   const winner = both.find(({ status }) => status === 200);
   assert.equal(await tagOf('P/repositories/one'), winner?.headers.get('etag'));
   assert.deepEqual(codeOf(await call('DELETE', 'P/repositories/one', undefined, { 'if-match': tag })), stale);
