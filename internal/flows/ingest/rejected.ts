@@ -58,8 +58,8 @@ export function logRejected(
     'delivery.rejected',
   );
   // What is refused has no transaction of its own; the answer does not wait for the note.
-  const count = 1 + (last?.since ?? 0);
-  noteRejected(ctx.db, { ...at, count, why }).catch((error: unknown) =>
+  const refused = 1 + (last?.since ?? 0);
+  noteRejected(ctx.db, { ...at, count: refused, why }).catch((error: unknown) =>
     ctx.runtime.log.warn({ err: error }, 'delivery.rejection_not_noted'),
   );
 }
