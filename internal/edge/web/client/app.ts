@@ -215,7 +215,7 @@ function App(): Markup {
   }, [path]);
   useFocus(path);
   if (me === undefined)
-    return html`<main id="main">${error === undefined ? html`<p class="empty">Reading…</p>` : html`<${Failure} error=${error} />`}</main>`;
+    return html`<main id="main">${error === undefined ? html`<p class="empty">Reading…</p>` : html`<div><h1>svc</h1><${Failure} error=${error} /></div>`}</main>`;
   const close = (): void => setDialog(undefined);
   return html`<div class="shell" onClick=${followLink}><${Header} me=${me} place=${place} page=${address.page} onFind=${() => open('find')} />
     <main id="main" tabIndex=${-1}>
