@@ -129,6 +129,15 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'base/log': { rooms: ['schemas', 'base', 'base/'], npm: ['pino'] },
   'base/metrics': { rooms: ['schemas', 'base', 'base/'], npm: ['prom-client'] },
   'base/net': { rooms: ['schemas', 'base'], npm: ['undici'] },
+  'base/trace': {
+    rooms: [],
+    npm: [
+      '@opentelemetry/api',
+      '@opentelemetry/exporter-trace-otlp-http',
+      '@opentelemetry/resources',
+      '@opentelemetry/sdk-trace',
+    ],
+  },
   'base/testkit': {
     rooms: ['schemas', 'base', 'base/', 'adapters/store', 'adapters/postgres'],
     npm: [

@@ -10,6 +10,8 @@ import { delimiter, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { startPackageRegistry } from '../../internal/base/testkit/package-registry.ts';
 
 const run = promisify(execFile);
@@ -102,10 +104,40 @@ async function svc(...args: readonly string[]): Promise<string> {
   return stdout;
 }
 
+interface Spanned {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly name: string;
+}
+
+/** In place of a collector of traces: keeps the spans that it is sent. */
+async function startCollector(): Promise<{ readonly url: string; readonly spans: Spanned[]; stop(): void }> {
+  const spans: Spanned[] = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.setEncoding('utf8').on('data', (text: string) => (body += text));
+    request.on('end', () => {
+      assert.equal(request.url, '/v1/traces');
+      assert.doesNotMatch(body, /disk full/);
+      const { resourceSpans } = JSON.parse(body) as { resourceSpans: { scopeSpans: { spans: Spanned[] }[] }[] };
+      spans.push(...resourceSpans.flatMap((one) => one.scopeSpans.flatMap((scope) => scope.spans)));
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url, spans, stop: () => server.close() };
+}
+
 /** Starts `svcd` as it was installed, with the scripted agent in place of a harness. */
-async function startDaemon(): Promise<void> {
+async function startDaemon(collector: string): Promise<void> {
   const child = spawn('svcd', ['--listen', '127.0.0.1:0', '--sandbox', 'process'], {
-    env: { ...env, SVC_HARNESS_A_COMMAND: JSON.stringify([process.execPath, AGENT]) },
+    env: {
+      ...env,
+      SVC_HARNESS_A_COMMAND: JSON.stringify([process.execPath, AGENT]),
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector,
+    },
     cwd: home,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -130,14 +162,16 @@ triggers:
     routing: { kind: spawn }
 `;
 
-test('from npm install -g to an agent that answers a webhook, in an empty home', async () => {
+test('from npm install -g to an agent that answers a webhook, in an empty home', async (t) => {
   await installGlobally();
   assert.match(await svc('--version'), /^svc \d+\.\d+\.\d+ \(node 2[4-9]\.\d+\.\d+\)\n$/);
   await svc('init', 'first', '--name', 'helper');
   assert.match(await svc('validate', 'first'), /^ok: /);
   await mkdir(join(home, 'fleet/.svc/agents'), { recursive: true });
   await writeFile(join(home, 'fleet/.svc/agents/triage.yaml'), AGENT_FILE);
-  await startDaemon();
+  const collector = await startCollector();
+  t.after(() => collector.stop());
+  await startDaemon(collector.url);
   assert.match(await svc('repo', 'add', 'fleet', '--path', join(home, 'fleet'), '--wait'), /triage/);
   const { ingestUrl } = JSON.parse(await svc('endpoint', 'show', 'reports', '--json')) as { ingestUrl: string };
   const sent = await fetch(ingestUrl, {
@@ -145,7 +179,8 @@ test('from npm install -g to an agent that answers a webhook, in an empty home',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ title: 'disk full' }),
   });
-  assert.equal(sent.status, 202, await sent.text());
+  const text = await sent.text();
+  assert.equal(sent.status, 202, text);
   let transcript = '';
   for (let tries = 0; tries < 60 && !/(?:disk full[\s\S]*){2}|is failed/.test(transcript); tries += 1) {
     await sleep(500);
@@ -154,6 +189,18 @@ test('from npm install -g to an agent that answers a webhook, in an empty home',
   }
   // Once as it was told, once as it was repeated.
   assert.ok(transcript.split('A report arrived: disk full').length >= 3, transcript);
+  // One trace, named after the event, from its delivery to the first answer.
+  const { eventRecordId } = JSON.parse(text) as { eventRecordId: string };
+  const traced = (): Spanned[] => collector.spans.filter((one) => one.traceId === eventRecordId.replaceAll('-', ''));
+  for (let tries = 0; tries < 100 && traced().length < 4; tries += 1) await sleep(100);
+  assert.deepEqual(
+    traced()
+      .map((one) => one.name)
+      .sort(),
+    ['answer', 'delivery', 'launch', 'routing'],
+  );
+  const root = traced().find((one) => one.name === 'delivery');
+  for (const one of traced()) assert.equal(one.parentSpanId || undefined, one === root ? undefined : root?.spanId);
   assert.match(await (await fetch(new URL('/docs', ingestUrl))).text(), /To the first pull request/);
   const page = await fetch(new URL('/signin', ingestUrl));
   const module = /"(\/assets\/[0-9a-f]+\/[\w/]+\.ts)"/.exec(await page.text())?.[1];

@@ -86,7 +86,9 @@ test('the Kubernetes manifests are those of the published API, a deployment for 
       capabilities: { drop: ['ALL'] },
     });
     assert.equal(pod?.['securityContext']?.['runAsNonRoot'], true);
-    const names = (container?.['env'] as unknown as readonly { name: string }[]).map((one) => one.name);
+    const variables = (container?.['env'] ?? []) as unknown as readonly { name: string }[];
+    const names = variables.map((one) => one.name);
+    assert.ok(names.includes('SVC_MASTER_KEY_FILE'));
     for (const name of names)
       assert.ok(
         settings.some((setting) => setting.env === name),

@@ -1,7 +1,8 @@
 // The program svcd: reads its settings, starts the daemon, says that it is ready, drains at the first signal.
 // Exit codes: 0 drained, 1 failed, 2 a setting that cannot be used (one line on stderr that names it).
 
-import { ConfigError, loadConfig, settings } from '../../internal/base/config/config.ts';
+import { hostname } from 'node:os';
+import { type Config, ConfigError, loadConfig, settings } from '../../internal/base/config/config.ts';
 import { createLog } from '../../internal/base/log/log.ts';
 import { Fault } from '../../internal/domain/fault.ts';
 import { type Daemon, startDaemon } from './daemon.ts';
@@ -26,6 +27,19 @@ function help(): string {
   return `svcd: the svc daemon. Complete without any setting.\n\n${rows.join('\n')}\n  ${'SVC_CONFIG'.padEnd(28)}--config\n`;
 }
 
+/** Sends traces where the environment says so; nothing of it is loaded elsewhere. */
+async function startTracing(config: Config): Promise<(() => Promise<void>) | undefined> {
+  const { env } = process;
+  if (!env['OTEL_EXPORTER_OTLP_ENDPOINT'] && !env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']) return undefined;
+  const { startExporter } = await import('../../internal/base/trace/exporter.ts');
+  return startExporter({
+    'service.name': env['OTEL_SERVICE_NAME'] || 'svcd',
+    'host.name': hostname(),
+    'process.pid': String(process.pid),
+    'svc.roles': config.roles.join(','),
+  });
+}
+
 async function run(): Promise<void> {
   holdTickShape();
   if (process.argv.includes('--help')) {
@@ -36,6 +50,7 @@ async function run(): Promise<void> {
   const log = createLog(config.logLevel);
   let daemon: Daemon | undefined;
   let ending = false;
+  let stopTracing: (() => Promise<void>) | undefined;
   const end = async (code: number): Promise<void> => {
     if (ending) return;
     ending = true;
@@ -45,6 +60,8 @@ async function run(): Promise<void> {
     }, drainMs);
     late.unref();
     await daemon?.stop();
+    // What was noted last is sent too, unless nobody takes it.
+    await stopTracing?.().catch((error: unknown) => log.warn({ err: error }, 'traces.lost'));
     log.info({ code }, 'daemon.stopped');
     process.exit(code);
   };
@@ -65,6 +82,7 @@ async function run(): Promise<void> {
       void end(1);
     });
   }
+  stopTracing = await startTracing(config);
   daemon = await startDaemon({ config, log });
   if (signalled) return end(0);
   await daemon.ready;

@@ -28,6 +28,7 @@ import type { Intake } from './ingest.ts';
 import { isOwnInstallation, takeInstallation } from './installation.ts';
 import { largeFrom, readLarge } from './large.ts';
 import { type Asked, readHere, type ReadEvent, type Said } from './reading.ts';
+import { noteSpan } from '../../base/trace/trace.ts';
 
 const headerMax = 200;
 /** As the schema of bindings and claims has it. */
@@ -194,6 +195,11 @@ async function record(
   );
   if (recorded.created) ctx.ingest?.recorded(connection.projectId);
   const { key } = event;
+  if (recorded.created)
+    noteSpan({
+      ...{ eventId: recorded.id, name: 'delivery', startMs: now.getTime(), endMs: ctx.runtime.now().getTime() },
+      attributes: { 'svc.event.key': key, 'svc.connection': connection.name },
+    });
   ctx.runtime.log.info({ event: key, eventRecordId: recorded.id, created: recorded.created }, 'event.received');
   return { eventRecordId: recorded.id, created: recorded.created, routerStatus: recorded.routerStatus };
 }

@@ -16,6 +16,7 @@ import { isBearer, isSigned } from './authenticate.ts';
 import { parseBody } from './body.ts';
 import { credentialKey, loadCredential } from './endpoint-secrets.ts';
 import type { Recorded } from './ingest.ts';
+import { noteSpan } from '../../base/trace/trace.ts';
 
 const eventMax = 512;
 const dedupKeyMax = 1_024;
@@ -61,6 +62,7 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
     if (recorded !== undefined) {
       const { id, created, routerStatus } = recorded;
       if (!created) ports.takeBody(event.id);
+      else noteDelivery(ctx, event, endpoint.name);
       ctx.runtime.log.debug({ endpoint: endpoint.name, eventRecordId: id }, 'event.received');
       return { eventRecordId: id, created, routerStatus };
     }
@@ -70,6 +72,12 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
     retryAfterSeconds: 1,
   });
 }
+
+const noteDelivery = (ctx: FlowContext, { id, key, receivedAt }: NewEvent, endpoint: string): void =>
+  noteSpan({
+    ...{ eventId: id, name: 'delivery', startMs: receivedAt.getTime(), endMs: ctx.runtime.now().getTime() },
+    attributes: { 'svc.event.key': key, 'svc.endpoint': endpoint },
+  });
 
 const findEndpoint = async (ctx: FlowContext, slug: string, now: Date): Promise<IngestEndpoint | undefined> =>
   slugShape.test(slug) ? ingestOf(ctx).endpoint(slug, now) : undefined;

@@ -23,6 +23,7 @@ import { type Marker, markersIn, mayHoldMarker } from './markers.ts';
 import { emptyPlan, isFull, writePlan, writeTexts } from './plan.ts';
 import type { ProjectTriggers, TriggerCache } from './triggers.ts';
 import { isLoaded, load, openRoutingState } from './routing-state.ts';
+import { noteSpan } from '../../base/trace/trace.ts';
 
 /** Bytes of bodies that a batch holds in memory. */
 const bodyBytesMax = 8 * 1_048_576;
@@ -30,9 +31,17 @@ const bodyBytesMax = 8 * 1_048_576;
 const plannedMax = 5_000;
 
 export interface Routed {
+  readonly eventId: string;
   readonly receivedMs: number;
   readonly status: 'routed' | 'unmatched' | 'failed';
 }
+/** Its part of the event's trace: from the receipt to the commit. */
+export const noteRouting = ({ eventId, receivedMs, status }: Routed, endMs: number): void =>
+  noteSpan({
+    ...{ eventId, name: 'routing', startMs: receivedMs, endMs },
+    ...{ attributes: { 'svc.router.status': status }, failed: status === 'failed' },
+  });
+
 export interface BatchResult {
   readonly routed: readonly Routed[];
   /** Whether more waits: beyond the limit, or made by this batch. */
@@ -105,7 +114,11 @@ export async function routeBatch(
   await writePlan(ctx, tx, plan, { now, range: { from, to, routedTo: isAll ? upTo : to } });
   return {
     // One each, in their order.
-    routed: done.map(({ receivedMs }, at) => ({ receivedMs, status: plan.settled[at]?.status ?? 'failed' })),
+    routed: done.map(({ id, receivedMs }, at) => ({
+      eventId: id,
+      receivedMs,
+      status: plan.settled[at]?.status ?? 'failed',
+    })),
     more: !isAll || plan.transitions.length > 0,
   };
 }

@@ -77,7 +77,9 @@ export async function routeQuiet(
     if (!decideAll(context, own)) continue;
     const more = waiting.length >= limits.events;
     const { settled } = context.plan;
-    const routed = own.map(({ receivedMs }, at) => ({ receivedMs, status: settled[at]?.status ?? 'failed' }) as const);
+    const routed = own.map(
+      ({ id, receivedMs }, at) => ({ eventId: id, receivedMs, status: settled[at]?.status ?? 'failed' }) as const,
+    );
     results.set(projectId, { routed, more });
     marks.push({ projectId, routedTo: more ? (own.at(-1)?.seq ?? 0) : upTo });
     addPlan(plan, context.plan);

@@ -12,7 +12,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import { endedTheProcess, gateOf, parkedAt, takeInHand } from '../in-hand.ts';
-import { type BatchOptions, type BatchResult, type Routed, routeBatch } from './batch.ts';
+import { type BatchOptions, type BatchResult, noteRouting, type Routed, routeBatch } from './batch.ts';
 import { type QuietOptions, type QuietResult, routeQuiet } from './quiet.ts';
 import { orderedIds } from '../../base/ids.ts';
 import { TriggerCache } from './triggers.ts';
@@ -373,6 +373,7 @@ export class Router {
     for (const one of routed) {
       counts[one.status] += 1;
       lag.observe(Math.max(0, now - one.receivedMs) / 1_000);
+      noteRouting(one, now);
     }
     for (const status of ['routed', 'unmatched', 'failed'] as const) {
       if (counts[status] > 0) this.#count(status, counts[status]);

@@ -25,6 +25,7 @@ import { Signal } from './signal.ts';
 import { type Cut, evidenceOf, isStopped, noticeOf, stopReasonOf, timeoutText } from './turn-cut.ts';
 import { withRetry } from './with-retry.ts';
 import { Transcript } from './transcript.ts';
+import { noteOf } from './spans.ts';
 
 /** Why a conversation came to its end in this process. */
 export type ConversationEnd =
@@ -80,6 +81,7 @@ export class Conversation {
   #restsSince: number | undefined;
   #isAskedToLeave = false;
   #hasEndedTurn = false;
+  #beganMs = 0;
 
   /** `turnMs`: a turn that takes longer is ended. */
   constructor(ctx: FlowContext, session: ClaimedSession, stop: AbortSignal, turnMs: number) {
@@ -127,6 +129,7 @@ export class Conversation {
 
   /** Runs until the session is not this process's any more. */
   async run(launched: Launched): Promise<ConversationEnd> {
+    this.#beganMs = this.#ctx.runtime.now().getTime();
     let wire: string | undefined;
     void launched.connection.ended.then((failure) => {
       wire = this.mask.apply(failureText(failure));
@@ -344,7 +347,11 @@ export class Conversation {
     this.#count(end.kind === 'failed' ? end.cause : stopped ? stopReasonOf(cut) : outcome.kind);
     if (!ended) return { kind: 'gone' };
     failpoint('session.turn-settled');
-    if (end.kind === 'done') this.#hasEndedTurn = true;
+    if (end.kind === 'done') {
+      const endMs = this.#ctx.runtime.now().getTime();
+      if (!this.#hasEndedTurn) noteOf('answer', this.#session, { startMs: this.#beganMs, endMs });
+      this.#hasEndedTurn = true;
+    }
     await this.#tell(noticeOf(outcome, cut, this.#turnMs), next.next === 'idle' ? undefined : next.reason);
     // The harness is gone, and with what it was told to end so is its turn.
     if (stopped && outcome.kind === 'lost') return { kind: 'relaunch', reason: 'the harness ended', isBlameless: true };

@@ -26,6 +26,7 @@ import { Capped } from './channels.ts';
 import { Semaphore } from '../../base/semaphore.ts';
 import { withRetry } from './with-retry.ts';
 import { failureText, launch, type Launched, ProgramMissing } from './launch.ts';
+import { noteOf } from './spans.ts';
 
 /** A program that is not there is looked for again after this. */
 const missingMs = 10_000;
@@ -163,16 +164,19 @@ export class Supervisor {
     const help = 'From the claim of a session to its harness being ready, by how it ended.';
     const seconds = metrics.histogram('svc_session_launch_seconds', help, ['outcome'], launchBuckets);
     const done = seconds.startTimer();
+    const startMs = this.#ctx.runtime.now().getTime();
     const listener = { onUpdate: conversation.onUpdate, onPermission: conversation.permissions.decide };
     try {
       const onCapped = (): void => conversation.wake();
       const request = { session, listener, mask: conversation.mask, onCapped, gate: this.#gate, signal };
       const launched = await launch(this.#ctx, this.#ports, request);
       done({ outcome: session.harnessSession === null ? 'started' : launched.isAmnesic ? 'anew' : 'resumed' });
+      noteOf('launch', session, { startMs, endMs: this.#ctx.runtime.now().getTime() });
       return launched;
     } catch (error) {
       const outcome = error instanceof Capped ? 'capped' : error instanceof ProgramMissing ? 'missing' : 'failed';
       done({ outcome });
+      noteOf('launch', session, { startMs, endMs: this.#ctx.runtime.now().getTime(), failure: outcome });
       throw error;
     }
   }
