@@ -360,6 +360,19 @@ function checkDoors(files: readonly SourceFile[]): Violation[] {
   return found;
 }
 
+/** A test is named after the file that it tests, or after its folder, and says behind it what of that: `<door>.<topic>.test.ts`. */
+function checkTestNames(files: readonly SourceFile[]): Violation[] {
+  const paths = new Set(files.map((file) => file.path));
+  return files.flatMap(({ path }): Violation[] => {
+    const [folder, name] = [path.split('/').slice(0, -1), path.split('/').at(-1) ?? ''];
+    if (!isTest(path) || folder.length < 2) return [];
+    const first = name.split('.')[0] ?? '';
+    if (first === folder.at(-1) || paths.has(`${folder.join('/')}/${first}.ts`)) return [];
+    const message = `no file is called ${first}.ts: name it ${folder.at(-1)}.<topic>.test.ts, or after what it tests`;
+    return [{ rule: 'test-name', path, line: 1, message }];
+  });
+}
+
 /** Everything that is wrong with these sources, by path and line. */
 export function tidy(files: readonly SourceFile[]): Violation[] {
   const found = files.flatMap((file) => [
@@ -369,6 +382,6 @@ export function tidy(files: readonly SourceFile[]): Violation[] {
     ...checkMessages(file),
     ...checkLengths(file),
   ]);
-  found.push(...checkDoors(files));
+  found.push(...checkDoors(files), ...checkTestNames(files));
   return found.sort((a, b) => (a.path === b.path ? a.line - b.line : a.path < b.path ? -1 : 1));
 }
