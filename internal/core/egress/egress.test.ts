@@ -58,13 +58,22 @@ test('an entry without a port means 80 and 443, and a wildcard its subdomains al
   for (const [host, port, isAllowed] of cases) assert.equal(allows(list, host, port), isAllowed, `${host}:${port}`);
 });
 
+test('an entry that is none allows nothing, and hides no other', () => {
+  assert.equal(allows(['http://a', 'a.example'], 'a.example', 443), true);
+  assert.equal(allows(['http://a'], 'a', 80), false);
+  assert.equal(injectionOutside(['http://a', 'b.example'], [{ name: 's', hosts: ['b.example'] }]), undefined);
+});
+
 test('of two lists an entry survives where the other covers it', () => {
   assert.equal(together(undefined, undefined), undefined);
   assert.deepEqual(together(['a.example'], undefined), ['a.example']);
+  assert.deepEqual(together(undefined, ['a.example', 'a.example']), ['a.example']);
   assert.deepEqual(together([], ['a.example']), []);
   assert.deepEqual(together(['*.a.example', 'b.example'], ['x.a.example:443', 'c.example']), ['x.a.example:443']);
   assert.deepEqual(together(['*.a.example:443'], ['*.x.a.example']), ['*.x.a.example:443']);
   assert.deepEqual(together(['a.example'], ['*.a.example']), []);
+  assert.deepEqual(together(['*.a.example:443'], ['*.a.example']), ['*.a.example:443']);
+  assert.deepEqual(together(['http://a', 'a.example:1'], ['a.example:1', 'a b']), ['a.example:1']);
   assert.deepEqual(together(['@npm'], ['registry.npmjs.org']), ['registry.npmjs.org:443', 'registry.npmjs.org:80']);
 });
 
