@@ -56,6 +56,13 @@ export const WORDS: readonly WordRule[] = [
     message: 'no silenced checks and no skipped tests',
   },
   {
+    name: 'private',
+    pattern: /^\s+(?:private|protected) (?!constructor\b)(?:static |readonly |async |get |set )*\w+[:=(<!? ;]/,
+    allowed: [],
+    inTests: false,
+    message: 'what is private is called #name',
+  },
+  {
     name: 'default-export',
     pattern: /^export default\b|^export \* from\b/,
     allowed: [],

@@ -71,6 +71,7 @@ const PLANTED: readonly (readonly [string, string, string])[] = [
   ['cmd/svc/main.ts', '// as it was decided (contract' + ', section 3)\n', 'citation'],
   ['cmd/svc/svc.test.ts', `test.${'skip'}('x', () => {});\n`, 'silenced'],
   ['cmd/svc/main.ts', `// @ts-${'ignore'}\n`, 'silenced'],
+  ['cmd/svc/main.ts', 'class A {\n  private readonly x = 1;\n}\n', 'private'],
   ['cmd/svc/main.ts', 'export default 1;\n', 'default-export'],
   ['cmd/svc/main.ts', "export * from './other.ts';\n", 'default-export'],
   ['internal/core/plan/plan.ts', `${DOOR}const text = 'Agent requires harness';\n`, 'message'],

@@ -34,47 +34,47 @@ export interface CommitObjects {
 }
 
 export class FetchStrategies {
-  private readonly options: LadderOptions;
+  readonly #options: LadderOptions;
 
   constructor(options: LadderOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   /** What is known of the server, if it is not too old. */
   facts(): HostFacts | undefined {
-    const facts = this.options.hosts.get(this.options.wire.http.origin);
-    return facts !== undefined && facts.untilMs > this.options.now().getTime() ? facts : undefined;
+    const facts = this.#options.hosts.get(this.#options.wire.http.origin);
+    return facts !== undefined && facts.untilMs > this.#options.now().getTime() ? facts : undefined;
   }
 
   learn(protocol: 0 | 1 | 2, via: FetchStrategy): void {
-    const untilMs = this.options.now().getTime() + rememberMs;
-    this.options.hosts.set(this.options.wire.http.origin, { protocol, via, untilMs });
+    const untilMs = this.#options.now().getTime() + rememberMs;
+    this.#options.hosts.set(this.#options.wire.http.origin, { protocol, via, untilMs });
   }
 
   forget(): void {
-    this.options.hosts.delete(this.options.wire.http.origin);
+    this.#options.hosts.delete(this.#options.wire.http.origin);
   }
 
   /** The objects of a commit, from the highest rung that works. `heldTree` is a top tree that is known already. */
   async open(commit: string, signal: AbortSignal, heldTree: string | null = null): Promise<CommitObjects> {
     const known = this.facts();
-    if (known !== undefined && known.protocol < 2) return this.spoolOld(commit, signal);
+    if (known !== undefined && known.protocol < 2) return this.#spoolOld(commit, signal);
     let capabilities: Capabilities | null = null;
     let rung: FetchStrategy = known?.via ?? 'sparse3';
     for (;;) {
       try {
-        const objects = await this.tryRung(rung, commit, signal, heldTree);
+        const objects = await this.#tryRung(rung, commit, signal, heldTree);
         if (known?.via !== rung) this.learn(2, rung);
         return objects;
       } catch (error) {
         if (!isRefusal(error)) throw error;
         if (isMissing(error)) throw gone(commit, error);
         if (capabilities === null) {
-          capabilities = await this.options.wire.capabilities(2, signal);
+          capabilities = await this.#options.wire.capabilities(2, signal);
           if (capabilities.objectFormat !== 'sha1') throw sha256Repository();
           if (capabilities.protocol < 2) {
             this.learn(capabilities.protocol, 'spool');
-            return this.spoolOld(commit, signal, capabilities);
+            return this.#spoolOld(commit, signal, capabilities);
           }
         }
         // Only words about filters say that the rung is too high; anything else is a failure, and must not be
@@ -87,18 +87,18 @@ export class FetchStrategies {
     }
   }
 
-  private async tryRung(
+  async #tryRung(
     rung: FetchStrategy,
     commit: string,
     signal: AbortSignal,
     heldTree: string | null,
   ): Promise<CommitObjects> {
-    if (rung === 'sparse3') return this.sparse(commit, 'tree:1', signal);
-    if (rung === 'sparse4') return this.sparse(commit, 'tree:0', signal);
-    const { wire, caps } = this.options;
+    if (rung === 'sparse3') return this.#sparse(commit, 'tree:1', signal);
+    if (rung === 'sparse4') return this.#sparse(commit, 'tree:0', signal);
+    const { wire, caps } = this.#options;
     const filter = rung === 'blobless' ? { filter: 'blob:none' } : {};
     if (heldTree !== null) {
-      const changes = await this.changes(
+      const changes = await this.#changes(
         rung,
         commit,
         { wants: [commit], depth: 1, haves: [heldTree], ...filter },
@@ -107,11 +107,11 @@ export class FetchStrategies {
       if (changes !== null) return changes;
     }
     const limit = rung === 'blobless' ? caps.packBytes : caps.spoolBytes;
-    return this.spooled(rung, commit, wire.pack({ wants: [commit], depth: 1, ...filter }, signal, limit), signal);
+    return this.#spooled(rung, commit, wire.pack({ wants: [commit], depth: 1, ...filter }, signal, limit), signal);
   }
 
-  private async sparse(oid: string, filter: 'tree:1' | 'tree:0', signal: AbortSignal): Promise<CommitObjects> {
-    const { wire, caps } = this.options;
+  async #sparse(oid: string, filter: 'tree:1' | 'tree:0', signal: AbortSignal): Promise<CommitObjects> {
+    const { wire, caps } = this.#options;
     const objects = await wire.fetch({ wants: [oid], depth: 1, filter }, signal);
     const commit = commitOf(objects.get(oid), oid);
     const held = treesOf(objects);
@@ -135,13 +135,13 @@ export class FetchStrategies {
    * Without tree filters, an update still need not take the whole tree: a server leaves out what the earlier top tree
    * reaches. What turns out to be missing after all is fetched whole, then. Null where the server will not have it so.
    */
-  private async changes(
+  async #changes(
     via: 'blobless' | 'spool',
     oid: string,
     request: FetchRequest,
     signal: AbortSignal,
   ): Promise<CommitObjects | null> {
-    const { wire, caps } = this.options;
+    const { wire, caps } = this.#options;
     const objects = await wire.fetch(request, signal).catch((error: unknown) => {
       if (error instanceof GitServerError || error instanceof RepoCondition) return null;
       throw error;
@@ -151,7 +151,7 @@ export class FetchStrategies {
     const held = treesOf(objects);
     let whole: CommitObjects | null = null;
     const fallBack = async (signal: AbortSignal) => {
-      whole ??= await this.tryRung(via, oid, signal, null);
+      whole ??= await this.#tryRung(via, oid, signal, null);
       return whole;
     };
     return {
@@ -180,29 +180,29 @@ export class FetchStrategies {
     };
   }
 
-  private async spoolOld(commit: string, signal: AbortSignal, known?: Capabilities): Promise<CommitObjects> {
-    const { wire, caps } = this.options;
+  async #spoolOld(commit: string, signal: AbortSignal, known?: Capabilities): Promise<CommitObjects> {
+    const { wire, caps } = this.#options;
     const offered = known ?? (await wire.capabilities(1, signal));
     if (offered.protocol === 2) {
       this.forget();
       return this.open(commit, signal);
     }
     try {
-      return await this.spooled('spool', commit, wire.oldPack(commit, offered, signal, caps.spoolBytes), signal);
+      return await this.#spooled('spool', commit, wire.oldPack(commit, offered, signal, caps.spoolBytes), signal);
     } catch (error) {
       if (isMissing(error)) throw gone(commit, error);
       throw error instanceof GitServerError ? refusalCondition(error) : error;
     }
   }
 
-  private async spooled(
+  async #spooled(
     via: 'blobless' | 'spool',
     oid: string,
     chunks: AsyncIterable<Buffer>,
     signal: AbortSignal,
   ): Promise<CommitObjects> {
-    const { wire, caps } = this.options;
-    const pack = await SpoolPack.take(chunks, this.options.spoolDir ?? tmpdir(), caps, signal).catch(
+    const { wire, caps } = this.#options;
+    const pack = await SpoolPack.take(chunks, this.#options.spoolDir ?? tmpdir(), caps, signal).catch(
       (error: unknown) => {
         if (via === 'spool' && error instanceof RepoCondition && error.condition === 'too-large')
           throw lacksFilter(caps, error);

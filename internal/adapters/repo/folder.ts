@@ -50,61 +50,61 @@ interface FolderRead {
 }
 
 export class FolderSource implements RepoSource {
-  private readonly path: string;
-  private readonly root: string;
-  private readonly caps: RepoCaps;
-  private readonly signed: boolean;
+  readonly #path: string;
+  readonly #root: string;
+  readonly #caps: RepoCaps;
+  readonly #signed: boolean;
 
   constructor(target: Extract<RepoTarget, { kind: 'folder' }>, options: OpenOptions) {
-    this.path = target.path;
-    this.root = normalRoot(target.root);
-    this.signed = options.verify !== undefined && options.verify !== null;
-    this.caps = { ...defaultCaps, ...options.caps };
+    this.#path = target.path;
+    this.#root = normalRoot(target.root);
+    this.#signed = options.verify !== undefined && options.verify !== null;
+    this.#caps = { ...defaultCaps, ...options.caps };
   }
 
   async resolve(signal?: AbortSignal, prior?: PriorRead | null): Promise<Tip> {
-    if (this.signed) {
+    if (this.#signed) {
       throw new RepoCondition(
         'signature-rejected',
         'a folder has no commits that could be signed: give a branch, or drop the policy',
       );
     }
     // What this process read last is what was seen last; the record is of the last read that was applied.
-    const known = this.outside();
+    const known = this.#outside();
     const paths = known.length > 0 || prior === undefined || prior === null ? known : outsideOf(prior);
-    return { commit: (await this.read(paths, signal)).commit };
+    return { commit: (await this.#read(paths, signal)).commit };
   }
 
   async snapshot(_tip: Tip, options: SnapshotOptions = {}): Promise<Snapshot> {
     const prior = options.prior ?? null;
     const paths = [...new Set([...(prior === null ? [] : outsideOf(prior)), ...(options.wantPaths ?? [])])];
-    const read = await this.read(paths, options.signal);
+    const read = await this.#read(paths, options.signal);
     const unchanged = prior !== null && prior.commit === read.commit;
-    return { ...this.toSnapshot(read, unchanged), ...(unchanged && options.full !== true ? { bundle: null } : {}) };
+    return { ...this.#toSnapshot(read, unchanged), ...(unchanged && options.full !== true ? { bundle: null } : {}) };
   }
 
   async more(snapshot: Snapshot, paths: readonly string[], signal?: AbortSignal): Promise<Snapshot> {
-    const read = await this.read([...new Set([...outsideOf(snapshot.record), ...paths])], signal);
-    return this.toSnapshot(read, snapshot.unchanged);
+    const read = await this.#read([...new Set([...outsideOf(snapshot.record), ...paths])], signal);
+    return this.#toSnapshot(read, snapshot.unchanged);
   }
 
   async watch(onDirty: () => void): Promise<{ stop(): Promise<void> }> {
     const { watchFolder } = await import('./folder-watch.ts');
-    return watchFolder(join(this.path, this.root), () => this.outside(), onDirty);
+    return watchFolder(join(this.#path, this.#root), () => this.#outside(), onDirty);
   }
 
   async close(): Promise<void> {}
 
-  private get key(): string {
-    return JSON.stringify([this.path, this.root]);
+  get #key(): string {
+    return JSON.stringify([this.#path, this.#root]);
   }
 
-  private outside(): readonly string[] {
-    return outsideByFolder.get(this.key) ?? [];
+  #outside(): readonly string[] {
+    return outsideByFolder.get(this.#key) ?? [];
   }
 
-  private toSnapshot(read: FolderRead, unchanged: boolean): Snapshot {
-    remember(this.key, [...read.absent, ...read.files.map(({ path }) => path).filter((path) => !isInside(path))]);
+  #toSnapshot(read: FolderRead, unchanged: boolean): Snapshot {
+    remember(this.#key, [...read.absent, ...read.files.map(({ path }) => path).filter((path) => !isInside(path))]);
     const facts = { commit: read.commit, rootTree: null, svcTree: null, tops: {} };
     return {
       commit: read.commit,
@@ -118,12 +118,12 @@ export class FolderSource implements RepoSource {
     };
   }
 
-  private async read(outside: readonly string[], signal?: AbortSignal): Promise<FolderRead> {
+  async #read(outside: readonly string[], signal?: AbortSignal): Promise<FolderRead> {
     const wanted = outside.filter((path) => !isInside(path));
-    if (wanted.length > this.caps.outsidePaths) {
-      throw new RepoCondition('too-large', `the tree names more than ${this.caps.outsidePaths} files outside .svc/`);
+    if (wanted.length > this.#caps.outsidePaths) {
+      throw new RepoCondition('too-large', `the tree names more than ${this.#caps.outsidePaths} files outside .svc/`);
     }
-    const reader = new FolderReader(await realDirectory(this.path), this.root, this.caps, signal);
+    const reader = new FolderReader(await realDirectory(this.#path), this.#root, this.#caps, signal);
     const hasSvc = await reader.readSvc();
     for (const path of wanted) await reader.readOutside(path);
     const files = [...reader.files.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
@@ -139,44 +139,47 @@ class FolderReader {
   readonly files = new Map<string, ReadFile>();
   readonly absent = new Set<string>();
   readonly findings: RepoFinding[] = [];
-  private readonly base: string;
-  private readonly root: string;
-  private readonly caps: RepoCaps;
-  private readonly signal: AbortSignal | undefined;
-  private bytes = 0;
-  private dirs = 0;
+  readonly #base: string;
+  readonly #root: string;
+  readonly #caps: RepoCaps;
+  readonly #signal: AbortSignal | undefined;
+  #bytes = 0;
+  #dirs = 0;
 
   constructor(base: string, root: string, caps: RepoCaps, signal: AbortSignal | undefined) {
-    this.base = base;
-    this.root = root;
-    this.caps = caps;
-    this.signal = signal;
+    this.#base = base;
+    this.#root = root;
+    this.#caps = caps;
+    this.#signal = signal;
   }
 
   /** True where there is a `.svc/` directory. */
   async readSvc(): Promise<boolean> {
-    const top = join(this.base, this.root);
+    const top = join(this.#base, this.#root);
     const place = await realpath(top).catch(() => null);
     if (place === null) return false;
-    if (place !== top) throw new RepoCondition('hostile', `${shownPath(this.root)} is reached through a symbolic link`);
+    if (place !== top)
+      throw new RepoCondition('hostile', `${shownPath(this.#root)} is reached through a symbolic link`);
     const stats = await lstat(join(top, '.svc')).catch(absentAsNull);
     if (stats === null) return false;
     if (stats.isSymbolicLink()) throw new RepoCondition('hostile', '.svc is a symbolic link: it must be a directory');
     if (!stats.isDirectory()) return false;
-    await this.readDirectory(join(top, '.svc'), '.svc', 1);
+    await this.#readDirectory(join(top, '.svc'), '.svc', 1);
     return true;
   }
 
-  private async readDirectory(directory: string, path: string, depth: number): Promise<void> {
-    this.signal?.throwIfAborted();
-    this.dirs += 1;
-    if (this.dirs > this.caps.dirs) throw tooLarge(`.svc/ has more than ${this.caps.dirs} directories`, this.caps.dirs);
-    if (depth > this.caps.depth) throw tooLarge(`.svc/ is nested more than ${this.caps.depth} deep`, this.caps.depth);
+  async #readDirectory(directory: string, path: string, depth: number): Promise<void> {
+    this.#signal?.throwIfAborted();
+    this.#dirs += 1;
+    if (this.#dirs > this.#caps.dirs)
+      throw tooLarge(`.svc/ has more than ${this.#caps.dirs} directories`, this.#caps.dirs);
+    if (depth > this.#caps.depth)
+      throw tooLarge(`.svc/ is nested more than ${this.#caps.depth} deep`, this.#caps.depth);
     // A directory that was swapped for a link since it was listed is not where it seems to be.
     if ((await realpath(directory).catch(absentAsNull)) !== directory) return;
     const raw = (await readdir(directory, { withFileTypes: true, encoding: 'buffer' }).catch(absentAsNull)) ?? [];
     if (depth > 1 && raw.some((entry) => entry.name.equals(Buffer.from('.git')))) {
-      this.keep({ path, kind: 'submodule', oid: noSubmodule, bytes: undefined });
+      this.#keep({ path, kind: 'submodule', oid: noSubmodule, bytes: undefined });
       return;
     }
     const entries = raw.map((entry) => ({ entry, name: checkedName(path, entry.name) }));
@@ -189,22 +192,22 @@ class FolderReader {
     );
     for (const { entry, name } of entries) {
       const [place, child] = [join(directory, name), `${path}/${name}`];
-      if (entry.isDirectory()) await this.readDirectory(place, child, depth + 1);
-      else if (entry.isSymbolicLink()) await this.keepLink(place, child);
-      else if (entry.isFile() && !editorFile.test(child)) await this.keepFile(place, child);
+      if (entry.isDirectory()) await this.#readDirectory(place, child, depth + 1);
+      else if (entry.isSymbolicLink()) await this.#keepLink(place, child);
+      else if (entry.isFile() && !editorFile.test(child)) await this.#keepFile(place, child);
     }
   }
 
   /** One file outside `.svc/`, down from the top, never past a link. */
   async readOutside(path: string): Promise<void> {
-    const full = repositoryPath(this.root, path);
+    const full = repositoryPath(this.#root, path);
     if (full === null) {
       this.absent.add(path);
       return;
     }
-    const up = this.root === '' ? '' : '../'.repeat(this.root.split('/').length);
+    const up = this.#root === '' ? '' : '../'.repeat(this.#root.split('/').length);
     const segments = full.split('/');
-    let place = this.base;
+    let place = this.#base;
     for (const [index, segment] of segments.entries()) {
       place = join(place, segment);
       const stats = await lstat(place).catch(absentAsNull);
@@ -213,10 +216,10 @@ class FolderReader {
         const here = segments.slice(0, index + 1).join('/');
         const shown = last
           ? path
-          : here.startsWith(`${this.root}/`)
-            ? here.slice(this.root.length + 1)
+          : here.startsWith(`${this.#root}/`)
+            ? here.slice(this.#root.length + 1)
             : `${up}${here}`;
-        await this.keepLink(place, shown);
+        await this.#keepLink(place, shown);
         if (!last) this.absent.add(path);
         return;
       }
@@ -225,16 +228,16 @@ class FolderReader {
         return;
       }
     }
-    await this.keepFile(place, path);
+    await this.#keepFile(place, path);
     if (!this.files.has(path)) this.absent.add(path);
   }
 
-  private async keepLink(place: string, path: string): Promise<void> {
+  async #keepLink(place: string, path: string): Promise<void> {
     const target = await readlink(place, { encoding: 'buffer' }).catch(absentAsNull);
-    if (target !== null) this.keep({ path, kind: 'symlink', oid: objectId('blob', target), bytes: undefined });
+    if (target !== null) this.#keep({ path, kind: 'symlink', oid: objectId('blob', target), bytes: undefined });
   }
 
-  private async keepFile(place: string, path: string): Promise<void> {
+  async #keepFile(place: string, path: string): Promise<void> {
     let handle: FileHandle;
     try {
       handle = await open(place, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -246,25 +249,25 @@ class FolderReader {
     try {
       const stats = await handle.stat();
       if (!stats.isFile()) return;
-      const bytes = stats.size > this.caps.fileBytes ? null : await readBounded(handle, this.caps.fileBytes);
+      const bytes = stats.size > this.#caps.fileBytes ? null : await readBounded(handle, this.#caps.fileBytes);
       if (bytes === null) {
         const oid = objectId('blob', Buffer.from(`too large: ${stats.size} ${stats.mtimeMs}`));
-        this.keep({ path, kind: 'file', oid, bytes: undefined });
+        this.#keep({ path, kind: 'file', oid, bytes: undefined });
         return;
       }
-      this.bytes += bytes.length;
-      if (this.bytes > this.caps.totalBytes)
-        throw tooLarge('the files read have more bytes together', this.caps.totalBytes);
-      this.keep({ path, kind: 'file', oid: objectId('blob', bytes), bytes });
+      this.#bytes += bytes.length;
+      if (this.#bytes > this.#caps.totalBytes)
+        throw tooLarge('the files read have more bytes together', this.#caps.totalBytes);
+      this.#keep({ path, kind: 'file', oid: objectId('blob', bytes), bytes });
     } finally {
       await handle.close();
     }
   }
 
-  private keep(file: ReadFile): void {
+  #keep(file: ReadFile): void {
     this.files.set(file.path, file);
-    if (this.files.size > this.caps.files + this.caps.outsidePaths) {
-      throw tooLarge(`.svc/ has more than ${this.caps.files} files`, this.caps.files);
+    if (this.files.size > this.#caps.files + this.#caps.outsidePaths) {
+      throw tooLarge(`.svc/ has more than ${this.#caps.files} files`, this.#caps.files);
     }
   }
 }

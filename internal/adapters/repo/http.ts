@@ -26,38 +26,38 @@ export class GitHttp {
   bytesDown = 0;
   /** Where the repository answers now, once a redirect was followed. */
   movedTo: string | undefined;
-  private base: URL;
-  private authorization: string | null | undefined;
-  private readonly home: string;
-  private readonly network: NetworkSettings;
-  private readonly credentials: Credentials | undefined;
+  #base: URL;
+  #authorization: string | null | undefined;
+  readonly #home: string;
+  readonly #network: NetworkSettings;
+  readonly #credentials: Credentials | undefined;
 
   constructor(base: URL, network: NetworkSettings, credentials: Credentials | undefined) {
-    this.base = base;
-    this.home = base.origin;
-    this.network = network;
-    this.credentials = credentials;
+    this.#base = base;
+    this.#home = base.origin;
+    this.#network = network;
+    this.#credentials = credentials;
   }
 
   get origin(): string {
-    return this.base.origin;
+    return this.#base.origin;
   }
 
   /** `GET info/refs`, following redirects by the rules and remembering the new base. */
   async discover(protocol: 1 | 2, signal: AbortSignal): Promise<Answer> {
-    let target = new URL(`${this.base.href}${discovery}`);
+    let target = new URL(`${this.#base.href}${discovery}`);
     const headers = protocol === 2 ? { 'git-protocol': 'version=2' } : {};
     for (let followed = 0; ; followed += 1) {
-      const response = await this.send('GET', target, headers, null, signal);
+      const response = await this.#send('GET', target, headers, null, signal);
       if (!isRedirect(response.statusCode)) {
-        return this.answer(response, 'application/x-git-upload-pack-advertisement', signal);
+        return this.#answer(response, 'application/x-git-upload-pack-advertisement', signal);
       }
       await response.body.dump();
       const next = redirectTarget(target, response.headers['location']);
       if (followed === maxRedirects) throw moved(next, `the repository redirects more than ${maxRedirects} times`);
       target = next;
       const base = new URL(target.href.slice(0, -discovery.length));
-      this.base = base;
+      this.#base = base;
       this.movedTo = base.href;
     }
   }
@@ -69,33 +69,33 @@ export class GitHttp {
       accept: 'application/x-git-upload-pack-result',
       ...(protocol === 2 ? { 'git-protocol': 'version=2' } : {}),
     };
-    const response = await this.send('POST', new URL(`${this.base.href}/git-upload-pack`), headers, body, signal);
+    const response = await this.#send('POST', new URL(`${this.#base.href}/git-upload-pack`), headers, body, signal);
     if (isRedirect(response.statusCode)) {
       await response.body.dump();
       throw new MovedOnPost('the server redirects the request');
     }
-    return this.answer(response, 'application/x-git-upload-pack-result', signal);
+    return this.#answer(response, 'application/x-git-upload-pack-result', signal);
   }
 
-  private async send(
+  async #send(
     method: 'GET' | 'POST',
     url: URL,
     headers: Record<string, string>,
     body: Buffer | null,
     signal: AbortSignal,
   ): Promise<Dispatcher.ResponseData> {
-    const first = await this.sendOnce(method, url, headers, body, signal, false).catch((error: unknown) => {
+    const first = await this.#sendOnce(method, url, headers, body, signal, false).catch((error: unknown) => {
       // A kept connection that the server closes just now says nothing of the server, and every request here only reads.
       const code = (rootCause((error as Error).cause) as { code?: unknown }).code;
       if (signal.aborted || !['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'].includes(String(code))) throw error;
-      return this.sendOnce(method, url, headers, body, signal, false);
+      return this.#sendOnce(method, url, headers, body, signal, false);
     });
-    if (first.statusCode !== 401 || this.credentials === undefined || url.origin !== this.home) return first;
+    if (first.statusCode !== 401 || this.#credentials === undefined || url.origin !== this.#home) return first;
     await first.body.dump();
-    return this.sendOnce(method, url, headers, body, signal, true);
+    return this.#sendOnce(method, url, headers, body, signal, true);
   }
 
-  private async sendOnce(
+  async #sendOnce(
     method: 'GET' | 'POST',
     url: URL,
     headers: Record<string, string>,
@@ -103,43 +103,43 @@ export class GitHttp {
     signal: AbortSignal,
     refresh: boolean,
   ): Promise<Dispatcher.ResponseData> {
-    const fault = this.network.allowPrivate === true ? null : hostFault(url.hostname);
+    const fault = this.#network.allowPrivate === true ? null : hostFault(url.hostname);
     if (fault !== null)
       throw unreachable(`${url.host} is refused: ${fault}, and private networks need SVC_ALLOW_PRIVATE_NETWORK=true`);
-    const authorization = url.origin === this.home ? await this.authorize(refresh) : null;
+    const authorization = url.origin === this.#home ? await this.#authorize(refresh) : null;
     this.requests += 1;
     try {
-      return await dispatcherFor(this.network, url).request({
+      return await dispatcherFor(this.#network, url).request({
         origin: url.origin,
         path: url.pathname + url.search,
         method,
         headers: {
-          'user-agent': this.network.userAgent ?? 'git/svc',
+          'user-agent': this.#network.userAgent ?? 'git/svc',
           ...headers,
           ...(authorization === null ? {} : { authorization }),
         },
         body,
         signal,
-        headersTimeout: this.network.headersTimeoutMs ?? 10_000,
-        bodyTimeout: this.network.idleTimeoutMs ?? 15_000,
+        headersTimeout: this.#network.headersTimeoutMs ?? 10_000,
+        bodyTimeout: this.#network.idleTimeoutMs ?? 15_000,
       });
     } catch (error) {
-      throw this.networkFault(error, url, signal);
+      throw this.#networkFault(error, url, signal);
     }
   }
 
-  private async authorize(refresh: boolean): Promise<string | null> {
-    if (this.credentials === undefined) return null;
-    if (this.authorization === undefined || refresh) {
-      const given = await this.credentials({ origin: this.home, refresh });
+  async #authorize(refresh: boolean): Promise<string | null> {
+    if (this.#credentials === undefined) return null;
+    if (this.#authorization === undefined || refresh) {
+      const given = await this.#credentials({ origin: this.#home, refresh });
       const text = given === null ? null : `${given.username ?? 'x-access-token'}:${given.token}`;
-      this.authorization = text === null ? null : `Basic ${Buffer.from(text).toString('base64')}`;
+      this.#authorization = text === null ? null : `Basic ${Buffer.from(text).toString('base64')}`;
     }
-    return this.authorization;
+    return this.#authorization;
   }
 
-  private async answer(response: Dispatcher.ResponseData, expected: string, signal: AbortSignal): Promise<Answer> {
-    const failure = statusFault(response, this.base.host);
+  async #answer(response: Dispatcher.ResponseData, expected: string, signal: AbortSignal): Promise<Answer> {
+    const failure = statusFault(response, this.#base.host);
     if (failure !== null) {
       await response.body.dump({ limit: 65_536 }).catch(() => undefined);
       throw failure;
@@ -152,24 +152,24 @@ export class GitHttp {
       await response.body.dump({ limit: 65_536 }).catch(() => undefined);
       throw new RepoCondition(
         'not-found',
-        `${this.base.host} does not answer as a git server there: check the address`,
+        `${this.#base.host} does not answer as a git server there: check the address`,
       );
     }
-    return { contentType, body: this.counted(response.body, signal) };
+    return { contentType, body: this.#counted(response.body, signal) };
   }
 
-  private async *counted(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  async *#counted(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     try {
       for await (const chunk of body) {
         this.bytesDown += chunk.length;
         yield chunk;
       }
     } catch (error) {
-      throw this.networkFault(error, this.base, signal);
+      throw this.#networkFault(error, this.#base, signal);
     }
   }
 
-  private networkFault(error: unknown, url: URL, signal: AbortSignal): Error {
+  #networkFault(error: unknown, url: URL, signal: AbortSignal): Error {
     if (error instanceof RepoCondition) return error;
     if (signal.aborted) return signal.reason instanceof Error ? signal.reason : new Error('aborted');
     const cause = rootCause(error);

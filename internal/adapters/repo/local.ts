@@ -26,25 +26,25 @@ import {
 const noTraffic = () => ({ requests: 0, bytesDown: 0 });
 
 export class LocalSource implements RepoSource {
-  private readonly target: Extract<RepoTarget, { kind: 'local' }>;
-  private readonly options: OpenOptions;
-  private readonly reads = new WeakMap<Snapshot, CommitRead>();
-  private gitdir: string | undefined;
+  readonly #target: Extract<RepoTarget, { kind: 'local' }>;
+  readonly #options: OpenOptions;
+  readonly #reads = new WeakMap<Snapshot, CommitRead>();
+  #gitdir: string | undefined;
 
   constructor(target: Extract<RepoTarget, { kind: 'local' }>, options: OpenOptions) {
-    this.target = { ...target, root: normalRoot(target.root) };
-    this.options = options;
+    this.#target = { ...target, root: normalRoot(target.root) };
+    this.#options = options;
   }
 
   async resolve(signal?: AbortSignal): Promise<Tip> {
     signal?.throwIfAborted();
-    const gitdir = await this.directory();
-    const ref = wantedRef(this.target.branch);
+    const gitdir = await this.#directory();
+    const ref = wantedRef(this.#target.branch);
     let oid: string;
     try {
       oid = await git.resolveRef({ fs, gitdir, ref });
     } catch (error) {
-      if (error instanceof git.Errors.NotFoundError) throw refMissing(this.target.branch);
+      if (error instanceof git.Errors.NotFoundError) throw refMissing(this.#target.branch);
       throw error;
     }
     for (let hops = 0; hops < 5; hops += 1) {
@@ -56,38 +56,38 @@ export class LocalSource implements RepoSource {
   }
 
   async snapshot(tip: Tip, options: SnapshotOptions = {}): Promise<Snapshot> {
-    const gitdir = await this.directory();
-    const { root } = this.target;
-    const read = new CommitRead(tip.commit, root, this.options, options, null, (oid) => this.open(gitdir, oid));
+    const gitdir = await this.#directory();
+    const { root } = this.#target;
+    const read = new CommitRead(tip.commit, root, this.#options, options, null, (oid) => this.#open(gitdir, oid));
     const snapshot = await read.run(options.signal ?? new AbortController().signal, noTraffic);
-    this.reads.set(snapshot, read);
+    this.#reads.set(snapshot, read);
     return snapshot;
   }
 
   async more(snapshot: Snapshot, paths: readonly string[], signal?: AbortSignal): Promise<Snapshot> {
-    const read = this.reads.get(snapshot);
+    const read = this.#reads.get(snapshot);
     if (read === undefined) throw new TypeError('more() takes a snapshot of the same source');
     const grown = await read.more(snapshot, paths, signal ?? new AbortController().signal, noTraffic);
-    this.reads.set(grown, read);
+    this.#reads.set(grown, read);
     return grown;
   }
 
   /** Watches the files that a ref may live in. A loose ref that goes away was packed, not deleted: the reader decides. */
   async watch(onDirty: () => void): Promise<{ stop(): Promise<void> }> {
     const { watchPaths } = await import('./folder-watch.ts');
-    const gitdir = await this.directory();
+    const gitdir = await this.#directory();
     return watchPaths([join(gitdir, 'HEAD'), join(gitdir, 'refs', 'heads'), join(gitdir, 'packed-refs')], onDirty);
   }
 
   async close(): Promise<void> {}
 
-  private async directory(): Promise<string> {
-    this.gitdir ??= await findGitDirectory(this.target.path);
-    return this.gitdir;
+  async #directory(): Promise<string> {
+    this.#gitdir ??= await findGitDirectory(this.#target.path);
+    return this.#gitdir;
   }
 
-  private async open(gitdir: string, oid: string): Promise<CommitObjects> {
-    const caps = { ...defaultCaps, ...this.options.caps };
+  async #open(gitdir: string, oid: string): Promise<CommitObjects> {
+    const caps = { ...defaultCaps, ...this.#options.caps };
     // Holds packs for the length of one read, and is dropped with it.
     const cache = {};
     const commit = await readRaw(gitdir, oid, cache).catch((error: unknown) => {

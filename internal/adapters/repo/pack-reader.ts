@@ -146,84 +146,85 @@ export async function readPack(pack: Buffer, limits: PackLimits, lookup?: BaseLo
 
 class Resolver {
   readonly objects = new Map<string, GitObject>();
-  private readonly byOffset = new Map<number, Pending>();
-  private readonly byOid = new Map<string, Pending>();
-  private deltas: Pending[] = [];
-  private spent = 0;
-  private sinceTurn = 0;
-  private readonly limits: PackLimits;
+  readonly #byOffset = new Map<number, Pending>();
+  readonly #byOid = new Map<string, Pending>();
+  #deltas: Pending[] = [];
+  #spent = 0;
+  #sinceTurn = 0;
+  readonly #limits: PackLimits;
 
   constructor(limits: PackLimits) {
-    this.limits = limits;
+    this.#limits = limits;
   }
 
   /** Counts bytes about to be made; true where it is time to let others run. */
   spend(bytes: number): boolean {
-    this.spent += bytes;
-    if (this.spent > this.limits.totalBytes) throw tooLarge('the pack inflates to more', this.limits.totalBytes);
+    this.#spent += bytes;
+    if (this.#spent > this.#limits.totalBytes) throw tooLarge('the pack inflates to more', this.#limits.totalBytes);
     // Small objects cost by their number: a hundred of them some milliseconds.
-    this.sinceTurn += bytes + (16 << 10);
-    if (this.sinceTurn < 2 << 20) return false;
-    this.sinceTurn = 0;
+    this.#sinceTurn += bytes + (16 << 10);
+    if (this.#sinceTurn < 2 << 20) return false;
+    this.#sinceTurn = 0;
     return true;
   }
 
   add(offset: number, header: EntryHeader, data: Buffer): void {
     const pending: Pending = { header, data, depth: 0 };
-    this.byOffset.set(offset, pending);
-    if (header.type === 'ofs-delta' || header.type === 'ref-delta') this.deltas.push(pending);
-    else this.settle(pending, { type: header.type, bytes: data }, 0);
+    this.#byOffset.set(offset, pending);
+    if (header.type === 'ofs-delta' || header.type === 'ref-delta') this.#deltas.push(pending);
+    else this.#settle(pending, { type: header.type, bytes: data }, 0);
   }
 
   async resolveAll(lookup?: BaseLookup): Promise<void> {
-    await this.pass();
-    const missing = this.deltas.flatMap(({ header }) => (header.baseOid === undefined ? [] : [header.baseOid]));
+    await this.#pass();
+    const missing = this.#deltas.flatMap(({ header }) => (header.baseOid === undefined ? [] : [header.baseOid]));
     if (missing.length > 0 && lookup !== undefined) {
       for (const [oid, object] of await lookup([...new Set(missing)])) {
         if (objectId(object.type, object.bytes) !== oid) throw badPack('a base that is held has another content');
         const header: EntryHeader = { type: object.type, size: object.bytes.length, dataAt: 0 };
-        this.byOid.set(oid, { header, data: object.bytes, object, depth: 0 });
+        this.#byOid.set(oid, { header, data: object.bytes, object, depth: 0 });
       }
-      await this.pass();
+      await this.#pass();
     }
-    if (this.deltas.length > 0) throw badPack('it lacks the base of a delta');
+    if (this.#deltas.length > 0) throw badPack('it lacks the base of a delta');
   }
 
   /** Entries come after their ofs-base, so one pass settles all but what waits for a ref-base; repeat while it helps. */
-  private async pass(): Promise<void> {
-    for (let before = -1; before !== this.deltas.length && this.deltas.length > 0; ) {
-      before = this.deltas.length;
+  async #pass(): Promise<void> {
+    for (let before = -1; before !== this.#deltas.length && this.#deltas.length > 0; ) {
+      before = this.#deltas.length;
       const rest: Pending[] = [];
-      for (const delta of this.deltas) {
+      for (const delta of this.#deltas) {
         const { baseAt, baseOid } = delta.header;
-        if (baseAt !== undefined && !this.byOffset.has(baseAt)) throw badPack('a delta points between two entries');
-        const base = baseAt === undefined ? this.byOid.get(baseOid as string) : this.byOffset.get(baseAt);
+        if (baseAt !== undefined && !this.#byOffset.has(baseAt)) throw badPack('a delta points between two entries');
+        const base = baseAt === undefined ? this.#byOid.get(baseOid as string) : this.#byOffset.get(baseAt);
         if (base?.object === undefined) {
           rest.push(delta);
           continue;
         }
-        if (this.build(delta, base, base.object)) await nextTurn();
+        if (this.#build(delta, base, base.object)) await nextTurn();
       }
-      this.deltas = rest;
+      this.#deltas = rest;
     }
   }
 
-  private build(delta: Pending, base: Pending, object: GitObject): boolean {
-    if (base.depth + 1 > this.limits.deltaDepth) throw badPack(`a chain of more than ${this.limits.deltaDepth} deltas`);
+  #build(delta: Pending, base: Pending, object: GitObject): boolean {
+    if (base.depth + 1 > this.#limits.deltaDepth)
+      throw badPack(`a chain of more than ${this.#limits.deltaDepth} deltas`);
     const { resultBytes } = deltaSizes(delta.data);
-    const limit = sizeLimit(object.type, this.limits);
+    const limit = sizeLimit(object.type, this.#limits);
     if (resultBytes > limit) throw tooLarge(`a ${object.type} of ${resultBytes} bytes`, limit);
     const pause = this.spend(resultBytes);
-    this.settle(delta, { type: object.type, bytes: applyDelta(object.bytes, delta.data) }, base.depth + 1);
+    this.#settle(delta, { type: object.type, bytes: applyDelta(object.bytes, delta.data) }, base.depth + 1);
     return pause;
   }
 
-  private settle(pending: Pending, object: GitObject, depth: number): void {
+  #settle(pending: Pending, object: GitObject, depth: number): void {
     pending.object = object;
     pending.depth = depth;
     const oid = objectId(object.type, object.bytes);
     this.objects.set(oid, object);
-    if (!this.byOid.has(oid)) this.byOid.set(oid, pending);
+    if (!this.#byOid.has(oid)) this.#byOid.set(oid, pending);
   }
 }
 

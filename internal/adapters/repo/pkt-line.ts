@@ -19,12 +19,12 @@ export const delimPkt = Buffer.from('0001');
 
 /** Takes bytes as they come and gives whole frames. */
 export class PktDecoder {
-  private rest: Buffer = Buffer.alloc(0);
+  #rest: Buffer = Buffer.alloc(0);
 
   /** The frames completed by `chunk`. Throws `corrupt` at a length that cannot be. */
   push(chunk: Uint8Array): Pkt[] {
     const fresh = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-    const bytes = this.rest.length === 0 ? fresh : Buffer.concat([this.rest, fresh]);
+    const bytes = this.#rest.length === 0 ? fresh : Buffer.concat([this.#rest, fresh]);
     const frames: Pkt[] = [];
     let at = 0;
     while (bytes.length - at >= 4) {
@@ -39,13 +39,13 @@ export class PktDecoder {
       at += length;
     }
     // A copy, so that a small rest does not hold on to a large chunk.
-    this.rest = Buffer.from(bytes.subarray(at));
+    this.#rest = Buffer.from(bytes.subarray(at));
     return frames;
   }
 
   /** Throws `corrupt` where the stream ended inside a frame. */
   finish(): void {
-    if (this.rest.length > 0) throw new RepoCondition('corrupt', 'the answer of the git server was cut off');
+    if (this.#rest.length > 0) throw new RepoCondition('corrupt', 'the answer of the git server was cut off');
   }
 }
 

@@ -29,17 +29,17 @@ const defaultHosts = createHostCache();
 export class RemoteSource implements RepoSource {
   readonly wire: GitWire;
   readonly ladder: FetchStrategies;
-  private readonly target: Extract<RepoTarget, { kind: 'remote' }>;
-  private readonly options: OpenOptions;
-  private readonly reads = new WeakMap<Snapshot, CommitRead>();
+  readonly #target: Extract<RepoTarget, { kind: 'remote' }>;
+  readonly #options: OpenOptions;
+  readonly #reads = new WeakMap<Snapshot, CommitRead>();
   /** Of the last commit that was read, for reading more of it. */
-  private open: { readonly oid: string; readonly objects: CommitObjects } | null = null;
+  #open: { readonly oid: string; readonly objects: CommitObjects } | null = null;
 
   constructor(target: Extract<RepoTarget, { kind: 'remote' }>, options: OpenOptions) {
     const network = options.network ?? defaultNetwork;
     const allowHttp = network.allowHttp === true || network.allowPrivate === true;
-    this.target = { ...target, root: normalRoot(target.root) };
-    this.options = options;
+    this.#target = { ...target, root: normalRoot(target.root) };
+    this.#options = options;
     const caps = { ...defaultCaps, ...options.caps };
     this.wire = new GitWire(new GitHttp(parseRepoUrl(target.url, allowHttp), network, options.credentials), caps);
     this.ladder = new FetchStrategies({
@@ -53,10 +53,10 @@ export class RemoteSource implements RepoSource {
 
   async resolve(signal?: AbortSignal): Promise<Tip> {
     return this.within(signal, async (deadline) => {
-      const wanted = wantedRef(this.target.branch);
-      const refs = await this.refs(wanted, deadline);
+      const wanted = wantedRef(this.#target.branch);
+      const refs = await this.#refs(wanted, deadline);
       const ref = refs.find(({ name }) => name === wanted);
-      if (ref === undefined) throw refMissing(this.target.branch);
+      if (ref === undefined) throw refMissing(this.#target.branch);
       const { movedTo } = this.wire.http;
       return {
         commit: ref.peeled ?? ref.oid,
@@ -68,35 +68,35 @@ export class RemoteSource implements RepoSource {
 
   async snapshot(tip: Tip, options: SnapshotOptions = {}): Promise<Snapshot> {
     return this.within(options.signal, async (deadline) => {
-      if (this.open?.oid !== tip.commit) await this.dropObjects();
+      if (this.#open?.oid !== tip.commit) await this.#dropObjects();
       const before = this.traffic();
       const read = new CommitRead(
         tip.commit,
-        this.target.root,
-        this.options,
+        this.#target.root,
+        this.#options,
         options,
         this.wire,
-        (oid, signal, heldTree) => this.openCommit(oid, signal, heldTree),
+        (oid, signal, heldTree) => this.#openCommit(oid, signal, heldTree),
       );
       const snapshot = await read.run(deadline, () => difference(before, this.traffic()));
-      this.reads.set(snapshot, read);
+      this.#reads.set(snapshot, read);
       return snapshot;
     });
   }
 
   async more(snapshot: Snapshot, paths: readonly string[], signal?: AbortSignal): Promise<Snapshot> {
-    const read = this.reads.get(snapshot);
+    const read = this.#reads.get(snapshot);
     if (read === undefined) throw new TypeError('more() takes a snapshot of the same source');
     return this.within(signal, async (deadline) => {
       const before = this.traffic();
       const grown = await read.more(snapshot, paths, deadline, () => difference(before, this.traffic()));
-      this.reads.set(grown, read);
+      this.#reads.set(grown, read);
       return grown;
     });
   }
 
   async close(): Promise<void> {
-    await this.dropObjects();
+    await this.#dropObjects();
   }
 
   traffic(): Traffic {
@@ -105,7 +105,7 @@ export class RemoteSource implements RepoSource {
 
   /** Runs a call under its deadline; what a server says in its own words leaves as a condition. */
   async within<T>(signal: AbortSignal | undefined, run: (deadline: AbortSignal) => Promise<T>): Promise<T> {
-    const limitMs = this.options.network?.totalTimeoutMs ?? 60_000;
+    const limitMs = this.#options.network?.totalTimeoutMs ?? 60_000;
     const timeout = AbortSignal.timeout(limitMs);
     try {
       return await run(signal === undefined ? timeout : AbortSignal.any([signal, timeout]));
@@ -118,22 +118,22 @@ export class RemoteSource implements RepoSource {
     }
   }
 
-  private async openCommit(oid: string, signal: AbortSignal, heldTree: string | null): Promise<CommitObjects> {
+  async #openCommit(oid: string, signal: AbortSignal, heldTree: string | null): Promise<CommitObjects> {
     if (!/^[0-9a-f]{40}$/.test(oid)) {
       throw /^[0-9a-f]{64}$/.test(oid) ? sha256Repository() : gone(oid, undefined);
     }
-    if (this.open?.oid === oid) return this.open.objects;
+    if (this.#open?.oid === oid) return this.#open.objects;
     const objects = await this.ladder.open(oid, signal, heldTree);
-    this.open = { oid, objects };
+    this.#open = { oid, objects };
     return objects;
   }
 
-  private async dropObjects(): Promise<void> {
-    await this.open?.objects.close();
-    this.open = null;
+  async #dropObjects(): Promise<void> {
+    await this.#open?.objects.close();
+    this.#open = null;
   }
 
-  private async refs(wanted: string, signal: AbortSignal): Promise<readonly RemoteRef[]> {
+  async #refs(wanted: string, signal: AbortSignal): Promise<readonly RemoteRef[]> {
     const known = this.ladder.facts();
     if (known === undefined || known.protocol === 2) {
       try {
@@ -145,13 +145,13 @@ export class RemoteSource implements RepoSource {
         const said = await this.wire.capabilities(2, signal);
         if (said.objectFormat !== 'sha1') throw sha256Repository();
         if (said.protocol === 2) throw refusalCondition(error);
-        return this.oldRefs(said);
+        return this.#oldRefs(said);
       }
     }
-    return this.oldRefs(await this.wire.capabilities(1, signal));
+    return this.#oldRefs(await this.wire.capabilities(1, signal));
   }
 
-  private oldRefs(said: Capabilities): readonly RemoteRef[] {
+  #oldRefs(said: Capabilities): readonly RemoteRef[] {
     if (said.protocol === 2) {
       this.ladder.forget();
       return said.refs;

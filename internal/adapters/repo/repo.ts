@@ -33,41 +33,41 @@ async function loadDriver(target: RepoTarget, options: OpenOptions): Promise<Rep
 
 class LazySource implements RepoSource {
   readonly watch?: NonNullable<RepoSource['watch']>;
-  private readonly load: () => Promise<RepoSource>;
-  private driver: Promise<RepoSource> | null = null;
+  readonly #load: () => Promise<RepoSource>;
+  #driver: Promise<RepoSource> | null = null;
 
   constructor(target: RepoTarget, load: () => Promise<RepoSource>) {
-    this.load = load;
+    this.#load = load;
     if (target.kind === 'remote') return;
     this.watch = async (onDirty) => {
-      const driver = await this.open();
+      const driver = await this.#open();
       return (driver.watch as NonNullable<RepoSource['watch']>).call(driver, onDirty);
     };
   }
 
   async resolve(signal?: AbortSignal, prior?: PriorRead | null): Promise<Tip> {
-    return (await this.open()).resolve(signal, prior);
+    return (await this.#open()).resolve(signal, prior);
   }
 
   async snapshot(tip: Tip, options?: SnapshotOptions): Promise<Snapshot> {
-    return (await this.open()).snapshot(tip, options);
+    return (await this.#open()).snapshot(tip, options);
   }
 
   async more(snapshot: Snapshot, paths: readonly string[], signal?: AbortSignal): Promise<Snapshot> {
-    return (await this.open()).more(snapshot, paths, signal);
+    return (await this.#open()).more(snapshot, paths, signal);
   }
 
   async close(): Promise<void> {
     // A driver that could not be opened has nothing to close, and has told its caller so.
-    await this.driver?.then(
+    await this.#driver?.then(
       (driver) => driver.close(),
       () => undefined,
     );
   }
 
-  private open(): Promise<RepoSource> {
-    this.driver ??= this.load();
-    return this.driver;
+  #open(): Promise<RepoSource> {
+    this.#driver ??= this.#load();
+    return this.#driver;
   }
 }
 

@@ -31,15 +31,15 @@ interface Index {
 }
 
 export class SpoolPack {
-  private readonly file: FileHandle;
-  private readonly caps: RepoCaps;
-  private readonly index: Index;
-  private readonly refBases: Map<number, string>;
-  private readonly byOid = new Map<string, number>();
-  private resolvedTrees = false;
-  private resolvedBlobs = false;
-  private work = 0;
-  private readonly signal: AbortSignal;
+  readonly #file: FileHandle;
+  readonly #caps: RepoCaps;
+  readonly #index: Index;
+  readonly #refBases: Map<number, string>;
+  readonly #byOid = new Map<string, number>();
+  #resolvedTrees = false;
+  #resolvedBlobs = false;
+  #work = 0;
+  readonly #signal: AbortSignal;
 
   private constructor(
     file: FileHandle,
@@ -48,15 +48,15 @@ export class SpoolPack {
     index: Index,
     refBases: Map<number, string>,
   ) {
-    this.file = file;
-    this.caps = caps;
-    this.signal = signal;
-    this.index = index;
-    this.refBases = refBases;
+    this.#file = file;
+    this.#caps = caps;
+    this.#signal = signal;
+    this.#index = index;
+    this.#refBases = refBases;
     for (let entry = 0; entry < index.count; entry += 1) {
       // Blobs are many and looked up in batches; everything else gets an index.
       if (index.known[entry] === 1 && types[index.kinds[entry] as number] !== 'blob')
-        this.byOid.set(this.oidAt(entry), entry);
+        this.#byOid.set(this.#oidAt(entry), entry);
     }
   }
 
@@ -82,123 +82,123 @@ export class SpoolPack {
   }
 
   async close(): Promise<void> {
-    await this.file.close();
+    await this.#file.close();
   }
 
   /** A commit or tree, or undefined where the pack has none of that id. */
   async small(oid: string): Promise<GitObject | undefined> {
-    if (!this.byOid.has(oid) && !this.resolvedTrees) await this.resolveDeltas('tree');
-    const entry = this.byOid.get(oid);
-    return entry === undefined ? undefined : this.object(entry);
+    if (!this.#byOid.has(oid) && !this.#resolvedTrees) await this.#resolveDeltas('tree');
+    const entry = this.#byOid.get(oid);
+    return entry === undefined ? undefined : this.#object(entry);
   }
 
   /** Those of the blobs that the pack has; null for one past the size limit. */
   async blobs(oids: readonly string[]): Promise<Map<string, Buffer | null>> {
-    let where = this.find(new Set(oids));
-    if (where.size < oids.length && !this.resolvedBlobs) {
-      await this.resolveDeltas('blob');
-      where = this.find(new Set(oids));
+    let where = this.#find(new Set(oids));
+    if (where.size < oids.length && !this.#resolvedBlobs) {
+      await this.#resolveDeltas('blob');
+      where = this.#find(new Set(oids));
     }
     const found = new Map<string, Buffer | null>();
     let total = 0;
     for (const [oid, entry] of where) {
-      const size = this.index.sizes[entry] as number;
-      const object = size > this.caps.fileBytes && this.index.bases[entry] === -1 ? null : await this.object(entry);
-      const bytes = object === null || object.bytes.length > this.caps.fileBytes ? null : object.bytes;
+      const size = this.#index.sizes[entry] as number;
+      const object = size > this.#caps.fileBytes && this.#index.bases[entry] === -1 ? null : await this.#object(entry);
+      const bytes = object === null || object.bytes.length > this.#caps.fileBytes ? null : object.bytes;
       total += bytes?.length ?? 0;
-      if (total > this.caps.totalBytes) throw tooLarge('the files inflate to more', this.caps.totalBytes);
+      if (total > this.#caps.totalBytes) throw tooLarge('the files inflate to more', this.#caps.totalBytes);
       found.set(oid, bytes);
     }
     return found;
   }
 
-  private find(wanted: ReadonlySet<string>): Map<string, number> {
+  #find(wanted: ReadonlySet<string>): Map<string, number> {
     const found = new Map<string, number>();
-    for (let entry = 0; entry < this.index.count && found.size < wanted.size; entry += 1) {
-      if (this.index.known[entry] !== 1) continue;
-      const oid = this.oidAt(entry);
+    for (let entry = 0; entry < this.#index.count && found.size < wanted.size; entry += 1) {
+      if (this.#index.known[entry] !== 1) continue;
+      const oid = this.#oidAt(entry);
       if (wanted.has(oid) && !found.has(oid)) found.set(oid, entry);
     }
     return found;
   }
 
-  private oidAt(entry: number): string {
-    return this.index.oids.toString('hex', entry * 20, entry * 20 + 20);
+  #oidAt(entry: number): string {
+    return this.#index.oids.toString('hex', entry * 20, entry * 20 + 20);
   }
 
   /** Rebuilds one object from its chain. */
-  private async object(entry: number): Promise<GitObject> {
+  async #object(entry: number): Promise<GitObject> {
     const chain: number[] = [];
     let at = entry;
-    for (; this.baseOf(at) >= 0; at = this.baseOf(at)) chain.push(at);
-    const type = types[this.index.kinds[entry] as number] as ObjectType;
-    let bytes = await this.inflate(at);
+    for (; this.#baseOf(at) >= 0; at = this.#baseOf(at)) chain.push(at);
+    const type = types[this.#index.kinds[entry] as number] as ObjectType;
+    let bytes = await this.#inflate(at);
     for (const delta of chain.reverse()) {
-      const data = await this.inflate(delta);
+      const data = await this.#inflate(delta);
       // A small file may build on a larger one, so the bound is that of all that may be held at once.
-      if (deltaSizes(data).resultBytes > this.caps.totalBytes / 4)
-        throw tooLarge('a base of a delta', this.caps.totalBytes / 4);
+      if (deltaSizes(data).resultBytes > this.#caps.totalBytes / 4)
+        throw tooLarge('a base of a delta', this.#caps.totalBytes / 4);
       bytes = applyDelta(bytes, data);
     }
     return { type, bytes };
   }
 
-  private baseOf(entry: number): number {
-    return this.index.bases[entry] as number;
+  #baseOf(entry: number): number {
+    return this.#index.bases[entry] as number;
   }
 
-  private async inflate(entry: number): Promise<Buffer> {
-    const size = this.index.sizes[entry] as number;
-    if (size > this.caps.totalBytes / 4) throw tooLarge(`an object of ${size} bytes`, this.caps.totalBytes / 4);
-    const at = this.index.dataAt[entry] as number;
+  async #inflate(entry: number): Promise<Buffer> {
+    const size = this.#index.sizes[entry] as number;
+    if (size > this.#caps.totalBytes / 4) throw tooLarge(`an object of ${size} bytes`, this.#caps.totalBytes / 4);
+    const at = this.#index.dataAt[entry] as number;
     // deflate's own worst case, doubled for writers that flush often; else the next offset bounds it anyway.
-    const compressed = Math.min(size * 2 + 4096, (this.index.offsets[entry + 1] as number) - at);
-    this.work += size + 4096;
-    if (this.work > 4 << 20) {
-      this.work = 0;
-      this.signal.throwIfAborted();
+    const compressed = Math.min(size * 2 + 4096, (this.#index.offsets[entry + 1] as number) - at);
+    this.#work += size + 4096;
+    if (this.#work > 4 << 20) {
+      this.#work = 0;
+      this.#signal.throwIfAborted();
       await nextTurn();
     }
-    return inflateEntry(await readAt(this.file, at, compressed), 0, size).data;
+    return inflateEntry(await readAt(this.#file, at, compressed), 0, size).data;
   }
 
   /** Gives ids to the deltas of one type (their ids are known only once they are built). */
-  private async resolveDeltas(type: 'tree' | 'blob'): Promise<void> {
-    const { index } = this;
+  async #resolveDeltas(type: 'tree' | 'blob'): Promise<void> {
+    const index = this.#index;
     // An object that one pass makes known may be the base that a delta names by id: then another pass follows.
-    for (let pass = 0; pass <= this.caps.deltaDepth && (this.linkRefBases() || pass === 0); pass += 1) {
+    for (let pass = 0; pass <= this.#caps.deltaDepth && (this.#linkRefBases() || pass === 0); pass += 1) {
       for (let entry = 0; entry < index.count; entry += 1) {
         if (index.known[entry] === 1 || types[index.kinds[entry] as number] !== type) continue;
-        if ((index.depths[entry] as number) > this.caps.deltaDepth) {
-          throw badPack(`a chain of more than ${this.caps.deltaDepth} deltas`);
+        if ((index.depths[entry] as number) > this.#caps.deltaDepth) {
+          throw badPack(`a chain of more than ${this.#caps.deltaDepth} deltas`);
         }
-        const built = await this.object(entry);
+        const built = await this.#object(entry);
         name(index, entry, objectId(built.type, built.bytes));
-        if (type === 'tree') this.byOid.set(this.oidAt(entry), entry);
+        if (type === 'tree') this.#byOid.set(this.#oidAt(entry), entry);
       }
     }
-    if (type === 'tree') this.resolvedTrees = true;
-    else this.resolvedBlobs = true;
+    if (type === 'tree') this.#resolvedTrees = true;
+    else this.#resolvedBlobs = true;
   }
 
   /** Joins deltas to bases that have become known by id; true where there was one. */
-  private linkRefBases(): boolean {
-    if (this.refBases.size === 0) return false;
-    const wanted = this.find(new Set(this.refBases.values()));
+  #linkRefBases(): boolean {
+    if (this.#refBases.size === 0) return false;
+    const wanted = this.#find(new Set(this.#refBases.values()));
     if (wanted.size === 0) return false;
-    for (const [entry, oid] of this.refBases) {
+    for (const [entry, oid] of this.#refBases) {
       const base = wanted.get(oid);
       if (base === undefined) continue;
-      this.index.bases[entry] = base;
-      this.index.kinds[entry] = this.index.kinds[base] as number;
-      this.index.depths[entry] = Math.min((this.index.depths[base] as number) + 1, 255);
-      this.refBases.delete(entry);
+      this.#index.bases[entry] = base;
+      this.#index.kinds[entry] = this.#index.kinds[base] as number;
+      this.#index.depths[entry] = Math.min((this.#index.depths[base] as number) + 1, 255);
+      this.#refBases.delete(entry);
     }
-    for (let entry = 0; entry < this.index.count; entry += 1) {
-      const base = this.baseOf(entry);
-      if (base < 0 || this.index.kinds[entry] !== -1) continue;
-      this.index.kinds[entry] = this.index.kinds[base] as number;
-      this.index.depths[entry] = Math.min((this.index.depths[base] as number) + 1, 255);
+    for (let entry = 0; entry < this.#index.count; entry += 1) {
+      const base = this.#baseOf(entry);
+      if (base < 0 || this.#index.kinds[entry] !== -1) continue;
+      this.#index.kinds[entry] = this.#index.kinds[base] as number;
+      this.#index.depths[entry] = Math.min((this.#index.depths[base] as number) + 1, 255);
     }
     return true;
   }

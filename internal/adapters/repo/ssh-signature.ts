@@ -157,17 +157,17 @@ function rejected(why: string, cause?: unknown): RepoCondition {
 }
 
 class Reader {
-  private at = 0;
-  private readonly bytes: Buffer;
+  #at = 0;
+  readonly #bytes: Buffer;
 
   constructor(bytes: Buffer) {
-    this.bytes = bytes;
+    this.#bytes = bytes;
   }
 
   take(count: number): Buffer {
-    if (this.at + count > this.bytes.length) throw rejected('the SSH signature or key is cut off');
-    this.at += count;
-    return this.bytes.subarray(this.at - count, this.at);
+    if (this.#at + count > this.#bytes.length) throw rejected('the SSH signature or key is cut off');
+    this.#at += count;
+    return this.#bytes.subarray(this.#at - count, this.#at);
   }
 
   uint32(): number {
@@ -183,6 +183,6 @@ class Reader {
   }
 
   end(): void {
-    if (this.at !== this.bytes.length) throw rejected('the SSH signature or key holds more than it should');
+    if (this.#at !== this.#bytes.length) throw rejected('the SSH signature or key holds more than it should');
   }
 }

@@ -99,17 +99,17 @@ export class CodehostSimulator implements SimWorld {
   onEvent: (event: string, payload: object) => void = () => undefined;
   readonly bot: Actor = { login: 'svc-app[bot]', id: 77, type: 'Bot' };
   origin = '';
-  private readonly options: SimulatorOptions;
-  private readonly server: Server;
-  private readonly signed = new Map<string, { readonly content: Buffer; readonly type: string }>();
-  private git: GitServer | undefined;
-  private root = '';
-  private last = 1_000;
+  readonly #options: SimulatorOptions;
+  readonly #server: Server;
+  readonly #signed = new Map<string, { readonly content: Buffer; readonly type: string }>();
+  #git: GitServer | undefined;
+  #root = '';
+  #last = 1_000;
 
   constructor(options: SimulatorOptions = {}) {
-    this.options = options;
-    this.server = createServer((request, response) => {
-      this.handle(request, response).catch((error: unknown) => {
+    this.#options = options;
+    this.#server = createServer((request, response) => {
+      this.#handle(request, response).catch((error: unknown) => {
         this.schemaRefusals.push(`simulator: ${(error as Error).stack}`);
         response.destroy();
       });
@@ -117,24 +117,28 @@ export class CodehostSimulator implements SimWorld {
   }
 
   async start(): Promise<this> {
-    this.root = await mkdtemp(join(tmpdir(), 'svc-codehost-'));
-    this.git = new GitServer({ root: this.root, allowPush: true, config: { 'uploadpack.allowAnySHA1InWant': 'true' } });
-    await new Promise<void>((resolve) => this.server.listen(this.options.port ?? 0, '127.0.0.1', resolve));
-    this.origin = `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+    this.#root = await mkdtemp(join(tmpdir(), 'svc-codehost-'));
+    this.#git = new GitServer({
+      root: this.#root,
+      allowPush: true,
+      config: { 'uploadpack.allowAnySHA1InWant': 'true' },
+    });
+    await new Promise<void>((resolve) => this.#server.listen(this.#options.port ?? 0, '127.0.0.1', resolve));
+    this.origin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
     return this;
   }
 
   async stop(): Promise<void> {
-    this.server.closeAllConnections();
-    await new Promise((resolve) => this.server.close(resolve));
-    await this.git?.stop();
-    await rm(this.root, { recursive: true, force: true });
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+    await this.#git?.stop();
+    await rm(this.#root, { recursive: true, force: true });
   }
 
   /** A repository with one commit on `main`. */
   async repository(fullName: string, files: { readonly [path: string]: FixtureFile } = { 'README.md': '# here\n' }) {
     const [owner = '', name = ''] = fullName.split('/');
-    const git = await GitFixture.create(join(this.root, owner, `${name}.git`));
+    const git = await GitFixture.create(join(this.#root, owner, `${name}.git`));
     await git.commit(files, { message: 'Begin' });
     const repo = new SimRepository({ id: this.nextId(), owner, name, git });
     this.repositories.push(repo);
@@ -142,15 +146,15 @@ export class CodehostSimulator implements SimWorld {
   }
 
   nextId(): number {
-    this.last += 1;
-    return this.last;
+    this.#last += 1;
+    return this.#last;
   }
   time(): string {
     return `${new Date().toISOString().slice(0, 19)}Z`;
   }
   sign(content: Buffer, type: string): string {
     const key = randomBytes(12).toString('hex');
-    this.signed.set(key, { content, type });
+    this.#signed.set(key, { content, type });
     return `${this.origin}/signed/${key}`;
   }
   happened(event: string, payload: object, repo: SimRepository): void {
@@ -163,9 +167,9 @@ export class CodehostSimulator implements SimWorld {
     for (const one of this.tokens.values()) one.revoked = true;
   }
 
-  private async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', this.origin);
-    if (/\.git\//.test(url.pathname)) return this.handleGit(request, response, url);
+    if (/\.git\//.test(url.pathname)) return this.#handleGit(request, response, url);
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const text = Buffer.concat(chunks).toString('utf8');
@@ -189,7 +193,7 @@ export class CodehostSimulator implements SimWorld {
     let answer: Answer;
     if (fault?.kind === 'status')
       answer = { status: fault.status, body: fault.body ?? {}, ...(fault.headers && { headers: fault.headers }) };
-    else answer = await this.answer(logged, url, request).catch(refusal);
+    else answer = await this.#answer(logged, url, request).catch(refusal);
     if (fault?.kind === 'lose') return void request.socket.destroy();
     if (fault?.kind === 'after') answer = { status: fault.status, text: fault.body ?? '' };
     logged.status = answer.status ?? 200;
@@ -201,21 +205,21 @@ export class CodehostSimulator implements SimWorld {
     });
     response.end(answer.status === 204 ? '' : content);
   }
-  private async answer(logged: SimRequest, url: URL, request: IncomingMessage): Promise<Answer> {
-    const signed = this.signed.get(logged.path.replace('/signed/', ''));
+  async #answer(logged: SimRequest, url: URL, request: IncomingMessage): Promise<Answer> {
+    const signed = this.#signed.get(logged.path.replace('/signed/', ''));
     if (signed !== undefined) {
       // As the provider's storage: whoever sends a token there is refused.
       if (logged.authorization !== undefined) return { status: 400, body: { message: 'no credentials here' } };
       return { bytes: signed.content, headers: { 'content-type': signed.type } };
     }
     if (logged.path.startsWith('/user-attachments/files/')) return { status: 404, body: { message: 'Not Found' } };
-    if (logged.path.startsWith('/app')) return this.answerApp(logged, url);
-    const token = this.admit(logged.authorization);
+    if (logged.path.startsWith('/app')) return this.#answerApp(logged, url);
+    const token = this.#admit(logged.authorization);
     const base = {
       sim: this,
       accept: request.headers.accept ?? '',
       actor: this.bot,
-      covers: this.covered(token),
+      covers: this.#covered(token),
       body: (logged.body ?? {}) as Call['body'],
     };
     if (logged.operation === 'graphql') {
@@ -228,9 +232,9 @@ export class CodehostSimulator implements SimWorld {
       this.schemaRefusals.push(`${logged.method} ${logged.path}: no such operation`);
       throw new ApiRefusal(404, 'Not Found');
     }
-    this.holdToSchema(matched, url, logged);
-    if (logged.path === '/markdown') return this.markdown(String(base.body['text']));
-    const repo = this.find(matched.params, base.covers);
+    this.#holdToSchema(matched, url, logged);
+    if (logged.path === '/markdown') return this.#markdown(String(base.body['text']));
+    const repo = this.#find(matched.params, base.covers);
     if (repo !== undefined && !mayDo(matched.name, token.permissions)) {
       throw new ApiRefusal(403, 'Resource not accessible by integration');
     }
@@ -239,7 +243,7 @@ export class CodehostSimulator implements SimWorld {
     return handler({ ...base, params: matched.params, query: url.searchParams, repo: repo as SimRepository });
   }
 
-  private holdToSchema(
+  #holdToSchema(
     matched: { name: string; params: { readonly [name: string]: string } },
     url: URL,
     logged: SimRequest,
@@ -251,7 +255,7 @@ export class CodehostSimulator implements SimWorld {
   }
 
   /** Names in any case; one that was renamed redirects; a private one that the token does not cover is not there. */
-  private find(params: { readonly [name: string]: string }, covers: readonly string[]): SimRepository | undefined {
+  #find(params: { readonly [name: string]: string }, covers: readonly string[]): SimRepository | undefined {
     const { owner, repo: name } = params;
     if (owner === undefined || name === undefined) return undefined;
     const wanted = `${owner}/${name}`.toLowerCase();
@@ -263,14 +267,14 @@ export class CodehostSimulator implements SimWorld {
     return found;
   }
 
-  private admit(authorization: string | undefined): Token {
+  #admit(authorization: string | undefined): Token {
     const given = /^(?:bearer|token) (.+)$/i.exec(authorization ?? '')?.[1];
     const token = given === undefined ? undefined : this.tokens.get(given);
     if (token === undefined || token.revoked) throw new ApiRefusal(401, 'Bad credentials');
     return token;
   }
 
-  private covered({ repositories }: Token): string[] {
+  #covered({ repositories }: Token): string[] {
     return this.repositories
       .filter(
         (one) => repositories === null || repositories.some((name) => name.toLowerCase() === one.name.toLowerCase()),
@@ -279,22 +283,22 @@ export class CodehostSimulator implements SimWorld {
   }
 
   /** An image of an attachment becomes an address that is good for a while. */
-  private markdown(text: string): Answer {
+  #markdown(text: string): Answer {
     const url = /!\[[^\]]*\]\(([^)]+)\)/.exec(text)?.[1];
-    const kept = url === undefined ? undefined : this.signed.get(`asset:${url}`);
+    const kept = url === undefined ? undefined : this.#signed.get(`asset:${url}`);
     const address = kept === undefined ? (url ?? '') : this.sign(kept.content, kept.type);
     return { text: `<p><img src="${address}"></p>`, headers: { 'content-type': 'text/html' } };
   }
   /** What the host keeps under an attachment's address. */
   attach(url: string, content: Buffer, type: string): void {
-    this.signed.set(`asset:${url}`, { content, type });
+    this.#signed.set(`asset:${url}`, { content, type });
   }
 
-  private answerApp(logged: SimRequest, url: URL): Answer {
-    this.checkApp(logged.authorization);
+  #answerApp(logged: SimRequest, url: URL): Answer {
+    this.#checkApp(logged.authorization);
     const matched = matchOperation(logged.method, logged.path);
     if (matched === undefined) throw new ApiRefusal(404, 'Not Found');
-    this.holdToSchema(matched, url, logged);
+    this.#holdToSchema(matched, url, logged);
     if (matched.name === 'GET /app') return { body: { id: 1, slug: 'svc-app', name: 'svc' } };
     const id = matched.params['installation_id'];
     if (this.state === 'deleted' || id !== this.installationId) throw new ApiRefusal(404, 'Not Found');
@@ -311,16 +315,10 @@ export class CodehostSimulator implements SimWorld {
       };
     }
     if (this.state === 'suspended') throw new ApiRefusal(403, 'This installation has been suspended');
-    return this.mint((logged.body ?? {}) as { repositories?: string[]; permissions?: { [name: string]: string } });
+    return this.#mint((logged.body ?? {}) as { repositories?: string[]; permissions?: { [name: string]: string } });
   }
 
-  private mint({
-    repositories,
-    permissions,
-  }: {
-    repositories?: string[];
-    permissions?: { [name: string]: string };
-  }): Answer {
+  #mint({ repositories, permissions }: { repositories?: string[]; permissions?: { [name: string]: string } }): Answer {
     for (const [name, level] of Object.entries(permissions ?? {})) {
       if (name !== 'metadata' && this.granted[name] !== 'write' && this.granted[name] !== level) {
         throw new ApiRefusal(422, 'The permissions requested are not granted to this installation.');
@@ -347,9 +345,9 @@ export class CodehostSimulator implements SimWorld {
     };
   }
 
-  private checkApp(authorization: string | undefined): void {
+  #checkApp(authorization: string | undefined): void {
     const [head, claims, signature] = (/^bearer (.+)$/i.exec(authorization ?? '')?.[1] ?? '').split('.');
-    const { appPublicKey } = this.options;
+    const { appPublicKey } = this.#options;
     const isSigned =
       appPublicKey === undefined ||
       createVerify('RSA-SHA256')
@@ -358,7 +356,7 @@ export class CodehostSimulator implements SimWorld {
     if (!isSigned || signature === undefined) throw new ApiRefusal(401, 'A JSON web token could not be decoded');
   }
 
-  private async handleGit(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
+  async #handleGit(request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
     const basic = Buffer.from(/^Basic (.+)$/.exec(request.headers.authorization ?? '')?.[1] ?? '', 'base64').toString();
     const token = this.tokens.get(basic.replace(/^x-access-token:/, ''));
     const isPush = /git-receive-pack/.test(url.pathname + url.search);
@@ -379,7 +377,7 @@ export class CodehostSimulator implements SimWorld {
     const repo = this.repositories.find((one) => one.fullName.toLowerCase() === name.toLowerCase());
     const isPublic = repo?.private === false && !isPush;
     const level = token?.permissions['contents'];
-    const isCovered = token !== undefined && repo !== undefined && this.covered(token).includes(repo.fullName);
+    const isCovered = token !== undefined && repo !== undefined && this.#covered(token).includes(repo.fullName);
     const isLet = token?.revoked === false && isCovered && (level === 'write' || (level === 'read' && !isPush));
     if (fault?.kind === 'status' || repo === undefined || (!isPublic && !isLet)) {
       request.resume();
@@ -389,7 +387,7 @@ export class CodehostSimulator implements SimWorld {
       return;
     }
     if (fault?.kind === 'lose') response.end = (() => response.destroy()) as typeof response.end;
-    await this.git?.handle(request, response);
+    await this.#git?.handle(request, response);
     logged.status = response.statusCode;
   }
 }

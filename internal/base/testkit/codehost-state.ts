@@ -108,7 +108,7 @@ export class SimRepository {
   /** By environment, the empty name being the repository itself: name → sealed value. */
   readonly secrets = new Map<string, Map<string, { sealed: string; created: string; updated: string }>>();
   readonly secretKey = { id: randomBytes(8).toString('hex'), publicKey: '', privateKey: '' };
-  private last = 0;
+  #last = 0;
 
   constructor(of: { readonly id: number; readonly owner: string; readonly name: string; readonly git: GitFixture }) {
     this.id = of.id;
@@ -127,8 +127,8 @@ export class SimRepository {
   }
 
   nextNumber(): number {
-    this.last += 1;
-    return this.last;
+    this.#last += 1;
+    return this.#last;
   }
 
   /** The commit of a branch, tag or id; undefined where there is none. */

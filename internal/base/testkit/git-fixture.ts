@@ -74,7 +74,7 @@ export async function runGit(
 
 export class GitFixture {
   readonly dir: string;
-  private time = 1_700_000_000;
+  #time = 1_700_000_000;
 
   private constructor(dir: string) {
     this.dir = dir;
@@ -113,9 +113,9 @@ export class GitFixture {
     const branch = options.branch ?? 'main';
     const ref = `refs/heads/${branch}`;
     const exists = options.orphan !== true && (await this.git(['for-each-ref', '--format=%(refname)', ref])) !== '';
-    this.time = options.time ?? this.time + 1;
+    this.#time = options.time ?? this.#time + 1;
     const message = options.message ?? 'Change files';
-    const head = `commit ${ref}\ncommitter Demo <demo@example.com> ${this.time} +0000\ndata ${Buffer.byteLength(message)}\n${message}\n`;
+    const head = `commit ${ref}\ncommitter Demo <demo@example.com> ${this.#time} +0000\ndata ${Buffer.byteLength(message)}\n${message}\n`;
     const input = async function* () {
       if (options.orphan === true) yield `reset ${ref}\n`;
       yield head;
@@ -139,8 +139,8 @@ export class GitFixture {
 
   /** A commit of a tree that is there already, with the branch moved to it. */
   async commitTree(tree: string, options: CommitOptions = {}): Promise<string> {
-    this.time = options.time ?? this.time + 1;
-    const who = `Demo <demo@example.com> ${this.time} +0000`;
+    this.#time = options.time ?? this.#time + 1;
+    const who = `Demo <demo@example.com> ${this.#time} +0000`;
     const text = `tree ${tree}\nauthor ${who}\ncommitter ${who}\n\n${options.message ?? 'Change files'}\n`;
     const commit = await this.writeObject('commit', Buffer.from(text));
     await this.git(['update-ref', `refs/heads/${options.branch ?? 'main'}`, commit]);

@@ -68,8 +68,8 @@ export class GitServer {
   /** Asked for every request; null answers as usual. */
   fault: (request: LoggedRequest, index: number) => Fault | null = () => null;
   options: GitServerOptions;
-  private readonly server: Server;
-  private readonly children = new Set<ReturnType<typeof spawn>>();
+  readonly #server: Server;
+  readonly #children = new Set<ReturnType<typeof spawn>>();
 
   constructor(options: GitServerOptions) {
     this.options = options;
@@ -78,28 +78,28 @@ export class GitServer {
         response.destroy(error instanceof Error ? error : undefined);
       });
     };
-    this.server = options.tls === undefined ? createHttpServer(listener) : createHttpsServer(options.tls, listener);
+    this.#server = options.tls === undefined ? createHttpServer(listener) : createHttpsServer(options.tls, listener);
   }
 
   async start(): Promise<this> {
     await new Promise<void>((resolve, reject) => {
-      this.server.once('error', reject);
-      this.server.listen(this.options.port ?? 0, '127.0.0.1', resolve);
+      this.#server.once('error', reject);
+      this.#server.listen(this.options.port ?? 0, '127.0.0.1', resolve);
     });
     return this;
   }
 
   async stop(): Promise<void> {
-    for (const child of this.children) child.kill('SIGKILL');
-    if (!this.server.listening) return;
-    const closed = new Promise((resolve) => this.server.close(resolve));
-    this.server.closeAllConnections();
+    for (const child of this.#children) child.kill('SIGKILL');
+    if (!this.#server.listening) return;
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeAllConnections();
     await closed;
   }
 
   /** `http://127.0.0.1:<port>`. */
   get origin(): string {
-    const { port } = this.server.address() as AddressInfo;
+    const { port } = this.#server.address() as AddressInfo;
     return `${this.options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
   }
 
@@ -140,13 +140,13 @@ export class GitServer {
     if (fault?.kind === 'slow') await sleep(fault.delayMs, undefined, { ref: false });
     if (fault?.kind === 'hold') await fault.until;
     if (fault?.kind === 'status') {
-      this.reply(response, logged, fault.status, fault.headers ?? {}, Buffer.from(fault.body ?? ''));
-    } else if (!this.admits(authorization)) {
-      this.reply(response, logged, 401, { 'www-authenticate': 'Basic realm="git"' }, Buffer.from(''));
-    } else await this.serve(request, response, logged, input, fault);
+      this.#reply(response, logged, fault.status, fault.headers ?? {}, Buffer.from(fault.body ?? ''));
+    } else if (!this.#admits(authorization)) {
+      this.#reply(response, logged, 401, { 'www-authenticate': 'Basic realm="git"' }, Buffer.from(''));
+    } else await this.#serve(request, response, logged, input, fault);
   }
 
-  private admits(authorization: string | undefined): boolean {
+  #admits(authorization: string | undefined): boolean {
     const { auth } = this.options;
     if (auth === undefined) return true;
     const given = Buffer.from(/^Basic (.+)$/.exec(authorization ?? '')?.[1] ?? '', 'base64').toString('utf8');
@@ -155,7 +155,7 @@ export class GitServer {
     return colon > 0 && user && auth.tokens.includes(given.slice(colon + 1));
   }
 
-  private reply(
+  #reply(
     response: ServerResponse,
     logged: LoggedRequest,
     status: number,
@@ -168,7 +168,7 @@ export class GitServer {
     response.end(body);
   }
 
-  private async serve(
+  async #serve(
     request: IncomingMessage,
     response: ServerResponse,
     logged: LoggedRequest,
@@ -176,11 +176,11 @@ export class GitServer {
     fault: Fault | null,
   ): Promise<void> {
     const child = spawn('git', ['http-backend'], {
-      env: this.environment(request, logged, input.length),
+      env: this.#environment(request, logged, input.length),
       stdio: ['pipe', 'pipe', 'ignore'],
     });
-    this.children.add(child);
-    child.once('close', () => this.children.delete(child));
+    this.#children.add(child);
+    child.once('close', () => this.#children.delete(child));
     response.once('close', () => child.kill());
     // Git may stop reading early (it refuses the request): what it answers is still the answer.
     child.stdin.on('error', () => undefined);
@@ -204,7 +204,7 @@ export class GitServer {
     sender.end();
   }
 
-  private environment(request: IncomingMessage, logged: LoggedRequest, length: number): Record<string, string> {
+  #environment(request: IncomingMessage, logged: LoggedRequest, length: number): Record<string, string> {
     const config: Record<string, string> = {
       'uploadpack.allowFilter': String(this.options.allowFilter ?? true),
       'http.receivepack': String(this.options.allowPush ?? false),
@@ -238,16 +238,16 @@ export class GitServer {
 
 /** Sends an answer on, as far as the fault lets it. */
 class Sender {
-  private sent = 0;
-  private held: Buffer[] = [];
-  private readonly response: ServerResponse;
-  private readonly logged: LoggedRequest;
-  private readonly fault: Fault | null;
+  #sent = 0;
+  #held: Buffer[] = [];
+  readonly #response: ServerResponse;
+  readonly #logged: LoggedRequest;
+  readonly #fault: Fault | null;
 
   constructor(response: ServerResponse, logged: LoggedRequest, fault: Fault | null) {
-    this.response = response;
-    this.logged = logged;
-    this.fault = fault;
+    this.#response = response;
+    this.#logged = logged;
+    this.#fault = fault;
   }
 
   head(text: string): void {
@@ -259,45 +259,45 @@ class Sender {
       if (name === 'status') status = Number.parseInt(value, 10);
       else headers[name] = value;
     }
-    this.logged.status = status;
-    this.response.writeHead(status, headers);
+    this.#logged.status = status;
+    this.#response.writeHead(status, headers);
   }
 
   /** False once nothing more is to be sent. */
   async send(chunk: Buffer): Promise<boolean> {
-    const { fault } = this;
+    const fault = this.#fault;
     if (fault?.kind === 'replace') {
-      this.held.push(chunk);
+      this.#held.push(chunk);
       return true;
     }
     const limit = fault !== null && 'afterBytes' in fault ? fault.afterBytes : Number.POSITIVE_INFINITY;
-    const part = chunk.subarray(0, Math.max(0, limit - this.sent));
-    this.sent += part.length;
-    this.logged.bytesDown = this.sent;
-    const flushed = this.response.write(part);
+    const part = chunk.subarray(0, Math.max(0, limit - this.#sent));
+    this.#sent += part.length;
+    this.#logged.bytesDown = this.#sent;
+    const flushed = this.#response.write(part);
     if (part.length === chunk.length) {
-      if (!flushed && !this.response.destroyed) {
+      if (!flushed && !this.#response.destroyed) {
         await new Promise<void>((resolve) => {
           const done = () => {
-            this.response.off('drain', done).off('close', done);
+            this.#response.off('drain', done).off('close', done);
             resolve();
           };
-          this.response.on('drain', done).on('close', done);
+          this.#response.on('drain', done).on('close', done);
         });
       }
-      return !this.response.destroyed;
+      return !this.#response.destroyed;
     }
-    if (fault?.kind === 'cut') setImmediate(() => this.response.destroy());
-    if (fault?.kind === 'truncate') this.response.end();
+    if (fault?.kind === 'cut') setImmediate(() => this.#response.destroy());
+    if (fault?.kind === 'truncate') this.#response.end();
     return false;
   }
 
   end(): void {
-    if (this.fault?.kind === 'replace') {
-      const body = this.fault.body(Buffer.concat(this.held));
-      this.logged.bytesDown = body.length;
-      if (this.fault.cut === true) this.response.write(body, () => this.response.destroy());
-      else this.response.end(body);
-    } else this.response.end();
+    if (this.#fault?.kind === 'replace') {
+      const body = this.#fault.body(Buffer.concat(this.#held));
+      this.#logged.bytesDown = body.length;
+      if (this.#fault.cut === true) this.#response.write(body, () => this.#response.destroy());
+      else this.#response.end(body);
+    } else this.#response.end();
   }
 }
