@@ -46,7 +46,8 @@ test('what waits for a person expires, what is at work does not', () => {
   assert.equal(stateAt('awaiting_selection', at, before), 'awaiting_selection');
   assert.equal(stateAt('exchanging', at, at), 'exchanging');
   assert.equal(stateAt('completing', at, at), 'completing');
-  assert.equal(isResumable('exchanging', at, before), true);
+  for (const state of ['awaiting_selection', 'exchanging', 'completing'] as const)
+    assert.equal(isResumable(state, at, before), true, state);
   assert.equal(isResumable('exchanging', at, at), false);
   assert.equal(isResumable('awaiting_authorization', at, before), false);
 });
@@ -63,10 +64,12 @@ test('ten pages of a hundred projects are taken, one more is not', () => {
     seen = added;
   }
   assert.deepEqual([seen.projects.length, seen.more], [1_000, false]);
+  assert.deepEqual(seen.projects.at(-1), { id: '1000', slug: 'p-1000' });
   let longer: Exclude<ReturnType<typeof addPage>, string> = { ...nothing, more: true };
   for (let index = 0; index < 9; index += 1) {
     const added = addPage(longer, { body: page(index * 100 + 1, 100), next: `c${index}` });
     assert.ok(typeof added !== 'string', String(added));
+    assert.equal(added.more, true);
     longer = added;
   }
   assert.equal(addPage(longer, { body: page(901, 100), next: 'c9' }), 'there are over 10 pages of projects');
@@ -92,6 +95,11 @@ for (const [message, body, next] of WORTHLESS) {
   });
 }
 
+test('a project of an earlier page is not listed again', () => {
+  const seen = { projects: [{ id: '1', slug: 'p-1' }], cursors: ['c'] };
+  assert.equal(addPage(seen, { body: page(1, 1), next: null }), 'a project is listed twice');
+});
+
 test('a selection names intended projects and visible ones, each pair once', () => {
   const choices = [
     { id: '1', slug: 'a' },
@@ -99,8 +107,14 @@ test('a selection names intended projects and visible ones, each pair once', () 
   ];
   const pair = { projectId: 'p', errtrackProjectId: '1' };
   assert.deepEqual(selection([pair, { ...pair }], ['p'], choices), [pair]);
-  assert.equal(typeof selection([{ ...pair, projectId: 'q' }], ['p'], choices), 'string');
-  assert.equal(typeof selection([{ ...pair, errtrackProjectId: '3' }], ['p'], choices), 'string');
+  const others = [pair, { ...pair, projectId: 'q' }, { ...pair, errtrackProjectId: '2' }];
+  assert.deepEqual(selection(others, ['p', 'q'], choices), others);
+  const [foreign, hidden] = [
+    { ...pair, projectId: 'q' },
+    { ...pair, errtrackProjectId: '3' },
+  ];
+  assert.equal(selection([foreign], ['p'], choices), 'a recipient is none of the intended projects');
+  assert.equal(selection([hidden], ['p'], choices), 'a recipient names no project that is visible');
 });
 
 test('ids and slugs', () => {
@@ -108,5 +122,5 @@ test('ids and slugs', () => {
   for (const id of ['', '0', '01', '1.0', ' 1', '12345678901234567890', 1, null])
     assert.ok(!isProviderId(id), String(id));
   for (const slug of ['a', 'my-api', 'A.b_c']) assert.ok(isSlug(slug), slug);
-  for (const slug of ['', '.a', 'a..b', 'a/b', 'a b', 'x'.repeat(101)]) assert.ok(!isSlug(slug), slug);
+  for (const slug of ['', '.a', 'a..b', 'a/b', 'a b', 'x'.repeat(101), 1, null]) assert.ok(!isSlug(slug), String(slug));
 });

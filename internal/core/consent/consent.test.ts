@@ -51,6 +51,7 @@ test('what waits for a person expires; what was claimed and lapsed is uncertain'
   assert.equal(attemptAt(sent, early), 'exchanging');
   assert.equal(attemptAt(sent, at), 'uncertain');
   assert.equal(attemptAt({ ...sent, state: 'completed' }, at), 'completed');
+  assert.equal(attemptAt({ ...sent, exchangeUntil: null }, at), 'exchanging');
 });
 
 test('a token is replaced at four fifths of its life', () => {
@@ -63,6 +64,9 @@ test('a token is replaced at four fifths of its life', () => {
 test('scopes are read and joined', () => {
   assert.deepEqual(scopesIn('read  write read "x\\'), ['read', 'write']);
   assert.deepEqual(scopesIn(undefined), []);
+  assert.deepEqual(scopesIn(`a\u0001 \u0001b ${'x'.repeat(200)} ${'y'.repeat(201)}`), ['x'.repeat(200)]);
+  const many = Array.from({ length: 101 }, (_, index) => `s${index}`);
+  assert.deepEqual(unionOf(many), many.slice(0, 100));
   assert.deepEqual(unionOf(['a'], ['b', 'a'], []), ['a', 'b']);
 });
 
@@ -84,6 +88,10 @@ test('challenges', () => {
   });
   assert.deepEqual(challengeOf('bearer error=invalid_token'), { error: 'invalid_token', scopes: [] });
   assert.deepEqual(challengeOf('Basic realm="x"'), { scopes: [] });
+  assert.deepEqual(challengeOf('Basic realm="x", error="e", scope="a"'), { scopes: [] });
+  assert.deepEqual(challengeOf('Basic realm="x",  Bearer ERROR="a \\"b\\""'), { error: 'a "b"', scopes: [] });
+  assert.deepEqual(challengeOf('Bearer scope="a"'), { scopes: ['a'] });
+  assert.deepEqual(challengeOf(`Bearer ${' '.repeat(8_192)}error="late"`), { scopes: [] });
   assert.deepEqual(challengeOf(undefined), { scopes: [] });
 });
 
@@ -104,4 +112,8 @@ test('a token is shown to its resource alone', () => {
   ])
     assert.ok(!isWithin(resource, address), address);
   assert.ok(isWithin('https://docs.example', 'https://docs.example/anything'));
+  for (const address of ['https://docs.example/mcp', 'https://docs.example/mcp//', 'https://docs.example/mcp/v2'])
+    assert.ok(isWithin('https://docs.example/mcp//', address), address);
+  assert.ok(!isWithin('nothing', resource));
+  assert.ok(!isWithin('data:x', 'data:x'));
 });
