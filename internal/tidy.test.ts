@@ -76,7 +76,7 @@ const PLANTED: readonly (readonly [string, string, string])[] = [
   ['cmd/svc/main.ts', "export * from './other.ts';\n", 'default-export'],
   ['internal/core/plan/plan.ts', `${DOOR}const text = 'Agent requires harness';\n`, 'message'],
   ['internal/core/plan/plan.ts', `${DOOR}const text = "Secret not found: x";\n`, 'message'],
-  ['cmd/svc/other.test.ts', '', 'test-name'],
+  ['internal/core/plan/other.test.ts', '', 'test-name'],
   ['cmd/svc/index.ts', '', 'barrel'],
   ['cmd/svc/mainFile.ts', '', 'file-name'],
   ['internal/core/helpers/helpers.ts', DOOR, 'room'],

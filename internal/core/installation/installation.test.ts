@@ -48,7 +48,7 @@ test('what was taken away is missed until it is given back, in any spelling, or 
 });
 
 /** Everything that is decided but what is known: the row is the answer, to the last field. */
-const given = { contents: 'read', issues: 'write' };
+const given = { contents: 'read', issues: 'write' } as const;
 const degraded: InstallationNow = { status: 'degraded', reason: 'repository-removed', observed: null };
 const refused: InstallationNow = { ...degraded, reason: 'credential-refused' };
 const back = change('repositories', { observed: { repositories: { selection: 'all' } } });
