@@ -11,7 +11,36 @@ export interface WordRule {
   readonly inTests: boolean;
   readonly message: string;
 }
+/** Names that stood for something by a metaphor, and what they are called now; docs/glossary.md has the words in use. */
+const RETIRED = {
+  Flood: 'TooManyErrors',
+  Gate: 'Semaphore',
+  LargeRoom: 'ByteSemaphore',
+  Ladder: 'FetchStrategy',
+  Money: 'ModelBudget',
+  NotOurs: 'LostOwnership',
+  Rung: 'FetchStrategy',
+  Spot: 'NodeRef',
+  StandAside: 'RunConflict',
+  Standing: 'LiveSession',
+  SteadyPool: 'RetryingPool',
+  Tied: 'attribution',
+  Undo: 'Rollback',
+  lookAtAll: 'scheduleAll',
+  openMoney: 'openModelRoute',
+  portsOf: 'syncPortsOf, sealingOf, catalogOf, tokensOf',
+  roomForDelivery: 'reserveBodyBytes',
+  startSyncPorts: 'startPorts',
+} as const;
+
 export const WORDS: readonly WordRule[] = [
+  {
+    name: 'retired',
+    pattern: new RegExp(`\\b(?:class|interface|type|function|const|let) (?:${Object.keys(RETIRED).join('|')})\\b`),
+    allowed: [],
+    inTests: true,
+    message: `a retired name; write instead: ${JSON.stringify(RETIRED)}`,
+  },
   {
     name: 'clock',
     pattern: /\bDate\.now\(|\bnew Date\(\)/,

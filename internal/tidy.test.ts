@@ -77,6 +77,7 @@ const PLANTED: readonly (readonly [string, string, string])[] = [
   ['internal/core/plan/plan.ts', `${DOOR}const text = 'Agent requires harness';\n`, 'message'],
   ['internal/core/plan/plan.ts', `${DOOR}const text = "Secret not found: x";\n`, 'message'],
   ['internal/core/plan/other.test.ts', '', 'test-name'],
+  ['cmd/svc/main.ts', 'export class SteadyPool {}\n', 'retired'],
   ['cmd/svc/index.ts', '', 'barrel'],
   ['cmd/svc/mainFile.ts', '', 'file-name'],
   ['internal/core/helpers/helpers.ts', DOOR, 'room'],
