@@ -28,9 +28,7 @@ const RETIRED = {
   Undo: 'Rollback',
   lookAtAll: 'scheduleAll',
   openMoney: 'openModelRoute',
-  portsOf: 'syncPortsOf, sealingOf, catalogOf, tokensOf',
   roomForDelivery: 'reserveBodyBytes',
-  startSyncPorts: 'startPorts',
 } as const;
 
 export const WORDS: readonly WordRule[] = [
