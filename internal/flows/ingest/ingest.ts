@@ -10,7 +10,7 @@ export { forgetOldFacts } from './forget.ts';
 export { attributed, largePayload, replayEvent, routedPayload, shownPayload, shownPieces } from './recorded.ts';
 export { type IntakeProvider, takeChat, takeCodehost, takeTracker } from './intake.ts';
 export { takeErrtrack } from './errtrack.ts';
-export { type Named, nameDelivery } from './named.ts';
+export { nameDelivery } from './named.ts';
 export { startIngest } from './ports.ts';
 export { takeWebhook } from './webhook.ts';
 
