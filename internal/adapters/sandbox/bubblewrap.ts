@@ -182,6 +182,7 @@ export async function bubblewrapKind(
     bindsMounts: true,
     notEnforced: (spec) => (spec.resources === undefined || limiter.works ? [] : ['resources']),
     outOfMemory: async (id) => (await limiter.outOfMemory?.(id)) === true,
+    released: async (id) => limiter.release?.(id),
     removed: async (id) => limiter.release?.(id),
     launch: async (record, files, { argv, env, cwd }) => {
       const isFenced = record.spec.fenced === true;

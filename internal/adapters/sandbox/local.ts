@@ -58,6 +58,8 @@ export interface Kind {
   ): Promise<Launch> | Launch;
   /** Whether one of its programs was ended for want of memory since this was asked last. */
   outOfMemory?(id: string): Promise<boolean>;
+  /** After the processes of a sandbox were ended since the provider closes; the sandbox is opened again later. */
+  released?(id: string): Promise<void>;
   /** After the processes of a sandbox were ended. */
   removed?(id: string, files: SandboxFiles): Promise<void>;
 }
@@ -123,9 +125,9 @@ export class LocalProvider implements SandboxProvider {
 
   async close(): Promise<void> {
     await killAll(({ tag, boot }) => tag === this.layout.tag && boot === this.boot);
-    for (const [id, { files }] of this.#open) await this.kind.removed?.(id, files);
-    this.#open.clear();
     this.#guard.stop();
+    for (const id of this.#open.keys()) await this.kind.released?.(id);
+    this.#open.clear();
   }
 
   /** Before a program is started that would outlive this process. */
