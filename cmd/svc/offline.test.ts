@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { emptyHome, runSvc } from './testkit.ts';
@@ -167,12 +168,17 @@ test('help names every command and goes to stdout; a group alone is misuse', asy
   assert.equal((await run('rpeo', 'list')).code, 2);
 });
 
-test('completion scripts are syntactically right for the shells that are here', async () => {
+test('completion scripts are syntactically right for the shells that are here', async (t) => {
+  const scripts = await mkdtemp(join(tmpdir(), 'svc-completion-'));
+  t.after(() => rm(scripts, { recursive: true }));
   for (const shell of ['bash', 'zsh', 'fish']) {
     const { code, stdout } = await run('completion', shell);
     assert.equal(code, 0);
     assert.match(stdout, /reconcile/);
-    const checked = spawnSync(shell, ['-n'], { input: stdout, encoding: 'utf8' });
+    // From a file: fish takes no script from a socket.
+    const file = join(scripts, `svc.${shell}`);
+    await writeFile(file, stdout);
+    const checked = spawnSync(shell, ['-n', file], { encoding: 'utf8' });
     // A machine need not have every shell; bash it has, or the tests would not run.
     if (shell === 'bash' || checked.error === undefined) assert.equal(checked.status, 0, checked.stderr);
   }

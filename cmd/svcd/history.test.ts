@@ -100,6 +100,7 @@ const samples: { readonly [name: string]: readonly string[] } = {
   action: ['rare.action', 'secret.read'],
   counts: ['true'],
   view: ['row'],
+  origins: ['true'],
   agent: ['rare', 'agent-0'],
   key: ['webhook.rare', 'never.seen'],
   live: ['true', 'false'],
@@ -178,7 +179,7 @@ async function explainAll(): Promise<Map<Sent, Explained>> {
 /** Statements that are asked to count what there is, and say so in the reference. */
 const counting = [
   // `counts=true`: the true number of a filtered list, which a page asks for behind its first rows.
-  /^select count\(\*\)::int as n from svc\.(events e|reconciles|agents)\b/,
+  /^select count\(\*\)::int as n from svc\.(events e|reconciles|agents|audit where org_id = |sessions where project_id = \$1::uuid and \(\$2)/,
   // The events of the last hour by minute, at most 100,000 of them: as many as the hour had.
   /from counted where received_at >= /,
 ];

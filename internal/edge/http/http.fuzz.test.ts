@@ -286,7 +286,9 @@ describe('routes that are given what they do not expect', () => {
     const moving = cells.filter((cell) => !settled.includes(cell));
     for (const part of [settled, moving]) {
       await eachOf(some(part), async ({ route, body }) => {
-        const reply = await sender.send(route.method, pathOf(route), who, { body: body as string });
+        // A reason may be left out, so that some of these would be taken, and the project gone for the rest.
+        const dry = ends(route) && route.path.endsWith(':project') ? '?dryRun=true' : '';
+        const reply = await sender.send(route.method, `${pathOf(route)}${dry}`, who, { body: body as string });
         holds(reply, `${route.method} ${route.path} ${String(body).slice(0, 300)}`);
       });
     }
