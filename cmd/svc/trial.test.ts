@@ -266,11 +266,12 @@ test('zsh completes names and values', async (t) => {
 zpty z zsh -f -i
 zpty -w z "bindkey -e; unset zle_bracketed_paste; PS1='' PS2=''; autoload -U compinit; compinit -u -D; source $1; compdef _svc svc; stty -echo; echo RE''ADY"
 zpty -r z out '*READY*'
-shift
+wait=$2
+shift 2
 for line in "$@"; do
   # What is typed on while names are being fetched would end the completion.
   zpty -w -n z "$line"$'\t'
-  sleep 1.5
+  sleep $wait
   zpty -w -n z $'\C-a'"print -r -- got "$'\n'
   zpty -w z "echo EN''D"
   zpty -r z out '*END*'
@@ -281,9 +282,11 @@ done
   const lines = typed.map(([line]) => line);
   const wanted = typed.map(([, whole]) => whole);
   let found: string[] = [];
-  // A busy machine offers nothing where the server does not answer at once: whoever types presses the key again.
+  // On a busy machine the names come later: longer is waited each time.
   for (let tries = 0; tries < 5 && !isDeepStrictEqual(found, wanted); tries += 1) {
-    const { stdout } = await promisify(execFile)('zsh', ['-f', drive, script, ...lines], { env: shellEnv() });
+    const { stdout } = await promisify(execFile)('zsh', ['-f', drive, script, String(2 ** tries), ...lines], {
+      env: shellEnv(),
+    });
     found = stdout
       .trim()
       .split('\n')
