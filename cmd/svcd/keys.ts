@@ -41,7 +41,7 @@ export async function openKeyGate(
     check: async () =>
       (await checkKeys(db.calls, ring, by)) ??
       (isShut ? 'the master keys are right now; work begins within seconds' : undefined),
-    // A database that is gone finds out by the silence.
+    // Best effort at the end: where the database is gone, the row is told dead by its daemon's silence.
     forget: () => forgetKeys(db, daemonId).catch(() => undefined),
   };
   const first = await look();

@@ -29,9 +29,9 @@ export function temporary(t: TestContext): string {
 }
 
 export async function open(t: TestContext, name: Exclude<SandboxName, 'command'>, dataDir = temporary(t)) {
-  const { provider } = await openSandboxes({ dataDir, sandbox: name, host: { PATH } });
+  const { provider, facts } = await openSandboxes({ dataDir, sandbox: name, host: { PATH } });
   t.after(() => provider.close());
-  return { provider: provider satisfies SandboxProvider, dataDir };
+  return { provider: provider satisfies SandboxProvider, facts, dataDir };
 }
 
 /** Command lines of all processes that hold the text. */
