@@ -88,7 +88,9 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'adapters/providers/oauth': adapter('openid-client', 'undici'),
   'adapters/providers/templates': adapter('undici', 'semver', 'tar-stream'),
   'adapters/harness': adapter('@agentclientprotocol/sdk'),
-  'adapters/sandbox': adapter(),
+  // A provider of sandboxes over any engine: it takes the shape of an engine from there, and none of its code.
+  'adapters/sandbox': { rooms: [...BELOW_ADAPTERS, 'adapters/engine'], npm: [] },
+  'adapters/engine': adapter('undici'),
   'adapters/presets': adapter('tar-stream'),
   flows: { rooms: ['adapters/', 'core/', 'schemas', 'base', 'base/'], npm: [] },
   'flows/sync': FLOW,
