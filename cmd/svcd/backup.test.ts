@@ -132,7 +132,11 @@ async function untilAnswered<T>(ask: () => Promise<T>): Promise<T> {
 
 async function drill(server: Dumpable): Promise<void> {
   const [source, target] = [await makeDatabase(server, 'source'), await makeDatabase(server, 'target')];
-  const dirs = [await tempDataDir(), await tempDataDir(), await tempDataDir()] as const;
+  const dirs = [
+    await tempDataDir({ empty: true }),
+    await tempDataDir({ empty: true }),
+    await tempDataDir({ empty: true }),
+  ] as const;
   const daemons: SpawnedDaemon[] = [];
   const start = async (
     dataDir: string,

@@ -28,7 +28,7 @@ describe('a daemon killed in the middle of a setup', () => {
   before(async () => {
     simulator = await ErrtrackSimulator.start();
     database = await createTestDatabase();
-    data = await tempDataDir();
+    data = await tempDataDir({ empty: true });
     writeFileSync(join(data.path, 'secret'), ErrtrackSimulator.clientSecret);
     writeFileSync(join(data.path, 'master.key'), `1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
     const config = { providers: { errtrack: simulator.section(join(data.path, 'secret')) }, allowPrivateNetwork: true };

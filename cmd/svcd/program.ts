@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { type Config, ConfigError, loadConfig, settings } from '../../internal/base/config/config.ts';
 import { createLog } from '../../internal/base/log/log.ts';
 import { Fault } from '../../internal/domain/fault.ts';
-import { type Daemon, startDaemon } from './daemon.ts';
+import type { Daemon } from './daemon.ts';
 import { giveMemoryBack } from './memory.ts';
 import { holdTickShape } from './tick-shape.ts';
 
@@ -83,6 +83,9 @@ async function run(): Promise<void> {
     });
   }
   stopTracing = await startTracing(config);
+  // After the settings: what cannot be used is told before a thousand modules are loaded.
+  const { startDaemon } = await import('./daemon.ts');
+  if (signalled) return end(0);
   daemon = await startDaemon({ config, log });
   if (signalled) return end(0);
   await daemon.ready;

@@ -37,7 +37,7 @@ describe('svcd killed while it starts', () => {
   it('at moments across the first start: the next one always completes', async () => {
     const moments = process.env['SVC_LONG'] === '1' ? Array.from({ length: 30 }, (_, n) => 200 + n * 60) : [900];
     for (const afterMs of moments) {
-      const data = await tempDataDir();
+      const data = await tempDataDir({ empty: true });
       const killed = spawnDaemon({ dataDir: data.path });
       await Promise.race([sleep(afterMs), killed.ready.catch(() => undefined)]);
       await killed.kill('SIGKILL');
@@ -52,7 +52,7 @@ describe('svcd killed while it starts', () => {
 
 describe('svcd told to stop while it starts', () => {
   it('stops what it has started, at whatever moment, and the next start completes', async () => {
-    const data = await tempDataDir();
+    const data = await tempDataDir({ empty: true });
     for (const afterMs of [350, 700, 1_000]) {
       const early = spawnDaemon({ dataDir: data.path });
       await sleep(afterMs);
@@ -110,7 +110,7 @@ describe('svcd and its master key', () => {
 
   it('refuses a file that holds no keys, without repeating it', async () => {
     const database = await createTestDatabase();
-    const data = await tempDataDir();
+    const data = await tempDataDir({ empty: true });
     const path = join(data.path, 'keys');
     for (const text of ['', 'hush', `1:${randomBytes(31).toString('base64')}`, `1:${'hush'.repeat(11)}`]) {
       writeFileSync(path, text);

@@ -23,7 +23,7 @@ async function me(dataDir: string): Promise<number> {
 describe('svcd with nothing configured', () => {
   let data: Awaited<ReturnType<typeof tempDataDir>>;
   before(async () => {
-    data = await tempDataDir();
+    data = await tempDataDir({ empty: true });
   });
   after(() => data.remove());
 
@@ -139,7 +139,7 @@ describe('svcd with nothing configured', () => {
 describe('svcd on an external database', () => {
   it('bootstraps an empty one once, also when two start at the same moment', async () => {
     const database = await createTestDatabase({ empty: true });
-    const [one, two] = [await tempDataDir(), await tempDataDir()];
+    const [one, two] = [await tempDataDir({ empty: true }), await tempDataDir({ empty: true })];
     const masterKey = join(one.path, 'keys');
     writeFileSync(masterKey, `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
     const env = { SVC_DATABASE_URL: database.url, SVC_MASTER_KEY_FILE: masterKey };
@@ -166,7 +166,7 @@ describe('svcd on an external database', () => {
 
   it('refuses a database that a newer program has migrated', async () => {
     const database = await createTestDatabase();
-    const dir = await tempDataDir();
+    const dir = await tempDataDir({ empty: true });
     const masterKey = join(dir.path, 'keys');
     writeFileSync(masterKey, `1:${randomBytes(32).toString('base64')}\n`);
     await database.db.query(`insert into svc.migrations (number, name) values (9999, '9999_later')`);
@@ -244,7 +244,7 @@ describe('svcd with a setting it cannot use', () => {
   ];
   for (const { name, args, env, says } of cases) {
     it(`${name}: exit 2 and one line that names it`, async () => {
-      const dir = await tempDataDir();
+      const dir = await tempDataDir({ empty: true });
       const dataDir = env?.['SVC_DATA_DIR'] ?? join(dir.path, 'data');
       const daemon = spawnDaemon({ dataDir, args: args ?? [], env: env ?? {} });
       assert.equal((await daemon.exited).code, 2, daemon.stderr());

@@ -1,7 +1,7 @@
 // A daemon for a test: in this process on a copy of the template database (fast, the default), or a real child process
 // on its own data directory (for signals and kills). Both speak over the real HTTP port.
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -9,11 +9,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import type { Logger } from 'pino';
 import { type Daemon, startDaemon } from '../../../cmd/svcd/daemon.ts';
 import { type Config, loadConfig } from '../config/config.ts';
 import type { Runtime } from '../runtime.ts';
-import { createTestDatabase, silent, type TestDatabase } from './postgres.ts';
+import { createTestDatabase, dataDirVariable, silent, type TestDatabase } from './postgres.ts';
 
 export interface ApiAnswer {
   readonly status: number;
@@ -66,7 +67,7 @@ const baseConfig = loadConfig({ env: { HOME: tmpdir() }, argv: [] });
 
 /** An in-process daemon on port 0 of 127.0.0.1 with a database of its own. */
 export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<TestDaemon> {
-  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'svc-daemon-')));
+  const dataDir = options.dataDir ?? (await tempDataDir({ empty: options.embedded !== true })).path;
   const database = options.database ?? (await createTestDatabase());
   const masterKeyFile = join(dataDir, 'master.key');
   await writeFile(masterKeyFile, `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600, flag: 'a' });
@@ -227,9 +228,18 @@ export async function embeddedPid(dataDir: string): Promise<number | undefined> 
   }
 }
 
-/** A data directory for spawned daemons; `remove` stops a server that a killed one has left. */
-export async function tempDataDir(): Promise<{ path: string; remove(): Promise<void> }> {
+/**
+ * A data directory for spawned daemons; `remove` stops a server that a killed one has left. Its embedded server is a copy
+ * of the run's prepared one, which has the migrations and no rows (initialising takes longer than most tests); `empty`
+ * leaves that to the daemon.
+ */
+export async function tempDataDir(
+  options: { empty?: boolean } = {},
+): Promise<{ path: string; remove(): Promise<void> }> {
   const path = await mkdtemp(join(tmpdir(), 'svc-data-'));
+  const prepared = process.env[dataDirVariable];
+  // With its owners, which the server's user is among.
+  if (prepared !== undefined && options.empty !== true) await promisify(execFile)('cp', ['-a', `${prepared}/.`, path]);
   return {
     path,
     async remove() {

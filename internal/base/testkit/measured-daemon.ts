@@ -41,7 +41,7 @@ async function statusKb(pid: number, name: 'VmRSS' | 'VmHWM'): Promise<number> {
 
 /** `env`: settings beside those of a daemon on a database of its own. */
 export async function startMeasuredDaemon(env: { readonly [name: string]: string }): Promise<MeasuredDaemon> {
-  const [database, data] = [await createTestDatabase(), await tempDataDir()];
+  const [database, data] = [await createTestDatabase(), await tempDataDir({ empty: true })];
   const keys = join(data.path, 'keys');
   const told = join(data.path, 'measured.json');
   await writeFile(keys, `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });

@@ -13,6 +13,8 @@ import { startEmbedded } from '../../adapters/postgres/postgres.ts';
 import { migrate } from '../../adapters/store/schema/migrate.ts';
 
 export const clusterVariable = 'SVC_TEST_CLUSTER_URL';
+/** Of a data directory whose embedded server is initialised and migrated, and holds no rows; nothing runs on it. */
+export const dataDirVariable = 'SVC_TEST_DATA_DIR';
 const template = 'svc_template';
 export const silent = pino({ level: 'silent' });
 
@@ -47,6 +49,15 @@ export async function startCluster(): Promise<Cluster> {
       await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+/** Initialises and migrates an embedded server as durable as in earnest, and stops it: what `dataDirVariable` names. */
+export async function prepareDataDir(): Promise<{ readonly path: string; remove(): Promise<void> }> {
+  const path = await mkdtemp(join(tmpdir(), 'svc-prepared-'));
+  const embedded = await startEmbedded({ dataDir: path, log: silent });
+  await migrate(embedded.url, silent);
+  await embedded.stop();
+  return { path, remove: () => rm(path, { recursive: true, force: true }) };
 }
 
 let own: Promise<string> | undefined;

@@ -6,7 +6,7 @@ import { generateKeyPair, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { promisify } from 'node:util';
-import forge from 'node-forge';
+import type Forge from 'node-forge';
 
 const DAY_MS = 86_400_000;
 const VALID_DAYS = 365;
@@ -30,12 +30,14 @@ export class SessionAuthority {
   /** PEM of its own certificate. */
   readonly certificate: string;
   readonly #name: string;
-  readonly #signs: forge.pki.rsa.PrivateKey;
+  readonly #forge: typeof Forge;
+  readonly #signs: Forge.pki.rsa.PrivateKey;
   readonly #now: () => Date;
   readonly #leaf: Keys;
   readonly #contexts = new Map<string, SecureContext>();
 
-  private constructor(name: string, own: Keys, leaf: Keys, now: () => Date) {
+  private constructor(forge: typeof Forge, name: string, own: Keys, leaf: Keys, now: () => Date) {
+    this.#forge = forge;
     this.#name = name;
     this.#leaf = leaf;
     this.#now = now;
@@ -48,8 +50,9 @@ export class SessionAuthority {
   }
 
   static async make(sessionId: string, now: () => Date): Promise<SessionAuthority> {
-    const [own, leaf] = await Promise.all([makeKeys(), makeKeys()]);
-    return new SessionAuthority(`svc session ${sessionId}`, own, leaf, now);
+    // The library is loaded by the first launch with an injection: a daemon starts without it.
+    const [{ default: forge }, own, leaf] = await Promise.all([import('node-forge'), makeKeys(), makeKeys()]);
+    return new SessionAuthority(forge, `svc session ${sessionId}`, own, leaf, now);
   }
 
   /** What answers as this host; made once. */
@@ -68,6 +71,7 @@ export class SessionAuthority {
   }
 
   #issue(subject: string, publicKey: string, extensions: object[]): string {
+    const forge = this.#forge;
     const now = this.#now().getTime();
     const certificate = forge.pki.createCertificate();
     certificate.publicKey = forge.pki.publicKeyFromPem(publicKey);

@@ -5,11 +5,6 @@
 // running session.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Server } from '@modelcontextprotocol/sdk/server/index.js';
-import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import type { Dispatcher } from 'undici';
 import type { FlowContext } from '../../flows/context.ts';
 import { aliasOfSegment } from '../../flows/sessions/sessions.ts';
@@ -182,34 +177,14 @@ async function speak(ctx: FlowContext, at: McpRequest, speaking: Speaking): Prom
   const plain = plainCall(request, message);
   if (plain !== undefined) return answerPlainly(response, plain.id, (gone) => run(plain, gone));
   for (const requestId of cancelledIn(message)) calls.cancel({ sessionId, alias, requestId });
-  const gone = new AbortController();
-  const server = new Server(
-    { name: `svc/${alias}`, version: '1' },
-    { capabilities: { tools: {} }, jsonSchemaValidator, ...(about !== undefined && { instructions: about }) },
-  );
-  server.setRequestHandler(ListToolsRequestSchema, () => {
+  // The SDK is loaded by the first request that is in another form than a plain call.
+  const { answerBySdk } = await import('./sdk.ts');
+  const tools = (): ReturnType<typeof shown>[] => {
     speaking.listed();
-    return { tools: speaking.tools().map(shown) };
-  });
-  server.setRequestHandler(CallToolRequestSchema, async ({ params }, { requestId }) => {
-    const { content, isError } = await run({ id: requestId, name: params.name, input: params.arguments }, gone.signal);
-    return { content: [...content], isError };
-  });
-  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
-  const closed = new Promise<void>((resolve) => response.once('close', resolve));
-  void closed.then(() => {
-    gone.abort();
-    void transport.close();
-    void server.close();
-  });
-  // The SDK's own class does not fit its own interface under exact optional properties.
-  await server.connect(transport as unknown as Transport);
-  await transport.handleRequest(request, response, message);
-  if (!response.writableFinished) await closed;
+    return speaking.tools().map(shown);
+  };
+  await answerBySdk({ request, response, message }, { name: `svc/${alias}`, about, tools, run });
 }
-
-/** For what clients answer to questions of the server, which asks none: one for all, since making one costs more than a call. */
-const jsonSchemaValidator = new AjvJsonSchemaValidator();
 
 /** Ids of the calls that a message, or one of a batch, takes back. */
 function cancelledIn(message: unknown): (string | number)[] {

@@ -25,7 +25,7 @@ const daemons: SpawnedDaemon[] = [];
 before(async () => {
   const key = `1:${randomBytes(32).toString('base64')}\n`;
   for (let n = 0; n < 3; n += 1) {
-    const dir = await tempDataDir();
+    const dir = await tempDataDir({ empty: n < 2 });
     await writeFile(join(dir.path, 'keys'), key, { mode: 0o600 });
     dirs.push(dir);
   }

@@ -21,7 +21,7 @@ let database: TestDatabase;
 let data: Awaited<ReturnType<typeof tempDataDir>>;
 let daemon: SpawnedDaemon | undefined;
 before(async () => {
-  [database, data] = [await createTestDatabase(), await tempDataDir()];
+  [database, data] = [await createTestDatabase(), await tempDataDir({ empty: true })];
   await writeFile(join(data.path, 'keys'), `1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
 });
 after(async () => {

@@ -26,7 +26,7 @@ before(async () => {
   database = await createTestDatabase();
   const key = `1:${randomBytes(32).toString('base64')}\n`;
   for (const _ of [0, 1]) {
-    const dir = await tempDataDir();
+    const dir = await tempDataDir({ empty: true });
     await writeFile(join(dir.path, 'keys'), key, { mode: 0o600 });
     data.push(dir);
   }

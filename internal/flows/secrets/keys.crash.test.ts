@@ -25,7 +25,7 @@ let data: Awaited<ReturnType<typeof tempDataDir>>;
 let database: TestDatabase;
 let keyFile: string;
 before(async () => {
-  data = await tempDataDir();
+  data = await tempDataDir({ empty: true });
   database = await createTestDatabase();
   keyFile = join(data.path, 'keys');
   await writeFile(keyFile, keyLine(1), { mode: 0o600 });

@@ -1,12 +1,15 @@
 // OpenID Connect through its certified client: discovery each time, so that rotated keys and moved endpoints hold at once.
 
-import * as client from 'openid-client';
+import type * as Openid from 'openid-client';
 import type { OidcMethod } from '../../../base/config/signin-settings.ts';
 import { groupNames, nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
 
 const timeoutSeconds = 10;
+/** Loaded by the first sign-in: a daemon starts without it. */
+const load = (): Promise<typeof Openid> => import('openid-client');
 
-async function discover(method: OidcMethod, secret: string): Promise<client.Configuration> {
+async function discover(method: OidcMethod, secret: string): Promise<Openid.Configuration> {
+  const client = await load();
   const issuer = new URL(method.issuer);
   // The configuration lets http through for a loopback address alone.
   const execute = issuer.protocol === 'http:' ? [client.allowInsecureRequests] : [];
@@ -24,7 +27,7 @@ async function discover(method: OidcMethod, secret: string): Promise<client.Conf
 }
 
 export async function oidcAuthorization(method: OidcMethod, secret: string, proof: Proof): Promise<string> {
-  const configuration = await discover(method, secret);
+  const [client, configuration] = await Promise.all([load(), discover(method, secret)]);
   return client.buildAuthorizationUrl(configuration, {
     redirect_uri: proof.redirectUri,
     scope: method.scopes.join(' '),
@@ -38,8 +41,8 @@ export async function oidcAuthorization(method: OidcMethod, secret: string, proo
 }
 
 export async function oidcPerson(method: OidcMethod, secret: string, proof: Proof, search: string): Promise<Person> {
-  const configuration = await discover(method, secret);
-  let tokens: Awaited<ReturnType<typeof client.authorizationCodeGrant>>;
+  const [client, configuration] = await Promise.all([load(), discover(method, secret)]);
+  let tokens: Awaited<ReturnType<typeof Openid.authorizationCodeGrant>>;
   try {
     tokens = await client.authorizationCodeGrant(configuration, new URL(`${proof.redirectUri}${search}`), {
       pkceCodeVerifier: proof.verifier,
@@ -66,7 +69,7 @@ type Claims = { readonly [claim: string]: unknown };
 
 /** The claims of an ID token, with those of the user info where the groups are not among them. */
 async function claimsWithGroups(
-  configuration: client.Configuration,
+  configuration: Openid.Configuration,
   method: OidcMethod,
   accessToken: string,
   claims: Claims & { readonly sub: string },
@@ -81,7 +84,7 @@ export async function oidcRefreshed(
   secret: string,
   { subject, refreshToken }: { readonly subject: string; readonly refreshToken: string },
 ): Promise<Refreshed> {
-  const configuration = await discover(method, secret);
+  const [client, configuration] = await Promise.all([load(), discover(method, secret)]);
   try {
     const tokens = await client.refreshTokenGrant(configuration, refreshToken);
     const claims = tokens.claims();
@@ -95,7 +98,8 @@ export async function oidcRefreshed(
   }
 }
 
-async function userInfo(configuration: client.Configuration, token: string, subject: string) {
+async function userInfo(configuration: Openid.Configuration, token: string, subject: string) {
+  const client = await load();
   try {
     return await client.fetchUserInfo(configuration, token, subject);
   } catch {
