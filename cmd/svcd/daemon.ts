@@ -40,12 +40,12 @@ import type { FlowContext } from '../../internal/flows/context.ts';
 import type { OutboxPorts } from '../../internal/flows/ports.ts';
 import { startIngest } from '../../internal/flows/ingest/ingest.ts';
 import { codehostChecks } from '../../internal/flows/plans/plans.ts';
-import { startSyncPorts } from '../../internal/flows/sync/sync.ts';
 import { bootstrap, type Client, recoverClient } from '../../internal/flows/tenancy/tenancy.ts';
 import { SharedClock } from '../../internal/base/clock.ts';
 import { serverTime } from '../../internal/adapters/store/operations/clock.ts';
 import { checkKeyFile, ensureMasterKey, readClient, writeClient } from './files.ts';
 import { openKeyGate } from './keys.ts';
+import { startPorts } from './ports.ts';
 import { openHostPorts } from './session-host.ts';
 
 const learnMs = 10_000;
@@ -105,12 +105,12 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   await ensureMasterKey(config, (await sealedVersions(store.db)).length > 0);
   await firstClient(config, { db: store.db, runtime });
 
-  const sync = await startSyncPorts(config, runtime);
-  stops.push(() => sync.stop());
+  const { ports, stop } = await startPorts(config, runtime);
+  stops.push(stop);
   const ingest = await startIngest(store.db.calls, { routing: tasks.some((task) => task.name === routeTask) });
   stops.push(() => ingest.stop());
   const part = {
-    sync,
+    ...ports,
     ingest,
     db: store.db,
     runtime,
@@ -120,7 +120,8 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
     daemonId,
   };
   let ctx: FlowContext = { ...part, baseUrl: config.baseUrl ?? '' };
-  const gate = await openKeyGate(store.db, sync.keyRing, log, daemonId);
+  const { keyRing } = ports.sealing;
+  const gate = await openKeyGate(store.db, keyRing, log, daemonId);
   stops.push(gate.forget);
   // Whoever asks from outside gets an answer in time, also where the database has none.
   const answering = (): FlowContext => ({ ...ctx, db: ctx.db.calls });

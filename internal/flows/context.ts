@@ -6,7 +6,18 @@ import type { Metrics } from '../base/metrics/metrics.ts';
 import type { Runtime } from '../base/runtime.ts';
 import type { Database } from '../adapters/store/store.ts';
 import type { HostPorts } from './host-ports.ts';
-import type { CheckPort, EgressRoutes, GitRoutes, IngestPorts, ModelRoutes, OutboxPorts, SyncPorts } from './ports.ts';
+import type {
+  CatalogPorts,
+  CheckPort,
+  EgressRoutes,
+  GitRoutes,
+  IngestPorts,
+  ModelRoutes,
+  OutboxPorts,
+  SealingPorts,
+  SyncPorts,
+  TokenPorts,
+} from './ports.ts';
 
 export interface FlowContext {
   readonly db: Database;
@@ -17,8 +28,14 @@ export interface FlowContext {
   readonly daemonId: string;
   /** Public base address without a trailing slash; known once the server listens. */
   readonly baseUrl: string;
-  /** What reads repositories, compiles and opens sealed values; absent in tests that need none of it. */
+  /** What reads repositories and compiles them; absent in tests that need none of it. */
   readonly sync?: SyncPorts;
+  /** What there is to choose from; absent in tests that need none of it. */
+  readonly catalog?: CatalogPorts;
+  /** What opens sealed values; absent in tests that need none of it. */
+  readonly sealing?: SealingPorts;
+  /** What mints tokens of code hosts; absent in tests that need none of it. */
+  readonly installations?: TokenPorts;
   /** What takes events in; absent in tests that need none of it. */
   readonly ingest?: IngestPorts;
   /** How sessions reach their models; absent in a daemon without the role `session`. */
@@ -35,16 +52,20 @@ export interface FlowContext {
   readonly outbox?: OutboxPorts;
 }
 
-/** The daemon's ports. Throws where it was wired without. */
-export function portsOf(ctx: FlowContext): SyncPorts {
-  if (ctx.sync === undefined) throw new Error('this daemon was wired without its sync ports');
-  return ctx.sync;
+/** Ports that this daemon was wired with. Throws where it was wired without. */
+function wired<T>(ports: T | undefined, name: string): T {
+  if (ports === undefined) throw new Error(`this daemon was wired without ${name}`);
+  return ports;
 }
+
+export const syncPortsOf = (ctx: FlowContext): SyncPorts => wired(ctx.sync, 'its sync ports');
+export const catalogOf = (ctx: FlowContext): CatalogPorts => wired(ctx.catalog, 'a catalog');
+export const sealingOf = (ctx: FlowContext): SealingPorts => wired(ctx.sealing, 'a key ring');
+export const tokensOf = (ctx: FlowContext): TokenPorts => wired(ctx.installations, 'its way to mint tokens');
 
 /** The daemon's ports of intake. Throws where it was wired without. */
 export function ingestOf(ctx: FlowContext): IngestPorts {
-  if (ctx.ingest === undefined) throw new Error('this daemon was wired without its ports of intake');
-  return ctx.ingest;
+  return wired(ctx.ingest, 'its ports of intake');
 }
 
 /** Who does something, as the audit names it. A system actor has no id; its name says which part of the daemon it is. */

@@ -20,7 +20,7 @@ import { canonicalJson } from '../domain/json.ts';
 import { outsideFault, rateLimited } from '../domain/outside.ts';
 import { apiUrlOf, settingText } from './codehost-mounts.ts';
 import { changeStatus, serviceActor } from './connection-status.ts';
-import { type FlowContext, portsOf } from './context.ts';
+import { type FlowContext, sealingOf, tokensOf } from './context.ts';
 import { connectionSecrets } from './sealed.ts';
 
 export type Permissions = { readonly [permission: string]: 'read' | 'write' };
@@ -107,7 +107,7 @@ const bindingOf = ({ orgId, projectId, id }: SealedConnection, scope: string) =>
   ({ orgId, projectId, name: `${id} ${scope}`, use: 'oauth-token' }) as const;
 
 function open(ctx: FlowContext, connection: SealedConnection, scope: string, row: TokenRow): HeldToken | undefined {
-  const { sealer } = portsOf(ctx);
+  const { sealer } = sealingOf(ctx);
   if (!sealer.knows(row.keyVersion)) return undefined;
   const bytes = sealer.open(row, bindingOf(connection, scope));
   try {
@@ -123,7 +123,7 @@ async function mint(ctx: FlowContext, of: TokenRequest, scope: string): Promise<
     const minted = await ask(ctx, of);
     const mintedAt = ctx.runtime.now();
     const lifeMs = minted.expiresAt.getTime() - mintedAt.getTime();
-    const { sealer } = portsOf(ctx);
+    const { sealer } = sealingOf(ctx);
     const kept = sealer.seal(Buffer.from(minted.token), bindingOf(connection, scope));
     const fingerprint = sealer.fingerprint(kept.keyVersion);
     await ctx.db.tx(async (tx) => {
@@ -155,7 +155,7 @@ async function ask(ctx: FlowContext, of: TokenRequest): Promise<{ token: string;
     );
   }
   try {
-    return await portsOf(ctx).mintToken({
+    return await tokensOf(ctx).mintToken({
       appId,
       installationId,
       privateKey,

@@ -7,8 +7,6 @@ import type { KeyObject } from 'node:crypto';
 import type {
   BlobStore,
   Credentials,
-  HostCache,
-  NetworkSettings,
   ProbeReport,
   RepoSource,
   RepoTarget,
@@ -34,10 +32,32 @@ export interface SourceOptions {
   readonly verify: VerifyPolicy | null;
 }
 
-export interface SyncPorts {
+/** What models, presets and tools there are: the configured catalog. */
+export interface CatalogPorts {
   readonly catalog: Catalog;
   /** SHA-256 (hex) of the catalog: a changed one is a reason to compile again. */
   readonly catalogHash: string;
+}
+
+/** What seals and opens stored values. */
+export interface SealingPorts {
+  readonly sealer: Sealer;
+  /** What the sealer seals with. */
+  readonly keyRing: KeyRing;
+  /** When this process last noted a use of a secret by the service itself, in milliseconds. */
+  readonly noted: Map<string, number>;
+}
+
+/** What mints tokens of code hosts' installations. */
+export interface TokenPorts {
+  /** A token of a code host's installation, asked for under the network rules. */
+  mintToken(request: Omit<MintRequest, 'allowPrivate'>): Promise<InstallationToken>;
+  /** Installation tokens by connection id, until four fifths of their life. */
+  readonly tokens: Map<string, { readonly token: string; readonly until: Date }>;
+}
+
+/** What reads sources, compiles what was read, and bounds both. */
+export interface SyncPorts {
   openSource(target: RepoTarget, options: SourceOptions): RepoSource;
   /** What a server supports; throws `RepoCondition` where it cannot be asked. */
   probe(url: string, credentials: Credentials | undefined): Promise<ProbeReport>;
@@ -64,18 +84,6 @@ export interface SyncPorts {
   readonly folders: readonly string[] | undefined;
   /** Period of the full comparison of a repository with what is stored. */
   readonly resyncSeconds: number;
-  readonly sealer: Sealer;
-  /** What the sealer seals with. */
-  readonly keyRing: KeyRing;
-  /** When this process last noted a use of a secret by the service itself, in milliseconds. */
-  readonly noted: Map<string, number>;
-  /** A token of a code host's installation, asked for under the network rules. */
-  mintToken(request: Omit<MintRequest, 'allowPrivate'>): Promise<InstallationToken>;
-  readonly network: NetworkSettings;
-  readonly hostCache: HostCache;
-  /** Installation tokens by connection id, until four fifths of their life. */
-  readonly tokens: Map<string, { readonly token: string; readonly until: Date }>;
-  stop(): Promise<void>;
 }
 
 /** What a caller of a webhook endpoint has to prove that it knows. */

@@ -10,7 +10,7 @@ import {
 import { noteUse } from '../adapters/store/secrets/secrets.ts';
 import { Fault } from '../domain/fault.ts';
 import { messageOf } from '../domain/messages.ts';
-import { type FlowContext, type ProjectRef, portsOf } from './context.ts';
+import { type FlowContext, type ProjectRef, sealingOf } from './context.ts';
 
 /** What in the service reads a secret, for the audit: a repository's source, a registry of templates, a probe, a webhook endpoint, model calls. */
 export interface SecretReader {
@@ -67,7 +67,7 @@ export async function openSecret(
   if (found === undefined) return undefined;
   const notedUntil = (await note(ctx, project, name, found, reader)) + dayMs;
   const binding = { orgId: project.orgId, projectId: found.projectId ?? undefined, name, use: 'secret' as const };
-  const plaintext = portsOf(ctx).sealer.open(found, binding);
+  const plaintext = sealingOf(ctx).sealer.open(found, binding);
   try {
     return { id: found.id, mark: secretMark(found.sealed), text: plaintext.toString('utf8'), notedUntil };
   } finally {
@@ -83,7 +83,7 @@ async function note(
   found: SealedSecret,
   reader: SecretReader,
 ): Promise<number> {
-  const { noted } = portsOf(ctx);
+  const { noted } = sealingOf(ctx);
   const now = ctx.runtime.now();
   const usedBy = `${reader.kind}:${project.id}:${reader.name}`;
   // The nonce of the wrapping stands for the value.
@@ -112,7 +112,7 @@ async function note(
 export function connectionSecrets(ctx: FlowContext, connection: SealedConnection): { readonly [key: string]: unknown } {
   if (connection.sealed === null || connection.keyVersion === null) return {};
   const { orgId, projectId, name, keyVersion, sealed } = connection;
-  const text = portsOf(ctx).sealer.open({ keyVersion, sealed }, { orgId, projectId, name, use: 'connection' });
+  const text = sealingOf(ctx).sealer.open({ keyVersion, sealed }, { orgId, projectId, name, use: 'connection' });
   try {
     return JSON.parse(text.toString('utf8')) as { [key: string]: unknown };
   } finally {

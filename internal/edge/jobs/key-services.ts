@@ -2,13 +2,13 @@
 // all of them within seconds.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { portsOf, type FlowContext } from '../../flows/context.ts';
+import { type FlowContext, sealingOf } from '../../flows/context.ts';
 import type { Service } from './service.ts';
 
 const everyMs = 2_000;
 
 async function startWatching(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
-  const { keyRing } = portsOf(ctx);
+  const { keyRing } = sealingOf(ctx);
   const stopping = new AbortController();
   let failed = false;
   // Versions that have another key in the file than in memory, as they were told last.

@@ -24,7 +24,7 @@ import { ProviderLimited } from '../../domain/outside.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 import { apiUrlOf, settingText } from '../codehost-mounts.ts';
 import { changeStatus } from '../connection-status.ts';
-import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { type Actor, type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import { installationToken } from '../installation-token.ts';
 import { connectionSecrets } from '../sealed.ts';
 import { countSealed } from '../secrets/secrets.ts';
@@ -221,7 +221,7 @@ export async function replaceCredentials(
   const plaintext = Buffer.from(JSON.stringify(whole), 'utf8');
   const binding = { orgId: project.orgId, projectId: project.id, name: connection.name, use: 'connection' as const };
   try {
-    const sealed = portsOf(ctx).sealer.seal(plaintext, binding);
+    const sealed = sealingOf(ctx).sealer.seal(plaintext, binding);
     await ctx.db.tx(async (tx) => {
       await setConnectionCredentials(tx, { id: connection.id, ...sealed, now: ctx.runtime.now() });
       await countSealed(ctx, tx, sealed.keyVersion);

@@ -23,7 +23,7 @@ import type { ConnectionInput } from '../../../schemas/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { MESSAGES } from '../../domain/messages.ts';
-import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { type Actor, type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import { countSealed } from '../secrets/secrets.ts';
 import { noteCreated, tell } from './connection-change.ts';
 import { isConsented } from './oauth-clients.ts';
@@ -126,7 +126,7 @@ export function sealCredentials(ctx: FlowContext, project: ProjectRef, name: str
   const plaintext = Buffer.from(JSON.stringify(credentials), 'utf8');
   const binding = { orgId: project.orgId, projectId: project.id, name, use: 'connection' as const };
   try {
-    return portsOf(ctx).sealer.seal(plaintext, binding);
+    return sealingOf(ctx).sealer.seal(plaintext, binding);
   } finally {
     plaintext.fill(0);
   }

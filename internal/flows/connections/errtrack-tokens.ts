@@ -16,7 +16,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type FlowContext, portsOf } from '../context.ts';
+import { type FlowContext, sealingOf } from '../context.ts';
 import { errtrackApplication, errtrackSecret } from '../errtrack-application.ts';
 import { countSealed } from '../secrets/secrets.ts';
 
@@ -42,7 +42,7 @@ export async function keepTokens(
   const binding = bindingOf(at.orgId, at.installationId, at.generation);
   const plaintext = Buffer.from(JSON.stringify({ token: pair.token, refreshToken: pair.refreshToken }), 'utf8');
   try {
-    const sealed = portsOf(ctx).sealer.seal(plaintext, binding);
+    const sealed = sealingOf(ctx).sealer.seal(plaintext, binding);
     await insertToken(tx, { id, orgId: at.orgId, projectId: null, name: binding.name, ...sealed });
     await countSealed(ctx, tx, sealed.keyVersion);
     return id;
@@ -63,7 +63,7 @@ export async function openTokens(
 ): Promise<Pair> {
   const row = at.tokenId === null ? undefined : await tokenById(ctx.db, at.tokenId);
   if (row === undefined) throw unavailable();
-  const plaintext = portsOf(ctx).sealer.open(row, bindingOf(at.orgId, at.installationId, at.generation));
+  const plaintext = sealingOf(ctx).sealer.open(row, bindingOf(at.orgId, at.installationId, at.generation));
   try {
     return JSON.parse(plaintext.toString('utf8')) as Pair;
   } finally {

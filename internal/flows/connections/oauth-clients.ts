@@ -23,7 +23,7 @@ import { unionOf } from '../../core/consent/consent.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { MESSAGES } from '../../domain/messages.ts';
-import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import { connectionSecrets, secretText } from '../sealed.ts';
 import { countSealed } from '../secrets/secrets.ts';
 
@@ -63,7 +63,7 @@ export async function keepSealed(ctx: FlowContext, tx: Sql, binding: Binding, te
   const id = ctx.runtime.uuid();
   const plaintext = Buffer.from(text, 'utf8');
   try {
-    const sealed = portsOf(ctx).sealer.seal(plaintext, sealBinding(binding));
+    const sealed = sealingOf(ctx).sealer.seal(plaintext, sealBinding(binding));
     await insertToken(tx, { id, ...binding, ...sealed });
     await countSealed(ctx, tx, sealed.keyVersion);
     return id;
@@ -76,7 +76,7 @@ export async function keepSealed(ctx: FlowContext, tx: Sql, binding: Binding, te
 export async function openSealed(ctx: FlowContext, binding: Binding, id: string | null): Promise<string | undefined> {
   const row = id === null ? undefined : await tokenById(ctx.db, id);
   if (row === undefined) return undefined;
-  const plaintext = portsOf(ctx).sealer.open(row, sealBinding(binding));
+  const plaintext = sealingOf(ctx).sealer.open(row, sealBinding(binding));
   try {
     return plaintext.toString('utf8');
   } finally {

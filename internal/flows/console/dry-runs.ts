@@ -18,14 +18,8 @@ import { Fault } from '../../domain/fault.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 import { checkRemoval, isConsented } from '../connections/connections.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
-import {
-  findRepository,
-  planOfCommit,
-  planOfRemoval,
-  planOfRollback,
-  requireDeletable,
-  requireUnused,
-} from '../sync/sync.ts';
+import { findRepository, planOfCommit, planOfRemoval, planOfRollback } from '../sync/sync.ts';
+import { requireDeletable, requireUnused } from '../resources.ts';
 
 export interface Consequence {
   /** What it happens to: `agents`, `sessions`, … */

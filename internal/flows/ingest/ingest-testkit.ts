@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import type { TestDaemon } from '../../base/testkit/daemon.ts';
-import { portsOf } from '../context.ts';
+import { sealingOf } from '../context.ts';
 
 export interface Delivered {
   readonly status: number;
@@ -36,7 +36,7 @@ async function projectOf(daemon: TestDaemon): Promise<{ id: string; orgId: strin
 export async function putSecret(daemon: TestDaemon, name: string, value: string): Promise<void> {
   const { id, orgId } = await projectOf(daemon);
   const binding = { orgId, projectId: id, name, use: 'secret' } as const;
-  const { keyVersion, sealed } = portsOf(daemon.ctx).sealer.seal(Buffer.from(value), binding);
+  const { keyVersion, sealed } = sealingOf(daemon.ctx).sealer.seal(Buffer.from(value), binding);
   await daemon.ctx.db.query(
     `insert into svc.secrets (org_id, project_id, name, key_version, sealed)
      values ($1::uuid, $2::uuid, $3::text, $4::int, $5::bytea)
@@ -59,7 +59,7 @@ export async function addConnection(
   const { id, orgId } = await projectOf(daemon);
   const { provider, name, config, credentials } = connection;
   const binding = { orgId, projectId: id, name, use: 'connection' } as const;
-  const { keyVersion, sealed } = portsOf(daemon.ctx).sealer.seal(Buffer.from(JSON.stringify(credentials)), binding);
+  const { keyVersion, sealed } = sealingOf(daemon.ctx).sealer.seal(Buffer.from(JSON.stringify(credentials)), binding);
   const { rows } = await daemon.ctx.db.query<{ id: string }>(
     `insert into svc.connections (project_id, provider, product, name, config, key_version, sealed_credentials)
      values ($1::uuid, $2::text, $2::text, $3::text, $4::jsonb, $5::int, $6::bytea) returning id`,

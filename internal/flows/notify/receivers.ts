@@ -17,7 +17,7 @@ import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Condition } from '../../domain/notification.ts';
 import { MESSAGES } from '../../domain/messages.ts';
-import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { type Actor, type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import { countSealed } from '../secrets/secrets.ts';
 import { type Destination, keyOf, tellReceiver } from './send.ts';
 
@@ -59,7 +59,7 @@ function sealedKey(ctx: FlowContext, project: ProjectRef, name: string, secret: 
   const plaintext = Buffer.from(secret, 'utf8');
   try {
     const binding = { orgId: project.orgId, projectId: project.id, name, use: 'receiver' as const };
-    return portsOf(ctx).sealer.seal(plaintext, binding);
+    return sealingOf(ctx).sealer.seal(plaintext, binding);
   } finally {
     plaintext.fill(0);
   }

@@ -11,7 +11,7 @@ import type { Notice } from '../../domain/notification.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import { commentOn } from '../broker/broker.ts';
 import { chatConnection, ChatRoom, say, saying } from '../chat/chat.ts';
-import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import { performWrite, type Step } from '../outbox/outbox.ts';
 import type { Found } from '../ports.ts';
 import { sayOnIssue } from '../tracker/tracker.ts';
@@ -65,7 +65,7 @@ async function write(ctx: FlowContext, of: Sending, out: Outgoing): Promise<Json
 export function keyOf(ctx: FlowContext, project: ProjectRef, row: ReceiverRow): string | null {
   if (row.sealed === null || row.keyVersion === null) return null;
   const binding = { orgId: project.orgId, projectId: project.id, name: row.name, use: 'receiver' as const };
-  const plaintext = portsOf(ctx).sealer.open({ keyVersion: row.keyVersion, sealed: row.sealed }, binding);
+  const plaintext = sealingOf(ctx).sealer.open({ keyVersion: row.keyVersion, sealed: row.sealed }, binding);
   try {
     return plaintext.toString('utf8');
   } finally {

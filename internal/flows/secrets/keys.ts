@@ -28,7 +28,7 @@ import { keyQuarrels, type KeyHolder, registerKey } from '../../adapters/store/s
 import type { KeyRing } from '../../adapters/crypto/crypto.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
-import { type Actor, type FlowContext, portsOf } from '../context.ts';
+import { type Actor, type FlowContext, sealingOf } from '../context.ts';
 import { countSealed } from './manage.ts';
 
 const batchMax = 200;
@@ -123,7 +123,7 @@ export interface KeyReport {
 
 /** Versions, what each seals, and the latest rotation. */
 export async function keyReport(ctx: FlowContext): Promise<KeyReport> {
-  const { sealer } = portsOf(ctx);
+  const { sealer } = sealingOf(ctx);
   const current = sealer.currentVersion;
   const rows = await listKeyVersions(ctx.db);
   return {
@@ -145,7 +145,7 @@ export async function keyReport(ctx: FlowContext): Promise<KeyReport> {
  * way takes the newer version. Throws Fault `unavailable` where the key file cannot serve.
  */
 export async function startRotation(ctx: FlowContext, actor: Actor): Promise<RotationRow> {
-  const { keyRing } = portsOf(ctx);
+  const { keyRing } = sealingOf(ctx);
   const reason = await checkKeys(ctx.db, keyRing, keyHolder(ctx.daemonId));
   if (reason !== undefined) throw new Fault('unavailable', 'master-key-unusable', reason);
   const toVersion = keyRing.sealer.currentVersion;
@@ -176,7 +176,7 @@ export async function runRotation(
   ctx: FlowContext,
   job: { readonly rotationId: string; readonly signal: AbortSignal },
 ): Promise<RotationOutcome> {
-  const { keyRing } = portsOf(ctx);
+  const { keyRing } = sealingOf(ctx);
   await keyRing.reload();
   const rotation = await rotationById(ctx.db, job.rotationId);
   if (rotation === undefined || rotation.status !== 'running') return 'done';
@@ -203,7 +203,7 @@ async function resealBatch(
   use: SealedUse,
   rows: readonly SealedRow[],
 ): Promise<number> {
-  const { sealer } = portsOf(ctx);
+  const { sealer } = sealingOf(ctx);
   const resealed: ResealedRow[] = [];
   let broken = 0;
   for (const row of rows) {

@@ -23,7 +23,7 @@ import { Fault } from '../../domain/fault.ts';
 import { type Condition, requireVersion } from '../../domain/version.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { MESSAGES } from '../../domain/messages.ts';
-import { type Actor, type FlowContext, portsOf } from '../context.ts';
+import { type Actor, type FlowContext, sealingOf } from '../context.ts';
 
 /** The body of a write, as its schema gives it. */
 export type SecretInput = SecretSettings & { readonly value: string };
@@ -44,7 +44,7 @@ const scopeWord = (scope: SecretScope): string => (scope.projectId === null ? 'o
 export function sealValue(ctx: FlowContext, scope: SecretScope, name: string, value: string): SealedValue {
   const plaintext = Buffer.from(value, 'utf8');
   try {
-    return portsOf(ctx).sealer.seal(plaintext, bindingOf(scope, name));
+    return sealingOf(ctx).sealer.seal(plaintext, bindingOf(scope, name));
   } finally {
     plaintext.fill(0);
   }
@@ -52,7 +52,7 @@ export function sealValue(ctx: FlowContext, scope: SecretScope, name: string, va
 
 /** Counts a sealed value in the transaction that stores it; throws where its key may not seal (any more). */
 export async function countSealed(ctx: FlowContext, tx: Sql, keyVersion: number, count = 1): Promise<void> {
-  const fingerprint = portsOf(ctx).sealer.fingerprint(keyVersion);
+  const fingerprint = sealingOf(ctx).sealer.fingerprint(keyVersion);
   if (fingerprint === undefined)
     throw new Fault('unavailable', 'master-key-missing', 'the master key is gone; try again');
   await countWraps(tx, { version: keyVersion, fingerprint, count });
@@ -246,7 +246,7 @@ export async function revealSecret(ctx: FlowContext, scope: SecretScope, actor: 
   const taken = await takeRevealed(ctx.db, scope, name, actor, ctx.runtime.now());
   if (taken === undefined) throw noSecret();
   if (taken.protected) throw new Fault('forbidden', 'secret-protected', 'A protected secret is never revealed.');
-  const plaintext = portsOf(ctx).sealer.open(taken, bindingOf(scope, name));
+  const plaintext = sealingOf(ctx).sealer.open(taken, bindingOf(scope, name));
   try {
     return plaintext.toString('utf8');
   } finally {

@@ -8,7 +8,7 @@ import {
 } from '../../adapters/store/secrets/secret-resolution.ts';
 import { Fault } from '../../domain/fault.ts';
 import { messageOf } from '../../domain/messages.ts';
-import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
+import { type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import type { EdgeInjection } from '../ports.ts';
 
 /** One `$secret` reference of a launch: of a merged env, or of a remote tool, whose token never enters the sandbox. */
@@ -112,7 +112,7 @@ function release(
     for (const { value, raw } of injections) for (const held of [value, raw]) held.fill(0);
   };
   const variables = new Map(wanted.map((one) => [one.name, one.variables]));
-  const { sealer } = portsOf(ctx);
+  const { sealer } = sealingOf(ctx);
   try {
     for (const row of sealed) {
       const { name, injection } = row;

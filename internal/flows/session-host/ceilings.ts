@@ -6,7 +6,7 @@ import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import { Fault } from '../../domain/fault.ts';
 import { lowerLimits, overLimits } from '../../domain/limits.ts';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
-import { type FlowContext, portsOf } from '../context.ts';
+import { catalogOf, type FlowContext } from '../context.ts';
 import type { Preset } from '../host-ports.ts';
 
 /** Of every installation; the machine's own programs, and nothing that it promises beyond them. */
@@ -14,7 +14,7 @@ const BASE = 'base';
 
 /** Throws Fault for an environment that asks for more than its preset or its project allows. */
 export function checkCeilings(ctx: FlowContext, { project }: LaunchFacts, environment: EnvironmentSpec): void {
-  const preset = portsOf(ctx).catalog.presetLimits?.[environment.image.name];
+  const preset = catalogOf(ctx).catalog.presetLimits?.[environment.image.name];
   const [first] = overLimits(environment.resources, lowerLimits(preset, project.limits));
   if (first === undefined) return;
   const message = `The environment asks for ${first.key} ${first.value}; its preset and project allow ${first.most}.`;

@@ -3,7 +3,7 @@
 import { findSessionTroubles, type SessionTroubles } from '../../adapters/store/sessions/session-troubles.ts';
 import type { ModelProvider } from '../../domain/spec.ts';
 import { endedTheProcess } from '../in-hand.ts';
-import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { type FlowContext, type ProjectRef, catalogOf } from '../context.ts';
 import { missingKey } from './model-keys.ts';
 import { missingOf, ownSandboxes, providersOf } from './sandboxes.ts';
 
@@ -117,7 +117,7 @@ async function checkHarnesses({ host }: FlowContext, { agents, waiting }: Sessio
 }
 
 async function checkKeys(ctx: FlowContext, project: ProjectRef, { agents }: SessionTroubles): Promise<SessionCheck[]> {
-  const { harnesses } = portsOf(ctx).catalog;
+  const { harnesses } = catalogOf(ctx).catalog;
   const used = new Set<ModelProvider>(agents.map((one) => one.provider ?? harnesses[one.harness].defaultProvider));
   const checks: SessionCheck[] = [];
   for (const provider of used) {

@@ -27,7 +27,7 @@ import type { Sql } from '../../adapters/store/store.ts';
 import { sandboxesSettings } from '../../base/config/sandbox-settings.ts';
 import { Semaphore } from '../../base/semaphore.ts';
 import { Fault } from '../../domain/fault.ts';
-import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { type FlowContext, sealingOf, type ProjectRef } from '../context.ts';
 
 const pieceBytes = 1024 * 1024;
 /** A daemon that stops waits no longer for one. */
@@ -70,7 +70,7 @@ async function keep(
   maxBytes: number,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const { sealer } = portsOf(ctx);
+  const { sealer } = sealingOf(ctx);
   const parts = snapshotParts(sandbox);
   const key = newDataKey();
   try {
@@ -132,7 +132,7 @@ export async function restoreWork(
   const { sessionId, project, sandbox } = of;
   const found = await snapshotOf(ctx.db, sessionId);
   if (found === undefined || found.provider !== sandbox.provider) return undefined;
-  const key = portsOf(ctx).sealer.open(found, bindingOf(project, sessionId));
+  const key = sealingOf(ctx).sealer.open(found, bindingOf(project, sessionId));
   try {
     const parts = found.parts as readonly SnapshotPart[];
     await restoreParts(sandbox, parts, (part) =>

@@ -18,7 +18,7 @@ import { insertToken, tokenById } from '../../adapters/store/secrets/oauth-token
 import { orgsOf } from '../../adapters/store/signin/web-sessions.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { type Actor, type FlowContext, portsOf } from '../context.ts';
+import { type Actor, type FlowContext, sealingOf } from '../context.ts';
 import { countSealed } from '../secrets/secrets.ts';
 import { clientSecretOf, groupRoles, methodNamed } from './methods.ts';
 import { auditIn } from './web-session.ts';
@@ -54,7 +54,7 @@ export async function keepRefreshToken(
   const binding = bindingOf(orgId, of);
   const plaintext = Buffer.from(refreshToken, 'utf8');
   try {
-    const sealed = portsOf(ctx).sealer.seal(plaintext, binding);
+    const sealed = sealingOf(ctx).sealer.seal(plaintext, binding);
     await insertToken(tx, { id, orgId, projectId: null, name: binding.name, ...sealed });
     await countSealed(ctx, tx, sealed.keyVersion);
     await setRefreshToken(tx, of, { method: of.method, tokenId: id, at });
@@ -66,7 +66,7 @@ export async function keepRefreshToken(
 async function openRefreshToken(ctx: FlowContext, due: DueIdentity): Promise<string | undefined> {
   const row = await tokenById(ctx.db, due.tokenId);
   if (row === undefined) return undefined;
-  const plaintext = portsOf(ctx).sealer.open(row, bindingOf(row.orgId, due));
+  const plaintext = sealingOf(ctx).sealer.open(row, bindingOf(row.orgId, due));
   try {
     return plaintext.toString('utf8');
   } finally {

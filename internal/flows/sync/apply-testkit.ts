@@ -10,7 +10,7 @@ import type { AgentSpec, Resource, Trigger } from '../../domain/spec.ts';
 import type { KeptPlan } from '../compiled.ts';
 import type { FlowContext } from '../context.ts';
 import { applyPlan } from './apply.ts';
-import type { ApplyOwner, ApplyRequest, ApplyResult, PlanMemo } from './plan-types.ts';
+import type { ApplyOwner, ApplyRequest, ApplyResult, PlanMemo } from './plan.ts';
 
 const spawn = { kind: 'spawn' } as const;
 const rest = { where: {}, fallback: false, routing: spawn };

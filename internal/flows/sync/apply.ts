@@ -22,8 +22,8 @@ import type { Writes } from '../../core/plan/types.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import { emptyResult, judge } from './guard.ts';
-import { endpointSlug, planTree, remember } from './plan.ts';
-import type { ApplyRequest, ApplyResult, JudgedPlan } from './plan-types.ts';
+import { endpointSlug } from '../resources.ts';
+import { planTree, remember, type ApplyRequest, type ApplyResult, type JudgedPlan } from './plan.ts';
 import { errorOf, recordApplied, recordFailed } from './report.ts';
 
 /** Thrown to leave a transaction without its writes; never leaves this file. */

@@ -18,7 +18,7 @@ import type { TemplateLock } from '../../domain/bundle.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { planCommit } from './plan-commit.ts';
-import type { ApplyResult } from './plan-types.ts';
+import type { ApplyResult } from './plan.ts';
 import { audit, type Caller, findRepository, lockNamed, startRun } from './repositories.ts';
 
 /** Keeps the repository at one commit, also when the branch moves; null lets it follow the branch again. */

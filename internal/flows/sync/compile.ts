@@ -8,12 +8,12 @@ import { failpoint } from '../../base/failpoint.ts';
 import type { CompileInput, CompileOutput } from '../../core/compile/types.ts';
 import type { Bundle, TemplateLock } from '../../domain/bundle.ts';
 import { inputsKey, type Templates, templatesKey } from '../compiled.ts';
-import { portsOf } from '../context.ts';
+import { syncPortsOf } from '../context.ts';
 import type { SyncPorts } from '../ports.ts';
 import { secretText } from '../sealed.ts';
 import type { Resolved } from './resolve.ts';
 import { inSvc, keepRead, type TreeFiles } from './snapshot.ts';
-import type { SyncTask } from './take-in-hand.ts';
+import type { SyncTask } from './task.ts';
 
 /** Rounds of asking for what compile still needs; a closure that needs more is an endless one. */
 const needRounds = 101;
@@ -82,7 +82,7 @@ async function compileFiles(
   read: { readonly tip: Tip; readonly files: TreeFiles },
 ): Promise<CompiledTree> {
   const { ctx, repository } = task;
-  const { compiled } = portsOf(ctx);
+  const { compiled } = syncPortsOf(ctx);
   const lock = repeated?.lock ?? null;
   const known = compiled.find(repository.id, inputsKey(read.files.record, context));
   const resolved = known === undefined ? new Map() : await resolveTemplates(task, lock, known.specifiers);
@@ -93,7 +93,7 @@ async function compileFiles(
     compile: (input) => {
       const asked = early;
       early = undefined;
-      return asked ?? portsOf(ctx).compile(input);
+      return asked ?? syncPortsOf(ctx).compile(input);
     },
   };
   const complete = await compileWith(ports, {
@@ -122,7 +122,7 @@ async function resolveTemplates(
   if (specifiers.length === 0) return new Map();
   const reader = { kind: 'templates', name: repository.name } as const;
   const secret = (name: string) => secretText(ctx, project, name, reader);
-  return portsOf(ctx).resolveTemplates(specifiers, lock === null ? { secret } : { secret, lock });
+  return syncPortsOf(ctx).resolveTemplates(specifiers, lock === null ? { secret } : { secret, lock });
 }
 
 /** Keeps an answer for the next sync of the same files. */
@@ -132,7 +132,7 @@ function keep(
   { files, output }: CompiledTree,
   { templates, size }: CompleteOutput,
 ): void {
-  const { compiled } = portsOf(ctx);
+  const { compiled } = syncPortsOf(ctx);
   const resolved = templatesKey(templates);
   if (!output.ok || size === undefined || resolved === undefined) {
     compiled.forget(repository.id);

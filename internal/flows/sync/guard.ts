@@ -3,8 +3,8 @@
 
 import type { Sql } from '../../adapters/store/store.ts';
 import type { ChangeSet, Consequences } from '../../core/plan/types.ts';
-import { impactOf } from './apply-impact.ts';
-import type { ApplyRequest, ApplyResult, ApplyStatus, JudgedPlan, Plan, Receipt } from './plan-types.ts';
+import { impactOf } from './impact.ts';
+import type { ApplyRequest, ApplyResult, ApplyStatus, JudgedPlan, Plan, Receipt } from './plan.ts';
 
 const nothing: Consequences = {
   schedules: { gained: [], changed: [], lost: [] },

@@ -1,14 +1,38 @@
 // The syncs of this daemon that are under way: each repository once, hundreds at a time, since most of what they do is
 // wait for a server. What is newer ends what is older, as long as that has not begun to change anything; what may not be
-// ended is followed. Which repositories these are, the claims of polling.ts say.
+// ended is followed. Which repositories these are, the claims below say.
 
 import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import { type DueRepository, giveBack, pollIn } from '../../adapters/store/repositories/polls.ts';
-import { type FlowContext, portsOf } from '../context.ts';
-import { HostHealth } from './host-health.ts';
+import type { RepoSource } from '../../adapters/repo/types.ts';
+import { otherDaemons } from '../../adapters/store/operations/jobs.ts';
+import { sweepBlobs } from '../../adapters/store/repositories/blobs.ts';
+import {
+  claimDue,
+  type DueRepository,
+  ensurePolls,
+  freeLostClaims,
+  giveBack,
+  pollIn,
+  pollsDue,
+  spreadPolls,
+} from '../../adapters/store/repositories/polls.ts';
+import {
+  insertRun,
+  moveRun,
+  type OrphanedRun,
+  orphanedRuns,
+  ownRuns,
+  waitingRuns,
+} from '../../adapters/store/repositories/reconciles.ts';
+import { conditionCounts, projectOf, repositoryById } from '../../adapters/store/repositories/repositories.ts';
+import { listOldSnapshots, sweepSnapshots, type Swept } from '../../adapters/store/repositories/snapshots.ts';
+import type { Sql } from '../../adapters/store/store.ts';
+import { type FlowContext, syncPortsOf } from '../context.ts';
+import { enqueueSync } from '../enqueue.ts';
 import { Overtaken, runSync, type SyncOutcome } from './run.ts';
-import { type SyncTask, takeInHand } from './take-in-hand.ts';
+import { HostHealth, openRepository } from './source.ts';
+import { type SyncTask, takeTask } from './task.ts';
 
 /** At a time; what waits for its server's budget counts. */
 const syncsMax = 2_048;
@@ -104,7 +128,7 @@ export class SyncLane {
       commit: task?.run.commit ?? null,
       isApplying,
       sinceMs: performance.now() - since,
-      limitMs: portsOf(this.#ctx).readSeconds * 1000,
+      limitMs: syncPortsOf(this.#ctx).readSeconds * 1000,
     };
     const what = relation(due, now);
     if (what === 'drop') return;
@@ -160,7 +184,7 @@ export class SyncLane {
   async #outcome(due: DueRepository, present: InHand): Promise<SyncOutcome> {
     const { id: repositoryId, reason } = due;
     const { signal } = present.ending;
-    const task = await takeInHand(this.#ctx, { repositoryId, reason, signal, health: this.#health });
+    const task = await takeTask(this.#ctx, { repositoryId, reason, signal, health: this.#health });
     if (task === 'gone') return { kind: 'nothing' };
     if (task === 'taken') return { kind: 'wait' };
     present.task = task;
@@ -178,4 +202,122 @@ export class SyncLane {
       });
     }
   }
+}
+
+/** A daemon that has not shown itself for so long is gone. */
+const silentSeconds = 15;
+/** A run that waits longer for a daemon has been forgotten. */
+const waitingSeconds = 10;
+/** Claims at a time. */
+const claimMax = 512;
+
+/** Claims what is wanted or due and begins it. Resolves to how many these were; as many as it takes: there may be more. */
+export async function pollTurn(
+  ctx: FlowContext,
+  lane: SyncLane,
+): Promise<{ readonly begun: number; readonly more: boolean }> {
+  const limit = Math.min(lane.room, claimMax);
+  const due = await claimDue(ctx.db, {
+    daemonId: ctx.daemonId,
+    limit: Math.max(limit, 0),
+    resyncSeconds: syncPortsOf(ctx).resyncSeconds,
+    spread: ctx.runtime.randomBytes(2).readUInt16BE() / 0x1_0000,
+    full: lane.fullHosts(),
+    done: lane.takeDone(),
+  });
+  for (const one of due) lane.start(one);
+  return { begun: due.length, more: due.length === limit && limit > 0 };
+}
+
+/** Makes missing poll rows, and tells the metrics how things stand. */
+export async function keepPolls(ctx: FlowContext): Promise<void> {
+  const { db, metrics } = ctx;
+  await ensurePolls(db);
+  metrics.gauge('svc_repo_polls_due', 'Repositories that are due for a look').set(await pollsDue(db));
+  const gauge = metrics.gauge('svc_repo_conditions', 'Repositories by the condition of their source', ['condition']);
+  gauge.reset();
+  for (const { condition, count } of await conditionCounts(db)) gauge.set({ condition }, count);
+}
+
+/**
+ * What a daemon does with the polls when it starts: what became due while nobody polled is spread, and where nobody else
+ * polls, everything is looked at in that order. A back-off stays what it is.
+ */
+export async function scheduleAll(ctx: FlowContext): Promise<void> {
+  await ensurePolls(ctx.db);
+  const others = await otherDaemons(ctx.db, ctx.daemonId, 'sync', silentSeconds);
+  await spreadPolls(ctx.db, others === 0);
+}
+
+/** Opens a source for somebody who watches it. Null where the repository is gone. */
+export async function openForWatch(ctx: FlowContext, repositoryId: string): Promise<RepoSource | null> {
+  const repository = await repositoryById(ctx.db, repositoryId);
+  const project = repository === undefined ? undefined : await projectOf(ctx.db, repository.projectId);
+  if (repository === undefined || project === undefined) return null;
+  return openRepository(ctx, project, repository);
+}
+
+/**
+ * Closes runs whose daemon is gone (or that this one lost) and asks for each anew: a person's run gets a successor that
+ * repeats its request, so that an approval or a rollback is not lost. Resolves to the number of runs closed.
+ */
+export async function takeOver(ctx: FlowContext, lane: Pick<SyncLane, 'owns'>, log: Logger): Promise<number> {
+  const { db, daemonId } = ctx;
+  const closed = await db.tx(async (tx) => {
+    const orphans = await orphanedRuns(tx, silentSeconds);
+    const lost = (await ownRuns(tx, daemonId)).filter((run) => !lane.owns(run.id, run.repositoryId));
+    for (const run of [...orphans, ...lost]) await startOver(ctx, tx, run);
+    return orphans.length + lost.length;
+  });
+  if (closed > 0) log.warn({ runs: closed }, 'repo.runs_taken_over');
+  await freeLostClaims(db, silentSeconds);
+  for (const id of await waitingRuns(db, waitingSeconds)) await enqueueSync(db, id, 'manual');
+  return closed;
+}
+
+async function startOver(ctx: FlowContext, tx: Sql, run: OrphanedRun): Promise<void> {
+  const now = ctx.runtime.now();
+  const detail = 'interrupted: the daemon that ran it is gone; started again';
+  await moveRun(tx, run.id, { status: 'superseded', detail }, now);
+  const repository = run.repositoryId === null ? undefined : await repositoryById(tx, run.repositoryId);
+  if (repository === undefined || run.reason === 'apply') return;
+  if (run.reason === 'manual') {
+    await insertRun(tx, {
+      id: ctx.runtime.uuid(),
+      projectId: repository.projectId,
+      repositoryId: repository.id,
+      repositoryName: repository.name,
+      commit: null,
+      reason: run.reason,
+      daemonId: null,
+      startedAt: now,
+      request: run.request,
+    });
+  }
+  await enqueueSync(tx, repository.id, run.reason);
+}
+
+/** Deletes snapshots and blobs that nothing refers to, in slices; one daemon at a time, the others pass. */
+export async function sweep(ctx: FlowContext, log: Logger, signal?: AbortSignal): Promise<void> {
+  const inSlices = async (take: (tx: Sql, after: string | null) => Promise<Swept>): Promise<number> => {
+    let gone = 0;
+    for (let place: string | null = null; signal?.aborted !== true; ) {
+      const after: string | null = place;
+      const swept: Swept = await ctx.db.tx(async (tx) =>
+        (await sweepsAlone(tx)) ? take(tx, after) : { gone: 0, next: null },
+      );
+      gone += swept.gone;
+      if (swept.next === null) break;
+      place = swept.next;
+    }
+    return gone;
+  };
+  await inSlices(async (tx) => ({ gone: 0, next: (await listOldSnapshots(tx)) > 0 ? '' : null }));
+  const swept = { snapshots: await inSlices(sweepSnapshots), blobs: await inSlices(sweepBlobs) };
+  if (swept.snapshots + swept.blobs > 0) log.info(swept, 'repo.swept');
+}
+
+async function sweepsAlone(tx: Sql): Promise<boolean> {
+  const { rows } = await tx.query<{ mine: boolean }>(`select pg_try_advisory_xact_lock(hashtext('svc.sweep')) as mine`);
+  return rows[0]?.mine === true;
 }

@@ -9,7 +9,7 @@ import { listTriggers } from '../../adapters/store/resources/triggers.ts';
 import type { Origins } from '../../domain/diagnostic.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Trigger } from '../../domain/spec.ts';
-import { type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { compileWith } from './compile.ts';
 import { contextOf } from './decide.ts';
@@ -71,7 +71,7 @@ async function compileOrigins(
   const record = await snapshotById(ctx.db, snapshotId);
   const bundle = record === undefined ? undefined : await storedBundle(ctx.db, record);
   if (bundle === undefined) return {};
-  const ports = portsOf(ctx);
+  const ports = syncPortsOf(ctx);
   const lock = repository.state.templateLock;
   const reader = { kind: 'templates', name: repository.name } as const;
   const secret = (name: string) => secretText(ctx, project, name, reader);

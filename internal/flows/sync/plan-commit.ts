@@ -7,15 +7,14 @@ import { type InHand, repositoryInHand } from '../../adapters/store/repositories
 import { snapshotById, snapshotOfCommit } from '../../adapters/store/repositories/snapshots.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
-import { type FlowContext, portsOf } from '../context.ts';
+import { catalogOf, type FlowContext, syncPortsOf } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { applyPlan } from './apply.ts';
 import { compileWith } from './compile.ts';
 import { contextOf } from './decide.ts';
-import type { ApplyResult } from './plan-types.ts';
-import { createReader, type SourceReader } from './reader.ts';
+import type { ApplyResult } from './plan.ts';
 import { inSvc, remarksOf, storedFiles, storeRead, type TreeFiles } from './snapshot.ts';
-import { hostOf, openRepository, sourceKey } from './source.ts';
+import { createReader, hostOf, openRepository, type SourceReader, sourceKey } from './source.ts';
 
 export interface CommitPlan {
   readonly result: ApplyResult;
@@ -55,7 +54,7 @@ export async function planCommit(
   const found = await repositoryInHand(ctx.db, of.repositoryId);
   if (found === undefined || (found.repository.suspended && of.isSuspendedToo !== true)) return undefined;
   const { repository, project, connections } = found;
-  const ports = portsOf(ctx);
+  const ports = syncPortsOf(ctx);
   const { inputs } = of;
   const context = inputs?.context ?? contextOf(repository, { branch: repository.state.refBranch, connections });
   const reader = createReader({
@@ -114,7 +113,7 @@ async function dryRun(
     verify: false,
     commit,
     actor: { kind: 'system', id: null, name: 'pull-request-plan' },
-    shippedAvatars: portsOf(ctx).catalog.avatars,
+    shippedAvatars: catalogOf(ctx).catalog.avatars,
   });
 }
 

@@ -16,13 +16,12 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
 import type { FlowContext } from '../context.ts';
 import { enqueueRouting } from '../enqueue.ts';
-import { askForStatus } from './codehost.ts';
+import { askForStatus, RunConflict, type RunSubject } from './run-record.ts';
 import type { CompiledTree } from './compile.ts';
-import type { ApplyRequest, ApplyResult, Plan } from './plan-types.ts';
+import type { ApplyRequest, ApplyResult, Plan } from './plan.ts';
 import type { Resolved } from './resolve.ts';
-import { RunConflict, type RunSubject } from './run-record.ts';
 import type { TreeFiles } from './snapshot.ts';
-import type { SyncTask } from './take-in-hand.ts';
+import type { SyncTask } from './task.ts';
 
 type Phase = 'started' | 'completed' | 'failed';
 

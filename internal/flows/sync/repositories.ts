@@ -30,7 +30,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
-import type { ApplyResult } from './plan-types.ts';
+import type { ApplyResult } from './plan.ts';
 import type { SyncRequest } from './decide.ts';
 import { checkFolder } from './source.ts';
 

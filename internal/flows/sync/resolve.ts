@@ -7,18 +7,14 @@ import { runById } from '../../adapters/store/repositories/reconciles.ts';
 import { decidingSettings } from '../../adapters/store/repositories/repositories.ts';
 import { snapshotById } from '../../adapters/store/repositories/snapshots.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
-import { portsOf } from '../context.ts';
+import { catalogOf } from '../context.ts';
 import { assess, contextOf, inputsText, type Verdict } from './decide.ts';
-import { storedFiles, type TreeFiles } from './snapshot.ts';
-import type { SyncTask } from './take-in-hand.ts';
+import { storedFiles, type ToRead, type TreeFiles } from './snapshot.ts';
+import type { SyncTask } from './task.ts';
 
-export interface Resolved {
-  readonly tip: Tip;
-  /** What imports may name as variables. */
-  readonly context: { readonly [name: string]: string };
+export interface Resolved extends ToRead {
   /** Of everything besides the commit that decides what a sync does. */
   readonly hash: string;
-  readonly verdict: Verdict;
   /** Of a run that repeats an earlier one: its files, and the template versions that they resolved to. */
   readonly repeated: { readonly lock: TemplateLock; readonly files: TreeFiles } | null;
 }
@@ -35,7 +31,7 @@ export async function resolve(task: SyncTask): Promise<Resolved> {
 }
 
 function hashOf({ ctx, repository }: SyncTask, context: Resolved['context']): string {
-  const text = inputsText({ context, settings: decidingSettings(repository), catalog: portsOf(ctx).catalogHash });
+  const text = inputsText({ context, settings: decidingSettings(repository), catalog: catalogOf(ctx).catalogHash });
   return createHash('sha256').update(text).digest('hex');
 }
 

@@ -1,13 +1,15 @@
 // The row of a sync in svc.reconciles, as the sync that it tells of writes it: opened when there is something to tell,
 // written after each stage, ended once. Every write holds only while the row is still this run's.
 
-import type { Sql } from '../../adapters/store/store.ts';
+import { wishStatus } from '../../adapters/store/repositories/commit-statuses.ts';
+import type { WishReason } from '../../adapters/store/repositories/polls.ts';
 import {
   insertRun,
   moveRun,
+  type ReconcileRow,
   type ReconcileStatus,
-  type RunPatch,
   runningRun,
+  type RunPatch,
   type StageTiming,
 } from '../../adapters/store/repositories/reconciles.ts';
 import {
@@ -17,10 +19,9 @@ import {
   type RepositoryState,
   updateState,
 } from '../../adapters/store/repositories/repositories.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import type { FlowContext } from '../context.ts';
-import { askForStatus } from './codehost.ts';
 import { compareRuns, type SyncRequest } from './decide.ts';
-import type { WishReason } from '../../adapters/store/repositories/polls.ts';
 
 /** How a run ends. `silent` ends a look that found nothing; with a run it is still closed as `unchanged`. */
 export interface Ending {
@@ -216,5 +217,50 @@ export class RunRecord {
     if (this.#id === null) return;
     const { db, runtime, daemonId } = this.#origin.ctx;
     await moveRun(db, this.#id, { daemonId: null, stages: [] }, runtime.now(), daemonId);
+  }
+}
+
+/** Asks for the telling, where the repository is read through a connection to its code host. */
+export async function askForStatus(sql: Sql, repository: Repository, commit: string | null | undefined): Promise<void> {
+  if (repository.auth?.kind !== 'connection' || repository.url === null) return;
+  if (commit === null || commit === undefined || !/^[0-9a-f]{40}(?:[0-9a-f]{24})?$/.test(commit)) return;
+  await wishStatus(sql, repository.id, commit);
+}
+
+/** A run in a word of the code host's and a short sentence: the author's mistakes fail a commit, all else is an error. */
+export function saying(run: Pick<ReconcileRow, 'status' | 'condition' | 'detail' | 'actions' | 'diagnostics'>): {
+  readonly state: 'success' | 'failure' | 'error';
+  readonly description: string;
+} {
+  const ops = run.actions.map((action) => (action as { readonly op?: unknown } | null)?.op);
+  const count = (op: string): number => ops.filter((one) => one === op).length;
+  const errors = run.diagnostics.filter((one) => (one as { readonly severity?: unknown } | null)?.severity === 'error');
+  switch (run.status) {
+    case 'applied':
+      return {
+        state: 'success',
+        description: `applied: ${count('create')} created, ${count('update')} updated, ${count('delete')} deleted`,
+      };
+    case 'unchanged':
+      return { state: 'success', description: 'nothing to change' };
+    case 'held':
+      return { state: 'failure', description: run.detail ?? 'held for approval' };
+    case 'quarantined':
+      return { state: 'failure', description: 'left aside by a rollback' };
+    case 'failed':
+      if (errors.length > 0) {
+        const first = (errors[0] as { readonly message?: unknown }).message;
+        return {
+          state: 'failure',
+          description: `${errors.length} error${errors.length === 1 ? '' : 's'}: ${String(first)}`,
+        };
+      }
+      return {
+        state: 'error',
+        description: run.condition === null ? 'the sync broke off' : `not read: ${run.condition}`,
+      };
+    case 'running':
+    case 'superseded':
+      throw new Error(`a run that is ${run.status} has no outcome to tell`);
   }
 }

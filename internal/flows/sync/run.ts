@@ -5,24 +5,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
+import { backOff } from '../../adapters/store/repositories/polls.ts';
 import { lastRuns, type ReconcileStatus } from '../../adapters/store/repositories/reconciles.ts';
+import { updateState } from '../../adapters/store/repositories/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
-import { portsOf } from '../context.ts';
+import { catalogOf, syncPortsOf } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
 import { compile, type CompiledTree } from './compile.ts';
-import { askForStatus } from './codehost.ts';
-import { broke, sourceFailed, tellOutcome } from './failures.ts';
-import { type HostHealth, HostPaused } from './host-health.ts';
-import type { ApplyRequest, ApplyResult } from './plan-types.ts';
+import { backOffMs } from './decide.ts';
+import { type HostHealth, HostPaused, hostOf } from './source.ts';
+import type { ApplyRequest, ApplyResult } from './plan.ts';
 import { appliedState, clearedCondition, keepQuarantine, reportSync, subjectOf } from './report.ts';
-import { type Resolved, resolve } from './resolve.ts';
-import { type Ending, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
+import { resolve, type Resolved } from './resolve.ts';
+import { askForStatus, type Ending, LostOwnership, RunConflict, type RunSubject } from './run-record.ts';
 import { snapshot } from './snapshot.ts';
-import { hostOf } from './source.ts';
-import { withSuspicion } from './suspect.ts';
-import type { SyncTask } from './take-in-hand.ts';
+import { withSuspicion, type SyncTask } from './task.ts';
 
 export type SyncOutcome =
   /** A run ended so. */
@@ -56,7 +55,7 @@ export async function runSync(task: SyncTask, options: RunOptions): Promise<Sync
   let isQuiet = false;
   const act = (): Promise<SyncOutcome> => runStages(task, options, () => (isQuiet = true));
   const isOver = ({ kind }: SyncOutcome): boolean => kind === 'ended' || isQuiet;
-  return (await withSuspicion(task, act, isOver)) ?? { kind: 'ended', status: 'failed' };
+  return (await withSuspicion(task, subjectOf(task), act, isOver)) ?? { kind: 'ended', status: 'failed' };
 }
 
 /** `onQuiet` hears that the sync found nothing to do. */
@@ -168,7 +167,7 @@ async function applyTree(task: SyncTask, options: RunOptions, resolved: Resolved
   const isLazy = run.id === null;
   const finish: NonNullable<ApplyRequest['finish']> = (tx, result, took) =>
     reportSync(task, tx, { resolved, tree, lazyId, isNews }, result, took);
-  const result = await portsOf(ctx).applying(
+  const result = await syncPortsOf(ctx).applying(
     repository.projectId,
     async () => {
       signal.throwIfAborted();
@@ -192,7 +191,8 @@ async function applyTree(task: SyncTask, options: RunOptions, resolved: Resolved
 
 function requestOf(task: SyncTask, { tip, files, output }: CompiledTree): Omit<ApplyRequest, 'operationId'> {
   const { ctx, repository, request } = task;
-  const { catalog, compiled } = portsOf(ctx);
+  const { catalog } = catalogOf(ctx);
+  const { compiled } = syncPortsOf(ctx);
   return {
     projectId: repository.projectId,
     owner: { kind: 'repository', repositoryId: repository.id, generation: repository.generation },
@@ -262,4 +262,94 @@ async function handBack({ ctx, repository, reason, run }: SyncTask): Promise<Syn
   await run.handBack();
   await enqueueSync(ctx.db, repository.id, reason);
   return { kind: 'nothing' };
+}
+
+/**
+ * The source could not be read: its condition is recorded, its back-off grows, the stored state stays. A poll that meets
+ * the condition that is known already adds no run.
+ */
+export async function sourceFailed(
+  task: SyncTask,
+  subject: RunSubject,
+  failure: RepoCondition,
+  { log, health }: { readonly log: Logger; readonly health: HostHealth },
+): Promise<void> {
+  const { ctx, repository, reason, run } = task;
+  const { state } = repository;
+  const { condition, detail } = failure;
+  const isKnown = state.condition === condition;
+  const failures = state.failures + 1;
+  const ending: Ending = {
+    status: 'failed',
+    silent: isKnown && reason !== 'manual',
+    patch: { condition, detail, ...(subject.commit !== null && { commit: subject.commit }) },
+    state: {
+      failures,
+      condition,
+      conditionDetail: detail,
+      conditionSince: isKnown ? state.conditionSince : ctx.runtime.now(),
+    },
+  };
+  if (repository.url !== null) await health.failed(hostOf(repository), repository.id, failure);
+  const retryAfterMs = failure.retryAfterSeconds === undefined ? undefined : failure.retryAfterSeconds * 1000;
+  const paused = await pause(task, failures, retryAfterMs);
+  try {
+    await run.end(ending, subject);
+  } catch (error) {
+    if (error instanceof LostOwnership || error instanceof RunConflict) return;
+    throw error;
+  }
+  const fields = { repository: repository.name, reconcile: run.id, condition, failures, backOff: paused, detail };
+  log[ending.silent ? 'debug' : 'warn'](fields, 'repo.sync_failed');
+  observe(task, 'failed', undefined);
+}
+
+/** Our own mistake: the run is closed, so that the next one is not kept waiting, and the source is left alone for a while. */
+export async function broke(task: SyncTask, subject: RunSubject): Promise<void> {
+  const { ctx, repository, run } = task;
+  const failures = repository.state.failures + 1;
+  await pause(task, failures, undefined);
+  await updateState(ctx.db, repository.id, { failures }, ctx.runtime.now());
+  const detail = 'the sync broke off with an internal error; the log of the daemon has it, and it will be tried again';
+  if (await run.close('failed', detail)) await askForStatus(ctx.db, repository, subject.commit);
+}
+
+async function pause({ ctx, repository }: SyncTask, failures: number, retryAfterMs: number | undefined) {
+  const random = ctx.runtime.randomBytes(2).readUInt16BE() / 0x1_0000;
+  const ms = backOffMs({ failures, intervalMs: repository.intervalSeconds * 1000, random, retryAfterMs });
+  await backOff(ctx.db, repository.id, ms);
+  return ms;
+}
+
+/** Says how a run ended. */
+export function tellOutcome(task: SyncTask, ending: Ending, commit: string | null, ms: number, log: Logger): void {
+  const { repository, reason, run } = task;
+  const fields = {
+    repository: repository.name,
+    reconcile: run.id,
+    commit,
+    reason,
+    status: ending.status,
+    ms: Math.round(ms),
+    ...(ending.patch?.detail !== undefined && { detail: ending.patch.detail }),
+    ...(ending.patch?.diagnostics && { diagnostics: ending.patch.diagnostics.length }),
+  };
+  if (ending.status === 'failed') log.warn(fields, 'repo.sync_failed');
+  else if (ending.status === 'held') log.warn(fields, 'repo.held');
+  else log.info(fields, 'repo.synced');
+  observe(task, ending.status, ms);
+}
+
+function observe({ ctx }: SyncTask, status: ReconcileStatus, ms: number | undefined): void {
+  const { metrics, runtime } = ctx;
+  if (ms !== undefined) {
+    metrics
+      .histogram('svc_sync_duration_seconds', 'Duration of syncs that left a run, by its status', ['status'])
+      .observe({ status }, ms / 1000);
+  }
+  metrics.counter('svc_syncs_total', 'Syncs that were recorded, by status', ['status']).inc({ status });
+  if (status !== 'applied' && status !== 'unchanged') return;
+  metrics
+    .gauge('svc_sync_last_applied_timestamp_seconds', 'When a sync last left the stored state as its source says')
+    .set(runtime.now().getTime() / 1000);
 }

@@ -1,8 +1,8 @@
 // The second stage: the files of the commit, from the store where it has them, else from the source, then stored. Changes
 // no resource.
 
-import type { Snapshot, Tip } from '../../adapters/repo/types.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
+import type { Snapshot, Tip } from '../../adapters/repo/types.ts';
 import { readBlobs, writeBlobs } from '../../adapters/store/repositories/blobs.ts';
 import {
   insertSnapshot,
@@ -15,11 +15,11 @@ import { failpoint } from '../../base/failpoint.ts';
 import type { Bundle, BundleEntry } from '../../domain/bundle.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { inputsKey } from '../compiled.ts';
-import { portsOf } from '../context.ts';
+import { syncPortsOf } from '../context.ts';
 import type { SyncPorts } from '../ports.ts';
-import type { Resolved } from './resolve.ts';
+import type { Verdict } from './decide.ts';
 import { sourceKey } from './source.ts';
-import type { SyncTask } from './take-in-hand.ts';
+import type { SyncTask } from './task.ts';
 
 /** The files that a run compiles, and where they are stored. */
 export interface TreeFiles {
@@ -41,8 +41,18 @@ export type SnapshotResult =
 /** Whether a path lies in the tree that is read as a whole. */
 export const inSvc = (path: string): boolean => path.startsWith('.svc/');
 
+/** A commit that is to be read, and what is known of it. */
+export interface ToRead {
+  readonly tip: Tip;
+  /** What imports may name as variables. */
+  readonly context: { readonly [name: string]: string };
+  readonly verdict: Verdict;
+  /** Of a run that repeats an earlier one: its files. */
+  readonly repeated: { readonly files: TreeFiles } | null;
+}
+
 /** Throws RepoCondition where the source cannot be read. */
-export async function snapshot(task: SyncTask, resolved: Resolved): Promise<SnapshotResult> {
+export async function snapshot(task: SyncTask, resolved: ToRead): Promise<SnapshotResult> {
   const { ctx, repository, reader } = task;
   const { tip, repeated, verdict } = resolved;
   if (repeated !== null) return { kind: 'files', tip, files: repeated.files };
@@ -60,7 +70,7 @@ export async function snapshot(task: SyncTask, resolved: Resolved): Promise<Snap
   ];
   const mayStop = verdict.do === 'sync' && verdict.prior && prior !== undefined;
   // What is read is compiled next: the worker starts while the source answers.
-  if (!mayStop) portsOf(ctx).warmCompiler();
+  if (!mayStop) syncPortsOf(ctx).warmCompiler();
   const read = await reader.snapshot(tip, { prior: prior ?? null, wantPaths: outside, full: !mayStop });
   if (mayStop && read.unchanged) return { kind: 'same-trees', tip, snapshotId: prior.id };
   const early = compileEarly(task, read, resolved.context);
@@ -74,10 +84,10 @@ export async function snapshot(task: SyncTask, resolved: Resolved): Promise<Snap
 function compileEarly(
   { ctx, repository }: SyncTask,
   { bundle, record }: Snapshot,
-  context: Resolved['context'],
+  context: ToRead['context'],
 ): TreeFiles['early'] {
   if (bundle === null) return undefined;
-  const { compiled, compile } = portsOf(ctx);
+  const { compiled, compile } = syncPortsOf(ctx);
   const stored = { ...record, hasSvc: bundle.hasSvc, source: sourceKey(repository) };
   if (compiled.find(repository.id, inputsKey(stored, context)) !== undefined) return undefined;
   const early = compile({ bundle, context, templates: new Map() });
@@ -91,14 +101,14 @@ async function recordOf(
   { ctx, repository }: SyncTask,
   id: string,
 ): Promise<(StoredSnapshot & { readonly id: string }) | undefined> {
-  return portsOf(ctx).compiled.snapshotOf(repository.id, id) ?? snapshotById(ctx.db, id);
+  return syncPortsOf(ctx).compiled.snapshotOf(repository.id, id) ?? snapshotById(ctx.db, id);
 }
 
 /** A stored snapshot with its bytes; undefined where they are gone. */
 export async function storedFiles(
   { ctx, repository }: Pick<SyncTask, 'ctx' | 'repository'>,
   record: StoredSnapshot & { readonly id: string },
-  context: Resolved['context'],
+  context: ToRead['context'],
 ): Promise<TreeFiles | undefined> {
   let bundle: Bundle | undefined;
   const read = async (): Promise<Bundle | undefined> => (bundle ??= await storedBundle(ctx.db, record));
@@ -109,7 +119,7 @@ export async function storedFiles(
     bundle: async () => {
       const whole = await read();
       if (whole !== undefined) return whole;
-      portsOf(ctx).compiled.forget(repository.id);
+      syncPortsOf(ctx).compiled.forget(repository.id);
       throw new RepoCondition(
         'stale',
         `the stored files of commit ${record.commit} are gone; the next sync reads them`,
@@ -117,7 +127,7 @@ export async function storedFiles(
     },
   };
   // What they compile into is known: nobody may ask for the files at all.
-  if (portsOf(ctx).compiled.find(repository.id, inputsKey(record, context)) !== undefined) return files;
+  if (syncPortsOf(ctx).compiled.find(repository.id, inputsKey(record, context)) !== undefined) return files;
   return (await read()) === undefined ? undefined : files;
 }
 

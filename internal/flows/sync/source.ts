@@ -4,14 +4,26 @@
 import { realpath } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import type { Credentials, ProbeReport, RepoSource, RepoTarget } from '../../adapters/repo/types.ts';
+import type {
+  Credentials,
+  PriorRead,
+  ProbeReport,
+  RepoSource,
+  RepoTarget,
+  Snapshot,
+  SnapshotOptions,
+  Tip,
+} from '../../adapters/repo/types.ts';
 import { readBlobs, storedBlobs } from '../../adapters/store/repositories/blobs.ts';
-import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import { pausedHosts, pauseHost, resumeHost } from '../../adapters/store/repositories/polls.ts';
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
+import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import type { Limiter } from '../limits.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
-import { type FlowContext, type ProjectRef, portsOf } from '../context.ts';
+import { type FlowContext, type ProjectRef, syncPortsOf, tokensOf } from '../context.ts';
 import { absentSecret, connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
+import { hostPauseMs } from './decide.ts';
 
 /** What a row says is to be read. */
 export function targetOf(repository: Pick<Repository, 'url' | 'path' | 'branch' | 'root'>): RepoTarget {
@@ -34,13 +46,13 @@ export function hostOf(repository: Pick<Repository, 'url'>): string {
 /** A source of the repository, to be closed by the caller. */
 export function openRepository(ctx: FlowContext, project: ProjectRef, repository: Repository): RepoSource {
   const credentials = credentialsOf(ctx, project, repository.auth, { kind: 'repository', name: repository.name });
-  const source = portsOf(ctx).openSource(targetOf(repository), {
+  const source = syncPortsOf(ctx).openSource(targetOf(repository), {
     blobs: { has: (oids) => storedBlobs(ctx.db, oids), get: (oids) => readBlobs(ctx.db, oids) },
     verify: repository.verify,
     ...(credentials !== undefined && { credentials }),
   });
   const { path } = repository;
-  const { folders } = portsOf(ctx);
+  const { folders } = syncPortsOf(ctx);
   if (path === null || folders === undefined) return source;
   // A link that was changed since it was added must not lead out of where folders may lie.
   const check = async (): Promise<void> => {
@@ -95,7 +107,7 @@ export async function connectionToken(
   const credentials = connectionSecrets(ctx, connection);
   const token = text(credentials['token']);
   if (token !== undefined) return { token };
-  const { tokens } = portsOf(ctx);
+  const { tokens } = tokensOf(ctx);
   const now = ctx.runtime.now();
   const kept = tokens.get(connection.id);
   if (!refresh && kept !== undefined && kept.until > now) return { username: 'x-access-token', token: kept.token };
@@ -118,7 +130,7 @@ async function mint(ctx: FlowContext, connection: SealedConnection, privateKey: 
     );
   }
   try {
-    const { mintToken } = portsOf(ctx);
+    const { mintToken } = tokensOf(ctx);
     return await mintToken({ appId, installationId, privateKey, now, ...(apiUrl !== undefined && { apiUrl }) });
   } catch (cause) {
     if (cause instanceof RepoCondition) throw cause;
@@ -134,7 +146,7 @@ export async function probe(
   project: ProjectRef,
   input: { readonly url: string; readonly auth?: RepositoryAuth | null },
 ): Promise<ProbeReport | { reachable: false; condition: string; detail: string }> {
-  const ports = portsOf(ctx);
+  const ports = syncPortsOf(ctx);
   const credentials = credentialsOf(ctx, project, input.auth ?? null, {
     kind: 'probe',
     name: hostOf({ url: input.url }),
@@ -159,7 +171,7 @@ export async function checkFolder(
   path: string | null,
 ): Promise<void> {
   if (path === null || !isAbsolute(path)) return;
-  const { folders } = portsOf(ctx);
+  const { folders } = syncPortsOf(ctx);
   const isAllowed = folders === undefined ? caller.ownsInstallation === true : await isBelow(folders, path);
   if (isAllowed) return;
   throw new Fault(
@@ -190,5 +202,143 @@ async function realPathOf(path: string): Promise<string> {
     if (real !== undefined) return join(real, rest);
     if (dirname(at) === at) return path;
     rest = join(basename(at), rest);
+  }
+}
+
+/** Thrown before a read of a server that is left alone: the repository is looked at after the pause. */
+export class HostPaused extends Error {
+  constructor() {
+    super('its server is left alone for a while');
+    this.name = 'HostPaused';
+  }
+}
+
+interface Failing {
+  failures: number;
+  /** The repository that failed last: once more of the same counts for nothing. */
+  last: string;
+  /** By the monotonic clock, in milliseconds. */
+  until: number;
+}
+
+export class HostHealth {
+  readonly #ctx: FlowContext;
+  readonly #failing = new Map<string, Failing>();
+
+  constructor(ctx: FlowContext) {
+    this.#ctx = ctx;
+  }
+
+  /** Knows again what was known before a restart. */
+  async load(): Promise<void> {
+    for (const { host, failures, leftMs } of await pausedHosts(this.#ctx.db)) {
+      this.#failing.set(host, { failures, last: '', until: performance.now() + leftMs });
+    }
+  }
+
+  /** Throws HostPaused where a server is left alone. */
+  check(host: string): void {
+    const failing = this.#failing.get(host);
+    if (failing !== undefined && failing.until > performance.now()) throw new HostPaused();
+  }
+
+  /** A server answered, whatever it said of the repository. */
+  async reached(host: string): Promise<void> {
+    if (this.#failing.delete(host)) await resumeHost(this.#ctx.db, host);
+  }
+
+  /** A read failed; resolves to how long its server is left alone, in milliseconds. */
+  async failed(host: string, repositoryId: string, failure: RepoCondition): Promise<number> {
+    const { condition, retryAfterSeconds } = failure;
+    if (condition !== 'unreachable' && condition !== 'rate-limited') {
+      await this.reached(host);
+      return 0;
+    }
+    const known = this.#failing.get(host) ?? { failures: 0, last: '', until: 0 };
+    const failures = known.last === repositoryId ? known.failures : known.failures + 1;
+    const askedMs = condition === 'rate-limited' && retryAfterSeconds !== undefined ? retryAfterSeconds * 1000 : 0;
+    const ms = hostPauseMs({ failures, askedMs, random: this.#ctx.runtime.randomBytes(2).readUInt16BE() / 0x1_0000 });
+    const until = Math.max(known.until, performance.now() + ms);
+    this.#failing.set(host, { failures, last: repositoryId, until: ms === 0 ? known.until : until });
+    if (ms > 0) await pauseHost(this.#ctx.db, host, failures, ms);
+    return ms;
+  }
+}
+
+/** What a stage may ask of a source; every call throws RepoCondition, or the reason for which the run was ended. */
+export interface SourceReader {
+  resolve(prior: PriorRead | null): Promise<Tip>;
+  snapshot(tip: Tip, options: Omit<SnapshotOptions, 'signal'>): Promise<Snapshot>;
+  close(): Promise<void>;
+}
+
+export interface ReaderOptions {
+  readonly source: RepoSource;
+  readonly limited: Limiter;
+  /** The key under which the source shares its server's budget. */
+  readonly host: string;
+  /** Asked for by hand: goes before what waits for the same server. */
+  readonly urgent: boolean;
+  /** For all calls together, the wait for a place not counted. */
+  readonly limitMs: number;
+  /** Ends a read at once, with its reason. */
+  readonly signal: AbortSignal;
+  /** Says right before a read, when it has its place, that it is not to be: throws. */
+  readonly mayBegin: () => void;
+}
+
+/** Whatever the source does with its signal, a call ends when its time is over or the run is ended. */
+export function createReader(options: ReaderOptions): SourceReader {
+  const { source, limited, host, urgent, signal, mayBegin } = options;
+  let leftMs = options.limitMs;
+  const read = <T>(call: (deadline: AbortSignal) => Promise<T>): Promise<T> =>
+    limited(
+      host,
+      async () => {
+        mayBegin();
+        const begun = performance.now();
+        try {
+          return await within(call, { signal, limitMs: options.limitMs, leftMs });
+        } finally {
+          leftMs -= performance.now() - begun;
+        }
+      },
+      { urgent, signal },
+    );
+  return {
+    resolve: (prior) => read((deadline) => source.resolve(deadline, prior)),
+    snapshot: (tip, more) => read((deadline) => source.snapshot(tip, { ...more, signal: deadline })),
+    close: () => source.close(),
+  };
+}
+
+async function within<T>(
+  call: (deadline: AbortSignal) => Promise<T>,
+  { signal, limitMs, leftMs }: { readonly signal: AbortSignal; readonly limitMs: number; readonly leftMs: number },
+): Promise<T> {
+  signal.throwIfAborted();
+  const ending = new AbortController();
+  let end: (reason: unknown) => void = () => undefined;
+  const ended = new Promise<never>((_resolve, reject) => {
+    end = (reason) => {
+      ending.abort(reason);
+      reject(reason);
+    };
+  });
+  const late = (): void =>
+    end(new RepoCondition('unreachable', `reading the repository took longer than ${limitMs / 1000} s`));
+  const overtaken = (): void => end(signal.reason);
+  const timer = setTimeout(late, Math.max(leftMs, 1));
+  signal.addEventListener('abort', overtaken, { once: true });
+  try {
+    const called = call(ending.signal);
+    // It may go on for a moment after it was given up, and how it ends then is nobody's business any more.
+    called.catch(() => undefined);
+    return await Promise.race([called, ended]);
+  } catch (error) {
+    throw ending.signal.aborted ? ending.signal.reason : error;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', overtaken);
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHmac, randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { portsOf } from '../context.ts';
+import { sealingOf } from '../context.ts';
 import {
   agentFile,
   agentNames,
@@ -34,7 +34,7 @@ describe('pushes of a code host', () => {
     const [project] = rows;
     assert.ok(project);
     const binding = { orgId: project.orgId, projectId: project.id, name, use: 'connection' } as const;
-    const { keyVersion, sealed } = portsOf(ctx).sealer.seal(Buffer.from(JSON.stringify(credentials)), binding);
+    const { keyVersion, sealed } = sealingOf(ctx).sealer.seal(Buffer.from(JSON.stringify(credentials)), binding);
     const made = await ctx.db.query<{ id: string }>(
       `insert into svc.connections (project_id, provider, product, name, key_version, sealed_credentials)
        values ($1::uuid, 'codehost', 'codehost', $2::text, $3::int, $4::bytea) returning id`,

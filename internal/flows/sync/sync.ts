@@ -5,13 +5,11 @@
 // resources in one transaction only (apply.ts). It never takes an error for an empty tree, never retries what only an
 // author can mend, and never lets one repository delay another.
 
-export { saying } from './codehost.ts';
+export { saying } from './run-record.ts';
 export { type CommitPlan, pathsReadOutside, planCommit } from './plan-commit.ts';
-export { diagnose, retryJobs } from './doctor.ts';
-export { applyFiles } from './files.ts';
-export { SyncLane } from './lane.ts';
+export { applyFiles } from './apply-files.ts';
 export { findTrigger, readOrigins } from './origins.ts';
-export { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, takeOver } from './polling.ts';
+export { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, SyncLane, takeOver } from './lane.ts';
 export {
   addRepository,
   changeRepository,
@@ -23,18 +21,6 @@ export {
   setSuspended,
 } from './repositories.ts';
 export { approve, planOfCommit, planOfRollback, release, rollBack, setPin } from './commits.ts';
-export {
-  deleteAgent,
-  deleteEndpoint,
-  type EndpointView,
-  requireDeletable,
-  requireUnused,
-  reserveEndpoint,
-  showEndpoint,
-  showEndpoints,
-} from './single.ts';
 export { fullNameOf } from './decide.ts';
 export { probe } from './source.ts';
-export { startSyncPorts } from './start-ports.ts';
-export { streamRuns } from './stream.ts';
-export { showRepository, showRun, showRunRow, showWholeRun } from './view.ts';
+export { showRepository, showRun, showRunRow, showWholeRun, streamRuns } from './view.ts';

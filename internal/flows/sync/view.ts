@@ -1,14 +1,21 @@
 // Repositories and runs as the API shows them (docs/reference/repositories.md#runs). Never a credential: `auth` names a secret or a
 // connection, and an address cannot hold one.
 
-import type { SyncRequest } from './decide.ts';
-import type { ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
-import type { Repository } from '../../adapters/store/repositories/repositories.ts';
-import { excerptOf } from '../../domain/diagnostic.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Diagnostic } from '../../../schemas/api/common.ts';
 import type { WholeRun } from '../../../schemas/api/reconciles.ts';
+import {
+  latestVersion,
+  listRuns,
+  reconcileChannel,
+  type ReconcileRow,
+  runsChangedSince,
+} from '../../adapters/store/repositories/reconciles.ts';
+import type { Repository } from '../../adapters/store/repositories/repositories.ts';
+import { excerptOf } from '../../domain/diagnostic.ts';
+import type { FlowContext } from '../context.ts';
+import type { SyncRequest } from './decide.ts';
 
-/** A run as lists and the stream show it: its `actions` are those that change something. */
 /** What a person did that asked for the run, beyond a sync. */
 function actOf({ request }: Pick<ReconcileRow, 'request'>) {
   const asked = request as unknown as SyncRequest;
@@ -17,6 +24,7 @@ function actOf({ request }: Pick<ReconcileRow, 'request'>) {
   return asked.kind === 'sync' ? asked.act : undefined;
 }
 
+/** A run as lists and the stream show it: its `actions` are those that change something. */
 export function showRun(run: ReconcileRow) {
   return {
     id: run.id,
@@ -110,3 +118,65 @@ export function showRepository(
 }
 
 export type RunView = ReturnType<typeof showRun>;
+
+export interface RunEvent {
+  readonly id: string;
+  readonly event: 'reconcile';
+  readonly data: RunView;
+}
+
+/** How long a lost notification goes unnoticed. */
+const pollMs = 1_000;
+/** Versions are drawn before they commit: a later one may be seen first, and the earlier must not be missed. */
+const overlap = 100;
+const sentMax = 10_000;
+
+export interface StreamInput {
+  readonly projectId: string;
+  readonly repository?: string | undefined;
+  /** The id of the last event that the reader has; without one it begins with the runs under way. */
+  readonly after?: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Changes of runs, from the moment at which this resolves: whoever reads a list afterwards misses nothing between the two.
+ * Ends when the signal aborts.
+ */
+export async function streamRuns(ctx: FlowContext, input: StreamInput): Promise<AsyncGenerator<RunEvent>> {
+  return changesFrom(ctx, input, input.after ?? (await latestVersion(ctx.db, input.projectId)));
+}
+
+async function* changesFrom(ctx: FlowContext, input: StreamInput, begin: number): AsyncGenerator<RunEvent> {
+  const { db } = ctx;
+  const { projectId, repository, signal } = input;
+  let wake: () => void = () => undefined;
+  const stop = await db.listen(reconcileChannel, (payload) => {
+    if (payload === null || payload === projectId) wake();
+  });
+  const sent = new Map<string, number>();
+  const fresh = (run: ReconcileRow): RunEvent[] => {
+    if ((sent.get(run.id) ?? 0) >= run.version) return [];
+    sent.delete(run.id);
+    sent.set(run.id, run.version);
+    if (sent.size > sentMax) sent.delete(sent.keys().next().value ?? '');
+    return [{ id: String(run.version), event: 'reconcile', data: showRun(run) }];
+  };
+  try {
+    if (input.after === undefined) {
+      const running = await listRuns(db, projectId, { repository, status: 'running', limit: 200 });
+      for (const run of running.reverse()) yield* fresh(run);
+    }
+    let last = begin;
+    while (!signal.aborted) {
+      const awake = new Promise<void>((resolve) => (wake = resolve));
+      for (const run of await runsChangedSince(db, projectId, Math.max(begin, last - overlap), repository)) {
+        last = Math.max(last, run.version);
+        yield* fresh(run);
+      }
+      await Promise.race([awake, sleep(pollMs, undefined, { signal }).catch(() => undefined)]);
+    }
+  } finally {
+    await stop();
+  }
+}

@@ -9,7 +9,8 @@ import type { Json } from '../../domain/json.ts';
 import { messageOf } from '../../domain/messages.ts';
 import { createSecret } from '../secrets/secrets.ts';
 import { usageSummary } from '../sessions/sessions.ts';
-import { applyFiles, type EndpointView, reserveEndpoint, showEndpoint, showEndpoints } from '../sync/sync.ts';
+import { applyFiles } from '../sync/sync.ts';
+import { type EndpointView, reserveEndpoint, showEndpoint, showEndpoints } from '../resources.ts';
 import { tool, type ToolSpec } from './table.ts';
 
 const pageMax = 200;

@@ -8,7 +8,7 @@ import { callerByToken, type ToolCaller } from '../../adapters/store/sessions/to
 import { type InputSchema, parseToolInput, toolInputSchema } from '../../../schemas/tool-input.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { RemoteAuth, Tool } from '../../domain/spec.ts';
-import { type Actor, type FlowContext, portsOf } from '../context.ts';
+import { type Actor, type FlowContext, catalogOf } from '../context.ts';
 import { absentSecret, secretText } from '../sealed.ts';
 import { checksAlias } from '../sessions/sessions.ts';
 import { oauthProviders } from '../../base/config/oauth-settings.ts';
@@ -77,7 +77,7 @@ export function toolServer(ctx: FlowContext, caller: ToolCaller, alias: string):
     }
     if (declared.kind === 'codehost') {
       const tools = (): ListedTool[] =>
-        brokerTools(declared, caller.spec.mounts, portsOf(ctx).catalog.codehostTools).map((one) => ({
+        brokerTools(declared, caller.spec.mounts, catalogOf(ctx).catalog.codehostTools).map((one) => ({
           ...one,
           isOutside: true,
         }));
@@ -198,7 +198,7 @@ async function run(
   if (declared === undefined) throw refused(name);
   if (isOutside(declared)) {
     if (declared.kind === 'codehost') {
-      const { codehostTools } = portsOf(ctx).catalog;
+      const { codehostTools } = catalogOf(ctx).catalog;
       if (!isBrokered(name, declared, caller.spec.mounts, codehostTools)) throw refused(name);
       return callCodehost({ ctx, caller, alias, name, input });
     }

@@ -11,7 +11,8 @@ import {
 } from '../../../adapters/store/resources/agents.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
 import { spendingOf } from '../../../flows/sessions/sessions.ts';
-import { deleteAgent, readOrigins } from '../../../flows/sync/sync.ts';
+import { deleteAgent } from '../../../flows/resources.ts';
+import { readOrigins } from '../../../flows/sync/sync.ts';
 import type { Origins } from '../../../domain/diagnostic.ts';
 import { Fault } from '../../../domain/fault.ts';
 import type { AgentSpec } from '../../../domain/spec.ts';

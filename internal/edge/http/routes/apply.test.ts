@@ -13,12 +13,11 @@ before(async () => {
   // Real compile, in this thread; templates are none.
   const catalog = { ...DEFAULT_CATALOG, presetLimits: { node24: { cpuCount: 2, memoryMB: 4096 } } };
   const ports: Partial<SyncPorts> = {
-    catalog,
     compile: async (input) => compileInline({ ...input, catalog }),
     resolveTemplates: async (specifiers) =>
       new Map(specifiers.map((specifier) => [specifier, { specifier, error: 'unknown-source', detail: 'no source' }])),
   };
-  server = await startServer({ sync: ports as SyncPorts });
+  server = await startServer({ sync: ports as SyncPorts, catalog: { catalog, catalogHash: '' } });
 });
 after(() => server.stop());
 

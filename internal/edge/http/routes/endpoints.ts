@@ -9,7 +9,7 @@ import {
   reserveEndpoint,
   showEndpoint,
   showEndpoints,
-} from '../../../flows/sync/sync.ts';
+} from '../../../flows/resources.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
 import { counted, saying } from './shapes.ts';

@@ -3,7 +3,7 @@
 
 import * as api from '../../../../schemas/api/jobs.ts';
 import { listParkedJobs } from '../../../adapters/store/operations/jobs.ts';
-import { retryJobs } from '../../../flows/sync/sync.ts';
+import { retryJobs } from '../../../flows/doctor.ts';
 import { ok, type Route, serve } from '../route.ts';
 
 export const jobRoutes: readonly Route[] = [

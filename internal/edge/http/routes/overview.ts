@@ -3,7 +3,7 @@
 import * as api from '../../../../schemas/api/overview.ts';
 import { readOverview, watchChanges } from '../../../flows/console/console.ts';
 import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
-import { diagnose } from '../../../flows/sync/sync.ts';
+import { diagnose } from '../../../flows/doctor.ts';
 import { listGrants } from '../../../flows/tenancy/tenancy.ts';
 import { ok, type Route, serve, streaming } from '../route.ts';
 import { showMe } from './tenancy.ts';

@@ -9,7 +9,6 @@ import {
   addRepository,
   approve,
   changeRepository,
-  diagnose,
   findRepository,
   probe,
   release,
@@ -21,6 +20,7 @@ import {
   setSuspended,
   showRepository,
 } from '../../../flows/sync/sync.ts';
+import { diagnose } from '../../../flows/doctor.ts';
 import { diagnoseConnections, diagnoseConsents } from '../../../flows/connections/connections.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { diagnoseKeys } from '../../../flows/secrets/secrets.ts';

@@ -1,14 +1,14 @@
 // What is wrong with a project's repositories, events, schedules and jobs, and what to do about each (`svc doctor`).
 // Looking reads only; jobs that gave up run again when a person says so.
 
-import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
-import { retryParkedJobs } from '../../adapters/store/operations/jobs.ts';
-import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
-import { readRejected } from '../../adapters/store/events/rejected.ts';
-import { breakGlassSince, findTroubles, type Parked, type Troubles } from '../../adapters/store/operations/troubles.ts';
-import { isReservedSlug } from '../../domain/slug.ts';
-import { endedTheProcess } from '../in-hand.ts';
-import type { Actor, FlowContext, ProjectRef } from '../context.ts';
+import { recordAudit } from '../adapters/store/tenancy/audit.ts';
+import { retryParkedJobs } from '../adapters/store/operations/jobs.ts';
+import { firstOrgId } from '../adapters/store/secrets/keys.ts';
+import { readRejected } from '../adapters/store/events/rejected.ts';
+import { breakGlassSince, findTroubles, type Parked, type Troubles } from '../adapters/store/operations/troubles.ts';
+import { isReservedSlug } from '../domain/slug.ts';
+import { endedTheProcess } from './in-hand.ts';
+import type { Actor, FlowContext, ProjectRef } from './context.ts';
 
 export interface Check {
   readonly name: string;

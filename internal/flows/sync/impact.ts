@@ -2,9 +2,9 @@
 // and which would stop. Bounded in events and in bytes, so that a plan answers in time whatever the project has taken in.
 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import type { Sql } from '../../adapters/store/store.ts';
 import { eventPayloads, type PastEvent, pastEvents } from '../../adapters/store/events/event-reads.ts';
 import { activeTriggersOn } from '../../adapters/store/resources/triggers.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import {
   createImpactCounter,
   type ImpactCounter,
@@ -12,6 +12,8 @@ import {
   type TriggerImpact,
 } from '../../core/match/match.ts';
 import type { Current, Writes } from '../../core/plan/types.ts';
+import { maskLine } from '../../domain/credential.ts';
+import { type Diagnostic, excerptOf } from '../../domain/diagnostic.ts';
 import { eventKeySpellings } from '../../domain/events.ts';
 import { routedPayload } from '../ingest/ingest.ts';
 
@@ -137,4 +139,35 @@ async function takeAll(
     await yieldToEventLoop();
   }
   return taken;
+}
+
+const EXCERPT_LENGTH = 200;
+
+/** Fills in `excerpt` where the tree has the file; a file of a template is not in the tree. One file is one slice. */
+export async function withExcerpts(
+  diagnostics: readonly Diagnostic[],
+  fileBytes: (path: string) => Uint8Array | undefined | Promise<Uint8Array | undefined>,
+): Promise<Diagnostic[]> {
+  const files = new Map<string, readonly string[] | undefined>();
+  const filled: Diagnostic[] = [];
+  for (const item of diagnostics) {
+    const { file, line, excerpt } = item;
+    if (file === undefined || line === undefined || excerpt !== undefined) {
+      filled.push(item);
+      continue;
+    }
+    if (!files.has(file)) {
+      files.set(file, linesOf(await fileBytes(file)));
+      await yieldToEventLoop();
+    }
+    const text = files.get(file)?.[line - 1];
+    const shown =
+      text === undefined ? undefined : excerptOf([maskLine(text.slice(0, EXCERPT_LENGTH).toWellFormed())], line, item);
+    filled.push(shown === undefined ? item : { ...item, excerpt: shown });
+  }
+  return filled;
+}
+
+function linesOf(bytes: Uint8Array | undefined): readonly string[] | undefined {
+  return bytes === undefined ? undefined : new TextDecoder().decode(bytes).split(/\r\n|\r|\n/);
 }

@@ -2,29 +2,46 @@
 // webhook endpoints. Each under the project's lock, so that none falls into the middle of an apply, with its audit entry
 // in the same transaction. Contract, section 3 (agents, endpoints).
 
-import { agentByName, type AgentRow, deleteAgents } from '../../adapters/store/resources/agents.ts';
-import { inApply } from '../../adapters/store/routing/project-lock.ts';
-import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
-import type { Sql } from '../../adapters/store/store.ts';
+import { createHash } from 'node:crypto';
+import { agentByName, type AgentRow, deleteAgents } from '../adapters/store/resources/agents.ts';
+import { inApply } from '../adapters/store/routing/project-lock.ts';
+import { recordAudit } from '../adapters/store/tenancy/audit.ts';
+import type { Sql } from '../adapters/store/store.ts';
 import {
   deleteEndpoint as deleteEndpointRow,
   endpointByName,
   type EndpointRow,
   reserveEndpoint as reserveEndpointRow,
-} from '../../adapters/store/resources/endpoints.ts';
-import { deleteUnusedGenerated } from '../../adapters/store/resources/generated.ts';
-import { readSecretNames } from '../../adapters/store/secrets/secrets-meta.ts';
-import { listTriggers, type TriggerRow } from '../../adapters/store/resources/triggers.ts';
-import { Fault } from '../../domain/fault.ts';
-import { type Condition, requireVersion } from '../../domain/version.ts';
-import { messageOf } from '../../domain/messages.ts';
-import type { Actor, FlowContext, ProjectRef } from '../context.ts';
-import { endpointSlug, ingestUrl } from './plan.ts';
+} from '../adapters/store/resources/endpoints.ts';
+import { deleteUnusedGenerated } from '../adapters/store/resources/generated.ts';
+import { readSecretNames } from '../adapters/store/secrets/secrets-meta.ts';
+import { listTriggers, type TriggerRow } from '../adapters/store/resources/triggers.ts';
+import { Fault } from '../domain/fault.ts';
+import { type Condition, requireVersion } from '../domain/version.ts';
+import { messageOf } from '../domain/messages.ts';
+import type { Actor, FlowContext, ProjectRef } from './context.ts';
 
 /** How long a reservation holds (docs/reference/webhook-endpoints.md#declaring). */
 export const RESERVATION_MS = 60 * 60 * 1000;
 /** Triggers of one endpoint that are looked at and shown; more than any project has. */
 const TRIGGERS_MAX = 10_000;
+
+const derivedChars = 10;
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/** Of an endpoint: lower-cased name with other characters than `a-z0-9-` as `-`, then `-` and ten characters of project and name. */
+export function endpointSlug(projectId: string, name: string): string {
+  const derived = BigInt(`0x${sha256(`${projectId}\0${name}`)}`)
+    .toString(36)
+    .slice(-derivedChars);
+  return `${name.toLowerCase().replaceAll(/[^a-z0-9-]/g, '-')}-${derived}`;
+}
+
+/** Where callers post to (docs/reference/webhook-endpoints.md#requests). */
+export function ingestUrl(baseUrl: string, slug: string): string {
+  return `${baseUrl}/api/v1/webhook-endpoints/${slug}/events`;
+}
 
 interface Change {
   readonly actor: Actor;

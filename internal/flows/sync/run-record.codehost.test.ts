@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { saying } from './codehost.ts';
+import { saying } from './run-record.ts';
 
 test('each end of a run has its word', () => {
   const run = { condition: null, detail: null, actions: [], diagnostics: [] };

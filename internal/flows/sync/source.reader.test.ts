@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { RepoSource, Tip } from '../../adapters/repo/types.ts';
 import { createLimiter } from '../limits.ts';
-import { createReader } from './reader.ts';
+import { createReader } from './source.ts';
 
 /** A source whose calls never end, whatever their signal says. */
 function deafSource(): RepoSource & { calls: number } {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { agentsTree, type Bench, createBench, onCron } from './apply-testkit.ts';
-import { diagnose, retryJobs } from './sync.ts';
+import { diagnose, retryJobs } from '../doctor.ts';
 
 let bench: Bench;
 before(async () => {

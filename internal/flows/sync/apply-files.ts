@@ -3,16 +3,16 @@
 // apply leaves a run with the reason `apply`, whatever its outcome (docs/reference/repositories.md#runs, `POST P/apply`).
 
 import { createHash } from 'node:crypto';
-import type { Sql } from '../../adapters/store/store.ts';
 import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
+import type { Sql } from '../../adapters/store/store.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
 import type { BundleEntry } from '../../domain/bundle.ts';
 import { Fault } from '../../domain/fault.ts';
-import { type Actor, type FlowContext, portsOf, type ProjectRef } from '../context.ts';
+import { type Actor, catalogOf, type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { applyPlan } from './apply.ts';
 import { compileWith } from './compile.ts';
-import type { ApplyRequest, ApplyResult } from './plan-types.ts';
+import { type ApplyRequest, type ApplyResult } from './plan.ts';
 
 export interface SentFile {
   readonly path: string;
@@ -65,7 +65,7 @@ export async function applyFiles(ctx: FlowContext, request: FilesRequest): Promi
     verify: true,
     commit: null,
     actor: request.actor,
-    shippedAvatars: portsOf(ctx).catalog.avatars,
+    shippedAvatars: catalogOf(ctx).catalog.avatars,
     finish,
   });
   logOutcome(ctx, request, operationId, result);
@@ -123,7 +123,7 @@ async function compileAll(
   entries: ReadonlyMap<string, BundleEntry>,
 ): Promise<{ output: CompileOutput; ms: number }> {
   const begun = performance.now();
-  const ports = portsOf(ctx);
+  const ports = syncPortsOf(ctx);
   const hasSvc = [...entries.keys()].some((path) => path.startsWith('.svc/'));
   const absent = new Set<string>();
   const secret = (name: string): Promise<string | undefined> =>

@@ -1,0 +1,138 @@
+// Taking a repository in hand: the row afresh, the run that waits for a daemon if there is one, and a source to read. The
+// one way in which a sync begins.
+
+import { clearSuspects, endInHand, parkedSuspect } from '../../adapters/store/operations/in-hand.ts';
+import type { WishReason } from '../../adapters/store/repositories/polls.ts';
+import { moveRun, runningRun } from '../../adapters/store/repositories/reconciles.ts';
+import { type Repository, repositoryInHand } from '../../adapters/store/repositories/repositories.ts';
+import { failpoint } from '../../base/failpoint.ts';
+import { type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
+import { aloneAt, endedTheProcess, gateOf, parkedAt, putDown, takeInHand } from '../in-hand.ts';
+import type { SyncRequest } from './decide.ts';
+import { createReader, type HostHealth, hostOf, openRepository, type SourceReader } from './source.ts';
+import { RunRecord, type RunSubject } from './run-record.ts';
+
+/** One sync: what it is about, which stays as it is, and the two things that it works with. */
+export interface SyncTask {
+  readonly ctx: FlowContext;
+  readonly project: ProjectRef;
+  /** As it was when the sync began. */
+  readonly repository: Repository;
+  /** Names of the project's active code-host connections. */
+  readonly connections: readonly string[];
+  readonly reason: WishReason;
+  readonly request: SyncRequest;
+  /** Aborted when something newer is wanted, or the daemon drains. */
+  readonly signal: AbortSignal;
+  readonly reader: SourceReader;
+  readonly run: RunRecord;
+}
+
+export interface TakeOptions {
+  readonly repositoryId: string;
+  readonly reason: WishReason;
+  readonly signal: AbortSignal;
+  readonly health: HostHealth;
+}
+
+/**
+ * `gone`: there is no such repository, or it is suspended and nobody asked by hand. `taken`: another daemon has begun the
+ * run that waited here. The reader of a task is to be closed.
+ */
+export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<SyncTask | 'gone' | 'taken'> {
+  const { repositoryId, signal, health } = options;
+  const found = await repositoryInHand(ctx.db, repositoryId);
+  if (found === undefined) return 'gone';
+  const { repository, project, connections, waiting } = found;
+  if (waiting === null && repository.suspended) return 'gone';
+  if (waiting !== null) {
+    const isMine = await moveRun(ctx.db, waiting.id, { daemonId: ctx.daemonId }, ctx.runtime.now(), null);
+    if (!isMine) return 'taken';
+  }
+  const reason = (waiting?.reason ?? options.reason) as WishReason;
+  const request = (waiting?.request as SyncRequest | undefined) ?? { kind: 'sync' };
+  const ports = syncPortsOf(ctx);
+  const host = hostOf(repository);
+  const isTurn = reason === 'poll' || reason === 'resync';
+  return {
+    ctx,
+    project,
+    repository,
+    connections,
+    reason,
+    request,
+    signal,
+    reader: createReader({
+      source: openRepository(ctx, project, repository),
+      limited: ports.limited,
+      host,
+      urgent: reason === 'manual',
+      limitMs: ports.readSeconds * 1000,
+      signal,
+      mayBegin: () => {
+        if (isTurn) health.check(host);
+      },
+    }),
+    run: new RunRecord({ ctx, repository, reason, request, taken: waiting?.id ?? null }),
+  };
+}
+
+/**
+ * Does a sync as its past allows: beside others, alone, or not at all (undefined). `isOver` says of its outcome
+ * whether the sync came to an end of its own.
+ */
+export async function withSuspicion<T>(
+  task: SyncTask,
+  subject: RunSubject,
+  act: () => Promise<T>,
+  isOver: (outcome: T) => boolean,
+): Promise<T | undefined> {
+  const { ctx, repository } = task;
+  const { id } = repository;
+  const taken = { kind: 'sync', lane: `sync:${id}`, ids: [id] } as const;
+  const ends = (await takeInHand(ctx, taken)).get(id) ?? 0;
+  const run = async (): Promise<T> => {
+    failpoint('sync.run', repository.name);
+    const outcome = await act();
+    if (ends > 0 && isOver(outcome)) await clearSuspects(ctx.db, 'sync', [id]);
+    return outcome;
+  };
+  try {
+    if (ends >= parkedAt) {
+      await park(task, subject);
+      return undefined;
+    }
+    // A daemon that is killed right after the commit has ended uncleanly, and the sync has not.
+    task.run.atEnd = (tx) => endInHand(tx, { daemonId: ctx.daemonId, ...taken });
+    if (ends < aloneAt) {
+      const leave = await gateOf(ctx).enter();
+      return await run().finally(leave);
+    }
+    ctx.runtime.log.warn({ repository: repository.name }, 'repo.tried_alone');
+    return await gateOf(ctx).alone(async () => {
+      await takeInHand(ctx, { ...taken, alone: true });
+      return run();
+    });
+  } finally {
+    await putDown(ctx, taken.lane);
+  }
+}
+
+/** Leaves one failed run that says why; whoever asks again without a person leaves nothing. */
+async function park(task: SyncTask, subject: RunSubject): Promise<void> {
+  const { ctx, repository, run } = task;
+  const { db, runtime } = ctx;
+  const diagnostics = [
+    { severity: 'error', code: endedTheProcess, message: `${endedTheProcess}: svc repo sync tries it again` },
+  ];
+  const running = await runningRun(db, repository.id);
+  if (running !== undefined) {
+    const patch = { status: 'failed', detail: endedTheProcess, diagnostics, stages: [] } as const;
+    await moveRun(db, running.id, patch, runtime.now());
+    await parkedSuspect(db, 'sync', repository.id);
+  } else if (await parkedSuspect(db, 'sync', repository.id)) {
+    await run.open(subject);
+    await run.end({ status: 'failed', patch: { detail: endedTheProcess, diagnostics } }, subject);
+  }
+  runtime.log.error({ repository: repository.name }, 'repo.parked');
+}
