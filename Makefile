@@ -2,10 +2,11 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
-TESTS := 'cmd/**/*.test.ts' 'internal/**/*.test.ts' 'schemas/**/*.test.ts'
+TESTS := 'cmd/**/!(*.crash).test.ts' 'internal/**/!(*.crash).test.ts' 'schemas/**/*.test.ts'
+KILL_TESTS := 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts'
 CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 
-.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-crash test-fuzz test-harness test-pgbouncer
+.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-kill test-crash test-fuzz test-harness test-pgbouncer
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,8 +18,8 @@ run: setup ## start svcd on an embedded database with the demo repository (or RE
 	@exec scripts/run cmd/demo/main.ts $(if $(REPO),--repo '$(REPO)')
 
 # Every test file is a process of its own, and compiles the same modules: cached, that costs half.
-test: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/svc
-test: setup ## run every test (under twelve minutes on two cores), or those of one room: ROOM=core/compile
+test test-kill: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/svc
+test: setup ## run the tests (under twelve minutes on two cores), or those of one room with its kill tests: ROOM=core/compile
 	@node --test --test-concurrency=3 --test-global-setup=internal/base/testkit/global-setup.ts $(if $(ROOM),'internal/$(ROOM)/**/*.test.ts',$(TESTS))
 
 check: setup types lint format-check dead ## types, lint, import rules, size limits, dead code (coverage of the core: make cover)
@@ -65,8 +66,11 @@ reference: setup ## write the pages of docs/reference that tables make
 golden: setup ## regenerate golden files under testdata
 	@node --test --test-update-snapshots $(CORE_TESTS)
 
+test-kill: setup ## the tests that kill processes, at some of their points (all of them: make test-crash)
+	@node --test --test-concurrency=3 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS)
+
 test-crash: setup ## the long form of the kill tests
-	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts'
+	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS)
 
 test-pgbouncer: setup ## two daemons behind a real transaction-mode pooler (installs the distribution's pgbouncer)
 	@scripts/test-pgbouncer

@@ -93,7 +93,11 @@ export async function createHostBench(
     },
     view,
     async send(session, text) {
-      const { status, body } = await api('POST', `P/sessions/${session}/messages`, { text });
+      const say = () => api('POST', `P/sessions/${session}/messages`, { text });
+      let { status, body } = await say();
+      // Somebody had the project's lock for two seconds: nothing was done, and callers are told to try again.
+      for (let tries = 0; status === 503 && String(body['code']) === 'busy' && tries < 10; tries += 1)
+        ({ status, body } = await say());
       if (status >= 300) throw new Error(`send: ${status} ${JSON.stringify(body)}`);
     },
     turns: (session) => turnsOf(daemon, session),
