@@ -5,19 +5,9 @@
 import { DIAGNOSTIC_CODES } from './domain/codes.ts';
 import { MESSAGES } from './domain/messages.ts';
 
+import { cyclesOf } from './tidy-cycles.ts';
+import { checkTestNames, isTest, type SourceFile, type Violation } from './tidy-names.ts';
 import { TOOLS, WORDS } from './tidy-words.ts';
-
-export interface SourceFile {
-  /** From the repository root, with `/`. */
-  readonly path: string;
-  readonly text: string;
-}
-export interface Violation {
-  readonly rule: string;
-  readonly path: string;
-  readonly line: number;
-  readonly message: string;
-}
 
 export const MAX_FILE_LINES = 400;
 export const MAX_FUNCTION_LINES = 70;
@@ -189,7 +179,6 @@ export function roomOf(path: string): string | undefined {
   return parts[1] === 'adapters' && parts[2] === 'providers' ? parts.slice(1, 4).join('/') : `${parts[1]}/${parts[2]}`;
 }
 
-const isTest = (path: string): boolean => path.endsWith('.test.ts');
 const lineAt = (text: string, offset: number): number => text.slice(0, offset).split('\n').length;
 
 function resolve(from: string, specifier: string): string {
@@ -362,25 +351,13 @@ function checkDoors(files: readonly SourceFile[]): Violation[] {
   return found;
 }
 
-/** Where tests are held to their names. */
-const NAMED_TESTS = [
-  'internal/core/',
-  'internal/flows/sync/',
-  'internal/adapters/repo/',
-  'internal/adapters/store/',
-  'internal/edge/jobs/',
-];
-
-/** A test is named after the file that it tests, or after its folder, and says behind it what of that: `<door>.<topic>.test.ts`. */
-function checkTestNames(files: readonly SourceFile[]): Violation[] {
-  const paths = new Set(files.map((file) => file.path));
-  return files.flatMap(({ path }): Violation[] => {
-    const [folder, name] = [path.split('/').slice(0, -1), path.split('/').at(-1) ?? ''];
-    if (!isTest(path) || !NAMED_TESTS.some((prefix) => path.startsWith(prefix))) return [];
-    const first = name.split('.')[0] ?? '';
-    if (first === folder.at(-1) || paths.has(`${folder.join('/')}/${first}.ts`)) return [];
-    const message = `no file is called ${first}.ts: name it ${folder.at(-1)}.<topic>.test.ts, or after what it tests`;
-    return [{ rule: 'test-name', path, line: 1, message }];
+/** No two files reach each other through what they import, of types neither. What is loaded when it is asked for is no import. */
+function checkCycles(files: readonly SourceFile[]): Violation[] {
+  const importsOf = ({ path, text }: SourceFile): string[] =>
+    [...text.matchAll(IMPORT)].flatMap(([, , to]) => (to?.startsWith('.') ? resolve(path, to) : []));
+  return cyclesOf(new Map(files.map((file) => [file.path, importsOf(file)]))).map((cycle) => {
+    const message = `import each other: ${cycle.join(', ')}`;
+    return { rule: 'cycle', path: cycle[0] ?? '', line: 1, message };
   });
 }
 
@@ -393,6 +370,6 @@ export function tidy(files: readonly SourceFile[]): Violation[] {
     ...checkMessages(file),
     ...checkLengths(file),
   ]);
-  found.push(...checkDoors(files), ...checkTestNames(files));
+  found.push(...checkDoors(files), ...checkTestNames(files), ...checkCycles(files));
   return found.sort((a, b) => (a.path === b.path ? a.line - b.line : a.path < b.path ? -1 : 1));
 }

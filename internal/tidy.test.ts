@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { SourceFile } from './tidy-rules.ts';
+import type { SourceFile } from './tidy-names.ts';
 import { ROOMS, roomOf, tidy } from './tidy-rules.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -96,6 +96,22 @@ for (const [path, text, rule] of PLANTED) {
     assert.deepEqual([...new Set(tidy([{ path, text }]).map((v) => v.rule))], [rule]);
   });
 }
+
+test('sees files that import each other, for their types alone too', () => {
+  const files: SourceFile[] = [
+    { path: 'cmd/svc/main.ts', text: "import type { A } from './other.ts';\n" },
+    { path: 'cmd/svc/other.ts', text: "import {\n  b,\n} from './third.ts';\n" },
+    { path: 'cmd/svc/third.ts', text: "export type { C } from './main.ts';\n" },
+    { path: 'cmd/svc/fourth.ts', text: "import { main } from './main.ts';\n" },
+  ];
+  assert.deepEqual(
+    tidy(files).map(({ rule, message }) => [rule, message]),
+    [['cycle', 'import each other: cmd/svc/main.ts, cmd/svc/other.ts, cmd/svc/third.ts']],
+  );
+  // Loaded when it is asked for.
+  const lazy = files.map((one) => (one.path === 'cmd/svc/third.ts' ? { ...one, text: "import('./main.ts');\n" } : one));
+  assert.deepEqual(tidy(lazy), []);
+});
 
 test('accepts what the table allows', () => {
   const files: SourceFile[] = [

@@ -1,6 +1,8 @@
 // What a schema says several times is said once, under `definitions`, so that the file is small and an editor reads it once.
 
-import type { Schema } from './editor-schema.ts';
+import type { Json } from '../internal/domain/json.ts';
+
+export type Schema = { readonly [keyword: string]: Json | Schema | readonly (Json | Schema)[] };
 
 /** Schemas shorter than this stay where they are. */
 const MIN_LENGTH = 160;

@@ -2,11 +2,8 @@
 // make it whole: nearly every field may be absent, the root is open, a `{{ $name }}` token may stand in any text. Groups that
 // one key tells apart are chosen by it (`if`, `then`), so that a mistake is one error and not one a group.
 
-import type { Json } from '../internal/domain/json.ts';
 import type { AnyEither, AnyGroup, AnyList, AnyVariants, Choice, Desc, Text } from './grammar.ts';
-import { hoisted } from './editor-definitions.ts';
-
-export type Schema = { readonly [keyword: string]: Json | Schema | readonly (Json | Schema)[] };
+import { hoisted, type Schema } from './editor-definitions.ts';
 
 /** How a description is turned into a schema at one place. */
 interface Place {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import pg from 'pg';
 import { inApply } from '../../internal/adapters/store/routing/project-lock.ts';
-import { lockRouting } from '../../internal/adapters/store/routing/routing.ts';
+import { lockRouting } from '../../internal/adapters/store/routing/routing-lock.ts';
 import { openDatabase } from '../../internal/adapters/store/store.ts';
 import { type CutProxy, startCutProxy } from '../../internal/base/testkit/cut-proxy.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';

@@ -1,6 +1,7 @@
 // What every flow is given: the database, the clock and its kin, configuration, metrics, and whoever acts.
 // Wired once in cmd/svcd; an owner of a further capability adds it here as a field. Holds no logic of its own.
 
+import type { InstallationReceiver } from '../base/config/notification-settings.ts';
 import type { Config } from '../base/config/config.ts';
 import type { Metrics } from '../base/metrics/metrics.ts';
 import type { Runtime } from '../base/runtime.ts';
@@ -13,11 +14,37 @@ import type {
   GitRoutes,
   IngestPorts,
   ModelRoutes,
-  OutboxPorts,
+  Found,
+  SoughtStep,
   SealingPorts,
   SyncPorts,
   TokenPorts,
 } from './ports.ts';
+
+export type { ProjectRef } from '../domain/project.ts';
+
+/** How writes go out; here and not among the other ports, since a reader is given the context. */
+export interface OutboxPorts {
+  /** By a call's `provider`: looks once whether a step arrived. It may throw: then nobody knows. */
+  readonly readers: { readonly [provider: string]: (ctx: FlowContext, step: SoughtStep) => Promise<Found> };
+  /** How far apart writes to one installation of a code host go out. */
+  readonly writeSpacingMs?: number;
+  /** Where code hosts answer whose connection does not say so. */
+  readonly codehostApiUrl?: string;
+  /** Where their repositories are. */
+  readonly codehostWebUrl?: string;
+  /** The provider's own tool server, for reading what the service does not serve. */
+  readonly codehostMcpUrl?: string | undefined;
+  /** Hosts, or host:port, from which attachments are downloaded. */
+  readonly attachmentHosts?: readonly string[];
+  /** Where chat providers and trackers answer whose connection does not say so. */
+  readonly chatApiUrl?: string;
+  readonly trackerApiUrl?: string;
+  /** Hosts, or host:port, of the chat provider's files. */
+  readonly chatFileHosts?: readonly string[];
+  /** Whom the installation tells of what happens in its projects. */
+  readonly receivers?: readonly InstallationReceiver[];
+}
 
 export interface FlowContext {
   readonly db: Database;
@@ -76,12 +103,4 @@ export interface Actor {
   readonly requestId?: string;
   /** Why, in its own words; `detail.reason` of what it leaves in the audit. */
   readonly reason?: string;
-}
-
-/** A project as flows address it. */
-export interface ProjectRef {
-  readonly id: string;
-  readonly slug: string;
-  readonly orgId: string;
-  readonly orgSlug: string;
 }

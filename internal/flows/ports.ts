@@ -14,16 +14,16 @@ import type {
 } from '../adapters/repo/types.ts';
 import type { KeyRing, Sealer } from '../adapters/crypto/crypto.ts';
 import type { IngestEndpoint } from '../adapters/store/resources/endpoints.ts';
-import type { NewEvent, RecordedEvent, SecretGuard } from '../adapters/store/events/events.ts';
+import type { RecordedEvent, SecretGuard } from '../adapters/store/events/events.ts';
+import type { NewEvent } from '../adapters/store/events/new-event.ts';
 import type { Spender } from '../adapters/store/sessions/ledger.ts';
 import type { CompileInput, CompileOutput } from '../core/compile/types.ts';
 import type { CapRefusal, SpendCaps } from '../core/money/money.ts';
 import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../domain/bundle.ts';
 import type { Catalog } from '../domain/catalog.ts';
+import type { ProjectRef } from '../domain/project.ts';
 import type { CheckDeadline, ModelSpec, AgentSpec } from '../domain/spec.ts';
 import type { CompiledAnswers } from './compiled.ts';
-import type { InstallationReceiver } from '../base/config/notification-settings.ts';
-import type { FlowContext, ProjectRef } from './context.ts';
 import type { Limiter } from './limits.ts';
 
 export interface SourceOptions {
@@ -252,28 +252,6 @@ export type Found =
   | { readonly found: false }
   /** `answer`: what the caller would have been told. */
   | { readonly found: true; readonly answer: Json; readonly url?: string };
-
-export interface OutboxPorts {
-  /** By a call's `provider`: looks once whether a step arrived. It may throw: then nobody knows. */
-  readonly readers: { readonly [provider: string]: (ctx: FlowContext, step: SoughtStep) => Promise<Found> };
-  /** How far apart writes to one installation of a code host go out. */
-  readonly writeSpacingMs?: number;
-  /** Where code hosts answer whose connection does not say so. */
-  readonly codehostApiUrl?: string;
-  /** Where their repositories are. */
-  readonly codehostWebUrl?: string;
-  /** The provider's own tool server, for reading what the service does not serve. */
-  readonly codehostMcpUrl?: string | undefined;
-  /** Hosts, or host:port, from which attachments are downloaded. */
-  readonly attachmentHosts?: readonly string[];
-  /** Where chat providers and trackers answer whose connection does not say so. */
-  readonly chatApiUrl?: string;
-  readonly trackerApiUrl?: string;
-  /** Hosts, or host:port, of the chat provider's files. */
-  readonly chatFileHosts?: readonly string[];
-  /** Whom the installation tells of what happens in its projects. */
-  readonly receivers?: readonly InstallationReceiver[];
-}
 
 /** A session whose git is to reach its mounts. */
 export interface GitRouteRequest {

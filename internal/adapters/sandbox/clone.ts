@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream';
 import { Fault } from '../../domain/fault.ts';
 import { findProgram } from './bubblewrap.ts';
 import { type GitResult, type GitRun, runGit } from './git-program.ts';
-import type { MountOptions, MountRequest } from './mounts.ts';
+import type { MountOptions, MountRequest } from './types.ts';
 
 interface Place {
   /** For messages: `Mount /path`. */

@@ -11,32 +11,7 @@ import { Fault } from '../../domain/fault.ts';
 import { fetchCommit } from './clone.ts';
 import { freePath, makeDirectories, type PlacedMount, placeOf, removeTree } from './layout.ts';
 import { LocalSandbox } from './local.ts';
-import type { Sandbox } from './types.ts';
-
-export interface MountRequest {
-  /** `https://host/owner/repo`; without a user. `http:` where private networks are allowed. */
-  readonly url: string;
-  /** Absolute, as declared. */
-  readonly mountPath: string;
-  /** A branch, a tag, a full `refs/…` name or a commit id, rendered. Default: the host's default branch. */
-  readonly ref?: string;
-  readonly depth?: number;
-  /** The value of the `Authorization` header, asked for once, right before the clone. */
-  readonly authorization?: () => Promise<string>;
-  readonly commitAuthor?: { readonly name: string; readonly email: string };
-}
-
-export interface MountOptions {
-  readonly allowPrivateNetwork: boolean;
-  /** PATH in which git is found. */
-  readonly path: string;
-  /** Limits; the defaults are 15 minutes, 4 GiB of objects, 8 GiB and 1,000,000 files in the tree. */
-  readonly timeoutMs?: number;
-  readonly maxPackBytes?: number;
-  readonly maxTreeBytes?: number;
-  readonly maxFiles?: number;
-  readonly signal?: AbortSignal;
-}
+import type { MountOptions, MountRequest, Sandbox } from './types.ts';
 
 export interface MountResult {
   /** Where it is, as the sandbox's processes see it. */

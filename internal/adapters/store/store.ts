@@ -9,20 +9,9 @@ import type { Logger } from 'pino';
 import { Fault } from '../../domain/fault.ts';
 import { ListenHub } from './schema/listen.ts';
 import { type Held, type Lane, NoAnswer, Pool, type Tx } from './schema/pool.ts';
-export type { Tx };
+import type { Sql } from './schema/sql.ts';
+export type { Sql, Tx };
 import { tellingName, Tells } from './schema/tells.ts';
-
-export interface Sql {
-  /**
-   * Runs one statement, outside a transaction again where PostgreSQL has rolled it back and it may be repeated. `bigint` columns arrive as numbers, `timestamptz` as Date, `bytea` as Buffer. `name` has each
-   * connection parse and plan the statement once: for the few that run thousands of times a second.
-   */
-  query<R = Record<string, unknown>>(
-    text: string,
-    values?: readonly unknown[],
-    name?: string,
-  ): Promise<{ readonly rows: R[]; readonly rowCount: number }>;
-}
 
 export interface TxOptions {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';

@@ -6,7 +6,7 @@ import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import type { AgentSpec, EndpointAuth, EnvironmentSpec, Harness, Mount, ReasoningEffort } from '../../domain/spec.ts';
 import { RESOURCE_NAME } from '../../domain/spec.ts';
-import type { LintTrigger } from '../lint/lint.ts';
+import type { LintTrigger } from '../lint/types.ts';
 import type { MapEntry, MapNode } from '../source/node.ts';
 import { agentFields } from '../../../schemas/agent.ts';
 import { without } from '../../../schemas/grammar.ts';

@@ -2,8 +2,8 @@
 
 import type { Range } from '../../domain/diagnostic.ts';
 import { lint } from '../lint/lint.ts';
-import type { LintDocument, LintTrigger } from '../lint/lint.ts';
-import type { LintText } from '../lint/tokens.ts';
+import type { LintDocument } from '../lint/lint.ts';
+import type { LintTrigger, LintText } from '../lint/types.ts';
 import type { Node } from '../source/node.ts';
 import type { TriggerDraft } from './check-triggers.ts';
 import type { MapSpot } from './read.ts';

@@ -2,13 +2,11 @@
 // (docs/reference/compile.md#origins). Merged nodes keep the range of whoever wrote them, so that nothing has to be
 // remembered on the way: the spec is walked beside the document that it was made of. Never decides what a value is.
 
-import type { Origin, OriginLayer, Origins, Range } from '../../domain/diagnostic.ts';
+import type { OriginLayer, Range } from '../../domain/diagnostic.ts';
 import type { Json } from '../../domain/json.ts';
 import { type AgentSpec, asJson } from '../../domain/spec.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
-import { LineTable } from '../source/source.ts';
-import type { AgentRecord } from './cache.ts';
 import type { TriggerDraft } from './check-triggers.ts';
 import type { MergedDocument } from './types.ts';
 
@@ -107,28 +105,4 @@ const ownName = (own: MapNode): Node | undefined => own.entries.get('name')?.val
 function layerOf(node: Node, file: string): OriginLayer {
   if (node.kind === 'scalar' && node.made !== undefined) return node.made;
   return node.range.file === file ? 'document' : 'import';
-}
-
-/** The origins of the agents of records that were made to tell them, offsets as lines. */
-export function originsIn(
-  records: readonly AgentRecord[],
-  textOf: (file: string) => string | undefined,
-): { readonly [agent: string]: Origins } {
-  const tables = new Map<string, LineTable | undefined>();
-  const lineOf = ({ file, start }: Range): number | null => {
-    if (!tables.has(file)) {
-      const text = textOf(file);
-      tables.set(file, text === undefined ? undefined : new LineTable(text));
-    }
-    return tables.get(file)?.at(start).line ?? null;
-  };
-  const agents: { [agent: string]: Origins } = Object.create(null);
-  for (const { name, origins } of records.flatMap(({ drafts }) => drafts)) {
-    if (name === undefined || origins === undefined) continue;
-    const paths: { [path: string]: Origin } = Object.create(null);
-    for (const { path, range, layer } of origins)
-      paths[path] = { file: range?.file ?? null, line: range === undefined ? null : lineOf(range), layer };
-    agents[name.name] = paths;
-  }
-  return agents;
 }

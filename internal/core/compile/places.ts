@@ -2,11 +2,9 @@
 // what is stored elsewhere. Kept with the resource, so that an apply's diagnostics have a line like any other; all
 // other ranges are let go with the document.
 
-import type { Place, Places, Range } from '../../domain/diagnostic.ts';
+import type { Range } from '../../domain/diagnostic.ts';
 import type { Node } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
-import { LineTable } from '../source/source.ts';
-import type { AgentRecord } from './cache.ts';
 import type { TriggerDraft } from './check-triggers.ts';
 import type { MapSpot } from './read.ts';
 
@@ -111,43 +109,4 @@ function addTriggers(parts: Part[], resource: string, drafts: readonly TriggerDr
       }
     }
   }
-}
-
-/** Turns the offsets of one file's parts into lines and columns; done once and kept with the record. */
-export function placed(
-  record: AgentRecord,
-  tables: Map<string, LineTable | undefined>,
-  textOf: (file: string) => string | undefined,
-): AgentRecord {
-  if (!record.isKeepable) return record;
-  const places: { [resource: string]: { [path: string]: Place } } = {};
-  for (const { resource, path, range } of record.drafts.flatMap((draft) => draft.parts)) {
-    const group = (places[resource] ??= {});
-    group[path] ??= placeOf(range, tables, textOf);
-  }
-  return { ...record, places };
-}
-
-function placeOf(
-  range: Range,
-  tables: Map<string, LineTable | undefined>,
-  textOf: (file: string) => string | undefined,
-): Place {
-  if (!tables.has(range.file)) {
-    const text = textOf(range.file);
-    tables.set(range.file, text === undefined ? undefined : new LineTable(text));
-  }
-  const table = tables.get(range.file);
-  if (table === undefined) return { file: range.file };
-  const [from, to] = [table.at(range.start), table.at(range.end)];
-  return { file: range.file, line: from.line, column: from.column, endLine: to.line, endColumn: to.column };
-}
-
-/** The places of a whole tree; of a resource that several documents generate, those of the first. */
-export function placesOf(records: readonly AgentRecord[]): Places {
-  const all: { [resource: string]: { readonly [path: string]: Place } } = {};
-  for (const { places } of records) {
-    for (const [resource, group] of Object.entries(places ?? {})) all[resource] ??= group;
-  }
-  return all;
 }

@@ -5,7 +5,7 @@ import type { Finding } from '../../domain/diagnostic.ts';
 import type { EventSource } from '../../domain/events.ts';
 import { EVENT_SOURCES, isKnownEvent, KNOWN_EVENTS, sourceOf } from '../../domain/events.ts';
 import { nearest } from '../../domain/nearest.ts';
-import type { LintTrigger, Suggestions } from './lint.ts';
+import type { LintTrigger, Suggestions } from './types.ts';
 
 const OPEN_EXAMPLES = ['codehost.check_run.requested_action.<identifier>', 'webhook.received'];
 

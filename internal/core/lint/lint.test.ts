@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { EVENT_TARGETS, KNOWN_EVENTS, isKnownEvent, sourceOf, targetOf } from '../../domain/events.ts';
 import { editDistance, nearest } from '../../domain/nearest.ts';
 import type { Routing, Where } from '../../domain/spec.ts';
-import type { LintTrigger } from './lint.ts';
+import type { LintTrigger } from './types.ts';
 import { lint, lintFallbacks } from './lint.ts';
 
 const at = (start: number) => ({ file: 'f', start, end: start + 1 });

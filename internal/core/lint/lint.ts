@@ -3,35 +3,13 @@
 // Every finding is a warning. Decides nothing about validity, and takes plain values with places, never the tree itself.
 
 import type { Finding, Range } from '../../domain/diagnostic.ts';
-import type { Routing, Where } from '../../domain/spec.ts';
 import { lintEvents, lintPaths } from './events.ts';
-import { lintFilters, type LintText, lintText } from './tokens.ts';
+import { lintFilters, lintText } from './tokens.ts';
+import type { LintText, LintTrigger, Suggestions } from './types.ts';
 import type { LintRef } from './refs.ts';
 import { lintRefs } from './refs.ts';
 import { lintRootKeys } from './root-keys.ts';
 import { lintLoops, lintRoutes } from './routes.ts';
-
-/** One authored trigger with the places that a warning may point at. */
-export interface LintTrigger {
-  /** JSON path of the trigger. */
-  readonly path: string;
-  /** Empty for a heartbeat. */
-  readonly events: readonly { readonly key: string; readonly range: Range; readonly path: string }[];
-  readonly where: Where;
-  /** Places of the keys of `where`. */
-  readonly whereRanges: ReadonlyMap<string, Range>;
-  readonly fallback: boolean;
-  readonly fallbackRange: Range | undefined;
-  readonly routing: Routing;
-  /** The value that says where the route aims: `target`, `routeBy.kind`, else `kind`. */
-  readonly aimRange: Range;
-  readonly endpoint: string | undefined;
-  readonly connection: string | undefined;
-  /** Its message, where it is a text. */
-  readonly message?: LintText | undefined;
-  /** True where apply may skip the trigger. */
-  readonly isOptional: boolean;
-}
 
 export interface LintDocument {
   readonly rootKeys: readonly { readonly key: string; readonly range: Range }[];
@@ -40,11 +18,6 @@ export interface LintDocument {
   readonly refs: readonly LintRef[];
   /** Texts beside the messages of triggers: prompts, the title. */
   readonly texts: readonly LintText[];
-}
-
-/** Counts the suggestions made for a document: past some, they cost more than what they are about. */
-export interface Suggestions {
-  count: number;
 }
 
 /** All warnings that one agent document can have by itself. */

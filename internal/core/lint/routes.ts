@@ -4,7 +4,7 @@ import { canonicalJson } from '../../domain/json.ts';
 import type { Finding } from '../../domain/diagnostic.ts';
 import { targetOf } from '../../domain/events.ts';
 import type { Routing, RouteTarget } from '../../domain/spec.ts';
-import type { LintTrigger } from './lint.ts';
+import type { LintTrigger } from './types.ts';
 
 /** The target that an event must derive for the route to do what it says; null where it asks for none. */
 function wantedTarget(routing: Routing): { readonly target: RouteTarget; readonly what: string } | null {

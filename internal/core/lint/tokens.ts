@@ -5,18 +5,7 @@ import type { Finding, Range } from '../../domain/diagnostic.ts';
 import { nearest } from '../../domain/nearest.ts';
 import { anywhere, mayHave, namedPaths, payloadPaths, tickPaths } from '../../domain/payloads.ts';
 import { parseTemplate } from '../template/template.ts';
-import type { LintTrigger, Suggestions } from './lint.ts';
-
-/** A text of the document, and what its `{{ path }}` tokens are read from. */
-export interface LintText {
-  readonly text: string;
-  readonly range: Range;
-  readonly path: string;
-  /** `event`: that trigger's payload. `start`: the payload of whatever starts a session, or a caller's own input. */
-  readonly reads: 'event' | 'start' | 'nothing';
-  /** True where the agent document itself holds it, so that no variable was put in. */
-  readonly isOwn: boolean;
-}
+import type { LintText, LintTrigger, Suggestions } from './types.ts';
 
 /** What the payloads of a trigger may hold, one list an event; null where it may hold anything. */
 function payloadsOf(trigger: LintTrigger): readonly (readonly string[])[] | null {

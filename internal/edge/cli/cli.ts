@@ -8,9 +8,10 @@ import { Misuse, type Problem, Refusal } from './failure.ts';
 import { createScreen, type Format, type Screen } from './screen.ts';
 import { parseArgv, type Parsed } from './parse.ts';
 import { globalOptions } from './table-global.ts';
-import type { Call, CliIo, CommandSpec } from './types.ts';
+import type { Call, CommandSpec } from './types.ts';
+import type { CliIo } from './io.ts';
 
-export type { CliIo } from './types.ts';
+export type { CliIo } from './io.ts';
 
 /** Runs one command line (`argv` without the program). Resolves with the exit code; throws only what is a bug. */
 export async function runCli(argv: readonly string[], io: CliIo): Promise<number> {

@@ -3,7 +3,7 @@
 
 import { get as getPlain } from 'node:http';
 import { contextsFile, findServer } from './settings.ts';
-import type { CliIo } from './types.ts';
+import type { CliIo } from './io.ts';
 
 const WAIT_MS = 2_000;
 const MOST = 200;

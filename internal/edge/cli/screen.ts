@@ -1,7 +1,7 @@
 // Where a command's words go: one JSON document on stdout under --json, else text; notes and progress on stderr.
 
 import { colourPaint, type Paint, plainPaint } from './text.ts';
-import type { CliIo } from './types.ts';
+import type { CliIo } from './io.ts';
 
 /** How the one result is printed. */
 export type Format = 'text' | 'wide' | 'json' | 'yaml' | 'name';

@@ -1,5 +1,6 @@
 // The shapes of the command table and of one call: shared by the table, the parser, help, completion and handlers.
 
+import type { CliIo } from './io.ts';
 import type { Screen } from './screen.ts';
 
 /** `flag` takes no value; `bool` is true unless written `--x=false` or `--no-x`; `list` may be repeated. */
@@ -64,19 +65,6 @@ export interface CommandSpec {
 
 /** Does the command and gives the exit code: 0 done, 1 refused or failed. Misuse is thrown (`Misuse`). */
 export type Handler = (call: Call) => Promise<number>;
-
-/** What the command line takes from its process, so that tests and `cmd/svc` decide it. */
-export interface CliIo {
-  readonly stdin: NodeJS.ReadStream;
-  readonly stdout: NodeJS.WriteStream;
-  readonly stderr: NodeJS.WriteStream;
-  readonly env: { readonly [name: string]: string | undefined };
-  readonly cwd: string;
-  readonly home: string;
-  readonly now: () => Date;
-  /** Aborted by SIGINT and SIGTERM, so that a stream ends with what it has. */
-  readonly signal: AbortSignal;
-}
 
 export interface ParsedValues {
   readonly strings: ReadonlyMap<string, string>;

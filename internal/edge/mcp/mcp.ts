@@ -4,7 +4,6 @@
 // that none ever enters a sandbox. Keeps nothing between requests but what is in flight: a daemon may restart under a
 // running session.
 
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { FlowContext } from '../../flows/context.ts';
 import { aliasOfSegment } from '../../flows/sessions/sessions.ts';
@@ -14,6 +13,7 @@ import { MESSAGES } from '../../domain/messages.ts';
 import { type Calls, createCalls } from './calls.ts';
 import { answerPlainly, type CallResult, type PlainCall, plainCall } from './plain.ts';
 import { createRemote, type Remote } from './remote.ts';
+import type { McpRequest } from './request.ts';
 import { answer, refuse } from './refuse.ts';
 import { createStreams, type Streams } from './streams.ts';
 
@@ -22,13 +22,6 @@ const waitingMax = 500;
 /** Batches are of an older protocol; one counts as one request. */
 const batchMax = 32;
 
-export interface McpRequest {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  /** As received. */
-  readonly body: Buffer | undefined;
-  readonly params: { readonly [name: string]: string };
-}
 export interface McpEndpoint {
   /** Where it stands on the daemon's HTTP server. */
   readonly path: string;

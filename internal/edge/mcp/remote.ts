@@ -7,7 +7,7 @@ import { Agent, type Dispatcher, request as send } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../base/net/net.ts';
 import { Fault } from '../../domain/fault.ts';
 import { maskStream } from './mask.ts';
-import type { McpRequest } from './mcp.ts';
+import type { McpRequest } from './request.ts';
 import { answer } from './refuse.ts';
 
 /** Of a request, and of an answer: what belongs to the protocol and nothing else. */

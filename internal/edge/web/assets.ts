@@ -7,7 +7,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire, stripTypeScriptTypes } from 'node:module';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import type { Visit } from './visit.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly url: URL;
+}
 
 export interface Assets {
   readonly hash: string;
@@ -18,7 +24,7 @@ export interface Assets {
   readonly shell: readonly string[];
   /** The address of a file of client/. */
   url(name: string): string;
-  send(visit: Visit): void;
+  send(visit: Asked): void;
 }
 
 const client = join(import.meta.dirname, 'client');
@@ -87,7 +93,7 @@ export function createAssets(): Assets {
   };
 }
 
-function notFound({ response }: Visit): void {
+function notFound({ response }: Asked): void {
   response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
   response.end('not found\n');
 }

@@ -5,7 +5,8 @@
 
 import { createHash } from 'node:crypto';
 import type { Sql } from '../../adapters/store/store.ts';
-import { type NewEvent, recordEvents } from '../../adapters/store/events/events.ts';
+import { recordEvents } from '../../adapters/store/events/events.ts';
+import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import {
   claimDueSchedules,
   deleteSchedules,

@@ -15,7 +15,8 @@ import {
   subscribersOf,
   uninstall,
 } from '../../adapters/store/connections/errtrack-grants.ts';
-import { type NewEvent, type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
+import { type RecordedEvent, recordEvents } from '../../adapters/store/events/events.ts';
+import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { lockProject } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
@@ -26,7 +27,7 @@ import type { FlowContext } from '../context.ts';
 import { enqueueRouting } from '../enqueue.ts';
 import { errtrackApplication, errtrackSecret, setupUnavailable } from '../errtrack-application.ts';
 import { parseBody } from './body.ts';
-import type { Intake } from './ingest.ts';
+import type { Intake } from './outcome.ts';
 
 /** Throws Fault `unauthenticated`, `invalid`, or `unavailable` where the installation has no application there. */
 export async function takeErrtrack(

@@ -6,11 +6,11 @@ import type { Database } from '../../adapters/store/store.ts';
 import { databaseUnavailable, errorCode, isRepeatable } from '../../adapters/store/store.ts';
 import {
   type GuardedEvent,
-  type NewEvent,
   type RecordedEvent,
   recordGuarded,
   type SecretGuard,
 } from '../../adapters/store/events/events.ts';
+import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { Fault } from '../../domain/fault.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 

@@ -3,8 +3,6 @@
 // the commit. A push asks for the syncs of the repositories that follow its branch in the transaction that records it.
 // It routes nothing, and believes nothing a push says about commits: the server is asked.
 
-import type { RouterStatus } from '../../adapters/store/events/events.ts';
-
 export { deliveryBytesMax, reserveBodyBytes } from './body-bytes.ts';
 export { forgetOldFacts } from './forget.ts';
 export { attributed, largePayload, replayEvent, routedPayload, shownPayload, shownPieces } from './recorded.ts';
@@ -13,11 +11,3 @@ export { takeErrtrack } from './errtrack.ts';
 export { nameDelivery } from './named.ts';
 export { startIngest } from './ports.ts';
 export { takeWebhook } from './webhook.ts';
-
-export interface Recorded {
-  readonly eventRecordId: string;
-  readonly created: boolean;
-  readonly routerStatus: RouterStatus;
-}
-
-export type Intake = { readonly ignored: true; readonly reason: string } | Recorded;

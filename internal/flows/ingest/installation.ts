@@ -17,7 +17,7 @@ import { apiUrlOf, settingText } from '../codehost-mounts.ts';
 import { changeStatus, serviceActor, tellStatus } from '../connection-status.ts';
 import type { FlowContext } from '../context.ts';
 import { connectionSecrets } from '../sealed.ts';
-import type { Intake } from './ingest.ts';
+import type { Intake } from './outcome.ts';
 
 /** Whether a delivery is of the connection's installation: its own, or one that a mount names; any where it names none. */
 export async function isOwnInstallation(

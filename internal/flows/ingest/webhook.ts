@@ -5,7 +5,8 @@ import { signatureHeader } from '../../../schemas/api/endpoints.ts';
 import { logRejected } from './rejected.ts';
 import { hash } from 'node:crypto';
 import type { IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
-import type { NewEvent, SecretGuard } from '../../adapters/store/events/events.ts';
+import type { SecretGuard } from '../../adapters/store/events/events.ts';
+import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
@@ -15,7 +16,7 @@ import type { Credential } from '../ports.ts';
 import { isBearer, isSigned } from './authenticate.ts';
 import { parseBody } from './body.ts';
 import { credentialKey, loadCredential } from './endpoint-secrets.ts';
-import type { Recorded } from './ingest.ts';
+import type { Recorded } from './outcome.ts';
 import { noteSpan } from '../../base/trace/trace.ts';
 
 const eventMax = 512;

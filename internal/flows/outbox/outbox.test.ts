@@ -9,8 +9,7 @@ import { silent } from '../../base/testkit/postgres.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Json } from '../../domain/json.ts';
 import { OutcomeUnknown, outsideFault } from '../../domain/outside.ts';
-import type { FlowContext } from '../context.ts';
-import type { OutboxPorts } from '../ports.ts';
+import type { FlowContext, OutboxPorts } from '../context.ts';
 import { limitReached, performRead, performWrite, takeSlot, type Write } from './outbox.ts';
 
 describe('writes to the outside', () => {

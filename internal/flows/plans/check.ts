@@ -9,8 +9,8 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { Permissions } from '../installation-token.ts';
 import { whereOf } from './comment.ts';
 import { contextName, deskOf, writeOnce } from './hub.ts';
-import type { Telling } from './pulls.ts';
 import { digestOf, idAndUrl } from './shapes.ts';
+import type { Telling } from './telling.ts';
 import { diagnosticText, headline, type PullText, summaryText } from './text.ts';
 
 const permissions: Permissions = { checks: 'write' };

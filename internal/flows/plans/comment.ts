@@ -7,8 +7,8 @@ import { idAt, listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Permissions } from '../installation-token.ts';
 import { deskOf, type Hub, writeOnce } from './hub.ts';
-import type { Telling } from './pulls.ts';
 import { digestOf, idAndUrl } from './shapes.ts';
+import type { Telling } from './telling.ts';
 import { commentText, planMarker, type PullText, type Where } from './text.ts';
 
 const permissions: Permissions = { pull_requests: 'write' };

@@ -8,9 +8,9 @@ import {
   type PendingEvent,
   readBodies,
   type RoutingStart,
-  type RoutingTx,
   sessionsNamed,
 } from '../../adapters/store/routing/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { sessionSettings } from '../../base/config/session-settings.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { textAt } from '../../domain/fields.ts';

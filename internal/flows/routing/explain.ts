@@ -2,7 +2,7 @@
 // recorded event, the decisions are those that were recorded; what has none is told as it would go now.
 
 import { eventById, type EventRoute } from '../../adapters/store/events/event-reads.ts';
-import { type RoutingTx, held } from '../../adapters/store/routing/routing.ts';
+import { type RoutingTx, held } from '../../adapters/store/routing/routing-lock.ts';
 import { type ActiveTrigger, activeTriggersOn } from '../../adapters/store/resources/triggers.ts';
 import { type Explained, type ExplainedClause, explain } from '../../core/match/match.ts';
 import { type DecisionWord, route, type RoutingAgent, type Target, triggerKey } from '../../core/route/route.ts';

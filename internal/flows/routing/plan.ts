@@ -13,7 +13,7 @@ import {
   settleQuiet,
 } from '../../adapters/store/events/event-routes.ts';
 import { insertMessages, type MessageInsert } from '../../adapters/store/sessions/inbox.ts';
-import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { insertTies, type TieInsert } from '../../adapters/store/sessions/sessions.ts';
 import { insertSpawned, type SpawnedInsert } from '../../adapters/store/routing/spawned.ts';
 import type { Sql } from '../../adapters/store/store.ts';

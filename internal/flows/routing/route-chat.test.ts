@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { bindSession } from '../sessions/sessions.ts';
-import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { lockRouting } from '../../adapters/store/routing/routing-lock.ts';
 import {
   applyAgents,
   archive,

@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { recordEvents } from '../../adapters/store/events/events.ts';
-import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { lockRouting } from '../../adapters/store/routing/routing-lock.ts';
 import { openDatabase } from '../../adapters/store/store.ts';
 import { silent } from '../../base/testkit/postgres.ts';
 import { type Bench, createBench } from '../sessions/sessions-testkit.ts';

@@ -7,11 +7,11 @@ import type { Binding } from '../../adapters/store/routing/bindings.ts';
 import {
   bindingsOn,
   liveSessionsOf,
-  type RoutingTx,
   slotsOf,
   type LiveSession,
   liveSessionsOn,
 } from '../../adapters/store/routing/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import type { Attribution, RoutableTrigger, RoutingAgent, Snapshot, Target } from '../../core/route/route.ts';
 
 /** A trigger as the state is asked about it. */

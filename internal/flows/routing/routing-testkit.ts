@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { createHmac, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../../adapters/store/store.ts';
-import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { lockRouting } from '../../adapters/store/routing/routing-lock.ts';
 import type { Api, TestDaemon } from '../../base/testkit/daemon.ts';
 import { addConnection, deliver } from '../ingest/ingest-testkit.ts';
 import { endSession } from '../sessions/sessions.ts';

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, describe, it } from 'node:test';
-import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { lockRouting } from '../../adapters/store/routing/routing-lock.ts';
 import { endSession } from '../sessions/sessions.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 

@@ -13,7 +13,7 @@ import { HarnessFailure } from '../../adapters/harness/harness.ts';
 import { isConnectionLoss } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
-import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { liveSessions } from '../../adapters/store/sessions/turns.ts';
 import { relaunchAfterMs } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';

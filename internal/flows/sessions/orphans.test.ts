@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { lockRouting } from '../../adapters/store/routing/routing.ts';
+import { lockRouting } from '../../adapters/store/routing/routing-lock.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { agentsTree, type Bench, createBench, joinBench } from '../sync/apply-testkit.ts';
 import { archiveOrphans, bindSession, createSessions } from './sessions.ts';

@@ -1,7 +1,7 @@
 // Live sessions whose agent is gone are archived: nothing can be delivered to them any more, and nobody would end them.
 
 import { unlessBusy } from '../../adapters/store/routing/project-lock.ts';
-import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { orphanedSessions } from '../../adapters/store/sessions/sessions.ts';
 import type { FlowContext } from '../context.ts';
 import { endSession } from './records.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { lockRouting, type RoutingTx } from '../../adapters/store/routing/routing.ts';
+import { lockRouting, type RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type Bench, createBench } from './sessions-testkit.ts';

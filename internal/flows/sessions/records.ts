@@ -10,7 +10,7 @@ import {
   type OpenMessage,
   unheardMessages,
 } from '../../adapters/store/sessions/inbox.ts';
-import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import {
   endSessionRow,
   insertSessions,

@@ -6,7 +6,7 @@ import { type AgentRow, agentByName } from '../../adapters/store/resources/agent
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { MessageInsert } from '../../adapters/store/sessions/inbox.ts';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
-import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { slotHolder, wakeSession } from '../../adapters/store/sessions/session-reads.ts';
 import { familyOf, noteConverted, spawnedUnder, type ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import { sessionSettings } from '../../base/config/session-settings.ts';

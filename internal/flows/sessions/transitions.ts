@@ -1,9 +1,10 @@
 // The event of a binding's transition (docs/reference/routing.md#attributions, docs/reference/routing.md#bindings): recorded in the transaction that makes it, itself
 // pending and routable. Its target is the session whose binding changed.
 
-import { type NewEvent, recordInRouting } from '../../adapters/store/events/events.ts';
+import { recordInRouting } from '../../adapters/store/events/events.ts';
+import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import type { Binding } from '../../adapters/store/routing/bindings.ts';
-import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { timeOrderedId } from '../../base/runtime.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';

@@ -4,7 +4,7 @@ import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { listBindings } from '../../adapters/store/routing/binding-reads.ts';
 import { type Binding, findBindings } from '../../adapters/store/routing/bindings.ts';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
-import type { RoutingTx } from '../../adapters/store/routing/routing.ts';
+import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { insertTies } from '../../adapters/store/sessions/sessions.ts';
 import { dropSubscription } from '../../adapters/store/sessions/tool-callers.ts';
 import { bindingTerms } from '../../core/route/route.ts';

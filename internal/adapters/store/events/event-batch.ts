@@ -1,7 +1,7 @@
 // Events on their way to the statement that records them: what all share, or many, once; hashes and bodies in one piece
 // of bytes; ids and numbers as the texts of arrays. A JSON object an event costs both sides more than all the rest.
 
-import type { NewEvent } from './events.ts';
+import type { NewEvent } from './new-event.ts';
 import { storable } from '../schema/text.ts';
 
 export interface PackedEvents {

@@ -4,14 +4,8 @@
 
 import type { StoredBody } from './body-frames.ts';
 import type { Sql, Tx } from '../store.ts';
-import {
-  dedupKey,
-  findExisting,
-  type NewEvent,
-  recordEvents,
-  type RecordedEvent,
-  type RecordOptions,
-} from './events.ts';
+import { dedupKey, findExisting, recordEvents, type RecordedEvent, type RecordOptions } from './events.ts';
+import type { NewEvent } from './new-event.ts';
 
 const columns = 'event_id, raw, payload';
 

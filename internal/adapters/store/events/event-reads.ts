@@ -8,7 +8,8 @@ import { bodyBytes, type StoredBody, unframed } from './body-frames.ts';
 import { readLargeBody } from './event-bodies.ts';
 import { beyond, markOf } from '../routing/routing.ts';
 import type { Sql } from '../store.ts';
-import { type EventTarget, type RouterStatus, wholePayload } from './events.ts';
+import { type RouterStatus, wholePayload } from './events.ts';
+import type { EventTarget } from './new-event.ts';
 
 /** What a trigger decided on an event (docs/reference/webhook-endpoints.md#requests, `routes`). */
 export interface EventRoute {

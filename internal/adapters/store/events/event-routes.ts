@@ -2,7 +2,7 @@
 // event itself once it is routed. Written set-wise, in the transaction that carries the decisions out.
 
 import type { JsonObject } from '../../../domain/json.ts';
-import type { RoutingTx } from '../routing/routing.ts';
+import type { RoutingTx } from '../routing/routing-lock.ts';
 import type { Sql } from '../store.ts';
 import { storable, storableJson } from '../schema/text.ts';
 

@@ -4,7 +4,8 @@ import { after, before, it } from 'node:test';
 import { createTestDatabase, insertProject, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { frameOf } from './body-frames.ts';
 import { copyEvent, eventById, eventPayloads, listEvents, pastEvents } from './event-reads.ts';
-import { type NewEvent, recordEvents } from './events.ts';
+import { recordEvents } from './events.ts';
+import type { NewEvent } from './new-event.ts';
 import { readBodies } from '../routing/routing.ts';
 
 let t: TestDatabase;

@@ -3,7 +3,8 @@ import { createHash, randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { createTestDatabase, insertProject, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { secretMark } from '../secrets/credentials.ts';
-import { type NewEvent, recordEvents, recordGuarded, routeTask, type SecretGuard, wholePayload } from './events.ts';
+import { recordEvents, recordGuarded, routeTask, type SecretGuard, wholePayload } from './events.ts';
+import type { NewEvent } from './new-event.ts';
 
 describe('recorded events', () => {
   let t: TestDatabase;

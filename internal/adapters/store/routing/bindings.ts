@@ -3,7 +3,7 @@
 
 import type { JsonObject } from '../../../domain/json.ts';
 import type { BindingTarget, Continuity, EventContext, Lifecycle } from '../../../domain/spec.ts';
-import type { RoutingTx } from './routing.ts';
+import type { RoutingTx } from './routing-lock.ts';
 import { storable, storableJson } from '../schema/text.ts';
 
 export interface Binding {

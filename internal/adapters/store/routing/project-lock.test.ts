@@ -5,7 +5,7 @@ import { createTestDatabase, silent, type TestDatabase } from '../../../base/tes
 import { Fault } from '../../../domain/fault.ts';
 import { type Database, openDatabase } from '../store.ts';
 import { inApply, inProject, lockProject, unlessBusy } from './project-lock.ts';
-import { lockRouting } from './routing.ts';
+import { lockRouting } from './routing-lock.ts';
 
 const isBusy = (error: unknown): boolean =>
   error instanceof Fault && error.kind === 'unavailable' && error.code === 'busy' && error.retryAfterSeconds === 1;

@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../../domain/fault.ts';
 import { type Database, errorCode, type Sql, type TxOptions } from '../store.ts';
-import { held, type RoutingTx } from './routing.ts';
+import { held, type RoutingTx } from './routing-lock.ts';
 
 const limits = {
   /** Contract, section 9. */

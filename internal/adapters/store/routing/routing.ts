@@ -3,12 +3,12 @@
 // any row: so routing is serial within a project, by `events.seq`, and two daemons route different projects side by
 // side. Unique rows stand behind it. Reads are set-wise: one statement a question, however many events a batch has.
 
-import type { BindingTarget, Mount, Trigger } from '../../../domain/spec.ts';
-import type { AgentSpec } from '../../../domain/spec.ts';
+import type { BindingTarget, Mount, Trigger, AgentSpec } from '../../../domain/spec.ts';
 import { readLargeBody } from '../events/event-bodies.ts';
 import { bodyBytes, type StoredBody, unframed } from '../events/body-frames.ts';
 import type { Sql } from '../store.ts';
 import type { Binding } from './bindings.ts';
+import { held, type RoutingTx } from './routing-lock.ts';
 import { storable } from '../schema/text.ts';
 
 /**
@@ -21,30 +21,6 @@ export const beyond = (mark: string, event = ''): string =>
 /** SQL of the number up to which a project's events are routed. */
 export const markOf = (project: string): string =>
   `(select m.upto from svc.routing_marks m where m.project_id = ${project})`;
-
-/** A transaction that holds the routing lock of a project. */
-export interface RoutingTx extends Sql {
-  readonly projectId: string;
-}
-
-/** For whoever knows that it holds the lock, and for who changes nothing: in one snapshot the world is as a moment saw it. */
-export const held = (tx: Sql, projectId: string): RoutingTx => ({
-  projectId,
-  query: (text, values, name) => tx.query(text, values, name),
-});
-
-/**
- * Takes the routing lock of a project for the rest of the transaction, however long that takes; taken again, it is the
- * same. Who may have to wait in earnest goes through project-lock.ts.
- */
-export async function lockRouting(tx: Sql, projectId: string): Promise<RoutingTx> {
-  await tx.query(
-    `select pg_advisory_xact_lock(hashtextextended('svc.routing:' || $1::text, 0))`,
-    [projectId],
-    'lock-routing',
-  );
-  return held(tx, projectId);
-}
 
 export interface PendingEvent {
   readonly id: string;

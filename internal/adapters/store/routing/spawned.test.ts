@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { createTestDatabase, insertProject, type TestDatabase } from '../../../base/testkit/postgres.ts';
-import { lockRouting } from './routing.ts';
+import { lockRouting } from './routing-lock.ts';
 import { insertSpawned, type SpawnedInsert } from './spawned.ts';
 
 describe('sessions that routing makes', () => {

@@ -5,7 +5,7 @@
 
 import pg from 'pg';
 import type { Logger } from 'pino';
-import type { Sql } from '../store.ts';
+import type { Sql } from './sql.ts';
 import { CopyIn } from './copy-in.ts';
 import { type Tell, tellOf } from './tells.ts';
 

@@ -2,7 +2,7 @@
 // written together; numbers are given out in the order of the call, so that a session hears things in that order.
 
 import type { JsonObject } from '../../../domain/json.ts';
-import type { RoutingTx } from '../routing/routing.ts';
+import type { RoutingTx } from '../routing/routing-lock.ts';
 import type { Sql } from '../store.ts';
 import { storable, storableJson } from '../schema/text.ts';
 

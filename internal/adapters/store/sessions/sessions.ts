@@ -3,7 +3,7 @@
 
 import type { JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
-import type { RoutingTx } from '../routing/routing.ts';
+import type { RoutingTx } from '../routing/routing-lock.ts';
 import { storable, storableJson } from '../schema/text.ts';
 
 export interface SessionInsert {

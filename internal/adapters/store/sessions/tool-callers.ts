@@ -4,7 +4,7 @@
 import type { Json } from '../../../domain/json.ts';
 import type { AgentSpec } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
-import type { RoutingTx } from '../routing/routing.ts';
+import type { RoutingTx } from '../routing/routing-lock.ts';
 import { storable } from '../schema/text.ts';
 
 export interface ToolCaller {

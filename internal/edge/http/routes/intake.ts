@@ -4,7 +4,6 @@ import * as api from '../../../../schemas/api/intake.ts';
 import { ingestOf } from '../../../flows/context.ts';
 import {
   deliveryBytesMax,
-  type Intake,
   type IntakeProvider,
   reserveBodyBytes,
   takeChat,
@@ -12,6 +11,7 @@ import {
   takeErrtrack,
   takeTracker,
 } from '../../../flows/ingest/ingest.ts';
+import type { Intake } from '../../../flows/ingest/outcome.ts';
 import { accepted, type Call, ok, type Route, serve, type Serving } from '../route.ts';
 
 const from = (provider: IntakeProvider): Serving => ({

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { lockRouting } from '../../../adapters/store/routing/routing.ts';
+import { lockRouting } from '../../../adapters/store/routing/routing-lock.ts';
 import { deliver } from '../../../flows/sessions/sessions.ts';
 import { startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { recordCall } from '../../../adapters/store/sessions/ledger.ts';
-import { lockRouting } from '../../../adapters/store/routing/routing.ts';
+import { lockRouting } from '../../../adapters/store/routing/routing-lock.ts';
 import { timeOrderedId } from '../../../base/runtime.ts';
 import { bindSession } from '../../../flows/sessions/sessions.ts';
 import { agentsTree } from '../../../flows/sync/apply-testkit.ts';

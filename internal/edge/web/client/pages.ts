@@ -2,7 +2,7 @@
 // is a module of its own that is loaded when it is first looked at; whoever adds one adds a row here, and its name in web.ts.
 
 import { useEffect, useState } from 'preact/hooks';
-import type { Markup } from './kit.ts';
+import type { VNode } from 'preact';
 
 /** A project as pages are given it. */
 export interface Place {
@@ -23,7 +23,7 @@ export interface PageProps {
   readonly query: URLSearchParams;
 }
 
-type PageModule = { readonly Page: (props: PageProps) => Markup };
+type PageModule = { readonly Page: (props: PageProps) => VNode };
 type Load = () => Promise<PageModule>;
 
 export interface PageRow {

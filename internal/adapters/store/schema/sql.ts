@@ -1,0 +1,13 @@
+// What the rest of the program may do with a connection, in a transaction or outside of one.
+
+export interface Sql {
+  /**
+   * Runs one statement, outside a transaction again where PostgreSQL has rolled it back and it may be repeated. `bigint` columns arrive as numbers, `timestamptz` as Date, `bytea` as Buffer. `name` has each
+   * connection parse and plan the statement once: for the few that run thousands of times a second.
+   */
+  query<R = Record<string, unknown>>(
+    text: string,
+    values?: readonly unknown[],
+    name?: string,
+  ): Promise<{ readonly rows: R[]; readonly rowCount: number }>;
+}
