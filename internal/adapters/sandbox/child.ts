@@ -105,7 +105,7 @@ async function firstProcess(info: Readable): Promise<number | null> {
 }
 
 /** Only the code: Node's own message repeats the arguments. */
-function cannotStart(error: unknown): Fault {
+export function cannotStart(error: unknown): Fault {
   const { code = 'unknown error' } = error as NodeJS.ErrnoException;
   const hint = code === 'ENOENT' ? ': it or its working directory is not there' : '';
   return new Fault('unprocessable', 'sandbox-spawn', `The program cannot be started in the sandbox (${code})${hint}`);

@@ -1,0 +1,234 @@
+// The daemon's end of a wire: numbered frames over a stream that may be cut at any byte and is dialled again. What was sent
+// and not yet acknowledged is kept and sent again; what arrives twice is dropped; so both sides see every frame once and
+// in order. How much may be kept is bounded by the windows of what speaks over it (`wire.ts`).
+
+import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A frame's header; `t` says what it is. */
+export interface Header {
+  readonly t: string;
+  readonly [field: string]: unknown;
+}
+
+/** `lost`: cut, and being dialled; `dead`: given up or closed, nothing of the box is reached any more. */
+export type WireState = 'ok' | 'lost' | 'dead';
+
+/** Thrown by a dial that need not be tried again: the box is not there. */
+export class BoxGone extends Error {}
+
+export interface LinkOptions {
+  /** A stream to the box's first process. */
+  readonly dial: () => Promise<Duplex>;
+  /** Set with the first frame of the first peer, proved by later ones. */
+  readonly secret: string;
+  readonly onFrame: (header: Header, data: Buffer) => void;
+  readonly onState?: (state: WireState, reason: string) => void;
+  /** A wire that could not be mended for so long is dead. Default 60 s, as at the other end. */
+  readonly lostMs?: number;
+  /** Between two signs of life. Default 5 s. */
+  readonly pingMs?: number;
+}
+
+const HEADER_BYTES = 64 * 1024;
+const DATA_BYTES = 2 * 1024 * 1024;
+/** Silence after which a stream counts as cut, in pings. */
+const SILENT_PINGS = 4;
+const HELLO_MS = 10_000;
+const BACKOFF_MS = [20, 50, 100, 200, 500, 1_000, 2_000] as const;
+
+function encode(header: object, data?: Uint8Array): Buffer {
+  const head = Buffer.from(JSON.stringify(header));
+  const lengths = Buffer.allocUnsafe(8);
+  lengths.writeUInt32BE(head.length, 0);
+  lengths.writeUInt32BE(data?.length ?? 0, 4);
+  return Buffer.concat(data === undefined ? [lengths, head] : [lengths, head, data]);
+}
+
+/** Calls back with each whole frame. What comes from inside is hostile: past the bounds the stream is ended. */
+function readFrames(stream: Duplex, onFrame: (header: Header, data: Buffer) => boolean): void {
+  let rest: Buffer = Buffer.alloc(0);
+  stream.on('data', (chunk: Buffer) => {
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    while (rest.length >= 8 && !stream.destroyed) {
+      const [head, size] = [rest.readUInt32BE(0), rest.readUInt32BE(4)];
+      if (head > HEADER_BYTES || size > DATA_BYTES) return void stream.destroy();
+      const end = 8 + head + size;
+      if (rest.length < end) return;
+      const header = parseHeader(rest.toString('utf8', 8, 8 + head));
+      const data = rest.subarray(8 + head, end);
+      rest = rest.subarray(end);
+      if (header === null || !onFrame(header, data)) return void stream.destroy();
+    }
+  });
+}
+
+function parseHeader(text: string): Header | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    const isHeader = typeof value === 'object' && value !== null && 't' in value && typeof value.t === 'string';
+    return isHeader ? (value as Header) : null;
+  } catch {
+    return null;
+  }
+}
+
+const count = (value: unknown): number => (Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : 0);
+
+export class WireLink {
+  readonly #options: LinkOptions;
+  #outbox: { readonly n: number; readonly frame: Buffer }[] = [];
+  #sent = 0;
+  #received = 0;
+  #peer: Duplex | null = null;
+  #state: WireState = 'lost';
+  #cuts = 0;
+  #heardAt = 0;
+  #pings: NodeJS.Timeout | undefined;
+  #opened: Promise<void> | undefined;
+  #gotSoon = false;
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+  }
+
+  get state(): WireState {
+    return this.#state;
+  }
+
+  /** How often it was cut. */
+  get cuts(): number {
+    return this.#cuts;
+  }
+
+  /** Dials until the box answers. Throws what the last dial threw where it is given up. */
+  open(): Promise<void> {
+    return (this.#opened ??= this.#dialLoop());
+  }
+
+  /** Sent once and in order, now or when the wire is mended. After the end it goes nowhere. */
+  send(header: Header, data?: Uint8Array): void {
+    if (this.#state === 'dead') return;
+    this.#sent += 1;
+    const frame = encode({ ...header, n: this.#sent }, data);
+    this.#outbox.push({ n: this.#sent, frame });
+    this.#peer?.write(frame);
+  }
+
+  /** Resolves when the box has everything that was sent, or the wire is cut, or the time is over. */
+  async flushed(withinMs: number): Promise<void> {
+    for (let waitedMs = 0; this.#outbox.length > 0 && this.#state === 'ok' && waitedMs < withinMs; waitedMs += 10) {
+      await sleep(10);
+    }
+  }
+
+  /** Gives the wire up. */
+  end(reason: string): void {
+    if (this.#state === 'dead') return;
+    this.#state = 'dead';
+    clearInterval(this.#pings);
+    this.#outbox = [];
+    this.#peer?.destroy();
+    this.#peer = null;
+    this.#options.onState?.('dead', reason);
+  }
+
+  async #dialLoop(): Promise<void> {
+    const until = Date.now() + (this.#options.lostMs ?? 60_000);
+    for (let tries = 0; ; tries += 1) {
+      try {
+        if (this.#isDead()) return;
+        const stream = await this.#options.dial();
+        stream.on('error', () => stream.destroy());
+        await this.#hello(stream);
+        return;
+      } catch (error) {
+        if (this.#isDead()) return;
+        if (error instanceof BoxGone || Date.now() > until) {
+          this.end(error instanceof Error ? error.message : String(error));
+          throw error;
+        }
+        await sleep(BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)]);
+      }
+    }
+  }
+
+  #isDead(): boolean {
+    return this.#state === 'dead';
+  }
+
+  #hello(stream: Duplex): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => stream.destroy(), HELLO_MS);
+      stream.once('close', () => {
+        clearTimeout(late);
+        reject(new Error('the box does not answer on its wire'));
+        if (this.#peer === stream) this.#cut();
+      });
+      readFrames(stream, (header, data) => {
+        this.#heardAt = Date.now();
+        if (this.#peer === stream) return this.#take(header, data);
+        if (header.t !== 'state' || this.#isDead()) return false;
+        clearTimeout(late);
+        this.#drop(count(header['got']));
+        this.#peer = stream;
+        for (const { frame } of this.#outbox) stream.write(frame);
+        this.#watch();
+        this.#state = 'ok';
+        this.#options.onState?.('ok', '');
+        resolve();
+        return true;
+      });
+      stream.write(encode({ t: 'hello', secret: this.#options.secret, got: this.#received }));
+    });
+  }
+
+  #take(header: Header, data: Buffer): boolean {
+    if (header.t === 'got') this.#drop(count(header['got']));
+    if (header.t === 'got' || header.t === 'pong') return true;
+    const n = count(header['n']);
+    if (n <= this.#received) return true;
+    if (n !== this.#received + 1) return false;
+    this.#received = n;
+    this.#gotLater();
+    this.#options.onFrame(header, data);
+    return true;
+  }
+
+  /** Once for all frames of a piece that was read. */
+  #gotLater(): void {
+    if (this.#gotSoon) return;
+    this.#gotSoon = true;
+    setImmediate(() => {
+      this.#gotSoon = false;
+      this.#peer?.write(encode({ t: 'got', got: this.#received }));
+    });
+  }
+
+  #drop(until: number): void {
+    let done = 0;
+    while ((this.#outbox[done]?.n ?? Infinity) <= until) done += 1;
+    if (done > 0) this.#outbox = this.#outbox.slice(done);
+  }
+
+  #watch(): void {
+    const { pingMs = 5_000 } = this.#options;
+    clearInterval(this.#pings);
+    this.#pings = setInterval(() => {
+      if (Date.now() - this.#heardAt > SILENT_PINGS * pingMs) this.#peer?.destroy();
+      else this.#peer?.write(encode({ t: 'ping' }));
+    }, pingMs);
+    this.#pings.unref();
+  }
+
+  #cut(): void {
+    this.#peer = null;
+    clearInterval(this.#pings);
+    if (this.#state === 'dead') return;
+    this.#cuts += 1;
+    this.#state = 'lost';
+    this.#options.onState?.('lost', 'the wire was cut');
+    // Given up, it has ended itself and said so.
+    this.#opened = this.#dialLoop().catch(() => undefined);
+  }
+}

@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { Duplex } from 'node:stream';
+import { type TestContext, test } from 'node:test';
+import fc from 'fast-check';
+import { commandLines, environments, eventually, PATH, RUN, temporary } from './test-support.ts';
+import { bridgeArgv, initArgv, Wire } from './wire.ts';
+
+const SECRET = 'a-secret-of-the-first-peer';
+const ENV = { PATH, SECRET_OF_TEST: 'x' };
+
+async function startInit(t: TestContext, seconds = 60): Promise<{ dir: string; socket: string; init: ChildProcess }> {
+  const dir = temporary(t);
+  const socket = join(dir, 'wire.sock');
+  const [source = '', settings = ''] = initArgv({ tag: `t${RUN}`, socket, seconds }).slice(-2);
+  const init = spawn(process.execPath, ['-e', source, settings], { stdio: 'inherit', env: { PATH } });
+  t.after(async () => {
+    if (init.exitCode !== null) return;
+    const ended = once(init, 'exit');
+    init.kill('SIGTERM');
+    await ended;
+  });
+  assert.ok(await eventually(() => existsSync(socket)));
+  return { dir, socket, init };
+}
+
+async function connectTo(socket: string): Promise<Socket> {
+  const stream = connect(socket);
+  await once(stream, 'connect');
+  return stream;
+}
+
+function open(dial: () => Promise<Duplex>, dir: string, secret = SECRET, more: object = {}): Wire {
+  return new Wire({ dial, secret, socketOf: (name) => join(dir, `${name}.sock`), ...more });
+}
+
+/** A stream that breaks off after so many bytes, in whichever direction they go. */
+class Cut extends Duplex {
+  readonly #inner: Socket;
+  #left: number;
+
+  constructor(inner: Socket, bytes: number) {
+    super();
+    this.#inner = inner;
+    this.#left = bytes;
+    inner.on('data', (chunk: Buffer) => void this.push(this.#part(chunk)));
+    inner.on('close', () => this.destroy());
+    inner.on('error', () => this.destroy());
+  }
+
+  limit(bytes: number): void {
+    this.#left = bytes;
+  }
+
+  #part(chunk: Buffer): Buffer {
+    const part = chunk.subarray(0, this.#left);
+    this.#left -= part.length;
+    // What was let through still arrives: a cut comes at any byte, also in the middle of a frame.
+    if (this.#left === 0) setImmediate(() => this.#inner.destroy());
+    return part;
+  }
+
+  override _read(): void {}
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    const part = this.#part(chunk);
+    if (part.length === 0) return done();
+    this.#inner.write(part, () => done());
+  }
+
+  override _destroy(_error: Error | null, done: () => void): void {
+    this.#inner.destroy();
+    done();
+  }
+}
+
+async function digestOf(stream: AsyncIterable<Buffer>): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of stream) hash.update(chunk);
+  return hash.digest('hex');
+}
+
+const sha256 = (data: Uint8Array): string => createHash('sha256').update(data).digest('hex');
+
+test('no byte of a program, of its input or of a connection is lost or repeated, wherever the wire is cut', async (t) => {
+  const { dir, socket } = await startInit(t);
+  const echo = createServer({ allowHalfOpen: true }, (inner) => inner.pipe(inner));
+  await new Promise<void>((resolve) => echo.listen(join(dir, 'echo.sock'), resolve));
+  t.after(() => echo.close());
+  let cuts: number[] = [];
+  let current: Cut | undefined;
+  const wire = open(async () => (current = new Cut(await connectTo(socket), cuts.shift() ?? Infinity)), dir);
+  await wire.open();
+  const port = 20_000 + (process.pid % 20_000);
+  wire.listen([{ name: 'echo', port }]);
+  let total = 0;
+  const channel = `const s=require('net').connect(${port},'127.0.0.1');process.stdin.pipe(s);s.pipe(process.stdout)`;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.integer({ min: 1, max: 300_000 }), { minLength: 1, maxLength: 6 }),
+      fc.integer({ min: 0, max: 400_000 }),
+      fc.boolean(),
+      async (points, size, byChannel) => {
+        const before = wire.cuts;
+        const [first = 1, ...later] = points;
+        cuts = later;
+        current?.limit(first);
+        const data = randomBytes(size);
+        const argv = byChannel ? [process.execPath, '-e', channel] : ['cat'];
+        const child = await wire.start({ argv, env: ENV, cwd: dir });
+        const got = digestOf(child.stdout as AsyncIterable<Buffer>);
+        child.stderr.resume();
+        child.stdin.end(data);
+        assert.deepEqual([await got, await child.exited], [sha256(data), { code: 0, signal: null }]);
+        total += wire.cuts - before;
+        cuts = [];
+      },
+    ),
+    {
+      numRuns: 20,
+      examples: [
+        [[1, 8, 9, 40, 5_000], 300_000, false],
+        [[60, 70_000, 3], 300_000, true],
+      ],
+    },
+  );
+  assert.ok(total >= 20);
+  wire.end('done');
+});
+
+test('who comes later without the secret is sent away, and the newest who has it wins', async (t) => {
+  const { dir, socket } = await startInit(t);
+  const wire = open(() => connectTo(socket), dir);
+  await wire.open();
+  const stranger = open(() => connectTo(socket), dir, 'another-secret-altogether', { lostMs: 100 });
+  await assert.rejects(stranger.open(), /does not answer/);
+  const child = await wire.start({ argv: ['/bin/sh', '-c', 'read x; echo "got $x"'], env: ENV, cwd: dir });
+  assert.equal(wire.cuts, 0);
+  child.stdin.end('it\n');
+  assert.equal((await child.stdout.toArray()).join(''), 'got it\n');
+  wire.end('done');
+});
+
+test('a program whose output nobody reads is paused, and others go on', async (t) => {
+  const { dir, socket } = await startInit(t);
+  const wire = open(() => connectTo(socket), dir);
+  await wire.open();
+  const count = join(dir, 'count');
+  const writer = `let n=0;const fs=require('fs');const b=Buffer.alloc(65536);
+    const go=()=>process.stdout.write(b,()=>{n+=65536;fs.writeFileSync(${JSON.stringify(count)},String(n));n<33554432?go():0});go()`;
+  const child = await wire.start({ argv: [process.execPath, '-e', writer], env: ENV, cwd: dir });
+  const other = await wire.start({ argv: ['/bin/sh', '-c', 'sleep 1; echo on'], env: ENV, cwd: dir });
+  assert.equal((await other.stdout.toArray()).join(''), 'on\n');
+  assert.ok(Number(readFileSync(count, 'utf8')) < 6 * 1024 * 1024);
+  let bytes = 0;
+  for await (const chunk of child.stdout as AsyncIterable<Buffer>) bytes += chunk.length;
+  assert.deepEqual([bytes, await child.exited], [33_554_432, { code: 0, signal: null }]);
+  wire.end('done');
+});
+
+test('without its peer all of it ends, programs with what they left included', async (t) => {
+  const { dir, socket, init } = await startInit(t, 2);
+  const wire = open(() => connectTo(socket), dir);
+  await wire.open();
+  const mark = `deadman-${RUN}`;
+  const script = `(setsid sleep 300 </dev/null >/dev/null 2>&1 &); env -i sleep 307.25${RUN} & exec sleep 300`;
+  await wire.start({ argv: ['/bin/sh', '-c', script], env: { ...ENV, MARK: mark }, cwd: dir });
+  assert.ok(await eventually(() => environments(mark).length >= 2));
+  assert.deepEqual(commandLines(mark), []);
+  const ended = once(init, 'exit');
+  wire.end('gone');
+  await ended;
+  assert.deepEqual([environments(mark), commandLines(`307.25${RUN}`)], [[], []]);
+});
+
+test('the bridge carries a wire over standard streams, and a program that is not there is said so', async (t) => {
+  const { dir, socket } = await startInit(t);
+  const [, ...args] = bridgeArgv(socket);
+  const wire = open(() => {
+    const bridge = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+    return Promise.resolve(Duplex.from({ readable: bridge.stdout, writable: bridge.stdin }));
+  }, dir);
+  await wire.open();
+  await assert.rejects(
+    wire.start({ argv: ['/no/such'], env: ENV, cwd: dir }),
+    /cannot be started in the sandbox \(ENOENT\)/,
+  );
+  assert.deepEqual(await wire.tryAll([{ host: '127.0.0.1', port: 1 }]), ['127.0.0.1:1']);
+  await wire.stop(1_000);
+  await assert.rejects(wire.start({ argv: ['true'], env: ENV, cwd: dir }), /was stopped/);
+});
