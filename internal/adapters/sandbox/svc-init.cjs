@@ -177,7 +177,9 @@ function start(id, { argv, env, cwd }) {
   try {
     // A program is ended for want of memory before this process is.
     fs.writeFileSync(`/proc/${child.pid}/oom_score_adj`, '500');
-  } catch {} // Only a preference.
+  } catch {
+    // Only a preference.
+  }
   send({ t: 'started', id, pid: child.pid });
   follow(id, child, marker);
 }
@@ -258,7 +260,9 @@ function processes() {
       let environ = '';
       try {
         environ = fs.readFileSync(`/proc/${name}/environ`, 'latin1');
-      } catch {} // Of another user.
+      } catch {
+        // Of another user.
+      }
       return [{ pid: Number(name), parent: Number(parent), group: Number(group), session: Number(session), environ }];
     } catch {
       return []; // Gone since the directory was read.
@@ -284,7 +288,9 @@ async function sweep(marker, leader) {
       for (const pid of chosen.keys()) {
         try {
           process.kill(pid, name);
-        } catch {} // Gone already.
+        } catch {
+          // Gone already.
+        }
       }
     }
     await new Promise((resolve) => setTimeout(resolve, Math.min(2 << tries, 100)));
@@ -297,7 +303,9 @@ function oomKills() {
     try {
       const count = /^oom_kill (\d+)$/m.exec(fs.readFileSync(file, 'latin1'));
       if (count !== null) return Number(count[1]);
-    } catch {} // The other kind of control group, or none.
+    } catch {
+      // The other kind of control group, or none.
+    }
   }
   return 0;
 }
@@ -366,7 +374,7 @@ function tryAll(id, targets) {
       // A refusal is an answer: a packet has been there and back.
       socket.on('error', (error) => done(error.code === 'ECONNREFUSED' || error.code === 'ECONNRESET'));
     });
-  Promise.all(targets.map(one)).then((found) => send({ t: 'tried', id, answered: found.flat() }));
+  void Promise.all(targets.map(one)).then((found) => send({ t: 'tried', id, answered: found.flat() }));
 }
 
 async function endAll() {
