@@ -1,7 +1,7 @@
 'use strict';
 // The first process of a box of an engine: owns its programs, and speaks one stream of numbered frames with the daemon.
 // It is given to `node -e` as an argument, so that an image needs Node 18 or later and nothing of ours, and holds no secret.
-// usage: node -e SOURCE '{"socket": PATH or "\u0000NAME", "tag": TEXT, "seconds": 60}'
+// usage: node -e SOURCE '{"socket": PATH or "@NAME", "tag": TEXT, "seconds": 60}'
 //
 // A frame is two lengths of 32 bits, a header in JSON and data. Both sides number what may not be lost (`n`), keep it until
 // the other has said `got`, and send it again to a new peer; so a stream that is cut loses and repeats nothing. How much
@@ -388,4 +388,4 @@ setInterval(() => {
   if (Date.now() - heardAt > seconds * 1000) void endAll();
 }, Math.min(1000, seconds * 250));
 process.on('SIGTERM', () => void endAll());
-net.createServer(accept).listen(path);
+net.createServer(accept).listen(path.replace(/^@/, '\0'));

@@ -134,7 +134,7 @@ export class WireLink {
   }
 
   async #dialLoop(): Promise<void> {
-    const until = Date.now() + (this.#options.lostMs ?? 60_000);
+    const until = performance.now() + (this.#options.lostMs ?? 60_000);
     for (let tries = 0; ; tries += 1) {
       try {
         if (this.#isDead()) return;
@@ -144,7 +144,7 @@ export class WireLink {
         return;
       } catch (error) {
         if (this.#isDead()) return;
-        if (error instanceof BoxGone || Date.now() > until) {
+        if (error instanceof BoxGone || performance.now() > until) {
           this.end(error instanceof Error ? error.message : String(error));
           throw error;
         }
@@ -166,7 +166,7 @@ export class WireLink {
         if (this.#peer === stream) this.#cut();
       });
       readFrames(stream, (header, data) => {
-        this.#heardAt = Date.now();
+        this.#heardAt = performance.now();
         if (this.#peer === stream) return this.#take(header, data);
         if (header.t !== 'state' || this.#isDead()) return false;
         clearTimeout(late);
@@ -215,7 +215,7 @@ export class WireLink {
     const { pingMs = 5_000 } = this.#options;
     clearInterval(this.#pings);
     this.#pings = setInterval(() => {
-      if (Date.now() - this.#heardAt > SILENT_PINGS * pingMs) this.#peer?.destroy();
+      if (performance.now() - this.#heardAt > SILENT_PINGS * pingMs) this.#peer?.destroy();
       else this.#peer?.write(encode({ t: 'ping' }));
     }, pingMs);
     this.#pings.unref();

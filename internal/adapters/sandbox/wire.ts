@@ -14,8 +14,8 @@ const sourceOf = (name: string): string => readFileSync(new URL(name, import.met
 const INIT = sourceOf('./svc-init.cjs');
 const BRIDGE = sourceOf('./svc-bridge.cjs');
 
-/** Where the first process listens: a name, and no file, since its root may be read-only. */
-const SOCKET = '\0svc-wire';
+/** Where the first process listens: a name, and no file, since its root may be read-only. `@` stands for a zero byte. */
+const SOCKET = '@svc-wire';
 
 /**
  * The first process of a box: a shell, which as the first of its namespace takes in what others leave behind, and the
