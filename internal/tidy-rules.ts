@@ -93,7 +93,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'flows/connections': FLOW,
   'flows/checks': FLOW,
   // What would follow is asked of those who would do it.
-  'flows/console': { rooms: [...FLOW.rooms, 'flows/sync', 'flows/connections'], npm: [] },
+  'flows/console': { rooms: [...FLOW.rooms, 'flows/'], npm: [] },
   'flows/outbox': FLOW,
   'flows/backup': FLOW,
   'flows/plans': { rooms: [...FLOW.rooms, 'flows/sync', 'flows/broker'], npm: [] },

@@ -149,6 +149,7 @@ const CASES: readonly Case[] = [
     call: `PATCH ${P}`,
     body: { approvers: { chat: ['U1'], tracker: [] }, notify: false },
   },
+  { args: ['notify', 'remove', 'hook', '--reason', 'r'], call: `DELETE ${P}/receivers/hook`, body: { reason: 'r' } },
   { args: ['connection', 'remove', 'gh'], call: `DELETE ${P}/connections/gh` },
   { args: ['connection', 'disconnect', 'gh'], call: `DELETE ${P}/connections/gh` },
   { args: ['connection', 'show', 'gh'], call: `GET ${P}/connections/gh` },

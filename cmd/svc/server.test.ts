@@ -173,12 +173,16 @@ test('tenants, members, tokens and the audit are there', async () => {
   assert.equal((await svc(['member', 'set', 'ada@example.com', '--role', 'member', '--org'])).code, 0);
   assert.equal((await svc(['member', 'set', 'ada@example.com', '--role', 'operator'])).code, 0);
   assert.match((await svc(['member', 'list'])).stdout, /ada@example\.com/);
-  assert.equal((await svc(['member', 'remove', 'Ada@example.com'])).code, 0);
+  const foretold = await svc(['member', 'remove', 'Ada@example.com', '--dry-run']);
+  assert.match(foretold.stdout, /^ada@example\.com is operator of the project no more/);
+  assert.equal((await svc(['member', 'remove', 'Ada@example.com', '--reason', 'left us'])).code, 0);
   assert.match((await svc(['member', 'remove', 'ada@example.com'])).stderr, /nobody here is ada@example\.com/);
   assert.equal((await svc(['member', 'remove', 'ada@example.com', '--org'])).code, 0);
   const made = await svc(['token', 'create', 'ci']);
   assert.match(made.stdout, /^svc_[A-Za-z0-9_-]{43}\n$/);
   const token = (await items('token', 'list')).find((each) => each['name'] === 'ci');
+  const worthless = await json('token', 'revoke', String(token?.['id']), '--dry-run');
+  assert.match(JSON.stringify(worthless), /Whatever uses ci of .* is refused/);
   assert.equal((await svc(['token', 'revoke', String(token?.['id'])])).code, 0);
   assert.match((await svc(['token', 'revoke', 'none'])).stderr, /revoked with --org/);
   const dead = await svc(['agent', 'list'], { env: { SVC_TOKEN: made.stdout.trim() } });
@@ -198,11 +202,13 @@ test('service accounts, archived projects and the exported audit are there', asy
   assert.match((await svc(['account', 'list'])).stdout, /robot +disabled/);
   assert.equal((await svc(['account', 'enable', 'robot'])).code, 0);
   assert.equal(await asRobot(), 0);
+  assert.match((await svc(['account', 'delete', 'robot', '--dry-run'])).stdout, /1 token goes with it: robots/);
   assert.equal((await svc(['account', 'delete', 'robot'])).code, 0);
   assert.equal(await asRobot(), 1);
 
   assert.equal((await svc(['project', 'create', 'third'])).code, 0);
   assert.equal((await svc(['project', 'rename', 'third', 'Third one'])).code, 0);
+  assert.match((await svc(['project', 'archive', 'third', '--dry-run'])).stdout, /^Project third stays as it is/);
   assert.equal((await svc(['project', 'archive', 'third'])).code, 0);
   const refused = await svc(['endpoint', 'reserve', 'x', '--project', 'third']);
   assert.match(refused.stderr, /archived/);
@@ -210,6 +216,13 @@ test('service accounts, archived projects and the exported audit are there', asy
 
   const listed = await items('audit', 'list', '--org', '--subject', 'third', '--action', 'project.updated');
   assert.equal(listed.length, 3);
+  assert.match((await svc(['project', 'delete', 'third', '--dry-run'])).stdout, /^Project third goes/);
+  assert.equal((await svc(['project', 'delete', 'third', '--reason', 'tried out'])).code, 0);
+  const [gone] = await items('audit', 'list', '--org', '--action', 'project.deleted');
+  assert.equal((gone?.['detail'] as { readonly reason?: string } | undefined)?.reason, 'tried out');
+  assert.equal((await svc(['org', 'create', 'passing'])).code, 0);
+  assert.match((await svc(['org', 'delete', 'passing', '--dry-run'])).stdout, /^Organization passing goes/);
+  assert.equal((await svc(['org', 'delete', 'passing'])).code, 0);
   assert.equal((await svc(['audit', 'list', '--since', 'yesterday'])).code, 1);
   const exported = await svc(['audit', 'export', '--org']);
   const lines = exported.stdout.trimEnd().split('\n');

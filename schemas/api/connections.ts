@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { CONNECTION_STATUSES } from '../../internal/domain/connection.ts';
 import { authorizePost, connectionPatch, connectionPost, credentialsPut } from '../connection.ts';
-import { dryRun, dryRunQuery, json, projectPath, reasonBody } from './common.ts';
+import { dryRun, dryRunQuery, integer, json, projectPath, reasonBody } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 const entries = {
@@ -15,6 +15,8 @@ const entries = {
   reason: v.optional(v.string()),
   /** Where the provider sends its webhooks; null where it sends none. */
   intakeUrl: v.nullable(v.string()),
+  /** Agents whose triggers or tools name it; where it is read, not where it is made. */
+  usedBy: v.optional(integer),
 };
 export const connection = named('Connection', v.object(entries));
 export type Connection = Shape<typeof connection>;

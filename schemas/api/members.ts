@@ -1,7 +1,7 @@
 // Members of organizations and projects, and service accounts.
 
 import * as v from 'valibot';
-import { displayName, orgPath, projectPath } from './common.ts';
+import { actReason, displayName, dryRun, dryRunQuery, orgPath, projectPath, reasonBody } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 /** Exactly one of the three says who. */
@@ -86,7 +86,9 @@ export const removeOrganizationMember = operation({
   id: 'removeOrganizationMember',
   path: `${orgPath}/members/:member`,
   summary: 'Remove a member from the organization and all its projects',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });
 
 export const listMembers = operation({
@@ -129,7 +131,9 @@ export const removeMember = operation({
   id: 'removeMember',
   path: `${projectPath}/members/:member`,
   summary: 'Remove a member',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });
 
 const accounts = { ...readOrg, tag: 'service-accounts' } as const;
@@ -168,8 +172,9 @@ export const updateServiceAccount = operation({
   id: 'updateServiceAccount',
   path: `${orgPath}/service-accounts/:account`,
   summary: 'Disable a service account, so that none of its tokens is valid, or enable it again; by id or name',
-  body: v.strictObject({ disabled: v.boolean() }),
-  answers: { 200: serviceAccount },
+  query: v.strictObject(dryRunQuery),
+  body: v.strictObject({ disabled: v.boolean(), reason: actReason }),
+  answers: { 200: v.union([serviceAccount, dryRun]) },
 });
 
 export const deleteServiceAccount = operation({
@@ -178,5 +183,7 @@ export const deleteServiceAccount = operation({
   id: 'deleteServiceAccount',
   path: `${orgPath}/service-accounts/:account`,
   summary: 'Delete a service account with its tokens; by id or name',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { CONDITIONS } from '../../internal/domain/notification.ts';
-import { json, projectPath, timestamp } from './common.ts';
+import { dryRun, dryRunQuery, json, projectPath, reasonBody, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery } from './operation.ts';
 
 const condition = v.picklist(CONDITIONS);
@@ -105,7 +105,9 @@ export const deleteReceiver = operation({
   id: 'deleteReceiver',
   path: `${base}/:name`,
   summary: 'Tell it nothing any more',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });
 
 export const testReceiver = operation({

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { ENTRY_SHAPE, isEntry, MAX_ENTRIES } from '../../internal/domain/host-entry.ts';
-import { displayName, dryRun, dryRunQuery, orgPath, projectPath, reasonBody } from './common.ts';
+import { actReason, displayName, dryRun, dryRunQuery, orgPath, projectPath, reasonBody } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
 const limits = v.strictObject({
@@ -147,7 +147,9 @@ export const deleteOrganization = operation({
   id: 'deleteOrganization',
   path: orgPath,
   summary: 'Delete an organization that has no projects',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });
 
 export const listProjects = operation({
@@ -193,6 +195,7 @@ export const updateProject = operation({
   id: 'updateProject',
   path: projectPath,
   summary: 'Change a project: its name, what its environments may ask for and reach, whom its sessions tell and ask',
+  query: v.strictObject(dryRunQuery),
   body: v.strictObject({
     slug: v.optional(v.string()),
     name: v.optional(displayName),
@@ -202,8 +205,9 @@ export const updateProject = operation({
     /** A list that is given replaces that of its provider. */
     approvers: v.optional(approvers),
     notify: v.optional(v.boolean()),
+    reason: actReason,
   }),
-  answers: { 200: project },
+  answers: { 200: v.union([project, dryRun]) },
 });
 
 export const deleteProject = operation({

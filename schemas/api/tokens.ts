@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { expiresAt } from '../secret.ts';
-import { displayName, orgPath } from './common.ts';
+import { displayName, dryRun, dryRunQuery, orgPath, reasonBody } from './common.ts';
 import { namesOne, oneWho, whoEntries } from './members.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
@@ -62,7 +62,9 @@ export const revokeOwnToken = operation({
   id: 'revokeOwnToken',
   path: '/api/v1/tokens/:token',
   summary: 'Revoke one of the own tokens, by id',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });
 
 export const listTokens = operation({
@@ -100,5 +102,7 @@ export const revokeToken = operation({
   id: 'revokeToken',
   path: `${orgPath}/tokens/:token`,
   summary: 'Revoke a token, by id',
-  answers: { 204: null },
+  query: v.strictObject(dryRunQuery),
+  body: reasonBody,
+  answers: { 200: dryRun, 204: null },
 });

@@ -1,13 +1,12 @@
-// `svc account …`, `svc project rename|archive|restore` and `svc audit export`: the rest of administering tenants.
+// `svc account …`, `svc project rename|archive|restore|delete` and `svc audit export`: the rest of administering tenants.
 
 import * as audit from '../../../schemas/api/audit.ts';
+import type { DryRun } from '../../../schemas/api/common.ts';
 import * as members from '../../../schemas/api/members.ts';
-import * as repositories from '../../../schemas/api/repositories.ts';
-import * as sessions from '../../../schemas/api/sessions.ts';
 import * as tenancy from '../../../schemas/api/tenancy.ts';
 import { once } from 'node:events';
 import { connect } from './client.ts';
-import { confirmed, counted } from './confirm.ts';
+import { because, dryRun, isMeant, reasonOf } from './confirm.ts';
 import { showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
 import { relativeTime } from './text.ts';
@@ -43,7 +42,10 @@ const accountState = (disabled: boolean): Handler => {
   return async (call) => {
     const client = await connect(call);
     const name = call.arg('NAME');
-    const answer = await client.call(members.updateServiceAccount, { params: { account: name }, body: { disabled } });
+    const of = { params: { account: name }, body: { disabled, ...reasonOf(call) } };
+    const look = async () => (await client.call(members.updateServiceAccount, { ...of, query: dryRun })) as DryRun;
+    if (disabled && !(await isMeant(call, `disabling ${name}`, look))) return 0;
+    const answer = await client.call(members.updateServiceAccount, of);
     call.screen.emit(answer, () =>
       disabled ? `${name} is disabled; none of its tokens is valid` : `${name} is enabled`,
     );
@@ -56,15 +58,17 @@ export const accountEnable = accountState(false);
 export const accountDelete: Handler = async (call) => {
   const client = await connect(call);
   const name = call.arg('NAME');
-  await confirmed(call, `deleting ${name} takes`, async () => ['it and each of its tokens, at once']);
-  await client.call(members.deleteServiceAccount, { params: { account: name } });
+  const of = { params: { account: name } };
+  const look = async () => (await client.call(members.deleteServiceAccount, { ...of, query: dryRun })) as DryRun;
+  if (!(await isMeant(call, `deleting ${name}`, look))) return 0;
+  await client.call(members.deleteServiceAccount, { ...of, ...because(call) });
   call.screen.emit({ name, status: 'deleted' }, () => `deleted ${name} with its tokens`);
   return 0;
 };
 
 async function changeProject(
   call: Call,
-  body: { readonly name: string } | { readonly archived: boolean },
+  body: { readonly name: string } | { readonly archived: boolean; readonly reason?: string },
   done: string,
 ): Promise<number> {
   const client = await connect(call);
@@ -74,18 +78,26 @@ async function changeProject(
 }
 export const projectRename: Handler = (call) =>
   changeProject(call, { name: call.arg('NAME') }, `is ${call.arg('NAME')}`);
-export const projectArchive: Handler = (call) =>
-  confirmed(call, `archiving ${call.arg('SLUG')} stops`, async () => {
-    const client = await connect(call);
-    const params = { project: call.arg('SLUG') };
-    const repos = await client.list(repositories.listRepositories, { params });
-    const live = await client.list(sessions.listSessions, { params, query: { live: 'true' } });
-    return [
-      `${counted(repos.items.length, 'repository').replace('repositorys', 'repositories')} from syncing`,
-      `${counted(live.items.length, 'live session')}; \`svc project restore\` brings the project back`,
-    ];
-  }).then(() => changeProject(call, { archived: true }, 'is archived: nothing in it changes'));
+export const projectArchive: Handler = async (call) => {
+  const client = await connect(call);
+  const project = call.arg('SLUG');
+  const asked = { params: { project }, query: dryRun, body: { archived: true } };
+  const look = async () => (await client.call(tenancy.updateProject, asked)) as DryRun;
+  if (!(await isMeant(call, `archiving ${project}`, look))) return 0;
+  return changeProject(call, { archived: true, ...reasonOf(call) }, 'is archived: nothing in it changes');
+};
 export const projectRestore: Handler = (call) => changeProject(call, { archived: false }, 'is back');
+
+export const projectDelete: Handler = async (call) => {
+  const client = await connect(call);
+  const project = call.arg('SLUG');
+  const of = { params: { project } };
+  const look = async () => (await client.call(tenancy.deleteProject, { ...of, query: dryRun })) as DryRun;
+  if (!(await isMeant(call, `deleting ${project}`, look))) return 0;
+  await client.call(tenancy.deleteProject, { ...of, ...because(call) });
+  call.screen.emit({ slug: project, status: 'deleted' }, () => `deleted the project ${project}`);
+  return 0;
+};
 
 /** Query of the audit's filters that were given. */
 export const auditFilters = (call: Call) => ({

@@ -49,11 +49,12 @@ export const connectionList: Handler = async (call) => {
   return showList(call, client, {
     operation: connections.listConnections,
     empty: 'no connections',
-    head: ['name', 'provider', 'status', 'intake', 'reason'],
+    head: ['name', 'provider', 'status', 'agents', 'intake', 'reason'],
     row: (connection) => [
       connection.text('name'),
       connection.text('provider'),
       { text: connection.text('status'), colour: statusColour(connection.text('status')) },
+      connection.text('usedBy'),
       connection.text('intakeUrl'),
       connection.text('reason'),
     ],

@@ -1,10 +1,12 @@
 // `svc notify …`: whom a project tells of what happens in it. The key of a webhook comes from a file or stdin, never from
 // an argument.
 
+import type { DryRun } from '../../../schemas/api/common.ts';
 import type { Given } from '../../../schemas/api/operation.ts';
 import * as receivers from '../../../schemas/api/receivers.ts';
 import { CONDITIONS } from '../../domain/notification.ts';
 import { connect } from './client.ts';
+import { because, dryRun, isMeant } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { readSecret } from './input.ts';
 import { showList } from './lists.ts';
@@ -83,7 +85,10 @@ export const notifyEdit: Handler = async (call) => {
 export const notifyRemove: Handler = async (call) => {
   const name = call.arg('NAME');
   const client = await connect(call);
-  await client.call(receivers.deleteReceiver, { params: { name } });
+  const of = { params: { name } };
+  const look = async () => (await client.call(receivers.deleteReceiver, { ...of, query: dryRun })) as DryRun;
+  if (!(await isMeant(call, `removing ${name}`, look))) return 0;
+  await client.call(receivers.deleteReceiver, { ...of, ...because(call) });
   call.screen.emit({ name, status: 'removed' }, () => `removed ${clean(name, true)}`);
   return 0;
 };

@@ -90,10 +90,10 @@ export const projectSet: Handler = async (call) => {
   const client = await connect(call);
   const params = paramsOf(call);
   const { limits } = hasCeilings(call) ? await client.call(tenancy.getProject, { params }) : {};
-  const answer = await client.call(tenancy.updateProject, {
+  const answer = (await client.call(tenancy.updateProject, {
     params,
     body: { ...people, ...environmentOf(call, limits) },
-  });
+  })) as tenancy.Project;
   call.screen.emit(answer, () => `changed the project ${answer.slug}`);
   return 0;
 };

@@ -1,11 +1,13 @@
 // `svc org|project|member|token|audit …`: tenants and who may do what.
 
 import * as audit from '../../../schemas/api/audit.ts';
+import type { DryRun } from '../../../schemas/api/common.ts';
 import * as members from '../../../schemas/api/members.ts';
 import * as tenancy from '../../../schemas/api/tenancy.ts';
 import * as tokens from '../../../schemas/api/tokens.ts';
 import { type Client, connect } from './client.ts';
 import { auditFilters } from './command-account.ts';
+import { because, dryRun, isMeant } from './confirm.ts';
 import { Misuse, Refusal, refusal } from './failure.ts';
 import { type Row, showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
@@ -53,6 +55,17 @@ export const projectCreate: Handler = async (call) => {
   const client = await connect(call);
   const made = await client.call(tenancy.createProject, { body: newTenant(call) });
   call.screen.emit(made, () => `made the project ${call.arg('SLUG')}`);
+  return 0;
+};
+
+export const orgDelete: Handler = async (call) => {
+  const client = await connect(call);
+  const slug = call.arg('SLUG');
+  const of = { params: { org: slug } };
+  const look = async () => (await client.call(tenancy.deleteOrganization, { ...of, query: dryRun })) as DryRun;
+  if (!(await isMeant(call, `deleting ${slug}`, look))) return 0;
+  await client.call(tenancy.deleteOrganization, { ...of, ...because(call) });
+  call.screen.emit({ slug, status: 'deleted' }, () => `deleted the organization ${slug}`);
   return 0;
 };
 
@@ -117,7 +130,10 @@ export const memberRemove: Handler = async (call) => {
   const id = await memberId(call, client, who);
   const { isOrg, params } = scopeOf(call);
   const operation = isOrg ? members.removeOrganizationMember : members.removeMember;
-  await client.call(operation, { params: { ...params, member: id } });
+  const of = { params: { ...params, member: id } };
+  const look = async () => (await client.call(operation, { ...of, query: dryRun })) as DryRun;
+  if (!(await isMeant(call, `removing ${who}`, look))) return 0;
+  await client.call(operation, { ...of, ...because(call) });
   call.screen.emit({ id, status: 'removed' }, () => `removed ${who}`);
   return 0;
 };
@@ -166,11 +182,15 @@ export const tokenRevoke: Handler = async (call) => {
   const id = call.arg('ID');
   const { isOrg, params } = scopeOf(call);
   const operation = isOrg ? tokens.revokeToken : tokens.revokeOwnToken;
-  await client.call(operation, { params: { ...params, token: id } }).catch((error: unknown) => {
+  const of = { params: { ...params, token: id } };
+  const explain = (error: unknown): never => {
     if (!(error instanceof Refusal && error.problem.status === 404)) throw error;
     const hint = isOrg ? '' : '; that of somebody else is revoked with --org';
     throw new Refusal(error.problem, `\`svc token list\` shows the ids${hint}`);
-  });
+  };
+  const look = async () => (await client.call(operation, { ...of, query: dryRun }).catch(explain)) as DryRun;
+  if (!(await isMeant(call, `revoking ${id}`, look))) return 0;
+  await client.call(operation, { ...of, ...because(call) }).catch(explain);
   call.screen.emit({ id, status: 'revoked' }, () => `revoked ${id}`);
   return 0;
 };

@@ -1,6 +1,6 @@
 // The part of the command table about service accounts, projects that exist, and the audit.
 
-import { YES } from './table-global.ts';
+import { DRY_RUN, REASON, YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
@@ -74,7 +74,7 @@ export const accountTable: readonly CommandSpec[] = [
     words: ['account', 'disable'],
     summary: 'make none of its tokens valid, until enabled',
     args: [NAME],
-    options: [],
+    options: [YES, REASON, DRY_RUN],
     load: async () => (await account()).accountDisable,
   },
   {
@@ -88,7 +88,7 @@ export const accountTable: readonly CommandSpec[] = [
     words: ['account', 'delete'],
     summary: 'delete it with its tokens',
     args: [NAME],
-    options: [YES],
+    options: [YES, REASON, DRY_RUN],
     load: async () => (await account()).accountDelete,
   },
   {
@@ -140,8 +140,15 @@ export const accountTable: readonly CommandSpec[] = [
     words: ['project', 'archive'],
     summary: 'keep a project as it is',
     args: [SLUG],
-    options: [YES],
+    options: [YES, REASON, DRY_RUN],
     load: async () => (await account()).projectArchive,
+  },
+  {
+    words: ['project', 'delete'],
+    summary: 'delete a project with everything in it',
+    args: [SLUG],
+    options: [YES, REASON, DRY_RUN],
+    load: async () => (await account()).projectDelete,
   },
   {
     words: ['project', 'restore'],

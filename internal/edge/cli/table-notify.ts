@@ -1,6 +1,6 @@
 // The part of the command table about whom a project tells of what happens in it.
 
-import { FROM_FILE } from './table-global.ts';
+import { DRY_RUN, FROM_FILE, REASON, YES } from './table-global.ts';
 import type { ArgSpec, CommandSpec, OptionSpec } from './types.ts';
 
 const NAME: ArgSpec = { name: 'NAME', help: 'its name' };
@@ -48,7 +48,7 @@ export const notifyCommands: readonly CommandSpec[] = [
     words: ['notify', 'remove'],
     summary: 'tell a receiver nothing any more',
     args: [NAME],
-    options: [],
+    options: [YES, REASON, DRY_RUN],
     load: async () => (await notify()).notifyRemove,
   },
   {

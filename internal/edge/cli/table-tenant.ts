@@ -122,6 +122,13 @@ const tenancyCommands: readonly CommandSpec[] = [
     load: async () => (await tenancy()).orgCreate,
   },
   {
+    words: ['org', 'delete'],
+    summary: 'delete an organization that has no projects',
+    args: [SLUG],
+    options: [YES, REASON, DRY_RUN],
+    load: async () => (await tenancy()).orgDelete,
+  },
+  {
     words: ['project', 'list'],
     summary: 'projects of the organization',
     args: [],
@@ -153,7 +160,7 @@ const tenancyCommands: readonly CommandSpec[] = [
     words: ['member', 'remove'],
     summary: 'take the role away',
     args: [WHO],
-    options: [ORG_SCOPE],
+    options: [ORG_SCOPE, YES, REASON, DRY_RUN],
     load: async () => (await tenancy()).memberRemove,
   },
   {
@@ -177,7 +184,7 @@ const tenancyCommands: readonly CommandSpec[] = [
     words: ['token', 'revoke'],
     summary: 'make a token worthless',
     args: [ID],
-    options: [ORG_SCOPE],
+    options: [ORG_SCOPE, YES, REASON, DRY_RUN],
     load: async () => (await tenancy()).tokenRevoke,
   },
 ];

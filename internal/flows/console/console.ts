@@ -7,12 +7,20 @@ export {
   dryCommit,
   dryDeleteAgent,
   dryDeleteEndpoint,
-  dryDeleteProject,
   dryDeleteSecret,
   dryReleaseBinding,
   dryRemoveConnection,
   dryRemoveRepository,
 } from './dry-runs.ts';
+export {
+  dryChangeProject,
+  dryDeleteOrg,
+  dryDeleteProject,
+  dryEndServiceAccount,
+  dryRemoveMember,
+  dryRemoveReceiver,
+  dryRevokeToken,
+} from './dry-tenancy.ts';
 export { watchChanges } from './changes.ts';
 export { refreshGauges } from './gauges.ts';
 export { readOverview } from './overview.ts';

@@ -6,44 +6,19 @@ import {
   type Counted,
   hangingOnAgents,
   hangingOnConnection,
-  hangingOnProject,
   hangingOnSecret,
 } from '../../adapters/store/console/consequences.ts';
 import { bindingById } from '../../adapters/store/routing/binding-reads.ts';
 import type { SecretScope } from '../../adapters/store/secrets/secrets.ts';
 import { readSecret } from '../../adapters/store/secrets/secrets.ts';
 import { sessionById } from '../../adapters/store/sessions/session-reads.ts';
-import type { Action } from '../../core/plan/types.ts';
 import { Fault } from '../../domain/fault.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 import { checkRemoval, isConsented } from '../connections/connections.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { findRepository, planOfCommit, planOfRemoval, planOfRollback } from '../sync/sync.ts';
 import { requireDeletable, requireUnused } from '../resources.ts';
-
-export interface Consequence {
-  /** What it happens to: `agents`, `sessions`, … */
-  readonly kind: string;
-  readonly count: number;
-  readonly text: string;
-  /** The first twenty. */
-  readonly names: readonly string[];
-}
-export interface DryRun {
-  readonly consequences: readonly Consequence[];
-  /** What would be written, of acts that apply something. */
-  readonly actions?: readonly Action[];
-}
-
-const amount = (count: number, noun: string): string =>
-  `${count} ${count === 1 ? noun : noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
-
-/** Nothing where there is none. */
-function told(kind: string, { count, names }: Counted, noun: string, what: string, many = what): Consequence[] {
-  if (count === 0) return [];
-  return [{ kind, count, text: `${amount(count, noun)} ${count === 1 ? what : many}`, names }];
-}
-const said = (kind: string, text: string, count = 0): Consequence => ({ kind, count, text, names: [] });
+import { amount, type Consequence, type DryRun, said, told } from './consequence.ts';
 
 async function goneWith(ctx: FlowContext, projectId: string, agents: readonly string[]): Promise<Consequence[]> {
   const { triggers, schedules, sessions, endpoints } = await hangingOnAgents(ctx.db, projectId, agents);
@@ -238,24 +213,5 @@ export async function dryCommit(
       ...(changes.length === 0 ? [said('resources', 'Nothing that runs differs from it')] : []),
     ],
     actions: changes,
-  };
-}
-
-export async function dryDeleteProject(ctx: FlowContext, project: ProjectRef): Promise<DryRun> {
-  const { agents, repositories, schedules, sessions, secrets, connections, endpoints } = await hangingOnProject(
-    ctx.db,
-    project.id,
-  );
-  return {
-    consequences: [
-      said('projects', `Project ${project.slug} goes, with its events, transcripts and runs; nobody gets it back`, 1),
-      ...told('agents', agents, 'agent', 'is deleted', 'are deleted'),
-      ...told('sessions', sessions, 'live session', 'ends', 'end'),
-      ...told('repositories', repositories, 'repository', 'is not watched any more', 'are not watched any more'),
-      ...told('schedules', schedules, 'schedule', 'goes', 'go'),
-      ...told('endpoints', endpoints, 'endpoint', 'answers 404', 'answer 404'),
-      ...told('secrets', secrets, 'secret', 'goes', 'go'),
-      ...told('connections', connections, 'connection', 'goes', 'go'),
-    ],
   };
 }

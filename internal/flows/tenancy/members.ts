@@ -16,6 +16,8 @@ import {
   changeMember,
   countOrgAdmins,
   deleteMember,
+  findMember,
+  hasOtherAdmin,
   type Membership,
   type MemberRow,
   putMember,
@@ -137,8 +139,27 @@ export async function removeMember(
 }
 
 async function requireAdmin(tx: Sql, orgId: string): Promise<void> {
-  if ((await countOrgAdmins(tx, orgId)) > 0) return;
-  throw new Fault('conflict', 'last-administrator', 'The organization would be left without an administrator.');
+  if ((await countOrgAdmins(tx, orgId)) === 0) throw lastAdmin();
+}
+const lastAdmin = (): Fault =>
+  new Fault('conflict', 'last-administrator', 'The organization would be left without an administrator.');
+
+/**
+ * The member, and whether it administers the organization, where it could be removed now. Throws the faults of
+ * `removeMember`; takes no lock, so the removal itself looks again.
+ */
+export async function checkMemberRemoval(
+  ctx: FlowContext,
+  membership: Membership,
+  principalId: string,
+): Promise<{ readonly member: MemberRow; readonly isOrgAdmin: boolean }> {
+  if (!isUuid(principalId)) throw notVisible();
+  const member = await findMember(ctx.db, membership, principalId);
+  if (member === undefined) throw notVisible();
+  if (membership.projectId === undefined && !(await hasOtherAdmin(ctx.db, membership.orgId, principalId)))
+    throw lastAdmin();
+  const inOrg = await findMember(ctx.db, { orgId: membership.orgId }, principalId);
+  return { member, isOrgAdmin: inOrg?.role === 'admin' };
 }
 
 /** With a role in the organization when given; its name is unique there. */

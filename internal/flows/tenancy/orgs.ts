@@ -9,6 +9,7 @@ import {
   deleteOrgsGone,
   getOrg,
   getProject,
+  hasProjects,
   insertOrg,
   insertProject,
   type OrgRow,
@@ -121,16 +122,8 @@ export async function changeOrg(
  */
 export async function removeOrg(ctx: FlowContext, actor: Actor, org: { id: string; slug: string }): Promise<void> {
   await ctx.db.tx(async (tx) => {
-    if ((await firstOrgId(tx)) === org.id) {
-      throw new Fault(
-        'conflict',
-        'first-organization',
-        'The installation began with this organization, and its administrators are those of the installation; it can be renamed, not deleted.',
-      );
-    }
-    if (!(await deleteEmptyOrg(tx, org.id))) {
-      throw new Fault('conflict', 'org-not-empty', 'The organization still has projects; delete them first.');
-    }
+    await requireNotFirst(tx, org.id);
+    if (!(await deleteEmptyOrg(tx, org.id))) throw orgNotEmpty();
     await recordAudit(tx, {
       orgId: org.id,
       projectId: null,
@@ -139,6 +132,24 @@ export async function removeOrg(ctx: FlowContext, actor: Actor, org: { id: strin
       subject: { kind: 'org', name: org.slug },
     });
   });
+}
+
+const orgNotEmpty = (): Fault =>
+  new Fault('conflict', 'org-not-empty', 'The organization still has projects; delete them first.');
+
+async function requireNotFirst(sql: Sql, orgId: string): Promise<void> {
+  if ((await firstOrgId(sql)) !== orgId) return;
+  throw new Fault(
+    'conflict',
+    'first-organization',
+    'The installation began with this organization, and its administrators are those of the installation; it can be renamed, not deleted.',
+  );
+}
+
+/** Whether an organization could be deleted now. Throws the faults of `removeOrg`. */
+export async function checkOrgRemoval(ctx: FlowContext, orgId: string): Promise<void> {
+  await requireNotFirst(ctx.db, orgId);
+  if (await hasProjects(ctx.db, orgId)) throw orgNotEmpty();
 }
 
 export async function createProject(

@@ -18,6 +18,7 @@ export { bootstrap, type Client, newToken, recoverClient } from './bootstrap.ts'
 export { listGrants } from './me.ts';
 export {
   changeRole,
+  checkMemberRemoval,
   createServiceAccount,
   readServiceAccount,
   removeMember,
@@ -29,6 +30,7 @@ export {
 export {
   changeOrg,
   changeProject,
+  checkOrgRemoval,
   createOrg,
   createProject,
   readOrg,
@@ -38,4 +40,4 @@ export {
   removeProject,
 } from './orgs.ts';
 export { makeRoom, prune } from './retention.ts';
-export { createOrgToken, createOwnToken, dropToken, type MadeToken } from './tokens.ts';
+export { createOrgToken, createOwnToken, dropToken, type MadeToken, revocableToken } from './tokens.ts';

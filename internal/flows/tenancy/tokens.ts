@@ -109,21 +109,27 @@ function expiryOf(given: NewToken, caller: CallerToken, now: Date): Date | null 
  * what a person uses in another one too; removing the member closes it here.
  */
 export async function dropToken(ctx: FlowContext, actor: Actor, scope: TokenScope, tokenId: string): Promise<void> {
-  if (!isUuid(tokenId)) throw notVisible();
   await ctx.db.tx(async (tx) => {
-    const row = await getToken(tx, scope, tokenId);
-    if (row === undefined) throw notVisible();
-    const isShared = 'orgId' in scope && row.orgId === null && row.principalId !== actor.id;
-    if (isShared && (await belongsElsewhere(tx, row.principalId, scope.orgId))) {
-      throw new Fault(
-        'forbidden',
-        'belongs-elsewhere',
-        'This token opens other organizations of this person as well; remove the member to close this one.',
-      );
-    }
+    const row = await revocableToken(tx, actor, scope, tokenId);
     await revokeToken(tx, tokenId, ctx.runtime.now());
     await audit(tx, actor, 'token.revoked', row);
   });
+}
+
+/** A token that the caller may revoke in this scope. Throws the faults of `dropToken`. */
+export async function revocableToken(sql: Sql, actor: Actor, scope: TokenScope, tokenId: string): Promise<TokenRow> {
+  if (!isUuid(tokenId)) throw notVisible();
+  const row = await getToken(sql, scope, tokenId);
+  if (row === undefined) throw notVisible();
+  const isShared = 'orgId' in scope && row.orgId === null && row.principalId !== actor.id;
+  if (isShared && (await belongsElsewhere(sql, row.principalId, scope.orgId))) {
+    throw new Fault(
+      'forbidden',
+      'belongs-elsewhere',
+      'This token opens other organizations of this person as well; remove the member to close this one.',
+    );
+  }
+  return row;
 }
 
 /** Each organization that the token opens has the entry. */

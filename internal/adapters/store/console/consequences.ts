@@ -154,3 +154,117 @@ export const hangingOnProject = (sql: Sql, projectId: string): Promise<ProjectHa
     [projectId],
   );
 };
+
+export interface ArchiveHangers {
+  readonly repositories: Counted;
+  readonly schedules: Counted;
+  readonly endpoints: Counted;
+  readonly connections: Counted;
+  readonly sessions: Counted;
+}
+
+/** What an archived project does not do. */
+export const restingInProject = (sql: Sql, projectId: string): Promise<ArchiveHangers> => {
+  const of = (table: string, name: string, more = ''): string =>
+    counted(`select ${name} as name from svc.${table} where project_id = $1::uuid${more}`);
+  return one(
+    sql,
+    {
+      repositories: of('repositories', 'name'),
+      schedules: of('schedules', 'id'),
+      endpoints: of('endpoints', 'name', " and status = 'ready'"),
+      connections: of('connections', 'name'),
+      sessions: of('sessions', 'id::text', ' and live'),
+    },
+    [projectId],
+  );
+};
+
+export interface PrincipalHangers {
+  /** Projects of the organization in which it has a role. */
+  readonly projects: Counted;
+  /** Live tokens that open the organization, or a project of it. */
+  readonly tokens: Counted;
+  /** Browsers that are signed in as it. */
+  readonly browsers: Counted;
+  /** Projects in which nobody but it has a role of the project's own. */
+  readonly alone: Counted;
+}
+
+const aliveToken = '(t.revoked_at is null and (t.expires_at is null or t.expires_at > $3::timestamptz))';
+const aliveBrowser = '(w.ended_at is null and w.expires_at > $3::timestamptz)';
+
+/** Of a person or a service account, within an organization. */
+export const hangingOnPrincipal = (
+  sql: Sql,
+  orgId: string,
+  principalId: string,
+  now: Date,
+): Promise<PrincipalHangers> => {
+  const ours = `svc.project_members m join svc.projects p on p.id = m.project_id
+    where p.org_id = $1::uuid and p.deleted_at is null and m.principal_id = $2::uuid`;
+  return one(
+    sql,
+    {
+      projects: counted(`select p.slug as name from ${ours}`),
+      tokens: counted(`select t.name from svc.api_tokens t where t.principal_id = $2::uuid and ${aliveToken}
+         and (t.org_id is null or t.org_id = $1::uuid)`),
+      browsers: counted(`select w.method as name from svc.web_sessions w
+         where w.principal_id = $2::uuid and ${aliveBrowser}`),
+      alone: counted(`select p.slug as name from ${ours} and not exists (select from svc.project_members o
+         where o.project_id = m.project_id and o.principal_id <> m.principal_id)`),
+    },
+    [orgId, principalId, now],
+  );
+};
+
+/** Browsers that were opened with a token, and so end with it. */
+export async function browsersOfToken(sql: Sql, tokenId: string, now: Date): Promise<number> {
+  const { rows } = await sql.query<{ n: number }>(
+    `select count(*)::int as n from svc.web_sessions w where w.token_id = $1::uuid and w.ended_at is null
+        and w.expires_at > $2::timestamptz`,
+    [tokenId, now],
+  );
+  return rows[0]?.n ?? 0;
+}
+
+export interface ReceiverHangers {
+  /** What it was not told yet. */
+  readonly pending: Counted;
+  /** Others of the project that are told something. */
+  readonly others: Counted;
+}
+
+export const hangingOnReceiver = (sql: Sql, projectId: string, name: string): Promise<ReceiverHangers> =>
+  one(
+    sql,
+    {
+      pending: counted(`select n.condition as name from svc.notifications t join svc.notices n on n.id = t.notice_id
+         where n.project_id = $1::uuid and t.receiver = 'receiver:' || $2::text and t.due_at is not null`),
+      others: counted(`select r.name from svc.receivers r
+         where r.project_id = $1::uuid and r.name <> $2::text and not r.suspended`),
+    },
+    [projectId, name],
+  );
+
+export interface OrgHangers {
+  readonly members: Counted;
+  readonly accounts: Counted;
+  readonly secrets: Counted;
+  readonly tokens: Counted;
+}
+
+/** Of an organization without projects. */
+export const hangingOnOrg = (sql: Sql, orgId: string, now: Date): Promise<OrgHangers> =>
+  one(
+    sql,
+    {
+      members: counted(`select p.name from svc.org_members m join svc.principals p on p.id = m.principal_id
+         where m.org_id = $1::uuid and p.kind = 'user'`),
+      accounts: counted(`select p.name from svc.principals p where p.org_id = $1::uuid and p.kind = 'service_account'`),
+      secrets: counted('select m.name from svc.secret_metadata m where m.org_id = $1::uuid and m.project_id is null'),
+      tokens: counted(`select t.name from svc.api_tokens t where t.org_id = $1::uuid and t.revoked_at is null
+         and (t.expires_at is null or t.expires_at > $2::timestamptz)`),
+    },
+    [orgId, now],
+  );

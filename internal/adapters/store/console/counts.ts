@@ -85,3 +85,25 @@ export const countMembers = (
   of.projectId === undefined
     ? count(sql, 'svc.org_members where org_id = $1::uuid', [of.orgId])
     : count(sql, 'svc.project_members where project_id = $1::uuid', [of.projectId]);
+
+/** How many agents a connection is named by in triggers or tools, by the ids given; those that nobody names are not in it. */
+export async function usersOfConnections(
+  sql: Sql,
+  projectId: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  if (ids.length === 0) return new Map();
+  // One look at the agents, however many connections there are.
+  const { rows } = await sql.query<{ id: string; n: number }>(
+    `select used.id, count(*)::int as n from (
+       select t.connection_id as id, t.agent_id as agent from svc.triggers t
+         where t.project_id = $1::uuid and t.connection_id = any($2::uuid[])
+       union
+       select c.id, a.id from svc.agents a
+         cross join lateral jsonb_path_query(a.spec -> 'tools', '$.**.connection') named (value)
+         join svc.connections c on c.project_id = a.project_id and c.name = named.value #>> '{}'
+         where a.project_id = $1::uuid and c.id = any($2::uuid[])) used group by used.id`,
+    [projectId, ids],
+  );
+  return new Map(rows.map(({ id, n }) => [id, n]));
+}

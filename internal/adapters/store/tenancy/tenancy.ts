@@ -106,6 +106,15 @@ export async function deleteEmptyOrg(tx: Sql, orgId: string): Promise<boolean> {
   return true;
 }
 
+/** Whether an organization has projects that somebody can find. */
+export async function hasProjects(sql: Sql, orgId: string): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    'select from svc.projects where org_id = $1::uuid and deleted_at is null limit 1',
+    [orgId],
+  );
+  return rowCount > 0;
+}
+
 /** Rows of organizations that are deleted and whose projects are all gone. */
 export async function deleteOrgsGone(sql: Sql): Promise<void> {
   await sql.query(
@@ -235,6 +244,20 @@ export async function listMembers(
   return rows;
 }
 
+export async function findMember(
+  sql: Sql,
+  membership: Membership,
+  principalId: string,
+): Promise<MemberRow | undefined> {
+  const { table, key, id } = tableOf(membership);
+  const { rows } = await sql.query<MemberRow>(
+    `select ${memberColumns} from ${table} m join svc.principals p on p.id = m.principal_id
+     where m.${key} = $1::uuid and p.id = $2::uuid`,
+    [id, principalId],
+  );
+  return rows[0];
+}
+
 /** Sets the role of a member; undefined where the principal is none. */
 export async function changeMember(
   tx: Sql,
@@ -289,13 +312,18 @@ export async function deleteMember(
   return rows[0];
 }
 
+const admins = `from svc.org_members m join svc.principals p on p.id = m.principal_id
+     where m.org_id = $1::uuid and m.role = 'admin' and p.kind = 'user' and p.disabled_at is null`;
+
+/** Whether somebody other than this one administers the organization; takes no lock. */
+export async function hasOtherAdmin(sql: Sql, orgId: string, principalId: string): Promise<boolean> {
+  const { rowCount } = await sql.query(`select ${admins} and p.id <> $2::uuid limit 1`, [orgId, principalId]);
+  return rowCount > 0;
+}
+
 /** Locks the organization (no more than needed: others go on adding to it) and counts the administrators left to it. */
 export async function countOrgAdmins(tx: Sql, orgId: string): Promise<number> {
   await tx.query('select from svc.orgs where id = $1::uuid for no key update', [orgId]);
-  const { rows } = await tx.query<{ n: number }>(
-    `select count(*) as n from svc.org_members m join svc.principals p on p.id = m.principal_id
-     where m.org_id = $1::uuid and m.role = 'admin' and p.kind = 'user' and p.disabled_at is null`,
-    [orgId],
-  );
+  const { rows } = await tx.query<{ n: number }>(`select count(*) as n ${admins}`, [orgId]);
   return rows[0]?.n ?? 0;
 }

@@ -1,7 +1,7 @@
 // Connections of a project to providers (docs/reference/http-api.md#conventions). Credentials go in and never come out.
 
 import * as api from '../../../../schemas/api/connections.ts';
-import { countConnections } from '../../../adapters/store/console/counts.ts';
+import { countConnections, usersOfConnections } from '../../../adapters/store/console/counts.ts';
 import {
   type ConnectionRow,
   listConnections,
@@ -70,11 +70,13 @@ export const connectionRoutes: readonly Route[] = [
     const page = readTextPage(query);
     const rows = await listConnections(ctx.db, project.id, { ...page, limit: page.limit + 1 });
     const total = query.counts === 'true' ? await countConnections(ctx.db, project.id) : undefined;
+    const ids = rows.map(({ id }) => id);
+    const users = await usersOfConnections(ctx.db, project.id, ids);
     const shown = pageOf(
       rows,
       page.limit,
       (row) => [row.name],
-      (row) => show(ctx, row),
+      (row) => ({ ...show(ctx, row), usedBy: users.get(row.id) ?? 0 }),
     );
     return ok({ ...shown, ...counted(total) });
   }),
@@ -83,7 +85,8 @@ export const connectionRoutes: readonly Route[] = [
   ),
   serve(api.getConnection, async ({ ctx, project, params }) => {
     const row = await readConnection(ctx, project, params.name);
-    return ok(whole(ctx, row));
+    const users = await usersOfConnections(ctx.db, project.id, [row.id]);
+    return ok({ ...whole(ctx, row), usedBy: users.get(row.id) ?? 0 });
   }),
   serve(api.changeConnection, async ({ ctx, project, actor, params, body }) =>
     ok(whole(ctx, await changeConfig(ctx, project, actor, { name: params.name, config: body.config }))),

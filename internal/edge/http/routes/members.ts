@@ -20,7 +20,8 @@ import { Fault } from '../../../domain/fault.ts';
 import { MESSAGES } from '../../../domain/messages.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
-import { counted } from './shapes.ts';
+import { dryEndServiceAccount, dryRemoveMember } from '../../../flows/console/console.ts';
+import { counted, saying } from './shapes.ts';
 
 const showMember = (row: MemberRow) => ({ ...row, createdAt: row.createdAt.toISOString() });
 const showAccount = (row: PrincipalRow) => ({
@@ -50,8 +51,9 @@ const orgMembers: readonly Route[] = [
   serve(api.updateOrganizationMember, async ({ ctx, actor, org: { id }, params, body }) =>
     ok(showMember(await changeRole(ctx, actor, { orgId: id }, params.member, body.role))),
   ),
-  serve(api.removeOrganizationMember, async ({ ctx, actor, org: { id }, params }) => {
-    await removeMember(ctx, actor, { orgId: id }, params.member);
+  serve(api.removeOrganizationMember, async ({ ctx, actor, org: { id }, params, query, body }) => {
+    if (query.dryRun === 'true') return ok(await dryRemoveMember(ctx, { orgId: id }, params.member));
+    await removeMember(ctx, saying(actor, body), { orgId: id }, params.member);
     return noContent;
   }),
 ];
@@ -64,8 +66,10 @@ const projectMembers: readonly Route[] = [
   serve(api.updateMember, async ({ ctx, actor, project: { id, orgId }, params, body }) =>
     ok(showMember(await changeRole(ctx, actor, { orgId, projectId: id }, params.member, body.role))),
   ),
-  serve(api.removeMember, async ({ ctx, actor, project: { id, orgId }, params }) => {
-    await removeMember(ctx, actor, { orgId, projectId: id }, params.member);
+  serve(api.removeMember, async ({ ctx, actor, project: { id, orgId }, params, query, body }) => {
+    const membership = { orgId, projectId: id };
+    if (query.dryRun === 'true') return ok(await dryRemoveMember(ctx, membership, params.member));
+    await removeMember(ctx, saying(actor, body), membership, params.member);
     return noContent;
   }),
 ];
@@ -82,11 +86,15 @@ const serviceAccounts: readonly Route[] = [
   serve(api.getServiceAccount, async ({ ctx, org: { id }, params }) =>
     ok(showAccount(await readServiceAccount(ctx, id, params.account))),
   ),
-  serve(api.updateServiceAccount, async ({ ctx, actor, org: { id }, params, body }) =>
-    ok(showAccount(await setDisabled(ctx, actor, id, { account: params.account, ...body }))),
-  ),
-  serve(api.deleteServiceAccount, async ({ ctx, actor, org: { id }, params }) => {
-    await removeServiceAccount(ctx, actor, id, params.account);
+  serve(api.updateServiceAccount, async ({ ctx, actor, org: { id }, params: { account }, query, body }) => {
+    const { disabled } = body;
+    if (query.dryRun === 'true')
+      return ok(await dryEndServiceAccount(ctx, id, account, disabled ? 'disable' : 'enable'));
+    return ok(showAccount(await setDisabled(ctx, saying(actor, body), id, { account, disabled })));
+  }),
+  serve(api.deleteServiceAccount, async ({ ctx, actor, org: { id }, params: { account }, query, body }) => {
+    if (query.dryRun === 'true') return ok(await dryEndServiceAccount(ctx, id, account, 'delete'));
+    await removeServiceAccount(ctx, saying(actor, body), id, account);
     return noContent;
   }),
 ];

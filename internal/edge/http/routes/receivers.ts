@@ -14,7 +14,8 @@ import {
 } from '../../../flows/notify/notify.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
-import { readIdPage } from './shapes.ts';
+import { dryRemoveReceiver } from '../../../flows/console/console.ts';
+import { readIdPage, saying } from './shapes.ts';
 
 const show = (row: ReceiverRow) => ({
   name: row.name,
@@ -51,8 +52,9 @@ export const receiverRoutes: readonly Route[] = [
   serve(api.updateReceiver, async ({ ctx, project, actor, params, body }) =>
     ok(show(await changeReceiver(ctx, project, actor, { ...body, name: params.name }))),
   ),
-  serve(api.deleteReceiver, async ({ ctx, project, actor, params }) => {
-    await removeReceiver(ctx, project, actor, params.name);
+  serve(api.deleteReceiver, async ({ ctx, project, actor, params: { name }, query, body }) => {
+    if (query.dryRun === 'true') return ok(await dryRemoveReceiver(ctx, project, name));
+    await removeReceiver(ctx, project, saying(actor, body), name);
     return noContent;
   }),
   serve(api.testReceiver, async ({ ctx, project, actor, params: { name } }) =>

@@ -18,7 +18,7 @@ import { selfPermissions } from '../../../domain/permission.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { type Call, created, noContent, ok, type Principal, type Route, serve } from '../route.ts';
-import { dryDeleteProject } from '../../../flows/console/console.ts';
+import { dryChangeProject, dryDeleteOrg, dryDeleteProject } from '../../../flows/console/console.ts';
 import { saying } from './shapes.ts';
 
 /** Leaves out what was not given, so that a change says only what it changes. */
@@ -61,8 +61,9 @@ const orgRoutes: readonly Route[] = [
   serve(api.updateOrganization, async ({ ctx, actor, org, body }) =>
     ok(showOrg(await changeOrg(ctx, actor, org.id, given(body)))),
   ),
-  serve(api.deleteOrganization, async ({ ctx, actor, org }) => {
-    await removeOrg(ctx, actor, org);
+  serve(api.deleteOrganization, async ({ ctx, actor, org, query, body }) => {
+    if (query.dryRun === 'true') return ok(await dryDeleteOrg(ctx, org));
+    await removeOrg(ctx, saying(actor, body), org);
     return noContent;
   }),
 ];
@@ -85,9 +86,12 @@ const projectRoutes: readonly Route[] = [
     created(showProject(await createProject(ctx, actor, org.id, body), org.slug)),
   ),
   serve(api.getProject, async ({ ctx, org, project }) => ok(showProject(await readProject(ctx, project.id), org.slug))),
-  serve(api.updateProject, async ({ ctx, actor, org, project, body }) =>
-    ok(showProject(await changeProject(ctx, actor, project, given(body)), org.slug)),
-  ),
+  serve(api.updateProject, async ({ ctx, actor, org, project, query, body }) => {
+    const { reason, ...change } = body;
+    if (query.dryRun === 'true') return ok(await dryChangeProject(ctx, project, change.archived));
+    const by = saying(actor, { ...(reason !== undefined && { reason }) });
+    return ok(showProject(await changeProject(ctx, by, project, given(change)), org.slug));
+  }),
   serve(api.deleteProject, async ({ ctx, actor, project, query, body }) => {
     if (query.dryRun === 'true') return ok(await dryDeleteProject(ctx, project));
     await removeProject(ctx, saying(actor, body), project);

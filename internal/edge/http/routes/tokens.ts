@@ -9,6 +9,8 @@ import { Fault } from '../../../domain/fault.ts';
 import { MESSAGES } from '../../../domain/messages.ts';
 import { pageOf, readPage } from '../page.ts';
 import { created, noContent, ok, type Route, serve } from '../route.ts';
+import { dryRevokeToken } from '../../../flows/console/console.ts';
+import { saying } from './shapes.ts';
 
 const show = (row: TokenRow) => ({
   id: row.id,
@@ -49,16 +51,19 @@ export const tokenRoutes: readonly Route[] = [
   serve(api.createOwnToken, async ({ ctx, actor, principal, body }) =>
     created(showMade(await createOwnToken(ctx, actor, principal, body))),
   ),
-  serve(api.revokeOwnToken, async ({ ctx, actor, principal, params }) => {
-    await dropToken(ctx, actor, { principalId: principal.id, only: principal.tokenOrgId }, params.token);
+  serve(api.revokeOwnToken, async ({ ctx, actor, principal, params, query, body }) => {
+    const own = { principalId: principal.id, only: principal.tokenOrgId };
+    if (query.dryRun === 'true') return ok(await dryRevokeToken(ctx, actor, own, params.token));
+    await dropToken(ctx, saying(actor, body), own, params.token);
     return noContent;
   }),
   serve(api.listTokens, ({ ctx, org, query }) => list(ctx, { orgId: org.id }, query)),
   serve(api.createToken, async ({ ctx, actor, principal, org, body }) =>
     created(showMade(await createOrgToken(ctx, actor, principal, { orgId: org.id, who: body, given: body }))),
   ),
-  serve(api.revokeToken, async ({ ctx, actor, org, params }) => {
-    await dropToken(ctx, actor, { orgId: org.id }, params.token);
+  serve(api.revokeToken, async ({ ctx, actor, org, params, query, body }) => {
+    if (query.dryRun === 'true') return ok(await dryRevokeToken(ctx, actor, { orgId: org.id }, params.token));
+    await dropToken(ctx, saying(actor, body), { orgId: org.id }, params.token);
     return noContent;
   }),
 ];

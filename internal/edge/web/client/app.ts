@@ -5,7 +5,7 @@ import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
 import { call, callEarly, peekEarly, signinAddress } from './api.ts';
-import { absolute, Empty, Failure, html, type Markup, ownZone, setZone, zone } from './kit.ts';
+import { absolute, Failure, html, type Markup, ownZone, setZone, zone } from './kit.ts';
 import { startLive, useLiveState, useNewer } from './live.ts';
 import {
   type Address,
@@ -85,13 +85,19 @@ function Header(props: {
   </header>`;
 }
 
-function Projects(props: { readonly me: Me }): Markup {
-  const all = props.me.orgs.flatMap((org) => org.projects.map((project) => ({ org, project })));
-  return html`<section data-testid="page-projects"><h1>Projects</h1>
-    ${all.length === 0 ? html`<${Empty} text="No project is visible to you." command="svc project create" />` : null}
-    <ul>${all.map(({ org, project }) => html`<li data-row tabIndex=${-1}><a href=${`/${org.slug}/${project.slug}`}>${org.slug}/${project.slug}</a></li>`)}</ul>
-  </section>`;
+type ProjectsModule = typeof import('./page-projects.ts');
+
+/** The list of projects, whose module only `/` needs. */
+function Projects({ me, again }: { readonly me: Me; readonly again: () => void }): Markup {
+  const [module, setModule] = useState<ProjectsModule>();
+  const [error, setError] = useState<unknown>(undefined);
+  useEffect(() => void import('./page-projects.ts').then(setModule, setError), []);
+  if (error !== undefined) return html`<${Unloaded} title="Projects" />`;
+  return module === undefined ? html`<p class="empty">Reading…</p>` : html`<${module.Page} me=${me} again=${again} />`;
 }
+
+const Unloaded = ({ title }: { readonly title: string }): Markup =>
+  html`<section><h1>${title}</h1><p class="failure" role="alert">This page could not be loaded: the service was not reached, or has been updated. <a href=${location.href} target="_self">Load it again</a></p></section>`;
 
 type Component = (props: PageProps) => Markup;
 const loaded = new Map<string, Component>();
@@ -125,8 +131,7 @@ function PageOf(props: {
   const { component, error } = usePage(row, id !== '');
   if (row.needs !== undefined && !place.permissions.includes(row.needs))
     return html`<section data-testid=${`page-${row.name}`}><h1>${row.title}</h1><p class="notice" data-testid="not-allowed">This needs the permission <code>${row.needs}</code>.</p></section>`;
-  if (error !== undefined)
-    return html`<section><h1>${row.title}</h1><p class="failure" role="alert">This page could not be loaded: the service was not reached, or has been updated. <a href=${location.href} target="_self">Load it again</a></p></section>`;
+  if (error !== undefined) return html`<${Unloaded} title=${row.title} />`;
   if (component === undefined) return html`<p class="empty">Reading…</p>`;
   return html`<${component} key=${`${place.api} ${row.name} ${id}`} place=${place} id=${id} query=${new URLSearchParams(props.search)} />`;
 }
@@ -199,6 +204,7 @@ function App(): Markup {
     if (isElsewhere) void call<Me>('GET', '/api/v1/me').then(setMe, setError);
   }, [address.org, address.project]);
   const row = pages.find(({ name }) => name === address.page);
+  const reread = (): void => void call<Me>('GET', '/api/v1/me').then(setMe, setError);
   const open = (what: 'find' | 'keys'): void => {
     setDialog(what);
     // The page may know of this project alone.
@@ -222,7 +228,7 @@ function App(): Markup {
       ${isNewer ? html`<p class="notice" role="status" data-testid="newer">The service has been updated; this page is older than it. <a href=${location.href} target="_self">Load it again</a></p>` : null}
       ${
         address.org === ''
-          ? html`<${Projects} me=${me} />`
+          ? html`<${Projects} me=${me} again=${reread} />`
           : place === undefined || row === undefined
             ? html`<p>This project is not visible to you.</p>`
             : html`<${PageOf} place=${place} row=${row} id=${address.id} search=${search} />`

@@ -17,6 +17,10 @@ const kinds: { readonly [status: string]: StatusKind } = {
 /** Connected with credentials of their own, not by a person's consent. */
 const own = ['codehost', 'tracker', 'chat', 'errtrack'];
 
+/** How many agents name it in their triggers or tools. */
+export const usedText = (count = 0): string =>
+  count === 0 ? 'nobody' : `${count} ${count === 1 ? 'agent' : 'agents'}`;
+
 export function ConnectionRow(props: {
   readonly place: Place;
   readonly row: Connection & { readonly reason?: string };
@@ -38,11 +42,14 @@ export function ConnectionRow(props: {
     again();
   };
   const isConsented = !own.includes(provider);
+  const consent =
+    provider === 'mcp' ? `svc connect mcp ${name} --renew` : `svc connect provider ${provider} ${name} --renew`;
   return html`<tr data-testid=${`row-connection-${name}`}>
     <td>${provider}</td><td>${name}</td>
     <td><${Status} kind=${kinds[status] ?? 'bad'} text=${status.replaceAll('_', ' ')} />${reason === undefined ? null : html` <small>${reason}</small>`}</td>
+    <td>${usedText(row.usedBy)}</td>
     <td><div class="actions">
-      ${isConsented ? html`<${Action} place=${place} label=${status === 'active' ? 'Authorize again' : 'Reconnect'} testId=${`authorize-${name}`} needs="connections:write" primary=${status !== 'active'} command=${`svc connect ${provider === 'mcp' ? 'mcp' : provider} ${name}`} run=${authorize} />` : null}
+      ${isConsented ? html`<${Action} place=${place} label=${status === 'active' ? 'Authorize again' : 'Reconnect'} testId=${`authorize-${name}`} needs="connections:write" primary=${status !== 'active'} command=${consent} run=${authorize} />` : null}
       <${Action} place=${place} label="Check" testId=${`check-${name}`} needs="connections:write" command=${`svc connection check ${name}`} run=${check} />
       <${Action} place=${place} label="Remove" testId=${`remove-${name}`} needs="connections:write" command=${`svc connection remove ${name}`} run=${remove} confirm=${asked(`Remove ${name}`, 'DELETE', path)} />
     </div></td></tr>`;

@@ -6,7 +6,7 @@ import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../sche
 import type { PageProps } from './pages.ts';
 import { call } from './api.ts';
 import { AddConnection } from './add-connection.ts';
-import { ConnectionRow } from './connection-row.ts';
+import { ConnectionRow, usedText } from './connection-row.ts';
 import { Chooser, type Choosing } from './chooser.ts';
 import { Command, Confirm, Failure, html, Status, Table, Toast, type Markup, useRead } from './kit.ts';
 import { useLive } from './live.ts';
@@ -103,6 +103,8 @@ export function Page(props: PageProps): Markup {
   };
 
   const others = (rows.value?.items ?? []).filter((one) => one.provider !== 'errtrack');
+  const own = rows.value?.items.find((one) => one.provider === 'errtrack');
+  const usedBy = usedText(own?.usedBy);
   const closeConfirm = (): void => setConfirming(false);
   return html`<section data-testid="page-connections"><div class="title"><h1>Connections</h1><${Command} command="svc connection list" /></div>
     <${Toast} text=${told} />
@@ -111,7 +113,7 @@ export function Page(props: PageProps): Markup {
     <${AddConnection} place=${place} again=${rows.again} />
     <${Table} label="Connections" columns=${columns}>
       ${others.map((row) => html`<${ConnectionRow} key=${row.name} place=${place} row=${row} again=${rows.again} />`)}
-      <${ErrtrackRow} isAllowed=${isAllowed} busy=${busy} isConnected=${isConnected} options=${options} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
+      <${ErrtrackRow} isAllowed=${isAllowed} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedBy} name=${own?.name ?? 'NAME'} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
     <//>
     ${choosing === undefined ? null : html`<${Chooser} scope=${scope} choosing=${choosing} onDone=${finished} onClose=${close} />`}
     ${isConfirming ? html`<${Confirm} title="Disconnect the error tracker" action="Disconnect" consequence=${consequence} onConfirm=${disconnect} onClose=${closeConfirm} />` : null}
@@ -123,6 +125,8 @@ function ErrtrackRow(props: {
   readonly busy: boolean;
   readonly isConnected: boolean;
   readonly options: { readonly value?: Options | undefined; readonly error?: unknown };
+  readonly usedBy: string;
+  readonly name: string;
   readonly onConnect: () => void;
   readonly onDisconnect: () => void;
 }): Markup {
@@ -133,11 +137,12 @@ function ErrtrackRow(props: {
   const state = isConnected ? 'connected' : 'not-connected';
   const why = isAllowed ? null : html`<small>needs ${needed.join(' and ')}</small>`;
   const button = isConnected
-    ? html`<button type="button" data-testid="disconnect" disabled=${!isAllowed} onClick=${props.onDisconnect}>Disconnect</button>`
-    : html`<button type="button" data-testid="connect" disabled=${!isAllowed || !isKnown || props.busy} onClick=${props.onConnect}>Connect</button>`;
+    ? html`<button type="button" data-testid="disconnect" title=${`svc connection remove ${props.name}`} disabled=${!isAllowed} onClick=${props.onDisconnect}>Disconnect</button>`
+    : html`<button type="button" data-testid="connect" title="svc connect errtrack" disabled=${!isAllowed || !isKnown || props.busy} onClick=${props.onConnect}>Connect</button>`;
   return html`<tr data-testid="connection-errtrack" data-state=${state}>
     <td>errtrack</td><td>${names === '' ? 'Error tracker' : names}</td>
     <td><${Status} kind=${isConnected ? 'good' : 'off'} text=${isConnected ? 'Connected' : 'Not connected'} /></td>
+    <td>${isConnected ? props.usedBy : '–'}</td>
     <td>${button} ${why}${options.error === undefined ? null : html`<${Failure} error=${options.error} />`}</td></tr>`;
 }
 
@@ -150,7 +155,7 @@ async function clearSelections(
     await setupCall('PUT', projectsPath, { ...scope, providerGrantId: id, errtrackProjectIds: [] });
 }
 
-const columns = ['Provider', 'Name', 'State', 'Action'].map((title) => ({ title }));
+const columns = ['Provider', 'Name', 'State', 'Used by', 'Action'].map((title) => ({ title }));
 const consequence =
   'Agents of this project no longer read its issues, and its issue events no longer arrive. Other projects and the app at the provider stay as they are.';
 

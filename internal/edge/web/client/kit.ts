@@ -205,7 +205,8 @@ export function Confirm(props: {
 }
 
 export interface ActionProps {
-  readonly place: Place;
+  /** Where it is done, and what the caller may do there. */
+  readonly place: Pick<Place, 'permissions'>;
   readonly label: string;
   readonly testId: string;
   /** Without which the button is there and cannot be pressed. */

@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import type { Member } from '../../../../schemas/api/members.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
+import { asked, because } from './dry-run.ts';
 import { Action, Failure, Field, html, type Markup } from './kit.ts';
 import { type List, timeCell } from './list.ts';
 import type { Place } from './pages.ts';
@@ -64,12 +65,12 @@ const list: List<Member> = {
     {
       title: 'Action',
       cell: (row, place) => {
-        const run = async (): Promise<void> => {
-          await call('DELETE', pathOf(place, row.principalId));
+        const path = pathOf(place, row.principalId);
+        const run = async (reason?: string): Promise<void> => {
+          await call('DELETE', path, because(reason));
           changed();
         };
-        const text = `${row.name} has no role in this project from the next request on; open streams end within seconds. Administrators of the organization keep theirs.`;
-        return html`<${Action} place=${place} label="Remove" testId="delete" needs="members:write" command=${`svc member remove ${row.email ?? row.name}`} run=${run} confirm=${{ title: `Remove ${row.name}`, consequence: async () => text }} />`;
+        return html`<${Action} place=${place} label="Remove" testId="delete" needs="members:write" command=${`svc member remove ${row.email ?? row.name}`} run=${run} confirm=${asked(`Remove ${row.name}`, 'DELETE', path)} />`;
       },
     },
   ],

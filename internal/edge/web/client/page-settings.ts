@@ -12,7 +12,7 @@ const needed = 'project:write';
 export function Page({ place }: PageProps): Markup {
   const read = useRead((signal) => call<Project>('GET', place.api, { signal }), place.api);
   const found = read.value;
-  return html`<section data-testid="page-settings"><div class="title"><h1>Settings</h1><${Command} command=${`svc project list`} /></div>
+  return html`<section data-testid="page-settings"><div class="title"><h1>Settings</h1><${Command} command=${`svc project show ${place.project.slug}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
     ${found === undefined ? null : html`<${Settings} place=${place} project=${found} again=${read.again} />`}</section>`;
 }
@@ -24,15 +24,14 @@ interface Props {
 }
 
 function Settings({ place, project, again }: Props): Markup {
-  const archive = async (): Promise<void> => {
-    await call('PATCH', place.api, { body: { archived: !project.archived } });
+  const archive = async (reason?: string): Promise<void> => {
+    await call('PATCH', place.api, because(reason, { archived: !project.archived }));
     again();
   };
   const remove = async (reason?: string): Promise<void> => {
     await call('DELETE', place.api, because(reason));
     location.assign('/');
   };
-  const pausing = 'No event wakes an agent and no schedule fires until it is brought back; what runs goes on.';
   return html`<div>
     <dl class="facts"><div><dt>Name</dt><dd>${project.name}</dd></div><div><dt>Slug</dt><dd><code>${project.slug}</code></dd></div><div><dt>Id</dt><dd><code>${project.id}</code></dd></div>
       <div><dt>State</dt><dd><${Status} kind=${project.archived ? 'off' : 'good'} text=${project.archived ? 'archived' : 'active'} />${project.archivedAt === null ? null : html` <${Time} at=${project.archivedAt} />`}</dd></div>
@@ -43,7 +42,7 @@ function Settings({ place, project, again }: Props): Markup {
       ${
         project.archived
           ? html`<${Action} place=${place} label="Bring back" testId="resume" needs=${needed} command=${`svc project restore ${project.slug}`} run=${archive} />`
-          : html`<${Action} place=${place} label="Archive" testId="archive" needs=${needed} command=${`svc project archive ${project.slug}`} run=${archive} confirm=${{ title: 'Archive the project', consequence: async () => pausing }} />`
+          : html`<${Action} place=${place} label="Archive" testId="archive" needs=${needed} command=${`svc project archive ${project.slug}`} run=${archive} confirm=${asked(`Archive ${project.slug}`, 'PATCH', place.api, { archived: true })} />`
       }
       <${Action} place=${place} label="Delete" testId="delete" needs=${needed} command=${`svc project delete ${project.slug}`} run=${remove} confirm=${asked(`Delete ${project.slug}`, 'DELETE', place.api)} />
     </div></div>`;

@@ -3,8 +3,22 @@
 
 import { useState } from 'preact/hooks';
 import type { CreatedToken, Token } from '../../../../schemas/api/tokens.ts';
-import { call } from './api.ts';
-import { Command, Confirm, Copy, Failure, Field, html, type Markup, Status, Table, Time, useRead } from './kit.ts';
+import { ApiError, call } from './api.ts';
+import { because, consequencesOf } from './dry-run.ts';
+import {
+  Command,
+  Confirm,
+  type Content,
+  Copy,
+  Failure,
+  Field,
+  html,
+  type Markup,
+  Status,
+  Table,
+  Time,
+  useRead,
+} from './kit.ts';
 import type { PageProps } from './pages.ts';
 
 type TokenPage = { readonly items: readonly Token[]; readonly nextCursor: string | null };
@@ -32,9 +46,18 @@ export function Page({ place }: PageProps): Markup {
   return html`<section data-testid="page-tokens"><div class="title"><h1>Tokens</h1><${Command} command="svc token list" /></div>
     ${own.error === undefined ? null : html`<${Failure} error=${own.error} />`}
     <${Create} onMade=${again} />
-    ${own.value === undefined ? null : html`<${Tokens} title="Your own" tokens=${own.value.items} path=${ownPath} again=${again} />`}
-    ${all.value === undefined ? html`<p class="empty">Those of the organization need tokens:read.</p>` : others.length === 0 ? null : html`<${Tokens} title=${`Others of ${place.org.slug}`} tokens=${others} path=${orgPath} again=${again} />`}
+    ${own.value === undefined ? null : html`<${Tokens} title="Your own" tokens=${own.value.items} path=${ownPath} org="" isAllowed=${true} again=${again} />`}
+    ${all.value === undefined ? html`<${Unread} error=${all.error} />` : others.length === 0 ? null : html`<${Tokens} title=${`Others of ${place.org.slug}`} tokens=${others} path=${orgPath} org=" --org" isAllowed=${place.org.permissions.includes('tokens:write')} again=${again} />`}
   </section>`;
+}
+
+/** Why there is no list of the organization's: not allowed, which is nothing wrong; or it could not be read. */
+function Unread({ error }: { readonly error: unknown }): Markup {
+  if (error === undefined) return html`<p class="empty">Reading…</p>`;
+  const isRefused = error instanceof ApiError && error.problem.status === 403;
+  return isRefused
+    ? html`<p class="empty">Those of the organization need tokens:read.</p>`
+    : html`<${Failure} error=${error} />`;
 }
 
 function Create({ onMade }: { readonly onMade: () => void }): Markup {
@@ -69,17 +92,31 @@ function Tokens(props: {
   readonly title: string;
   readonly tokens: readonly Token[];
   readonly path: string;
+  /** What the command takes beside the id. */
+  readonly org: string;
+  readonly isAllowed: boolean;
   readonly again: () => void;
 }): Markup {
   const [asking, setAsking] = useState<Token | undefined>(undefined);
-  const revoke = async (): Promise<void> => {
-    if (asking !== undefined) await call('DELETE', `${props.path}/${asking.id}`);
+  const [consequence, setConsequence] = useState<Content>(undefined);
+  const [error, setError] = useState<unknown>(undefined);
+  const ask = async (token: Token): Promise<void> => {
+    setError(undefined);
+    try {
+      setConsequence(await consequencesOf('DELETE', `${props.path}/${token.id}`));
+      setAsking(token);
+    } catch (caught) {
+      setError(caught);
+    }
+  };
+  const revoke = async (reason?: string): Promise<void> => {
+    if (asking !== undefined) await call('DELETE', `${props.path}/${asking.id}`, because(reason));
     setAsking(undefined);
     props.again();
   };
   const columns = ['Name', 'Whose', 'State', 'Used', 'Expires', 'Action'].map((title) => ({ title }));
-  const consequence = `Whatever uses ${asking?.name ?? ''} is refused from its next request on, and browsers that were opened with it are signed out.`;
   return html`<div><h2>${props.title} ${props.tokens.length}</h2>
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
       props.tokens.length === 0
         ? html`<p class="empty">None.</p>`
@@ -88,8 +125,8 @@ function Tokens(props: {
         const state = stateOf(one);
         return html`<tr data-testid=${`row-token-${one.id}`}><td>${one.name}</td><td>${one.principal.name}</td><td><${Status} kind=${state.kind} text=${state.text} /></td>
           <td>${one.lastUsedAt === null ? 'never' : html`<${Time} at=${one.lastUsedAt} />`}</td><td>${one.expiresAt === null ? 'never' : html`<${Time} at=${one.expiresAt} />`}</td>
-          <td>${one.revokedAt === null ? html`<button type="button" class="danger" data-testid="revoke" title=${`svc token revoke ${one.id}`} onClick=${() => setAsking(one)}>Revoke</button>` : '–'}</td></tr>`;
+          <td>${one.revokedAt === null ? html`<button type="button" class="danger" data-testid="revoke" disabled=${!props.isAllowed} title=${`svc token revoke ${one.id}${props.org}`} onClick=${() => void ask(one)}>Revoke</button>${props.isAllowed ? null : html` <small>needs tokens:write</small>`}` : '–'}</td></tr>`;
       })}<//>`
     }
-    ${asking === undefined ? null : html`<${Confirm} title=${`Revoke ${asking.name}`} consequence=${consequence} action="Revoke" onConfirm=${revoke} onClose=${() => setAsking(undefined)} />`}</div>`;
+    ${asking === undefined ? null : html`<${Confirm} title=${`Revoke ${asking.name}`} consequence=${consequence} action="Revoke" withReason=${true} onConfirm=${revoke} onClose=${() => setAsking(undefined)} />`}</div>`;
 }

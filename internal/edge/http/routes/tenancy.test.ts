@@ -1,0 +1,156 @@
+// What goes with a member, an account, a token, a receiver or a tenant, told before it goes; and who uses a connection.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { DryRun } from '../../../../schemas/api/common.ts';
+import { startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
+
+let daemon: TestDaemon;
+before(async () => {
+  daemon = await startTestDaemon({ config: { roles: ['api'] } });
+});
+after(() => daemon.stop());
+
+const agent = (name: string, more: object) => ({
+  path: `.svc/agents/${name}.json`,
+  content: JSON.stringify({
+    name,
+    harness: 'harness-a',
+    environment: { name: 'e', image: { kind: 'preset', name: 'base' } },
+    ...more,
+  }),
+});
+
+test('who loses what is told before a member, an account, a token, a receiver or a tenant goes', async () => {
+  const O = '/api/v1/orgs/default';
+  const dry = async (method: string, path: string, body?: object): Promise<string[]> => {
+    const { status, body: found } = await daemon.api(method, `${path}?dryRun=true`, body);
+    assert.equal(status, 200, `${path} ${JSON.stringify(found)}`);
+    const { consequences } = found as unknown as DryRun;
+    return consequences.map(({ text, names }) => [text, ...names].join(' | '));
+  };
+  const made = async (path: string, body: object) => (await daemon.api('POST', path, body)).body;
+  const principalId = String((await made(`${O}/members`, { email: 'mia@example.org', name: 'Mia' }))['principalId']);
+  await made('P/members', { email: 'mia@example.org', role: 'operator' });
+  const token = await made(`${O}/tokens`, { email: 'mia@example.org', name: 'laptop' });
+  await made(`${O}/service-accounts`, { name: 'robot' });
+  await made('P/members', { serviceAccount: 'robot', role: 'viewer' });
+  await made(`${O}/tokens`, { serviceAccount: 'robot', name: 'ci' });
+  await made('P/receivers', { name: 'pager', kind: 'webhook', url: 'https://example.org/hook' });
+  const asMia = String(token['token']);
+  const handoff = (await daemon.api('POST', '/api/v1/auth/handoffs', undefined, { token: asMia })).body['handoff'];
+  const headers = { 'content-type': 'application/json', origin: daemon.url };
+  const opened = await fetch(`${daemon.url}/api/v1/auth/sessions`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ handoff }),
+  });
+  assert.equal(opened.status, 201);
+
+  assert.deepEqual(await dry('DELETE', `P/members/${principalId}`), [
+    'Mia is operator of the project no more, from the next request on',
+    '1 token opens the project no more | laptop',
+    '1 signed-in browser sees the project no more | handoff',
+  ]);
+  assert.deepEqual(await dry('DELETE', `${O}/members/${principalId}`), [
+    'Mia is member of the organization no more, from the next request on',
+    '1 project is left with it | default',
+    '1 token opens the organization no more | laptop',
+    '1 signed-in browser sees the organization no more | handoff',
+  ]);
+  const tokenPath = `${O}/tokens/${String(token['id'])}`;
+  const [refused, used, browsers] = await dry('DELETE', tokenPath);
+  assert.equal(refused, 'Whatever uses laptop of Mia is refused from its next request on');
+  assert.match(used ?? '', /^It was used last at 2/);
+  assert.equal(browsers, '1 browser opened with it is signed out');
+  const own = await made('/api/v1/tokens', { name: 'spare' });
+  assert.equal((await dry('DELETE', `/api/v1/tokens/${String(own['id'])}`))[1], 'It was never used');
+  assert.deepEqual(await dry('PATCH', `${O}/service-accounts/robot`, { disabled: true }), [
+    'Service account robot is disabled',
+    '1 token is refused until it is enabled | ci',
+  ]);
+  assert.deepEqual(await dry('DELETE', `${O}/service-accounts/robot`), [
+    'Service account robot goes; nobody gets it back',
+    '1 token goes with it | ci',
+    '1 project loses it | default',
+  ]);
+  assert.deepEqual(await dry('DELETE', 'P/receivers/pager'), [
+    'pager is told nothing any more',
+    'Nobody else is told of what goes wrong in the project',
+  ]);
+  const triggers = [{ kind: 'heartbeat', cron: '0 3 * * *', message: 'm', routing: { kind: 'spawn' } }];
+  await made('P/apply', { files: [agent('nightly', { triggers })] });
+  const rest = await dry('PATCH', '/api/v1/orgs/default/projects/default', { archived: true });
+  assert.equal(rest[0], 'Project default stays as it is, to be read: nobody changes anything in it');
+  assert.ok(
+    rest.some((line) => /^\d+ schedules? do(es)? not fire/.test(line)),
+    String(rest),
+  );
+  await made('/api/v1/orgs', { slug: 'spare' });
+  await daemon.api('PUT', '/api/v1/orgs/spare/secrets/key', { value: 'x'.repeat(20) });
+  assert.deepEqual((await dry('DELETE', '/api/v1/orgs/spare')).slice(-1), ['1 secret goes, with its value | key']);
+
+  // What the act is refused for, its dry run is refused for.
+  const me = String((await daemon.api('GET', '/api/v1/me')).body['id']);
+  for (const [path, code] of [
+    [`/api/v1/orgs/spare/members/${me}`, 'last-administrator'],
+    [O, 'first-organization'],
+  ] as const) {
+    for (const query of ['?dryRun=true', '']) {
+      const { status, body } = await daemon.api('DELETE', `${path}${query}`);
+      assert.deepEqual([status, body['code']], [409, code], path);
+    }
+  }
+  const missing = '00000000-0000-4000-8000-000000000000';
+  for (const path of [
+    `P/members/${missing}`,
+    `${O}/tokens/${missing}`,
+    'P/receivers/none',
+    `${O}/service-accounts/none`,
+  ])
+    assert.equal((await daemon.api('DELETE', `${path}?dryRun=true`)).status, 404, path);
+
+  // Nothing has gone, and why it goes is kept.
+  for (const [method, path, action, body] of [
+    ['DELETE', 'P/receivers/pager', 'receiver.deleted', {}],
+    ['DELETE', tokenPath, 'token.revoked', {}],
+    ['PATCH', `${O}/service-accounts/robot`, 'org_member.service_account_disabled', { disabled: true }],
+    ['DELETE', `${O}/service-accounts/robot`, 'org_member.service_account_deleted', {}],
+    ['DELETE', `P/members/${principalId}`, 'project_member.removed', {}],
+    ['DELETE', `${O}/members/${principalId}`, 'org_member.removed', {}],
+    ['DELETE', '/api/v1/orgs/spare', 'org.deleted', {}],
+  ] as const) {
+    const { status } = await daemon.api(method, path, { ...body, reason: 'left us' });
+    assert.ok([200, 204].includes(status), path);
+    const { rows } = await daemon.ctx.db.query<{ reason: string }>(
+      `select detail ->> 'reason' as reason from svc.audit where action = $1 order by id desc limit 1`,
+      [action],
+    );
+    assert.equal(rows[0]?.reason, 'left us', action);
+  }
+  assert.deepEqual((await dry('DELETE', `/api/v1/tokens/${String(own['id'])}`)).length, 2);
+});
+
+test('a connection says how many agents name it', async () => {
+  const { rows } = await daemon.ctx.db.query<{ id: string }>(`select id from svc.projects where slug = 'default'`);
+  await daemon.ctx.db.query(
+    `insert into svc.connections (project_id, provider, product, name, status) values ($1, 'mcp', 'mcp', 'wiki', 'active'),
+       ($1, 'mcp', 'mcp', 'idle', 'active')`,
+    [rows[0]?.id],
+  );
+  const tool = { kind: 'mcp_remote', url: 'https://example.org/mcp', auth: { kind: 'mcp_oauth', connection: 'wiki' } };
+  const files = [agent('reads', { tools: { wiki: tool, again: tool } }), agent('idles', {})];
+  const applied = await daemon.api('POST', 'P/apply', { files, prune: false });
+  assert.equal(applied.status, 200, JSON.stringify(applied.body));
+  const { body } = await daemon.api('GET', 'P/connections');
+  const users: { readonly [name: string]: unknown } = Object.fromEntries(
+    (body['items'] as unknown as readonly { readonly [key: string]: unknown }[]).map((one) => [
+      String(one['name']),
+      one['usedBy'],
+    ]),
+  );
+  assert.deepEqual([users['wiki'], users['idle']], [1, 0]);
+  assert.equal((await daemon.api('GET', 'P/connections/wiki')).body['usedBy'], 1);
+  await daemon.ctx.db.query(`delete from svc.connections where name in ('wiki', 'idle')`);
+  for (const name of ['reads', 'idles']) assert.equal((await daemon.api('DELETE', `P/agents/${name}`)).status, 204);
+});
