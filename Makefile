@@ -33,10 +33,10 @@ lint: setup
 	@node --test internal/tidy.test.ts
 
 format: setup ## rewrite the sources in the house format
-	@biome format --write cmd internal schemas testdata/scripted-agent scripts package.json tsconfig.json
+	@biome format --write cmd internal schemas testdata/scripted-agent testdata/kubernetes scripts package.json tsconfig.json
 
 format-check: setup
-	@biome format cmd internal schemas testdata/scripted-agent package.json tsconfig.json
+	@biome format cmd internal schemas testdata/scripted-agent testdata/kubernetes package.json tsconfig.json
 
 dead: setup
 	@knip

@@ -80,7 +80,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'adapters/harness': adapter('@agentclientprotocol/sdk'),
   // A provider of sandboxes over any engine: it takes the shape of an engine from there, and none of its code.
   'adapters/sandbox': { rooms: [...BELOW_ADAPTERS, 'adapters/engine'], npm: [] },
-  'adapters/engine': adapter('undici'),
+  'adapters/engine': adapter('undici', 'yaml'),
   'adapters/presets': adapter('tar-stream'),
   flows: { rooms: ['adapters/', 'core/', 'schemas', 'base', 'base/'], npm: [] },
   'flows/sync': FLOW,

@@ -16,6 +16,7 @@ import { promisify } from 'node:util';
 import { parse, parseAllDocuments } from 'yaml';
 import type { JsonBody } from '../../internal/base/testkit/daemon.ts';
 import { roleNames, settings } from '../../internal/base/config/config.ts';
+import { wrongs } from '../../testdata/kubernetes/fields.ts';
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
@@ -32,42 +33,7 @@ interface Manifest {
   readonly metadata: { readonly name: string; readonly labels: Readonly<Record<string, string>> };
   readonly spec?: JsonBody;
 }
-const { types } = JSON.parse(read('testdata/kubernetes/fields.json')) as {
-  types: { readonly [type: string]: { readonly [field: string]: string } };
-};
 const manifests = parseAllDocuments(read('deploy/kubernetes/svc.yaml')).map((one) => one.toJS() as Manifest);
-
-/** What is wrong with a value of a type, by path. */
-function wrongs(value: unknown, type: string, path: string): string[] {
-  const list = /^Array<(.+)>$/.exec(type)?.[1];
-  if (list !== undefined)
-    return Array.isArray(value)
-      ? value.flatMap((one, at) => wrongs(one, list, `${path}[${at}]`))
-      : [`${path} is no list`];
-  const map = /^\{ \[key: string\]: (.+); \}$/.exec(type)?.[1];
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  if (map !== undefined)
-    return isObject
-      ? Object.entries(value).flatMap(([key, one]) => wrongs(one, map, `${path}.${key}`))
-      : [`${path} is no map`];
-  const fields = types[type];
-  if (fields === undefined) {
-    const isRight =
-      type === 'IntOrString'
-        ? ['string', 'number'].includes(typeof value)
-        : type === 'any' || type === 'object' || typeof value === type;
-    return isRight ? [] : [`${path} is no ${type}`];
-  }
-  if (!isObject) return [`${path} is no ${type}`];
-  const missing = Object.entries(fields).flatMap(([name, one]) =>
-    one.startsWith('!') && !(name in value) ? [`${path} has no ${name}`] : [],
-  );
-  const found = Object.entries(value).flatMap(([name, one]) => {
-    const of = fields[name];
-    return of === undefined ? [`${path}.${name} is unknown`] : wrongs(one, of.replace(/^!/, ''), `${path}.${name}`);
-  });
-  return [...missing, ...found];
-}
 
 test('the Kubernetes manifests are those of the published API, a deployment for each role', () => {
   for (const one of manifests) assert.deepEqual(wrongs(one, `V1${one.kind}`, `${one.kind} ${one.metadata.name}`), []);
