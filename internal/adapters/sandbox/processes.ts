@@ -2,7 +2,7 @@
 // its environment inherits, by its process group, or by descending from one of these; so a detached child is found, and
 // one that a parent started without an environment too, as long as that parent lives.
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** `<data directory>.<start of the provider>.<sandbox>.<spawn>`; no part holds a dot. */
@@ -34,26 +34,43 @@ interface Found {
 /** Time to wait for killed processes to be gone, in milliseconds. */
 const GONE_AFTER_MS = 10_000;
 
-function readProcess(pid: number): Found | null {
-  let stat: string;
+/** One for all readings: such a file tells no size, and a buffer for each of some thousand is work for the collector. */
+const readInto = Buffer.allocUnsafeSlow(65_536);
+
+/** Of a process that is gone, or of another user: null. */
+function readProcFile(path: string): string | null {
+  let file: number | undefined;
   try {
-    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    file = openSync(path, 'r');
+    let text = '';
+    for (let read = 1; read > 0; ) {
+      read = readSync(file, readInto, 0, readInto.length, null);
+      text += readInto.toString('latin1', 0, read);
+    }
+    return text;
   } catch {
-    return null; // Gone since the directory was read.
+    return null;
+  } finally {
+    if (file !== undefined) closeSync(file);
   }
+}
+
+function readStat(pid: number): Omit<Found, 'marker'> | null {
+  const stat = readProcFile(`/proc/${pid}/stat`);
+  if (stat === null) return null;
   // The name in parentheses may hold anything; the fields after it are plain.
   const [state = 'Z', parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  if (state === 'Z' || state === 'X') return null;
-  return { pid, parent: Number(parent), group: Number(group), marker: readMarker(pid) };
+  return state === 'Z' || state === 'X' ? null : { pid, parent: Number(parent), group: Number(group) };
+}
+
+function readProcess(pid: number): Found | null {
+  const found = readStat(pid);
+  return found && { ...found, marker: readMarker(pid) };
 }
 
 function readMarker(pid: number): Marker | null {
-  let environ: string;
-  try {
-    environ = readFileSync(`/proc/${pid}/environ`, 'latin1');
-  } catch {
-    return null; // Of another user, so not ours; or gone.
-  }
+  const environ = readProcFile(`/proc/${pid}/environ`);
+  if (environ === null) return null;
   const at = environ.startsWith(`${MARKER}=`) ? 0 : environ.indexOf(`\0${MARKER}=`) + 1;
   if (at === 0 && !environ.startsWith(`${MARKER}=`)) return null;
   const end = environ.indexOf('\0', at);
@@ -114,7 +131,7 @@ export async function killAll(wanted: (marker: Marker) => boolean, group?: numbe
 
 /** Waits until a process is gone or has nothing left but its number, which the first of a namespace is last. */
 export async function whenDead(pid: number): Promise<void> {
-  for (let waitedMs = 0; readProcess(pid) !== null && waitedMs <= GONE_AFTER_MS; waitedMs += 2) await sleep(2);
+  for (let waitedMs = 0; readStat(pid) !== null && waitedMs <= GONE_AFTER_MS; waitedMs += 2) await sleep(2);
 }
 
 function signal(pid: number, name: 'SIGSTOP' | 'SIGKILL'): void {

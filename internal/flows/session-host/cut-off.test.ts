@@ -8,7 +8,14 @@ import { describe, it } from 'node:test';
 import { startCutProxy } from '../../base/testkit/cut-proxy.ts';
 import type { Api } from '../../base/testkit/daemon.ts';
 import type { Database } from '../../adapters/store/store.ts';
-import { beginWorker, createCrashBench, eventually, heardUnder, processesOf } from './host-crash-testkit.ts';
+import {
+  beginWorker,
+  createCrashBench,
+  environments,
+  eventually,
+  heardUnder,
+  processesOf,
+} from './host-crash-testkit.ts';
 
 const takenOverMs = 120_000;
 
@@ -60,7 +67,8 @@ describe('a host that is cut off from its database', { concurrency: 2 }, () => {
         await eventually('it speaks', async () => (await read(one.api, session)).said.includes('chunk'));
       }
       const two = await bench.start('two');
-      const at = (name: string, session: string): number[] => processesOf(session, bench.dataDir(name));
+      const at = (name: string, session: string, among = environments()): number[] =>
+        processesOf(session, bench.dataDir(name), among);
       const moved = new Set<string>();
       assert.ok(sessions.every((session) => at('one', session).length > 0));
       network.cut();
@@ -68,13 +76,14 @@ describe('a host that is cut off from its database', { concurrency: 2 }, () => {
       await eventually(
         'the other host runs those that have something to do',
         () => {
+          const now = environments();
           for (const session of sessions) {
-            const [here, there] = [at('one', session), at('two', session)];
+            const [here, there] = [at('one', session, now), at('two', session, now)];
             assert.ok(here.length === 0 || there.length === 0, `${sessions.indexOf(session)} runs at both`);
             if (there.length > 0) moved.add(session);
           }
           // The one that has nothing to do takes no place anywhere.
-          return moved.size === 2 && at('one', sessions[2] ?? '').length === 0;
+          return moved.size === 2 && at('one', sessions[2] ?? '', now).length === 0;
         },
         takenOverMs,
       );

@@ -71,21 +71,31 @@ export async function createCrashBench(sandbox: string): Promise<CrashBench> {
   };
 }
 
+/** Environments of the processes of sessions on this machine, by process id. */
+type Environments = ReadonlyMap<number, string>;
+
+/** As they are now: reading those of a whole machine takes a while. */
+export function environments(): Environments {
+  const found = new Map<number, string>();
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const environ = readFileSync(`/proc/${name}/environ`, 'latin1');
+      if (environ.includes('SVC_SESSION_ID=')) found.set(Number(name), environ);
+    } catch {
+      // Gone, or somebody else's.
+    }
+  }
+  return found;
+}
+
 /**
  * Processes of this machine that have a session's environment: its harness and what that started. `dataDir`: only those
  * whose home is under it, as that of a plain process is.
  */
-export function processesOf(session: string, dataDir?: string): number[] {
+export function processesOf(session: string, dataDir?: string, among: Environments = environments()): number[] {
   const needles = [`SVC_SESSION_ID=${session}`, ...(dataDir === undefined ? [] : [`HOME=${dataDir}/`])];
-  return readdirSync('/proc').flatMap((name) => {
-    if (!/^\d+$/.test(name)) return [];
-    try {
-      const environ = readFileSync(`/proc/${name}/environ`, 'latin1');
-      return needles.every((needle) => environ.includes(needle)) ? [Number(name)] : [];
-    } catch {
-      return [];
-    }
-  });
+  return [...among].flatMap(([pid, environ]) => (needles.every((needle) => environ.includes(needle)) ? [pid] : []));
 }
 
 export async function eventually(
