@@ -244,4 +244,25 @@ describe('the state of a connection', () => {
     const mints = bench.sim.log.slice(before).filter(({ path }) => /access_tokens$/.test(path));
     assert.equal(mints.length, 1);
   });
+
+  it('uses a token for four fifths of its life', async () => {
+    const { db } = bench.daemon.ctx;
+    await db.query('delete from svc.installation_tokens');
+    const seat = await bench.start('worker');
+    const call = (): Promise<{ readonly isError: boolean }> =>
+      seat.call('get_file_contents', { owner: 'acme', repo: 'app', path: 'README.md' }, 'code');
+    const minted = (): number => bench.sim.log.filter(({ path }) => /access_tokens$/.test(path)).length;
+    assert.equal((await call()).isError, false);
+    const { rows } = await db.query<{ seconds: number }>(
+      'select extract(epoch from usable_until - minted_at)::float8 as seconds from svc.installation_tokens',
+    );
+    // Of the hour that the code host gives.
+    assert.ok(rows.length === 1 && Math.abs((rows[0]?.seconds ?? 0) - 2_880) < 30, JSON.stringify(rows));
+    const before = minted();
+    assert.equal((await call()).isError, false);
+    assert.equal(minted(), before, 'the one that is there is used again');
+    await db.query('update svc.installation_tokens set usable_until = now()');
+    assert.equal((await call()).isError, false);
+    assert.equal(minted(), before + 1);
+  });
 });
