@@ -19,8 +19,18 @@ let dir: string;
 const exchanged: string[] = [];
 /** Of the code host's person. */
 const user = { id: 4711, login: 'bob', name: 'Bob' };
-/** The code host's refresh token that is good, its tokens, and the person's teams; `lost`: the next refresh has no answer. */
-const host = { refreshToken: '', tokens: new Set<string>(['token-of-bob']), teams: ['dev'], refreshed: 0, lost: false };
+/**
+ * The code host's refresh token that is good, its tokens, and the person's teams. `lost`: the next refresh has no answer;
+ * `broken`: it lists no teams.
+ */
+const host = {
+  refreshToken: '',
+  tokens: new Set<string>(['token-of-bob']),
+  teams: ['dev'],
+  refreshed: 0,
+  lost: false,
+  broken: false,
+};
 
 /** A new pair in the place of the one before. */
 function rotated() {
@@ -59,6 +69,7 @@ function startCodehost(): Promise<Server> {
     if (!host.tokens.has((request.headers.authorization ?? '').replace('Bearer ', ''))) return answer({}, 401);
     if (path === '/user') return answer(user);
     if (path === '/user/orgs') return answer([{ login: 'acme' }]);
+    if (path === '/user/teams' && host.broken) return void response.writeHead(502).end();
     if (path === '/user/teams') return answer(host.teams.map((slug) => ({ slug, organization: { login: 'acme' } })));
     return answer({}, 404);
   };
@@ -328,17 +339,23 @@ test('teams of the code host are asked about by the hour too, each refresh token
   host.teams = ['dev'];
   await refreshGroups(at(183));
   assert.deepEqual([host.refreshed, await roleIn(me)], [3, 'operator']);
+  // The token is replaced though the teams are not told: the next look, minutes later, goes on with the new one.
+  host.broken = true;
+  await refreshGroups(at(244));
+  host.broken = false;
+  await refreshGroups(at(260));
+  assert.deepEqual([host.refreshed, await roleIn(me)], [5, 'operator']);
   // Nobody knows whether it was spent: it is not sent again, and what was known holds until the next sign-in.
   host.lost = true;
-  await refreshGroups(at(244));
-  await refreshGroups(at(305));
-  assert.deepEqual([host.refreshed, await roleIn(me)], [4, 'operator']);
+  await refreshGroups(at(322));
+  await refreshGroups(at(383));
+  assert.deepEqual([host.refreshed, await roleIn(me)], [6, 'operator']);
   host.lost = false;
   // What the code host refuses ends the browsers that it vouched for.
   const again = await signIn();
   host.refreshToken = 'revoked';
-  await refreshGroups(at(366));
-  assert.deepEqual([host.refreshed, (await again()).status], [5, 401]);
+  await refreshGroups(at(444));
+  assert.deepEqual([host.refreshed, (await again()).status], [7, 401]);
 });
 
 test('tokens do not sign in where they are switched off, but the one of the data directory does, and it is told', async () => {

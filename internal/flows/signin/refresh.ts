@@ -39,14 +39,14 @@ const bindingOf = (orgId: string, { issuer, subject }: Who) => ({
   use: 'oauth-token' as const,
 });
 
-/** Inside a transaction: keeps what the provider gave with a sign-in or a refresh, in the place of what was there. */
+/** Inside a transaction: keeps what the provider gave with a sign-in or a refresh, in the place of what was there; the hour begins `at`. */
 export async function keepRefreshToken(
   ctx: FlowContext,
   tx: Sql,
   of: Who & { readonly method: string },
   refreshToken: string | undefined,
+  at: Date = ctx.runtime.now(),
 ): Promise<void> {
-  const at = ctx.runtime.now();
   const orgId = await firstOrgId(tx);
   if (refreshToken === undefined || orgId === null)
     return setRefreshToken(tx, of, { method: of.method, tokenId: null, at });
@@ -103,12 +103,20 @@ async function refreshOne(ctx: FlowContext, due: DueIdentity): Promise<void> {
   } catch (error) {
     if (!(error instanceof SigninRefused)) throw error;
     ctx.runtime.log.warn({ method: due.method, step: error.step }, 'signin.refresh_put_off');
-    return putOffRefresh(ctx.db, due, new Date(ctx.runtime.now().getTime() - hourMs + laterMs));
+    return putOffRefresh(ctx.db, due, soon(ctx));
+  }
+  if (result.outcome === 'renewed') {
+    const { refreshToken: renewed } = result;
+    ctx.runtime.log.warn({ method: due.method }, 'signin.groups_put_off');
+    return ctx.db.tx((tx) => keepRefreshToken(ctx, tx, due, renewed, soon(ctx)));
   }
   if (result.outcome === 'done') return take(ctx, due, result);
   ctx.runtime.log.warn({ method: due.method, outcome: result.outcome }, 'signin.refresh_failed');
   await drop(ctx, due, result.outcome === 'refused');
 }
+
+/** An hour's beginning that is over in a few minutes. */
+const soon = (ctx: FlowContext): Date => new Date(ctx.runtime.now().getTime() - hourMs + laterMs);
 
 const serviceActor: Actor = { kind: 'system', id: null, name: 'sign-in' };
 

@@ -127,20 +127,23 @@ export async function githubRefreshed(
 ): Promise<Refreshed> {
   const form = { client_id: method.clientId, client_secret: secret, grant_type: 'refresh_token' };
   const base = method.baseUrl.replace(/\/+$/, '');
-  let isSpent = false;
+  let renewed: string | undefined;
   try {
     const given = await json(`${base}/login/oauth/access_token`, {
       method: 'POST',
       step: 'refresh',
       form: { ...form, refresh_token: of.refreshToken },
     });
-    isSpent = true;
     const { token, refreshToken } = tokensIn(given);
     if (token === undefined) return { outcome: 'refused' };
+    renewed = refreshToken ?? of.refreshToken;
     const groups = await groupsOf(method, method.apiUrl.replace(/\/+$/, ''), token);
-    return { outcome: 'done', groups, refreshToken: refreshToken ?? of.refreshToken };
+    return { outcome: 'done', groups, refreshToken: renewed };
   } catch (error) {
-    if (!(error instanceof SigninRefused) || (error.step === unreachable && !isSpent)) throw error;
-    return { outcome: error.step === 'organization' ? 'refused' : 'unknown' };
+    if (!(error instanceof SigninRefused)) throw error;
+    if (error.step === 'organization') return { outcome: 'refused' };
+    if (renewed !== undefined) return { outcome: 'renewed', refreshToken: renewed };
+    if (error.step === unreachable) throw error;
+    return { outcome: 'unknown' };
   }
 }

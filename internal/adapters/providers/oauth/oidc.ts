@@ -85,14 +85,17 @@ export async function oidcRefreshed(
   { subject, refreshToken }: { readonly subject: string; readonly refreshToken: string },
 ): Promise<Refreshed> {
   const [client, configuration] = await Promise.all([load(), discover(method, secret)]);
+  let renewed: string | undefined;
   try {
     const tokens = await client.refreshTokenGrant(configuration, refreshToken);
+    renewed = tokens.refresh_token ?? refreshToken;
     const claims = tokens.claims();
     if (claims !== undefined && claims.sub !== subject) return { outcome: 'refused' };
     const said = await claimsWithGroups(configuration, method, tokens.access_token, { ...claims, sub: subject });
     const groups = groupNames(said[method.groupsClaim]);
-    return { outcome: 'done', groups, refreshToken: tokens.refresh_token ?? refreshToken };
+    return { outcome: 'done', groups, refreshToken: renewed };
   } catch (error) {
+    if (renewed !== undefined) return { outcome: 'renewed', refreshToken: renewed };
     // An error that the provider put into words: it has read the request.
     return { outcome: error instanceof client.ResponseBodyError ? 'refused' : 'unknown' };
   }

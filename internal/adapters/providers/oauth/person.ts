@@ -17,9 +17,13 @@ export interface Person {
   readonly refreshToken?: string;
 }
 
-/** `refused`: the provider answered that this person's consent is over. `unknown`: it was sent, and nothing was learned. */
+/**
+ * `refused`: the provider answered that this person's consent is over. `unknown`: it was sent, and nothing was learned.
+ * `renewed`: the token was replaced, and the groups could not be read: they are asked for later, with the new one.
+ */
 export type Refreshed =
   | { readonly outcome: 'done'; readonly groups: readonly string[]; readonly refreshToken: string }
+  | { readonly outcome: 'renewed'; readonly refreshToken: string }
   | { readonly outcome: 'refused' | 'unknown' };
 
 /** `step` is a constant word for the log. */
