@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, it, test } from 'node:test';
+import { png } from '../../internal/core/compile/testkit.ts';
 import { callSvc } from './testkit.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../testdata/broken');
@@ -53,7 +54,8 @@ async function said({ files }: Case, ...options: readonly string[]) {
   const root = join(place, String(count++));
   for (const [path, text] of files) {
     await mkdir(join(root, dirname(path)), { recursive: true });
-    await writeFile(join(root, path), text);
+    const [, width, height] = /^@PNG (\d+)x(\d+)$/m.exec(text) ?? [];
+    await writeFile(join(root, path), width === undefined ? text : png(Number(width), Number(height)));
   }
   return callSvc(place, ['validate', '--strict', ...options], { cwd: root }).then((ran) =>
     ran.code === 2 ? callSvc(place, ['validate', root, '--strict', ...options]) : ran,

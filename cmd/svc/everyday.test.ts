@@ -49,6 +49,8 @@ triggers:
 `,
   );
 
+const LISTENER = 'name: open\nharness: harness-a\nenvironment: { name: open, image: { kind: preset, name: base } }\n';
+
 const svc = (args: readonly string[], options: RunOptions = {}): Promise<Ran> =>
   callSvc(place, args, { ...options, env: { SVC_DATA_DIR: daemon.dataDir, ...options.env } });
 
@@ -204,6 +206,38 @@ test('deliveries that prove nothing are told in the log once and by the doctor, 
   const { stdout: doctor } = await svc(['doctor']);
   assert.match(doctor, /^! rejected .*endpoint reports refused at least 1 delivery within a day, the latest at 20/m);
   assert.match(doctor, /→ svc endpoint show reports says what a sender has to show; compare its secret$/m);
+});
+
+test('deliveries that cannot be read, or that nothing takes, are told in the log without what they say', async () => {
+  const before = logged.length;
+  const path = join(place, 'open');
+  await mkdir(join(path, '.svc/agents'), { recursive: true });
+  const trigger = 'event: webhook.received, endpoint: open, auth: { kind: none }, routing: { kind: spawn }';
+  await writeFile(join(path, '.svc/agents/open.yaml'), `${LISTENER}triggers: [{ ${trigger} }]\n`);
+  await ok('apply', path);
+  const { ingestUrl } = JSON.parse(await ok('endpoint', 'show', 'open', '--json'));
+  const url = new URL(ingestUrl);
+  const send = (to: string): Promise<Response> => fetch(to, { method: 'POST', body: '{"told": "nobody"' });
+  assert.equal((await send(ingestUrl)).status, 400);
+  assert.equal((await send(ingestUrl.replace('open-', 'gone-'))).status, 404);
+  const away = '/api/v1/intake/codehost/00000000-0000-4000-8000-000000000000';
+  const intake = await fetch(new URL(away, url), { method: 'POST', body: '{"told": "nobody"' });
+  const lines = logged.slice(before);
+  assert.equal(intake.status, 404);
+  // The number of those that were refused before may be told by now.
+  const told = lines
+    .map((line) => JSON.parse(line))
+    .filter(({ msg, endpoint }) => msg === 'delivery.rejected' && endpoint !== 'reports');
+  assert.deepEqual(
+    told.map(({ endpoint, intake: kind, why }) => [endpoint ?? kind, why]),
+    [
+      ['open', 'The body is not JSON.'],
+      ['endpoint', 'There is no such endpoint.'],
+      ['connection', 'there is no such connection'],
+    ],
+  );
+  assert.ok(lines.every((line) => !line.includes('nobody')));
+  await ok('agent', 'delete', 'open', '--yes');
 });
 
 test('contexts name servers; one is in use, and what is given goes before it', async () => {

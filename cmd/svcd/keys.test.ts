@@ -85,7 +85,11 @@ describe('two daemons of one database with two master keys', () => {
   it('a key file that is overwritten makes the daemon unready at once, and ready when it is put back', async () => {
     const { masterKeyFile } = right.ctx.config;
     const before = await readFile(masterKeyFile);
+    const asked = log.length;
     await writeFile(masterKeyFile, `1:${randomBytes(32).toString('base64')}\n`);
+    // Nobody asks the daemon: it tells by itself.
+    const changed = /"ready":false,"reasons":"keys: [^"]*"[^}]*"msg":"readiness.changed"/;
+    await until(async () => changed.test(log.slice(asked)));
     const reason = await reasonOf(right);
     assert.ok(reason.includes('now has another key as version 1 than the one that this daemon began with'), reason);
     // What it holds is right: values stay as they are.
@@ -94,6 +98,6 @@ describe('two daemons of one database with two master keys', () => {
     await writeFile(masterKeyFile, before);
     assert.equal(await reasonOf(right), '');
     await until(async () => log.includes('keys.file_restored'));
-    assert.match(log, /"ready":false,"reasons":"keys: [^"]*"[^}]*"msg":"readiness.changed"/);
+    await until(async () => /"ready":true[^}]*"msg":"readiness.changed"/.test(log.slice(asked)));
   });
 });

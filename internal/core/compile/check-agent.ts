@@ -23,12 +23,14 @@ import { checkTools } from './check-tools.ts';
 import type { TriggerDraft } from './check-triggers.ts';
 import { checkTriggers } from './check-triggers.ts';
 import { crossCheck, releasedTargets } from './cross-checks.ts';
+import { exampleAt } from './examples.ts';
 import { lintDocument } from './lint-document.ts';
 import { type OriginDraft, originsOf } from './origins.ts';
 import { type Part, partsOf } from './places.ts';
 import { readFields, reading } from './read-field.ts';
-import type { Check, MapSpot, NodeRef, Reader } from './read.ts';
-import { compact, createCheck, fault, field, optional, pathOf, resourceName, string, wrong } from './read.ts';
+import type { Check, Extra, MapSpot, NodeRef, Reader } from './read.ts';
+import { compact, createCheck, fault, field, optional, pathOf, string, wrong } from './read.ts';
+import { resourceName, wrongName } from './resource-name.ts';
 import type { CompileInput, MergedDocument, Report } from './types.ts';
 
 /** A name that the document uses for a resource, and where. */
@@ -84,7 +86,7 @@ export function checkAgent(
     message: string,
     path: string,
   ): void => {
-    fault(check, code, message, home, path);
+    fault(check, code, message, home, path, compact<Extra>({ hint: lackingHint(doc, path) }));
   };
   const name = checkName(check, root);
   if (!root.node.entries.has('name')) lacking('missing-field', 'Agent requires name', 'name');
@@ -135,6 +137,12 @@ function rootSpot(doc: MergedDocument): MapSpot {
   return { node, key: doc.root.range, trail: null };
 }
 
+/** What is missing in a document that is no agent by itself often belongs to the one above it. */
+function lackingHint(doc: MergedDocument, path: string): string | undefined {
+  const isRest = doc.document > 0 && !doc.own.entries.has('name') && !doc.own.entries.has('imports');
+  return isRest ? 'A line --- begins another agent; remove it if this belongs to the one above.' : exampleAt([path]);
+}
+
 function firstKey(doc: MergedDocument): Range {
   const first = doc.own.entries.values().next().value;
   return first?.keyRange ?? doc.own.range;
@@ -145,7 +153,7 @@ function checkName(check: Check, root: MapSpot): NameRef | undefined {
   const name = at && string(check, at, 'a name')?.trim();
   if (at === undefined || name === undefined) return undefined;
   if (RESOURCE_NAME.test(name)) return { name, range: at.node.range, path: 'name' };
-  return wrong(check, at, '1 to 128 of the characters A-Z a-z 0-9 _ . -', { code: 'name-invalid' });
+  return wrongName(check, at, name);
 }
 
 interface Generating<G> {

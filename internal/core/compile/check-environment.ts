@@ -9,7 +9,8 @@ import { keysOf, without } from '../../../schemas/grammar.ts';
 import { envMap } from './check-env.ts';
 import { readFields, reading } from './read-field.ts';
 import type { Check, MapSpot, NodeRef, Reader } from './read.ts';
-import { compact, faultAt, field, items, pathOf, required, resourceName, strict, suggest, wrong } from './read.ts';
+import { compact, faultAt, field, items, pathOf, required, strict, suggest, wrong } from './read.ts';
+import { resourceName } from './resource-name.ts';
 
 /** A resource that an agent document generates, and where it is declared. */
 export interface Generated<Spec> {

@@ -6,7 +6,8 @@ import { identity } from '../../../schemas/identity.ts';
 import type { Generated } from './check-environment.ts';
 import { readFields } from './read-field.ts';
 import type { Check, MapSpot, NodeRef } from './read.ts';
-import { compact, faultAt, field, optional, pathOf, resourceName, strict } from './read.ts';
+import { compact, faultAt, field, optional, pathOf, strict } from './read.ts';
+import { resourceName } from './resource-name.ts';
 
 const unnamed = without(identity.fields, 'name');
 const FIELDS = Object.keys(unnamed);

@@ -148,6 +148,7 @@ function eventKeys(check: Check, spot: MapSpot): Keys {
       DIAGNOSTIC_CODES['event-missing'],
       first?.keyRange ?? spot.node.range,
       pathOf(spot.trail),
+      { hint: 'For example: event: codehost.push; a schedule is kind: heartbeat with cron.' },
     );
   }
   const list = many === undefined ? [] : (items(check, many, manyField.what, manyField.least) ?? []);
@@ -166,6 +167,10 @@ function eventKeys(check: Check, spot: MapSpot): Keys {
 }
 
 const eventKey: Reader<string> = (check, spot) => {
+  if (spot.node.kind === 'seq' && spot.trail?.step === 'event') {
+    const hint = 'Several keys are a list under events.';
+    return wrong(check, spot, 'an event key', { code: 'invalid-type', hint });
+  }
   const key = reading(manyField.item)(check, spot);
   if (key === undefined || sourceOf(key) !== null) return key;
   const prefix = key.split('.', 1)[0] ?? '';
@@ -178,11 +183,11 @@ const eventKey: Reader<string> = (check, spot) => {
   return faultAt(check, 'event-provider', `${DIAGNOSTIC_CODES['event-provider']}: ${shown}`, spot, { hint });
 };
 
-/** The known key that is the same behind its first segment: `<product>.pull_request.opened`. */
+/** The known key that is the same behind its first segment: `<product>.pull_request.opened`, or `pull_request.opened`. */
 function keyOfAnySource(check: Check, key: string): string | undefined {
   const rest = key.slice(key.indexOf('.') + 1);
   const tails = [...KNOWN_EVENTS].map((known) => known.slice(known.indexOf('.') + 1));
-  const near = key.includes('.') ? suggest(check, rest, tails) : undefined;
+  const near = suggest(check, key, tails) ?? (key.includes('.') ? suggest(check, rest, tails) : undefined);
   return near === undefined ? undefined : [...KNOWN_EVENTS][tails.indexOf(near)];
 }
 
@@ -221,6 +226,7 @@ function checkFamilies(check: Check, spot: MapSpot, events: Keys): void {
       'trigger-endpoint',
       `The event ${webhook.key.slice(0, 80)} requires endpoint, the name of a webhook endpoint`,
       webhook.spot,
+      { hint: 'For example: endpoint: reports' },
     );
   }
 }

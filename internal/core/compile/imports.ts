@@ -109,8 +109,11 @@ const REASONS: { readonly [error in UnresolvedTemplate['error']]: string } = {
 };
 
 function unresolved({ specifier, error, detail }: UnresolvedTemplate): Problem {
-  const more = detail === '' ? '' : `: ${shown(detail)}`;
-  return { code: 'template-unresolved', message: `The template ${specifier} cannot be used, ${REASONS[error]}${more}` };
+  // The detail begins with the name, which stands here already.
+  const name = `${specifier.replace(/(.)@[^@]*$/, '$1')}: `;
+  const why = detail.startsWith(name) ? detail.slice(name.length) : detail;
+  const more = why === '' ? '' : ` (${shown(why).slice(1, -1)})`;
+  return { code: 'template-unresolved', message: `The template ${specifier} cannot be used: ${REASONS[error]}${more}` };
 }
 
 /** Why a file that an import or `file:` names cannot be read; null where it can, or may be later. */

@@ -32,7 +32,6 @@ import {
   oneOf,
   pathOf,
   recordOf,
-  resourceName,
   scalar,
   strict,
   string,
@@ -41,6 +40,7 @@ import {
   unknownKey,
   wrong,
 } from './read.ts';
+import { resourceName } from './resource-name.ts';
 
 /** The reader of a description; undefined where anything in the value is wrong, which has been reported. */
 export function reading<D extends Desc>(desc: D): Reader<Value<D>> {
@@ -228,7 +228,10 @@ function aloneReader(desc: AnyGroup, { noun, code }: NonNullable<AnyGroup['alone
 export function variantOf(check: Check, spot: MapSpot, desc: AnyVariants): AnyGroup | AnyVariants | undefined {
   const at = field(spot, desc.by);
   if (at === undefined && desc.absent !== undefined) return desc.variants[desc.absent];
-  if (at === undefined) return missing(check, spot, desc.by, desc.choose);
+  if (at === undefined) {
+    const choose = desc.choose ?? `Write one of ${Object.keys(desc.variants).join(', ')}.`;
+    return missing(check, spot, desc.by, choose);
+  }
   const written = at.node.kind === 'scalar' && typeof at.node.value === 'string' ? at.node.value : '';
   const legacy = desc.legacy !== undefined && Object.hasOwn(desc.legacy, written) ? desc.legacy[written] : undefined;
   const rules = desc.code === undefined ? {} : { code: desc.code };

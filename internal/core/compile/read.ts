@@ -6,9 +6,9 @@ import { maskCredentials } from '../../domain/credential.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import type { Json, JsonObject, JsonScalar } from '../../domain/json.ts';
 import { nearest } from '../../domain/nearest.ts';
-import { RESOURCE_NAME } from '../../domain/spec.ts';
 import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
+import { exampleAt } from './examples.ts';
 import type { Report } from './types.ts';
 
 /** A path as a chain from leaf to root: made on the way down at no cost, printed only when something is wrong. */
@@ -38,12 +38,14 @@ export interface Extra {
 
 export const createCheck = (report: Report): Check => ({ report, errors: 0 });
 
-/** Prints a trail, with further steps behind it: `triggers[0].routing.kind`. */
-export function pathOf(trail: Trail | null, ...more: PathStep[]): string {
+function stepsOf(trail: Trail | null, more: readonly PathStep[]): PathStep[] {
   const steps: PathStep[] = [...more];
   for (let at = trail; at !== null; at = at.parent) steps.unshift(at.step);
-  return printPath(steps);
+  return steps;
 }
+
+/** Prints a trail, with further steps behind it: `triggers[0].routing.kind`. */
+export const pathOf = (trail: Trail | null, ...more: PathStep[]): string => printPath(stepsOf(trail, more));
 
 const REFERENCES: ReadonlySet<PathStep> = new Set(['$secret', 'secretRef', 'token']);
 
@@ -110,11 +112,22 @@ export function wrong(
   const { code = 'invalid-value', ...rest } = extra;
   const message = `${pathOf(spot.trail)} must be ${expected}`;
   if (isReference(spot.trail)) return faultAt(check, code, message, spot, { ...rest, hides: spot.node.range });
+  if (spot.trail?.step === 'env') {
+    // Values of variables, in another form than a map: `- TOKEN=…`.
+    const what = spot.node.kind === 'scalar' ? message : `${message}, not ${show(spot.node)}`;
+    return faultAt(check, code, what, spot, { ...rest, hides: spot.node.range });
+  }
   return faultAt(check, code, `${message}, not ${show(spot.node)}`, spot, rest);
 }
 
-const wrongType = (check: Check, spot: NodeRef, expected: string, hint?: string): undefined =>
-  wrong(check, spot, expected, hint === undefined ? { code: 'invalid-type' } : { code: 'invalid-type', hint });
+/** How the field is written where it is right, for a hint. */
+const example = (check: Check, trail: Trail | null, ...more: PathStep[]): string | undefined =>
+  check.errors > MAX_SUGGESTIONS ? undefined : exampleAt(stepsOf(trail, more));
+
+function wrongType(check: Check, spot: NodeRef, expected: string, advice?: string): undefined {
+  const hint = advice ?? example(check, spot.trail);
+  return wrong(check, spot, expected, hint === undefined ? { code: 'invalid-type' } : { code: 'invalid-type', hint });
+}
 
 /** The value under a key, or undefined where the map does not have it. */
 export function field(spot: MapSpot, name: string): NodeRef | undefined {
@@ -136,7 +149,8 @@ export function required<T>(check: Check, spot: MapSpot, name: string, read: Rea
   return missing(check, spot, name, hint);
 }
 
-export function missing(check: Check, spot: MapSpot, name: string, hint?: string): undefined {
+export function missing(check: Check, spot: MapSpot, name: string, advice?: string): undefined {
+  const hint = advice ?? example(check, spot.trail, name);
   const first = spot.node.entries.values().next().value;
   const path = pathOf(spot.trail, name);
   const range = first?.keyRange ?? spot.node.range;
@@ -200,6 +214,7 @@ export function items(
   most = Number.POSITIVE_INFINITY,
   code: DiagnosticCode = 'invalid-value',
 ): readonly NodeRef[] | undefined {
+  if (spot.node.kind === 'map') return wrongType(check, spot, what, 'Begin each entry of the list with "- ".');
   if (spot.node.kind !== 'seq') return wrongType(check, spot, what);
   const count = spot.node.items.length;
   if (count < least || count > most) {
@@ -237,8 +252,11 @@ function all<T>(
 }
 
 export function boolean(check: Check, spot: NodeRef): boolean | undefined {
-  if (spot.node.kind === 'scalar' && typeof spot.node.value === 'boolean') return spot.node.value;
-  return wrongType(check, spot, 'true or false');
+  const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
+  if (typeof value === 'boolean') return value;
+  const [, yes, no] = typeof value === 'string' ? (/^(?:(yes|on|y|true)|(no|off|n|false))$/i.exec(value) ?? []) : [];
+  const meant = yes === undefined ? no && 'false' : 'true';
+  return wrongType(check, spot, 'true or false', meant && `Write ${meant}, without quotes.`);
 }
 
 export const VARIABLES_ARE_TEXT =
@@ -329,13 +347,6 @@ export function string(check: Check, spot: NodeRef, what = 'a text'): string | u
   const quotable = spot.node.kind === 'scalar' && spot.node.value !== null;
   return wrongType(check, spot, what, quotable ? QUOTE_IT : undefined);
 }
-
-/** A resource name: 1 to 128 of `A-Za-z0-9_.-` (docs/reference/compile.md#text-and-limits). */
-export const resourceName: Reader<string> = (check, spot) => {
-  const value = string(check, spot, 'a name');
-  if (value === undefined || RESOURCE_NAME.test(value)) return value;
-  return wrong(check, spot, '1 to 128 of the characters A-Z a-z 0-9 _ . -', { code: 'name-invalid' });
-};
 
 /** A map of any non-empty keys, each value read alike. Keys may be `__proto__`: the result has no prototype. */
 export function recordOf<T>(

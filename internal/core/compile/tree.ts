@@ -3,6 +3,7 @@
 
 import type { Bundle } from '../../domain/bundle.ts';
 import type { Finding } from '../../domain/diagnostic.ts';
+import { nearest } from '../../domain/nearest.ts';
 import { isDocumentFile } from '../source/source.ts';
 
 export interface Survey {
@@ -54,8 +55,17 @@ export function ignoredFile(path: string): Finding {
     file: path,
     hint: nested
       ? 'Move it up to make it an agent, or to .svc/fragments/ to import it.'
-      : 'Remove it, or move it out of .svc/.',
+      : (meantPath(path) ?? 'Remove it, or move it out of .svc/.'),
   };
+}
+
+/** Where a document that lies beside `.svc/agents/`, or in a directory of nearly that name, was meant to lie. */
+function meantPath(path: string): string | undefined {
+  const [, directory, name = ''] = /^\.svc\/(?:([^/]+)\/)?([^/.][^/]*\.(?:yaml|yml|json))$/.exec(path) ?? [];
+  if (name === '' || name.startsWith('config.')) return undefined;
+  if (directory !== undefined && nearest(directory, ['agents', 'fragments']) === undefined) return undefined;
+  const meant = directory === undefined ? 'agents' : nearest(directory, ['agents', 'fragments']);
+  return `Did you mean .svc/${meant}/${name}?`;
 }
 
 function noTree(): Finding {

@@ -104,12 +104,13 @@ export class Substituter {
     return text;
   }
 
-  #unknown(name: string): { code: 'variable-unknown'; message: string } {
+  #unknown(name: string): { code: 'variable-unknown'; message: string; hint: string } {
     const names = [...this.scope.values.keys()].sort();
     const shown = names.slice(0, 30).join(', ') + (names.length > 30 ? ', …' : '');
     return {
       code: 'variable-unknown',
       message: `The variable $${name.slice(0, 60)} is not in scope; in scope: ${shown === '' ? 'none' : shown}`,
+      hint: `The agent that imports this gives it, for example: variables: { ${name.slice(0, 60)}: value }`,
     };
   }
 

@@ -46,3 +46,4 @@ function lintPayload(trigger: LintTrigger, paths: Suggestions): Finding[] {
 }
 
 export { lintFallbacks } from './routes.ts';
+export { belongsOf } from './root-keys.ts';

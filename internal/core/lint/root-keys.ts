@@ -4,6 +4,27 @@ import { ROOT_KEYS } from '../../../schemas/agent.ts';
 import type { Finding, Range } from '../../domain/diagnostic.ts';
 import { editDistance, nearest } from '../../domain/nearest.ts';
 
+/** Where what other tools keep at the root belongs here. */
+const BELONGS: { readonly [key: string]: string } = {
+  prompt: 'Write systemPrompt, or initialPrompt for a first message.',
+  instructions: 'Write systemPrompt.',
+  description: 'Write identity.description, or an annotation.',
+  where: 'It belongs to a trigger: triggers[].where.',
+  event: 'It belongs to a trigger: triggers[].event.',
+  events: 'It belongs to a trigger: triggers[].events.',
+  on: 'What wakes an agent stands under triggers, such as triggers: [{ event: codehost.push, routing: { kind: spawn } }].',
+  routing: 'It belongs to a trigger: triggers[].routing.',
+  schedule: 'Write a trigger: { kind: heartbeat, cron: … }.',
+  cron: 'Write a trigger: { kind: heartbeat, cron: … }.',
+  'runs-on': 'Where sessions run is the environment: environment.image.',
+  image: 'It belongs to the environment: environment.image.',
+  secrets: 'Name a secret where it is used: env: { NAME: { $secret: name } }.',
+  mcpServers: 'Write tools.',
+};
+
+/** Where to write what other tools keep under that root key. */
+export const belongsOf = (key: string): string | undefined => (Object.hasOwn(BELONGS, key) ? BELONGS[key] : undefined);
+
 /** Unknown keys of one document that are held against the known ones: past so many, that costs more than reading them. */
 const MAX_KEYS = 1_000;
 
@@ -16,6 +37,7 @@ export function lintRootKeys(keys: readonly { readonly key: string; readonly ran
     const near = nearest(key, ROOT_KEYS);
     if (near === undefined) continue;
     const message = `Unknown root key ${key} is ignored`;
+    const belongs = belongsOf(key);
     findings.push({
       severity: 'warning',
       code: 'unknown-root-key',
@@ -23,7 +45,11 @@ export function lintRootKeys(keys: readonly { readonly key: string; readonly ran
       range,
       path: key,
       // Of a short word, half of it changed is another word.
-      ...(editDistance(key, near, 2) * 2 < key.length ? { hint: `Did you mean ${near}?` } : {}),
+      ...(editDistance(key, near, 2) * 2 < key.length
+        ? { hint: `Did you mean ${near}?` }
+        : belongs === undefined
+          ? {}
+          : { hint: belongs }),
     });
   }
   return findings;

@@ -103,7 +103,8 @@ class JsonReader {
     }
     NUMBER.lastIndex = start;
     const digits = NUMBER.exec(this.#text)?.[0];
-    if (digits === undefined) return this.#stop('json-syntax', `Expected a value, found ${this.#here()}`);
+    if (digits === undefined)
+      return this.#stop('json-syntax', `Expected a value, found ${this.#here()}`, this.#advice());
     const value = Number(digits);
     if (!Number.isFinite(value)) this.#stop('json-syntax', `The number ${digits.slice(0, 40)} is out of range`);
     this.#at += digits.length;
@@ -148,7 +149,8 @@ class JsonReader {
 
   #member(entries: Map<string, MapEntry>, depth: number): void {
     const start = this.#at;
-    if (this.#text[start] !== '"') this.#stop('json-syntax', `Expected a key in double quotes, found ${this.#here()}`);
+    if (this.#text[start] !== '"')
+      this.#stop('json-syntax', `Expected a key in double quotes, found ${this.#here()}`, this.#advice());
     const key = this.#string();
     const keyRange = { file: this.#file, start, end: this.#at };
     this.#space();
@@ -215,6 +217,12 @@ class JsonReader {
     if (this.#text[this.#at] !== mark) return false;
     this.#at++;
     return true;
+  }
+
+  /** What to do about the slips that other notations of objects allow. */
+  #advice(): string | undefined {
+    if (/[}\]]/.test(this.#text[this.#at] ?? '')) return 'Remove the comma before it.';
+    return this.#text[this.#at] === "'" ? 'Write double quotes for single ones.' : undefined;
   }
 
   #here(): string {

@@ -46,6 +46,20 @@ export function templateAndMore(text: string, at: number): Mistake | null {
   };
 }
 
+/** A text that begins with a star and goes on where an alias would end: a cron expression, or Markdown. */
+export function bareStar(text: string, at: number): Mistake | null {
+  const start = lineStart(text, at);
+  const found = /^(\s*(?:- +)*(?:[\w$."'-]+:\s+)?)(\*.*\S)/.exec(lineAt(text, start));
+  if (found === null) return null;
+  const [, before = '', value = ''] = found;
+  return {
+    message: 'A value that begins with * is an alias to YAML',
+    hint: quote(value),
+    start: start + before.length,
+    end: start + before.length + value.length,
+  };
+}
+
 const KEY = /^(\s*(?:- +)*)([\w$.-]+|"[^"]*"|'[^']*'):(?:\s|$)/;
 /** Lines behind the error that are looked at. */
 const MAX_LINES = 20;

@@ -20,7 +20,7 @@ import type { JsonScalar } from '../../domain/json.ts';
 import { exactDigits } from '../../domain/number.ts';
 import { duplicateKey, LEAVES_THE_REST, moreFindings, quoted, type ReadDocuments, unprintable } from './documents.ts';
 import type { SourceLimits } from './limits.ts';
-import { bareTemplate, indentedTooFar, type Mistake, templateAndMore } from './mistakes.ts';
+import { bareStar, bareTemplate, indentedTooFar, type Mistake, templateAndMore } from './mistakes.ts';
 import type { MapEntry, MapNode, Node } from './node.ts';
 import { readPlainYaml } from './plain.ts';
 import { HINTS, WORDS } from './yaml-words.ts';
@@ -203,7 +203,8 @@ class Builder {
   #mistake(code: string, start: number): Mistake | null {
     if (this.errors > MEANT_ERRORS) return null;
     if (MISINDENTED.has(code)) return indentedTooFar(this.#text, start);
-    return code === 'UNEXPECTED_TOKEN' ? templateAndMore(this.#text, start) : null;
+    if (code === 'BAD_ALIAS') return bareStar(this.#text, start);
+    return code === 'UNEXPECTED_TOKEN' ? (templateAndMore(this.#text, start) ?? bareStar(this.#text, start)) : null;
   }
 
   /** Reports a mistake, once however many errors it makes. */

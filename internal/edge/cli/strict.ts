@@ -2,29 +2,13 @@
 // one is warned of always.
 
 import { ROOT_KEYS } from '../../../schemas/agent.ts';
+import { belongsOf } from '../../core/lint/lint.ts';
 import { isDocumentFile, printDiagnostics, readSource } from '../../core/source/source.ts';
 import type { Bundle } from '../../domain/bundle.ts';
 import type { Diagnostic, Finding } from '../../domain/diagnostic.ts';
 import { nearest } from '../../domain/nearest.ts';
 
 const READ = /^\.svc\/(?:agents|fragments)\//;
-/** Where what other tools keep at the root belongs here. */
-const BELONGS: { readonly [key: string]: string } = {
-  prompt: 'Write systemPrompt, or initialPrompt for a first message.',
-  instructions: 'Write systemPrompt.',
-  description: 'Write identity.description, or an annotation.',
-  where: 'It belongs to a trigger: triggers[].where.',
-  event: 'It belongs to a trigger: triggers[].event.',
-  events: 'It belongs to a trigger: triggers[].events.',
-  on: 'Events belong to triggers: triggers[].event.',
-  routing: 'It belongs to a trigger: triggers[].routing.',
-  schedule: 'Write a trigger: { kind: heartbeat, cron: … }.',
-  cron: 'Write a trigger: { kind: heartbeat, cron: … }.',
-  image: 'It belongs to the environment: environment.image.',
-  secrets: 'Name a secret where it is used: env: { NAME: { $secret: name } }.',
-  mcpServers: 'Write tools.',
-};
-
 /** A warning for each such key of agents and fragments, by file and place. */
 export function unknownRootKeys(bundle: Bundle): Diagnostic[] {
   const texts = new Map<string, string>();
@@ -38,7 +22,7 @@ export function unknownRootKeys(bundle: Bundle): Diagnostic[] {
       if (root.entries.has('kind') && root.entries.has('spec')) continue;
       for (const [key, { keyRange }] of root.entries) {
         if (ROOT_KEYS.includes(key) || nearest(key, ROOT_KEYS) !== undefined) continue;
-        const hint = Object.hasOwn(BELONGS, key) ? BELONGS[key] : undefined;
+        const hint = belongsOf(key);
         const message = `Unknown root key ${key} is ignored`;
         findings.push({
           severity: 'warning',

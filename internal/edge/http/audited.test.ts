@@ -191,7 +191,7 @@ const notRouting = `where task_id not in (select id from graphile_worker._privat
 const patternOf = (call: string): string => {
   const [method = '', path = ''] = call.split(' ');
   const parts = path.split('/');
-  const found = routeTable(routes, []).find((route) => {
+  const found = routeTable(routes).find((route) => {
     const want = route.path.split('/');
     const fits = want.every((part, at) => part === parts[at] || (part.startsWith(':') && parts[at] !== undefined));
     return route.method === method && want.length === parts.length && fits;

@@ -16,7 +16,7 @@ const isLong = process.env['SVC_LONG'] === '1';
 const rounds = isLong ? 400 : 6;
 /** All of them, or every third. */
 const some = <T>(cells: readonly T[]): readonly T[] => (isLong ? cells : cells.filter((_, at) => at % 3 === 0));
-const table = routeTable(routes, []);
+const table = routeTable(routes);
 const loneSurrogate = String.fromCharCode(0xd8_00);
 const canary = 'CANARY-of-a-value';
 

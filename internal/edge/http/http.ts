@@ -20,11 +20,10 @@ import { withSizeLimit } from './size-limit.ts';
 import { HttpFault, renderProblem } from './problem.ts';
 import { lookAtLarge, requireIdentity } from './read.ts';
 import type { Answer, Call, Route, Scope } from './route.ts';
-import { type Readiness, serverRoutes } from './routes/health.ts';
+import { type Readiness, watchReadiness } from './readiness.ts';
+import { serverRoutes } from './routes/health.ts';
 import { asSlugFault, isUnreadableSlug, noSuchResource } from './slug-path.ts';
 import { sendEvents } from './sse.ts';
-
-export type { Readiness } from './routes/health.ts';
 
 const mebibyte = 1_048_576;
 const limits = {
@@ -79,9 +78,9 @@ export interface Mount {
 }
 
 /** The whole table, the server's own routes included. Throws where two routes collide or one has no permission. */
-export function routeTable(routes: readonly Route[], readiness: readonly Readiness[]): readonly Route[] {
+export function routeTable(routes: readonly Route[], watch = watchReadiness([])): readonly Route[] {
   const table: Route[] = [...routes];
-  table.push(...serverRoutes(readiness, () => table));
+  table.push(...serverRoutes(watch, () => table));
   const seen = new Set<string>();
   for (const route of table) {
     const key = `${route.method} ${route.path}`;
@@ -107,11 +106,8 @@ function grantable(scope: Scope): ReadonlySet<Permission> {
 /** Starts listening. `ctx` is asked for at each request: its base address is known only once this resolves. */
 export async function startHttp(ctx: () => FlowContext, options: HttpOptions): Promise<HttpServer> {
   const draining = new AbortController();
-  const readiness: Readiness[] = [
-    ...options.readiness,
-    { name: 'draining', check: async () => (draining.signal.aborted ? 'the daemon is shutting down' : undefined) },
-  ];
-  const table = routeTable(options.routes, readiness);
+  const watch = watchReadiness(options.readiness, draining.signal);
+  const table = routeTable(options.routes, watch);
   const app = createApp(ctx, table, draining.signal, options.pages);
   takeDirectly(app.server, table, {
     ctx,
@@ -123,6 +119,7 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
   for (const route of table) addRoute(app, ctx, route, limit, draining.signal);
   for (const mount of options.mounts ?? []) addMount(app, mount);
   const address = await app.listen({ host: options.listen.host, port: options.listen.port });
+  watch.start(() => ctx().runtime.log);
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     draining.abort();

@@ -25,7 +25,7 @@ import { routes } from './routes.ts';
 const isLong = process.env['SVC_LONG'] === '1';
 const placesAtATime = 3;
 const nowhere = '00000000-0000-4000-8000-000000000000';
-const table = routeTable(routes, []);
+const table = routeTable(routes);
 const closed = table.filter((route) => route.scope !== 'public');
 
 /** Texts for `:org` and `:project`, and what they name; undefined: nothing. */

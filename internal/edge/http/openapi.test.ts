@@ -37,7 +37,7 @@ interface Document {
   };
 }
 
-const table = routeTable(routes, []);
+const table = routeTable(routes);
 
 /** A copy in which every object that lists its properties has no others, and references are to the names of components. */
 function closed(schema: unknown): unknown {

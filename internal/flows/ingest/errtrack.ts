@@ -28,17 +28,33 @@ import { enqueueRouting } from '../enqueue.ts';
 import { errtrackApplication, errtrackSecret, setupUnavailable } from '../errtrack-application.ts';
 import { parseBody } from './body.ts';
 import type { Intake } from './outcome.ts';
+import { logUnreadable } from './rejected.ts';
+
+interface Delivery {
+  readonly raw: Buffer;
+  readonly headers: { readonly [name: string]: string | undefined };
+}
 
 /** Throws Fault `unauthenticated`, `invalid`, or `unavailable` where the installation has no application there. */
-export async function takeErrtrack(
-  ctx: FlowContext,
-  delivery: { readonly raw: Buffer; readonly headers: { readonly [name: string]: string | undefined } },
-): Promise<Intake> {
-  const { raw, headers } = delivery;
+export async function takeErrtrack(ctx: FlowContext, delivery: Delivery): Promise<Intake> {
   errtrackApplication(ctx);
   const scope = await someProject(ctx.db, undefined);
   if (scope === undefined) throw setupUnavailable();
   const secret = await errtrackSecret(ctx, scope);
+  return toldOf(ctx, () => takeSigned(ctx, delivery, secret));
+}
+
+async function toldOf<T>(ctx: FlowContext, take: () => Promise<T>): Promise<T> {
+  try {
+    return await take();
+  } catch (error) {
+    // The application is the installation's: no connection's name, and no project.
+    logUnreadable(ctx, { kind: 'connection', name: 'the error tracker' }, error);
+    throw error;
+  }
+}
+
+async function takeSigned(ctx: FlowContext, { raw, headers }: Delivery, secret: string): Promise<Intake> {
   if (!verifySignature(raw, headers['sentry-hook-signature'], secret)) {
     throw new Fault('unauthenticated', 'bad-signature', 'the signature is missing, or not that of the body');
   }

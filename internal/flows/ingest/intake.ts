@@ -16,7 +16,7 @@ import { repositoriesOfPush, updateState } from '../../adapters/store/repositori
 import { timeOrderedId } from '../../base/runtime.ts';
 import { isListening } from '../../domain/connection.ts';
 import type { DeliveryTarget } from '../../domain/delivery.ts';
-import { logRejected } from './rejected.ts';
+import { logRejected, logUnreadable } from './rejected.ts';
 import { Fault } from '../../domain/fault.ts';
 import { idAt, textAt } from '../../domain/fields.ts';
 import type { FlowContext } from '../context.ts';
@@ -51,24 +51,26 @@ export async function takeCodehost(ctx: FlowContext, delivery: ProviderDelivery)
   const { connection, secret } = await connectionOf(ctx, 'codehost', delivery.connectionId);
   const { raw, headers } = delivery;
   if (!codehost.verifySignature(raw, headers['x-hub-signature-256'], secret)) throw badSignature(ctx, connection);
-  const event = header(headers, 'X-GitHub-Event');
-  const deliveryId = header(headers, 'X-GitHub-Delivery');
-  const { appId, botLogin } = connection.config;
-  const self = {
-    appId: idAt(appId),
-    botLogin: textAt(botLogin),
-    usernames: await usernamesFor(ctx, connection, raw),
-  };
-  return read(ctx, raw, { provider: 'codehost', event, deliveryId, self }, async (said) => {
-    const { installationId, change } = said;
-    if (!(await isOwnInstallation(ctx, connection, installationId))) {
-      return { ignored: true, reason: 'other-installation' };
-    }
-    if (change !== undefined) {
-      const dedupHash = dedupHashOf(connection, deliveryId);
-      return takeInstallation(ctx, connection, { change, installationId, dedupHash });
-    }
-    return record(ctx, connection, said.delivery, deliveryId);
+  return proven(ctx, connection, async () => {
+    const event = header(headers, 'X-GitHub-Event');
+    const deliveryId = header(headers, 'X-GitHub-Delivery');
+    const { appId, botLogin } = connection.config;
+    const self = {
+      appId: idAt(appId),
+      botLogin: textAt(botLogin),
+      usernames: await usernamesFor(ctx, connection, raw),
+    };
+    return read(ctx, raw, { provider: 'codehost', event, deliveryId, self }, async (said) => {
+      const { installationId, change } = said;
+      if (!(await isOwnInstallation(ctx, connection, installationId))) {
+        return { ignored: true, reason: 'other-installation' };
+      }
+      if (change !== undefined) {
+        const dedupHash = dedupHashOf(connection, deliveryId);
+        return takeInstallation(ctx, connection, { change, installationId, dedupHash });
+      }
+      return record(ctx, connection, said.delivery, deliveryId);
+    });
   });
 }
 
@@ -77,14 +79,16 @@ export async function takeTracker(ctx: FlowContext, delivery: ProviderDelivery):
   const { connection, secret } = await connectionOf(ctx, 'tracker', delivery.connectionId);
   const { raw, headers } = delivery;
   if (!tracker.verifySignature(raw, headers['linear-signature'], secret)) throw badSignature(ctx, connection);
-  const self = {
-    botUserId: idAt(connection.config['botUserId']),
-    usernames: await usernamesFor(ctx, connection, raw),
-  };
-  const nowMs = ctx.runtime.now().getTime();
-  return read(ctx, raw, { provider: 'tracker', nowMs, self }, async (said) => {
-    if (!said.isTimely) throw badSignature(ctx, connection);
-    return record(ctx, connection, said.delivery, header(headers, 'Linear-Delivery'));
+  return proven(ctx, connection, async () => {
+    const self = {
+      botUserId: idAt(connection.config['botUserId']),
+      usernames: await usernamesFor(ctx, connection, raw),
+    };
+    const nowMs = ctx.runtime.now().getTime();
+    return read(ctx, raw, { provider: 'tracker', nowMs, self }, async (said) => {
+      if (!said.isTimely) throw badSignature(ctx, connection);
+      return record(ctx, connection, said.delivery, header(headers, 'Linear-Delivery'));
+    });
   });
 }
 
@@ -97,15 +101,17 @@ export async function takeChat(
   const { raw, headers } = delivery;
   const proof = { signature: headers['x-slack-signature'], timestamp: headers['x-slack-request-timestamp'] };
   if (!chat.verifySignature(raw, proof, secret, ctx.runtime.now().getTime())) throw badSignature(ctx, connection);
-  const { botUserId, workspaceId } = connection.config;
-  const self = { botUserId: idAt(botUserId), workspaceId: idAt(workspaceId) };
-  return read<Intake | { readonly challenge: string }>(ctx, raw, { provider: 'chat', self }, async (said) => {
-    const { challenge, eventId, delivery: spoken } = said;
-    if (challenge !== undefined) return { challenge };
-    if (spoken.kind === 'event' && eventId === undefined) {
-      throw new Fault('invalid', 'invalid-body', 'The body has no event_id.');
-    }
-    return record(ctx, connection, spoken, eventId ?? '');
+  return proven(ctx, connection, async () => {
+    const { botUserId, workspaceId } = connection.config;
+    const self = { botUserId: idAt(botUserId), workspaceId: idAt(workspaceId) };
+    return read<Intake | { readonly challenge: string }>(ctx, raw, { provider: 'chat', self }, async (said) => {
+      const { challenge, eventId, delivery: spoken } = said;
+      if (challenge !== undefined) return { challenge };
+      if (spoken.kind === 'event' && eventId === undefined) {
+        throw new Fault('invalid', 'invalid-body', 'The body has no event_id.');
+      }
+      return record(ctx, connection, spoken, eventId ?? '');
+    });
   });
 }
 
@@ -122,11 +128,26 @@ export async function connectionOf(
   const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
   const connection = isId ? await connectionById(ctx.db, id) : undefined;
   if (connection === undefined || connection.provider !== provider || !isListening(connection.status)) {
-    throw new Fault('not_found', 'connection-not-found', 'there is no such connection');
+    const fault = new Fault('not_found', 'connection-not-found', 'there is no such connection');
+    logUnreadable(ctx, { kind: 'connection' }, fault);
+    throw fault;
   }
   const secret = connectionSecrets(ctx, connection)[provider === 'chat' ? 'signingSecret' : 'webhookSecret'];
   // Without one nothing can be proven; an empty key would be everybody's.
   return { connection, secret: typeof secret === 'string' ? secret : '' };
+}
+
+/** What is done with a delivery whose sender is proven; where it cannot be read, the log tells so. */
+async function proven<T>(ctx: FlowContext, connection: SealedConnection, take: () => Promise<T>): Promise<T> {
+  try {
+    return await take();
+  } catch (error) {
+    const { id, name, projectId } = connection;
+    // One that proves itself too late is told of where that is found.
+    if (!(error instanceof Fault && error.kind === 'unauthenticated'))
+      logUnreadable(ctx, { kind: 'connection', id, name, projectId }, error);
+    throw error;
+  }
 }
 
 function badSignature(ctx: FlowContext, { id, name, projectId }: SealedConnection): Fault {

@@ -1,8 +1,9 @@
-// A delivery that does not prove itself is told in the log, so that a wrong secret is not only a number: with the endpoint or
-// connection that it came to, once in ten seconds of each, with how many there were since; as often it is noted for
-// `svc doctor`. Never with what was sent.
+// A delivery that is refused is told in the log, so that a wrong secret is not only a number: with the endpoint or
+// connection that it came to, once in ten seconds of each, and those in between by their number. One that does not prove
+// itself is noted as often for `svc doctor`. Never with what was sent.
 
 import { noteRejected } from '../../adapters/store/events/rejected.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 
 const quietMs = 10_000;
@@ -23,43 +24,74 @@ function count(ctx: FlowContext, kind: 'endpoint' | 'connection', id: string): v
   const own = counted.get(ctx.metrics) ?? new Set<string>();
   counted.set(ctx.metrics, own);
   if (own.size < countedMax) own.add(id);
-  const help = 'Deliveries that did not prove themselves, by where they came to';
+  const help = 'Deliveries that were refused, by where they came to';
   ctx.metrics
     .counter('svc_deliveries_rejected_total', help, ['kind', 'id'])
     .inc({ kind, id: own.has(id) ? id : 'other' });
 }
 
-export function logRejected(
-  ctx: FlowContext,
-  at: {
-    readonly kind: 'endpoint' | 'connection';
-    readonly id: string;
-    readonly name: string;
-    readonly projectId: string;
-  },
-  why: string,
-): void {
-  count(ctx, at.kind, at.id);
+/** Where a delivery came to; without an id: to something that there is not, of which the log names nothing. */
+interface At {
+  readonly kind: 'endpoint' | 'connection';
+  readonly id?: string;
+  readonly name?: string;
+  readonly projectId?: string;
+}
+type Named = Required<At>;
+
+/** True where the log is to tell of it now; what is quiet is told in one number when the time is over. */
+function isDue(ctx: FlowContext, at: At, tell: (more: number) => void): boolean {
   const known = told.get(ctx.runtime) ?? new Map<string, Told>();
   told.set(ctx.runtime, known);
-  const key = `${at.kind}/${at.id}`;
+  const key = `${at.kind}/${at.id ?? ''}`;
   const nowMs = ctx.runtime.now().getTime();
   const last = known.get(key);
   if (last !== undefined && nowMs - last.atMs < quietMs) {
     last.since += 1;
-    return;
+    return false;
   }
   known.delete(key);
-  known.set(key, { atMs: nowMs, since: 0 });
+  const mine: Told = { atMs: nowMs, since: 0 };
+  known.set(key, mine);
   if (known.size > rememberedMax) known.delete(known.keys().next().value ?? '');
-  const { kind, id, name, projectId } = at;
-  ctx.runtime.log.warn(
-    { [kind]: name, [`${kind}Id`]: id, projectId, why, ...(last !== undefined && { more: last.since }) },
-    'delivery.rejected',
-  );
-  // What is refused has no transaction of its own; the answer does not wait for the note.
-  const refused = 1 + (last?.since ?? 0);
-  noteRejected(ctx.db, { ...at, count: refused, why }).catch((error: unknown) =>
-    ctx.runtime.log.warn({ err: error }, 'delivery.rejection_not_noted'),
-  );
+  // The last of a burst are told without waiting for one more.
+  setTimeout(() => {
+    if (mine.since > 0) tell(mine.since);
+  }, quietMs).unref();
+  return true;
 }
+
+function tell(ctx: FlowContext, at: At, why: string, more: number): void {
+  const { kind, id, name, projectId } = at;
+  const where = id === undefined ? { intake: kind, name } : { [kind]: name, [`${kind}Id`]: id, projectId };
+  ctx.runtime.log.warn({ ...where, why, ...(more > 0 && { more }) }, 'delivery.rejected');
+}
+
+/** Tells of a delivery that did not prove itself, and notes it for `svc doctor`. */
+export function logRejected(ctx: FlowContext, at: Named, why: string): void {
+  count(ctx, at.kind, at.id);
+  const note = (refused: number): void => {
+    // What is refused has no transaction of its own; the answer does not wait for the note.
+    noteRejected(ctx.db, { ...at, count: refused, why }).catch((error: unknown) =>
+      ctx.runtime.log.warn({ err: error }, 'delivery.rejection_not_noted'),
+    );
+  };
+  const later = (more: number): void => {
+    tell(ctx, at, why, more);
+    note(more);
+  };
+  if (!isDue(ctx, at, later)) return;
+  tell(ctx, at, why, 0);
+  note(1);
+}
+
+/** Tells of a delivery that was refused for another reason: what it says cannot be read, or there is nothing that takes it. */
+export function logUnreadable(ctx: FlowContext, at: At, error: unknown): void {
+  if (!(error instanceof Fault) || !REFUSALS.has(error.kind)) return;
+  count(ctx, at.kind, at.id ?? 'none');
+  // Texts of these faults quote nothing of what was sent.
+  const why = error.message;
+  if (isDue(ctx, { ...at, id: `${at.id ?? ''} ${error.code}` }, (more) => tell(ctx, at, why, more)))
+    tell(ctx, at, why, 0);
+}
+const REFUSALS: ReadonlySet<string> = new Set(['unauthenticated', 'invalid', 'not_found']);

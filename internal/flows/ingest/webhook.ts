@@ -2,7 +2,7 @@
 // it has been here before. In this order: endpoint, proof over the raw bytes, body, record.
 
 import { signatureHeader } from '../../../schemas/api/endpoints.ts';
-import { logRejected } from './rejected.ts';
+import { logRejected, logUnreadable } from './rejected.ts';
 import { hash } from 'node:crypto';
 import type { IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
 import type { SecretGuard } from '../../adapters/store/events/events.ts';
@@ -44,7 +44,7 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
   const now = ctx.runtime.now();
   // Nothing is waited for that is known: a turn of the queue costs as much as a look.
   const endpoint = ports.knownEndpoint(delivery.slug, now) ?? (await findEndpoint(ctx, delivery.slug, now));
-  if (endpoint === undefined) throw new Fault('not_found', 'not-found', MESSAGES.noEndpoint);
+  if (endpoint === undefined) throw noEndpoint(ctx);
   const known = knownCredential(ctx, endpoint, delivery, now);
   let guard = known === undefined ? await authenticateAnew(ctx, endpoint, delivery) : known.guard;
   let event: NewEvent;
@@ -56,6 +56,8 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
   } catch (error) {
     // Only who is known to hold the secret hears what is wrong with the body.
     if (guard !== undefined) await authenticateAnew(ctx, endpoint, delivery);
+    const { id, name, projectId } = endpoint;
+    logUnreadable(ctx, { kind: 'endpoint', id, name, projectId }, error);
     throw error;
   }
   for (let rotations = 0; rotations < rotationsMax; rotations += 1) {
@@ -72,6 +74,12 @@ export async function takeWebhook(ctx: FlowContext, delivery: WebhookDelivery): 
   throw new Fault('unavailable', 'secret-changes', 'The secret of this endpoint keeps changing; try again.', {
     retryAfterSeconds: 1,
   });
+}
+
+function noEndpoint(ctx: FlowContext): Fault {
+  const fault = new Fault('not_found', 'not-found', MESSAGES.noEndpoint);
+  logUnreadable(ctx, { kind: 'endpoint' }, fault);
+  return fault;
 }
 
 const noteDelivery = (ctx: FlowContext, { id, key, receivedAt }: NewEvent, endpoint: string): void =>

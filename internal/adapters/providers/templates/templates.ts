@@ -142,7 +142,7 @@ async function fromDirectory(
   // What ships has one version, and the only tag is `latest`. An operator's directory is whatever it holds.
   const isThere = requested === undefined || requested === 'latest' || satisfies(read.version, requested);
   if (!isThere) {
-    throw new TemplateFailure('not-found', `its source has version ${read.version} alone, and ${requested} is another`);
+    throw new TemplateFailure('not-found', `its source has version ${read.version} alone`);
   }
   if (locked !== undefined && locked.integrity !== read.integrity) {
     throw new TemplateFailure('integrity-mismatch', 'its directory has changed since the resolution that is asked for');

@@ -6,6 +6,7 @@ import { Fault } from '../../../domain/fault.ts';
 import { refreshGauges } from '../../../flows/console/console.ts';
 import { daemonHeader } from '../../../flows/peers.ts';
 import { openApi } from '../openapi.ts';
+import type { ReadinessWatch } from '../readiness.ts';
 import { ok, type Route, serve } from '../route.ts';
 
 const SCHEMA_VERSION = 1;
@@ -30,16 +31,8 @@ async function schemaFile(
   return made;
 }
 
-/** Something readiness waits for. `check` answers with the reason why not, or undefined. */
-export interface Readiness {
-  readonly name: string;
-  check(): Promise<string | undefined>;
-}
-
 /** Routes about the server; `all` is asked when the description is requested. */
-export function serverRoutes(readiness: readonly Readiness[], all: () => readonly Route[]): readonly Route[] {
-  // What kept it from being ready when it was asked last; each change is told in the log once.
-  let unready = '';
+export function serverRoutes(readiness: ReadinessWatch, all: () => readonly Route[]): readonly Route[] {
   let description: { readonly [key: string]: unknown } | undefined;
   return [
     serve(api.getLiveness, async ({ ctx }) => ({
@@ -48,20 +41,7 @@ export function serverRoutes(readiness: readonly Readiness[], all: () => readonl
       headers: { [daemonHeader]: ctx.daemonId },
     })),
     serve(api.getReadiness, async ({ log }) => {
-      const checks = await Promise.all(
-        readiness.map(async (part) => {
-          const reason = await part
-            .check()
-            .catch((error: unknown) => (error instanceof Error ? error.message : 'failed'));
-          return { name: part.name, ok: reason === undefined, ...(reason !== undefined && { reason }) };
-        }),
-      );
-      const reasons = checks.flatMap((one) => (one.ok ? [] : [`${one.name}: ${one.reason}`])).join('; ');
-      if (reasons !== unready) {
-        unready = reasons;
-        if (reasons === '') log.info({ ready: true }, 'readiness.changed');
-        else log.warn({ ready: false, reasons }, 'readiness.changed');
-      }
+      const checks = await readiness.look(log);
       return checks.every((one) => one.ok)
         ? ok({ status: 'ready', checks })
         : { status: 503 as const, body: { status: 'unready' as const, checks } };
