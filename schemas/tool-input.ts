@@ -1,6 +1,7 @@
 // What a session may pass to its tools (docs/reference/sessions.md#states), as one table: names with dots, each with a
 // strict schema. The JSON Schemas that a harness is shown are made from these, so that every property says what it is for.
 
+import { UUID } from '../internal/domain/uuid.ts';
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { OUTSIDE_INPUTS } from './tool-input-outside.ts';
@@ -42,7 +43,7 @@ const TARGET_KEYS = {
   'codehost.issue': /^(?!\.{1,2}\/)[\w.-]{1,100}\/(?!\.{1,2}#)[\w.-]{1,100}#[1-9]\d{0,17}$/,
   'chat.thread': /^[\w.-]{1,100}:[\w.-]{1,200}:[\w.-]{1,200}:[\w.-]{1,200}$/,
   'tracker.issue': /^[\w-]{1,200}$/,
-  'svc.session': /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+  'svc.session': UUID,
 } as const;
 
 const target = v.pipe(

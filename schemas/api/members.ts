@@ -1,5 +1,6 @@
 // Members of organizations and projects, and service accounts.
 
+import { isUuid } from '../../internal/domain/uuid.ts';
 import * as v from 'valibot';
 import { actReason, displayName, dryRun, dryRunQuery, orgPath, projectPath, reasonBody } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
@@ -16,11 +17,10 @@ export function namesOne(input: { principalId?: unknown; email?: unknown; servic
 }
 export const oneWho = 'Expected exactly one of principalId, email and serviceAccount';
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 /** An account is addressed by name where an id would do as well, so a name must not look like one. */
 const accountName = v.pipe(
   displayName,
-  v.check((name) => !uuid.test(name), 'Expected a name that does not look like an id'),
+  v.check((name) => !isUuid(name), 'Expected a name that does not look like an id'),
 );
 const orgRole = v.picklist(['admin', 'member']);
 const projectRole = v.picklist(['viewer', 'operator', 'admin']);

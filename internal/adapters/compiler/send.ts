@@ -1,7 +1,7 @@
 // A tree on its way to the worker: in parts, each copied together and handed over without another copy, with a turn of
 // the event loop between two, so that a tree of thousands of files holds up nobody.
 
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../base/yielding.ts';
 import type { BundleEntry } from '../../domain/bundle.ts';
 import type { CompilerInput } from './run.ts';
 

@@ -3,7 +3,7 @@
 // quietly. A pack that may be large is read by spool-pack.ts instead.
 
 import { createHash } from 'node:crypto';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../base/yielding.ts';
 import { inflateSync } from 'node:zlib';
 import { type GitObject, type ObjectType, objectId } from './objects.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';
@@ -134,7 +134,7 @@ export async function readPack(pack: Buffer, limits: PackLimits, lookup?: BaseLo
     if (header.size > sizeLimit(header.type, limits)) {
       throw tooLarge(`a ${header.type} of ${header.size} bytes`, sizeLimit(header.type, limits));
     }
-    if (reader.spend(header.size)) await nextTurn();
+    if (reader.spend(header.size)) await yieldToEventLoop();
     const { data, next } = inflateEntry(body, header.dataAt, header.size);
     reader.add(at, header, data);
     at = next;
@@ -202,7 +202,7 @@ class Resolver {
           rest.push(delta);
           continue;
         }
-        if (this.#build(delta, base, base.object)) await nextTurn();
+        if (this.#build(delta, base, base.object)) await yieldToEventLoop();
       }
       this.#deltas = rest;
     }

@@ -5,7 +5,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../base/yielding.ts';
 import { createInflate } from 'node:zlib';
 import { type GitObject, type ObjectType, objectId } from './objects.ts';
 import { applyDelta, deltaSizes } from './pack-delta.ts';
@@ -157,7 +157,7 @@ export class SpoolPack {
     if (this.#work > 4 << 20) {
       this.#work = 0;
       this.#signal.throwIfAborted();
-      await nextTurn();
+      await yieldToEventLoop();
     }
     return inflateEntry(await readAt(this.#file, at, compressed), 0, size).data;
   }
@@ -259,7 +259,7 @@ async function scan(file: FileHandle, end: number, trailer: boolean, caps: RepoC
     if (since > 4 << 20) {
       since = 0;
       signal.throwIfAborted();
-      await nextTurn();
+      await yieldToEventLoop();
     }
   }
   if (at !== end) throw badPack('it holds more than it says');

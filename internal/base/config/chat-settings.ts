@@ -1,9 +1,9 @@
 // The `providers.chat` and `providers.tracker` sections of the SVC_CONFIG file: where these providers answer.
 
 import * as v from 'valibot';
-import { hostFault } from '../net/net.ts';
 import { Address } from './address.ts';
-import { ConfigError, type ConfigFile } from './file.ts';
+import type { ConfigFile } from './file.ts';
+import { providerSection, readSection, requirePublic } from './section.ts';
 
 const Sections = {
   chat: v.strictObject({
@@ -25,24 +25,10 @@ export function chatSettings(config: {
   readonly file: ConfigFile;
   readonly allowPrivateNetwork: boolean;
 }): ChatSettings {
-  const { providers } = config.file;
-  const isMap = typeof providers === 'object' && providers !== null && !Array.isArray(providers);
-  const sections = (isMap ? providers : {}) as { readonly [key: string]: unknown };
   const read = <K extends keyof typeof Sections>(name: K): v.InferOutput<(typeof Sections)[K]> => {
-    const parsed = v.safeParse(Sections[name], sections[name] ?? {});
-    if (!parsed.success) {
-      const [issue] = parsed.issues;
-      const path = v.getDotPath(issue);
-      const key = path === null ? `providers.${name}` : `providers.${name}.${path}`;
-      throw new ConfigError(key, `cannot be used: ${issue.message}`);
-    }
-    const url = new URL(parsed.output.apiUrl);
-    const isPublic = url.protocol === 'https:' && hostFault(url.hostname) === null;
-    if (!isPublic && !config.allowPrivateNetwork) {
-      const why = 'is not a public https address (SVC_ALLOW_PRIVATE_NETWORK allows it)';
-      throw new ConfigError(`providers.${name}.apiUrl`, why);
-    }
-    return parsed.output as v.InferOutput<(typeof Sections)[K]>;
+    const section = readSection(Sections[name], providerSection(config.file, name), `providers.${name}`);
+    requirePublic(config, `providers.${name}.apiUrl`, section.apiUrl);
+    return section;
   };
   return { chat: read('chat'), tracker: read('tracker') };
 }

@@ -1,9 +1,9 @@
 // The `providers.codehost` section of the SVC_CONFIG file: where the code host answers, and what is downloaded from it.
 
 import * as v from 'valibot';
-import { hostFault } from '../net/net.ts';
 import { Address } from './address.ts';
-import { ConfigError, type ConfigFile } from './file.ts';
+import type { ConfigFile } from './file.ts';
+import { providerSection, readSection, requirePublic } from './section.ts';
 
 const Section = v.strictObject({
   apiUrl: v.optional(Address, 'https://api.github.com'),
@@ -26,25 +26,9 @@ export function codehostSettings(config: {
   readonly file: ConfigFile;
   readonly allowPrivateNetwork: boolean;
 }): CodehostSettings {
-  const { providers } = config.file;
-  const isMap = typeof providers === 'object' && providers !== null && !Array.isArray(providers);
-  const section = isMap ? (providers as { readonly [key: string]: unknown })['codehost'] : undefined;
-  const parsed = v.safeParse(Section, section ?? {});
-  if (!parsed.success) {
-    const [issue] = parsed.issues;
-    const path = v.getDotPath(issue);
-    const name = path === null ? 'providers.codehost' : `providers.codehost.${path}`;
-    throw new ConfigError(name, `cannot be used: ${issue.message}`);
-  }
+  const section = readSection(Section, providerSection(config.file, 'codehost'), 'providers.codehost');
   for (const key of ['apiUrl', 'webUrl', 'mcpUrl'] as const) {
-    const text = parsed.output[key];
-    if (text === undefined || config.allowPrivateNetwork) continue;
-    const url = new URL(text);
-    if (url.protocol === 'https:' && hostFault(url.hostname) === null) continue;
-    throw new ConfigError(
-      `providers.codehost.${key}`,
-      'is not a public https address (SVC_ALLOW_PRIVATE_NETWORK allows it)',
-    );
+    requirePublic(config, `providers.codehost.${key}`, section[key]);
   }
-  return parsed.output;
+  return section;
 }

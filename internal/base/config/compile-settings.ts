@@ -2,12 +2,11 @@
 // `sandboxes`, and the template sources.
 
 import { isAbsolute, resolve } from 'node:path';
-import * as v from 'valibot';
 import type { Catalog } from '../../domain/catalog.ts';
-import type { Json } from '../../domain/json.ts';
 import { CatalogSection, extendCatalog } from './catalog.ts';
 import { DEFAULT_CATALOG } from './default-catalog.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
+import { readSection } from './section.ts';
 import { type SandboxesSettings, sandboxesSettings } from './sandbox-settings.ts';
 import { TemplatesSection } from './templates.ts';
 
@@ -21,8 +20,8 @@ export interface CompileSettings {
  * directory of the file. Throws ConfigError that names the key.
  */
 export function compileSettings(file: ConfigFile, base: string): CompileSettings {
-  const section = file.catalog === undefined ? undefined : read(CatalogSection, file.catalog, 'catalog');
-  const sources = file.templates === undefined ? [] : read(TemplatesSection, file.templates, 'templates');
+  const section = file.catalog === undefined ? undefined : readSection(CatalogSection, file.catalog, 'catalog');
+  const sources = file.templates === undefined ? [] : readSection(TemplatesSection, file.templates, 'templates');
   return {
     catalog: withPresets(extended(section), sandboxesSettings(file, base)),
     templateSources: sources.map((source) =>
@@ -52,11 +51,4 @@ function extended(section: CatalogSection | undefined): Catalog {
     if (error instanceof RangeError) throw new ConfigError('catalog', `cannot be used: ${error.message}`);
     throw error;
   }
-}
-
-function read<S extends v.GenericSchema>(schema: S, value: Json, key: string): v.InferOutput<S> {
-  const parsed = v.safeParse(schema, value);
-  if (parsed.success) return parsed.output;
-  const path = v.getDotPath(parsed.issues[0]);
-  throw new ConfigError(path === null ? key : `${key}.${path}`, `cannot be used: ${parsed.issues[0].message}`);
 }

@@ -6,13 +6,10 @@ import { readFileSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
 import { RESOURCE_NAME } from '../../domain/spec.ts';
-import { ConfigError, type ConfigFile } from './file.ts';
+import { Address } from './address.ts';
+import type { ConfigFile } from './file.ts';
+import { providerSection, readSection } from './section.ts';
 
-const isAddress = (text: string): boolean => {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  return /^https?:$/.test(url?.protocol ?? '') && `${url?.username}${url?.password}${url?.search}${url?.hash}` === '';
-};
-const Address = v.pipe(v.string(), v.check(isAddress, 'an http(s) URL without credentials or query'));
 const Section = v.strictObject({
   baseUrl: v.optional(Address, 'https://sentry.io'),
   regions: v.optional(
@@ -42,20 +39,10 @@ export interface ErrtrackSection {
 
 /** Undefined where the section is absent or lacks what a setup needs. Throws ConfigError naming what cannot be used. */
 export function errtrackSection(file: ConfigFile, base: string): ErrtrackSection | undefined {
-  const { providers } = file;
-  const isMap = typeof providers === 'object' && providers !== null && !Array.isArray(providers);
-  const section = isMap ? (providers as { readonly [key: string]: unknown })['errtrack'] : undefined;
-  if (section === undefined || section === null) return undefined;
-  const parsed = v.safeParse(Section, section);
-  if (!parsed.success) {
-    const [issue] = parsed.issues;
-    const path = v.getDotPath(issue);
-    throw new ConfigError(
-      path === null ? 'providers.errtrack' : `providers.errtrack.${path}`,
-      `cannot be used: ${issue.message}`,
-    );
-  }
-  const { clientId, appSlug, clientSecretFile, clientSecretRef, regions, ...addresses } = parsed.output;
+  const given = providerSection(file, 'errtrack');
+  if (given === undefined) return undefined;
+  const section = readSection(Section, given, 'providers.errtrack');
+  const { clientId, appSlug, clientSecretFile, clientSecretRef, regions, ...addresses } = section;
   if (clientId === undefined || appSlug === undefined) return undefined;
   if ((clientSecretFile === undefined) === (clientSecretRef === undefined)) return undefined;
   const secret =

@@ -5,8 +5,10 @@ import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
 import type { PriceRow } from '../../domain/price.ts';
 import { type ModelProvider, PROVIDERS, RESOURCE_NAME } from '../../domain/spec.ts';
-import { ConfigError, type ConfigFile } from './file.ts';
+import { Address } from './address.ts';
+import type { ConfigFile } from './file.ts';
 import { DEFAULT_PRICES } from './prices.ts';
+import { providerSection, readSection } from './section.ts';
 
 /** Where a provider's key is. */
 export type KeyPlace =
@@ -23,17 +25,10 @@ export interface ModelSettings {
   readonly prices: readonly PriceRow[];
 }
 
-const isAddress = (text: string): boolean => {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  return (
-    (url?.protocol === 'https:' || url?.protocol === 'http:') &&
-    `${url.username}${url.password}${url.search}${url.hash}` === ''
-  );
-};
 const Provider = v.pipe(
   v.strictObject({
     /** A path in it stays in front of the provider's own (`…/v1/messages`). */
-    baseUrl: v.optional(v.pipe(v.string(), v.check(isAddress, 'an http(s) URL without credentials or query'))),
+    baseUrl: v.optional(Address),
     keyFile: v.optional(v.pipe(v.string(), v.minLength(1))),
     keyEnv: v.optional(v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable'))),
     keySecretRef: v.optional(v.pipe(v.string(), v.regex(RESOURCE_NAME))),
@@ -75,17 +70,7 @@ const defaultEnv = (provider: ModelProvider): string => `SVC_${provider.toUpperC
 
 /** Relative key files count from `base`, the directory of the file. Throws ConfigError naming what cannot be used. */
 export function modelSettings(file: ConfigFile, base: string): ModelSettings {
-  const { providers } = file;
-  const isMap = typeof providers === 'object' && providers !== null && !Array.isArray(providers);
-  const section = isMap ? (providers as { readonly [key: string]: unknown })['model'] : undefined;
-  const parsed = v.safeParse(Section, section ?? {});
-  if (!parsed.success) {
-    const [issue] = parsed.issues;
-    const path = v.getDotPath(issue);
-    const name = path === null ? 'providers.model' : `providers.model.${path}`;
-    throw new ConfigError(name, `cannot be used: ${issue.message}`);
-  }
-  const { output } = parsed;
+  const output = readSection(Section, providerSection(file, 'model'), 'providers.model');
   const each = <T>(of: (provider: ModelProvider) => T) =>
     Object.fromEntries(PROVIDERS.map((provider) => [provider, of(provider)])) as { [provider in ModelProvider]: T };
   return {

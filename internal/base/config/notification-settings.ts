@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import * as v from 'valibot';
 import { hostFault } from '../net/net.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
+import { readSection } from './section.ts';
 
 const name = v.pipe(v.string(), v.regex(/^[A-Za-z0-9_.-]{1,128}$/, '1 to 128 characters of A-Za-z0-9_.-'));
 const common = { name, conditions: v.optional(v.array(v.string())) };
@@ -36,16 +37,7 @@ export function notificationSettings(
   config: { readonly file: ConfigFile; readonly fileDir: string; readonly allowPrivateNetwork: boolean },
   known: readonly string[],
 ): readonly InstallationReceiver[] {
-  const parsed = v.safeParse(Section, config.file['notifications'] ?? {});
-  if (!parsed.success) {
-    const [issue] = parsed.issues;
-    const path = v.getDotPath(issue);
-    throw new ConfigError(
-      path === null ? 'notifications' : `notifications.${path}`,
-      `cannot be used: ${issue.message}`,
-    );
-  }
-  const { receivers } = parsed.output;
+  const { receivers } = readSection(Section, config.file.notifications, 'notifications');
   const seen = new Set<string>();
   return receivers.map((one, at) => {
     const key = `notifications.receivers.${at}`;

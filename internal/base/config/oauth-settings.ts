@@ -2,9 +2,9 @@
 // and the client that the service is there. Secrets are named, never held.
 
 import * as v from 'valibot';
-import { hostFault } from '../net/net.ts';
 import { RESOURCE_NAME } from '../../domain/spec.ts';
-import { ConfigError, type ConfigFile } from './file.ts';
+import type { ConfigFile } from './file.ts';
+import { providerSection, readSection, requirePublic } from './section.ts';
 
 const isAddress = (text: string): boolean => {
   const url = URL.parse(text);
@@ -57,16 +57,7 @@ export interface OauthProvider {
 
 /** By name. Throws ConfigError naming what cannot be used. */
 export function oauthProviders(file: ConfigFile): ReadonlyMap<string, OauthProvider> {
-  const { oauth } = Object(file.providers) as { readonly oauth?: unknown };
-  if (oauth === undefined || oauth === null) return new Map();
-  const parsed = v.safeParse(Section, oauth);
-  if (parsed.success) return new Map(Object.entries(parsed.output));
-  const [issue] = parsed.issues;
-  const path = v.getDotPath(issue);
-  throw new ConfigError(
-    path === null ? 'providers.oauth' : `providers.oauth.${path}`,
-    `cannot be used: ${issue.message}`,
-  );
+  return new Map(Object.entries(readSection(Section, providerSection(file, 'oauth'), 'providers.oauth')));
 }
 
 /**
@@ -75,16 +66,7 @@ export function oauthProviders(file: ConfigFile): ReadonlyMap<string, OauthProvi
  */
 export function checkOauthSettings(config: { readonly file: ConfigFile; readonly allowPrivateNetwork: boolean }): void {
   for (const [name, provider] of oauthProviders(config.file)) {
-    for (const key of ADDRESSES) {
-      const text = provider[key];
-      if (text === undefined || config.allowPrivateNetwork) continue;
-      const url = new URL(text);
-      if (url.protocol === 'https:' && hostFault(url.hostname) === null) continue;
-      throw new ConfigError(
-        `providers.oauth.${name}.${key}`,
-        'is not a public https address (SVC_ALLOW_PRIVATE_NETWORK allows it)',
-      );
-    }
+    for (const key of ADDRESSES) requirePublic(config, `providers.oauth.${name}.${key}`, provider[key]);
   }
 }
 const ADDRESSES = [

@@ -1,7 +1,8 @@
 // The `retention` section of the SVC_CONFIG file: how long what has happened is kept.
 
 import * as v from 'valibot';
-import { ConfigError, type ConfigFile } from './file.ts';
+import type { ConfigFile } from './file.ts';
+import { readSection } from './section.ts';
 
 const days = (most: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(most));
 const Section = v.strictObject({
@@ -18,9 +19,5 @@ type RetentionSettings = v.InferOutput<typeof Section>;
 
 /** Throws ConfigError naming the key that cannot be used. */
 export function retentionSettings(file: ConfigFile): RetentionSettings {
-  const parsed = v.safeParse(Section, file.retention ?? {});
-  if (parsed.success) return parsed.output;
-  const [issue] = parsed.issues;
-  const path = v.getDotPath(issue);
-  throw new ConfigError(path === null ? 'retention' : `retention.${path}`, `cannot be used: ${issue.message}`);
+  return readSection(Section, file.retention, 'retention');
 }

@@ -7,7 +7,8 @@ import type { ResourceLimits } from '../../domain/catalog.ts';
 import { ENTRY_SHAPE, isEntry, MAX_ENTRIES } from '../../domain/host-entry.ts';
 import { type SandboxProviderName, SANDBOX_PROVIDERS } from '../../domain/sandbox.ts';
 import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
-import { ConfigError, type ConfigFile } from './file.ts';
+import type { ConfigFile } from './file.ts';
+import { readSection } from './section.ts';
 
 const Name = v.pipe(v.string(), v.regex(RESOURCE_NAME, '1 to 128 characters of A-Za-z0-9_.-'));
 const Path = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
@@ -77,13 +78,7 @@ const read = new WeakMap<ConfigFile, SandboxesSettings>();
 export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSettings {
   const known = read.get(file);
   if (known !== undefined) return known;
-  const parsed = v.safeParse(Section, file.sandboxes ?? {});
-  if (!parsed.success) {
-    const [issue] = parsed.issues;
-    const path = v.getDotPath(issue);
-    throw new ConfigError(path === null ? 'sandboxes' : `sandboxes.${path}`, `cannot be used: ${issue.message}`);
-  }
-  const { presets, network, gitBaseUrl, snapshots } = parsed.output;
+  const { presets, network, gitBaseUrl, snapshots } = readSection(Section, file.sandboxes, 'sandboxes');
   const placed = Object.entries(presets).map(([name, preset]) => {
     const { rootfs } = preset;
     return [name, rootfs === undefined || isAbsolute(rootfs) ? preset : { ...preset, rootfs: resolve(base, rootfs) }];

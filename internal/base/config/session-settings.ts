@@ -1,7 +1,8 @@
 // The `sessions` section of the SVC_CONFIG file: how many sessions a host runs, and in what sandboxes.
 
 import * as v from 'valibot';
-import { ConfigError, type ConfigFile } from './file.ts';
+import type { ConfigFile } from './file.ts';
+import { readSection } from './section.ts';
 
 const mebibyte = 1_048_576;
 
@@ -41,12 +42,7 @@ const read = new WeakMap<ConfigFile, SessionSettings>();
 export function sessionSettings(file: ConfigFile): SessionSettings {
   const known = read.get(file);
   if (known !== undefined) return known;
-  const parsed = v.safeParse(Section, file.sessions ?? {});
-  if (parsed.success) {
-    read.set(file, parsed.output);
-    return parsed.output;
-  }
-  const [issue] = parsed.issues;
-  const path = v.getDotPath(issue);
-  throw new ConfigError(path === null ? 'sessions' : `sessions.${path}`, `cannot be used: ${issue.message}`);
+  const settings = readSection(Section, file.sessions, 'sessions');
+  read.set(file, settings);
+  return settings;
 }

@@ -6,6 +6,7 @@ import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
 import { RESOURCE_NAME } from '../../domain/spec.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
+import { readSection } from './section.ts';
 
 const name = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,31}$/, '1 to 32 of a-z, 0-9 and -'));
 const label = v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(100)));
@@ -109,13 +110,7 @@ const known = new WeakMap<ConfigFile, SigninSettings>();
 export function signinSettings(config: { readonly file: ConfigFile; readonly fileDir: string }): SigninSettings {
   const before = known.get(config.file);
   if (before !== undefined) return before;
-  const parsed = v.safeParse(Section, config.file.signIn ?? {});
-  if (!parsed.success) {
-    const [issue] = parsed.issues;
-    const path = v.getDotPath(issue);
-    throw new ConfigError(path === null ? 'signIn' : `signIn.${path}`, `cannot be used: ${issue.message}`);
-  }
-  const { oidc, github, roles, tokens, sessions } = parsed.output;
+  const { oidc, github, roles, tokens, sessions } = readSection(Section, config.file.signIn, 'signIn');
   const methods: SigninMethod[] = [];
   for (const [at, one] of oidc.entries()) {
     const key = `signIn.oidc.${at}`;

@@ -2,7 +2,8 @@
 
 import { isAbsolute } from 'node:path';
 import * as v from 'valibot';
-import { ConfigError, type ConfigFile } from './file.ts';
+import type { ConfigFile } from './file.ts';
+import { readSection } from './section.ts';
 
 const SyncSection = v.strictObject({
   /** How often a repository is compared as a whole with what is stored, changed or not. */
@@ -22,18 +23,10 @@ export type SourceSettings = v.InferOutput<typeof SourcesSection> & {
 
 /** Throws ConfigError naming the key that cannot be used. */
 export function syncSettings(file: ConfigFile): SyncSettings {
-  return read(SyncSection, file.sync, 'sync');
+  return readSection(SyncSection, file.sync, 'sync');
 }
 
 /** Throws ConfigError naming the key that cannot be used. */
 export function sourceSettings(file: ConfigFile): SourceSettings {
-  return read(SourcesSection, file.sources, 'sources');
-}
-
-function read<S extends v.GenericSchema>(schema: S, value: unknown, key: string): v.InferOutput<S> {
-  const parsed = v.safeParse(schema, value ?? {});
-  if (parsed.success) return parsed.output;
-  const [issue] = parsed.issues;
-  const path = v.getDotPath(issue);
-  throw new ConfigError(path === null ? key : `${key}.${path}`, `cannot be used: ${issue.message}`);
+  return readSection(SourcesSection, file.sources, 'sources');
 }

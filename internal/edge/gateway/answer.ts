@@ -1,7 +1,7 @@
 // One request of a harness: whose it is, what it asks for, whether it may, and its end.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../base/yielding.ts';
 import {
   BodyProblem,
   type Endpoint,

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../base/yielding.ts';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { type Api, type ApiAnswer, startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { routeTable } from './http.ts';
@@ -164,7 +164,7 @@ describe('the description of the API', () => {
       ];
       for (const schema of schemas) assert.ok(ajv.compile(closed(schema) as object), key);
       // The daemon is in this process, and its connections with it.
-      await nextTurn();
+      await yieldToEventLoop();
     }
     for (const [, reference] of JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)) {
       const found = (reference ?? '')

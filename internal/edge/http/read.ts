@@ -1,6 +1,6 @@
 // From what was received to what a handler takes: JSON with a bounded depth, then the route's schema.
 
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../base/yielding.ts';
 import * as v from 'valibot';
 import { lookedAt, parseWithin, TooDeep } from '../../domain/depth.ts';
 import { isExactNumber } from '../../core/match/match.ts';

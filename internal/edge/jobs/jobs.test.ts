@@ -9,7 +9,7 @@ import { beat, listDaemons, listParkedJobs, retryParkedJobs } from '../../adapte
 import { type ProcessIdentity, processIdentity } from '../../base/process-identity.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { JobRunner } from './jobs.ts';
-import { defineTask, type Task } from './task.ts';
+import { defineTask, type Task } from './tasks.ts';
 
 const number = v.strictObject({ n: v.number() });
 

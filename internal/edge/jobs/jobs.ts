@@ -31,7 +31,7 @@ import type { Json } from '../../domain/json.ts';
 import { type Loop, loop } from './loop.ts';
 import { RetryingPool } from './retrying-pool.ts';
 import { NotificationClient } from './notification-client.ts';
-import type { Task } from './task.ts';
+import type { Task } from './tasks.ts';
 
 export interface JobsOptions {
   readonly tasks: readonly Task[];

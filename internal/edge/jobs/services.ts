@@ -1,28 +1,130 @@
-// Every service of the daemon, one line each.
+// What runs as long as the daemon does, as one table: loops whose turns are functions of flows, and how long they pause. None
+// holds state that the database does not, so that another daemon takes over when this one dies.
 
-import type { Service } from './service.ts';
-import { checkServices } from './check-services.ts';
-import { routingServices } from './routing-services.ts';
-import { heartbeatServices } from './heartbeat-services.ts';
-import { ingestServices } from './ingest-services.ts';
-import { hostServices } from './host-services.ts';
-import { keyServices } from './key-services.ts';
-import { notifyServices } from './notify-services.ts';
-import { outboxServices } from './outbox-services.ts';
-import { planServices } from './plan-services.ts';
-import { syncServices } from './sync-services.ts';
-import { tenancyServices } from './tenancy-services.ts';
+import { schedulesChannel } from '../../adapters/store/resources/schedules.ts';
+import { deadlinesChannel } from '../../adapters/store/sessions/checks.ts';
+import { type Role, roleNames } from '../../base/config/config.ts';
+import { reportChecks, sweepChecks } from '../../flows/checks/checks.ts';
+import type { FlowContext } from '../../flows/context.ts';
+import { tick } from '../../flows/heartbeat/heartbeat.ts';
+import { forgetOldFacts } from '../../flows/ingest/ingest.ts';
+import { forgetTold, noteByClock, sendNotifications, spreadNotices } from '../../flows/notify/notify.ts';
+import { forgetOldCalls, resolveAbandoned } from '../../flows/outbox/outbox.ts';
+import { forgetToldStatuses, lookForPulls, tellPlans, tellStatuses } from '../../flows/plans/plans.ts';
+import { startRouting, sweepRouting } from '../../flows/routing/routing.ts';
+import { SessionHost, upkeepTurn } from '../../flows/session-host/session-host.ts';
+import { archiveOrphans } from '../../flows/sessions/sessions.ts';
+import { refreshGroups } from '../../flows/signin/signin.ts';
+import { finishDeletions, keepRetention, makeRoom, prune } from '../../flows/tenancy/tenancy.ts';
+import { watchKeys } from './key-loop.ts';
+import { loop, wokenLoop } from './loop.ts';
+import { startPolling, startWatching } from './sync-loops.ts';
 
+interface Running {
+  stop(): Promise<void>;
+}
+
+export interface Service {
+  readonly name: string;
+  /** Started where the daemon has one of these roles. */
+  readonly roles: readonly Role[];
+  /** Resolves when it runs. `stop` waits for what is in flight and is safe twice. */
+  start(ctx: FlowContext): Promise<Running>;
+}
+
+type Turn<T> = (ctx: FlowContext, signal: AbortSignal) => Promise<T>;
+
+/** A turn, a pause, a turn. */
+function every(name: string, on: readonly Role[], pauseMs: number, turn: Turn<unknown>): Service {
+  const act = (ctx: FlowContext) => async (signal: AbortSignal) => {
+    await turn(ctx, signal);
+  };
+  return { name, roles: on, start: async (ctx) => loop(ctx, name, pauseMs, act(ctx)) };
+}
+
+/** Turns without a pause for as long as they find something: each answers with how much. */
+function untilNone(name: string, on: readonly Role[], pauseMs: number, turn: Turn<number>): Service {
+  const act = (ctx: FlowContext) => async (signal: AbortSignal) => ((await turn(ctx, signal)) === 0 ? pauseMs : 0);
+  return { name, roles: on, start: async (ctx) => loop(ctx, name, pauseMs, act(ctx)) };
+}
+
+/** Turns that answer with how long the next pause is, which a notification ends; `pauseMs` after one that failed. */
+function woken(name: string, on: readonly Role[], pauseMs: number, channel: string, turn: Turn<number>): Service {
+  return { name, roles: on, start: (ctx) => wokenLoop(ctx, name, { pauseMs, channel }, (signal) => turn(ctx, signal)) };
+}
+
+const nothing: Running = { stop: async () => undefined };
+
+/** Tells the code host of checks, where the daemon was wired with one. */
+async function startReporting(ctx: FlowContext): Promise<Running> {
+  const { checks } = ctx;
+  return checks === undefined ? nothing : loop(ctx, 'check.report', 1_000, () => reportChecks(ctx, checks));
+}
+
+/** Routes: woken by its own intake, and by a sweep for what was missed. */
+async function startRouter(ctx: FlowContext): Promise<Running> {
+  const routing = startRouting(ctx);
+  // What an earlier process left is not waited for.
+  let all = true;
+  const sweeping = loop(ctx, 'route.sweep', 2_000, async () => {
+    await sweepRouting(ctx, { all });
+    all = false;
+  });
+  return {
+    async stop() {
+      await sweeping.stop();
+      await routing.stop();
+    },
+  };
+}
+
+async function startHost(ctx: FlowContext): Promise<Running> {
+  if (ctx.host === undefined) return nothing;
+  const host = new SessionHost(ctx, ctx.host);
+  await host.start();
+  return host;
+}
+
+const hourMs = 60 * 60 * 1_000;
+
+/** Every service of the daemon, started in this order. */
 export const services: readonly Service[] = [
-  ...syncServices,
-  ...tenancyServices,
-  ...keyServices,
-  ...ingestServices,
-  ...heartbeatServices,
-  ...checkServices,
-  ...outboxServices,
-  ...notifyServices,
-  ...planServices,
-  ...routingServices,
-  ...hostServices,
+  { name: 'repo.poll', roles: ['sync'], start: startPolling },
+  { name: 'repo.watch', roles: ['sync'], start: startWatching },
+  every('signin.refresh', ['api'], 60_000, refreshGroups),
+  every('audit.retention', ['api', 'sync'], hourMs, keepRetention),
+  every('retention', ['schedule'], hourMs, async (ctx, signal) => {
+    await makeRoom(ctx);
+    await prune(ctx, signal);
+  }),
+  every('project.deletion', ['schedule'], 2_000, finishDeletions),
+  { name: 'keys.watch', roles: roleNames, start: watchKeys },
+  every('intake.forget', ['api', 'route'], hourMs, forgetOldFacts),
+  // Sleeps until the next schedule is due. The database may be away: a tick is missed a minute after its time.
+  woken('heartbeat.tick', ['schedule'], 500, schedulesChannel, tick),
+  woken('check.deadlines', ['schedule'], 1_000, deadlinesChannel, sweepChecks),
+  { name: 'check.report', roles: ['schedule'], start: startReporting },
+  every('session.orphans', ['schedule'], 5_000, archiveOrphans),
+  // Writes that a killed daemon left between the row and the answer.
+  untilNone('outbox.resolve', roleNames, 3_000, resolveAbandoned),
+  every('outbox.forget', ['schedule'], hourMs, forgetOldCalls),
+  untilNone(
+    'notify.send',
+    ['schedule'],
+    500,
+    async (ctx) => (await spreadNotices(ctx)) + (await sendNotifications(ctx)),
+  ),
+  every('notify.clock', ['schedule'], 600_000, async (ctx) => {
+    await noteByClock(ctx);
+    await forgetTold(ctx);
+  }),
+  // An idle daemon asks for no more than it must.
+  untilNone('plan.pulls', ['sync'], 1_500, tellPlans),
+  // How soon after an apply its pull requests are looked at again.
+  untilNone('plan.look', ['sync'], 2_000, lookForPulls),
+  untilNone('plan.statuses', ['sync'], 1_500, tellStatuses),
+  every('plan.forget', ['schedule'], hourMs, forgetToldStatuses),
+  { name: 'event.route', roles: ['route'], start: startRouter },
+  { name: 'session.host', roles: ['session'], start: startHost },
+  every('session.upkeep', ['session'], 3_000, upkeepTurn),
 ];

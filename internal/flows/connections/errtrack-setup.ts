@@ -37,7 +37,8 @@ import {
   setupScope,
 } from './errtrack-authority.ts';
 import { complete } from './errtrack-publish.ts';
-import { auditSetup, current, end, isUuid, noAttempt, readSetup, wrongState } from './errtrack-status.ts';
+import { auditSetup, current, end, noAttempt, readSetup, wrongState } from './errtrack-status.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import { keepTokens } from './errtrack-tokens.ts';
 
 const hash = (text: string): Buffer => createHash('sha256').update(text).digest();

@@ -8,6 +8,7 @@ import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import { errtrackApplication } from '../errtrack-application.ts';
 import { requireAdministrator, requireSomeAdministrator, type SetupCaller } from './errtrack-authority.ts';
+import { isUuid } from '../../domain/uuid.ts';
 
 /** An attempt as it is now: one whose time is over is `expired`, and is stored so. */
 export async function current(ctx: FlowContext, row: AttemptRow): Promise<AttemptRow> {
@@ -17,8 +18,6 @@ export async function current(ctx: FlowContext, row: AttemptRow): Promise<Attemp
   await ctx.db.tx((tx) => step(tx, row.id, { taken: 'expire', from: row.state, now }));
   return (await attemptById(ctx.db, row.id)) ?? row;
 }
-
-export const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 
 /** The caller's attempt. Throws Fault `forbidden`, or `not_found` for what is another person's or nobody's. */
 export async function readSetup(ctx: FlowContext, caller: SetupCaller, id: string): Promise<AttemptRow> {

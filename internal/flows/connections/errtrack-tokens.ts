@@ -11,64 +11,42 @@ import {
   parkLapsedRefreshes,
   someProject,
 } from '../../adapters/store/connections/errtrack-grants.ts';
-import { insertToken, tokenById } from '../../adapters/store/secrets/oauth-tokens.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type FlowContext, sealingOf } from '../context.ts';
+import type { FlowContext } from '../context.ts';
 import { errtrackApplication, errtrackSecret } from '../errtrack-application.ts';
-import { countSealed } from '../secrets/secrets.ts';
+import { keepSealed, openSealed } from './sealed-tokens.ts';
 
 interface Pair {
   readonly token: string;
   readonly refreshToken: string;
 }
 
-const bindingOf = (orgId: string, installationId: string, generation: number) => ({
+interface Generation {
+  readonly orgId: string;
+  readonly installationId: string;
+  readonly generation: number;
+}
+const bindingOf = ({ orgId, installationId, generation }: Generation) => ({
   orgId,
+  projectId: null,
   name: `errtrack:${installationId}#${generation}`,
-  use: 'oauth-token' as const,
 });
 
 /** Seals a pair as one generation; the id of its row. */
-export async function keepTokens(
-  ctx: FlowContext,
-  tx: Sql,
-  at: { readonly orgId: string; readonly installationId: string; readonly generation: number },
-  pair: Pair,
-): Promise<string> {
-  const id = ctx.runtime.uuid();
-  const binding = bindingOf(at.orgId, at.installationId, at.generation);
-  const plaintext = Buffer.from(JSON.stringify({ token: pair.token, refreshToken: pair.refreshToken }), 'utf8');
-  try {
-    const sealed = sealingOf(ctx).sealer.seal(plaintext, binding);
-    await insertToken(tx, { id, orgId: at.orgId, projectId: null, name: binding.name, ...sealed });
-    await countSealed(ctx, tx, sealed.keyVersion);
-    return id;
-  } finally {
-    plaintext.fill(0);
-  }
-}
+export const keepTokens = (ctx: FlowContext, tx: Sql, at: Generation, { token, refreshToken }: Pair): Promise<string> =>
+  keepSealed(ctx, tx, bindingOf(at), JSON.stringify({ token, refreshToken }));
 
 /** Opens a generation. Throws Fault `unavailable` where it is gone. */
 export async function openTokens(
   ctx: FlowContext,
-  at: {
-    readonly orgId: string;
-    readonly installationId: string;
-    readonly generation: number;
-    readonly tokenId: string | null;
-  },
+  at: Generation & { readonly tokenId: string | null },
 ): Promise<Pair> {
-  const row = at.tokenId === null ? undefined : await tokenById(ctx.db, at.tokenId);
-  if (row === undefined) throw unavailable();
-  const plaintext = sealingOf(ctx).sealer.open(row, bindingOf(at.orgId, at.installationId, at.generation));
-  try {
-    return JSON.parse(plaintext.toString('utf8')) as Pair;
-  } finally {
-    plaintext.fill(0);
-  }
+  const text = await openSealed(ctx, bindingOf(at), at.tokenId);
+  if (text === undefined) throw unavailable();
+  return JSON.parse(text) as Pair;
 }
 
 const unavailable = (): Fault =>

@@ -16,16 +16,14 @@ import {
 import { keepOauthClient, oauthClientOf } from '../../adapters/store/connections/oauth-attempts.ts';
 import { setConnectionConfig } from '../../adapters/store/connections/connections.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
-import { insertToken, tokenById } from '../../adapters/store/secrets/oauth-tokens.ts';
-import type { Sql } from '../../adapters/store/store.ts';
 import { type OauthProvider, oauthProviders } from '../../base/config/oauth-settings.ts';
 import { unionOf } from '../../core/consent/consent.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { MESSAGES } from '../../domain/messages.ts';
-import { type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
+import type { FlowContext, ProjectRef } from '../context.ts';
 import { connectionSecrets, secretText } from '../sealed.ts';
-import { countSealed } from '../secrets/secrets.ts';
+import { keepSealed, openSealed } from './sealed-tokens.ts';
 
 export const reachOf = (ctx: FlowContext): Reach => ({ allowPrivate: ctx.config.allowPrivateNetwork });
 export const redirectUri = (ctx: FlowContext): string => `${ctx.baseUrl}/oauth/callback`;
@@ -49,40 +47,6 @@ export interface Target {
 }
 
 type Place = Pick<ProjectRef, 'id' | 'orgId'>;
-interface Binding {
-  readonly orgId: string;
-  /** Null: the organization's. */
-  readonly projectId: string | null;
-  readonly name: string;
-}
-const sealBinding = ({ orgId, projectId, name }: Binding) =>
-  ({ orgId, ...(projectId !== null && { projectId }), name, use: 'oauth-token' }) as const;
-
-/** Seals a text into a row of its own; its id. */
-export async function keepSealed(ctx: FlowContext, tx: Sql, binding: Binding, text: string): Promise<string> {
-  const id = ctx.runtime.uuid();
-  const plaintext = Buffer.from(text, 'utf8');
-  try {
-    const sealed = sealingOf(ctx).sealer.seal(plaintext, sealBinding(binding));
-    await insertToken(tx, { id, ...binding, ...sealed });
-    await countSealed(ctx, tx, sealed.keyVersion);
-    return id;
-  } finally {
-    plaintext.fill(0);
-  }
-}
-
-/** Opens what `keepSealed` kept; undefined where it is gone. */
-export async function openSealed(ctx: FlowContext, binding: Binding, id: string | null): Promise<string | undefined> {
-  const row = id === null ? undefined : await tokenById(ctx.db, id);
-  if (row === undefined) return undefined;
-  const plaintext = sealingOf(ctx).sealer.open(row, sealBinding(binding));
-  try {
-    return plaintext.toString('utf8');
-  } finally {
-    plaintext.fill(0);
-  }
-}
 
 /** The provider that a connection names in the configuration; undefined for `mcp`. Throws Fault `unavailable`. */
 function configured(ctx: FlowContext, connection: Pick<SealedConnection, 'provider'>): OauthProvider | undefined {

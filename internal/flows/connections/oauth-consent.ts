@@ -38,13 +38,12 @@ import {
   consentedConnection,
   findTarget,
   identityOf,
-  keepSealed,
   type KnownClient,
-  openSealed,
   reachOf,
   redirectUri,
   type Target,
 } from './oauth-clients.ts';
+import { keepSealed, openSealed } from './sealed-tokens.ts';
 import { tokenBinding } from './oauth-tokens.ts';
 
 const hash = (text: string): Buffer => createHash('sha256').update(text).digest();

@@ -28,7 +28,8 @@ import { Fault } from '../../domain/fault.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import { changeStatus, serviceActor } from '../connection-status.ts';
 import type { FlowContext } from '../context.ts';
-import { identityOf, keepSealed, type KnownClient, openSealed, reachOf } from './oauth-clients.ts';
+import { identityOf, type KnownClient, reachOf } from './oauth-clients.ts';
+import { keepSealed, openSealed } from './sealed-tokens.ts';
 
 /** Longer than a refresh may take. */
 const leaseSeconds = 30;

@@ -4,6 +4,7 @@
 import { isBotLogin } from '../../adapters/providers/codehost/codehost.ts';
 import { objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
+import { UUID_PATTERN } from '../../domain/uuid.ts';
 
 export interface Marker {
   readonly sessionId: string;
@@ -12,8 +13,10 @@ export interface Marker {
   readonly relation: 'created' | 'posted';
 }
 
-const shape =
-  /<!--\s*svc:v=1\s+session=([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\s+agent=([A-Za-z0-9_.-]{1,128})\s*-->/g;
+const shape = new RegExp(
+  String.raw`<!--\s*svc:v=1\s+session=(${UUID_PATTERN})\s+agent=([A-Za-z0-9_.-]{1,128})\s*-->`,
+  'g',
+);
 const markersMax = 20;
 
 /** Where code-host and tracker payloads keep what was written, and what the writing made. */

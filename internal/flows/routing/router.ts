@@ -15,6 +15,7 @@ import { endedTheProcess, gateOf, parkedAt, takeInHand } from '../in-hand.ts';
 import { type BatchOptions, type BatchResult, noteRouting, type Routed, routeBatch } from './batch.ts';
 import { type QuietOptions, type QuietResult, routeQuiet } from './quiet.ts';
 import { orderedIds } from '../../base/ids.ts';
+import { yieldToEventLoop } from '../../base/yielding.ts';
 import { TriggerCache } from './triggers.ts';
 
 const limits = {
@@ -217,7 +218,7 @@ export class Router {
   /** Gives the strand back, and has each project looked at again where it wants that. */
   async #end(projectIds: readonly string[], afterOf: (projectId: string) => After): Promise<void> {
     // After a turn of the loop, so that whoever waits for this process is not kept waiting by a backlog.
-    await new Promise((resolve) => setImmediate(resolve));
+    await yieldToEventLoop();
     this.#strands -= 1;
     for (const projectId of projectIds) {
       this.#running.delete(projectId);

@@ -16,7 +16,7 @@ import {
   takeHandoff,
 } from '../../adapters/store/signin/web-sessions.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
-import { isUuid } from '../../adapters/store/tenancy/access.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { signinSettings } from '../../base/config/signin-settings.ts';
 import { Fault } from '../../domain/fault.ts';

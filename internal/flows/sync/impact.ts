@@ -1,7 +1,7 @@
 // What a planned change of triggers would have done to the events of the last seven days: which of them would newly match
 // and which would stop. Bounded in events and in bytes, so that a plan answers in time whatever the project has taken in.
 
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../base/yielding.ts';
 import { eventPayloads, type PastEvent, pastEvents } from '../../adapters/store/events/event-reads.ts';
 import { activeTriggersOn } from '../../adapters/store/resources/triggers.ts';
 import type { Sql } from '../../adapters/store/store.ts';

@@ -3,6 +3,8 @@
 // write, and in a transaction that only reads by who wants to know. Writes nothing and judges nothing: that is guard.ts.
 
 import { createHash } from 'node:crypto';
+import { inSlices, mapInSlices } from '../../base/yielding.ts';
+import { nextTick, nextTicks } from '../../core/schedule/schedule.ts';
 import type { StageTiming } from '../../adapters/store/repositories/reconciles.ts';
 import { readAgentSpecs } from '../../adapters/store/resources/agents.ts';
 import { digestCurrent, type OwnerRow, readCurrent, readOwners } from '../../adapters/store/resources/apply.ts';
@@ -12,7 +14,16 @@ import { readTriggerSpecs } from '../../adapters/store/resources/triggers.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
 import { DRIFTED, planInSteps, sortDiagnostics, specsNeeded } from '../../core/plan/plan.ts';
-import type { Action, ChangeSet, Consequences, Current, Desired, Held, PlannedReceipt } from '../../core/plan/types.ts';
+import type {
+  Action,
+  ChangeSet,
+  Consequences,
+  Current,
+  Desired,
+  Held,
+  PlannedReceipt,
+  PlanOptions,
+} from '../../core/plan/types.ts';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { Fault } from '../../domain/fault.ts';
 import { canonicalJson, type Json } from '../../domain/json.ts';
@@ -21,7 +32,6 @@ import type { KeptPlan } from '../compiled.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import { endpointSlug, ingestUrl } from '../resources.ts';
 import { withExcerpts, type EventImpact } from './impact.ts';
-import { clockOf, inSlices, mapInSlices } from './slices.ts';
 
 export type ApplyStatus =
   | 'applied'
@@ -309,4 +319,37 @@ async function receiptsOf(
     const slug = slugs.get(endpoint) ?? endpointSlug(request.projectId, endpoint);
     return { event, endpoint, ingestUrl: ingestUrl(ctx.baseUrl, slug), status: 'ready' };
   });
+}
+
+/** As many fires as a plan tells of a schedule. */
+const fires = 3;
+const keyOf = (cron: string, timezone: string): string => `${timezone} ${cron}`;
+
+/** The clock of a plan at `now`: what it will ask of schedules that are not stored yet is worked out beforehand. */
+export async function clockOf(desired: Desired, state: Current, now: Date): Promise<PlanOptions['nextTick']> {
+  const stored = new Set(state.schedules.map(({ cron, timezone }) => keyOf(cron, timezone)));
+  const fresh = new Map<string, { readonly cron: string; readonly timezone: string }>();
+  for (const resource of desired.resources) {
+    if (resource.kind !== 'Agent') continue;
+    for (const trigger of resource.spec.triggers) {
+      if (trigger.kind !== 'heartbeat') continue;
+      const key = keyOf(trigger.cron, trigger.timezone);
+      if (!stored.has(key)) fresh.set(key, trigger);
+    }
+  }
+  const pairs = await mapInSlices([...fresh], ([key, { cron, timezone }]) => {
+    return [key, nextTicks(cron, timezone, now, fires)] as const;
+  });
+  const known = new Map(pairs);
+  return (cron, timezone, after) => {
+    const key = keyOf(cron, timezone);
+    const ticks = after >= now ? (known.get(key) ?? kept(known, key, nextTicks(cron, timezone, now, fires))) : [];
+    const next = ticks.find((tick) => tick > after);
+    return next ?? (ticks.length > 0 && ticks.length < fires ? null : nextTick(cron, timezone, after));
+  };
+}
+
+function kept<V>(map: Map<string, V>, key: string, value: V): V {
+  map.set(key, value);
+  return value;
 }

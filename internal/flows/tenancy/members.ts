@@ -1,6 +1,6 @@
 // Members of organizations and projects, and service accounts; each change with its audit row.
 
-import { isUuid } from '../../adapters/store/tenancy/access.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import {

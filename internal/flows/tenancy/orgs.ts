@@ -2,7 +2,7 @@
 
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
-import { isUuid } from '../../adapters/store/tenancy/access.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import {
   deleteEmptyOrg,

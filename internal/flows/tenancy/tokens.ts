@@ -1,6 +1,6 @@
 // API tokens: made (shown once), listed, revoked; each change with its audit row.
 
-import { isUuid } from '../../adapters/store/tenancy/access.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import {
   belongsElsewhere,

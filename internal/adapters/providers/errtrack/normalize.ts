@@ -5,9 +5,9 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { idAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import { UUID } from '../../../domain/uuid.ts';
 
 const SIGNATURE = /^[0-9a-f]{64}$/;
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** True when `header` is the lower-case hex HMAC-SHA256 of the body; an empty secret proves nothing. Constant time. */
 export function verifySignature(rawBody: Uint8Array, header: string | undefined, secret: string): boolean {

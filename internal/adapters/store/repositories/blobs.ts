@@ -1,7 +1,7 @@
 // Contents of files by git blob id, shared by all repositories, compressed. A blob is written before the snapshot that
 // names it, in one transaction; one that no snapshot names is swept after a while.
 
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../../base/yielding.ts';
 import { promisify } from 'node:util';
 import { zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import type { Sql } from '../store.ts';
@@ -40,7 +40,7 @@ export async function readBlobs(sql: Sql, oids: readonly string[]): Promise<Read
       const limit = { maxOutputLength: Math.max(row.size, 1) };
       const isSmall = row.size <= smallBytes;
       found.set(row.oid, isSmall ? zstdDecompressSync(row.bytes, limit) : await decompress(row.bytes, limit));
-      if (index % turnFiles === turnFiles - 1) await nextTurn();
+      if (index % turnFiles === turnFiles - 1) await yieldToEventLoop();
     }
   }
   return found;
@@ -74,7 +74,7 @@ export async function writeBlobs(sql: Sql, blobs: ReadonlyMap<string, Uint8Array
     const content = blobs.get(oid);
     if (content === undefined || stored.has(oid)) continue;
     const packed = content.length <= smallBytes ? zstdCompressSync(content) : await compress(content);
-    if (batch.length % turnFiles === turnFiles - 1) await nextTurn();
+    if (batch.length % turnFiles === turnFiles - 1) await yieldToEventLoop();
     batch.push({ oid, size: content.length, bytes: packed });
     bytes += packed.length;
     if (bytes >= batchBytes) await flush();

@@ -1,6 +1,6 @@
 // Rows on their way to one statement: their JSON is made a slice at a time, since a fleet of agents is tens of megabytes.
 
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../../base/yielding.ts';
 
 /** Characters between two turns of the event loop: a few milliseconds. */
 const SLICE = 1024 * 1024;

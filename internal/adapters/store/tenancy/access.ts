@@ -2,6 +2,7 @@
 // A token counts while it is neither revoked nor expired and its principal is not disabled, at the moment of asking:
 // nothing is remembered from one call to the next, so that a revocation holds at once in every daemon.
 
+import { isUuid } from '../../../domain/uuid.ts';
 import type { OrgRole, ProjectRole } from '../../../domain/permission.ts';
 import type { Sql } from '../store.ts';
 
@@ -32,13 +33,6 @@ export interface AccessRow {
   readonly projectSlug: string | null;
   readonly projectArchived: boolean;
   readonly projectRole: ProjectRole | null;
-}
-
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
-/** A reference is an id when it looks like one; slugs of that shape cannot be made. */
-export function isUuid(text: string): boolean {
-  return uuid.test(text);
 }
 
 /**

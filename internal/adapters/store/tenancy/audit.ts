@@ -2,7 +2,7 @@
 
 import type { JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
-import { isUuid } from './access.ts';
+import { isUuid } from '../../../domain/uuid.ts';
 
 export interface AuditEntry {
   readonly orgId: string | null;

@@ -8,7 +8,8 @@ import { Fault } from '../../../domain/fault.ts';
 import { MESSAGES } from '../../../domain/messages.ts';
 import { pageOf } from '../page.ts';
 import { noContent, ok, type Route, serve } from '../route.ts';
-import { counted, isUuid, readIdPage } from './shapes.ts';
+import { counted, readIdPage } from './shapes.ts';
+import { isUuid } from '../../../domain/uuid.ts';
 import { dryReleaseBinding } from '../../../flows/console/console.ts';
 
 export const showBinding = ({ releasedAt, ...row }: BindingRow) => ({

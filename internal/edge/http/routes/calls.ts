@@ -6,7 +6,8 @@ import { sessionState } from '../../../adapters/store/sessions/session-reads.ts'
 import { noSession } from '../../../flows/sessions/sessions.ts';
 import { pageOf } from '../page.ts';
 import { ok, type Route, serve } from '../route.ts';
-import { isUuid, readIdPage } from './shapes.ts';
+import { readIdPage } from './shapes.ts';
+import { isUuid } from '../../../domain/uuid.ts';
 
 const showCall = ({ id, sessionId, alias, tool, write, status, code, url, createdAt }: CallRow) => ({
   id,

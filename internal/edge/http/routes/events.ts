@@ -17,7 +17,8 @@ import { Fault } from '../../../domain/fault.ts';
 import { messageOf } from '../../../domain/messages.ts';
 import { cursorOf, pageOf, readNumberPage } from '../page.ts';
 import { accepted, ok, okWith, type Route, serve } from '../route.ts';
-import { counted, isUuid } from './shapes.ts';
+import { counted } from './shapes.ts';
+import { isUuid } from '../../../domain/uuid.ts';
 
 /** Bytes: so many of each event's payload a page carries; a larger one is read with the event itself. */
 const listedPayloadMax = 16 * 1024;

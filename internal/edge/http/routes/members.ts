@@ -4,7 +4,7 @@ import * as api from '../../../../schemas/api/members.ts';
 import { countMembers } from '../../../adapters/store/console/counts.ts';
 import { listServiceAccounts, type PrincipalRow } from '../../../adapters/store/tenancy/principals.ts';
 import { listMembers, type Membership, type MemberRow } from '../../../adapters/store/tenancy/tenancy.ts';
-import { isUuid } from '../../../adapters/store/tenancy/access.ts';
+import { isUuid } from '../../../domain/uuid.ts';
 import {
   changeRole,
   createServiceAccount,

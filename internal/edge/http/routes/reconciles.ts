@@ -6,7 +6,8 @@ import { showRun, showRunRow, showWholeRun, streamRuns } from '../../../flows/sy
 import { Fault } from '../../../domain/fault.ts';
 import { pageOf, readNumberPage } from '../page.ts';
 import { ok, type Route, serve, streaming } from '../route.ts';
-import { counted, isUuid } from './shapes.ts';
+import { counted } from './shapes.ts';
+import { isUuid } from '../../../domain/uuid.ts';
 
 export const reconcileRoutes: readonly Route[] = [
   serve(api.listReconciles, async ({ ctx, project, query }) => {

@@ -8,7 +8,7 @@ import { noSession, usageSeriesOf } from '../../../flows/sessions/sessions.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
 import { pageOf, readTextPage } from '../page.ts';
 import { ok, type Route, serve } from '../route.ts';
-import { isUuid } from './shapes.ts';
+import { isUuid } from '../../../domain/uuid.ts';
 
 async function requireSession(ctx: FlowContext, where: ProjectRef, id: string): Promise<string> {
   if (!isUuid(id) || (await sessionState(ctx.db, where.id, id.toLowerCase())) === undefined) throw noSession();

@@ -25,7 +25,8 @@ import {
 import { cursorOf, pageOf, readNumberPage } from '../page.ts';
 import { accepted, created, noContent, ok, type Route, serve, type SseEvent, streaming } from '../route.ts';
 import { showMessage, showSession, showSessionRow, showState, showWholeSession } from './session-shapes.ts';
-import { counted, isUuid, readIdPage, requireObject } from './shapes.ts';
+import { counted, readIdPage, requireObject } from './shapes.ts';
+import { isUuid } from '../../../domain/uuid.ts';
 import { dryArchiveSession } from '../../../flows/console/console.ts';
 
 /** The id of a path, or Fault `not_found`: what is no id names nothing. */

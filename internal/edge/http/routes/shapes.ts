@@ -7,10 +7,8 @@ import { isExactNumber } from '../../../core/match/match.ts';
 import { Fault } from '../../../domain/fault.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import { MESSAGES } from '../../../domain/messages.ts';
+import { isUuid } from '../../../domain/uuid.ts';
 import type { Actor } from '../../../flows/context.ts';
-
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-export const isUuid = (text: string): boolean => uuid.test(text);
 
 /** A member of a body that has to be a JSON object, with every key that it has. Throws Fault `invalid`. */
 export function requireObject(value: unknown, member: string, why: string): JsonObject {

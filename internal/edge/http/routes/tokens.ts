@@ -1,7 +1,7 @@
 // API tokens: the caller's own, and those of an organization's members and service accounts.
 
 import * as api from '../../../../schemas/api/tokens.ts';
-import { isUuid } from '../../../adapters/store/tenancy/access.ts';
+import { isUuid } from '../../../domain/uuid.ts';
 import { listTokens, type TokenRow, type TokenScope } from '../../../adapters/store/tenancy/principals.ts';
 import type { FlowContext } from '../../../flows/context.ts';
 import { createOrgToken, createOwnToken, dropToken, type MadeToken } from '../../../flows/tenancy/tenancy.ts';

@@ -16,6 +16,9 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether a text is an id, in any case. */
+export const isId = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+
 const keyItem = 'svc.key';
 /** A browser that keeps nothing signs in anew on each page. */
 export const storeKey = (key: string): void => localStorage.setItem(keyItem, key);

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { Connection } from '../../../../schemas/api/connections.ts';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
 import type { PageProps } from './pages.ts';
-import { call } from './api.ts';
+import { call, isId } from './api.ts';
 import { AddConnection } from './add-connection.ts';
 import { ConnectionRow, usedText } from './connection-row.ts';
 import { Chooser, type Choosing } from './chooser.ts';
@@ -30,10 +30,14 @@ const setupCall = <T>(method: string, path: string, body?: unknown): Promise<T> 
 function arrival() {
   const query = new URLSearchParams(location.search);
   const attempt = query.get('errtrackAttempt') ?? undefined;
-  const isUuid = attempt !== undefined && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(attempt);
   const isDone = query.get('connectionOAuth') === 'success';
   const isErrtrack = query.get('provider') === 'errtrack';
-  return { attempt: isUuid ? attempt : undefined, isDone, isErrtrack, isPending: query.has('oauthAttempt') };
+  return {
+    attempt: attempt !== undefined && isId(attempt) ? attempt : undefined,
+    isDone,
+    isErrtrack,
+    isPending: query.has('oauthAttempt'),
+  };
 }
 const dropQuery = (): void => history.replaceState(null, '', location.pathname);
 

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
-import { call } from './api.ts';
+import { call, isId } from './api.ts';
 import { Dialog, html, type Markup } from './kit.ts';
 import { navigate, pageHref, pages, type Place } from './pages.ts';
 
@@ -12,7 +12,6 @@ interface Target {
 }
 
 const shownMax = 12;
-const idShape = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** What a pasted id may be of. */
 const byId = (place: Place, id: string): Target[] =>
@@ -59,7 +58,7 @@ export function Palette(props: {
     })),
   );
   const own = place === undefined ? [] : pages.map(({ name, title }) => ({ title, href: pageHref(place, name) }));
-  const ids = place !== undefined && idShape.test(typed.trim()) ? byId(place, typed.trim()) : [];
+  const ids = place !== undefined && isId(typed.trim()) ? byId(place, typed.trim()) : [];
   const found = [...own, ...names, ...projects].filter(({ title }) =>
     words.every((word) => title.toLowerCase().includes(word)),
   );

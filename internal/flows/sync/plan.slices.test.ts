@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { environment } from '../../core/plan/fixture.ts';
 import type { Current, Desired } from '../../core/plan/types.ts';
 import { nextTick } from '../../core/schedule/schedule.ts';
-import { clockOf, mapInSlices } from './slices.ts';
+import { mapInSlices } from '../../base/yielding.ts';
+import { clockOf } from './plan.ts';
 
 test('long work lets others have their turn before it ends', async () => {
   let turns = 0;

@@ -7,11 +7,11 @@ import type { FlowContext } from '../../flows/context.ts';
 import { enqueueSync } from '../../flows/enqueue.ts';
 import { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, SyncLane, takeOver } from '../../flows/sync/sync.ts';
 import { loop, wokenLoop } from './loop.ts';
-import type { Service } from './service.ts';
 
 const every = { pollMs: 1_000, keepMs: 10_000, foldersMs: 2_000, takeOverMs: 3_000, sweepMs: 60 * 60 * 1000 } as const;
 
-async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
+/** Polls what is due and takes over from daemons that are gone. */
+export async function startPolling(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
   const { log } = ctx.runtime;
   const lane = new SyncLane(ctx, log);
   await lane.load();
@@ -66,7 +66,8 @@ async function watchOne(ctx: FlowContext, id: string, generation: number): Promi
   };
 }
 
-async function startWatching(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
+/** Watches the folders that repositories lie in. */
+export async function startWatching(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
   const watched = new Map<string, Watched>();
   const turn = async (): Promise<void> => {
     const wanted = new Map((await watchedFolders(ctx.db)).map((row) => [row.id, row.generation]));
@@ -94,8 +95,3 @@ async function startWatching(ctx: FlowContext): Promise<{ stop(): Promise<void> 
     },
   };
 }
-
-export const syncServices: readonly Service[] = [
-  { name: 'repo.poll', roles: ['sync'], start: startPolling },
-  { name: 'repo.watch', roles: ['sync'], start: startWatching },
-];

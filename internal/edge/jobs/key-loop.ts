@@ -3,11 +3,10 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type FlowContext, sealingOf } from '../../flows/context.ts';
-import type { Service } from './service.ts';
 
 const everyMs = 2_000;
 
-async function startWatching(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
+export async function watchKeys(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
   const { keyRing } = sealingOf(ctx);
   const stopping = new AbortController();
   let failed = false;
@@ -42,7 +41,3 @@ async function startWatching(ctx: FlowContext): Promise<{ stop(): Promise<void> 
     },
   };
 }
-
-export const keyServices: readonly Service[] = [
-  { name: 'keys.watch', roles: ['api', 'sync', 'route', 'schedule', 'session'], start: startWatching },
-];
