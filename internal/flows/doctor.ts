@@ -109,17 +109,24 @@ const many = (count: number, what: string): string =>
 
 /** What is tried again only when a person asks for it, and then with nothing beside it. */
 function parkedCheck({ kind, name, eventId }: Parked): Check {
-  const what =
-    kind === 'sync'
-      ? `the sync of repository ${name}`
-      : kind === 'tick'
-        ? `the tick of ${name}`
-        : `event ${eventId} (${name})`;
+  const sync = `svc repo sync ${name.replace(/#\d+$/, '')}`;
+  const replay = `svc event replay ${eventId}`;
+  const { [kind]: said } = {
+    sync: [`the sync of repository ${name}`, sync],
+    tick: [`the tick of ${name}`, replay],
+    event: [`event ${eventId} (${name})`, replay],
+    plan: [`the plan of pull request ${name}`, sync],
+    look: [`the look for pull requests of repository ${name}`, sync],
+    status: [`the status of a commit of repository ${name}`, sync],
+    notice: [`the notification ${name}`, 'it is not told; the next notice is'],
+    call: [`the look for what became of a call of ${name}`, 'look at the provider whether it arrived'],
+  } as const satisfies { readonly [one in Parked['kind']]: readonly [what: string, hint: string] };
+  const [what, hint] = said;
   return {
     name: 'parked',
     status: 'error',
     message: `${what} ended the daemon three times in a row and is not tried any more (${endedTheProcess})`,
-    hint: kind === 'sync' ? `svc repo sync ${name}` : `svc event replay ${eventId}`,
+    hint,
   };
 }
 

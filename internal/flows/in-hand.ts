@@ -3,8 +3,16 @@
 // Whoever takes work asks here how to go on; what parking means is the owner's of the work.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { dropInHand, noteInHand, type WorkKind } from '../adapters/store/operations/in-hand.ts';
+import {
+  clearSuspects,
+  dropInHand,
+  noteInHand,
+  parkedSuspect,
+  type TellingKind,
+  type WorkKind,
+} from '../adapters/store/operations/in-hand.ts';
 import type { Database } from '../adapters/store/store.ts';
+import { failpoint } from '../base/failpoint.ts';
 import type { FlowContext } from './context.ts';
 
 /** The reason of what is parked. */
@@ -90,3 +98,53 @@ export const takeInHand = (ctx: FlowContext, { alone = false, ...work }: Taken):
   noteInHand(ctx.db, { daemonId: ctx.daemonId, alone, ...work });
 
 export const putDown = (ctx: FlowContext, lane: string): Promise<void> => dropInHand(ctx.db, ctx.daemonId, lane);
+
+/** Of tellings that a loop has claimed: how each is told, and what becomes of one that is not told any more. */
+export interface Tellings<T> {
+  readonly kind: TellingKind;
+  readonly rows: readonly T[];
+  /** What is in hand, and stays the same until there is something else to tell. */
+  idOf(row: T): string;
+  /** What a test names a row by, and a log. */
+  nameOf(row: T): string;
+  tell(row: T): Promise<void>;
+  /** Ends it with the reason `endedTheProcess`, so that no loop takes it again by itself. */
+  park(row: T): Promise<void>;
+}
+
+/**
+ * Tells each as its past allows: side by side, or, what was in hand at two unclean ends in a row, after the others and
+ * with nothing beside it, or not at all after a third. Two statements more than the tellings themselves, whatever their
+ * number, and none where there is nothing to tell.
+ */
+export async function tellInHand<T>(ctx: FlowContext, of: Tellings<T>): Promise<void> {
+  const { kind, rows, idOf, nameOf } = of;
+  if (rows.length === 0) return;
+  const lane = `${kind}:told`;
+  const ends = await takeInHand(ctx, { kind, lane, ids: rows.map(idOf) });
+  const endsOf = (row: T): number => ends.get(idOf(row)) ?? 0;
+  const tell = async (row: T): Promise<void> => {
+    failpoint(`${kind}.tell`, nameOf(row));
+    await of.tell(row);
+    if (endsOf(row) > 0) await clearSuspects(ctx.db, kind, [idOf(row)]);
+  };
+  try {
+    const leave = await gateOf(ctx).enter();
+    await Promise.all(rows.filter((row) => endsOf(row) < aloneAt).map(tell)).finally(leave);
+  } finally {
+    await putDown(ctx, lane);
+  }
+  for (const row of rows.filter((one) => endsOf(one) >= aloneAt)) {
+    if (endsOf(row) >= parkedAt) {
+      await of.park(row);
+      await parkedSuspect(ctx.db, kind, idOf(row));
+      ctx.runtime.log.error({ kind, name: nameOf(row) }, 'telling.parked');
+      continue;
+    }
+    ctx.runtime.log.warn({ kind, name: nameOf(row) }, 'telling.tried_alone');
+    await gateOf(ctx).alone(async () => {
+      await takeInHand(ctx, { kind, lane, ids: [idOf(row)], alone: true });
+      await tell(row).finally(() => putDown(ctx, lane));
+    });
+  }
+}

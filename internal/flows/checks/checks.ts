@@ -20,6 +20,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { type Check, type CheckSignal, nextDeadlineOf, signalCheck } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
+import { endedTheProcess, tellInHand } from '../in-hand.ts';
 import type { CheckPort, CheckReport, Reported } from '../ports.ts';
 
 const limits = { sweep: 500, reports: 20, titleCharacters: 256, summaryCharacters: 65_535 } as const;
@@ -179,18 +180,25 @@ export async function reportChecks(ctx: FlowContext, port: CheckPort): Promise<n
   const leaseUntil = new Date(now.getTime() + leaseMs);
   const claimed = await claimUnreported(ctx.db, { now, leaseUntil, limit: limits.reports });
   failpoint('checks.claimed');
-  const answers = await Promise.all(
-    claimed.map(async (row): Promise<ReportAnswer> => {
+  const write = async (answer: ReportAnswer): Promise<void> => {
+    failpoint('checks.reported');
+    await writeReports(ctx.db, [answer], leaseUntil);
+    if ('error' in answer) ctx.runtime.log.warn({ checkId: answer.id, reason: answer.error }, 'check.report_failed');
+  };
+  await tellInHand(ctx, {
+    kind: 'check',
+    rows: claimed,
+    // What has changed since is another report.
+    idOf: ({ id, changes }) => `${id}:${changes}`,
+    nameOf: ({ name }) => name,
+    tell: async (row) => {
       const { id, changes: seen } = row;
       // Nobody outside has ever heard of it.
-      if (row.state === 'superseded' && row.externalId === null) return { id, seen, externalId: null };
-      return answerOf(row, await port.report(reportOf(row)), ctx.runtime.now());
-    }),
-  );
-  failpoint('checks.reported');
-  await writeReports(ctx.db, answers, leaseUntil);
-  const failed = answers.flatMap((answer) => ('error' in answer ? [{ checkId: answer.id, reason: answer.error }] : []));
-  for (const one of failed) ctx.runtime.log.warn(one, 'check.report_failed');
+      if (row.state === 'superseded' && row.externalId === null) return write({ id, seen, externalId: null });
+      return write(answerOf(row, await port.report(reportOf(row)), ctx.runtime.now()));
+    },
+    park: ({ id, changes: seen }) => write({ id, seen, error: endedTheProcess }),
+  });
   return claimed.length === limits.reports ? 0 : pauseMs.report;
 }
 

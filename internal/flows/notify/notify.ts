@@ -25,6 +25,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { NoticeCondition } from '../../domain/notification.ts';
 import type { FlowContext } from '../context.ts';
+import { endedTheProcess, tellInHand } from '../in-hand.ts';
 import { destinationOf } from './receivers.ts';
 import { type Destination, type Sending, tellOrigin, tellReceiver } from './send.ts';
 
@@ -79,7 +80,16 @@ export async function sendNotifications(ctx: FlowContext): Promise<number> {
     leaseSeconds: limits.leaseSeconds,
     limit: limits.sending,
   });
-  await Promise.all(rows.map(async (row) => settleNotification(ctx.db, { ...row, daemonId }, await tell(ctx, row))));
+  const settle = (row: NotificationRow, end: Settled): Promise<void> =>
+    settleNotification(ctx.db, { ...row, daemonId }, end);
+  await tellInHand(ctx, {
+    kind: 'notice',
+    rows,
+    idOf: ({ id, receiver }) => `${id}:${receiver}`,
+    nameOf: ({ condition, receiver }) => `${condition}:${receiver}`,
+    tell: async (row) => settle(row, await tell(ctx, row)),
+    park: (row) => settle(row, { status: 'refused', code: endedTheProcess }),
+  });
   return rows.length;
 }
 

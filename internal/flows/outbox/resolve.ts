@@ -3,6 +3,7 @@
 
 import { type CallRow, forgetCalls, settleWrite, takeAbandoned } from '../../adapters/store/outbox/calls.ts';
 import type { FlowContext } from '../context.ts';
+import { tellInHand } from '../in-hand.ts';
 import { look } from './write.ts';
 
 const batch = 50;
@@ -14,7 +15,18 @@ const keptMs = 30 * dayMs;
 /** Resolves a batch; answers with how many there were. */
 export async function resolveAbandoned(ctx: FlowContext): Promise<number> {
   const rows = await takeAbandoned(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
-  await Promise.all(rows.map((row) => resolve(ctx, row)));
+  await tellInHand(ctx, {
+    kind: 'call',
+    rows,
+    idOf: ({ id }) => id,
+    nameOf: ({ tool }) => tool,
+    tell: (row) => resolve(ctx, row),
+    // Nobody looks for it any more, so nobody knows.
+    park: async ({ id }) => {
+      const none = { url: null, answer: null };
+      await settleWrite(ctx.db, { id, daemonId: ctx.daemonId, status: 'unknown', code: 'outcome-unknown', ...none });
+    },
+  });
   return rows.length;
 }
 

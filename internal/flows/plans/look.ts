@@ -14,6 +14,7 @@ import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
+import { tellInHand } from '../in-hand.ts';
 import { fullNameOf } from '../sync/sync.ts';
 import { deskOf, type Hub, hubOf } from './hub.ts';
 
@@ -28,22 +29,30 @@ export async function lookForPulls(ctx: FlowContext): Promise<number> {
   await ensurePullPolls(ctx.db);
   const { daemonId } = ctx;
   const due = await claimPullPolls(ctx.db, { daemonId, leaseSeconds, limit: batch });
-  await Promise.all(
-    due.map(async (one) => {
-      let afterSeconds: number = seconds.failed;
-      try {
-        const hub = await hubOf(ctx, one.repositoryId);
-        if (hub !== undefined && wantsPlans(hub)) await look(hub, one);
-        afterSeconds = Math.max(seconds.least, hub?.repository.intervalSeconds ?? seconds.failed);
-      } catch (error) {
-        const code = error instanceof Fault ? error.code : undefined;
-        const fields = { repositoryId: one.repositoryId, code, ...(code === undefined && { err: error }) };
-        ctx.runtime.log[code === undefined ? 'warn' : 'info'](fields, 'plan.not_looked');
-      }
-      await leavePullPoll(ctx.db, one, { daemonId, afterSeconds });
-    }),
-  );
+  await tellInHand(ctx, {
+    kind: 'look',
+    rows: due,
+    idOf: ({ repositoryId }) => repositoryId,
+    nameOf: ({ repositoryId }) => repositoryId,
+    tell: (one) => lookAt(ctx, one),
+    // Each time that it is due again, until a person asks for a sync.
+    park: (one) => leavePullPoll(ctx.db, one, { daemonId, afterSeconds: seconds.failed }),
+  });
   return due.length;
+}
+
+async function lookAt(ctx: FlowContext, one: PullPoll): Promise<void> {
+  let afterSeconds: number = seconds.failed;
+  try {
+    const hub = await hubOf(ctx, one.repositoryId);
+    if (hub !== undefined && wantsPlans(hub)) await look(hub, one);
+    afterSeconds = Math.max(seconds.least, hub?.repository.intervalSeconds ?? seconds.failed);
+  } catch (error) {
+    const code = error instanceof Fault ? error.code : undefined;
+    const fields = { repositoryId: one.repositoryId, code, ...(code === undefined && { err: error }) };
+    ctx.runtime.log[code === undefined ? 'warn' : 'info'](fields, 'plan.not_looked');
+  }
+  await leavePullPoll(ctx.db, one, { daemonId: ctx.daemonId, afterSeconds });
 }
 
 const wantsPlans = ({ repository }: Hub): boolean =>

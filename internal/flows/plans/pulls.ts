@@ -8,6 +8,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { FlowContext } from '../context.ts';
+import { tellInHand } from '../in-hand.ts';
 import { pathsReadOutside, planCommit } from '../sync/sync.ts';
 import { bringCheck, dropOldCheck } from './check.ts';
 import { bringComment } from './comment.ts';
@@ -23,7 +24,15 @@ const filePages = 30;
 /** Tells what is due; answers with how many there were. */
 export async function tellPlans(ctx: FlowContext, signal: AbortSignal): Promise<number> {
   const rows = await claimPlans(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
-  await Promise.all(rows.map((row) => tellOne(ctx, row, signal)));
+  await tellInHand(ctx, {
+    kind: 'plan',
+    rows,
+    // Another head is another plan.
+    idOf: ({ repositoryId, number, head }) => `${repositoryId}:${number}:${head}`,
+    nameOf: ({ fullName, number }) => `${fullName}#${number}`,
+    tell: (row) => tellOne(ctx, row, signal),
+    park: (row) => leavePlan(ctx.db, row, { daemonId: ctx.daemonId, afterMs: null }),
+  });
   return rows.length;
 }
 

@@ -15,6 +15,7 @@ import { maskCredentials } from '../../domain/credential.ts';
 import { Fault } from '../../domain/fault.ts';
 import { digestOf, idAndUrl } from './shapes.ts';
 import type { FlowContext } from '../context.ts';
+import { tellInHand } from '../in-hand.ts';
 import { fullNameOf, saying } from '../sync/sync.ts';
 import { againAfterMs, contextName, type Hub, hubOf, writeOnce } from './hub.ts';
 
@@ -35,7 +36,14 @@ interface Said {
 /** Tells what is due; answers with how many there were. */
 export async function tellStatuses(ctx: FlowContext): Promise<number> {
   const rows = await claimStatuses(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
-  await Promise.all(rows.map((row) => tellOne(ctx, row)));
+  await tellInHand(ctx, {
+    kind: 'status',
+    rows,
+    idOf: ({ repositoryId, commit }) => `${repositoryId}:${commit}`,
+    nameOf: ({ commit }) => commit,
+    tell: (row) => tellOne(ctx, row),
+    park: (row) => leaveStatus(ctx.db, row, { daemonId: ctx.daemonId, afterMs: null }),
+  });
   return rows.length;
 }
 

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -228,6 +230,63 @@ describe('work that ends the process', () => {
     assert.equal(await parked(), true);
     assert.equal((await calm?.api('POST', 'P/repositories/sick/sync'))?.status, 202);
     assert.ok(await reaches(async () => (await lastRun('sick')) === 'applied ' && (await suspects()) === 0));
+  });
+
+  it('a notification is parked as refused; other receivers are told', async () => {
+    const heard: string[] = [];
+    const server = createServer((request, response) => {
+      heard.push(request.url ?? '');
+      request.resume();
+      response.writeHead(204).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    more = { SVC_ALLOW_PRIVATE_NETWORK: 'true' };
+    const told = (receiver: string) =>
+      value<string>(`select concat_ws(' ', status, code) as value from svc.notifications where receiver = $1::text`, [
+        `receiver:${receiver}`,
+      ]);
+    try {
+      const aborts = await abortsUntil(
+        'notice.tell@connection-lost:receiver:sick',
+        async () => (await told('sick')) === 'refused ended-the-process',
+        async ({ api }) => {
+          for (const name of ['sick', 'well']) {
+            const to = { name, kind: 'webhook', url: `${url}/${name}`, conditions: ['connection-lost'] };
+            assert.equal((await api('POST', 'P/receivers', to)).status, 201);
+          }
+          const chat = { provider: 'chat', name: 'lost', credentials: { signingSecret: 'a-secret-of-the-hook' } };
+          assert.equal((await api('POST', 'P/connections', chat)).status, 201);
+          await database.db.query(`update svc.connections set status = 'suspended' where name = 'lost'`);
+        },
+      );
+      assert.equal(aborts, 3);
+      assert.ok(await reaches(async () => (await told('well')) === 'done'));
+      assert.deepEqual(heard, ['/well']);
+      assert.ok((await parkedBy()).some((hint) => hint.startsWith('it is not told')));
+    } finally {
+      more = {};
+      server.close();
+    }
+  });
+
+  inLongForm('a look for what became of a call is parked as unknown; other calls get their end', async () => {
+    const endOf = (tool: string) =>
+      value<string>(`select concat_ws(' ', status, code) as value from svc.calls where tool = $1::text`, [tool]);
+    const aborts = await abortsUntil(
+      'call.tell@sick_tool',
+      async () => (await endOf('sick_tool')) === 'unknown outcome-unknown',
+      async () => {
+        await database.db.query(
+          `insert into svc.calls (id, project_id, provider, alias, tool, write, status, created_at, input_hash, daemon_id, lease_until)
+           select gen_random_uuid(), p.id, 'webhook', 'notify', tool, true, 'sending', now(), '\\x00', gen_random_uuid(),
+               now() from svc.projects p cross join unnest(array['well_tool', 'sick_tool']) as tool where p.slug = 'default'`,
+        );
+      },
+    );
+    assert.equal(aborts, 3);
+    assert.ok(await reaches(async () => (await endOf('well_tool')) === 'refused not-sent'));
+    assert.ok((await parkedBy()).includes('look at the provider whether it arrived'));
   });
 
   inLongForm('a launch is parked as a failed session; sessions of other agents are launched', async () => {

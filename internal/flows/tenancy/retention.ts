@@ -22,6 +22,7 @@ import {
   deleteSessions,
   deleteUsage,
 } from '../../adapters/store/operations/slices.ts';
+import { forgetSuspects } from '../../adapters/store/operations/in-hand.ts';
 import { deleteOldOauthAttempts } from '../../adapters/store/connections/oauth-attempts.ts';
 import { deleteOldAttempts } from '../../adapters/store/connections/errtrack-attempts.ts';
 import { retentionSettings } from '../../base/config/retention-settings.ts';
@@ -29,7 +30,7 @@ import type { FlowContext } from '../context.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
 const batch = { events: 2_000, sessions: 20, checks: 2_000, setups: 500 } as const;
-/** How long a finished setup of a connection, and the hash of its code, are kept. */
+/** How long a finished setup of a connection with the hash of its code is kept, and the unclean ends of a telling. */
 const setupDays = 30;
 /** How long a step goes on before the next one has its turn. */
 const turnMs = 20_000;
@@ -95,6 +96,14 @@ function stepsOf(ctx: FlowContext): Step[] {
     { name: 'revisions', counts: 'revisions', take: (tx, after) => deleteRevisions(tx, runsBefore, after) },
     { name: 'calls', counts: 'usage', take: (tx) => deleteUsage(tx, 'calls', usageBefore) },
     { name: 'days', counts: 'usage', take: (tx) => deleteUsage(tx, 'days', usageBefore) },
+    {
+      name: 'suspects',
+      counts: 'setups',
+      take: async (tx) => {
+        const gone = await forgetSuspects(tx, ago(setupDays), batch.setups);
+        return { gone, next: gone < batch.setups ? null : 'more' };
+      },
+    },
     {
       name: 'setups',
       counts: 'setups',

@@ -5,7 +5,9 @@
 
 import type { Sql } from '../store.ts';
 
-export type WorkKind = 'event' | 'sync' | 'tick' | 'session';
+/** What is told outside, or asked there, about something that has a row of its own. */
+export type TellingKind = 'plan' | 'look' | 'status' | 'notice' | 'check' | 'call';
+export type WorkKind = 'event' | 'sync' | 'tick' | 'session' | TellingKind;
 
 export interface InHand {
   readonly daemonId: string;
@@ -90,6 +92,38 @@ export async function parkedSuspect(sql: Sql, kind: WorkKind, id: string): Promi
 /** The same for what is parked; what is not stays as it is. */
 export async function releaseParked(sql: Sql, kind: WorkKind, id: string): Promise<void> {
   await sql.query('update svc.suspects set ends = 2 where kind = $1::text and id = $2::text and ends > 2', [kind, id]);
+}
+
+/**
+ * Has what is parked of the tellings about a repository told again, each with nothing beside it. Their ids begin with the
+ * repository's: `<repository>` of a look, `<repository>:<number>:<head>` of a plan, `<repository>:<commit>` of a status.
+ */
+export async function releaseTellings(tx: Sql, repositoryId: string): Promise<void> {
+  await tx.query(
+    `with again as (
+       update svc.suspects set ends = 2
+        where kind in ('plan', 'look', 'status') and ends > 2 and split_part(id, ':', 1) = $1::text returning kind, id
+     ), plans as (
+       update svc.pull_plans p set due_at = now(), version = p.version + 1 from again
+        where again.kind = 'plan' and p.repository_id = $1::uuid and again.id = concat_ws(':', $1::text, p.number, p.head)
+     ), looks as (
+       update svc.pull_polls p set next_at = now() from again where again.kind = 'look' and p.repository_id = $1::uuid
+     )
+     update svc.commit_statuses s set due_at = now(), version = s.version + 1 from again
+      where again.kind = 'status' and s.repository_id = $1::uuid and again.id = concat_ws(':', $1::text, s.commit)`,
+    [repositoryId],
+  );
+}
+
+/** Forgets tellings of which nothing was heard since then; the caller goes on until it deletes less than `limit`. */
+export async function forgetSuspects(tx: Sql, before: Date, limit: number): Promise<number> {
+  const { rowCount } = await tx.query(
+    `delete from svc.suspects where (kind, id) in (
+       select kind, id from svc.suspects
+        where kind in ('plan', 'look', 'status', 'notice', 'check', 'call') and ended_at < $1::timestamptz limit $2::int)`,
+    [before, limit],
+  );
+  return rowCount;
 }
 
 /**

@@ -6,7 +6,8 @@ import { beyond, markOf } from '../routing/routing.ts';
 
 /** `name`: an event's key, an agent, a repository. `eventId`: what a replay tries again. */
 export interface Parked {
-  readonly kind: 'event' | 'tick' | 'sync';
+  readonly kind: 'event' | 'tick' | 'sync' | 'plan' | 'look' | 'status' | 'notice' | 'call';
+  /** Of a plan `<repository>#<number>`, of a look and a status the repository's, of a notice `<condition> to <receiver>`. */
   readonly name: string;
   readonly eventId: string | null;
 }
@@ -118,7 +119,20 @@ async function findParked(sql: Sql, projectId: string): Promise<Parked[]> {
         from events e left join ticks t on t.id = e.id)
      union all
      (select 'sync', r.name, null from svc.repositories r where r.project_id = $1::uuid and ${syncParked('r.id')} order by r.name
-       limit ${parkedShown})`,
+       limit ${parkedShown})
+     union all
+     (select s.kind, case s.kind when 'plan' then concat(r.name, '#', split_part(s.id, ':', 2)) else r.name end, null
+        from svc.suspects s join svc.repositories r
+          on r.id = case when s.kind in ('plan', 'look', 'status') then split_part(s.id, ':', 1)::uuid end
+       where r.project_id = $1::uuid and s.ends > 3 order by 2 limit ${parkedShown})
+     union all
+     (select s.kind, concat(n.condition, ' to ', substr(s.id, 38)), null
+        from svc.suspects s join svc.notices n on n.id = case when s.kind = 'notice' then split_part(s.id, ':', 1)::uuid end
+       where n.project_id = $1::uuid and s.ends > 3 order by n.at desc limit ${parkedShown})
+     union all
+     (select s.kind, c.tool, null
+        from svc.suspects s join svc.calls c on c.id = case when s.kind = 'call' then s.id::uuid end
+       where c.project_id = $1::uuid and s.ends > 3 order by c.created_at desc limit ${parkedShown})`,
     [projectId, 'ended-the-process'],
   );
   return rows;
