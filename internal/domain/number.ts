@@ -22,19 +22,25 @@ export function isPrinted(text: string, value: number): boolean {
 
 /** Significant digits without zeros at either end, and the power of ten that they are multiplied by; zero has none. */
 function decimal(text: string): { readonly digits: string; readonly exponent: number } {
-  const [mantissa = '', power = '0'] = text.replace(/^-/, '').toLowerCase().split('e');
-  const [whole = '', fraction = ''] = mantissa.split('.');
-  const digits = `${whole}${fraction}`.replace(/^0+/, '');
-  const trimmed = trimEnd(digits);
-  if (trimmed === '') return { digits: '', exponent: 0 };
-  return { digits: trimmed, exponent: Number(power) - fraction.length + (digits.length - trimmed.length) };
-}
-
-/** Without its last zeros; a regular expression would take quadratic time on many zeros and one digit behind them. */
-function trimEnd(digits: string): string {
-  let end = digits.length;
-  while (end > 0 && digits[end - 1] === '0') end -= 1;
-  return digits.slice(0, end);
+  let end = text.length;
+  for (let at = 0; at < text.length; at += 1) {
+    // `e` or `E`
+    if ((text.charCodeAt(at) | 0x20) !== 0x65) continue;
+    end = at;
+    break;
+  }
+  const power = end === text.length ? 0 : Number(text.slice(end + 1));
+  const from = text.charCodeAt(0) === 0x2d ? 1 : 0;
+  const point = text.indexOf('.');
+  const isWhole = point === -1 || point > end;
+  const places = isWhole ? 0 : end - point - 1;
+  const digits = isWhole ? text.slice(from, end) : text.slice(from, point) + text.slice(point + 1, end);
+  let first = 0;
+  while (digits.charCodeAt(first) === 0x30) first += 1;
+  let last = digits.length;
+  while (last > first && digits.charCodeAt(last - 1) === 0x30) last -= 1;
+  if (first === last) return { digits: '', exponent: 0 };
+  return { digits: digits.slice(first, last), exponent: power - places + (digits.length - last) };
 }
 
 /**

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { howMany } from '../../base/testkit/long.ts';
 import type { Json, JsonScalar } from '../../domain/json.ts';
+import { isHeld, isPrinted } from '../../domain/number.ts';
 import type { Where, WhereClause } from '../../domain/spec.ts';
 import {
   createTriggerIndex,
@@ -12,6 +13,7 @@ import {
   type MatchTrigger,
   matchEach,
   readPayload,
+  readPrintable,
 } from './match.ts';
 
 /** Each takes one to four events: over a million in the long form. */
@@ -152,5 +154,52 @@ test('any JSON that is read prints as the same JSON, and no filter throws on it'
       assert.ok(matchEach([one], { key: 'k', scope: null, payload: read }).length <= 1);
     }),
     { numRuns: 2_000 },
+  );
+});
+
+/** How the language itself tells how each number was written: right, and slow. */
+function readSlowly(text: string, isKept: (written: string, value: number) => boolean): unknown {
+  const exactJson = JSON as unknown as {
+    parse(of: string, revive: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown;
+    rawJSON(of: string): unknown;
+  };
+  return exactJson.parse(text, (_key, value, { source }) =>
+    typeof value === 'number' && source !== undefined && !isKept(source, value) ? exactJson.rawJSON(source) : value,
+  );
+}
+
+test('numbers come out as the parser of the language tells that they were written, and all else as it reads it', () => {
+  const digits = fc.stringMatching(/^(?:0|[1-9][0-9]{0,24})$/);
+  const number = fc
+    .tuple(fc.constantFrom('', '-'), digits, fc.stringMatching(/^(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?$/))
+    .map((parts) => parts.join(''));
+  const key = fc.oneof(
+    fc.constantFrom('"__proto__"', '"a"', '"\\u0061"'),
+    fc.string().map((one) => JSON.stringify(one)),
+  );
+  const space = fc.constantFrom('', ' ', '\n\t');
+  const { json } = fc.letrec((tie) => ({
+    json: fc.oneof(
+      { maxDepth: 4 },
+      number,
+      fc.oneof(key, fc.constantFrom('true', 'false', 'null', '"1e400"', '"\\\\"')),
+      fc
+        .tuple(space, fc.array(tie('json'), { maxLength: 4 }))
+        .map(([gap, all]) => `[${gap}${all.join(`${gap},${gap}`)}${gap}]`),
+      fc
+        .tuple(space, fc.array(fc.tuple(key, tie('json')), { maxLength: 4 }))
+        .map(([gap, all]) => `{${gap}${all.map(([name, of]) => `${name}${gap}:${gap}${of}`).join(`${gap},`)}${gap}}`),
+    ),
+  }));
+  fc.assert(
+    fc.property(json, (value) => {
+      const text = `{"first": 1e400, "then": ${value as string}}`;
+      const payload = readPayload(text);
+      const printed = readPrintable(text);
+      const kept = (written: string, of: number): boolean => isHeld(written, of) && isPrinted(written, of);
+      assert.equal(JSON.stringify(payload), JSON.stringify(readSlowly(text, kept)));
+      assert.equal(JSON.stringify(printed), JSON.stringify(readSlowly(text, (written, of) => String(of) === written)));
+    }),
+    { numRuns: howMany(3_000, 300_000) },
   );
 });

@@ -11,11 +11,11 @@ import { type Clause, compileWhere, evaluate, matchesAll, readPath } from './cla
 import { createBucket, type Bucket } from './bucket.ts';
 import { countImpact, type ImpactCounter as Counter, type TriggerImpact } from './impact.ts';
 import { checkJson, membersOf, NotJson, readLazily, TooMany } from './lazy.ts';
-import { exactText, isExactNumber, readPayload } from './number.ts';
+import { exactText, isExactNumber, readPayload, readPrintable } from './number.ts';
 import { createQuoter } from './quote.ts';
 
 export type { TriggerImpact };
-export { compileWhere, exactText, isExactNumber, matchesAll, readPath, readPayload };
+export { compileWhere, exactText, isExactNumber, matchesAll, readPath, readPayload, readPrintable };
 export { checkJson, membersOf, NotJson, readLazily, TooMany };
 export type { Clause };
 

@@ -1,7 +1,7 @@
 // One reading of a received body, whatever its Content-Type: a JSON object in UTF-8 that nests at most 64 levels.
 
 import { isUtf8 } from 'node:buffer';
-import { isExactNumber, readPayload } from '../../core/match/match.ts';
+import { isExactNumber, readPayload, readPrintable } from '../../core/match/match.ts';
 import { parseWithin, TooDeep } from '../../domain/depth.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -43,19 +43,8 @@ export function parseBody(raw: Buffer, read: (text: string) => unknown = readPay
   return body as JsonObject;
 }
 
-/** What the language has, and its type declarations do not know yet. */
-interface SourceText {
-  parse(text: string, revive: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown;
-  rawJSON(text: string): unknown;
-}
-const exact = JSON as unknown as SourceText;
-
 /**
  * A stored payload for printing with `JSON.stringify`: each number comes out as it was written, also one that a double
  * cannot hold (a big integer, 1e400, -0).
  */
-export function printable(payload: Buffer): unknown {
-  return exact.parse(textOf(payload), (_key, value, { source }) =>
-    typeof value === 'number' && source !== undefined && String(value) !== source ? exact.rawJSON(source) : value,
-  );
-}
+export const printable = (payload: Buffer): unknown => readPrintable(textOf(payload));
