@@ -144,7 +144,11 @@ export async function tellInHand<T>(ctx: FlowContext, of: Tellings<T>): Promise<
     ctx.runtime.log.warn({ kind, name: nameOf(row) }, 'telling.tried_alone');
     await gateOf(ctx).alone(async () => {
       await takeInHand(ctx, { kind, lane, ids: [idOf(row)], alone: true });
-      await tell(row).finally(() => putDown(ctx, lane));
+      try {
+        await tell(row);
+      } finally {
+        await putDown(ctx, lane);
+      }
     });
   }
 }

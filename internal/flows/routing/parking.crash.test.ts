@@ -108,7 +108,9 @@ const statusOf = (id: string) =>
   value<string>(`select router_status || ' ' || coalesce(reason, '') as value from svc.events where id = $1::uuid`, [
     id,
   ]);
-const suspects = () => value<number>('select count(*)::int as value from svc.suspects');
+/** Of what a person tries again, or nobody: tellings that are parked are remembered for a while. */
+const suspects = () =>
+  value<number>(`select count(*)::int as value from svc.suspects where kind in ('event', 'sync', 'tick', 'session')`);
 const heartbeat = { kind: 'heartbeat', cron: '0 0 1 1 *', timezone: 'UTC', routing: { kind: 'spawn' } };
 
 /** Each takes half a minute of daemons that start and die; `make test-crash` runs them. */
