@@ -128,7 +128,8 @@ export async function forgetSuspects(tx: Sql, before: Date, limit: number): Prom
 
 /**
  * Counts an unclean end for whatever was in hand of daemons that are not there any more. What has been tried alone counts
- * further than that; what was beside others does not. Answers with what may not be tried beside others any more.
+ * further than that; what was beside others does not. Answers with what may not be tried beside others any more, and
+ * forgets events that do not wait any more.
  */
 export async function countUncleanEnds(sql: Sql): Promise<{ readonly kind: WorkKind; readonly id: string }[]> {
   const { rows } = await sql.query<{ kind: WorkKind; id: string }>(
@@ -140,6 +141,11 @@ export async function countUncleanEnds(sql: Sql): Promise<{ readonly kind: WorkK
         where g.kind <> 'event'
            or exists (select from svc.events e where e.id = u.id::uuid and e.router_status = 'pending')
         group by g.kind, u.id
+     ), over as (
+       -- What was in hand beside the one that ended the process, and has been routed since.
+       delete from svc.suspects s
+        where s.kind = 'event' and not exists (select from svc.events e
+          where e.id = case when s.kind = 'event' then s.id::uuid end and e.router_status = 'pending')
      )
      insert into svc.suspects as s (kind, id, ends) select kind, id, 1 from held
        on conflict (kind, id) do update set ended_at = now(), ends = case
