@@ -6,10 +6,13 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, it, test } from 'node:test';
+import { Ajv } from 'ajv';
+import { validateXML } from 'xmllint-wasm';
 import { png } from '../../internal/core/compile/testkit.ts';
 import { callSvc } from './testkit.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../testdata/broken');
+const FORMATS = join(import.meta.dirname, '../../testdata/formats');
 const HEAD = 'name: a\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }';
 
 interface Case {
@@ -125,6 +128,38 @@ test('diagnostics come as annotations, SARIF and JUnit, with files as they are n
   assert.match(report, /<system-out>.*unknown-root-key.*<\/system-out>/);
   assert.equal((await run('--format', 'junit', '--json')).code, 2);
   assert.equal((await run('--format', 'xml')).code, 2);
+});
+
+/** A tree without mistakes, and one with an error and a warning, in a format. */
+const reports = async (format: string): Promise<{ fileName: string; contents: string }[]> => {
+  const trees = { sound: `${HEAD}\n`, broken: `${HEAD.replace('harness:', 'harnes:')}\npromt: "<x>"\n` };
+  const made = Object.entries(trees).map(async ([fileName, text]) => {
+    const one = { name: fileName, files: new Map([['.svc/agents/a.yaml', text]]) };
+    return { fileName, contents: (await said(one, '--format', format)).stdout };
+  });
+  return Promise.all(made);
+};
+
+test('a SARIF report is one by its published schema, also of a tree without mistakes', async () => {
+  const schema = JSON.parse(await readFile(join(FORMATS, 'sarif-2.1.0-rtm.5.json'), 'utf8'));
+  // Draft 4: its words that later drafts read otherwise are not used here.
+  delete schema.$schema;
+  delete schema.id;
+  const check = new Ajv({ strict: false, validateFormats: false, unicodeRegExp: false }).compile(schema);
+  for (const { fileName, contents } of await reports('sarif')) {
+    const log = JSON.parse(contents);
+    assert.equal(check(log), true, JSON.stringify(check.errors));
+    assert.equal(log.runs[0].results.length > 0, fileName === 'broken');
+  }
+});
+
+test('a JUnit report is one by the schema that Jenkins reads it by, also of a tree without mistakes', async () => {
+  const schema = await readFile(join(FORMATS, 'junit-jenkins.xsd'), 'utf8');
+  const made = await reports('junit');
+  assert.match(made[1]?.contents ?? '', /<failure /);
+  const given = [...made, { fileName: 'not', contents: '<testsuites><x/></testsuites>' }];
+  const { errors } = await validateXML({ xml: given, schema });
+  assert.deepEqual([...new Set(errors.map(({ loc }) => loc?.fileName))], ['not'], JSON.stringify(errors));
 });
 
 test('PATH is here where a tree is here, and missing where none is', async () => {

@@ -1,7 +1,7 @@
 // What README and docs tell people to type and to write. The five-minute tour is pasted into a shell as it stands, against a
 // real daemon. Of every other page the blocks of shell are run in their order, in a directory that holds the files that the
 // page shows, against a project of its own; then its tree compiles without a warning, and its configuration is one that
-// the daemon takes. What needs a code host or a second machine (`sh by-hand`) is held against the table of commands, and so is every line
+// the daemon takes. What needs a code host or a second machine (`sh by-hand: WHY`) is held against the table of commands, and so is every line
 // in running text.
 
 import assert from 'node:assert/strict';
@@ -31,11 +31,13 @@ for (const name of [
 ]) {
   if (name.endsWith('.md') && !name.includes('docs/adr/')) pages.set(name, await readFile(join(ROOT, name), 'utf8'));
 }
-/** Blocks whose fence says this and nothing else. */
+const fenced = (text: string): { readonly fence: string; readonly body: string }[] =>
+  [...text.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)].map(([, fence = '', body = '']) => ({ fence, body }));
+/** Blocks whose fence says this, and a reason behind it where they are for hands. */
 const blocks = (text: string, language: string): string[] =>
-  [...text.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)]
-    .filter(([, given]) => given === language)
-    .map(([, , body = '']) => body);
+  fenced(text)
+    .filter(({ fence }) => fence.replace(/:.*$/, '') === language)
+    .map(({ body }) => body);
 
 let home: string;
 let daemon: TestDaemon;
@@ -60,10 +62,9 @@ after(async () => {
 
 test('the five-minute tour does what it says, pasted as it stands', async () => {
   const tour = (pages.get('README.md') ?? '').split('## Five minutes')[1]?.split('\n## ')[0] ?? '';
-  const shell = blocks(tour, 'sh').filter(
-    (block) => !block.includes('svcd') && !block.includes('SVC_HARNESS_A_COMMAND'),
-  );
-  assert.ok(shell.length >= 4);
+  const shell = blocks(tour, 'sh');
+  assert.ok(shell.length >= 5);
+  assert.deepEqual(shell, blocks(pages.get('README.md') ?? '', 'sh'), 'README has a block of shell that nothing runs');
   const script = shell.join('\n').replace('npm run -s svc --', `'${join(bin, 'svc')}'`);
   const { stdout, stderr } = await promisify(execFile)('bash', ['-e', '-c', script], {
     cwd: ROOT,
@@ -212,6 +213,15 @@ async function workflowPasses(root: string, text: string): Promise<void> {
   await writeFile(join(place, '.svc/agents/a.yaml'), `name: a\n${fragment}`);
   for (const line of lines) await promisify(execFile)('bash', ['-e', '-c', line], { cwd: place, env: env(place) });
 }
+
+test('a block of shell that is for hands says why no test runs it, and every other is run', () => {
+  for (const [name, text] of pages) {
+    for (const { fence } of fenced(text)) {
+      if (fence.startsWith('sh by-hand')) assert.match(fence, /^sh by-hand: \S.{5,}$/, name);
+      else assert.match(fence, /^(?!bash|shell|console|zsh)(?:sh|sh hook|(?!sh).*)$/, name);
+    }
+  }
+});
 
 test('the tour and the configuration of README are whole', async () => {
   const text = pages.get('README.md') ?? '';

@@ -1,6 +1,6 @@
 // What newcomers and operators stumbled over, through the command itself against a real daemon: deliveries explained as a
-// provider sends them, ids that paste back, events replayed into a local run, reports as their readers take them, hooks that git runs, and
-// completion in the shells that are here.
+// provider sends them, ids that paste back, events replayed into a local run, secrets and held runs, hooks that git runs, and completion in the
+// shells that are here.
 
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
@@ -8,8 +8,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Ajv } from 'ajv';
 import examples from '@octokit/webhooks-examples' with { type: 'json' };
 import { SCRIPTED_AGENT } from '../../internal/adapters/harness/harness-testkit.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
@@ -190,23 +190,85 @@ test('a stored event is replayed into a local run, and what --keep names is kept
   assert.equal((await daemon.api('GET', 'P/sessions?agent=nobody')).body['items']?.['length'], 0);
 });
 
-test('a SARIF report is one by its published schema, also of a tree without mistakes', async () => {
-  const schema = JSON.parse(await readFile(join(ROOT, 'testdata/formats/sarif-2.1.0-rtm.5.json'), 'utf8'));
-  // Draft 4: its words that later drafts read otherwise are not used here.
-  delete schema.$schema;
-  delete schema.id;
-  const check = new Ajv({ strict: false, validateFormats: false, unicodeRegExp: false }).compile(schema);
-  await write('broken/.svc/agents/a.yaml', `${agent.replace('harness: harness-a', 'harnes: harness-a')}promt: x\n`);
-  for (const tree of ['tree', 'broken']) {
-    const { stdout } = await svc('validate', tree, '--strict', '--format', 'sarif');
-    const log = JSON.parse(stdout);
-    assert.equal(check(log), true, JSON.stringify(check.errors));
-    assert.equal(log.runs[0].results.length > 0, tree === 'broken');
+test('a secret that comes back heals what failed for want of it, without a sync by hand', async () => {
+  const path = join(place, 'healing');
+  const text = agent
+    .replace('triage', 'healing')
+    .replace('reports', 'healed')
+    .replace('kind: none', 'kind: bearer_token, secretRef: mended');
+  await write(
+    'healing/.svc/agents/h.yaml',
+    text.replace(/  - event: codehost[^]*?  - event: webhook/, '  - event: webhook'),
+  );
+  const failed = await svc('repo', 'add', 'healing', '--path', path, '--wait');
+  assert.equal(failed.code, 1);
+  assert.match(failed.stderr, /error \[secret-missing\] Secret not found: mended$/m);
+  assert.match(failed.stderr, /hint: Set it with: svc secret set mended /);
+  assert.match(await ok('repo', 'list'), /^healing .* failed /m);
+  await callSvc(place, ['secret', 'set', 'mended', '--from-file', '-'], { env: env(), stdin: 'value' });
+  for (let tries = 0; tries < 200 && !/^healing .* synced /m.test(await ok('repo', 'list')); tries++) await sleep(100);
+  assert.match(await ok('repo', 'list'), /^healing .* synced /m);
+  await ok('repo', 'remove', 'healing', '--yes');
+});
+
+test('a run that is held says how to approve it, and once it is approved which run did it', async () => {
+  const path = join(place, 'held');
+  const bare = (agent.split('triggers:')[0] ?? '').replace('You sort.', 'x');
+  for (const n of [1, 2, 3, 4, 5, 6, 7]) await write(`held/.svc/agents/h${n}.yaml`, bare.replace('triage', `h${n}`));
+  await ok('repo', 'add', 'held', '--path', path, '--wait');
+  await rm(join(path, '.svc/agents'), { recursive: true });
+  await mkdir(join(path, '.svc/agents'));
+  const held = await svc('repo', 'sync', 'held', '--wait');
+  assert.equal(held.code, 1);
+  const [, id = ''] = /look at the changes, then: svc repo approve held (\S+)/.exec(held.stderr) ?? [];
+  assert.match(await ok('reconcile', 'list', '--repo', 'held'), new RegExp(` held .* 7 to delete +${id}$`, 'm'));
+  assert.match(await ok('reconcile', 'logs', '--repo', 'held'), / \(7 created\) +\+h1 \+h2 \+h3 and 4 more /);
+  const { stdout: approved } = await svc('repo', 'approve', 'held', id, '--wait', '-o', 'json');
+  const by = JSON.parse(approved).id;
+  const shown = await ok('reconcile', 'show', id);
+  assert.match(shown, new RegExp(`^detail: +approved: run ${by}$`, 'm'));
+  assert.doesNotMatch(shown, /svc repo approve/);
+  assert.match(await ok('reconcile', 'list', '--repo', 'held'), / applied .* manual \(approve\) .* 7 deleted /);
+  await ok('repo', 'remove', 'held', '--yes');
+});
+
+/** What is asked for, the exit code, and what is said. */
+const answers: readonly (readonly [line: string, code: number, words: RegExp])[] = [
+  [
+    'repo add a --url git@github.com:acme/widgets.git',
+    1,
+    /ssh is not read: try https:\/\/github\.com\/acme\/widgets\.git/,
+  ],
+  ['repo add away --path /nope/nope', 0, /warning: there is no \/nope\/nope/],
+  ['repo probe http://127.0.0.1:9/x.git', 1, /reachable: +false\ncondition: +unreachable/],
+  ['repo remove away --yes', 0, /^removed away/],
+  [
+    'audit list --action repository.create',
+    2,
+    /no entry has the action repository\.create\ndid you mean repository\.created\?/,
+  ],
+  ['audit list --action nothing.of.the.kind', 0, /^nothing yet$/m],
+  ['audit list --help', 0, /such as secret\.revealed$/m],
+  ['session list --agent nope', 1, /there is no agent nope/],
+  ['session list --project nope', 1, /looked in project nope of organization default/],
+  ['project create old', 0, /old/],
+  ['project archive old --yes', 0, /old/],
+  ['project list', 0, /^SLUG .* ARCHIVED\n(?:.*\n)*old .* (?:now|ago)$/m],
+  ['secret list', 0, /^idle .* 30d unused /m],
+  ['get', 2, /KIND is missing: agents, repos/],
+];
+
+test('what newcomers and operators asked for is answered with what helps', async () => {
+  await callSvc(place, ['secret', 'set', 'idle', '--idle-expiry', '30d', '--from-file', '-'], {
+    env: env(),
+    stdin: 'v',
+  });
+  for (const [line, code, words] of answers) {
+    const ran = await svc(...line.split(' '));
+    const said = ran.stdout + ran.stderr;
+    assert.equal(ran.code, code, `${line}\n${said}`);
+    assert.match(said, words, line);
   }
-  const { stdout } = await svc('validate', 'broken', '--strict', '--format', 'junit');
-  const xml = await write('report.xml', stdout);
-  const read = spawnSync('xmllint', ['--noout', xml], { encoding: 'utf8' });
-  if (read.error === undefined) assert.equal(read.status, 0, read.stderr);
 });
 
 test('git runs the hook: a broken tree is not committed, a right one is', async () => {
@@ -299,4 +361,13 @@ test('fish completes names and values', async (t) => {
       .map((one) => one.split('\t')[0]);
     assert.ok(offered.includes(whole.split(' ').at(-1)), `${line}: ${offered.join(' ')}`);
   }
+  // Each word once: behind a kind come its names, and no more kinds.
+  const { stdout } = await promisify(execFile)(
+    'fish',
+    ['-N', '-c', `source '${script}'; complete -C 'svc get -o json agents '`],
+    {
+      env: shellEnv(),
+    },
+  );
+  assert.ok(!stdout.includes('sessions') && stdout.includes('triage'), stdout);
 });

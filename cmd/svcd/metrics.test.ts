@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -122,14 +123,27 @@ test('the dashboard and the alert rules ask for metrics that are made, and the p
   for (const [, name] of text.matchAll(/^# TYPE (svc_[a-z_]+) /gm))
     assert.ok(told.has(name ?? ''), `the page has no ${name}`);
   for (const name of told) assert.ok(made.has(name), `nothing makes ${name}`);
-  await promtool(t, join(ROOT, 'deploy/prometheus/alerts.yaml'));
+  // The expressions of the dashboard are parsed as rules that record them.
+  const recorded = panels
+    .flatMap(({ targets }) => targets)
+    .map(({ expr }, index) => ({
+      record: `dashboard:${index}`,
+      expr: expr.replaceAll('$__rate_interval', '5m').replaceAll('$__range', '1h'),
+    }));
+  await promtool(t, ['check', 'rules', join(ROOT, 'deploy/prometheus/alerts.yaml')]);
+  const file = join(daemon.dataDir, 'dashboard.json');
+  await writeFile(file, JSON.stringify({ groups: [{ name: 'dashboard', rules: recorded }] }));
+  await promtool(t, ['check', 'rules', file]);
+  await promtool(t, ['check', 'metrics'], text);
 });
 
-async function promtool(t: { diagnostic(message: string): void }, file: string): Promise<void> {
-  const failed = await new Promise<{ readonly code?: unknown } | null>((resolve) => {
-    execFile('promtool', ['check', 'rules', file], (error) => resolve(error));
+async function promtool(t: { diagnostic(message: string): void }, args: readonly string[], input = ''): Promise<void> {
+  const failed = await new Promise<{ readonly code?: unknown; readonly stderr?: string } | null>((resolve) => {
+    const child = execFile('promtool', [...args], (error, _stdout, stderr) => resolve(error && { ...error, stderr }));
+    child.stdin?.on('error', () => undefined);
+    child.stdin?.end(input);
   });
   if (failed?.code === 'ENOENT')
     t.diagnostic('no promtool on this machine: the rules were read, their expressions not parsed');
-  else assert.equal(failed, null);
+  else assert.equal(failed, null, failed?.stderr);
 }

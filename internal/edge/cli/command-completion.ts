@@ -247,7 +247,7 @@ function zshAction(spec: ArgSpec | OptionSpec, names: ValueKind | undefined): st
 const fishText = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll("'", "\\'");
 
 function fish(): string {
-  const lines = ['# fish completion for svc', 'complete -c svc -f'];
+  const lines = ['# fish completion for svc', 'complete -c svc -f', ...fishCounter()];
   for (const option of globalOptions) lines.push(fishOption(option, ''));
   const firsts = [...groups().keys()];
   for (const [first, inside] of groups()) {
@@ -272,14 +272,41 @@ function fish(): string {
   return `${lines.join('\n')}\n`;
 }
 
+/** `__svc_args N`: there are so many words before the one that is typed, options and their values not counted; `N-`: or more. */
+function fishCounter(): string[] {
+  const withValue = [...commands.flatMap((command) => command.options), ...globalOptions].filter(takesValue);
+  const names = withValue.flatMap(({ name, short }) => [`--${name}`, ...(short === undefined ? [] : [`-${short}`])]);
+  return [
+    'function __svc_args',
+    '  set -l count 0',
+    '  set -l skip 0',
+    '  for word in (commandline -opc)[2..-1]',
+    '    if test $skip = 1',
+    '      set skip 0',
+    `    else if contains -- $word ${[...new Set(names)].join(' ')}`,
+    '      set skip 1',
+    "    else if not string match -q -- '-*' $word",
+    '      set count (math $count + 1)',
+    '    end',
+    '  end',
+    "  if string match -q -- '*-' $argv[1]",
+    "    test $count -ge (string replace -- - '' $argv[1])",
+    '  else',
+    '    test $count -eq $argv[1]',
+    '  end',
+    'end',
+  ];
+}
+
 function fishCommand(command: CommandSpec, condition: string): string[] {
   const lines = command.options.map((option) => fishOption(option, ` -n '${condition}'`, command));
   for (const [index, arg] of command.args.entries()) {
     const names = namesOfArg(command, arg, index);
+    const here = `${condition}; and __svc_args ${command.words.length + index}${arg.many === true ? '-' : ''}`;
     if (names !== undefined)
-      lines.push(`complete -c svc -n '${condition}' -a '(svc __names ${names} (commandline -opc)[-1] 2>/dev/null)'`);
-    if (arg.choices !== undefined) lines.push(`complete -c svc -n '${condition}' -a '${arg.choices.join(' ')}'`);
-    if (arg.completes !== undefined) lines.push(`complete -c svc -n '${condition}' -F`);
+      lines.push(`complete -c svc -n '${here}' -a '(svc __names ${names} (commandline -opc)[-1] 2>/dev/null)'`);
+    if (arg.choices !== undefined) lines.push(`complete -c svc -n '${here}' -a '${arg.choices.join(' ')}'`);
+    if (arg.completes !== undefined) lines.push(`complete -c svc -n '${here}' -F`);
   }
   return lines;
 }

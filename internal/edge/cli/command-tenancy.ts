@@ -11,7 +11,7 @@ import { because, dryRun, isMeant } from './confirm.ts';
 import { Misuse, Refusal, refusal } from './failure.ts';
 import { type Row, showList } from './lists.ts';
 import { scopeOf } from './scope.ts';
-import { clean, relativeTime } from './text.ts';
+import { clean, nearest, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 /** A line of an organization or a project. */
@@ -195,14 +195,26 @@ export const tokenRevoke: Handler = async (call) => {
   return 0;
 };
 
+/** An empty answer would read as if nothing of the kind had happened: an action that is nearly one of those there are is refused. */
+async function checkAction(call: Call, latest: () => Promise<readonly { readonly action: string }[]>): Promise<void> {
+  const action = call.text('action');
+  if (action === undefined) return;
+  const known = [...new Set((await latest()).map((entry) => entry.action))];
+  const near = known.includes(action) ? undefined : nearest(action, known);
+  if (near !== undefined) throw new Misuse(`no entry has the action ${action}`, `did you mean ${near}?`);
+}
+
 export const auditList: Handler = async (call) => {
   const client = await connect(call);
   const scope = scopeOf(call);
   const now = call.screen.now();
+  const operation = scope.isOrg ? audit.listOrganizationAudit : audit.listAudit;
   return showList(call, client, {
-    operation: scope.isOrg ? audit.listOrganizationAudit : audit.listAudit,
+    operation,
     input: { params: scope.params, query: auditFilters(call) },
     limit: 50,
+    whenEmpty: () =>
+      checkAction(call, async () => (await client.list(operation, { params: scope.params }, 1_000)).items),
     empty: 'nothing yet',
     head: ['at', 'who', 'action', 'subject', 'request'],
     row: (entry) => [

@@ -72,6 +72,8 @@ export interface ListSpec<P extends string, Q extends Schema | undefined, A exte
   readonly agentOf?: (row: Row<ListItem<A>>) => string;
   /** The agent whose items are asked for: one that is not there is refused rather than told to have none. */
   readonly ofAgent?: string | undefined;
+  /** Asked where nothing is found; throws where that would mislead. */
+  readonly whenEmpty?: () => Promise<void>;
   /** Which items are meant, beside what the server filters. */
   readonly keep?: (row: Row<ListItem<A>>) => boolean;
 }
@@ -95,6 +97,7 @@ export async function showList<P extends string, Q extends Schema | undefined, A
     const { requireAgent } = await import('./selector.ts');
     await requireAgent(client, spec.ofAgent);
   }
+  if (page.items.length === 0) await spec.whenEmpty?.();
   const text = (): string => (page.items.length === 0 ? spec.empty : table(head, rows(page.items), { paint, width }));
   if (!call.flag('watch')) {
     call.screen.emit(page, text);

@@ -171,7 +171,7 @@ function checkArgs(command: CommandSpec, args: readonly string[]): void {
   for (const [index, spec] of command.args.entries()) {
     const value = args[index];
     if (value === undefined) {
-      if (spec.optional !== true) throw new Misuse(`${spec.name} is missing`, usage);
+      if (spec.optional !== true) throw new Misuse(`${spec.name} is missing: ${spec.help}`, usage);
     } else if (value === '' && spec.many !== true) throw new Misuse(`${spec.name} is empty`, usage);
     else if (spec.choices !== undefined && !spec.choices.includes(value)) {
       const near = nearest(value, spec.choices);
