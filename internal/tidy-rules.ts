@@ -84,6 +84,8 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'adapters/presets': adapter('tar-stream'),
   flows: { rooms: ['adapters/', 'core/', 'schemas', 'base', 'base/'], npm: [] },
   'flows/sync': FLOW,
+  // What people do to a repository ends with a sync, or with what one would do.
+  'flows/repositories': { rooms: [...FLOW.rooms, 'flows/sync'], npm: [] },
   'flows/ingest': FLOW,
   'flows/routing': FLOW,
   'flows/sessions': FLOW,

@@ -16,7 +16,7 @@ import { Fault } from '../../domain/fault.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 import { checkRemoval, isConsented } from '../connections/connections.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
-import { findRepository, planOfCommit, planOfRemoval, planOfRollback } from '../sync/sync.ts';
+import { findRepository, planOfCommit, planOfRemoval, planOfRollback } from '../repositories/repositories.ts';
 import { requireDeletable, requireUnused } from '../resources.ts';
 import { amount, type Consequence, type DryRun, said, told } from './consequence.ts';
 

@@ -10,17 +10,7 @@ export { type CommitPlan, pathsReadOutside, planCommit } from './plan-commit.ts'
 export { applyFiles } from './apply-files.ts';
 export { findTrigger, readOrigins } from './origins.ts';
 export { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, SyncLane, takeOver } from './lane.ts';
-export {
-  addRepository,
-  changeRepository,
-  findRepository,
-  planOfRemoval,
-  removeRepository,
-  requestSync,
-  type SettingsInput,
-  setSuspended,
-} from './repositories.ts';
-export { approve, planOfCommit, planOfRollback, release, rollBack, setPin } from './commits.ts';
-export { fullNameOf } from './decide.ts';
-export { probe } from './source.ts';
-export { showRepository, showRun, showRunRow, showWholeRun, streamRuns } from './view.ts';
+export { applyPlan } from './apply.ts';
+export type { ApplyResult } from './plan.ts';
+export { fullNameOf, type SyncRequest } from './decide.ts';
+export { checkFolder, probe } from './source.ts';

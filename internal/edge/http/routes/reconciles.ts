@@ -2,7 +2,7 @@
 
 import * as api from '../../../../schemas/api/reconciles.ts';
 import { countRuns, listRuns, runById } from '../../../adapters/store/repositories/reconciles.ts';
-import { showRun, showRunRow, showWholeRun, streamRuns } from '../../../flows/sync/sync.ts';
+import { showRun, showRunRow, showWholeRun, streamRuns } from '../../../flows/repositories/repositories.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { pageOf, readNumberPage } from '../page.ts';
 import { ok, type Route, serve, streaming } from '../route.ts';

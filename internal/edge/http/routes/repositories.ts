@@ -5,12 +5,12 @@ import { countRepositories } from '../../../adapters/store/console/counts.ts';
 import { nextPolls } from '../../../adapters/store/repositories/polls.ts';
 import { lastRuns } from '../../../adapters/store/repositories/reconciles.ts';
 import { listRepositories, ownedAgents, type Repository } from '../../../adapters/store/repositories/repositories.ts';
+import { probe } from '../../../flows/sync/sync.ts';
 import {
   addRepository,
   approve,
   changeRepository,
   findRepository,
-  probe,
   release,
   removeRepository,
   requestSync,
@@ -19,7 +19,7 @@ import {
   setPin,
   setSuspended,
   showRepository,
-} from '../../../flows/sync/sync.ts';
+} from '../../../flows/repositories/repositories.ts';
 import { diagnose } from '../../../flows/doctor.ts';
 import { diagnoseConnections, diagnoseConsents } from '../../../flows/connections/connections.ts';
 import type { FlowContext } from '../../../flows/context.ts';

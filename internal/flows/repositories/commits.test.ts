@@ -15,7 +15,7 @@ import {
   syncNow,
   until,
   word,
-} from './sync-testkit.ts';
+} from '../sync/sync-testkit.ts';
 
 const broken = { '.svc/agents/a.yaml': 'name: a\nharness: nonsense\n' };
 

@@ -14,7 +14,7 @@ import {
 import type { Repository } from '../../adapters/store/repositories/repositories.ts';
 import { excerptOf } from '../../domain/diagnostic.ts';
 import type { FlowContext } from '../context.ts';
-import type { SyncRequest } from './decide.ts';
+import type { SyncRequest } from '../sync/sync.ts';
 
 /** What a person did that asked for the run, beyond a sync. */
 function actOf({ request }: Pick<ReconcileRow, 'request'>) {

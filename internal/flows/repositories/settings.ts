@@ -29,10 +29,7 @@ import { type Condition, requireVersion } from '../../domain/version.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';
-import { applyPlan } from './apply.ts';
-import type { ApplyResult } from './plan.ts';
-import type { SyncRequest } from './decide.ts';
-import { checkFolder } from './source.ts';
+import { applyPlan, type ApplyResult, checkFolder, type SyncRequest } from '../sync/sync.ts';
 
 export interface Caller {
   readonly project: ProjectRef;

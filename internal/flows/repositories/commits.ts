@@ -17,9 +17,8 @@ import { Fault } from '../../domain/fault.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
-import { planCommit } from './plan-commit.ts';
-import type { ApplyResult } from './plan.ts';
-import { audit, type Caller, findRepository, lockNamed, startRun } from './repositories.ts';
+import { type ApplyResult, planCommit } from '../sync/sync.ts';
+import { audit, type Caller, findRepository, lockNamed, startRun } from './settings.ts';
 
 /** Keeps the repository at one commit, also when the branch moves; null lets it follow the branch again. */
 export async function setPin(
