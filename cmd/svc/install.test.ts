@@ -109,6 +109,7 @@ interface Spanned {
   readonly spanId: string;
   readonly parentSpanId?: string;
   readonly name: string;
+  readonly links?: readonly { readonly traceId: string; readonly spanId: string }[];
 }
 
 /** In place of a collector of traces: keeps the spans that it is sent. */
@@ -160,6 +161,11 @@ triggers:
     auth: { kind: none }
     message: 'A report arrived: {{title}}'
     routing: { kind: spawn }
+  - event: webhook.more
+    endpoint: reports
+    auth: { kind: none }
+    message: 'And more: {{title}}'
+    routing: { kind: deliver, routeBy: { kind: allLiveSessions }, onUnmatched: error }
 `;
 
 test('from npm install -g to an agent that answers a webhook, in an empty home', async (t) => {
@@ -201,6 +207,19 @@ test('from npm install -g to an agent that answers a webhook, in an empty home',
   );
   const root = traced().find((one) => one.name === 'delivery');
   for (const one of traced()) assert.equal(one.parentSpanId || undefined, one === root ? undefined : root?.spanId);
+  // What the living session is told of later has a trace of its own, which links to that of the session.
+  const later = await fetch(ingestUrl, {
+    method: 'POST',
+    body: JSON.stringify({ event: 'more', title: 'it is full' }),
+  });
+  const { eventRecordId: second } = (await later.json()) as { eventRecordId: string };
+  const answer = (): Spanned | undefined =>
+    collector.spans.find((one) => one.traceId === second.replaceAll('-', '') && one.name === 'answer');
+  for (let tries = 0; tries < 300 && answer() === undefined; tries += 1) await sleep(100);
+  assert.deepEqual(
+    answer()?.links?.map(({ traceId, spanId }) => [traceId, spanId]),
+    [[root?.traceId, root?.spanId]],
+  );
   assert.match(await (await fetch(new URL('/docs', ingestUrl))).text(), /To the first pull request/);
   const page = await fetch(new URL('/signin', ingestUrl));
   const module = /"(\/assets\/[0-9a-f]+\/[\w/]+\.ts)"/.exec(await page.text())?.[1];

@@ -33,7 +33,9 @@ export function startExporter(resource: { readonly [name: string]: string }): ()
             isRemote: true,
           });
     const kind = span.name === 'delivery' ? SpanKind.SERVER : SpanKind.INTERNAL;
-    const started = tracer.startSpan(span.name, { kind, startTime: span.startMs, attributes: span.attributes }, parent);
+    const links = span.link === undefined ? [] : [{ context: { ...span.link, traceFlags: TraceFlags.SAMPLED } }];
+    const { attributes, startMs: startTime } = span;
+    const started = tracer.startSpan(span.name, { kind, startTime, attributes, links }, parent);
     if (span.failed) started.setStatus({ code: SpanStatusCode.ERROR });
     started.end(span.endMs);
   });

@@ -22,10 +22,10 @@ import { failureText, type Launched } from './launch.ts';
 import { Mask } from './mask.ts';
 import { Permissions } from './permissions.ts';
 import { Signal } from './signal.ts';
-import { type Cut, evidenceOf, isStopped, noticeOf, stopReasonOf, timeoutText } from './turn-cut.ts';
+import { type Cut, type EndedTurn, evidenceOf, isStopped, noticeOf, stopReasonOf, timeoutText } from './turn-cut.ts';
 import { withRetry } from './with-retry.ts';
 import { Transcript } from './transcript.ts';
-import { noteOf } from './spans.ts';
+import { noteTurn } from './spans.ts';
 
 /** Why a conversation came to its end in this process. */
 export type ConversationEnd =
@@ -200,7 +200,8 @@ export class Conversation {
     failpoint('session.turn-ended');
     const attempts = Math.max(...messages.map((one) => one.attempts)) + 1;
     const end = await this.#endOf(launched, outcome as unknown as TurnOutcome, cut);
-    return this.#settle({ id, end, attempts, cut }, outcome as unknown as TurnOutcome);
+    const spans = { startMs: now.getTime(), eventIds: messages.map(({ eventId }) => eventId) };
+    return this.#settle({ id, end, attempts, cut, spans }, outcome as unknown as TurnOutcome);
   }
 
   /** Its messages count as read: a turn that hangs does not come back with them. */
@@ -321,10 +322,7 @@ export class Conversation {
     return { kind: 'failed', cause: 'payment', retryable: false, reason };
   }
 
-  async #settle(
-    turn: { readonly id: string; readonly end: TurnEnd; readonly attempts: number; readonly cut: Cut },
-    outcome: TurnOutcome,
-  ): Promise<ConversationEnd | undefined> {
+  async #settle(turn: EndedTurn, outcome: TurnOutcome): Promise<ConversationEnd | undefined> {
     const { id, end, attempts, cut } = turn;
     const next = afterTurn(end, attempts);
     const isGivenUp = next.next === 'failed' || next.next === 'given-up';
@@ -348,8 +346,8 @@ export class Conversation {
     if (!ended) return { kind: 'gone' };
     failpoint('session.turn-settled');
     if (end.kind === 'done') {
-      const endMs = this.#ctx.runtime.now().getTime();
-      if (!this.#hasEndedTurn) noteOf('answer', this.#session, { startMs: this.#beganMs, endMs });
+      const times = { launchedMs: this.#beganMs, endMs: this.#ctx.runtime.now().getTime() };
+      noteTurn(this.#session, { ...turn.spans, ...times, isFirst: !this.#hasEndedTurn });
       this.#hasEndedTurn = true;
     }
     await this.#tell(noticeOf(outcome, cut, this.#turnMs), next.next === 'idle' ? undefined : next.reason);

@@ -1,8 +1,10 @@
 // What ends a turn before its own end, and what that means for how it is told.
 
 import type { ModelEvidence, TurnOutcome } from '../../adapters/harness/types.ts';
+import type { TurnEnd } from '../../core/session/session.ts';
 import type { Cap } from './channels.ts';
 import type { Launched } from './launch.ts';
+import type { TurnSpans } from './spans.ts';
 
 /** What a turn was cancelled for. */
 export interface Cut {
@@ -10,6 +12,15 @@ export interface Cut {
   /** It did not end within its grace. */
   readonly isOverdue: boolean;
   readonly cap?: Cap;
+}
+
+/** A turn that is over, as it is settled. */
+export interface EndedTurn {
+  readonly id: string;
+  readonly end: TurnEnd;
+  readonly attempts: number;
+  readonly cut: Cut;
+  readonly spans: Pick<TurnSpans, 'startMs' | 'eventIds'>;
 }
 
 /** Whether a turn ended because it was told to; one that ended by itself meanwhile has ended all the same. */
