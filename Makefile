@@ -2,11 +2,11 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
-TESTS := 'cmd/**/!(*.crash).test.ts' 'internal/**/!(*.crash).test.ts' 'schemas/**/*.test.ts'
+TESTS := 'cmd/**/!(*.crash|*.engines).test.ts' 'internal/**/!(*.crash|*.engines).test.ts' 'schemas/**/*.test.ts'
 KILL_TESTS := 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts'
 CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 
-.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-kill test-crash test-fuzz test-harness test-pgbouncer
+.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-kill test-crash test-fuzz test-harness test-pgbouncer test-engines
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ test-kill: setup ## the tests that kill processes, at some of their points (all 
 
 test-crash: setup ## the long form of the kill tests
 	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS)
+
+test-engines: setup ## sandboxes on real container engines (installs the distribution's dockerd, podman and registry)
+	@scripts/test-engines
 
 test-pgbouncer: setup ## two daemons behind a real transaction-mode pooler (installs the distribution's pgbouncer)
 	@scripts/test-pgbouncer

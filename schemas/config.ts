@@ -159,7 +159,7 @@ const sandboxes = v.strictObject({
       v.string(),
       v.strictObject({
         provider: optional(
-          choice(['bubblewrap', 'process', 'command'], 'Where its sessions run; default SVC_SANDBOX.'),
+          choice(['bubblewrap', 'process', 'command', 'docker'], 'Where its sessions run; default SVC_SANDBOX.'),
         ),
         image: optional(text(512, 'Image of a container engine.')),
         rootfs: optional(text(4096, 'Directory with a root file system, for bubblewrap.')),
@@ -171,6 +171,24 @@ const sandboxes = v.strictObject({
           }),
         ),
       }),
+    ),
+  ),
+  docker: optional(
+    described(
+      v.strictObject({
+        socket: optional(text(4096, 'Unix socket of the engine: /var/run/docker.sock, /run/podman/podman.sock.')),
+        host: optional(text(260, 'host:port of the engine; without tls only on loopback.')),
+        tls: optional(
+          v.strictObject({
+            ca: text(4096, 'File with the certificates that the engine is checked against.'),
+            cert: text(4096, 'File with the certificate of the service.'),
+            key: text(4096, 'File with its key.'),
+          }),
+        ),
+        runtime: optional(text(255, "A runtime of the engine's, such as runsc; default its own.")),
+        fence: optional(choice(['preferred', 'required'], 'required: no launch where the fence leaks; preferred.')),
+      }),
+      'Docker or Podman, over its API.',
     ),
   ),
   snapshots: optional(
@@ -208,7 +226,9 @@ export const config = v.pipe(
     masterKeyFile: optional(plain('Key-encryption keys, one version:base64 a line, the last one current.')),
     harnessACommand: optional(described(command, 'The program that speaks the Agent Client Protocol for harness-a.')),
     harnessBCommand: optional(described(command, 'The program that speaks the Agent Client Protocol for harness-b.')),
-    sandbox: optional(choice(['auto', 'bubblewrap', 'process', 'command'], 'auto is bubblewrap where it works.')),
+    sandbox: optional(
+      choice(['auto', 'bubblewrap', 'process', 'command', 'docker'], 'auto is bubblewrap where it works.'),
+    ),
     allowPrivateNetwork: optional(flag('Lets outbound requests reach loopback and private addresses.')),
     logLevel: optional(plain('A level of the log: info.')),
     catalog: optional(described(catalog, 'Presets, model lists and tools beside those that ship.')),

@@ -1,11 +1,13 @@
 // What a daemon with role `session` runs its sessions through.
 
+import { readFileSync } from 'node:fs';
 import { access, constants, readdir, stat } from 'node:fs/promises';
 import { availableParallelism, networkInterfaces } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
+import { DockerEngine } from '../../internal/adapters/engine/engine.ts';
 import { PresetStore } from '../../internal/adapters/presets/presets.ts';
-import { openSandboxes, SetupCache } from '../../internal/adapters/sandbox/sandbox.ts';
+import { type EngineChoice, openSandboxes, SetupCache } from '../../internal/adapters/sandbox/sandbox.ts';
 import { errorCode } from '../../internal/adapters/store/store.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
@@ -44,6 +46,31 @@ function addressOf(anywhere: boolean, url: URL): string {
   return `http://${outer?.address ?? '127.0.0.1'}:${url.port}`;
 }
 
+/** Throws ConfigError for a file of certificates that cannot be read. */
+function engineOf(config: Config): EngineChoice | undefined {
+  const { docker } = sandboxesSettings(config.file, config.fileDir);
+  if (docker === undefined) return undefined;
+  const { socket, host, tls, runtime, fence } = docker;
+  const engine = new DockerEngine({
+    ...(socket !== undefined && { socket }),
+    ...(host !== undefined && { host }),
+    ...(tls !== undefined && { tls: { ca: pem('ca', tls.ca), cert: pem('cert', tls.cert), key: pem('key', tls.key) } }),
+    ...(runtime !== undefined && { runtime }),
+  });
+  return { engine, setting: 'sandboxes.docker', fence, isLocal: socket !== undefined };
+}
+
+function pem(name: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new ConfigError(
+      `sandboxes.docker.tls.${name}`,
+      `cannot be used: ${file} cannot be read (${errorCode(error)})`,
+    );
+  }
+}
+
 type Presets = SandboxesSettings['presets'];
 
 /** Throws ConfigError for a provider that a setting names and that does not work here. */
@@ -56,7 +83,10 @@ async function tryNamed(
     provider === undefined ? [] : [[`sandboxes.presets.${name}.provider`, provider] as const],
   );
   const wanted = config.sandbox === 'auto' ? named : [['SVC_SANDBOX', config.sandbox] as const, ...named];
+  const { docker } = sandboxesSettings(config.file, config.fileDir);
   for (const [key, provider] of wanted) {
+    if (provider === 'docker' && docker === undefined)
+      throw new ConfigError(key, 'cannot be used: docker needs sandboxes.docker');
     await sandboxes(provider).catch((error: unknown) => {
       if (error instanceof Fault) throw new ConfigError(key, `cannot be used: ${error.message}`);
       throw error;
@@ -103,6 +133,9 @@ async function programOf(
   preset: Preset | undefined,
 ): Promise<HarnessProgram> {
   const own = preset?.harnesses[harness];
+  // It lies in the image, where only the engine can look.
+  const isEngine = preset !== undefined && (preset.provider ?? config.sandbox) === 'docker';
+  if (isEngine && own !== undefined) return { argv: own, readOnlyPaths: [], installed: false };
   const configured = own ?? { 'harness-a': config.harnessACommand, 'harness-b': config.harnessBCommand }[harness];
   // What lies in the root file system is there already.
   const inside = own === undefined ? [] : await Promise.all(own.map((word) => isInside(preset, word)));
@@ -143,6 +176,7 @@ export async function openHostPorts(
     openSandboxes({
       dataDir: config.dataDir,
       sandbox,
+      engineOf: () => engineOf(config),
       command: sessionSettings(config.file).command,
       host: { PATH: path, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS },
       privateFiles: [config.masterKeyFile, ...keyFiles],

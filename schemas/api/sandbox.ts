@@ -20,7 +20,7 @@ const provider = named(
     runtimes: v.array(v.string()),
     capabilities: v.nullable(
       v.object({
-        isolation: v.picklist(['none', 'namespace', 'external']),
+        isolation: v.picklist(['none', 'namespace', 'container', 'gvisor', 'vm', 'external']),
         injectionEdge: v.boolean(),
         snapshot: v.boolean(),
         resources: v.boolean(),

@@ -1,6 +1,7 @@
 // Sessions: what runs, what it says, and what people do with it.
 
 import * as v from 'valibot';
+import { ENGINE_REASONS } from '../../internal/domain/sandbox.ts';
 import { SESSION_STATES } from '../../internal/domain/session-state.ts';
 import { binding } from './bindings.ts';
 import {
@@ -34,6 +35,8 @@ const entries = {
   reason: v.optional(v.string()),
   /** Such a word's, for people. */
   reasonText: v.optional(v.string()),
+  engineReason: v.optional(v.picklist(ENGINE_REASONS)),
+  wire: v.optional(v.picklist(['ok', 'lost'])),
   /** In the queue for places, from 1: only where it waits for `capacity`. */
   position: v.optional(integer),
   /** Whether its harness runs; one that rests may give its place up, and is launched again for its next message. */

@@ -3,6 +3,7 @@
 // decides what runs in a box, holds no secret of a session, and touches nothing that does not carry the label of its own
 // installation. docs/reference/sessions.md#engines.
 
+export { DockerEngine } from './docker.ts';
 export { EngineError, isWaitingCode } from './types.ts';
 export type {
   BoxDirectory,

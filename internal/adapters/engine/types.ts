@@ -4,6 +4,7 @@
 // docs/reference/sessions.md#engines.
 
 import type { Duplex } from 'node:stream';
+import { ENGINE_REASONS, type EngineReason } from '../../domain/sandbox.ts';
 
 export type EngineName = 'docker' | 'kubernetes';
 
@@ -20,17 +21,11 @@ export type LaunchEndingCode = 'image-missing' | 'image-refused' | 'pod-rejected
  * `engine-refused`: 401 or 403. `unschedulable` and `quota-exceeded`: there is no room. `pull-failed`: the registry could
  * not be reached, or broke off.
  */
-export type WaitingCode = 'engine-unreachable' | 'engine-refused' | 'unschedulable' | 'quota-exceeded' | 'pull-failed';
+export type WaitingCode = EngineReason;
 
 export type EngineErrorCode = LaunchEndingCode | WaitingCode;
 
-const WAITING: ReadonlySet<string> = new Set<WaitingCode>([
-  'engine-unreachable',
-  'engine-refused',
-  'unschedulable',
-  'quota-exceeded',
-  'pull-failed',
-]);
+const WAITING: ReadonlySet<string> = new Set(ENGINE_REASONS);
 
 /** True for a code with which a session waits. */
 export const isWaitingCode = (code: string): code is WaitingCode => WAITING.has(code);

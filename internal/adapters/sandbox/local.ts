@@ -154,17 +154,21 @@ export class LocalProvider implements SandboxProvider {
   }
 }
 
-/** What is not among the changes stays, but for the root file system: each launch says which. */
-function changedSpec({ rootfs: _before, ...spec }: SandboxSpec, { rootfs, ...changes }: SandboxChanges): SandboxSpec {
+/** What is not among the changes stays, but for what each launch says anew: the root file system. */
+export function changedSpec(
+  { rootfs: _before, ...spec }: SandboxSpec,
+  { rootfs, ...changes }: SandboxChanges,
+): SandboxSpec {
   return { ...spec, ...changes, ...(rootfs !== undefined && { rootfs }) };
 }
 
 /** A declared path; one that is not absolute is below the work directory. */
-const fromWork = (declared: string): string => (declared.startsWith('/') ? declared : `${DECLARED_WORK}/${declared}`);
+export const fromWork = (declared: string): string =>
+  declared.startsWith('/') ? declared : `${DECLARED_WORK}/${declared}`;
 
 const joined = (base: string, rest: string): string => (rest === '' ? base : `${base}/${rest}`);
 
-function checkSpec(spec: SandboxSpec): void {
+export function checkSpec(spec: SandboxSpec): void {
   for (const { name, port } of spec.channels ?? []) {
     if (!CHANNEL.test(name) || !Number.isInteger(port) || port < 1 || port > 65_535) {
       throw new Fault('invalid', 'sandbox-channel', `A channel cannot be ${JSON.stringify(name)} at port ${port}`);
@@ -174,7 +178,7 @@ function checkSpec(spec: SandboxSpec): void {
 }
 
 /** Refused here, because a program would be started with half of it. */
-function checkEnvironment(env: Readonly<Record<string, string>>): void {
+export function checkEnvironment(env: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(env)) {
     if (!VARIABLE.test(name)) {
       throw new Fault('unprocessable', 'sandbox-env', `${JSON.stringify(name)} cannot name an environment variable`);

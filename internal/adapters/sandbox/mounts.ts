@@ -9,8 +9,10 @@ import { basename, dirname, join } from 'node:path/posix';
 import { hostFault, isPrivateAddress } from '../../base/net/net.ts';
 import { Fault } from '../../domain/fault.ts';
 import { fetchCommit } from './clone.ts';
+import { EngineSandbox } from './engine-sandbox.ts';
 import { freePath, makeDirectories, type PlacedMount, placeOf, removeTree } from './layout.ts';
 import { LocalSandbox } from './local.ts';
+import { checkFree, streamIn } from './mount-box.ts';
 import type { MountOptions, MountRequest, Sandbox } from './types.ts';
 
 export interface MountResult {
@@ -34,6 +36,7 @@ export async function mountRepository(
   request: MountRequest,
   options: MountOptions,
 ): Promise<MountResult> {
+  if (sandbox instanceof EngineSandbox) return mountInBox(sandbox, request, options);
   if (!(sandbox instanceof LocalSandbox)) throw new Error('mounts are for sandboxes of this machine');
   const mountPath = freePath(request.mountPath, 'Mount');
   const name = `Mount ${mountPath}`;
@@ -56,6 +59,28 @@ export async function mountRepository(
     await sandbox.recordMount(placed);
     const path = sandbox.mountIn(placed);
     return { path, isMoved: path !== mountPath, ...fetched };
+  } finally {
+    await removeTree(stage);
+  }
+}
+
+/** Cloned here, as every mount, and streamed in: no credential is inside at any time. */
+async function mountInBox(sandbox: EngineSandbox, request: MountRequest, options: MountOptions): Promise<MountResult> {
+  const mountPath = freePath(request.mountPath, 'Mount');
+  const name = `Mount ${mountPath}`;
+  if (sandbox.mounted.has(mountPath)) {
+    throw new Fault('unprocessable', 'mount-path', `${name}: another repository is mounted there`);
+  }
+  const address = await addressOf(new URL(checkUrl(name, request.url, options)), name, options);
+  const stage = join(sandbox.files.stage, `mount-${sandbox.mounted.size}`);
+  await removeTree(stage);
+  await mkdir(stage, { mode: 0o755 });
+  try {
+    await checkFree(sandbox, mountPath);
+    const fetched = await fetchCommit(request, options, { name, stage, address });
+    await streamIn(sandbox, { stage, mountPath, path: options.path, signal: options.signal });
+    sandbox.mounted.add(mountPath);
+    return { path: mountPath, isMoved: false, ...fetched };
   } finally {
     await removeTree(stage);
   }

@@ -13,6 +13,9 @@ import { Layout } from './layout.ts';
 import { type Kind, LocalProvider } from './local.ts';
 import { type HostEnvironment, processKind } from './process.ts';
 import { type ManagerEnvironment, probeLimiter } from './resources.ts';
+import { EngineError, type EngineFacts } from '../engine/engine.ts';
+import type { Engine } from '../engine/types.ts';
+import { EngineProvider } from './engine-provider.ts';
 import type { SandboxCapabilities, SandboxName, SandboxProvider } from './types.ts';
 
 export { findProgram } from './bubblewrap.ts';
@@ -21,6 +24,7 @@ export { type MountResult, mountRepository } from './mounts.ts';
 export type { MountOptions, MountRequest } from './types.ts';
 export { buildImage, type ImageRequest, runSetup, SetupFailed, type SetupRequest, type StepReport } from './setup.ts';
 export { packPart, restoreParts, type SnapshotPart, snapshotParts } from './snapshot.ts';
+export { isSystemPath } from './layout.ts';
 export { SetupCache } from './setup-cache.ts';
 export type {
   Channel,
@@ -39,8 +43,20 @@ export type {
   SpawnOptions,
 } from './types.ts';
 
+/** An engine as the configuration has it. */
+export interface EngineChoice {
+  readonly engine: Engine;
+  /** The key that named it, for messages: `sandboxes.docker`. */
+  readonly setting: string;
+  readonly fence: 'preferred' | 'required';
+  /** Whether it sees this machine's files. */
+  readonly isLocal: boolean;
+}
+
 export interface SandboxSettings {
   readonly dataDir: string;
+  /** Of SVC_SANDBOX=docker and the like; undefined: none is configured. */
+  readonly engineOf?: (name: SandboxName) => EngineChoice | undefined;
   /** SVC_SANDBOX. */
   readonly sandbox: 'auto' | SandboxName;
   /** `sessions.command` of the configuration file, for `command`. */
@@ -60,6 +76,8 @@ export interface SandboxFacts {
   readonly resources: string;
   /** Of the program that isolates, where there is one. */
   readonly version: string | undefined;
+  /** Of an engine. */
+  readonly engine?: EngineFacts;
 }
 
 /**
@@ -70,11 +88,41 @@ export async function openSandboxes(
   settings: SandboxSettings,
 ): Promise<{ readonly provider: SandboxProvider; readonly facts: SandboxFacts }> {
   const layout = await Layout.open(settings.dataDir);
+  if (settings.sandbox === 'docker') return openEngine(settings, layout, settings.sandbox);
   const chosen = await choose(settings, layout);
   const provider = new LocalProvider(layout, chosen.kind);
   const { name: inUse, capabilities } = provider;
   const { why, resources, version } = chosen;
   return { provider, facts: { inUse, why, capabilities, resources, version } };
+}
+
+async function openEngine(
+  settings: SandboxSettings,
+  layout: Layout,
+  name: SandboxName,
+): Promise<{ readonly provider: SandboxProvider; readonly facts: SandboxFacts }> {
+  const chosen = settings.engineOf?.(name);
+  if (chosen === undefined) throw new Fault('unprocessable', 'sandbox-unusable', `it needs sandboxes.${name}`);
+  const { engine, setting, ...more } = chosen;
+  let facts: EngineFacts;
+  try {
+    facts = await engine.probe();
+  } catch (error) {
+    await engine.close();
+    if (!(error instanceof EngineError)) throw error;
+    throw new Fault('unprocessable', 'sandbox-unusable', `${setting}: ${error.code}: ${error.message}`, {
+      cause: error,
+    });
+  }
+  const privateFiles = settings.privateFiles ?? [];
+  const provider = new EngineProvider({ engine, facts, layout, privateFiles, ...more });
+  const { memory, cpu } = facts.limits;
+  const unlimited = [memory, cpu].filter((why) => why !== null).join(' and ');
+  const resources = unlimited === '' ? `enforced by ${facts.version}` : `not enforced: ${unlimited}`;
+  const runtime = facts.runtime === null ? '' : ` with ${facts.runtime}`;
+  const why = `${facts.version}${runtime} answers at ${setting}`;
+  const { capabilities } = provider;
+  return { provider, facts: { inUse: name, why, capabilities, resources, version: facts.version, engine: facts } };
 }
 
 interface Choice {

@@ -90,6 +90,7 @@ export async function buildImage(sandbox: Sandbox, request: ImageRequest): Promi
   const { image, steps, env = {} } = request;
   if (steps.length === 0) return;
   const key = sha256(['image', 1, sandbox.provider, request.scope, image, steps, env]);
+  if (sandbox.build !== undefined) return buildWhole(sandbox, request, key);
   await cached(
     sandbox,
     request,
@@ -103,6 +104,28 @@ export async function buildImage(sandbox: Sandbox, request: ImageRequest): Promi
       );
     },
   );
+}
+
+/** The steps change the whole image, which the engine keeps. */
+async function buildWhole(sandbox: Sandbox, request: ImageRequest, key: string): Promise<void> {
+  const { cache, steps, networkEnv = {}, timeoutMs = TIMEOUT_MS } = request;
+  await cache.inTurn(key, async () => {
+    let isTold = false;
+    const tell = (found: 'hit' | 'miss'): void => {
+      if (!isTold) request.onStep?.({ name: IMAGE_STEP, cache: found });
+      isTold = true;
+    };
+    const found = await sandbox.build?.({
+      networkEnv,
+      ...signalOf(request),
+      runStep: async (run, index, env) => {
+        tell('miss');
+        const result = await run({ command: steps[index] ?? '', timeoutMs, env, ...signalOf(request) });
+        if (result.code !== 0) throw new SetupFailed(IMAGE_STEP, index + 1, steps.length, result);
+      },
+    });
+    tell(found ?? 'miss');
+  });
 }
 
 /**

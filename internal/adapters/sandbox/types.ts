@@ -6,8 +6,11 @@ import type { SandboxProviderName } from '../../domain/sandbox.ts';
 export type SandboxName = SandboxProviderName;
 
 export interface SandboxCapabilities {
-  /** `namespace`: own processes, files and users on this kernel; `external`: whatever the operator's program gives. */
-  readonly isolation: 'none' | 'namespace' | 'external';
+  /**
+   * `namespace`: own processes, files and users on this kernel; `container`: the same of an engine, on its kernel; `gvisor`
+   * and `vm`: another kernel; `external`: whatever the operator's program gives.
+   */
+  readonly isolation: 'none' | 'namespace' | 'container' | 'gvisor' | 'vm' | 'external';
   readonly injectionEdge: boolean;
   readonly snapshot: boolean;
   /** True where `resources` of a spec become limits that hold for all its processes together. */
@@ -42,6 +45,20 @@ export interface SandboxSpec {
   readonly resources?: { readonly cpuCount?: number; readonly memoryMB?: number };
   /** What stands in for the machine's programs, read-only; a provider without images does not use it. */
   readonly rootfs?: RootFileSystem;
+  /** Of a container engine: the image that the preset names. */
+  readonly image?: string;
+  /** Build steps that change the whole image, where the provider can keep it (`commit`). */
+  readonly build?: ImageBuild;
+  /** Declared directories that must be writable: mounts and the working directory. An engine makes them with the box. */
+  readonly directories?: readonly string[];
+  /** Counts the starts of the session: part of an engine's names. */
+  readonly epoch?: number;
+}
+
+/** Without secrets: what the steps make outlives the session. */
+export interface ImageBuild {
+  readonly steps: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
 }
 
 /** A root file system on this machine, which nobody changes while it is used. */
@@ -132,10 +149,27 @@ export interface Sandbox {
   writeFile(path: string, content: string | Uint8Array, mode?: number): Promise<void>;
   /** The limit in megabytes, where the kernel has ended one of its programs for it since this was asked last; else null. */
   outOfMemory(): Promise<number | null>;
+  /** What it was made from; absent where it is the machine's own programs or a directory. */
+  readonly image?: { readonly name: string; readonly digest: string };
+  /**
+   * Runs the build steps of its spec as root in a copy of its image, keeps that, and goes on from it; `hit` where it was
+   * kept before. Absent where steps are run in home. Throws what `runStep` throws.
+   */
+  build?(options: BuildOptions): Promise<'hit' | 'miss'>;
+  /** Hears when the way to its programs is cut and mended; absent where there is none that could be. */
+  onWire?(listener: (state: 'ok' | 'lost') => void): void;
   /** Ends its processes; its files stay for `reopen`. */
   stop(): Promise<void>;
   /** Ends its processes and removes its files. */
   destroy(): Promise<void>;
+}
+
+export interface BuildOptions {
+  /** Leads the steps to the network, and changes nothing of what they make. */
+  readonly networkEnv: Readonly<Record<string, string>>;
+  /** Runs one of the steps with the given environment; throws where the step fails. */
+  readonly runStep: (run: Sandbox['run'], step: number, env: Readonly<Record<string, string>>) => Promise<void>;
+  readonly signal?: AbortSignal;
 }
 
 export interface TrustPaths {
@@ -148,6 +182,8 @@ export type NotEnforced = 'isolation' | 'network' | 'resources';
 export interface SandboxProvider {
   readonly name: SandboxName;
   readonly capabilities: SandboxCapabilities;
+  /** True where sandboxes reach the daemon through their channels alone, and so have no other network either. */
+  readonly alwaysFenced?: boolean;
   /** A new sandbox, or a fresh one in place of what an earlier launch of this id left. */
   create(spec: SandboxSpec): Promise<Sandbox>;
   /** The sandbox of this id as an earlier process left it, with nothing running in it; null when its files are gone. */

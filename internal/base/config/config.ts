@@ -2,6 +2,7 @@
 // naming its setting (docs/reference/configuration.md#settings).
 // Never reads the process by itself: environment and arguments are passed in.
 
+import { SANDBOX_PROVIDERS, type SandboxProviderName } from '../../domain/sandbox.ts';
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
@@ -14,7 +15,7 @@ export const roleNames = ['api', 'sync', 'route', 'schedule', 'session'] as cons
 export type Role = (typeof roleNames)[number];
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
-export type SandboxKind = 'auto' | 'bubblewrap' | 'process' | 'command';
+export type SandboxKind = 'auto' | SandboxProviderName;
 
 export interface Config {
   readonly dataDir: string;
@@ -135,7 +136,7 @@ function build(
     masterKeyFile: masterKeyFile ?? join(dataDir, 'master.key'),
     ...(harnessACommand !== undefined && { harnessACommand }),
     ...(harnessBCommand !== undefined && { harnessBCommand }),
-    sandbox: readWord(given('sandbox'), ['auto', 'bubblewrap', 'process', 'command'], 'auto'),
+    sandbox: readWord(given('sandbox'), ['auto', ...SANDBOX_PROVIDERS], 'auto'),
     allowPrivateNetwork: readBoolean(given('allowPrivateNetwork')),
     logLevel: readWord(given('logLevel'), logLevels, 'info'),
     file: rest,

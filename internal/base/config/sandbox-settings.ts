@@ -36,6 +36,23 @@ const isBase = (text: string): boolean => {
     url !== null && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === ''
   );
 };
+const isLoopback = (host: string): boolean => /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(host.replace(/:\d+$/, ''));
+const Docker = v.pipe(
+  v.strictObject({
+    socket: v.optional(v.pipe(Path, v.check(isAbsolute, 'not an absolute path'))),
+    host: v.optional(v.pipe(v.string(), v.regex(/^(\[[0-9a-f:]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'not host:port'))),
+    /** Files with PEM. */
+    tls: v.optional(v.strictObject({ ca: Path, cert: Path, key: Path })),
+    runtime: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(255))),
+    fence: v.optional(v.picklist(['preferred', 'required']), 'preferred'),
+  }),
+  v.check(({ socket, host }) => (socket === undefined) !== (host === undefined), 'it takes a socket or a host'),
+  v.check(({ socket, tls }) => socket === undefined || tls === undefined, 'a socket takes no tls'),
+  v.check(
+    ({ host, tls }) => host === undefined || tls !== undefined || isLoopback(host),
+    'a host that is not on loopback needs tls',
+  ),
+);
 const Section = v.strictObject({
   presets: v.optional(v.record(Name, Preset), {}),
   /** Where mounts without a connection are cloned from: `<base>/<owner>/<name>.git`; default the code host. */
@@ -48,6 +65,8 @@ const Section = v.strictObject({
     }),
     { maxMB: 256, days: 14 },
   ),
+  /** Docker or Podman. */
+  docker: v.optional(Docker),
   network: v.optional(
     v.strictObject({
       allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `not ${ENTRY_SHAPE}`))), v.maxLength(MAX_ENTRIES)),
@@ -63,12 +82,20 @@ export interface PresetSettings {
   readonly harnesses?: { readonly [harness: string]: readonly string[] };
   readonly limits?: ResourceLimits;
 }
+export type DockerSettings = v.InferOutput<typeof Docker>;
 export interface SandboxesSettings {
+  readonly docker?: DockerSettings;
   readonly presets: { readonly [name: string]: PresetSettings };
   /** What every session's network reaches at most; absent: sessions are fenced where `sessions.fenced` says so. */
   readonly allow?: readonly string[];
   readonly gitBaseUrl?: string;
   readonly snapshots: { readonly maxMB: number; readonly days: number };
+}
+
+/** Relative files count from `base`. */
+function withFiles({ tls, ...docker }: DockerSettings, base: string): DockerSettings {
+  if (tls === undefined) return docker;
+  return { ...docker, tls: { ca: resolve(base, tls.ca), cert: resolve(base, tls.cert), key: resolve(base, tls.key) } };
 }
 
 /** A file is read once and never changes. */
@@ -78,7 +105,7 @@ const read = new WeakMap<ConfigFile, SandboxesSettings>();
 export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSettings {
   const known = read.get(file);
   if (known !== undefined) return known;
-  const { presets, network, gitBaseUrl, snapshots } = readSection(Section, file.sandboxes, 'sandboxes');
+  const { presets, network, gitBaseUrl, snapshots, docker } = readSection(Section, file.sandboxes, 'sandboxes');
   const placed = Object.entries(presets).map(([name, preset]) => {
     const { rootfs } = preset;
     return [name, rootfs === undefined || isAbsolute(rootfs) ? preset : { ...preset, rootfs: resolve(base, rootfs) }];
@@ -87,6 +114,7 @@ export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSett
     presets: Object.fromEntries(placed) as SandboxesSettings['presets'],
     ...(network !== undefined && { allow: network.allow }),
     ...(gitBaseUrl !== undefined && { gitBaseUrl }),
+    ...(docker !== undefined && { docker: withFiles(docker, base) }),
     snapshots,
   };
   read.set(file, settings);

@@ -61,7 +61,7 @@ async function checkSandbox({ host }: FlowContext): Promise<SessionCheck[]> {
     const { facts } = await host.sandboxes();
     const { isolation } = facts.capabilities;
     const fence =
-      !host.fenced && host.allow === undefined
+      !host.fenced && host.allow === undefined && facts.engine === undefined
         ? 'the network is open, services on this machine’s own addresses included (sessions.fenced is off, and no sandboxes.network is given)'
         : facts.capabilities.networkFence
           ? `the network is fenced${host.allow === undefined ? '' : `; ${host.allow.length} entries of sandboxes.network are reached`}`

@@ -30,11 +30,12 @@ import { artifactsPath, Leavings } from './leavings.ts';
 import { missingKey } from './model-keys.ts';
 import { placeOf } from './place.ts';
 import { checkInjections, networkOf, openEdge } from './network.ts';
-import { checkCeilings, imageOf, notEnforcedOf } from './ceilings.ts';
+import { checkCeilings, checkImage, imageOf, imageSpec, notEnforcedOf } from './ceilings.ts';
 import { effortOf, modelOf } from './model.ts';
 import { provision } from './provision.ts';
-import { keepWork, restoreWork } from './snapshots.ts';
+import { isRestored, keepWork } from './snapshots.ts';
 import { StageWatch } from './stage-watch.ts';
+import { watchWire } from './wire.ts';
 
 const listedWithinMs = 30_000;
 
@@ -164,7 +165,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
     ...systemPromptOf(facts, session),
     approvals: environment.approvals,
     home: sandbox.home,
-    asRoot: process.getuid?.() === 0,
+    asRoot: runsAsRoot(sandbox),
     isolated: sandboxes.capabilities.isolation !== 'none',
     installed: program.installed,
   });
@@ -178,7 +179,7 @@ async function bringUp(of: Launching): Promise<Omit<Launched, 'down'>> {
       provider: sandbox.provider,
       isolation: sandboxes.capabilities.isolation,
       ...(engine.version !== undefined && { runtime: engine.version }),
-      ...imageOf(preset, sandboxes.capabilities),
+      ...imageOf(preset, sandboxes.capabilities, sandbox),
       fenced: sandbox.fenced,
       notEnforced: notEnforcedOf({ ...stage, preset, capabilities: sandboxes.capabilities }),
       notes,
@@ -226,7 +227,8 @@ async function openStage(
 ): Promise<Stage> {
   const { ctx, ports, session, signal, stops, mask, onCapped } = of;
   const { sandboxes, model, preset, readOnlyPaths } = given;
-  const network = networkOf(ctx, ports, facts, sandboxes.capabilities);
+  checkImage(sandboxes, preset);
+  const network = networkOf(ctx, ports, facts, sandboxes);
   const mode = network.hasEdge ? 'edge-injection' : 'env';
   const use = { session: session.sessionId, mode } as const;
   const secrets = await resolveSecrets(ctx, facts.project, secretUses(facts), use);
@@ -239,13 +241,14 @@ async function openStage(
   mask.hide(values);
   const watch = new StageWatch(ctx, session, sandboxes.name);
   const { sandbox, isFresh } = await watch.timed('starting', async () => {
-    const asked = { readOnlyPaths, fenced: network.fenced, rootfs: preset.rootfs };
+    const asked = { readOnlyPaths, fenced: network.fenced, preset };
     const opened = await openSandbox(of, sandboxes, facts, asked);
     const restored = opened.isFresh && (await isRestored(ctx, session, facts, opened.sandbox));
     watch.path = restored ? 'restored' : opened.isFresh ? 'cold' : 'reopened';
     return { ...opened, isFresh: opened.isFresh && !restored };
   });
   failpoint('session.sandbox-open');
+  await watchWire(ctx, session, sandbox);
   const money = await openModelRoute(ctx, { session, spec: facts.spec, model, sandbox, mask, stops, onCapped });
   const origin = await openTools(ports.tools(), sandbox, stops);
   const networkEnv = await openEdge(ctx, { network, sessionId: session.sessionId, injections, sandbox, stops });
@@ -359,15 +362,8 @@ async function openConversation(
   return { connection, isAmnesic: harnessSession !== null, harnessSession: sessionId };
 }
 
-/** Whether what another daemon kept of its work is in the sandbox now. */
-async function isRestored(
-  ctx: FlowContext,
-  { sessionId, harnessSession }: ClaimedSession,
-  { project }: LaunchFacts,
-  sandbox: Sandbox,
-): Promise<boolean> {
-  return harnessSession !== null && (await restoreWork(ctx, { sessionId, project, sandbox })) !== undefined;
-}
+/** Programs of a box are its user's, whoever the daemon is. */
+const runsAsRoot = (sandbox: Sandbox): boolean => sandbox.image === undefined && process.getuid?.() === 0;
 
 const homeOf = (ctx: FlowContext): string => ctx.config.dataDir;
 
@@ -375,7 +371,7 @@ async function openSandbox(
   of: Launching,
   sandboxes: SandboxProvider,
   facts: LaunchFacts,
-  { readOnlyPaths, fenced, rootfs }: Pick<SandboxSpec, 'readOnlyPaths' | 'fenced'> & Pick<Preset, 'rootfs'>,
+  { readOnlyPaths, fenced, preset }: Pick<SandboxSpec, 'readOnlyPaths' | 'fenced'> & { readonly preset: Preset },
 ): Promise<{ readonly sandbox: Sandbox; readonly isFresh: boolean }> {
   const { ctx, session, stops } = of;
   const { resources } = facts.environment ?? {};
@@ -383,7 +379,8 @@ async function openSandbox(
     fenced: fenced === true,
     channels: Object.entries(channelPorts).map(([name, port]) => ({ name, port })),
     readOnlyPaths: readOnlyPaths ?? [],
-    ...(rootfs !== undefined && sandboxes.capabilities.images && { rootfs }),
+    ...imageSpec(sandboxes, facts, preset),
+    epoch: Number(session.epoch),
     ...(resources !== undefined && { resources }),
   };
   const isKnown = session.sandboxHome === homeOf(ctx);

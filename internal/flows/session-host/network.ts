@@ -1,7 +1,7 @@
 // What a session reaches (docs/reference/sessions.md#network): whether it is fenced, its edge, and what programs inside
 // are told of it.
 
-import type { Sandbox, SandboxCapabilities } from '../../adapters/sandbox/sandbox.ts';
+import type { Sandbox, SandboxProvider } from '../../adapters/sandbox/sandbox.ts';
 import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import { injectionOutside, together } from '../../core/egress/egress.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -18,15 +18,18 @@ export interface SessionNetwork {
   readonly hasEdge: boolean;
 }
 
-/** With a list, of the installation or of the project, a session is fenced; as it is where the setting says so. */
+/** With a list, of the installation or of the project, a session is fenced; as it is by a setting, and in every engine. */
 export function networkOf(
   ctx: FlowContext,
   ports: Pick<HostPorts, 'fenced' | 'allow'>,
   { project }: LaunchFacts,
-  { networkFence, injectionEdge }: SandboxCapabilities,
+  {
+    capabilities: { networkFence, injectionEdge },
+    alwaysFenced,
+  }: Pick<SandboxProvider, 'capabilities' | 'alwaysFenced'>,
 ): SessionNetwork {
   const allow = together(ports.allow, project.network?.allow);
-  const fenced = ports.fenced || allow !== undefined;
+  const fenced = ports.fenced || allow !== undefined || alwaysFenced === true;
   return { fenced, allow: allow ?? [], hasEdge: fenced && networkFence && injectionEdge && ctx.egress !== undefined };
 }
 

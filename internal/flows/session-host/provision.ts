@@ -92,7 +92,8 @@ async function nameOrigins(
 
 const scopeOf = ({ facts }: Provisioning): string => `${facts.project.id}/${facts.spec.environment}`;
 /** By content where there is an image, else by name. */
-const imageOf = ({ preset }: Provisioning): string => preset.rootfs?.digest ?? preset.name;
+const imageOf = ({ preset, sandbox }: Provisioning): string =>
+  sandbox.image?.digest ?? preset.rootfs?.digest ?? preset.name;
 
 async function prepareImage(ctx: FlowContext, of: Provisioning): Promise<void> {
   const { facts, sandbox, cache, signal } = of;

@@ -1,7 +1,12 @@
 // What a host runs sessions in, for operators (docs/reference/sessions.md#engines): each provider with what it can and why
 // it cannot the rest, the sandboxes that are there, and the end of those that no live session owns.
 
-import type { SandboxCapabilities, SandboxFacts, SandboxName } from '../../adapters/sandbox/sandbox.ts';
+import type {
+  SandboxCapabilities,
+  SandboxFacts,
+  SandboxName,
+  SandboxProvider,
+} from '../../adapters/sandbox/sandbox.ts';
 import { sandboxSessions, sessionPeers } from '../../adapters/store/operations/peers.ts';
 import { liveSessions } from '../../adapters/store/sessions/turns.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
@@ -35,14 +40,24 @@ const reasons: { readonly [capability in Exclude<keyof SandboxCapabilities, 'iso
 };
 
 /** Why it cannot what it cannot, by capability. */
-export function missingOf({ capabilities, resources }: SandboxFacts): { [capability: string]: string } {
+export function missingOf({ capabilities, resources, engine }: SandboxFacts): { [capability: string]: string } {
   const lacking = Object.entries(reasons).filter(([name]) => capabilities[name as keyof typeof reasons] === false);
   return {
     ...(capabilities.isolation === 'none' && { isolation: 'programs run as the daemon’s user on its machine' }),
     ...Object.fromEntries(lacking),
+    ...(engine !== undefined && ofEngines(capabilities, engine.commit)),
     ...(!capabilities.resources && { resources: resources.replace(/^not enforced( by the service)?: /, '') }),
   };
 }
+
+/** What an engine's are missing for reasons of their own. */
+const ofEngines = ({ commit, warm, survivesRestart }: SandboxCapabilities, whyNoCommit: string | null) => ({
+  ...(!commit && { commit: whyNoCommit ?? 'the engine cannot make an image of a box' }),
+  ...(!warm && { warm: 'boxes are made when a session asks for one' }),
+  ...(!survivesRestart && {
+    survivesRestart: 'a box ends within 60 s of its daemon; its volume stays, and the session goes on',
+  }),
+});
 
 /** Every provider that sessions of this host run on, the default first. */
 export async function providersOf(host: HostPorts): Promise<ProviderView[]> {
@@ -72,7 +87,7 @@ export async function providersOf(host: HostPorts): Promise<ProviderView[]> {
       works: true,
       why: facts.why,
       version: facts.version ?? null,
-      runtimes: facts.version === undefined ? [] : [facts.version],
+      runtimes: facts.engine?.runtimes ?? (facts.version === undefined ? [] : [facts.version]),
       capabilities: facts.capabilities,
       missing: missingOf(facts),
     });
@@ -103,6 +118,24 @@ export async function engineView(ctx: FlowContext, path: string, on: HandingOn |
 
 const isSession = (id: string): boolean => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id);
 
+/** A box in which an image is built for a session is its session's. */
+const sessionOf = (id: string): string => id.replace(/-build$/, '');
+
+/** The default and those that presets name, as far as they work; providers of this machine see each other's sandboxes. */
+async function openProviders(host: HostPorts): Promise<SandboxProvider[]> {
+  const opened = new Map<string, SandboxProvider>();
+  for (const name of [undefined, ...host.providers]) {
+    const found = await host.sandboxes(name).catch((error: unknown) => {
+      if (error instanceof Fault && name !== undefined) return null;
+      throw error;
+    });
+    const isSeen =
+      found?.provider.alwaysFenced !== true && [...opened.values()].some((one) => one.alwaysFenced !== true);
+    if (found !== null && !isSeen) opened.set(found.facts.inUse, found.provider);
+  }
+  return [...opened.values()];
+}
+
 export interface SandboxView {
   /** Of the session that it was made for. */
   readonly session: string;
@@ -119,8 +152,10 @@ export interface SandboxView {
 
 export async function ownSandboxes(ctx: FlowContext): Promise<SandboxView[]> {
   if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return [];
-  const { provider } = await ctx.host.sandboxes();
-  const found = (await provider.list()).filter(({ id }) => isSession(id));
+  const seen = await Promise.all((await openProviders(ctx.host)).map((provider) => provider.list()));
+  const running = new Set(seen.flat().flatMap((one) => (one.running ? [one.id] : [])));
+  const ids = [...new Set(seen.flat().map(({ id }) => id))].toSorted().filter(isSession);
+  const found = ids.map((id) => ({ id, running: running.has(id) }));
   const known = await sandboxSessions(
     ctx.db,
     found.map(({ id }) => id),
@@ -151,12 +186,16 @@ export async function listSandboxes(
 /** Ends what no live session owns, on this host. Gives the sessions whose sandboxes they were. */
 export async function reapOwn(ctx: FlowContext): Promise<string[]> {
   if (ctx.host === undefined || !(await ctx.host.hasLeftovers())) return [];
-  const { provider } = await ctx.host.sandboxes();
-  const removed = await provider.reap(async (ids) => {
-    const live = await liveSessions(ctx.db, ids.filter(isSession));
+  const owned = async (ids: readonly string[]): Promise<ReadonlySet<string>> => {
+    const live = await liveSessions(ctx.db, ids.filter((id) => isSession(sessionOf(id))).map(sessionOf));
     // What is called by no session's id is not ours to remove.
-    return new Set([...live, ...ids.filter((id) => !isSession(id))]);
-  });
+    return new Set(ids.filter((id) => live.has(sessionOf(id)) || !isSession(sessionOf(id))));
+  };
+  // An engine first: once the files on this machine are gone, nothing here tells whose its boxes were.
+  const all = (await openProviders(ctx.host)).toSorted((a, b) => Number(b.alwaysFenced) - Number(a.alwaysFenced));
+  const gone = new Set<string>();
+  for (const provider of all) for (const id of await provider.reap(owned)) gone.add(id);
+  const removed = [...gone];
   const reaped = ctx.metrics.counter(
     'svc_sandbox_reaped_total',
     'Sandboxes that were ended because no live session owns them',

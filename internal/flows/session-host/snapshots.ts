@@ -13,6 +13,7 @@ import {
   snapshotParts,
 } from '../../adapters/sandbox/sandbox.ts';
 import type { ClaimedSession } from '../../adapters/store/sessions/hosts.ts';
+import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import {
   countPieces,
   dropSnapshots,
@@ -125,7 +126,7 @@ async function cut(
 }
 
 /** Puts back what was kept into a fresh sandbox; undefined where nothing fits it. Gives when it was taken. */
-export async function restoreWork(
+async function restoreWork(
   ctx: FlowContext,
   of: { readonly sessionId: string; readonly project: Where; readonly sandbox: Sandbox },
 ): Promise<Date | undefined> {
@@ -158,4 +159,14 @@ async function* pieces(sql: Sql, { id }: SnapshotRow, part: number, key: Buffer)
 export async function dropOldWork(ctx: FlowContext): Promise<void> {
   const before = new Date(ctx.runtime.now().getTime() - limitsOf(ctx).days * dayMs);
   await dropSnapshots(ctx.db, before, dropMax);
+}
+
+/** Whether what another daemon kept of its work is in the sandbox now. */
+export async function isRestored(
+  ctx: FlowContext,
+  { sessionId, harnessSession }: ClaimedSession,
+  { project }: LaunchFacts,
+  sandbox: Sandbox,
+): Promise<boolean> {
+  return harnessSession !== null && (await restoreWork(ctx, { sessionId, project, sandbox })) !== undefined;
 }

@@ -9,6 +9,7 @@ import {
   waitAgain,
 } from '../../adapters/store/sessions/hosts.ts';
 import { unloadSession } from '../../adapters/store/sessions/places.ts';
+import { EngineError, isWaitingCode } from '../../adapters/engine/engine.ts';
 import { HarnessFailure } from '../../adapters/harness/harness.ts';
 import { isConnectionLoss } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
@@ -32,6 +33,8 @@ import { noteOf } from './spans.ts';
 const missingMs = 10_000;
 /** A cap is looked at by upkeep; should no daemon do that, a launch looks again after this. */
 const cappedMs = 3_600_000;
+/** Longest pause before an engine is asked again. */
+const engineMaxMs = 60_000;
 /** Nobody waits for the end of a session that failed: it may wait for its project for longer than a call. */
 const projectWaitMs = 25_000;
 const launchBuckets = [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -202,6 +205,7 @@ export class Supervisor {
       });
       return { kind: 'gone' };
     }
+    if (error instanceof EngineError) return this.#engineFailed(session, error);
     if (error instanceof Capped) {
       await this.#awaitRoom(session, error.message);
       return { kind: 'gone' };
@@ -214,6 +218,26 @@ export class Supervisor {
     }
     const waitsFor = error instanceof HarnessFailure ? 'harness' : 'engine';
     return { kind: 'relaunch', reason, isBlameless: isConnectionLoss(error), waitsFor };
+  }
+
+  /** An engine that may be there again is waited for, however long that is; what trying again does not change ends it. */
+  async #engineFailed(session: ClaimedSession, error: EngineError): Promise<ConversationEnd> {
+    const reason = `${error.code}: ${error.message}`;
+    this.#ctx.runtime.log.warn({ sessionId: session.sessionId, reason }, 'session.launch_failed');
+    const { code } = error;
+    if (!isWaitingCode(code)) return { kind: 'failed', reason };
+    const failures = session.failures + 1;
+    const afterMs = Math.min(engineMaxMs, 1_000 * 2 ** Math.min(failures, 6));
+    const retryAt = new Date(this.#ctx.runtime.now().getTime() + afterMs);
+    await waitAgain(this.#ctx.db, session, {
+      reason,
+      waitsFor: 'engine',
+      engineReason: code,
+      retryAt,
+      // It has not failed by itself: only the pause grows.
+      failures: Math.min(failures, 6),
+    });
+    return { kind: 'gone' };
   }
 
   /** One that has not begun stays in the queue and says what it waits for; one that has is blocked. Upkeep ends both waits. */

@@ -5,6 +5,7 @@
 // lease that lapses makes the session `suspended`, its turn `lost`, and what was in flight pending again: it goes in
 // once more, and says so.
 
+import type { EngineReason } from '../../../domain/sandbox.ts';
 import type { AgentSpec } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
 import { storable } from '../schema/text.ts';
@@ -155,6 +156,8 @@ export interface Wait {
   readonly reason: string;
   /** What a session that was not launched yet waits for. */
   readonly waitsFor: 'harness' | 'key' | 'cap' | 'engine';
+  /** The word of an engine that it waits for. */
+  readonly engineReason?: EngineReason;
   readonly retryAt: Date;
   readonly failures: number;
 }
@@ -166,13 +169,30 @@ export interface Wait {
 export async function waitAgain(sql: Sql, lease: Lease, wait: Wait): Promise<boolean> {
   const { rowCount } = await sql.query(
     `update svc.sessions s set reason = $3::text, retry_at = $4::timestamptz, failures = $5::int,
-         waits_for = case when s.harness_session is null then $6::text end,
+         waits_for = case when s.harness_session is null then $6::text end, engine_reason = $7::text,
          state = case when s.harness_session is null then 'queued' when ${restsText} then 'idle' else 'suspended' end,
          leased_by = null, lease_until = null, token_hash = null, epoch = s.epoch + 1
        where s.id = $1::uuid and s.epoch = $2::bigint and s.live`,
-    [lease.sessionId, lease.epoch, storable(wait.reason), wait.retryAt, wait.failures, wait.waitsFor],
+    [
+      lease.sessionId,
+      lease.epoch,
+      storable(wait.reason),
+      wait.retryAt,
+      wait.failures,
+      wait.waitsFor,
+      wait.engineReason ?? null,
+    ],
   );
   return rowCount > 0;
+}
+
+/** Whether the way into the sandbox of a running session is whole. */
+export async function noteWire(sql: Sql, lease: Lease, wire: 'ok' | 'lost'): Promise<void> {
+  await sql.query('update svc.sessions set wire = $3::text where id = $1::uuid and epoch = $2::bigint and live', [
+    lease.sessionId,
+    lease.epoch,
+    wire,
+  ]);
 }
 
 /** Moves a session on, from one of the states given. False where the lease is gone or the state is another. */

@@ -40,6 +40,8 @@ export const queueText = `${rankedText('s.waits_for is null and coalesce(s.retry
 export const waitColumns = `case when not ${isWaiting} then s.reason when s.waits_for is not null then s.waits_for
     when s.retry_at > now() then s.reason else 'capacity' end as reason,
   case when ${isWaiting} and s.waits_for is not null then s.reason end as "reasonText",
+  case when ${isWaiting} and s.waits_for = 'engine' then s.engine_reason end as "engineReason",
+  case when s.leased_by is not null then s.wire end as wire,
   case when ${isWaiting} then (select q.position from queue q where q.id = s.id) end as position,
   (s.leased_by is not null and s.state in ('idle', 'running', 'waiting_permission', 'interrupting')) as loaded`;
 
@@ -88,7 +90,7 @@ async function take(sql: Sql, by: PlaceRequest): Promise<ClaimedSession[]> {
         where s.leased_by is null and s.state in ${waitingStates} for update of s skip locked
      ), claimed as (
        update svc.sessions s set state = 'provisioning', epoch = s.epoch + 1, leased_by = $6::uuid,
-           lease_until = 'infinity', reason = null, waits_for = null, retry_at = null,
+           lease_until = 'infinity', reason = null, waits_for = null, engine_reason = null, wire = null, retry_at = null,
            started_at = coalesce(s.started_at, $2::timestamptz)
          from due where s.id = due.id returning ${claimedColumns}
      ), leased as (${leaseText('claimed', '$6')})

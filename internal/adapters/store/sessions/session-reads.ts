@@ -1,6 +1,7 @@
 // Sessions as they are read: pages, one with all that belongs to it, and its transcript. What a page holds is read
 // set-wise, and a page of a transcript is bounded in bytes: one message may be as long as an event.
 
+import type { EngineReason } from '../../../domain/sandbox.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { SessionState } from '../../../core/session/session.ts';
 import { type DeniedHost, deniedColumn } from './egress.ts';
@@ -44,6 +45,10 @@ export interface SessionRow {
   readonly reason: string | null;
   /** Of such a word, the same for people. */
   readonly reasonText: string | null;
+  /** The word of the engine that it waits for. */
+  readonly engineReason: EngineReason | null;
+  /** Whether the way into its sandbox is whole, where there is one that can be cut. */
+  readonly wire: 'ok' | 'lost' | null;
   /** In the queue for places, from 1. */
   readonly position: number | null;
   /** Whether its harness runs. */
@@ -192,7 +197,7 @@ function withInstants({ lastTurn, permissions, bindings }: WholeSession) {
 /** What whoever watches a session is told of it. */
 export type SessionStateRow = Pick<
   SessionRow,
-  'id' | 'state' | 'live' | 'reason' | 'reasonText' | 'position' | 'loaded' | 'activeAt'
+  'id' | 'state' | 'live' | 'reason' | 'reasonText' | 'engineReason' | 'wire' | 'position' | 'loaded' | 'activeAt'
 >;
 
 export async function sessionState(sql: Sql, projectId: string, id: string): Promise<SessionStateRow | undefined> {

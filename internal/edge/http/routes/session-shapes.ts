@@ -24,6 +24,8 @@ export const showSession = (row: SessionRow) => ({
   live: row.live,
   ...present('reason', row.reason),
   ...present('reasonText', row.reasonText),
+  ...present('engineReason', row.engineReason),
+  ...present('wire', row.wire),
   ...present('position', row.position),
   loaded: row.loaded,
   displayTitle: row.displayTitle,
@@ -45,10 +47,12 @@ export function showSessionRow(row: SessionRow) {
 }
 
 /** What a stream tells of a change of state. */
-export const showState = ({ activeAt, reason, reasonText, position, ...row }: SessionStateRow) => ({
+export const showState = ({ activeAt, reason, reasonText, engineReason, wire, position, ...row }: SessionStateRow) => ({
   ...row,
   ...present('reason', reason),
   ...present('reasonText', reasonText),
+  ...present('engineReason', engineReason),
+  ...present('wire', wire),
   ...present('position', position),
   lastActiveAt: activeAt,
 });

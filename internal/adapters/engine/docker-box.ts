@@ -1,0 +1,124 @@
+// A box as Docker and Podman are asked for it. Nothing here is secret: all of it shows in an inspect.
+
+import type { BoxDirectory, BoxOwner, BoxSpec } from './types.ts';
+
+const USER = '1000:1000';
+const UID = 1000;
+/** Of a session's programs, what they leave behind included. */
+const PIDS = 4_096;
+const HOME_ROOT = '/home';
+
+export const boxName = ({ session, epoch }: BoxOwner): string => `svc-${session}-${epoch}`;
+export const volumeName = (session: string): string => `svc-${session}`;
+
+/** A volume is a session's, over all its epochs. */
+export const labelsOf = ({ installation, session, epoch }: BoxOwner, isVolume = false): Record<string, string> => ({
+  'svc/installation': installation,
+  'svc/session': session,
+  ...(!isVolume && { 'svc/epoch': String(epoch) }),
+});
+
+/** Null for what is no box of any installation. */
+export function ownerOf(labels: unknown): BoxOwner | null {
+  if (typeof labels !== 'object' || labels === null) return null;
+  const found = labels as Readonly<Record<string, string>>;
+  const [installation, session, epoch] = [found['svc/installation'], found['svc/session'], Number(found['svc/epoch'])];
+  if (installation === undefined || session === undefined || !Number.isInteger(epoch)) return null;
+  return { installation, session, epoch };
+}
+
+/** Where a directory lies below the root of the volume, which is seen at `/home`. */
+const placeOf = ({ path }: BoxDirectory): string =>
+  path.startsWith(`${HOME_ROOT}/`) ? path.slice(HOME_ROOT.length + 1) : `.dirs${path}`;
+
+const isInHome = ({ path }: BoxDirectory): boolean => path.startsWith(`${HOME_ROOT}/`);
+
+/** `mountpoint`: of the session's volume on the engine's machine; null: a box that is built from. */
+export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string | undefined): object {
+  const { cpuCount, memoryMB } = box.resources;
+  const memory = memoryMB === undefined ? undefined : memoryMB * 1024 * 1024;
+  const [file = '', ...args] = box.argv;
+  const shared = {
+    ...(memory !== undefined && { Memory: memory, MemorySwap: memory }),
+    ...(cpuCount !== undefined && { NanoCpus: cpuCount * 1_000_000_000 }),
+    PidsLimit: PIDS,
+    ...(box.fenced && { NetworkMode: 'none' }),
+    ...(runtime !== undefined && { Runtime: runtime }),
+    RestartPolicy: { Name: 'no' },
+    LogConfig: { Type: 'none' },
+    SecurityOpt: ['no-new-privileges'],
+  };
+  const inside = {
+    CapDrop: ['ALL'],
+    ReadonlyRootfs: true,
+    Tmpfs: { '/tmp': 'rw,exec,nosuid,nodev,mode=1777' },
+    Mounts: [{ Type: 'volume', Source: volumeName(box.owner.session), Target: HOME_ROOT }],
+    Binds: [
+      ...box.directories.filter((one) => !isInHome(one)).map((one) => `${mountpoint}/${placeOf(one)}:${one.path}`),
+      ...box.readOnlyPaths.map((path) => `${path}:${path}:ro`),
+    ],
+  };
+  return {
+    Image: box.image.reference,
+    Entrypoint: [file],
+    Cmd: args,
+    User: mountpoint === null ? '0:0' : USER,
+    WorkingDir: '/',
+    Hostname: 'sandbox',
+    Env: [],
+    Labels: labelsOf(box.owner),
+    Tty: false,
+    OpenStdin: false,
+    Healthcheck: { Test: ['NONE'] },
+    HostConfig: mountpoint === null ? shared : { ...shared, ...inside },
+  };
+}
+
+const BLOCK = 512;
+
+function tarHeader(name: string, mode: number, uid: number): Buffer {
+  const header = Buffer.alloc(BLOCK);
+  const octal = (value: number, length: number): string => `${value.toString(8).padStart(length - 1, '0')}\0`;
+  header.write(name.slice(-100), 0);
+  // A long name is split at a slash, as the format has it.
+  if (name.length > 100) {
+    const cut = name.indexOf('/', name.length - 101);
+    header.fill(0, 0, 100);
+    header.write(name.slice(cut + 1), 0);
+    header.write(name.slice(0, cut), 345);
+  }
+  header.write(octal(mode, 8), 100);
+  header.write(octal(uid, 8), 108);
+  header.write(octal(uid, 8), 116);
+  header.write(octal(0, 12), 124);
+  header.write(octal(0, 12), 136);
+  header.write('        5', 148);
+  header.write('ustar\0', 257);
+  header.write('00', 263);
+  header.write(
+    octal(
+      header.reduce((sum, byte) => sum + byte, 0),
+      7,
+    ),
+    148,
+  );
+  header.write(' ', 155);
+  return header;
+}
+
+/** An archive of the directories, to be unpacked at the root of the volume: the user's own, those above them root's. */
+export function directoriesTar(directories: readonly BoxDirectory[]): Buffer {
+  const places = directories.map(placeOf);
+  const above = places.flatMap((place) =>
+    place
+      .split('/')
+      .slice(0, -1)
+      .map((_, index, steps) => steps.slice(0, index + 1).join('/')),
+  );
+  const owned = new Set(places);
+  const all = [...new Set([...above, ...places])].toSorted();
+  // Below a directory of the user's, all is the user's.
+  const isOwned = (place: string): boolean => [...owned].some((one) => place === one || place.startsWith(`${one}/`));
+  const headers = all.map((place) => tarHeader(`${place}/`, 0o755, isOwned(place) ? UID : 0));
+  return Buffer.concat([...headers, Buffer.alloc(2 * BLOCK)]);
+}

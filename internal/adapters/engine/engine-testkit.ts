@@ -1,0 +1,195 @@
+// Engines of this machine for tests: dockerd and podman of the distribution's packages, started here on sockets of their
+// own and ended by their process ids; and an image made without a registry from busybox, the Node that runs the tests, and
+// what it links to. Where a program is missing, what would need it is skipped and says so.
+
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Agent } from 'undici';
+
+export const TEST_IMAGE = 'svc-test:latest';
+const START_MS = 60_000;
+const PATHS = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+const LIMITS = ['nofile=4096:4096', 'nproc=4096:4096'];
+
+export interface TestEngine {
+  readonly name: 'docker' | 'podman';
+  readonly socket: string;
+  /** Of the engine's own API. */
+  api(method: string, path: string, body?: object): Promise<{ readonly status: number; readonly body: unknown }>;
+  stop(): Promise<void>;
+}
+
+const programOf = (name: string): string | null =>
+  PATHS.split(':')
+    .map((dir) => join(dir, name))
+    .find((file) => existsSync(file)) ?? null;
+
+/** Why tests of an engine cannot run here; null where they can. */
+export function lacking(name: 'docker' | 'podman'): string | null {
+  const needed = [name === 'docker' ? 'dockerd' : 'podman', 'runc', 'busybox'];
+  const missing = needed.filter((one) => programOf(one) === null);
+  if (process.getuid?.() !== 0) return 'engines are started by root alone';
+  return missing.length === 0 ? null : `${missing.join(', ')} not installed (make test-engines installs)`;
+}
+
+/** Starts an engine with the test image in it. Its state is in a directory of its own, removed by `stop`. */
+export async function startEngine(name: 'docker' | 'podman'): Promise<TestEngine> {
+  const dir = mkdtempSync(join(tmpdir(), `svc-${name}-`));
+  const socket = join(dir, 'engine.sock');
+  const [file, args, env] = name === 'docker' ? dockerd(dir, socket) : podman(dir, socket);
+  const log = join(dir, 'log');
+  const child = spawn('/bin/sh', ['-c', 'exec "$@" >"$0" 2>&1', log, file, ...args], {
+    // One of them leaves files where it is.
+    cwd: dir,
+    env: { PATH: PATHS, HOME: dir, ...env },
+    stdio: 'ignore',
+  });
+  const agent = new Agent({ connect: { socketPath: socket }, headersTimeout: 0, bodyTimeout: 0 });
+  const api: TestEngine['api'] = async (method, path, body) => {
+    const answer = await agent.request({
+      origin: 'http://engine',
+      path,
+      method: method as 'GET',
+      ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    });
+    const text = await answer.body.text();
+    return { status: answer.statusCode, body: text.startsWith('{') || text.startsWith('[') ? parsed(text) : text };
+  };
+  const stop = async (): Promise<void> => {
+    await removeAll(api).catch(() => undefined); // Ended all the same, with what it holds.
+    await agent.destroy();
+    if (child.exitCode === null) {
+      const ended = once(child, 'exit');
+      child.kill('SIGTERM');
+      await Promise.race([ended, sleep(20_000)]);
+      child.kill('SIGKILL');
+    }
+    unmountBelow(dir);
+    rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+  };
+  try {
+    await answered(api, child, log);
+    await load(agent);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { name, socket, api, stop };
+}
+
+type Start = readonly [string, readonly string[], Readonly<Record<string, string>>];
+
+function dockerd(dir: string, socket: string): Start {
+  const net = ['--iptables=false', '--ip6tables=false', '--bridge=none'];
+  const where = ['--data-root', join(dir, 'root'), '--exec-root', join(dir, 'exec'), '--pidfile', join(dir, 'pid')];
+  return [
+    'dockerd',
+    [...net, ...where, ...LIMITS.flatMap((limit) => ['--default-ulimit', limit]), '-H', `unix://${socket}`],
+    {},
+  ];
+}
+
+function podman(dir: string, socket: string): Start {
+  const quoted = LIMITS.map((limit) => `"${limit}"`).join(', ');
+  writeFileSync(
+    join(dir, 'containers.conf'),
+    `[containers]\ndefault_ulimits = [${quoted}]\n[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n`,
+  );
+  const storage = ['--root', join(dir, 'root'), '--runroot', join(dir, 'run'), '--tmpdir', join(dir, 'tmp')];
+  const env = { CONTAINERS_CONF: join(dir, 'containers.conf') };
+  return ['podman', [...storage, 'system', 'service', '--time=0', `unix://${socket}`], env];
+}
+
+async function answered(
+  api: TestEngine['api'],
+  child: { readonly exitCode: number | null },
+  log: string,
+): Promise<void> {
+  for (let waitedMs = 0; waitedMs < START_MS && child.exitCode === null; waitedMs += 100) {
+    const version = await api('GET', '/version').catch(() => null);
+    if (version?.status === 200) return;
+    await sleep(100);
+  }
+  throw new Error(`the engine does not come up: ${readFileSync(log, 'utf8').slice(-2_000)}`);
+}
+
+/** Imports the image as an archive of its root. */
+async function load(agent: Agent): Promise<void> {
+  const answer = await agent.request({
+    origin: 'http://engine',
+    path: '/images/create?fromSrc=-&repo=svc-test&tag=latest',
+    method: 'POST',
+    headers: { 'content-type': 'application/x-tar' },
+    body: imageArchive(),
+  });
+  const text = await answer.body.text();
+  if (answer.statusCode !== 200 || /"error"/.test(text))
+    throw new Error(`the image is not taken: ${text.slice(0, 500)}`);
+}
+
+let archive: Buffer | undefined;
+function imageArchive(): Buffer {
+  if (archive !== undefined) return archive;
+  const root = mkdtempSync(join(tmpdir(), 'svc-image-'));
+  for (const dir of ['bin', 'usr/bin', 'etc', 'tmp', 'proc', 'sys', 'dev', 'lib64', 'root'])
+    mkdirSync(join(root, dir), { recursive: true });
+  cpSync(programOf('busybox') as string, join(root, 'bin/busybox'));
+  const applets = execFileSync(join(root, 'bin/busybox'), ['--list'], { encoding: 'utf8' }).trim().split('\n');
+  for (const applet of applets) if (applet !== 'busybox') symlinkSync('busybox', join(root, 'bin', applet));
+  cpSync(realpathSync(process.execPath), join(root, 'usr/bin/node'));
+  const linked = execFileSync('ldd', [process.execPath], { encoding: 'utf8' }).matchAll(/(\/\S+) \(0x/g);
+  for (const [, file = ''] of linked) {
+    mkdirSync(join(root, dirname(file)), { recursive: true });
+    cpSync(realpathSync(file), join(root, file));
+  }
+  chmodSync(join(root, 'tmp'), 0o1777);
+  writeFileSync(join(root, 'etc/os-release'), 'NAME=svc-test\nID=svc-test\n');
+  writeFileSync(join(root, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n');
+  archive = execFileSync('tar', ['-C', root, '--numeric-owner', '--owner=0', '--group=0', '-cf', '-', '.'], {
+    maxBuffer: 1 << 29,
+  });
+  rmSync(root, { recursive: true });
+  return archive;
+}
+
+async function removeAll(api: TestEngine['api']): Promise<void> {
+  const { body } = await api('GET', '/v1.41/containers/json?all=true');
+  for (const { Id } of body as { Id: string }[]) await api('DELETE', `/v1.41/containers/${Id}?force=true&v=true`);
+}
+
+/** What an engine that was killed has left mounted below its directory. */
+function unmountBelow(dir: string): void {
+  const mounted = readFileSync('/proc/mounts', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[1] ?? '');
+  for (const path of mounted.filter((one) => one.startsWith(`${dir}/`)).toReversed()) {
+    try {
+      execFileSync('umount', ['-l', path], { stdio: 'ignore' });
+    } catch {
+      // Gone with its container meanwhile.
+    }
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

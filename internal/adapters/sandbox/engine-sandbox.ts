@@ -1,0 +1,337 @@
+// One sandbox in a box of an engine, from the start of the box to its end. Its user is 1000, and what it may write to are
+// home, work, its mounts and /tmp.
+
+import { createHash } from 'node:crypto';
+import { EngineError } from '../engine/engine.ts';
+import type { BoxRef, BoxSpec, Engine, ResolvedImage } from '../engine/types.ts';
+import { Fault } from '../../domain/fault.ts';
+import { runToEnd } from './child.ts';
+import { DECLARED_HOME, DECLARED_WORK, declaredPath, freePath, type SandboxFiles } from './layout.ts';
+import { checkEnvironment, fromWork } from './local.ts';
+import type {
+  BuildOptions,
+  NotEnforced,
+  RunOptions,
+  RunResult,
+  Sandbox,
+  SandboxCapabilities,
+  SandboxName,
+  SandboxProcess,
+  SandboxSpec,
+  SpawnOptions,
+  TrustPaths,
+} from './types.ts';
+import { bridgeArgv, Wire } from './wire.ts';
+import { BoxGone } from './wire-link.ts';
+
+/** What a sandbox needs of its provider. */
+export interface EngineOwner {
+  readonly name: SandboxName;
+  readonly capabilities: SandboxCapabilities;
+  readonly engine: Engine;
+  readonly fence: 'preferred' | 'required';
+  /** Makes a box for a spec. */
+  box(spec: SandboxSpec, image: ResolvedImage, purpose: BoxSpec['purpose']): Promise<BoxRef>;
+  /** Whether a box is there and runs; true where the engine cannot be asked. */
+  runs(ref: BoxRef): Promise<boolean>;
+  /** It was stopped. */
+  forget(sandbox: EngineSandbox): void;
+  /** Ends boxes of a sandbox, and removes its volume and its files. */
+  remove(id: string): Promise<void>;
+}
+
+export interface EngineSandboxOf {
+  readonly spec: SandboxSpec;
+  readonly files: SandboxFiles;
+  readonly resolved: ResolvedImage;
+  /** Of its wire; on no disk. */
+  readonly secret: string;
+}
+
+const TRUST = { ca: '/tmp/.svc/ca.pem', all: '/tmp/.svc/trust.pem' };
+const FILE_MS = 30_000;
+const STOP_MS = 2_000;
+/** Addresses that no fence may let through: the metadata service of clouds, and two public ones. */
+const OUTSIDE = [
+  { host: '169.254.169.254', port: 80 },
+  { host: '1.1.1.1', port: 443 },
+  { host: '8.8.8.8', port: 53 },
+];
+
+export class EngineSandbox implements Sandbox {
+  readonly id: string;
+  readonly provider: SandboxName;
+  readonly home = DECLARED_HOME;
+  readonly workDir = DECLARED_WORK;
+  readonly fenced = true;
+  readonly files: SandboxFiles;
+  readonly image: { readonly name: string; readonly digest: string };
+  readonly #owner: EngineOwner;
+  readonly #of: EngineSandboxOf;
+  readonly #children = new Set<SandboxProcess>();
+  readonly #listeners = new Set<(state: 'ok' | 'lost') => void>();
+  readonly #watch = new AbortController();
+  readonly #mounted = new Set<string>();
+  #notEnforced: NotEnforced[];
+  #box: BoxRef | null = null;
+  #wire: Wire | null = null;
+  #trust: { readonly ca: string; readonly all: string } | null = null;
+  #isBuilt = false;
+  #oomSeen = 0;
+  #endedForMemory = false;
+  #isStopped = false;
+
+  constructor(owner: EngineOwner, of: EngineSandboxOf) {
+    this.#owner = owner;
+    this.#of = of;
+    this.id = of.spec.id;
+    this.provider = owner.name;
+    this.files = of.files;
+    this.image = { name: of.spec.image ?? '', digest: of.resolved.digest };
+    const asks = of.spec.resources !== undefined && !owner.capabilities.resources;
+    this.#notEnforced = asks ? ['resources'] : [];
+  }
+
+  get notEnforced(): readonly NotEnforced[] {
+    return this.#notEnforced;
+  }
+
+  /** Makes the box and its wire, and tries its fence. Throws EngineError. */
+  async start(): Promise<void> {
+    const { engine } = this.#owner;
+    const { spec, resolved } = this.#of;
+    const kept = spec.build === undefined ? null : ((await engine.committed?.(this.#tag())) ?? null);
+    await this.#begin(kept ?? resolved);
+    this.#isBuilt = kept !== null;
+    const answered = (await this.#wire?.tryAll(OUTSIDE)) ?? [];
+    if (answered.length === 0) return;
+    if (this.#owner.fence === 'required') {
+      throw new EngineError('fence-leaks', `From inside the fence ${answered.join(', ')} answered`);
+    }
+    this.#notEnforced = [...this.#notEnforced, 'network'];
+  }
+
+  async setTrust(trust: { readonly ca: string; readonly all: string } | null): Promise<TrustPaths | null> {
+    this.#trust = trust;
+    if (trust === null) return null;
+    await this.writeFile(TRUST.ca, trust.ca, 0o644);
+    await this.writeFile(TRUST.all, trust.all, 0o644);
+    return TRUST;
+  }
+
+  socketOf(channel: string): string {
+    if (this.#of.spec.channels?.some(({ name }) => name === channel) !== true) {
+      throw new Error(`the sandbox has no channel ${channel}`);
+    }
+    return this.files.socket(channel);
+  }
+
+  pathIn(declared: string): string {
+    return declaredPath(fromWork(declared), 'The path');
+  }
+
+  async makeDirectory(declared: string): Promise<string> {
+    const path = declaredPath(fromWork(declared), 'The directory');
+    const options = { cwd: '/', timeoutMs: FILE_MS };
+    if ((await this.run({ command: ['test', '-d', path], ...options })).code === 0) return path;
+    freePath(path, 'Directory');
+    const made = await this.run({ command: ['mkdir', '-p', '--', path], ...options });
+    if (made.code === 0) return path;
+    throw new Fault('unprocessable', 'sandbox-file', `${path} cannot be made in the sandbox: ${made.output.trim()}`);
+  }
+
+  async spawn(options: SpawnOptions): Promise<SandboxProcess> {
+    const wire = this.#wire;
+    if (this.#isStopped || wire === null) {
+      throw new Fault('unavailable', 'sandbox-stopped', 'The sandbox was stopped: open it again');
+    }
+    return this.#spawn(wire, options);
+  }
+
+  async run(options: RunOptions): Promise<RunResult> {
+    const { command, env, cwd } = options;
+    const argv = typeof command === 'string' ? ['/bin/sh', '-c', command] : command;
+    const child = await this.spawn({ argv, ...(env !== undefined && { env }), ...(cwd !== undefined && { cwd }) });
+    return runToEnd(child, options);
+  }
+
+  async writeFile(path: string, content: string | Uint8Array, mode = 0o600): Promise<void> {
+    const script = 'umask 077; mkdir -p -- "$(dirname -- "$1")" && rm -rf -- "$1" && cat > "$1" && chmod "$2" "$1"';
+    const command = ['/bin/sh', '-c', script, 'sh', this.pathIn(path), mode.toString(8)];
+    const result = await this.run({ command, cwd: '/', timeoutMs: FILE_MS, input: content });
+    if (result.code === 0) return;
+    throw new Fault(
+      'unprocessable',
+      'sandbox-file',
+      `${path} cannot be written in the sandbox: ${result.output.trim()}`,
+    );
+  }
+
+  async outOfMemory(): Promise<number | null> {
+    const { memoryMB } = this.#of.spec.resources ?? {};
+    const kills = this.#wire?.oomKills ?? 0;
+    const wasEnded = this.#endedForMemory || kills > this.#oomSeen;
+    this.#oomSeen = kills;
+    this.#endedForMemory = false;
+    return Promise.resolve(wasEnded && memoryMB !== undefined ? memoryMB : null);
+  }
+
+  onWire(listener: (state: 'ok' | 'lost') => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Paths at which a repository is already. */
+  get mounted(): Set<string> {
+    return this.#mounted;
+  }
+
+  async build(options: BuildOptions): Promise<'hit' | 'miss'> {
+    const { spec, resolved } = this.#of;
+    const { engine } = this.#owner;
+    if (this.#isBuilt || spec.build === undefined || engine.commit === undefined) return 'hit';
+    // Another session may have built it since this one was started.
+    const kept = await engine.committed?.(this.#tag());
+    if (kept !== undefined && kept !== null) {
+      await this.#begin(kept);
+      return 'hit';
+    }
+    const box = await this.#owner.box(spec, resolved, 'build');
+    let made: ResolvedImage;
+    let wire: Wire | undefined;
+    try {
+      wire = await this.#connect(box);
+      wire.listen(spec.channels ?? []);
+      await this.#runSteps(wire, options);
+      made = await engine.commit(box, this.#tag());
+    } finally {
+      wire?.end('the image was built');
+      await engine.destroy(box);
+    }
+    await this.#begin(made);
+    return 'miss';
+  }
+
+  /** Nothing has run in the box of the session yet: it is made anew from what was built. */
+  async #begin(image: ResolvedImage): Promise<void> {
+    const before = this.#box;
+    if (before !== null) {
+      const { owner } = before;
+      await this.#endBox();
+      // What the image holds below home is copied to the volume when that is new.
+      await this.#owner.engine.removeVolume(owner.installation, this.id);
+    }
+    this.#isBuilt = true;
+    this.#box = await this.#owner.box(this.#of.spec, image, 'session');
+    this.#wire = await this.#connect(this.#box);
+    this.#wire.listen(this.#of.spec.channels ?? []);
+    void this.#follow(this.#box, this.#wire);
+    if (this.#trust !== null) await this.setTrust(this.#trust);
+  }
+
+  /** Nothing of it is to be used any more; its box is ended by another. */
+  abandon(): void {
+    this.#isStopped = true;
+    this.#watch.abort();
+    this.#wire?.end('the sandbox was opened again');
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#watch.abort();
+    this.#owner.forget(this);
+    await this.#endBox();
+  }
+
+  async destroy(): Promise<void> {
+    await this.stop();
+    await this.#owner.remove(this.id);
+  }
+
+  async #endBox(): Promise<void> {
+    const [box, wire] = [this.#box, this.#wire];
+    this.#box = null;
+    await wire?.stop(STOP_MS);
+    if (box !== null) await this.#owner.engine.destroy(box);
+    await Promise.all([...this.#children].map((child) => child.exited));
+  }
+
+  /** `svc-image-` and a digest of image, steps and plain environment. */
+  #tag(): string {
+    const { steps = [], env = {} } = this.#of.spec.build ?? {};
+    const sorted = Object.entries(env).toSorted(([a], [b]) => (a < b ? -1 : 1));
+    const key = JSON.stringify([this.#of.resolved.digest, steps, sorted]);
+    return `svc-image-${createHash('sha256').update(key).digest('hex')}`;
+  }
+
+  async #connect(box: BoxRef): Promise<Wire> {
+    const { engine } = this.#owner;
+    const dial = async () => {
+      try {
+        return await engine.wire(box, bridgeArgv());
+      } catch (error) {
+        if (await this.#owner.runs(box)) throw error;
+        throw new BoxGone('the box of the sandbox has ended');
+      }
+    };
+    const wire = new Wire({
+      dial,
+      secret: this.#of.secret,
+      socketOf: (name) =>
+        this.#of.spec.channels?.some((one) => one.name === name) === true ? this.files.socket(name) : null,
+      onState: (state) => {
+        if (state === 'dead' || this.#isStopped) return;
+        for (const listener of this.#listeners) listener(state);
+      },
+    });
+    await wire.open();
+    return wire;
+  }
+
+  /** Hears from the engine when the box ends: then nobody waits for the wire to be mended. */
+  async #follow(box: BoxRef, wire: Wire): Promise<void> {
+    const { engine } = this.#owner;
+    try {
+      for await (const event of engine.events(box, this.#watch.signal)) {
+        if (event.kind === 'running') continue;
+        if (event.kind === 'ended' && (event.oom || event.code === 137)) this.#endedForMemory ||= event.oom;
+        wire.end(event.reason);
+        return;
+      }
+    } catch (error) {
+      if (!(error instanceof EngineError)) throw error;
+      // The wire itself tells.
+    }
+  }
+
+  async #spawn(wire: Wire, options: SpawnOptions): Promise<SandboxProcess> {
+    checkEnvironment(options.env ?? {});
+    if (options.argv.length === 0 || options.argv.some((word) => word.includes('\0'))) {
+      const message = 'A program needs a name, and no argument can hold a NUL character';
+      throw new Fault('unprocessable', 'sandbox-spawn', message);
+    }
+    const base = { USER: 'user', LOGNAME: 'user', LANG: 'C.UTF-8', SHELL: '/bin/sh', TMPDIR: '/tmp' };
+    const env: Record<string, string> = { ...base, ...options.env, HOME: this.home };
+    const child = await wire.start({ argv: options.argv, env, cwd: options.cwd ?? this.workDir });
+    this.#children.add(child);
+    if (this.#isStopped) await child.kill(); // Stopped while it was being started.
+    void child.exited.then(() => this.#children.delete(child));
+    return child;
+  }
+
+  async #runSteps(wire: Wire, { runStep, networkEnv, signal }: BuildOptions): Promise<void> {
+    const { steps = [], env = {} } = this.#of.spec.build ?? {};
+    const run = async (options: RunOptions): Promise<RunResult> => {
+      const argv = typeof options.command === 'string' ? ['/bin/sh', '-c', options.command] : options.command;
+      const root = { USER: 'root', LOGNAME: 'root', LANG: 'C.UTF-8', SHELL: '/bin/sh', HOME: this.home };
+      const child = await wire.start({ argv, env: { ...root, ...options.env }, cwd: options.cwd ?? '/' });
+      return runToEnd(child, options);
+    };
+    await run({ command: `mkdir -p ${this.home}`, timeoutMs: FILE_MS });
+    for (const index of steps.keys()) {
+      signal?.throwIfAborted();
+      await runStep(run, index, { ...env, ...networkEnv });
+    }
+    // What they left in home is the user's, as all that is there.
+    await run({ command: `chown -R 1000:1000 ${this.home}`, timeoutMs: 10 * FILE_MS });
+  }
+}

@@ -1,0 +1,134 @@
+// Sessions of a real daemon in boxes of a real engine (docs/reference/sessions.md#engines), with the scripted agent. One
+// daemon and one engine for all. Precondition: root, and dockerd of the distribution; `make test-engines` installs it.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { lacking, startEngine, TEST_IMAGE, type TestEngine } from '../../adapters/engine/engine-testkit.ts';
+import { createHostBench, type HostBench } from './host-testkit.ts';
+
+const missing = lacking('docker');
+
+describe('sessions on an engine', { skip: missing !== null && missing }, () => {
+  let engine: TestEngine;
+  let bench: HostBench;
+  before(async () => {
+    engine = await startEngine('docker');
+    const config = {
+      sandbox: 'docker',
+      file: {
+        sandboxes: {
+          docker: { socket: engine.socket, fence: 'required' },
+          presets: {
+            node24: { image: TEST_IMAGE },
+            gone: { image: '127.0.0.1:1/none:x' },
+            bare: {},
+            plain: { provider: 'process' },
+          },
+        },
+      },
+    } as const;
+    bench = await createHostBench({ config });
+    const environment = (name: string, more: object = {}) => ({
+      environment: { name, image: { kind: 'preset', name }, ...more },
+    });
+    await bench.apply({
+      inside: environment('node24', {
+        steps: ['echo built > /usr/built'],
+        env: { PLAIN: 'word' },
+        resources: { memoryMB: 512, cpuCount: 1 },
+      }),
+      bare: environment('bare'),
+      gone: environment('gone'),
+      plain: environment('plain'),
+    });
+  });
+  after(async () => {
+    await bench?.stop();
+    await engine?.stop();
+  });
+  const run = async (agent: string, script: string) => {
+    const session = await bench.start(agent, `!exec ${script}\n!say .the-end.`);
+    const view = await bench.until(
+      session,
+      ({ state, said }) => state === 'failed' || (state === 'idle' && said.endsWith('.the-end.')),
+    );
+    return { session, view };
+  };
+
+  it('run in the image of their preset, fenced, with their steps, and are recorded with its digest', async () => {
+    const { view, session } = await run('inside', 'cat /etc/os-release /usr/built; id -u; pwd; echo $PLAIN');
+    assert.match(view.said, /^NAME=svc-test\nID=svc-test\nbuilt\n1000\n\/workspace\nword\n/, JSON.stringify(view.body));
+    const sandbox = view.body['sandbox'] as unknown as { [key: string]: unknown };
+    assert.match(String(sandbox['digest']), /^sha256:[0-9a-f]{64}$/);
+    assert.match(String(sandbox['runtime']), /^Docker \d/);
+    const { provider, isolation, image, fenced, notEnforced } = sandbox;
+    assert.deepEqual([provider, isolation, image, fenced, notEnforced], ['docker', 'container', TEST_IMAGE, true, []]);
+    assert.equal(view.body['wire'], 'ok');
+    const { body } = await engine.api(
+      'GET',
+      `/v1.41/containers/json?filters=${encodeURIComponent(JSON.stringify({ label: [`svc/session=${session}`] }))}`,
+    );
+    const [box] = body as { Id: string; Names: string[]; Labels: Record<string, string> }[];
+    assert.equal(box?.Names[0], `/svc-${session}-${box?.Labels['svc/epoch']}`);
+    const again = await run('inside', 'cat /usr/built');
+    const stages = again.view.body['provisioning'] as unknown as { stage: string; cache?: string }[];
+    assert.deepEqual(
+      stages.filter(({ stage }) => stage === 'setup').map(({ cache }) => cache),
+      ['hit'],
+    );
+  });
+
+  it('keep home and work when their box is gone, and go on', async () => {
+    const { session } = await run('inside', 'echo kept > ~/file');
+    const { body } = await engine.api(
+      'GET',
+      `/v1.41/containers/json?filters=${encodeURIComponent(JSON.stringify({ label: [`svc/session=${session}`] }))}`,
+    );
+    const [box] = body as { Id: string }[];
+    await engine.api('DELETE', `/v1.41/containers/${box?.Id}?force=true`);
+    await bench.send(session, '!exec cat ~/file\n!say .again.');
+    const view = await bench.until(session, ({ said }) => said.endsWith('.again.'));
+    assert.match(view.said, /kept\n.*\.again\.$/s);
+    const archived = await bench.daemon.api('POST', `P/sessions/${session}/archive`, {});
+    assert.equal(archived.status, 200);
+    let status = 200;
+    for (let tries = 0; tries < 300 && status !== 404; tries += 1) {
+      await sleep(100);
+      ({ status } = await engine.api('GET', `/v1.41/volumes/svc-${session}`));
+    }
+    assert.equal(status, 404);
+  });
+
+  it('fail in the words of what is wrong, or wait for the engine and say so', async () => {
+    const bare = await bench.start('bare', 'x');
+    const failed = await bench.until(bare, ({ state }) => state === 'failed');
+    assert.equal(failed.reason, 'Preset bare has no image: set sandboxes.presets.bare.image');
+    const gone = await bench.start('gone', 'x');
+    const waiting = await bench.until(
+      gone,
+      ({ state, body }) => state === 'queued' && body['engineReason'] !== undefined,
+    );
+    assert.deepEqual([waiting.reason, waiting.body['engineReason']], ['engine', 'pull-failed']);
+    assert.match(
+      String(waiting.body['reasonText']),
+      /^pull-failed: The image 127\.0\.0\.1:1\/none:x could not be pulled/,
+    );
+    const { view } = await run('plain', 'true');
+    assert.equal((view.body['sandbox'] as unknown as { provider: string }).provider, 'process');
+  });
+
+  it('are told of by the API: the engine, its version, and each capability', async () => {
+    const { body } = await bench.daemon.api('GET', '/api/v1/sandbox');
+    const [first] = body['providers'] as unknown as {
+      provider: string;
+      version: string;
+      runtimes: string[];
+      capabilities: { isolation: string };
+    }[];
+    assert.equal(first?.provider, 'docker');
+    assert.match(String(first?.version), /^Docker/);
+    assert.ok(first?.runtimes.includes('runc'));
+    assert.equal(first?.capabilities.isolation, 'container');
+  });
+});
