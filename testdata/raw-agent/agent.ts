@@ -1,6 +1,6 @@
 // A peer of the Agent Client Protocol that writes what a prompt asks for, byte for byte, in place of what a harness would
 // say. A prompt is a JSON object: `{lines, repeat?, bytes?, big?}`; `$S` in a line is the session's id, `$X` as many bytes
-// as `big` says, `$N` the number of the repetition.
+// as `big` says, `$N` the number of the repetition. `post` is the body of a call to the model, in the same words.
 
 import { createInterface } from 'node:readline';
 
@@ -10,6 +10,7 @@ interface Order {
   readonly big?: number;
   /** What `$X` is made of. */
   readonly of?: string;
+  readonly post?: string;
 }
 
 const say = (line: string): Promise<void> =>
@@ -22,6 +23,14 @@ const answer = (id: unknown, result: unknown): Promise<void> => say(JSON.stringi
 async function obey(session: string, order: Order): Promise<void> {
   const { of = 'x', big = 0 } = order;
   const filling = of.repeat(Math.ceil(big / of.length)).slice(0, big);
+  if (order.post !== undefined) {
+    const response = await fetch(`${process.env['ANTHROPIC_BASE_URL']}/v1/messages`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: order.post.split('$X').join(filling),
+    });
+    await response.text();
+  }
   for (let index = 0; index < (order.repeat ?? 1); index += 1) {
     for (const line of order.lines) {
       const parts = line.replaceAll('$S', session).replaceAll('$N', String(index)).split('$X');

@@ -21,6 +21,13 @@ export interface FrameEvents {
 
 const NEWLINE = 0x0a;
 const MAX_SAMPLE_CHARS = 120;
+/** What the library repeats in an answer. */
+const maxNameChars = 1_024;
+const isLongNamed = (message: AnyMessage): boolean =>
+  ['method', 'id'].some((name) => {
+    const value = (message as { readonly [name: string]: unknown })[name];
+    return typeof value === 'string' && value.length > maxNameChars;
+  });
 
 /** The start of a line for a message, printable. */
 const sample = (bytes: Buffer): string =>
@@ -98,6 +105,11 @@ export function frameStream(
       if (message === undefined) {
         ended = true;
         events.onGarbage(sample(read.value));
+        return undefined;
+      }
+      if (isLongNamed(message)) {
+        ended = true;
+        events.onTooLarge(`${maxNameChars} characters in the name of a method or the id of a call`);
         return undefined;
       }
       if (!('method' in message) && !asked.delete(message.id)) {

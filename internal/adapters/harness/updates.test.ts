@@ -205,6 +205,15 @@ test('a line is taken up to its bound and refused above it, whether or not it ha
   }
 });
 
+test('a method or an id that is repeated in an answer is short', async () => {
+  const line = (message: object) => Buffer.from(`${JSON.stringify(message)}\n`);
+  const long = 'x'.repeat(1_025);
+  assert.equal((await framesOf([line({ method: long.slice(1), id: long.slice(1) })], 10_000)).ended, 'end');
+  assert.equal((await framesOf([line({ method: long })], 10_000)).ended, 'too large');
+  assert.equal((await framesOf([line({ method: 'm', id: long })], 10_000)).ended, 'too large');
+  assert.equal((await framesOf([line({ id: long, result: {} })], 10_000)).ended, 'too large');
+});
+
 test('a line that holds very many values is refused before it is parsed, one that holds them in a text is not', async () => {
   const line = (params: unknown) => Buffer.from(`${JSON.stringify({ method: 'a', params })}\n`);
   assert.equal((await framesOf([line([Array.from({ length: 30 }, () => 0)])])).ended, 'end');

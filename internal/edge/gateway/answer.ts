@@ -9,6 +9,7 @@ import {
   errorBody,
   type PreparedCall,
   prepareBody,
+  shorten,
 } from '../../adapters/providers/model/model.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import type { CallIntent } from '../../flows/sessions/sessions.ts';
@@ -68,7 +69,7 @@ async function serveCall(deps: Deps, route: SessionRoute, call: Call): Promise<v
     throw new Refusal('busy', 'too-many-calls', `At most ${deps.limits.callsMax} calls of a session run at a time.`);
   }
   const raw = endpoint.hasBody ? await readBody(request, deps.limits.bodyMaxBytes) : null;
-  const prepared = raw === null ? null : prepareBody(endpoint, model, raw);
+  const prepared = raw === null ? null : prepareBody(endpoint, model, await shorten(raw));
   if (endpoint.kind === 'free' || prepared === null) {
     await relay(deps, route, call, endpoint, prepared);
     return;
@@ -162,14 +163,20 @@ async function readBody(request: IncomingMessage, bytesMax: number): Promise<Buf
     throw new Refusal('invalid', 'body-encoded', 'The body must not be compressed.');
   }
   if (Number(request.headers['content-length'] ?? 0) > bytesMax) throw tooLarge;
-  const chunks: Buffer[] = [];
+  // In one piece where its length is known: parts that are joined take as much again.
+  const said = Number(request.headers['content-length'] ?? 0);
+  let whole = Buffer.allocUnsafeSlow(said > 0 ? said : 65_536);
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > bytesMax) throw tooLarge;
-    chunks.push(chunk);
+    if (bytes + chunk.length > bytesMax) throw tooLarge;
+    if (bytes + chunk.length > whole.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.min(bytesMax, Math.max(2 * whole.length, bytes + chunk.length)));
+      whole.copy(larger, 0, 0, bytes);
+      whole = larger;
+    }
+    bytes += chunk.copy(whole, bytes);
   }
-  const whole = Buffer.concat(chunks, bytes);
+  whole = whole.subarray(0, bytes);
   for (const looking = lookedAt(whole, valueBounds); ; await yieldToEventLoop()) {
     const { done, value } = looking.next();
     if (value === 'many')

@@ -15,6 +15,7 @@ import { MESSAGES } from '../../domain/messages.ts';
 import { authorize, FailureLimit, makeCall, mayStill } from './call.ts';
 import { type DirectOptions, fastPath, overloaded, saysTwice } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
+import { addReaders, typeOf } from './large-body.ts';
 import { closeGently } from './linger.ts';
 import { withSizeLimit } from './size-limit.ts';
 import { HttpFault, renderProblem } from './problem.ts';
@@ -158,8 +159,7 @@ function createApp(
   });
   app.server.headersTimeout = limits.headersMs;
   app.server.on('checkExpectation', refuseExpectation);
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  addReaders(app);
   app.setErrorHandler((error, request, reply) => fail(ctx(), error, request, reply));
   app.setNotFoundHandler(async (request, reply) => {
     const path = request.url.split('?', 1)[0] ?? '';
@@ -235,8 +235,7 @@ function addRoute(
       accesses.set(request, await authorize(ctx(), route, request, limit));
       // One reading of a body whatever it is called: the route decides what it takes, not the framework's parsers.
       contentTypes.set(request, request.headers['content-type']);
-      if (request.headers['content-type'] !== undefined)
-        request.raw.headers['content-type'] = 'application/octet-stream';
+      if (request.headers['content-type'] !== undefined) request.raw.headers['content-type'] = typeOf(request);
     },
     ...(route.admitMore !== undefined && {
       preParsing: async (request: FastifyRequest, reply: FastifyReply, body: Readable) => {
@@ -259,7 +258,7 @@ function addRoute(
         else reply.raw.once('close', () => controller.abort());
         return AbortSignal.any([controller.signal, draining]);
       };
-      if (route.rawBody !== true) await lookAtLarge(request.body);
+      if (route.rawBody !== true) request.body = await lookAtLarge(request.body, route.takesTexts === true);
       const call = makeCall(ctx(), route, request, accesses.get(request), contentTypes.get(request), gone);
       const answer = await route.handle(call);
       return send(call, answer, reply, route.scope === 'public' ? undefined : () => mayStill(ctx(), route, request));

@@ -6,30 +6,32 @@ import { lookedAt, parseWithin, TooDeep } from '../../domain/depth.ts';
 import { isExactNumber } from '../../core/match/match.ts';
 import { Fault } from '../../domain/fault.ts';
 import { MESSAGES } from '../../domain/messages.ts';
+import { largeFrom, takeTexts } from './large-body.ts';
 import { HttpFault } from './problem.ts';
 import type { Schema } from './route.ts';
 
 /** Levels of `{` and `[`; deeper input is refused before it is parsed. */
 const depthMax = 100;
 
-/** A body of more is looked at in slices before it is parsed, so that nobody waits for it. */
-const lookedFrom = 1_048_576;
 /** A body of more costs hundreds of megabytes, however few its bytes are. */
 const valuesMax = 1_000_000;
 
 const tooDeep = (): Fault =>
   new Fault('invalid', 'json-too-deep', `The body is nested deeper than ${depthMax} levels.`);
 
-/** Holds a body that is large against the bounds of depth and number, a slice at a turn. Throws Fault `invalid`. */
-export async function lookAtLarge(bytes: unknown): Promise<void> {
-  if (!Buffer.isBuffer(bytes) || bytes.length <= lookedFrom) return;
+/**
+ * Holds a body that is large against the bounds of depth and number, a slice at a turn, and gives what is to be parsed of it:
+ * without its long texts where they are taken. Throws Fault `invalid`.
+ */
+export async function lookAtLarge(bytes: unknown, takesTexts: boolean): Promise<unknown> {
+  if (!Buffer.isBuffer(bytes) || bytes.length <= largeFrom) return bytes;
   const looking = lookedAt(bytes, { levels: depthMax, values: valuesMax });
   for (;;) {
     const { done, value } = looking.next();
     if (value === 'deep') throw tooDeep();
     if (value === 'many') throw new Fault('invalid', 'invalid-json', `The body holds over ${valuesMax} values.`);
     await yieldToEventLoop();
-    if (done === true) return;
+    if (done === true) return takesTexts ? takeTexts(bytes) : bytes;
   }
 }
 
@@ -48,7 +50,7 @@ export function readJson(bytes: Buffer, contentType: string | undefined, parse: 
       'JSON is UTF-8 here, whatever its charset is said to be.',
     );
   }
-  if (bytes.length > lookedFrom) return parsed(bytes, parse);
+  if (bytes.length > largeFrom) return parsed(bytes, parse);
   try {
     return parseWithin(bytes, depthMax, () => parsed(bytes, parse));
   } catch (error) {

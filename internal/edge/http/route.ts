@@ -92,6 +92,8 @@ export interface Direct extends Pick<Call, 'ctx' | 'raw' | 'headers'> {
 export interface Serving {
   /** Bytes; default 1 MiB. */
   readonly bodyLimitBytes?: number;
+  /** Whether long texts of `files` are taken out of a large body: they are `textsOf` its raw bytes (large-body.ts). */
+  readonly takesTexts?: boolean;
   /**
    * Asked before any of the body is read, with its announced size in bytes; may throw Fault `unavailable`. What it
    * answers is called when the request is over.

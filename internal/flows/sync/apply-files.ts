@@ -3,6 +3,7 @@
 // apply leaves a run with the reason `apply`, whatever its outcome (docs/reference/repositories.md#runs, `POST P/apply`).
 
 import { createHash } from 'node:crypto';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
@@ -16,7 +17,8 @@ import { type ApplyRequest, type ApplyResult } from './plan.ts';
 
 export interface SentFile {
   readonly path: string;
-  readonly content: string;
+  /** A text, or its bytes in UTF-8. */
+  readonly content: string | Buffer;
   readonly encoding?: 'utf8' | 'base64' | undefined;
 }
 export interface FilesRequest {
@@ -40,7 +42,7 @@ export interface FilesResult extends ApplyResult {
  */
 export async function applyFiles(ctx: FlowContext, request: FilesRequest): Promise<FilesResult> {
   const startedAt = ctx.runtime.now();
-  const entries = new Map(request.files.map((file) => [file.path, entryOf(file)]));
+  const entries = await entriesOf(request.files);
   if (entries.size < request.files.length) throw badFile('a path is given twice');
   const { output, ms: compileMs } = await compileAll(ctx, request, entries);
   const operationId = ctx.runtime.uuid();
@@ -94,6 +96,22 @@ function logOutcome(ctx: FlowContext, request: FilesRequest, operationId: string
 const badFile = (what: string): Fault =>
   new Fault('invalid', 'invalid-file', `The files are not as expected: ${what}.`);
 
+/** The files by path, with a turn of the event loop between so many bytes of them. */
+async function entriesOf(files: readonly SentFile[]): Promise<Map<string, BundleEntry>> {
+  const entries = new Map<string, BundleEntry>();
+  let bytes = 0;
+  for (const file of files) {
+    const entry = entryOf(file);
+    entries.set(entry.path, entry);
+    bytes += entry.bytes?.length ?? 0;
+    if (bytes < turnBytes) continue;
+    bytes = 0;
+    await yieldToEventLoop();
+  }
+  return entries;
+}
+const turnBytes = 8_388_608;
+
 /** A path from the tree root: no empty, `.` or `..` step, no NUL. Shown as JSON, since it may hold anything. */
 function entryOf(file: SentFile): BundleEntry {
   const { path, content } = file;
@@ -101,15 +119,17 @@ function entryOf(file: SentFile): BundleEntry {
   if (!isPlain || path.includes('\0') || !path.isWellFormed()) {
     throw badFile(`${JSON.stringify(path.slice(0, 200))} is not a path from the root of the tree`);
   }
-  if (file.encoding !== 'base64' && !content.isWellFormed()) {
+  if (file.encoding !== 'base64' && typeof content === 'string' && !content.isWellFormed()) {
     throw badFile(`${JSON.stringify(path)} is not text; send it with encoding base64`);
   }
-  const bytes = file.encoding === 'base64' ? decoded(path, content) : Buffer.from(content, 'utf8');
+  const text = typeof content === 'string' ? Buffer.from(content, 'utf8') : content;
+  const bytes = file.encoding === 'base64' ? decoded(path, text) : text;
   const oid = createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
   return { path, kind: 'file', oid, bytes };
 }
 
-function decoded(path: string, content: string): Buffer {
+function decoded(path: string, text: Buffer): Buffer {
+  const content = text.toString('utf8');
   const bytes = Buffer.from(content, 'base64');
   const isWhole = bytes.toString('base64').replace(/=+$/, '') === content.replace(/=+$/, '');
   if (!isWhole) throw badFile(`${JSON.stringify(path)} is not base64`);

@@ -8,7 +8,9 @@
 export { type Endpoint, endpointOf } from './wire.ts';
 export { errorBody, type ErrorKind } from './errors.ts';
 export { createMeter, type Metered, opensWithFailure } from './meter.ts';
-export { BodyProblem, type PreparedCall, prepareBody } from './request.ts';
+export { type Shortened, shorten } from './long.ts';
+export { BodyProblem } from './problem.ts';
+export { type PreparedCall, prepareBody } from './request.ts';
 export {
   createUpstream,
   type ModelUpstream,

@@ -3,10 +3,9 @@
 import { modelIds } from '../../../core/money/money.ts';
 import type { ModelSpec } from '../../../domain/spec.ts';
 import { MESSAGES } from '../../../domain/messages.ts';
+import { lengthened, longTextOf, type Shortened } from './long.ts';
+import { BodyProblem } from './problem.ts';
 import type { Endpoint, Wire } from './wire.ts';
-
-/** The body cannot be read; the message is for the harness. */
-export class BodyProblem extends Error {}
 
 export interface PreparedCall {
   /** The ids to try, in order. */
@@ -70,8 +69,8 @@ const ROUTING_KEYS = ['models', 'provider', 'route', 'preset', 'fallbacks'];
  * their own (titles, summaries) to models of their own choice. What was parsed is what is sent, so that a key written
  * twice cannot mean one thing here and another there. Throws BodyProblem.
  */
-export function prepareBody(endpoint: Endpoint, model: ModelSpec, raw: Buffer): PreparedCall {
-  const body = parse(raw);
+export function prepareBody(endpoint: Endpoint, model: ModelSpec, sent: Shortened): PreparedCall {
+  const body = parse(sent.body);
   const asked = body['model'];
   const fallbacks = (model.fallbacks ?? []).map(({ id }) => id);
   const allowed = modelIds(model);
@@ -90,10 +89,10 @@ export function prepareBody(endpoint: Endpoint, model: ModelSpec, raw: Buffer): 
   return {
     models,
     stream,
-    inputTokens: countTokens(body),
+    inputTokens: countTokens(body, sent),
     maxOutputTokens: outputLimit(body),
     offersTools: Array.isArray(body['tools']) && body['tools'].length > 0,
-    bodyFor: (id) => print({ ...body, model: id }),
+    bodyFor: (id) => print({ ...body, model: id }, sent),
   };
 }
 
@@ -110,13 +109,15 @@ function parse(raw: Buffer): Body {
   return value as Body;
 }
 
-function print(body: Body): Buffer {
+function print(body: Body, sent: Shortened): Buffer {
+  let json: string;
   try {
-    return Buffer.from(JSON.stringify(body));
+    json = JSON.stringify(body);
   } catch {
     // The one thing that parses and does not print.
     throw new BodyProblem('The body is nested too deeply.');
   }
+  return lengthened(json, sent);
 }
 
 /** The gateway object in the provider's words, the primary in front (docs/reference/compile.md#models). */
@@ -144,19 +145,20 @@ function outputLimit(body: Body): number {
 }
 
 /** Tokens of all text in a value, by its length; without recursion, since nobody bounds its depth. */
-function countTokens(value: unknown): number {
+function countTokens(value: unknown, sent: Shortened): number {
+  const lengthOf = (text: string): number => longTextOf(text, sent)?.characters ?? text.length;
   let characters = 0;
   let sealed = 0;
   const left: unknown[] = [value];
   while (left.length > 0) {
     const next = left.pop();
-    if (typeof next === 'string') characters += next.length;
+    if (typeof next === 'string') characters += lengthOf(next);
     else if (typeof next !== 'object' || next === null) characters += 2;
     else if (Array.isArray(next)) for (const item of next) left.push(item);
     else {
       for (const [key, item] of Object.entries(next)) {
         characters += key.length;
-        if (typeof item === 'string' && item.length > SEALED_FROM && SEALED_KEYS.has(key)) sealed += 1;
+        if (typeof item === 'string' && SEALED_KEYS.has(key) && lengthOf(item) > SEALED_FROM) sealed += 1;
         else left.push(item);
       }
     }

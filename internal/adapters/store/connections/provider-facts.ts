@@ -27,26 +27,33 @@ export async function readFacts(
 /** The name of a fact in what `readFacts` gives. */
 export const factId = (fact: FactKey): string => `${fact.kind} ${storable(fact.key)}`;
 
+/** So many facts go at once; a delivery of very many holds the event loop up no longer than one of these. */
+const slice = 2_000;
+
 /** Writes what has changed, in the order of keys; what is said again is noted once a month, to know that it is alive. */
 export async function writeFacts(tx: Sql, connectionId: string, facts: readonly Fact[], now: Date): Promise<void> {
-  if (facts.length === 0) return;
-  const distinct = [...new Map(facts.map((fact) => [factId(fact), fact])).values()];
-  await tx.query(
-    `insert into svc.provider_facts (connection_id, kind, key, value, updated_at)
-     select $1::uuid, f.kind, f.key, f.value, $5::timestamptz
-       from unnest($2::text[], $3::text[], $4::text[]) as f (kind, key, value) order by f.kind, f.key
-     on conflict (connection_id, kind, key) do update
-       set value = excluded.value, updated_at = excluded.updated_at
-     where svc.provider_facts.value is distinct from excluded.value
-        or svc.provider_facts.updated_at < excluded.updated_at - interval '30 days'`,
-    [
-      connectionId,
-      distinct.map((fact) => fact.kind),
-      distinct.map((fact) => storable(fact.key)),
-      distinct.map((fact) => storable(fact.value)),
-      now,
-    ],
-  );
+  const distinct = [...new Map(facts.map((fact) => [factId(fact), fact]))];
+  // All of a delivery in one order, so that of two that say the same neither waits for the other.
+  if (distinct.length > slice) distinct.sort(([one], [two]) => (one < two ? -1 : 1));
+  for (let from = 0; from < distinct.length; from += slice) {
+    const part = distinct.slice(from, from + slice).map(([, fact]) => fact);
+    await tx.query(
+      `insert into svc.provider_facts (connection_id, kind, key, value, updated_at)
+       select $1::uuid, f.kind, f.key, f.value, $5::timestamptz
+         from unnest($2::text[], $3::text[], $4::text[]) as f (kind, key, value) order by f.kind, f.key
+       on conflict (connection_id, kind, key) do update
+         set value = excluded.value, updated_at = excluded.updated_at
+       where svc.provider_facts.value is distinct from excluded.value
+          or svc.provider_facts.updated_at < excluded.updated_at - interval '30 days'`,
+      [
+        connectionId,
+        part.map((fact) => fact.kind),
+        part.map((fact) => storable(fact.key)),
+        part.map((fact) => storable(fact.value)),
+        now,
+      ],
+    );
+  }
 }
 
 const forgottenAfterDays = 180;

@@ -2,6 +2,7 @@
 
 import * as api from '../../../../schemas/api/apply.ts';
 import { applyFiles } from '../../../flows/sync/sync.ts';
+import { textsOf } from '../large-body.ts';
 import { ok, type Route, serve } from '../route.ts';
 import { contextText } from './shapes.ts';
 
@@ -11,10 +12,11 @@ const BODY_LIMIT_BYTES = 64 * 1024 * 1024;
 export const applyRoutes: readonly Route[] = [
   serve(
     api.applyFiles,
-    async ({ ctx, project: where, body: sent, actor }) => {
+    async ({ ctx, project: where, body: sent, raw, actor }) => {
+      const texts = textsOf(raw);
       const result = await applyFiles(ctx, {
         project: where,
-        files: sent.files,
+        files: sent.files.map((file) => ({ ...file, content: texts.get(file.content) ?? file.content })),
         context: contextText(sent.context ?? {}),
         dryRun: sent.dryRun ?? false,
         prune: sent.prune ?? true,
@@ -32,6 +34,6 @@ export const applyRoutes: readonly Route[] = [
         ...(impact && { eventImpact: impact }),
       });
     },
-    { bodyLimitBytes: BODY_LIMIT_BYTES },
+    { bodyLimitBytes: BODY_LIMIT_BYTES, takesTexts: true },
   ),
 ];
