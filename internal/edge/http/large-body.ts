@@ -23,9 +23,7 @@ export const typeOf = (request: FastifyRequest): string =>
 export function addReaders(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-  app.addContentTypeParser(types.large, (request, payload, done) => {
-    readAnnounced(request, payload).then((body) => done(null, body), done);
-  });
+  app.addContentTypeParser(types.large, readAnnounced);
 }
 
 async function readAnnounced(request: FastifyRequest, payload: Readable): Promise<Buffer> {
