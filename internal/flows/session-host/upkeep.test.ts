@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, test } from 'node:test';
+import { lockRouting } from '../../adapters/store/routing/routing-lock.ts';
+import { openDatabase } from '../../adapters/store/store.ts';
+import { createLog } from '../../base/log/log.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { applyAgents, hook, post, settled } from '../routing/routing-testkit.ts';
 import { upkeepTurn } from './upkeep.ts';
@@ -72,4 +75,42 @@ test('a session that may go on is let go however many are held back before it', 
   assert.equal(await blocked(), 449);
   await upkeepTurn(ctx);
   assert.equal(await blocked(), 449);
+});
+
+test('inactive sessions of a project that somebody holds are left to a later turn, and those of others are archived', async () => {
+  const { db } = daemon.ctx;
+  const made = await daemon.api('POST', '/api/v1/orgs/default/projects', { slug: 'other' });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  const other: typeof daemon.api = (method, path, ...rest) =>
+    daemon.api(method, path.replace(/^P(?=\/)/, '/api/v1/orgs/default/projects/other'), ...rest);
+  const agents = { brief: { session: { archiveAfterInactive: { seconds: 60 } } } };
+  await applyAgents(daemon.api, agents, false);
+  await applyAgents(other, agents, false);
+  const projectOf = async (slug: string): Promise<string> =>
+    (await db.query<{ id: string }>('select id from svc.projects where slug = $1::text', [slug])).rows[0]?.id ?? '';
+  const [held, free] = [await projectOf('default'), await projectOf('other')];
+  const left = async (projectId: string): Promise<number> =>
+    (await db.query(`select from svc.sessions where project_id = $1::uuid and agent = 'brief' and live`, [projectId]))
+      .rowCount;
+  const holder = openDatabase({ url: daemon.database.url, log: createLog('silent') });
+  try {
+    await holder.tx(async (tx) => {
+      await lockRouting(tx, held);
+      // More than a turn takes, and all of them older than the other project's.
+      await db.query(
+        `insert into svc.sessions (id, project_id, agent_id, agent, revision, origin, state, display_title, created_at, active_at)
+         select gen_random_uuid(), a.project_id, a.id, a.name, a.revision, 'manual', 'idle', 't', now(),
+                now() - case when a.project_id = $1::uuid then interval '1 day' else interval '1 hour' end
+           from svc.agents a cross join generate_series(1, case when a.project_id = $1::uuid then 210 else 3 end)
+          where a.name = 'brief'`,
+        [held],
+      );
+      await upkeepTurn(daemon.ctx);
+      assert.deepEqual([await left(held), await left(free)], [210, 0]);
+    });
+  } finally {
+    await holder.close();
+  }
+  for (let turn = 0; turn < 100 && (await left(held)) > 0; turn += 1) await upkeepTurn(daemon.ctx);
+  assert.equal(await left(held), 0);
 });

@@ -71,12 +71,21 @@ async function unblock(ctx: FlowContext): Promise<void> {
 }
 
 async function archiveInactive(ctx: FlowContext): Promise<void> {
-  for (const { sessionId, projectId, seconds } of await inactiveSessions(ctx.db, ctx.runtime.now(), perTurn)) {
-    const isArchived = await unlessBusy(ctx.db, projectId, async (tx) => {
-      if (!(await isInactive(tx, sessionId, ctx.runtime.now()))) return false;
-      return endSession(ctx, tx, sessionId, 'archived', `nothing happened for ${seconds} s`);
-    });
-    if (isArchived === true) ctx.runtime.log.info({ sessionId, reason: 'inactive' }, 'session.archived');
+  const busy = new Set<string>();
+  for (let before = -1; before < busy.size; ) {
+    before = busy.size;
+    const found = await inactiveSessions(ctx.db, ctx.runtime.now(), perTurn, [...busy]);
+    for (const { sessionId, projectId, seconds } of found) {
+      if (busy.has(projectId)) continue;
+      const isArchived = await unlessBusy(ctx.db, projectId, async (tx) => {
+        if (!(await isInactive(tx, sessionId, ctx.runtime.now()))) return false;
+        return endSession(ctx, tx, sessionId, 'archived', `nothing happened for ${seconds} s`);
+      });
+      if (isArchived === undefined) busy.add(projectId);
+      else if (isArchived) ctx.runtime.log.info({ sessionId, reason: 'inactive' }, 'session.archived');
+    }
+    // A project that somebody holds may have all that were found: then those of the others are looked for.
+    if (found.length < perTurn) return;
   }
 }
 

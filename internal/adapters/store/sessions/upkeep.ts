@@ -17,14 +17,19 @@ const inactive = `s.live and s.state in ('idle', 'suspended', 'queued', 'blocked
         and (i.state = 'pending' or (i.state = 'in_flight' and s.state <> 'waiting_permission')))`;
 
 /** Sessions that nothing has happened in for as long as their agent's `archiveAfterInactive` says. */
-export async function inactiveSessions(sql: Sql, now: Date, limit: number): Promise<InactiveSession[]> {
+export async function inactiveSessions(
+  sql: Sql,
+  now: Date,
+  limit: number,
+  but: readonly string[],
+): Promise<InactiveSession[]> {
   const { rows } = await sql.query<InactiveSession>(
     `select s.id as "sessionId", s.project_id as "projectId",
             (r.spec #>> '{session,archiveAfterInactive,seconds}')::int as seconds
        from svc.sessions s join svc.agent_revisions r on r.agent_id = s.agent_id and r.revision = s.revision
-      where r.spec #> '{session,archiveAfterInactive}' is not null and ${inactive}
+      where r.spec #> '{session,archiveAfterInactive}' is not null and ${inactive} and s.project_id <> all($3::uuid[])
       order by s.active_at limit $2::int`,
-    [now, limit],
+    [now, limit, but],
     'inactive-sessions',
   );
   return rows;
