@@ -11,7 +11,7 @@ const keyBytesMax = 64;
 /** Thrown for a text that does not end. */
 export class Unended extends Error {}
 
-export interface Standing {
+export interface TextPlace {
   /** `{` or `[` of what a text stands in, from the outermost. */
   readonly kinds: readonly string[];
   /** The key that it stands behind at each level; undefined in a list, and where the key is long or has an escape. */
@@ -31,7 +31,7 @@ export interface Quotes {
 export function* longTexts(
   bytes: Buffer,
   longFrom: number,
-  isWanted: (standing: Standing) => boolean,
+  isWanted: (place: TextPlace) => boolean,
 ): Generator<Quotes | undefined, void> {
   const kinds: string[] = [];
   const keys: (string | undefined)[] = [];

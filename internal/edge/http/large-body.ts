@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { errorCodes, type FastifyInstance, type FastifyRequest } from 'fastify';
 import { Fault } from '../../domain/fault.ts';
-import { longTexts, type Standing, Unended } from '../../domain/long-texts.ts';
+import { longTexts, type TextPlace, Unended } from '../../domain/long-texts.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 
 /** Bytes of a body; one of more is large. */
@@ -103,7 +103,7 @@ export async function takeTexts(bytes: Buffer): Promise<Buffer> {
 }
 
 /** Whether what stands there is `files[…].content`. */
-const isFileText = ({ kinds, keys }: Standing): boolean =>
+const isFileText = ({ kinds, keys }: TextPlace): boolean =>
   kinds.join('') === '{[{' && keys[0] === 'files' && keys[2] === 'content';
 
 const ESCAPED: { readonly [letter: number]: number } = {

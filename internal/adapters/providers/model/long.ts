@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import { longTexts, type Standing, Unended } from '../../../domain/long-texts.ts';
+import { longTexts, type TextPlace, Unended } from '../../../domain/long-texts.ts';
 import { MESSAGES } from '../../../domain/messages.ts';
 import { BodyProblem } from './problem.ts';
 
@@ -33,7 +33,7 @@ export interface Shortened {
 const isRead = (key: string | undefined): boolean => key === undefined || key === 'type' || key === 'model';
 
 /** Whether nobody here reads what stands there: the value of a member whose name is plain, or an element of its list. */
-const isTaken = ({ kinds, keys }: Standing): boolean =>
+const isTaken = ({ kinds, keys }: TextPlace): boolean =>
   kinds.at(-1) === '{' ? !isRead(keys.at(-1)) : kinds.at(-2) === '{' && !isRead(keys.at(-2));
 
 /** Throws BodyProblem for what is no JSON, or is much beside its long texts. */
