@@ -6,7 +6,7 @@ TESTS := 'cmd/**/!(*.crash|*.engines).test.ts' 'internal/**/!(*.crash|*.engines)
 KILL_TESTS := 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts'
 CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 
-.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-kill test-crash test-fuzz test-harness test-pgbouncer test-engines
+.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-kill test-crash test-fuzz test-harness test-pgbouncer test-engines test-kubernetes
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ test-engines: setup ## sandboxes on real container engines (installs the distrib
 
 test-pgbouncer: setup ## two daemons behind a real transaction-mode pooler (installs the distribution's pgbouncer)
 	@scripts/test-pgbouncer
+
+test-kubernetes: setup ## the suite of sandboxes over a cluster: KUBECONFIG=path NAMESPACE=name IMAGE=reference
+	@SVC_TEST_KUBECONFIG='$(abspath $(KUBECONFIG))' SVC_TEST_NAMESPACE='$(or $(NAMESPACE),svc-sandboxes)' SVC_TEST_IMAGE='$(IMAGE)' \
+	  node --test internal/adapters/sandbox/sandbox.kubernetes.test.ts
 
 test-harness: setup ## the real harnesses at their pinned versions against a stub model (fetches 800 MB)
 	@node cmd/harness-check/main.ts $(if $(DATA_DIR),--data-dir '$(DATA_DIR)')

@@ -159,7 +159,10 @@ const sandboxes = v.strictObject({
       v.string(),
       v.strictObject({
         provider: optional(
-          choice(['bubblewrap', 'process', 'command', 'docker'], 'Where its sessions run; default SVC_SANDBOX.'),
+          choice(
+            ['bubblewrap', 'process', 'command', 'docker', 'kubernetes'],
+            'Where its sessions run; default SVC_SANDBOX.',
+          ),
         ),
         image: optional(text(512, 'Image of a container engine.')),
         rootfs: optional(text(4096, 'Directory with a root file system, for bubblewrap.')),
@@ -189,6 +192,20 @@ const sandboxes = v.strictObject({
         fence: optional(choice(['preferred', 'required'], 'required: no launch where the fence leaks; preferred.')),
       }),
       'Docker or Podman, over its API.',
+    ),
+  ),
+  kubernetes: optional(
+    described(
+      v.strictObject({
+        kubeconfig: optional(text(4096, 'File whose current context is used; one with an exec plugin is refused.')),
+        inCluster: optional(flag('In place of a kubeconfig: as the pod that the daemon is.')),
+        namespace: text(63, 'Where the pods of sessions are made.'),
+        runtimeClass: optional(text(63, "A runtime class of the cluster, such as gvisor; default the cluster's own.")),
+        wire: optional(choice(['exec', 'dial'], 'How the daemon speaks with a pod: exec. dial is not built yet.')),
+        warmPools: optional(v.record(v.string(), text(63, 'Pool of agent-sandbox, by the preset that it serves.'))),
+        fence: optional(choice(['preferred', 'required'], 'required: no launch where the fence leaks; preferred.')),
+      }),
+      'A cluster, whose pods sessions run in.',
     ),
   ),
   snapshots: optional(
@@ -227,7 +244,10 @@ export const config = v.pipe(
     harnessACommand: optional(described(command, 'The program that speaks the Agent Client Protocol for harness-a.')),
     harnessBCommand: optional(described(command, 'The program that speaks the Agent Client Protocol for harness-b.')),
     sandbox: optional(
-      choice(['auto', 'bubblewrap', 'process', 'command', 'docker'], 'auto is bubblewrap where it works.'),
+      choice(
+        ['auto', 'bubblewrap', 'process', 'command', 'docker', 'kubernetes'],
+        'auto is bubblewrap where it works.',
+      ),
     ),
     allowPrivateNetwork: optional(flag('Lets outbound requests reach loopback and private addresses.')),
     logLevel: optional(plain('A level of the log: info.')),

@@ -5,7 +5,13 @@ import { access, constants, readdir, stat } from 'node:fs/promises';
 import { availableParallelism, networkInterfaces } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
-import { DockerEngine } from '../../internal/adapters/engine/engine.ts';
+import {
+  AccessError,
+  DockerEngine,
+  inClusterAccess,
+  kubeconfigAccess,
+  KubernetesEngine,
+} from '../../internal/adapters/engine/engine.ts';
 import { PresetStore } from '../../internal/adapters/presets/presets.ts';
 import { type EngineChoice, openSandboxes, SetupCache } from '../../internal/adapters/sandbox/sandbox.ts';
 import { errorCode } from '../../internal/adapters/store/store.ts';
@@ -46,8 +52,24 @@ function addressOf(anywhere: boolean, url: URL): string {
   return `http://${outer?.address ?? '127.0.0.1'}:${url.port}`;
 }
 
+/** Throws ConfigError for a kubeconfig that cannot be used. */
+function clusterOf(config: Config): EngineChoice | undefined {
+  const { kubernetes } = sandboxesSettings(config.file, config.fileDir);
+  if (kubernetes === undefined) return undefined;
+  const { kubeconfig, namespace, runtimeClass, fence, pools } = kubernetes;
+  try {
+    const access = kubeconfig === undefined ? inClusterAccess(process.env) : kubeconfigAccess(kubeconfig);
+    const engine = new KubernetesEngine({ access, namespace, runtimeClass, pools, now: Date.now });
+    return { engine, setting: 'sandboxes.kubernetes', fence, isLocal: false };
+  } catch (error) {
+    if (!(error instanceof AccessError)) throw error;
+    const key = kubeconfig === undefined ? 'inCluster' : 'kubeconfig';
+    throw new ConfigError(`sandboxes.kubernetes.${key}`, `cannot be used: ${error.message}`);
+  }
+}
+
 /** Throws ConfigError for a file of certificates that cannot be read. */
-function engineOf(config: Config): EngineChoice | undefined {
+function dockerOf(config: Config): EngineChoice | undefined {
   const { docker } = sandboxesSettings(config.file, config.fileDir);
   if (docker === undefined) return undefined;
   const { socket, host, tls, runtime, fence } = docker;
@@ -83,10 +105,10 @@ async function tryNamed(
     provider === undefined ? [] : [[`sandboxes.presets.${name}.provider`, provider] as const],
   );
   const wanted = config.sandbox === 'auto' ? named : [['SVC_SANDBOX', config.sandbox] as const, ...named];
-  const { docker } = sandboxesSettings(config.file, config.fileDir);
+  const settings = sandboxesSettings(config.file, config.fileDir);
   for (const [key, provider] of wanted) {
-    if (provider === 'docker' && docker === undefined)
-      throw new ConfigError(key, 'cannot be used: docker needs sandboxes.docker');
+    if ((provider === 'docker' || provider === 'kubernetes') && settings[provider] === undefined)
+      throw new ConfigError(key, `cannot be used: ${provider} needs sandboxes.${provider}`);
     await sandboxes(provider).catch((error: unknown) => {
       if (error instanceof Fault) throw new ConfigError(key, `cannot be used: ${error.message}`);
       throw error;
@@ -134,7 +156,7 @@ async function programOf(
 ): Promise<HarnessProgram> {
   const own = preset?.harnesses[harness];
   // It lies in the image, where only the engine can look.
-  const isEngine = preset !== undefined && (preset.provider ?? config.sandbox) === 'docker';
+  const isEngine = preset !== undefined && ['docker', 'kubernetes'].includes(preset.provider ?? config.sandbox);
   if (isEngine && own !== undefined) return { argv: own, readOnlyPaths: [], installed: false };
   const configured = own ?? { 'harness-a': config.harnessACommand, 'harness-b': config.harnessBCommand }[harness];
   // What lies in the root file system is there already.
@@ -176,7 +198,7 @@ export async function openHostPorts(
     openSandboxes({
       dataDir: config.dataDir,
       sandbox,
-      engineOf: () => engineOf(config),
+      engineOf: (name) => (name === 'kubernetes' ? clusterOf(config) : dockerOf(config)),
       command: sessionSettings(config.file).command,
       host: { PATH: path, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS },
       privateFiles: [config.masterKeyFile, ...keyFiles],

@@ -50,6 +50,7 @@ export const runInBubblewrap: Runner = async (pod) => {
       '--tmpfs',
       '/',
       ...system,
+      ...['--perms', '0755', '--dir', '/opt', '--perms', '0755', '--dir', '/opt/node'],
       '--ro-bind',
       dirname(process.execPath),
       '/opt/node/bin',
@@ -89,7 +90,12 @@ export const runInBubblewrap: Runner = async (pod) => {
       ),
     async kill() {
       // Its first process takes all others of its process tree with it.
-      if (pid !== 0 && child.exitCode === null && child.signalCode === null) process.kill(pid, 'SIGKILL');
+      try {
+        if (pid !== 0 && child.exitCode === null && child.signalCode === null) process.kill(pid, 'SIGKILL');
+      } catch (error) {
+        // It has ended meanwhile, and is not waited for yet.
+        if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+      }
       await ended.promise;
       await rm(folder, { recursive: true, force: true });
     },

@@ -4,6 +4,8 @@
 // installation. docs/reference/sessions.md#engines.
 
 export { DockerEngine } from './docker.ts';
+export { AccessError, type ClusterAccess, inClusterAccess, kubeconfigAccess } from './kubernetes-access.ts';
+export { KubernetesEngine } from './kubernetes.ts';
 export { EngineError, isWaitingCode } from './types.ts';
 export type {
   BoxDirectory,

@@ -9,7 +9,12 @@ const CHECK_MS = 30_000;
 const STREAM_MS = 15 * 60_000;
 
 const FREE = 'mkdir -p -- "$1" && [ -d "$1" ] && [ -w "$1" ] && [ -z "$(ls -A -- "$1")" ]';
-const UNPACK = 'exec tar -C "$1" -xpf -';
+/**
+ * By way of a directory of its own: an archive begins with the directory itself, whose mode and times only its owner may set,
+ * and the root of a volume is not always the user's.
+ */
+export const UNPACK =
+  'mkdir -- "$1/.svc-in" && tar -C "$1/.svc-in" -xpf - && find "$1/.svc-in" -mindepth 1 -maxdepth 1 -exec mv -- {} "$1/" \\; && rmdir -- "$1/.svc-in"';
 
 /** Throws Fault `mount-path` where something else is at the path, or nothing can be put there. */
 export async function checkFree(sandbox: Sandbox, mountPath: string): Promise<void> {

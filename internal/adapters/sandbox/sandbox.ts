@@ -88,7 +88,8 @@ export async function openSandboxes(
   settings: SandboxSettings,
 ): Promise<{ readonly provider: SandboxProvider; readonly facts: SandboxFacts }> {
   const layout = await Layout.open(settings.dataDir);
-  if (settings.sandbox === 'docker') return openEngine(settings, layout, settings.sandbox);
+  if (settings.sandbox === 'docker' || settings.sandbox === 'kubernetes')
+    return openEngine(settings, layout, settings.sandbox);
   const chosen = await choose(settings, layout);
   const provider = new LocalProvider(layout, chosen.kind);
   const { name: inUse, capabilities } = provider;

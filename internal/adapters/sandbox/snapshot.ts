@@ -4,7 +4,9 @@
 import type { Readable } from 'node:stream';
 import { Fault } from '../../domain/fault.ts';
 import { below, makeDirectories, type PlacedMount } from './layout.ts';
+import { EngineSandbox } from './engine-sandbox.ts';
 import { LocalSandbox } from './local.ts';
+import { UNPACK } from './mount-box.ts';
 import type { Sandbox } from './types.ts';
 
 /** What one archive is of. */
@@ -15,7 +17,9 @@ export interface SnapshotPart {
 }
 
 const PACK = 'exec tar -C "$1" --sort=name -cf - .';
-const UNPACK = 'exec tar -C "$1" --no-same-owner -xpf -';
+/** Of an engine's image, whose tar may be a small one. */
+const PACK_BOX = 'exec tar -C "$1" -cf - .';
+const UNPACK_LOCAL = 'exec tar -C "$1" --no-same-owner -xpf -';
 const UNPACK_MS = 10 * 60_000;
 
 const local = (sandbox: Sandbox): LocalSandbox => {
@@ -25,6 +29,7 @@ const local = (sandbox: Sandbox): LocalSandbox => {
 
 /** What a sandbox is kept as, home and work first. */
 export function snapshotParts(sandbox: Sandbox): SnapshotPart[] {
+  if (sandbox instanceof EngineSandbox) return boxParts(sandbox);
   const { files, mounts } = local(sandbox);
   return [
     { root: 'home' },
@@ -37,6 +42,16 @@ export function snapshotParts(sandbox: Sandbox): SnapshotPart[] {
   ];
 }
 
+/** A box tells of a mount only where it is; the clone's own address stands in its git directory. */
+function boxParts({ mounted, home, workDir }: EngineSandbox): SnapshotPart[] {
+  const mounts = [...mounted].map((mountPath): SnapshotPart => {
+    const isInside = [home, workDir].some((root) => below(mountPath, root) !== undefined);
+    const mount = { mountPath, isBound: !isInside, url: '', ref: null, commit: '', place: '' };
+    return { root: isInside ? 'none' : 'mount', mount };
+  });
+  return [{ root: 'home' }, { root: 'work' }, ...mounts];
+}
+
 function rootOf(sandbox: Sandbox, { root, mount }: SnapshotPart): string {
   if (root === 'home') return sandbox.home;
   if (root === 'work') return sandbox.workDir;
@@ -46,7 +61,7 @@ function rootOf(sandbox: Sandbox, { root, mount }: SnapshotPart): string {
 /** The archive of a part as it is made. Throws where it could not be made whole, and when the signal aborts. */
 export async function* packPart(sandbox: Sandbox, part: SnapshotPart, signal: AbortSignal): AsyncGenerator<Buffer> {
   const child = await sandbox.spawn({
-    argv: ['/bin/sh', '-c', PACK, 'sh', rootOf(sandbox, part)],
+    argv: ['/bin/sh', '-c', sandbox instanceof EngineSandbox ? PACK_BOX : PACK, 'sh', rootOf(sandbox, part)],
     cwd: sandbox.home,
   });
   const kill = (): void => void child.kill().catch(() => undefined); // Then it ends without a code, below.
@@ -72,21 +87,30 @@ export async function restoreParts(
   parts: readonly SnapshotPart[],
   archive: (part: number) => Readable,
 ): Promise<void> {
-  const box = local(sandbox);
+  await placeMounts(sandbox, parts);
+  for (const [index, part] of parts.entries()) {
+    if (part.root === 'none') continue;
+    const unpack = sandbox instanceof EngineSandbox ? UNPACK : UNPACK_LOCAL;
+    const command = ['/bin/sh', '-c', unpack, 'sh', rootOf(sandbox, part)];
+    const done = await sandbox.run({ command, cwd: sandbox.home, timeoutMs: UNPACK_MS, input: archive(index) });
+    if (done.code === 0) continue;
+    const message = `The snapshot of the session cannot be put back: ${done.output.trim().slice(-400)}`;
+    throw new Fault('unprocessable', 'snapshot-restore', message);
+  }
+}
+
+async function placeMounts(sandbox: Sandbox, parts: readonly SnapshotPart[]): Promise<void> {
   for (const { mount } of parts) {
     if (mount === undefined) continue;
+    if (sandbox instanceof EngineSandbox) {
+      sandbox.mounted.add(mount.mountPath);
+      continue;
+    }
+    const box = local(sandbox);
     const { place, ...placed } = mount;
     const hostPath = placed.isBound
       ? await makeDirectories(box.files.dir, place, placed.mountPath)
       : `${box.files.dir}/${place}`;
     await box.recordMount({ ...placed, hostPath });
-  }
-  for (const [index, part] of parts.entries()) {
-    if (part.root === 'none') continue;
-    const command = ['/bin/sh', '-c', UNPACK, 'sh', rootOf(box, part)];
-    const done = await box.run({ command, cwd: box.home, timeoutMs: UNPACK_MS, input: archive(index) });
-    if (done.code === 0) continue;
-    const message = `The snapshot of the session cannot be put back: ${done.output.trim().slice(-400)}`;
-    throw new Fault('unprocessable', 'snapshot-restore', message);
   }
 }

@@ -8,6 +8,7 @@ import { ENTRY_SHAPE, isEntry, MAX_ENTRIES } from '../../domain/host-entry.ts';
 import { type SandboxProviderName, SANDBOX_PROVIDERS } from '../../domain/sandbox.ts';
 import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
 import type { ConfigFile } from './file.ts';
+import { KubernetesSection, type KubernetesSettings, kubernetesSettings } from './kubernetes-settings.ts';
 import { readSection } from './section.ts';
 
 const Name = v.pipe(v.string(), v.regex(RESOURCE_NAME, '1 to 128 characters of A-Za-z0-9_.-'));
@@ -67,6 +68,7 @@ const Section = v.strictObject({
   ),
   /** Docker or Podman. */
   docker: v.optional(Docker),
+  kubernetes: v.optional(KubernetesSection),
   network: v.optional(
     v.strictObject({
       allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `not ${ENTRY_SHAPE}`))), v.maxLength(MAX_ENTRIES)),
@@ -85,6 +87,7 @@ export interface PresetSettings {
 export type DockerSettings = v.InferOutput<typeof Docker>;
 export interface SandboxesSettings {
   readonly docker?: DockerSettings;
+  readonly kubernetes?: KubernetesSettings;
   readonly presets: { readonly [name: string]: PresetSettings };
   /** What every session's network reaches at most; absent: sessions are fenced where `sessions.fenced` says so. */
   readonly allow?: readonly string[];
@@ -105,7 +108,11 @@ const read = new WeakMap<ConfigFile, SandboxesSettings>();
 export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSettings {
   const known = read.get(file);
   if (known !== undefined) return known;
-  const { presets, network, gitBaseUrl, snapshots, docker } = readSection(Section, file.sandboxes, 'sandboxes');
+  const { presets, network, gitBaseUrl, snapshots, docker, kubernetes } = readSection(
+    Section,
+    file.sandboxes,
+    'sandboxes',
+  );
   const placed = Object.entries(presets).map(([name, preset]) => {
     const { rootfs } = preset;
     return [name, rootfs === undefined || isAbsolute(rootfs) ? preset : { ...preset, rootfs: resolve(base, rootfs) }];
@@ -115,6 +122,11 @@ export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSett
     ...(network !== undefined && { allow: network.allow }),
     ...(gitBaseUrl !== undefined && { gitBaseUrl }),
     ...(docker !== undefined && { docker: withFiles(docker, base) }),
+    ...(kubernetes !== undefined && {
+      kubernetes: kubernetesSettings(kubernetes, base, (name) =>
+        Object.hasOwn(presets, name) ? presets[name]?.image : undefined,
+      ),
+    }),
     snapshots,
   };
   read.set(file, settings);
