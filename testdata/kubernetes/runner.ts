@@ -28,79 +28,86 @@ const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib64', '/etc'];
 const AS_USER = ['setpriv', '--reuid=1000', '--regid=1000', '--clear-groups', '--bounding-set=-all', '--no-new-privs'];
 const PATH = '/opt/node/bin:/usr/local/bin:/usr/bin:/bin';
 
-/** Needs root, bubblewrap, nsenter and setpriv. */
-export const runInBubblewrap: Runner = async (pod) => {
-  const folder = await mkdtemp(join(tmpdir(), 'svc-pod-'));
-  await chmod(folder, 0o755);
-  const binds: string[] = [];
-  for (const [index, path] of pod.mounts.entries()) {
-    const place = join(folder, String(index));
-    await mkdir(place);
-    await chmod(place, 0o777);
-    // What is above a mount is everybody's to see.
-    const above = path
-      .split('/')
-      .slice(1, -1)
-      .map((_step, at, steps) => `/${steps.slice(0, at + 1).join('/')}`);
-    binds.push(...above.flatMap((one) => ['--perms', '0755', '--dir', one]), '--bind', place, path);
-  }
-  const system = SYSTEM.filter((path) => existsSync(path)).flatMap((path) => ['--ro-bind', path, path]);
-  const args = [
-    ...[
-      '--tmpfs',
-      '/',
-      ...system,
-      ...['--perms', '0755', '--dir', '/opt', '--perms', '0755', '--dir', '/opt/node'],
-      '--ro-bind',
-      dirname(process.execPath),
-      '/opt/node/bin',
-      '--proc',
-      '/proc',
-      '--dev',
-      '/dev',
-    ],
-    ...[...binds, '--remount-ro', '/', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--hostname', pod.name],
-    ...[
-      ...(pod.isFenced ? ['--unshare-net'] : []),
-      '--as-pid-1',
-      '--die-with-parent',
-      '--clearenv',
-      '--setenv',
-      'PATH',
-      PATH,
-    ],
-    ...['--setenv', 'HOSTNAME', pod.name, '--cap-add', 'CAP_SETUID', '--cap-add', 'CAP_SETGID', '--info-fd', '3'],
-    ...['--', ...AS_USER, ...pod.argv],
-  ];
-  const child = spawn('bwrap', args, { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] });
-  const ended = Promise.withResolvers<{ readonly code: number }>();
-  child.once('error', () => ended.resolve({ code: 128 }));
-  child.once('exit', (code, signal) => ended.resolve({ code: code ?? (signal === 'SIGKILL' ? 137 : 143) }));
-  const pid = await firstPid(child);
-  return {
-    ended: ended.promise,
-    exec: (argv) =>
-      spawn(
-        'nsenter',
-        ['--target', String(pid), '--mount', '--pid', '--net', '--ipc', '--uts', '--', ...AS_USER, ...argv],
-        {
-          stdio: ['pipe', 'pipe', 'pipe'],
-          env: { PATH },
-        },
-      ),
-    async kill() {
-      // Its first process takes all others of its process tree with it.
-      try {
-        if (pid !== 0 && child.exitCode === null && child.signalCode === null) process.kill(pid, 'SIGKILL');
-      } catch (error) {
-        // It has ended meanwhile, and is not waited for yet.
-        if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
-      }
-      await ended.promise;
-      await rm(folder, { recursive: true, force: true });
-    },
+const above = (path: string): string[] =>
+  path
+    .split('/')
+    .slice(1, -1)
+    .map((_step, at, steps) => `/${steps.slice(0, at + 1).join('/')}`);
+const visible = (path: string): string[] => ['--perms', '0755', '--dir', path];
+
+/** Needs root, bubblewrap, nsenter and setpriv. `shown`: directories of this machine that are in every image. */
+export const runnerOf =
+  (shown: readonly string[]): Runner =>
+  async (pod) => {
+    const folder = await mkdtemp(join(tmpdir(), 'svc-pod-'));
+    await chmod(folder, 0o755);
+    const binds: string[] = [];
+    for (const [index, path] of pod.mounts.entries()) {
+      const place = join(folder, String(index));
+      await mkdir(place);
+      await chmod(place, 0o777);
+      // What is above a mount is everybody's to see.
+      binds.push(...above(path).flatMap(visible), '--bind', place, path);
+    }
+    const system = SYSTEM.filter((path) => existsSync(path)).flatMap((path) => ['--ro-bind', path, path]);
+    const program = shown.flatMap((path) => [...above(path).flatMap(visible), '--ro-bind', path, path]);
+    const args = [
+      ...[
+        '--tmpfs',
+        '/',
+        ...system,
+        ...['--perms', '0755', '--dir', '/opt', '--perms', '0755', '--dir', '/opt/node'],
+        ...program,
+        '--ro-bind',
+        dirname(process.execPath),
+        '/opt/node/bin',
+        '--proc',
+        '/proc',
+        '--dev',
+        '/dev',
+      ],
+      ...[...binds, '--remount-ro', '/', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--hostname', pod.name],
+      ...[
+        ...(pod.isFenced ? ['--unshare-net'] : []),
+        '--as-pid-1',
+        '--die-with-parent',
+        '--clearenv',
+        '--setenv',
+        'PATH',
+        PATH,
+      ],
+      ...['--setenv', 'HOSTNAME', pod.name, '--cap-add', 'CAP_SETUID', '--cap-add', 'CAP_SETGID', '--info-fd', '3'],
+      ...['--', ...AS_USER, ...pod.argv],
+    ];
+    const child = spawn('bwrap', args, { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] });
+    const ended = Promise.withResolvers<{ readonly code: number }>();
+    child.once('error', () => ended.resolve({ code: 128 }));
+    child.once('exit', (code, signal) => ended.resolve({ code: code ?? (signal === 'SIGKILL' ? 137 : 143) }));
+    const pid = await firstPid(child);
+    return {
+      ended: ended.promise,
+      exec: (argv) =>
+        spawn(
+          'nsenter',
+          ['--target', String(pid), '--mount', '--pid', '--net', '--ipc', '--uts', '--', ...AS_USER, ...argv],
+          {
+            stdio: ['pipe', 'pipe', 'pipe'],
+            env: { PATH },
+          },
+        ),
+      async kill() {
+        // Its first process takes all others of its process tree with it.
+        try {
+          if (pid !== 0 && child.exitCode === null && child.signalCode === null) process.kill(pid, 'SIGKILL');
+        } catch (error) {
+          // It has ended meanwhile, and is not waited for yet.
+          if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+        }
+        await ended.promise;
+        await rm(folder, { recursive: true, force: true });
+      },
+    };
   };
-};
 
 /** Of the pod's first process, as this machine counts them, once it runs in its own file tree; 0 where it did not come so far. */
 async function firstPid(child: ChildProcess): Promise<number> {

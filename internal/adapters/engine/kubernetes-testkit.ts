@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import { FakeCluster, type Rule } from '../../../testdata/kubernetes/cluster.ts';
 import { BRIDGE_ARGV, FIRST_ARGV } from '../../../testdata/kubernetes/echo.ts';
-import { runInBubblewrap } from '../../../testdata/kubernetes/runner.ts';
+import { runnerOf } from '../../../testdata/kubernetes/runner.ts';
 import { kubeconfigAccess } from './kubernetes-access.ts';
 import { KubernetesEngine, type KubernetesOptions } from './kubernetes.ts';
 import { type BoxRef, type BoxSpec, EngineError, type EngineErrorCode, type ResolvedImage } from './types.ts';
@@ -76,9 +76,10 @@ export class Scene {
     this.folder = folder;
   }
 
-  static async start(): Promise<Scene> {
+  /** `shown`: directories of this machine that are in every image. */
+  static async start(shown: readonly string[] = []): Promise<Scene> {
     const folder = await mkdtemp(join(tmpdir(), 'svc-kubernetes-'));
-    const cluster = await FakeCluster.start({ runner: runInBubblewrap, rules: roleRules });
+    const cluster = await FakeCluster.start({ runner: runnerOf(shown), rules: roleRules });
     cluster.kubelet.images.set(IMAGE.reference, IMAGE.reference);
     return new Scene(cluster, folder);
   }
