@@ -92,7 +92,13 @@ test('get lists every kind, finds one by name, and names what it does not know',
   });
   const unknown = await svc(['get', 'agnets']);
   assert.deepEqual([unknown.code, unknown.stderr], [2, 'svc: there is no kind "agnets"\ndid you mean agents?\n']);
-  assert.match(await ok('describe', 'agent', 'triage'), /^agent: +triage$/m);
+  const described = await ok('describe', 'agent', 'triage');
+  assert.match(described, /^agent: +triage$/m);
+  // In the order of the reference at every depth, not in that of the database.
+  assert.match(
+    described,
+    /- kind: event\n +event: webhook\.received\n +endpoint: reports\n +auth:\n +kind: hmac_sha256/,
+  );
   assert.match(await ok('describe', 'endpoint', 'reports'), /^address: /m);
   const missing = await svc(['describe', 'agent', 'nobody']);
   assert.deepEqual([missing.code, /`svc get agents` lists/.test(missing.stderr)], [1, true]);

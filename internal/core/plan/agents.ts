@@ -102,7 +102,7 @@ function reportForeign(agent: DesiredAgent, owner: string, report: Report): void
     path: [],
     code: 'owner-conflict',
     message: `Agent ${agent.name} is owned by ${owner}`,
-    hint: 'Rename this agent, or take it over with --adopt.',
+    hint: 'Rename this agent, or take it over: svc apply --adopt, svc repo edit NAME --adopt.',
   });
 }
 

@@ -1,6 +1,5 @@
 // `svc agent …`: what is stored of agents, and starting one by hand.
 
-import { agentFields } from '../../../schemas/agent.ts';
 import * as agents from '../../../schemas/api/agents.ts';
 import type { DryRun, Spending } from '../../../schemas/api/common.ts';
 import * as sessions from '../../../schemas/api/sessions.ts';
@@ -11,6 +10,7 @@ import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
 import { jsonLines, type Row, rowOf, short, showList } from './lists.ts';
 import { shortCommit } from './print-run.ts';
+import { inOrder } from './spec-order.ts';
 import { clean, details, relativeTime, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
@@ -56,7 +56,8 @@ export const agentShow: Handler = async (call) => {
   const params = { name: call.arg('NAME') };
   const withOrigins = call.flag('origins');
   const query = withOrigins ? { origins: 'true' as const } : {};
-  const value = await client.call(agents.getAgent, { params, query });
+  const stored = await client.call(agents.getAgent, { params, query });
+  const value = { ...stored, spec: inOrder(stored.spec) as typeof stored.spec };
   const used = call.json ? undefined : rowOf(await client.call(agents.getAgentUsage, { params }));
   call.screen.emit(value, () => {
     const agent = rowOf(value);
@@ -73,7 +74,7 @@ export const agentShow: Handler = async (call) => {
       call.screen.paint,
     );
     if (withOrigins) return `${head}\n\n${originLines(call, value)}`;
-    return `${head}\n\n${call.screen.paint('bold', 'spec')}\n${jsonLines(inOrder(agent.at('spec')), '  ')}`;
+    return `${head}\n\n${call.screen.paint('bold', 'spec')}\n${jsonLines(value.spec, '  ')}`;
   });
   return 0;
 };
@@ -101,13 +102,6 @@ function valueAt(spec: unknown, path: string): unknown {
     value = Object(value)[step ?? ''];
   }
   return value;
-}
-
-/** The fields of a spec as the reference has them; what a newer server knows beside them last. */
-function inOrder(spec: unknown): { readonly [field: string]: unknown } {
-  const given = Object(spec) as { readonly [field: string]: unknown };
-  const known = Object.keys(agentFields).filter((field) => field in given);
-  return Object.fromEntries([...new Set([...known, ...Object.keys(given)])].map((field) => [field, given[field]]));
 }
 
 /** `$1.20 of $5`; nothing where nothing was used and no cap is set. */
