@@ -3,7 +3,7 @@
 // the setting that is wrong, and never repeat an address: it may hold a credential.
 
 import { isAbsolute } from 'node:path';
-import { releaseParked, releaseTellings } from '../../adapters/store/operations/in-hand.ts';
+import { releaseParked } from '../../adapters/store/operations/in-hand.ts';
 import { addressKey } from '../../adapters/providers/codehost/codehost.ts';
 import { checkVerifyPolicy, RepoCondition } from '../../adapters/repo/repo.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
@@ -179,8 +179,7 @@ export async function requestSync(ctx: FlowContext, caller: Caller, name: string
       throw new Fault('conflict', 'repository-suspended', `repository ${name} is suspended; resume it first`);
     }
     await audit(tx, caller, 'repository.sync_requested', name);
-    await releaseParked(tx, 'sync', repository.id);
-    await releaseTellings(tx, repository.id);
+    await releaseParked(tx, repository.id);
     const waiting = await runningRun(tx, repository.id);
     if (waiting !== undefined && waiting.daemonId === null) return { reconcileId: waiting.id };
     await updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now());

@@ -89,20 +89,17 @@ export async function parkedSuspect(sql: Sql, kind: WorkKind, id: string): Promi
   return rowCount > 0;
 }
 
-/** The same for what is parked; what is not stays as it is. */
-export async function releaseParked(sql: Sql, kind: WorkKind, id: string): Promise<void> {
-  await sql.query('update svc.suspects set ends = 2 where kind = $1::text and id = $2::text and ends > 2', [kind, id]);
-}
-
 /**
- * Has what is parked of the tellings about a repository told again, each with nothing beside it. Their ids begin with the
- * repository's: `<repository>` of a look, `<repository>:<number>:<head>` of a plan, `<repository>:<commit>` of a status.
+ * Has what is parked of a repository tried again, each with nothing beside it: its sync, and what is told about it; what is
+ * not parked stays as it is. Ids begin with the repository's: `<repository>` of a sync and a look,
+ * `<repository>:<number>:<head>` of a plan, `<repository>:<commit>` of a status.
  */
-export async function releaseTellings(tx: Sql, repositoryId: string): Promise<void> {
+export async function releaseParked(tx: Sql, repositoryId: string): Promise<void> {
   await tx.query(
     `with again as (
        update svc.suspects set ends = 2
-        where kind in ('plan', 'look', 'status') and ends > 2 and split_part(id, ':', 1) = $1::text returning kind, id
+        where kind in ('sync', 'plan', 'look', 'status') and ends > 2 and split_part(id, ':', 1) = $1::text
+        returning kind, id
      ), plans as (
        update svc.pull_plans p set due_at = now(), version = p.version + 1 from again
         where again.kind = 'plan' and p.repository_id = $1::uuid and again.id = concat_ws(':', $1::text, p.number, p.head)
@@ -112,6 +109,7 @@ export async function releaseTellings(tx: Sql, repositoryId: string): Promise<vo
      update svc.commit_statuses s set due_at = now(), version = s.version + 1 from again
       where again.kind = 'status' and s.repository_id = $1::uuid and again.id = concat_ws(':', $1::text, s.commit)`,
     [repositoryId],
+    'release-parked',
   );
 }
 
