@@ -36,3 +36,23 @@ test('each command that a page shows is understood', () => {
   assert.deepEqual(wrong, []);
   assert.ok(count > 50, String(count));
 });
+
+test('each filter of a list is an option of the command that the list shows', () => {
+  let count = 0;
+  for (const name of readdirSync(client).filter((file) => file.startsWith('page-'))) {
+    const text = readFileSync(new URL(name, client), 'utf8');
+    const [, command] = /^  command: ['`]svc ([a-z ]+)/m.exec(text) ?? [];
+    if (command === undefined) continue;
+    const spec = commands.find(({ words }) => words.join(' ') === command.trim());
+    for (const [, field = '', more = ''] of text.matchAll(/field: '(\w+)',([^}]*)/g)) {
+      if (more.includes('option: null')) continue;
+      const option = /option: '(\w+)'/.exec(more)?.[1] ?? field;
+      assert.ok(
+        spec?.options.some((one) => one.name === option),
+        `svc ${command} --${option}`,
+      );
+      count += 1;
+    }
+  }
+  assert.ok(count > 10, String(count));
+});

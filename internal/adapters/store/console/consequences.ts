@@ -127,6 +127,9 @@ export async function callsOfEndpoint(sql: Sql, projectId: string, endpointId: s
   return rows[0]?.n ?? 0;
 }
 
+const schedulesOfProject = `select a.name || '#' || s.ordinal as name from svc.schedules s
+  join svc.agents a on a.id = s.agent_id where s.project_id = $1::uuid`;
+
 export interface ProjectHangers {
   readonly agents: Counted;
   readonly repositories: Counted;
@@ -145,7 +148,7 @@ export const hangingOnProject = (sql: Sql, projectId: string): Promise<ProjectHa
     {
       agents: of('agents', 'name'),
       repositories: of('repositories', 'name'),
-      schedules: of('schedules', 'id'),
+      schedules: counted(schedulesOfProject),
       sessions: of('sessions', 'id::text', ' and live'),
       secrets: of('secret_metadata', 'name'),
       connections: of('connections', 'name'),
@@ -171,7 +174,7 @@ export const restingInProject = (sql: Sql, projectId: string): Promise<ArchiveHa
     sql,
     {
       repositories: of('repositories', 'name'),
-      schedules: of('schedules', 'id'),
+      schedules: counted(schedulesOfProject),
       endpoints: of('endpoints', 'name', " and status = 'ready'"),
       connections: of('connections', 'name'),
       sessions: of('sessions', 'id::text', ' and live'),

@@ -73,7 +73,7 @@ function Header(props: {
       <span class="space"></span>
       ${place === undefined ? null : html`<${Live} />`}
       <${Zone} />
-      <span>${me.name}</span> <button type="button" data-testid="signout" onClick=${signOut}>Sign out</button>
+      <span class="me">${me.name}</span> <button type="button" data-testid="signout" onClick=${signOut}>Sign out</button>
     </div>
     ${me.session?.breakGlass === true ? html`<p class="notice" data-testid="break-glass">Signed in with the token of the data directory; use a provider instead.</p>` : null}
     ${

@@ -8,7 +8,7 @@ import { call, isId } from './api.ts';
 import { AddConnection } from './add-connection.ts';
 import { ConnectionRow, usedText } from './connection-row.ts';
 import { Chooser, type Choosing } from './chooser.ts';
-import { Command, Confirm, Failure, html, Status, Table, Toast, type Markup, useRead } from './kit.ts';
+import { Command, Confirm, Copy, Failure, html, Status, Table, Toast, type Markup, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 
 const setupBase = '/api/v1/connections/errtrack/installations';
@@ -139,15 +139,16 @@ function ErrtrackRow(props: {
   const selected = (options.value?.items ?? []).filter((one) => one.selectedProjectIds.length > 0);
   const names = selected.map((one) => `${one.organizationSlug} (${one.selectedProjectIds.length})`).join(', ');
   const state = isConnected ? 'connected' : 'not-connected';
+  const command = isConnected ? `svc connection remove ${props.name}` : 'svc connect errtrack';
   const why = isAllowed ? null : html`<small>needs ${needed.join(' and ')}</small>`;
   const button = isConnected
-    ? html`<button type="button" data-testid="disconnect" title=${`svc connection remove ${props.name}`} disabled=${!isAllowed} onClick=${props.onDisconnect}>Disconnect</button>`
-    : html`<button type="button" data-testid="connect" title="svc connect errtrack" disabled=${!isAllowed || !isKnown || props.busy} onClick=${props.onConnect}>Connect</button>`;
+    ? html`<button type="button" data-testid="disconnect" title=${command} disabled=${!isAllowed} onClick=${props.onDisconnect}>Disconnect</button>`
+    : html`<button type="button" data-testid="connect" title=${command} disabled=${!isAllowed || !isKnown || props.busy} onClick=${props.onConnect}>Connect</button>`;
   return html`<tr data-testid="connection-errtrack" data-state=${state}>
     <td>errtrack</td><td>${names === '' ? 'Error tracker' : names}</td>
     <td><${Status} kind=${isConnected ? 'good' : 'off'} text=${isConnected ? 'Connected' : 'Not connected'} /></td>
     <td>${isConnected ? props.usedBy : '–'}</td>
-    <td>${button} ${why}${options.error === undefined ? null : html`<${Failure} error=${options.error} />`}</td></tr>`;
+    <td><span class="action">${button} ${why ?? html`<${Copy} text=${command} label="svc" />`}</span>${options.error === undefined ? null : html`<${Failure} error=${options.error} />`}</td></tr>`;
 }
 
 /** Nothing selected in any connection of the row: the project is disconnected, and nothing else changes. */

@@ -1,13 +1,13 @@
 // What pages of one thing share: its facts, its tabs in the address, values as text, and mistakes with their place.
 
 import type { Diagnostic } from '../../../../schemas/api/common.ts';
-import { type Content, html, type Markup, Status } from './kit.ts';
+import { capital, type Content, html, type Markup, Status } from './kit.ts';
 import { setQuery } from './pages.ts';
 
 /** Facts of a thing, those without a value left out. */
 export function Facts(props: { readonly of: readonly (readonly [name: string, value: Content])[] }): Markup {
   const known = props.of.filter(([, value]) => value !== undefined && value !== null && value !== '');
-  return html`<dl class="facts">${known.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`<dl class="facts">${known.map(([name, value]) => html`<div><dt>${capital(name)}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 /** Parts of a page, one shown at a time; which one is in the address as `tab`. */
@@ -74,7 +74,7 @@ export function Changes(props: {
   readonly changes: readonly { readonly path: string; readonly from: unknown; readonly to: unknown }[];
 }): Markup {
   return html`<div class="scroll" role="region" aria-label=${props.label} tabIndex=${0}><table aria-label=${props.label}>
-    <thead><tr><th scope="col">path</th><th scope="col">before</th><th scope="col">after</th></tr></thead>
+    <thead><tr><th scope="col">Path</th><th scope="col">Before</th><th scope="col">After</th></tr></thead>
     <tbody>${props.changes.map(
       ({ path, from, to }) => html`<tr><td><code>${path === '' ? '(all)' : path}</code></td>
       <td class="from"><pre>${valueText(from)}</pre></td><td class="to"><pre>${valueText(to)}</pre></td></tr>`,

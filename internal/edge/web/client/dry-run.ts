@@ -5,6 +5,15 @@ import type { DryRun } from '../../../../schemas/api/common.ts';
 import { call } from './api.ts';
 import { type ActionProps, type Content, html } from './kit.ts';
 
+const most = 6;
+/** The first of them, ids cut to what tells them apart. */
+function shown(names: readonly string[], count: number): string {
+  const some = names
+    .slice(0, most)
+    .map((name) => (/^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(name) ? name.slice(0, 13) : name));
+  return `${some.join(', ')}${count > most ? ` and ${count - some.length} more` : ''}`;
+}
+
 export async function consequencesOf(method: string, path: string, body?: object): Promise<Content> {
   const asked = `${path}${path.includes('?') ? '&' : '?'}dryRun=true`;
   const { consequences, actions = [] } = await call<DryRun>(method, asked, body === undefined ? {} : { body });
@@ -12,8 +21,8 @@ export async function consequencesOf(method: string, path: string, body?: object
     op === 'update' ? values.map(({ path: at }) => `${kind} ${name}: ${at}`) : [],
   );
   return html`<div data-testid="consequences"><ul>${consequences.map(
-    ({ text, names }) =>
-      html`<li>${text}${names.length === 0 ? null : html`: <span class="names">${names.join(', ')}</span>`}</li>`,
+    ({ text, names, count }) =>
+      html`<li>${text}${names.length === 0 ? null : html`: <span class="names">${shown(names, count)}</span>`}</li>`,
   )}</ul>${changes.length === 0 ? null : html`<details><summary>${changes.length} values differ</summary><ul>${changes.slice(0, 100).map((one) => html`<li><code>${one}</code></li>`)}</ul></details>`}</div>`;
 }
 

@@ -16,6 +16,9 @@ export const html = (htm as unknown as { bind(make: typeof h): Tag }).bind(h);
 
 export type Content = Markup | string | number | null | undefined | readonly (Markup | string | null)[];
 
+/** How a word stands at the head of a column or before a fact. */
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 export interface Column {
   readonly title: string;
 }
@@ -26,7 +29,7 @@ export function Table(props: {
   readonly children: Content;
 }): Markup {
   return html`<div class="scroll" role="region" aria-label=${props.label} tabIndex=${0}><table aria-label=${props.label}>
-    <thead><tr>${props.columns.map(({ title }) => html`<th scope="col">${title}</th>`)}</tr></thead>
+    <thead><tr>${props.columns.map(({ title }) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead>
     <tbody>${props.children}</tbody>
   </table></div>`;
 }
@@ -119,9 +122,9 @@ export function Time(props: { readonly at: string }): Markup {
 
 /** `412 ms`, `3 s`, `2 m 41 s`. */
 export function duration(ms: number): string {
-  if (ms < 1_000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${Math.round(ms / 100) / 10} s`;
-  return `${Math.floor(ms / 60_000)} m ${Math.round((ms % 60_000) / 1_000)} s`;
+  if (ms < 1_000) return `${Math.round(ms)}\u00a0ms`;
+  if (ms < 60_000) return `${Math.round(ms / 100) / 10}\u00a0s`;
+  return `${Math.floor(ms / 60_000)}\u00a0m\u00a0${Math.round((ms % 60_000) / 1_000)}\u00a0s`;
 }
 
 export function Empty(props: { readonly text: string; readonly command?: string }): Markup {
@@ -219,6 +222,8 @@ export interface ActionProps {
     readonly title: string;
     readonly consequence: () => Promise<Content>;
     readonly withReason?: boolean;
+    /** Takes nothing away that is not back at once. */
+    readonly isMild?: boolean;
   };
   readonly primary?: boolean;
 }
@@ -245,7 +250,8 @@ export function Action(props: ActionProps): Markup {
     await props.run(reason);
     setAsking(undefined);
   };
-  const kind = confirm === undefined ? (props.primary === true ? 'primary' : '') : 'danger';
+  const kind =
+    confirm === undefined ? (props.primary === true ? 'primary' : '') : confirm.isMild === true ? '' : 'danger';
   return html`<span class="action">
     <button type="button" class=${kind} data-testid=${props.testId} disabled=${!isAllowed || busy} title=${props.command} onClick=${press}>${props.label}</button>
     ${isAllowed ? html`<${Copy} text=${props.command} label="svc" />` : html`<small>needs ${props.needs}</small>`}

@@ -4,6 +4,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call } from './api.ts';
 import {
+  capital,
   Command,
   type Content,
   Empty,
@@ -25,6 +26,13 @@ export interface Filter {
   readonly label: string;
   /** Absent: free text. */
   readonly options?: readonly string[];
+  /** What stands for no choice, `any` where absent, and what the options are called where not by themselves. */
+  readonly none?: string;
+  readonly words?: { readonly [option: string]: string };
+  /** What free text looks like. */
+  readonly example?: string;
+  /** Of the command line, where it is not the field's; null: it has none. */
+  readonly option?: string | null;
 }
 
 export interface ListColumn<R> {
@@ -91,12 +99,12 @@ function queryOf<R>(list: List<R>, query: URLSearchParams): string {
 }
 
 function commandOf<R>(list: List<R>, query: URLSearchParams): string {
-  const flags = (list.filters ?? []).flatMap(({ field }) => {
+  const flags = (list.filters ?? []).flatMap(({ field, option = field }) => {
     const value = query.get(field) ?? '';
-    if (value === '') return [];
+    if (value === '' || value === 'false' || option === null) return [];
     return value === 'true'
-      ? [`--${field}`]
-      : [`--${field} ${/^[\w./@:-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`}`];
+      ? [`--${option}`]
+      : [`--${option} ${/^[\w./@:-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`}`];
   });
   return [list.command, ...flags].join(' ');
 }
@@ -157,13 +165,13 @@ function Filters(props: { readonly filters: readonly Filter[]; readonly query: U
   const change = (field: string) => (event: Event) =>
     setQuery({ [field]: (event.currentTarget as HTMLInputElement | HTMLSelectElement).value.trim() });
   return html`<form class="filters" aria-label="Filters" onSubmit=${(event: Event) => event.preventDefault()}>
-    ${props.filters.map(({ field, label, options }) => {
+    ${props.filters.map(({ field, label, options, none = 'any', words, example }) => {
       const value = props.query.get(field) ?? '';
       const input =
         options === undefined
-          ? html`<input type="search" value=${value} data-testid=${`filter-${field}`} autocomplete="off" spellcheck=${false} onChange=${change(field)} />`
-          : html`<select value=${value} data-testid=${`filter-${field}`} onChange=${change(field)}><option value="">any</option>
-            ${options.map((one) => html`<option value=${one} selected=${one === value}>${one}</option>`)}</select>`;
+          ? html`<input type="search" placeholder=${example} value=${value} data-testid=${`filter-${field}`} autocomplete="off" spellcheck=${false} onChange=${change(field)} />`
+          : html`<select value=${value} data-testid=${`filter-${field}`} onChange=${change(field)}><option value="">${none}</option>
+            ${options.map((one) => html`<option value=${one} selected=${one === value}>${words?.[one] ?? one}</option>`)}</select>`;
       return html`<${Field} label=${label}>${input}<//>`;
     })}
   </form>`;
@@ -229,7 +237,7 @@ export function ListPage<R>(props: PageProps & { readonly list: List<R> }): Mark
         : rows.length === 0
           ? html`<div><${Empty} text=${isFiltered ? 'Nothing matches the filters.' : list.empty} />${isFiltered ? html`<button type="button" onClick=${unfiltered}>Without filters</button>` : null}</div>`
           : html`<div class="scroll" role="region" aria-label=${list.title} tabIndex=${0}><table aria-label=${list.title}>
-            <thead><tr>${list.columns.map(({ title }) => html`<th scope="col">${title}</th>`)}</tr></thead>
+            <thead><tr>${list.columns.map(({ title }) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead>
             <tbody>${rows.map((row) => html`<${Row} key=${list.idOf(row)} list=${list} row=${row} place=${place} />`)}</tbody></table></div>`
     }
     ${isRead ? html`<${Pager} next=${next} cursor=${cursor} />` : null}

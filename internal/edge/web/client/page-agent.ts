@@ -73,7 +73,7 @@ function Spec(props: { readonly agent: Agent }): Markup {
   const { origins } = props.agent;
   return html`<div>${origins === null ? html`<p class="notice">Where its values come from is not kept: it was applied before that was. The next apply tells it.</p>` : null}
     <div class="scroll" role="region" aria-label="Spec" tabIndex=${0}><table aria-label="Spec" class="spec">
-    <thead><tr><th scope="col">path</th><th scope="col">value</th><th scope="col">layer</th><th scope="col">place</th></tr></thead>
+    <thead><tr><th scope="col">Path</th><th scope="col">Value</th><th scope="col">Layer</th><th scope="col">Place</th></tr></thead>
     <tbody>${valuesOf(props.agent.spec).map(
       ({ path, value }) =>
         html`<tr data-testid=${`value-${path}`}><td><code>${path}</code></td><td class="value"><pre>${valueText(value)}</pre></td><${From} origin=${origins?.[path]} /></tr>`,
@@ -127,7 +127,7 @@ function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
         : html`<div class="filters"><${Choice} label="compare" field="a" value=${a} of=${all} /><${Choice} label="with" field="b" value=${b} of=${all} />
       <${Command} command=${`svc agent diff ${id} ${a} ${b}`} /></div><${Compare} place=${place} name=${id} a=${a} b=${b} />`
     }
-    <div class="scroll" role="region" aria-label="Revisions" tabIndex=${0}><table aria-label="Revisions"><thead><tr><th scope="col">revision</th><th scope="col">applied</th><th scope="col">commit</th><th scope="col">run</th></tr></thead>
+    <div class="scroll" role="region" aria-label="Revisions" tabIndex=${0}><table aria-label="Revisions"><thead><tr><th scope="col">Revision</th><th scope="col">Applied</th><th scope="col">Commit</th><th scope="col">Run</th></tr></thead>
       <tbody>${all.map(
         (
           one,

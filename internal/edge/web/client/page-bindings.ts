@@ -44,8 +44,8 @@ const list: List<Binding> = {
   ],
   filters: [
     { field: 'agent', label: 'Agent' },
-    { field: 'session', label: 'Session' },
-    { field: 'all', label: 'Released too', options: ['true'] },
+    { field: 'session', label: 'Session', option: null },
+    { field: 'all', label: 'Released too', options: ['true'], none: 'no', words: { true: 'yes' } },
   ],
   topics: ['sessions'],
   command: 'svc binding list',

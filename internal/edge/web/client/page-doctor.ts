@@ -25,7 +25,7 @@ export function Page({ place }: PageProps): Markup {
         ? read.error === undefined
           ? html`<p class="empty">Looking…</p>`
           : null
-        : html`<div><p role="status">${summary}</p>
+        : html`<div><p role="status">${wrong === 0 ? html`<${Status} kind="good" text=${summary} />` : summary}</p>
       <${Table} label="Checks" columns=${[{ title: 'State' }, { title: 'Check' }, { title: 'What' }, { title: 'What to do' }]}>
         ${checks.map(({ name, status, message, hint }, index) => html`<tr data-testid=${`row-check-${index}`}><td><${Status} kind=${kinds[status]} text=${status} /></td><td>${name}</td><td>${message}</td><td>${hint === undefined ? '–' : html`<span class="plain">${hint}</span>`}</td></tr>`)}<//>
       <p><button type="button" onClick=${read.again}>Look again</button></p></div>`

@@ -82,7 +82,7 @@ function Whole(props: {
       <div><dt>Address</dt><dd><code>${endpoint.ingestUrl}</code> <${Copy} text=${endpoint.ingestUrl} label="Copy" /></dd></div>
       <div><dt>Proof</dt><dd>${auth === null ? 'none yet' : auth.kind.replaceAll('_', ' ')}${auth?.secretRef === undefined ? null : html` with secret <a href=${pageHref(place, 'secrets')}>${auth.secretRef}</a>`}</dd></div></dl>
     <h2>Post to it</h2><pre tabIndex=${0} role="region" aria-label="Command that posts an event">${curl}</pre><p><${Copy} text=${curl} label="Copy curl" /></p>
-    <p class="empty">The signature covers the body alone: only <code>dedupKey</code> stops a replay.</p>
+    <p class="empty">${auth?.kind === 'none' ? 'Whoever knows the address can post to it.' : 'The signature covers the body alone.'} Only <code>dedupKey</code> stops a replay.</p>
     <h2>Triggers ${triggers.length}</h2>
     ${
       triggers.length === 0

@@ -36,15 +36,22 @@ function asCurl(place: Place, event: Event, ingestUrl: string | undefined): stri
   return `curl -X POST -H "authorization: Bearer $SVC_TOKEN" ${quoted(`${location.origin}${place.api}/events/${event.id}/replay`)}`;
 }
 
+const words: { readonly [decision: string]: string } = {
+  spawn: 'started',
+  'unmatched-spawn': 'started',
+  deliver: 'delivered to',
+};
+const wordOf = (decision: string | null): string => (decision === null ? '' : (words[decision] ?? decision));
+
 export function Decision(props: { readonly place: Place; readonly one: EventExplanation }): Markup {
   const { place, one } = props;
   const { agent, ordinal, matched, clauses, fallback, decision, because, severity } = one;
   const sessions = one.sessionIds ?? (one.sessionId === undefined ? [] : [one.sessionId]);
   const word = matched ? 'YES' : 'NO';
   return html`<li class="decision" data-testid="decision" data-matched=${matched} data-row tabIndex=${-1}>
-    <p><${Status} kind=${matched ? 'good' : 'off'} text=${word} /> <a href=${pageHref(place, 'agents', agent)}>${agent}</a><a href=${pageHref(place, 'triggers', `${agent}-${ordinal}`)}>#${ordinal}</a>${fallback ? ' (fallback) ' : ' '}<strong>${decision}</strong>${one.recorded ? '' : ' (would be decided now)'}${severity === undefined ? '' : ` · ${severity}`}
+    <p><${Status} kind=${matched ? 'good' : 'off'} text=${word} /> <a href=${pageHref(place, 'agents', agent)}>${agent}</a><a href=${pageHref(place, 'triggers', `${agent}-${ordinal}`)}>#${ordinal}</a>${fallback ? ' (fallback) ' : ' '}<strong>${wordOf(decision)}</strong>${one.recorded ? '' : ' (would be decided now)'}${severity === undefined ? '' : ` · ${severity}`}
       ${sessions.map((id) => html` <a href=${pageHref(place, 'sessions', id)}>session ${id.slice(0, 13)}</a>`)}
-      ${because === undefined ? null : html` <span>${because}</span>`}</p>
+      ${decision === null || wordOf(decision) === decision ? null : html` <small>${decision}</small>`}${because === undefined ? null : html` <span>${because}</span>`}</p>
     ${
       clauses.length === 0
         ? html`<p class="clause">no clause: everything on the key matches</p>`

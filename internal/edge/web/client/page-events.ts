@@ -19,7 +19,7 @@ const list: List<ListedEvent> = {
   command: 'svc event list',
   empty: 'No event was recorded yet. Post one to an endpoint, or connect a provider.',
   filters: [
-    { field: 'key', label: 'Key' },
+    { field: 'key', label: 'Key', example: 'webhook.*' },
     { field: 'status', label: 'Outcome', options: ['pending', 'routed', 'unmatched', 'failed'] },
     { field: 'severity', label: 'Severity', options: ['warning', 'error'] },
   ],

@@ -3,7 +3,7 @@
 
 import type { Attention, EventCounts, LastRun, Overview } from '../../../../schemas/api/overview.ts';
 import { call } from './api.ts';
-import { Command, duration, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import { capital, Command, duration, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
 
@@ -29,8 +29,10 @@ const plus = (count: number, sign: string): string => `${sign}${count}`;
 function Run(props: { readonly place: Place; readonly run: LastRun }): Markup {
   const { place, run } = props;
   const counts = [plus(run.created, '+'), plus(run.updated, '~'), plus(run.deleted, '−')].join(' ');
-  const wrong =
+  // The whole of it stands above, and on the run's own page.
+  const whole =
     run.mistakes > 0 ? `${run.mistakes} mistake${run.mistakes === 1 ? '' : 's'}` : (run.condition ?? run.detail ?? '');
+  const wrong = run.status === 'held' ? counts : whole.length > 40 ? `${whole.slice(0, 40).trimEnd()}…` : whole;
   const isBad = run.status === 'failed' || run.status === 'held' || run.status === 'quarantined';
   const still = isBad && run.appliedCommit !== null ? ` (last good ${shortCommit(run.appliedCommit)} runs)` : '';
   return html`<tr data-testid=${`row-reconcile-${run.id}`} data-row tabIndex=${-1}>
@@ -69,7 +71,7 @@ function Hour(props: { readonly place: Place; readonly events: EventCounts }): M
   const said = outcomes.map((of) => `${events[of]} ${of}`).join(', ');
   return html`<div><svg class="hour" viewBox="0 0 600 62" preserveAspectRatio="none" role="img" aria-label=${`Events of the last hour by minute: ${said}`}>
       <line x1="0" y1="61" x2="600" y2="61" />${bars}</svg>
-    <div class="scroll" role="region" aria-label="Events of the last hour" tabIndex=${0}><table aria-label="Events of the last hour by outcome"><thead><tr><th scope="col">in all</th>${outcomes.map((of) => html`<th scope="col"><span class=${`key bar-${of}`} aria-hidden="true"></span>${of}</th>`)}</tr></thead>
+    <div class="scroll" role="region" aria-label="Events of the last hour" tabIndex=${0}><table aria-label="Events of the last hour by outcome"><thead><tr><th scope="col">In all</th>${outcomes.map((of) => html`<th scope="col"><span class=${`key bar-${of}`} aria-hidden="true"></span>${capital(of)}</th>`)}</tr></thead>
       <tbody><tr><td><a href=${pageHref(place, 'events')}>${events.total}${events.truncated ? '+' : ''}</a></td>
         ${outcomes.map((of) => html`<td><a href=${`${pageHref(place, 'events')}?status=${of}`}>${events[of]}</a></td>`)}</tr></tbody></table></div></div>`;
 }
@@ -83,7 +85,7 @@ function Rows(props: {
   readonly rows: readonly Markup[];
 }): Markup {
   return html`<div class="scroll" role="region" aria-label=${props.label} tabIndex=${0}><table aria-label=${props.label}>
-    <thead><tr>${props.columns.map((title) => html`<th scope="col">${title}</th>`)}</tr></thead><tbody>${props.rows}</tbody></table></div>`;
+    <thead><tr>${props.columns.map((title) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead><tbody>${props.rows}</tbody></table></div>`;
 }
 
 function Answer(props: { readonly place: Place; readonly overview: Overview }): Markup {

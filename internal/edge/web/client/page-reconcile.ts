@@ -19,12 +19,12 @@ function Stages(props: { readonly stages: readonly Stage[] }): Markup {
   let x = 0;
   const bars = stages.map(({ name, ms }, index) => {
     const width = Math.max(1, (ms / total) * 996);
-    const bar = html`<rect class=${`stage-${index % 4}`} x=${x} y="0" width=${width} height="14"><title>${name}</title></rect>`;
+    const bar = html`<rect class=${`stage-${index % 6}`} x=${x} y="0" width=${width} height="14"><title>${name}</title></rect>`;
     x += width + 1;
     return bar;
   });
   return html`<div><svg class="stages" viewBox="0 0 1000 14" preserveAspectRatio="none" role="img" aria-label=${`Stages: ${stages.map(({ name, ms }) => `${name} ${Math.round(ms)} ms`).join(', ')}`}>${bars}</svg>
-    <ol class="stages">${stages.map(({ name, ms }, index) => html`<li data-testid="run-stage"><span class=${`key stage-${index % 4}`} aria-hidden="true"></span>${name} ${duration(ms)}</li>`)}</ol></div>`;
+    <ol class="stages">${stages.map(({ name, ms }, index) => html`<li data-testid="run-stage"><span class=${`key stage-${index % 6}`} aria-hidden="true"></span>${name} ${duration(ms)}</li>`)}</ol></div>`;
 }
 
 const signs = { create: '+', update: '~', delete: '−', unchanged: '=' } as const;

@@ -30,7 +30,7 @@ const list: List<Run> = {
   command: 'svc reconcile list',
   empty: 'Nothing was reconciled yet.',
   filters: [
-    { field: 'repository', label: 'Repository' },
+    { field: 'repository', label: 'Repository', option: 'repo' },
     {
       field: 'status',
       label: 'State',

@@ -6,7 +6,7 @@ import type { Repository } from '../../../../schemas/api/repositories.ts';
 import { call } from './api.ts';
 import { asked, because } from './dry-run.ts';
 import { Facts } from './detail.ts';
-import { Action, Command, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import { Action, capital, Command, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { stateOf } from './page-repositories.ts';
 import { runColumns } from './page-reconciles.ts';
@@ -47,10 +47,10 @@ function Actions(props: { readonly place: Place; readonly one: Repository; reado
         ? html`<${Action} ...${given} label="Resume and sync" testId="resume" primary=${true} command=${`svc repo resume ${one.name}`} run=${resumeAndSync} />`
         : html`<${Action} ...${given} label="Sync" testId="sync" primary=${true} command=${`svc repo sync ${one.name}`} run=${sync} />`
     }
-    ${one.suspended ? null : html`<${Action} ...${given} label="Suspend" testId="suspend" command=${`svc repo suspend ${one.name}`} run=${post('suspend')} confirm=${why(`Suspend ${one.name}`, 'No push and no poll is followed until it is resumed. A run under way is superseded; what runs keeps running.')} />`}
+    ${one.suspended ? null : html`<${Action} ...${given} label="Suspend" testId="suspend" command=${`svc repo suspend ${one.name}`} run=${post('suspend')} confirm=${{ ...why(`Suspend ${one.name}`, 'No push and no poll is followed until it is resumed. A run under way is superseded; what runs keeps running.'), isMild: true }} />`}
     ${one.status === 'held' && one.lastReconcile !== null ? html`<a class="button" href=${pageHref(place, 'reconciles', one.lastReconcile.id)}>Review what is held</a>` : null}
     ${one.pinnedCommit === null ? html`<${Action} ...${given} label="Roll back" testId="rollback" command=${`svc repo rollback ${one.name}`} run=${post('rollback', {})} confirm=${asked(`Roll ${one.name} back`, 'POST', `${path}/rollback`, {})} />` : html`<${Action} ...${given} label="Unpin" testId="unpin" command=${`svc repo unpin ${one.name}`} run=${post('unpin')} />`}
-    ${one.quarantinedCommit === null ? null : html`<${Action} ...${given} label="Release" testId="release" command=${`svc repo release ${one.name}`} run=${post('release', {})} confirm=${why(`Release ${one.quarantinedCommit.slice(0, 12)}`, 'The commit that was set aside is synced again.')} />`}
+    ${one.quarantinedCommit === null ? null : html`<${Action} ...${given} label="Release" testId="release" command=${`svc repo release ${one.name}`} run=${post('release', {})} confirm=${{ ...why(`Release ${one.quarantinedCommit.slice(0, 12)}`, 'The commit that was set aside is synced again.'), isMild: true }} />`}
     <${Action} place=${place} needs="repositories:write" label="Remove" testId="delete" command=${`svc repo remove ${one.name}`} run=${remove}
       confirm=${asked(`Remove ${one.name}`, 'DELETE', path)} /></div>`;
 }
@@ -107,7 +107,14 @@ export function Page({ place, id }: PageProps): Markup {
             ? undefined
             : `${one.condition}: ${one.conditionDetail ?? ''} (${one.failures} in a row)`,
         ],
-        ['next look', one.nextPollAt === null || one.suspended ? undefined : html`<${Time} at=${one.nextPollAt} />`],
+        [
+          'next look',
+          one.nextPollAt === null || one.suspended
+            ? undefined
+            : Date.parse(one.nextPollAt) <= Date.now()
+              ? 'now'
+              : html`<${Time} at=${one.nextPollAt} />`,
+        ],
         [
           'source',
           `${one.url ?? one.path ?? ''}${one.branch === null ? '' : ` ${one.branch}`}${one.root === '' || one.root === '.' ? '' : ` in ${one.root}`}`,
@@ -120,7 +127,7 @@ export function Page({ place, id }: PageProps): Markup {
       ${
         (runs.value?.items ?? []).length === 0
           ? html`<${Empty} text="No run yet." />`
-          : html`<div class="scroll" role="region" aria-label="Runs" tabIndex=${0}><table aria-label="Runs"><thead><tr>${runColumns.slice(1).map(({ title }) => html`<th scope="col">${title}</th>`)}</tr></thead>
+          : html`<div class="scroll" role="region" aria-label="Runs" tabIndex=${0}><table aria-label="Runs"><thead><tr>${runColumns.slice(1).map(({ title }) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead>
           <tbody>${(runs.value?.items ?? []).map((run) => html`<tr data-testid=${`row-reconcile-${run.id}`} data-row tabIndex=${-1}>${runColumns.slice(1).map(({ cell }, index) => html`<td>${index === 0 ? html`<a href=${pageHref(place, 'reconciles', run.id)}>${cell(run, place)}</a>` : cell(run, place)}</td>`)}</tr>`)}</tbody></table></div>`
       }
       <${Who} place=${place} name=${id} version=${one.updatedAt} /></div>`

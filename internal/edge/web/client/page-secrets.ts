@@ -6,7 +6,7 @@ import type { Secret } from '../../../../schemas/api/secrets.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, html, type Markup, Status } from './kit.ts';
+import { Action, Copy, html, type Markup, Status } from './kit.ts';
 import { type List, timeCell } from './list.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
 import { EditDialog, type SecretScope, secretsPath, ValueDialog } from './secret-dialogs.ts';
@@ -30,7 +30,7 @@ function SecretActions({ place, secret }: { readonly place: Place; readonly secr
     changed();
   };
   const button = (what: 'rotate' | 'edit', label: string): Markup =>
-    html`<span class="action"><button type="button" data-testid=${`${what}-${name}`} disabled=${!isAllowed} title=${`svc secret ${what} ${name}${flagOf(scope)}`} onClick=${() => setOpen(what)}>${label}</button></span>`;
+    html`<span class="action"><button type="button" data-testid=${`${what}-${name}`} disabled=${!isAllowed} title=${`svc secret ${what} ${name}${flagOf(scope)}`} onClick=${() => setOpen(what)}>${label}</button>${isAllowed ? html`<${Copy} text=${`svc secret ${what} ${name}${flagOf(scope)}`} label="svc" />` : null}</span>`;
   const close = (): void => setOpen(undefined);
   const permissions = isAllowed ? [needed] : [];
   return html`<div class="actions">${button('edit', 'Edit')}${button('rotate', 'Rotate')}

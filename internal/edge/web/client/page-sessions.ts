@@ -33,7 +33,7 @@ const list: List<Session> = {
   filters: [
     { field: 'agent', label: 'Agent' },
     { field: 'state', label: 'State', options: states },
-    { field: 'live', label: 'Live', options: ['true', 'false'] },
+    { field: 'live', label: 'Live', options: ['true', 'false'], words: { true: 'yes', false: 'no' } },
   ],
   topics: ['sessions'],
   command: 'svc session list',

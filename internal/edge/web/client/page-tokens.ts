@@ -125,7 +125,7 @@ function Tokens(props: {
         const state = stateOf(one);
         return html`<tr data-testid=${`row-token-${one.id}`}><td>${one.name}</td><td>${one.principal.name}</td><td><${Status} kind=${state.kind} text=${state.text} /></td>
           <td>${one.lastUsedAt === null ? 'never' : html`<${Time} at=${one.lastUsedAt} />`}</td><td>${one.expiresAt === null ? 'never' : html`<${Time} at=${one.expiresAt} />`}</td>
-          <td>${one.revokedAt === null ? html`<button type="button" class="danger" data-testid="revoke" disabled=${!props.isAllowed} title=${`svc token revoke ${one.id}${props.org}`} onClick=${() => void ask(one)}>Revoke</button>${props.isAllowed ? null : html` <small>needs tokens:write</small>`}` : '–'}</td></tr>`;
+          <td>${one.revokedAt === null ? html`<button type="button" class="danger" data-testid="revoke" disabled=${!props.isAllowed} title=${`svc token revoke ${one.id}${props.org}`} onClick=${() => void ask(one)}>Revoke</button>${props.isAllowed ? html` <${Copy} text=${`svc token revoke ${one.id}${props.org}`} label="svc" />` : html` <small>needs tokens:write</small>`}` : '–'}</td></tr>`;
       })}<//>`
     }
     ${asking === undefined ? null : html`<${Confirm} title=${`Revoke ${asking.name}`} consequence=${consequence} action="Revoke" withReason=${true} onConfirm=${revoke} onClose=${() => setAsking(undefined)} />`}</div>`;

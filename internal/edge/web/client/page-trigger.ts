@@ -49,10 +49,11 @@ function Latest({ place, trigger }: { readonly place: Place; readonly trigger: O
   )}</ul>`;
 }
 
-const matchText = (place: Place, { lastMatch, since }: OneTrigger): Markup => {
+const matchText = (place: Place, { lastMatch, since, cron }: OneTrigger): Markup => {
+  const did = cron === undefined ? 'matched' : 'fired';
   if (lastMatch !== null)
     return html`<span data-testid="last-match"><a href=${pageHref(place, 'events', lastMatch.eventId)}><${Time} at=${lastMatch.at} /></a> ${lastMatch.decision}</span>`;
-  return html`<span data-testid="last-match"><${Status} kind="wait" text=${since === null ? 'never matched' : 'not matched since'} />${since === null ? null : html` <${Time} at=${since} />`}</span>`;
+  return html`<span data-testid="last-match"><${Status} kind="wait" text=${since === null ? `never ${did}` : `not ${did} since`} />${since === null ? null : html` <${Time} at=${since} />`}</span>`;
 };
 
 export function Page({ place, id }: PageProps): Markup {
@@ -70,7 +71,7 @@ export function Page({ place, id }: PageProps): Markup {
         : html`<div><${Facts} of=${[
             ['agent', html`<a href=${pageHref(place, 'agents', agent)}>${agent}</a>`],
             [
-              'listens to',
+              one.cron === undefined ? 'listens to' : 'fires at',
               html`<code>${one.cron ?? one.event}</code>${one.timezone === undefined ? '' : ` ${one.timezone}`}`,
             ],
             [
@@ -91,11 +92,10 @@ export function Page({ place, id }: PageProps): Markup {
                 ? 'not kept'
                 : html`<code data-testid="origin" data-layer=${one.source.layer}>${one.source.file}:${one.source.line}</code>`,
             ],
-            ['last match', matchText(place, one)],
+            [one.cron === undefined ? 'last match' : 'last fired', matchText(place, one)],
             ['fallback', one.fallback ? 'fires only where no other trigger on the key matched' : undefined],
           ]} />
-      <h2>Where</h2>${Object.keys(one.where).length === 0 ? html`<p class="empty">Everything on its key matches.</p>` : html`<${Json} value=${one.where} label="Where" testId="where" />`}
-      ${one.kind === 'heartbeat' ? html`<p><a href=${pageHref(place, 'schedules')}>When it fires</a></p>` : html`<h2>Why, of the latest events</h2><${Latest} place=${place} trigger=${one} />`}
+      ${one.kind === 'heartbeat' ? html`<p><a href=${pageHref(place, 'schedules')}>When it fires next</a></p>` : html`<div><h2>Where</h2>${Object.keys(one.where).length === 0 ? html`<p class="empty">Everything on its key matches.</p>` : html`<${Json} value=${one.where} label="Where" testId="where" />`}<h2>Why, of the latest events</h2><${Latest} place=${place} trigger=${one} /></div>`}
       <h2>Routing</h2><${Json} value=${one.routing} label="Routing" testId="routing" />
       ${one.message === undefined ? null : html`<h2>Message</h2><pre class="json" tabIndex=${0} role="region" aria-label="Message">${one.message}</pre>`}</div>`
     }</section>`;

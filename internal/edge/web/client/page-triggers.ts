@@ -37,7 +37,11 @@ const list: List<Trigger> = {
           ? (connection ?? '–')
           : html`<a href=${pageHref(place, 'endpoints', endpoint)}>${endpoint}</a>`,
     },
-    { title: 'where', cell: ({ where, fallback }) => `${whereText(where)}${fallback ? ' (fallback)' : ''}` },
+    {
+      title: 'where',
+      cell: ({ where, fallback, cron }) =>
+        cron === undefined ? `${whereText(where)}${fallback ? ' (fallback)' : ''}` : '–',
+    },
     { title: 'routing', cell: ({ routing }) => routingText(routing) },
     { title: 'status', cell: ({ status }) => statusCell(status) },
   ],
