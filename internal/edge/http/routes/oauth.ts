@@ -1,6 +1,7 @@
 // Where browsers and authorization servers come (docs/reference/connections.md#connections): the callback, which says nothing of what it was
 // given, the page of whatever went wrong, which is always the same, and who the service is.
 
+import { createHash } from 'node:crypto';
 import * as api from '../../../../schemas/api/connections.ts';
 import { clientDocumentUrl, redirectUri, takeConsent } from '../../../flows/connections/connections.ts';
 import { signedIn } from '../../../flows/signin/signin.ts';
@@ -11,15 +12,22 @@ import { type Call, type Route, serve } from '../route.ts';
 import { sessionCookieOf } from '../session.ts';
 
 const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' };
+/** As the pages of the console look; it stands in the page, whose policy names its hash. */
+const style =
+  ':root{color-scheme:light dark}body{margin:0;font:15px/1.5 system-ui,sans-serif;color:light-dark(#1b1f24,#e6e9ee);background:light-dark(#fff,#14171b)}main{padding:.75rem 1rem 2rem;max-width:32rem;margin:10vh auto 0}h1{font-size:1.4rem;margin:0 0 .75rem}a{color:light-dark(#0b57b8,#82b4ff)}';
+const styleHash = createHash('sha256').update(style).digest('base64');
 const page = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Not connected</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Not connected · svc</title>
+<style>${style}</style>
 <main data-testid="error-page">
 <h1>Not connected</h1>
 <p>The consent was not completed. Nothing more is known to this page. Begin again where you began, on the connections page
 or with <code>svc connect</code>.</p>
+<p><a href="/">To the start</a></p>
 </main>
 </html>
 `;
@@ -66,7 +74,7 @@ export const oauthRoutes: readonly Route[] = [
     contentType: 'text/html; charset=utf-8',
     headers: {
       ...headers,
-      'content-security-policy': "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+      'content-security-policy': `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
     },
     body: page,
   })),

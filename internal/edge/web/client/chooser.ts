@@ -5,7 +5,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../schemas/api/errtrack.ts';
 import { ApiError, call } from './api.ts';
-import { Dialog, Failure, Field, html, type Markup, Status } from './kit.ts';
+import { Dialog, Failure, Field, html, type Markup, Status, type StatusKind } from './kit.ts';
 
 const base = '/api/v1/connections/errtrack';
 const pollMs = 2_000;
@@ -75,6 +75,8 @@ const working: { readonly [status: string]: string } = {
   cancelled: 'The setup was cancelled.',
 };
 
+const looks: { readonly [status: string]: StatusKind } = { failed: 'bad', expired: 'bad', cancelled: 'off' };
+
 function AttemptChooser(props: Props & { readonly id: string }): Markup {
   const [round, setRound] = useState(0);
   const [sent, setSent] = useState(false);
@@ -109,7 +111,7 @@ function AttemptChooser(props: Props & { readonly id: string }): Markup {
     ${
       isChoice
         ? html`<${Choice} organization=${organization} projects=${attempt.projects} most=${Math.floor(projectsMax / each)} onConfirm=${confirm} onClose=${props.onClose} />`
-        : html`<div><p>${attempt === undefined ? null : html`<${Status} kind="wait" text=${sent && attempt.status === 'awaiting_selection' ? 'Connecting…' : (working[attempt.status] ?? attempt.status)} />`}</p>
+        : html`<div><p>${attempt === undefined ? null : html`<${Status} kind=${looks[attempt.status] ?? 'wait'} text=${sent && attempt.status === 'awaiting_selection' ? 'Connecting…' : (working[attempt.status] ?? attempt.status)} />`}</p>
           ${attempt?.reason == null ? null : html`<p>Reason: <code>${attempt.reason}</code></p>`}
           <p class="buttons"><button type="button" onClick=${props.onClose}>Close</button></p></div>`
     }

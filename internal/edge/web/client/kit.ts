@@ -58,7 +58,7 @@ export function Dialog(props: {
   </dialog>`;
 }
 
-export function Field(props: { readonly label: string; readonly hint?: string; readonly children: Content }): Markup {
+export function Field(props: { readonly label: string; readonly hint?: Content; readonly children: Content }): Markup {
   return html`<label class="field"><span>${props.label}</span>${props.children}
     ${props.hint === undefined ? null : html`<small>${props.hint}</small>`}</label>`;
 }
@@ -133,9 +133,11 @@ export function Empty(props: { readonly text: string; readonly command?: string 
 
 function advice({ status, code }: { readonly status: number; readonly code: string }): string {
   if (status === 403 && code === 'cross-origin') return 'Open the service under its own address.';
+  if (code === 'signin-refused') return 'It may be mistyped, revoked or expired; `svc console` opens this signed in.';
+  if (code === 'unknown-code') return 'Compare it with the terminal; a code is good for ten minutes.';
   if (status === 401) return 'Sign in again; what was read last is still shown.';
   if (status === 403) return 'Ask an administrator of the project for the permission.';
-  if (status === 404) return 'It may have been deleted. Go back to the list.';
+  if (status === 404) return 'It may have been deleted meanwhile, or its address is mistyped.';
   if (status === 409) return 'It has changed meanwhile: look at it again.';
   if (status === 429 || status === 503) return 'Wait a moment, then try again.';
   if (status >= 500) return 'Try again; if it stays so, the log names this request by its id.';

@@ -56,9 +56,9 @@ function SigninPage(): Markup {
   return html`<main class="alone" data-testid="page-signin"><h1>Sign in</h1>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${busy ? html`<p role="status">Signing in…</p>` : null}
-    ${ways.map(({ name, label, url }) => html`<p><a class="button" data-testid=${`signin-${name}`} href=${`${url}${query}`}>Sign in with ${label}</a></p>`)}
+    ${ways.map(({ name, label, url }) => html`<p><a class="button primary" data-testid=${`signin-${name}`} href=${`${url}${query}`}>Sign in with ${label}</a></p>`)}
     <form onSubmit=${submit}>
-      <${Field} label="API token" hint=${methods.value?.tokens === false ? 'Only the token of the data directory signs in here.' : '`svc console` opens this signed in.'}>
+      <${Field} label="API token" hint=${methods.value?.tokens === false ? 'Only the token of the data directory signs in here.' : html`<span><code>svc console</code> opens this signed in.</span>`}>
         <input type="password" name="token" required autocomplete="off" data-testid="signin-token" disabled=${busy} /><//>
       <p><button type="submit" data-testid="signin-submit" disabled=${busy}>Sign in</button></p>
     </form></main>`;
