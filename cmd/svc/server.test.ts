@@ -64,6 +64,12 @@ test('what the sync stored is listed: agents, triggers, endpoints, schedules', a
   assert.match((await svc(['agent', 'history', 'greeter'])).stdout, /^REVISION +CREATED +COMMIT +RUN\n1 /);
   assert.equal((await items('trigger', 'list', '--agent', 'greeter')).length, 1);
   assert.match((await svc(['endpoint', 'show', 'greetings'])).stdout, /^address: +http.*\/events$/m);
+  const origins = (await svc(['agent', 'show', 'greeter', '--origins'])).stdout;
+  assert.match(origins, /^harness +\S+ +import +\S*fragments\/\S+\.yaml:\d+$/m);
+  const trigger = (await svc(['trigger', 'show', 'greeter#0'])).stdout;
+  assert.match(trigger, /^declared: +\.svc\/agents\/greeter\.yaml:\d+$/m);
+  assert.match(trigger, /^last match: +never$/m);
+  assert.match((await svc(['spend', '--days', '7'])).stdout, /^no model has been called in the last 7 days$/m);
   assert.match((await svc(['schedule', 'list'])).stdout, /gardener +0 +30 7 \* \* 1-5 +Europe\/Lisbon +in /);
 });
 

@@ -194,6 +194,19 @@ test('a mistake stands at its line with a caret, a decision with each clause, a 
   assert.match(await at(page, 'decision').innerText(), /YES triage#0 started session [0-9a-f-]+ spawn/);
   assert.equal(await page.locator('[data-testid="clause"][data-matched="true"]').count(), 2);
   assert.match(await at(page, 'payload').innerText(), /<img src=x onerror=alert\(1\)>/);
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  for (const [button, copied] of [
+    ['copy-where', /^where:\n {2}"\$\./],
+    ['copy-curl', /^curl -X POST .*webhook-endpoints\/[^/]+\/events'$/],
+    ['copy-command', /^svc event explain [0-9a-f-]{36}$/],
+  ] as const) {
+    await at(page, button).click();
+    await page
+      .locator('.copy', { has: at(page, button) })
+      .getByText('copied')
+      .waitFor();
+    assert.match(String(await page.evaluate('navigator.clipboard.readText()')), copied);
+  }
   await go(page, '/agents/triage', 'page-agent');
   const from = page.locator('[data-testid="value-harness"] [data-testid="origin"]');
   await from.waitFor();
