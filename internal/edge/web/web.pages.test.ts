@@ -222,7 +222,7 @@ test('a mistake stands at its line with a caret, a decision with each clause, a 
   assert.match(await at(page, 'page-trigger').innerText(), /triage\.yaml:6[\s\S]*spawn/);
   await page.locator('[data-testid="clause"][data-matched="false"]').first().waitFor();
   await go(page, '/triggers/triage-1', 'page-trigger');
-  assert.match(await at(page, 'last-match').innerText(), /never matched/);
+  assert.match(await at(page, 'last-match').innerText(), /never fired/);
   await go(page, '/agents/triage?tab=revisions', 'page-agent');
   await page.getByText('Sort what comes.').first().waitFor();
   assert.match(await page.locator('td.from').first().innerText(), /Sort\./);
