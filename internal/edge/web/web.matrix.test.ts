@@ -84,7 +84,6 @@ after(async () => {
 const idAt = (time: string, n: string): string =>
   `(lpad(to_hex((extract(epoch from ${time}) * 1000)::bigint), 12, '0') || '7' || lpad(to_hex(${n} % 4096), 3, '0') || '8' || substr(md5(${n}::text), 1, 15))::uuid`;
 
-/** As a history of so many rows leaves them. */
 async function seed(): Promise<void> {
   const { db } = database;
   const { rows: found } = await db.query<{ project: string; org: string; agent: string }>(
@@ -123,7 +122,6 @@ async function seed(): Promise<void> {
   ids.reconcile = await first('reconciles');
 }
 
-/** A signed-in page whose errors and reports of the policy are kept. */
 async function signedIn(options: { readonly dark?: boolean; readonly token?: string; readonly refused?: RegExp } = {}) {
   const context: BrowserContext = await browser.open({ dark: options.dark === true });
   const page = await context.newPage();
@@ -186,8 +184,18 @@ async function walk(page: Page, name: string): Promise<void> {
   assert.fail(`${name}: not everything is reached by Tab`);
 }
 
-const schemes = isLong ? [false, true] : [false];
-for (const dark of schemes) {
+/** Presses whatever can be pressed on a page, once each. */
+async function pressAll(page: Page): Promise<void> {
+  const pressed = new Set<string>(['']);
+  for (const one of await page.locator('main summary, main button:enabled').all()) {
+    const name = (await one.isVisible()) ? await one.innerText() : '';
+    if (!pressed.has(name)) await one.click();
+    pressed.add(name);
+    await page.keyboard.press('Escape');
+  }
+}
+
+for (const dark of isLong ? [false, true] : [false]) {
   test(`pages hold with ${rows} rows, ${dark ? 'dark' : 'light'}`, async () => {
     const { page, context, complaints } = await signedIn({ dark });
     for (const [path, testId] of [...lists, ...detail()]) {
@@ -212,14 +220,14 @@ for (const dark of schemes) {
 
   test(`pages hold for a viewer, ${dark ? 'dark' : 'light'}`, { skip: !isLong }, async () => {
     const { page, context, complaints } = await signedIn({ dark, token: viewer, refused: /status of 403/ });
+    const sent: string[] = [];
+    page.on('request', (one) => one.method() === 'GET' || sent.push(`${one.method()} ${one.url()} on ${page.url()}`));
     for (const [path, testId] of [...lists, ...detail()]) {
       await go(page, `${root}/${path}`.replace(/\/$/, ''), testId);
       await hold(page, `${path} viewer`);
-      for (const id of ['delete', 'release', 'archive', 'create', 'start', 'sync', 'replay', 'suspend', 'stop-turn'])
-        for (const button of await at(page, id).all())
-          if (path !== 'tokens') assert.equal(await button.isDisabled(), true, `${path} ${id}`);
+      if (path !== 'tokens') await pressAll(page);
     }
-    assert.deepEqual(complaints, []);
+    assert.deepEqual([complaints, sent], [[], []]);
     await context.close();
   });
 

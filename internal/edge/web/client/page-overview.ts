@@ -34,7 +34,8 @@ function Run(props: { readonly place: Place; readonly run: LastRun }): Markup {
     run.mistakes > 0 ? `${run.mistakes} mistake${run.mistakes === 1 ? '' : 's'}` : (run.condition ?? run.detail ?? '');
   const wrong = run.status === 'held' ? counts : whole.length > 40 ? `${whole.slice(0, 40).trimEnd()}…` : whole;
   const isBad = run.status === 'failed' || run.status === 'held' || run.status === 'quarantined';
-  const still = isBad && run.appliedCommit !== null ? ` (last good ${shortCommit(run.appliedCommit)} runs)` : '';
+  const still =
+    isBad && run.appliedCommit !== null ? ` (last good ${shortCommit(run.appliedCommit).replace('folder:', '')})` : '';
   return html`<tr data-testid=${`row-reconcile-${run.id}`} data-row tabIndex=${-1}>
     <td><${Time} at=${run.startedAt} /></td>
     <td><a href=${pageHref(place, 'reconciles', run.id)}>${run.repository ?? 'applied by hand'}</a></td>
@@ -48,7 +49,7 @@ function Live(props: { readonly place: Place; readonly one: Overview['live'][num
   return html`<tr data-testid=${`row-session-${one.id}`} data-row tabIndex=${-1}>
     <td><a href=${pageHref(place, 'sessions', one.id)}>${one.agent}</a></td>
     <td><${Status} kind=${kindOf(one.state)} text=${one.state.replaceAll('_', ' ')} /></td>
-    <td>${one.reason ?? one.displayTitle}</td><td><${Time} at=${one.createdAt} /></td><td>${costText(one.costUsd)}</td></tr>`;
+    <td><span class="clamped" title=${one.displayTitle}>${one.reason ?? one.displayTitle}</span></td><td><${Time} at=${one.createdAt} /></td><td>${costText(one.costUsd)}</td></tr>`;
 }
 
 const outcomes = ['routed', 'unmatched', 'failed', 'pending'] as const;
@@ -88,19 +89,24 @@ function Rows(props: {
     <thead><tr>${props.columns.map((title) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead><tbody>${props.rows}</tbody></table></div>`;
 }
 
+const shownMost = { needs: 4, runs: 8, few: 5 } as const;
+
 function Answer(props: { readonly place: Place; readonly overview: Overview }): Markup {
   const { place, overview } = props;
   const { attention, attentionTotal, lastRuns, live, liveTotal, next, nextTotal, events } = overview;
-  const more = attentionTotal - attention.length;
+  // The whole answer fits a screen of 1280 by 720: what does not is one click away.
+  const needs = attention.slice(0, shownMost.needs);
+  const runs = live.slice(0, attentionTotal > 2 ? shownMost.few : shownMost.runs);
+  const more = attentionTotal - needs.length;
   return html`<div class="overview">
     <section class="wide" aria-labelledby="needs"><h2 id="needs">${attentionTotal === 0 ? 'Nothing needs you' : `${attentionTotal} need${attentionTotal === 1 ? 's' : ''} you`}</h2>
-      ${attentionTotal === 0 ? html`<p class="empty"><${Status} kind="good" text="no repository held or failed, no question open, every connection authorized" /></p>` : html`<ul class="needs">${attention.map((one) => html`<${Needs} one=${one} />`)}</ul>`}
+      ${attentionTotal === 0 ? html`<p class="empty"><${Status} kind="good" text="no repository held or failed, no question open, every connection authorized" /></p>` : html`<ul class="needs">${needs.map((one) => html`<${Needs} one=${one} />`)}</ul>`}
       ${more > 0 ? html`<p><a href=${pageHref(place, 'doctor')}>${more} more</a></p>` : null}</section>
     <section aria-labelledby="changed"><h2 id="changed"><a href=${pageHref(place, 'reconciles')}>Changed</a></h2>
       ${lastRuns.length === 0 ? html`<${Empty} text="Nothing was applied yet." command="svc repo add NAME --url URL" />` : html`<${Rows} label="What changed last" columns=${runColumns} rows=${lastRuns.map((run) => html`<${Run} place=${place} run=${run} />`)} />`}</section>
     <section aria-labelledby="runs"><h2 id="runs"><a href=${`${pageHref(place, 'sessions')}?live=true`}>Runs ${liveTotal}</a></h2>
-      ${live.length === 0 ? html`<${Empty} text="No session is live." command="svc agent start NAME" />` : html`<${Rows} label="What runs" columns=${liveColumns} rows=${live.map((one) => html`<${Live} place=${place} one=${one} />`)} />`}
-      ${liveTotal > live.length ? html`<p><a href=${`${pageHref(place, 'sessions')}?live=true`}>${liveTotal - live.length} more</a></p>` : null}</section>
+      ${live.length === 0 ? html`<${Empty} text="No session is live." command="svc agent start NAME" />` : html`<${Rows} label="What runs" columns=${liveColumns} rows=${runs.map((one) => html`<${Live} place=${place} one=${one} />`)} />`}
+      ${liveTotal > runs.length ? html`<p><a href=${`${pageHref(place, 'sessions')}?live=true`}>${liveTotal - runs.length} more</a></p>` : null}</section>
     <section aria-labelledby="next"><h2 id="next"><a href=${pageHref(place, 'schedules')}>Next</a></h2>
       ${next.length === 0 ? html`<p class="empty">No schedule.</p>` : html`<ul class="next">${next.map((one) => html`<li data-testid="tick"><${Time} at=${one.at} /> <a href=${pageHref(place, 'agents', one.agent)}>${one.agent}</a> <code>${one.cron}</code></li>`)}</ul>`}
       ${nextTotal > next.length ? html`<p><a href=${pageHref(place, 'schedules')}>+${nextTotal - next.length}</a></p>` : null}</section>
