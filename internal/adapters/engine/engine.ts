@@ -4,22 +4,7 @@
 // installation. docs/reference/sessions.md#engines.
 
 export { DockerEngine } from './docker.ts';
-export { AccessError, type ClusterAccess, inClusterAccess, kubeconfigAccess } from './kubernetes-access.ts';
+export { AccessError, inClusterAccess, kubeconfigAccess } from './kubernetes-access.ts';
 export { KubernetesEngine } from './kubernetes.ts';
 export { EngineError, isWaitingCode } from './types.ts';
-export type {
-  BoxDirectory,
-  BoxEvent,
-  BoxOwner,
-  BoxRef,
-  BoxSpec,
-  BoxStage,
-  Engine,
-  EngineErrorCode,
-  EngineFacts,
-  EngineIsolation,
-  EngineName,
-  LaunchEndingCode,
-  ResolvedImage,
-  WaitingCode,
-} from './types.ts';
+export type { EngineFacts } from './types.ts';
