@@ -73,8 +73,11 @@ export async function pendingMigrations(sql: {
   query(text: string): Promise<{ rows: { name?: unknown }[] }>;
 }): Promise<string[]> {
   const done = new Set((await sql.query('select name from svc.migrations')).rows.map((row) => row.name));
-  return (await readMigrations()).map((migration) => migration.name).filter((name) => !done.has(name));
+  shipped ??= (await readMigrations()).map((migration) => migration.name);
+  return shipped.filter((name) => !done.has(name));
 }
+/** Names of this program's own migrations: readiness asks every few seconds, and they do not change while it runs. */
+let shipped: readonly string[] | undefined;
 
 async function requireVersion(client: pg.Client): Promise<void> {
   const result = await client.query<{ server_version_num: string }>('show server_version_num');
