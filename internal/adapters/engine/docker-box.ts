@@ -7,6 +7,7 @@ const UID = 1000;
 /** Of a session's programs, what they leave behind included. */
 const PIDS = 4_096;
 const HOME_ROOT = '/home';
+const ROOTS_OWN = 'rw,noexec,nosuid,nodev,mode=755,size=64k';
 
 export const boxName = ({ session, epoch }: BoxOwner): string => `svc-${session}-${epoch}`;
 export const volumeName = (session: string): string => `svc-${session}`;
@@ -51,7 +52,8 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
   const inside = {
     CapDrop: ['ALL'],
     ReadonlyRootfs: true,
-    Tmpfs: { '/tmp': 'rw,exec,nosuid,nodev,mode=1777' },
+    // Podman puts writable ones where nobody else may write.
+    Tmpfs: { '/tmp': 'rw,exec,nosuid,nodev,mode=1777', '/run': ROOTS_OWN, '/var/tmp': ROOTS_OWN },
     Mounts: [{ Type: 'volume', Source: volumeName(box.owner.session), Target: HOME_ROOT }],
     Binds: [
       ...box.directories.filter((one) => !isInHome(one)).map((one) => `${mountpoint}/${placeOf(one)}:${one.path}`),
@@ -69,6 +71,8 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
     Labels: labelsOf(box.owner),
     Tty: false,
     OpenStdin: false,
+    // The first process of a namespace hears nothing else, and its end is waited for.
+    StopSignal: 'SIGKILL',
     Healthcheck: { Test: ['NONE'] },
     HostConfig: mountpoint === null ? shared : { ...shared, ...inside },
   };

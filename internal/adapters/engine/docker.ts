@@ -30,10 +30,13 @@ const labelFilter = (...labels: readonly string[]): string => encodeURIComponent
 const isTaken = (answer: Answer): boolean =>
   answer.status === 409 || (answer.status === 500 && /already in use|name .* is in use/i.test(messageOf(answer)));
 
+const saysPodman = (version: unknown): boolean => /podman/i.test(JSON.stringify(field(version, 'Components') ?? ''));
+
 export class DockerEngine implements Engine {
   readonly name = 'docker';
   readonly #client: DockerClient;
   readonly #runtime: string | undefined;
+  #isPodman: boolean | undefined;
 
   constructor(settings: DockerSettings) {
     this.#client = new DockerClient(settings);
@@ -45,7 +48,8 @@ export class DockerEngine implements Engine {
     const { body: info } = await this.#client.expect('/info', [200], { timeoutMs: 10_000 });
     const runtimes = Object.keys((field(info, 'Runtimes') ?? {}) as object).toSorted();
     const runtime = this.#runtime ?? (textField(info, 'DefaultRuntime') || null);
-    const isPodman = /podman/i.test(JSON.stringify(field(version, 'Components') ?? ''));
+    const isPodman = saysPodman(version);
+    this.#isPodman = isPodman;
     // Podman takes what it finds beside those that it lists, and says so when a box is made.
     if (this.#runtime !== undefined && !isPodman && !runtimes.includes(this.#runtime)) {
       const known = runtimes.join(', ');
@@ -225,7 +229,14 @@ export class DockerEngine implements Engine {
 
   /** The volume's directory on the engine's machine; made where it is not there. */
   async #volume({ owner, signal }: BoxSpec): Promise<string> {
-    const body = { Name: volumeName(owner.session), Driver: 'local', Labels: labelsOf(owner, true) };
+    this.#isPodman ??= saysPodman((await this.#client.expect('/version', [200])).body);
+    const body = {
+      Name: volumeName(owner.session),
+      Driver: 'local',
+      Labels: labelsOf(owner, true),
+      // It would give the root of the volume to the user of the box, who could then put links there.
+      ...(this.#isPodman && { DriverOpts: { o: 'uid=0,gid=0' } }),
+    };
     const { body: made } = await this.#client.expect('/volumes/create', [200, 201], { method: 'POST', body, signal });
     if (textField(made, 'Labels', 'svc/installation') !== owner.installation) {
       throw new EngineError(

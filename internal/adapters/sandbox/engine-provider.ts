@@ -69,7 +69,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     await this.#endStale(spec.id);
     await this.engine.removeVolume(this.installation, spec.id);
     await files.make();
-    return this.#opened(spec, files);
+    return this.#opened(spec, files, true);
   }
 
   async reopen(id: string, changes: SandboxChanges = {}): Promise<Sandbox | null> {
@@ -80,7 +80,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     const before = record.spec.epoch ?? 0;
     const { epoch = before + 1, ...spec } = changedSpec(record.spec, changes);
     checkSpec(spec);
-    return this.#opened({ ...spec, epoch }, files);
+    return this.#opened({ ...spec, epoch }, files, false);
   }
 
   async list(): Promise<{ id: string; running: boolean }[]> {
@@ -170,7 +170,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     for (const box of await this.engine.list(this.installation, id)) await this.engine.destroy(box);
   }
 
-  async #opened(spec: SandboxSpec, files: SandboxFiles): Promise<Sandbox> {
+  async #opened(spec: SandboxSpec, files: SandboxFiles, isFresh: boolean): Promise<Sandbox> {
     const { image } = spec;
     if (image === undefined) {
       throw new Fault('unprocessable', 'preset-image', 'The sandbox has no image: set sandboxes.presets.<name>.image');
@@ -179,7 +179,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     await files.write({ version: 1, spec, mounts: [] });
     const resolved = await this.engine.resolve(image);
     const secret = randomBytes(32).toString('base64url');
-    const sandbox = new EngineSandbox(this, { spec, files, resolved, secret });
+    const sandbox = new EngineSandbox(this, { spec, files, resolved, secret, isFresh });
     this.#open.set(spec.id, sandbox);
     try {
       await sandbox.start();

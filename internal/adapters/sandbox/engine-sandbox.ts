@@ -44,12 +44,18 @@ export interface EngineSandboxOf {
   readonly spec: SandboxSpec;
   readonly files: SandboxFiles;
   readonly resolved: ResolvedImage;
+  /** Nothing of it was there before. */
+  readonly isFresh: boolean;
   /** Of its wire; on no disk. */
   readonly secret: string;
 }
 
 const TRUST = { ca: '/tmp/.svc/ca.pem', all: '/tmp/.svc/trust.pem' };
 const FILE_MS = 30_000;
+/** Where an image keeps what its steps left in home, which in a sandbox lies on its volume. */
+const IMAGE_HOME = '/.svc-home';
+const KEEP_HOME = `rm -rf ${IMAGE_HOME} && cp -a ${DECLARED_HOME} ${IMAGE_HOME} && chown -R 1000:1000 ${IMAGE_HOME}`;
+const TAKE_HOME = `[ ! -d ${IMAGE_HOME} ] || cp -a ${IMAGE_HOME}/. ${DECLARED_HOME}/`;
 const STOP_MS = 2_000;
 /** Addresses that no fence may let through: the metadata service of clouds, and two public ones. */
 const OUTSIDE = [
@@ -213,18 +219,14 @@ export class EngineSandbox implements Sandbox {
 
   /** Nothing has run in the box of the session yet: it is made anew from what was built. */
   async #begin(image: ResolvedImage): Promise<void> {
-    const before = this.#box;
-    if (before !== null) {
-      const { owner } = before;
-      await this.#endBox();
-      // What the image holds below home is copied to the volume when that is new.
-      await this.#owner.engine.removeVolume(owner.installation, this.id);
-    }
+    await this.#endBox();
     this.#isBuilt = true;
     this.#box = await this.#owner.box(this.#of.spec, image, 'session');
     this.#wire = await this.#connect(this.#box);
     this.#wire.listen(this.#of.spec.channels ?? []);
     void this.#follow(this.#box, this.#wire);
+    // What the steps left in home, of which the volume of a new sandbox has nothing yet.
+    if (this.#of.isFresh) await this.run({ command: TAKE_HOME, cwd: '/', timeoutMs: 10 * FILE_MS });
     if (this.#trust !== null) await this.setTrust(this.#trust);
   }
 
@@ -331,7 +333,13 @@ export class EngineSandbox implements Sandbox {
       signal?.throwIfAborted();
       await runStep(run, index, { ...env, ...networkEnv });
     }
-    // What they left in home is the user's, as all that is there.
-    await run({ command: `chown -R 1000:1000 ${this.home}`, timeoutMs: 10 * FILE_MS });
+    const kept = await run({ command: KEEP_HOME, timeoutMs: 10 * FILE_MS });
+    if (kept.code !== 0) {
+      throw new Fault(
+        'unprocessable',
+        'image-home',
+        `What the steps left in home cannot be kept: ${kept.output.trim()}`,
+      );
+    }
   }
 }
