@@ -217,6 +217,15 @@ const sandboxes = v.strictObject({
       'Home and work of sessions that are not loaded, kept in the database for another daemon.',
     ),
   ),
+  mirrors: optional(
+    described(
+      v.strictObject({
+        maxGB: optional(count(0, 10_240, 'Gigabytes of all; the longest unused go first; 0: none are kept; 20.')),
+        days: optional(count(1, 3_650, 'Days that one is kept after its last use; 14.')),
+      }),
+      'Large mounted repositories, kept under the data directory so that the next session fetches what has changed.',
+    ),
+  ),
   gitBaseUrl: optional(text(4096, 'Where mounts without a connection are cloned from; default the code host.')),
   network: optional(
     v.strictObject({

@@ -33,6 +33,7 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   gateway: async () => (await import('../../internal/bench/gateway.ts')).bench,
   sessions: async () => (await import('../../internal/bench/sessions.ts')).bench,
   'sessions-idle': async () => (await import('../../internal/bench/sessions.ts')).idle,
+  mounts: async () => (await import('../../internal/bench/mounts.ts')).bench,
   'crowd-servers': async () => (await import('../../internal/bench/crowd-sync.ts')).servers,
   'crowd-repositories': async () => (await import('../../internal/bench/crowd-sync.ts')).repositories,
   'crowd-places': async () => (await import('../../internal/bench/crowd-places.ts')).places,

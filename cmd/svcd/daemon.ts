@@ -133,7 +133,7 @@ async function startParts(options: DaemonOptions, stops: (() => Promise<void>)[]
   if (config.roles.includes('session')) {
     const models = await startModelGateway(ctx, modelSettings(config.file, config.fileDir));
     stops.push(() => models.stop());
-    const host = await openHostPorts(config, http.url);
+    const host = await openHostPorts(config, http.url, log);
     stops.push(() => host.stop());
     const git = createGitRoutes(() => ctx, sessionSettings(config.file));
     stops.push(() => git.stop());

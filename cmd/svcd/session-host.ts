@@ -13,13 +13,14 @@ import {
   KubernetesEngine,
 } from '../../internal/adapters/engine/engine.ts';
 import { PresetStore } from '../../internal/adapters/presets/presets.ts';
-import { type EngineChoice, openSandboxes, SetupCache } from '../../internal/adapters/sandbox/sandbox.ts';
+import { type EngineChoice, Mirrors, openSandboxes, SetupCache } from '../../internal/adapters/sandbox/sandbox.ts';
 import { errorCode } from '../../internal/adapters/store/store.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
 import { type SandboxesSettings, sandboxesSettings } from '../../internal/base/config/sandbox-settings.ts';
 import { sessionSettings } from '../../internal/base/config/session-settings.ts';
 import { pathInRoot } from '../../internal/base/root-path.ts';
+import type { Runtime } from '../../internal/base/runtime.ts';
 import {
   createListings,
   type HarnessProgram,
@@ -183,6 +184,18 @@ async function programOf(
   return { argv, readOnlyPaths, installed: state === 'installed' };
 }
 
+/** Null where the operator wants none. */
+async function openMirrors({ file, fileDir, dataDir }: Config, log: Runtime['log']): Promise<Mirrors | null> {
+  const { maxGB, days } = sandboxesSettings(file, fileDir).mirrors;
+  if (maxGB === 0) return null;
+  return Mirrors.open(dataDir, {
+    maxBytes: maxGB * 1024 ** 3,
+    keepMs: days * 86_400_000,
+    now: Date.now,
+    onTrouble: (error) => log.warn({ err: error }, 'mounts.no_spare'),
+  });
+}
+
 /**
  * The ports of a host of sessions. Sandboxes are tried when the first session needs one, so that a start does not wait
  * for it; one that is asked for by name is tried at once. Throws ConfigError for one that does not work here.
@@ -190,6 +203,7 @@ async function programOf(
 export async function openHostPorts(
   config: Config,
   url: string,
+  log: Runtime['log'],
 ): Promise<{ readonly ports: HostPorts; stop(): Promise<void> }> {
   const { PATH: path = DEFAULT_PATH, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS } = process.env;
   const { keys } = modelSettings(config.file, config.fileDir);
@@ -212,12 +226,14 @@ export async function openHostPorts(
   const { presets } = sandboxesSettings(config.file, config.fileDir);
   await tryNamed(config, presets, sandboxes);
   let cache: Promise<SetupCache> | undefined;
+  let mirrors: Promise<Mirrors | null> | undefined;
   const { hostname, port } = new URL(url);
   const anywhere = hostname === '0.0.0.0' || hostname === '[::]';
   const ports: HostPorts = {
     address: addressOf(anywhere, new URL(url)),
     sandboxes,
     setupCache: () => (cache ??= SetupCache.open(config.dataDir)),
+    mirrors: () => (mirrors ??= openMirrors(config, log)),
     async hasLeftovers() {
       const found = await readdir(join(config.dataDir, 'sandboxes')).catch((error: unknown) => {
         if (errorCode(error) === 'ENOENT') return [];
@@ -239,6 +255,10 @@ export async function openHostPorts(
   return {
     ports,
     async stop() {
+      await mirrors?.then(
+        (kept) => kept?.close(),
+        () => undefined,
+      );
       for (const one of opening.values()) {
         // One that could not be opened has nothing to close.
         const opened = await one.catch(() => undefined);

@@ -6,6 +6,7 @@ import type {
   SandboxFacts,
   SandboxName,
   SandboxProvider,
+  Mirrors,
   SetupCache,
 } from '../adapters/sandbox/sandbox.ts';
 import type { Fault } from '../domain/fault.ts';
@@ -93,6 +94,8 @@ export interface HostPorts {
   tools(): Address;
   /** What setup steps left, under the data directory. */
   setupCache(): Promise<SetupCache>;
+  /** Large repositories that were mounted, under the data directory; null where none are kept. */
+  mirrors(): Promise<Mirrors | null>;
   /** Whether an earlier life of this data directory may have left sandboxes. */
   hasLeftovers(): Promise<boolean>;
   readonly listings: ToolListings;

@@ -1,13 +1,15 @@
 // One clone: which commit a ref is, the objects, the size of its tree, and only then its files. Refs are asked for by
 // full name, so that none can be taken for an option or for another kind of ref.
 
-import { readdir, stat } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path/posix';
 import type { Readable } from 'node:stream';
 import { Fault } from '../../domain/fault.ts';
 import { findProgram } from './bubblewrap.ts';
 import { type GitResult, type GitRun, runGit } from './git-program.ts';
-import type { MountOptions, MountRequest } from './types.ts';
+import { removeTree } from './layout.ts';
+import { type LocalGit, type Measured, type Mirror, packBytesOf } from './mirrors.ts';
+import type { MountOptions, MountRequest } from './mount-types.ts';
 
 interface Place {
   /** For messages: `Mount /path`. */
@@ -48,6 +50,7 @@ const HARMLESS = [
   'badTagName',
 ];
 const SIZE_CHECK_MS = 250;
+const REFS_BYTES = 64 * 1024 * 1024;
 const DEFAULTS = {
   timeoutMs: 15 * 60_000,
   maxPackBytes: 4 * 1024 ** 3,
@@ -113,15 +116,86 @@ class Clone {
     const authorization = await this.#request.authorization?.();
     this.#remoteConfig = this.#remote(authorization);
     const found = await this.#resolve();
-    await this.#local(['init', '--quiet', '--template=', `--object-format=${formatOf(found.id)}`, '.']);
-    await this.#local(['config', 'remote.origin.url', url]);
-    await this.#local(['config', 'remote.origin.fetch', '+refs/heads/*:refs/remotes/origin/*']);
-    await this.#fetch(found);
-    const commit = await this.#commit(found);
-    await this.#measure(commit);
     const branch = found.name?.startsWith('refs/heads/') === true ? found.name.slice('refs/heads/'.length) : null;
-    await this.#checkOut(commit, branch);
+    const { mirrors } = this.#limits;
+    const mirror = mirrors?.kept.of({ scope: mirrors.scope, url, ...this.#shallow(found) });
+    if (mirrors === undefined || mirror === undefined) {
+      const { commit } = await this.#clone(found, branch);
+      return { commit, branch };
+    }
+    const git: LocalGit = (cwd, args, signal) => this.#localIn(cwd, args, signal);
+    const kept = await mirrors.kept.inTurn(mirror, () => this.#bring(found, mirror, git));
+    if (kept !== null) await this.#checkOut(kept.commit, branch, kept.spare === kept.commit);
+    const { commit } =
+      kept ??
+      (await this.#clone(found, branch, (measured) =>
+        mirrors.kept.inTurn(mirror, () => mirror.fill(this.#place.stage, measured, git, this.#signal)),
+      ));
+    mirrors.kept.prepare(mirror, git);
     return { commit, branch };
+  }
+
+  async #clone(
+    found: Ref,
+    branch: string | null,
+    keep?: (measured: Measured) => Promise<unknown>,
+  ): Promise<{ readonly commit: string }> {
+    const { stage } = this.#place;
+    await this.#local(['init', '--quiet', '--template=', `--object-format=${formatOf(found.id)}`, '.']);
+    await this.#setOrigin();
+    await this.#fetch(found, stage, join(stage, '.git'));
+    const commit = await this.#commit(found, stage);
+    const measured = await this.#measure(commit, stage, join(stage, '.git'));
+    await this.#checkOut(commit, branch, false);
+    await keep?.(measured);
+    return { commit };
+  }
+
+  /** Fetches the difference to the mirror, and fills the stage from there; null where there is no mirror that can be used. */
+  async #bring(
+    found: Ref,
+    mirror: Mirror,
+    git: LocalGit,
+  ): Promise<{ readonly commit: string; readonly spare: string | null } | null> {
+    if (!(await mirror.isThere())) return null;
+    const { stage } = this.#place;
+    try {
+      await this.#fetch(found, mirror.bare, mirror.bare);
+      await git(mirror.bare, ['pack-refs', '--all'], this.#signal);
+      const commit = await this.#commit(found, mirror.bare);
+      const limits = this.#limitsText();
+      if (!(await mirror.isMeasured(commit, limits))) {
+        await this.#measure(commit, mirror.bare, mirror.bare);
+        await mirror.setMeasured(commit, limits);
+      }
+      const spare = await mirror.furnish(stage, git, this.#signal);
+      await this.#setOrigin();
+      return { commit, spare };
+    } catch (error) {
+      // What the remote says holds. What is wrong with the mirror, a clone does not have.
+      if (this.#signal.aborted || (error instanceof Fault && /^mount-re/.test(error.code))) throw error;
+      const isUnreachable = error instanceof Fault && error.code === 'mount-unreachable';
+      if (isUnreachable && (await mirror.isWhole(git, this.#signal))) throw error;
+      await mirror.drop();
+      await removeTree(stage);
+      await mkdir(stage, { mode: 0o755 });
+      return null;
+    }
+  }
+
+  async #setOrigin(): Promise<void> {
+    await this.#local(['config', 'remote.origin.url', this.#request.url]);
+    await this.#local(['config', 'remote.origin.fetch', '+refs/heads/*:refs/remotes/origin/*']);
+  }
+
+  #shallow(found: Ref): { readonly shallow?: { readonly depth: number; readonly ref: string } } {
+    const { depth } = this.#request;
+    return depth === undefined ? {} : { shallow: { depth, ref: found.name ?? found.id } };
+  }
+
+  #limitsText(): string {
+    const { maxFiles, maxTreeBytes, maxPackBytes } = this.#limits;
+    return [maxFiles, maxTreeBytes, maxPackBytes].join(' ');
   }
 
   /** The credential is for this server alone, and no answer of it leads elsewhere. */
@@ -134,6 +208,8 @@ class Clone {
       [`protocol.${protocol.slice(0, -1)}.allow`]: 'always',
       'http.followRedirects': 'false',
       'transfer.fsckObjects': 'true',
+      // A pack whatever it holds: what is copied from a mirror, and measured, are packs.
+      'fetch.unpackLimit': '1',
       ...Object.fromEntries(HARMLESS.map((id) => [`fetch.fsck.${id}`, 'ignore'])),
       ...(this.#place.address === null ? {} : { 'http.curloptResolve': this.#place.address }),
       ...(authorization === undefined ? {} : { [`http.${origin}/.extraHeader`]: `Authorization: ${authorization}` }),
@@ -166,17 +242,21 @@ class Clone {
     throw this.#fault('mount-ref', `${url} has no branch or tag ${ref}`);
   }
 
-  async #fetch(found: Ref): Promise<void> {
+  /** `repository`: where its objects are, for one that has a work tree or none. */
+  async #fetch(found: Ref, cwd: string, repository: string): Promise<void> {
     const { depth } = this.#request;
     const shallow = depth === undefined ? [] : [`--depth=${depth}`];
     const kept = keptAs(found);
     const own = `+${found.name ?? found.id}${kept === null ? '' : `:${kept}`}`;
     // Without a depth it is a clone as people know it: every branch and tag.
     const all = depth === undefined ? ['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*'] : [];
-    const args = ['fetch', '--quiet', '--no-tags', '--no-recurse-submodules', ...shallow, 'origin', own, ...all];
+    // A branch that is gone is not in a clone of now.
+    const prune = depth === undefined ? ['--prune'] : [];
+    const options = ['--quiet', '--no-tags', '--no-recurse-submodules', ...prune, ...shallow];
+    const args = ['fetch', ...options, 'origin', own, ...all];
     const watch = new AbortController();
-    const size = this.#watchSize(watch);
-    const result = await this.#git({ args, isRemote: true, signal: watch.signal }).finally(() => size.stop());
+    const size = this.#watchSize(watch, repository);
+    const result = await this.#git({ args, cwd, isRemote: true, signal: watch.signal }).finally(() => size.stop());
     if (result.code === 0) return;
     if (found.name === null && /not our ref|unadvertised|couldn't find remote ref/i.test(result.stderr)) {
       throw this.#fault('mount-ref', `${this.#request.url} has no commit ${found.id}`);
@@ -185,10 +265,10 @@ class Clone {
   }
 
   /** Ends the fetch when what it wrote is over the limit. */
-  #watchSize(watch: AbortController): { stop: () => void } {
+  #watchSize(watch: AbortController, repository: string): { stop: () => void } {
     const limit = this.#limits.maxPackBytes;
     const check = async (): Promise<void> => {
-      const bytes = await sizeOf(join(this.#place.stage, '.git/objects/pack'));
+      const bytes = await packBytesOf(repository);
       if (bytes > limit) watch.abort(this.#tooLarge(`more than ${limit} bytes of objects`));
     };
     // A directory that changes while it is read is looked at again.
@@ -196,19 +276,19 @@ class Clone {
     return { stop: () => clearInterval(timer) };
   }
 
-  async #commit(found: Ref): Promise<string> {
+  async #commit(found: Ref, cwd: string): Promise<string> {
     // What was fetched: a branch may have moved since it was asked for.
     const name = keptAs(found) ?? found.id;
-    const result = await this.#git({ args: ['rev-parse', '--verify', '--quiet', `${name}^{commit}`] });
+    const result = await this.#git({ args: ['rev-parse', '--verify', '--quiet', `${name}^{commit}`], cwd });
     const commit = result.stdout.trim();
     if (result.code === 0 && OBJECT_ID.test(commit)) return commit;
     throw this.#fault('mount-ref', `${this.#request.ref ?? 'HEAD'} of ${this.#request.url} is no commit`);
   }
 
   /** Sums up the tree as a stream, so that one made of itself a million times over is left at the limit. */
-  async #measure(commit: string): Promise<void> {
+  async #measure(commit: string, cwd: string, repository: string): Promise<Measured> {
     const { maxFiles, maxTreeBytes, maxPackBytes } = this.#limits;
-    const packed = await sizeOf(join(this.#place.stage, '.git/objects/pack'));
+    const packed = await packBytesOf(repository);
     if (packed > maxPackBytes) throw this.#tooLarge(`more than ${maxPackBytes} bytes of objects`);
     let files = 0;
     let bytes = 0;
@@ -226,11 +306,13 @@ class Clone {
         if (bytes > maxTreeBytes) throw this.#tooLarge(`more than ${maxTreeBytes} bytes of files`);
       }
     };
-    const result = await this.#git({ args: ['ls-tree', '-r', '-l', '-z', '--full-tree', commit], read });
+    const result = await this.#git({ args: ['ls-tree', '-r', '-l', '-z', '--full-tree', commit], cwd, read });
     if (result.code !== 0) throw this.#fault('mount-tree', `its tree cannot be read: ${lastLine(result)}`);
+    return { commit, files, bytes, limits: this.#limitsText() };
   }
 
-  async #checkOut(commit: string, branch: string | null): Promise<void> {
+  /** `isThere`: the files are those of the commit already. */
+  async #checkOut(commit: string, branch: string | null, isThere: boolean): Promise<void> {
     const author = this.#request.commitAuthor;
     if (author !== undefined) {
       await this.#local(['config', '--', 'user.name', author.name]);
@@ -243,6 +325,7 @@ class Clone {
       await this.#local(['config', `branch.${branch}.remote`, 'origin']);
       await this.#local(['config', `branch.${branch}.merge`, `refs/heads/${branch}`]);
     }
+    if (isThere) return;
     const result = await this.#git({ args: ['reset', '--quiet', '--hard', commit] });
     if (result.code !== 0) throw this.#fault('mount-tree', `its files cannot be written: ${lastLine(result)}`);
   }
@@ -252,10 +335,20 @@ class Clone {
     if (result.code !== 0) throw this.#fault('mount-tree', `git ${args[0]} failed: ${lastLine(result)}`);
   }
 
-  #git(run: Pick<GitRun, 'args' | 'read'> & { isRemote?: boolean; signal?: AbortSignal }): Promise<GitResult> {
+  async #localIn(cwd: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+    const result = await runGit(this.#program, this.#limits.path, { args, cwd, signal, keptBytes: REFS_BYTES });
+    if (result.code !== 0) throw new Error(`git ${args[0]} of a mirror failed: ${lastLine(result)}`);
+    if (result.stdout.length >= REFS_BYTES)
+      throw new Error(`git ${args[0]} of a mirror says more than ${REFS_BYTES} bytes`);
+    return result.stdout;
+  }
+
+  #git(
+    run: Pick<GitRun, 'args' | 'read'> & { cwd?: string; isRemote?: boolean; signal?: AbortSignal },
+  ): Promise<GitResult> {
     return runGit(this.#program, this.#limits.path, {
       args: run.args,
-      cwd: this.#place.stage,
+      cwd: run.cwd ?? this.#place.stage,
       signal: run.signal === undefined ? this.#signal : AbortSignal.any([this.#signal, run.signal]),
       ...(run.isRemote === true && { config: this.#remoteConfig }),
       ...(run.read !== undefined && { read: run.read }),
@@ -298,17 +391,4 @@ const formatOf = (id: string): string => (id.length === 64 ? 'sha256' : 'sha1');
 function lastLine({ stderr }: GitResult): string {
   const lines = stderr.split('\n').filter((line) => line.trim() !== '');
   return lines.find((line) => /^(fatal|error):/.test(line)) ?? lines.at(-1) ?? 'git ended without a word';
-}
-
-async function sizeOf(directory: string): Promise<number> {
-  const names = await readdir(directory).catch(() => []);
-  const sizes = await Promise.all(
-    names.map((name) =>
-      stat(join(directory, name)).then(
-        ({ size }) => size,
-        () => 0,
-      ),
-    ),
-  );
-  return sizes.reduce((sum, size) => sum + size, 0);
 }

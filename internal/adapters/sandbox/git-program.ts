@@ -12,7 +12,9 @@ export interface GitRun {
   /** Settings of git by name, handed over in the environment. */
   readonly config?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  /** Reads standard output as it comes; default: it is kept, up to a mebibyte. */
+  /** Of standard output, the last so many are kept; default a mebibyte. */
+  readonly keptBytes?: number;
+  /** Reads standard output as it comes, and nothing is kept. */
   readonly read?: (stdout: Readable) => Promise<void>;
 }
 
@@ -85,7 +87,7 @@ export async function runGit(program: string, path: string, run: GitRun): Promis
     const closed = once(child, 'close') as Promise<[number | null]>;
     if (run.signal.aborted) end();
     const err = keepLast(child.stderr, STDERR_BYTES);
-    const out = run.read === undefined ? keepLast(child.stdout, KEPT_BYTES) : (): string => '';
+    const out = run.read === undefined ? keepLast(child.stdout, run.keptBytes ?? KEPT_BYTES) : (): string => '';
     const read = run.read?.(child.stdout).catch((error: unknown) => {
       end();
       throw error;

@@ -13,7 +13,8 @@ import { EngineSandbox } from './engine-sandbox.ts';
 import { freePath, makeDirectories, type PlacedMount, placeOf, removeTree } from './layout.ts';
 import { LocalSandbox } from './local.ts';
 import { checkFree, streamIn } from './mount-box.ts';
-import type { MountOptions, MountRequest, Sandbox } from './types.ts';
+import type { MountOptions, MountRequest } from './mount-types.ts';
+import type { Sandbox } from './types.ts';
 
 export interface MountResult {
   /** Where it is, as the sandbox's processes see it. */

@@ -21,10 +21,11 @@ import type { SandboxCapabilities, SandboxName, SandboxProvider } from './types.
 export { findProgram } from './bubblewrap.ts';
 export type { SandboxCommand } from './command.ts';
 export { type MountResult, mountRepository } from './mounts.ts';
-export type { MountOptions, MountRequest } from './types.ts';
+export type { MountOptions, MountRequest } from './mount-types.ts';
 export { buildImage, type ImageRequest, runSetup, SetupFailed, type SetupRequest, type StepReport } from './setup.ts';
 export { packPart, restoreParts, type SnapshotPart, snapshotParts } from './snapshot.ts';
 export { isSystemPath } from './layout.ts';
+export { Mirrors } from './mirrors.ts';
 export { SetupCache } from './setup-cache.ts';
 export type {
   Channel,

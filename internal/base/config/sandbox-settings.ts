@@ -69,6 +69,14 @@ const Section = v.strictObject({
   /** Docker or Podman. */
   docker: v.optional(Docker),
   kubernetes: v.optional(KubernetesSection),
+  /** Large repositories that were mounted: at most so many gigabytes of all (0: none), and so many days after the last use. */
+  mirrors: v.optional(
+    v.strictObject({
+      maxGB: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(10_240)), 20),
+      days: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(3_650)), 14),
+    }),
+    { maxGB: 20, days: 14 },
+  ),
   network: v.optional(
     v.strictObject({
       allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `not ${ENTRY_SHAPE}`))), v.maxLength(MAX_ENTRIES)),
@@ -93,6 +101,7 @@ export interface SandboxesSettings {
   readonly allow?: readonly string[];
   readonly gitBaseUrl?: string;
   readonly snapshots: { readonly maxMB: number; readonly days: number };
+  readonly mirrors: { readonly maxGB: number; readonly days: number };
 }
 
 /** Relative files count from `base`. */
@@ -108,7 +117,7 @@ const read = new WeakMap<ConfigFile, SandboxesSettings>();
 export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSettings {
   const known = read.get(file);
   if (known !== undefined) return known;
-  const { presets, network, gitBaseUrl, snapshots, docker, kubernetes } = readSection(
+  const { presets, network, gitBaseUrl, snapshots, mirrors, docker, kubernetes } = readSection(
     Section,
     file.sandboxes,
     'sandboxes',
@@ -128,6 +137,7 @@ export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSett
       ),
     }),
     snapshots,
+    mirrors,
   };
   read.set(file, settings);
   return settings;

@@ -58,10 +58,12 @@ export async function provision(ctx: FlowContext, of: Provisioning): Promise<Pro
 
 async function mountAll(ctx: FlowContext, of: Provisioning, notes: string[]): Promise<void> {
   const { facts, sandbox, session, signal } = of;
+  const kept = facts.spec.mounts.some(isCloned) ? await of.ports.mirrors() : null;
   for (const request of await mountRequests(ctx, facts.project, facts.spec.mounts, session.mountRefs)) {
     const mounted = await mountRepository(sandbox, request, {
       allowPrivateNetwork: ctx.config.allowPrivateNetwork,
       path: of.ports.path,
+      ...(kept !== null && { mirrors: { kept, scope: facts.project.id } }),
       signal,
     });
     await markMounted(sandbox, request.mountPath);

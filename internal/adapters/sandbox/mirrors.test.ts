@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { chmod } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { GitFixture } from '../../base/testkit/git-fixture.ts';
+import { GitServer } from '../../base/testkit/git-server.ts';
+import { Mirrors } from './mirrors.ts';
+import { type MountRequest, mountRepository } from './sandbox.ts';
+import { open, PATH, temporary } from './test-support.ts';
+
+const TIME = { timeoutMs: 120_000 };
+const TOKEN = 'a-token-of-the-installation';
+const authorization =
+  (token = TOKEN) =>
+  () =>
+    Promise.resolve(`Basic ${Buffer.from(`x:${token}`).toString('base64')}`);
+
+/** A repository that is worth a mirror, its server, and sandboxes that mount it. */
+async function setUp(t: TestContext) {
+  const root = temporary(t);
+  const repo = await GitFixture.create(join(root, 'wide.git'));
+  const files = Object.fromEntries(Array.from({ length: 2_100 }, (_, n) => [`d${n % 50}/f${n}.txt`, `file ${n}\n`]));
+  await repo.commit(files);
+  const server = await new GitServer({ root, auth: { tokens: [TOKEN] } }).start();
+  t.after(() => server.stop());
+  const { provider, dataDir } = await open(t, 'process');
+  let nowMs = Date.now();
+  const troubles: unknown[] = [];
+  const options = { keepMs: 86_400_000, now: () => nowMs, onTrouble: (error: unknown) => void troubles.push(error) };
+  const kept = await Mirrors.open(dataDir, { ...options, maxBytes: 1e9 });
+  t.after(() => kept.close());
+  const request: MountRequest = {
+    url: server.url('wide.git'),
+    mountPath: '/workspace/wide',
+    authorization: authorization(),
+  };
+  let boxes = 0;
+  /** Mounts into a fresh sandbox; what it is like there, and how many bytes the server sent for it. */
+  const mount = async (more: Partial<MountRequest> = {}, scope: string | null = 'a project') => {
+    const sandbox = await provider.create({ id: `box${(boxes += 1)}` });
+    const before = server.log.length;
+    const mounted = await mountRepository(
+      sandbox,
+      { ...request, ...more },
+      {
+        allowPrivateNetwork: true,
+        path: PATH,
+        ...(scope !== null && { mirrors: { kept, scope } }),
+      },
+    );
+    const { output } = await sandbox.run({
+      command:
+        'git status --short --branch; git for-each-ref --format="%(refname) %(objectname)"; git ls-files -s | git hash-object --stdin; git config remote.origin.url; git fsck --connectivity-only 2>&1 | grep -v "^dangling\\|^notice" ; cat .git/shallow 2>/dev/null; find . -path ./.git -prune -o -type f -print | wc -l',
+      cwd: mounted.path,
+      ...TIME,
+    });
+    await kept.idle();
+    const sent = server.log.slice(before).reduce((sum, { bytesDown }) => sum + bytesDown, 0);
+    return { mounted, output, sent, sandbox, path: mounted.path };
+  };
+  const mirrors = (): string[] => readdirSync(join(dataDir, 'mirrors'));
+  const clock = { later: (ms: number) => void (nowMs += ms) };
+  return { repo, server, mount, mirrors, dataDir, troubles, clock, options };
+}
+
+test('a large repository is fetched by difference, and what is mounted is what a clone is', async (t) => {
+  const { repo, mount, mirrors, dataDir, troubles } = await setUp(t);
+  const first = await mount();
+  assert.equal(mirrors().length, 1);
+  const mirror = join(dataDir, 'mirrors', mirrors()[0] ?? '');
+  const spares = () => readdirSync(mirror).filter((name) => name.startsWith('spare-'));
+  assert.deepEqual(spares(), [`spare-${first.mounted.commit}`]);
+  const second = await mount();
+  assert.deepEqual([second.output, second.mounted.commit], [first.output, first.mounted.commit]);
+  assert.ok(second.sent < first.sent / 10, `${second.sent} of ${first.sent} bytes`);
+  assert.deepEqual(spares(), [`spare-${first.mounted.commit}`], 'another one is ready');
+  // A branch comes, one goes, files change, come and go.
+  await repo.git(['branch', 'short-lived']);
+  await repo.commit({ 'd1/f1.txt': 'changed\n', 'new.txt': 'new\n', 'd2/f2.txt': null });
+  const [third, plain] = [await mount(), await mount({}, null)];
+  assert.equal(third.output, plain.output);
+  assert.match(third.output, /refs\/remotes\/origin\/short-lived/);
+  await repo.git(['branch', '-D', 'short-lived']);
+  await repo.git(['branch', 'other', 'main~1']);
+  await repo.git(['tag', 'v1', 'main~1']);
+  for (const ref of [undefined, 'other', 'v1', first.mounted.commit]) {
+    const more = ref === undefined ? {} : { ref };
+    const [ours, cloned] = [await mount(more), await mount(more, null)];
+    assert.deepEqual([ours.output, ours.mounted], [cloned.output, { ...cloned.mounted, path: ours.path }], ref);
+  }
+  assert.deepEqual(troubles, []);
+});
+
+test('a mirror lets nobody in: not another project, not without the right, and nobody writes into it', async (t) => {
+  const { mount, mirrors, dataDir } = await setUp(t);
+  const first = await mount();
+  const other = await mount({}, 'another project');
+  assert.ok(other.sent > first.sent / 2, 'another project fetches for itself');
+  assert.equal(mirrors().length, 2);
+  await assert.rejects(mount({ authorization: authorization('revoked') }), { code: 'mount-refused' });
+  // A session may write into whatever it has been given.
+  const own = join(first.path, '.git/objects/pack');
+  for (const name of readdirSync(own)) {
+    await chmod(join(own, name), 0o600);
+    writeFileSync(join(own, name), 'spoiled');
+  }
+  const next = await mount();
+  assert.equal(next.output, first.output);
+  for (const name of mirrors()) assert.equal(statSync(join(dataDir, 'mirrors', name)).mode & 0o077, 0, name);
+  assert.equal(statSync(join(dataDir, 'mirrors')).mode & 0o077, 0);
+});
+
+test('a shallow mount stays shallow, and goes on from the mirror of its ref', async (t) => {
+  const { repo, mount } = await setUp(t);
+  await repo.commit({ 'x.txt': 'x\n' });
+  const first = await mount({ depth: 1 });
+  assert.match(first.output, /^[0-9a-f]{40}$/m);
+  await repo.commit({ 'y.txt': 'y\n' });
+  const [ours, plain] = [await mount({ depth: 1 }), await mount({ depth: 1 }, null)];
+  // Where history is cut: a clone of now knows one such place, the mirror earlier ones too.
+  const own = (text: string): string => text.replaceAll(/^[0-9a-f]{40}\n/gm, '');
+  assert.equal(own(ours.output), own(plain.output));
+  assert.ok(ours.sent < plain.sent / 10, `${ours.sent} of ${plain.sent} bytes`);
+});
+
+test('a mirror that is broken, too old or too much goes, and mounts go on', async (t) => {
+  const { mount, mirrors, dataDir, clock, options } = await setUp(t);
+  const first = await mount();
+  const mirror = join(dataDir, 'mirrors', mirrors()[0] ?? '');
+  const packs = join(mirror, 'bare/objects/pack');
+  for (const name of readdirSync(packs)) {
+    await chmod(join(packs, name), 0o600);
+    truncateSync(join(packs, name), 100);
+  }
+  const second = await mount();
+  assert.equal(second.output, first.output);
+  assert.ok(second.sent > first.sent / 2, 'it was cloned afresh');
+  assert.equal((await mount()).output, first.output);
+  // What a daemon that was killed left half done.
+  const left = readFileSync(join(dataDir, 'mirrors', mirrors()[0] ?? '', 'size'), 'utf8');
+  assert.ok(Number(left) > 0);
+  clock.later(2 * 86_400_000);
+  await Mirrors.open(dataDir, { ...options, maxBytes: 1e9 });
+  assert.deepEqual(mirrors(), []);
+  assert.equal((await mount()).output, first.output);
+  assert.equal(mirrors().length, 1);
+  await Mirrors.open(dataDir, { ...options, maxBytes: Number(left) - 1 });
+  assert.deepEqual(mirrors(), []);
+});

@@ -1,0 +1,341 @@
+// What large repositories left when they were mounted: a bare mirror of their objects, fetched by difference, and a spare
+// work tree, checked out before somebody asks for it. Both are the daemon's alone: a session gets copies of pack files and
+// the spare itself, which is its own from then on. Who may read is decided by the remote, each time, before anything of a
+// mirror is used. Deleting the directory costs time only (docs/reference/compile.md#mounts).
+
+import { createHash, randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import {
+  chmod,
+  copyFile,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  statfs,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
+import { basename, join } from 'node:path/posix';
+import { removeTree } from './layout.ts';
+
+/** Runs git in a directory of ours, without a network; rejects where it fails, or says more than 64 MiB. */
+export type LocalGit = (cwd: string, args: readonly string[], signal: AbortSignal) => Promise<string>;
+
+export interface MirrorOptions {
+  /** Of all mirrors with their spares; the longest unused go first. 0: nothing is kept. */
+  readonly maxBytes: number;
+  /** A mirror that nobody used for so long goes. */
+  readonly keepMs: number;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Hears of a spare that could not be made. */
+  readonly onTrouble?: (error: unknown) => void;
+}
+
+/** Whose a mirror is: a project never sees what another one fetched. */
+export interface MirrorKey {
+  readonly scope: string;
+  readonly url: string;
+  /** Of a shallow clone, with the ref that it is of: only that one is in it. */
+  readonly shallow?: { readonly depth: number; readonly ref: string };
+}
+
+/** A tree that was found within the limits. */
+export interface Measured {
+  readonly commit: string;
+  readonly files: number;
+  readonly bytes: number;
+  /** Those that it was held against. */
+  readonly limits: string;
+}
+
+/** From so many files, or bytes of objects, on: below, a clone costs little more than looking. */
+const WORTH = { files: 2_000, packBytes: 8 * 1024 * 1024 } as const;
+/** Each difference is a pack of its own; past so many the next mount begins anew. */
+const MAX_PACKS = 64;
+const ABANDONED_AFTER_MS = 24 * 3_600_000;
+/** Of the disk, what is left free at least. */
+const FREE_SHARE = 0.1;
+const KEY = /^[0-9a-f]{64}$/;
+const SPARE = /^spare-([0-9a-f]{40}|[0-9a-f]{64})$/;
+
+export class Mirrors {
+  readonly #dir: string;
+  readonly #options: MirrorOptions;
+  readonly #turns = new Map<string, Promise<unknown>>();
+  readonly #making = new Map<string, Promise<void>>();
+  readonly #closing = new AbortController();
+
+  private constructor(dir: string, options: MirrorOptions) {
+    this.#dir = dir;
+    this.#options = options;
+  }
+
+  /** Those of a data directory. */
+  static async open(dataDir: string, options: MirrorOptions): Promise<Mirrors> {
+    const dir = join(dataDir, 'mirrors');
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await chmod(dir, 0o700);
+    const mirrors = new Mirrors(dir, options);
+    await mirrors.#trim();
+    return mirrors;
+  }
+
+  /** The mirror of a repository, there or not. */
+  of({ scope, url, shallow }: MirrorKey): Mirror {
+    const name = createHash('sha256')
+      .update(JSON.stringify([scope, url, shallow?.depth ?? 0, shallow?.ref ?? '']))
+      .digest('hex');
+    return new Mirror(join(this.#dir, name), this.#options);
+  }
+
+  /** Works with one mirror, one at a time: what one fetches the next one has. */
+  async inTurn<T>(mirror: Mirror, work: () => Promise<T>): Promise<T> {
+    const name = basename(mirror.dir);
+    const before = this.#turns.get(name) ?? Promise.resolve();
+    const own = before.then(work);
+    const settled = own.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#turns.set(name, settled);
+    try {
+      return await own;
+    } finally {
+      if (this.#turns.get(name) === settled) this.#turns.delete(name);
+    }
+  }
+
+  /** Makes a spare work tree where there is none, behind everybody's back, one at a time. */
+  prepare(mirror: Mirror, git: LocalGit): void {
+    if (this.#closing.signal.aborted || this.#making.has(mirror.dir)) return;
+    const before = [...this.#making.values()];
+    const making = Promise.allSettled(before)
+      .then(() => mirror.makeSpare(git, this.#closing.signal))
+      .then(() => this.#trim())
+      .catch((error: unknown) => {
+        if (!this.#closing.signal.aborted) this.#options.onTrouble?.(error);
+      })
+      .finally(() => this.#making.delete(mirror.dir));
+    this.#making.set(mirror.dir, making);
+  }
+
+  /** Resolves when no spare is being made: for tests and measures. */
+  async idle(): Promise<void> {
+    while (this.#making.size > 0) await Promise.all(this.#making.values());
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.idle();
+  }
+
+  /** Removes what is old, what was not finished, and, from the longest unused on, what is too much. */
+  async #trim(): Promise<void> {
+    const { maxBytes, keepMs, now } = this.#options;
+    const names = await readdir(this.#dir);
+    const found = await Promise.all(
+      names.map(async (name) => ({ name, ...(await lookAt(join(this.#dir, name), now())) })),
+    );
+    const kept: { readonly dir: string; readonly usedMs: number; readonly bytes: number }[] = [];
+    for (const { name, usedMs, bytes } of found) {
+      const dir = join(this.#dir, name);
+      const isOld = now() - usedMs > (KEY.test(name) ? keepMs : ABANDONED_AFTER_MS);
+      if (this.#turns.has(name) || this.#making.has(dir)) continue;
+      if (isOld) await removeTree(dir);
+      else kept.push({ dir, usedMs, bytes });
+    }
+    let total = kept.reduce((sum, { bytes }) => sum + bytes, 0);
+    for (const { dir, bytes } of kept.toSorted((a, b) => a.usedMs - b.usedMs)) {
+      if (total <= maxBytes) return;
+      await removeTree(dir);
+      total -= bytes;
+    }
+  }
+}
+
+/** One repository as it was fetched last. Used by one mount at a time. */
+export class Mirror {
+  readonly dir: string;
+  /** The bare repository. */
+  readonly bare: string;
+  readonly #options: MirrorOptions;
+
+  constructor(dir: string, options: MirrorOptions) {
+    this.dir = dir;
+    this.bare = join(dir, 'bare');
+    this.#options = options;
+  }
+
+  /** Whether there is something to fetch a difference to. */
+  async isThere(): Promise<boolean> {
+    const packs = await packsOf(this.bare);
+    if (packs.length > MAX_PACKS) await this.drop();
+    return packs.length > 0 && packs.length <= MAX_PACKS;
+  }
+
+  /** Whether all that its refs need can be read. */
+  isWhole(git: LocalGit, signal: AbortSignal): Promise<boolean> {
+    return git(this.bare, ['fsck', '--connectivity-only', '--no-dangling', '--no-progress'], signal).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  /** Makes the mirror of a clone that nobody has used yet, where that is worth its place; whether it did. */
+  async fill(stage: string, of: Measured, git: LocalGit, signal: AbortSignal): Promise<boolean> {
+    const { maxBytes, now } = this.#options;
+    const packBytes = await packBytesOf(join(stage, '.git'));
+    if (of.files < WORTH.files && packBytes < WORTH.packBytes) return false;
+    // Objects in the mirror, and objects and files in the spare.
+    const bytes = 2 * packBytes + of.bytes;
+    const disk = await statfs(stage);
+    if (bytes > maxBytes || (disk.bavail * disk.bsize - bytes) / (disk.blocks * disk.bsize) < FREE_SHARE) return false;
+    const fresh = `${this.dir}.${randomBytes(4).toString('hex')}`;
+    try {
+      const bare = join(fresh, 'bare');
+      await mkdir(bare, { recursive: true, mode: 0o700 });
+      const refs = await git(
+        stage,
+        ['for-each-ref', '--format=%(objectname) %(refname)', 'refs/remotes', 'refs/tags'],
+        signal,
+      );
+      const [head = ''] = refs.split(' ', 1);
+      await git(
+        bare,
+        ['init', '--quiet', '--bare', '--template=', `--object-format=${head.length === 64 ? 'sha256' : 'sha1'}`, '.'],
+        signal,
+      );
+      const url = await git(stage, ['config', 'remote.origin.url'], signal);
+      await git(bare, ['config', 'remote.origin.url', url.trim()], signal);
+      await copyPacks(join(stage, '.git'), bare);
+      await writeFile(join(bare, 'packed-refs'), refs.endsWith('\n') || refs === '' ? refs : `${refs}\n`);
+      await copyIfThere(join(stage, '.git/shallow'), join(bare, 'shallow'));
+      await writeFile(join(fresh, 'size'), String(bytes));
+      await writeFile(join(fresh, 'measured'), `${of.commit} ${of.limits}`);
+      await removeTree(this.dir);
+      await rename(fresh, this.dir);
+      const at = new Date(now());
+      await utimes(this.dir, at, at);
+      return true;
+    } finally {
+      await removeTree(fresh);
+    }
+  }
+
+  /** Whether the tree of this commit was measured before, and found within the limits that hold. */
+  async isMeasured(commit: string, limits: string): Promise<boolean> {
+    return (await readFile(join(this.dir, 'measured'), 'utf8').catch(() => '')) === `${commit} ${limits}`;
+  }
+
+  setMeasured(commit: string, limits: string): Promise<void> {
+    return writeFile(join(this.dir, 'measured'), `${commit} ${limits}`);
+  }
+
+  /**
+   * Puts the objects and refs of the mirror into the stage, an empty directory; with the spare's files where there is one,
+   * whose commit is given.
+   */
+  async furnish(stage: string, git: LocalGit, signal: AbortSignal): Promise<string | null> {
+    const at = new Date(this.#options.now());
+    await utimes(this.dir, at, at);
+    const spare = await this.#spare();
+    if (spare !== null) {
+      await rm(stage, { recursive: true });
+      await rename(join(this.dir, spare.name), stage);
+    } else await initFrom(stage, this.bare, git, signal);
+    await bringUp(stage, this.bare);
+    return spare?.commit ?? null;
+  }
+
+  async makeSpare(git: LocalGit, signal: AbortSignal): Promise<void> {
+    if ((await this.#spare()) !== null) return;
+    const fresh = join(this.dir, `making-${randomBytes(4).toString('hex')}`);
+    const [commit = ''] = (await readFile(join(this.dir, 'measured'), 'utf8')).split(' ');
+    try {
+      await mkdir(fresh, { mode: 0o755 });
+      await initFrom(fresh, this.bare, git, signal);
+      await bringUp(fresh, this.bare);
+      await git(fresh, ['update-ref', '--no-deref', 'HEAD', commit], signal);
+      await git(fresh, ['reset', '--quiet', '--hard', commit], signal);
+      await rename(fresh, join(this.dir, `spare-${commit}`));
+    } finally {
+      await removeTree(fresh);
+    }
+  }
+
+  /** What is broken, or has become too many pieces, is fetched anew. */
+  drop(): Promise<void> {
+    return removeTree(this.dir);
+  }
+
+  async #spare(): Promise<{ readonly name: string; readonly commit: string } | null> {
+    for (const name of await readdir(this.dir)) {
+      const commit = SPARE.exec(name)?.[1];
+      if (commit !== undefined) return { name, commit };
+    }
+    return null;
+  }
+}
+
+async function initFrom(stage: string, bare: string, git: LocalGit, signal: AbortSignal): Promise<void> {
+  const format = (await git(bare, ['rev-parse', '--show-object-format'], signal)).trim();
+  await git(stage, ['init', '--quiet', '--template=', `--object-format=${format}`, '.'], signal);
+}
+
+/** The objects and refs that the mirror has and a clone of it has not. */
+async function bringUp(stage: string, bare: string): Promise<void> {
+  const own = join(stage, '.git');
+  await copyPacks(bare, own);
+  await copyIfThere(join(bare, 'packed-refs'), join(own, 'packed-refs'));
+  await copyIfThere(join(bare, 'shallow'), join(own, 'shallow'));
+}
+
+const packsOf = async (repository: string): Promise<string[]> =>
+  (await readdir(join(repository, 'objects/pack')).catch(() => [])).filter((name) => name.endsWith('.pack'));
+
+/** Copies, and no links: whoever gets a clone may write into its files. The index of a pack last, for it makes the pack one. */
+async function copyPacks(from: string, to: string): Promise<void> {
+  const [source, target] = [join(from, 'objects/pack'), join(to, 'objects/pack')];
+  await mkdir(target, { recursive: true });
+  const there = new Set(await readdir(target));
+  const names = (await readdir(source)).filter(
+    (name) => /^pack-[0-9a-f]+\.(pack|rev|idx)$/.test(name) && !there.has(name),
+  );
+  for (const name of names.toSorted((a, b) => Number(a.endsWith('.idx')) - Number(b.endsWith('.idx')))) {
+    await copyFile(join(source, name), join(target, name), constants.COPYFILE_FICLONE);
+  }
+}
+
+async function copyIfThere(from: string, to: string): Promise<void> {
+  await copyFile(from, to).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+    await rm(to, { force: true });
+  });
+}
+
+async function lookAt(dir: string, nowMs: number): Promise<{ readonly usedMs: number; readonly bytes: number }> {
+  const usedMs = await stat(dir).then(
+    ({ mtimeMs }) => mtimeMs,
+    () => nowMs,
+  );
+  return { usedMs, bytes: Number(await readFile(join(dir, 'size'), 'utf8').catch(() => '0')) };
+}
+
+/** Bytes of the packs of a repository: its bare directory, or its `.git`. */
+export async function packBytesOf(repository: string): Promise<number> {
+  const directory = join(repository, 'objects/pack');
+  const names = await readdir(directory).catch(() => []);
+  const sizes = await Promise.all(
+    names.map((name) =>
+      stat(join(directory, name)).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    ),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
