@@ -9,8 +9,8 @@ import { cyclesOf } from './tidy-cycles.ts';
 import { checkTestNames, isTest, type SourceFile, type Violation } from './tidy-names.ts';
 import { TOOLS, WORDS } from './tidy-words.ts';
 
-export const MAX_FILE_LINES = 400;
-export const MAX_FUNCTION_LINES = 70;
+export const fileLinesMax = 400;
+export const functionLinesMax = 70;
 interface RoomRule {
   /** Rooms (or prefixes ending in `/`) that it may import besides itself, `domain`, and its own tests' helpers. */
   readonly rooms: readonly string[];
@@ -268,7 +268,7 @@ function checkLengths(file: SourceFile): Violation[] {
   const lines = file.text.split('\n');
   const found: Violation[] = [];
   const count = file.text.endsWith('\n') ? lines.length - 1 : lines.length;
-  if (count > MAX_FILE_LINES) {
+  if (count > fileLinesMax) {
     found.push({ rule: 'file-length', path: file.path, line: count, message: `${count} lines` });
   }
   if (isTest(file.path)) return found;
@@ -284,7 +284,7 @@ function checkLengths(file: SourceFile): Violation[] {
     const end = lines.findIndex((other, at) => at > opening && other.startsWith(`${indent}}`));
     if (end === -1) return;
     const length = end - index + 1;
-    if (length > MAX_FUNCTION_LINES) {
+    if (length > functionLinesMax) {
       found.push({ rule: 'function-length', path: file.path, line: index + 1, message: `${length} lines` });
     }
   });

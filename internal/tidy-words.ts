@@ -90,6 +90,15 @@ export const WORDS: readonly WordRule[] = [
     message: 'what is private is called #name',
   },
   {
+    name: 'constant',
+    pattern:
+      /^(?:export )?const [A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*(?:: (?:number|string|boolean))? = (?:-?[\d][\w. *+()/-]*|'[^']*'|"[^"]*"|true|false);$/,
+    // Named as the kernel names them.
+    allowed: ['internal/adapters/sandbox/seccomp.ts'],
+    inTests: false,
+    message: 'a number or a text is called like anything else, its unit last: bodyBytesMax',
+  },
+  {
     name: 'default-export',
     pattern: /^export default\b|^export \* from\b/,
     allowed: [],

@@ -8,13 +8,13 @@ import { test } from 'node:test';
 import type { SourceFile } from './tidy-names.ts';
 import { ROOMS, roomOf, tidy } from './tidy-rules.ts';
 
-const ROOT = join(import.meta.dirname, '..');
+const root = join(import.meta.dirname, '..');
 /** Well under the real number; a glob that stops matching must not look like a clean house. */
-const MIN_FILES = 20;
+const filesMin = 20;
 
-const sources: SourceFile[] = globSync('{cmd,internal,schemas}/**/*.ts', { cwd: ROOT }).map((path) => ({
+const sources: SourceFile[] = globSync('{cmd,internal,schemas}/**/*.ts', { cwd: root }).map((path) => ({
   path: path.replaceAll('\\', '/'),
-  text: readFileSync(join(ROOT, path), 'utf8'),
+  text: readFileSync(join(root, path), 'utf8'),
 }));
 
 test('every source keeps the rules of the house', () => {
@@ -23,7 +23,7 @@ test('every source keeps the rules of the house', () => {
 });
 
 test('the sources were found', () => {
-  assert.ok(sources.length >= MIN_FILES, `only ${sources.length} files`);
+  assert.ok(sources.length >= filesMin, `only ${sources.length} files`);
   for (const room of ['domain', 'core/source', 'core/compile']) {
     assert.ok(
       sources.some((file) => roomOf(file.path) === room),
@@ -37,50 +37,51 @@ test('database drivers are in the store and the job wiring alone', () => {
   assert.deepEqual(rooms, ['adapters/store', 'adapters/postgres', 'edge/jobs', 'base/testkit']);
 });
 
-const DOOR = '// a\n// b\n// c\n';
+const door = '// a\n// b\n// c\n';
 const long = (count: number): string => '  step();\n'.repeat(count);
 
 /** Each plants one thing: path, text, the rule that must see it. */
 const PLANTED: readonly (readonly [string, string, string])[] = [
-  ['internal/core/plan/plan.ts', `${DOOR}import { readFileSync } from 'node:fs';\n`, 'imports'],
-  ['internal/core/plan/plan.ts', `${DOOR}import { join } from 'node:path';\n`, 'imports'],
-  ['internal/core/plan/plan.ts', `${DOOR}import { compile } from '../compile/compile.ts';\n`, 'imports'],
-  ['internal/core/plan/plan.ts', `${DOOR}import type { X } from '../../adapters/store/store.ts';\n`, 'imports'],
-  ['internal/core/plan/plan.ts', `${DOOR}import { parse } from 'yaml';\n`, 'imports'],
-  ['internal/core/plan/plan.ts', `${DOOR}const x = await import('../../flows/sync/sync.ts');\n`, 'imports'],
-  ['internal/core/plan/plan.ts', `${DOOR}import {\n  a,\n  b,\n} from '../route/route.ts';\n`, 'imports'],
-  ['internal/core/compile/compile.ts', `${DOOR}import { parse } from '../source/yaml.ts';\n`, 'imports'],
-  ['internal/adapters/crypto/crypto.ts', `${DOOR}import { pool } from '../store/store.ts';\n`, 'imports'],
-  ['internal/adapters/crypto/crypto.ts', `${DOOR}import pg from 'pg';\n`, 'imports'],
-  ['internal/adapters/providers/chat/chat.ts', `${DOOR}import { x } from '../tracker/tracker.ts';\n`, 'imports'],
-  ['internal/flows/sync/sync.ts', `${DOOR}import { x } from '../routing/routing.ts';\n`, 'imports'],
-  ['internal/flows/sync/sync.ts', `${DOOR}import { x } from '../../edge/http/http.ts';\n`, 'imports'],
-  ['internal/edge/http/http.ts', `${DOOR}import { x } from '../jobs/jobs.ts';\n`, 'imports'],
-  ['internal/base/log/log.ts', `${DOOR}import { x } from '../../core/plan/plan.ts';\n`, 'imports'],
-  ['internal/base/log/log.ts', `${DOOR}import { x } from '../../../cmd/svcd/main.ts';\n`, 'imports'],
-  ['internal/flows/sync/sync.ts', `${DOOR}import { x } from '../../bench/rows.ts';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${door}import { readFileSync } from 'node:fs';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${door}import { join } from 'node:path';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${door}import { compile } from '../compile/compile.ts';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${door}import type { X } from '../../adapters/store/store.ts';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${door}import { parse } from 'yaml';\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${door}const x = await import('../../flows/sync/sync.ts');\n`, 'imports'],
+  ['internal/core/plan/plan.ts', `${door}import {\n  a,\n  b,\n} from '../route/route.ts';\n`, 'imports'],
+  ['internal/core/compile/compile.ts', `${door}import { parse } from '../source/yaml.ts';\n`, 'imports'],
+  ['internal/adapters/crypto/crypto.ts', `${door}import { pool } from '../store/store.ts';\n`, 'imports'],
+  ['internal/adapters/crypto/crypto.ts', `${door}import pg from 'pg';\n`, 'imports'],
+  ['internal/adapters/providers/chat/chat.ts', `${door}import { x } from '../tracker/tracker.ts';\n`, 'imports'],
+  ['internal/flows/sync/sync.ts', `${door}import { x } from '../routing/routing.ts';\n`, 'imports'],
+  ['internal/flows/sync/sync.ts', `${door}import { x } from '../../edge/http/http.ts';\n`, 'imports'],
+  ['internal/edge/http/http.ts', `${door}import { x } from '../jobs/jobs.ts';\n`, 'imports'],
+  ['internal/base/log/log.ts', `${door}import { x } from '../../core/plan/plan.ts';\n`, 'imports'],
+  ['internal/base/log/log.ts', `${door}import { x } from '../../../cmd/svcd/main.ts';\n`, 'imports'],
+  ['internal/flows/sync/sync.ts', `${door}import { x } from '../../bench/rows.ts';\n`, 'imports'],
   ['internal/domain/json.ts', "import { x } from '../core/plan/plan.ts';\n", 'imports'],
   ['internal/domain/json.ts', "import * as v from 'valibot';\n", 'imports'],
   ['schemas/agent.ts', "export { x } from '../internal/core/plan/plan.ts';\n", 'imports'],
-  ['internal/core/plan/plan.ts', `${DOOR}const t = Date.now();\n`, 'clock'],
-  ['internal/flows/sync/sync.ts', `${DOOR}const t = new Date();\n`, 'clock'],
-  ['internal/flows/sync/sync.ts', `${DOOR}const t = Math.${'random'}();\n`, 'randomness'],
-  ['internal/edge/http/http.ts', `${DOOR}const t = process.env['HOME'];\n`, 'environment'],
-  ['internal/edge/http/http.ts', `${DOOR}process.on('SIGTERM', stop);\n`, 'environment'],
+  ['internal/core/plan/plan.ts', `${door}const t = Date.now();\n`, 'clock'],
+  ['internal/flows/sync/sync.ts', `${door}const t = new Date();\n`, 'clock'],
+  ['internal/flows/sync/sync.ts', `${door}const t = Math.${'random'}();\n`, 'randomness'],
+  ['internal/edge/http/http.ts', `${door}const t = process.env['HOME'];\n`, 'environment'],
+  ['internal/edge/http/http.ts', `${door}process.on('SIGTERM', stop);\n`, 'environment'],
   ['cmd/svc/main.ts', `// ${'TO'}${'DO'} later\n`, 'debt'],
   ['cmd/svc/main.ts', '// as it was decided (contract' + ', section 3)\n', 'citation'],
   ['cmd/svc/svc.test.ts', `test.${'skip'}('x', () => {});\n`, 'silenced'],
   ['cmd/svc/main.ts', `// @ts-${'ignore'}\n`, 'silenced'],
   ['cmd/svc/main.ts', 'class A {\n  private readonly x = 1;\n}\n', 'private'],
+  ['cmd/svc/main.ts', 'const MAX_BYTES = 5 * 1024;\n', 'constant'],
   ['cmd/svc/main.ts', 'export default 1;\n', 'default-export'],
   ['cmd/svc/main.ts', "export * from './other.ts';\n", 'default-export'],
-  ['internal/core/plan/plan.ts', `${DOOR}const text = 'Agent requires harness';\n`, 'message'],
-  ['internal/core/plan/plan.ts', `${DOOR}const text = "Secret not found: x";\n`, 'message'],
+  ['internal/core/plan/plan.ts', `${door}const text = 'Agent requires harness';\n`, 'message'],
+  ['internal/core/plan/plan.ts', `${door}const text = "Secret not found: x";\n`, 'message'],
   ['internal/core/plan/other.test.ts', '', 'test-name'],
   ['cmd/svc/main.ts', 'export class SteadyPool {}\n', 'retired'],
   ['cmd/svc/index.ts', '', 'barrel'],
   ['cmd/svc/mainFile.ts', '', 'file-name'],
-  ['internal/core/helpers/helpers.ts', DOOR, 'room'],
+  ['internal/core/helpers/helpers.ts', door, 'room'],
   ['internal/core/plan/diff.ts', '', 'door'],
   ['internal/core/plan/plan.ts', '// one line\n', 'door'],
   ['internal/core/plan/plan.ts', '// x\n'.repeat(13), 'door'],
@@ -117,10 +118,10 @@ test('accepts what the table allows', () => {
   const files: SourceFile[] = [
     {
       path: 'internal/core/compile/compile.ts',
-      text: `${DOOR}import { join } from 'node:path/posix';\nimport { read } from '../source/source.ts';\nimport type { Node } from '../source/anything.ts';\nimport { x } from '../../../schemas/agent.ts';\n`,
+      text: `${door}import { join } from 'node:path/posix';\nimport { read } from '../source/source.ts';\nimport type { Node } from '../source/anything.ts';\nimport { x } from '../../../schemas/agent.ts';\n`,
     },
-    { path: 'internal/flows/sync/sync.ts', text: `${DOOR}import { x } from '../secrets/secrets.ts';\n` },
-    { path: 'internal/core/match/match.ts', text: `${DOOR}// Date.now() is not for here\n` },
+    { path: 'internal/flows/sync/sync.ts', text: `${door}import { x } from '../secrets/secrets.ts';\n` },
+    { path: 'internal/core/match/match.ts', text: `${door}// Date.now() is not for here\n` },
     {
       path: 'internal/core/match/match.test.ts',
       text: "import fc from 'fast-check';\nimport { readFileSync } from 'node:fs';\n",

@@ -45,11 +45,11 @@ const removed = either(
   list(text('A key.', { least: 0 }), 'Several keys.'),
   'One key or several.',
 );
-const SPEND_CAP = '\\d{1,10}(?:\\.\\d{1,10})?';
+const spendCap = '\\d{1,10}(?:\\.\\d{1,10})?';
 const cap = (what: string) =>
   text(`${what}, in USD: a decimal in quotes, at most 10 digits before and 10 behind the point.`, {
     least: 0,
-    pattern: SPEND_CAP,
+    pattern: spendCap,
     what: 'a nonnegative decimal in quotes, at most 10 digits before and 10 behind the point',
     code: 'spend-cap',
     example: '25.00',

@@ -13,8 +13,8 @@ export const fitting = (pattern: string, description: string) =>
 export const text = (most: number, description: string) =>
   v.pipe(v.string(), v.minLength(1), v.maxLength(most), v.description(description));
 
-export const NAME = '[A-Za-z0-9_.-]{1,128}';
-export const name = (what: string) => fitting(NAME, `${what} 1 to 128 of the characters A-Z a-z 0-9 _ . -`);
+export const namePattern = '[A-Za-z0-9_.-]{1,128}';
+export const name = (what: string) => fitting(namePattern, `${what} 1 to 128 of the characters A-Z a-z 0-9 _ . -`);
 
 export const flag = (description: string) => v.pipe(v.boolean(), v.description(description));
 

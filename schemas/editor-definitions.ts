@@ -5,7 +5,7 @@ import type { Json } from '../internal/domain/json.ts';
 export type Schema = { readonly [keyword: string]: Json | Schema | readonly (Json | Schema)[] };
 
 /** Schemas shorter than this stay where they are. */
-const MIN_LENGTH = 160;
+const lengthMin = 160;
 
 const isSchema = (value: unknown): value is Schema =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -57,7 +57,7 @@ export function hoisted(root: Schema): Schema {
   const placed = (schema: Schema): Schema => {
     const text = JSON.stringify(schema);
     const kept = counts.get(text);
-    if (kept === undefined || kept.count < 2 || text.length < MIN_LENGTH || !('type' in schema || 'if' in schema))
+    if (kept === undefined || kept.count < 2 || text.length < lengthMin || !('type' in schema || 'if' in schema))
       return rebuilt(schema);
     let name = names.get(text);
     if (name === undefined) {

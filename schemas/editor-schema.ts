@@ -13,10 +13,10 @@ interface Place {
   readonly isWhole?: boolean;
 }
 
-const TOKEN = '\\{\\{';
+const token = '\\{\\{';
 /** A pattern that spaces around the text, or a token in it, may pass. */
-const tolerant = (pattern: string): string => `^\\s*(?:${pattern})\\s*$|${TOKEN}`;
-const NAME = '[A-Za-z0-9_.-]{1,128}';
+const tolerant = (pattern: string): string => `^\\s*(?:${pattern})\\s*$|${token}`;
+const namePattern = '[A-Za-z0-9_.-]{1,128}';
 
 /** What is said of every value: for hovers and completion. */
 function about(desc: Desc): Schema {
@@ -37,7 +37,7 @@ function schemaOf(desc: Desc, place: Place): Schema {
     case 'text':
       return textSchema(desc, place);
     case 'name':
-      return { ...typed('string', place), pattern: tolerant(NAME) };
+      return { ...typed('string', place), pattern: tolerant(namePattern) };
     case 'choice':
       return choiceSchema(desc, place);
     case 'whole':
@@ -58,7 +58,7 @@ function schemaOf(desc: Desc, place: Place): Schema {
       return {
         ...typed('object', place),
         patternProperties: {
-          [desc.pattern === undefined ? '[\\s\\S]' : `^(?:${desc.pattern})$|${TOKEN}`]: valueSchema(desc.value, {
+          [desc.pattern === undefined ? '[\\s\\S]' : `^(?:${desc.pattern})$|${token}`]: valueSchema(desc.value, {
             isWhole: place.isWhole === true,
           }),
         },

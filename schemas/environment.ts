@@ -24,18 +24,18 @@ export const resources = group(
   { rule: 'At least one of the two.', example: { cpuCount: 2, memoryMB: 4096 } },
 );
 
-const NO_CLIMB = '(?!(?:[\\s\\S]*/)?\\.\\.(?:/|$))';
+const noClimb = '(?!(?:[\\s\\S]*/)?\\.\\.(?:/|$))';
 const cacheFile = text('A relative path without .. segments.', {
   least: 0,
   what: 'a relative path',
-  pattern: `(?!/|[A-Za-z]:)${NO_CLIMB}[\\s\\S]+`,
+  pattern: `(?!/|[A-Za-z]:)${noClimb}[\\s\\S]+`,
   form: 'a relative path without .. segments',
   example: 'package-lock.json',
 });
 const cachePath = text('An absolute path under /home/user without .. segments.', {
   least: 0,
   what: 'an absolute path',
-  pattern: `${NO_CLIMB}/home/user(?:/[\\s\\S]*)?`,
+  pattern: `${noClimb}/home/user(?:/[\\s\\S]*)?`,
   form: 'an absolute path under /home/user without .. segments',
   example: '/home/user/.npm',
 });
@@ -62,14 +62,14 @@ export const setupStep = group(
   'Commands that run in the sandbox before the session starts.',
 );
 
-const TTL = '[1-9][0-9]*[smhd]';
+const ttl = '[1-9][0-9]*[smhd]';
 export const setupCache = group(
   {
     ttl: text('How long it is kept: a number and s, m, h or d.', {
       required: true,
       least: 0,
       what: 'a duration such as 24h',
-      pattern: TTL,
+      pattern: ttl,
       form: 'a number and s, m, h or d, such as 24h',
       lacking: 'Write a duration such as 24h.',
       example: '24h',

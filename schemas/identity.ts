@@ -24,7 +24,7 @@ export const avatar = group(
   'The picture of the agent.',
 );
 
-const MAX_DESCRIPTION = 140;
+const descriptionMax = 140;
 export const identity = group(
   {
     name: name('Name of the identity.', { otherwise: 'the agent’s name', stored: false }),
@@ -35,7 +35,7 @@ export const identity = group(
       'What the agent does, at most 140 characters in JSON-escaped form: a non-ASCII character counts 6, an emoji 12, and each of " \\ / counts 2.',
       {
         trim: true,
-        most: MAX_DESCRIPTION,
+        most: descriptionMax,
         counted: 'escaped',
         code: 'identity-description',
         hint: 'A non-ASCII character counts 6, an emoji 12, and each of " \\ / counts 2.',

@@ -22,7 +22,7 @@ export const modelId = text(
   },
 );
 /** `vendor/model`, a `:tag` allowed: what provider-c takes whatever its curated list says. */
-export const SLUG = '[^/\\s]+/[^/\\s]+';
+export const slug = '[^/\\s]+/[^/\\s]+';
 const providerNames = list(
   text('Name of a provider behind the gateway.', { what: 'a provider name' }),
   'Names of providers behind the gateway.',
@@ -48,7 +48,7 @@ export const gateway = group(
     models: list(
       as(modelId, {
         description: 'A vendor/model slug.',
-        pattern: SLUG,
+        pattern: slug,
         form: 'a vendor/model slug',
         code: 'model-gateway',
       }),

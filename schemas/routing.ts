@@ -103,15 +103,15 @@ export const spawn = group(
 );
 
 /** A delivery with `onUnmatched: spawn`. */
-export const LEGACY_KIND = 'deliverOrSpawn';
+export const legacyKind = 'deliverOrSpawn';
 export const ROUTE_BY = ['attributedSessions', 'allLiveSessions'] as const;
 /** Spellings of `routeBy.kind` that normalize: to a kind, to none, or to a bind route over `artifactType`. */
 export const LEGACY_ROUTE_BY: { readonly [spelling: string]: (typeof ROUTE_BY)[number] } = {
   attributedRuns: 'attributedSessions',
   allLiveRuns: 'allLiveSessions',
 };
-export const LEGACY_SINGLETON = 'singleton';
-export const LEGACY_OWNED = 'ownedArtifact';
+export const legacySingleton = 'singleton';
+export const legacyOwned = 'ownedArtifact';
 export const routeBy = group(
   {
     kind: choice(
@@ -120,7 +120,7 @@ export const routeBy = group(
       {
         required: true,
         code: 'routing-invalid',
-        legacy: [...Object.keys(LEGACY_ROUTE_BY), LEGACY_SINGLETON, LEGACY_OWNED],
+        legacy: [...Object.keys(LEGACY_ROUTE_BY), legacySingleton, legacyOwned],
       },
     ),
     artifactType: choice(
@@ -143,7 +143,7 @@ export const deliverBind = group(
 );
 export const deliver = group(
   {
-    kind: choice(['deliver'] as const, 'Delivers to a live session.', { required: true, legacy: [LEGACY_KIND] }),
+    kind: choice(['deliver'] as const, 'Delivers to a live session.', { required: true, legacy: [legacyKind] }),
     routeBy,
     onUnmatched,
     bind: deliverBind,
@@ -208,7 +208,7 @@ export const routing = variants(
     required: true,
     what: 'a map with kind spawn, deliver or bind',
     code: 'routing-invalid',
-    legacy: { [LEGACY_KIND]: 'deliver' },
+    legacy: { [legacyKind]: 'deliver' },
     choose: 'Write spawn, deliver or bind.',
     example: { kind: 'spawn' },
   },

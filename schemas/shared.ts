@@ -34,7 +34,7 @@ export const secretRef = group(
   'A reference to a secret.',
 );
 
-const ENV_NAME = '[A-Za-z_][A-Za-z0-9_]*';
+const envName = '[A-Za-z_][A-Za-z0-9_]*';
 export const envMap = record(
   '<NAME>',
   either(anyText('A text, passed on as it is.'), secretRef, 'A text, or a reference to a secret.', {
@@ -43,7 +43,7 @@ export const envMap = record(
   }),
   'Environment variables: texts, or references to secrets.',
   {
-    pattern: ENV_NAME,
+    pattern: envName,
     keyMessage: '{path}: an environment variable name is letters, digits and _, and does not begin with a digit',
     what: 'a map from variable names to texts or secret references',
     default: {},

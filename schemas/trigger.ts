@@ -50,15 +50,15 @@ export const clause = either(
   },
 );
 /** Neither empty nor with space around it. */
-const SEGMENT = '(?!\\s)[^.]+(?<!\\s)';
+const segment = '(?!\\s)[^.]+(?<!\\s)';
 /** A bare key, or `$.` and segments. */
-const WHERE_PATH = `${SEGMENT}|\\$(?:\\.${SEGMENT})+`;
+const wherePath = `${segment}|\\$(?:\\.${segment})+`;
 export const where = record(
   '<path>',
   clause,
   'Path to clause; every clause must match. A path is a single bare key, or $.path.segments.',
   {
-    pattern: WHERE_PATH,
+    pattern: wherePath,
     keyCode: 'where-path',
     keyMessage: `${DIAGNOSTIC_CODES['where-path']}: {key}`,
     keyPrefix: '$.',

@@ -10,12 +10,12 @@ import type { Issue, SimRepository } from '../../internal/base/testkit/codehost-
 import { DemoError } from './processes.ts';
 import { call } from './register.ts';
 
-const FILES = join(import.meta.dirname, '../../testdata/demo-codehost');
-const REPOSITORY = 'garden/almanac';
+const filesPath = join(import.meta.dirname, '../../testdata/demo-codehost');
+const repositoryName = 'garden/almanac';
 /** As agents' triggers name it. */
-const CONNECTION = 'almanac';
-const TRIES = 300;
-const PAUSE_MS = 100;
+const connection = 'almanac';
+const triesMax = 300;
+const pauseMs = 100;
 
 export interface DemoHost {
   readonly origin: string;
@@ -38,7 +38,7 @@ export interface Outcome {
 
 /** The files below a folder, by their paths there. */
 async function filesOf(folder: string): Promise<{ [path: string]: string }> {
-  const root = join(FILES, folder);
+  const root = join(filesPath, folder);
   const found = await readdir(root, { recursive: true, withFileTypes: true });
   const files = found.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   return Object.fromEntries(
@@ -70,7 +70,7 @@ export async function startHost(dataDir: string): Promise<DemoHost> {
   });
   const webhookSecret = randomBytes(24).toString('base64url');
   const simulator = await startSimulator(dataDir, keys.publicKey);
-  const repository = await simulator.repository(REPOSITORY, await filesOf('almanac'));
+  const repository = await simulator.repository(repositoryName, await filesOf('almanac'));
   const deliveries = new Set<string>();
   let intakeUrl = '';
   simulator.onEvent = (event, payload) => {
@@ -88,7 +88,7 @@ export async function startHost(dataDir: string): Promise<DemoHost> {
 }
 
 async function connect(dataDir: string, apiUrl: string, credentials: object): Promise<string> {
-  const path = `/connections/${CONNECTION}`;
+  const path = `/connections/${connection}`;
   const found = await call(dataDir, 'GET', path);
   const stored = Object(found.body) as { readonly config?: { readonly apiUrl?: string }; readonly intakeUrl?: string };
   if (found.status === 200 && stored.config?.apiUrl === apiUrl && stored.intakeUrl !== undefined) {
@@ -99,11 +99,11 @@ async function connect(dataDir: string, apiUrl: string, credentials: object): Pr
   if (found.status === 200) await call(dataDir, 'DELETE', path);
   const config = { apiUrl, appId: '1', installationId: '1', botLogin: 'svc-app[bot]' };
   const made = await call(dataDir, 'POST', '/connections', {
-    ...{ provider: 'codehost', name: CONNECTION, config, credentials },
+    ...{ provider: 'codehost', name: connection, config, credentials },
   });
   const { intakeUrl, detail } = Object(made.body) as { readonly intakeUrl?: string; readonly detail?: unknown };
   if (intakeUrl !== undefined) return intakeUrl;
-  throw new DemoError(`the connection ${CONNECTION} could not be made (${made.status}): ${String(detail)}`);
+  throw new DemoError(`the connection ${connection} could not be made (${made.status}): ${String(detail)}`);
 }
 
 /** The event's id; undefined where it was not taken. */
@@ -154,13 +154,13 @@ interface World {
 async function outcome(dataDir: string, world: World, commit: string): Promise<Outcome> {
   for (let tries = 1; ; tries += 1) {
     const seen = await look(dataDir, world, commit);
-    if (seen.isWhole || tries === TRIES) return seen;
-    await sleep(PAUSE_MS);
+    if (seen.isWhole || tries === triesMax) return seen;
+    await sleep(pauseMs);
   }
 }
 
 async function look(dataDir: string, { repository, deliveries }: World, commit: string): Promise<Outcome> {
-  const lines: string[] = [`push to ${REPOSITORY} of ${commit.slice(0, 12)}`];
+  const lines: string[] = [`push to ${repositoryName} of ${commit.slice(0, 12)}`];
   const sessions: string[] = [];
   const events = async (key: string): Promise<void> => {
     for (const id of deliveries) {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { embeddedPid } from '../../internal/base/testkit/daemon.ts';
 
-const MAIN = join(import.meta.dirname, 'main.ts');
+const main = join(import.meta.dirname, 'main.ts');
 
 let home: string;
 const running = new Set<ChildProcess>();
@@ -29,7 +29,7 @@ interface Demo {
 }
 
 function startDemo(args: readonly string[], env: { readonly [name: string]: string } = {}): Demo {
-  const child = spawn(process.execPath, [MAIN, ...args], {
+  const child = spawn(process.execPath, [main, ...args], {
     env: { PATH: process.env['PATH'] ?? '', HOME: home, SVC_LISTEN: '127.0.0.1:0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -6,7 +6,7 @@ import { resolveHarness, variableOf } from '../../internal/adapters/harness/harn
 import type { Config } from '../../internal/base/config/config.ts';
 import { HARNESSES } from '../../internal/domain/spec.ts';
 
-const SCRIPTED_AGENT = join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts');
+const scriptedAgent = join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts');
 
 export interface StandIns {
   /** Settings for svcd. */
@@ -28,7 +28,7 @@ export async function standIns(config: Config): Promise<StandIns> {
       nodePath: process.execPath,
     });
     if ('argv' in found) continue;
-    environment[variableOf(harness)] = JSON.stringify([process.execPath, SCRIPTED_AGENT]);
+    environment[variableOf(harness)] = JSON.stringify([process.execPath, scriptedAgent]);
     missing.push(harness);
   }
   if (missing.length === 0) return { environment, notes: [] };

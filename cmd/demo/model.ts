@@ -9,8 +9,8 @@ import type { StandIns } from './harnesses.ts';
 import { call } from './register.ts';
 
 /** The organization's secret that names its key; whatever it holds opens the simulator. */
-export const MODEL_KEY = 'demo-model-key';
-const ANSWER = 'Noted: it is one page, and it is in order.';
+export const modelKey = 'demo-model-key';
+const answer = 'Noted: it is one page, and it is in order.';
 
 export interface DemoModel {
   /** Settings for svcd. */
@@ -29,9 +29,9 @@ function answerTo(body: string): string {
   const events = [
     { type: 'message_start', message },
     { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
-    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: ANSWER } },
+    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: answer } },
     { type: 'content_block_stop', index: 0 },
-    { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 900 + tokens(ANSWER) } },
+    { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 900 + tokens(answer) } },
     { type: 'message_stop' },
   ];
   return events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join('');
@@ -56,7 +56,7 @@ export async function startModel(
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   const file = join(dataDir, 'demo', 'config.json');
-  const provider = { baseUrl: `http://127.0.0.1:${port}`, keySecretRef: MODEL_KEY };
+  const provider = { baseUrl: `http://127.0.0.1:${port}`, keySecretRef: modelKey };
   await mkdir(join(dataDir, 'demo'), { recursive: true });
   await writeFile(file, JSON.stringify({ providers: { model: { 'provider-a': provider } } }));
   return {
@@ -75,7 +75,7 @@ export async function furnish(dataDir: string, hasModel: boolean): Promise<void>
   const org = '/../..';
   const known = async (path: string): Promise<boolean> => (await call(dataDir, 'GET', path)).status === 200;
   const secrets = [
-    ...(hasModel ? [[`${org}/secrets/${MODEL_KEY}`, 'Opens the simulated model provider']] : []),
+    ...(hasModel ? [[`${org}/secrets/${modelKey}`, 'Opens the simulated model provider']] : []),
     ['/secrets/greeting-signature', 'What the greeter signs with'],
   ] as const;
   for (const [path, description] of secrets)

@@ -6,8 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DemoError } from './processes.ts';
 import type { Source } from './source.ts';
 
-const FIRST_RUN_TRIES = 600;
-const FIRST_RUN_PAUSE_MS = 100;
+const firstRunTries = 600;
+const firstRunPauseMs = 100;
 
 interface ClientFile {
   readonly url: string;
@@ -66,11 +66,11 @@ interface Run {
 
 /** The run that a registration started, once it has ended; undefined where none ends in time. */
 export async function firstRun(dataDir: string, source: Source): Promise<Run | undefined> {
-  for (let tries = 0; tries < FIRST_RUN_TRIES; tries++) {
+  for (let tries = 0; tries < firstRunTries; tries++) {
     const { body } = await call(dataDir, 'GET', `/reconciles?repository=${encodeURIComponent(source.name)}&limit=1`);
     const run = (Object(body) as { items?: readonly Run[] }).items?.[0];
     if (run !== undefined && run.status !== 'running') return run;
-    await sleep(FIRST_RUN_PAUSE_MS);
+    await sleep(firstRunPauseMs);
   }
   return undefined;
 }

@@ -3,8 +3,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { call } from './register.ts';
 
-const TRIES = 300;
-const PAUSE_MS = 100;
+const triesMax = 300;
+const pauseMs = 100;
 
 interface Route {
   readonly sessionId?: string;
@@ -24,10 +24,10 @@ export async function knock(
   const { eventRecordId } = Object(await posted.json()) as { eventRecordId?: string };
   if (eventRecordId === undefined) return undefined;
   let sessionId: string | undefined;
-  for (let tries = 0; tries < TRIES; tries += 1) {
+  for (let tries = 0; tries < triesMax; tries += 1) {
     sessionId ??= await sessionOf(dataDir, eventRecordId);
     if (sessionId !== undefined && (await hasAnswered(dataDir, sessionId))) return { sessionId, answered: true };
-    await sleep(PAUSE_MS);
+    await sleep(pauseMs);
   }
   return sessionId === undefined ? undefined : { sessionId, answered: false };
 }

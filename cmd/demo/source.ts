@@ -19,12 +19,12 @@ export interface Source {
 }
 
 /** Name of the repository that the demo brings. */
-export const DEMO = 'demo';
-const FILES = join(import.meta.dirname, '../../testdata/demo');
+export const demo = 'demo';
+const files = join(import.meta.dirname, '../../testdata/demo');
 /** Agents that a code host wakes, which the demo simulates. */
-const MORE = join(import.meta.dirname, '../../testdata/demo-codehost/fleet');
+const more = join(import.meta.dirname, '../../testdata/demo-codehost/fleet');
 /** Often, so that a push is seen while one looks; a code host's webhook does it at once. */
-const DEMO_INTERVAL_SECONDS = 2;
+const demoIntervalSeconds = 2;
 
 /** The demo repository, made on the first run and kept with its commits ever after. */
 export async function demoSource(dataDir: string): Promise<Source> {
@@ -33,8 +33,8 @@ export async function demoSource(dataDir: string): Promise<Source> {
   const server = await serve(root);
   const cloneUrl = server.url('fleet.git');
   return {
-    name: DEMO,
-    settings: { url: cloneUrl, branch: 'main', intervalSeconds: DEMO_INTERVAL_SECONDS },
+    name: demo,
+    settings: { url: cloneUrl, branch: 'main', intervalSeconds: demoIntervalSeconds },
     cloneUrl,
     stop: () => server.stop(),
   };
@@ -45,7 +45,7 @@ async function makeRepository(root: string): Promise<void> {
   if (await exists(join(target, 'HEAD'))) return;
   await mkdir(root, { recursive: true, mode: 0o700 });
   const draft = await mkdtemp(join(root, 'draft-'));
-  const git = async (args: readonly string[], tree = FILES): Promise<string> =>
+  const git = async (args: readonly string[], tree = files): Promise<string> =>
     (
       await runGit(args, {
         cwd: tree,
@@ -58,7 +58,7 @@ async function makeRepository(root: string): Promise<void> {
     await runGit(['init', '--quiet', '--bare', draft], { cwd: root });
     await git(['symbolic-ref', 'HEAD', 'refs/heads/main']);
     await git(['add', '--all', '--force', '.']);
-    await git(['add', '--ignore-removal', '--force', '.'], MORE);
+    await git(['add', '--ignore-removal', '--force', '.'], more);
     const tree = await git(['write-tree']);
     const commit = await git(['commit-tree', '-m', 'Plant a small fleet', tree]);
     await git(['update-ref', 'refs/heads/main', commit]);

@@ -4,11 +4,11 @@ import type { DemoHost } from './codehost.ts';
 import { call } from './register.ts';
 import { svc } from './processes.ts';
 import { knock } from './session.ts';
-import { DEMO, type Source } from './source.ts';
+import { demo, type Source } from './source.ts';
 
 export const farewell = '\nstopping…';
 
-const RUN = 'npm run -s svc --';
+const run = 'npm run -s svc --';
 
 /** Prints the run, the agents, the webhook addresses, and what to try next. */
 export async function tour(
@@ -32,7 +32,7 @@ export async function tour(
   }
   if (endpoints.length > 0) say('');
   const open = endpoints.find((endpoint) => endpoint.name === 'greetings' && endpoint.auth?.kind === 'none');
-  if (open !== undefined && source.name === DEMO) {
+  if (open !== undefined && source.name === demo) {
     say(`posting {"name":"Ada"} to it:`);
     const came = await knock(dataDir, open.ingestUrl, { name: 'Ada' });
     if (came === undefined) say('nothing came of it; `svc event list` says why');
@@ -41,7 +41,7 @@ export async function tour(
   }
   const commit = await pushed;
   if (host !== undefined && commit !== undefined) await showPush(dataDir, host, commit, say);
-  if (!synced) say(`the first sync did not apply: ${RUN} repo show ${source.name}\n`);
+  if (!synced) say(`the first sync did not apply: ${run} repo show ${source.name}\n`);
   for (const line of changeLines(source)) say(line);
   say('');
   say('look around, in another terminal in this directory:');
@@ -58,7 +58,7 @@ export async function tour(
     'doctor',
     '--help',
   ]) {
-    say(`  ${environment}${RUN} ${line}`);
+    say(`  ${environment}${run} ${line}`);
   }
   say('');
   await showConsole(dataDir, environment, say);
@@ -68,7 +68,7 @@ export async function tour(
 async function showConsole(dataDir: string, environment: string, say: (text: string) => void): Promise<void> {
   say('the console, signed in; this address works once, within a minute:');
   if ((await svc(dataDir, ['console', '--print'])) !== 0) say('  it could not be made; `svc doctor` looks further');
-  say(`another one: ${environment}${RUN} console --print`);
+  say(`another one: ${environment}${run} console --print`);
   say('');
 }
 

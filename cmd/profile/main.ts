@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const AGENTS = 200;
-const POSTS = 4_000;
-const AT_ONCE = 16;
-const OUT = join(process.cwd(), 'profile');
+const agents = 200;
+const posts = 4_000;
+const atOnce = 16;
+const out = join(process.cwd(), 'profile');
 
 const agent = (index: number): string =>
   [
@@ -22,18 +22,18 @@ const agent = (index: number): string =>
     'triggers:',
     '  - event: webhook.received',
     `    endpoint: load${index === 0 ? '\n    auth: { kind: none }' : ''}`,
-    `    where: { number: ${index + POSTS} }`,
+    `    where: { number: ${index + posts} }`,
     '    message: "{{ number }}"',
     '    routing: { kind: spawn }',
     '',
   ].join('\n');
 
 async function main(): Promise<void> {
-  await mkdir(OUT, { recursive: true });
+  await mkdir(out, { recursive: true });
   const dataDir = await mkdtemp(join(tmpdir(), 'svc-profile-'));
   const svcd = spawn(
     process.execPath,
-    ['--cpu-prof', `--cpu-prof-dir=${OUT}`, '--heapsnapshot-signal=SIGUSR2', `--diagnostic-dir=${OUT}`]
+    ['--cpu-prof', `--cpu-prof-dir=${out}`, '--heapsnapshot-signal=SIGUSR2', `--diagnostic-dir=${out}`]
       .concat(join(import.meta.dirname, '../svcd/main.ts'))
       .concat('--data-dir', dataDir, '--listen', '127.0.0.1:0', '--log-level', 'warn'),
     { stdio: ['ignore', 'pipe', 'inherit'] },
@@ -53,14 +53,14 @@ async function main(): Promise<void> {
     await exited;
     await rm(dataDir, { recursive: true, force: true });
   }
-  process.stdout.write(`CPU profile and heap snapshot are in ${OUT}\n`);
+  process.stdout.write(`CPU profile and heap snapshot are in ${out}\n`);
 }
 
 async function load(dataDir: string): Promise<void> {
   const client = JSON.parse(await readFile(join(dataDir, 'client.json'), 'utf8')) as {
     readonly [key in 'url' | 'token' | 'org' | 'project']: string;
   };
-  const files = Array.from({ length: AGENTS }, (_, index) => ({
+  const files = Array.from({ length: agents }, (_, index) => ({
     path: `.svc/agents/profiled-${index}.yaml`,
     content: agent(index),
   }));
@@ -74,9 +74,9 @@ async function load(dataDir: string): Promise<void> {
   if (url === undefined) throw new Error('the apply gave no address to post to');
   let next = 0;
   const sender = async (): Promise<void> => {
-    while (next < POSTS) await (await post(url, { number: next++, text: 'x'.repeat(1_000) })).arrayBuffer();
+    while (next < posts) await (await post(url, { number: next++, text: 'x'.repeat(1_000) })).arrayBuffer();
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, sender));
+  await Promise.all(Array.from({ length: atOnce }, sender));
 }
 
 async function post(url: string, body: unknown, token?: string): Promise<Response> {

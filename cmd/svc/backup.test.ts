@@ -22,8 +22,8 @@ import { testCluster } from '../../internal/base/testkit/postgres.ts';
 import type { Manifest } from '../../internal/flows/backup/backup.ts';
 import { callSvc, emptyHome } from './testkit.ts';
 
-const AGENT = join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts');
-const harness = { SVC_HARNESS_A_COMMAND: JSON.stringify([process.execPath, AGENT]), SVC_SANDBOX: 'process' };
+const agent = join(import.meta.dirname, '../../testdata/scripted-agent/agent.ts');
+const harness = { SVC_HARNESS_A_COMMAND: JSON.stringify([process.execPath, agent]), SVC_SANDBOX: 'process' };
 const triage = {
   name: 'triage',
   harness: 'harness-a',

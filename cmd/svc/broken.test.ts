@@ -11,9 +11,9 @@ import { validateXML } from 'xmllint-wasm';
 import { png } from '../../internal/core/compile/testkit.ts';
 import { callSvc } from './testkit.ts';
 
-const DIRECTORY = join(import.meta.dirname, '../../testdata/broken');
-const FORMATS = join(import.meta.dirname, '../../testdata/formats');
-const HEAD = 'name: a\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }';
+const directory = join(import.meta.dirname, '../../testdata/broken');
+const formats = join(import.meta.dirname, '../../testdata/formats');
+const head = 'name: a\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }';
 
 interface Case {
   readonly name: string;
@@ -35,7 +35,7 @@ function caseOf([name, body]: [string, string]): Case {
     const end = part.indexOf('\n');
     const text = part
       .slice(end + 1)
-      .replaceAll('@HEAD', HEAD)
+      .replaceAll('@HEAD', head)
       .replaceAll(/^@TRIGGER (.*)$/gm, 'triggers:\n  - event: $1\n    routing: { kind: spawn }');
     files.set(part.slice(0, end), text);
   }
@@ -44,8 +44,8 @@ function caseOf([name, body]: [string, string]): Case {
   return { name, files };
 }
 
-const cases = sections(await readFile(join(DIRECTORY, 'trees.txt'), 'utf8')).map(caseOf);
-const told = new Map(sections(await readFile(join(DIRECTORY, 'told.txt'), 'utf8').catch(() => '')));
+const cases = sections(await readFile(join(directory, 'trees.txt'), 'utf8')).map(caseOf);
+const told = new Map(sections(await readFile(join(directory, 'told.txt'), 'utf8').catch(() => '')));
 let place: string;
 before(async () => {
   place = await mkdtemp(join(tmpdir(), 'svc-broken-'));
@@ -74,7 +74,7 @@ if (process.env['SVC_UPDATE'] === '1') {
   test('what is told is written', async () => {
     const texts: string[] = [];
     for (const one of cases) texts.push(`=== ${one.name}\n${(await said(one)).stderr}`);
-    await writeFile(join(DIRECTORY, 'told.txt'), texts.join('\n'));
+    await writeFile(join(directory, 'told.txt'), texts.join('\n'));
   });
 } else {
   describe('a broken tree is refused with the words that help', () => {
@@ -94,7 +94,7 @@ test('diagnostics come as annotations, SARIF and JUnit, with files as they are n
   const one: Case = {
     name: 'formats',
     files: new Map([
-      ['sub/.svc/agents/a.yaml', `${HEAD}\ntrigers: []\nconcurrency: 2\nsystemPrompt: "50%, <b>\\n"\nprompt: x\n`],
+      ['sub/.svc/agents/a.yaml', `${head}\ntrigers: []\nconcurrency: 2\nsystemPrompt: "50%, <b>\\n"\nprompt: x\n`],
     ]),
   };
   await said(one);
@@ -132,7 +132,7 @@ test('diagnostics come as annotations, SARIF and JUnit, with files as they are n
 
 /** A tree without mistakes, and one with an error and a warning, in a format. */
 const reports = async (format: string): Promise<{ fileName: string; contents: string }[]> => {
-  const trees = { sound: `${HEAD}\n`, broken: `${HEAD.replace('harness:', 'harnes:')}\npromt: "<x>"\n` };
+  const trees = { sound: `${head}\n`, broken: `${head.replace('harness:', 'harnes:')}\npromt: "<x>"\n` };
   const made = Object.entries(trees).map(async ([fileName, text]) => {
     const one = { name: fileName, files: new Map([['.svc/agents/a.yaml', text]]) };
     return { fileName, contents: (await said(one, '--format', format)).stdout };
@@ -141,7 +141,7 @@ const reports = async (format: string): Promise<{ fileName: string; contents: st
 };
 
 test('a SARIF report is one by its published schema, also of a tree without mistakes', async () => {
-  const schema = JSON.parse(await readFile(join(FORMATS, 'sarif-2.1.0-rtm.5.json'), 'utf8'));
+  const schema = JSON.parse(await readFile(join(formats, 'sarif-2.1.0-rtm.5.json'), 'utf8'));
   // Draft 4: its words that later drafts read otherwise are not used here.
   delete schema.$schema;
   delete schema.id;
@@ -154,7 +154,7 @@ test('a SARIF report is one by its published schema, also of a tree without mist
 });
 
 test('a JUnit report is one by the schema that Jenkins reads it by, also of a tree without mistakes', async () => {
-  const schema = await readFile(join(FORMATS, 'junit-jenkins.xsd'), 'utf8');
+  const schema = await readFile(join(formats, 'junit-jenkins.xsd'), 'utf8');
   const made = await reports('junit');
   assert.match(made[1]?.contents ?? '', /<failure /);
   const given = [...made, { fileName: 'not', contents: '<testsuites><x/></testsuites>' }];
@@ -164,7 +164,7 @@ test('a JUnit report is one by the schema that Jenkins reads it by, also of a tr
 
 test('PATH is here where a tree is here, and missing where none is', async () => {
   await mkdir(join(place, 'here/.svc/agents'), { recursive: true });
-  await writeFile(join(place, 'here/.svc/agents/a.yaml'), `${HEAD}\n`);
+  await writeFile(join(place, 'here/.svc/agents/a.yaml'), `${head}\n`);
   const here = await callSvc(place, ['validate'], { cwd: join(place, 'here') });
   assert.deepEqual([here.code, here.stdout], [0, 'ok: 1 agent, 1 environment\n']);
   const elsewhere = await callSvc(place, ['validate'], { cwd: place });

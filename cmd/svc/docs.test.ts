@@ -21,15 +21,15 @@ import { commands } from '../../internal/edge/cli/table.ts';
 import { checkSettings } from '../svcd/daemon.ts';
 import { callSvc } from './testkit.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
+const rootDir = join(import.meta.dirname, '../..');
 const pages = new Map<string, string>();
 for (const name of [
   'README.md',
   'CONTRIBUTING.md',
   'templates/README.md',
-  ...(await readdir(join(ROOT, 'docs'), { recursive: true })).map((one) => `docs/${one}`),
+  ...(await readdir(join(rootDir, 'docs'), { recursive: true })).map((one) => `docs/${one}`),
 ]) {
-  if (name.endsWith('.md') && !name.includes('docs/adr/')) pages.set(name, await readFile(join(ROOT, name), 'utf8'));
+  if (name.endsWith('.md') && !name.includes('docs/adr/')) pages.set(name, await readFile(join(rootDir, name), 'utf8'));
 }
 const fenced = (text: string): { readonly fence: string; readonly body: string }[] =>
   [...text.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)].map(([, fence = '', body = '']) => ({ fence, body }));
@@ -49,7 +49,7 @@ before(async () => {
   await mkdir(bin);
   await writeFile(
     join(bin, 'svc'),
-    `#!/bin/sh\nexec '${process.execPath}' '${join(ROOT, 'cmd/svc/main.mjs')}' "$@"\n`,
+    `#!/bin/sh\nexec '${process.execPath}' '${join(rootDir, 'cmd/svc/main.mjs')}' "$@"\n`,
     {
       mode: 0o755,
     },
@@ -67,9 +67,9 @@ test('the five-minute tour does what it says, pasted as it stands', async () => 
   assert.deepEqual(shell, blocks(pages.get('README.md') ?? '', 'sh'), 'README has a block of shell that nothing runs');
   const script = shell.join('\n').replace('npm run -s svc --', `'${join(bin, 'svc')}'`);
   const { stdout, stderr } = await promisify(execFile)('bash', ['-e', '-c', script], {
-    cwd: ROOT,
+    cwd: rootDir,
     env: {
-      PATH: `${join(ROOT, 'node_modules/.bin')}:${process.env['PATH'] ?? ''}`,
+      PATH: `${join(rootDir, 'node_modules/.bin')}:${process.env['PATH'] ?? ''}`,
       HOME: home,
       SVC_DATA_DIR: daemon.dataDir,
     },
@@ -175,7 +175,7 @@ describe('every page does what it says', { concurrency: 2 }, () => {
 });
 
 const env = (root: string) => ({
-  PATH: `${bin}:${join(ROOT, 'node_modules/.bin')}:${process.env['PATH'] ?? ''}`,
+  PATH: `${bin}:${join(rootDir, 'node_modules/.bin')}:${process.env['PATH'] ?? ''}`,
   HOME: root,
   SVC_DATA_DIR: daemon.dataDir,
   SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT),

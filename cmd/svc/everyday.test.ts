@@ -49,7 +49,7 @@ triggers:
 `,
   );
 
-const LISTENER = 'name: open\nharness: harness-a\nenvironment: { name: open, image: { kind: preset, name: base } }\n';
+const listener = 'name: open\nharness: harness-a\nenvironment: { name: open, image: { kind: preset, name: base } }\n';
 
 const svc = (args: readonly string[], options: RunOptions = {}): Promise<Ran> =>
   callSvc(place, args, { ...options, env: { SVC_DATA_DIR: daemon.dataDir, ...options.env } });
@@ -219,7 +219,7 @@ test('deliveries that cannot be read, or that nothing takes, are told in the log
   const path = join(place, 'open');
   await mkdir(join(path, '.svc/agents'), { recursive: true });
   const trigger = 'event: webhook.received, endpoint: open, auth: { kind: none }, routing: { kind: spawn }';
-  await writeFile(join(path, '.svc/agents/open.yaml'), `${LISTENER}triggers: [{ ${trigger} }]\n`);
+  await writeFile(join(path, '.svc/agents/open.yaml'), `${listener}triggers: [{ ${trigger} }]\n`);
   await ok('apply', path);
   const { ingestUrl } = JSON.parse(await ok('endpoint', 'show', 'open', '--json'));
   const url = new URL(ingestUrl);

@@ -20,7 +20,7 @@ async function fakeNpm(name: string, script: string): Promise<string> {
 }
 
 /** Lays out what the real one does, as far as it is looked at. */
-const LAYS_OUT = `
+const laysOut = `
 name=\${spec%@*}; version=\${spec##*@}
 mkdir -p "$3/node_modules/$name/dist"
 printf '{"name":"%s","version":"%s"}' "$name" "\${FAKE_VERSION:-$version}" > "$3/node_modules/$name/package.json"
@@ -35,7 +35,7 @@ printf '{"os":["%s"],"cpu":["${process.arch}"]}' "$FAKE_HERE" > "$3/node_modules
 
 test('an installation is found by list, and is not made twice', async () => {
   const dataDir = join(home.path, 'data');
-  const PATH = await fakeNpm('good', LAYS_OUT);
+  const PATH = await fakeNpm('good', laysOut);
   const run = (...args: string[]) => runSvc(home.path, args, { env: { PATH, SVC_DATA_DIR: dataDir } });
   const list = async () => JSON.parse((await run('harness', 'list', '--json')).stdout).items;
   const before = await list();
@@ -68,7 +68,7 @@ test('another version than the pinned one is outdated, and an installation repla
   await mkdir(join(root, 'dist'), { recursive: true });
   await writeFile(join(root, 'package.json'), '{"version":"0.0.1"}');
   await writeFile(join(root, 'dist/index.js'), '');
-  const env = { PATH: await fakeNpm('good', LAYS_OUT), SVC_DATA_DIR: dataDir };
+  const env = { PATH: await fakeNpm('good', laysOut), SVC_DATA_DIR: dataDir };
   const list = await runSvc(home.path, ['harness', 'list'], { env });
   assert.match(list.stdout, /harness-b +outdated +harness-b is installed at 0\.0\.1, and this version of svc needs/);
   assert.equal((await runSvc(home.path, ['harness', 'install', 'harness-b'], { env })).code, 0);
@@ -86,9 +86,9 @@ test('a configured command goes before what is installed', async () => {
 });
 
 const FAILURES: readonly (readonly [string, string, { readonly [name: string]: string }, string, RegExp])[] = [
-  ['half', LAYS_OUT, { FAKE_HALF: '1' }, 'not-usable', /is not there/],
-  ['another version', LAYS_OUT, { FAKE_VERSION: '9.9.9' }, 'not-usable', /is not there/],
-  ['a program for elsewhere', LAYS_OUT, { FAKE_HERE: 'elsewhere' }, 'not-usable', /without the program of .* for /],
+  ['half', laysOut, { FAKE_HALF: '1' }, 'not-usable', /is not there/],
+  ['another version', laysOut, { FAKE_VERSION: '9.9.9' }, 'not-usable', /is not there/],
+  ['a program for elsewhere', laysOut, { FAKE_HERE: 'elsewhere' }, 'not-usable', /without the program of .* for /],
   ['a 404', 'echo "npm error code E404" >&2; exit 1', {}, 'not-published', /does not have @agentclientprotocol/],
   ['no reason', 'exit 3', {}, 'npm-failed', /gave no reason/],
 ];

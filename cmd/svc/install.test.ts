@@ -15,10 +15,10 @@ import type { AddressInfo } from 'node:net';
 import { startPackageRegistry } from '../../internal/base/testkit/package-registry.ts';
 
 const run = promisify(execFile);
-const ROOT = join(import.meta.dirname, '../..');
-const AGENT = join(ROOT, 'testdata/scripted-agent/agent.ts');
+const rootDir = join(import.meta.dirname, '../..');
+const agent = join(rootDir, 'testdata/scripted-agent/agent.ts');
 /** Without the Node that the checkout brings. */
-const PATH = (process.env['PATH'] ?? '')
+const searchPath = (process.env['PATH'] ?? '')
   .split(delimiter)
   .filter((one) => !one.includes('node_modules'))
   .join(delimiter);
@@ -33,9 +33,9 @@ before(async () => {
   // Short: sockets of sandboxes lie below it.
   home = join(base, 'h');
   await mkdir(home);
-  env = { PATH: `${join(base, 'prefix/bin')}${delimiter}${PATH}`, HOME: home };
+  env = { PATH: `${join(base, 'prefix/bin')}${delimiter}${searchPath}`, HOME: home };
   const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', base], {
-    cwd: ROOT,
+    cwd: rootDir,
     maxBuffer: 1 << 24,
   });
   tarball = join(base, /svc-[\d.]+\.tgz/.exec(stdout)?.[0] ?? '');
@@ -85,7 +85,7 @@ test('the package holds what runs, and nothing of what only the checkout needs',
 
 /** The package as it is, but for the digests of what the registry of this test packs anew. */
 async function installGlobally(): Promise<void> {
-  const registry = await startPackageRegistry(ROOT);
+  const registry = await startPackageRegistry(rootDir);
   try {
     const lock = join(base, 'package/npm-shrinkwrap.json');
     const text = (await readFile(lock, 'utf8')).replaceAll(/^ *"integrity": ".*",?\n/gm, '');
@@ -136,7 +136,7 @@ async function startDaemon(collector: string): Promise<void> {
   const child = spawn('svcd', ['--listen', '127.0.0.1:0', '--sandbox', 'process'], {
     env: {
       ...env,
-      SVC_HARNESS_A_COMMAND: JSON.stringify([process.execPath, AGENT]),
+      SVC_HARNESS_A_COMMAND: JSON.stringify([process.execPath, agent]),
       OTEL_EXPORTER_OTLP_ENDPOINT: collector,
     },
     cwd: home,
@@ -152,7 +152,7 @@ async function startDaemon(collector: string): Promise<void> {
   });
 }
 
-const AGENT_FILE = `name: triage
+const agentFile = `name: triage
 harness: harness-a
 environment: { name: default, image: { kind: preset, name: base } }
 triggers:
@@ -174,7 +174,7 @@ test('from npm install -g to an agent that answers a webhook, in an empty home',
   await svc('init', 'first', '--name', 'helper');
   assert.match(await svc('validate', 'first'), /^ok: /);
   await mkdir(join(home, 'fleet/.svc/agents'), { recursive: true });
-  await writeFile(join(home, 'fleet/.svc/agents/triage.yaml'), AGENT_FILE);
+  await writeFile(join(home, 'fleet/.svc/agents/triage.yaml'), agentFile);
   const collector = await startCollector();
   t.after(() => collector.stop());
   await startDaemon(collector.url);

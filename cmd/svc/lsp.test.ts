@@ -25,8 +25,8 @@ import {
   StreamMessageWriter,
 } from 'vscode-languageserver-protocol/node';
 
-const HEAD = 'name: a\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }\n';
-const FRAGMENT = 'systemPrompt: Be brief.\n';
+const head = 'name: a\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }\n';
+const fragment = 'systemPrompt: Be brief.\n';
 
 let root: string;
 let child: ChildProcess;
@@ -37,8 +37,8 @@ before(async () => {
   root = await realpath(await mkdtemp(join(tmpdir(), 'svc-lsp-')));
   await mkdir(join(root, '.svc/agents'), { recursive: true });
   await mkdir(join(root, '.svc/fragments'), { recursive: true });
-  await writeFile(join(root, '.svc/agents/a.yaml'), HEAD);
-  await writeFile(join(root, '.svc/fragments/base.yaml'), FRAGMENT);
+  await writeFile(join(root, '.svc/agents/a.yaml'), head);
+  await writeFile(join(root, '.svc/fragments/base.yaml'), fragment);
   child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts'), 'lsp', '--stdio'], {
     env: { PATH: process.env['PATH'] ?? '', HOME: root },
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -66,7 +66,7 @@ after(async () => {
 });
 
 const uriOf = (path: string): string => pathToFileURL(join(root, path)).href;
-const AGENT = '.svc/agents/a.yaml';
+const agent = '.svc/agents/a.yaml';
 let version = 1;
 const change = (path: string, text: string): Promise<void> =>
   client.sendNotification(DidChangeTextDocumentNotification.type, {
@@ -89,67 +89,67 @@ async function until(path: string, holds: (diagnostics: PublishDiagnosticsParams
 async function completed(text: string): Promise<string[]> {
   const at = text.indexOf('§');
   const lines = text.slice(0, at).split('\n');
-  await change(AGENT, text.replace('§', ''));
+  await change(agent, text.replace('§', ''));
   const position = { line: lines.length - 1, character: lines.at(-1)?.length ?? 0 };
-  const items = await client.sendRequest(CompletionRequest.type, { textDocument: { uri: uriOf(AGENT) }, position });
+  const items = await client.sendRequest(CompletionRequest.type, { textDocument: { uri: uriOf(agent) }, position });
   assert.ok(Array.isArray(items));
   return items.map(({ label }) => label);
 }
 
 test('what is typed is compiled with the whole tree, and told at its place', async () => {
   await client.sendNotification(DidOpenTextDocumentNotification.type, {
-    textDocument: { uri: uriOf(AGENT), languageId: 'yaml', version, text: `${HEAD}concurrency: 2\n` },
+    textDocument: { uri: uriOf(agent), languageId: 'yaml', version, text: `${head}concurrency: 2\n` },
   });
-  const [first] = await until(AGENT, (all) => all.length === 1);
+  const [first] = await until(agent, (all) => all.length === 1);
   assert.equal(first?.code, 'concurrency-invalid');
   assert.equal(first?.severity, 1);
   assert.deepEqual(first?.range, { start: { line: 3, character: 13 }, end: { line: 3, character: 14 } });
-  await change(AGENT, `${HEAD}imports: ../fragments/base.yaml\n`);
-  await until(AGENT, (all) => all.length === 0);
+  await change(agent, `${head}imports: ../fragments/base.yaml\n`);
+  await until(agent, (all) => all.length === 0);
   // A fragment that is open counts as it stands in the editor, and its mistakes are its own.
   await client.sendNotification(DidOpenTextDocumentNotification.type, {
     textDocument: { uri: uriOf('.svc/fragments/base.yaml'), languageId: 'yaml', version, text: 'concurrency: 3\n' },
   });
   const [own] = await until('.svc/fragments/base.yaml', (all) => all.length === 1);
   assert.equal(own?.range.start.line, 0);
-  await change('.svc/fragments/base.yaml', FRAGMENT);
+  await change('.svc/fragments/base.yaml', fragment);
   await until('.svc/fragments/base.yaml', (all) => all.length === 0);
 });
 
 test('keys are completed at the root, in blocks, in lists and between braces, without those that stand there', async () => {
-  const rootKeys = await completed(`${HEAD}§`);
+  const rootKeys = await completed(`${head}§`);
   assert.ok(rootKeys.includes('triggers') && rootKeys.includes('systemPrompt'));
   assert.ok(!rootKeys.includes('harness'));
   const inTrigger = await completed(
-    `${HEAD}triggers:\n  - event: codehost.push\n    §\n    routing: { kind: spawn }\n`,
+    `${head}triggers:\n  - event: codehost.push\n    §\n    routing: { kind: spawn }\n`,
   );
   assert.ok(inTrigger.includes('where') && inTrigger.includes('message'));
   assert.ok(!inTrigger.includes('event') && !inTrigger.includes('routing'));
-  assert.deepEqual(await completed(`${HEAD}session:\n  §\n`), ['archiveAfterInactive', 'observeSpawnedSessions']);
-  const routing = await completed(`${HEAD}triggers:\n  - event: codehost.push\n    routing: { kind: deliver, §`);
+  assert.deepEqual(await completed(`${head}session:\n  §\n`), ['archiveAfterInactive', 'observeSpawnedSessions']);
+  const routing = await completed(`${head}triggers:\n  - event: codehost.push\n    routing: { kind: deliver, §`);
   assert.ok(routing.includes('onUnmatched'));
   assert.ok(!routing.includes('target'));
 });
 
 test('values, event keys, files and paths of payloads are completed', async () => {
   assert.deepEqual(await completed(`name: a\nharness: §\n`), ['harness-a', 'harness-b']);
-  assert.deepEqual(await completed(`${HEAD}triggers:\n  - routing: { kind: §`), ['spawn', 'deliver', 'bind']);
-  assert.deepEqual(await completed(`${HEAD}session:\n  observeSpawnedSessions: §\n`), ['true', 'false']);
+  assert.deepEqual(await completed(`${head}triggers:\n  - routing: { kind: §`), ['spawn', 'deliver', 'bind']);
+  assert.deepEqual(await completed(`${head}session:\n  observeSpawnedSessions: §\n`), ['true', 'false']);
   assert.ok((await completed('environment:\n  image:\n    kind: preset\n    name: §\n')).includes('node24'));
-  assert.ok((await completed(`${HEAD}triggers:\n  - event: codehost.§\n`)).includes('codehost.pull_request.opened'));
-  assert.deepEqual(await completed(`${HEAD}imports: §\n`), ['../fragments/base.yaml']);
-  assert.deepEqual(await completed(`${HEAD}imports:\n  - §\n`), ['../fragments/base.yaml']);
-  const where = await completed(`${HEAD}triggers:\n  - event: codehost.push\n    where:\n      §\n`);
+  assert.ok((await completed(`${head}triggers:\n  - event: codehost.§\n`)).includes('codehost.pull_request.opened'));
+  assert.deepEqual(await completed(`${head}imports: §\n`), ['../fragments/base.yaml']);
+  assert.deepEqual(await completed(`${head}imports:\n  - §\n`), ['../fragments/base.yaml']);
+  const where = await completed(`${head}triggers:\n  - event: codehost.push\n    where:\n      §\n`);
   assert.ok(where.includes('$.codehost.push.ref'));
-  const token = await completed(`${HEAD}triggers:\n  - event: codehost.push\n    message: 'see {{ codehost.pu§`);
+  const token = await completed(`${head}triggers:\n  - event: codehost.push\n    message: 'see {{ codehost.pu§`);
   assert.ok(token.includes('codehost.push.ref'));
   assert.ok(!token.includes('tracker.issue.title'));
 });
 
 test('hovering a key tells the field, and an import leads to its file', async () => {
-  const text = `${HEAD}imports: ../fragments/base.yaml\ntriggers:\n  - event: codehost.push\n    routing: { kind: spawn }\n`;
-  await change(AGENT, text);
-  const textDocument = { uri: uriOf(AGENT) };
+  const text = `${head}imports: ../fragments/base.yaml\ntriggers:\n  - event: codehost.push\n    routing: { kind: spawn }\n`;
+  await change(agent, text);
+  const textDocument = { uri: uriOf(agent) };
   const hover = async (line: number, character: number): Promise<string> => {
     const answer = await client.sendRequest(HoverRequest.type, { textDocument, position: { line, character } });
     return (answer?.contents as { value: string } | undefined)?.value ?? '';

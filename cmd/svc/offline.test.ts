@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { emptyHome, runSvc } from './testkit.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
-const DEMO = join(ROOT, 'testdata/demo');
+const rootDir = join(import.meta.dirname, '../..');
+const demo = join(rootDir, 'testdata/demo');
 
 let home: Awaited<ReturnType<typeof emptyHome>>;
 before(async () => {
@@ -27,7 +27,7 @@ async function tree(name: string, files: { readonly [path: string]: string }): P
   return root;
 }
 
-const BROKEN = `name: triage
+const broken = `name: triage
 harness: harness-c
 environment: { name: node, image: { kind: preset, name: node24 } }
 triggers:
@@ -37,7 +37,7 @@ triggers:
 `;
 
 test('compile --json prints one document of the shape that the reference gives, the same each time', async () => {
-  const first = await run('compile', DEMO, '--json');
+  const first = await run('compile', demo, '--json');
   assert.equal(first.code, 0, first.stderr);
   assert.equal(first.stderr, '');
   const document = JSON.parse(first.stdout);
@@ -49,12 +49,12 @@ test('compile --json prints one document of the shape that the reference gives, 
   );
   assert.deepEqual(document.resources[1].source, { file: '.svc/agents/greeter.yaml', document: 0 });
   assert.match(document.resources[1].spec.systemPrompt, /^Write English\. Your tone is warm\./);
-  const second = await run('compile', '--json', '--', DEMO);
+  const second = await run('compile', '--json', '--', demo);
   assert.equal(second.stdout, first.stdout);
 });
 
 test('a broken tree exits 1 with every diagnostic at its place, on stderr or in the document', async () => {
-  const path = await tree('broken', { '.svc/agents/a.yaml': BROKEN });
+  const path = await tree('broken', { '.svc/agents/a.yaml': broken });
   const text = await run('validate', path);
   assert.equal(text.code, 1);
   assert.equal(text.stdout, '');
@@ -74,12 +74,12 @@ test('a broken tree exits 1 with every diagnostic at its place, on stderr or in 
 });
 
 test('validate of a good tree says what it holds', async () => {
-  const { code, stdout, stderr } = await run('validate', DEMO);
+  const { code, stdout, stderr } = await run('validate', demo);
   assert.deepEqual([code, stdout, stderr], [0, 'ok: 2 agents, 1 environment, 1 identity\n', '']);
 });
 
 test('a path that is no directory is misuse, a directory without .svc is an error of the tree', async () => {
-  const file = await run('compile', join(DEMO, 'README.md'));
+  const file = await run('compile', join(demo, 'README.md'));
   assert.equal(file.code, 2);
   assert.match(file.stderr, /is not a directory/);
   const missing = await run('compile', join(home.path, 'nowhere'), '--json');
@@ -149,11 +149,11 @@ test('shipped templates and those of a configuration file are found', async () =
 });
 
 test('schema prints what is kept under schemas/json, and writes the same files', async () => {
-  const kept = await readFile(join(ROOT, 'schemas/json/environment.schema.json'), 'utf8');
+  const kept = await readFile(join(rootDir, 'schemas/json/environment.schema.json'), 'utf8');
   assert.equal((await run('schema', 'environment')).stdout, kept);
   const target = join(home.path, 'written');
   assert.equal((await run('schema', '--write', target)).code, 0);
-  assert.deepEqual((await readdir(target)).sort(), (await readdir(join(ROOT, 'schemas/json'))).sort());
+  assert.deepEqual((await readdir(target)).sort(), (await readdir(join(rootDir, 'schemas/json'))).sort());
 });
 
 test('help names every command and goes to stdout; a group alone is misuse', async () => {

@@ -11,8 +11,8 @@ import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
 
-const P = '/api/v1/orgs/acme/projects/ops';
-const VALUE = 'v4lue-that-is-secret';
+const p = '/api/v1/orgs/acme/projects/ops';
+const value = 'v4lue-that-is-secret';
 
 interface Seen {
   readonly method: string;
@@ -76,9 +76,9 @@ interface Case {
 const CASES: readonly Case[] = [
   {
     args: ['secret', 'set', 'db', '--from-file', '-', '--description', 'D', '--unprotected'],
-    stdin: `${VALUE}\n`,
-    call: `PUT ${P}/secrets/db`,
-    body: { value: VALUE, description: 'D', protected: false },
+    stdin: `${value}\n`,
+    call: `PUT ${p}/secrets/db`,
+    body: { value: value, description: 'D', protected: false },
   },
   {
     args: [
@@ -97,87 +97,87 @@ const CASES: readonly Case[] = [
       '--inject-header',
       'X-Key',
     ],
-    stdin: VALUE,
+    stdin: value,
     call: 'PUT /api/v1/orgs/acme/secrets/db',
     body: {
-      value: VALUE,
+      value: value,
       idleExpirySeconds: 2_592_000,
       injection: { hosts: ['a.example', 'b.example'], header: 'X-Key' },
     },
   },
   {
     args: ['secret', 'edit', 'db', '--protect', '--expires-at', '2030-01-01'],
-    call: `PATCH ${P}/secrets/db`,
+    call: `PATCH ${p}/secrets/db`,
     body: { protected: true, expiresAt: '2030-01-01T00:00:00.000Z' },
   },
   {
     args: ['secret', 'rotate', 'db', '--from-file', '-'],
-    stdin: VALUE,
-    call: `POST ${P}/secrets/db/rotate`,
-    body: { value: VALUE },
+    stdin: value,
+    call: `POST ${p}/secrets/db/rotate`,
+    body: { value: value },
   },
   { args: ['secret', 'delete', 'db', '--org=other'], call: 'DELETE /api/v1/orgs/other/secrets/db' },
   {
     args: ['agent', 'start', 'a/b', '--message', 'go', '--input', '-'],
     stdin: '{"x":1}',
-    call: `POST ${P}/agents/a%2Fb/sessions`,
+    call: `POST ${p}/agents/a%2Fb/sessions`,
     body: { message: 'go', input: { x: 1 } },
   },
   {
     args: ['trigger', 'explain', '--event', 'webhook.received', '--endpoint', 'e', '--payload', '-'],
     stdin: '[1]',
-    call: `POST ${P}/triggers/explain`,
+    call: `POST ${p}/triggers/explain`,
     body: { event: 'webhook.received', endpoint: 'e', payload: [1] },
   },
-  { args: ['event', 'replay', 'E1'], call: `POST ${P}/events/E1/replay` },
+  { args: ['event', 'replay', 'E1'], call: `POST ${p}/events/E1/replay` },
   {
     args: ['session', 'send', 'S1', 'hello there'],
-    call: `POST ${P}/sessions/S1/messages`,
+    call: `POST ${p}/sessions/S1/messages`,
     body: { text: 'hello there' },
   },
-  { args: ['session', 'archive', 'S1'], call: `POST ${P}/sessions/S1/archive`, body: {} },
-  { args: ['binding', 'release', 'B1'], call: `DELETE ${P}/bindings/B1`, body: {} },
-  { args: ['notify', 'edit', 'hook', '--suspend'], call: `PATCH ${P}/receivers/hook`, body: { suspended: true } },
+  { args: ['session', 'archive', 'S1'], call: `POST ${p}/sessions/S1/archive`, body: {} },
+  { args: ['binding', 'release', 'B1'], call: `DELETE ${p}/bindings/B1`, body: {} },
+  { args: ['notify', 'edit', 'hook', '--suspend'], call: `PATCH ${p}/receivers/hook`, body: { suspended: true } },
   {
     args: ['notify', 'add', 'webhook', 'hook', '--url', 'https://h.example', '--from-file', '-', '--on', 'sync-failed'],
-    stdin: `${VALUE}\n`,
-    call: `POST ${P}/receivers`,
-    body: { name: 'hook', kind: 'webhook', conditions: ['sync-failed'], url: 'https://h.example', secret: VALUE },
+    stdin: `${value}\n`,
+    call: `POST ${p}/receivers`,
+    body: { name: 'hook', kind: 'webhook', conditions: ['sync-failed'], url: 'https://h.example', secret: value },
   },
   {
     args: ['project', 'set', '--approver', 'chat:U1', '--approver', 'tracker:', '--notify', 'off'],
-    call: `PATCH ${P}`,
+    call: `PATCH ${p}`,
     body: { approvers: { chat: ['U1'], tracker: [] }, notify: false },
   },
-  { args: ['notify', 'remove', 'hook', '--reason', 'r'], call: `DELETE ${P}/receivers/hook`, body: { reason: 'r' } },
-  { args: ['connection', 'remove', 'gh'], call: `DELETE ${P}/connections/gh` },
-  { args: ['connection', 'disconnect', 'gh'], call: `DELETE ${P}/connections/gh` },
-  { args: ['connection', 'show', 'gh'], call: `GET ${P}/connections/gh` },
+  { args: ['notify', 'remove', 'hook', '--reason', 'r'], call: `DELETE ${p}/receivers/hook`, body: { reason: 'r' } },
+  { args: ['connection', 'remove', 'gh'], call: `DELETE ${p}/connections/gh` },
+  { args: ['connection', 'disconnect', 'gh'], call: `DELETE ${p}/connections/gh` },
+  { args: ['connection', 'show', 'gh'], call: `GET ${p}/connections/gh` },
   {
     args: ['connection', 'add', 'codehost', 'gh', '--from-file', '-', '--app-id', '7', '--bot-login', 'svc[bot]'],
-    stdin: `${VALUE}\n`,
-    call: `POST ${P}/connections`,
+    stdin: `${value}\n`,
+    call: `POST ${p}/connections`,
     body: {
       provider: 'codehost',
       name: 'gh',
       config: { appId: '7', botLogin: 'svc[bot]' },
-      credentials: { webhookSecret: VALUE },
+      credentials: { webhookSecret: value },
     },
   },
-  { args: ['repo', 'release', 'r'], call: `POST ${P}/repositories/r/release`, body: undefined },
-  { args: ['repo', 'rollback', 'r'], call: `POST ${P}/repositories/r/rollback`, body: {} },
+  { args: ['repo', 'release', 'r'], call: `POST ${p}/repositories/r/release`, body: undefined },
+  { args: ['repo', 'rollback', 'r'], call: `POST ${p}/repositories/r/rollback`, body: {} },
   {
     args: ['repo', 'rollback', 'r', 'abcd1234'],
-    call: `POST ${P}/repositories/r/rollback`,
+    call: `POST ${p}/repositories/r/rollback`,
     body: { commit: 'abcd1234' },
   },
-  { args: ['repo', 'pin', 'r', 'abcd1234'], call: `POST ${P}/repositories/r/pin`, body: { commit: 'abcd1234' } },
-  { args: ['repo', 'unpin', 'r'], call: `POST ${P}/repositories/r/unpin` },
-  { args: ['repo', 'approve', 'r', 'R1'], call: `POST ${P}/repositories/r/approve`, body: { reconcileId: 'R1' } },
-  { args: ['repo', 'remove', 'r', '--keep-resources'], call: `DELETE ${P}/repositories/r?keepResources=true` },
+  { args: ['repo', 'pin', 'r', 'abcd1234'], call: `POST ${p}/repositories/r/pin`, body: { commit: 'abcd1234' } },
+  { args: ['repo', 'unpin', 'r'], call: `POST ${p}/repositories/r/unpin` },
+  { args: ['repo', 'approve', 'r', 'R1'], call: `POST ${p}/repositories/r/approve`, body: { reconcileId: 'R1' } },
+  { args: ['repo', 'remove', 'r', '--keep-resources'], call: `DELETE ${p}/repositories/r?keepResources=true` },
   {
     args: ['repo', 'probe', 'https://git.example/x.git', '--secret', 'tok', '--username', 'u'],
-    call: `POST ${P}/repositories/probe`,
+    call: `POST ${p}/repositories/probe`,
     body: { url: 'https://git.example/x.git', auth: { kind: 'token', secretRef: 'tok', username: 'u' } },
   },
   {
@@ -200,7 +200,7 @@ const CASES: readonly Case[] = [
       '--delete-max',
       '9',
     ],
-    call: `POST ${P}/repositories`,
+    call: `POST ${p}/repositories`,
     body: {
       name: 'r',
       url: 'https://git.example/x.git',
@@ -224,7 +224,7 @@ for (const { args, stdin, call, body } of CASES) {
       [[call, body]],
     );
     assert.equal(seen[0]?.authorization, 'Bearer svc_t0ken-of-the-test');
-    assert.ok(!`${stdout}${stderr}`.includes(VALUE));
+    assert.ok(!`${stdout}${stderr}`.includes(value));
   });
 }
 
@@ -273,10 +273,10 @@ test('lists follow their cursors, and stop at --limit', async () => {
 });
 
 test('only reveal prints a value, whatever an answer holds', async () => {
-  answer = () => ({ status: 200, body: { name: 'db', value: VALUE } });
-  assert.equal((await svc(['secret', 'reveal', 'db'])).stdout, `${VALUE}\n`);
+  answer = () => ({ status: 200, body: { name: 'db', value: value } });
+  assert.equal((await svc(['secret', 'reveal', 'db'])).stdout, `${value}\n`);
   const set = await svc(['secret', 'set', 'db', '--from-file', '-', '--json'], { stdin: 'x' });
-  assert.ok(!set.stdout.includes(VALUE));
+  assert.ok(!set.stdout.includes(value));
 });
 
 test('a value comes from a file byte by byte, is never empty, and is not asked for without a terminal', async () => {
@@ -287,7 +287,7 @@ test('a value comes from a file byte by byte, is never empty, and is not asked f
   assert.equal(piped.code, 2);
   assert.match(piped.stderr, /--from-file -/);
   assert.equal((await svc(['secret', 'set', 'db', '--from-file', '-'])).code, 2);
-  assert.equal((await svc(['secret', 'set', 'db', VALUE])).code, 2);
+  assert.equal((await svc(['secret', 'set', 'db', value])).code, 2);
   assert.equal(
     (await svc(['connection', 'add', 'tracker', 't', '--app-id', '7', '--from-file', '-'], { stdin: 'x' })).code,
     2,

@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
 
-const DEMO = join(import.meta.dirname, '../../testdata/demo');
+const demo = join(import.meta.dirname, '../../testdata/demo');
 
 let home: Awaited<ReturnType<typeof emptyHome>>;
 let daemon: TestDaemon;
@@ -17,7 +17,7 @@ before(async () => {
   home = await emptyHome();
   daemon = await startTestDaemon();
   fleet = await mkdtemp(join(tmpdir(), 'svc-fleet-'));
-  await cp(DEMO, fleet, { recursive: true });
+  await cp(demo, fleet, { recursive: true });
 });
 after(async () => {
   await daemon?.stop();
@@ -134,7 +134,7 @@ test('logs -f tells runs as they happen, one JSON line a change, and ends at Ctr
 test('apply sends the tree with what it names outside .svc; diff and a dry run change nothing', async () => {
   const tree = await mkdtemp(join(tmpdir(), 'svc-apply-'));
   try {
-    await cp(DEMO, tree, { recursive: true });
+    await cp(demo, tree, { recursive: true });
     await rm(join(tree, '.svc/agents/gardener.yaml'));
     await writeFile(join(tree, 'outside.yaml'), 'systemPrompt: from outside\n');
     await writeFile(

@@ -10,9 +10,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { emptyHome, type Ran, runSvc, type RunOptions } from './testkit.ts';
 
-const HEAD = 'harness: harness-a\nenvironment: { name: node, image: { kind: preset, name: base } }';
+const head = 'harness: harness-a\nenvironment: { name: node, image: { kind: preset, name: base } }';
 const agents = (severity: string): string => `name: triage
-${HEAD}
+${head}
 initialPrompt: "Look at {{ issue }}"
 displayTitle: "Issue {{ issue }}"
 triggers:
@@ -27,7 +27,7 @@ triggers:
     routing: { kind: deliver, routeBy: { kind: allLiveSessions }, onUnmatched: warn }
 ---
 name: one
-${HEAD}
+${head}
 concurrency: 1
 `;
 

@@ -23,7 +23,7 @@ export interface RunOptions {
   readonly onStderr?: (text: string) => void;
 }
 
-const MAIN = join(import.meta.dirname, 'main.ts');
+const main = join(import.meta.dirname, 'main.ts');
 
 /** An empty home shared by the runs of one test file; modules are cached there. */
 export async function emptyHome(): Promise<{ readonly path: string; remove(): Promise<void> }> {
@@ -34,7 +34,7 @@ export async function emptyHome(): Promise<{ readonly path: string; remove(): Pr
 /** Runs `svc ARGS`; resolves when it has ended. */
 export function runSvc(home: string, args: readonly string[], options: RunOptions = {}): Promise<Ran> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [MAIN, ...args], {
+    const child = spawn(process.execPath, [main, ...args], {
       cwd: options.cwd ?? home,
       env: { PATH: process.env['PATH'] ?? '', HOME: home, ...options.env },
       stdio: ['pipe', 'pipe', 'pipe'],

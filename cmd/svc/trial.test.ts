@@ -15,7 +15,7 @@ import { SCRIPTED_AGENT } from '../../internal/adapters/harness/harness-testkit.
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { callSvc, type Ran, runSvc } from './testkit.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../..');
 let daemon: TestDaemon;
 let place: string;
 let bin: string;
@@ -24,7 +24,7 @@ before(async () => {
   daemon = await startTestDaemon({ config: { roles: ['api', 'sync', 'route'] } });
   bin = join(place, 'bin');
   await mkdir(bin);
-  const main = join(ROOT, 'cmd/svc/main.mjs');
+  const main = join(root, 'cmd/svc/main.mjs');
   await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`, { mode: 0o755 });
   await write('tree/.svc/agents/a.yaml', agent);
   const files = [{ path: '.svc/agents/a.yaml', content: agent }];
@@ -273,7 +273,7 @@ test('what newcomers and operators asked for is answered with what helps', async
 
 test('git runs the hook: a broken tree is not committed, a right one is', async () => {
   const repository = join(place, 'repository');
-  const page = await readFile(join(ROOT, 'docs/checks-before-merge.md'), 'utf8');
+  const page = await readFile(join(root, 'docs/checks-before-merge.md'), 'utf8');
   const [, hook = ''] = /^```sh hook\n([\s\S]*?)^```$/m.exec(page) ?? [];
   const git = (...args: string[]) =>
     promisify(execFile)('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], {
@@ -295,7 +295,7 @@ test('git runs the hook: a broken tree is not committed, a right one is', async 
   await git('commit', '-q', '-m', 'Add an agent');
   assert.match((await git('log', '--format=%s')).stdout, /Add an agent/);
   // What pre-commit would run of the hook that this repository offers, as it runs it: without file names, at the root.
-  const offered = await readFile(join(ROOT, '.pre-commit-hooks.yaml'), 'utf8');
+  const offered = await readFile(join(root, '.pre-commit-hooks.yaml'), 'utf8');
   const entry = /entry: (.+)/.exec(offered)?.[1] ?? '';
   assert.match(offered, /pass_filenames: false/);
   const options = { cwd: repository, env: { PATH: `${bin}:${process.env['PATH'] ?? ''}`, HOME: place } };

@@ -21,7 +21,7 @@ import {
 import { type Dumpable, startDumpable } from '../../internal/base/testkit/installed-postgres.ts';
 
 const run = promisify(execFile);
-const CANARY = 'backupC4naryThatNoDumpMayShow';
+const canary = 'backupC4naryThatNoDumpMayShow';
 const runnable = { harness: 'harness-a', environment: { name: 'default', image: { kind: 'preset', name: 'base' } } };
 const orgSecrets = '/api/v1/orgs/default/secrets';
 
@@ -65,15 +65,15 @@ async function fill(api: Api): Promise<{ ingestPath: string }> {
     const { status, body } = await api('PUT', path, { value, protected: false, ...more });
     assert.equal(status, 201, JSON.stringify(body));
   };
-  await put('P/secrets/A', `${CANARY} of the project`);
-  await put(`${orgSecrets}/A`, `${CANARY} of the organization`);
-  await put('P/secrets/hook', `${CANARY} of the hook`, { protected: true });
+  await put('P/secrets/A', `${canary} of the project`);
+  await put(`${orgSecrets}/A`, `${canary} of the organization`);
+  await put('P/secrets/hook', `${canary} of the hook`, { protected: true });
   const auth = { kind: 'hmac_sha256', secretRef: 'hook' };
   const trigger = { event: 'webhook.received', endpoint: 'hook', auth, routing: { kind: 'spawn' } };
   const content = JSON.stringify({ name: 'worker', ...runnable, triggers: [trigger] });
   const applied = await api('POST', 'P/apply', { files: [{ path: '.svc/agents/worker.yaml', content }] });
   assert.equal(applied.status, 200, JSON.stringify(applied.body));
-  const credentials = { webhookSecret: `${CANARY} of the connection` };
+  const credentials = { webhookSecret: `${canary} of the connection` };
   assert.equal((await api('POST', 'P/connections', { provider: 'tracker', name: 't', credentials })).status, 201);
   return { ingestPath: new URL(String(applied.body['webhooks']?.[0]?.['ingestUrl'])).pathname };
 }
@@ -93,8 +93,8 @@ async function writeMeanwhile(api: Api, work: Promise<unknown>): Promise<void> {
 
 async function hasAll(api: Api, ingestPath: string): Promise<void> {
   const reveal = async (path: string): Promise<unknown> => (await api('POST', `${path}/reveal`)).body['value'];
-  assert.equal(await reveal('P/secrets/A'), `${CANARY} of the project`);
-  assert.equal(await reveal(`${orgSecrets}/A`), `${CANARY} of the organization`);
+  assert.equal(await reveal('P/secrets/A'), `${canary} of the project`);
+  assert.equal(await reveal(`${orgSecrets}/A`), `${canary} of the organization`);
   const { body } = await api('GET', 'P/secrets?limit=200');
   const names = (body['items'] as unknown as readonly { name: string }[]).map((item) => item.name);
   assert.ok(names.includes('M'), names.join(' '));
@@ -102,7 +102,7 @@ async function hasAll(api: Api, ingestPath: string): Promise<void> {
   assert.equal((await api('POST', 'P/secrets/hook/reveal')).status, 403);
   // A sender's signature still opens the endpoint, at the address it always had.
   const event = JSON.stringify({ hello: 'again' });
-  const signature = createHmac('sha256', `${CANARY} of the hook`).update(event).digest('hex');
+  const signature = createHmac('sha256', `${canary} of the hook`).update(event).digest('hex');
   const sent = await api('POST', ingestPath, event, { token: null, headers: { 'x-svc-signature-256': signature } });
   assert.equal(sent.status, 202, JSON.stringify(sent.body));
   // What comes after the restore is numbered after what came before it.
@@ -163,9 +163,9 @@ async function drill(server: Dumpable): Promise<void> {
     await daemons[0]?.kill('SIGKILL');
     const text = await client(tools.pgRestore, target.url, ['--file=-', file]);
     for (const shape of [
-      CANARY,
-      Buffer.from(CANARY).toString('hex'),
-      Buffer.from(CANARY).toString('base64').slice(0, -4),
+      canary,
+      Buffer.from(canary).toString('hex'),
+      Buffer.from(canary).toString('base64').slice(0, -4),
     ]) {
       assert.ok(!text.includes(shape), 'the dump holds a value');
     }

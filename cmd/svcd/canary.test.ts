@@ -10,14 +10,14 @@ import type { Database } from '../../internal/adapters/store/store.ts';
 import { createSecret, resolveSecrets } from '../../internal/flows/secrets/secrets.ts';
 import { emptyHome, runSvc } from '../svc/testkit.ts';
 
-const CANARY = 'c4naryVa1ueThatMustNotBeSeen';
+const canary = 'c4naryVa1ueThatMustNotBeSeen';
 const malformedCount = process.env['SVC_LONG'] === '1' ? 10_000 : 1_000;
 /** The value as it could hide: plain, in base64 at each of three offsets, as the bytes of a dump. */
 const shapes = [
-  CANARY.toLowerCase(),
-  Buffer.from(CANARY).toString('hex'),
+  canary.toLowerCase(),
+  Buffer.from(canary).toString('hex'),
   ...[0, 1, 2].map((offset) =>
-    Buffer.from('x'.repeat(offset) + CANARY)
+    Buffer.from('x'.repeat(offset) + canary)
       .toString('base64')
       .slice(4, -4)
       .toLowerCase(),
@@ -32,8 +32,8 @@ interface Sent {
   readonly headers?: { readonly [name: string]: string };
 }
 
-const P = '/api/v1/orgs/default/projects/default';
-const O = '/api/v1/orgs/default';
+const p = '/api/v1/orgs/default/projects/default';
+const o = '/api/v1/orgs/default';
 
 function pick<T>(list: readonly T[], random: () => number): T {
   return list[random() % list.length] as T;
@@ -44,14 +44,14 @@ function* malformed(count: number): Generator<Sent> {
   let state = 42;
   const random = (): number => (state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 1) >>> 8;
   const junk: readonly (() => unknown)[] = [
-    () => CANARY,
-    () => [CANARY],
-    () => ({ value: CANARY }),
-    () => ({ [CANARY]: CANARY }),
-    () => [[[{ v: CANARY }]]],
-    () => `${CANARY}\0`,
-    () => `${CANARY}\ud800`,
-    () => CANARY.repeat(3_000),
+    () => canary,
+    () => [canary],
+    () => ({ value: canary }),
+    () => ({ [canary]: canary }),
+    () => [[[{ v: canary }]]],
+    () => `${canary}\0`,
+    () => `${canary}\ud800`,
+    () => canary.repeat(3_000),
     () => null,
     () => 7,
     () => true,
@@ -74,40 +74,40 @@ function* malformed(count: number): Generator<Sent> {
     'auth',
     'files',
     'context',
-    CANARY,
+    canary,
   ]; // prettier-ignore
   const targets: readonly (readonly [string, string])[] = [
-    ['PUT', `${P}/secrets/M`],
-    ['PATCH', `${P}/secrets/M`],
-    ['POST', `${P}/secrets/M/rotate`],
-    ['POST', `${P}/secrets/M/reveal`],
-    ['PUT', `${O}/secrets/M`],
-    ['PATCH', `${O}/secrets/M`],
-    ['POST', `${O}/secrets/M/rotate`],
-    ['POST', `${P}/connections`],
-    ['PUT', `${P}/secrets/bad%20name`],
-    ['DELETE', `${P}/secrets/M`],
-    ['POST', `${P}/secrets`],
-    ['GET', `${P}/secrets`],
+    ['PUT', `${p}/secrets/M`],
+    ['PATCH', `${p}/secrets/M`],
+    ['POST', `${p}/secrets/M/rotate`],
+    ['POST', `${p}/secrets/M/reveal`],
+    ['PUT', `${o}/secrets/M`],
+    ['PATCH', `${o}/secrets/M`],
+    ['POST', `${o}/secrets/M/rotate`],
+    ['POST', `${p}/connections`],
+    ['PUT', `${p}/secrets/bad%20name`],
+    ['DELETE', `${p}/secrets/M`],
+    ['POST', `${p}/secrets`],
+    ['GET', `${p}/secrets`],
     ['PUT', `/api/v1/orgs/none/secrets/M`],
     ['POST', '/api/v1/keys/rotate'],
-    ['PUT', `${P}/nothing`],
-    ['OPTIONS', `${P}/secrets/M`],
+    ['PUT', `${p}/nothing`],
+    ['OPTIONS', `${p}/secrets/M`],
   ]; // prettier-ignore
   // Calls that take no value: there a refusal may name a key that is unknown, and nothing that stood at it.
   const others: typeof targets = [
     ['POST', '/api/v1/tokens'],
     ['POST', '/api/v1/orgs'],
-    ['POST', `${O}/tokens`],
-    ['POST', `${O}/members`],
-    ['POST', `${O}/service-accounts`],
-    ['POST', `${P}/repositories`],
-    ['POST', `${P}/repositories/probe`],
-    ['POST', `${P}/apply`],
-    ['POST', `${P}/triggers/explain`],
-    ['PATCH', P],
-    ['GET', `${P}/audit`],
-    ['GET', `${P}/events`],
+    ['POST', `${o}/tokens`],
+    ['POST', `${o}/members`],
+    ['POST', `${o}/service-accounts`],
+    ['POST', `${p}/repositories`],
+    ['POST', `${p}/repositories/probe`],
+    ['POST', `${p}/apply`],
+    ['POST', `${p}/triggers/explain`],
+    ['PATCH', p],
+    ['GET', `${p}/audit`],
+    ['GET', `${p}/events`],
   ]; // prettier-ignore
   for (let n = 0; n < count; n += 1) {
     const takesNone = random() % 3 === 0;
@@ -116,23 +116,23 @@ function* malformed(count: number): Generator<Sent> {
     for (let k = random() % 4; k >= 0; k -= 1)
       body[pick(takesNone ? keys.slice(0, -1) : keys, random)] = pick(junk, random)();
     // Always wrong, whatever else it holds.
-    body[takesNone ? 'extra' : pick(['extra', CANARY], random)] = CANARY;
+    body[takesNone ? 'extra' : pick(['extra', canary], random)] = canary;
     let text = JSON.stringify(body);
     const damage = random() % 6;
     if (damage === 0) text = text.slice(0, random() % text.length);
-    if (damage === 1) text = `${text}${CANARY}`;
-    if (damage === 2) text = `${'['.repeat(150)}"${CANARY}"`;
-    if (damage === 3) text = CANARY;
+    if (damage === 1) text = `${text}${canary}`;
+    if (damage === 2) text = `${'['.repeat(150)}"${canary}"`;
+    if (damage === 3) text = canary;
     const headers: { [name: string]: string } = {};
     const oddity = random() % 8;
     if (oddity === 0) headers['content-type'] = 'text/plain';
     if (oddity === 1) headers['content-encoding'] = 'gzip';
-    if (oddity === 2) headers['authorization'] = `Bearer ${CANARY}`;
-    if (oddity === 3) headers['authorization'] = `Basic ${Buffer.from(CANARY).toString('base64')}`;
+    if (oddity === 2) headers['authorization'] = `Bearer ${canary}`;
+    if (oddity === 3) headers['authorization'] = `Basic ${Buffer.from(canary).toString('base64')}`;
     const query =
       random() % 5 === 0
         ? pick(
-            [`?value=${CANARY}`, takesNone ? '?extra=1' : `?${CANARY}=1`, `?limit=${CANARY}`, `?cursor=${CANARY}`],
+            [`?value=${canary}`, takesNone ? '?extra=1' : `?${canary}=1`, `?limit=${canary}`, `?cursor=${canary}`],
             random,
           )
         : '';
@@ -181,34 +181,34 @@ async function watchProcesses(signal: AbortSignal): Promise<ReadonlySet<string>>
 /** Every way in which the API takes a value, and each answer. */
 async function writeEverywhere(daemon: TestDaemon): Promise<string[]> {
   const good: readonly (readonly [string, string, unknown])[] = [
-    ['PUT', `${P}/secrets/A`, { value: CANARY, protected: false }],
-    ['PUT', `${P}/secrets/A`, { value: CANARY, protected: false, injection: { hosts: ['a.test'], header: 'X' } }],
-    ['POST', `${P}/secrets/A/rotate`, { value: CANARY }],
-    ['PATCH', `${P}/secrets/A`, { description: 'd' }],
-    ['PUT', `${O}/secrets/B`, { value: CANARY }],
-    ['POST', `${O}/secrets/B/rotate`, { value: CANARY }],
-    ['POST', `${O}/secrets/B/reveal`, undefined],
+    ['PUT', `${p}/secrets/A`, { value: canary, protected: false }],
+    ['PUT', `${p}/secrets/A`, { value: canary, protected: false, injection: { hosts: ['a.test'], header: 'X' } }],
+    ['POST', `${p}/secrets/A/rotate`, { value: canary }],
+    ['PATCH', `${p}/secrets/A`, { description: 'd' }],
+    ['PUT', `${o}/secrets/B`, { value: canary }],
+    ['POST', `${o}/secrets/B/rotate`, { value: canary }],
+    ['POST', `${o}/secrets/B/reveal`, undefined],
     [
       'POST',
-      `${P}/connections`,
-      { provider: 'codehost', name: 'c1', credentials: { webhookSecret: CANARY, privateKey: CANARY } },
+      `${p}/connections`,
+      { provider: 'codehost', name: 'c1', credentials: { webhookSecret: canary, privateKey: canary } },
     ],
     [
       'POST',
-      `${P}/connections`,
-      { provider: 'tracker', name: 'c2', credentials: { webhookSecret: CANARY, apiKey: CANARY } },
+      `${p}/connections`,
+      { provider: 'tracker', name: 'c2', credentials: { webhookSecret: canary, apiKey: canary } },
     ],
     [
       'POST',
-      `${P}/connections`,
-      { provider: 'chat', name: 'c3', credentials: { signingSecret: CANARY, botToken: CANARY } },
+      `${p}/connections`,
+      { provider: 'chat', name: 'c3', credentials: { signingSecret: canary, botToken: canary } },
     ],
-    ['POST', `${P}/connections`, { provider: 'chat', name: 'c3', credentials: { signingSecret: CANARY } }],
+    ['POST', `${p}/connections`, { provider: 'chat', name: 'c3', credentials: { signingSecret: canary } }],
     ...['secrets', 'secrets/A', 'connections', 'connections/c1', 'audit', 'events', 'doctor'].map(
-      (path) => ['GET', `${P}/${path}`, undefined] as const,
+      (path) => ['GET', `${p}/${path}`, undefined] as const,
     ),
-    ['GET', `${O}/secrets`, undefined],
-    ['GET', `${O}/audit`, undefined],
+    ['GET', `${o}/secrets`, undefined],
+    ['GET', `${o}/audit`, undefined],
     ['GET', '/api/v1/keys', undefined],
     ['GET', '/metrics', undefined],
   ]; // prettier-ignore
@@ -231,7 +231,7 @@ test('a value is found in no answer but the one reveal, in no log, no table, no 
     const answers = await writeEverywhere(daemon);
     const watching = watchProcesses(ended.signal);
     const env = { SVC_URL: daemon.url, SVC_TOKEN: daemon.token };
-    const ran = await runSvc(home.path, ['secret', 'set', 'cli', '--from-file', '-'], { env, stdin: CANARY });
+    const ran = await runSvc(home.path, ['secret', 'set', 'cli', '--from-file', '-'], { env, stdin: canary });
     assert.equal(ran.code, 0, ran.stderr);
     answers.push(ran.stdout, ran.stderr);
 
@@ -242,10 +242,10 @@ test('a value is found in no answer but the one reveal, in no log, no table, no 
     assert.ok(project);
     const scope = { orgId: project.orgId, projectId: project.id };
     const session = { kind: 'session', id: null, name: 'agent' } as const;
-    answers.push(JSON.stringify(await createSecret(daemon.ctx, scope, session, { name: 'S', value: CANARY })));
+    answers.push(JSON.stringify(await createSecret(daemon.ctx, scope, session, { name: 'S', value: canary })));
     const uses = [{ variable: 'V', name: 'S' }];
     const resolved = await resolveSecrets(daemon.ctx, project, uses, { session: 's', mode: 'env' });
-    assert.equal(String(resolved.env.get('V')), CANARY);
+    assert.equal(String(resolved.env.get('V')), canary);
 
     const statuses = new Map<number, number>();
     for (const sent of malformed(malformedCount)) {
@@ -268,7 +268,7 @@ test('a value is found in no answer but the one reveal, in no log, no table, no 
     assert.ok(!holds(stored), 'a table holds it');
     assert.match(stored, /secret.rotated/);
 
-    const revealed = await send(daemon, { method: 'POST', path: `${P}/secrets/A/reveal` });
+    const revealed = await send(daemon, { method: 'POST', path: `${p}/secrets/A/reveal` });
     assert.ok(holds(revealed.text), 'the one reveal');
     assert.ok(!holds(log));
   } finally {

@@ -12,7 +12,7 @@ import { createLog } from '../../internal/base/log/log.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { emptyHome, runSvc } from '../svc/testkit.ts';
 
-const TOKEN = 'ghp_CANARYaZ09qWeRtYuIoPlKjHgFdSaCANARY';
+const token = 'ghp_CANARYaZ09qWeRtYuIoPlKjHgFdSaCANARY';
 /** In one of two halves as well: a message that cuts it has quoted it. */
 const HALVES = ['CANARYaZ09qWeRt', 'lKjHgFdSaCANARY'] as const;
 const holds = (text: string): boolean => HALVES.some((half) => text.includes(half));
@@ -28,67 +28,67 @@ const tool = (more: string): string =>
 
 /** An agent's document, by the place at which the token stands in it. */
 const PLACES: { readonly [place: string]: string } = {
-  'bearer token of an endpoint': hook(`    auth: {kind: bearer, token: ${TOKEN}}`),
-  'reference of an endpoint': hook(`    auth: {kind: bearer, secretRef: {name: ${TOKEN}}}`),
-  'text for the reference of an endpoint': hook(`    auth: {kind: bearer, secretRef: ${TOKEN}}`),
-  'reference of an endpoint by $secret': hook(`    auth: {kind: bearer, secretRef: {$secret: [${TOKEN}]}}`),
-  'whole of an endpoint’s auth': hook(`    auth: ${TOKEN}`),
-  'kind of an endpoint’s auth': hook(`    auth: {kind: ${TOKEN}}`),
-  'key of an endpoint’s auth': hook(`    auth: {kind: none, ${TOKEN}: x}`),
-  'list for an endpoint’s auth': hook(`    auth: [${TOKEN}]`),
+  'bearer token of an endpoint': hook(`    auth: {kind: bearer, token: ${token}}`),
+  'reference of an endpoint': hook(`    auth: {kind: bearer, secretRef: {name: ${token}}}`),
+  'text for the reference of an endpoint': hook(`    auth: {kind: bearer, secretRef: ${token}}`),
+  'reference of an endpoint by $secret': hook(`    auth: {kind: bearer, secretRef: {$secret: [${token}]}}`),
+  'whole of an endpoint’s auth': hook(`    auth: ${token}`),
+  'kind of an endpoint’s auth': hook(`    auth: {kind: ${token}}`),
+  'key of an endpoint’s auth': hook(`    auth: {kind: none, ${token}: x}`),
+  'list for an endpoint’s auth': hook(`    auth: [${token}]`),
   'name of an endpoint': agent(
-    `triggers:\n  - {event: webhook.received, endpoint: [${TOKEN}], routing: {kind: spawn}}`,
+    `triggers:\n  - {event: webhook.received, endpoint: [${token}], routing: {kind: spawn}}`,
   ),
-  'event of a trigger': agent(`triggers:\n  - {event: ${TOKEN}, routing: {kind: spawn}}`),
-  'routing of a trigger': agent(`triggers:\n  - {event: codehost.push, connection: c, routing: {kind: ${TOKEN}}}`),
+  'event of a trigger': agent(`triggers:\n  - {event: ${token}, routing: {kind: spawn}}`),
+  'routing of a trigger': agent(`triggers:\n  - {event: codehost.push, connection: c, routing: {kind: ${token}}}`),
   'connection of a trigger': agent(
-    `triggers:\n  - {event: codehost.push, connection: [${TOKEN}], routing: {kind: spawn}}`,
+    `triggers:\n  - {event: codehost.push, connection: [${token}], routing: {kind: spawn}}`,
   ),
-  'clause of where': hook(`    where: {$.a: {${TOKEN}: 1}}`),
-  'path of where': hook(`    where: {"${TOKEN}": {eq: [1]}}`),
+  'clause of where': hook(`    where: {$.a: {${token}: 1}}`),
+  'path of where': hook(`    where: {"${token}": {eq: [1]}}`),
   'cron of a heartbeat': agent(
-    `triggers:\n  - {kind: heartbeat, cron: "${TOKEN}", timezone: UTC, routing: {kind: spawn}}`,
+    `triggers:\n  - {kind: heartbeat, cron: "${token}", timezone: UTC, routing: {kind: spawn}}`,
   ),
   'time zone of a heartbeat': agent(
-    `triggers:\n  - {kind: heartbeat, cron: "0 0 * * *", timezone: ${TOKEN}, routing: {kind: spawn}}`,
+    `triggers:\n  - {kind: heartbeat, cron: "0 0 * * *", timezone: ${token}, routing: {kind: spawn}}`,
   ),
-  'value in env': agent(`env: {API_TOKEN: [${TOKEN}]}`),
-  'name in env': agent(`env: {"${TOKEN} ": x}`),
-  'reference in env': agent(`env: {API_TOKEN: {$secret: [${TOKEN}]}}`),
-  'reference of another form in env': agent(`env: {API_TOKEN: {secret: ${TOKEN}}}`),
-  'reference with more in env': agent(`env: {API_TOKEN: {$secret: a, value: ${TOKEN}}}`),
-  'auth of a mount': mount(`    auth: {kind: token, token: ${TOKEN}}`),
-  'reference of a mount': mount(`    auth: {kind: token, secretRef: [${TOKEN}]}`),
-  'repository of a mount': mount('').replace('o/r', `https://x:${TOKEN}@h.example/r`),
-  'path of a mount': mount('').replace('/work', TOKEN),
-  'capability of a mount': mount(`    capabilities: {${TOKEN}: write}`),
-  'header of a remote tool': tool(`    headers: {authorization: Bearer ${TOKEN}}`),
-  'auth of a remote tool': tool(`    auth: {kind: bearer, token: ${TOKEN}}`),
-  'user of a remote tool’s URL': tool('').replace('https://h', `https://${TOKEN}:${TOKEN}@h`),
-  'URL of a remote tool': tool('').replace('https://h.example/', TOKEN),
-  'implementation of a tool': agent(`tools: {t: {kind: local, implementation: ${TOKEN}}}`),
-  'alias of a tool': agent(`tools: {"${TOKEN} x": {kind: local, implementation: ping}}`),
-  harness: agent('').replace('harness: harness-a', `harness: ${TOKEN}`),
-  model: agent(`model: {provider: ${TOKEN}, id: x}`),
-  'spend cap': agent(`spendCaps: {dailyUsd: ${TOKEN}}`),
-  'unknown field': agent(`apiKey: ${TOKEN}`),
-  'unknown field that is a token': agent(`${TOKEN}: x`),
-  import: agent(`imports: [${TOKEN}]`),
-  'name of a file': agent(`instructions: {file: ${TOKEN}}`),
-  variable: agent(`variables: {"a b": ${TOKEN}}`),
-  'token of a variable that is not there': agent(`instructions: "{{ $${TOKEN} }}"`),
-  'name of an agent': base.replace('name: a', `name: ${TOKEN}!`),
-  'a duplicate key': agent(`env: {${TOKEN}: a, ${TOKEN}: b}`),
-  'an alias': agent(`env: *${TOKEN}`),
-  'a tag': agent(`env: !${TOKEN} x`),
-  'a line that is no YAML': agent(`env: {token: ${TOKEN}\n  : : ]`),
-  'a quote without an end': agent(`token: "${TOKEN}`),
-  'a second document': `${base}---\n${TOKEN}\n`,
-  'whole document': `${TOKEN}\n`,
+  'value in env': agent(`env: {API_TOKEN: [${token}]}`),
+  'name in env': agent(`env: {"${token} ": x}`),
+  'reference in env': agent(`env: {API_TOKEN: {$secret: [${token}]}}`),
+  'reference of another form in env': agent(`env: {API_TOKEN: {secret: ${token}}}`),
+  'reference with more in env': agent(`env: {API_TOKEN: {$secret: a, value: ${token}}}`),
+  'auth of a mount': mount(`    auth: {kind: token, token: ${token}}`),
+  'reference of a mount': mount(`    auth: {kind: token, secretRef: [${token}]}`),
+  'repository of a mount': mount('').replace('o/r', `https://x:${token}@h.example/r`),
+  'path of a mount': mount('').replace('/work', token),
+  'capability of a mount': mount(`    capabilities: {${token}: write}`),
+  'header of a remote tool': tool(`    headers: {authorization: Bearer ${token}}`),
+  'auth of a remote tool': tool(`    auth: {kind: bearer, token: ${token}}`),
+  'user of a remote tool’s URL': tool('').replace('https://h', `https://${token}:${token}@h`),
+  'URL of a remote tool': tool('').replace('https://h.example/', token),
+  'implementation of a tool': agent(`tools: {t: {kind: local, implementation: ${token}}}`),
+  'alias of a tool': agent(`tools: {"${token} x": {kind: local, implementation: ping}}`),
+  harness: agent('').replace('harness: harness-a', `harness: ${token}`),
+  model: agent(`model: {provider: ${token}, id: x}`),
+  'spend cap': agent(`spendCaps: {dailyUsd: ${token}}`),
+  'unknown field': agent(`apiKey: ${token}`),
+  'unknown field that is a token': agent(`${token}: x`),
+  import: agent(`imports: [${token}]`),
+  'name of a file': agent(`instructions: {file: ${token}}`),
+  variable: agent(`variables: {"a b": ${token}}`),
+  'token of a variable that is not there': agent(`instructions: "{{ $${token} }}"`),
+  'name of an agent': base.replace('name: a', `name: ${token}!`),
+  'a duplicate key': agent(`env: {${token}: a, ${token}: b}`),
+  'an alias': agent(`env: *${token}`),
+  'a tag': agent(`env: !${token} x`),
+  'a line that is no YAML': agent(`env: {token: ${token}\n  : : ]`),
+  'a quote without an end': agent(`token: "${token}`),
+  'a second document': `${base}---\n${token}\n`,
+  'whole document': `${token}\n`,
 };
 
 /** One that applies, with a warning about the line that the token stands in. */
-const WARNED = hook(`    auth: {kind: bearer, secretRef: {name: is-missing}} # ${TOKEN}`);
+const warned = hook(`    auth: {kind: bearer, secretRef: {name: is-missing}} # ${token}`);
 
 /** Tables that keep what was handed over to be kept, as it was: files of a tree that applies, and bodies of events. */
 const KEPT: readonly string[] = ['svc.blobs', 'svc.event_bodies'];
@@ -128,13 +128,13 @@ describe('a token in the place of something else', () => {
     };
     await settled();
     const seen = { refused: 0, cli: 0 };
-    for (const [place, content] of [...Object.entries(PLACES), ['a comment', WARNED] as const]) {
+    for (const [place, content] of [...Object.entries(PLACES), ['a comment', warned] as const]) {
       const files = [{ path: '.svc/agents/b.yaml', content: content.replace('name: a\n', 'name: b\n') }];
       // Whether it is refused is another matter; where it is, nothing of it is kept.
       const { status } = await api(`apply: ${place}`, 'POST', 'P/apply', { files, prune: false, dryRun: true });
       if (status === 422) seen.refused += 1;
       await writeFile(file, content);
-      if (status === 422 || content === WARNED) {
+      if (status === 422 || content === warned) {
         assert.equal((await api(`sync: ${place}`, 'POST', 'P/repositories/r/sync')).status, 202);
         runs += 1;
         await settled();
@@ -158,39 +158,39 @@ describe('a token in the place of something else', () => {
 
   it('is quoted by no request that is refused', async () => {
     const calls: [string, string, unknown][] = [
-      ['POST', 'P/repositories', { name: 'x', url: `https://u:${TOKEN}@h.example/r` }],
+      ['POST', 'P/repositories', { name: 'x', url: `https://u:${token}@h.example/r` }],
       [
         'POST',
         'P/repositories',
-        { name: 'x', url: 'https://h.example/r', auth: { kind: 'token', secretRef: [TOKEN] } },
+        { name: 'x', url: 'https://h.example/r', auth: { kind: 'token', secretRef: [token] } },
       ],
-      ['POST', 'P/repositories', { name: 'x', url: 'https://h.example/r', auth: { kind: 'token', token: TOKEN } }],
-      ['POST', 'P/repositories', { name: 'x', url: 'https://h.example/r', auth: TOKEN }],
-      ['POST', 'P/repositories/probe', { url: `https://${TOKEN}@h.example/r` }],
-      ['POST', 'P/connections', { provider: 'codehost', name: 'c', credentials: TOKEN }],
-      ['POST', 'P/connections', { provider: TOKEN, name: 'c', credentials: {} }],
-      ['POST', 'P/connections', { provider: 'codehost', name: 'c', credentials: { [TOKEN]: 'x' } }],
+      ['POST', 'P/repositories', { name: 'x', url: 'https://h.example/r', auth: { kind: 'token', token: token } }],
+      ['POST', 'P/repositories', { name: 'x', url: 'https://h.example/r', auth: token }],
+      ['POST', 'P/repositories/probe', { url: `https://${token}@h.example/r` }],
+      ['POST', 'P/connections', { provider: 'codehost', name: 'c', credentials: token }],
+      ['POST', 'P/connections', { provider: token, name: 'c', credentials: {} }],
+      ['POST', 'P/connections', { provider: 'codehost', name: 'c', credentials: { [token]: 'x' } }],
       [
         'POST',
         'P/connections',
-        { provider: 'codehost', name: 'c', config: { appId: TOKEN }, credentials: { webhookSecret: 1 } },
+        { provider: 'codehost', name: 'c', config: { appId: token }, credentials: { webhookSecret: 1 } },
       ],
-      ['PUT', 'P/secrets/s', { value: [TOKEN] }],
-      ['PUT', 'P/secrets/s', { value: 'x', [TOKEN]: 'x' }],
-      ['PUT', 'P/secrets/s', { value: 'x', expiresAt: TOKEN }],
-      ['POST', 'P/endpoints', { name: [TOKEN] }],
-      ['POST', 'P/triggers/explain', { event: 'codehost.push', payload: TOKEN }],
-      ['POST', 'P/apply', { files: TOKEN }],
-      ['POST', 'P/apply', { files: [{ path: '.svc/agents/x.yaml', content: base }], context: TOKEN }],
-      ['POST', 'P/apply', TOKEN],
-      ['POST', 'P/agents/a/sessions', { message: [TOKEN] }],
+      ['PUT', 'P/secrets/s', { value: [token] }],
+      ['PUT', 'P/secrets/s', { value: 'x', [token]: 'x' }],
+      ['PUT', 'P/secrets/s', { value: 'x', expiresAt: token }],
+      ['POST', 'P/endpoints', { name: [token] }],
+      ['POST', 'P/triggers/explain', { event: 'codehost.push', payload: token }],
+      ['POST', 'P/apply', { files: token }],
+      ['POST', 'P/apply', { files: [{ path: '.svc/agents/x.yaml', content: base }], context: token }],
+      ['POST', 'P/apply', token],
+      ['POST', 'P/agents/a/sessions', { message: [token] }],
     ];
     for (const [method, target, body] of calls) {
       const { status } = await api(`${method} ${target}`, method, target, body);
       // A probe says in its answer what is wrong.
       assert.ok((status >= 400 && status < 500) || target.endsWith('/probe'), `${method} ${target} ${status}`);
     }
-    const headers = { authorization: `Bearer ${TOKEN}` };
+    const headers = { authorization: `Bearer ${token}` };
     told.push({
       where: 'a wrong token',
       text: JSON.stringify(await daemon.api('GET', 'P/agents', undefined, { token: null, headers })),
@@ -205,9 +205,9 @@ describe('a token in the place of something else', () => {
     assert.deepEqual(lines.filter(holds), []);
     // What looks for it finds it where it is.
     await daemon.ctx.db.query(`create table svc.found_by_the_search as select $1::text as text, null::bytea as bytes`, [
-      TOKEN,
+      token,
     ]);
-    await daemon.ctx.db.query(`insert into svc.found_by_the_search (bytes) values ($1::bytea)`, [Buffer.from(TOKEN)]);
+    await daemon.ctx.db.query(`insert into svc.found_by_the_search (bytes) values ($1::bytea)`, [Buffer.from(token)]);
     const { rows: tables } = await daemon.ctx.db.query<{ name: string }>(
       `select n.nspname || '.' || c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
         where c.relkind in ('r', 'p') and not c.relispartition and n.nspname not in ('pg_catalog', 'information_schema')`,

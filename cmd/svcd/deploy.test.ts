@@ -19,8 +19,8 @@ import { roleNames, settings } from '../../internal/base/config/config.ts';
 import { wrongs } from '../../testdata/kubernetes/fields.ts';
 
 const run = promisify(execFile);
-const ROOT = join(import.meta.dirname, '../..');
-const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+const root = join(import.meta.dirname, '../..');
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 /** Undefined where there is no such program, or it does not do this here. */
 const attempt = (file: string, args: readonly string[]): Promise<string | undefined> =>
   run(file, [...args], { maxBuffer: 1 << 24 }).then(
@@ -108,7 +108,7 @@ test('the unit is hardened', async (t) => {
     'KillSignal=SIGTERM',
   ])
     assert.ok(unit.split('\n').includes(line), line);
-  const path = join(ROOT, 'deploy/systemd/svcd.service');
+  const path = join(root, 'deploy/systemd/svcd.service');
   const told = await attempt('systemd-analyze', ['security', '--offline=true', '--no-pager', '--threshold=40', path]);
   const found = /Overall exposure level for svcd\.service: ([\d.]+)/.exec(told ?? '')?.[1];
   if (found === undefined && (await attempt('systemd-analyze', ['--version'])) === undefined)
@@ -134,8 +134,8 @@ test('the image is built and answers, where there is an engine', async (t) => {
   const directory = await mkdtemp(join(tmpdir(), 'svc-image-'));
   const name = `svc-test-${randomBytes(4).toString('hex')}`;
   try {
-    await run('npm', ['pack', '--pack-destination', directory], { cwd: ROOT, maxBuffer: 1 << 24 });
-    await run('docker', ['build', '-f', join(ROOT, 'deploy/docker/Dockerfile'), '-t', name, directory], {
+    await run('npm', ['pack', '--pack-destination', directory], { cwd: root, maxBuffer: 1 << 24 });
+    await run('docker', ['build', '-f', join(root, 'deploy/docker/Dockerfile'), '-t', name, directory], {
       maxBuffer: 1 << 26,
     });
     const flags = ['--read-only', '--tmpfs', '/tmp', '--cap-drop', 'ALL', '--security-opt', 'no-new-privileges'];

@@ -8,8 +8,8 @@ import { type ApiAnswer, type JsonBody, type TestDaemon } from '../../internal/b
 import { ErrtrackSimulator, type SimOrganization } from '../../internal/base/testkit/errtrack-provider.ts';
 import { createToolBench, type ToolBench } from '../../internal/edge/mcp/mcp-testkit.ts';
 
-export const B = '/api/v1/connections/errtrack/installations';
-export const PROJECTS = '/api/v1/connections/errtrack/projects';
+export const setupPath = '/api/v1/connections/errtrack/installations';
+export const projectsPath = '/api/v1/connections/errtrack/projects';
 let next = 1;
 /** An organization at the provider with so many projects. */
 export const organization = (count: number, region: 'us' | 'de' = 'us'): SimOrganization => {
@@ -56,16 +56,16 @@ export async function startErrtrackBench(): Promise<ErrtrackBench> {
   return {
     ...{ simulator, bench, daemon, orgId, projectId, scope, second: String(made.body['id']) },
     async start(more = {}) {
-      const { status, body, headers } = await daemon.api('POST', B, { ...scope, ...more });
+      const { status, body, headers } = await daemon.api('POST', setupPath, { ...scope, ...more });
       assert.equal(status, 201, JSON.stringify(body));
       assert.equal(headers.get('cache-control'), 'no-store');
       assert.equal(headers.get('referrer-policy'), 'no-referrer');
       const url = new URL(String(body['authorizationUrl']));
       return { id: String(body['attemptId']), state: String(url.searchParams.get('state')), body };
     },
-    callback: (state, consent) => daemon.api('POST', `${B}/callback`, { state, ...consent }),
+    callback: (state, consent) => daemon.api('POST', `${setupPath}/callback`, { state, ...consent }),
     async options(of = projectId) {
-      const { body } = await daemon.api('GET', `${PROJECTS}?organizationId=${orgId}&projectId=${of}`);
+      const { body } = await daemon.api('GET', `${projectsPath}?organizationId=${orgId}&projectId=${of}`);
       return body['items'] as unknown as Option[];
     },
     async stop() {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { B, type ErrtrackBench, organization, startErrtrackBench } from './errtrack-testkit.ts';
+import { setupPath, type ErrtrackBench, organization, startErrtrackBench } from './errtrack-testkit.ts';
 
 describe('a connected error tracker', () => {
   let at: ErrtrackBench;
@@ -15,7 +15,7 @@ describe('a connected error tracker', () => {
     const consent = at.simulator.consent(org);
     await at.callback(state, consent);
     const [heard, unheard] = org.projects;
-    await at.daemon.api('PUT', `${B}/${id}/recipients`, {
+    await at.daemon.api('PUT', `${setupPath}/${id}/recipients`, {
       recipients: [{ projectId: at.projectId, errtrackProjectId: heard?.id }],
     });
     const send = async (
@@ -231,7 +231,8 @@ describe('a connected error tracker', () => {
       const org = organization(2);
       const { id, state } = await at.start();
       await at.callback(state, at.simulator.consent(org));
-      return (await api('PUT', `${B}/${id}/recipients`, recipientsOf(String(org.projects[0]?.id), count))).status;
+      return (await api('PUT', `${setupPath}/${id}/recipients`, recipientsOf(String(org.projects[0]?.id), count)))
+        .status;
     };
     assert.deepEqual(
       [await chooses(0), await chooses(1), await chooses(100), await chooses(101)],
@@ -257,7 +258,7 @@ describe('a connected error tracker', () => {
     const visible = await at.callback(state, at.simulator.consent(hundred));
     assert.equal(visible.body['projects']?.['length'], 101);
     const one = recipientsOf(String(hundred.projects[0]?.id), 1);
-    const published = await api('PUT', `${B}/${id}/recipients`, one);
+    const published = await api('PUT', `${setupPath}/${id}/recipients`, one);
     const selects = async (count: number): Promise<number> => {
       const errtrackProjectIds = hundred.projects.slice(0, count).map((project) => project.id);
       const body = { ...at.scope, providerGrantId: published.body['providerGrantId'], errtrackProjectIds };
@@ -278,15 +279,15 @@ describe('a connected error tracker', () => {
     const late = at.simulator.consent(org);
     await expiresIn(begun.id, -1);
     assert.equal((await at.callback(begun.state, late)).status, 409);
-    assert.equal((await api('GET', `${B}/${begun.id}`)).body['status'], 'expired');
+    assert.equal((await api('GET', `${setupPath}/${begun.id}`)).body['status'], 'expired');
     assert.equal(at.simulator.installations.get(late.installationId)?.exchanges, 0);
     const inTime = await at.start();
     await expiresIn(inTime.id, 120);
     assert.equal((await at.callback(inTime.state, late)).body['status'], 'awaiting_selection');
     await expiresIn(inTime.id, -1);
-    const over = await api('PUT', `${B}/${inTime.id}/recipients`, recipientsOf(String(org.projects[0]?.id), 1));
+    const over = await api('PUT', `${setupPath}/${inTime.id}/recipients`, recipientsOf(String(org.projects[0]?.id), 1));
     assert.equal(over.status, 409);
-    const shown = (await api('GET', `${B}/${inTime.id}`)).body;
+    const shown = (await api('GET', `${setupPath}/${inTime.id}`)).body;
     assert.deepEqual([shown['status'], shown['projects']], ['expired', []]);
   });
 });

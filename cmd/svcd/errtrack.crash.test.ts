@@ -9,7 +9,7 @@ import { ErrtrackSimulator } from '../../internal/base/testkit/errtrack-provider
 import { isLong } from '../../internal/base/testkit/long.ts';
 import { createTestDatabase, type TestDatabase } from '../../internal/base/testkit/postgres.ts';
 
-const B = '/api/v1/connections/errtrack/installations';
+const b = '/api/v1/connections/errtrack/installations';
 const POINTS = [
   ['errtrack.code-claimed', 'exchanging'],
   ['errtrack.exchanged', 'exchanging'],
@@ -64,21 +64,21 @@ describe('a daemon killed in the middle of a setup', () => {
       const { daemon, api, scope } = await start(point);
       const id = next++;
       const org = { id, slug: `org-${id}`, projects: [{ id: `${id}1`, slug: `p-${id}` }], region: 'us' as const };
-      const started = await api('POST', B, scope);
+      const started = await api('POST', b, scope);
       const setup = String(started.body['attemptId']);
       const consent = simulator.consent(org);
       const secret = new URL(String(started.body['authorizationUrl'])).searchParams.get('state');
-      await api('POST', `${B}/callback`, { state: secret, ...consent }).catch(() => undefined);
+      await api('POST', `${b}/callback`, { state: secret, ...consent }).catch(() => undefined);
       assert.equal((await daemon.exited).signal, 'SIGKILL');
       const again = await start();
       try {
-        const found = await again.api('GET', `${B}/${setup}`);
+        const found = await again.api('GET', `${b}/${setup}`);
         assert.equal(found.body['status'], state);
-        assert.equal((await again.api('POST', `${B}/callback`, { state: secret, ...consent })).status, 409);
+        assert.equal((await again.api('POST', `${b}/callback`, { state: secret, ...consent })).status, 409);
         const installation = simulator.installations.get(consent.installationId);
         assert.equal(installation?.exchanges, point === 'errtrack.code-claimed' ? 0 : 1);
         assert.ok((installation?.confirmations ?? 0) <= 1);
-        const left = await again.api('DELETE', `${B}/${setup}`);
+        const left = await again.api('DELETE', `${b}/${setup}`);
         assert.equal(left.status, state === 'completed' ? 409 : 200);
       } finally {
         await again.daemon.kill('SIGTERM');
@@ -91,7 +91,7 @@ describe('a daemon killed in the middle of a setup', () => {
       const { daemon, url, token, api, scope } = await start(point);
       const id = 1_000 + next++;
       const org = { id, slug: `org-${id}`, projects: [{ id: `${id}1`, slug: `p-${id}` }], region: 'us' as const };
-      const { body } = await api('POST', B, scope);
+      const { body } = await api('POST', b, scope);
       const consent = simulator.consent(org);
       const secret = new URL(String(body['authorizationUrl'])).searchParams.get('state') ?? '';
       const opened = await api('POST', '/api/v1/auth/sessions', { token }, { token: null });
@@ -110,7 +110,7 @@ describe('a daemon killed in the middle of a setup', () => {
         const installation = simulator.installations.get(consent.installationId);
         assert.equal(installation?.exchanges, point === 'errtrack.code-claimed' ? 0 : 1);
         assert.ok((installation?.confirmations ?? 0) <= 1);
-        const left = await again.api('DELETE', `${B}/${body['attemptId']}`);
+        const left = await again.api('DELETE', `${b}/${body['attemptId']}`);
         assert.equal(left.status, state === 'completed' ? 409 : 200);
       } finally {
         await again.daemon.kill('SIGTERM');

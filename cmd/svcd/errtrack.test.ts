@@ -4,7 +4,7 @@ import { startTestDaemon } from '../../internal/base/testkit/daemon.ts';
 import { isLong } from '../../internal/base/testkit/long.ts';
 import { emptyHome, type Ran, runSvc } from '../svc/testkit.ts';
 import type { FaultPlace } from '../../internal/base/testkit/errtrack-provider.ts';
-import { B, type ErrtrackBench, organization, startErrtrackBench } from './errtrack-testkit.ts';
+import { setupPath, type ErrtrackBench, organization, startErrtrackBench } from './errtrack-testkit.ts';
 
 describe('the setup of an error tracker', () => {
   let at: ErrtrackBench;
@@ -31,7 +31,7 @@ describe('the setup of an error tracker', () => {
     assert.equal(String(events.body['items']?.[0]?.['payload']?.['provider']), 'errtrack');
     const again = await at.callback(state, consent);
     assert.equal(again.status, 409);
-    assert.equal((await at.daemon.api('DELETE', `${B}/${id}`)).status, 409);
+    assert.equal((await at.daemon.api('DELETE', `${setupPath}/${id}`)).status, 409);
     assert.equal(installation?.exchanges, 1);
   });
 
@@ -55,7 +55,7 @@ describe('the setup of an error tracker', () => {
       Array.from({ length: 101 }, () => ({ projectId: at.projectId, errtrackProjectId: chosen })),
     ])
       assert.equal(
-        (await at.daemon.api('PUT', `${B}/${id}/recipients`, { recipients })).status,
+        (await at.daemon.api('PUT', `${setupPath}/${id}/recipients`, { recipients })).status,
         400,
         JSON.stringify(recipients).slice(0, 80),
       );
@@ -64,13 +64,13 @@ describe('the setup of an error tracker', () => {
       { projectId: at.second, errtrackProjectId: chosen },
     ];
     const answers = await Promise.all(
-      Array.from({ length: 5 }, () => at.daemon.api('PUT', `${B}/${id}/recipients`, { recipients })),
+      Array.from({ length: 5 }, () => at.daemon.api('PUT', `${setupPath}/${id}/recipients`, { recipients })),
     );
     assert.deepEqual(
       answers.map((one) => one.status).sort((a, b) => a - b),
       [200, 409, 409, 409, 409],
     );
-    const { body } = await at.daemon.api('GET', `${B}/${id}`);
+    const { body } = await at.daemon.api('GET', `${setupPath}/${id}`);
     assert.equal(body['status'], 'completed');
     // The name of the first is taken in the organization.
     const options = await at.options(at.second);
@@ -115,7 +115,7 @@ describe('the setup of an error tracker', () => {
         [id],
       );
       assert.equal(left.rows[0]?.['id'], null);
-      assert.equal((await at.daemon.api('DELETE', `${B}/${id}`)).status, status === 'uncertain' ? 200 : 409);
+      assert.equal((await at.daemon.api('DELETE', `${setupPath}/${id}`)).status, status === 'uncertain' ? 200 : 409);
     });
   }
 
@@ -134,7 +134,7 @@ describe('the setup of an error tracker', () => {
     assert.equal((await at.callback(one.state, consent)).status, 200);
     const other = await at.start();
     assert.equal((await at.callback(other.state, consent)).status, 409);
-    assert.equal((await at.daemon.api('GET', `${B}/${other.id}`)).body['status'], 'awaiting_authorization');
+    assert.equal((await at.daemon.api('GET', `${setupPath}/${other.id}`)).body['status'], 'awaiting_authorization');
     const wrong = await at.callback(other.state, { ...consent, code: 'never-given' });
     assert.deepEqual([wrong.body['status'], wrong.body['reason']], ['failed', 'exchange-refused']);
     // A new code of an installation that another setup has proven.
@@ -158,14 +158,17 @@ describe('the setup of an error tracker', () => {
       { state, ...consent, code: 'ümlaut' },
       { state, ...consent, more: true },
     ]) {
-      const answer = await at.daemon.api('POST', `${B}/callback`, body);
+      const answer = await at.daemon.api('POST', `${setupPath}/callback`, body);
       assert.equal(answer.status, 400);
       assert.ok(!JSON.stringify(answer.body).includes(consent.code));
     }
     assert.equal((await at.callback('A'.repeat(43), consent)).status, 404);
-    assert.equal((await at.daemon.api('POST', B, { ...at.scope, projectId: 'nope' })).status, 403);
-    assert.equal((await at.daemon.api('POST', B, { ...at.scope, other: 1 })).status, 400);
-    assert.equal((await at.daemon.api('POST', B, { ...at.scope, destinationProjectIds: ['nope'] })).status, 400);
+    assert.equal((await at.daemon.api('POST', setupPath, { ...at.scope, projectId: 'nope' })).status, 403);
+    assert.equal((await at.daemon.api('POST', setupPath, { ...at.scope, other: 1 })).status, 400);
+    assert.equal(
+      (await at.daemon.api('POST', setupPath, { ...at.scope, destinationProjectIds: ['nope'] })).status,
+      400,
+    );
     const made = await at.daemon.api('POST', '/api/v1/orgs/default/service-accounts', { name: 'robot', role: 'admin' });
     assert.equal(made.status, 201);
     const { body: robot } = await at.daemon.api('POST', '/api/v1/orgs/default/tokens', {
@@ -174,17 +177,17 @@ describe('the setup of an error tracker', () => {
     });
     const token = String(robot['token']);
     for (const [method, path, body] of [
-      ['POST', B, at.scope],
-      ['POST', `${B}/callback`, { state, ...consent }],
-      ['GET', `${B}/${id}`],
-      ['GET', `${B}/${'0'.repeat(8)}-0000-4000-8000-${'0'.repeat(12)}`],
-      ['DELETE', `${B}/${id}`],
+      ['POST', setupPath, at.scope],
+      ['POST', `${setupPath}/callback`, { state, ...consent }],
+      ['GET', `${setupPath}/${id}`],
+      ['GET', `${setupPath}/${'0'.repeat(8)}-0000-4000-8000-${'0'.repeat(12)}`],
+      ['DELETE', `${setupPath}/${id}`],
       ['GET', `/api/v1/connections/errtrack/projects?organizationId=${at.orgId}&projectId=${at.projectId}`],
     ] as const)
       assert.equal((await at.daemon.api(method, path, body, { token })).status, 403, `${method} ${path}`);
-    assert.equal((await at.daemon.api('GET', `${B}/nope`)).status, 404);
-    assert.equal((await at.daemon.api('GET', `${B}/${id}`, undefined, { token: null })).status, 401);
-    assert.equal((await at.daemon.api('DELETE', `${B}/${id}`)).body['status'], 'cancelled');
+    assert.equal((await at.daemon.api('GET', `${setupPath}/nope`)).status, 404);
+    assert.equal((await at.daemon.api('GET', `${setupPath}/${id}`, undefined, { token: null })).status, 401);
+    assert.equal((await at.daemon.api('DELETE', `${setupPath}/${id}`)).body['status'], 'cancelled');
     assert.equal((await at.callback(state, consent)).status, 409);
     assert.equal(at.simulator.installations.get(consent.installationId)?.exchanges, 0);
   });
@@ -233,7 +236,7 @@ describe('the setup of an error tracker', () => {
       await checks(),
       new RegExp(`setup attempt ${id} of the error tracker is uncertain \\(exchange-unknown\\)`),
     );
-    assert.equal((await at.daemon.api('DELETE', `${B}/${id}`)).status, 200);
+    assert.equal((await at.daemon.api('DELETE', `${setupPath}/${id}`)).status, 200);
     assert.doesNotMatch(await checks(), new RegExp(id));
     const [grant] = await at.options();
     const { db } = at.daemon.ctx;
@@ -279,7 +282,7 @@ describe('the setup of an error tracker', () => {
       );
       return rows[0]?.id ?? '';
     };
-    const cancelled = await waiting(async (state) => at.daemon.api('DELETE', `${B}/${await attemptOf(state)}`));
+    const cancelled = await waiting(async (state) => at.daemon.api('DELETE', `${setupPath}/${await attemptOf(state)}`));
     assert.equal(cancelled.code, 1);
     assert.match(cancelled.stderr, /the setup is cancelled/);
     const printed = await svc(['connect', 'errtrack', '--no-wait', '--json']);
@@ -315,8 +318,8 @@ it('without an application every call of a setup is 503, and the options still a
   try {
     const organizationId = String((await daemon.api('GET', '/api/v1/orgs/default')).body['id']);
     const scope = { organizationId, projectId: 'default' };
-    assert.equal((await daemon.api('POST', B, scope)).status, 503);
-    assert.equal((await daemon.api('GET', `${B}/${organizationId}`)).status, 503);
+    assert.equal((await daemon.api('POST', setupPath, scope)).status, 503);
+    assert.equal((await daemon.api('GET', `${setupPath}/${organizationId}`)).status, 503);
     const options = await daemon.api(
       'GET',
       `/api/v1/connections/errtrack/projects?organizationId=${organizationId}&projectId=default`,

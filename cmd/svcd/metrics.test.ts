@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parse } from 'yaml';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../..');
 let daemon: TestDaemon;
 before(async () => {
   daemon = await startTestDaemon();
@@ -90,9 +90,9 @@ test('the gauges tell how the installation stands, and name nothing that a perso
 /** Names of metrics that the sources make. */
 function known(): ReadonlySet<string> {
   const found = new Set<string>();
-  for (const file of readdirSync(join(ROOT, 'internal'), { recursive: true, encoding: 'utf8' })) {
+  for (const file of readdirSync(join(root, 'internal'), { recursive: true, encoding: 'utf8' })) {
     if (!file.endsWith('.ts') || file.endsWith('.test.ts')) continue;
-    for (const [, name] of readFileSync(join(ROOT, 'internal', file), 'utf8').matchAll(/'(svc_[a-z_]+)'/g))
+    for (const [, name] of readFileSync(join(root, 'internal', file), 'utf8').matchAll(/'(svc_[a-z_]+)'/g))
       found.add(name ?? '');
   }
   return found;
@@ -101,8 +101,8 @@ const base = (name: string): string => name.replace(/_(?:bucket|count|sum)$/, ''
 
 test('the dashboard and the alert rules ask for metrics that are made, and the page tells of each', async (t) => {
   const made = known();
-  const rules = readFileSync(join(ROOT, 'deploy/prometheus/alerts.yaml'), 'utf8');
-  const dashboard = readFileSync(join(ROOT, 'deploy/grafana/svc.json'), 'utf8');
+  const rules = readFileSync(join(root, 'deploy/prometheus/alerts.yaml'), 'utf8');
+  const dashboard = readFileSync(join(root, 'deploy/grafana/svc.json'), 'utf8');
   const { groups } = parse(rules) as { groups: { rules: { alert: string; expr: string; annotations: object }[] }[] };
   const { panels } = JSON.parse(dashboard) as { panels: { title: string; targets: { expr: string }[] }[] };
   const asked = [
@@ -117,7 +117,7 @@ test('the dashboard and the alert rules ask for metrics that are made, and the p
     const depth = [...expr].reduce((open, one) => open + (one === '(' ? 1 : one === ')' ? -1 : 0), 0);
     assert.equal(depth, 0, expr);
   }
-  const page = readFileSync(join(ROOT, 'docs/reference/metrics.md'), 'utf8');
+  const page = readFileSync(join(root, 'docs/reference/metrics.md'), 'utf8');
   const told = new Set(page.match(/\bsvc_[a-z_]+/g));
   const text = await metrics();
   for (const [, name] of text.matchAll(/^# TYPE (svc_[a-z_]+) /gm))
@@ -130,7 +130,7 @@ test('the dashboard and the alert rules ask for metrics that are made, and the p
       record: `dashboard:${index}`,
       expr: expr.replaceAll('$__rate_interval', '5m').replaceAll('$__range', '1h'),
     }));
-  await promtool(t, ['check', 'rules', join(ROOT, 'deploy/prometheus/alerts.yaml')]);
+  await promtool(t, ['check', 'rules', join(root, 'deploy/prometheus/alerts.yaml')]);
   const file = join(daemon.dataDir, 'dashboard.json');
   await writeFile(file, JSON.stringify({ groups: [{ name: 'dashboard', rules: recorded }] }));
   await promtool(t, ['check', 'rules', file]);

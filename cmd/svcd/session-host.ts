@@ -30,7 +30,7 @@ import {
 import { Fault } from '../../internal/domain/fault.ts';
 import type { Harness } from '../../internal/domain/spec.ts';
 
-const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 const isProgram = (file: string): Promise<boolean> =>
   access(file, constants.X_OK).then(
@@ -205,7 +205,7 @@ export async function openHostPorts(
   url: string,
   log: Runtime['log'],
 ): Promise<{ readonly ports: HostPorts; stop(): Promise<void> }> {
-  const { PATH: path = DEFAULT_PATH, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS } = process.env;
+  const { PATH: path = defaultPath, HOME, XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS } = process.env;
   const { keys } = modelSettings(config.file, config.fileDir);
   const keyFiles = Object.values(keys).flatMap((place) => (place.kind === 'file' ? [place.path] : []));
   const open = (sandbox: Config['sandbox']) =>

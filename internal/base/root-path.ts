@@ -3,7 +3,7 @@
 import { lstat, readlink } from 'node:fs/promises';
 import { join } from 'node:path/posix';
 
-const MAX_LINKS = 40;
+const linksMax = 40;
 
 /**
  * The path without a link in it, as seen inside, links of the root file system followed as they would be there; null
@@ -26,7 +26,7 @@ export async function pathInRoot(root: string, path: string): Promise<string | n
       at = [...at, step];
       continue;
     }
-    if ((links += 1) > MAX_LINKS) return null;
+    if ((links += 1) > linksMax) return null;
     const target = await readlink(join(root, ...at, step));
     if (target.startsWith('/')) at = [];
     left = [...parts(target), ...left];

@@ -10,8 +10,8 @@ import { fleet } from './fleet.ts';
 import { rowsOf } from './rows.ts';
 import { type Bench, type Bencher, ms, timed } from './harness.ts';
 
-const FEW = 100;
-const MANY = 1_000;
+const fewAgents = 100;
+const manyAgents = 1_000;
 
 function compiled(agents: number): CompileOutput {
   // As the daemon gets it: each resource comes with its hash.
@@ -63,13 +63,18 @@ async function applyTwice(bench: Bencher, agents: number): Promise<Applied> {
 
 export const bench: Bench = {
   name: 'apply',
-  title: `plan and apply of ${MANY} agents`,
+  title: `plan and apply of ${manyAgents} agents`,
   run: async (bench) => {
     await applyTwice(bench, 10);
-    const few = await applyTwice(bench, FEW);
-    const many = await applyTwice(bench, MANY);
+    const few = await applyTwice(bench, fewAgents);
+    const many = await applyTwice(bench, manyAgents);
     const count = (value: number) => ({ value, unit: 'statements' }) as const;
-    bench.ratio(`statements: ${MANY} agents / ${FEW} agents`, count(many.statements), count(few.statements), 1);
+    bench.ratio(
+      `statements: ${manyAgents} agents / ${fewAgents} agents`,
+      count(many.statements),
+      count(few.statements),
+      1,
+    );
     bench.ratio('unchanged apply / first apply', ms(many.againMs), ms(many.firstMs), 1 / 14);
     bench.atMost('tables that an unchanged apply wrote to', many.againWrites, 0, 'tables');
   },

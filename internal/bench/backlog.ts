@@ -15,8 +15,8 @@ import { startRouting, wakeRouting } from '../flows/routing/routing.ts';
 import type { FlowContext } from '../flows/context.ts';
 import { type Bench, type Bencher, median, medianMs, ms } from './harness.ts';
 
-const BACKLOG = 100_000;
-const JOBS = 5_000;
+const backlogCount = 100_000;
+const jobs = 5_000;
 const noise = randomBytes(96 * 1_024).toString('base64');
 
 interface Place {
@@ -112,7 +112,7 @@ async function noOps(url: string): Promise<number> {
   const logger = new Logger(() => () => undefined);
   const utils = await makeWorkerUtils({ connectionString: url, logger });
   await utils.migrate();
-  await utils.addJobs(Array.from({ length: JOBS }, (_, n) => ({ identifier: 'bench.nothing', payload: { n } })));
+  await utils.addJobs(Array.from({ length: jobs }, (_, n) => ({ identifier: 'bench.nothing', payload: { n } })));
   await utils.release();
   let done = 0;
   const start = performance.now();
@@ -123,10 +123,10 @@ async function noOps(url: string): Promise<number> {
     logger,
     taskList: { 'bench.nothing': async () => void (done += 1) },
   });
-  while (done < JOBS) await sleep(5);
+  while (done < jobs) await sleep(5);
   const took = performance.now() - start;
   await runner.stop();
-  return took / JOBS;
+  return took / jobs;
 }
 
 function contextOf(db: Database): FlowContext {
@@ -154,8 +154,8 @@ export const backlog: Bench = {
     const few = await project(db, 'few', 1_000);
     await drain(ctx, few, 2_000, 1_000);
     const nothing = [await noOps(url), await noOps(url)];
-    const took = await drain(ctx, few, BACKLOG, 1_000);
-    bench.ratio(`backlog of ${BACKLOG}: time an event / a no-op job`, ms(took), medianMs(nothing), 1 / 4);
+    const took = await drain(ctx, few, backlogCount, 1_000);
+    bench.ratio(`backlog of ${backlogCount}: time an event / a no-op job`, ms(took), medianMs(nothing), 1 / 4);
   },
 };
 

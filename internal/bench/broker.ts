@@ -9,12 +9,12 @@ import { everything, startCodehostBench } from '../edge/mcp/codehost-testkit.ts'
 import type { Seat } from '../edge/mcp/mcp-testkit.ts';
 import { type Bench, type Bencher, medianMs } from './harness.ts';
 
-const CALLS = 200;
-const ROUNDS = 3;
-const WARM = 400;
-const STATEMENTS = 5;
-const SESSIONS = 50;
-const FLOORS_MAX = 5;
+const calls = 200;
+const rounds = 3;
+const warm = 400;
+const statements = 5;
+const sessions = 50;
+const floorsMax = 5;
 
 /** Milliseconds of this process's processor time for one of `count` calls, one after the other. */
 async function cpuMs(count: number, work: () => Promise<void>): Promise<number> {
@@ -55,29 +55,29 @@ async function run(bench: Bencher): Promise<void> {
     if (statusCode !== 200) throw new Error(`the provider answers ${statusCode}`);
     await body.dump();
   };
-  for (const work of [brokered, direct]) await cpuMs(WARM, work);
+  for (const work of [brokered, direct]) await cpuMs(warm, work);
   const costs: number[] = [];
   const floors: number[] = [];
   const bare = async (): Promise<void> => {
-    for (let n = 0; n < STATEMENTS; n += 1) await host.daemon.ctx.db.query('select $1::int as n', [n], 'bench-bare');
+    for (let n = 0; n < statements; n += 1) await host.daemon.ctx.db.query('select $1::int as n', [n], 'bench-bare');
   };
-  for (let round = 0; round < ROUNDS; round += 1) {
-    const through = await cpuMs(CALLS, brokered);
-    costs.push(through - (await cpuMs(CALLS, direct)));
-    floors.push(await cpuMs(CALLS, bare));
+  for (let round = 0; round < rounds; round += 1) {
+    const through = await cpuMs(calls, brokered);
+    costs.push(through - (await cpuMs(calls, direct)));
+    floors.push(await cpuMs(calls, bare));
   }
-  const what = `processor time of a brokered read without the provider’s / of ${STATEMENTS} bare statements`;
-  bench.ratio(what, medianMs(costs), medianMs(floors), FLOORS_MAX);
+  const what = `processor time of a brokered read without the provider’s / of ${statements} bare statements`;
+  bench.ratio(what, medianMs(costs), medianMs(floors), floorsMax);
 
   const seats: Seat[] = [];
-  for (let n = 0; n < SESSIONS; n += 1) seats.push(await host.start('worker'));
+  for (let n = 0; n < sessions; n += 1) seats.push(await host.start('worker'));
   await host.daemon.ctx.db.query('delete from svc.installation_tokens');
   const from = sim.log.length;
   const results = await Promise.all(seats.map((one) => one.call('issue_read', read, 'code')));
   if (results.some((one) => one.isError)) throw new Error('a session got no answer');
   const mints = sim.log.slice(from).filter(({ path }) => path.endsWith('/access_tokens')).length;
   bench.atMost(
-    `tokens minted for ${SESSIONS} sessions that call at once, one repository and permission`,
+    `tokens minted for ${sessions} sessions that call at once, one repository and permission`,
     mints,
     1,
     'tokens',

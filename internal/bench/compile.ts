@@ -10,8 +10,8 @@ import { sha256, toBundle } from './bundle.ts';
 import { fleet } from './fleet.ts';
 import { type Bench, inTurns, median, ms, nothing, timed } from './harness.ts';
 
-const AGENTS = 1_000;
-const RUNS = 5;
+const agentCount = 1_000;
+const runs = 5;
 
 function run(bundle: Bundle, cache?: CompileCache): CompileOutput {
   const input: CompileInput = {
@@ -25,7 +25,7 @@ function run(bundle: Bundle, cache?: CompileCache): CompileOutput {
   const output = compile(input);
   if (!output.ok) throw new Error(`the bench tree does not compile: ${JSON.stringify(output.diagnostics.slice(0, 3))}`);
   const agents = output.resources.filter((resource) => resource.kind === 'Agent').length;
-  if (agents !== AGENTS) throw new Error(`${agents} agents came out, not ${AGENTS}`);
+  if (agents !== agentCount) throw new Error(`${agents} agents came out, not ${agentCount}`);
   return output;
 }
 
@@ -39,22 +39,22 @@ function changeOne(files: Map<string, string>, turn: number): void {
 
 export const bench: Bench = {
   name: 'compile',
-  title: `compile of ${AGENTS} agents with shared fragments`,
+  title: `compile of ${agentCount} agents with shared fragments`,
   run: async (bench) => {
-    const files = fleet(AGENTS);
+    const files = fleet(agentCount);
     const texts = [...files.values()];
     const whole = toBundle(files);
     const parse = (): void => {
       for (const text of texts) parseAllDocuments(text);
     };
-    const [full = nothing, parsing = nothing] = await inTurns(RUNS, [() => run(whole), parse]);
+    const [full = nothing, parsing = nothing] = await inTurns(runs, [() => run(whole), parse]);
     // Plain files are read without the library (docs/adr/0017-plain-yaml-in-one-pass.md): what is left is all else.
     bench.ratio('full compile / parseAllDocuments', full, parsing, 2);
 
     const cache = createCompileCache();
     run(whole, cache);
     const changed: number[] = [];
-    for (let turn = 0; turn <= RUNS; turn += 1) {
+    for (let turn = 0; turn <= runs; turn += 1) {
       changeOne(files, turn);
       const bundle = toBundle(files);
       const took = await timed(() => run(bundle, cache));

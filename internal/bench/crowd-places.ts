@@ -6,11 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createHostBench, type HostBench } from '../flows/session-host/host-testkit.ts';
 import { type Bench, type Bencher, byteCount, heldBytes, median, medianMs, ms } from './harness.ts';
 
-const PLACES = 10;
+const placeCount = 10;
 /** Launched one after another; the rest are rows of sessions that have rested since long before. */
-const LAUNCHED = 40;
-const SESSIONS = 2_000;
-const RUNS = 20;
+const launchedCount = 40;
+const sessionCount = 2_000;
+const runs = 20;
 
 const untilRest = async ({ daemon }: HostBench): Promise<void> => {
   for (;;) {
@@ -47,7 +47,7 @@ async function addResting({ daemon }: HostBench, count: number): Promise<void> {
 }
 
 async function run(bencher: Bencher): Promise<void> {
-  const file = { sessions: { max: PLACES, unloadAfterSeconds: 0 } };
+  const file = { sessions: { max: placeCount, unloadAfterSeconds: 0 } };
   const bench = await createHostBench({ config: { file } });
   bencher.atEnd(() => bench.stop());
   await bench.apply({ worker: {} });
@@ -59,15 +59,15 @@ async function run(bencher: Bencher): Promise<void> {
   };
   const fresh: number[] = [];
   // The first warms everything up.
-  for (let n = 0; n < PLACES; n += 1) {
+  for (let n = 0; n < placeCount; n += 1) {
     const took = await wireMs(bench, start);
     if (n > 0) fresh.push(took);
   }
   const full = heldBytes();
-  for (let n = PLACES; n < LAUNCHED; n += 1) await wireMs(bench, start);
-  await addResting(bench, SESSIONS - LAUNCHED);
+  for (let n = placeCount; n < launchedCount; n += 1) await wireMs(bench, start);
+  await addResting(bench, sessionCount - launchedCount);
   const again: number[] = [];
-  for (let n = 0; n < RUNS; n += 1) {
+  for (let n = 0; n < runs; n += 1) {
     const session = launched[n] ?? '';
     const took = await wireMs(bench, async () => {
       await bench.send(session, 'hello again');
@@ -79,11 +79,12 @@ async function run(bencher: Bencher): Promise<void> {
     'select count(*)::int as sessions, count(leased_by)::int as loaded from svc.sessions where live',
   );
   const [{ sessions, loaded } = { sessions: 0, loaded: 0 }] = rows;
-  if (sessions !== SESSIONS || loaded > PLACES) throw new Error(`${loaded} of ${sessions} sessions hold a place`);
-  const what = `${SESSIONS} sessions over ${PLACES} places`;
+  if (sessions !== sessionCount || loaded > placeCount)
+    throw new Error(`${loaded} of ${sessions} sessions hold a place`);
+  const what = `${sessionCount} sessions over ${placeCount} places`;
   bencher.ratio(`${what}: a message on the wire, of a fresh launch`, ms(median(again)), medianMs(fresh), 1.5);
   bencher.ratio(
-    `${what}: held by the daemon, of ${PLACES} sessions alone`,
+    `${what}: held by the daemon, of ${placeCount} sessions alone`,
     byteCount(heldBytes()),
     byteCount(full),
     1.1,

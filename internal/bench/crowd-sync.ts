@@ -20,13 +20,13 @@ import { type Bench, type Bencher, median, medianMs, ms, timed } from './harness
 
 /** What every one of the answering servers has (crowd-git-server.ts). */
 const commit = 'c0ffee'.padEnd(40, '0');
-const DULL = 16;
-const PUSHES = 9;
-const REPOSITORIES = 10_000;
-const INTERVAL_SECONDS = 60;
-const HOSTS = 50;
+const dull = 16;
+const pushCount = 9;
+const repositoryCount = 10_000;
+const pollSeconds = 60;
+const hosts = 50;
 /** What looks may be late by: the jitter of an interval, and a second between two turns. */
-const LATE_SECONDS = 6;
+const lateSeconds = 6;
 /** Of the kernel's clock that process times are counted in. */
 const tickMs = 10;
 
@@ -50,7 +50,7 @@ async function startServers(bench: Bencher, ...counts: readonly number[]): Promi
 
 export const servers: Bench = {
   name: 'crowd-servers',
-  title: `${DULL} git servers that swallow and ${DULL} that trickle beside one healthy repository`,
+  title: `${dull} git servers that swallow and ${dull} that trickle beside one healthy repository`,
   run: async (bench) => {
     const host = await startBench();
     bench.atEnd(() => host.stop());
@@ -72,12 +72,12 @@ export const servers: Bench = {
     };
     const pushes = async (): Promise<number[]> => {
       const took: number[] = [];
-      for (let turn = 0; turn < PUSHES; turn += 1) took.push(await push());
+      for (let turn = 0; turn < pushCount; turn += 1) took.push(await push());
       return took;
     };
     await push();
     const alone = await pushes();
-    const ports = await startServers(bench, 1, DULL, DULL);
+    const ports = await startServers(bench, 1, dull, dull);
     for (const [index, port] of [...ports.swallowing, ...ports.trickling].entries()) {
       const url = `http://127.0.0.1:${port}/x.git`;
       await daemon.api('POST', 'P/repositories', { name: `dull-${index}`, url, intervalSeconds: 1 });
@@ -85,7 +85,7 @@ export const servers: Bench = {
     }
     await until('all of them to hang', async () => {
       const { body } = await daemon.api('GET', 'P/reconciles?status=running&limit=200');
-      return (body['items'] as unknown as unknown[]).length === 2 * DULL;
+      return (body['items'] as unknown as unknown[]).length === 2 * dull;
     });
     bench.ratio('a push beside them / the same alone', ms(median(await pushes())), medianMs(alone), 1.3);
   },
@@ -135,7 +135,7 @@ async function register(
 
 export const repositories: Bench = {
   name: 'crowd-repositories',
-  title: `${REPOSITORIES} repositories, one daemon, every ${INTERVAL_SECONDS} s`,
+  title: `${repositoryCount} repositories, one daemon, every ${pollSeconds} s`,
   run: async (bench) => {
     const database = await createTestDatabase();
     bench.atEnd(() => database.close());
@@ -151,7 +151,7 @@ export const repositories: Bench = {
     const first = spawnDaemon({ dataDir, env });
     bench.atEnd(async () => void (await first.kill('SIGKILL')));
     const { url } = await first.ready;
-    const { answering } = await startServers(bench, HOSTS);
+    const { answering } = await startServers(bench, hosts);
     const counts = async (): Promise<{ requests: number; paths: number }> =>
       (await fetch(`http://127.0.0.1:${answering[0]}/counts`)).json() as Promise<{ requests: number; paths: number }>;
     const polled = async (count: number): Promise<void> =>
@@ -161,22 +161,22 @@ export const repositories: Bench = {
         return rows[0]?.count === count;
       }));
     // As many looks a second at few repositories: what is beyond that is what each of many takes.
-    const few = Math.round(REPOSITORIES / INTERVAL_SECONDS);
+    const few = Math.round(repositoryCount / pollSeconds);
     await register(database, answering, { count: few, intervalSeconds: 1 });
     await polled(few);
-    await sleep(INTERVAL_SECONDS * 500);
+    await sleep(pollSeconds * 500);
     const busy = await usage(first.process.pid ?? 0);
-    await register(database, answering, { count: REPOSITORIES, intervalSeconds: INTERVAL_SECONDS });
-    await polled(REPOSITORIES);
-    await sleep(INTERVAL_SECONDS * 1000);
+    await register(database, answering, { count: repositoryCount, intervalSeconds: pollSeconds });
+    await polled(repositoryCount);
+    await sleep(pollSeconds * 1000);
     await counts();
     const before = await usage(first.process.pid ?? 0);
-    const took = await timed(() => sleep((INTERVAL_SECONDS + LATE_SECONDS) * 1000));
+    const took = await timed(() => sleep((pollSeconds + lateSeconds) * 1000));
     const after = await usage(first.process.pid ?? 0);
     const { paths } = await counts();
-    bench.atMost('repositories that were not looked at in time', REPOSITORIES - paths, 0, 'repositories');
+    bench.atMost('repositories that were not looked at in time', repositoryCount - paths, 0, 'repositories');
     bench.ratio('processor time of the daemon / one core', ms(after.cpuMs - before.cpuMs), ms(took), 1);
-    const kept = Math.max(after.residentKiB - busy.residentKiB, 0) / REPOSITORIES;
+    const kept = Math.max(after.residentKiB - busy.residentKiB, 0) / repositoryCount;
     bench.atMost('memory of the daemon for each, beside as many looks at few', kept, 20, 'KiB');
     const api = apiClient(url, readClientFile(dataDir).token);
     const failed = await api('GET', 'P/repositories?limit=1');

@@ -14,25 +14,25 @@ import { createTestDatabase } from '../base/testkit/postgres.ts';
 import { fleet } from './fleet.ts';
 import { type Bench, type Bencher, byteCount, median, medianMs, ms, runProgram } from './harness.ts';
 
-const FILES = 200_000;
-const AGENTS = 1_000;
-const FEW_AGENTS = 20;
-const RUNS = 3;
-const BY_HAND = 60;
+const fileCount = 200_000;
+const agentCount = 1_000;
+const fewAgents = 20;
+const runs = 3;
+const byHandCount = 60;
 /** Of the kernel's clock that process times are counted in. */
 const tickMs = 10;
 
 async function makeRepositories(root: string): Promise<void> {
   const big = await GitFixture.create(join(root, 'big.git'));
   const files = function* (): Generator<readonly [string, string]> {
-    const svc = fleet(AGENTS);
+    const svc = fleet(agentCount);
     yield* svc;
-    yield* largeTree(FILES - svc.size, 0);
+    yield* largeTree(fileCount - svc.size, 0);
   };
   await big.commitMany(files());
   await big.git(['repack', '-adqb', '--window=0', '--depth=0']);
   const small = await GitFixture.create(join(root, 'small.git'));
-  await small.commitMany([...fleet(FEW_AGENTS, 4), ...largeTree(25, 0)]);
+  await small.commitMany([...fleet(fewAgents, 4), ...largeTree(25, 0)]);
 }
 
 async function used(pid: number): Promise<{ readonly cpuMs: number; readonly peakKiB: number }> {
@@ -98,7 +98,7 @@ async function sync(bench: Bencher, url: string, agents: number): Promise<Synced
     for (let turn = 0; turn < 10; turn += 1) await byHand();
     const begun = await used(ready.pid);
     const begunAt = performance.now();
-    for (let turn = 0; turn < BY_HAND; turn += 1) await byHand();
+    for (let turn = 0; turn < byHandCount; turn += 1) await byHand();
     const ended = await used(ready.pid);
     const tookMs = performance.now() - begunAt;
     // What a daemon does by itself in that time is not theirs.
@@ -108,7 +108,7 @@ async function sync(bench: Bencher, url: string, agents: number): Promise<Synced
       wallMs,
       cpuMs: after.cpuMs - before.cpuMs,
       peakBytes: after.peakKiB * 1_024,
-      againMs: Math.max(0, ended.cpuMs - begun.cpuMs - idle) / BY_HAND,
+      againMs: Math.max(0, ended.cpuMs - begun.cpuMs - idle) / byHandCount,
     };
   } finally {
     await client.end();
@@ -117,18 +117,18 @@ async function sync(bench: Bencher, url: string, agents: number): Promise<Synced
   }
 }
 
-const PARSE = `
+const parseScript = `
 import { parseAllDocuments } from 'yaml';
 import { fleet } from ${JSON.stringify(new URL('fleet.ts', import.meta.url).href)};
 const before = process.cpuUsage();
-for (const text of fleet(${AGENTS}).values()) parseAllDocuments(text);
+for (const text of fleet(${agentCount}).values()) parseAllDocuments(text);
 const { user, system } = process.cpuUsage(before);
 console.log((user + system) / 1_000);
 `;
 
 export const bench: Bench = {
   name: 'first-sync',
-  title: `the first sync of ${FILES} files with ${AGENTS} agents, from the call to the rows`,
+  title: `the first sync of ${fileCount} files with ${agentCount} agents, from the call to the rows`,
   run: async (bench) => {
     const root = await bench.directory();
     await makeRepositories(root);
@@ -137,10 +137,12 @@ export const bench: Bench = {
     const parsing: number[] = [];
     const big: Synced[] = [];
     const small: Synced[] = [];
-    for (let turn = 0; turn < RUNS; turn += 1) {
-      parsing.push(Number((await runProgram(process.execPath, ['--input-type=module', '-e', PARSE])).stdout.trim()));
-      big.push(await sync(bench, server.url('big.git'), AGENTS));
-      small.push(await sync(bench, server.url('small.git'), FEW_AGENTS));
+    for (let turn = 0; turn < runs; turn += 1) {
+      parsing.push(
+        Number((await runProgram(process.execPath, ['--input-type=module', '-e', parseScript])).stdout.trim()),
+      );
+      big.push(await sync(bench, server.url('big.git'), agentCount));
+      small.push(await sync(bench, server.url('small.git'), fewAgents));
     }
     const of = (all: readonly Synced[], what: keyof Synced): number => median(all.map((one) => one[what]));
     const parse = medianMs(parsing);

@@ -1,7 +1,7 @@
 // Trees of agents as large as asked for, of the kind that people write: shared fragments for environment, tools and
 // prompts, a body of its own, triggers of several families. The same number gives the same bytes.
 
-const PRESET = `environment:
+const preset = `environment:
   name: node
   image:
     kind: preset
@@ -33,7 +33,7 @@ labels:
   team: team-${index}
 `;
 
-const PARAGRAPH = `Read the report, look at the code that it names, and decide whether it is a fault of ours. Say what you found in two
+const paragraph = `Read the report, look at the code that it names, and decide whether it is a fault of ours. Say what you found in two
 sentences, name the file and the line, and propose the smallest change. Where you are not sure, say what would settle it.
 `;
 
@@ -49,7 +49,7 @@ model:
 reasoningEffort: high
 systemPrompt: |
   You look after area ${index}.
-${PARAGRAPH.replaceAll(/^/gm, '  ').trimEnd()}
+${paragraph.replaceAll(/^/gm, '  ').trimEnd()}
 session:
   archiveAfterInactive:
     seconds: 3600
@@ -74,7 +74,7 @@ triggers:
 
 /** Paths and texts of a tree of `agents` agents over `fragments` shared tool fragments. */
 export function fleet(agents: number, fragments = 20): Map<string, string> {
-  const files = new Map<string, string>([['.svc/fragments/environment.yaml', PRESET]]);
+  const files = new Map<string, string>([['.svc/fragments/environment.yaml', preset]]);
   for (let index = 0; index < fragments; index += 1) files.set(`.svc/fragments/tools-${index}.yaml`, tools(index));
   for (let index = 0; index < agents; index += 1) {
     files.set(`.svc/agents/agent-${index}.yaml`, agent(index, fragments));

@@ -13,21 +13,21 @@ import { moneyPorts } from '../flows/sessions/sessions.ts';
 import { createBench } from '../flows/sync/apply-testkit.ts';
 import { type Bench, type Bencher, median, ms, steadyMs, timed } from './harness.ts';
 
-const CHUNKS = 200;
-const GAP_MS = 5;
-const TURNS = 9;
+const chunks = 200;
+const gapMs = 5;
+const turnCount = 9;
 /** A request of a working agent: some tens of thousands of tokens. */
-const PROMPT_BYTES = 120_000;
+const promptBytes = 120_000;
 
 const model = { provider: 'provider-a', id: 'm-1' } as const;
 const rates = { input: '5', output: '25', cacheRead: '0.5', cacheWrite: '6.25' };
 const prices = [{ provider: 'provider-a' as const, model: 'm-1', from: '2026-01-01', ...rates }];
-const words = Array.from({ length: CHUNKS - 5 }, (_, n) => `word ${n} of a streamed answer `);
+const words = Array.from({ length: chunks - 5 }, (_, n) => `word ${n} of a streamed answer `);
 const body = JSON.stringify({
   model: 'm-1',
   stream: true,
   max_tokens: 32_000,
-  messages: [{ role: 'user', content: randomBytes(PROMPT_BYTES / 2).toString('hex') }],
+  messages: [{ role: 'user', content: randomBytes(promptBytes / 2).toString('hex') }],
 });
 
 interface Call {
@@ -91,10 +91,10 @@ async function run(bench: Bencher): Promise<void> {
   const route = await gateway.open({ spender, model, caps: { dailyUsd: '1000000', maxPerSessionUsd: '1000000' } });
   const urls = [stub.url, route.baseUrl()];
 
-  stub.answers(streams(messagesStream(words), GAP_MS));
-  const [direct, through] = await compare(TURNS, urls, dispatcher);
+  stub.answers(streams(messagesStream(words), gapMs));
+  const [direct, through] = await compare(turnCount, urls, dispatcher);
   if (direct === undefined || through === undefined) throw new Error('nothing was measured');
-  bench.ratio(`${CHUNKS} chunks over a second, p50`, ms(through.allMs), ms(direct.allMs), 1.05);
+  bench.ratio(`${chunks} chunks over a second, p50`, ms(through.allMs), ms(direct.allMs), 1.05);
   // What every call is entered in the ledger with, by itself.
   const commits: number[] = [];
   await project.db.query('create table public.bench_commits (id bigserial primary key, text text)');
@@ -116,7 +116,7 @@ async function run(bench: Bencher): Promise<void> {
   const bare = await timed(() => compare(calls, [stub.url], dispatcher));
   const metered = await timed(() => compare(calls, [route.baseUrl()], dispatcher));
   bench.ratio(
-    `one call of ${CHUNKS} chunks without pauses, more / the same`,
+    `one call of ${chunks} chunks without pauses, more / the same`,
     ms((metered - bare) / (calls + 1)),
     floor,
     5,

@@ -12,8 +12,8 @@ export interface ReadReport {
   readonly files: number;
 }
 
-const WARM_UP = 20;
-const POLLS = 100;
+const warmUp = 20;
+const polls = 100;
 
 const [mode, url] = process.argv.slice(2);
 if (url === undefined || (mode !== 'sync' && mode !== 'poll')) throw new Error('usage: git-read.ts sync|poll URL');
@@ -22,11 +22,11 @@ const source = openRepository(
   { now: () => new Date(), network: { allowPrivate: true } },
 );
 let files = 0;
-if (mode === 'poll') for (let turn = 0; turn < WARM_UP; turn += 1) await source.resolve();
+if (mode === 'poll') for (let turn = 0; turn < warmUp; turn += 1) await source.resolve();
 const start = performance.now();
 const used = process.cpuUsage();
-const turns = mode === 'poll' ? POLLS : 1;
-if (mode === 'poll') for (let turn = 0; turn < POLLS; turn += 1) await source.resolve();
+const turns = mode === 'poll' ? polls : 1;
+if (mode === 'poll') for (let turn = 0; turn < polls; turn += 1) await source.resolve();
 else files = (await source.snapshot(await source.resolve())).bundle?.entries.size ?? 0;
 const { user, system } = process.cpuUsage(used);
 const report: ReadReport = {

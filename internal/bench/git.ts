@@ -9,10 +9,10 @@ import { fleet } from './fleet.ts';
 import type { ReadReport } from './git-read.ts';
 import { type Bench, byteCount, median, medianMs, ms, runProgram } from './harness.ts';
 
-const FILES = 200_000;
+const fileCount = 200_000;
 /** 1,000 files under `.svc/`: agents, their shared fragments, one environment. */
 const SVC = fleet(979, 20);
-const RUNS = 3;
+const runs = 3;
 
 export async function read(mode: 'sync' | 'poll', url: string): Promise<ReadReport> {
   const script = join(import.meta.dirname, 'git-read.ts');
@@ -23,7 +23,7 @@ async function makeRepositories(root: string): Promise<void> {
   const big = await GitFixture.create(join(root, 'big.git'));
   const files = function* (): Generator<readonly [string, string]> {
     yield* SVC;
-    yield* largeTree(FILES - SVC.size, 0);
+    yield* largeTree(fileCount - SVC.size, 0);
   };
   await big.commitMany(files());
   // One pack with a bitmap, as a host keeps it: the server's own work should not decide the comparison.
@@ -41,7 +41,7 @@ const taken = (): Taken => ({ ms: [], bytes: [], kib: [] });
 
 export const bench: Bench = {
   name: 'git',
-  title: `first sync of ${FILES} files, ${SVC.size} of them under .svc`,
+  title: `first sync of ${fileCount} files, ${SVC.size} of them under .svc`,
   run: async (bench) => {
     const root = await bench.directory();
     await makeRepositories(root);
@@ -58,7 +58,7 @@ export const bench: Bench = {
     };
     const git = async (...args: string[]): Promise<number> => (await runProgram('git', args, { env })).wallMs;
     const [ours, shallow, sparse, small] = [taken(), taken(), taken(), taken()];
-    for (let turn = 0; turn < RUNS; turn += 1) {
+    for (let turn = 0; turn < runs; turn += 1) {
       await measure(ours, async () => {
         const report = await read('sync', url);
         if (report.files !== SVC.size) throw new Error(`${report.files} files were read, not ${SVC.size}`);

@@ -12,11 +12,11 @@ import { GitFixture } from '../base/testkit/git-fixture.ts';
 import { GitServer } from '../base/testkit/git-server.ts';
 import { type Bench, type Bencher, heldAgainst, median, medianMs, ms } from './harness.ts';
 
-const REPOSITORIES = 5;
-const SCHEDULES = 20;
-const STARTS = 5;
-const SETTLE_MS = 15_000;
-const WATCH_MS = 30_000;
+const repositories = 5;
+const schedules = 20;
+const startCount = 5;
+const settleMs = 15_000;
+const watchMs = 30_000;
 /** Of the kernel's clock that process times are counted in. */
 const tickMs = 10;
 
@@ -26,7 +26,7 @@ const agent = (name: string): string =>
     harness: 'harness-a',
     environment: { name: 'default', image: { kind: 'preset', name: 'base' } },
     triggers: [
-      ...Array.from({ length: SCHEDULES }, (_, minute) => ({
+      ...Array.from({ length: schedules }, (_, minute) => ({
         kind: 'heartbeat',
         cron: `${minute} 4 1 1 *`,
         routing: { kind: 'spawn' },
@@ -42,13 +42,13 @@ async function fill(bench: Bencher, dataDir: string): Promise<void> {
   const applied = await api('POST', 'P/apply', { files: [{ path: '.svc/agents/a.yaml', content: agent('a') }] });
   if (applied.status !== 200) throw new Error(`not applied: ${JSON.stringify(applied.body)}`);
   const root = await bench.directory();
-  for (let n = 0; n < REPOSITORIES; n += 1) {
+  for (let n = 0; n < repositories; n += 1) {
     const fixture = await GitFixture.create(join(root, `r${n}.git`));
     await fixture.commit({ [`.svc/agents/r${n}.yaml`]: agent(`r${n}`) });
   }
   const server = await new GitServer({ root }).start();
   bench.atEnd(() => server.stop());
-  for (let n = 0; n < REPOSITORIES; n += 1) {
+  for (let n = 0; n < repositories; n += 1) {
     const made = await api('POST', 'P/repositories', { name: `r${n}`, url: server.url(`r${n}.git`) });
     if (made.status !== 201) throw new Error(`no repository: ${JSON.stringify(made.body)}`);
   }
@@ -90,7 +90,7 @@ async function bareMs(dataDir: string): Promise<number> {
 
 export const bench: Bench = {
   name: 'idle',
-  title: `a daemon with ${REPOSITORIES} repositories and ${SCHEDULES * (REPOSITORIES + 1)} schedules that has nothing to do`,
+  title: `a daemon with ${repositories} repositories and ${schedules * (repositories + 1)} schedules that has nothing to do`,
   run: async (bench) => {
     const dataDir = join(await bench.directory(), 'data');
     await fill(bench, dataDir);
@@ -98,7 +98,7 @@ export const bench: Bench = {
     const bare: number[] = [];
     const bareDir = await bench.directory();
     await bareMs(bareDir);
-    for (let turn = 1; turn < STARTS; turn += 1) {
+    for (let turn = 1; turn < startCount; turn += 1) {
       const { daemon, tookMs } = await readyMs(dataDir);
       starts.push(tookMs);
       await daemon.kill('SIGTERM');
@@ -109,14 +109,14 @@ export const bench: Bench = {
     starts.push(tookMs);
     // The bound was 1.5 s before it became a ratio: 4.5 is that where a bare server takes a third of a second.
     bench.ratio('from start to ready / a bare server and its database', ms(median(starts)), medianMs(bare), 4.5);
-    await sleep(SETTLE_MS);
+    await sleep(settleMs);
     const pid = daemon.process.pid ?? 0;
     const before = await cpuMs(pid);
-    await sleep(WATCH_MS);
+    await sleep(watchMs);
     bench.ratio(
       'processor time / one core',
       ms((await cpuMs(pid)) - before),
-      heldAgainst(WATCH_MS, medianMs(bare)),
+      heldAgainst(watchMs, medianMs(bare)),
       0.01,
     );
     bench.atMost('memory', (await residentBytes(pid)) / 1_048_576, 150, 'MiB');

@@ -7,22 +7,22 @@ import { GitFixture, largeTree } from '../base/testkit/git-fixture.ts';
 import { GitServer } from '../base/testkit/git-server.ts';
 import { type Bench, medianMs } from './harness.ts';
 
-const FILES = 200_000;
-const PATH = process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
-const ROUNDS = 3;
+const files = 200_000;
+const path = process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
+const rounds = 3;
 
 export const bench: Bench = {
   name: 'mounts',
-  title: `mounting a repository of ${FILES} files`,
+  title: `mounting a repository of ${files} files`,
   run: async (bench) => {
     const root = await bench.directory();
     const repo = await GitFixture.create(join(root, 'big.git'));
-    await repo.commitMany(largeTree(FILES, 0));
+    await repo.commitMany(largeTree(files, 0));
     await repo.git(['repack', '-adqb', '--window=0', '--depth=0']);
     const server = await new GitServer({ root }).start();
     bench.atEnd(() => server.stop());
     const dataDir = await bench.directory();
-    const { provider } = await openSandboxes({ dataDir, sandbox: 'process', host: { PATH } });
+    const { provider } = await openSandboxes({ dataDir, sandbox: 'process', host: { PATH: path } });
     bench.atEnd(() => provider.close());
     const kept = await Mirrors.open(dataDir, {
       maxBytes: 100e9,
@@ -39,7 +39,7 @@ export const bench: Bench = {
       await mountRepository(
         sandbox,
         { url: server.url('big.git'), mountPath: '/workspace/big' },
-        { allowPrivateNetwork: true, path: PATH, mirrors: { kept, scope } },
+        { allowPrivateNetwork: true, path: path, mirrors: { kept, scope } },
       );
       const took = performance.now() - begun;
       await kept.idle();
@@ -47,7 +47,7 @@ export const bench: Bench = {
       return took;
     };
     const [first, again, changed]: [number[], number[], number[]] = [[], [], []];
-    for (let round = 0; round < ROUNDS; round += 1) {
+    for (let round = 0; round < rounds; round += 1) {
       first.push(await mount(`first${round}`, `project ${round}`));
       again.push(await mount(`again${round}`, `project ${round}`));
       await repo.commit({ 'src/changed.txt': `${round}\n` });

@@ -8,17 +8,17 @@ import { fleet } from './fleet.ts';
 import { read } from './git.ts';
 import { type Bench, ms, runProgram } from './harness.ts';
 
-const REFS = 10_000;
-const LOOKS = 10;
+const refCount = 10_000;
+const looks = 10;
 
 export const bench: Bench = {
   name: 'poll',
-  title: `a poll without change, ${REFS} refs; and an irrelevant commit`,
+  title: `a poll without change, ${refCount} refs; and an irrelevant commit`,
   run: async (bench) => {
     const root = await bench.directory();
     const repository = await GitFixture.create(join(root, 'app.git'));
     const commit = await repository.commitMany([...fleet(20, 4), ...largeTree(5_000, 0)]);
-    const refs = Array.from({ length: REFS }, (_, index) => `create refs/tags/v${index} ${commit}\n`);
+    const refs = Array.from({ length: refCount }, (_, index) => `create refs/tags/v${index} ${commit}\n`);
     await repository.git(['update-ref', '--stdin'], refs.join(''));
     await repository.git(['pack-refs', '--all']);
     const server = await new GitServer({ root }).start();
@@ -45,8 +45,8 @@ export const bench: Bench = {
 
     const ours = await read('poll', url);
     // The shell's clock counts in hundredths of a second: ask it for several at once.
-    const loop = `i=0; while [ $i -lt ${LOOKS} ]; do git ls-remote '${url}' >/dev/null || exit 1; i=$((i+1)); done`;
+    const loop = `i=0; while [ $i -lt ${looks} ]; do git ls-remote '${url}' >/dev/null || exit 1; i=$((i+1)); done`;
     const native = await runProgram('/bin/sh', ['-c', loop], { env: gitEnvironment() });
-    bench.ratio('processor time of a poll / git ls-remote', ms(ours.cpuMs), ms(native.cpuMs / LOOKS), 1 / 10);
+    bench.ratio('processor time of a poll / git ls-remote', ms(ours.cpuMs), ms(native.cpuMs / looks), 1 / 10);
   },
 };

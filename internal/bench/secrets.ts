@@ -8,8 +8,8 @@ import { putSecret } from '../adapters/store/secrets/secrets.ts';
 import { createBench } from '../flows/sync/apply-testkit.ts';
 import { type Bench, type Bencher, median, medianMs, ms } from './harness.ts';
 
-const ROUNDS = 30_000;
-const SECRETS = 50;
+const rounds = 30_000;
+const secrets = 50;
 
 const sealer = createSealer(parseMasterKeys(`1:${randomBytes(32).toString('base64')}`));
 
@@ -20,7 +20,7 @@ async function seals(bench: Bencher): Promise<void> {
   // Processor time: what one core does in a second, whatever else the machine does.
   const used = (work: () => void): number => {
     const before = process.cpuUsage();
-    for (let round = 0; round < ROUNDS; round += 1) work();
+    for (let round = 0; round < rounds; round += 1) work();
     const { user, system } = process.cpuUsage(before);
     return (user + system) / 1_000;
   };
@@ -36,7 +36,7 @@ async function seals(bench: Bencher): Promise<void> {
     sealed.push(ours);
     bare.push(theirs);
   }
-  const what = `seal and open / one bare encryption, ${ROUNDS} times, processor time`;
+  const what = `seal and open / one bare encryption, ${rounds} times, processor time`;
   // Four are the least, and a quarter more is left for all else. It was eight times, and one second for all of them.
   bench.ratio(what, ms(median(sealed)), medianMs(bare), 5);
 }
@@ -46,7 +46,7 @@ async function resolves(bench: Bencher): Promise<void> {
   bench.atEnd(() => project.close());
   const { db, orgId, projectId } = project;
   const now = project.ctx.runtime.now();
-  const names = Array.from({ length: SECRETS }, (_, n) => `SECRET_${n}`);
+  const names = Array.from({ length: secrets }, (_, n) => `SECRET_${n}`);
   const plain = { description: null, protected: true, injection: null, expiresAt: null, idleExpirySeconds: null };
   for (const name of names) {
     const sealed = sealer.seal(Buffer.from(name), { orgId, projectId, name, use: 'secret' });
@@ -55,8 +55,8 @@ async function resolves(bench: Bencher): Promise<void> {
   const before = db.statements();
   const wanted = names.map((name) => ({ name, required: true, variables: [name], tools: [] }));
   const { sealed } = await takeResolved(db, { orgId, projectId, wanted, sessionId: 's', edge: false, now });
-  if (sealed.length !== SECRETS) throw new Error(`${sealed.length} of ${SECRETS} secrets were resolved`);
-  bench.atMost(`statements for the ${SECRETS} secrets of a launch`, db.statements() - before, 1, 'statements');
+  if (sealed.length !== secrets) throw new Error(`${sealed.length} of ${secrets} secrets were resolved`);
+  bench.atMost(`statements for the ${secrets} secrets of a launch`, db.statements() - before, 1, 'statements');
 }
 
 export const bench: Bench = {

@@ -13,11 +13,11 @@ import { processesOf } from '../flows/session-host/host-crash-testkit.ts';
 import { createHostBench, type HostBench } from '../flows/session-host/host-testkit.ts';
 import { type Bench, type Bencher, byteCount, heldBytes, median, ms, steadyMs, timed } from './harness.ts';
 
-const ONE_BY_ONE = 15;
-const AT_ONCE = 50;
+const oneByOne = 15;
+const atOnce = 50;
 /** As many as a host takes, by its default. */
-const IDLE = 200;
-const WARM = 4;
+const idleCount = 200;
+const warm = 4;
 /** One that waits needs little room; what V8 would take beside it for young objects is not its own either. */
 const SMALL_AGENT = [
   SCRIPTED_AGENT[0] ?? '',
@@ -26,7 +26,7 @@ const SMALL_AGENT = [
   ...SCRIPTED_AGENT.slice(1),
 ];
 /** Of one such, apart from the pages that all of them share, with room: less memory keeps fewer of them waiting. */
-const AGENT_BYTES = 72 * 1_048_576;
+const agentBytes = 72 * 1_048_576;
 
 /** A harness that is ready for its first prompt. */
 async function startAlone(): Promise<() => Promise<void>> {
@@ -118,7 +118,7 @@ async function run(bencher: Bencher): Promise<void> {
   const door = await openDoor(bench);
   const alone: number[] = [];
   const through: number[] = [];
-  for (let turn = -1; turn < ONE_BY_ONE; turn += 1) {
+  for (let turn = -1; turn < oneByOne; turn += 1) {
     let end = async (): Promise<void> => undefined;
     const aloneMs = await timed(async () => {
       end = await startAlone();
@@ -135,11 +135,11 @@ async function run(bencher: Bencher): Promise<void> {
 
   const ends: (() => Promise<void>)[] = [];
   const manyAloneMs = await timed(async () => {
-    ends.push(...(await Promise.all(Array.from({ length: AT_ONCE }, startAlone))));
+    ends.push(...(await Promise.all(Array.from({ length: atOnce }, startAlone))));
   });
   const aloneProcesses = ends.length;
   await Promise.all(ends.map((end) => end()));
-  const manyMs = Math.max(...(await door.spawn(AT_ONCE)));
+  const manyMs = Math.max(...(await door.spawn(atOnce)));
   bencher.ratio(`${aloneProcesses} launches at once, of as many harnesses alone`, ms(manyMs), ms(manyAloneMs), 2.5);
 }
 
@@ -148,12 +148,12 @@ async function runIdle(bencher: Bencher): Promise<void> {
   bencher.atEnd(() => bench.stop());
   const door = await openDoor(bench);
   // What the first of them loads and compiles is not theirs.
-  await door.spawn(WARM);
-  const most = Math.floor((freemem() * 0.9) / AGENT_BYTES);
+  await door.spawn(warm);
+  const most = Math.floor((freemem() * 0.9) / agentBytes);
   const before = heldBytes();
-  await door.spawn(Math.max(10, Math.min(IDLE, most)) - WARM);
+  await door.spawn(Math.max(10, Math.min(idleCount, most)) - warm);
   const { rows } = await bench.daemon.ctx.db.query<{ id: string }>('select id from svc.sessions where live');
-  const own = (heldBytes() - before) / (rows.length - WARM);
+  const own = (heldBytes() - before) / (rows.length - warm);
   const pids = rows.map(({ id }) => processesOf(id)[0] ?? 0);
   if (new Set(pids).size !== rows.length || pids.includes(0)) throw new Error('not every session has its harness');
   const harness = median(await Promise.all(pids.map(residentBytes)));

@@ -8,13 +8,13 @@ import { startBench, syncNow, word } from '../flows/sync/sync-testkit.ts';
 import { fleet } from './fleet.ts';
 import { type Bench, medianMs, ms } from './harness.ts';
 
-const AGENTS = 1_000;
+const agentCount = 1_000;
 /**
  * Of a stretch in which the runtime itself parses one document of eight megabytes and writes it again: some 33 ms of the core
  * on which 100 ms are the bound that is asked.
  */
-const BOUND = 3;
-const DOCUMENT = JSON.stringify(
+const bound = 3;
+const document = JSON.stringify(
   Array.from({ length: 40_000 }, (_, n) => ({ n, path: `.svc/agents/a-${n}.yaml`, text: 'words '.repeat(24) })),
 );
 
@@ -28,7 +28,7 @@ const used = (): number => {
 /** Processor time of the runtime's own longest call on a document. */
 function parsingMs(): number {
   const before = used();
-  if (JSON.stringify(JSON.parse(DOCUMENT)).length !== DOCUMENT.length) throw new Error('the document has changed');
+  if (JSON.stringify(JSON.parse(document)).length !== document.length) throw new Error('the document has changed');
   return used() - before;
 }
 
@@ -70,22 +70,22 @@ export const bench: Bench = {
       const run = await work();
       const longest = stop();
       if (word(run['status']) !== status) throw new Error(`${what} ended as ${word(run['status'])}, not ${status}`);
-      bench.ratio(`${what} / a document of eight megabytes`, ms(longest), parsing, BOUND);
+      bench.ratio(`${what} / a document of eight megabytes`, ms(longest), parsing, bound);
     };
     parsingMs();
     const parsing = medianMs([0, 1, 2, 3, 4].map(parsingMs));
-    const tree = fleet(AGENTS);
+    const tree = fleet(agentCount);
     await repository.commitMany(fleet(10));
     await host.watch('fleet');
     await repository.commitMany(tree);
-    await measure(`a first sync of ${AGENTS} agents`, 'applied', () => syncNow(daemon, 'fleet', 120_000));
+    await measure(`a first sync of ${agentCount} agents`, 'applied', () => syncNow(daemon, 'fleet', 120_000));
     await repository.commitMany(changed(tree, (text) => `${text}\nlabels: { changed: 'yes' }\n`));
     await measure('a change of each of them', 'applied', () => syncNow(daemon, 'fleet', 120_000));
     await repository.commitMany(changed(tree, (text) => text.replace(/^harness: .*$/m, 'harness: none')));
     await measure('an error in each of them', 'failed', () => syncNow(daemon, 'fleet', 120_000));
     await repository.commitMany(changed(tree, () => 'a: "\n- b: {\n'.repeat(50)));
     await measure('nothing but errors', 'failed', () => syncNow(daemon, 'fleet', 120_000));
-    await repository.commitMany(large(3 * AGENTS));
-    await measure(`${3 * AGENTS} agents of ten kilobytes`, 'applied', () => syncNow(daemon, 'fleet', 120_000));
+    await repository.commitMany(large(3 * agentCount));
+    await measure(`${3 * agentCount} agents of ten kilobytes`, 'applied', () => syncNow(daemon, 'fleet', 120_000));
   },
 };

@@ -7,8 +7,8 @@ import type { JsonBody } from '../base/testkit/daemon.ts';
 import { fleet } from './fleet.ts';
 import { type Bench, median, ms } from './harness.ts';
 
-const AGENTS = 1_000;
-const RUNS = 5;
+const agentCount = 1_000;
+const runs = 5;
 
 /** What the run itself measured, without the wait for somebody to look. */
 function tookMs(run: JsonBody): number {
@@ -25,16 +25,16 @@ function mustBe(run: JsonBody, status: string): JsonBody {
 
 export const bench: Bench = {
   name: 'sync',
-  title: `a daemon syncs ${AGENTS} agents from a git server`,
+  title: `a daemon syncs ${agentCount} agents from a git server`,
   run: async (bench) => {
     const host = await startBench();
     bench.atEnd(() => host.stop());
     const { daemon, server } = host;
     const repository = await host.repository('fleet');
-    await repository.commitMany(fleet(AGENTS));
+    await repository.commitMany(fleet(agentCount));
     const first = mustBe(await host.watch('fleet', { intervalSeconds: 1 }), 'applied');
     const agents = await agentsCount(daemon.ctx.db);
-    if (agents !== AGENTS) throw new Error(`${agents} agents are stored, not ${AGENTS}`);
+    if (agents !== agentCount) throw new Error(`${agents} agents are stored, not ${agentCount}`);
 
     // What the first sync recorded is routed by itself, a little later.
     await until('the routing of its events', async () => {
@@ -43,7 +43,7 @@ export const bench: Bench = {
     });
     const before = await rowsOf(daemon.ctx.db);
     const again: number[] = [];
-    for (let turn = 0; turn < RUNS; turn += 1) again.push(tookMs(mustBe(await syncNow(daemon, 'fleet'), 'unchanged')));
+    for (let turn = 0; turn < runs; turn += 1) again.push(tookMs(mustBe(await syncNow(daemon, 'fleet'), 'unchanged')));
     bench.ratio('unchanged sync / first sync', ms(median(again)), ms(tookMs(first)), 1 / 14);
 
     server.options = { ...server.options, keepBodies: true };

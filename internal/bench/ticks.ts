@@ -17,8 +17,8 @@ import { type Bench, type Bencher, median, medianMs, ms } from './harness.ts';
 import { loaded } from './load.ts';
 
 const secret = 'a secret of the bench';
-const AGENTS = 200;
-const EACH = 100;
+const agents = 200;
+const each = 100;
 const CRONS = ['* * * * *', '*/1 * * * *', '0-59 * * * *', '0-59/1 * * * *'];
 const ZONES = ['UTC', 'America/New_York', 'Europe/Berlin', 'Asia/Kolkata', 'Australia/Sydney'];
 
@@ -62,7 +62,7 @@ async function start(bench: Bencher): Promise<Started> {
 async function declare(client: pg.Client): Promise<Date> {
   const minuteMs = 60_000;
   const due = new Date(Math.ceil((Date.now() + 15_000) / minuteMs) * minuteMs);
-  const ids = Array.from({ length: AGENTS }, () => randomUUID());
+  const ids = Array.from({ length: agents }, () => randomUUID());
   const routing = { kind: 'deliver', onUnmatched: 'drop', routeBy: { kind: 'allLiveSessions' } };
   await client.query(
     `insert into svc.agents (id, project_id, name, revision, spec, spec_hash, source)
@@ -74,14 +74,14 @@ async function declare(client: pg.Client): Promise<Date> {
     `insert into svc.triggers (project_id, agent_id, ordinal, kind, event, spec, spec_hash, status)
        select p.id, a, o, 'heartbeat', format('heartbeat.%s.%s', a, o), $2::jsonb, '', 'active'
          from svc.projects p, unnest($1::uuid[]) as a, generate_series(0, $3::int - 1) as o`,
-    [ids, JSON.stringify({ kind: 'heartbeat', where: {}, fallback: false, routing }), EACH],
+    [ids, JSON.stringify({ kind: 'heartbeat', where: {}, fallback: false, routing }), each],
   );
   await client.query(
     `insert into svc.schedules (id, project_id, agent_id, ordinal, cron, timezone, next_at)
        select format('heartbeat-%s-%s', a, o), p.id, a, o, ($2::text[])[1 + o % $3::int], ($4::text[])[1 + o % $5::int],
               $6::timestamptz
          from svc.projects p, unnest($1::uuid[]) as a, generate_series(0, $7::int - 1) as o`,
-    [ids, CRONS, CRONS.length, ZONES, ZONES.length, due, EACH],
+    [ids, CRONS, CRONS.length, ZONES, ZONES.length, due, each],
   );
   await client.query('analyze');
   return due;
@@ -94,14 +94,14 @@ async function recordings(bench: Bencher, url: string, client: pg.Client): Promi
   bench.atEnd(() => db.close());
   const runtime = { now: () => new Date(), uuid: randomUUID, randomBytes };
   const batch = (): NewEvent[] =>
-    Array.from({ length: EACH }, () => ({
+    Array.from({ length: each }, () => ({
       ...{ id: timeOrderedId(runtime), projectId: rows[0].id, key: 'bench.recorded', dedupHash: randomBytes(32) },
       ...{ raw: Buffer.from('{}'), payload: null, receivedAt: new Date() },
     }));
   const took: number[] = [];
   for (let turn = 0; turn < 3; turn += 1) {
     const start = performance.now();
-    for (let n = 0; n < AGENTS; n += 1) await recordEvents(db, batch(), { routing: false });
+    for (let n = 0; n < agents; n += 1) await recordEvents(db, batch(), { routing: false });
     took.push(performance.now() - start);
   }
   return took;
@@ -109,7 +109,7 @@ async function recordings(bench: Bencher, url: string, client: pg.Client): Promi
 
 export const bench: Bench = {
   name: 'ticks',
-  title: `${AGENTS * EACH} schedules due in the same minute, while events come in at half load`,
+  title: `${agents * each} schedules due in the same minute, while events come in at half load`,
   run: async (bench) => {
     const { url, client, ingestUrl } = await start(bench);
     const load = { url: ingestUrl, secret, connections: 128, bodyBytes: 1_024 };
@@ -134,7 +134,7 @@ export const bench: Bench = {
       `select count(*)::int as ticks, count(distinct key)::int as keys from svc.events where key like 'heartbeat.%'`,
     );
     const { ticks, keys } = rows[0] as { ticks: number; keys: number };
-    if (ticks !== AGENTS * EACH || keys !== ticks) throw new Error(`${ticks} ticks of ${keys} schedules`);
+    if (ticks !== agents * each || keys !== ticks) throw new Error(`${ticks} ticks of ${keys} schedules`);
     const recorded = medianMs(await recordings(bench, url, client));
     // Within 2 s, which is what was asked; one connection that records batches and nothing else takes 0.7 s for as many.
     bench.ratio('from the minute until every tick is committed / as many events recorded', ms(lateMs), recorded, 3);

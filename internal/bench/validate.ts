@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { fleet } from './fleet.ts';
 import { type Bench, inTurns, nothing, runProgram } from './harness.ts';
 
-const MAIN = join(import.meta.dirname, '../../cmd/svc/main.mjs');
+const main = join(import.meta.dirname, '../../cmd/svc/main.mjs');
 
 export const bench: Bench = {
   name: 'validate',
@@ -18,13 +18,13 @@ export const bench: Bench = {
       await writeFile(join(directory, path), text);
     }
     const bare = (): Promise<unknown> => runProgram(process.execPath, ['-e', '0']);
-    const validate = (): Promise<unknown> => runProgram(process.execPath, [MAIN, 'validate', directory]);
+    const validate = (): Promise<unknown> => runProgram(process.execPath, [main, 'validate', directory]);
     const caches = await bench.directory();
     let turn = 0;
     const cold = (): Promise<unknown> => {
       turn += 1;
       const env = { NODE_COMPILE_CACHE: join(caches, String(turn)) };
-      return runProgram(process.execPath, [MAIN, 'validate', directory], { env });
+      return runProgram(process.execPath, [main, 'validate', directory], { env });
     };
     const [baseline = nothing, warm = nothing, first = nothing] = await inTurns(9, [bare, validate, cold]);
     bench.ratio('svc validate / node -e 0', warm, baseline, 10);

@@ -28,7 +28,7 @@ const ANY_CARRIED = anyOf(CARRIED, 'gi');
 /** A run that might be random: long, and of every class of character. */
 const RUN = /[A-Za-z0-9+/_=-]{32,}/g;
 /** Bits a character; English words joined by dashes have some 3.6, random base64 of this length over 4.2. */
-const MIN_ENTROPY = 4;
+const entropyMin = 4;
 
 function isRandom(run: string): boolean {
   if (!(/[a-z]/.test(run) && /[A-Z]/.test(run) && /[0-9]/.test(run))) return false;
@@ -36,7 +36,7 @@ function isRandom(run: string): boolean {
   for (const letter of run) counts.set(letter, (counts.get(letter) ?? 0) + 1);
   let entropy = 0;
   for (const count of counts.values()) entropy -= (count / run.length) * Math.log2(count / run.length);
-  return entropy >= MIN_ENTROPY;
+  return entropy >= entropyMin;
 }
 
 const stars = (found: string): string => '*'.repeat(found.length);

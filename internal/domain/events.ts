@@ -56,17 +56,17 @@ export const KNOWN_EVENTS: ReadonlySet<string> = new Set([
 /** Families whose last segment the sender chooses. */
 export const OPEN_EVENTS: readonly string[] = ['codehost.check_run.requested_action.', 'webhook.'];
 
-const REVIEW = 'codehost.review.';
-const REVIEW_ALIAS = 'codehost.pull_request_review.';
+const review = 'codehost.review.';
+const reviewAlias = 'codehost.pull_request_review.';
 
 /** The one spelling of an event key: the two of reviews are the same event (docs/reference/events.md). */
 export const canonicalEventKey = (event: string): string =>
-  event.startsWith(REVIEW_ALIAS) ? REVIEW + event.slice(REVIEW_ALIAS.length) : event;
+  event.startsWith(reviewAlias) ? review + event.slice(reviewAlias.length) : event;
 
 /** Both spellings of an event key where it has two, the canonical one first. */
 export function eventKeySpellings(event: string): string[] {
   const canonical = canonicalEventKey(event);
-  return canonical.startsWith(REVIEW) ? [canonical, REVIEW_ALIAS + canonical.slice(REVIEW.length)] : [canonical];
+  return canonical.startsWith(review) ? [canonical, reviewAlias + canonical.slice(review.length)] : [canonical];
 }
 
 /** True where some known source can emit the key. */
@@ -101,4 +101,4 @@ export function targetOf(event: string): BindingTarget | null {
 export const BINDING_EVENTS: readonly string[] = keys('svc.session.binding.', 'bound updated unbound');
 
 /** Only on these may a trigger declare checks (docs/reference/compile.md#triggers). */
-export const CHECK_EVENTS_PREFIX = 'codehost.pull_request.';
+export const checkEventsPrefix = 'codehost.pull_request.';

@@ -18,9 +18,9 @@ export const REGISTRIES: { readonly [name: string]: readonly string[] } = {
 
 /** Ports of an entry without one. */
 const PORTS = [80, 443] as const;
-export const ENTRY_SHAPE = 'a host, *.domain, either with :port, or a list such as @npm';
+export const entryShape = 'a host, *.domain, either with :port, or a list such as @npm';
 /** Of one list. */
-export const MAX_ENTRIES = 256;
+export const entriesMax = 256;
 
 export interface HostPattern {
   readonly isWildcard: boolean;

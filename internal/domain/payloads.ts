@@ -16,7 +16,7 @@ const CODEHOST = [
   ...SVC,
   'raw.*',
 ];
-const COMMENT = 'id body htmlUrl author attachments.* previous.body';
+const comment = 'id body htmlUrl author attachments.* previous.body';
 /** Of pull requests that a pull_request event is about; elsewhere some are absent. */
 const PULL_REQUEST = paths(
   'codehost.pullRequest',
@@ -28,9 +28,9 @@ const ISSUE = paths(
   'codehost.issue',
   'number title body state htmlUrl author labelNames.* assigneeLogins.* previous.title previous.body previous.state',
 );
-const CHECK_RUN =
+const checkRun =
   'id name status conclusion headSha headIsCurrent htmlUrl pullRequestNumbers.* requestedAction.identifier';
-const RUN = 'id name status conclusion headSha headBranch htmlUrl';
+const run = 'id name status conclusion headSha headBranch htmlUrl';
 const TRACKER = [
   ...paths('tracker', 'action updatedFrom.* actor.id actor.name actor.type'),
   ...paths(
@@ -66,24 +66,24 @@ const ERRTRACK = [
 /** By the beginning of the key; the first row that fits decides. */
 const ROWS: readonly (readonly [prefix: string, paths: readonly string[]])[] = [
   ['codehost.pull_request.', [...CODEHOST, ...PULL_REQUEST, 'codehost.label.name']],
-  ['codehost.issue.comment.', [...CODEHOST, ...ISSUE, ...paths('codehost.issueComment', COMMENT)]],
+  ['codehost.issue.comment.', [...CODEHOST, ...ISSUE, ...paths('codehost.issueComment', comment)]],
   ['codehost.issue.', [...CODEHOST, ...ISSUE, 'codehost.label.name']],
-  ['codehost.issue_comment.', [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.issueComment', COMMENT)]],
+  ['codehost.issue_comment.', [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.issueComment', comment)]],
   [
     'codehost.review.',
     [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.review', 'id state body htmlUrl author attachments.*')],
   ],
   [
     'codehost.pull_request_review_comment.',
-    [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.reviewComment', `${COMMENT} path line inReplyToId`)],
+    [...CODEHOST, ...PULL_REQUEST, ...paths('codehost.reviewComment', `${comment} path line inReplyToId`)],
   ],
-  ['codehost.check_run.', [...CODEHOST, ...paths('codehost.checkRun', CHECK_RUN)]],
-  ['codehost.workflow_run.', [...CODEHOST, ...paths('codehost.workflowRun', RUN)]],
+  ['codehost.check_run.', [...CODEHOST, ...paths('codehost.checkRun', checkRun)]],
+  ['codehost.workflow_run.', [...CODEHOST, ...paths('codehost.workflowRun', run)]],
   [
     'codehost.push',
     [...CODEHOST, ...paths('codehost.push', 'ref branch before after created deleted forced commits.*')],
   ],
-  ['codehost.commit_comment.', [...CODEHOST, ...paths('codehost.commitComment', `${COMMENT} commitId path line`)]],
+  ['codehost.commit_comment.', [...CODEHOST, ...paths('codehost.commitComment', `${comment} commitId path line`)]],
   ['tracker.issue.', TRACKER],
   ['tracker.comment.', [...TRACKER, ...paths('tracker.comment', 'id body url author parentId')]],
   ['chat.message.', [...CHAT, ...MESSAGE]],

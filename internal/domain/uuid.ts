@@ -1,10 +1,10 @@
 // What an id looks like, as PostgreSQL writes it.
 
 /** Source of an expression: an id in lower case. */
-export const UUID_PATTERN = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+export const uuidPattern = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 
 /** A whole text that is an id, as it is stored. */
-export const UUID = new RegExp(`^${UUID_PATTERN}$`);
+export const UUID = new RegExp(`^${uuidPattern}$`);
 const anyCase = new RegExp(UUID, 'i');
 
 /** Whether a text that somebody typed is an id, in any case. */

@@ -10,9 +10,9 @@ import type { ResolvedTemplate, UnresolvedTemplate } from '../domain/bundle.ts';
 import { canonicalJson } from '../domain/json.ts';
 
 /** Characters of canonical JSON that are kept, of all repositories together. */
-const MAX_CHARACTERS = 32 * 1024 * 1024;
+const charactersMax = 32 * 1024 * 1024;
 /** What an entry of a snapshot counts: its path, its id and what holds them. */
-const ENTRY_CHARACTERS = 160;
+const entryCharacters = 160;
 
 export type Templates = ReadonlyMap<string, ResolvedTemplate | UnresolvedTemplate>;
 
@@ -50,7 +50,7 @@ export interface CompiledAnswers {
   keepPlan(repositoryId: string, output: CompileOutput, plan: KeptPlan): void;
 }
 
-export function createCompiledAnswers(maxCharacters = MAX_CHARACTERS): CompiledAnswers {
+export function createCompiledAnswers(maxCharacters = charactersMax): CompiledAnswers {
   // The one used last stands last.
   const answers = new Map<string, Cached>();
   const plans = new WeakMap<CompileOutput, KeptPlan>();
@@ -73,7 +73,7 @@ export function createCompiledAnswers(maxCharacters = MAX_CHARACTERS): CompiledA
     },
     keep(id, given) {
       forget(id);
-      const kept = { ...given, size: given.size + given.snapshot.entries.length * ENTRY_CHARACTERS };
+      const kept = { ...given, size: given.size + given.snapshot.entries.length * entryCharacters };
       if (kept.size > maxCharacters / 2) return;
       answers.set(id, kept);
       characters += kept.size;

@@ -22,9 +22,9 @@ import { messageOf } from '../domain/messages.ts';
 import type { Actor, FlowContext, ProjectRef } from './context.ts';
 
 /** How long a reservation holds (docs/reference/webhook-endpoints.md#declaring). */
-export const RESERVATION_MS = 60 * 60 * 1000;
+export const reservationMs = 60 * 60 * 1000;
 /** Triggers of one endpoint that are looked at and shown; more than any project has. */
-const TRIGGERS_MAX = 10_000;
+const triggersMax = 10_000;
 
 const derivedChars = 10;
 
@@ -97,7 +97,7 @@ export async function reserveEndpoint(
 ): Promise<EndpointView> {
   return inApply(ctx.db, project.id, async (tx) => {
     const now = ctx.runtime.now();
-    const until = new Date(now.getTime() + RESERVATION_MS);
+    const until = new Date(now.getTime() + reservationMs);
     const row = await reserveEndpointRow(tx, project.id, { name, slug: endpointSlug(project.id, name), until, now });
     if (row === undefined) {
       throw new Fault(
@@ -168,7 +168,7 @@ export async function showEndpoints(
   rows: readonly EndpointRow[],
 ): Promise<EndpointView[]> {
   const secrets = await secretsOf(ctx, ctx.db, project);
-  const triggers = await listTriggers(ctx.db, project.id, { limit: TRIGGERS_MAX, onEndpoints: true });
+  const triggers = await listTriggers(ctx.db, project.id, { limit: triggersMax, onEndpoints: true });
   const byEndpoint = Map.groupBy(triggers, (row) => row.endpoint);
   return rows.map((row) => view(ctx, row, byEndpoint.get(row.name) ?? [], secrets));
 }
@@ -180,7 +180,7 @@ async function viewOf(
   row: EndpointRow,
   secrets: Secrets,
 ): Promise<EndpointView> {
-  const triggers = await listTriggers(sql, project.id, { endpointId: row.id, limit: TRIGGERS_MAX });
+  const triggers = await listTriggers(sql, project.id, { endpointId: row.id, limit: triggersMax });
   return view(ctx, row, triggers, secrets);
 }
 

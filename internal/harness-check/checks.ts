@@ -2,7 +2,7 @@
 // process. A new one (fence, cap, deferral through the daemon) is one more entry.
 
 import assert from 'node:assert/strict';
-import { eventually, type Live, MODEL, type Scene, shown, SYSTEM_PROMPT, turnOf } from './scene.ts';
+import { eventually, type Live, modelName, type Scene, shown, systemPrompt, turnOf } from './scene.ts';
 import { toolCount } from './stub-model.ts';
 
 export interface Check {
@@ -27,9 +27,9 @@ const textTurn: Check = {
       ({ body }) => JSON.stringify(body).includes('STUB TEXT roses') && toolCount(body) > 0,
     );
     assert.ok(request, 'the request of the turn was recorded');
-    assert.equal(request.body['model'], MODEL);
+    assert.equal(request.body['model'], modelName);
     assert.equal(effortOf(request.body), effort);
-    assert.ok(JSON.stringify(request.body).includes(SYSTEM_PROMPT), 'the system prompt is in the request');
+    assert.ok(JSON.stringify(request.body).includes(systemPrompt), 'the system prompt is in the request');
     assert.ok(outcome.kind === 'finished' && outcome.usage !== undefined, 'tokens are reported');
     return `effort ${String(effortOf(request.body))}, ${outcome.usage.totalTokens} tokens`;
   },
@@ -122,7 +122,7 @@ const killAndResume: Check = {
     assert.match(next.listener.text(), /back again/);
     const sent = JSON.stringify(scene.model.requests.slice(count).map(({ body }) => body));
     assert.match(sent, /roses are red/, 'the history is sent to the model');
-    assert.ok(sent.includes(SYSTEM_PROMPT), 'the system prompt is sent after resuming');
+    assert.ok(sent.includes(systemPrompt), 'the system prompt is sent after resuming');
     // Not asserted: a harness may die before it has written the message down, which is why a cut message is sent again.
     const kept = sent.includes('that is cut') ? 'kept' : 'not kept';
     const tool = await turnOf(next, 'STUB TOOL svc_ping {"bed":4}');

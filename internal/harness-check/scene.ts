@@ -21,9 +21,9 @@ import { startToolServer, type ToolServer } from '../../testdata/scripted-agent/
 import { startStubModel, type StubModel } from './stub-model.ts';
 
 /** Unknown to every catalogue, so that no model's own way of calling tools comes between. */
-export const MODEL = 'stub-model-1';
-export const SYSTEM_PROMPT = 'Answer as a gardener would. Marker 7f3a.';
-const EFFORT = 'low';
+export const modelName = 'stub-model-1';
+export const systemPrompt = 'Answer as a gardener would. Marker 7f3a.';
+const effort = 'low';
 
 export interface Live {
   readonly process: TestProcess;
@@ -67,9 +67,9 @@ export async function createScene(harness: Harness, dataDir: string): Promise<Sc
   const start = async (sessionId?: string, more: Partial<LaunchInput> = {}): Promise<Live> => {
     const plan = planLaunch({
       harness,
-      model: { provider: harness === 'harness-a' ? 'provider-a' : 'provider-b', id: MODEL, baseUrl: model.url },
-      effort: EFFORT,
-      systemPrompt: SYSTEM_PROMPT,
+      model: { provider: harness === 'harness-a' ? 'provider-a' : 'provider-b', id: modelName, baseUrl: model.url },
+      effort: effort,
+      systemPrompt: systemPrompt,
       approvals: 'bypass',
       home: home.home,
       asRoot: process.getuid?.() === 0,
@@ -93,7 +93,7 @@ export async function createScene(harness: Harness, dataDir: string): Promise<Sc
   };
   return {
     harness,
-    effort: EFFORT,
+    effort: effort,
     model,
     tools,
     home,
@@ -106,15 +106,15 @@ export async function createScene(harness: Harness, dataDir: string): Promise<Sc
   };
 }
 
-const TURN_MS = 30_000;
+const turnMs = 30_000;
 
 /** One turn with an end: a harness that never comes back fails the check instead of holding it up. */
 export async function turnOf(live: Live, text: string, options: PromptOptions = {}): Promise<TurnOutcome> {
   const stop = new AbortController();
-  const late = wait(TURN_MS, undefined, { signal: stop.signal }).then(
+  const late = wait(turnMs, undefined, { signal: stop.signal }).then(
     () =>
       assert.fail(
-        `"${text}" did not end within ${TURN_MS} ms; the last updates: ${JSON.stringify(live.listener.updates.slice(-5))}`,
+        `"${text}" did not end within ${turnMs} ms; the last updates: ${JSON.stringify(live.listener.updates.slice(-5))}`,
       ),
     () => new Promise<never>(() => undefined),
   );

@@ -7,19 +7,19 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { REDELIVERED } from '../core/session/prompts.ts';
+import { redelivered } from '../core/session/prompts.ts';
 import { effortOf } from './checks.ts';
-import { eventually, MODEL, SYSTEM_PROMPT } from './scene.ts';
-import { KEY, PRICE, type View } from './service.ts';
+import { eventually, modelName, systemPrompt } from './scene.ts';
+import { gatewayKey, modelPrice, type View } from './service.ts';
 import {
-  AGENT,
+  agentName,
   answered,
   byHand,
-  EFFORT,
+  effort,
   end,
   eventuallyAsync,
   gardener,
-  PATIENCE_MS,
+  patienceMs,
   say,
   type ServiceCheck,
   shell,
@@ -30,17 +30,17 @@ import {
 } from './story.ts';
 import { TOKENS, toolCount } from './stub-model.ts';
 
-const CLI = join(import.meta.dirname, '../../cmd/svc/main.ts');
+const cli = join(import.meta.dirname, '../../cmd/svc/main.ts');
 
 const launches: ServiceCheck = {
   name: 'a webhook starts a session, with model, effort, system prompt and hidden context on the wire',
   async run(story) {
     const { service } = story;
-    await service.apply({ [AGENT]: gardener(service) });
+    await service.apply({ [agentName]: gardener(service) });
     const startedAt = performance.now();
     await service.hook('plant', { bed: 'marker-51c0' });
-    await eventuallyAsync('a session is there', async () => (await service.sessions(AGENT)).length === 1);
-    [story.session = ''] = await service.sessions(AGENT);
+    await eventuallyAsync('a session is there', async () => (await service.sessions(agentName)).length === 1);
+    [story.session = ''] = await service.sessions(agentName);
     const view = await service.until(story.session, 'it answers', answered('roses are red'));
     const took = performance.now() - startedAt;
     const { sandbox, hiddenContext } = view.body;
@@ -48,15 +48,15 @@ const launches: ServiceCheck = {
     const [request, ...others] = service.callsSince(0).filter(({ body }) => toolCount(body) > 0);
     assert.ok(request, 'the call of the turn was recorded');
     assert.equal(others.length, 0);
-    assert.equal(request.body['model'], MODEL);
-    assert.equal(effortOf(request.body), EFFORT);
+    assert.equal(request.body['model'], modelName);
+    assert.equal(effortOf(request.body), effort);
     const text = textOf(request);
-    assert.ok(text.includes(SYSTEM_PROMPT), 'the system prompt');
+    assert.ok(text.includes(systemPrompt), 'the system prompt');
     assert.ok(text.includes('Trigger message context') && text.includes('marker-51c0'), 'the hidden context');
     assert.match(String(hiddenContext), /marker-51c0/);
     assert.ok(!told(view).includes('marker-51c0'), 'hidden context is no message');
     const { authorization, 'x-api-key': key } = request.headers;
-    assert.ok(`${authorization} ${String(key)}`.includes(KEY), 'the gateway put the provider’s key on');
+    assert.ok(`${authorization} ${String(key)}`.includes(gatewayKey), 'the gateway put the provider’s key on');
     return `${took.toFixed(0)} ms from the webhook to the end of the first turn, effort ${String(effortOf(request.body))}`;
   },
 };
@@ -73,12 +73,12 @@ const ledger: ServiceCheck = {
       const cost = Number(usage?.['costUsd']) * 1_000_000;
       seen = `${counted.join('/')} for ${cost} millionths of a dollar, expected ${expected.join('/')}`;
       return (
-        String(counted) === String(expected) && Math.round(cost) === calls * (TOKENS.input + TOKENS.output) * PRICE
+        String(counted) === String(expected) && Math.round(cost) === calls * (TOKENS.input + TOKENS.output) * modelPrice
       );
     };
     await eventuallyAsync('the ledger agrees', isSo, () => seen);
     const { usage } = (await service.view(session)).body;
-    for (const path of ['P/usage', `P/agents/${AGENT}/usage`]) {
+    for (const path of ['P/usage', `P/agents/${agentName}/usage`]) {
       assert.deepEqual((await service.api('GET', path)).body['total'], usage, path);
     }
     return seen.split(',')[0] ?? '';
@@ -113,7 +113,7 @@ const fence: ServiceCheck = {
       'echo bed is $BED',
       `bash -c '${reach.join('; ')}' 2>&1`,
       `ls -d ${hidden.join(' ')} 2>&1`,
-      `echo "keys ${count(KEY)}, of this session ${count(`SVC_SESSION_ID=${session}`)}"`,
+      `echo "keys ${count(gatewayKey)}, of this session ${count(`SVC_SESSION_ID=${session}`)}"`,
       'echo "routes $(($(wc -l < /proc/net/route) - 1))"',
       'echo over-and-out',
     ];
@@ -220,13 +220,13 @@ const defer: ServiceCheck = {
 async function recovered(story: Story, mark: string, count: number): Promise<string> {
   const { service, session } = story;
   const again = (): boolean =>
-    service.callsSince(count).some((one) => textOf(one).includes(REDELIVERED) && textOf(one).includes(mark));
-  await eventually('the message goes in again', again, PATIENCE_MS);
-  const request = service.callsSince(count).find((one) => textOf(one).includes(REDELIVERED));
+    service.callsSince(count).some((one) => textOf(one).includes(redelivered) && textOf(one).includes(mark));
+  await eventually('the message goes in again', again, patienceMs);
+  const request = service.callsSince(count).find((one) => textOf(one).includes(redelivered));
   const text = textOf(request);
   assert.ok(text.includes('roses are red'), 'the history is there');
-  assert.ok(text.includes(SYSTEM_PROMPT) && text.includes('marker-51c0'), 'system prompt and hidden context are there');
-  assert.equal(effortOf(request?.body ?? {}), EFFORT);
+  assert.ok(text.includes(systemPrompt) && text.includes('marker-51c0'), 'system prompt and hidden context are there');
+  assert.equal(effortOf(request?.body ?? {}), effort);
   await say(story, `STUB TEXT back after ${mark}`);
   const view = await service.until(session, 'it goes on', answered(`back after ${mark}`));
   const cut = view.said.find((one) => one.role === 'user' && one.text.includes(`STUB SLOW ${mark}`));
@@ -278,7 +278,7 @@ const cap: ServiceCheck = {
   name: 'at the cap the gateway answers 402 and the session is blocked; a raised cap lets it go on',
   async run(story) {
     const { service, session } = story;
-    await service.apply({ [AGENT]: gardener(service, { spendCaps: { maxPerSessionUsd: '0.000001' } }) });
+    await service.apply({ [agentName]: gardener(service, { spendCaps: { maxPerSessionUsd: '0.000001' } }) });
     const count = service.model.requests.length;
     await say(story, 'STUB TEXT dear words');
     const blocked = await service.until(session, 'it is blocked', ({ state }) => state === 'blocked');
@@ -289,7 +289,7 @@ const cap: ServiceCheck = {
     await eventually('nothing of it runs', () => service.processes(session).length === 0);
     const { lastTurn } = (await service.view(session)).body;
     assert.deepEqual([lastTurn?.['state'], lastTurn?.['error']], ['failed', blocked.body['reason']]);
-    await service.apply({ [AGENT]: gardener(service) });
+    await service.apply({ [agentName]: gardener(service) });
     const view = await service.until(session, 'it goes on', answered('dear words'));
     const dear = view.said.find((one) => one.role === 'user' && one.text.includes('dear words'));
     assert.deepEqual([dear?.delivery?.state, dear?.text], ['done', 'STUB TEXT dear words']);
@@ -341,7 +341,7 @@ const archive: ServiceCheck = {
       said.map(({ seq }) => seq),
       said.map(({ seq }) => seq).toSorted((a, b) => a - b),
     );
-    const { stdout } = await promisify(execFile)(process.execPath, [CLI, 'session', 'logs', session], {
+    const { stdout } = await promisify(execFile)(process.execPath, [cli, 'session', 'logs', session], {
       env: { PATH: process.env['PATH'], HOME: service.dataDir, SVC_DATA_DIR: service.dataDir },
     });
     for (const text of ['STUB TEXT roses are red', 'roses are red', 'svc_session_get', 'delivered again']) {

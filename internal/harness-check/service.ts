@@ -18,15 +18,15 @@ import {
   tempDataDir,
 } from '../base/testkit/daemon.ts';
 import type { Harness } from '../domain/spec.ts';
-import { MODEL } from './scene.ts';
+import { modelName } from './scene.ts';
 import { type Recorded, startStubModel, type StubModel, toolCount } from './stub-model.ts';
 
 /** The provider's key, as the daemon has it; nothing in a sandbox may. */
-export const KEY = 'stub-key-that-no-sandbox-sees';
+export const gatewayKey = 'stub-key-that-no-sandbox-sees';
 /** US dollars for a million tokens of either kind. */
-export const PRICE = 1;
-const HOOK_SECRET = 'the secret of the code host';
-const PATIENCE_MS = 60_000;
+export const modelPrice = 1;
+const hookSecret = 'the secret of the code host';
+const patienceMs = 60_000;
 
 export interface Said {
   readonly seq: number;
@@ -85,7 +85,7 @@ async function started(dataDir: string): Promise<{ daemon: SpawnedDaemon; url: s
   const daemon = spawnDaemon({
     dataDir,
     args: ['--config', join(dataDir, 'svc.json')],
-    env: { SVC_PROVIDER_A_KEY: KEY, SVC_PROVIDER_B_KEY: KEY },
+    env: { SVC_PROVIDER_A_KEY: gatewayKey, SVC_PROVIDER_B_KEY: gatewayKey },
   });
   return { daemon, url: (await daemon.ready).url };
 }
@@ -109,7 +109,7 @@ const providers = ['provider-a', 'provider-b'] as const;
 
 /** The file of SVC_CONFIG: the stub is each provider, and knows one model at one price. */
 function configOf(model: StubModel, { sandbox, fenced }: Place): object {
-  const price = `${PRICE}`;
+  const price = `${modelPrice}`;
   const rates = { input: price, output: price, cacheRead: price, cacheWrite: price };
   const each = (value: object): object => Object.fromEntries(providers.map((provider) => [provider, value]));
   return {
@@ -117,11 +117,11 @@ function configOf(model: StubModel, { sandbox, fenced }: Place): object {
     allowPrivateNetwork: true,
     logLevel: 'info',
     sessions: { fenced },
-    catalog: { models: each({ ids: [MODEL] }) },
+    catalog: { models: each({ ids: [modelName] }) },
     providers: {
       model: {
         ...each({ baseUrl: model.url }),
-        prices: providers.map((provider) => ({ provider, model: MODEL, from: '2020-01-01', ...rates })),
+        prices: providers.map((provider) => ({ provider, model: modelName, from: '2020-01-01', ...rates })),
       },
     },
   };
@@ -186,7 +186,7 @@ class RunningService implements Service {
       provider: 'codehost',
       name: 'hub',
       config: { appId: 7, botLogin: 'svc-app' },
-      credentials: { webhookSecret: HOOK_SECRET },
+      credentials: { webhookSecret: hookSecret },
     });
     assert.equal(status, 201, JSON.stringify(body));
     this.#intake = new URL(String(body['intakeUrl'])).pathname;
@@ -216,7 +216,7 @@ class RunningService implements Service {
     await this.#deliver(this.#intake, text, {
       'x-github-event': 'check_run',
       'x-github-delivery': randomUUID(),
-      'x-hub-signature-256': `sha256=${createHmac('sha256', HOOK_SECRET).update(text).digest('hex')}`,
+      'x-hub-signature-256': `sha256=${createHmac('sha256', hookSecret).update(text).digest('hex')}`,
     });
   }
 
@@ -243,7 +243,7 @@ class RunningService implements Service {
       const seen = await this.view(session);
       if (wanted(seen)) return seen;
       const { state, reason, lastTurn } = seen.body as { [key: string]: unknown };
-      if (performance.now() - start > PATIENCE_MS || ['failed', 'replaced'].includes(String(state))) {
+      if (performance.now() - start > patienceMs || ['failed', 'replaced'].includes(String(state))) {
         const tail = seen.said.slice(-5).map(({ kind, text }) => `${kind}: ${text.slice(0, 200)}`);
         assert.fail(`${what}: the session is ${JSON.stringify({ state, reason, lastTurn, tail })}`);
       }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
-import { MODEL, SYSTEM_PROMPT } from './scene.ts';
+import { modelName, systemPrompt } from './scene.ts';
 import type { Service, View } from './service.ts';
 
 /** What the checks share. */
@@ -17,15 +17,15 @@ export interface ServiceCheck {
   run(story: Story): Promise<string>;
 }
 
-export const AGENT = 'gardener';
-export const EFFORT = 'low';
-export const PATIENCE_MS = 60_000;
+export const agentName = 'gardener';
+export const effort = 'low';
+export const patienceMs = 60_000;
 
 export const gardener = ({ harness }: Service, more: object = {}): object => ({
   harness,
-  model: { provider: harness === 'harness-a' ? 'provider-a' : 'provider-b', id: MODEL },
-  reasoningEffort: EFFORT,
-  systemPrompt: SYSTEM_PROMPT,
+  model: { provider: harness === 'harness-a' ? 'provider-a' : 'provider-b', id: modelName },
+  reasoningEffort: effort,
+  systemPrompt: systemPrompt,
   environment: { name: 'shed', image: { kind: 'preset', name: 'base' }, env: { BED: 'seven' } },
   tools: {
     svc: { kind: 'local', implementation: 'svc' },
@@ -101,7 +101,7 @@ export const end = async ({ service }: Story, session: string): Promise<void> =>
 export async function eventuallyAsync(what: string, isSo: () => Promise<boolean>, seen = () => ''): Promise<void> {
   const start = performance.now();
   while (!(await isSo())) {
-    assert.ok(performance.now() - start < PATIENCE_MS, `${what} within ${PATIENCE_MS} ms: ${seen()}`);
+    assert.ok(performance.now() - start < patienceMs, `${what} within ${patienceMs} ms: ${seen()}`);
     await wait(50);
   }
 }

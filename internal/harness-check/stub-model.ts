@@ -109,13 +109,13 @@ const nextId = (): number => (ids += 1);
 /** What every whole answer is said to have cost. */
 export const TOKENS = { input: 11, output: 7 } as const;
 
-const FOR_EVER = 1_000;
-const EVERY_MS = 50;
+const forEver = 1_000;
+const everyMs = 50;
 
 async function speakOn(events: Events, say: (text: string) => void): Promise<void> {
-  for (let n = 0; n < FOR_EVER && !events.left; n += 1) {
+  for (let n = 0; n < forEver && !events.left; n += 1) {
     say(`slow ${n} `);
-    await wait(EVERY_MS);
+    await wait(everyMs);
   }
 }
 

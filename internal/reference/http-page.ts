@@ -14,7 +14,7 @@ export interface OpenApiDocument {
   readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } };
 }
 
-const CONVENTIONS = `## Conventions
+const conventions = `## Conventions
 
 JSON over HTTP under \`/api/v1\`. \`GET /api/v1/openapi.json\` describes every call with its shapes. \`P\` stands for \`/api/v1/orgs/{org}/projects/{project}\`, where either is a slug or an id.
 Numbers of milliseconds, seconds and bytes are named so. Times are RFC 3339.
@@ -77,7 +77,7 @@ export function httpPage({ paths }: OpenApiDocument): string {
   return page([
     madeFrom('the OpenAPI document'),
     '# The HTTP API',
-    CONVENTIONS,
+    conventions,
     ...parts.flatMap(([group, rows]) => [`## ${group}`, table(['Call', '', 'Query', 'Permission'], rows)]),
   ]);
 }

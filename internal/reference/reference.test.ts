@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { referencePages } from './reference.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../..');
 const pages = referencePages();
 
 for (const [file, text] of Object.entries(pages)) {
   test(`docs/reference/${file} is what its table says`, (t) => {
-    t.assert.fileSnapshot(text.trimEnd(), join(ROOT, 'docs/reference', file), {
+    t.assert.fileSnapshot(text.trimEnd(), join(root, 'docs/reference', file), {
       serializers: [(value: unknown) => String(value)],
     });
   });
@@ -29,12 +29,12 @@ const anchorOf = (heading: string): string =>
 const CITATION = /\bdocs\/(?:reference|adr)\/[a-z0-9-]+\.md(?:#([a-z0-9_-]+))?/g;
 
 test('every citation leads somewhere', () => {
-  const files = globSync('{cmd,internal,schemas,migrations,docs,templates}/**/*.{ts,sql,md}', { cwd: ROOT });
+  const files = globSync('{cmd,internal,schemas,migrations,docs,templates}/**/*.{ts,sql,md}', { cwd: root });
   const anchors = new Map<string, Set<string>>();
   const found: string[] = [];
   let followed = 0;
   for (const file of [...files, 'README.md', 'ARCHITECTURE.md']) {
-    const lines = readFileSync(join(ROOT, file), 'utf8').split('\n');
+    const lines = readFileSync(join(root, file), 'utf8').split('\n');
     lines.forEach((line, index) => {
       for (const match of line.matchAll(CITATION)) {
         const path = match[0].split('#')[0] ?? '';
@@ -53,7 +53,7 @@ test('every citation leads somewhere', () => {
 function headingsOf(path: string): Set<string> {
   let text: string;
   try {
-    text = readFileSync(join(ROOT, path), 'utf8');
+    text = readFileSync(join(root, path), 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Set();
     throw error;

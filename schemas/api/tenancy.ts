@@ -1,7 +1,7 @@
 // The caller, organizations and projects.
 
 import * as v from 'valibot';
-import { ENTRY_SHAPE, isEntry, MAX_ENTRIES } from '../../internal/domain/host-entry.ts';
+import { entryShape, isEntry, entriesMax } from '../../internal/domain/host-entry.ts';
 import { actReason, displayName, dryRun, dryRunQuery, orgPath, projectPath, reasonBody } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape } from './operation.ts';
 
@@ -10,7 +10,7 @@ const limits = v.strictObject({
   memoryMB: v.optional(v.pipe(v.number(), v.integer(), v.minValue(128))),
 });
 const network = v.strictObject({
-  allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `Expected ${ENTRY_SHAPE}`))), v.maxLength(MAX_ENTRIES)),
+  allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `Expected ${entryShape}`))), v.maxLength(entriesMax)),
 });
 const tenant = { id: v.string(), slug: v.string(), name: v.string(), createdAt: v.string() };
 export const organization = named('Organization', v.object(tenant));

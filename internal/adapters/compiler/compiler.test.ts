@@ -26,10 +26,10 @@ const GOOD = tree({
   '.svc/agents/a.yaml': 'name: default\ntriggers: [{event: codehost.push, routing: {kind: spawn}}]\n',
 });
 /** Each file is within its bounds; there are many of them, and all are to be read. */
-const LABELS = Array.from({ length: 30_000 }, (_, k) => `  k${k}: v`).join('\n');
+const labelsText = Array.from({ length: 30_000 }, (_, k) => `  k${k}: v`).join('\n');
 const SLOW = tree(
   Object.fromEntries(
-    Array.from({ length: 100 }, (_, k) => [`.svc/agents/a${k}.yaml`, `name: a${k}\nlabels:\n${LABELS}\n`]),
+    Array.from({ length: 100 }, (_, k) => [`.svc/agents/a${k}.yaml`, `name: a${k}\nlabels:\n${labelsText}\n`]),
   ),
 );
 

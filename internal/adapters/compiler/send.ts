@@ -6,8 +6,8 @@ import type { BundleEntry } from '../../domain/bundle.ts';
 import type { CompilerInput } from './run.ts';
 
 /** Bytes and entries of one part: a millisecond or two. */
-const PART_BYTES = 1024 * 1024;
-const PART_ENTRIES = 500;
+const partBytes = 1024 * 1024;
+const partEntries = 500;
 
 /** An entry with the place of its bytes in the part. */
 export interface SentEntry {
@@ -45,7 +45,7 @@ export async function sendInput(port: Port, input: CompilerInput, isWanted: () =
   for (const entry of input.bundle.entries.values()) {
     batch.push(entry);
     size += entry.bytes?.length ?? 0;
-    if (size < PART_BYTES && batch.length < PART_ENTRIES) continue;
+    if (size < partBytes && batch.length < partEntries) continue;
     flush();
     await yieldToEventLoop();
     if (!isWanted()) return;

@@ -8,7 +8,7 @@ import { type CompiledOutput, type CompilerInput, createRunner } from './run.ts'
 import { type Message, received } from './send.ts';
 
 /** Characters of JSON in one part: some milliseconds to take. */
-const PART_SIZE = 512 * 1024;
+const partSize = 512 * 1024;
 
 const { run, sizeOf } = createRunner();
 let rest: Iterator<Answer> | undefined;
@@ -44,7 +44,7 @@ function* answers(input: CompilerInput): Generator<Answer> {
     part.resources.push(resource);
     if (places !== undefined) part.places[name] = places;
     size += sizeOf(resource);
-    if (size < PART_SIZE) continue;
+    if (size < partSize) continue;
     yield { kind: 'part', part };
     size = 0;
     part = { resources: [], places: {} };

@@ -21,10 +21,10 @@ import {
 const hex = (text: string): Buffer => Buffer.from(text, 'hex');
 
 // Test cases 13 to 16 of the GCM specification (McGrew and Viega), which NIST SP 800-38D refers to: 256-bit keys.
-const KEY = 'feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308';
-const PLAIN =
+const keyText = 'feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308';
+const plainText =
   'd9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b391aafd255';
-const CIPHER =
+const cipher =
   '522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662898015ad';
 const GCM: readonly { name: string; key: string; nonce: string; plain: string; aad: string; sealed: string }[] = [
   {
@@ -45,19 +45,19 @@ const GCM: readonly { name: string; key: string; nonce: string; plain: string; a
   },
   {
     name: '15',
-    key: KEY,
+    key: keyText,
     nonce: 'cafebabefacedbaddecaf888',
-    plain: PLAIN,
+    plain: plainText,
     aad: '',
-    sealed: `${CIPHER}b094dac5d93471bdec1a502270e3cc6c`,
+    sealed: `${cipher}b094dac5d93471bdec1a502270e3cc6c`,
   },
   {
     name: '16',
-    key: KEY,
+    key: keyText,
     nonce: 'cafebabefacedbaddecaf888',
-    plain: PLAIN.slice(0, 120),
+    plain: plainText.slice(0, 120),
     aad: 'feedfacedeadbeeffeedfacedeadbeefabaddad2',
-    sealed: `${CIPHER.slice(0, 120)}76fc6ece0f4e1768cddf8853bb2d551b`,
+    sealed: `${cipher.slice(0, 120)}76fc6ece0f4e1768cddf8853bb2d551b`,
   },
 ];
 for (const { name, key, nonce, plain, aad, sealed } of GCM) {

@@ -2,7 +2,7 @@
 
 import { type KeyObject, randomFillSync } from 'node:crypto';
 import { Fault } from '../../domain/fault.ts';
-import { decrypt, encrypt, KEY_BYTES, keyOf, NONCE_BYTES, TAG_BYTES } from './gcm.ts';
+import { decrypt, encrypt, keyBytes, keyOf, nonceBytes, tagBytes } from './gcm.ts';
 import { hmacSha256 } from './hmac.ts';
 import type { MasterKeys } from './master-keys.ts';
 
@@ -43,10 +43,10 @@ export interface Sealer {
   reseal(stored: Sealed, binding: SealBinding): Sealed;
 }
 
-const FORMAT = 1;
-const FORMAT_BYTE = Buffer.of(FORMAT);
-const WRAPPED_BYTES = KEY_BYTES + TAG_BYTES;
-const HEADER_BYTES = 1 + NONCE_BYTES + WRAPPED_BYTES + NONCE_BYTES;
+const format = 1;
+const FORMAT_BYTE = Buffer.of(format);
+const wrappedBytes = keyBytes + tagBytes;
+const headerBytes = 1 + nonceBytes + wrappedBytes + nonceBytes;
 
 type Layer = 'dek' | 'value';
 
@@ -56,7 +56,7 @@ type Layer = 'dek' | 'value';
  */
 function additionalData(binding: SealBinding, keyVersion: number): (layer: Layer) => Buffer {
   const project = binding.projectId;
-  const fields = [`svc-seal-${FORMAT}`, binding.orgId, project === undefined ? 'org' : 'project', project ?? ''];
+  const fields = [`svc-seal-${format}`, binding.orgId, project === undefined ? 'org' : 'project', project ?? ''];
   fields.push(binding.name, String(keyVersion));
   let room = 4 + binding.use.length + '.value'.length;
   // A UTF-16 unit is at most three bytes of UTF-8.
@@ -88,10 +88,10 @@ export function createSealer(keys: MasterKeys): Sealer {
     const keyVersion = keys.current;
     const bound = additionalData(binding, keyVersion);
     // One draw for the data key and both nonces.
-    const drawn = randomFillSync(Buffer.allocUnsafe(KEY_BYTES + 2 * NONCE_BYTES));
-    const dataKey = drawn.subarray(0, KEY_BYTES);
-    const wrapNonce = drawn.subarray(KEY_BYTES, KEY_BYTES + NONCE_BYTES);
-    const valueNonce = drawn.subarray(KEY_BYTES + NONCE_BYTES);
+    const drawn = randomFillSync(Buffer.allocUnsafe(keyBytes + 2 * nonceBytes));
+    const dataKey = drawn.subarray(0, keyBytes);
+    const wrapNonce = drawn.subarray(keyBytes, keyBytes + nonceBytes);
+    const valueNonce = drawn.subarray(keyBytes + nonceBytes);
     try {
       const wrapped = encrypt(masterKey(keyVersion), wrapNonce, dataKey, bound('dek'));
       const value = encrypt(keyOf(dataKey), valueNonce, plaintext, bound('value'));
@@ -103,15 +103,15 @@ export function createSealer(keys: MasterKeys): Sealer {
 
   const open: Sealer['open'] = ({ keyVersion, sealed }, binding) => {
     const master = masterKey(keyVersion);
-    if (sealed.length < HEADER_BYTES + TAG_BYTES || sealed[0] !== FORMAT) throw broken();
+    if (sealed.length < headerBytes + tagBytes || sealed[0] !== format) throw broken();
     const bound = additionalData(binding, keyVersion);
-    const wrapNonce = sealed.subarray(1, 1 + NONCE_BYTES);
-    const wrapped = sealed.subarray(1 + NONCE_BYTES, 1 + NONCE_BYTES + WRAPPED_BYTES);
+    const wrapNonce = sealed.subarray(1, 1 + nonceBytes);
+    const wrapped = sealed.subarray(1 + nonceBytes, 1 + nonceBytes + wrappedBytes);
     const dataKey = decrypt(master, wrapNonce, wrapped, bound('dek'));
     if (dataKey === undefined) throw broken();
     try {
-      const valueNonce = sealed.subarray(HEADER_BYTES - NONCE_BYTES, HEADER_BYTES);
-      const plaintext = decrypt(keyOf(dataKey), valueNonce, sealed.subarray(HEADER_BYTES), bound('value'));
+      const valueNonce = sealed.subarray(headerBytes - nonceBytes, headerBytes);
+      const plaintext = decrypt(keyOf(dataKey), valueNonce, sealed.subarray(headerBytes), bound('value'));
       if (plaintext === undefined) throw broken();
       return plaintext;
     } finally {

@@ -4,21 +4,21 @@
 
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject } from 'node:crypto';
 
-export const KEY_BYTES = 32;
-export const NONCE_BYTES = 12;
-export const TAG_BYTES = 16;
+export const keyBytes = 32;
+export const nonceBytes = 12;
+export const tagBytes = 16;
 
-const OPTIONS = { authTagLength: TAG_BYTES } as const;
+const OPTIONS = { authTagLength: tagBytes } as const;
 
 /** A copy of the 32 bytes outside the JavaScript heap, cleansed by OpenSSL when it goes; the caller wipes the original. */
 export function keyOf(bytes: Uint8Array): KeyObject {
-  if (bytes.length !== KEY_BYTES) throw new Error('AES-256-GCM: bad key length');
+  if (bytes.length !== keyBytes) throw new Error('AES-256-GCM: bad key length');
   return createSecretKey(bytes);
 }
 
 /** Ciphertext followed by its tag. */
 export function encrypt(key: KeyObject, nonce: Uint8Array, plaintext: Uint8Array, aad: Uint8Array): Buffer {
-  if (key.symmetricKeySize !== KEY_BYTES || nonce.length !== NONCE_BYTES) {
+  if (key.symmetricKeySize !== keyBytes || nonce.length !== nonceBytes) {
     throw new Error('AES-256-GCM: bad key or nonce length');
   }
   const cipher = createCipheriv('aes-256-gcm', key, nonce, OPTIONS);
@@ -28,8 +28,8 @@ export function encrypt(key: KeyObject, nonce: Uint8Array, plaintext: Uint8Array
 
 /** The plaintext, or undefined where key, nonce, text, tag or additional data are not those of the encryption. */
 export function decrypt(key: KeyObject, nonce: Uint8Array, sealed: Uint8Array, aad: Uint8Array): Buffer | undefined {
-  if (key.symmetricKeySize !== KEY_BYTES || nonce.length !== NONCE_BYTES || sealed.length < TAG_BYTES) return undefined;
-  const cut = sealed.length - TAG_BYTES;
+  if (key.symmetricKeySize !== keyBytes || nonce.length !== nonceBytes || sealed.length < tagBytes) return undefined;
+  const cut = sealed.length - tagBytes;
   const decipher = createDecipheriv('aes-256-gcm', key, nonce, OPTIONS);
   decipher.setAAD(aad);
   decipher.setAuthTag(sealed.subarray(cut));

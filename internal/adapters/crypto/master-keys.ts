@@ -4,7 +4,7 @@
 import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from '../../base/config/config.ts';
-import { KEY_BYTES, keyOf } from './gcm.ts';
+import { keyBytes, keyOf } from './gcm.ts';
 
 export interface MasterKeys {
   /** The version that seals. */
@@ -13,8 +13,8 @@ export interface MasterKeys {
 }
 
 /** `key_version` is an integer column. */
-const VERSION_MAX = 2_147_483_647;
-const FILE_BYTES_MAX = 64 * 1024;
+const versionMax = 2_147_483_647;
+const fileBytesMax = 64 * 1024;
 
 /** Reads the text of a key file. Throws ConfigError naming `setting` and the line. */
 export function parseMasterKeys(text: string, setting = 'SVC_MASTER_KEY_FILE'): MasterKeys {
@@ -28,7 +28,7 @@ export function parseMasterKeys(text: string, setting = 'SVC_MASTER_KEY_FILE'): 
     const match = /^\s*([1-9][0-9]{0,9}):([A-Za-z0-9+/]{43}=)\s*$/.exec(line);
     const version = Number(match?.[1]);
     const key = Buffer.from(match?.[2] ?? '', 'base64');
-    if (match === null || version > VERSION_MAX || key.length !== KEY_BYTES) {
+    if (match === null || version > versionMax || key.length !== keyBytes) {
       throw refuse('is not version:base64(32 bytes), with a version from 1 up');
     }
     if (byVersion.has(version)) throw refuse(`names version ${version} a second time`);
@@ -52,8 +52,7 @@ export async function readMasterKeys(path: string, setting = 'SVC_MASTER_KEY_FIL
     throw new ConfigError(setting, `names ${path}, which cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
   try {
-    if (bytes.length > FILE_BYTES_MAX)
-      throw new ConfigError(setting, `names ${path}, which is too large for a key file`);
+    if (bytes.length > fileBytesMax) throw new ConfigError(setting, `names ${path}, which is too large for a key file`);
     return parseMasterKeys(bytes.toString('latin1'), setting);
   } finally {
     bytes.fill(0);

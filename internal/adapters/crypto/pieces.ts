@@ -4,9 +4,9 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { Fault } from '../../domain/fault.ts';
 
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
-const CIPHER = 'aes-256-gcm';
+const nonceBytes = 12;
+const tagBytes = 16;
+const cipherName = 'aes-256-gcm';
 
 export interface PiecePlace {
   /** Which value of the key it is of. */
@@ -22,8 +22,8 @@ const boundTo = ({ part, number, isLast }: PiecePlace): Buffer =>
   Buffer.from(`svc-piece-1/${part}/${number}/${isLast ? 'last' : 'more'}`);
 
 export function sealPiece(key: Uint8Array, place: PiecePlace, plaintext: Uint8Array): Buffer {
-  const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES }).setAAD(boundTo(place));
+  const nonce = randomBytes(nonceBytes);
+  const cipher = createCipheriv(cipherName, key, nonce, { authTagLength: tagBytes }).setAAD(boundTo(place));
   const body = Buffer.concat([cipher.update(plaintext), cipher.final()]);
   return Buffer.concat([nonce, cipher.getAuthTag(), body]);
 }
@@ -31,10 +31,10 @@ export function sealPiece(key: Uint8Array, place: PiecePlace, plaintext: Uint8Ar
 /** Throws Fault `internal` for anything that was not sealed for this place. */
 export function openPiece(key: Uint8Array, place: PiecePlace, sealed: Buffer): Buffer {
   try {
-    const [nonce, tag] = [sealed.subarray(0, NONCE_BYTES), sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES)];
-    const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES }).setAAD(boundTo(place));
+    const [nonce, tag] = [sealed.subarray(0, nonceBytes), sealed.subarray(nonceBytes, nonceBytes + tagBytes)];
+    const decipher = createDecipheriv(cipherName, key, nonce, { authTagLength: tagBytes }).setAAD(boundTo(place));
     decipher.setAuthTag(tag);
-    return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]);
+    return Buffer.concat([decipher.update(sealed.subarray(nonceBytes + tagBytes)), decipher.final()]);
   } catch {
     throw new Fault('internal', 'sealed-piece', 'A sealed piece cannot be opened.');
   }

@@ -2,12 +2,12 @@
 
 import type { BoxDirectory, BoxOwner, BoxSpec } from './types.ts';
 
-const USER = '1000:1000';
-const UID = 1000;
+const user = '1000:1000';
+const uidCount = 1000;
 /** Of a session's programs, what they leave behind included. */
-const PIDS = 4_096;
-const HOME_ROOT = '/home';
-const ROOTS_OWN = 'rw,noexec,nosuid,nodev,mode=755,size=64k';
+const pids = 4_096;
+const homeRoot = '/home';
+const rootsOwn = 'rw,noexec,nosuid,nodev,mode=755,size=64k';
 
 export const boxName = ({ session, epoch }: BoxOwner): string => `svc-${session}-${epoch}`;
 export const volumeName = (session: string): string => `svc-${session}`;
@@ -30,9 +30,9 @@ export function ownerOf(labels: unknown): BoxOwner | null {
 
 /** Where a directory lies below the root of the volume, which is seen at `/home`. */
 const placeOf = ({ path }: BoxDirectory): string =>
-  path.startsWith(`${HOME_ROOT}/`) ? path.slice(HOME_ROOT.length + 1) : `.dirs${path}`;
+  path.startsWith(`${homeRoot}/`) ? path.slice(homeRoot.length + 1) : `.dirs${path}`;
 
-const isInHome = ({ path }: BoxDirectory): boolean => path.startsWith(`${HOME_ROOT}/`);
+const isInHome = ({ path }: BoxDirectory): boolean => path.startsWith(`${homeRoot}/`);
 
 /** `mountpoint`: of the session's volume on the engine's machine; null: a box that is built from. */
 export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string | undefined): object {
@@ -42,7 +42,7 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
   const shared = {
     ...(memory !== undefined && { Memory: memory, MemorySwap: memory }),
     ...(cpuCount !== undefined && { NanoCpus: cpuCount * 1_000_000_000 }),
-    PidsLimit: PIDS,
+    PidsLimit: pids,
     ...(box.fenced && { NetworkMode: 'none' }),
     ...(runtime !== undefined && { Runtime: runtime }),
     RestartPolicy: { Name: 'no' },
@@ -53,8 +53,8 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
     CapDrop: ['ALL'],
     ReadonlyRootfs: true,
     // Podman puts writable ones where nobody else may write.
-    Tmpfs: { '/tmp': 'rw,exec,nosuid,nodev,mode=1777', '/run': ROOTS_OWN, '/var/tmp': ROOTS_OWN },
-    Mounts: [{ Type: 'volume', Source: volumeName(box.owner.session), Target: HOME_ROOT }],
+    Tmpfs: { '/tmp': 'rw,exec,nosuid,nodev,mode=1777', '/run': rootsOwn, '/var/tmp': rootsOwn },
+    Mounts: [{ Type: 'volume', Source: volumeName(box.owner.session), Target: homeRoot }],
     Binds: [
       ...box.directories.filter((one) => !isInHome(one)).map((one) => `${mountpoint}/${placeOf(one)}:${one.path}`),
       ...box.readOnlyPaths.map((path) => `${path}:${path}:ro`),
@@ -64,7 +64,7 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
     Image: box.image.reference,
     Entrypoint: [file],
     Cmd: args,
-    User: mountpoint === null ? '0:0' : USER,
+    User: mountpoint === null ? '0:0' : user,
     WorkingDir: '/',
     Hostname: 'sandbox',
     Env: [],
@@ -78,10 +78,10 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
   };
 }
 
-const BLOCK = 512;
+const block = 512;
 
 function tarHeader(name: string, mode: number, uid: number): Buffer {
-  const header = Buffer.alloc(BLOCK);
+  const header = Buffer.alloc(block);
   const octal = (value: number, length: number): string => `${value.toString(8).padStart(length - 1, '0')}\0`;
   header.write(name.slice(-100), 0);
   // A long name is split at a slash, as the format has it.
@@ -123,6 +123,6 @@ export function directoriesTar(directories: readonly BoxDirectory[]): Buffer {
   const all = [...new Set([...above, ...places])].toSorted();
   // Below a directory of the user's, all is the user's.
   const isOwned = (place: string): boolean => [...owned].some((one) => place === one || place.startsWith(`${one}/`));
-  const headers = all.map((place) => tarHeader(`${place}/`, 0o755, isOwned(place) ? UID : 0));
-  return Buffer.concat([...headers, Buffer.alloc(2 * BLOCK)]);
+  const headers = all.map((place) => tarHeader(`${place}/`, 0o755, isOwned(place) ? uidCount : 0));
+  return Buffer.concat([...headers, Buffer.alloc(2 * block)]);
 }

@@ -28,10 +28,10 @@ interface Call {
   readonly timeoutMs?: number;
 }
 
-const API = '/v1.41';
-const ANSWER_BYTES = 16 * 1024 * 1024;
-const CALL_MS = 60_000;
-const CONNECT_MS = 5_000;
+const api = '/v1.41';
+const answerBytes = 16 * 1024 * 1024;
+const callMs = 60_000;
+const connectMs = 5_000;
 
 export class DockerClient {
   readonly #agent: Agent;
@@ -40,7 +40,7 @@ export class DockerClient {
   readonly where: string;
 
   constructor({ socket, host, tls }: DockerAddress) {
-    const connect = { timeout: CONNECT_MS, ...(socket !== undefined && { socketPath: socket }), ...tls };
+    const connect = { timeout: connectMs, ...(socket !== undefined && { socketPath: socket }), ...tls };
     // A stream into a box keeps its connection to itself; the others are few.
     this.#agent = new Agent({ connect, headersTimeout: 0, bodyTimeout: 0, pipelining: 1 });
     this.#origin = `${tls === undefined ? 'http' : 'https'}://${host ?? 'engine'}`;
@@ -75,7 +75,7 @@ export class DockerClient {
     let rest = '';
     for await (const chunk of response.body as AsyncIterable<Buffer>) {
       const parts = (rest + chunk.toString('utf8')).split('\n');
-      rest = (parts.pop() ?? '').slice(-ANSWER_BYTES);
+      rest = (parts.pop() ?? '').slice(-answerBytes);
       yield* parts.filter((line) => line.trim() !== '');
     }
     if (rest.trim() !== '') yield rest;
@@ -85,12 +85,12 @@ export class DockerClient {
   async upgrade(path: string, body: object): Promise<Duplex> {
     const options = {
       origin: this.#origin,
-      path: API + path,
+      path: api + path,
       method: 'POST',
       protocol: 'tcp',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
-      signal: AbortSignal.timeout(CALL_MS),
+      signal: AbortSignal.timeout(callMs),
     } as const;
     try {
       const { socket } = await this.#agent.upgrade(options);
@@ -117,7 +117,7 @@ export class DockerClient {
 
   async #request(
     path: string,
-    { method = 'GET', body, signal, timeoutMs = CALL_MS }: Call,
+    { method = 'GET', body, signal, timeoutMs = callMs }: Call,
   ): Promise<Dispatcher.ResponseData> {
     const limit = timeoutMs === 0 ? [] : [AbortSignal.timeout(timeoutMs)];
     const signals = [...limit, ...(signal === undefined ? [] : [signal])];
@@ -125,7 +125,7 @@ export class DockerClient {
     try {
       return await this.#agent.request({
         origin: this.#origin,
-        path: API + path,
+        path: api + path,
         method,
         ...(body !== undefined && {
           headers: { 'content-type': isArchive ? 'application/x-tar' : 'application/json' },
@@ -145,7 +145,7 @@ export class DockerClient {
     try {
       for await (const chunk of body as AsyncIterable<Buffer>) {
         size += chunk.length;
-        if (size > ANSWER_BYTES) throw new Error('an answer over 16 MiB');
+        if (size > answerBytes) throw new Error('an answer over 16 MiB');
         chunks.push(chunk);
       }
     } catch (error) {

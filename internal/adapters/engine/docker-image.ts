@@ -4,7 +4,7 @@ import { type DockerClient, textField } from './docker-client.ts';
 import { EngineError, type EngineErrorCode } from './types.ts';
 
 /** Longest that a pull may take. */
-const PULL_MS = 30 * 60_000;
+const pullMs = 30 * 60_000;
 
 /** What a registry's or an engine's words mean. */
 function codeOf(text: string): EngineErrorCode {
@@ -28,7 +28,7 @@ function partsOf(image: string): { readonly fromImage: string; readonly tag: str
 
 export async function pull(client: DockerClient, image: string, signal?: AbortSignal): Promise<void> {
   const query = new URLSearchParams(partsOf(image));
-  const limit = AbortSignal.timeout(PULL_MS);
+  const limit = AbortSignal.timeout(pullMs);
   const signals = signal === undefined ? limit : AbortSignal.any([limit, signal]);
   let failure = '';
   try {

@@ -3,7 +3,7 @@
 
 import { Duplex } from 'node:stream';
 
-const STDERR_CHARS = 2_000;
+const stderrChars = 2_000;
 
 export class ExecStream extends Duplex {
   readonly #socket: Duplex;
@@ -27,7 +27,7 @@ export class ExecStream extends Duplex {
       const data = this.#rest.subarray(8, 8 + size);
       const kind = this.#rest[0];
       this.#rest = this.#rest.subarray(8 + size);
-      if (kind === 2) this.stderr = (this.stderr + data.toString('utf8')).slice(-STDERR_CHARS);
+      if (kind === 2) this.stderr = (this.stderr + data.toString('utf8')).slice(-stderrChars);
       else if (!this.push(data)) this.#socket.pause();
     }
   }

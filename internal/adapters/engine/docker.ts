@@ -21,7 +21,7 @@ export interface DockerSettings extends DockerAddress {
   readonly runtime?: string;
 }
 
-const START_MS = 120_000;
+const startMs = 120_000;
 const REFERENCE = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}$/;
 
 const labelFilter = (...labels: readonly string[]): string => encodeURIComponent(JSON.stringify({ label: labels }));
@@ -134,7 +134,7 @@ export class DockerEngine implements Engine {
     const query = new URLSearchParams({ container: ref.uid, repo: tag, tag: 'latest', pause: 'true' });
     // Nothing of how the box was started stays in the image.
     const body = { Cmd: [], Entrypoint: [], Labels: { 'svc/installation': ref.owner.installation } };
-    await this.#client.expect(`/commit?${query}`, [201], { method: 'POST', body, timeoutMs: 15 * START_MS });
+    await this.#client.expect(`/commit?${query}`, [201], { method: 'POST', body, timeoutMs: 15 * startMs });
     const found = await this.committed(tag);
     if (found === null)
       throw new EngineError('engine-unreachable', `The engine has committed ${tag} and does not have it`);
@@ -257,7 +257,7 @@ export class DockerEngine implements Engine {
         await this.#client.expect(path, [200], options);
       }
       box.onStage?.('starting');
-      const start = { method: 'POST', timeoutMs: START_MS, signal: box.signal } as const;
+      const start = { method: 'POST', timeoutMs: startMs, signal: box.signal } as const;
       const started = await this.#client.call(`/containers/${ref.uid}/start`, start);
       if (![204, 304].includes(started.status)) throw this.#refusedBox(started, box);
       return { ...ref, running: true };

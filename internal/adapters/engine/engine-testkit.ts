@@ -21,9 +21,9 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent } from 'undici';
 
-export const TEST_IMAGE = 'svc-test:latest';
-const START_MS = 60_000;
-const PATHS = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+export const testImage = 'svc-test:latest';
+const startMs = 60_000;
+const paths = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 const LIMITS = ['nofile=4096:4096', 'nproc=4096:4096'];
 
 export interface TestEngine {
@@ -35,7 +35,8 @@ export interface TestEngine {
 }
 
 const programOf = (name: string): string | null =>
-  PATHS.split(':')
+  paths
+    .split(':')
     .map((dir) => join(dir, name))
     .find((file) => existsSync(file)) ?? null;
 
@@ -56,7 +57,7 @@ export async function startEngine(name: 'docker' | 'podman'): Promise<TestEngine
   const child = spawn('/bin/sh', ['-c', 'exec "$@" >"$0" 2>&1', log, file, ...args], {
     // One of them leaves files where it is.
     cwd: dir,
-    env: { PATH: PATHS, HOME: dir, ...env },
+    env: { PATH: paths, HOME: dir, ...env },
     stdio: 'ignore',
   });
   const agent = new Agent({ connect: { socketPath: socket }, headersTimeout: 0, bodyTimeout: 0 });
@@ -120,7 +121,7 @@ async function answered(
   child: { readonly exitCode: number | null },
   log: string,
 ): Promise<void> {
-  for (let waitedMs = 0; waitedMs < START_MS && child.exitCode === null; waitedMs += 100) {
+  for (let waitedMs = 0; waitedMs < startMs && child.exitCode === null; waitedMs += 100) {
     const version = await api('GET', '/version').catch(() => null);
     if (version?.status === 200) return;
     await sleep(100);

@@ -34,12 +34,12 @@ export class AccessError extends Error {
 type Fields = { readonly [key: string]: unknown };
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-const MAX_BYTES = 1 << 20;
+const bytesMax = 1 << 20;
 
 function read(path: string, what: string): string {
   try {
     const text = readFileSync(path, 'utf8');
-    if (text.length > MAX_BYTES) throw new AccessError(`${what} ${path} is larger than 1 MiB`);
+    if (text.length > bytesMax) throw new AccessError(`${what} ${path} is larger than 1 MiB`);
     return text;
   } catch (error) {
     if (error instanceof AccessError) throw error;
@@ -148,12 +148,12 @@ export function kubeconfigAccess(path: string): ClusterAccess {
 }
 
 /** Where a cluster puts the service account of a pod. */
-export const SERVICE_ACCOUNT_DIR = '/var/run/secrets/kubernetes.io/serviceaccount';
+export const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /** As a pod reaches its own cluster. `env` is that of the process. Throws AccessError outside of one. */
 export function inClusterAccess(
   env: { readonly [name: string]: string | undefined },
-  directory: string = SERVICE_ACCOUNT_DIR,
+  directory: string = serviceAccountDir,
 ): ClusterAccess {
   const { KUBERNETES_SERVICE_HOST: host = '', KUBERNETES_SERVICE_PORT: port = '443' } = env;
   if (host === '') throw new AccessError('this process runs in no pod: KUBERNETES_SERVICE_HOST is not set');

@@ -7,8 +7,8 @@ import { deleteObject, type Cluster } from './kubernetes-boxes.ts';
 import { ApiError } from './kubernetes-client.ts';
 import {
   boxName,
-  CONTAINER,
-  FENCED_LABEL,
+  containerText,
+  fencedLabel,
   isOwner,
   limitsOf,
   ownerLabels,
@@ -20,16 +20,16 @@ import type { Claim, Container, Pod } from './kubernetes-types.ts';
 import { listAll, podsPath } from './kubernetes-watch.ts';
 import type { BoxOwner, BoxRef, BoxSpec } from './types.ts';
 
-const GROUP = '/apis/extensions.agents.x-k8s.io/v1beta1';
+const group = '/apis/extensions.agents.x-k8s.io/v1beta1';
 /** The controller's label on a pod: the uid of the claim that has it. */
-const CLAIM_LABEL = 'agents.x-k8s.io/claim-uid';
+const claimLabel = 'agents.x-k8s.io/claim-uid';
 /** A pool with a sandbox that is ready gives it in some hundred milliseconds. */
-const CLAIM_MS = 5_000;
+const claimMs = 5_000;
 /** What was said of a pool is not asked again for so long. */
-const REMEMBERED_MS = 60_000;
+const rememberedMs = 60_000;
 
 export const claimsPath = (namespace: string): string =>
-  `${GROUP}/namespaces/${encodeURIComponent(namespace)}/sandboxclaims`;
+  `${group}/namespaces/${encodeURIComponent(namespace)}/sandboxclaims`;
 
 /** Not the box's own: a sandbox that is made cold for a claim has its name, and the box that is made then has another. */
 const claimName = (owner: BoxOwner): string => `${boxName(owner)}-claim`;
@@ -43,7 +43,7 @@ export function claimManifest(box: BoxSpec, pool: string, now: number) {
     metadata: { name: claimName(box.owner), labels },
     spec: {
       warmPoolRef: { name: pool },
-      additionalPodMetadata: { labels: { ...labels, ...(box.fenced && { [FENCED_LABEL]: 'true' }) } },
+      additionalPodMetadata: { labels: { ...labels, ...(box.fenced && { [fencedLabel]: 'true' }) } },
       ...(box.deadlineSeconds !== undefined && {
         lifecycle: {
           shutdownTime: new Date(now + box.deadlineSeconds * 1_000).toISOString(),
@@ -73,7 +73,7 @@ function quantity(text: string): number {
 /** Why a pod of a pool is not the box that was asked for; null where it is. */
 export function mismatch(pod: Pod, box: BoxSpec, runtimeClass: string | undefined): string | null {
   const containers = pod.spec?.containers ?? [];
-  const container: Container = containers.find(({ name }) => name === CONTAINER) ?? containers[0] ?? {};
+  const container: Container = containers.find(({ name }) => name === containerText) ?? containers[0] ?? {};
   const status = pod.status?.containerStatuses?.find(({ name }) => name === container.name);
   const digest = resolvedFrom(status?.imageID ?? '', '')?.digest;
   if (digest !== box.image.digest) return `its image is ${digest ?? 'not known'}`;
@@ -116,7 +116,7 @@ export class Claims {
     });
     if ('cold' in found) {
       await this.#drop(box.owner, uid);
-      if (found.isKept === true) this.#refused.set(key, { until: performance.now() + REMEMBERED_MS, why: found.cold });
+      if (found.isKept === true) this.#refused.set(key, { until: performance.now() + rememberedMs, why: found.cold });
     }
     return found;
   }
@@ -178,7 +178,7 @@ export class Claims {
     box: BoxSpec,
     uid: string,
   ): Promise<{ readonly pod: Pod; readonly container: string } | { readonly cold: string; readonly isKept?: true }> {
-    const until = performance.now() + CLAIM_MS;
+    const until = performance.now() + claimMs;
     for (let ms = 50; performance.now() < until; ms = Math.min(500, ms * 1.5)) {
       box.signal?.throwIfAborted();
       const claim = await this.#get(box.owner);
@@ -195,8 +195,8 @@ export class Claims {
         if (wrong !== null)
           return { cold: `pool-empty: the pool ${name} is not what was asked for: ${wrong}`, isKept: true };
         const containers = pod.spec?.containers ?? [];
-        const container = containers.find((one) => one.name === CONTAINER) ?? containers[0];
-        return { pod, container: container?.name ?? CONTAINER };
+        const container = containers.find((one) => one.name === containerText) ?? containers[0];
+        return { pod, container: container?.name ?? containerText };
       }
       await sleep(ms);
     }
@@ -209,7 +209,7 @@ export class Claims {
       const path = `${podsPath(this.#cluster.namespace)}/${encodeURIComponent(name)}`;
       const pod = await this.#cluster.client.request<Pod>({ method: 'GET', path });
       const labels = pod.metadata?.labels;
-      const isOurs = labels?.[CLAIM_LABEL] === uid && isOwner(ownerOf(labels), owner);
+      const isOurs = labels?.[claimLabel] === uid && isOwner(ownerOf(labels), owner);
       return isOurs && progressOf(pod).kind === 'running' ? pod : null;
     } catch (error) {
       if (error instanceof ApiError && error.code === 404) return null;

@@ -51,13 +51,13 @@ export interface ApiRequest {
   readonly timeoutMs?: number;
 }
 
-const REQUEST_MS = 30_000;
-const CONNECT_MS = 10_000;
+const requestMs = 30_000;
+const connectMs = 10_000;
 /** The largest answer that is read: a list of some thousand pods. */
-const MAX_ANSWER_BYTES = 64 << 20;
-const MAX_REFUSAL_BYTES = 64 << 10;
-const BUSY_TRIES = 4;
-const MAX_BUSY_MS = 10_000;
+const answerBytesMax = 64 << 20;
+const refusalBytesMax = 64 << 10;
+const busyTries = 4;
+const busyMsMax = 10_000;
 
 function pathOf({ path, query = {} }: ApiRequest, prefix: string): string {
   const params = Object.entries(query).flatMap(([key, value]) =>
@@ -130,8 +130,8 @@ export class KubernetesClient {
       try {
         return await this.#once<T>(request);
       } catch (error) {
-        if (!(error instanceof ApiError) || error.code !== 429 || tries === BUSY_TRIES) throw error;
-        const ms = Math.min(MAX_BUSY_MS, (error.status.details?.retryAfterSeconds ?? 1) * 1_000);
+        if (!(error instanceof ApiError) || error.code !== 429 || tries === busyTries) throw error;
+        const ms = Math.min(busyMsMax, (error.status.details?.retryAfterSeconds ?? 1) * 1_000);
         await sleep(ms, undefined, { signal: request.signal });
       }
     }
@@ -150,7 +150,7 @@ export class KubernetesClient {
           rest = rest.slice(end + 1);
           if (line.trim() !== '') yield JSON.parse(line);
         }
-        if (rest.length > MAX_ANSWER_BYTES) throw new UnreachableError('one event of a watch is too large');
+        if (rest.length > answerBytesMax) throw new UnreachableError('one event of a watch is too large');
       }
     } catch (error) {
       if (request.signal?.aborted === true) return;
@@ -177,7 +177,7 @@ export class KubernetesClient {
       // A watch and an exec have a connection each.
       connections: null,
       connect: {
-        timeout: CONNECT_MS,
+        timeout: connectMs,
         keepAlive: true,
         keepAliveInitialDelay: 15_000,
         rejectUnauthorized: verifies,
@@ -233,12 +233,12 @@ export class KubernetesClient {
     return this.#authorized(async () => {
       const found = await this.#agent.request({
         ...this.#options(request),
-        headersTimeout: request.timeoutMs ?? REQUEST_MS,
+        headersTimeout: request.timeoutMs ?? requestMs,
         bodyTimeout,
         ...(request.signal !== undefined && { signal: request.signal }),
       } as Dispatcher.RequestOptions);
       if (found.statusCode < 300) return found;
-      const text = (await bytesOf(found.body, MAX_ANSWER_BYTES)).subarray(0, MAX_REFUSAL_BYTES).toString('utf8');
+      const text = (await bytesOf(found.body, answerBytesMax)).subarray(0, refusalBytesMax).toString('utf8');
       const after = Number(found.headers['retry-after']);
       const status = statusOf(text);
       throw new ApiError(
@@ -249,10 +249,10 @@ export class KubernetesClient {
   }
 
   async #once<T>(request: ApiRequest): Promise<T> {
-    const timeoutMs = request.timeoutMs ?? REQUEST_MS;
+    const timeoutMs = request.timeoutMs ?? requestMs;
     const { body } = await this.#open(request, timeoutMs);
     try {
-      return JSON.parse((await bytesOf(body, MAX_ANSWER_BYTES)).toString('utf8')) as T;
+      return JSON.parse((await bytesOf(body, answerBytesMax)).toString('utf8')) as T;
     } catch (error) {
       if (error instanceof SyntaxError) throw new UnreachableError(`${this.server} answered with what is no JSON`);
       throw unreachable(error, this.server);
@@ -276,8 +276,8 @@ export class KubernetesClient {
         ...this.#options(request),
         headers,
         upgrade: 'websocket',
-        headersTimeout: request.timeoutMs ?? REQUEST_MS,
-        bodyTimeout: REQUEST_MS,
+        headersTimeout: request.timeoutMs ?? requestMs,
+        bodyTimeout: requestMs,
       },
       {
         onRequestStart: (controller) => {

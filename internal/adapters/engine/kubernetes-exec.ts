@@ -6,18 +6,18 @@ import { Duplex } from 'node:stream';
 import { UnreachableError, type ApiStatus, type KubernetesClient } from './kubernetes-client.ts';
 import { WebSocketConnection } from './websocket.ts';
 
-export const EXEC_PROTOCOL = 'v5.channel.k8s.io';
-const STDIN = 0;
-const STDOUT = 1;
-const STDERR = 2;
-const ERROR = 3;
-const CLOSE = 255;
+export const execProtocol = 'v5.channel.k8s.io';
+const stdin = 0;
+const stdout = 1;
+const stderr = 2;
+const errorCount = 3;
+const close = 255;
 /** Intermediaries cut what is silent for some minutes; ours is never silent for so long. */
-const PING_MS = 15_000;
-const MAX_MESSAGE_BYTES = 16 << 20;
+const pingMs = 15_000;
+const messageBytesMax = 16 << 20;
 /** One message of ours: small enough for servers that take 32 KiB frames at a time, and to stop in time. */
-const CHUNK_BYTES = 32 << 10;
-const STDERR_BYTES = 4_096;
+const chunkBytes = 32 << 10;
+const stderrBytes = 4_096;
 
 export interface ExecOptions {
   readonly namespace: string;
@@ -69,8 +69,8 @@ class Exec extends Duplex {
   open(socket: Duplex): this {
     this.#socket = new WebSocketConnection(socket, {
       end: 'client',
-      maxMessageBytes: MAX_MESSAGE_BYTES,
-      pingMs: PING_MS,
+      maxMessageBytes: messageBytesMax,
+      pingMs: pingMs,
       onMessage: (data) => this.#take(data),
       onDrain: () => this.#sent(),
       onClose: (code, reason) => this.#closed(code, reason),
@@ -81,9 +81,9 @@ class Exec extends Duplex {
   #take(data: Buffer): boolean {
     const channel = data.readUInt8(0);
     const rest = data.subarray(1);
-    if (channel === STDOUT) return rest.length === 0 || this.readableEnded || this.push(rest);
-    if (channel === STDERR) this.#stderr = (this.#stderr + rest.toString('utf8')).slice(-STDERR_BYTES);
-    if (channel === ERROR) this.#status = endOf(JSON.parse(rest.toString('utf8')) as ApiStatus);
+    if (channel === stdout) return rest.length === 0 || this.readableEnded || this.push(rest);
+    if (channel === stderr) this.#stderr = (this.#stderr + rest.toString('utf8')).slice(-stderrBytes);
+    if (channel === errorCount) this.#status = endOf(JSON.parse(rest.toString('utf8')) as ApiStatus);
     return true;
   }
 
@@ -112,16 +112,16 @@ class Exec extends Duplex {
 
   override _write(data: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
     let isRoom = true;
-    for (let at = 0; at < data.length; at += CHUNK_BYTES) {
-      const part = data.subarray(at, at + CHUNK_BYTES);
-      isRoom = this.#socket?.send(Buffer.concat([Buffer.from([STDIN]), part])) ?? true;
+    for (let at = 0; at < data.length; at += chunkBytes) {
+      const part = data.subarray(at, at + chunkBytes);
+      isRoom = this.#socket?.send(Buffer.concat([Buffer.from([stdin]), part])) ?? true;
     }
     if (isRoom) done();
     else this.#waiting = done;
   }
 
   override _final(done: (error?: Error | null) => void): void {
-    this.#socket?.send(Buffer.from([CLOSE, STDIN]));
+    this.#socket?.send(Buffer.from([close, stdin]));
     done();
   }
 
@@ -141,7 +141,7 @@ export async function exec(client: KubernetesClient, options: ExecOptions): Prom
       query: { container, command: argv, stdin: 'true', stdout: 'true', stderr: 'true' },
       ...(signal !== undefined && { signal }),
     },
-    EXEC_PROTOCOL,
+    execProtocol,
   );
   const stream = new Exec().open(socket);
   // Who holds the stream hears of it; who waits for the end alone is told by `ended`.

@@ -3,17 +3,17 @@
 
 import type { BoxOwner, BoxSpec, ResolvedImage } from './types.ts';
 
-export const CONTAINER = 'svc';
-const USER = 1000;
+export const containerText = 'svc';
+const user = 1000;
 /** Of a box's writable directories, each; past it the kubelet evicts the pod. */
-const DIRECTORY_SIZE = '20Gi';
-const TMP_SIZE = '4Gi';
+const directorySize = '20Gi';
+const tmpSize = '4Gi';
 /** The first process ends all others itself; what does not end is killed. */
-const GRACE_SECONDS = 1;
+const graceSeconds = 1;
 /** Fenced pods carry it: the namespace's NetworkPolicy selects by it (deploy/kubernetes/sandboxes.yaml). */
-export const FENCED_LABEL = 'svc/fenced';
+export const fencedLabel = 'svc/fenced';
 /** Of a pod that only finds out what an image is. */
-export const IMAGE_LABEL = 'svc/image';
+export const imageLabel = 'svc/image';
 
 export interface PodOptions {
   readonly runtimeClass?: string | undefined;
@@ -62,7 +62,7 @@ interface Shape {
 
 function podOf(shape: Shape, { runtimeClass }: PodOptions) {
   const { name, labels, image, argv, directories, limits, deadlineSeconds } = shape;
-  const places = [...directories.map((path) => ({ path, size: DIRECTORY_SIZE })), { path: '/tmp', size: TMP_SIZE }];
+  const places = [...directories.map((path) => ({ path, size: directorySize })), { path: '/tmp', size: tmpSize }];
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -76,19 +76,19 @@ function podOf(shape: Shape, { runtimeClass }: PodOptions) {
       restartPolicy: 'Never',
       automountServiceAccountToken: false,
       enableServiceLinks: false,
-      terminationGracePeriodSeconds: GRACE_SECONDS,
+      terminationGracePeriodSeconds: graceSeconds,
       ...(runtimeClass !== undefined && { runtimeClassName: runtimeClass }),
       ...(deadlineSeconds !== undefined && { activeDeadlineSeconds: deadlineSeconds }),
       securityContext: {
         runAsNonRoot: true,
-        runAsUser: USER,
-        runAsGroup: USER,
-        fsGroup: USER,
+        runAsUser: user,
+        runAsGroup: user,
+        fsGroup: user,
         seccompProfile: { type: 'RuntimeDefault' },
       },
       containers: [
         {
-          name: CONTAINER,
+          name: containerText,
           image,
           imagePullPolicy: 'IfNotPresent',
           command: [...argv],
@@ -111,7 +111,7 @@ export type PodManifest = ReturnType<typeof podOf>;
 /** The manifest of a session's box. */
 export function podManifest(box: BoxSpec, options: PodOptions): PodManifest {
   if (box.purpose !== 'session') throw new Error('a cluster makes no images');
-  const labels = { ...ownerLabels(box.owner), ...(box.fenced && { [FENCED_LABEL]: 'true' }) };
+  const labels = { ...ownerLabels(box.owner), ...(box.fenced && { [fencedLabel]: 'true' }) };
   const shape = {
     name: boxName(box.owner),
     labels,
@@ -126,7 +126,7 @@ export function podManifest(box: BoxSpec, options: PodOptions): PodManifest {
 
 /** A pod that ends at once and leaves what its image is in its status. */
 export function imagePod(image: string, name: string, options: PodOptions): PodManifest {
-  const labels = { [IMAGE_LABEL]: 'true', [FENCED_LABEL]: 'true' };
+  const labels = { [imageLabel]: 'true', [fencedLabel]: 'true' };
   const argv = ['/bin/sh', '-c', ':'];
   const limits = { cpu: '100m', memory: '64Mi' };
   // Long enough for a pull; nobody else ends it where this process does not come back.

@@ -17,14 +17,14 @@ import { KubernetesEngine, type KubernetesOptions } from './kubernetes.ts';
 import { type BoxRef, type BoxSpec, EngineError, type EngineErrorCode, type ResolvedImage } from './types.ts';
 
 const run = promisify(execFile);
-const ROOT = join(import.meta.dirname, '../../..');
-export const DIGEST = `sha256:${'a'.repeat(64)}`;
-export const IMAGE: ResolvedImage = { reference: `registry.example.com/node@${DIGEST}`, digest: DIGEST };
-export const INSTALLATION = 'installation-1';
+const root = join(import.meta.dirname, '../../..');
+export const digestText = `sha256:${'a'.repeat(64)}`;
+export const IMAGE: ResolvedImage = { reference: `registry.example.com/node@${digestText}`, digest: digestText };
+export const installation = 'installation-1';
 
 /** The documents of deploy/kubernetes/sandboxes.yaml. */
 export const sandboxManifests = parseAllDocuments(
-  readFileSync(join(ROOT, 'deploy/kubernetes/sandboxes.yaml'), 'utf8'),
+  readFileSync(join(root, 'deploy/kubernetes/sandboxes.yaml'), 'utf8'),
 ).map((one) => one.toJS() as { kind: string; rules?: Rule[]; spec?: object; metadata: { name: string } });
 export const roleRules: readonly Rule[] = sandboxManifests.find(({ kind }) => kind === 'Role')?.rules ?? [];
 
@@ -90,7 +90,7 @@ export class Scene {
 
   box(over: Partial<BoxSpec> = {}): BoxSpec {
     return {
-      owner: { installation: INSTALLATION, session: `s${this.count()}`, epoch: 1 },
+      owner: { installation: installation, session: `s${this.count()}`, epoch: 1 },
       image: IMAGE,
       argv: FIRST_ARGV,
       purpose: 'session',

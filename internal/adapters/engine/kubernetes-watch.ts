@@ -6,10 +6,10 @@ import { ApiError, type ApiStatus, type KubernetesClient } from './kubernetes-cl
 import type { List, Pod } from './kubernetes-types.ts';
 
 /** The server ends a watch after so long; one that says nothing for longer is dead. */
-const WATCH_SECONDS = 240;
-const SILENT_MS = 30_000 + WATCH_SECONDS * 1_000;
+const watchSeconds = 240;
+const silentMs = 30_000 + watchSeconds * 1_000;
 const RETRY_MS = [200, 500, 1_000, 2_000, 5_000] as const;
-const PAGE = '500';
+const pageText = '500';
 
 export const podsPath = (namespace: string): string => `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;
 
@@ -25,7 +25,7 @@ export async function listAll<T>(
     let next = '';
     try {
       for (;;) {
-        const query = { labelSelector, limit: PAGE, ...(next !== '' && { continue: next }) };
+        const query = { labelSelector, limit: pageText, ...(next !== '' && { continue: next }) };
         const page: List<T> = await client.request<List<T>>({ method: 'GET', path, query, signal });
         items.push(...(page.items ?? []));
         next = page.metadata?.continue ?? '';
@@ -133,13 +133,13 @@ export class PodWatch {
   /** Until the server ends it. A resource version that it no longer has begins with a list the next time. */
   async #watch(): Promise<void> {
     const silent = new AbortController();
-    const timer = setTimeout(() => silent.abort(), SILENT_MS).unref();
+    const timer = setTimeout(() => silent.abort(), silentMs).unref();
     const query = {
       labelSelector: this.#selector,
       watch: 'true',
       allowWatchBookmarks: 'true',
       resourceVersion: this.#version,
-      timeoutSeconds: String(WATCH_SECONDS),
+      timeoutSeconds: String(watchSeconds),
     };
     const signal = AbortSignal.any([this.#stopped.signal, silent.signal]);
     try {

@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { inClusterAccess, kubeconfigAccess } from './kubernetes-access.ts';
 import { podManifest } from './kubernetes-pod.ts';
 import { BRIDGE_ARGV } from '../../../testdata/kubernetes/echo.ts';
-import { echoed, INSTALLATION, refused, Scene, whyNoKubectl, whyNoPods } from './kubernetes-testkit.ts';
+import { echoed, installation, refused, Scene, whyNoKubectl, whyNoPods } from './kubernetes-testkit.ts';
 import type { KubernetesEngine } from './kubernetes.ts';
 
 const run = promisify(execFile);
@@ -110,7 +110,7 @@ describe('Access to Kubernetes', { skip: await whyNoPods() }, () => {
     const ref = await engine.create(box);
     assert.equal(await echoed(engine, ref, 'both\n'), 'both\n');
     await kubectl('delete', 'pod', name, '--wait');
-    assert.deepEqual(await engine.list(INSTALLATION, box.owner.session), []);
+    assert.deepEqual(await engine.list(installation, box.owner.session), []);
     await assert.rejects(
       kubectl('create', '--validate=false', '-f', path, '--as=nobody').then(() =>
         kubectl('create', '--validate=false', '-f', path),

@@ -11,10 +11,10 @@ import { kubeconfigAccess } from './kubernetes-access.ts';
 import { KubernetesClient } from './kubernetes-client.ts';
 import { podManifest } from './kubernetes-pod.ts';
 import {
-  DIGEST,
+  digestText,
   echoed,
   IMAGE,
-  INSTALLATION,
+  installation,
   refused,
   roleRules,
   sandboxManifests,
@@ -65,15 +65,15 @@ describe('Kubernetes', { skip: await whyNoPods() }, () => {
     const [one, two] = await Promise.all([echoed(engine, ref, 'hello\n'), echoed(engine, ref, 'x'.repeat(200_000))]);
     assert.deepEqual([one, two.length], ['hello\n', 200_000]);
     assert.deepEqual(
-      (await engine.list(INSTALLATION, box.owner.session)).map(({ uid }) => uid),
+      (await engine.list(installation, box.owner.session)).map(({ uid }) => uid),
       [ref.uid],
     );
     assert.deepEqual(await engine.list('another'), []);
     await engine.destroy({ ...ref, uid: 'another-uid' });
-    assert.equal((await engine.list(INSTALLATION, box.owner.session)).length, 1);
+    assert.equal((await engine.list(installation, box.owner.session)).length, 1);
     await engine.destroy(ref);
     await engine.destroy(ref);
-    assert.deepEqual(await engine.list(INSTALLATION, box.owner.session), []);
+    assert.deepEqual(await engine.list(installation, box.owner.session), []);
   });
 
   test('programs are a user with no rights on a root that is read only, with what was asked for and no token', async () => {
@@ -170,9 +170,9 @@ describe('Kubernetes', { skip: await whyNoPods() }, () => {
   test('each refusal has its word and the words of the cluster, and leaves no pod', async () => {
     const create = (over?: Partial<BoxSpec>) => engine.create(scene.box(over));
     const none = (reason: string, message: string): Partial<BoxSpec> => {
-      const reference = `registry.example.com/x${scene.count()}@${DIGEST}`;
+      const reference = `registry.example.com/x${scene.count()}@${digestText}`;
       cluster.kubelet.images.set(reference, { reason, message });
-      return { image: { reference, digest: DIGEST } };
+      return { image: { reference, digest: digestText } };
     };
     await assert.rejects(
       create(none('ErrImagePull', 'manifest unknown')),
@@ -237,7 +237,7 @@ describe('Kubernetes', { skip: await whyNoPods() }, () => {
 
   test('a tag is resolved by the cluster once for launches at once, a digest never', async () => {
     const tag = 'registry.example.com/node:24';
-    cluster.kubelet.images.set(tag, `docker-pullable://registry.example.com/node@${DIGEST}`);
+    cluster.kubelet.images.set(tag, `docker-pullable://registry.example.com/node@${digestText}`);
     const before = cluster.requests.length;
     assert.deepEqual(await Promise.all([engine.resolve(tag), engine.resolve(tag)]), [IMAGE, IMAGE]);
     const posts = cluster.requests.slice(before).filter((one) => one.startsWith('POST'));
@@ -266,7 +266,7 @@ describe('Kubernetes', { skip: await whyNoPods() }, () => {
     const claims = () => cluster.store.all('sandboxclaims.extensions.agents.x-k8s.io');
     assert.equal(claims().length, 1);
     assert.deepEqual(
-      (await pooled.list(INSTALLATION)).map(({ uid }) => uid),
+      (await pooled.list(installation)).map(({ uid }) => uid),
       [ref.uid],
     );
     // Another daemon's engine finds the program of the pool's own container.
@@ -292,7 +292,7 @@ describe('Kubernetes', { skip: await whyNoPods() }, () => {
       kind: 'SandboxClaim',
       spec: { warmPoolRef: { name: 'none' } },
     };
-    const labels = { 'svc/installation': INSTALLATION, 'svc/session': 'orphan', 'svc/epoch': '3' };
+    const labels = { 'svc/installation': installation, 'svc/session': 'orphan', 'svc/epoch': '3' };
     const client = new KubernetesClient(kubeconfigAccess(await scene.kubeconfig()));
     const path = '/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/svc/sandboxclaims';
     await client.request({
@@ -300,10 +300,10 @@ describe('Kubernetes', { skip: await whyNoPods() }, () => {
       path,
       body: { ...manifest, metadata: { name: 'svc-orphan-3-claim', labels } },
     });
-    const [orphan] = await pooled.list(INSTALLATION);
+    const [orphan] = await pooled.list(installation);
     assert.equal(orphan?.owner.session, 'orphan');
     await pooled.destroy(orphan);
-    assert.deepEqual(await pooled.list(INSTALLATION), []);
+    assert.deepEqual(await pooled.list(installation), []);
     await client.close();
   });
 });

@@ -19,7 +19,7 @@ import {
 import { Claims } from './kubernetes-claims.ts';
 import { ApiError, KubernetesClient } from './kubernetes-client.ts';
 import { exec } from './kubernetes-exec.ts';
-import { boxName, CONTAINER, IMAGE_LABEL, imagePod, pinned, podManifest, resolvedFrom } from './kubernetes-pod.ts';
+import { boxName, containerText, imageLabel, imagePod, pinned, podManifest, resolvedFrom } from './kubernetes-pod.ts';
 import { engineError } from './kubernetes-status.ts';
 import type { Pod } from './kubernetes-types.ts';
 import { listAll, podsPath, PodWatch } from './kubernetes-watch.ts';
@@ -46,9 +46,9 @@ export interface KubernetesOptions {
 }
 
 /** What a tag means is asked again after so long: launches at once share one answer. */
-const RESOLVED_MS = 60_000;
+const resolvedMs = 60_000;
 /** A pod that only found out what an image is, and that nobody deleted. */
-const STALE_IMAGE_POD_MS = 30 * 60_000;
+const staleImagePodMs = 30 * 60_000;
 
 const NEEDED = [
   ['create', 'pods', ''],
@@ -121,7 +121,7 @@ export class KubernetesEngine implements Engine {
       return known;
     }
     const before = this.#images.get(image);
-    if (before !== undefined && performance.now() - before.at < RESOLVED_MS) return before.found;
+    if (before !== undefined && performance.now() - before.at < resolvedMs) return before.found;
     const found = this.#said(() => this.#resolve(image, signal));
     this.#images.set(image, { at: performance.now(), found });
     try {
@@ -267,7 +267,7 @@ export class KubernetesEngine implements Engine {
   async #resolve(image: string, signal?: AbortSignal): Promise<ResolvedImage> {
     const name = `svc-image-${randomBytes(8).toString('hex')}`;
     const { client, namespace, patience } = this.#cluster;
-    const watch = new PodWatch(client, namespace, `${IMAGE_LABEL}=true`);
+    const watch = new PodWatch(client, namespace, `${imageLabel}=true`);
     const owner = { installation: '', session: '', epoch: 0 };
     let uid = '';
     try {
@@ -286,10 +286,10 @@ export class KubernetesEngine implements Engine {
 
   async #reapImagePods(): Promise<void> {
     const { client, namespace, patience } = this.#cluster;
-    const { items } = await listAll<Pod>(client, podsPath(namespace), `${IMAGE_LABEL}=true`);
+    const { items } = await listAll<Pod>(client, podsPath(namespace), `${imageLabel}=true`);
     for (const { metadata } of items) {
       const age = this.#options.now() - Date.parse(metadata?.creationTimestamp ?? '');
-      if (!(age > STALE_IMAGE_POD_MS)) continue;
+      if (!(age > staleImagePodMs)) continue;
       await deletePod(
         { ...this.#cluster, patience: { ...patience, deletingMs: 0 } },
         metadata?.name ?? '',
@@ -330,11 +330,11 @@ export class KubernetesEngine implements Engine {
 
   /** Of a box that an earlier process made. */
   async #containerOf(ref: BoxRef): Promise<string> {
-    if (ref.name === boxName(ref.owner)) return CONTAINER;
+    if (ref.name === boxName(ref.owner)) return containerText;
     const path = `${podsPath(this.#cluster.namespace)}/${encodeURIComponent(ref.name)}`;
     const pod = await this.#cluster.client.request<Pod>({ method: 'GET', path });
     const names = pod.spec?.containers?.map(({ name }) => name) ?? [];
-    const found = names.find((name) => name === CONTAINER) ?? names[0] ?? CONTAINER;
+    const found = names.find((name) => name === containerText) ?? names[0] ?? containerText;
     this.#containers.set(ref.uid, found);
     return found;
   }

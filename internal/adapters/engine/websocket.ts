@@ -20,13 +20,13 @@ export interface WebSocketOptions {
   onClose(code: number, reason: string): void;
 }
 
-const CONTINUATION = 0;
-const BINARY = 2;
-const CLOSE = 8;
-const PING = 9;
-const PONG = 10;
+const continuation = 0;
+const binary = 2;
+const close = 8;
+const ping = 9;
+const pong = 10;
 /** How long a peer has to answer the closing frame. */
-const CLOSING_MS = 2_000;
+const closingMs = 2_000;
 
 interface Header {
   readonly final: boolean;
@@ -52,7 +52,7 @@ function readHeader(bytes: Buffer, maxBytes: number): Header | null {
   if (long > maxBytes) throw new Error(`a message of more than ${maxBytes} bytes`);
   const opcode = first & 0x0f;
   const final = (first & 0x80) !== 0;
-  if (opcode >= CLOSE && (!final || long > 125)) throw new Error('a control frame in parts');
+  if (opcode >= close && (!final || long > 125)) throw new Error('a control frame in parts');
   return {
     final,
     opcode,
@@ -113,7 +113,7 @@ export class WebSocketConnection {
 
   /** One binary message. False: wait for `onDrain`. After the close it is nothing. */
   send(data: Uint8Array): boolean {
-    return this.#isClosed ? true : this.#socket.write(encode(BINARY, data, this.#options.end === 'client'));
+    return this.#isClosed ? true : this.#socket.write(encode(binary, data, this.#options.end === 'client'));
   }
 
   /** Goes on reading after `onMessage` said no. */
@@ -129,8 +129,8 @@ export class WebSocketConnection {
     if (this.#isClosed || this.#closing !== undefined) return;
     const data = Buffer.alloc(2);
     data.writeUInt16BE(code);
-    this.#socket.write(encode(CLOSE, data, this.#options.end === 'client'));
-    this.#closing = setTimeout(() => this.#socket.destroy(), CLOSING_MS);
+    this.#socket.write(encode(close, data, this.#options.end === 'client'));
+    this.#closing = setTimeout(() => this.#socket.destroy(), closingMs);
     this.resume();
   }
 
@@ -144,7 +144,7 @@ export class WebSocketConnection {
     // A reader that is behind has stopped the connection itself: that the peer is not heard says nothing then.
     if (this.#isPaused) this.#heardAt = performance.now();
     if (performance.now() - this.#heardAt > 3 * this.#options.pingMs) return this.#fail('nothing came for too long');
-    this.#socket.write(encode(PING, Buffer.alloc(0), this.#options.end === 'client'));
+    this.#socket.write(encode(ping, Buffer.alloc(0), this.#options.end === 'client'));
   }
 
   #read(chunk: Buffer): void {
@@ -196,7 +196,7 @@ export class WebSocketConnection {
         const body = all.subarray(head.headBytes, head.headBytes + head.bytes);
         const data = head.mask === null ? body : masked(body, head.mask);
         this.#drop(head.headBytes + head.bytes);
-        if (head.opcode >= CLOSE) this.#control(head.opcode, data);
+        if (head.opcode >= close) this.#control(head.opcode, data);
         else this.#part(head, data);
       }
     } catch (error) {
@@ -205,19 +205,19 @@ export class WebSocketConnection {
   }
 
   #control(opcode: number, data: Buffer): void {
-    if (opcode === PING) this.#socket.write(encode(PONG, data, this.#options.end === 'client'));
-    else if (opcode === CLOSE) {
+    if (opcode === ping) this.#socket.write(encode(pong, data, this.#options.end === 'client'));
+    else if (opcode === close) {
       const code = data.length >= 2 ? data.readUInt16BE(0) : 1005;
       this.#peerClose = { code, reason: data.subarray(2).toString('utf8') };
-      if (this.#closing === undefined) this.#socket.write(encode(CLOSE, data, this.#options.end === 'client'));
+      if (this.#closing === undefined) this.#socket.write(encode(close, data, this.#options.end === 'client'));
       this.#socket.end();
       // Half-open servers keep the other half: what is to come after a close is nothing.
-      this.#closing ??= setTimeout(() => this.#socket.destroy(), CLOSING_MS);
+      this.#closing ??= setTimeout(() => this.#socket.destroy(), closingMs);
     }
   }
 
   #part({ final, opcode }: Header, data: Buffer): void {
-    if ((opcode === CONTINUATION) !== this.#parts.length > 0) throw new Error('a message inside another');
+    if ((opcode === continuation) !== this.#parts.length > 0) throw new Error('a message inside another');
     this.#partBytes += data.length;
     if (this.#partBytes > this.#options.maxMessageBytes)
       throw new Error(`a message of more than ${this.#options.maxMessageBytes} bytes`);

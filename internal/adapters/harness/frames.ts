@@ -19,8 +19,8 @@ export interface FrameEvents {
   onStray(id: unknown): void;
 }
 
-const NEWLINE = 0x0a;
-const MAX_SAMPLE_CHARS = 120;
+const newline = 0x0a;
+const sampleCharsMax = 120;
 /** What the library repeats in an answer. */
 const maxNameChars = 1_024;
 const isLongNamed = (message: AnyMessage): boolean =>
@@ -32,10 +32,10 @@ const isLongNamed = (message: AnyMessage): boolean =>
 /** The start of a line for a message, printable. */
 const sample = (bytes: Buffer): string =>
   bytes
-    .subarray(0, MAX_SAMPLE_CHARS * 4)
+    .subarray(0, sampleCharsMax * 4)
     .toString('utf8')
     .replace(/[\u0000-\u001f\u007f]/g, ' ')
-    .slice(0, MAX_SAMPLE_CHARS);
+    .slice(0, sampleCharsMax);
 
 /** Yields complete lines; returns the unfinished last one. A line longer than `maxBytes` ends it with `tooLarge`. */
 async function* lines(input: Readable, maxBytes: number): AsyncGenerator<Buffer, Buffer | 'tooLarge' | undefined> {
@@ -44,7 +44,7 @@ async function* lines(input: Readable, maxBytes: number): AsyncGenerator<Buffer,
   for await (const read of input as AsyncIterable<Buffer | string>) {
     const chunk = typeof read === 'string' ? Buffer.from(read) : read;
     let start = 0;
-    for (let at = chunk.indexOf(NEWLINE); at !== -1; at = chunk.indexOf(NEWLINE, start)) {
+    for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, start)) {
       const tail = chunk.subarray(start, at);
       if (pendingBytes + tail.length > maxBytes) return 'tooLarge';
       const line = pending.length === 0 ? tail : Buffer.concat([...pending, tail]);

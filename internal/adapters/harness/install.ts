@@ -65,10 +65,10 @@ export interface InstalledHarness {
   readonly already: boolean;
 }
 
-const STDERR_CHARS = 8_000;
+const stderrChars = 8_000;
 /** Of npm's account of a failure: the stack, the error's fields once more, and where the log is. */
 const NOISE = /^(?:at |[{}]|\w+: '|port: |requiredBy|.*complete log)/;
-const MAX_REASONS = 4;
+const reasonsMax = 4;
 const UNREACHABLE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|UNABLE_TO_GET_ISSUER_CERT\w*|ENOTCACHED)\b/;
 
@@ -223,7 +223,7 @@ async function runNpm(directory: string, spec: string, { env, signal }: InstallO
     ...(signal !== undefined && { signal }),
   });
   let stderr = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr = (stderr + text).slice(-STDERR_CHARS)));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr = (stderr + text).slice(-stderrChars)));
   const code = await new Promise<number | null>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', resolve);
@@ -240,7 +240,7 @@ function npmFailure(stderr: string, spec: string): HarnessInstallError {
   const lines = stderr.split('\n').flatMap((line) => /^npm (?:error|ERR!) +(\S.*)$/.exec(line)?.[1] ?? []);
   const said = lines
     .filter((line) => !NOISE.test(line))
-    .slice(0, MAX_REASONS)
+    .slice(0, reasonsMax)
     .join('; ');
   if (UNREACHABLE.test(stderr)) {
     return new HarnessInstallError('registry-unreachable', `the package registry cannot be reached: ${said}`);

@@ -24,9 +24,9 @@ interface Failure {
   readonly retryable: boolean;
 }
 
-const AUTH_REQUIRED = -32000;
-const REQUEST_CANCELLED = -32800;
-const MAX_MESSAGE_CHARS = 2_000;
+const authRequired = -32000;
+const requestCancelled = -32800;
+const messageCharsMax = 2_000;
 
 /** By HTTP status of the last model call; 0 is a connection that failed. */
 export function failureOfStatus(status: number): Failure | undefined {
@@ -131,7 +131,7 @@ function failed(failure: Failure, message: string, usage: TokenUsage | undefined
     kind: 'failed',
     cause: failure.cause,
     retryable: failure.retryable,
-    message: message.slice(0, MAX_MESSAGE_CHARS),
+    message: message.slice(0, messageCharsMax),
     ...(usage !== undefined && { usage }),
   };
 }
@@ -140,9 +140,9 @@ function ofError(error: Extract<TurnAnswer, { error: unknown }>['error'], facts:
   const witness = witnessed(facts.evidence);
   if (facts.cancelRequested && witness?.cause !== 'spend_cap') return { kind: 'cancelled', byClient: true };
   if (witness !== undefined) return failed(witness, `${witness.message} (${error.message})`, undefined);
-  if (error.code === AUTH_REQUIRED)
+  if (error.code === authRequired)
     return failed({ cause: 'authentication', retryable: false }, error.message, undefined);
-  if (error.code === REQUEST_CANCELLED) return { kind: 'cancelled', byClient: false };
+  if (error.code === requestCancelled) return { kind: 'cancelled', byClient: false };
   if (QUOTED_CAP.test(error.message)) return failed({ cause: 'spend_cap', retryable: false }, error.message, undefined);
   const kind = textOf(fieldsOf(error.data)['errorKind']);
   const known = kind !== undefined && Object.hasOwn(BY_ERROR_KIND, kind) ? BY_ERROR_KIND[kind] : undefined;

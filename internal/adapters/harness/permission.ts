@@ -3,8 +3,8 @@
 import type { HarnessUpdate, PermissionDecision, PermissionRequest } from './types.ts';
 import { cut, fieldsOf, jsonText, textOf } from './updates.ts';
 
-const MAX_OPTIONS = 32;
-const MAX_TITLE_BYTES = 1024;
+const optionsMax = 32;
+const titleBytesMax = 1024;
 
 const OPTION_ORDER: { readonly [decision in Exclude<PermissionDecision, 'cancelled'>]: readonly string[] } = {
   allow: ['allow_once', 'allow_always'],
@@ -12,7 +12,7 @@ const OPTION_ORDER: { readonly [decision in Exclude<PermissionDecision, 'cancell
   reject: ['reject_once', 'reject_always'],
 };
 
-const MAX_CALLS = 256;
+const callsMax = 256;
 
 /** What kind of thing each call does, as it was told when it began: the question about it need not repeat it. */
 export class CallCategories {
@@ -21,7 +21,7 @@ export class CallCategories {
   note(update: HarnessUpdate): void {
     if (update.kind !== 'tool_started') return;
     this.#byCall.set(update.callId, update.category);
-    if (this.#byCall.size <= MAX_CALLS) return;
+    if (this.#byCall.size <= callsMax) return;
     for (const oldest of this.#byCall.keys()) return void this.#byCall.delete(oldest);
   }
 
@@ -39,7 +39,7 @@ export function mapPermission(
   const fields = fieldsOf(params);
   const call = fieldsOf(fields['toolCall']);
   const input = jsonText(call['rawInput'], maxTextBytes);
-  const options = (Array.isArray(fields['options']) ? fields['options'] : []).slice(0, MAX_OPTIONS).flatMap((entry) => {
+  const options = (Array.isArray(fields['options']) ? fields['options'] : []).slice(0, optionsMax).flatMap((entry) => {
     const { optionId, name, kind } = fieldsOf(entry);
     if (typeof optionId !== 'string') return [];
     return [{ id: optionId, name: textOf(name) ?? optionId, kind: textOf(kind) ?? 'other' }];
@@ -47,7 +47,7 @@ export function mapPermission(
   const callId = textOf(call['toolCallId']) ?? '';
   return {
     callId,
-    title: cut(textOf(call['title']) ?? 'a tool call', MAX_TITLE_BYTES).text,
+    title: cut(textOf(call['title']) ?? 'a tool call', titleBytesMax).text,
     category: textOf(call['kind']) ?? categories.of(callId) ?? 'other',
     ...(input !== undefined && { input: input.text }),
     options,

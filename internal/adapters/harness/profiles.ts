@@ -25,9 +25,9 @@ interface HarnessProfile {
 }
 
 /** Opens nothing anywhere: the gateway puts the provider's key in. */
-const NO_KEY = 'svc-gateway';
-const MODEL_KEY = 'SVC_MODEL_KEY';
-const TOOLS_TOKEN = 'SVC_TOOLS_TOKEN';
+const noKey = 'svc-gateway';
+const modelKey = 'SVC_MODEL_KEY';
+const toolsToken = 'SVC_TOOLS_TOKEN';
 const FAILURE_EXTENSION = { jetbrains: { air: { version: 1, capabilities: ['sessionFailure'] } } };
 
 const bypassMode = (modeId: string): SetupCall => ({ method: 'session/set_mode', params: { modeId }, required: false });
@@ -48,7 +48,7 @@ const harnessA: HarnessProfile = {
         CLAUDE_CONFIG_DIR: configDir,
         NO_BROWSER: '1',
         ANTHROPIC_BASE_URL: input.model.baseUrl,
-        ANTHROPIC_API_KEY: NO_KEY,
+        ANTHROPIC_API_KEY: noKey,
         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
         CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION: 'false',
         // Retrying is the gateway's and the inbox's; a turn that fails says so at once.
@@ -59,10 +59,10 @@ const harnessA: HarnessProfile = {
         // The program refuses to skip its questions as root unless it is told that it stands in a sandbox. Without it
         // the questions come to us and are allowed here.
         ...(input.asRoot && input.isolated && { IS_SANDBOX: '1' }),
-        ...(input.installed && { [TOOLS_TOKEN]: input.toolsToken }),
+        ...(input.installed && { [toolsToken]: input.toolsToken }),
       },
       // Its tool servers become arguments of the program, which everybody on the machine may read; it puts variables in.
-      ...(input.installed && { toolsAuthorization: `Bearer \${${TOOLS_TOKEN}}` }),
+      ...(input.installed && { toolsAuthorization: `Bearer \${${toolsToken}}` }),
       directories: [configDir],
       sessionMeta: { ...append, claudeCode: { options: { model: input.model.id, effort: input.effort } } },
       afterOpen: [bypassMode('bypassPermissions')],
@@ -91,7 +91,7 @@ const harnessB: HarnessProfile = {
           name: 'svc',
           base_url: `${(input.model.keyed ?? input.model).baseUrl}/v1`,
           wire_api: 'responses',
-          env_key: MODEL_KEY,
+          env_key: modelKey,
           request_max_retries: 2,
           stream_max_retries: 2,
           supports_websockets: false,
@@ -105,10 +105,10 @@ const harnessB: HarnessProfile = {
         HOME: input.home,
         CODEX_HOME: configDir,
         // For the adapter alone, which keeps it in a file.
-        CODEX_API_KEY: NO_KEY,
+        CODEX_API_KEY: noKey,
         // Becomes arguments of the program, which everybody on the machine may read.
         CODEX_CONFIG: JSON.stringify(config),
-        [MODEL_KEY]: input.model.keyed?.key ?? NO_KEY,
+        [modelKey]: input.model.keyed?.key ?? noKey,
         CODEX_ACP_PROMPT_SUGGESTIONS: 'false',
         // Its middle mode asks a model instead of a person, which is not what `prompt` means.
         INITIAL_AGENT_MODE: input.approvals === 'bypass' ? 'agent-full-access' : 'workspace-write',

@@ -10,7 +10,7 @@ import { client, ndJsonStream } from '@agentclientprotocol/sdk';
 import { startToolServer } from '../../../testdata/scripted-agent/tool-server.ts';
 import { createHome, SCRIPTED_AGENT, startProcess } from './harness-testkit.ts';
 
-const ACPX = join(import.meta.dirname, '../../../node_modules/.bin/acpx');
+const acpxPath = join(import.meta.dirname, '../../../node_modules/.bin/acpx');
 
 interface Line {
   readonly method?: string;
@@ -32,7 +32,7 @@ async function acpx(t: TestContext, prompt: string, ...flags: readonly string[])
   const args = ['--agent', SCRIPTED_AGENT.join(' '), '--cwd', home.work, '--format', 'json', '--mcp-config', config];
   const stdout = await new Promise<string>((resolve) => {
     const env = { PATH: process.env['PATH'], HOME: home.home };
-    const all = [ACPX, ...args, ...flags, 'exec', prompt];
+    const all = [acpxPath, ...args, ...flags, 'exec', prompt];
     execFile(process.execPath, all, { env, cwd: home.work, timeout: 60_000 }, (_error, out, err) =>
       resolve(`${out}${err}`),
     );

@@ -4,7 +4,7 @@
 import type { Readable } from 'node:stream';
 
 /** Shorter ones would blank out ordinary words. */
-const MIN_SECRET_CHARS = 6;
+const secretCharsMin = 6;
 
 export class StderrTail {
   #bytes: Buffer = Buffer.alloc(0);
@@ -25,7 +25,7 @@ export class StderrTail {
 
   /** Strings that `read` and `redact` leave out from now on. */
   hide(secrets: readonly string[]): void {
-    const all = new Set([...this.#secrets, ...secrets.filter((one) => one.length >= MIN_SECRET_CHARS)]);
+    const all = new Set([...this.#secrets, ...secrets.filter((one) => one.length >= secretCharsMin)]);
     // Longest first: one may be part of another.
     this.#secrets = [...all].sort((a, b) => b.length - a.length);
   }

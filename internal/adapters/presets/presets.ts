@@ -33,7 +33,7 @@ export interface RootFileSystem {
 
 const DIGEST = /^sha256:([0-9a-f]{64})$/;
 /** A directory of the operator's own is looked at again after so long. */
-const LOOKED_MS = 30_000;
+const lookedMs = 30_000;
 
 /** The presets of one data directory. */
 export class PresetStore {
@@ -125,7 +125,7 @@ export class PresetStore {
   async directory(path: string): Promise<RootFileSystem> {
     const known = this.#known.get(path);
     const now = performance.now();
-    if (known !== undefined && now - known.at < LOOKED_MS) return { path, digest: known.digest };
+    if (known !== undefined && now - known.at < lookedMs) return { path, digest: known.digest };
     const fingerprint = await fingerprintOf(path).catch((error: NodeJS.ErrnoException) => {
       throw new Fault('unprocessable', 'preset-rootfs', `The root file system ${path} cannot be read (${error.code})`);
     });

@@ -10,7 +10,7 @@ export interface Limits {
 }
 export const LIMITS: Limits = { maxEntries: 1_000_000, maxBytes: 20 * 1024 ** 3 };
 
-const MAX_PATH_BYTES = 4095;
+const pathBytesMax = 4095;
 /** The sandbox has its own. What lies in them is left behind. */
 export const OWN_DIRECTORIES: ReadonlySet<string> = new Set(['dev', 'proc', 'sys', 'run', 'tmp']);
 
@@ -90,7 +90,7 @@ const tooLarge = (what: string): Fault =>
 /** The path of an entry below the root, empty for the root itself. Throws Fault for one that would leave it. */
 export function entryPath(name: string): string {
   if (name.startsWith('/')) throw refused(name, 'its path is absolute');
-  if (name.includes('\0') || Buffer.byteLength(name) > MAX_PATH_BYTES) throw refused(name, 'it is no path');
+  if (name.includes('\0') || Buffer.byteLength(name) > pathBytesMax) throw refused(name, 'it is no path');
   if (name.split('/').includes('..')) throw refused(name, 'its path holds ..');
   return normalize(name)
     .replace(/^\.\/?/, '')

@@ -13,7 +13,7 @@ import { Fault } from '../../domain/fault.ts';
 import { directoryMode, entryPath, fileMode, type Limits, refused, Tree } from './tree.ts';
 
 /** A path that is longer, or the target of a link. */
-const MAX_TARGET_CHARS = 4095;
+const targetCharsMax = 4095;
 
 /** Unpacks into an empty directory. Throws Fault as `PresetStore.build`. */
 export async function unpackArchive(file: string, to: string, limits: Limits): Promise<Tree> {
@@ -135,12 +135,7 @@ async function placeOne(of: {
 }
 
 function linkOf(path: string, { linkname }: Header): string {
-  if (
-    typeof linkname === 'string' &&
-    linkname !== '' &&
-    linkname.length <= MAX_TARGET_CHARS &&
-    !linkname.includes('\0')
-  )
+  if (typeof linkname === 'string' && linkname !== '' && linkname.length <= targetCharsMax && !linkname.includes('\0'))
     return linkname;
   throw refused(path, 'it is a link to nothing');
 }

@@ -8,7 +8,7 @@ import { connect, createServer as createTcpServer, type AddressInfo } from 'node
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { Sandbox, SandboxSpec } from './sandbox.ts';
-import { RUN, bubblewrap, environments, eventually, open, PATH, temporary } from './test-support.ts';
+import { runId, bubblewrap, environments, eventually, open, testPath, temporary } from './test-support.ts';
 
 // Precondition of all but the first: namespaces can be made on this machine. Where not, sandbox.test.ts shows that this
 // is found out, that it is said, and that nothing pretends to isolate.
@@ -84,29 +84,29 @@ whenItWorks('nothing in the environment of a session reaches bubblewrap itself',
 whenItWorks('SIGKILL of the daemon leaves no process, also no detached one', async (t) => {
   const dataDir = temporary(t);
   const code = `import { openSandboxes } from ${JSON.stringify(new URL('./sandbox.ts', import.meta.url).href)};
-    const { provider } = await openSandboxes({ dataDir: ${JSON.stringify(dataDir)}, sandbox: 'bubblewrap', host: { PATH: '${PATH}' } });
+    const { provider } = await openSandboxes({ dataDir: ${JSON.stringify(dataDir)}, sandbox: 'bubblewrap', host: { PATH: '${testPath}' } });
     const sandbox = await provider.create({ id: 'a' });
-    const child = await sandbox.spawn({ argv: ['sh', '-c', '(setsid sleep 300 &); echo up; exec sleep 300'], env: { MARK: 'dies-with-daemon-${RUN}' } });
+    const child = await sandbox.spawn({ argv: ['sh', '-c', '(setsid sleep 300 &); echo up; exec sleep 300'], env: { MARK: 'dies-with-daemon-${runId}' } });
     child.stdout.pipe(process.stdout);`;
   await writeFile(join(dataDir, 'daemon.mts'), code);
   const daemon = spawn(process.execPath, [join(dataDir, 'daemon.mts')], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => daemon.kill('SIGKILL'));
   await once(daemon.stdout, 'data');
-  assert.ok(environments(`dies-with-daemon-${RUN}`).length >= 2);
+  assert.ok(environments(`dies-with-daemon-${runId}`).length >= 2);
   daemon.kill('SIGKILL');
-  assert.ok(await eventually(() => environments(`dies-with-daemon-${RUN}`).length === 0));
+  assert.ok(await eventually(() => environments(`dies-with-daemon-${runId}`).length === 0));
 });
 
 whenItWorks('SIGKILL of bubblewrap leaves no process', async (t) => {
   const { sandbox } = await sandboxOf(t);
   const child = await sandbox.spawn({
     argv: ['sh', '-c', 'sleep 300 & echo up; sleep 300'],
-    env: { MARK: `dies-with-bwrap-${RUN}` },
+    env: { MARK: `dies-with-bwrap-${runId}` },
   });
   await once(child.stdout, 'data');
   process.kill(child.pid, 'SIGKILL');
   await child.exited;
-  assert.ok(await eventually(() => environments(`dies-with-bwrap-${RUN}`).length === 0));
+  assert.ok(await eventually(() => environments(`dies-with-bwrap-${runId}`).length === 0));
 });
 
 whenItWorks('a fenced sandbox reaches its channels and nothing else', async (t) => {

@@ -11,9 +11,9 @@ import { Fault } from '../../domain/fault.ts';
 import { type Launch, runToEnd, startChild } from './child.ts';
 import {
   below,
-  DECLARED_HOME,
-  DECLARED_WORK,
-  FENCED_RUN,
+  declaredHome,
+  declaredWork,
+  fencedRun,
   type Layout,
   makeDirectories,
   placeOf,
@@ -30,8 +30,8 @@ export type Bubblewrap =
   | { readonly works: true; readonly file: string; readonly version: string }
   | { readonly works: false; readonly why: string };
 
-const PROBE_MS = 10_000;
-const INNER_PATH = `${DECLARED_HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
+const probeMs = 10_000;
+const innerPath = `${declaredHome}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
 /** Programs and what they need: a link where the host has one. */
 const USERLAND = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/nix/store'];
 /** Names, certificates and the linker's settings; not the directories beside them in which machines keep private keys. */
@@ -66,7 +66,7 @@ const FILTER = seccompProgram(process.arch);
 const DESCRIPTORS = ['--args', '3', '--info-fd', '4', ...(FILTER === undefined ? [] : ['--seccomp', '5'])];
 /** The first version that can forbid further namespaces of users. */
 const DISABLES_USERNS: readonly [major: number, minor: number] = [0, 8];
-const FENCE = '/run/svc';
+const fenceDir = '/run/svc';
 const fenceInit = fileURLToPath(new URL('./fence-init.ts', import.meta.url));
 
 function userland(): string[] {
@@ -106,15 +106,15 @@ export async function probeBubblewrap(path: string): Promise<Bubblewrap> {
   const file = await findProgram('bwrap', path);
   if (file === null) return { works: false, why: 'bubblewrap is not installed (no bwrap in PATH)' };
   const version = await new Promise<string>((resolve) => {
-    execFile(file, ['--version'], { timeout: PROBE_MS }, (error, out) => resolve(error === null ? out.trim() : ''));
+    execFile(file, ['--version'], { timeout: probeMs }, (error, out) => resolve(error === null ? out.trim() : ''));
   });
   const marker = { tag: 'probe', boot: String(process.pid), id: 'probe', spawn: '0' };
   const args = [...common(version, userland()), '--unshare-net', '--tmpfs', '/tmp', '--remount-ro', '/'];
   const launch = { file, args: [...DESCRIPTORS, '--', 'true'], env: {}, cwd: '/', ...descriptors(args) };
   try {
-    const result = await runToEnd(await startChild(launch, marker), { command: [], timeoutMs: PROBE_MS });
+    const result = await runToEnd(await startChild(launch, marker), { command: [], timeoutMs: probeMs });
     if (result.code === 0) return { works: true, file, version };
-    const said = result.timedOut ? `no answer in ${PROBE_MS / 1000} s` : result.output.trim().split('\n').at(-1);
+    const said = result.timedOut ? `no answer in ${probeMs / 1000} s` : result.output.trim().split('\n').at(-1);
     return { works: false, why: `bubblewrap is installed and cannot make namespaces here: ${said}` };
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
@@ -146,7 +146,7 @@ async function makeEtc(layout: Layout): Promise<string> {
   const dir = join(layout.root, '.etc');
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const files = {
-    passwd: `user:x:1000:1000::${DECLARED_HOME}:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n`,
+    passwd: `user:x:1000:1000::${declaredHome}:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n`,
     group: 'user:x:1000:\nnogroup:x:65534:\n',
     // Channels are listened for at this address alone.
     hosts: '127.0.0.1 localhost sandbox\n',
@@ -177,7 +177,7 @@ export async function bubblewrapKind(
       warm: false,
       survivesRestart: false,
     },
-    dirs: () => ({ home: DECLARED_HOME, work: DECLARED_WORK, tmp: '/tmp' }),
+    dirs: () => ({ home: declaredHome, work: declaredWork, tmp: '/tmp' }),
     diesWithParent: true,
     bindsMounts: true,
     notEnforced: (spec) => (spec.resources === undefined || limiter.works ? [] : ['resources']),
@@ -195,13 +195,13 @@ export async function bubblewrapKind(
           join(etc, name),
           `/etc/${name}`,
         ]),
-        ...['--bind', files.tmp, '/tmp', '--bind', files.home, DECLARED_HOME, '--bind', files.work, DECLARED_WORK],
+        ...['--bind', files.tmp, '/tmp', '--bind', files.home, declaredHome, '--bind', files.work, declaredWork],
         ...mountBinds(record),
         ...(await readOnlyBinds(record, files)),
         ...covers(record.spec.readOnlyPaths ?? [], hidden, rootfs === undefined),
         ...(isFenced ? await fence(files, rootfs) : network()),
         ...['--remount-ro', '/', '--chdir', cwd],
-        ...Object.entries({ PATH: INNER_PATH, ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
+        ...Object.entries({ PATH: innerPath, ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
       ];
       const inner = isFenced ? [...(await fenceCommand(record)), ...argv] : argv;
       const { resources, id } = record.spec;
@@ -274,11 +274,11 @@ function network(): string[] {
 async function fence(files: SandboxFiles, rootfs: RootFileSystem | undefined): Promise<string[]> {
   return [
     '--unshare-net',
-    ...['--ro-bind', files.run, FENCED_RUN],
+    ...['--ro-bind', files.run, fencedRun],
     ...(await trust(files, rootfs)),
-    ...((await nodeOf(rootfs)) === null ? ['--ro-bind', process.execPath, `${FENCE}/node`] : []),
+    ...((await nodeOf(rootfs)) === null ? ['--ro-bind', process.execPath, `${fenceDir}/node`] : []),
     // A name that says that it is a module of JavaScript, for there is no package beside it.
-    ...['--ro-bind', fenceInit, `${FENCE}/fence-init.mjs`],
+    ...['--ro-bind', fenceInit, `${fenceDir}/fence-init.mjs`],
   ];
 }
 
@@ -296,7 +296,7 @@ function machineBundles(): string[] {
 }
 
 async function fenceCommand({ spec }: SandboxRecord): Promise<string[]> {
-  const channels = (spec.channels ?? []).map(({ name, port }) => `${port}:${FENCED_RUN}/${name}.sock`);
-  const node = (await nodeOf(spec.rootfs)) ?? `${FENCE}/node`;
-  return [node, '--max-old-space-size=64', `${FENCE}/fence-init.mjs`, ...channels, '--'];
+  const channels = (spec.channels ?? []).map(({ name, port }) => `${port}:${fencedRun}/${name}.sock`);
+  const node = (await nodeOf(spec.rootfs)) ?? `${fenceDir}/node`;
+  return [node, '--max-old-space-size=64', `${fenceDir}/fence-init.mjs`, ...channels, '--'];
 }

@@ -9,11 +9,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ResourceLimiter } from './resources.ts';
 import type { SandboxSpec } from './types.ts';
 
-const PROBE_MS = 5_000;
-const PERIOD_US = 100_000;
-const MEGABYTE = 1024 * 1024;
+const probeMs = 5_000;
+const periodUs = 100_000;
+const megabyte = 1024 * 1024;
 /** Joins each group that is named, then becomes the program. A group that cannot be joined is no sandbox within limits. */
-const JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 126; shift; done; shift; exec "$@"';
+const joinScript = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 126; shift; done; shift; exec "$@"';
 
 interface Places {
   readonly memory: string;
@@ -54,7 +54,7 @@ export async function probeGroups(tag: string): Promise<ResourceLimiter | null> 
     const { argv } = await groups.wrap(['/bin/true'], { cpuCount: 1, memoryMB: 128 }, probe);
     const [file = '', ...args] = argv;
     const works = await new Promise<boolean>((resolve) => {
-      execFile(file, args, { env: {}, timeout: PROBE_MS }, (error) => resolve(error === null));
+      execFile(file, args, { env: {}, timeout: probeMs }, (error) => resolve(error === null));
     });
     await groups.release(probe);
     return works ? groups : null;
@@ -81,16 +81,16 @@ class Groups implements ResourceLimiter {
     const groups: string[] = [];
     if (resources.memoryMB !== undefined) {
       const group = await this.#make(this.#places.memory, id);
-      await setMemory(group, resources.memoryMB * MEGABYTE);
+      await setMemory(group, resources.memoryMB * megabyte);
       groups.push(group);
     }
     if (resources.cpuCount !== undefined) {
       const group = await this.#make(this.#places.cpu, id);
-      await writeFile(join(group, 'cpu.cfs_period_us'), String(PERIOD_US));
-      await writeFile(join(group, 'cpu.cfs_quota_us'), String(resources.cpuCount * PERIOD_US));
+      await writeFile(join(group, 'cpu.cfs_period_us'), String(periodUs));
+      await writeFile(join(group, 'cpu.cfs_quota_us'), String(resources.cpuCount * periodUs));
       groups.push(group);
     }
-    return { argv: ['/bin/sh', '-c', JOIN, 'sh', ...groups, '--', ...argv], env: {} };
+    return { argv: ['/bin/sh', '-c', joinScript, 'sh', ...groups, '--', ...argv], env: {} };
   }
 
   async outOfMemory(id: string): Promise<boolean> {

@@ -6,7 +6,7 @@ import { PassThrough, type Readable, type Writable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../domain/fault.ts';
-import { killAll, MARKER, type Marker, markerText, whenDead } from './processes.ts';
+import { killAll, markerName, type Marker, markerText, whenDead } from './processes.ts';
 import type { Exit, RunOptions, RunResult, SandboxProcess } from './types.ts';
 
 /** A program of the host and how it is started. */
@@ -21,9 +21,9 @@ export interface Launch {
   readonly filter?: Buffer;
 }
 
-const OUTPUT_BYTES = 16 * 1024;
+const outputBytes = 16 * 1024;
 /** How long output is still read after the end of a process. */
-const LAST_WORDS_MS = 1000;
+const lastWordsMs = 1000;
 
 /** Starts it in a process group and session of its own. Throws Fault `unprocessable` where it cannot be started. */
 export async function startChild(launch: Launch, marker: Marker): Promise<SandboxProcess> {
@@ -74,7 +74,7 @@ function startRaw(launch: Launch, marker: Marker): ChildProcess {
   try {
     return spawn(launch.file, launch.args, {
       cwd: launch.cwd,
-      env: { ...launch.env, [MARKER]: markerText(marker) },
+      env: { ...launch.env, [markerName]: markerText(marker) },
       stdio: [
         ...(['pipe', 'pipe', 'pipe'] as const),
         ...(launch.settings === undefined ? [] : (['pipe', 'pipe'] as const)),
@@ -113,7 +113,7 @@ export function cannotStart(error: unknown): Fault {
 
 /** Waits for a started process as `run` promises: bounded output, a limit of time, nothing left behind. */
 export async function runToEnd(child: SandboxProcess, options: RunOptions): Promise<RunResult> {
-  const tail = new Tail(OUTPUT_BYTES);
+  const tail = new Tail(outputBytes);
   const read = Promise.all(
     [child.stdout, child.stderr].map((stream) => {
       stream.on('data', (chunk: Buffer) => tail.push(chunk));
@@ -130,10 +130,10 @@ export async function runToEnd(child: SandboxProcess, options: RunOptions): Prom
   const exit = await child.exited;
   signal.removeEventListener('abort', stop);
   // Its pipes close with it, except where a process that could not be told as its own still holds one.
-  await Promise.race([read.catch(() => undefined), sleep(LAST_WORDS_MS, undefined, { ref: false })]);
+  await Promise.race([read.catch(() => undefined), sleep(lastWordsMs, undefined, { ref: false })]);
   for (const stream of [child.stdout, child.stderr]) stream.destroy();
   options.signal?.throwIfAborted();
-  const output = mask(tail.text(), options.masked ?? []).slice(-OUTPUT_BYTES);
+  const output = mask(tail.text(), options.masked ?? []).slice(-outputBytes);
   return { ...exit, timedOut: limit.aborted && exit.code === null, output };
 }
 

@@ -49,8 +49,8 @@ const HARMLESS = [
   'missingTaggerEntry',
   'badTagName',
 ];
-const SIZE_CHECK_MS = 250;
-const REFS_BYTES = 64 * 1024 * 1024;
+const sizeCheckMs = 250;
+const refsBytes = 64 * 1024 * 1024;
 const DEFAULTS = {
   timeoutMs: 15 * 60_000,
   maxPackBytes: 4 * 1024 ** 3,
@@ -272,7 +272,7 @@ class Clone {
       if (bytes > limit) watch.abort(this.#tooLarge(`more than ${limit} bytes of objects`));
     };
     // A directory that changes while it is read is looked at again.
-    const timer = setInterval(() => void check().catch(() => undefined), SIZE_CHECK_MS);
+    const timer = setInterval(() => void check().catch(() => undefined), sizeCheckMs);
     return { stop: () => clearInterval(timer) };
   }
 
@@ -336,10 +336,10 @@ class Clone {
   }
 
   async #localIn(cwd: string, args: readonly string[], signal: AbortSignal): Promise<string> {
-    const result = await runGit(this.#program, this.#limits.path, { args, cwd, signal, keptBytes: REFS_BYTES });
+    const result = await runGit(this.#program, this.#limits.path, { args, cwd, signal, keptBytes: refsBytes });
     if (result.code !== 0) throw new Error(`git ${args[0]} of a mirror failed: ${lastLine(result)}`);
-    if (result.stdout.length >= REFS_BYTES)
-      throw new Error(`git ${args[0]} of a mirror says more than ${REFS_BYTES} bytes`);
+    if (result.stdout.length >= refsBytes)
+      throw new Error(`git ${args[0]} of a mirror says more than ${refsBytes} bytes`);
     return result.stdout;
   }
 

@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test';
 import { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer } from '../../base/testkit/git-server.ts';
 import { mountRepository, openSandboxes, type SandboxCommand } from './sandbox.ts';
-import { commandLines, PATH, temporary } from './test-support.ts';
+import { commandLines, testPath, temporary } from './test-support.ts';
 
 const TIME = { timeoutMs: 120_000 };
 
@@ -32,7 +32,7 @@ cd "$work" && exec env -i "\${keep[@]}" PATH="$PATH" "$@"
 }
 
 const opened = (dataDir: string, command?: SandboxCommand) =>
-  openSandboxes({ dataDir, sandbox: 'command', command, host: { PATH, HOME: '/nonexistent' } });
+  openSandboxes({ dataDir, sandbox: 'command', command, host: { PATH: testPath, HOME: '/nonexistent' } });
 
 test('an operator’s program gets its placeholders, names without values, and the values in its environment', async (t) => {
   const { dir, command } = await operator(t);
@@ -83,7 +83,7 @@ test('mounts are named as the operator’s program shows them', async (t) => {
   const server = await new GitServer({ root }).start();
   t.after(() => server.stop());
   const sandbox = await provider.create({ id: 'one' });
-  const options = { allowPrivateNetwork: true, path: PATH };
+  const options = { allowPrivateNetwork: true, path: testPath };
   const inWork = await mountRepository(sandbox, { url: server.url('w.git'), mountPath: '/workspace/w' }, options);
   const outside = await mountRepository(sandbox, { url: server.url('w.git'), mountPath: '/data/w' }, options);
   assert.deepEqual([inWork.path, inWork.isMoved], ['/workspace/w', false]);

@@ -4,7 +4,7 @@
 
 import { execFile } from 'node:child_process';
 import { Fault } from '../../domain/fault.ts';
-import { DECLARED_HOME, DECLARED_WORK, type SandboxFiles } from './layout.ts';
+import { declaredHome, declaredWork, type SandboxFiles } from './layout.ts';
 import type { Kind } from './local.ts';
 import type { HostEnvironment } from './process.ts';
 
@@ -17,8 +17,8 @@ export interface SandboxCommand {
 
 const PLACEHOLDER = /\{([^{}]*)\}/g;
 const KNOWN = ['id', 'home', 'work', 'tmp', 'run', 'cwd', 'env-names'];
-const PREFIX = 'SVC_ENV_';
-const REMOVE_MS = 60_000;
+const prefix = 'SVC_ENV_';
+const removeMs = 60_000;
 
 /**
  * Checks an operator's templates. In `run`, `{id}`, `{home}` and `{work}` must be: the sandbox's name, and the
@@ -76,7 +76,7 @@ export async function commandKind(
       warm: false,
       survivesRestart: false,
     },
-    dirs: () => ({ home: DECLARED_HOME, work: DECLARED_WORK, tmp: '/tmp' }),
+    dirs: () => ({ home: declaredHome, work: declaredWork, tmp: '/tmp' }),
     diesWithParent: false,
     bindsMounts: false,
     notEnforced: (spec) => [
@@ -88,11 +88,11 @@ export async function commandKind(
       const args = run.args.flatMap((arg) => {
         const filled = fill(arg, { ...values(record.spec.id, files), cwd });
         if (!filled.includes('{env-names}')) return [filled];
-        return names.map((name) => filled.replaceAll('{env-names}', `${PREFIX}${name}`));
+        return names.map((name) => filled.replaceAll('{env-names}', `${prefix}${name}`));
       });
       // Names are checked to be names: the script holds nothing else that is not ours.
-      const exported = names.map((name) => `export ${name}="$${PREFIX}${name}"; unset ${PREFIX}${name};`).join(' ');
-      const handed = Object.fromEntries(names.map((name) => [`${PREFIX}${name}`, env[name] ?? '']));
+      const exported = names.map((name) => `export ${name}="$${prefix}${name}"; unset ${prefix}${name};`).join(' ');
+      const handed = Object.fromEntries(names.map((name) => [`${prefix}${name}`, env[name] ?? '']));
       return {
         file: run.program,
         args: [...args, '/bin/sh', '-c', `${exported} exec "$@"`, 'sh', ...argv],
@@ -103,7 +103,7 @@ export async function commandKind(
     ...(remove !== undefined && {
       removed: async (id, files) => {
         const args = remove.args.map((arg) => fill(arg, values(id, files)));
-        const options = { env: outer, cwd: '/', timeout: REMOVE_MS, killSignal: 'SIGKILL' as const };
+        const options = { env: outer, cwd: '/', timeout: removeMs, killSignal: 'SIGKILL' as const };
         await new Promise<void>((resolve, reject) => {
           execFile(remove.program, args, options, (error) => {
             const said = `sessions.command.remove failed for the sandbox ${id} (${error?.code ?? error?.signal ?? ''})`;

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import type { BoxRef, BoxSpec, Engine, EngineFacts } from '../engine/types.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type EngineOwner, EngineSandbox } from './engine-sandbox.ts';
-import { below, DECLARED_HOME, DECLARED_WORK, type Layout, type SandboxFiles } from './layout.ts';
+import { below, declaredHome, declaredWork, type Layout, type SandboxFiles } from './layout.ts';
 import { changedSpec, checkSpec } from './local.ts';
 import type {
   Sandbox,
@@ -128,7 +128,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
       image,
       argv: initArgv({ tag: this.installation }),
       purpose,
-      directories: outermost([DECLARED_HOME, DECLARED_WORK, ...directories]).map((path) => ({ path })),
+      directories: outermost([declaredHome, declaredWork, ...directories]).map((path) => ({ path })),
       readOnlyPaths: isLocal && purpose === 'session' ? readOnlyPaths.filter((path) => this.#maySee(path)) : [],
       resources,
       fenced: true,

@@ -6,7 +6,7 @@ import { EngineError } from '../engine/engine.ts';
 import type { BoxRef, BoxSpec, Engine, ResolvedImage } from '../engine/types.ts';
 import { Fault } from '../../domain/fault.ts';
 import { runToEnd } from './child.ts';
-import { DECLARED_HOME, DECLARED_WORK, declaredPath, freePath, type SandboxFiles } from './layout.ts';
+import { declaredHome, declaredWork, declaredPath, freePath, type SandboxFiles } from './layout.ts';
 import { checkEnvironment, fromWork } from './local.ts';
 import type {
   BuildOptions,
@@ -51,12 +51,12 @@ export interface EngineSandboxOf {
 }
 
 const TRUST = { ca: '/tmp/.svc/ca.pem', all: '/tmp/.svc/trust.pem' };
-const FILE_MS = 30_000;
+const fileMs = 30_000;
 /** Where an image keeps what its steps left in home, which in a sandbox lies on its volume. */
-const IMAGE_HOME = '/.svc-home';
-const KEEP_HOME = `rm -rf ${IMAGE_HOME} && cp -a ${DECLARED_HOME} ${IMAGE_HOME} && chown -R 1000:1000 ${IMAGE_HOME}`;
-const TAKE_HOME = `[ ! -d ${IMAGE_HOME} ] || cp -a ${IMAGE_HOME}/. ${DECLARED_HOME}/`;
-const STOP_MS = 2_000;
+const imageHome = '/.svc-home';
+const keepHome = `rm -rf ${imageHome} && cp -a ${declaredHome} ${imageHome} && chown -R 1000:1000 ${imageHome}`;
+const takeHome = `[ ! -d ${imageHome} ] || cp -a ${imageHome}/. ${declaredHome}/`;
+const stopMs = 2_000;
 /** Addresses that no fence may let through: the metadata service of clouds, and two public ones. */
 const OUTSIDE = [
   { host: '169.254.169.254', port: 80 },
@@ -67,8 +67,8 @@ const OUTSIDE = [
 export class EngineSandbox implements Sandbox {
   readonly id: string;
   readonly provider: SandboxName;
-  readonly home = DECLARED_HOME;
-  readonly workDir = DECLARED_WORK;
+  readonly home = declaredHome;
+  readonly workDir = declaredWork;
   readonly fenced = true;
   readonly files: SandboxFiles;
   readonly image: { readonly name: string; readonly digest: string };
@@ -138,7 +138,7 @@ export class EngineSandbox implements Sandbox {
 
   async makeDirectory(declared: string): Promise<string> {
     const path = declaredPath(fromWork(declared), 'The directory');
-    const options = { cwd: '/', timeoutMs: FILE_MS };
+    const options = { cwd: '/', timeoutMs: fileMs };
     if ((await this.run({ command: ['test', '-d', path], ...options })).code === 0) return path;
     freePath(path, 'Directory');
     const made = await this.run({ command: ['mkdir', '-p', '--', path], ...options });
@@ -164,7 +164,7 @@ export class EngineSandbox implements Sandbox {
   async writeFile(path: string, content: string | Uint8Array, mode = 0o600): Promise<void> {
     const script = 'umask 077; mkdir -p -- "$(dirname -- "$1")" && rm -rf -- "$1" && cat > "$1" && chmod "$2" "$1"';
     const command = ['/bin/sh', '-c', script, 'sh', this.pathIn(path), mode.toString(8)];
-    const result = await this.run({ command, cwd: '/', timeoutMs: FILE_MS, input: content });
+    const result = await this.run({ command, cwd: '/', timeoutMs: fileMs, input: content });
     if (result.code === 0) return;
     throw new Fault(
       'unprocessable',
@@ -226,7 +226,7 @@ export class EngineSandbox implements Sandbox {
     this.#wire.listen(this.#of.spec.channels ?? []);
     void this.#follow(this.#box, this.#wire);
     // What the steps left in home, of which the volume of a new sandbox has nothing yet.
-    if (this.#of.isFresh) await this.run({ command: TAKE_HOME, cwd: '/', timeoutMs: 10 * FILE_MS });
+    if (this.#of.isFresh) await this.run({ command: takeHome, cwd: '/', timeoutMs: 10 * fileMs });
     if (this.#trust !== null) await this.setTrust(this.#trust);
   }
 
@@ -252,7 +252,7 @@ export class EngineSandbox implements Sandbox {
   async #endBox(): Promise<void> {
     const [box, wire] = [this.#box, this.#wire];
     this.#box = null;
-    await wire?.stop(STOP_MS);
+    await wire?.stop(stopMs);
     if (box !== null) await this.#owner.engine.destroy(box);
     await Promise.all([...this.#children].map((child) => child.exited));
   }
@@ -328,12 +328,12 @@ export class EngineSandbox implements Sandbox {
       const child = await wire.start({ argv, env: { ...root, ...options.env }, cwd: options.cwd ?? '/' });
       return runToEnd(child, options);
     };
-    await run({ command: `mkdir -p ${this.home}`, timeoutMs: FILE_MS });
+    await run({ command: `mkdir -p ${this.home}`, timeoutMs: fileMs });
     for (const index of steps.keys()) {
       signal?.throwIfAborted();
       await runStep(run, index, { ...env, ...networkEnv });
     }
-    const kept = await run({ command: KEEP_HOME, timeoutMs: 10 * FILE_MS });
+    const kept = await run({ command: keepHome, timeoutMs: 10 * fileMs });
     if (kept.code !== 0) {
       throw new Fault(
         'unprocessable',

@@ -25,8 +25,8 @@ export interface GitResult {
   readonly stderr: string;
 }
 
-const KEPT_BYTES = 1024 * 1024;
-const STDERR_BYTES = 8 * 1024;
+const keptBytes = 1024 * 1024;
+const stderrBytes = 8 * 1024;
 
 /** Holds for every run. Protocols are refused but for those that a run allows. */
 const CONFIG: Readonly<Record<string, string>> = {
@@ -86,8 +86,8 @@ export async function runGit(program: string, path: string, run: GitRun): Promis
   try {
     const closed = once(child, 'close') as Promise<[number | null]>;
     if (run.signal.aborted) end();
-    const err = keepLast(child.stderr, STDERR_BYTES);
-    const out = run.read === undefined ? keepLast(child.stdout, run.keptBytes ?? KEPT_BYTES) : (): string => '';
+    const err = keepLast(child.stderr, stderrBytes);
+    const out = run.read === undefined ? keepLast(child.stdout, run.keptBytes ?? keptBytes) : (): string => '';
     const read = run.read?.(child.stdout).catch((error: unknown) => {
       end();
       throw error;

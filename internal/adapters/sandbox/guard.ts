@@ -4,15 +4,15 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { MARKER } from './processes.ts';
+import { markerName } from './processes.ts';
 
-const SCRIPT = `
+const script = `
 read -r end
 tries=0
 while [ "$tries" -lt 100 ]; do
   found=
   for process in /proc/[0-9]*; do
-    if grep -qz "^${MARKER}=$1" "$process/environ" 2>/dev/null; then
+    if grep -qz "^${markerName}=$1" "$process/environ" 2>/dev/null; then
       kill -9 "\${process#/proc/}" 2>/dev/null && found=1
     fi
   done
@@ -34,7 +34,7 @@ export class Guard {
   /** Returns at once; safe to call before every spawn. */
   start(): void {
     if (this.#shell !== undefined) return;
-    const shell = spawn('/bin/sh', ['-c', SCRIPT, 'sh', this.#prefix], {
+    const shell = spawn('/bin/sh', ['-c', script, 'sh', this.#prefix], {
       cwd: '/',
       env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
       stdio: ['pipe', 'ignore', 'ignore'],

@@ -8,15 +8,15 @@ import { Fault } from '../../domain/fault.ts';
 import type { SandboxSpec } from './types.ts';
 
 /** What paths inside are called in declarations, whatever a provider calls them. */
-export const DECLARED_HOME = '/home/user';
-export const DECLARED_WORK = '/workspace';
+export const declaredHome = '/home/user';
+export const declaredWork = '/workspace';
 
 /** Where a fenced sandbox shows the run directory. */
-export const FENCED_RUN = '/run/svc/sockets';
+export const fencedRun = '/run/svc/sockets';
 
 const ID = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/;
 /** Of the kernel, less the terminating zero. */
-const MAX_SOCKET_PATH_BYTES = 107;
+const socketPathBytesMax = 107;
 
 export interface PlacedMount {
   /** Normalized. */
@@ -122,7 +122,7 @@ export class SandboxFiles {
   /** The path of a channel's socket. Throws Fault `unprocessable` where the kernel takes no path of that length. */
   socket(channel: string): string {
     const path = join(this.run, `${channel}.sock`);
-    if (Buffer.byteLength(path) <= MAX_SOCKET_PATH_BYTES) return path;
+    if (Buffer.byteLength(path) <= socketPathBytesMax) return path;
     throw new Fault(
       'unprocessable',
       'sandbox-path',
@@ -220,8 +220,8 @@ export function placeOf(
   mounts: readonly PlacedMount[],
 ): { readonly base: string; readonly relative: string } | null {
   const places = [
-    [DECLARED_HOME, files.home],
-    [DECLARED_WORK, files.work],
+    [declaredHome, files.home],
+    [declaredWork, files.work],
     ['/tmp', files.tmp],
     ...mounts.map(({ mountPath, hostPath }) => [mountPath, hostPath] as const),
   ] as const;

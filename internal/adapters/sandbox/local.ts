@@ -10,10 +10,10 @@ import { type Launch, runToEnd, startChild } from './child.ts';
 import { Guard } from './guard.ts';
 import {
   below,
-  DECLARED_HOME,
-  DECLARED_WORK,
+  declaredHome,
+  declaredWork,
   declaredPath,
-  FENCED_RUN,
+  fencedRun,
   freePath,
   isSystemPath,
   type Layout,
@@ -24,7 +24,7 @@ import {
   type SandboxFiles,
   type SandboxRecord,
 } from './layout.ts';
-import { killAll, MARKER, runningIds } from './processes.ts';
+import { killAll, markerName, runningIds } from './processes.ts';
 import type {
   NotEnforced,
   RunOptions,
@@ -164,7 +164,7 @@ export function changedSpec(
 
 /** A declared path; one that is not absolute is below the work directory. */
 export const fromWork = (declared: string): string =>
-  declared.startsWith('/') ? declared : `${DECLARED_WORK}/${declared}`;
+  declared.startsWith('/') ? declared : `${declaredWork}/${declared}`;
 
 const joined = (base: string, rest: string): string => (rest === '' ? base : `${base}/${rest}`);
 
@@ -232,7 +232,7 @@ export class LocalSandbox implements Sandbox {
     if (trust === null || !this.fenced) return null;
     await writeFile(ca, trust.ca, { mode: 0o644 });
     await writeFile(all, trust.all, { mode: 0o644 });
-    return { ca: `${FENCED_RUN}/${basename(ca)}`, all: `${FENCED_RUN}/${basename(all)}` };
+    return { ca: `${fencedRun}/${basename(ca)}`, all: `${fencedRun}/${basename(all)}` };
   }
 
   socketOf(channel: string): string {
@@ -248,9 +248,9 @@ export class LocalSandbox implements Sandbox {
     if (mount !== undefined) {
       return joined(this.mountIn(mount), below(path, mount.mountPath) ?? '');
     }
-    const inHome = below(path, DECLARED_HOME);
+    const inHome = below(path, declaredHome);
     if (inHome !== undefined) return joined(this.home, inHome);
-    const inWork = below(path, DECLARED_WORK);
+    const inWork = below(path, declaredWork);
     if (inWork !== undefined) return joined(this.workDir, inWork);
     const inTmp = below(path, '/tmp');
     if (inTmp !== undefined) return joined(this.#tmp, inTmp);
@@ -319,7 +319,7 @@ export class LocalSandbox implements Sandbox {
     };
     const base = { USER: 'user', LOGNAME: 'user', LANG: 'C.UTF-8', SHELL: '/bin/sh', TMPDIR: this.#tmp };
     const env: Record<string, string> = { ...base, ...options.env, HOME: this.home };
-    delete env[MARKER];
+    delete env[markerName];
     const program = { argv: options.argv, env, cwd: options.cwd ?? this.workDir };
     this.#owner.guard();
     const child = await startChild(await this.#owner.kind.launch(this.#record, this.files, program), marker);

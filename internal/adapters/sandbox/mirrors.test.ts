@@ -7,12 +7,12 @@ import { GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer } from '../../base/testkit/git-server.ts';
 import { Mirrors } from './mirrors.ts';
 import { type MountRequest, mountRepository } from './sandbox.ts';
-import { open, PATH, temporary } from './test-support.ts';
+import { open, testPath, temporary } from './test-support.ts';
 
 const TIME = { timeoutMs: 120_000 };
-const TOKEN = 'a-token-of-the-installation';
+const tokenText = 'a-token-of-the-installation';
 const authorization =
-  (token = TOKEN) =>
+  (token = tokenText) =>
   () =>
     Promise.resolve(`Basic ${Buffer.from(`x:${token}`).toString('base64')}`);
 
@@ -22,7 +22,7 @@ async function setUp(t: TestContext) {
   const repo = await GitFixture.create(join(root, 'wide.git'));
   const files = Object.fromEntries(Array.from({ length: 2_100 }, (_, n) => [`d${n % 50}/f${n}.txt`, `file ${n}\n`]));
   await repo.commit(files);
-  const server = await new GitServer({ root, auth: { tokens: [TOKEN] } }).start();
+  const server = await new GitServer({ root, auth: { tokens: [tokenText] } }).start();
   t.after(() => server.stop());
   const { provider, dataDir } = await open(t, 'process');
   let nowMs = Date.now();
@@ -45,7 +45,7 @@ async function setUp(t: TestContext) {
       { ...request, ...more },
       {
         allowPrivateNetwork: true,
-        path: PATH,
+        path: testPath,
         ...(scope !== null && { mirrors: { kept, scope } }),
       },
     );

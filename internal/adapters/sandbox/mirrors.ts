@@ -55,10 +55,10 @@ export interface Measured {
 /** From so many files, or bytes of objects, on: below, a clone costs little more than looking. */
 const WORTH = { files: 2_000, packBytes: 8 * 1024 * 1024 } as const;
 /** Each difference is a pack of its own; past so many the next mount begins anew. */
-const MAX_PACKS = 64;
-const ABANDONED_AFTER_MS = 24 * 3_600_000;
+const packsMax = 64;
+const abandonedAfterMs = 24 * 3_600_000;
 /** Of the disk, what is left free at least. */
-const FREE_SHARE = 0.1;
+const freeShare = 0.1;
 const KEY = /^[0-9a-f]{64}$/;
 const SPARE = /^spare-([0-9a-f]{40}|[0-9a-f]{64})$/;
 
@@ -143,7 +143,7 @@ export class Mirrors {
     const kept: { readonly dir: string; readonly usedMs: number; readonly bytes: number }[] = [];
     for (const { name, usedMs, bytes } of found) {
       const dir = join(this.#dir, name);
-      const isOld = now() - usedMs > (KEY.test(name) ? keepMs : ABANDONED_AFTER_MS);
+      const isOld = now() - usedMs > (KEY.test(name) ? keepMs : abandonedAfterMs);
       if (this.#turns.has(name) || this.#making.has(dir)) continue;
       if (isOld) await removeTree(dir);
       else kept.push({ dir, usedMs, bytes });
@@ -173,8 +173,8 @@ export class Mirror {
   /** Whether there is something to fetch a difference to. */
   async isThere(): Promise<boolean> {
     const packs = await packsOf(this.bare);
-    if (packs.length > MAX_PACKS) await this.drop();
-    return packs.length > 0 && packs.length <= MAX_PACKS;
+    if (packs.length > packsMax) await this.drop();
+    return packs.length > 0 && packs.length <= packsMax;
   }
 
   /** Whether all that its refs need can be read. */
@@ -193,7 +193,7 @@ export class Mirror {
     // Objects in the mirror, and objects and files in the spare.
     const bytes = 2 * packBytes + of.bytes;
     const disk = await statfs(stage);
-    if (bytes > maxBytes || (disk.bavail * disk.bsize - bytes) / (disk.blocks * disk.bsize) < FREE_SHARE) return false;
+    if (bytes > maxBytes || (disk.bavail * disk.bsize - bytes) / (disk.blocks * disk.bsize) < freeShare) return false;
     const fresh = `${this.dir}.${randomBytes(4).toString('hex')}`;
     try {
       const bare = join(fresh, 'bare');

@@ -5,21 +5,21 @@ import { once } from 'node:events';
 import { Fault } from '../../domain/fault.ts';
 import type { Sandbox } from './types.ts';
 
-const CHECK_MS = 30_000;
-const STREAM_MS = 15 * 60_000;
+const checkMs = 30_000;
+const streamMs = 15 * 60_000;
 
-const FREE = 'mkdir -p -- "$1" && [ -d "$1" ] && [ -w "$1" ] && [ -z "$(ls -A -- "$1")" ]';
+const free = 'mkdir -p -- "$1" && [ -d "$1" ] && [ -w "$1" ] && [ -z "$(ls -A -- "$1")" ]';
 /**
  * By way of a directory of its own: an archive begins with the directory itself, whose mode and times only its owner may set,
  * and the root of a volume is not always the user's.
  */
-export const UNPACK =
+export const unpackText =
   'mkdir -- "$1/.svc-in" && tar -C "$1/.svc-in" -xpf - && find "$1/.svc-in" -mindepth 1 -maxdepth 1 -exec mv -- {} "$1/" \\; && rmdir -- "$1/.svc-in"';
 
 /** Throws Fault `mount-path` where something else is at the path, or nothing can be put there. */
 export async function checkFree(sandbox: Sandbox, mountPath: string): Promise<void> {
-  const command = ['/bin/sh', '-c', FREE, 'sh', mountPath];
-  const { code, output } = await sandbox.run({ command, cwd: '/', timeoutMs: CHECK_MS });
+  const command = ['/bin/sh', '-c', free, 'sh', mountPath];
+  const { code, output } = await sandbox.run({ command, cwd: '/', timeoutMs: checkMs });
   if (code === 0) return;
   const why = output.trim() === '' ? 'there is something else at this path already' : output.trim().slice(-200);
   throw new Fault('unprocessable', 'mount-path', `Mount ${mountPath}: ${why}`);
@@ -42,8 +42,8 @@ export async function streamIn(
   });
   const packed = once(pack, 'exit').catch(() => [1]);
   try {
-    const command = ['/bin/sh', '-c', UNPACK, 'sh', of.mountPath];
-    const options = { cwd: '/', timeoutMs: STREAM_MS, input: pack.stdout };
+    const command = ['/bin/sh', '-c', unpackText, 'sh', of.mountPath];
+    const options = { cwd: '/', timeoutMs: streamMs, input: pack.stdout };
     const done = await sandbox.run({ command, ...options, ...(of.signal !== undefined && { signal: of.signal }) });
     const [code] = (await packed) as [number | null];
     if (done.code === 0 && code === 0) return;

@@ -6,19 +6,19 @@ import { test, type TestContext } from 'node:test';
 import { type FixtureFile, GitFixture } from '../../base/testkit/git-fixture.ts';
 import { GitServer } from '../../base/testkit/git-server.ts';
 import { type MountOptions, type MountRequest, mountRepository } from './sandbox.ts';
-import { commandLines, open, PATH, providers, RUN, temporary } from './test-support.ts';
+import { commandLines, open, testPath, providers, runId, temporary } from './test-support.ts';
 
 const TIME = { timeoutMs: 120_000 };
-const OPTIONS: MountOptions = { allowPrivateNetwork: true, path: PATH };
-const TOKEN = `canary-installation-token-${RUN}`;
-const ENCODED = Buffer.from(`x-access-token:${TOKEN}`).toString('base64');
-const authorization = () => Promise.resolve(`Basic ${ENCODED}`);
+const OPTIONS: MountOptions = { allowPrivateNetwork: true, path: testPath };
+const token = `canary-installation-token-${runId}`;
+const encoded = Buffer.from(`x-access-token:${token}`).toString('base64');
+const authorization = () => Promise.resolve(`Basic ${encoded}`);
 
 async function remote(t: TestContext, files: Readonly<Record<string, FixtureFile>> = { 'a.txt': 'one\n' }) {
   const root = temporary(t);
   const repo = await GitFixture.create(join(root, 'widgets.git'));
   const first = await repo.commit(files);
-  const server = await new GitServer({ root, auth: { tokens: [TOKEN] } }).start();
+  const server = await new GitServer({ root, auth: { tokens: [token] } }).start();
   t.after(() => server.stop());
   return { repo, first, server, url: server.url('widgets.git') };
 }
@@ -41,7 +41,7 @@ for (const name of providers) {
     const head = await repo.commit({ 'a.txt': 'two\n' });
     let shown: string[] = [];
     server.fault = () => {
-      shown = [...shown, ...commandLines(TOKEN), ...commandLines(ENCODED)];
+      shown = [...shown, ...commandLines(token), ...commandLines(encoded)];
       return null;
     };
     const { sandbox, dataDir } = await box(t, name);
@@ -57,10 +57,10 @@ for (const name of providers) {
       ...TIME,
     });
     assert.deepEqual(output.trim().split('\n'), ['two', '## main...origin/main', '2', '--unset', url, '0']);
-    const found = await sandbox.run({ command: ['grep', '-rla', TOKEN, dataDir], ...TIME });
+    const found = await sandbox.run({ command: ['grep', '-rla', token, dataDir], ...TIME });
     assert.notEqual(found.code, 0);
     assert.equal(
-      (await sandbox.run({ command: `grep -rla '${ENCODED}' ~ ${mount.path} $TMPDIR || true`, ...TIME })).output,
+      (await sandbox.run({ command: `grep -rla '${encoded}' ~ ${mount.path} $TMPDIR || true`, ...TIME })).output,
       '',
     );
   });

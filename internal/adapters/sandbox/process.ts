@@ -10,10 +10,10 @@ export interface HostEnvironment {
   readonly HOME?: string | undefined;
 }
 
-const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 export function processKind(host: HostEnvironment): Kind {
-  const path = `${host.PATH ?? DEFAULT_PATH}:${dirname(process.execPath)}`;
+  const path = `${host.PATH ?? defaultPath}:${dirname(process.execPath)}`;
   return {
     name: 'process',
     capabilities: {

@@ -6,7 +6,7 @@ import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** `<data directory>.<start of the provider>.<sandbox>.<spawn>`; no part holds a dot. */
-export const MARKER = 'SVC_SANDBOX_ID';
+export const markerName = 'SVC_SANDBOX_ID';
 
 export interface Marker {
   readonly tag: string;
@@ -32,7 +32,7 @@ interface Found {
 }
 
 /** Time to wait for killed processes to be gone, in milliseconds. */
-const GONE_AFTER_MS = 10_000;
+const goneAfterMs = 10_000;
 
 /** One for all readings: such a file tells no size, and a buffer for each of some thousand is work for the collector. */
 const readInto = Buffer.allocUnsafeSlow(65_536);
@@ -71,10 +71,10 @@ function readProcess(pid: number): Found | null {
 function readMarker(pid: number): Marker | null {
   const environ = readProcFile(`/proc/${pid}/environ`);
   if (environ === null) return null;
-  const at = environ.startsWith(`${MARKER}=`) ? 0 : environ.indexOf(`\0${MARKER}=`) + 1;
-  if (at === 0 && !environ.startsWith(`${MARKER}=`)) return null;
+  const at = environ.startsWith(`${markerName}=`) ? 0 : environ.indexOf(`\0${markerName}=`) + 1;
+  if (at === 0 && !environ.startsWith(`${markerName}=`)) return null;
   const end = environ.indexOf('\0', at);
-  return parseMarker(environ.slice(at + MARKER.length + 1, end === -1 ? undefined : end));
+  return parseMarker(environ.slice(at + markerName.length + 1, end === -1 ? undefined : end));
 }
 
 function processes(): Found[] {
@@ -117,7 +117,7 @@ export async function killAll(wanted: (marker: Marker) => boolean, group?: numbe
   for (;;) {
     const found = select(wanted, group);
     if (found.length === 0) return;
-    if (waitedMs > GONE_AFTER_MS) {
+    if (waitedMs > goneAfterMs) {
       throw new Error(`processes ${found.map(({ pid }) => pid).join(', ')} of a sandbox do not end`);
     }
     // Stopped first, so that none of them can start another while the rest is being killed.
@@ -131,7 +131,7 @@ export async function killAll(wanted: (marker: Marker) => boolean, group?: numbe
 
 /** Waits until a process is gone or has nothing left but its number, which the first of a namespace is last. */
 export async function whenDead(pid: number): Promise<void> {
-  for (let waitedMs = 0; readStat(pid) !== null && waitedMs <= GONE_AFTER_MS; waitedMs += 2) await sleep(2);
+  for (let waitedMs = 0; readStat(pid) !== null && waitedMs <= goneAfterMs; waitedMs += 2) await sleep(2);
 }
 
 function signal(pid: number, name: 'SIGSTOP' | 'SIGKILL'): void {

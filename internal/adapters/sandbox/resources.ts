@@ -28,7 +28,7 @@ export interface ResourceLimiter {
   release?(id: string): Promise<void>;
 }
 
-const PROBE_MS = 5_000;
+const probeMs = 5_000;
 
 export function noLimiter(why: string): ResourceLimiter {
   return { works: false, why, wrap: async (argv) => ({ argv, env: {} }) };
@@ -51,7 +51,7 @@ export async function probeLimiter(systemdRun: string | null, host: ManagerEnvir
   ];
   const [file, ...args] = [...scope({ cpuCount: 1, memoryMB: 128 }), 'true'];
   const said = await new Promise<string | null>((resolve) => {
-    execFile(file, args, { env, timeout: PROBE_MS }, (error, _out, err) => {
+    execFile(file, args, { env, timeout: probeMs }, (error, _out, err) => {
       resolve(error === null ? null : err.trim().split('\n')[0] || 'it failed');
     });
   });

@@ -8,13 +8,13 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
-import { lacking, startEngine, TEST_IMAGE, type TestEngine } from '../engine/engine-testkit.ts';
+import { lacking, startEngine, testImage, type TestEngine } from '../engine/engine-testkit.ts';
 import { DockerEngine } from '../engine/engine.ts';
 import { openSandboxes, type SandboxProvider } from './sandbox.ts';
-import { RUN, eventually, PATH, temporary } from './test-support.ts';
+import { runId, eventually, testPath, temporary } from './test-support.ts';
 
 const TIME = { timeoutMs: 60_000 };
-const IMAGE = { image: TEST_IMAGE };
+const IMAGE = { image: testImage };
 
 for (const name of ['docker', 'podman'] as const) {
   const missing = lacking(name);
@@ -30,7 +30,7 @@ for (const name of ['docker', 'podman'] as const) {
       const { provider, facts } = await openSandboxes({
         dataDir,
         sandbox: 'docker',
-        host: { PATH },
+        host: { PATH: testPath },
         engineOf: () => ({
           engine: new DockerEngine({ socket: engine.socket }),
           setting: 'sandboxes.docker',
@@ -61,7 +61,7 @@ for (const name of ['docker', 'podman'] as const) {
 
     it('a program gets its environment, and nothing of the engine shows it', async (t) => {
       const { sandbox, box } = await made(t);
-      const secret = `canary-${RUN}-${'x'.repeat(24)}`;
+      const secret = `canary-${runId}-${'x'.repeat(24)}`;
       const child = await sandbox.spawn({
         argv: ['/bin/sh', '-c', 'echo "$TOKEN $HOME $PWD"; cat'],
         env: { TOKEN: secret, HOME: '/elsewhere' },
@@ -289,7 +289,7 @@ for (const name of ['docker', 'podman'] as const) {
       const { provider } = await open(t);
       const build = {
         steps: ['echo built > /usr/built; id -u >> /usr/built', 'echo "$WORD" > $HOME/.step'],
-        env: { WORD: `w${RUN}` },
+        env: { WORD: `w${runId}` },
       };
       const options = (ran: string[]) => ({
         networkEnv: {},
@@ -304,7 +304,7 @@ for (const name of ['docker', 'podman'] as const) {
       assert.equal(await sandbox.build?.(options(ran)), 'miss');
       assert.equal(ran.length, 2);
       const look = { command: 'cat /usr/built ~/.step; stat -c %u ~/.step; id -u; : > /usr/x', ...TIME };
-      assert.match((await sandbox.run(look)).output, new RegExp(`^built\n0\nw${RUN}\n1000\n1000\n.*Read-only`, 's'));
+      assert.match((await sandbox.run(look)).output, new RegExp(`^built\n0\nw${runId}\n1000\n1000\n.*Read-only`, 's'));
       const next = await provider.create({ id: 'b2', ...IMAGE, build });
       assert.equal(await next.build?.(options(ran)), 'hit');
       assert.equal(ran.length, 2);

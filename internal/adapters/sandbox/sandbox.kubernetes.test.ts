@@ -7,7 +7,7 @@ import { after, before, describe, it, type TestContext } from 'node:test';
 import { AccessError, kubeconfigAccess, KubernetesEngine } from '../engine/engine.ts';
 import { IMAGE, Scene, whyNoPods } from '../engine/kubernetes-testkit.ts';
 import { openSandboxes, packPart, restoreParts, type SandboxSpec, snapshotParts } from './sandbox.ts';
-import { eventually, PATH, RUN, temporary } from './test-support.ts';
+import { eventually, testPath, runId, temporary } from './test-support.ts';
 
 const TIME = { timeoutMs: 60_000 };
 const { SVC_TEST_KUBECONFIG: config, SVC_TEST_NAMESPACE: namespace = 'svc', SVC_TEST_IMAGE } = process.env;
@@ -31,7 +31,7 @@ describe('kubernetes:', { skip: why }, () => {
     const { provider, facts } = await openSandboxes({
       dataDir,
       sandbox: 'kubernetes',
-      host: { PATH },
+      host: { PATH: testPath },
       engineOf: () => choice,
     });
     t.after(() => provider.close());
@@ -51,7 +51,7 @@ describe('kubernetes:', { skip: why }, () => {
     const { isolation, networkFence, images, commit, survivesRestart } = facts.capabilities;
     assert.deepEqual([networkFence, images, commit, survivesRestart], [true, true, false, false]);
     assert.ok(['container', 'gvisor', 'vm'].includes(isolation));
-    const secret = `canary-${RUN}-${'x'.repeat(24)}`;
+    const secret = `canary-${runId}-${'x'.repeat(24)}`;
     const script = `echo "$TOKEN $HOME $PWD"; id -u; grep CapEff /proc/self/status | tr -d '\\t'
       for path in /x /usr/x /etc/x /home/x /home/user/x /workspace/x /tmp/x; do (: > $path) 2>/dev/null && echo wrote $path; done; true`;
     const { output } = await sandbox.run({ command: script, env: { TOKEN: secret, HOME: '/elsewhere' }, ...TIME });

@@ -8,13 +8,13 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openSandboxes } from './sandbox.ts';
 import {
-  RUN,
+  runId,
   bubblewrap,
   commandLines,
   environments,
   eventually,
   open,
-  PATH,
+  testPath,
   providers,
   temporary,
 } from './test-support.ts';
@@ -22,7 +22,7 @@ import {
 const TIME = { timeoutMs: 120_000 };
 
 test('auto is bubblewrap where it works, and else process, which says why', async (t) => {
-  const { facts } = await openSandboxes({ dataDir: temporary(t), sandbox: 'auto', host: { PATH } });
+  const { facts } = await openSandboxes({ dataDir: temporary(t), sandbox: 'auto', host: { PATH: testPath } });
   if (bubblewrap.works) {
     assert.equal(facts.inUse, 'bubblewrap');
     assert.match(facts.why, /bubblewrap .* works here/);
@@ -48,7 +48,7 @@ test('a bubblewrap that is there and does not work is not used', async (t) => {
   await writeFile(join(bin, 'bwrap'), '#!/bin/sh\necho "bwrap: No permissions to create new namespace" >&2\nexit 1\n', {
     mode: 0o755,
   });
-  const { facts } = await openSandboxes({ dataDir, sandbox: 'auto', host: { PATH: `${bin}:${PATH}` } });
+  const { facts } = await openSandboxes({ dataDir, sandbox: 'auto', host: { PATH: `${bin}:${testPath}` } });
   assert.equal(facts.inUse, 'process');
   assert.match(facts.why, /cannot make namespaces here: bwrap: No permissions to create new namespace/);
 });
@@ -57,7 +57,7 @@ for (const name of providers) {
   test(`${name}: a program gets its environment, and no argument list or file shows it`, async (t) => {
     const { provider, dataDir } = await open(t, name);
     const sandbox = await provider.create({ id: 'one' });
-    const secret = `canary-${RUN}-${'x'.repeat(24)}`;
+    const secret = `canary-${runId}-${'x'.repeat(24)}`;
     const child = await sandbox.spawn({
       argv: ['/bin/sh', '-c', 'echo "$TOKEN $HOME $PWD"; cat'],
       env: { TOKEN: secret, HOME: '/elsewhere' },
@@ -90,7 +90,7 @@ for (const name of providers) {
   test(`${name}: a detached grandchild dies with the program that was killed`, async (t) => {
     const { provider } = await open(t, name);
     const sandbox = await provider.create({ id: 'one' });
-    const mark = `sleep-${name}-detached-${RUN}`;
+    const mark = `sleep-${name}-detached-${runId}`;
     const child = await sandbox.spawn({
       argv: ['/bin/sh', '-c', `(setsid sh -c 'sleep 300' </dev/null >/dev/null 2>&1 &) ; echo up; exec sleep 300`],
       env: { MARK: mark },
@@ -108,12 +108,12 @@ for (const name of providers) {
       argv: [
         '/bin/sh',
         '-c',
-        `env -i sleep 301.25${RUN} </dev/null >/dev/null 2>&1 & setsid sleep 302.25${RUN} & echo up`,
+        `env -i sleep 301.25${runId} </dev/null >/dev/null 2>&1 & setsid sleep 302.25${runId} & echo up`,
       ],
     });
     await child.exited;
-    assert.deepEqual(commandLines(`301.25${RUN}`), []);
-    assert.deepEqual(commandLines(`302.25${RUN}`), []);
+    assert.deepEqual(commandLines(`301.25${runId}`), []);
+    assert.deepEqual(commandLines(`302.25${runId}`), []);
   });
 
   test(`${name}: what a program said is there for whoever reads it after its end`, async (t) => {
@@ -130,12 +130,12 @@ for (const name of providers) {
     const { provider } = await open(t, name);
     const sandbox = await provider.create({ id: 'one' });
     const result = await sandbox.run({
-      command: `echo begun; sleep 303.25${RUN} & sleep 303.25${RUN}`,
+      command: `echo begun; sleep 303.25${runId} & sleep 303.25${runId}`,
       timeoutMs: 4_000,
     });
     assert.equal(result.timedOut, true);
     assert.equal(result.output, 'begun\n');
-    assert.deepEqual(commandLines(`303.25${RUN}`), []);
+    assert.deepEqual(commandLines(`303.25${runId}`), []);
   });
 
   test(`${name}: output is the last of it, and values are masked`, async (t) => {
@@ -157,10 +157,10 @@ for (const name of providers) {
     const { provider, dataDir } = await open(t, name);
     const sandbox = await provider.create({ id: 'one' });
     await sandbox.writeFile('/home/user/.config/a.json', '{"a":1}', 0o640);
-    const starting = sandbox.spawn({ argv: ['sleep', `306.25${RUN}`] });
+    const starting = sandbox.spawn({ argv: ['sleep', `306.25${runId}`] });
     await sandbox.stop();
     await (await starting).exited;
-    assert.deepEqual(commandLines(`306.25${RUN}`), []);
+    assert.deepEqual(commandLines(`306.25${runId}`), []);
     await assert.rejects(sandbox.spawn({ argv: ['true'] }), /was stopped: open it again/);
     const later = await open(t, name, dataDir);
     const again = await later.provider.reopen('one');
@@ -178,8 +178,8 @@ for (const name of providers) {
     for (const path of [
       '/workspace/a/b',
       '/home/user/c',
-      `/svc-declared-${RUN}/d`,
-      `/svc-declared-${RUN}/d/e`,
+      `/svc-declared-${runId}/d`,
+      `/svc-declared-${runId}/d/e`,
       '/tmp/f',
       'below/work',
     ]) {
@@ -189,7 +189,7 @@ for (const name of providers) {
       const absolute = path.startsWith('/') ? path : `/workspace/${path}`;
       assert.ok(name === 'bubblewrap' ? cwd === absolute : cwd.startsWith(dataDir));
     }
-    assert.equal(existsSync(`/svc-declared-${RUN}`), false);
+    assert.equal(existsSync(`/svc-declared-${runId}`), false);
     for (const path of ['/', '/usr']) {
       const cwd = await sandbox.makeDirectory(path);
       assert.equal((await sandbox.run({ command: 'pwd', cwd, ...TIME })).output, `${cwd}\n`);
@@ -216,8 +216,8 @@ for (const name of providers) {
     ] as const) {
       const sandbox = await provider.create({ id });
       await sandbox.spawn({
-        argv: ['sleep', `304.25${RUN}`],
-        env: { WHOSE: `${RUN}-${name}-${id}-${provider === mine.provider}` },
+        argv: ['sleep', `304.25${runId}`],
+        env: { WHOSE: `${runId}-${name}-${id}-${provider === mine.provider}` },
       });
     }
     const next = await open(t, name, mine.dataDir);
@@ -229,11 +229,11 @@ for (const name of providers) {
     assert.deepEqual([asked, removed], [[['kept', 'lost']], ['lost']]);
     assert.equal(existsSync(join(mine.dataDir, 'sandboxes', 'lost')), false);
     assert.ok(existsSync(join(mine.dataDir, 'sandboxes', 'kept')));
-    assert.equal(commandLines(`304.25${RUN}`).length >= 2, true);
+    assert.equal(commandLines(`304.25${runId}`).length >= 2, true);
     assert.ok(existsSync(join(other.dataDir, 'sandboxes', 'lost')));
     await next.provider.reopen('kept');
-    assert.deepEqual(environments(`${RUN}-${name}-kept-true`), []);
-    assert.ok(environments(`${RUN}-${name}-lost-false`).length > 0);
+    assert.deepEqual(environments(`${runId}-${name}-kept-true`), []);
+    assert.ok(environments(`${runId}-${name}-lost-false`).length > 0);
   });
 
   test(`${name}: a program that is not there, a wrong name and a NUL are refused without repeating a value`, async (t) => {
@@ -259,17 +259,17 @@ test('what a sandbox cannot enforce is said of it', async (t) => {
 test('processes end by themselves when the daemon is killed', async (t) => {
   const dataDir = temporary(t);
   const code = `import { openSandboxes } from ${JSON.stringify(new URL('./sandbox.ts', import.meta.url).href)};
-    const { provider } = await openSandboxes({ dataDir: ${JSON.stringify(dataDir)}, sandbox: 'process', host: { PATH: '${PATH}' } });
+    const { provider } = await openSandboxes({ dataDir: ${JSON.stringify(dataDir)}, sandbox: 'process', host: { PATH: '${testPath}' } });
     const sandbox = await provider.create({ id: 'a' });
-    const child = await sandbox.spawn({ argv: ['sh', '-c', '(setsid sleep 300 &) ; echo up; exec sleep 300'], env: { MARK: 'alone-${RUN}' } });
+    const child = await sandbox.spawn({ argv: ['sh', '-c', '(setsid sleep 300 &) ; echo up; exec sleep 300'], env: { MARK: 'alone-${runId}' } });
     child.stdout.pipe(process.stdout);`;
   await writeFile(join(dataDir, 'daemon.mts'), code);
   const daemon = spawn(process.execPath, [join(dataDir, 'daemon.mts')], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => daemon.kill('SIGKILL'));
   await once(daemon.stdout, 'data');
-  assert.ok(environments(`alone-${RUN}`).length >= 2);
+  assert.ok(environments(`alone-${runId}`).length >= 2);
   daemon.kill('SIGKILL');
-  assert.ok(await eventually(() => environments(`alone-${RUN}`).length === 0));
+  assert.ok(await eventually(() => environments(`alone-${runId}`).length === 0));
 });
 
 test('a daemon that is killed leaves processes that the next start ends', async (t) => {
@@ -278,9 +278,9 @@ test('a daemon that is killed leaves processes that the next start ends', async 
     const { provider } = await open(t, 'process');
     const host = await provider.create({ id: 'host' });
     const code = `import { openSandboxes } from ${JSON.stringify(new URL('./sandbox.ts', import.meta.url).href)};
-      const { provider } = await openSandboxes({ dataDir: ${JSON.stringify(dataDir)}, sandbox: '${name}', host: { PATH: '${PATH}' } });
+      const { provider } = await openSandboxes({ dataDir: ${JSON.stringify(dataDir)}, sandbox: '${name}', host: { PATH: '${testPath}' } });
       const sandbox = await provider.create({ id: 'a' });
-      const child = await sandbox.spawn({ argv: ['sh', '-c', 'setsid sleep 300 & echo up; exec sleep 300'], env: { MARK: 'killed-${RUN}-${name}' } });
+      const child = await sandbox.spawn({ argv: ['sh', '-c', 'setsid sleep 300 & echo up; exec sleep 300'], env: { MARK: 'killed-${runId}-${name}' } });
       child.stdout.pipe(process.stdout);`;
     await writeFile(join(dataDir, 'daemon.mts'), code);
     // Outside of any sandbox of ours in spirit: only its own marker is looked for below.
@@ -290,7 +290,7 @@ test('a daemon that is killed leaves processes that the next start ends', async 
     await daemon.exited;
     const next = await open(t, name, dataDir);
     assert.deepEqual(await next.provider.reap(() => Promise.resolve(new Set())), ['a']);
-    assert.ok(await eventually(() => environments(`killed-${RUN}-${name}`).length === 0));
+    assert.ok(await eventually(() => environments(`killed-${runId}-${name}`).length === 0));
   }
 });
 

@@ -23,9 +23,9 @@ interface Head {
   readonly sha256: string;
 }
 
-const HEAD_BYTES = 256;
+const headBytes = 256;
 const KEY = /^[0-9a-f]{64}$/;
-const ABANDONED_AFTER_MS = 24 * 3_600_000;
+const abandonedAfterMs = 24 * 3_600_000;
 
 export class SetupCache {
   readonly #dir: string;
@@ -82,7 +82,7 @@ export class SetupCache {
       await utimes(path, limits.now, limits.now).catch((error: NodeJS.ErrnoException) => {
         if (error.code !== 'ENOENT') throw error; // Pruned meanwhile; it is open still.
       });
-      const isRestored = await restore(file.createReadStream({ start: HEAD_BYTES, autoClose: false }));
+      const isRestored = await restore(file.createReadStream({ start: headBytes, autoClose: false }));
       if (!isRestored) await rm(path, { force: true });
       return isRestored;
     } finally {
@@ -101,11 +101,11 @@ export class SetupCache {
       for await (const chunk of archive) {
         if (bytes + chunk.length > this.#maxEntryBytes) return false;
         hash.update(chunk);
-        await writeAll(file, chunk, HEAD_BYTES + bytes);
+        await writeAll(file, chunk, headBytes + bytes);
         bytes += chunk.length;
       }
       const head: Head = { version: 1, at: now.getTime(), bytes, sha256: hash.digest('hex') };
-      await writeAll(file, Buffer.from(JSON.stringify(head).padEnd(HEAD_BYTES)), 0);
+      await writeAll(file, Buffer.from(JSON.stringify(head).padEnd(headBytes)), 0);
       await file.sync();
       await utimes(temporary, now, now);
       await rename(temporary, path);
@@ -132,7 +132,7 @@ export class SetupCache {
     let total = 0;
     for (const { path, size, mtimeMs, isEntry } of found.sort((a, b) => b.mtimeMs - a.mtimeMs)) {
       total += size;
-      const isAbandoned = !isEntry && now.getTime() - mtimeMs > ABANDONED_AFTER_MS;
+      const isAbandoned = !isEntry && now.getTime() - mtimeMs > abandonedAfterMs;
       if (isAbandoned || (isEntry && total > this.#maxTotalBytes)) await rm(path, { force: true });
     }
   }
@@ -157,12 +157,12 @@ async function writeAll(file: FileHandle, bytes: Buffer, at: number): Promise<vo
 }
 
 async function readHead(file: FileHandle): Promise<Head | null> {
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0);
   const { size } = await file.stat();
-  if (bytesRead < HEAD_BYTES) return null;
+  if (bytesRead < headBytes) return null;
   try {
     const head = JSON.parse(buffer.toString('utf8')) as Head;
-    return head.version === 1 && head.bytes === size - HEAD_BYTES ? head : null;
+    return head.version === 1 && head.bytes === size - headBytes ? head : null;
   } catch {
     return null; // Damaged, which is a miss.
   }
@@ -170,7 +170,7 @@ async function readHead(file: FileHandle): Promise<Head | null> {
 
 async function checksum(file: FileHandle): Promise<string> {
   const hash = createHash('sha256');
-  const stream = file.createReadStream({ start: HEAD_BYTES, autoClose: false });
+  const stream = file.createReadStream({ start: headBytes, autoClose: false });
   for await (const chunk of stream as AsyncIterable<Buffer>) hash.update(chunk);
   return hash.digest('hex');
 }

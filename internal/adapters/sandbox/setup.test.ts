@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { test, type TestContext } from 'node:test';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { buildImage, runSetup, type Sandbox, SetupCache, SetupFailed, type StepReport } from './sandbox.ts';
-import { RUN, commandLines, open, providers, temporary } from './test-support.ts';
+import { runId, commandLines, open, providers, temporary } from './test-support.ts';
 
 const TIME = { timeoutMs: 120_000 };
 const NOW = new Date('2026-01-02T03:04:05Z');
@@ -222,15 +222,15 @@ test('a command that fails says which it was and what it printed last, without s
   assert.match(error.message, /^Setup step broken: command 2 of 3 ended with exit code 3: 32\n[^]*\n50\ntoken \*\*\*$/);
   assert.equal(await said(sandbox, 'ls'), '');
   await assert.rejects(
-    runSetup(sandbox, { ...request, setup: [{ name: 'slow', commands: [`sleep 305.25${RUN}`] }], timeoutMs: 200 }),
+    runSetup(sandbox, { ...request, setup: [{ name: 'slow', commands: [`sleep 305.25${runId}`] }], timeoutMs: 200 }),
     /Setup step slow: command 1 of 1 took too long and was ended: it printed nothing/,
   );
   const stop = AbortSignal.timeout(200);
   await assert.rejects(
-    runSetup(sandbox, { ...request, setup: [{ name: 'slow', commands: [`sleep 305.25${RUN}`] }], signal: stop }),
+    runSetup(sandbox, { ...request, setup: [{ name: 'slow', commands: [`sleep 305.25${runId}`] }], signal: stop }),
     (caught) => caught === stop.reason,
   );
-  assert.deepEqual(commandLines(`305.25${RUN}`), []);
+  assert.deepEqual(commandLines(`305.25${runId}`), []);
 });
 
 test('a step that fails is not kept', async (t) => {

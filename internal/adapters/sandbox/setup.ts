@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { finished } from 'node:stream/promises';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { Fault } from '../../domain/fault.ts';
-import { below, DECLARED_HOME, declaredPath } from './layout.ts';
+import { below, declaredHome, declaredPath } from './layout.ts';
 import type { SetupCache } from './setup-cache.ts';
 import type { RunResult, Sandbox } from './types.ts';
 
@@ -73,10 +73,10 @@ export class SetupFailed extends Fault {
   }
 }
 
-const TIMEOUT_MS = 30 * 60_000;
-const ARCHIVE_MS = 15 * 60_000;
+const setupTimeoutMs = 30 * 60_000;
+const archiveMs = 15 * 60_000;
 const UNITS_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-const IMAGE_STEP = 'image';
+const imageStep = 'image';
 
 const lastLines = (text: string): string => text.trimEnd().split('\n').slice(-20).join('\n').slice(-2000);
 const sha256 = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
@@ -94,12 +94,12 @@ export async function buildImage(sandbox: Sandbox, request: ImageRequest): Promi
   await cached(
     sandbox,
     request,
-    { name: IMAGE_STEP, key, parts: [{ key, root: sandbox.home, paths: ['.'] }], ttlMs: null },
+    { name: imageStep, key, parts: [{ key, root: sandbox.home, paths: ['.'] }], ttlMs: null },
     async () => {
       await runCommands(
         sandbox,
         request,
-        { name: IMAGE_STEP, commands: steps },
+        { name: imageStep, commands: steps },
         { env: { ...env, ...request.networkEnv }, cwd: sandbox.home },
       );
     },
@@ -108,11 +108,11 @@ export async function buildImage(sandbox: Sandbox, request: ImageRequest): Promi
 
 /** The steps change the whole image, which the engine keeps. */
 async function buildWhole(sandbox: Sandbox, request: ImageRequest, key: string): Promise<void> {
-  const { cache, steps, networkEnv = {}, timeoutMs = TIMEOUT_MS } = request;
+  const { cache, steps, networkEnv = {}, timeoutMs = setupTimeoutMs } = request;
   await cache.inTurn(key, async () => {
     let isTold = false;
     const tell = (found: 'hit' | 'miss'): void => {
-      if (!isTold) request.onStep?.({ name: IMAGE_STEP, cache: found });
+      if (!isTold) request.onStep?.({ name: imageStep, cache: found });
       isTold = true;
     };
     const found = await sandbox.build?.({
@@ -121,7 +121,7 @@ async function buildWhole(sandbox: Sandbox, request: ImageRequest, key: string):
       runStep: async (run, index, env) => {
         tell('miss');
         const result = await run({ command: steps[index] ?? '', timeoutMs, env, ...signalOf(request) });
-        if (result.code !== 0) throw new SetupFailed(IMAGE_STEP, index + 1, steps.length, result);
+        if (result.code !== 0) throw new SetupFailed(imageStep, index + 1, steps.length, result);
       },
     });
     tell(found ?? 'miss');
@@ -162,8 +162,8 @@ function ttlOf(text: string): number {
 
 /** `.` for HOME itself. */
 function homeRelative(path: string): string {
-  const relative = below(declaredPath(path, 'The cached path'), DECLARED_HOME);
-  if (relative === undefined) throw new Fault('unprocessable', 'setup-cache', `${path} is not under ${DECLARED_HOME}`);
+  const relative = below(declaredPath(path, 'The cached path'), declaredHome);
+  if (relative === undefined) throw new Fault('unprocessable', 'setup-cache', `${path} is not under ${declaredHome}`);
   return relative === '' ? '.' : `./${relative}`;
 }
 
@@ -188,7 +188,7 @@ const wholeParts = (sandbox: Sandbox, key: string): readonly Part[] =>
   [sandbox.home, sandbox.workDir].map((root, index) => ({ key: sha256([key, index]), root, paths: null }));
 
 /** Lies beside what a step changes, and tells what is newer. */
-const MARK = '/.svc-step';
+const stepMark = '/.svc-step';
 
 async function cached(sandbox: Sandbox, context: SetupContext, entry: Entry, run: () => Promise<void>): Promise<void> {
   const { cache, onStep } = context;
@@ -206,27 +206,27 @@ async function cached(sandbox: Sandbox, context: SetupContext, entry: Entry, run
 async function restore(sandbox: Sandbox, context: SetupContext, { ttlMs }: Entry, part: Part): Promise<boolean> {
   return context.cache.restore(part.key, { now: context.now, ttlMs }, async (archive) => {
     const command = ['/bin/sh', '-c', 'exec tar -C "$1" --no-same-owner -xpf -', 'sh', part.root];
-    const result = await sandbox.run({ command, timeoutMs: ARCHIVE_MS, input: archive, ...signalOf(context) });
+    const result = await sandbox.run({ command, timeoutMs: archiveMs, input: archive, ...signalOf(context) });
     return result.code === 0;
   });
 }
 
 async function mark(sandbox: Sandbox, context: SetupContext, root: string): Promise<void> {
-  const made = await sandbox.run({ command: ['touch', root + MARK], timeoutMs: ARCHIVE_MS, ...signalOf(context) });
+  const made = await sandbox.run({ command: ['touch', root + stepMark], timeoutMs: archiveMs, ...signalOf(context) });
   if (made.code === 0) return;
   throw new Fault('unprocessable', 'setup-cache', `${root} cannot be written to: ${made.output.trim()}`);
 }
 
-const PACK = `cd "$1" || exit 1; shift
+const pack = `cd "$1" || exit 1; shift
 for path; do shift; [ -e "$path" ] && set -- "$@" "$path"; done; exec tar -cf - -- "$@"`;
 /** Files by the time of their change, since an archive that is unpacked sets the other; directories where they are empty. */
-const PACK_CHANGED = `cd "$1" || exit 1
-find . -cnewer .${MARK} "(" ! -type d -o -empty ")" ! -path .${MARK} -print0 | tar --null --no-recursion -T - -cf -
-ended=$?; rm -f .${MARK}; exit $ended`;
+const packChanged = `cd "$1" || exit 1
+find . -cnewer .${stepMark} "(" ! -type d -o -empty ")" ! -path .${stepMark} -print0 | tar --null --no-recursion -T - -cf -
+ended=$?; rm -f .${stepMark}; exit $ended`;
 
 /** Packs those of the paths that are there. What cannot be packed is not kept, and the session starts all the same. */
 async function keep(sandbox: Sandbox, context: SetupContext, part: Part): Promise<void> {
-  const script = part.paths === null ? PACK_CHANGED : PACK;
+  const script = part.paths === null ? packChanged : pack;
   const child = await sandbox.spawn({ argv: ['/bin/sh', '-c', script, 'sh', part.root, ...(part.paths ?? [])] });
   child.stdin.end();
   child.stderr.resume();
@@ -270,7 +270,7 @@ async function hashFiles(
     cwd,
   });
   const stop = AbortSignal.any([
-    AbortSignal.timeout(ARCHIVE_MS),
+    AbortSignal.timeout(archiveMs),
     ...(request.signal === undefined ? [] : [request.signal]),
   ]);
   const kill = (): void => void child.kill().catch(() => undefined); // Then it ends without a code, below.
@@ -304,7 +304,7 @@ async function runCommands(
   },
 ): Promise<void> {
   for (const [index, command] of step.commands.entries()) {
-    const timeoutMs = context.timeoutMs ?? TIMEOUT_MS;
+    const timeoutMs = context.timeoutMs ?? setupTimeoutMs;
     const result = await sandbox.run({ command, timeoutMs, ...options, ...signalOf(context) });
     if (result.code !== 0) throw new SetupFailed(step.name, index + 1, step.commands.length, result);
   }

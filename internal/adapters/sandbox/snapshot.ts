@@ -6,7 +6,7 @@ import { Fault } from '../../domain/fault.ts';
 import { below, makeDirectories, type PlacedMount } from './layout.ts';
 import { EngineSandbox } from './engine-sandbox.ts';
 import { LocalSandbox } from './local.ts';
-import { UNPACK } from './mount-box.ts';
+import { unpackText } from './mount-box.ts';
 import type { Sandbox } from './types.ts';
 
 /** What one archive is of. */
@@ -16,11 +16,11 @@ export interface SnapshotPart {
   readonly mount?: Omit<PlacedMount, 'hostPath'> & { readonly place: string };
 }
 
-const PACK = 'exec tar -C "$1" --sort=name -cf - .';
+const pack = 'exec tar -C "$1" --sort=name -cf - .';
 /** Of an engine's image, whose tar may be a small one. */
-const PACK_BOX = 'exec tar -C "$1" -cf - .';
-const UNPACK_LOCAL = 'exec tar -C "$1" --no-same-owner -xpf -';
-const UNPACK_MS = 10 * 60_000;
+const packBox = 'exec tar -C "$1" -cf - .';
+const unpackLocal = 'exec tar -C "$1" --no-same-owner -xpf -';
+const unpackMs = 10 * 60_000;
 
 const local = (sandbox: Sandbox): LocalSandbox => {
   if (sandbox instanceof LocalSandbox) return sandbox;
@@ -61,7 +61,7 @@ function rootOf(sandbox: Sandbox, { root, mount }: SnapshotPart): string {
 /** The archive of a part as it is made. Throws where it could not be made whole, and when the signal aborts. */
 export async function* packPart(sandbox: Sandbox, part: SnapshotPart, signal: AbortSignal): AsyncGenerator<Buffer> {
   const child = await sandbox.spawn({
-    argv: ['/bin/sh', '-c', sandbox instanceof EngineSandbox ? PACK_BOX : PACK, 'sh', rootOf(sandbox, part)],
+    argv: ['/bin/sh', '-c', sandbox instanceof EngineSandbox ? packBox : pack, 'sh', rootOf(sandbox, part)],
     cwd: sandbox.home,
   });
   const kill = (): void => void child.kill().catch(() => undefined); // Then it ends without a code, below.
@@ -90,9 +90,9 @@ export async function restoreParts(
   await placeMounts(sandbox, parts);
   for (const [index, part] of parts.entries()) {
     if (part.root === 'none') continue;
-    const unpack = sandbox instanceof EngineSandbox ? UNPACK : UNPACK_LOCAL;
+    const unpack = sandbox instanceof EngineSandbox ? unpackText : unpackLocal;
     const command = ['/bin/sh', '-c', unpack, 'sh', rootOf(sandbox, part)];
-    const done = await sandbox.run({ command, cwd: sandbox.home, timeoutMs: UNPACK_MS, input: archive(index) });
+    const done = await sandbox.run({ command, cwd: sandbox.home, timeoutMs: unpackMs, input: archive(index) });
     if (done.code === 0) continue;
     const message = `The snapshot of the session cannot be put back: ${done.output.trim().slice(-400)}`;
     throw new Fault('unprocessable', 'snapshot-restore', message);

@@ -10,12 +10,12 @@ import { type Bubblewrap, probeBubblewrap } from './bubblewrap.ts';
 import { openSandboxes } from './sandbox.ts';
 import type { SandboxName, SandboxProvider } from './types.ts';
 
-export const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+export const testPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** Part of what tests look for in /proc, where another run of them may be going on. */
-export const RUN = String(process.pid);
+export const runId = String(process.pid);
 /** Whether this machine has a working bubblewrap, and why not. */
-export const bubblewrap: Bubblewrap = await probeBubblewrap(PATH);
+export const bubblewrap: Bubblewrap = await probeBubblewrap(testPath);
 /** Providers that can be tried here. A machine without namespaces shows only that it says so (sandbox.test.ts). */
 export const providers: readonly ('bubblewrap' | 'process')[] = bubblewrap.works
   ? ['process', 'bubblewrap']
@@ -29,7 +29,7 @@ export function temporary(t: TestContext): string {
 }
 
 export async function open(t: TestContext, name: Exclude<SandboxName, 'command'>, dataDir = temporary(t)) {
-  const { provider, facts } = await openSandboxes({ dataDir, sandbox: name, host: { PATH } });
+  const { provider, facts } = await openSandboxes({ dataDir, sandbox: name, host: { PATH: testPath } });
   t.after(() => provider.close());
   return { provider: provider satisfies SandboxProvider, facts, dataDir };
 }

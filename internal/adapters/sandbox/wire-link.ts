@@ -30,11 +30,11 @@ export interface LinkOptions {
   readonly pingMs?: number;
 }
 
-const HEADER_BYTES = 64 * 1024;
-const DATA_BYTES = 2 * 1024 * 1024;
+const headerBytes = 64 * 1024;
+const dataBytes = 2 * 1024 * 1024;
 /** Silence after which a stream counts as cut, in pings. */
-const SILENT_PINGS = 4;
-const HELLO_MS = 10_000;
+const silentPings = 4;
+const helloMs = 10_000;
 const BACKOFF_MS = [20, 50, 100, 200, 500, 1_000, 2_000] as const;
 
 function encode(header: object, data?: Uint8Array): Buffer {
@@ -52,7 +52,7 @@ function readFrames(stream: Duplex, onFrame: (header: Header, data: Buffer) => b
     rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
     while (rest.length >= 8 && !stream.destroyed) {
       const [head, size] = [rest.readUInt32BE(0), rest.readUInt32BE(4)];
-      if (head > HEADER_BYTES || size > DATA_BYTES) return void stream.destroy();
+      if (head > headerBytes || size > dataBytes) return void stream.destroy();
       const end = 8 + head + size;
       if (rest.length < end) return;
       const header = parseHeader(rest.toString('utf8', 8, 8 + head));
@@ -159,7 +159,7 @@ export class WireLink {
 
   #hello(stream: Duplex): Promise<void> {
     return new Promise((resolve, reject) => {
-      const late = setTimeout(() => stream.destroy(), HELLO_MS);
+      const late = setTimeout(() => stream.destroy(), helloMs);
       stream.once('close', () => {
         clearTimeout(late);
         reject(new Error('the box does not answer on its wire'));
@@ -215,7 +215,7 @@ export class WireLink {
     const { pingMs = 5_000 } = this.#options;
     clearInterval(this.#pings);
     this.#pings = setInterval(() => {
-      if (performance.now() - this.#heardAt > SILENT_PINGS * pingMs) this.#peer?.destroy();
+      if (performance.now() - this.#heardAt > silentPings * pingMs) this.#peer?.destroy();
       else this.#peer?.write(encode({ t: 'ping' }));
     }, pingMs);
     this.#pings.unref();

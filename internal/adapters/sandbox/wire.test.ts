@@ -8,17 +8,17 @@ import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
-import { commandLines, environments, eventually, PATH, RUN, temporary } from './test-support.ts';
+import { commandLines, environments, eventually, testPath, runId, temporary } from './test-support.ts';
 import { bridgeArgv, initArgv, Wire } from './wire.ts';
 
-const SECRET = 'a-secret-of-the-first-peer';
-const ENV = { PATH, SECRET_OF_TEST: 'x' };
+const secretText = 'a-secret-of-the-first-peer';
+const ENV = { PATH: testPath, SECRET_OF_TEST: 'x' };
 
 async function startInit(t: TestContext, seconds = 60): Promise<{ dir: string; socket: string; init: ChildProcess }> {
   const dir = temporary(t);
   const socket = join(dir, 'wire.sock');
-  const [source = '', settings = ''] = initArgv({ tag: `t${RUN}`, socket, seconds }).slice(-2);
-  const init = spawn(process.execPath, ['-e', source, settings], { stdio: 'inherit', env: { PATH } });
+  const [source = '', settings = ''] = initArgv({ tag: `t${runId}`, socket, seconds }).slice(-2);
+  const init = spawn(process.execPath, ['-e', source, settings], { stdio: 'inherit', env: { PATH: testPath } });
   t.after(async () => {
     if (init.exitCode !== null) return;
     const ended = once(init, 'exit');
@@ -35,7 +35,7 @@ async function connectTo(socket: string): Promise<Socket> {
   return stream;
 }
 
-function open(dial: () => Promise<Duplex>, dir: string, secret = SECRET, more: object = {}): Wire {
+function open(dial: () => Promise<Duplex>, dir: string, secret = secretText, more: object = {}): Wire {
   return new Wire({ dial, secret, socketOf: (name) => join(dir, `${name}.sock`), ...more });
 }
 
@@ -167,15 +167,15 @@ test('without its peer all of it ends, programs with what they left included', a
   const { dir, socket, init } = await startInit(t, 2);
   const wire = open(() => connectTo(socket), dir);
   await wire.open();
-  const mark = `deadman-${RUN}`;
-  const script = `(setsid sleep 300 </dev/null >/dev/null 2>&1 &); env -i sleep 307.25${RUN} & exec sleep 300`;
+  const mark = `deadman-${runId}`;
+  const script = `(setsid sleep 300 </dev/null >/dev/null 2>&1 &); env -i sleep 307.25${runId} & exec sleep 300`;
   await wire.start({ argv: ['/bin/sh', '-c', script], env: { ...ENV, MARK: mark }, cwd: dir });
   assert.ok(await eventually(() => environments(mark).length >= 2));
   assert.deepEqual(commandLines(mark), []);
   const ended = once(init, 'exit');
   wire.end('gone');
   await ended;
-  assert.deepEqual([environments(mark), commandLines(`307.25${RUN}`)], [[], []]);
+  assert.deepEqual([environments(mark), commandLines(`307.25${runId}`)], [[], []]);
 });
 
 test('the bridge carries a wire over standard streams, and a program that is not there is said so', async (t) => {

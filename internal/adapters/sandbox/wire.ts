@@ -11,11 +11,11 @@ import type { Channel, Exit, SandboxProcess } from './types.ts';
 import { type Header, type LinkOptions, WireLink, type WireState } from './wire-link.ts';
 
 const sourceOf = (name: string): string => readFileSync(new URL(name, import.meta.url), 'utf8');
-const INIT = sourceOf('./svc-init.cjs');
-const BRIDGE = sourceOf('./svc-bridge.cjs');
+const init = sourceOf('./svc-init.cjs');
+const bridge = sourceOf('./svc-bridge.cjs');
 
 /** Where the first process listens: a name, and no file, since its root may be read-only. `@` stands for a zero byte. */
-const SOCKET = '@svc-wire';
+const socketName = '@svc-wire';
 
 /**
  * The first process of a box: a shell, which as the first of its namespace takes in what others leave behind, and the
@@ -23,16 +23,16 @@ const SOCKET = '@svc-wire';
  */
 export const initArgv = (settings: { readonly tag: string; readonly socket?: string; readonly seconds?: number }) => {
   const script = 'node -e "$1" "$2" & wait $!';
-  return ['/bin/sh', '-c', script, 'svc-init', INIT, JSON.stringify({ socket: SOCKET, ...settings })];
+  return ['/bin/sh', '-c', script, 'svc-init', init, JSON.stringify({ socket: socketName, ...settings })];
 };
 
 /** A program whose standard streams are the wire. */
-export const bridgeArgv = (socket = SOCKET): readonly string[] => ['node', '-e', BRIDGE, socket];
+export const bridgeArgv = (socket = socketName): readonly string[] => ['node', '-e', bridge, socket];
 
-const PIECE_BYTES = 64 * 1024;
+const pieceBytes = 64 * 1024;
 /** What the box has not written to a program's input, or to a connection's inner end, yet. */
-const IN_WINDOW = 1024 * 1024;
-const OUT_LIMIT = 6 * 1024 * 1024;
+const inWindow = 1024 * 1024;
+const outLimit = 6 * 1024 * 1024;
 
 export interface StartRequest {
   readonly argv: readonly string[];
@@ -243,17 +243,17 @@ class Program {
 
   #write(chunk: Buffer, done: () => void): void {
     if (this.#isOver) return done();
-    for (let at = 0; at < chunk.length; at += PIECE_BYTES) {
-      this.#link.send({ t: 'in', id: this.#id }, chunk.subarray(at, at + PIECE_BYTES));
+    for (let at = 0; at < chunk.length; at += pieceBytes) {
+      this.#link.send({ t: 'in', id: this.#id }, chunk.subarray(at, at + pieceBytes));
     }
     this.#unwritten += chunk.length;
-    if (this.#unwritten <= IN_WINDOW) done();
+    if (this.#unwritten <= inWindow) done();
     else this.#room = done;
   }
 
   #written(bytes: number): void {
     this.#unwritten -= bytes;
-    if (this.#unwritten > IN_WINDOW) return;
+    if (this.#unwritten > inWindow) return;
     const room = this.#room;
     this.#room = undefined;
     room?.();
@@ -270,7 +270,7 @@ class Output extends Readable {
   isFinished = false;
 
   constructor(consumed: (bytes: number) => void) {
-    super({ highWaterMark: PIECE_BYTES });
+    super({ highWaterMark: pieceBytes });
     this.#consumed = consumed;
   }
 
@@ -278,7 +278,7 @@ class Output extends Readable {
     if (this.destroyed) return this.#consumed(data.length);
     this.#bytes += data.length;
     // A box that does not keep to its window is not believed any further.
-    if (this.isFinished || this.#bytes > OUT_LIMIT) return;
+    if (this.isFinished || this.#bytes > outLimit) return;
     // A copy: what was read from the stream holds more than this frame.
     this.#waiting.push(Buffer.from(data));
     this.#pass();
@@ -352,7 +352,7 @@ class Connection {
     else if (header.t === 'reset') this.died();
     else if (header.t === 'ack') {
       this.#unwritten -= Number(header['bytes']) || 0;
-      if (this.#unwritten <= IN_WINDOW) this.#outer.resume();
+      if (this.#unwritten <= inWindow) this.#outer.resume();
     }
   }
 
@@ -363,10 +363,10 @@ class Connection {
   }
 
   #forward(chunk: Buffer): void {
-    for (let at = 0; at < chunk.length; at += PIECE_BYTES) {
-      this.#link.send({ t: 'data', c: this.#c }, chunk.subarray(at, at + PIECE_BYTES));
+    for (let at = 0; at < chunk.length; at += pieceBytes) {
+      this.#link.send({ t: 'data', c: this.#c }, chunk.subarray(at, at + pieceBytes));
     }
     this.#unwritten += chunk.length;
-    if (this.#unwritten > IN_WINDOW) this.#outer.pause();
+    if (this.#unwritten > inWindow) this.#outer.pause();
   }
 }

@@ -4,7 +4,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
 import type { ResourceLimits } from '../../domain/catalog.ts';
-import { ENTRY_SHAPE, isEntry, MAX_ENTRIES } from '../../domain/host-entry.ts';
+import { entryShape, isEntry, entriesMax } from '../../domain/host-entry.ts';
 import { type SandboxProviderName, SANDBOX_PROVIDERS } from '../../domain/sandbox.ts';
 import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
 import type { ConfigFile } from './file.ts';
@@ -79,7 +79,7 @@ const Section = v.strictObject({
   ),
   network: v.optional(
     v.strictObject({
-      allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `not ${ENTRY_SHAPE}`))), v.maxLength(MAX_ENTRIES)),
+      allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `not ${entryShape}`))), v.maxLength(entriesMax)),
     }),
   ),
 });

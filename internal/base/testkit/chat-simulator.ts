@@ -52,7 +52,7 @@ function refusalOf(method: string, args: Args): string | undefined {
   return absent === undefined ? undefined : `required: ${absent}`;
 }
 
-export const CHAT_TOKEN = 'xoxb-1111-the-token-of-the-bot';
+export const chatToken = 'xoxb-1111-the-token-of-the-bot';
 
 export class ChatSimulator {
   readonly channels = new Map<string, SimMessage[]>();
@@ -136,8 +136,7 @@ export class ChatSimulator {
       return tell(400, { ok: false, error: strange });
     }
     this.heard.push({ method, args });
-    if (request.headers.authorization !== `Bearer ${CHAT_TOKEN}`)
-      return tell(200, { ok: false, error: 'invalid_auth' });
+    if (request.headers.authorization !== `Bearer ${chatToken}`) return tell(200, { ok: false, error: 'invalid_auth' });
     const fault = this.faults.get(method)?.shift();
     if (fault === 'limited') return tell(429, { ok: false, error: 'ratelimited' }, { 'retry-after': this.retryAfter });
     if (fault === 'lost-before') return void response.destroy();
@@ -149,7 +148,7 @@ export class ChatSimulator {
   }
 
   #answerFile({ url = '', headers }: IncomingMessage, response: ServerResponse): void {
-    const file = headers.authorization === `Bearer ${CHAT_TOKEN}` ? this.files.get(url) : undefined;
+    const file = headers.authorization === `Bearer ${chatToken}` ? this.files.get(url) : undefined;
     this.heard.push({ method: `GET ${url}`, args: {} });
     response.writeHead(200, { 'content-type': file?.type ?? 'text/html; charset=utf-8' });
     response.end(file?.bytes ?? '<html>Sign in</html>');

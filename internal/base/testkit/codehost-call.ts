@@ -2,7 +2,7 @@
 
 import type { Actor, SimRepository } from './codehost-state.ts';
 
-export const R = '/repos/{owner}/{repo}';
+export const r = '/repos/{owner}/{repo}';
 
 /** What handlers need of the simulator itself. */
 export interface SimWorld {

@@ -1,6 +1,6 @@
 // The simulated code host's REST answers about code: contents, refs, commits, trees, tags, releases, search.
 
-import { type Answer, type Call, type Handler, paged, R } from './codehost-call.ts';
+import { type Answer, type Call, type Handler, paged, r } from './codehost-call.ts';
 import { showIssue } from './codehost-issues.ts';
 import { ApiRefusal, type CommitFacts, invalid, notFound, type SimRepository } from './codehost-state.ts';
 import { runGit } from './git-fixture.ts';
@@ -274,16 +274,16 @@ const release = ({ repo }: Call, find: (one: SimRepository['releases'][number]) 
 };
 
 export const CODE_HANDLERS: { readonly [operation: string]: Handler } = {
-  [`GET ${R}`]: ({ repo }) => ({ body: showRepository(repo) }),
-  [`GET ${R}/contents/{path}`]: readContents,
-  [`PUT ${R}/contents/{path}`]: (call) => writeContents(call, false),
-  [`DELETE ${R}/contents/{path}`]: (call) => writeContents(call, true),
-  [`GET ${R}/git/ref/{ref}`]: readRef,
-  [`POST ${R}/git/refs`]: makeRef,
-  [`PATCH ${R}/git/refs/{ref}`]: moveRef,
-  [`GET ${R}/git/commits/{commit_sha}`]: readCommit,
-  [`POST ${R}/git/commits`]: makeCommit,
-  [`GET ${R}/git/trees/{tree_sha}`]: async ({ repo, params, query }) => {
+  [`GET ${r}`]: ({ repo }) => ({ body: showRepository(repo) }),
+  [`GET ${r}/contents/{path}`]: readContents,
+  [`PUT ${r}/contents/{path}`]: (call) => writeContents(call, false),
+  [`DELETE ${r}/contents/{path}`]: (call) => writeContents(call, true),
+  [`GET ${r}/git/ref/{ref}`]: readRef,
+  [`POST ${r}/git/refs`]: makeRef,
+  [`PATCH ${r}/git/refs/{ref}`]: moveRef,
+  [`GET ${r}/git/commits/{commit_sha}`]: readCommit,
+  [`POST ${r}/git/commits`]: makeCommit,
+  [`GET ${r}/git/trees/{tree_sha}`]: async ({ repo, params, query }) => {
     const sha = await treeOf(repo, await shaOf(repo, params['tree_sha']));
     const list = await entries(repo, sha, query.get('recursive') !== null);
     return {
@@ -294,22 +294,22 @@ export const CODE_HANDLERS: { readonly [operation: string]: Handler } = {
       },
     };
   },
-  [`POST ${R}/git/trees`]: makeTree,
-  [`POST ${R}/git/blobs`]: async ({ repo, body }) => {
+  [`POST ${r}/git/trees`]: makeTree,
+  [`POST ${r}/git/blobs`]: async ({ repo, body }) => {
     const input = [Buffer.from(String(body['content']), body['encoding'] === 'base64' ? 'base64' : 'utf8')];
     const sha = (await runGit(['hash-object', '-w', '--stdin'], { ...inDir(repo), input })).toString().trim();
     return { status: 201, body: { sha } };
   },
-  [`GET ${R}/git/tags/{tag_sha}`]: ({ params }) => ({ body: { sha: params['tag_sha'], tag: '' } }),
-  [`GET ${R}/branches`]: async ({ repo, query }) =>
+  [`GET ${r}/git/tags/{tag_sha}`]: ({ params }) => ({ body: { sha: params['tag_sha'], tag: '' } }),
+  [`GET ${r}/branches`]: async ({ repo, query }) =>
     paged(
       query,
       (await repo.branches()).map(({ name, sha }) => ({ name, commit: { sha }, protected: false })),
     ),
-  [`GET ${R}/tags`]: listTags,
-  [`GET ${R}/commits`]: listCommits,
-  [`GET ${R}/commits/{ref}`]: readCommit,
-  [`GET ${R}/pulls/{pull_number}/commits`]: async ({ repo, params, query }) => {
+  [`GET ${r}/tags`]: listTags,
+  [`GET ${r}/commits`]: listCommits,
+  [`GET ${r}/commits/{ref}`]: readCommit,
+  [`GET ${r}/pulls/{pull_number}/commits`]: async ({ repo, params, query }) => {
     const pull = repo.issues.get(Number(params['pull_number']))?.pull;
     if (pull === undefined) throw notFound();
     const found = await repo.log(`refs/heads/${pull.base}..refs/heads/${pull.head}`);
@@ -318,10 +318,10 @@ export const CODE_HANDLERS: { readonly [operation: string]: Handler } = {
       found.toReversed().map((one) => showCommit(repo, one)),
     );
   },
-  [`GET ${R}/releases`]: ({ repo, query }) => paged(query, repo.releases),
-  [`GET ${R}/releases/latest`]: (call) => release(call, (one) => !one.draft),
-  [`GET ${R}/releases/tags/{tag}`]: (call) => release(call, (one) => one.tag_name === call.params['tag']),
-  [`GET ${R}/collaborators`]: ({ query }) => paged(query, [{ login: 'ann', id: 9, type: 'User', role_name: 'admin' }]),
+  [`GET ${r}/releases`]: ({ repo, query }) => paged(query, repo.releases),
+  [`GET ${r}/releases/latest`]: (call) => release(call, (one) => !one.draft),
+  [`GET ${r}/releases/tags/{tag}`]: (call) => release(call, (one) => one.tag_name === call.params['tag']),
+  [`GET ${r}/collaborators`]: ({ query }) => paged(query, [{ login: 'ann', id: 9, type: 'User', role_name: 'admin' }]),
   'GET /search/code': searchCode,
   'GET /search/issues': searchIssues,
   'GET /search/commits': async ({ sim, query, covers }) => {

@@ -1,6 +1,6 @@
 // The simulated code host's REST answers about issues, pull requests, comments, reviews and labels.
 
-import { type Answer, type Call, type Handler, paged, R, reactTo } from './codehost-call.ts';
+import { type Answer, type Call, type Handler, paged, r, reactTo } from './codehost-call.ts';
 import { type Actor, type Comment, invalid, type Issue, notFound, type SimRepository } from './codehost-state.ts';
 
 export const userOf = ({ login, id, type }: Actor) => ({
@@ -199,28 +199,28 @@ function putLabel({ repo, body, params }: Call, status: number): Answer {
 }
 
 export const ISSUE_HANDLERS: { readonly [operation: string]: Handler } = {
-  [`GET ${R}/issues`]: ({ repo, query }) =>
+  [`GET ${r}/issues`]: ({ repo, query }) =>
     paged(
       query,
       [...repo.issues.values()].toReversed().map((one) => showIssue(repo, one)),
     ),
-  [`POST ${R}/issues`]: makeIssue,
-  [`GET ${R}/issues/{issue_number}`]: (call) => ({ body: showIssue(call.repo, issueOf(call)) }),
-  [`PATCH ${R}/issues/{issue_number}`]: changeIssue,
-  [`GET ${R}/issues/{issue_number}/comments`]: onIssue,
-  [`POST ${R}/issues/{issue_number}/comments`]: makeComment,
-  [`GET ${R}/issues/comments/{comment_id}`]: (call) => ({ body: showComment(call.repo, commentOf(call)) }),
-  [`PATCH ${R}/issues/comments/{comment_id}`]: (call) => {
+  [`POST ${r}/issues`]: makeIssue,
+  [`GET ${r}/issues/{issue_number}`]: (call) => ({ body: showIssue(call.repo, issueOf(call)) }),
+  [`PATCH ${r}/issues/{issue_number}`]: changeIssue,
+  [`GET ${r}/issues/{issue_number}/comments`]: onIssue,
+  [`POST ${r}/issues/{issue_number}/comments`]: makeComment,
+  [`GET ${r}/issues/comments/{comment_id}`]: (call) => ({ body: showComment(call.repo, commentOf(call)) }),
+  [`PATCH ${r}/issues/comments/{comment_id}`]: (call) => {
     const found = commentOf(call);
     found.body = text(call.body['body']);
     return { body: showComment(call.repo, found) };
   },
-  [`POST ${R}/issues/comments/{comment_id}/reactions`]: (call) => reactTo(call, commentOf(call).reactions),
-  [`POST ${R}/issues/{issue_number}/reactions`]: (call) => reactTo(call, issueOf(call).reactions),
-  [`GET ${R}/issues/{issue_number}/labels`]: (call) => paged(call.query, labelsOf(call.repo, issueOf(call).labels)),
-  [`PUT ${R}/issues/{issue_number}/labels`]: changeIssue,
-  [`GET ${R}/issues/{issue_number}/sub_issues`]: (call) => listIds(call, issueOf(call).subIssues),
-  [`POST ${R}/issues/{issue_number}/sub_issues`]: (call) =>
+  [`POST ${r}/issues/comments/{comment_id}/reactions`]: (call) => reactTo(call, commentOf(call).reactions),
+  [`POST ${r}/issues/{issue_number}/reactions`]: (call) => reactTo(call, issueOf(call).reactions),
+  [`GET ${r}/issues/{issue_number}/labels`]: (call) => paged(call.query, labelsOf(call.repo, issueOf(call).labels)),
+  [`PUT ${r}/issues/{issue_number}/labels`]: changeIssue,
+  [`GET ${r}/issues/{issue_number}/sub_issues`]: (call) => listIds(call, issueOf(call).subIssues),
+  [`POST ${r}/issues/{issue_number}/sub_issues`]: (call) =>
     sub(
       call,
       (parent, child) => {
@@ -230,28 +230,28 @@ export const ISSUE_HANDLERS: { readonly [operation: string]: Handler } = {
       },
       201,
     ),
-  [`DELETE ${R}/issues/{issue_number}/sub_issue`]: (call) =>
+  [`DELETE ${r}/issues/{issue_number}/sub_issue`]: (call) =>
     sub(call, (parent, child) => {
       without(parent.subIssues, child.id);
       delete child.parent;
     }),
-  [`PATCH ${R}/issues/{issue_number}/sub_issues/priority`]: (call) =>
+  [`PATCH ${r}/issues/{issue_number}/sub_issues/priority`]: (call) =>
     sub(call, (parent, child) => {
       without(parent.subIssues, child.id);
       const behind = parent.subIssues.indexOf(Number(call.body['after_id'] ?? -1));
       parent.subIssues.splice(behind + 1, 0, child.id);
     }),
-  [`GET ${R}/issues/{issue_number}/parent`]: (call) => {
+  [`GET ${r}/issues/{issue_number}/parent`]: (call) => {
     const parent = byId(call.repo, issueOf(call).parent ?? -1);
     if (parent === undefined) throw notFound();
     return { body: showIssue(call.repo, parent) };
   },
-  [`GET ${R}/issues/{issue_number}/dependencies/blocked_by`]: (call) => listIds(call, issueOf(call).blockedBy),
-  [`POST ${R}/issues/{issue_number}/dependencies/blocked_by`]: (call) =>
+  [`GET ${r}/issues/{issue_number}/dependencies/blocked_by`]: (call) => listIds(call, issueOf(call).blockedBy),
+  [`POST ${r}/issues/{issue_number}/dependencies/blocked_by`]: (call) =>
     sub(call, (issue, other) => issue.blockedBy.push(other.id), 201),
-  [`DELETE ${R}/issues/{issue_number}/dependencies/blocked_by/{issue_id}`]: (call) =>
+  [`DELETE ${r}/issues/{issue_number}/dependencies/blocked_by/{issue_id}`]: (call) =>
     sub(call, (issue, other) => without(issue.blockedBy, other.id)),
-  [`GET ${R}/issues/{issue_number}/dependencies/blocking`]: (call) => {
+  [`GET ${r}/issues/{issue_number}/dependencies/blocking`]: (call) => {
     const { id } = issueOf(call);
     const blocked = [...call.repo.issues.values()].filter((one) => one.blockedBy.includes(id));
     return listIds(
@@ -259,21 +259,21 @@ export const ISSUE_HANDLERS: { readonly [operation: string]: Handler } = {
       blocked.map((one) => one.id),
     );
   },
-  [`GET ${R}/issue-types`]: () => ({
+  [`GET ${r}/issue-types`]: () => ({
     body: [
       { id: 1, name: 'Bug' },
       { id: 2, name: 'Task' },
     ],
   }),
-  [`GET ${R}/labels`]: ({ repo, query }) => paged(query, [...repo.labels.values()]),
-  [`POST ${R}/labels`]: (call) => putLabel(call, 201),
-  [`GET ${R}/labels/{name}`]: ({ repo, params }) => {
+  [`GET ${r}/labels`]: ({ repo, query }) => paged(query, [...repo.labels.values()]),
+  [`POST ${r}/labels`]: (call) => putLabel(call, 201),
+  [`GET ${r}/labels/{name}`]: ({ repo, params }) => {
     const found = repo.labels.get(params['name'] ?? '');
     if (found === undefined) throw notFound();
     return { body: found };
   },
-  [`PATCH ${R}/labels/{name}`]: (call) => putLabel(call, 200),
-  [`DELETE ${R}/labels/{name}`]: ({ repo, params }) => {
+  [`PATCH ${r}/labels/{name}`]: (call) => putLabel(call, 200),
+  [`DELETE ${r}/labels/{name}`]: ({ repo, params }) => {
     if (!repo.labels.delete(params['name'] ?? '')) throw notFound();
     return { status: 204 };
   },

@@ -1,6 +1,6 @@
 // Which permission of an installation token the code host asks for, by operation.
 
-import { R } from './codehost-call.ts';
+import { r } from './codehost-call.ts';
 
 type Need = readonly (readonly [permission: string, level: 'read' | 'write'])[];
 const read = (permission: string): Need => [[permission, 'read']];
@@ -32,7 +32,7 @@ const both = (method: string): Need => [
 /** Whether a token with these permissions may do it. */
 export function mayDo(operation: string, permissions: { readonly [name: string]: string }): boolean {
   const [method = '', path = ''] = operation.split(' ');
-  const need = RULES.find(([pattern]) => pattern.test(path.replace(R, path === R ? R : '')) || pattern.test(path))?.[1](
+  const need = RULES.find(([pattern]) => pattern.test(path.replace(r, path === r ? r : '')) || pattern.test(path))?.[1](
     method,
   );
   return (need ?? []).some(

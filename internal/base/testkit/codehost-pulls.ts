@@ -1,6 +1,6 @@
 // The simulated code host's REST answers about pull requests and their reviews.
 
-import { type Answer, type Call, type Handler, paged, R, reactTo } from './codehost-call.ts';
+import { type Answer, type Call, type Handler, paged, r, reactTo } from './codehost-call.ts';
 import { commentOf, issueOf, newIssue, showComment, showIssue, since, text, userOf, web } from './codehost-issues.ts';
 import { ApiRefusal, type Comment, invalid, type Issue, notFound, type SimRepository } from './codehost-state.ts';
 
@@ -227,12 +227,12 @@ export const showReview = (repo: SimRepository, review: SimRepository['reviews']
 });
 
 export const PULL_HANDLERS: { readonly [operation: string]: Handler } = {
-  [`GET ${R}/pulls`]: listPulls,
-  [`POST ${R}/pulls`]: makePull,
-  [`GET ${R}/pulls/{pull_number}`]: getPull,
-  [`PATCH ${R}/pulls/{pull_number}`]: changePull,
-  [`GET ${R}/pulls/{pull_number}/files`]: pullFiles,
-  [`GET ${R}/pulls/{pull_number}/reviews`]: (call) => {
+  [`GET ${r}/pulls`]: listPulls,
+  [`POST ${r}/pulls`]: makePull,
+  [`GET ${r}/pulls/{pull_number}`]: getPull,
+  [`PATCH ${r}/pulls/{pull_number}`]: changePull,
+  [`GET ${r}/pulls/{pull_number}/files`]: pullFiles,
+  [`GET ${r}/pulls/{pull_number}/reviews`]: (call) => {
     const { number } = pullOf(call);
     const found = call.repo.reviews.filter((one) => one.number === number);
     return paged(
@@ -240,8 +240,8 @@ export const PULL_HANDLERS: { readonly [operation: string]: Handler } = {
       found.map((one) => showReview(call.repo, one)),
     );
   },
-  [`POST ${R}/pulls/{pull_number}/reviews`]: makeReview,
-  [`GET ${R}/pulls/{pull_number}/comments`]: (call) => {
+  [`POST ${r}/pulls/{pull_number}/reviews`]: makeReview,
+  [`GET ${r}/pulls/{pull_number}/comments`]: (call) => {
     const { number } = pullOf(call);
     const found = call.repo.reviewComments.filter((one) => one.number === number);
     return paged(
@@ -249,22 +249,22 @@ export const PULL_HANDLERS: { readonly [operation: string]: Handler } = {
       since(call.query, found).map((one) => showComment(call.repo, one, 'discussion_r')),
     );
   },
-  [`POST ${R}/pulls/{pull_number}/comments`]: commentOnPull,
-  [`POST ${R}/pulls/{pull_number}/comments/{comment_id}/replies`]: reply,
-  [`GET ${R}/pulls/comments/{comment_id}`]: (call) => ({
+  [`POST ${r}/pulls/{pull_number}/comments`]: commentOnPull,
+  [`POST ${r}/pulls/{pull_number}/comments/{comment_id}/replies`]: reply,
+  [`GET ${r}/pulls/comments/{comment_id}`]: (call) => ({
     body: showComment(call.repo, commentOf(call, 'reviewComments'), 'discussion_r'),
   }),
-  [`GET ${R}/pulls/{pull_number}/requested_reviewers`]: async (call) => {
+  [`GET ${r}/pulls/{pull_number}/requested_reviewers`]: async (call) => {
     const shown = await showPull(call.repo, pullOf(call));
     return { body: { users: shown.requested_reviewers, teams: shown.requested_teams } };
   },
-  [`POST ${R}/pulls/{pull_number}/requested_reviewers`]: request,
-  [`PUT ${R}/pulls/{pull_number}/update-branch`]: updateBranch,
-  [`GET ${R}/pulls/{pull_number}/merge`]: (call) => {
+  [`POST ${r}/pulls/{pull_number}/requested_reviewers`]: request,
+  [`PUT ${r}/pulls/{pull_number}/update-branch`]: updateBranch,
+  [`GET ${r}/pulls/{pull_number}/merge`]: (call) => {
     if (pullOf(call).pull?.merged !== true) throw notFound();
     return { status: 204 };
   },
-  [`PUT ${R}/pulls/{pull_number}/merge`]: merge,
-  [`POST ${R}/pulls/comments/{comment_id}/reactions`]: (call) =>
+  [`PUT ${r}/pulls/{pull_number}/merge`]: merge,
+  [`POST ${r}/pulls/comments/{comment_id}/reactions`]: (call) =>
     reactTo(call, commentOf(call, 'reviewComments').reactions),
 };

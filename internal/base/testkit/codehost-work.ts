@@ -1,6 +1,6 @@
 // The simulated code host's REST answers about workflows, checks, statuses, secrets, and the application itself.
 
-import { type Answer, type Call, type Handler, paged, R } from './codehost-call.ts';
+import { type Answer, type Call, type Handler, paged, r } from './codehost-call.ts';
 import { userOf } from './codehost-issues.ts';
 import { notFound, type Run, type SimRepository } from './codehost-state.ts';
 
@@ -132,18 +132,18 @@ function combined(call: Call): Answer {
 }
 
 export const WORK_HANDLERS: { readonly [operation: string]: Handler } = {
-  ...secretHandlers(`${R}/actions/secrets`),
-  ...secretHandlers(`${R}/environments/{environment_name}/secrets`),
-  [`GET ${R}/actions/workflows`]: ({ repo, query }) =>
+  ...secretHandlers(`${r}/actions/secrets`),
+  ...secretHandlers(`${r}/environments/{environment_name}/secrets`),
+  [`GET ${r}/actions/workflows`]: ({ repo, query }) =>
     paged(query, repo.workflows, (workflows) => ({ total_count: repo.workflows.length, workflows })),
-  [`GET ${R}/actions/workflows/{workflow_id}`]: ({ repo, params }) => {
+  [`GET ${r}/actions/workflows/{workflow_id}`]: ({ repo, params }) => {
     const id = params['workflow_id'] ?? '';
     const found = repo.workflows.find((one) => String(one.id) === id || one.path.endsWith(`/${id}`));
     if (found === undefined) throw notFound();
     return { body: found };
   },
-  [`POST ${R}/actions/workflows/{workflow_id}/dispatches`]: () => ({ status: 204 }),
-  [`GET ${R}/actions/runs`]: ({ repo, query }) =>
+  [`POST ${r}/actions/workflows/{workflow_id}/dispatches`]: () => ({ status: 204 }),
+  [`GET ${r}/actions/runs`]: ({ repo, query }) =>
     paged(
       query,
       repo.runs.map((one) => showRun(repo, one)),
@@ -152,7 +152,7 @@ export const WORK_HANDLERS: { readonly [operation: string]: Handler } = {
         workflow_runs: runs,
       }),
     ),
-  [`GET ${R}/actions/workflows/{workflow_id}/runs`]: ({ repo, query, params }) => {
+  [`GET ${r}/actions/workflows/{workflow_id}/runs`]: ({ repo, query, params }) => {
     const found = repo.runs.filter((one) => String(one.workflowId) === params['workflow_id']);
     return paged(
       query,
@@ -163,47 +163,47 @@ export const WORK_HANDLERS: { readonly [operation: string]: Handler } = {
       }),
     );
   },
-  [`GET ${R}/actions/runs/{run_id}`]: (call) => ({ body: showRun(call.repo, runOf(call)) }),
-  [`GET ${R}/actions/runs/{run_id}/jobs`]: (call) => {
+  [`GET ${r}/actions/runs/{run_id}`]: (call) => ({ body: showRun(call.repo, runOf(call)) }),
+  [`GET ${r}/actions/runs/{run_id}/jobs`]: (call) => {
     const { jobs } = runOf(call);
     return paged(call.query, jobs.map(showJob), (page) => ({ total_count: jobs.length, jobs: page }));
   },
-  [`GET ${R}/actions/runs/{run_id}/artifacts`]: (call) => {
+  [`GET ${r}/actions/runs/{run_id}/artifacts`]: (call) => {
     runOf(call);
     return paged(call.query, [], () => ({ total_count: 0, artifacts: [] }));
   },
-  [`GET ${R}/actions/runs/{run_id}/timing`]: (call) => ({ body: { run_duration_ms: runOf(call).attempt * 1_000 } }),
-  [`GET ${R}/actions/runs/{run_id}/logs`]: (call) => signed(call, runOf(call).name, 'application/zip'),
-  [`DELETE ${R}/actions/runs/{run_id}/logs`]: (call) => {
+  [`GET ${r}/actions/runs/{run_id}/timing`]: (call) => ({ body: { run_duration_ms: runOf(call).attempt * 1_000 } }),
+  [`GET ${r}/actions/runs/{run_id}/logs`]: (call) => signed(call, runOf(call).name, 'application/zip'),
+  [`DELETE ${r}/actions/runs/{run_id}/logs`]: (call) => {
     runOf(call);
     return { status: 204 };
   },
-  [`POST ${R}/actions/runs/{run_id}/rerun`]: again,
-  [`POST ${R}/actions/runs/{run_id}/rerun-failed-jobs`]: again,
-  [`POST ${R}/actions/runs/{run_id}/cancel`]: (call) => {
+  [`POST ${r}/actions/runs/{run_id}/rerun`]: again,
+  [`POST ${r}/actions/runs/{run_id}/rerun-failed-jobs`]: again,
+  [`POST ${r}/actions/runs/{run_id}/cancel`]: (call) => {
     runOf(call).status = 'cancelled';
     return { status: 202, body: {} };
   },
-  [`GET ${R}/actions/jobs/{job_id}`]: (call) => ({ body: showJob(jobOf(call)) }),
-  [`GET ${R}/actions/jobs/{job_id}/logs`]: (call) => signed(call, jobOf(call).log),
-  [`GET ${R}/actions/artifacts/{artifact_id}/{archive_format}`]: (call) => signed(call, 'PK', 'application/zip'),
-  [`POST ${R}/check-runs`]: makeCheck,
-  [`GET ${R}/check-runs/{check_run_id}`]: (call) => ({ body: showCheck(checkOf(call)) }),
-  [`PATCH ${R}/check-runs/{check_run_id}`]: changeCheck,
-  [`GET ${R}/check-runs/{check_run_id}/annotations`]: (call) => paged(call.query, checkOf(call).annotations),
-  [`GET ${R}/commits/{ref}/check-runs`]: ({ repo, params, query }) => {
+  [`GET ${r}/actions/jobs/{job_id}`]: (call) => ({ body: showJob(jobOf(call)) }),
+  [`GET ${r}/actions/jobs/{job_id}/logs`]: (call) => signed(call, jobOf(call).log),
+  [`GET ${r}/actions/artifacts/{artifact_id}/{archive_format}`]: (call) => signed(call, 'PK', 'application/zip'),
+  [`POST ${r}/check-runs`]: makeCheck,
+  [`GET ${r}/check-runs/{check_run_id}`]: (call) => ({ body: showCheck(checkOf(call)) }),
+  [`PATCH ${r}/check-runs/{check_run_id}`]: changeCheck,
+  [`GET ${r}/check-runs/{check_run_id}/annotations`]: (call) => paged(call.query, checkOf(call).annotations),
+  [`GET ${r}/commits/{ref}/check-runs`]: ({ repo, params, query }) => {
     const name = query.get('check_name');
     const found = repo.checks.filter(
       ({ fields }) => fields['head_sha'] === params['ref'] && (name === null || fields['name'] === name),
     );
     return paged(query, found.map(showCheck), (runs) => ({ total_count: found.length, check_runs: runs }));
   },
-  [`POST ${R}/statuses/{sha}`]: ({ repo, params, body, sim, actor }) => {
+  [`POST ${r}/statuses/{sha}`]: ({ repo, params, body, sim, actor }) => {
     const sha = params['sha'] ?? '';
     const made = { sha, id: sim.nextId(), fields: { ...body }, user: actor };
     repo.statuses.push(made);
     return { status: 201, body: { id: made.id, ...made.fields } };
   },
-  [`GET ${R}/commits/{ref}/statuses`]: (call) => paged(call.query, statusesOf(call)),
-  [`GET ${R}/commits/{ref}/status`]: combined,
+  [`GET ${r}/commits/{ref}/statuses`]: (call) => paged(call.query, statusesOf(call)),
+  [`GET ${r}/commits/{ref}/status`]: combined,
 };

@@ -48,9 +48,9 @@ interface Reply {
   readonly headers?: { readonly [name: string]: string };
 }
 
-const CLIENT_ID = 'client';
-const CLIENT_SECRET = 'client-secret-of-the-application';
-const APP_SLUG = 'svc-app';
+const clientId = 'client';
+const clientSecret = 'client-secret-of-the-application';
+const appSlug = 'svc-app';
 
 export class ErrtrackSimulator {
   readonly installations = new Map<string, Installation>();
@@ -90,9 +90,9 @@ export class ErrtrackSimulator {
   section(clientSecretFile: string): { readonly [key: string]: string | { readonly [key: string]: string } } {
     const { url } = this;
     const regions = { us: `${url}/us`, de: `${url}/de` };
-    return { baseUrl: url, regions, mcpUrl: `${url}/mcp`, clientId: CLIENT_ID, appSlug: APP_SLUG, clientSecretFile };
+    return { baseUrl: url, regions, mcpUrl: `${url}/mcp`, clientId: clientId, appSlug: appSlug, clientSecretFile };
   }
-  static readonly clientSecret = CLIENT_SECRET;
+  static readonly clientSecret = clientSecret;
 
   /** What an administrator's consent gives: an installation and its one code. */
   consent(organization: SimOrganization): { readonly installationId: string; readonly code: string } {
@@ -114,7 +114,7 @@ export class ErrtrackSimulator {
       /[^\x20-\x7e]/g,
       (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
     );
-    const signature = createHmac('sha256', CLIENT_SECRET).update(text).digest('hex');
+    const signature = createHmac('sha256', clientSecret).update(text).digest('hex');
     return {
       body: text,
       headers: {
@@ -173,14 +173,14 @@ export class ErrtrackSimulator {
       body: {
         uuid: found.uuid,
         status: this.#take('not-pending') ? 'installed' : found.status,
-        app: { uuid: randomUUID(), slug: this.#take('foreign-app') ? 'another-app' : APP_SLUG, sentryAppId: 5 },
+        app: { uuid: randomUUID(), slug: this.#take('foreign-app') ? 'another-app' : appSlug, sentryAppId: 5 },
         organization: { slug: organization.slug, id: organization.id },
       },
     };
   }
 
   async #grant(found: Installation, body: { readonly [key: string]: unknown }): Promise<Reply | undefined> {
-    if (body['client_id'] !== CLIENT_ID || body['client_secret'] !== CLIENT_SECRET)
+    if (body['client_id'] !== clientId || body['client_secret'] !== clientSecret)
       return detail(401, 'Invalid Client ID / Secret pair');
     if (body['grant_type'] === 'authorization_code') {
       if (found.code === undefined || body['code'] !== found.code)

@@ -7,9 +7,9 @@ import { after, before, describe, it } from 'node:test';
 import { AuthenticationLinearError, LinearClient } from '@linear/sdk';
 import { Octokit } from '@octokit/rest';
 import { ErrorCode, WebClient } from '@slack/web-api';
-import { CHAT_TOKEN, ChatSimulator } from './chat-simulator.ts';
+import { chatToken, ChatSimulator } from './chat-simulator.ts';
 import { CodehostSimulator } from './codehost-simulator.ts';
-import { TRACKER_KEY, TrackerSimulator } from './tracker-simulator.ts';
+import { trackerKey, TrackerSimulator } from './tracker-simulator.ts';
 
 /** What an application shows itself with. */
 function appToken(key: KeyObject): string {
@@ -127,7 +127,7 @@ describe('the chat provider, by its own client', () => {
   before(async () => {
     sim = await new ChatSimulator().start();
     const slackApiUrl = `${sim.url}/`;
-    client = new WebClient(CHAT_TOKEN, { slackApiUrl, retryConfig: { retries: 0 }, rejectRateLimitedCalls: true });
+    client = new WebClient(chatToken, { slackApiUrl, retryConfig: { retries: 0 }, rejectRateLimitedCalls: true });
   });
   after(() => sim.stop());
 
@@ -175,7 +175,7 @@ describe('the tracker, by its own client', () => {
   let client: LinearClient;
   before(async () => {
     sim = await new TrackerSimulator().start();
-    client = new LinearClient({ apiKey: TRACKER_KEY, apiUrl: `${sim.url}/graphql` });
+    client = new LinearClient({ apiKey: trackerKey, apiUrl: `${sim.url}/graphql` });
   });
   after(() => sim.stop());
 

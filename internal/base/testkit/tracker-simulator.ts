@@ -18,7 +18,7 @@ import {
   isObjectType,
 } from 'graphql';
 
-const SDL = readFileSync(new URL('../../../testdata/providers/tracker.graphql', import.meta.url), 'utf8');
+const sdl = readFileSync(new URL('../../../testdata/providers/tracker.graphql', import.meta.url), 'utf8');
 
 interface Named {
   readonly id: string;
@@ -34,7 +34,7 @@ export interface SimIssue {
   priority: number;
 }
 export type TrackerFault = 'lost' | '500' | 'lost-before' | 'limited';
-export const TRACKER_KEY = 'lin_api_the-key-of-the-tracker';
+export const trackerKey = 'lin_api_the-key-of-the-tracker';
 
 const states = [
   { id: 's-todo', name: 'Todo', type: 'unstarted' },
@@ -97,7 +97,7 @@ export class TrackerSimulator {
   /** Requests that changed something, also those whose answer was lost. */
   writes = 0;
   retryAfter = 1;
-  #schema = buildSchema(SDL);
+  #schema = buildSchema(sdl);
   #server: Server;
 
   constructor() {
@@ -123,7 +123,7 @@ export class TrackerSimulator {
     const tell = (status: number, body: unknown, headers = {}): void => {
       response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
     };
-    if (request.headers.authorization !== TRACKER_KEY) {
+    if (request.headers.authorization !== trackerKey) {
       return tell(400, { errors: [{ message: 'no', extensions: { type: 'authentication error' } }] });
     }
     const { query: source, variables } = JSON.parse(Buffer.concat(chunks).toString('utf8')) as {

@@ -71,7 +71,7 @@ export const printTable = (): string =>
   }).join('\n');
 
 /** Fifteen minutes, from the start to the end of what a person still has to do. */
-export const ATTEMPT_MS = 900_000;
+export const attemptMs = 900_000;
 
 /** What a stored state is worth at a time: one that waits for a person expires, one that is at work does not. */
 export const stateAt = (state: AttemptState, expiresAt: Date, now: Date): AttemptState =>
@@ -88,8 +88,8 @@ export interface ProviderProject {
   readonly slug: string;
 }
 
-export const PAGES_MAX = 10;
-export const PAGE_PROJECTS_MAX = 100;
+export const pagesMax = 10;
+export const pageProjectsMax = 100;
 
 /** A page of the provider's list of projects as it came, and the cursor that it names for the next. */
 export interface ProjectPage {
@@ -115,7 +115,7 @@ export function addPage(
   | string {
   const { body, next } = page;
   if (!Array.isArray(body)) return 'the list of projects is not a list';
-  if (body.length > PAGE_PROJECTS_MAX) return `a page has over ${PAGE_PROJECTS_MAX} projects`;
+  if (body.length > pageProjectsMax) return `a page has over ${pageProjectsMax} projects`;
   const known = new Set(seen.projects.map(({ id }) => id));
   const projects = [...seen.projects];
   for (const item of body as unknown[]) {
@@ -130,8 +130,8 @@ export function addPage(
   if (body.length === 0) return 'an empty page names a next one';
   const cursors = [...seen.cursors, next];
   // The first page has no cursor: of so many, this is one page too much.
-  return cursors.length >= PAGES_MAX
-    ? `there are over ${PAGES_MAX} pages of projects`
+  return cursors.length >= pagesMax
+    ? `there are over ${pagesMax} pages of projects`
     : { projects, cursors, more: true };
 }
 

@@ -10,7 +10,7 @@ import { type AgentDraft, checkAgent } from './check-agent.ts';
 import { envelopeOf } from './envelope.ts';
 import type { Files } from './files.ts';
 import { baseOf, Layering, type Loaded, type SharedLayers } from './layers.ts';
-import { MAX_FINDINGS } from './limits.ts';
+import { findingsMax } from './limits.ts';
 import { appendWithoutBase } from './merge.ts';
 import { treeFile } from './paths.ts';
 import { written } from './strings.ts';
@@ -55,7 +55,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   'invalid-utf8',
 ]);
 
-const MAX_FILE_BYTES = 1024 * 1024;
+const fileBytesMax = 1024 * 1024;
 
 /** Compiles the documents of one agent file. */
 export function compileAgentFile(path: string, context: AgentContext): AgentRecord {
@@ -63,7 +63,7 @@ export function compileAgentFile(path: string, context: AgentContext): AgentReco
   const dependencies: Dependency[] = [];
   const found = context.files.find(ref, dependencies);
   if (found.kind !== 'file') {
-    const findings = [tooLarge(path, MAX_FILE_BYTES)];
+    const findings = [tooLarge(path, fileBytesMax)];
     return { dependencies, findings, drafts: [], costs: [], isWhole: false, isKeepable: false };
   }
   const source = context.files.source(ref, found.entry, found.bytes);
@@ -103,7 +103,7 @@ function compileDocument(
   const envelope = envelopeOf(root);
   if (envelope !== null) return { draft: null, findings: [envelope], dependencies: [], costs: [], isWhole: false };
   const findings: LayerFinding[] = [];
-  const report = boundedReport(findings, MAX_FINDINGS * 5);
+  const report = boundedReport(findings, findingsMax * 5);
   const scope = declareVariables(written(root, 'variables'), context.scope, report);
   const name = `${path}#${index}`;
   const layering = new Layering(context, new Substituter(scope), name);
@@ -149,7 +149,7 @@ function checkBounded(
   try {
     return checkAgent(merged, input, (finding) => {
       report(finding);
-      if (finding.severity === 'error' && ++errors > MAX_FINDINGS * 10) throw new TooManyErrors();
+      if (finding.severity === 'error' && ++errors > findingsMax * 10) throw new TooManyErrors();
     });
   } catch (error) {
     if (error instanceof TooManyErrors) return null;

@@ -5,7 +5,7 @@ import { assemble } from './assemble.ts';
 import { checkAgent } from './check-agent.ts';
 import { inputWith, jpeg, mergedFrom, png } from './testkit.ts';
 
-const NODE = 'environment: {name: node, image: {kind: preset, name: base}}';
+const node = 'environment: {name: node, image: {kind: preset, name: base}}';
 const agent = (name: string, rest: string): string => `name: ${name}\nharness: harness-a\n${rest}\n`;
 
 /** Documents by file, marked with `§` where a finding is expected; gives findings as `file code`, in order of report. */
@@ -36,8 +36,8 @@ function build(documents: { readonly [file: string]: string }, input = inputWith
 
 test('resources come sorted by kind and name, with equal environments once', () => {
   const { resources, findings } = build({
-    b: agent('zed', `${NODE}\nidentity: {username: z}`),
-    a: agent('Abe', `${NODE.replace('}}', '}, steps: [], env: {}, approvals: bypass}')}`),
+    b: agent('zed', `${node}\nidentity: {username: z}`),
+    a: agent('Abe', `${node.replace('}}', '}, steps: [], env: {}, approvals: bypass}')}`),
     c: agent('bob', 'environment: node\nidentity: zed'),
   });
   assert.deepEqual(findings, []);
@@ -51,10 +51,10 @@ test('resources come sorted by kind and name, with equal environments once', () 
 
 test('two agents of one name are an error at both, whatever their files', () => {
   const { places, expected, findings } = build({
-    a: agent('§same', NODE),
-    b: agent('§same', NODE),
-    c: agent('Same', NODE),
-    d: agent('§same', NODE),
+    a: agent('§same', node),
+    b: agent('§same', node),
+    c: agent('Same', node),
+    d: agent('§same', node),
   });
   assert.deepEqual(places, expected);
   assert.ok(findings.every(({ code, related }) => code === 'name-duplicate' && related?.length === 1));
@@ -62,18 +62,18 @@ test('two agents of one name are an error at both, whatever their files', () => 
 
 test('different content under one generated name is an error at every place', () => {
   const other = 'environment: {name: §node, image: {kind: preset, name: node24}}';
-  const first = NODE.replace('node', '§node');
+  const first = node.replace('node', '§node');
   const { places, expected, findings } = build({ a: agent('a', first), b: agent('b', other), c: agent('c', first) });
   assert.deepEqual(places, expected);
   assert.ok(findings.every(({ message }) => message.startsWith('Conflicting generated resource')));
   const labels = build({
-    a: agent('a', NODE),
-    b: agent('b', NODE.replace('name: node', 'name: node, labels: {x: y}')),
+    a: agent('a', node),
+    b: agent('b', node.replace('name: node', 'name: node, labels: {x: y}')),
   });
   assert.deepEqual(labels.codes, ['resource-conflict', 'resource-conflict']);
   const identity = build({
-    a: agent('a', `${NODE}\nidentity: {name: §i, username: x}`),
-    b: agent('b', `${NODE}\nidentity: {name: §i, username: y}`),
+    a: agent('a', `${node}\nidentity: {name: §i, username: x}`),
+    b: agent('b', `${node}\nidentity: {name: §i, username: y}`),
   });
   assert.deepEqual(identity.places, identity.expected);
 });
@@ -96,7 +96,7 @@ test('who refers to a resource that is declared wrongly is not blamed', () => {
 });
 
 const hook = (name: string, auth: string): string =>
-  agent(name, `${NODE}\ntriggers: [{event: webhook.received, endpoint: hook, ${auth}routing: {kind: spawn}}]`);
+  agent(name, `${node}\ntriggers: [{event: webhook.received, endpoint: hook, ${auth}routing: {kind: spawn}}]`);
 
 test('one endpoint has one auth in a tree; saying nothing is fine', () => {
   const alike = 'auth: {kind: hmac_sha256, secretRef: s}, ';
@@ -110,9 +110,9 @@ test('one endpoint has one auth in a tree; saying nothing is fine', () => {
   assert.deepEqual(codes, ['endpoint-auth-conflict', 'endpoint-auth-conflict', 'endpoint-auth-conflict']);
 });
 
-const PATH = '.svc/assets/a.png';
+const path = '.svc/assets/a.png';
 const withAvatar = (more = ''): string =>
-  agent('a', `${NODE}\nidentity: {username: u, avatar: {asset: §${PATH}${more}}}`);
+  agent('a', `${node}\nidentity: {username: u, avatar: {asset: §${path}${more}}}`);
 const avatarOf = (built: ReturnType<typeof build>) => built.resources.find(({ kind }) => kind === 'Identity')?.spec;
 
 test('an avatar is hashed from its bytes and listed once', () => {
@@ -120,13 +120,13 @@ test('an avatar is hashed from its bytes and listed once', () => {
   const hash = image.length.toString(16).padStart(64, '0');
   const built = build(
     { a: withAvatar().replace('§', ''), b: withAvatar().replace('§', '').replace('name: a', 'name: b') },
-    inputWith({ [PATH]: image }),
+    inputWith({ [path]: image }),
   );
   assert.deepEqual(built.findings, []);
-  assert.deepEqual(avatarOf(built), { username: 'u', avatar: { asset: PATH, sha256: hash } });
-  assert.deepEqual(built.assets, [{ sha256: hash, path: PATH, mediaType: 'image/png' }]);
+  assert.deepEqual(avatarOf(built), { username: 'u', avatar: { asset: path, sha256: hash } });
+  assert.deepEqual(built.assets, [{ sha256: hash, path: path, mediaType: 'image/png' }]);
   assert.equal(
-    build({ a: withAvatar().replace('§', '') }, inputWith({ [PATH]: jpeg(600, 600) })).assets[0]?.mediaType,
+    build({ a: withAvatar().replace('§', '') }, inputWith({ [path]: jpeg(600, 600) })).assets[0]?.mediaType,
     'image/jpeg',
   );
 });
@@ -134,27 +134,27 @@ test('an avatar is hashed from its bytes and listed once', () => {
 test('a pinned hash is overwritten with a warning where the file differs, and kept where there is no file', () => {
   const pin = 'b'.repeat(64);
   const image = png(512, 512);
-  const text = withAvatar().replace('§', '').replace(`${PATH}}`, `${PATH}, sha256: §${pin}}`);
-  const differs = build({ a: text }, inputWith({ [PATH]: image }));
+  const text = withAvatar().replace('§', '').replace(`${path}}`, `${path}, sha256: §${pin}}`);
+  const differs = build({ a: text }, inputWith({ [path]: image }));
   assert.deepEqual(
     differs.findings.map(({ severity, code }) => `${severity} ${code}`),
     ['warning avatar-hash-mismatch'],
   );
   assert.deepEqual(differs.places, differs.expected);
-  assert.notDeepEqual(avatarOf(differs), { username: 'u', avatar: { asset: PATH, sha256: pin } });
+  assert.notDeepEqual(avatarOf(differs), { username: 'u', avatar: { asset: path, sha256: pin } });
   const absent = build({ a: text.replace('§', '') });
   assert.deepEqual(absent.findings, []);
-  assert.deepEqual(avatarOf(absent), { username: 'u', avatar: { asset: PATH, sha256: pin } });
+  assert.deepEqual(avatarOf(absent), { username: 'u', avatar: { asset: path, sha256: pin } });
   assert.deepEqual(absent.assets, []);
 });
 
 test('an avatar that is missing or is none is an error at asset', () => {
   const cases = [
     [{}, 'avatar-missing'],
-    [{ [PATH]: png(100, 100) }, 'avatar-invalid'],
-    [{ [PATH]: { kind: 'symlink' } }, 'avatar-invalid'],
-    [{ [PATH]: { tooLarge: true } }, 'avatar-invalid'],
-    [{ [PATH]: new Uint8Array(0) }, 'avatar-invalid'],
+    [{ [path]: png(100, 100) }, 'avatar-invalid'],
+    [{ [path]: { kind: 'symlink' } }, 'avatar-invalid'],
+    [{ [path]: { tooLarge: true } }, 'avatar-invalid'],
+    [{ [path]: new Uint8Array(0) }, 'avatar-invalid'],
   ] as const;
   for (const [files, code] of cases) {
     const { codes, places, expected } = build({ a: withAvatar() }, inputWith(files));
@@ -165,7 +165,7 @@ test('an avatar that is missing or is none is an error at asset', () => {
 
 test('documents that have a name or an environment from one import are told apart by their own places', () => {
   const findings: Finding[] = [];
-  const shared = mergedFrom(agent('same', NODE), 'fragment');
+  const shared = mergedFrom(agent('same', node), 'fragment');
   const drafts = ['a', 'b'].map((file, index) => {
     const own = mergedFrom('imports: fragment', file).root;
     const image = mergedFrom(
@@ -188,7 +188,7 @@ test('documents that have a name or an environment from one import are told apar
 
 test('a fallback that another agent’s trigger leaves nothing is warned of', () => {
   const push = (name: string, more: string): string =>
-    agent(name, `${NODE}\ntriggers: [{event: codehost.push, ${more}, routing: {kind: spawn}}]`);
+    agent(name, `${node}\ntriggers: [{event: codehost.push, ${more}, routing: {kind: spawn}}]`);
   const { findings, places, expected } = build({ a: push('a', 'fallback: §true'), b: push('b', 'where: {}') });
   assert.deepEqual(
     findings.map(({ severity, code }) => `${severity} ${code}`),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { avatarProblem, MAX_AVATAR_BYTES, readImage } from './avatar.ts';
+import { avatarProblem, avatarBytesMax, readImage } from './avatar.ts';
 import { jpeg, png } from './testkit.ts';
 
 test('a PNG tells its size in its header', () => {
@@ -33,7 +33,7 @@ test('tables, restarts and fill bytes before the frame are passed over', () => {
 test('what is not an avatar is told why', () => {
   const cases: readonly (readonly [Uint8Array, RegExp])[] = [
     [new Uint8Array(0), /is empty/],
-    [new Uint8Array(MAX_AVATAR_BYTES + 1), /2 MiB/],
+    [new Uint8Array(avatarBytesMax + 1), /2 MiB/],
     [new TextEncoder().encode('GIF89a'), /not a PNG or JPEG/],
     [png(512, 512).slice(0, 20), /not a PNG or JPEG/],
     [png(512, 512).fill(0, 12, 16), /not a PNG or JPEG/],

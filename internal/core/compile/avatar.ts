@@ -7,14 +7,14 @@ export interface AvatarImage {
   readonly height: number;
 }
 
-export const MAX_AVATAR_BYTES = 2 * 1024 * 1024;
-export const MIN_AVATAR_PIXELS = 512;
-export const MAX_AVATAR_PIXELS = 2000;
+export const avatarBytesMax = 2 * 1024 * 1024;
+export const avatarPixelsMin = 512;
+export const avatarPixelsMax = 2000;
 
 const PNG_MAGIC = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 /** `IHDR` as the type of the first chunk, which the format requires. */
 const IHDR = [0x49, 0x48, 0x44, 0x52];
-const PNG_HEADER_BYTES = 33;
+const pngHeaderBytes = 33;
 
 /** The image, or null where the bytes are neither a PNG nor a JPEG with a frame. */
 export function readImage(bytes: Uint8Array): AvatarImage | null {
@@ -25,13 +25,13 @@ export function readImage(bytes: Uint8Array): AvatarImage | null {
 /** What is wrong with the bytes of an avatar, or null. */
 export function avatarProblem(bytes: Uint8Array): string | null {
   if (bytes.length === 0) return 'is empty';
-  if (bytes.length > MAX_AVATAR_BYTES) return `has ${bytes.length} bytes; at most 2 MiB are accepted`;
+  if (bytes.length > avatarBytesMax) return `has ${bytes.length} bytes; at most 2 MiB are accepted`;
   const image = readImage(bytes);
   if (image === null) return 'is not a PNG or JPEG image';
   const { width, height } = image;
   if (width !== height) return `is ${width}x${height} pixels; it must be square`;
-  if (width >= MIN_AVATAR_PIXELS && width <= MAX_AVATAR_PIXELS) return null;
-  return `is ${width}x${height} pixels; accepted are ${MIN_AVATAR_PIXELS}x${MIN_AVATAR_PIXELS} to ${MAX_AVATAR_PIXELS}x${MAX_AVATAR_PIXELS}`;
+  if (width >= avatarPixelsMin && width <= avatarPixelsMax) return null;
+  return `is ${width}x${height} pixels; accepted are ${avatarPixelsMin}x${avatarPixelsMin} to ${avatarPixelsMax}x${avatarPixelsMax}`;
 }
 
 function startsWith(bytes: Uint8Array, magic: readonly number[], at: number): boolean {
@@ -39,7 +39,7 @@ function startsWith(bytes: Uint8Array, magic: readonly number[], at: number): bo
 }
 
 function readPng(bytes: Uint8Array): AvatarImage | null {
-  if (bytes.length < PNG_HEADER_BYTES || !startsWith(bytes, IHDR, 12)) return null;
+  if (bytes.length < pngHeaderBytes || !startsWith(bytes, IHDR, 12)) return null;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return { mediaType: 'image/png', width: view.getUint32(16), height: view.getUint32(20) };
 }
@@ -49,8 +49,8 @@ const isFrame = (marker: number): boolean =>
   marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
 /** Markers without a length behind them: restarts and TEM. */
 const isBare = (marker: number): boolean => marker === 0x01 || (marker >= 0xd0 && marker <= 0xd7);
-const END_OF_IMAGE = 0xd9;
-const START_OF_SCAN = 0xda;
+const endOfImage = 0xd9;
+const startOfScan = 0xda;
 
 /** Walks the segments from one length to the next, so that what stands inside one is never taken for a frame. */
 function readJpeg(bytes: Uint8Array): AvatarImage | null {
@@ -62,7 +62,7 @@ function readJpeg(bytes: Uint8Array): AvatarImage | null {
       at += marker === 0xff ? 1 : 2; // A fill byte, or a marker that stands alone.
       continue;
     }
-    if (marker === END_OF_IMAGE || marker === START_OF_SCAN) return null;
+    if (marker === endOfImage || marker === startOfScan) return null;
     const length = word(bytes, at + 2);
     if (length < 2) return null;
     if (isFrame(marker)) {

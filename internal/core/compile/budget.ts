@@ -2,7 +2,7 @@
 // and checked, never in time, so that equal input is refused or taken alike on any machine and with any cache (docs/reference/compile.md#yaml).
 
 import type { Node } from '../source/node.ts';
-import { MAX_DOCUMENT_WORK, MAX_TREE_WORK } from './limits.ts';
+import { documentWorkMax, treeWorkMax } from './limits.ts';
 
 /** Work of one layer or document. The name tells it from others of the tree: what is shared is paid for once. */
 export interface Cost {
@@ -11,15 +11,15 @@ export interface Cost {
 }
 
 /** Characters that weigh as much as one value. */
-const CHARACTERS = 32;
+const charactersMax = 32;
 /** What is checked, printed and hashed weighs as much as so many that are only merged: of its text, and of its values. */
-const CHECKED_TEXT = 3;
+const checkedText = 3;
 /** A value is an object in memory, here and with the places of its parts: a million of them are 150 MB. */
-const CHECKED_VALUE = 16;
+const checkedValue = 16;
 
 /** What the documents of one tree have spent. */
 export class Budget {
-  #left = MAX_TREE_WORK;
+  #left = treeWorkMax;
   readonly #paid = new Set<string>();
 
   get isSpent(): boolean {
@@ -40,11 +40,11 @@ export class Merging {
   readonly #own = new WeakSet<object>();
 
   get isSpent(): boolean {
-    return this.work > MAX_DOCUMENT_WORK;
+    return this.work > documentWorkMax;
   }
 
   text(characters: number): void {
-    this.work += Math.ceil(characters / CHARACTERS);
+    this.work += Math.ceil(characters / charactersMax);
   }
 
   /** A map that may be written to: the given one where this merging made it, else a copy. */
@@ -81,5 +81,5 @@ export function weightOf(node: Node): number {
     } else if (typeof one.value === 'string') characters += one.value.length;
   };
   walk(node);
-  return CHECKED_VALUE * values + CHECKED_TEXT * Math.ceil(characters / CHARACTERS);
+  return checkedValue * values + checkedText * Math.ceil(characters / charactersMax);
 }

@@ -31,10 +31,10 @@ export interface AgentRecord {
 }
 
 /** Bytes of parsed files that are kept; a worker may use a few times as much. */
-const MAX_SOURCE_BYTES = 96 * 1024 * 1024;
+const sourceBytesMax = 96 * 1024 * 1024;
 /** What a value takes with its place and its key. */
-const NODE_BYTES = 300;
-const MAX_RECORDS = 20_000;
+const nodeBytes = 300;
+const recordsMax = 20_000;
 
 /**
  * A map in two generations: what is asked for moves to the young one, and when that is full the old one is forgotten.
@@ -74,8 +74,8 @@ class Generations<V> {
 export class Cache implements CompileCache {
   readonly kind = 'compile-cache';
   readonly sources = new Generations<Source>(
-    MAX_SOURCE_BYTES,
-    ({ text, nodes }) => text.length * 2 + nodes * NODE_BYTES + 1_000,
+    sourceBytesMax,
+    ({ text, nodes }) => text.length * 2 + nodes * nodeBytes + 1_000,
   );
-  readonly agents = new Generations<AgentRecord>(MAX_RECORDS, () => 1);
+  readonly agents = new Generations<AgentRecord>(recordsMax, () => 1);
 }

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { MapEntry, Node } from '../source/node.ts';
 import { checkAgent } from './check-agent.ts';
 import { canonicalCap } from './check-caps.ts';
-import { checkText, HEAD, marked, mergedFrom, specOf, TEST_CATALOG } from './testkit.ts';
+import { checkText, agentHead, marked, mergedFrom, specOf, TEST_CATALOG } from './testkit.ts';
 
 type Case = readonly [body: string, codes: string, message?: string];
 
@@ -148,17 +148,17 @@ test('a bare root key counts as not written', () => {
 
 test('characters are code points', () => {
   assert.equal(specOf(`initialPrompt: "${'😀'.repeat(20_000)}"\n`).initialPrompt?.length, 40_000);
-  assert.equal(checkText(`${HEAD}initialPrompt: "${'😀'.repeat(20_001)}"\n`).of('error').length, 1);
+  assert.equal(checkText(`${agentHead}initialPrompt: "${'😀'.repeat(20_001)}"\n`).of('error').length, 1);
 });
 
 test('keys that mean something to JavaScript are data', () => {
-  const { draft } = checkText(`${HEAD}labels: {__proto__: x, constructor: y}\nenv: {__proto__: z}\n`);
+  const { draft } = checkText(`${agentHead}labels: {__proto__: x, constructor: y}\nenv: {__proto__: z}\n`);
   assert.deepEqual(Object.entries(draft.spec?.labels ?? {}), [
     ['__proto__', 'x'],
     ['constructor', 'y'],
   ]);
   assert.deepEqual(Object.entries(draft.spec?.env ?? {}), [['__proto__', 'z']]);
-  assert.equal(checkText(`${HEAD}session: {__proto__: 1}\n`).of('error')[0]?.code, 'unknown-key');
+  assert.equal(checkText(`${agentHead}session: {__proto__: 1}\n`).of('error')[0]?.code, 'unknown-key');
 });
 
 test('independent errors come out of one run', () => {
@@ -170,7 +170,7 @@ test('independent errors come out of one run', () => {
 });
 
 test('an unknown root key is ignored, with a warning where it is close to a known one', () => {
-  const { draft, findings } = checkText(`${HEAD}trigers: []\nimprots: x\nx-own: 1\nkind: Agent\n`);
+  const { draft, findings } = checkText(`${agentHead}trigers: []\nimprots: x\nx-own: 1\nkind: Agent\n`);
   assert.ok(draft.spec !== undefined);
   assert.deepEqual(
     findings.map((f) => [f.severity, f.code, f.hint]),
@@ -182,7 +182,7 @@ test('an unknown root key is ignored, with a warning where it is close to a know
 });
 
 test('a string where a number stands says what variables give', () => {
-  const { of } = checkText(`${HEAD}mounts: [{kind: git, repository: a/b, mountPath: /a, depth: "1"}]\n`);
+  const { of } = checkText(`${agentHead}mounts: [{kind: git, repository: a/b, mountPath: /a, depth: "1"}]\n`);
   assert.match(of('error')[0]?.hint ?? '', /variable/);
 });
 
@@ -190,14 +190,14 @@ test('a document of nothing but slips is read in proportion, with suggestions fo
   const keys = Array.from({ length: 3000 }, (_, index) => `dailyUsb${index}: x`).join(', ');
   const events = Array.from({ length: 3000 }, (_, index) => `codehost.pull_request.opend${index}`).join(', ');
   const { findings } = checkText(
-    `${HEAD}spendCaps: {${keys}}\ntriggers: [{events: [${events}], routing: {kind: spawn}}]\n`,
+    `${agentHead}spendCaps: {${keys}}\ntriggers: [{events: [${events}], routing: {kind: spawn}}]\n`,
   );
   assert.equal(findings.length, 6000);
   assert.ok(findings.filter(({ hint }) => hint?.startsWith('Did you mean')).length <= 400);
 });
 
 test('a value in env is not repeated in the message', () => {
-  const { of } = checkText(`${HEAD}env: {A: 12345}\n`);
+  const { of } = checkText(`${agentHead}env: {A: 12345}\n`);
   assert.ok(!of('error')[0]?.message.includes('12345'));
 });
 
@@ -339,7 +339,7 @@ test('no merged document whatever makes the checks throw', () => {
 });
 
 test('what was read once reads the same again', () => {
-  const doc = mergedFrom(HEAD);
+  const doc = mergedFrom(agentHead);
   const first = checkAgent(doc, { catalog: TEST_CATALOG }, () => {});
   assert.deepEqual(
     checkAgent(doc, { catalog: TEST_CATALOG }, () => {}),

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { escapedLength } from './read-field.ts';
 import { checkText, marked } from './testkit.ts';
 
-const HEAD = 'name: a\nharness: harness-a\n';
+const head = 'name: a\nharness: harness-a\n';
 const env = (inner: string): string => `environment: {name: e, image: {kind: preset, name: base}, ${inner}}\n`;
 const named = (inner: string): string => `environment: {name: e, image: {kind: preset, name: base}}\n${inner}`;
 const hash = 'a'.repeat(64);
@@ -62,13 +62,13 @@ const REFUSED: readonly (readonly [body: string, codes: string])[] = [
 ];
 for (const [body, codes] of REFUSED) {
   test(`refuses ${JSON.stringify(body.slice(0, 130))}`, () => {
-    const { expected, found, messages } = marked(body, codes, 'error', HEAD);
+    const { expected, found, messages } = marked(body, codes, 'error', head);
     assert.deepEqual(found, expected, messages.join('\n'));
   });
 }
 
 test('an environment carries its defaults and only the fields that were set', () => {
-  const plain = checkText(HEAD + named('')).draft.environment;
+  const plain = checkText(head + named('')).draft.environment;
   assert.equal(plain?.name, 'e');
   assert.deepEqual(plain?.spec, {
     image: { kind: 'preset', name: 'base' },
@@ -84,7 +84,7 @@ test('an environment in full comes out as written', () => {
     'labels: {a: b}, annotations: {c: d}, env: {A: {$secret: s}}, resources: {cpuCount: 2, memoryMB: 128}, steps: [x], ' +
       'setup: [{name: i, commands: [npm ci], cache: {key: k, files: [package-lock.json], paths: [/home/user, /home/user/.npm]}}], setupCache: {ttl: 24h}, approvals: prompt',
   );
-  const spec = JSON.parse(JSON.stringify(checkText(HEAD + full).draft.environment?.spec));
+  const spec = JSON.parse(JSON.stringify(checkText(head + full).draft.environment?.spec));
   assert.deepEqual(spec, {
     labels: { a: 'b' },
     annotations: { c: 'd' },
@@ -105,11 +105,11 @@ test('an environment in full comes out as written', () => {
 });
 
 test('an identity without a name takes the agent’s, and texts are trimmed', () => {
-  const { draft } = checkText(HEAD + named('identity: {displayName: " D ", username: u, description: " d "}\n'));
+  const { draft } = checkText(head + named('identity: {displayName: " D ", username: u, description: " d "}\n'));
   assert.equal(draft.identity?.name, 'a');
   assert.deepEqual(draft.identity?.spec, { displayName: 'D', username: 'u', description: 'd' });
   assert.equal(draft.spec?.identity, 'a');
-  assert.equal(checkText(HEAD + named('identity: {name: other, username: u}\n')).draft.spec?.identity, 'other');
+  assert.equal(checkText(head + named('identity: {name: other, username: u}\n')).draft.spec?.identity, 'other');
 });
 
 test('a description counts in JSON-escaped form', () => {

@@ -2,54 +2,54 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { marked, specOf } from './testkit.ts';
 
-const B = 'name: a\nharness: harness-b\nenvironment: {name: e, image: {kind: preset, name: base}}\n';
-const A = B.replace('harness-b', 'harness-a');
+const b = 'name: a\nharness: harness-b\nenvironment: {name: e, image: {kind: preset, name: base}}\n';
+const a = b.replace('harness-b', 'harness-a');
 
 const REFUSED: readonly (readonly [head: string, body: string, codes: string])[] = [
-  [A, 'model: §{}\n', 'missing-field'],
-  [A, 'model: §alpha-1\n', 'invalid-type'],
-  [A, 'model: {id: alpha-1, §temperature: 1}\n', 'unknown-key'],
-  [A, 'model: {id: §gamma}\n', 'model-id'],
-  [A, 'model: {id: §"  "}\n', 'invalid-value'],
-  [A, `model: {id: §${'x'.repeat(257)}}\n`, 'invalid-value'],
-  [A, 'model: {§provider: provider-b, id: beta-1}\n', 'model-provider'],
-  [A, 'model: {provider: §provider-d, id: alpha-1}\n', 'invalid-value'],
-  [B, 'model: {§provider: provider-a, id: alpha-1}\n', 'model-provider'],
-  [B, 'model: {provider: provider-c, id: §no-slug}\n', 'model-id'],
-  [B, 'model: {provider: provider-c, id: §a/b/c}\n', 'model-id'],
-  [B, 'model: {id: beta-1, §gateway: {models: [v/m]}}\n', 'model-gateway'],
-  [B, 'model: {provider: provider-c, id: v/m, gateway: §{}}\n', 'missing-field'],
-  [B, 'model: {provider: provider-c, id: v/m, gateway: {models: §[]}}\n', 'model-gateway'],
-  [B, 'model: {provider: provider-c, id: v/m, gateway: {models: §[a/b, a/c, a/d, a/e]}}\n', 'model-gateway'],
-  [B, 'model: {provider: provider-c, id: v/m, gateway: {models: [§v/m]}}\n', 'model-gateway'],
-  [B, 'model: {provider: provider-c, id: v/m, gateway: {models: [a/b, §a/b]}}\n', 'model-gateway'],
-  [B, 'model: {provider: provider-c, id: v/m, gateway: {models: [§plain]}}\n', 'model-gateway'],
-  [B, 'model: {provider: provider-c, id: v/m, gateway: {models: [a/b], provider: {order: §[]}}}\n', 'invalid-value'],
-  [B, 'model: {provider: provider-c, id: v/m, gateway: {models: [a/b], provider: {sort: §cheap}}}\n', 'invalid-value'],
+  [a, 'model: §{}\n', 'missing-field'],
+  [a, 'model: §alpha-1\n', 'invalid-type'],
+  [a, 'model: {id: alpha-1, §temperature: 1}\n', 'unknown-key'],
+  [a, 'model: {id: §gamma}\n', 'model-id'],
+  [a, 'model: {id: §"  "}\n', 'invalid-value'],
+  [a, `model: {id: §${'x'.repeat(257)}}\n`, 'invalid-value'],
+  [a, 'model: {§provider: provider-b, id: beta-1}\n', 'model-provider'],
+  [a, 'model: {provider: §provider-d, id: alpha-1}\n', 'invalid-value'],
+  [b, 'model: {§provider: provider-a, id: alpha-1}\n', 'model-provider'],
+  [b, 'model: {provider: provider-c, id: §no-slug}\n', 'model-id'],
+  [b, 'model: {provider: provider-c, id: §a/b/c}\n', 'model-id'],
+  [b, 'model: {id: beta-1, §gateway: {models: [v/m]}}\n', 'model-gateway'],
+  [b, 'model: {provider: provider-c, id: v/m, gateway: §{}}\n', 'missing-field'],
+  [b, 'model: {provider: provider-c, id: v/m, gateway: {models: §[]}}\n', 'model-gateway'],
+  [b, 'model: {provider: provider-c, id: v/m, gateway: {models: §[a/b, a/c, a/d, a/e]}}\n', 'model-gateway'],
+  [b, 'model: {provider: provider-c, id: v/m, gateway: {models: [§v/m]}}\n', 'model-gateway'],
+  [b, 'model: {provider: provider-c, id: v/m, gateway: {models: [a/b, §a/b]}}\n', 'model-gateway'],
+  [b, 'model: {provider: provider-c, id: v/m, gateway: {models: [§plain]}}\n', 'model-gateway'],
+  [b, 'model: {provider: provider-c, id: v/m, gateway: {models: [a/b], provider: {order: §[]}}}\n', 'invalid-value'],
+  [b, 'model: {provider: provider-c, id: v/m, gateway: {models: [a/b], provider: {sort: §cheap}}}\n', 'invalid-value'],
   [
-    B,
+    b,
     'model: {provider: provider-c, id: v/m, gateway: {models: [a/b], provider: {allowFallbacks: §1}}}\n',
     'invalid-type',
   ],
-  [B, 'model: {provider: provider-c, id: v/m, gateway: {models: [a/b], provider: {§allow: []}}}\n', 'unknown-key'],
+  [b, 'model: {provider: provider-c, id: v/m, gateway: {models: [a/b], provider: {§allow: []}}}\n', 'unknown-key'],
   [
-    B,
+    b,
     'model: {provider: provider-c, id: v/m, §gateway: {models: [a/b]}, §fallbacks: [{id: a/c}]}\n',
     'model-gateway model-fallbacks',
   ],
-  [A, 'model: {id: alpha-1, fallbacks: §[]}\n', 'model-fallbacks'],
-  [A, 'model: {id: alpha-1, fallbacks: §[{id: alpha-2}, {id: alpha-3}, {id: alpha-x-1}]}\n', 'model-fallbacks'],
-  [A, 'model: {id: alpha-1, fallbacks: [{id: §alpha-1}]}\n', 'model-fallbacks'],
-  [A, 'model: {id: alpha-1, fallbacks: [{id: alpha-2}, {id: §alpha-2}]}\n', 'model-fallbacks'],
-  [A, 'model: {id: alpha-1, fallbacks: [{id: §nobody}]}\n', 'model-id'],
-  [A, 'model: {id: alpha-1, fallbacks: [§{}]}\n', 'missing-field'],
-  [B, 'model: {id: beta-1, fallbacks: [{id: beta-2, provider: §provider-c}]}\n', 'model-fallbacks'],
-  [B, 'model: {id: beta-1, fallbacks: [{id: vendor/model, provider: §provider-c}]}\n', 'model-fallbacks'],
-  [A, '§reasoningEffort: minimal\n', 'effort-unsupported'],
-  [B, '§reasoningEffort: max\n', 'effort-unsupported'],
-  [B, '§reasoningEffort: low\n', 'effort-unsupported'],
-  [B, '§reasoningEffort: medium\nmodel: {provider: provider-c, id: v/narrow}\n', 'effort-unsupported'],
-  [B, '§reasoningEffort: low\nmodel: {id: beta-1, fallbacks: [{id: beta-2}]}\n', 'effort-unsupported'],
+  [a, 'model: {id: alpha-1, fallbacks: §[]}\n', 'model-fallbacks'],
+  [a, 'model: {id: alpha-1, fallbacks: §[{id: alpha-2}, {id: alpha-3}, {id: alpha-x-1}]}\n', 'model-fallbacks'],
+  [a, 'model: {id: alpha-1, fallbacks: [{id: §alpha-1}]}\n', 'model-fallbacks'],
+  [a, 'model: {id: alpha-1, fallbacks: [{id: alpha-2}, {id: §alpha-2}]}\n', 'model-fallbacks'],
+  [a, 'model: {id: alpha-1, fallbacks: [{id: §nobody}]}\n', 'model-id'],
+  [a, 'model: {id: alpha-1, fallbacks: [§{}]}\n', 'missing-field'],
+  [b, 'model: {id: beta-1, fallbacks: [{id: beta-2, provider: §provider-c}]}\n', 'model-fallbacks'],
+  [b, 'model: {id: beta-1, fallbacks: [{id: vendor/model, provider: §provider-c}]}\n', 'model-fallbacks'],
+  [a, '§reasoningEffort: minimal\n', 'effort-unsupported'],
+  [b, '§reasoningEffort: max\n', 'effort-unsupported'],
+  [b, '§reasoningEffort: low\n', 'effort-unsupported'],
+  [b, '§reasoningEffort: medium\nmodel: {provider: provider-c, id: v/narrow}\n', 'effort-unsupported'],
+  [b, '§reasoningEffort: low\nmodel: {id: beta-1, fallbacks: [{id: beta-2}]}\n', 'effort-unsupported'],
 ];
 for (const [head, body, codes] of REFUSED) {
   test(`refuses ${JSON.stringify(body.slice(0, 110))}`, () => {
@@ -70,13 +70,13 @@ test('the provider is resolved from the harness, and a fallback has the provider
       ],
     },
   );
-  assert.equal(specOf('model: {id: beta-1}\n', B).model?.provider, 'provider-b');
+  assert.equal(specOf('model: {id: beta-1}\n', b).model?.provider, 'provider-b');
 });
 
 test('provider-c takes any vendor/model slug, a tag too, and its gateway in full', () => {
   const body =
     'model: {provider: provider-c, id: "v/m:free", gateway: {models: [a/b, a/c, "a/d:x"], provider: {allowFallbacks: false, order: [x], sort: price, only: [y], ignore: [z]}}}\n';
-  assert.deepEqual(specOf(body, B).model, {
+  assert.deepEqual(specOf(body, b).model, {
     provider: 'provider-c',
     id: 'v/m:free',
     gateway: {
@@ -84,19 +84,19 @@ test('provider-c takes any vendor/model slug, a tag too, and its gateway in full
       provider: { allowFallbacks: false, order: ['x'], sort: 'price', only: ['y'], ignore: ['z'] },
     },
   });
-  assert.equal(specOf('model: {provider: provider-c, id: listed}\n', B).model?.id, 'listed');
+  assert.equal(specOf('model: {provider: provider-c, id: listed}\n', b).model?.id, 'listed');
 });
 
 test('an effort is accepted where harness, model and every fallback take it', () => {
   assert.equal(
-    specOf('reasoningEffort: high\nmodel: {provider: provider-c, id: v/narrow}\n', B).reasoningEffort,
+    specOf('reasoningEffort: high\nmodel: {provider: provider-c, id: v/narrow}\n', b).reasoningEffort,
     'high',
   );
-  assert.equal(specOf('reasoningEffort: minimal\nmodel: {id: beta-1}\n', B).reasoningEffort, 'minimal');
-  assert.equal(specOf('reasoningEffort: max\n', A).reasoningEffort, 'max');
+  assert.equal(specOf('reasoningEffort: minimal\nmodel: {id: beta-1}\n', b).reasoningEffort, 'minimal');
+  assert.equal(specOf('reasoningEffort: max\n', a).reasoningEffort, 'max');
 });
 
 test('a harness that is wrong does not blame the model', () => {
-  const { found } = marked('model: {id: beta-1}\nreasoningEffort: low\n', '', 'error', B.replace('harness-b', 'x'));
+  const { found } = marked('model: {id: beta-1}\nreasoningEffort: low\n', '', 'error', b.replace('harness-b', 'x'));
   assert.deepEqual(found.length, 1);
 });

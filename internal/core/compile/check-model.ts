@@ -3,12 +3,12 @@
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Harness, ModelProvider, ModelSpec, ReasoningEffort } from '../../domain/spec.ts';
 import { keysOf } from '../../../schemas/grammar.ts';
-import { fallbacks, gateway, model, modelId, reasoningEffort, SLUG } from '../../../schemas/model.ts';
+import { fallbacks, gateway, model, modelId, reasoningEffort, slug } from '../../../schemas/model.ts';
 import { readFields, reading } from './read-field.ts';
 import type { Check, MapSpot, NodeRef } from './read.ts';
 import { compact, fault, faultAt, field, items, optional, pathOf, strict, suggest, wrong } from './read.ts';
 
-const IS_SLUG = new RegExp(`^${SLUG}$`);
+const IS_SLUG = new RegExp(`^${slug}$`);
 /** The one provider that routes through a gateway object. */
 const GATEWAY_PROVIDER: ModelProvider = 'provider-c';
 

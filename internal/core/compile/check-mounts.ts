@@ -27,7 +27,7 @@ export const checkMounts: Reader<readonly Mount[]> = (check, spot) => {
 
 /** Where the sandbox has its own files: a mount in or above one of these would stand in for them. */
 const SYSTEM_FOLDERS = 'bin boot dev etc lib lib32 lib64 libx32 nix proc root run sbin sys tmp usr var'.split(' ');
-const HOME = '/home/user';
+const home = '/home/user';
 
 /** Normalized, and not where the sandbox has its own files or its home. */
 const outsidePath: Reader<string> = (check, spot) => {
@@ -37,10 +37,10 @@ const outsidePath: Reader<string> = (check, spot) => {
     return wrong(check, spot, 'a normalized path, without //, . or .. segments');
   const [, first = '', second = ''] = value.split('/');
   const bare = value.replace(/\/$/, '');
-  const isHome = bare === HOME || bare === dirname(HOME);
+  const isHome = bare === home || bare === dirname(home);
   if (first === '' || isHome || SYSTEM_FOLDERS.includes(first)) {
     const folder = isHome
-      ? bare === HOME
+      ? bare === home
         ? 'the home directory itself'
         : 'the folder of home directories'
       : first === ''

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkText, HEAD, marked, specOf } from './testkit.ts';
+import { checkText, agentHead, marked, specOf } from './testkit.ts';
 
 const on = (routing: string, event = 'codehost.pull_request.opened', more = ''): string =>
   `{event: ${event}, ${more}routing: {${routing}}}`;
 const one = (routing: string, event?: string, more?: string): string => `triggers: [${on(routing, event, more)}]\n`;
-const CHAT = 'chat.message.mentioned';
-const NOT_MINE = 'where: {$.svc.authored: false}, ';
-const SESSION = 'svc.session.binding.bound';
+const chat = 'chat.message.mentioned';
+const notMine = 'where: {$.svc.authored: false}, ';
+const session = 'svc.session.binding.bound';
 
 const REFUSED: readonly (readonly [body: string, codes: string, message?: string])[] = [
   ['triggers: [{event: codehost.push, routing: §spawn}]\n', 'invalid-type'],
@@ -35,7 +35,7 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
   [one('kind: deliver, routeBy: {§kind: ownedArtifact}'), 'missing-field'],
   [one('kind: deliver, routeBy: {kind: ownedArtifact, artifactType: §x}'), 'binding-target'],
   [
-    one('kind: deliver, routeBy: {kind: ownedArtifact, artifactType: chat.thread}, §bind: {target: chat.thread}', CHAT),
+    one('kind: deliver, routeBy: {kind: ownedArtifact, artifactType: chat.thread}, §bind: {target: chat.thread}', chat),
     'routing-invalid',
   ],
   [one('kind: deliver, routeBy: {kind: allLiveSessions}, onUnmatched: §ignore'), 'invalid-value'],
@@ -53,14 +53,14 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
   [one('kind: bind, target: agent.singleton, §release: true'), 'release-singleton'],
   [one('kind: bind, target: agent.singleton, §lifecycle: held'), 'binding-target'],
   [one('kind: bind, target: codehost.pull_request, §observedTarget: {action: unbind}'), 'observed-target'],
-  [one('kind: bind, target: codehost.pull_request, §observedTarget: {action: unbind}', SESSION), 'observed-target'],
+  [one('kind: bind, target: codehost.pull_request, §observedTarget: {action: unbind}', session), 'observed-target'],
   [
     one('kind: bind, target: svc.session, §observedTarget: {action: unbind}', 'svc.project.onboarded'),
     'observed-target',
   ],
-  [one('kind: bind, target: svc.session, observedTarget: {action: §move}', SESSION), 'observed-target'],
-  [one('kind: bind, target: svc.session, observedTarget: {action: unbind, §context: {}}', SESSION), 'unknown-key'],
-  [one('kind: bind, target: svc.session, observedTarget: §{}', SESSION), 'missing-field'],
+  [one('kind: bind, target: svc.session, observedTarget: {action: §move}', session), 'observed-target'],
+  [one('kind: bind, target: svc.session, observedTarget: {action: unbind, §context: {}}', session), 'unknown-key'],
+  [one('kind: bind, target: svc.session, observedTarget: §{}', session), 'missing-field'],
   [
     'triggers: [{kind: heartbeat, cron: "0 0 * * *", routing: {kind: bind, target: svc.session, §observedTarget: {action: bind}}}]\n',
     'observed-target',
@@ -89,31 +89,31 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
     `triggers: [${on('kind: spawn, bind: {target: codehost.pull_request, continuity: §session}')}, ${on('kind: bind, target: codehost.pull_request, continuity: §agent')}]\n`,
     'binding-conflict',
   ],
-  [one('kind: deliver, routeBy: {kind: §attributedSessions}', CHAT), 'attributed-authored'],
+  [one('kind: deliver, routeBy: {kind: §attributedSessions}', chat), 'attributed-authored'],
   [
-    one('kind: deliver, routeBy: {kind: attributedRuns}', CHAT, 'where: {$.svc.authored: {in: §[false]}}, ')
+    one('kind: deliver, routeBy: {kind: attributedRuns}', chat, 'where: {$.svc.authored: {in: §[false]}}, ')
       .replace('§[false]', '[false]')
       .replace('{in', '§{in'),
     'attributed-authored',
   ],
   [
-    one('kind: deliver, routeBy: {kind: attributedSessions}', CHAT, 'where: {$.svc.authored: §true}, '),
+    one('kind: deliver, routeBy: {kind: attributedSessions}', chat, 'where: {$.svc.authored: §true}, '),
     'attributed-authored',
   ],
   [
-    one('kind: deliver, routeBy: {kind: §attributedSessions}', CHAT, 'where: {authored: false}, '),
+    one('kind: deliver, routeBy: {kind: §attributedSessions}', chat, 'where: {authored: false}, '),
     'attributed-authored',
   ],
   [
-    `triggers: [${on('kind: §spawn', CHAT)}, ${on('kind: §deliver, routeBy: {kind: attributedSessions}', CHAT, NOT_MINE)}]\n`,
+    `triggers: [${on('kind: §spawn', chat)}, ${on('kind: §deliver, routeBy: {kind: attributedSessions}', chat, notMine)}]\n`,
     'attributions-exclusive',
   ],
   [
-    `triggers: [${on('kind: spawn', CHAT, 'where: {$.svc.attributions: §{exists: true}}, ')}, ${on('kind: deliver, routeBy: {kind: attributedSessions}', CHAT, 'where: {$.svc.authored: false, $.svc.attributions: §{exists: true}}, ')}]\n`,
+    `triggers: [${on('kind: spawn', chat, 'where: {$.svc.attributions: §{exists: true}}, ')}, ${on('kind: deliver, routeBy: {kind: attributedSessions}', chat, 'where: {$.svc.authored: false, $.svc.attributions: §{exists: true}}, ')}]\n`,
     'attributions-exclusive',
   ],
   [
-    `triggers: [${on('kind: spawn', CHAT, 'where: {$.svc.attributions: §{exists: false}}, ')}, ${on('kind: §deliver, routeBy: {kind: attributedSessions}', CHAT, NOT_MINE)}]\n`,
+    `triggers: [${on('kind: spawn', chat, 'where: {$.svc.attributions: §{exists: false}}, ')}, ${on('kind: §deliver, routeBy: {kind: attributedSessions}', chat, notMine)}]\n`,
     'attributions-exclusive',
   ],
 ];
@@ -183,12 +183,12 @@ const CANONICAL: readonly (readonly [written: string, canonical: unknown, event?
       release: false,
       observedTarget: { action: 'bind', context: { a: 1 }, eventContext: { unbound: {} } },
     },
-    SESSION,
+    session,
   ],
   [
     'kind: bind, target: svc.session, observedTarget: {action: unbind}',
     { kind: 'bind', target: 'svc.session', onUnmatched: 'drop', release: false, observedTarget: { action: 'unbind' } },
-    SESSION,
+    session,
   ],
 ];
 for (const [written, canonical, event] of CANONICAL) {
@@ -215,7 +215,7 @@ test('inline policies fold into bindings with defaults, beside explicit ones', (
     'bindings: {codehost.pull_request: {bind: onAttributedEvent, context: {a: 1}, eventContext: {updated: {b: 2}}}, tracker.issue: {}}\n' +
     `triggers: [${on('kind: spawn, bind: {target: codehost.pull_request, lifecycle: held}')}, ` +
     `${on('kind: bind, target: codehost.pull_request, release: {}, continuity: agent, lifecycle: held')}, ` +
-    `${on('kind: deliver, routeBy: {kind: allLiveSessions}, bind: {target: chat.thread, continuity: agent}', CHAT)}, ` +
+    `${on('kind: deliver, routeBy: {kind: allLiveSessions}, bind: {target: chat.thread, continuity: agent}', chat)}, ` +
     `${on('kind: spawn, bind: {target: codehost.issue}', 'codehost.issue.opened')}]\n`;
   assert.deepEqual(specOf(body).bindings, {
     'codehost.pull_request': {
@@ -232,9 +232,9 @@ test('inline policies fold into bindings with defaults, beside explicit ones', (
 
 test('a spawn and an attributed delivery that exclude each other pass, and so do other events', () => {
   const body =
-    `triggers: [${on('kind: spawn', CHAT, 'where: {$.svc.attributions: {exists: false}}, ')}, ` +
-    `${on('kind: deliver, routeBy: {kind: attributedSessions}', CHAT, 'where: {$.svc.authored: false, $.svc.attributions: {exists: true}}, ')}, ` +
-    `${on('kind: deliver, routeBy: {kind: attributedSessions}', 'chat.message.subscribed', NOT_MINE)}]\n`;
+    `triggers: [${on('kind: spawn', chat, 'where: {$.svc.attributions: {exists: false}}, ')}, ` +
+    `${on('kind: deliver, routeBy: {kind: attributedSessions}', chat, 'where: {$.svc.authored: false, $.svc.attributions: {exists: true}}, ')}, ` +
+    `${on('kind: deliver, routeBy: {kind: attributedSessions}', 'chat.message.subscribed', notMine)}]\n`;
   assert.equal(specOf(body).triggers.length, 3);
 });
 
@@ -263,10 +263,10 @@ test('a key left over from another layer names the two layers', async () => {
 });
 
 test('thousands of triggers on one event cost findings that stay in proportion', () => {
-  const spawns = Array.from({ length: 1000 }, () => on('kind: spawn', CHAT)).join(', ');
+  const spawns = Array.from({ length: 1000 }, () => on('kind: spawn', chat)).join(', ');
   const delivers = Array.from({ length: 1000 }, () =>
-    on('kind: deliver, routeBy: {kind: attributedSessions}', CHAT, NOT_MINE),
+    on('kind: deliver, routeBy: {kind: attributedSessions}', chat, notMine),
   ).join(', ');
-  const { findings } = checkText(`${HEAD}triggers: [${spawns}, ${delivers}]\n`);
+  const { findings } = checkText(`${agentHead}triggers: [${spawns}, ${delivers}]\n`);
   assert.ok(findings.length < 10_000, String(findings.length));
 });

@@ -4,8 +4,8 @@ import type { Value } from '../../../schemas/grammar.ts';
 import {
   bind,
   type deliver,
-  LEGACY_KIND,
-  LEGACY_OWNED,
+  legacyKind,
+  legacyOwned,
   LEGACY_ROUTE_BY,
   routeBy,
   routing,
@@ -108,7 +108,7 @@ function checkDeliver(check: Check, spot: MapSpot, fields: Partial<Value<typeof 
 /** Under the legacy kind, which is a delivery that spawns, nothing else may be said. */
 function checkUnmatched(check: Check, spot: MapSpot, read: OnUnmatched | undefined): OnUnmatched {
   const kind = field(spot, 'kind')?.node;
-  if (kind?.kind !== 'scalar' || kind.value !== LEGACY_KIND) return read ?? 'drop';
+  if (kind?.kind !== 'scalar' || kind.value !== legacyKind) return read ?? 'drop';
   const at = field(spot, 'onUnmatched');
   if (at !== undefined && read !== undefined && read !== 'spawn')
     wrong(check, at, 'spawn or absent under kind deliverOrSpawn', { code: 'routing-invalid' });
@@ -126,7 +126,7 @@ function checkRouteBy(check: Check, spot: MapSpot, kind: string): CheckedRouteBy
   const at = field(spot, 'kind');
   const artifact = field(spot, 'artifactType');
   if (at === undefined) return undefined;
-  if (kind === LEGACY_OWNED) {
+  if (kind === legacyOwned) {
     if (artifact === undefined) return missing(check, spot, 'artifactType');
     const value = artifact.node.kind === 'scalar' ? artifact.node.value : undefined;
     const target = routeBy.fields.artifactType.values.find((one) => one === value);

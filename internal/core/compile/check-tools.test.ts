@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DEFAULT_CAPABILITIES } from '../../../schemas/mount.ts';
-import { HEAD, marked, specOf } from './testkit.ts';
+import { agentHead, marked, specOf } from './testkit.ts';
 
 const mount = (inner: string): string => `mounts: [{kind: git, repository: a/b, mountPath: /m${inner}}]\n`;
 const app = (inner: string): string => mount(`, auth: {kind: codehostApp, ${inner}}`);
@@ -199,7 +199,7 @@ test('every kind of tool comes out canonical', () => {
 });
 
 test('the alias workspace is free under the other harness', () => {
-  const head = HEAD.replace('harness-a', 'harness-b');
+  const head = agentHead.replace('harness-a', 'harness-b');
   assert.ok('workspace' in specOf('tools: {workspace: {kind: local, implementation: ping}}\n', head).tools);
 });
 

@@ -3,33 +3,33 @@ import { test } from 'node:test';
 import { marked, specOf } from './testkit.ts';
 
 const on = (inner: string, extra = ''): string => `${extra}triggers: [{${inner}}]\n`;
-const SPAWN = 'routing: {kind: spawn}';
-const event = (inner: string, extra?: string): string => on(`event: codehost.push, ${SPAWN}, ${inner}`, extra);
-const hook = (inner: string): string => on(`event: webhook.received, ${SPAWN}, ${inner}`);
-const pull = (inner: string): string => on(`event: codehost.pull_request.opened, ${SPAWN}, checks: ${inner}`);
-const beat = (inner: string): string => on(`kind: heartbeat, ${SPAWN}, ${inner}`);
+const spawn = 'routing: {kind: spawn}';
+const event = (inner: string, extra?: string): string => on(`event: codehost.push, ${spawn}, ${inner}`, extra);
+const hook = (inner: string): string => on(`event: webhook.received, ${spawn}, ${inner}`);
+const pull = (inner: string): string => on(`event: codehost.pull_request.opened, ${spawn}, checks: ${inner}`);
+const beat = (inner: string): string => on(`kind: heartbeat, ${spawn}, ${inner}`);
 const where = (inner: string): string => event(`where: {${inner}}`);
-const CHECK = 'name: c, displayName: C, description: d';
+const check = 'name: c, displayName: C, description: d';
 
 const REFUSED: readonly (readonly [body: string, codes: string, message?: string])[] = [
   ['triggers: §{}\n', 'invalid-type'],
   ['triggers: [§x]\n', 'invalid-type'],
   [
-    on(`§event: codehost.push, §events: [codehost.push], ${SPAWN}`),
+    on(`§event: codehost.push, §events: [codehost.push], ${spawn}`),
     'event-and-events',
     'Use either event or events, not both',
   ],
   [on(`§routing: {kind: spawn}`), 'event-missing', 'Trigger requires event or events'],
-  [on(`event: §github.push, ${SPAWN}`), 'event-provider', 'Unsupported trigger event provider'],
-  [on(`event: §push, ${SPAWN}`), 'event-provider', 'Unsupported trigger event provider'],
-  [on(`event: §errtrack.issue.created, ${SPAWN}`), 'event-provider'],
-  [on(`event: §heartbeat.x.0, ${SPAWN}`), 'event-provider'],
-  [on(`events: [codehost.push, §gitlab.push], ${SPAWN}`), 'event-provider'],
-  [on(`event: §"", ${SPAWN}`), 'invalid-value'],
-  [on(`events: §[], ${SPAWN}`), 'invalid-value'],
-  [on(`events: [codehost.push, §codehost.push], ${SPAWN}`), 'invalid-value'],
+  [on(`event: §github.push, ${spawn}`), 'event-provider', 'Unsupported trigger event provider'],
+  [on(`event: §push, ${spawn}`), 'event-provider', 'Unsupported trigger event provider'],
+  [on(`event: §errtrack.issue.created, ${spawn}`), 'event-provider'],
+  [on(`event: §heartbeat.x.0, ${spawn}`), 'event-provider'],
+  [on(`events: [codehost.push, §gitlab.push], ${spawn}`), 'event-provider'],
+  [on(`event: §"", ${spawn}`), 'invalid-value'],
+  [on(`events: §[], ${spawn}`), 'invalid-value'],
+  [on(`events: [codehost.push, §codehost.push], ${spawn}`), 'invalid-value'],
   [on(`§event: codehost.push`), 'missing-field'],
-  [on(`kind: §cron, event: codehost.push, ${SPAWN}`), 'invalid-value'],
+  [on(`kind: §cron, event: codehost.push, ${spawn}`), 'invalid-value'],
   [event('§cron: x'), 'trigger-field'],
   [event('§filter: {}'), 'unknown-key'],
   [event('connection: §"a b"'), 'name-invalid'],
@@ -45,10 +45,10 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
     'attached-prompt',
     'Attached user prompt is supported only for spawn routing',
   ],
-  [on(`event: svc.project.onboarded, §connection: c, ${SPAWN}`), 'trigger-field'],
+  [on(`event: svc.project.onboarded, §connection: c, ${spawn}`), 'trigger-field'],
   [hook('§connection: c, endpoint: e'), 'trigger-field'],
-  [on(`events: [codehost.push, tracker.issue.created], §connection: c, ${SPAWN}`), 'event-families'],
-  [on(`event: §webhook.received, ${SPAWN}`), 'trigger-endpoint'],
+  [on(`events: [codehost.push, tracker.issue.created], §connection: c, ${spawn}`), 'event-families'],
+  [on(`event: §webhook.received, ${spawn}`), 'trigger-endpoint'],
   [event('§endpoint: e'), 'trigger-endpoint'],
   [event('§auth: {kind: none}'), 'trigger-endpoint'],
   [hook('endpoint: §"a b"'), 'name-invalid'],
@@ -75,25 +75,25 @@ const REFUSED: readonly (readonly [body: string, codes: string, message?: string
   [where('a: {changedTo: §[]}'), 'invalid-type'],
   [event('where: §x'), 'invalid-type'],
   [
-    on(`event: codehost.push, §checks: [{${CHECK}}], ${SPAWN}`),
+    on(`event: codehost.push, §checks: [{${check}}], ${spawn}`),
     'checks-event',
     'Trigger checks are only supported for code host pull request events',
   ],
-  [on(`events: [codehost.pull_request.opened, codehost.push], §checks: [{${CHECK}}], ${SPAWN}`), 'checks-event'],
+  [on(`events: [codehost.pull_request.opened, codehost.push], §checks: [{${check}}], ${spawn}`), 'checks-event'],
   [pull('§[]'), 'check-invalid'],
   [pull('[{§name: c, displayName: C}]'), 'missing-field'],
   [pull('[{name: §"a b", displayName: C, description: d}]'), 'name-invalid'],
   [pull(`[{name: c, displayName: §${'x'.repeat(257)}, description: d}]`), 'invalid-value'],
   [pull(`[{name: c, displayName: C, description: §${'x'.repeat(65_536)}}]`), 'invalid-value'],
-  [pull(`[{${CHECK}}, {name: §c, displayName: D, description: d}]`), 'check-invalid'],
-  [pull(`[{${CHECK}}, {name: d, displayName: §C, description: d}]`), 'check-invalid'],
+  [pull(`[{${check}}, {name: §c, displayName: D, description: d}]`), 'check-invalid'],
+  [pull(`[{${check}}, {name: d, displayName: §C, description: d}]`), 'check-invalid'],
   [
-    pull(`[{${CHECK}, §timeout: {seconds: 1, conclusion: failure}, §beginTimeout: {seconds: 1, conclusion: failure}}]`),
+    pull(`[{${check}, §timeout: {seconds: 1, conclusion: failure}, §beginTimeout: {seconds: 1, conclusion: failure}}]`),
     'check-invalid',
   ],
-  [pull(`[{${CHECK}, timeout: {seconds: §604801, conclusion: failure}}]`), 'invalid-value'],
-  [pull(`[{${CHECK}, completeTimeout: {seconds: 1, conclusion: §neutral}}]`), 'invalid-value'],
-  [pull(`[{${CHECK}, §required: true}]`), 'unknown-key'],
+  [pull(`[{${check}, timeout: {seconds: §604801, conclusion: failure}}]`), 'invalid-value'],
+  [pull(`[{${check}, completeTimeout: {seconds: 1, conclusion: §neutral}}]`), 'invalid-value'],
+  [pull(`[{${check}, §required: true}]`), 'unknown-key'],
   [on('§kind: heartbeat, routing: {kind: spawn}'), 'missing-field'],
   [beat('cron: "0 9 * * *", §event: codehost.push'), 'trigger-field'],
   [beat('cron: "0 9 * * *", §checks: []'), 'checks-event', 'Trigger checks are only supported'],
@@ -121,8 +121,8 @@ const triggers = (body: string) => specOf(body).triggers;
 
 test('events expand to one trigger per key, in the order declared', () => {
   const body =
-    `triggers:\n- {name: x, events: [codehost.push, " codehost.issue.opened "], connection: c, optional: true, message: " m ", where: {a: {in: [1, null]}}, ${SPAWN}}\n` +
-    `- {kind: event, event: svc.project.onboarded, fallback: true, attachedUserPrompt: " p ", ${SPAWN}}\n`;
+    `triggers:\n- {name: x, events: [codehost.push, " codehost.issue.opened "], connection: c, optional: true, message: " m ", where: {a: {in: [1, null]}}, ${spawn}}\n` +
+    `- {kind: event, event: svc.project.onboarded, fallback: true, attachedUserPrompt: " p ", ${spawn}}\n`;
   const shared = {
     kind: 'event',
     connection: 'c',
@@ -173,7 +173,7 @@ test('an endpoint and its auth stand on the trigger', () => {
 test('timeout comes out as beginTimeout', () => {
   const [one] = triggers(
     pull(
-      `[{${CHECK}, instructions: i, timeout: {seconds: 1, conclusion: skipped}, completeTimeout: {seconds: 604800, conclusion: success}}]`,
+      `[{${check}, instructions: i, timeout: {seconds: 1, conclusion: skipped}, completeTimeout: {seconds: 604800, conclusion: success}}]`,
     ),
   );
   assert.deepEqual(one?.kind === 'event' && one.checks, [
@@ -209,7 +209,7 @@ test('a token payload without a path, and an unclosed one, pass', () => {
 });
 
 test('a webhook event needs its endpoint also beside other events', () => {
-  const { expected, found } = marked(on(`events: [codehost.push, §webhook.x], ${SPAWN}`), 'trigger-endpoint');
+  const { expected, found } = marked(on(`events: [codehost.push, §webhook.x], ${spawn}`), 'trigger-endpoint');
   assert.deepEqual(found, expected);
 });
 

@@ -3,7 +3,7 @@
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import {
   BINDING_EVENTS,
-  CHECK_EVENTS_PREFIX,
+  checkEventsPrefix,
   EVENT_SOURCES,
   KNOWN_EVENTS,
   sourceOf,
@@ -36,7 +36,7 @@ export interface TriggerDraft {
     | undefined;
 }
 
-const CHECKS_EVENT = DIAGNOSTIC_CODES['checks-event'];
+const checksEvent = DIAGNOSTIC_CODES['checks-event'];
 
 export const checkTriggers: Reader<readonly TriggerDraft[]> = (check, spot) => {
   const drafts: TriggerDraft[] = [];
@@ -247,9 +247,9 @@ function checkAgainstEvents(check: Check, spot: MapSpot, events: Keys, routing: 
     fault(check, 'attached-prompt', message, attached.key, pathOf(attached.trail));
   }
   const checks = field(spot, 'checks');
-  const other = events.find(({ key }) => !key.startsWith(CHECK_EVENTS_PREFIX));
+  const other = events.find(({ key }) => !key.startsWith(checkEventsPrefix));
   if (checks !== undefined && other !== undefined) {
-    const message = `${CHECKS_EVENT}, not for ${other.key.slice(0, 80)}${layerOf(checks.key.file, other.spot, 'event')}`;
+    const message = `${checksEvent}, not for ${other.key.slice(0, 80)}${layerOf(checks.key.file, other.spot, 'event')}`;
     fault(check, 'checks-event', message, checks.key, pathOf(checks.trail));
   }
   if (routing?.routing.kind === 'bind' && routing.routing.observedTarget !== undefined) {

@@ -10,7 +10,7 @@ import { readSource } from '../source/source.ts';
 import { toPlain } from '../source/node.ts';
 import { jsonSchema, type SchemaKind } from '../../../schemas/json-schema.ts';
 
-const ROOT = fileURLToPath(new URL('../../../testdata/compile', import.meta.url));
+const rootDir = fileURLToPath(new URL('../../../testdata/compile', import.meta.url));
 const validator = (kind: SchemaKind): ValidateFunction =>
   new Ajv({ strict: true, allErrors: true }).compile(jsonSchema(kind));
 const agent = validator('agent');
@@ -29,9 +29,9 @@ function documentsOf(folder: string): [file: string, value: unknown][] {
 
 test('an editor finds nothing wrong with the documents of the trees that compile', () => {
   let count = 0;
-  for (const name of readdirSync(ROOT)) {
-    const { ok } = JSON.parse(readFileSync(join(ROOT, name, 'expected.json'), 'utf8'));
-    for (const [file, value] of ok === true ? documentsOf(join(ROOT, name, 'in')) : []) {
+  for (const name of readdirSync(rootDir)) {
+    const { ok } = JSON.parse(readFileSync(join(rootDir, name, 'expected.json'), 'utf8'));
+    for (const [file, value] of ok === true ? documentsOf(join(rootDir, name, 'in')) : []) {
       assert.ok(agent(value), `${file}: ${JSON.stringify(agent.errors)}`);
       count++;
     }

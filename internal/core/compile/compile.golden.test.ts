@@ -9,10 +9,10 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
 import type { BundleEntry, ResolvedTemplate, UnresolvedTemplate } from '../../domain/bundle.ts';
-import { compile, MAX_NEED_ROUNDS } from './compile.ts';
+import { compile, needRoundsMax } from './compile.ts';
 import type { CompileOutput } from './types.ts';
 
-const ROOT = fileURLToPath(new URL('../../../testdata/compile', import.meta.url));
+const root = fileURLToPath(new URL('../../../testdata/compile', import.meta.url));
 const sha256 = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
 
 interface Case {
@@ -61,7 +61,7 @@ function compileCase(folder: string): CompileOutput {
   const hasSvc = entries.size > 0;
   const absent = new Set<string>();
   const templates = templatesOf(folder, setup);
-  for (let round = 0; round < MAX_NEED_ROUNDS; round++) {
+  for (let round = 0; round < needRoundsMax; round++) {
     const bundle = { entries, absent, hasSvc };
     const output = compile({ bundle, context: setup.context ?? {}, catalog: DEFAULT_CATALOG, templates, sha256 });
     assert.deepEqual(output.needs.templates, [], 'case.json names every template');
@@ -75,12 +75,12 @@ function compileCase(folder: string): CompileOutput {
   return assert.fail('the needs of a tree end');
 }
 
-const cases = readdirSync(ROOT).sort();
+const cases = readdirSync(root).sort();
 assert.ok(cases.length > 0, 'there are golden cases');
 
 for (const name of cases) {
   test(`golden: ${name}`, (t) => {
-    const folder = join(ROOT, name);
+    const folder = join(root, name);
     const { ok, resources, diagnostics } = compileCase(folder);
     const text = `${JSON.stringify({ ok, resources, diagnostics }, null, 2)}\n`;
     t.assert.fileSnapshot(text, join(folder, 'expected.json'), { serializers: [(value: unknown) => String(value)] });

@@ -4,10 +4,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compile } from './compile.ts';
-import { HEAD, inputWith } from './testkit.ts';
+import { agentHead, inputWith } from './testkit.ts';
 
-const VALUE = 'hunter2';
-const ISSUED = 'ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5';
+const value = 'hunter2';
+const issued = 'ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5';
 const webhook = (auth: string) =>
   `triggers: [{event: webhook.x, endpoint: e, auth: ${auth}, routing: {kind: spawn}}]\n`;
 const remote = (auth: string) => `tools: {t: {kind: mcp_remote, url: "https://x.test", auth: ${auth}}}\n`;
@@ -45,18 +45,18 @@ const TREES: readonly string[] = [
 
 for (const tree of TREES) {
   test(`hidden in ${JSON.stringify(tree)}`, () => {
-    const text = (HEAD + tree).replaceAll('VALUE', VALUE).replaceAll('ISSUED', ISSUED);
+    const text = (agentHead + tree).replaceAll('VALUE', value).replaceAll('ISSUED', issued);
     const input = inputWith({ '.svc/agents/a.yaml': new TextEncoder().encode(text) });
     const { ok, diagnostics } = compile(input);
     assert.ok(!ok, 'it is refused');
     const told = JSON.stringify(diagnostics);
-    assert.ok(!told.includes(VALUE), told);
-    assert.ok(!told.includes(ISSUED.slice(0, 12)), told);
+    assert.ok(!told.includes(value), told);
+    assert.ok(!told.includes(issued.slice(0, 12)), told);
   });
 }
 
 test('the name of a secret is shown, and so is what stands beside what is hidden', () => {
-  const text = `${HEAD}${webhook('{kind: hmac_sha256, secretRef: intake-key, foo: 1}')}`;
+  const text = `${agentHead}${webhook('{kind: hmac_sha256, secretRef: intake-key, foo: 1}')}`;
   const { diagnostics } = compile(inputWith({ '.svc/agents/a.yaml': new TextEncoder().encode(text) }));
   assert.match(diagnostics[0]?.excerpt?.lines.at(-1) ?? '', /secretRef: intake-key, foo: 1/);
 });

@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { compile } from './compile.ts';
-import { HEAD, inputWith, png } from './testkit.ts';
+import { agentHead, inputWith, png } from './testkit.ts';
 
 const encoder = new TextEncoder();
 function diagnose(
   body: string,
   files: { readonly [path: string]: Uint8Array } = {},
-  head = HEAD,
+  head = agentHead,
 ): readonly Diagnostic[] {
   return compile(inputWith({ '.svc/agents/a.yaml': encoder.encode(head + body), ...files })).diagnostics;
 }

@@ -9,13 +9,13 @@ import { jsonSchema } from '../../../schemas/json-schema.ts';
 import type { MapEntry, MapNode, Node } from '../source/node.ts';
 import { toPlain } from '../source/node.ts';
 import { checkAgent } from './check-agent.ts';
-import { HEAD, mergedFrom, TEST_CATALOG } from './testkit.ts';
+import { agentHead, mergedFrom, TEST_CATALOG } from './testkit.ts';
 
 const validate = new Ajv({ strict: true }).compile(jsonSchema('agent'));
 /** Maps of plain values have no prototype, which the validator does not take. */
 const isAgent = (value: unknown): boolean => validate(JSON.parse(JSON.stringify(value)));
 
-const CHAT = 'event: chat.message.mentioned';
+const chat = 'event: chat.message.mentioned';
 /** Bodies under HEAD, each sound, which between them use every field and every kind. */
 const BODIES: readonly string[] = [
   'labels: {a: b}\nannotations: {}\nreasoningEffort: high\nsystemPrompt: " x "\ninitialPrompt: y\ndisplayTitle: infer\nworkingDirectory: /w\n',
@@ -25,15 +25,15 @@ const BODIES: readonly string[] = [
   'mounts: [{name: m, kind: git, repository: a/b, mountPath: /m, ref: x, depth: 1, auth: {kind: codehostApp, installationId: "1", commitAuthor: {name: n, email: a@b}, capabilities: {merge: write, secrets: read}}}, {kind: git, repository: a/b, mountPath: /n, auth: {kind: none}}]\ntools: {g: {kind: codehost, tools: [merge_pull_request]}}\n',
   'tools: {a: {kind: mcp_remote, url: "HTTPS://x.test", auth: {kind: bearer, token: {$secret: s}}}, b: {kind: connection, provider: p, connection: c, optional: true}, c: {kind: local, implementation: svc, capabilities: {billing: read}}, d: {kind: local, implementation: chat, auth: {kind: connections, connections: [{provider: p, connection: c}]}}, e: {kind: local, implementation: ping, disabled: true}}\n',
   'tools: {a: {kind: mcp_remote, url: "https://x.test", transport: streamable_http, auth: {kind: provider_oauth, provider: p, connection: c}}, f: {kind: mcp_remote, url: "https://x.test", auth: {kind: mcp_oauth, connection: c}}, g: {kind: local, implementation: chat, auth: {kind: connection, provider: p, connection: c}}}\n',
-  `triggers: [{kind: event, name: x, ${CHAT}, connection: c, optional: true, where: {a: 1, $.b: {in: [x, null]}, c: {exists: true}, d: {changedTo: 1}}, message: m, fallback: true, routing: {kind: deliverOrSpawn, routeBy: {kind: allLiveRuns}, bind: {target: chat.thread, continuity: agent}}}]\n`,
+  `triggers: [{kind: event, name: x, ${chat}, connection: c, optional: true, where: {a: 1, $.b: {in: [x, null]}, c: {exists: true}, d: {changedTo: 1}}, message: m, fallback: true, routing: {kind: deliverOrSpawn, routeBy: {kind: allLiveRuns}, bind: {target: chat.thread, continuity: agent}}}]\n`,
   'triggers: [{events: [codehost.pull_request.opened], checks: [{name: c, displayName: C, description: d, timeout: {seconds: 1, conclusion: skipped}}], attachedUserPrompt: p, routing: {kind: spawn, bind: {target: codehost.pull_request, context: {a: {b: [1]}}, eventContext: {bound: {}}, lifecycle: manual}}}]\n',
   'triggers: [{event: webhook.received, endpoint: e, auth: {kind: hmac_sha256, secretRef: s}, routing: {kind: spawn}}, {kind: heartbeat, cron: "0 9 * * 1", timezone: Europe/Paris, routing: {kind: deliver, onUnmatched: spawn}}]\n',
   'triggers: [{event: svc.session.binding.bound, routing: {kind: bind, target: svc.session, release: {context: null}, lifecycle: held, observedTarget: {action: bind, context: {}}}}, {event: codehost.issue.opened, routing: {kind: deliver, routeBy: {kind: ownedArtifact, artifactType: codehost.issue}}}]\nbindings: {codehost.pull_request: {bind: onAttributedEvent, context: {}}, svc.session: {lifecycle: held}}\n',
 ];
-const HEAD_IN_FULL =
+const headInFull =
   'name: a\nharness: harness-b\nenvironment: {name: e, labels: {}, image: {kind: preset, name: base}, env: {}, resources: {cpuCount: 1}, steps: [x], setup: [{name: s, commands: [c], cache: {key: k, files: [f], paths: [/home/user/x]}}], setupCache: {ttl: 1h}, approvals: prompt}\nmodel: {provider: provider-c, id: v/m, gateway: {models: [a/b], provider: {allowFallbacks: true, order: [x], sort: price}}}\n';
 
-const documents = [...BODIES.map((body) => HEAD + body), HEAD_IN_FULL];
+const documents = [...BODIES.map((body) => agentHead + body), headInFull];
 const judge = (root: MapNode): { sound: boolean; codes: string[] } => {
   const codes: string[] = [];
   const draft = checkAgent(

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
 import type { BundleEntry, ResolvedTemplate } from '../../domain/bundle.ts';
-import { compile, createCompileCache, MAX_NEED_ROUNDS } from './compile.ts';
+import { compile, createCompileCache, needRoundsMax } from './compile.ts';
 import type { CompileInput, CompileOutput } from './types.ts';
 
 const sha256 = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
@@ -21,7 +21,7 @@ function input(files: { readonly [path: string]: string }, more: Partial<Compile
   return { bundle, context: {}, catalog: DEFAULT_CATALOG, templates: new Map(), sha256, ...more };
 }
 
-const BOX = 'harness: harness-a\nenvironment: {name: box, image: {kind: preset, name: base}}\n';
+const box = 'harness: harness-a\nenvironment: {name: box, image: {kind: preset, name: base}}\n';
 const agent = (name: string, imports: string, more = ''): string => `name: ${name}\nimports: ${imports}\n${more}`;
 const codes = (output: CompileOutput): string[] => output.diagnostics.map(({ code }) => code);
 const specOf = (output: CompileOutput, name: string): Record<string, unknown> => {
@@ -56,7 +56,7 @@ test('template specifiers are needs with their version, and what they resolved t
     ['^1 <2', '1.9.0'],
   ] as const) {
     const specifier = `@acme/kit@${requested}`;
-    const kit = new Map([['box.yaml', entry('box.yaml', BOX)]]);
+    const kit = new Map([['box.yaml', entry('box.yaml', box)]]);
     templates.set(specifier, {
       specifier,
       name: '@acme/kit',
@@ -78,7 +78,7 @@ test('template specifiers are needs with their version, and what they resolved t
 function chain(length: number): { [path: string]: string } {
   const files: { [path: string]: string } = {};
   for (let k = 0; k < length; k++) {
-    files[`.svc/fragments/f${k}.yaml`] = k === length - 1 ? BOX : `imports: f${k + 1}.yaml\n`;
+    files[`.svc/fragments/f${k}.yaml`] = k === length - 1 ? box : `imports: f${k + 1}.yaml\n`;
   }
   return files;
 }
@@ -93,13 +93,13 @@ test('imports may be nested a hundred levels and no deeper, whoever else imports
   );
   const together = compile(input({ ...deep, '.svc/agents/a.yaml': agent('a', '../fragments/f60.yaml') }));
   assert.deepEqual(together.diagnostics, alone.diagnostics);
-  assert.equal(MAX_NEED_ROUNDS, 101);
+  assert.equal(needRoundsMax, 101);
 });
 
 test('a fan-out of imports that doubles at each level costs no more than its files', () => {
   const files: { [path: string]: string } = {
     '.svc/agents/a.yaml': agent('a', '../fragments/l0.yaml'),
-    '.svc/fragments/l40.yaml': BOX,
+    '.svc/fragments/l40.yaml': box,
   };
   for (let k = 0; k < 40; k++) {
     files[`.svc/fragments/l${k}.yaml`] = `imports: [m${k}.yaml, n${k}.yaml]\n`;
@@ -120,7 +120,7 @@ test('appends, lists and variables that grow without end are refused where they 
   const grow = (field: string): { [path: string]: string } => {
     const files: { [path: string]: string } = {
       '.svc/fragments/g0.yaml': field,
-      '.svc/fragments/box.yaml': `${BOX}systemPrompt: x\n`,
+      '.svc/fragments/box.yaml': `${box}systemPrompt: x\n`,
     };
     for (let k = 1; k < 40; k++) files[`.svc/fragments/g${k}.yaml`] = `imports: [g${k - 1}.yaml, g${k - 1}.yaml]\n`;
     return { ...files, '.svc/agents/a.yaml': agent('a', '[../fragments/box.yaml, ../fragments/g39.yaml]') };
@@ -140,7 +140,7 @@ test('appends, lists and variables that grow without end are refused where they 
       '[../fragments/box.yaml, ../fragments/t.yaml]',
       `variables: {big: ${'x'.repeat(50_000)}}\n`,
     ),
-    '.svc/fragments/box.yaml': BOX,
+    '.svc/fragments/box.yaml': box,
     '.svc/fragments/t.yaml': `systemPrompt: "${tokens}"\n`,
   };
   assert.ok(errors(files).has('Substitution makes too much text here'));
@@ -148,7 +148,7 @@ test('appends, lists and variables that grow without end are refused where they 
 
 test('a fragment without variables is one for all agents, and one with variables is each agent’s own', () => {
   const files = {
-    '.svc/fragments/box.yaml': BOX,
+    '.svc/fragments/box.yaml': box,
     '.svc/fragments/outer.yaml': 'imports: inner.yaml\n',
     '.svc/fragments/inner.yaml': 'labels: {team: "{{ $team }}"}\n',
     '.svc/agents/a.yaml': agent(
@@ -165,7 +165,7 @@ test('a fragment without variables is one for all agents, and one with variables
 
 test('one unknown variable in a fragment is one error, though two agents have different scopes', () => {
   const files = {
-    '.svc/fragments/f.yaml': `${BOX}labels: {team: "{{ $team }}"}\n`,
+    '.svc/fragments/f.yaml': `${box}labels: {team: "{{ $team }}"}\n`,
     '.svc/agents/a.yaml': agent('a', '../fragments/f.yaml', 'variables: {x: 1}\n'),
     '.svc/agents/b.yaml': agent('b', '../fragments/f.yaml', 'variables: {y: 1}\n'),
   };
@@ -178,7 +178,7 @@ test('one unknown variable in a fragment is one error, though two agents have di
 
 test('context variables lie beneath the declared ones', () => {
   const files = {
-    '.svc/fragments/f.yaml': `${BOX}labels: {a: "{{ $a }}", b: "{{ $b }}"}\n`,
+    '.svc/fragments/f.yaml': `${box}labels: {a: "{{ $a }}", b: "{{ $b }}"}\n`,
     '.svc/agents/a.yaml': agent('a', '../fragments/f.yaml', 'variables: {a: declared}\n'),
   };
   const output = compile(input(files, { context: { a: 'context', b: 'context' } }));
@@ -195,7 +195,7 @@ test('more files outside .svc than the limit are an error of the tree', () => {
 test('files that the source refused, submodules and links are named, and the rest is compiled', () => {
   const given = input({
     '.svc/agents/a.yaml': agent('a', '[../fragments/box.yaml, ../fragments/big.yaml]'),
-    '.svc/fragments/box.yaml': BOX,
+    '.svc/fragments/box.yaml': box,
   });
   const entries = new Map(given.bundle.entries);
   const refuse = (path: string, kind: BundleEntry['kind'], tooLarge?: true): void => {
@@ -228,7 +228,7 @@ test('a cache answers with what a fresh compile gives after every kind of change
   const before = {
     '.svc/agents/a.yaml': agent('a', '[../fragments/box.yaml, ../fragments/p.yaml]'),
     '.svc/agents/b.yaml': agent('b', '[../fragments/p.yaml, ../fragments/box.yaml, "@acme/kit@1/x.yaml"]'),
-    '.svc/fragments/box.yaml': BOX,
+    '.svc/fragments/box.yaml': box,
     '.svc/fragments/p.yaml': 'systemPrompt: {file: p.md}\nlabels: {team: "{{ $team }}"}\n',
     '.svc/fragments/p.md': 'one',
   };
@@ -242,7 +242,7 @@ test('a cache answers with what a fresh compile gives after every kind of change
     input(before, { context, templates: kit('1.0.0') }),
     input({ ...before, '.svc/fragments/p.md': 'two' }, { context, templates: kit('1.0.0') }),
     input(
-      { ...before, '.svc/fragments/box.yaml': BOX.replace('harness-a', 'harness-b') },
+      { ...before, '.svc/fragments/box.yaml': box.replace('harness-a', 'harness-b') },
       { context, templates: kit('1.0.0') },
     ),
     input(before, { context: { team: 'blue' }, templates: kit('1.0.0') }),
@@ -286,7 +286,7 @@ test('files behind thousands of errors are not read, and it is said how many', (
 });
 
 test('large files with an error each are not all read, and those without one are no part of that', () => {
-  const large = (name: string, more = ''): string => `${BOX}name: ${name}\nnotes: ${'x'.repeat(1024 * 1023)}\n${more}`;
+  const large = (name: string, more = ''): string => `${box}name: ${name}\nnotes: ${'x'.repeat(1024 * 1023)}\n${more}`;
   const files: { [path: string]: string } = {};
   for (let k = 10; k < 20; k++) {
     files[`.svc/agents/a${k}.yaml`] = large(`a${k}`, 'concurrency: 2\n');
@@ -314,7 +314,7 @@ test('a document of nothing but errors is given up after many, and stays an erro
 test('a path with an unknown variable is one error: nothing is said of a file by that name', () => {
   const files = {
     '.svc/agents/a.yaml': agent('a', '../fragments/f.yaml'),
-    '.svc/fragments/f.yaml': `${BOX}imports: "{{ $x }}.yaml"\nsystemPrompt: {file: "../../{{ $y }}.md"}\n`,
+    '.svc/fragments/f.yaml': `${box}imports: "{{ $x }}.yaml"\nsystemPrompt: {file: "../../{{ $y }}.md"}\n`,
   };
   const output = compile(input(files));
   assert.deepEqual([codes(output), output.needs.paths], [['variable-unknown', 'variable-unknown'], []]);
@@ -340,7 +340,7 @@ test('a path that goes through a link is refused, in the tree and outside .svc',
 test('a value with an unknown variable is one error, whatever else it is not', () => {
   const files = {
     '.svc/agents/a.yaml': agent('a', '../fragments/f.yaml'),
-    '.svc/fragments/f.yaml': `${BOX}env: {"{{ $key }}": x}\nmounts: [{kind: git, repository: a/b, mountPath: "{{ $root }}"}]\n`,
+    '.svc/fragments/f.yaml': `${box}env: {"{{ $key }}": x}\nmounts: [{kind: git, repository: a/b, mountPath: "{{ $root }}"}]\n`,
   };
   assert.deepEqual(codes(compile(input(files))), ['variable-unknown', 'variable-unknown']);
 });

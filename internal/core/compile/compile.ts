@@ -14,14 +14,14 @@ import { type AgentRecord, Cache } from './cache.ts';
 import { type AgentContext, compileAgentFile } from './agent-file.ts';
 import { assemble } from './assemble.ts';
 import { Files, pathState, templateState } from './files.ts';
-import { MAX_BROKEN_BYTES, MAX_DIAGNOSTICS, MAX_IMPORT_DEPTH, MAX_OUTSIDE_PATHS } from './limits.ts';
+import { brokenBytesMax, diagnosticsMax, importDepthMax, outsidePathsMax } from './limits.ts';
 import { originsIn, placed, placesOf } from './record-places.ts';
 import { ignoredFile, surveyTree } from './tree.ts';
 import type { CompileCache, CompileInput, CompileOutput } from './types.ts';
 import { createScope } from './variables.ts';
 
 /** Each round can show needs one import deeper, and no import is deeper than the limit. */
-export const MAX_NEED_ROUNDS = MAX_IMPORT_DEPTH + 1;
+export const needRoundsMax = importDepthMax + 1;
 
 /** A cache for `CompileInput.cache`; bounded, and safe to share between trees. */
 export function createCompileCache(): CompileCache {
@@ -39,7 +39,7 @@ export function compile(input: CompileInput): CompileOutput {
   const { records, unread } = compileAgents(input, wanted, files, cache);
   for (const record of records) for (const finding of record.findings) findings.add(finding);
   for (const finding of ignoredFiles(survey.unnamed, records)) findings.add(finding);
-  if (files.outside.size > MAX_OUTSIDE_PATHS) findings.add(tooManyOutside(files.outside.size));
+  if (files.outside.size > outsidePathsMax) findings.add(tooManyOutside(files.outside.size));
   const needs = { paths: [...files.neededPaths].sort(), templates: [...files.neededTemplates].sort() };
   const isWaiting = needs.paths.length > 0 || needs.templates.length > 0;
   const assembled = isWaiting ? { resources: [], assets: [] } : assembleRecords(records, input, findings);
@@ -99,7 +99,7 @@ function compileAgents(input: CompileInput, paths: readonly string[], files: Fil
     if (errors.some((error) => (error.range?.file ?? error.file) === path))
       broken.bytes += input.bundle.entries.get(path)?.bytes?.length ?? 0;
     // Whoever has so many to mend reads no more of them, and each further file takes time and memory.
-    if (broken.errors > MAX_DIAGNOSTICS || broken.bytes > MAX_BROKEN_BYTES)
+    if (broken.errors > diagnosticsMax || broken.bytes > brokenBytesMax)
       return { records, unread: paths.length - records.length };
   }
   return { records, unread: 0 };
@@ -160,12 +160,12 @@ function once(findings: Iterable<Finding & { readonly once?: string }>): Finding
 
 /** At most so many diagnostics, errors before warnings, and one that counts what is left out. */
 function bounded(diagnostics: Diagnostic[], unread: number): Diagnostic[] {
-  if (diagnostics.length <= MAX_DIAGNOSTICS && unread === 0) return diagnostics;
+  if (diagnostics.length <= diagnosticsMax && unread === 0) return diagnostics;
   const errors = diagnostics.filter(({ severity }) => severity === 'error');
   const warnings = diagnostics.filter(({ severity }) => severity !== 'error');
-  const kept = new Set([...errors, ...warnings].slice(0, MAX_DIAGNOSTICS));
+  const kept = new Set([...errors, ...warnings].slice(0, diagnosticsMax));
   const severity = errors.length > 0 ? 'error' : 'warning';
-  const more = Math.max(0, diagnostics.length - MAX_DIAGNOSTICS);
+  const more = Math.max(0, diagnostics.length - diagnosticsMax);
   const files = `${unread} agent ${unread === 1 ? 'file was' : 'files were'} not read after so many errors`;
   const message = [...(more > 0 ? [`${more} more findings are not shown`] : []), ...(unread > 0 ? [files] : [])].join(
     '; ',
@@ -177,7 +177,7 @@ function tooManyOutside(count: number): Finding {
   return {
     severity: 'error',
     code: 'too-many-files',
-    message: `The tree names ${count} files outside .svc/; at most ${MAX_OUTSIDE_PATHS} are read`,
+    message: `The tree names ${count} files outside .svc/; at most ${outsidePathsMax} are read`,
     hint: 'Move shared files into .svc/fragments/.',
   };
 }

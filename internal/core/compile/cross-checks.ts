@@ -37,15 +37,15 @@ function checkSlot(check: Check, root: MapSpot, triggers: readonly TriggerDraft[
   }
 }
 
-const ATTRIBUTIONS = '$.svc.attributions';
+const attributions = '$.svc.attributions';
 
 /** Where a draft filters attributions, else where its kind of routing stands. */
 function filterSpot(draft: TriggerDraft): NodeRef | undefined {
-  return (draft.whereSpot && field(draft.whereSpot, ATTRIBUTIONS)) ?? draft.routing?.kindSpot;
+  return (draft.whereSpot && field(draft.whereSpot, attributions)) ?? draft.routing?.kindSpot;
 }
 
 function requiresExists(draft: TriggerDraft, exists: boolean): boolean {
-  const clause = Object.hasOwn(draft.where, ATTRIBUTIONS) ? draft.where[ATTRIBUTIONS] : undefined;
+  const clause = Object.hasOwn(draft.where, attributions) ? draft.where[attributions] : undefined;
   return typeof clause === 'object' && clause !== null && 'exists' in clause && clause.exists === exists;
 }
 
@@ -87,7 +87,7 @@ function notExclusive(
   const deliverAt = filterSpot(deliver);
   if (spawnAt === undefined || deliverAt === undefined) return;
   const message =
-    `A spawn and an attributedSessions delivery on ${event.slice(0, 80)} must exclude each other by ${ATTRIBUTIONS}: ` +
+    `A spawn and an attributedSessions delivery on ${event.slice(0, 80)} must exclude each other by ${attributions}: ` +
     'the spawn needs exists: false, the delivery exists: true';
   const tell = (draft: TriggerDraft, at: NodeRef, related: ReturnType<typeof other>): void => {
     if (told.has(draft)) return;

@@ -6,7 +6,7 @@ import type { Json } from '../../domain/json.ts';
 import type { PathStep } from '../source/node.ts';
 
 /** Examples that take more than a line are none. */
-const MAX_LENGTH = 100;
+const lengthMax = 100;
 
 /** The fields that a step leads to; several where variants have the key. */
 function below(desc: Desc, step: PathStep): readonly Desc[] {
@@ -63,5 +63,5 @@ export function exampleAt(path: readonly PathStep[]): string | undefined {
   const name = path.findLast((step) => typeof step === 'string');
   if (example === undefined || name === undefined) return undefined;
   const text = typeof path.at(-1) === 'number' ? `- ${flow(example)}` : `${name}: ${flow(example)}`;
-  return text.length > MAX_LENGTH ? undefined : `For example: ${text}`;
+  return text.length > lengthMax ? undefined : `For example: ${text}`;
 }

@@ -13,10 +13,10 @@ export type LookUp =
   | { readonly kind: 'link'; readonly path: string; readonly what: 'symlink' | 'submodule' }
   | { readonly kind: 'too-large' | 'missing' | 'needed' };
 
-const MAX_FILE_BYTES = 1024 * 1024;
+const fileBytesMax = 1024 * 1024;
 /** Missing files of a compile, and files of a folder, that are held against each other for a near name. */
-const MAX_COMPARED = 200;
-const MAX_NAMES = 1_000;
+const comparedMax = 200;
+const namesMax = 1_000;
 
 const isInside = (path: string): boolean => path.startsWith('.svc/');
 
@@ -88,13 +88,13 @@ export class Files {
 
   /** A file of text for `file:`, strictly decoded. */
   text(ref: FileRef, bytes: Uint8Array): ReturnType<typeof decodeText> {
-    return decodeText(ref.id, bytes, MAX_FILE_BYTES);
+    return decodeText(ref.id, bytes, fileBytesMax);
   }
 
   /** The text of a file that a finding names, for its line and column. */
   textOf(id: string): string | undefined {
     const bytes = this.#input.bundle.entries.get(id)?.bytes ?? this.#templateBytes(id);
-    return bytes === undefined ? undefined : decodeText(id, bytes, MAX_FILE_BYTES).text;
+    return bytes === undefined ? undefined : decodeText(id, bytes, fileBytesMax).text;
   }
 
   /** For a path that names no file: itself where it is a folder, else the first path with its file name but for the extension. */
@@ -110,7 +110,7 @@ export class Files {
 
   /** A file of the same folder whose name is nearly that one. */
   #misspelt(path: string, names: Names): string | undefined {
-    if (++this.#compared > MAX_COMPARED) return undefined;
+    if (++this.#compared > comparedMax) return undefined;
     const folder = path.slice(0, path.lastIndexOf('/') + 1);
     const name = nearest(path.slice(folder.length), names.byFolder.get(folder) ?? []);
     return name === undefined ? undefined : folder + name;
@@ -143,7 +143,7 @@ function namesIn(entries: ReadonlyMap<string, BundleEntry>): Names {
     if (!byStem.has(stem(path))) byStem.set(stem(path), path);
     const folder = path.slice(0, path.lastIndexOf('/') + 1);
     const names = byFolder.get(folder) ?? [];
-    if (names.length < MAX_NAMES) names.push(path.slice(folder.length));
+    if (names.length < namesMax) names.push(path.slice(folder.length));
     byFolder.set(folder, names);
   }
   return { folders, byStem, byFolder };

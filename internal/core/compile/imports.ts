@@ -7,7 +7,7 @@ import type { MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import type { Dependency } from './cache.ts';
 import { type Files, type LookUp, templateState } from './files.ts';
-import { MAX_IMPORTS } from './limits.ts';
+import { importsMax } from './limits.ts';
 import { type FileRef, isAbsoluteOrUrl, parseSpecifier, resolveBeside, templateFile } from './paths.ts';
 import { written } from './strings.ts';
 import type { CompileInput } from './types.ts';
@@ -41,9 +41,9 @@ export function importsOf(root: MapNode, report: (finding: LayerFinding) => void
     }
   };
   if (node.kind !== 'seq') add(node, [key]);
-  else node.items.slice(0, MAX_IMPORTS).forEach((item, index) => add(item, [key, index]));
-  if (node.kind === 'seq' && node.items.length > MAX_IMPORTS) {
-    const message = `"${key}" has more than ${MAX_IMPORTS} entries`;
+  else node.items.slice(0, importsMax).forEach((item, index) => add(item, [key, index]));
+  if (node.kind === 'seq' && node.items.length > importsMax) {
+    const message = `"${key}" has more than ${importsMax} entries`;
     report({ severity: 'error', code: 'import-invalid', message, range: node.range, path: key });
   }
   return entries;

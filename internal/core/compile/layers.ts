@@ -20,7 +20,7 @@ import {
   resolveImport,
   shown,
 } from './imports.ts';
-import { MAX_FINDINGS, MAX_IMPORT_DEPTH } from './limits.ts';
+import { findingsMax, importDepthMax } from './limits.ts';
 import { EMPTY_LAYER, type Layer, mergeLayers } from './merge.ts';
 import { type FileRef, isAbsoluteOrUrl, resolveBeside } from './paths.ts';
 import { applyRemove } from './remove.ts';
@@ -189,7 +189,7 @@ export class Layering {
   /** A layer that is already there and is not cut differently at this depth. */
   #known(ref: FileRef, depth: number): Loaded | undefined {
     const shared = this.#shared.get('')?.get(ref.id) ?? this.#shared.get(this.#substituter.scope.key)?.get(ref.id);
-    if (shared !== undefined && depth + shared.height <= MAX_IMPORT_DEPTH) return shared;
+    if (shared !== undefined && depth + shared.height <= importDepthMax) return shared;
     return this.#own.get(ref.id);
   }
 
@@ -282,7 +282,7 @@ const TOO_LARGE: Problem = {
   hint: 'Import smaller files, or fewer of them.',
 };
 
-const reporter = (draft: Draft): ((finding: LayerFinding) => void) => boundedReport(draft.findings, MAX_FINDINGS);
+const reporter = (draft: Draft): ((finding: LayerFinding) => void) => boundedReport(draft.findings, findingsMax);
 
 /** A path of an imported document in which a variable is left: the variable has been reported, and the path says nothing. */
 const holdsVariable = (path: string): boolean => /\{\{\s*\$/.test(path);
@@ -305,8 +305,8 @@ function closing(stack: readonly string[], ref: FileRef): (Problem & { readonly 
 }
 
 function tooDeep(stack: readonly string[], ref: FileRef): Problem | null {
-  if (stack.length <= MAX_IMPORT_DEPTH) return null;
-  return { code: 'import-too-deep', message: `Imports are nested deeper than ${MAX_IMPORT_DEPTH} levels at ${ref.id}` };
+  if (stack.length <= importDepthMax) return null;
+  return { code: 'import-too-deep', message: `Imports are nested deeper than ${importDepthMax} levels at ${ref.id}` };
 }
 
 function documentCount(ref: FileRef, source: Source): Problem {

@@ -6,7 +6,7 @@ import type { Merge } from '../../../schemas/grammar.ts';
 import type { Finding } from '../../domain/diagnostic.ts';
 import type { MapEntry, Node, ScalarNode } from '../source/node.ts';
 import type { Merging } from './budget.ts';
-import { MAX_LIST_ITEMS, MAX_TEXT_CHARACTERS } from './limits.ts';
+import { listItemsMax, textCharactersMax } from './limits.ts';
 
 /** A document on its way through merging: its fields, and `append` texts that have found no base yet. */
 export interface Layer {
@@ -146,8 +146,8 @@ export function mergeLayers(base: Layer, overlay: Layer, merging: Merging, repor
 }
 
 function bounded(field: string, value: Node, overlay: MapEntry, report: (finding: Finding) => void): Node {
-  if (value.kind !== 'seq' || value.items.length <= MAX_LIST_ITEMS) return value;
-  const message = `${field} grows past ${MAX_LIST_ITEMS} items by merging`;
+  if (value.kind !== 'seq' || value.items.length <= listItemsMax) return value;
+  const message = `${field} grows past ${listItemsMax} items by merging`;
   report({ severity: 'error', code: 'invalid-value', message, range: overlay.keyRange, path: field });
   return overlay.value;
 }
@@ -157,8 +157,8 @@ function appended(field: string, base: Node, append: PendingAppend, report: (fin
   const { value: overlay, keyRange } = append;
   if (base.kind !== 'scalar' || typeof base.value !== 'string') return append;
   const value = base.value + overlay.value;
-  if (value.length > MAX_TEXT_CHARACTERS) {
-    const message = `${field} grows past ${MAX_TEXT_CHARACTERS} characters by appending`;
+  if (value.length > textCharactersMax) {
+    const message = `${field} grows past ${textCharactersMax} characters by appending`;
     report({ severity: 'error', code: 'invalid-value', message, range: overlay.range, path: field });
     return append;
   }

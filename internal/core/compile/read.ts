@@ -68,13 +68,13 @@ export function show(node: Node): string {
 }
 
 /** A document with more errors than this gets no further suggestions: what finds them costs more than what reads. */
-const MAX_SUGGESTIONS = 200;
+const suggestionsMax = 200;
 
 /** The known word nearest to what was written, for a hint. */
 export function suggest(check: Check, word: string, known: readonly string[], limit = 2): string | undefined {
   // Of a short word, half of it changed is another word.
   const most = Math.min(limit, Math.max(1, Math.floor(word.length / 2)));
-  return check.errors > MAX_SUGGESTIONS ? undefined : nearest(word, known, most);
+  return check.errors > suggestionsMax ? undefined : nearest(word, known, most);
 }
 
 /** Reports an error at a range. */
@@ -122,7 +122,7 @@ export function wrong(
 
 /** How the field is written where it is right, for a hint. */
 const example = (check: Check, trail: Trail | null, ...more: PathStep[]): string | undefined =>
-  check.errors > MAX_SUGGESTIONS ? undefined : exampleAt(stepsOf(trail, more));
+  check.errors > suggestionsMax ? undefined : exampleAt(stepsOf(trail, more));
 
 function wrongType(check: Check, spot: NodeRef, expected: string, advice?: string): undefined {
   const hint = advice ?? example(check, spot.trail);
@@ -203,7 +203,7 @@ export function layerOf(file: string, discriminator: NodeRef | undefined, name =
 }
 
 /** Items past the bound of a list that are still read. */
-const MAX_SURPLUS = 100;
+const surplusMax = 100;
 
 /** The items of a list; `least` and `most` bound their number. */
 export function items(
@@ -222,7 +222,7 @@ export function items(
     const noun = (count < least ? least : most) === 1 ? 'entry' : 'entries';
     faultAt(check, code, `${pathOf(spot.trail)} must have ${bound} ${noun}, not ${count}`, spot);
     // What is in a list that is too long is judged all the same, as far as a list may be long.
-    if (count < least || count > most + MAX_SURPLUS) return undefined;
+    if (count < least || count > most + surplusMax) return undefined;
   }
   return spot.node.items.map((node, step) => ({ node, key: node.range, trail: { parent: spot.trail, step } }));
 }
@@ -259,7 +259,7 @@ export function boolean(check: Check, spot: NodeRef): boolean | undefined {
   return wrongType(check, spot, 'true or false', meant && `Write ${meant}, without quotes.`);
 }
 
-export const VARIABLES_ARE_TEXT =
+export const variablesAreText =
   'Write the number without quotes; what a variable puts in is always text, so it cannot stand here.';
 
 /** A whole number between two bounds, inclusive. */
@@ -268,7 +268,7 @@ export function integer(least: number, most: number, what: string): Reader<numbe
     const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
     if (typeof value !== 'number') {
       const digits = typeof value === 'string' && /^\s*-?\d+\s*$/.test(value);
-      return wrongType(check, spot, what, digits ? VARIABLES_ARE_TEXT : undefined);
+      return wrongType(check, spot, what, digits ? variablesAreText : undefined);
     }
     return Number.isSafeInteger(value) && value >= least && value <= most ? value : wrong(check, spot, what);
   };
@@ -295,7 +295,7 @@ export function oneOf<T extends string>(values: readonly T[], rules: ChoiceRules
     const found = accepted.find((one) => one === value);
     if (found !== undefined) return found;
     const near = isText && typeof value === 'string' ? suggest(check, value, accepted) : undefined;
-    const hint = typeof value === 'string' && !isText ? VARIABLES_ARE_TEXT : rules.hint;
+    const hint = typeof value === 'string' && !isText ? variablesAreText : rules.hint;
     const code = rules.code ?? (typeof value === 'string' ? 'invalid-value' : 'invalid-type');
     return wrong(check, spot, expected, compact({ code, hint: near === undefined ? hint : `Did you mean ${near}?` }));
   };
@@ -339,13 +339,13 @@ export function text(rules: TextRules = {}): Reader<string> {
   };
 }
 
-const QUOTE_IT = 'Put the value in quotes.';
+const quoteIt = 'Put the value in quotes.';
 
 /** Any string, empty ones included. */
 export function string(check: Check, spot: NodeRef, what = 'a text'): string | undefined {
   if (spot.node.kind === 'scalar' && typeof spot.node.value === 'string') return spot.node.value;
   const quotable = spot.node.kind === 'scalar' && spot.node.value !== null;
-  return wrongType(check, spot, what, quotable ? QUOTE_IT : undefined);
+  return wrongType(check, spot, what, quotable ? quoteIt : undefined);
 }
 
 /** A map of any non-empty keys, each value read alike. Keys may be `__proto__`: the result has no prototype. */

@@ -43,13 +43,13 @@ export const TEST_CATALOG: Catalog = {
   avatars: [],
 };
 
-const FILE = '.svc/agents/a.yaml';
-const MARK = '§';
+const agentFile = '.svc/agents/a.yaml';
+const mark = '§';
 
 /** A document that holds whatever a test does not speak of. */
-export const HEAD = 'name: a\nharness: harness-a\nenvironment: {name: e, image: {kind: preset, name: base}}\n';
+export const agentHead = 'name: a\nharness: harness-a\nenvironment: {name: e, image: {kind: preset, name: base}}\n';
 
-export function mergedFrom(text: string, file = FILE): MergedDocument {
+export function mergedFrom(text: string, file = agentFile): MergedDocument {
   const source = readSource(file, new TextEncoder().encode(text));
   const root: MapNode | undefined = source.documents[0]?.root;
   if (root === undefined)
@@ -73,7 +73,7 @@ export function checkText(text: string): Checked {
 }
 
 /** The canonical spec of a body under HEAD; throws with what was reported where there is none. */
-export function specOf(body: string, head = HEAD): AgentSpec {
+export function specOf(body: string, head = agentHead): AgentSpec {
   const { draft, of } = checkText(head + body);
   if (draft.spec === undefined)
     throw new Error(
@@ -88,9 +88,9 @@ export function specOf(body: string, head = HEAD): AgentSpec {
  * Checks a body under HEAD whose wrong places are marked: gives what is expected and what was found, line for line,
  * as `offset code`. `codes` has one entry for each mark, or one for all.
  */
-export function marked(body: string, codes: string, severity: Severity = 'error', head = HEAD) {
+export function marked(body: string, codes: string, severity: Severity = 'error', head = agentHead) {
   const whole = head + body;
-  const parts = whole.split(MARK);
+  const parts = whole.split(mark);
   const list = codes.split(' ');
   const expected: string[] = [];
   let offset = 0;

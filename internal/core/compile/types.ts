@@ -44,7 +44,7 @@ export interface CompileOutput {
   readonly resources: readonly Resource[];
   /** Sorted by file, line, column. */
   readonly diagnostics: readonly Diagnostic[];
-  /** Not empty: supply these and compile again (a closure needs at most `MAX_NEED_ROUNDS` rounds). */
+  /** Not empty: supply these and compile again (a closure needs at most `needRoundsMax` rounds). */
   readonly needs: CompileNeeds;
   readonly templateLock: TemplateLock;
   /** Sorted paths outside `.svc/` that imports or `file:` name, there or not: with `ok`, all that the tree rests on. */

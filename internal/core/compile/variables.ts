@@ -6,7 +6,7 @@ import { canonicalJson } from '../../domain/json.ts';
 import type { MapEntry, MapNode, Node, PathStep } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import { substituteVariables } from '../template/template.ts';
-import { MAX_SUBSTITUTED_CHARACTERS, MAX_TEXT_CHARACTERS } from './limits.ts';
+import { substitutedCharactersMax, textCharactersMax } from './limits.ts';
 
 /** A finding of imports and merging; of several with one `once`, one is reported. */
 export type LayerFinding = Finding & { readonly once?: string };
@@ -70,7 +70,7 @@ export class Substituter {
   readonly scope: Scope;
   /** Tokens met so far; a document that adds none does not depend on the scope. */
   tokens = 0;
-  #left = MAX_SUBSTITUTED_CHARACTERS;
+  #left = substitutedCharactersMax;
 
   constructor(scope: Scope) {
     this.scope = scope;
@@ -98,7 +98,7 @@ export class Substituter {
     }
     if (result === text) return text;
     this.#left -= result.length;
-    if (result.length <= MAX_TEXT_CHARACTERS && this.#left >= 0) return result;
+    if (result.length <= textCharactersMax && this.#left >= 0) return result;
     const message = 'Substitution makes too much text here';
     report({ severity: 'error', code: 'variable-invalid', message, range: range(0, 0), path: printPath(path) });
     return text;

@@ -77,9 +77,9 @@ const print = <State extends string, Step extends string>(table: Table<State, St
 export const printTables = (): string => `${print(ATTEMPTS, ATTEMPT_STEPS)}\n\n${print(GRANTS, GRANT_STEPS)}`;
 
 /** Fifteen minutes for the person. */
-export const ATTEMPT_MS = 900_000;
+export const attemptMs = 900_000;
 /** Further consents that servers may ask for by their answers, after the one of a person's own choice. */
-export const SCOPE_ROUNDS_MAX = 2;
+export const scopeRoundsMax = 2;
 
 /** What a stored state is worth at a time. */
 export function attemptAt(
@@ -119,7 +119,7 @@ export function stepUp(
 ): string[] | null {
   const union = unionOf(grant.scopes, grant.wanted, challenged);
   if (challenged.every((one) => grant.scopes.includes(one))) return null;
-  return grant.rounds >= SCOPE_ROUNDS_MAX ? null : union;
+  return grant.rounds >= scopeRoundsMax ? null : union;
 }
 
 /** The parameters of a `Bearer` challenge (RFC 6750, RFC 9728). */

@@ -22,7 +22,7 @@ export interface InstallationNext {
   readonly detail?: string;
 }
 
-export const MISSING = 'repository-removed';
+export const removedReason = 'repository-removed';
 const lower = (names: readonly string[]): string[] => names.map((name) => name.toLowerCase());
 const namesMax = 2_000;
 
@@ -65,7 +65,7 @@ export function workingStatus(
   observed: Observed | null,
   wanted: readonly string[],
 ): { readonly status: ConnectionStatus; readonly reason?: string } {
-  return missingOf(observed, wanted).length > 0 ? { status: 'degraded', reason: MISSING } : { status: 'active' };
+  return missingOf(observed, wanted).length > 0 ? { status: 'degraded', reason: removedReason } : { status: 'active' };
 }
 
 /** `wanted`: repositories of the mounts that it serves. */
@@ -105,7 +105,7 @@ function statusAfter(
     return same;
   }
   // Repositories say nothing of an installation that is suspended or gone, or of a key that is not taken.
-  const isSpoken = now.status === 'active' || (now.status === 'degraded' && now.reason === MISSING);
+  const isSpoken = now.status === 'active' || (now.status === 'degraded' && now.reason === removedReason);
   return what === 'repositories' && isSpoken ? working() : same;
 }
 

@@ -10,14 +10,14 @@ import type { LintTrigger, Suggestions } from './types.ts';
 const OPEN_EXAMPLES = ['codehost.check_run.requested_action.<identifier>', 'webhook.received'];
 
 /** A document with more unknown keys than this gets no further suggestions: they cost more than the keys. */
-const MAX_SUGGESTIONS = 100;
+const suggestionsMax = 100;
 
 export function lintEvents(trigger: LintTrigger, made: Suggestions): Finding[] {
   const findings: Finding[] = [];
   for (const { key, range, path } of trigger.events) {
     if (isKnownEvent(key)) continue;
     made.count += 1;
-    const near = made.count > MAX_SUGGESTIONS ? undefined : nearestEvent(key);
+    const near = made.count > suggestionsMax ? undefined : nearestEvent(key);
     const message = `No known source emits the event ${key.slice(0, 80)}; the trigger applies and never fires`;
     const hint = near === undefined ? {} : { hint: `Did you mean ${near}?` };
     findings.push({ severity: 'warning', code: 'event-unknown', message, range, path, ...hint });

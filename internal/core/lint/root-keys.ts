@@ -26,14 +26,14 @@ const BELONGS: { readonly [key: string]: string } = {
 export const belongsOf = (key: string): string | undefined => (Object.hasOwn(BELONGS, key) ? BELONGS[key] : undefined);
 
 /** Unknown keys of one document that are held against the known ones: past so many, that costs more than reading them. */
-const MAX_KEYS = 1_000;
+const keysMax = 1_000;
 
 export function lintRootKeys(keys: readonly { readonly key: string; readonly range: Range }[]): Finding[] {
   const findings: Finding[] = [];
   let unknown = 0;
   for (const { key, range } of keys) {
     if (ROOT_KEYS.includes(key)) continue;
-    if (++unknown > MAX_KEYS) break;
+    if (++unknown > keysMax) break;
     const near = nearest(key, ROOT_KEYS);
     if (near === undefined) continue;
     const message = `Unknown root key ${key} is ignored`;

@@ -46,7 +46,7 @@ function derives(event: string, target: RouteTarget, what: string): boolean {
 /** What a trigger takes: an event key, the endpoint and connection that scope it, and the filters. */
 const takes = (trigger: LintTrigger, event: string, where: string): string =>
   [event, trigger.endpoint ?? '', trigger.connection ?? '', where].join('\n');
-const ALL = canonicalJson({});
+const all = canonicalJson({});
 
 /**
  * A fallback fires only where no other trigger on its key matched: one that takes every event on that key, or that has
@@ -65,7 +65,7 @@ export function lintFallbacks(triggers: readonly LintTrigger[]): Finding[] {
     if (!trigger.fallback || trigger.fallbackRange === undefined) continue;
     const where = canonicalJson(trigger.where);
     const isTaken = (key: string): boolean =>
-      taken.has(takes(trigger, key, ALL)) || taken.has(takes(trigger, key, where));
+      taken.has(takes(trigger, key, all)) || taken.has(takes(trigger, key, where));
     const dead = trigger.events.find(({ key }) => isTaken(key));
     if (dead === undefined) continue;
     const message = `This fallback is never reached on ${dead.key.slice(0, 80)}: another trigger takes every event that it would`;
@@ -83,12 +83,12 @@ export function lintFallbacks(triggers: readonly LintTrigger[]): Finding[] {
 /** Keys that a session causes by what it says; a spawn or delivery on them that does not leave out its own may go round. */
 const ECHOES = ['chat.message.', 'codehost.issue_comment.', 'codehost.issue.comment.', 'tracker.comment.'];
 const AUTHORED = ['$.svc.authored', '$.codehost.svc.authored'];
-const MENTIONS = 'chat.message.mentioned';
+const mentions = 'chat.message.mentioned';
 
 /** A fresh session for every comment, also for those that sessions write, never ends. */
 export function lintLoops(trigger: LintTrigger): Finding[] {
   if (trigger.routing.kind !== 'spawn') return [];
-  const echo = trigger.events.find(({ key }) => key !== MENTIONS && ECHOES.some((prefix) => key.startsWith(prefix)));
+  const echo = trigger.events.find(({ key }) => key !== mentions && ECHOES.some((prefix) => key.startsWith(prefix)));
   if (echo === undefined || AUTHORED.some((path) => Object.hasOwn(trigger.where, path))) return [];
   const message = `A session that this spawns may cause ${echo.key} itself and so spawn the next`;
   const hint = 'Add "$.svc.authored: false" to where.';

@@ -15,11 +15,11 @@ function payloadsOf(trigger: LintTrigger): readonly (readonly string[])[] | null
 }
 
 /** Texts with more doubtful paths than this get no suggestions for the rest: they cost more than the paths. */
-const MAX_SUGGESTIONS = 50;
+const suggestionsMax = 50;
 
 function suggestion(path: string, lists: readonly (readonly string[])[], made: Suggestions): string | undefined {
   made.count += 1;
-  if (made.count > MAX_SUGGESTIONS) return undefined;
+  if (made.count > suggestionsMax) return undefined;
   const known = new Set(lists.flatMap((list) => [...namedPaths(list)]));
   const close = nearest(path, known, Math.max(2, Math.floor(path.length / 5)));
   if (close !== undefined) return close;

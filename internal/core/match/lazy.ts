@@ -14,10 +14,10 @@ export class TooMany extends Error {}
 /** What is at most so long is read at once, together with what stands beside it. */
 const eagerBytes = 16_384;
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
-const COLON = 0x3a;
+const quote = 0x22;
+const backslash = 0x5c;
+const comma = 0x2c;
+const colon = 0x3a;
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST] = [0x7b, 0x7d, 0x5b, 0x5d];
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -28,7 +28,7 @@ const isDigit = (byte: number | undefined): boolean => byte !== undefined && byt
 const isHex = (byte: number | undefined): boolean =>
   isDigit(byte) || (byte !== undefined && (byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
 /** `"`, `\`, `/`, b, f, n, r, t */
-const ESCAPES = new Set([QUOTE, BACKSLASH, 0x2f, 0x62, 0x66, 0x6e, 0x72, 0x74]);
+const ESCAPES = new Set([quote, backslash, 0x2f, 0x62, 0x66, 0x6e, 0x72, 0x74]);
 const WORDS = ['true', 'false', 'null'].map((word) => [...word].map((letter) => letter.charCodeAt(0)));
 
 export interface JsonBounds {
@@ -72,7 +72,7 @@ class Checker {
     this.#values += 1;
     if (this.#values > this.#bounds.values) throw new TooMany();
     const byte = this.#bytes[this.#at];
-    if (byte === QUOTE) this.#text();
+    if (byte === quote) this.#text();
     else if (byte === OPEN_OBJECT) this.#members(depth + 1, CLOSE_OBJECT);
     else if (byte === OPEN_LIST) this.#members(depth + 1, CLOSE_LIST);
     else if (byte === 0x2d || isDigit(byte)) this.#number();
@@ -94,16 +94,16 @@ class Checker {
       const byte = this.#bytes[this.#at];
       this.#at += 1;
       if (byte === close) return;
-      if (byte !== COMMA) throw new NotJson();
+      if (byte !== comma) throw new NotJson();
       this.#space();
     }
   }
 
   #key(): void {
-    if (this.#bytes[this.#at] !== QUOTE) throw new NotJson();
+    if (this.#bytes[this.#at] !== quote) throw new NotJson();
     this.#text();
     this.#space();
-    if (this.#bytes[this.#at] !== COLON) throw new NotJson();
+    if (this.#bytes[this.#at] !== colon) throw new NotJson();
     this.#at += 1;
     this.#space();
   }
@@ -112,12 +112,12 @@ class Checker {
     const bytes = this.#bytes;
     for (let at = this.#at + 1; at < bytes.length; at += 1) {
       const byte = bytes[at] as number;
-      if (byte === QUOTE) {
+      if (byte === quote) {
         this.#at = at + 1;
         return;
       }
       if (byte < 0x20) break;
-      if (byte !== BACKSLASH) continue;
+      if (byte !== backslash) continue;
       at += 1;
       const escaped = bytes[at];
       if (escaped === 0x75) {
@@ -159,9 +159,9 @@ class Checker {
 /** The place behind a text that begins with the quote at `at`. The bytes are known to be JSON. */
 function behindText(bytes: Uint8Array, at: number): number {
   for (let from = at + 1; ; ) {
-    const end = bytes.indexOf(QUOTE, from);
+    const end = bytes.indexOf(quote, from);
     let slashes = 0;
-    while (bytes[end - 1 - slashes] === BACKSLASH) slashes += 1;
+    while (bytes[end - 1 - slashes] === backslash) slashes += 1;
     if (slashes % 2 === 0) return end + 1;
     from = end + 1;
   }
@@ -172,7 +172,7 @@ function behindValue(bytes: Uint8Array, start: number): number {
   let depth = 0;
   for (let at = start; ; ) {
     const byte = bytes[at];
-    if (byte === QUOTE) at = behindText(bytes, at);
+    if (byte === quote) at = behindText(bytes, at);
     else if (byte === OPEN_OBJECT || byte === OPEN_LIST) {
       depth += 1;
       at += 1;
@@ -188,7 +188,7 @@ function behindValue(bytes: Uint8Array, start: number): number {
       while (
         at < bytes.length &&
         !isSpace(bytes[at]) &&
-        ![COMMA, CLOSE_OBJECT, CLOSE_LIST].includes(bytes[at] as number)
+        ![comma, CLOSE_OBJECT, CLOSE_LIST].includes(bytes[at] as number)
       )
         at += 1;
     }
@@ -216,7 +216,7 @@ function valueOf(bytes: Uint8Array, from: number, to: number): Json {
   if (to - from <= eagerBytes) return readPayload(textAt(bytes, from, to));
   if (first === OPEN_OBJECT) return objectOf(bytes, from);
   if (first === OPEN_LIST) return listOf(bytes, from);
-  if (first === QUOTE && bytes.subarray(from, to).indexOf(BACKSLASH) === -1) return textAt(bytes, from + 1, to - 1);
+  if (first === quote && bytes.subarray(from, to).indexOf(backslash) === -1) return textAt(bytes, from + 1, to - 1);
   return readPayload(textAt(bytes, from, to));
 }
 
@@ -251,7 +251,7 @@ function eachMember(
     }
     last = to;
     const next = behindSpace(bytes, to);
-    if (bytes[next] !== COMMA) return flush(last);
+    if (bytes[next] !== comma) return flush(last);
     at = behindSpace(bytes, next + 1);
     if (runFrom === to) runFrom = at;
   }
@@ -302,6 +302,6 @@ export function* membersOf(
     const to = behindValue(bytes, valueFrom);
     yield { key: String(readPayload(textAt(bytes, at, keyTo))), from: at, valueFrom, to };
     const next = behindSpace(bytes, to);
-    at = bytes[next] === COMMA ? behindSpace(bytes, next + 1) : next;
+    at = bytes[next] === comma ? behindSpace(bytes, next + 1) : next;
   }
 }

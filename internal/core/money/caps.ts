@@ -36,7 +36,7 @@ export type CapDecision =
   | { readonly kind: 'unpriced' };
 
 /** Under a cap, so many calls of a session may have an unknown cost before the next is refused. */
-export const UNPRICED_CALLS_MAX = 3;
+export const unpricedCallsMax = 3;
 
 const CAPS: readonly { readonly name: CapName; readonly of: keyof Spent & ('session' | 'day' | 'month') }[] = [
   { name: 'maxPerSessionUsd', of: 'session' },
@@ -73,7 +73,7 @@ export function decideCaps(
     else refusal = longer(refusal, refuse(name, spent[of], limit, now));
   }
   if (refusal !== undefined) return { kind: 'refuse', refusal };
-  if (hasCaps(caps) && spent.unpricedCalls >= UNPRICED_CALLS_MAX) return { kind: 'unpriced' };
+  if (hasCaps(caps) && spent.unpricedCalls >= unpricedCallsMax) return { kind: 'unpriced' };
   return { kind: full ? 'wait' : 'allow' };
 }
 

@@ -4,8 +4,8 @@
 /** US dollars times 10^18. */
 export type Usd = bigint;
 
-const SCALE = 18;
-const ONE: Usd = 10n ** BigInt(SCALE);
+const scale = 18;
+const one: Usd = 10n ** BigInt(scale);
 const DECIMAL = /^(\d{1,30})(?:\.(\d{1,60}))?(?:[eE]([+-]?\d{1,3}))?$/;
 
 /**
@@ -17,7 +17,7 @@ export function parseUsd(text: string): Usd | undefined {
   if (match === null) return undefined;
   const [, whole = '', fraction = '', exponent = '0'] = match;
   const digits = BigInt(whole + fraction);
-  const shift = SCALE - fraction.length + Number(exponent);
+  const shift = scale - fraction.length + Number(exponent);
   if (shift > 60) return digits === 0n ? 0n : undefined;
   if (shift >= 0) return digits * 10n ** BigInt(shift);
   const divisor = 10n ** BigInt(-shift);
@@ -27,15 +27,15 @@ export function parseUsd(text: string): Usd | undefined {
 /** The exact value, without trailing zeros: `0`, `12.5`, `0.000000000000000001`. */
 export function printUsd(value: Usd): string {
   if (value < 0n) return `-${printUsd(-value)}`;
-  const fraction = (value % ONE).toString().padStart(SCALE, '0').replace(/0+$/, '');
-  return fraction === '' ? `${value / ONE}` : `${value / ONE}.${fraction}`;
+  const fraction = (value % one).toString().padStart(scale, '0').replace(/0+$/, '');
+  return fraction === '' ? `${value / one}` : `${value / one}.${fraction}`;
 }
 
 /** For people: the exact value to the cent, or to the first two digits that are not zero; always rounded up. */
 export function roundUsd(value: Usd): string {
   if (value <= 0n) return printUsd(value);
   const digits = value.toString().length;
-  const unit = 10n ** BigInt(Math.max(0, Math.min(SCALE - 2, digits - 2)));
+  const unit = 10n ** BigInt(Math.max(0, Math.min(scale - 2, digits - 2)));
   const text = printUsd(((value + unit - 1n) / unit) * unit);
   return /^\d+\.\d$/.test(text) ? `${text}0` : text;
 }

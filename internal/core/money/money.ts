@@ -14,7 +14,7 @@ export { costOf, priceOf, utcDay, worstCost } from './prices.ts';
 export type { Usage } from './usage.ts';
 
 /** The one provider that tells with each answer what it cost. */
-const TELLS_COST = 'provider-c';
+const tellsCost = 'provider-c';
 
 /** Ids that a session may call: the declared one, then its fallbacks, or what its gateway object routes to. */
 export const modelIds = (model: ModelSpec): readonly string[] => [
@@ -33,7 +33,7 @@ export function unknownPrice(
   caps: SpendCaps | undefined,
   at: Date,
 ): string | undefined {
-  if (!hasCaps(caps) || model.provider === TELLS_COST) return undefined;
+  if (!hasCaps(caps) || model.provider === tellsCost) return undefined;
   const unknown = modelIds(model).filter((id) => priceOf(table, model.provider, id, at) === undefined);
   if (unknown.length === 0) return undefined;
   return (

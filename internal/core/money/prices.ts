@@ -20,8 +20,8 @@ export interface Price extends Rates {
   readonly above?: Rates & { readonly tokens: number };
 }
 
-const MILLION = 1_000_000n;
-const THOUSAND = 1_000n;
+const million = 1_000_000n;
+const thousand = 1_000n;
 
 /**
  * The price of a model at a moment: of the rows that have begun, those of the exact id before those with the longest
@@ -88,15 +88,15 @@ export function costOf(usage: Usage, price: Price | undefined): Usd | undefined 
     BigInt(cacheReadTokens) * at.cacheRead +
     BigInt(cacheWriteTokens - long) * at.cacheWrite +
     BigInt(long) * at.cacheWriteLong;
-  const searches = (BigInt(usage.webSearches ?? 0) * price.webSearch + THOUSAND - 1n) / THOUSAND;
-  return (sum + MILLION - 1n) / MILLION + searches;
+  const searches = (BigInt(usage.webSearches ?? 0) * price.webSearch + thousand - 1n) / thousand;
+  return (sum + million - 1n) / million + searches;
 }
 
 /** What a call may come to: every token of its input at the dearest way of reading it, and all the output it may have. */
 export function worstCost(price: Price, inputTokens: number, outputTokens: number): Usd {
   const at = ratesFor(price, inputTokens);
   const dearest = [at.input, at.cacheWrite, at.cacheWriteLong].reduce((a, b) => (a > b ? a : b));
-  return (BigInt(inputTokens) * dearest + BigInt(outputTokens) * at.output + MILLION - 1n) / MILLION;
+  return (BigInt(inputTokens) * dearest + BigInt(outputTokens) * at.output + million - 1n) / million;
 }
 
 const ratesFor = (price: Price, inputTokens: number): Rates =>

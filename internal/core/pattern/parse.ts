@@ -1,9 +1,9 @@
 // From a pattern's text to its tree, with every bound held while it is read.
 
-const PATTERN_CHARS_MAX = 1_024;
-const VALUE_CHARS_MAX = 4_096;
-const STEPS_MAX = 16_384;
-const DEPTH_MAX = 32;
+const patternCharsMax = 1_024;
+const valueCharsMax = 4_096;
+const stepsMax = 16_384;
+const depthMax = 32;
 
 /** `count` is the number of derivations; `length` the longest value; `steps` what the longest draw costs. */
 interface Sized {
@@ -28,11 +28,11 @@ class Refused extends Error {
   }
 }
 
-const PRINTABLE = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index)).join('');
-const DIGITS = '0123456789';
-const WORD = `ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz${DIGITS}_`;
+const printableSet = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index)).join('');
+const digits = '0123456789';
+const word = `ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz${digits}_`;
 /** Characters that mean something, or would to a reader, and stand for themselves only behind a backslash. */
-const SPECIAL = '\\[](){}|?*+.^$';
+const special = '\\[](){}|?*+.^$';
 
 export type Parsed =
   | { readonly ok: true; readonly node: Node }
@@ -42,8 +42,8 @@ export type Parsed =
 export function parse(text: string): Parsed {
   try {
     if (text === '') throw new Refused(0, 'the pattern is empty');
-    if (text.length > PATTERN_CHARS_MAX) {
-      throw new Refused(PATTERN_CHARS_MAX, `the pattern is longer than ${PATTERN_CHARS_MAX} characters`);
+    if (text.length > patternCharsMax) {
+      throw new Refused(patternCharsMax, `the pattern is longer than ${patternCharsMax} characters`);
     }
     const reader = new Reader(text);
     const node = reader.choice(0);
@@ -78,7 +78,7 @@ class Reader {
   }
 
   choice(depth: number): Node {
-    if (depth > DEPTH_MAX) throw new Refused(this.at, `groups nest deeper than ${DEPTH_MAX}`);
+    if (depth > depthMax) throw new Refused(this.at, `groups nest deeper than ${depthMax}`);
     const options = [this.#sequence(depth)];
     while (this.#text[this.at] === '|') {
       this.at += 1;
@@ -164,7 +164,7 @@ class Reader {
     if (sign === '.')
       throw new Refused(start, '. stands for no certain character; write a class, or \\. for the character');
     if ('?*+{'.includes(sign)) throw new Refused(start, 'there is nothing before this to repeat');
-    if (SPECIAL.includes(sign)) throw new Refused(start, `write \\${sign} for the character`);
+    if (special.includes(sign)) throw new Refused(start, `write \\${sign} for the character`);
     this.at += 1;
     return chars(printable(sign, start));
   }
@@ -188,8 +188,8 @@ class Reader {
     const sign = this.#text[start + 1];
     if (sign === undefined) throw new Refused(start, 'a backslash ends the pattern');
     this.at += 2;
-    if (sign === 'd') return DIGITS;
-    if (sign === 'w') return WORD;
+    if (sign === 'd') return digits;
+    if (sign === 'w') return word;
     if (/[A-Za-z0-9]/.test(sign)) throw new Refused(start, 'of the escapes only \\d, \\w and those of signs are known');
     return printable(sign, start + 1);
   }
@@ -217,7 +217,7 @@ class Reader {
       }
     }
     this.at += 1;
-    const set = [...PRINTABLE].filter((char) => members.has(char) !== negated).join('');
+    const set = [...printableSet].filter((char) => members.has(char) !== negated).join('');
     if (set === '') throw new Refused(start, 'this class has no characters');
     return set;
   }
@@ -233,11 +233,11 @@ class Reader {
 }
 
 function printable(sign: string, at: number): string {
-  if (!PRINTABLE.includes(sign)) throw new Refused(at, 'only printable ASCII characters are allowed');
+  if (!printableSet.includes(sign)) throw new Refused(at, 'only printable ASCII characters are allowed');
   return sign;
 }
 
 function requireSmall(at: number, length: number, steps: number): void {
-  if (length > VALUE_CHARS_MAX) throw new Refused(at, `the value could be longer than ${VALUE_CHARS_MAX} characters`);
-  if (steps > STEPS_MAX) throw new Refused(at, 'the pattern takes too many steps to draw');
+  if (length > valueCharsMax) throw new Refused(at, `the value could be longer than ${valueCharsMax} characters`);
+  if (steps > stepsMax) throw new Refused(at, 'the pattern takes too many steps to draw');
 }

@@ -121,7 +121,7 @@ export function agentActions(plan: AgentsPlan, facts: Facts, drift: ReadonlyMap<
 }
 
 /** Deletes past this many are held: more than `max(5, half)` of the owned agents, or than the configured limit. */
-export const GUARD_DELETES_MIN = 5;
+export const guardDeletesMin = 5;
 
 /** Whether a sync waits for approval (docs/reference/repositories.md#guard). */
 export function guard(desired: Desired, plan: AgentsPlan, options: PlanOptions): Held | undefined {
@@ -132,7 +132,7 @@ export function guard(desired: Desired, plan: AgentsPlan, options: PlanOptions):
     const message = `The tree has no .svc/ directory while its repository owns ${owned} agents; nothing changes until the run is approved`;
     return { reason: 'no-svc-directory', message, deletes, owned };
   }
-  const limit = options.guard.deleteMax ?? Math.max(GUARD_DELETES_MIN, owned / 2);
+  const limit = options.guard.deleteMax ?? Math.max(guardDeletesMin, owned / 2);
   if (deletes <= limit) return undefined;
   const message = `The sync would delete ${deletes} of ${owned} agents, and the limit is ${Math.floor(limit)}; nothing changes until the run is approved`;
   return { reason: 'too-many-deletes', message, deletes, owned };

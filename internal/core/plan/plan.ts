@@ -31,7 +31,7 @@ import type {
 
 export { diffJson } from './diff.ts';
 export { sortDiagnostics } from './report.ts';
-export { DRIFTED } from './types.ts';
+export { drifted } from './types.ts';
 
 /** Ids of stored agents and generated resources whose `spec` the plan needs, because it differs from the desired one. */
 export function specsNeeded(desired: Desired, current: Current): { agents: string[]; generated: string[] } {

@@ -8,7 +8,7 @@ import { resolveTrigger } from './connections.ts';
 import type { WebhookAt } from './endpoints.ts';
 import { rowKey, type Facts } from './facts.ts';
 import type { Report } from './report.ts';
-import { DRIFTED } from './types.ts';
+import { drifted } from './types.ts';
 import type {
   Change,
   CurrentAgent,
@@ -22,7 +22,7 @@ import type {
 } from './types.ts';
 
 /** How many next fire times a plan shows of a schedule. */
-export const NEXT_FIRES = 3;
+export const firesShown = 3;
 
 export interface RowsPlan {
   readonly triggers: TriggerWrite[];
@@ -142,7 +142,7 @@ function compareTrigger(
   const { facts, plan, options } = scope;
   const at = { agent: write.agent, ordinal: write.ordinal, event: write.event ?? 'heartbeat' };
   const row = agent === undefined ? undefined : facts.triggerByKey.get(rowKey(agent.id, write.ordinal));
-  const trusted = sameSpec && row !== undefined && !options.verify && !row.hash.startsWith(DRIFTED);
+  const trusted = sameSpec && row !== undefined && !options.verify && !row.hash.startsWith(drifted);
   const hash = trusted ? row.hash : sha256Of(options, write.spec);
   if (agent !== undefined && row !== undefined && isSameTrigger(facts, agent, row, { ...write, hash })) return;
   plan.triggers.push({ ...write, hash });
@@ -197,7 +197,7 @@ function compareSchedule(
 function nextFires(options: PlanOptions, trigger: HeartbeatTrigger): Date[] {
   const fires: Date[] = [];
   let after = options.now;
-  while (fires.length < NEXT_FIRES) {
+  while (fires.length < firesShown) {
     const next = options.nextTick(trigger.cron, trigger.timezone, after);
     if (next === null) break;
     fires.push(next);

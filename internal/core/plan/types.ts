@@ -24,7 +24,7 @@ export interface Desired {
 }
 
 /** Begins the hash of a row whose spec is not what was applied: it equals no other. */
-export const DRIFTED = 'drifted:';
+export const drifted = 'drifted:';
 
 export interface CurrentAgent {
   readonly id: string;

@@ -2,13 +2,13 @@
 // change is asked for its wall clock by the runtime's own zone rules (Intl), and a tick is counted where the reference
 // says that it fires. The years are past ones, whose rules change no more. Only tests import this.
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MINUTES = 1_440;
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMinutes = 1_440;
 /** Walked from so long before a change; what is looked at begins and ends so long from it. */
-const leadMs = 30 * HOUR_MS;
-const fixedWindowMs = 26 * HOUR_MS;
-const wildcardWindowMs = 3 * HOUR_MS;
+const leadMs = 30 * hourMs;
+const fixedWindowMs = 26 * hourMs;
+const wildcardWindowMs = 3 * hourMs;
 
 /** A clock change, and the ticks of expressions around it. */
 export interface Change {
@@ -39,21 +39,21 @@ function wallClock(zone: string): WallClock {
     const found = /^(\d+)\/(\d+)\/(\d+), (\d+):(\d+)$/.exec(format.format(atMs));
     if (found === null) throw new Error(`no wall clock in ${zone}`);
     const [month = 0, day = 0, year = 0, hour = 0, minute = 0] = found.slice(1).map(Number);
-    return Date.UTC(year, month - 1, day, hour, minute) / MINUTE_MS;
+    return Date.UTC(year, month - 1, day, hour, minute) / minuteMs;
   };
 }
 
-const offsetAt = (wall: WallClock, atMs: number): number => wall(atMs) - atMs / MINUTE_MS;
+const offsetAt = (wall: WallClock, atMs: number): number => wall(atMs) - atMs / minuteMs;
 
 /** Instants between two at which the zone's offset changes, to the minute. */
 function changesOf(wall: WallClock, fromMs: number, toMs: number): number[] {
   const found: number[] = [];
-  const step = 12 * HOUR_MS;
+  const step = 12 * hourMs;
   for (let at = fromMs; at < toMs; at += step) {
     if (offsetAt(wall, at) === offsetAt(wall, at + step)) continue;
     let [low, high] = [at, at + step];
-    while (high - low > MINUTE_MS) {
-      const middle = Math.floor((low + high) / 2 / MINUTE_MS) * MINUTE_MS;
+    while (high - low > minuteMs) {
+      const middle = Math.floor((low + high) / 2 / minuteMs) * minuteMs;
       if (offsetAt(wall, middle) === offsetAt(wall, at)) low = middle;
       else high = middle;
     }
@@ -75,7 +75,7 @@ function patternsAt(before: Wall, after: Wall): Pattern[] {
   const [first, last] = after > before ? [before + 1, after - 1] : [after, before];
   const middle = Math.floor((first + last) / 2);
   const read = (wall: Wall) => {
-    const date = new Date(wall * MINUTE_MS);
+    const date = new Date(wall * minuteMs);
     return {
       minute: date.getUTCMinutes(),
       hour: date.getUTCHours(),
@@ -86,8 +86,8 @@ function patternsAt(before: Wall, after: Wall): Pattern[] {
   };
   const daily = (wall: Wall): Pattern => {
     const { minute, hour } = read(wall);
-    const time = ((wall % DAY_MINUTES) + DAY_MINUTES) % DAY_MINUTES;
-    return { cron: `${minute} ${hour} * * *`, isFixed: true, fits: (one) => one % DAY_MINUTES === time };
+    const time = ((wall % dayMinutes) + dayMinutes) % dayMinutes;
+    return { cron: `${minute} ${hour} * * *`, isFixed: true, fits: (one) => one % dayMinutes === time };
   };
   const { minute, hour, day, month, weekday } = read(middle);
   const inHour = (wall: Wall): boolean => read(wall).hour === hour;
@@ -124,15 +124,15 @@ function ticksAround(walls: ReadonlyMap<number, Wall>, changeMs: number, pattern
     else for (let one = highest + 1; one <= wall; one += 1) passed.push(one);
     highest = Math.max(highest, wall);
     if (Math.abs(at - changeMs) > windowMs || at === changeMs - windowMs) continue;
-    if (passed.some(pattern.fits)) ticks.push((at - changeMs) / MINUTE_MS);
+    if (passed.some(pattern.fits)) ticks.push((at - changeMs) / minuteMs);
   }
-  return { from: -windowMs / MINUTE_MS, to: windowMs / MINUTE_MS, ticks };
+  return { from: -windowMs / minuteMs, to: windowMs / minuteMs, ticks };
 }
 
 function changeOf(zone: string, wall: WallClock, changeMs: number): Change {
   const walls = new Map<number, Wall>();
-  for (let at = changeMs - leadMs; at <= changeMs + leadMs; at += MINUTE_MS) walls.set(at, wall(at));
-  const patterns = patternsAt(wall(changeMs - MINUTE_MS), wall(changeMs));
+  for (let at = changeMs - leadMs; at <= changeMs + leadMs; at += minuteMs) walls.set(at, wall(at));
+  const patterns = patternsAt(wall(changeMs - minuteMs), wall(changeMs));
   const vectors = Object.fromEntries(patterns.map((one) => [one.cron, ticksAround(walls, changeMs, one)]));
   return { zone, at: new Date(changeMs).toISOString(), vectors };
 }

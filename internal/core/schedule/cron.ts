@@ -18,13 +18,13 @@ interface Field {
 }
 const MONTHS = 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ');
 const DAYS = 'sun mon tue wed thu fri sat'.split(' ');
-const SUNDAY_AS_7 = 7;
+const sundayAs7 = 7;
 const FIELDS: readonly Field[] = [
   { name: 'minute', least: 0, most: 59, words: [] },
   { name: 'hour', least: 0, most: 23, words: [] },
   { name: 'day of month', least: 1, most: 31, words: [] },
   { name: 'month', least: 1, most: 12, words: MONTHS },
-  { name: 'day of week', least: 0, most: SUNDAY_AS_7, words: DAYS },
+  { name: 'day of week', least: 0, most: sundayAs7, words: DAYS },
 ];
 
 /** The expression in numbers, or `{ problem }`: what is wrong and what is accepted (docs/reference/schedules.md#cron). */
@@ -102,7 +102,7 @@ function valueOf(text: string, field: Field, isEnd: boolean): number | null {
   }
   const index = field.words.indexOf(text.toLowerCase());
   if (index < 0) return null;
-  return isEnd && index === 0 && field.words === DAYS ? SUNDAY_AS_7 : index + field.least;
+  return isEnd && index === 0 && field.words === DAYS ? sundayAs7 : index + field.least;
 }
 
 const LONGEST_MONTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];

@@ -2,20 +2,20 @@
 // repeats fires once. So a reading of the clock fires when it is first reached or passed, and readings can be walked as
 // if there were no zones: the library that walks them in a zone loses what a gap over midnight skips.
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
 /** No zone is further from UTC than 14 hours ahead or 12 behind: a reading is reached between these. */
-const earliestMs = 15 * HOUR_MS;
-const latestMs = 13 * HOUR_MS;
+const earliestMs = 15 * hourMs;
+const latestMs = 13 * hourMs;
 /** A change that turned the clock back has an effect for as long as it turned back: at most a day. */
-const lookBackMs = 25 * HOUR_MS;
+const lookBackMs = 25 * hourMs;
 
 /** Milliseconds that the zone's clock is ahead of UTC at an instant. */
 type Offset = (atMs: number) => number;
 
 /** One formatter a zone: making one costs a hundred times what it is asked. Bounded, as names have many cases. */
 const offsets = new Map<string, Offset>();
-const OFFSETS_MAX = 1_000;
+const offsetsMax = 1_000;
 
 function offsetIn(zone: string): Offset {
   const known = offsets.get(zone);
@@ -32,22 +32,22 @@ function offsetIn(zone: string): Offset {
   const offset: Offset = (atMs) => {
     const [month = 0, day = 0, year = 0, hour = 0, minute = 0] = format.format(atMs).split(/\D+/).map(Number);
     const wall = Date.UTC(year, month - 1, day, hour, minute);
-    return wall - Math.floor(atMs / MINUTE_MS) * MINUTE_MS;
+    return wall - Math.floor(atMs / minuteMs) * minuteMs;
   };
-  if (offsets.size < OFFSETS_MAX) offsets.set(zone, offset);
+  if (offsets.size < offsetsMax) offsets.set(zone, offset);
   return offset;
 }
 
 /** The first instant, on a minute, that has the offset of the later of two between which it changes once. */
 function changeBetween(offset: Offset, earlier: number, later: number): number {
   const before = offset(earlier);
-  let [low, high] = [Math.floor(earlier / MINUTE_MS), Math.ceil(later / MINUTE_MS)];
+  let [low, high] = [Math.floor(earlier / minuteMs), Math.ceil(later / minuteMs)];
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2);
-    if (offset(middle * MINUTE_MS) === before) low = middle;
+    if (offset(middle * minuteMs) === before) low = middle;
     else high = middle;
   }
-  return high * MINUTE_MS;
+  return high * minuteMs;
 }
 
 /** The latest reading that the zone's clock has shown up to an instant, in milliseconds as if it were UTC. */

@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { nextTick } from './schedule.ts';
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
 
 /** An instant of each clock change, read from the zones' own rules. */
 const CHANGES = [
@@ -25,7 +25,7 @@ const CHANGES = [
 function wallMinute(zone: Intl.DateTimeFormat, at: number): number {
   const parts = Object.fromEntries(zone.formatToParts(at).map(({ type, value }) => [type, Number(value)]));
   const { year = 0, month = 1, day = 1, hour = 0, minute = 0 } = parts;
-  return Date.UTC(year, month - 1, day, hour, minute) / MINUTE_MS;
+  return Date.UTC(year, month - 1, day, hour, minute) / minuteMs;
 }
 
 /** Fixed times fire once, also when skipped; times with a wildcard whenever the wall clock shows them. */
@@ -44,9 +44,9 @@ function reference(
     hour: 'numeric',
     minute: 'numeric',
   });
-  const from = after - 12 * HOUR_MS;
-  let highest = wallMinute(zone, from - MINUTE_MS);
-  for (let at = from; at < after + 60 * HOUR_MS; at += MINUTE_MS) {
+  const from = after - 12 * hourMs;
+  let highest = wallMinute(zone, from - minuteMs);
+  for (let at = from; at < after + 60 * hourMs; at += minuteMs) {
     const wall = wallMinute(zone, at);
     const fresh: number[] = [];
     for (let minute = isFixed ? highest + 1 : wall; minute <= wall; minute++) fresh.push(minute);
@@ -79,7 +79,7 @@ test('ticks around clock changes are those of a walk over every minute', () => {
   };
   fc.assert(
     fc.property(arbitrary, ({ change: [zone, instant], offset, minute, hour }) => {
-      const after = new Date(Date.parse(instant) + offset * MINUTE_MS);
+      const after = new Date(Date.parse(instant) + offset * minuteMs);
       const isFixed = !minute.startsWith('*') && !hour.startsWith('*');
       const fits = (at: number): boolean => matches(minute, at % 60) && matches(hour, Math.floor(at / 60));
       const expected = reference(zone, isFixed, fits, after.getTime());

@@ -8,8 +8,8 @@ import { test } from 'node:test';
 import { type Change, vectorsOf } from './clock-vectors-testkit.ts';
 import { nextTick } from './schedule.ts';
 
-const FILE = join(import.meta.dirname, '../../../testdata/cron/clock-changes.json');
-const MINUTE_MS = 60_000;
+const file = join(import.meta.dirname, '../../../testdata/cron/clock-changes.json');
+const minuteMs = 60_000;
 const YEAR = ['2025-01-01T00:00:00Z', '2026-01-01T00:00:00Z'] as const;
 /** Half an hour, a whole day, a change that stays, and one over midnight. */
 const ODD = [
@@ -28,9 +28,9 @@ if (process.execArgv.includes('--test-update-snapshots')) {
     ...generate(Intl.supportedValuesOf('timeZone')),
     ...ODD.flatMap(([zone, from, to]) => vectorsOf(zone, from, to)),
   ];
-  writeFileSync(FILE, `[\n${all.map((one) => JSON.stringify(one)).join(',\n')}\n]\n`);
+  writeFileSync(file, `[\n${all.map((one) => JSON.stringify(one)).join(',\n')}\n]\n`);
 }
-const golden = JSON.parse(readFileSync(FILE, 'utf8')) as Change[];
+const golden = JSON.parse(readFileSync(file, 'utf8')) as Change[];
 
 test('every tick around a clock change is that of a walk over every minute', () => {
   let vectors = 0;
@@ -40,9 +40,9 @@ test('every tick around a clock change is that of a walk over every minute', () 
       vectors += 1;
       const found: number[] = [];
       for (let minute = from; ; ) {
-        const next = nextTick(cron, zone, new Date(change + minute * MINUTE_MS));
-        if (next === null || next.getTime() > change + to * MINUTE_MS) break;
-        minute = (next.getTime() - change) / MINUTE_MS;
+        const next = nextTick(cron, zone, new Date(change + minute * minuteMs));
+        if (next === null || next.getTime() > change + to * minuteMs) break;
+        minute = (next.getTime() - change) / minuteMs;
         found.push(minute);
       }
       assert.deepEqual(found, ticks, `${cron} in ${zone} around ${at}`);

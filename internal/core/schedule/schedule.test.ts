@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import {
-  CATCH_UP_MS,
+  catchUpMs,
   checkCron,
   checkTimezone,
   followingTick,
@@ -263,11 +263,11 @@ test('a due tick fires, is skipped or deletes its schedule', () => {
   const at = (ms: number) => new Date(scheduledAt.getTime() + ms);
   const cases = [
     [{ now: at(0), isDispatching: false, hasAgent: true }, 'fire'],
-    [{ now: at(CATCH_UP_MS), isDispatching: false, hasAgent: true }, 'fire'],
-    [{ now: at(CATCH_UP_MS + 1), isDispatching: false, hasAgent: true }, 'skip-late'],
-    [{ now: at(CATCH_UP_MS + 1), isDispatching: true, hasAgent: true }, 'skip-late'],
+    [{ now: at(catchUpMs), isDispatching: false, hasAgent: true }, 'fire'],
+    [{ now: at(catchUpMs + 1), isDispatching: false, hasAgent: true }, 'skip-late'],
+    [{ now: at(catchUpMs + 1), isDispatching: true, hasAgent: true }, 'skip-late'],
     [{ now: at(10), isDispatching: true, hasAgent: true }, 'skip-overlap'],
-    [{ now: at(CATCH_UP_MS * 9), isDispatching: true, hasAgent: false }, 'delete'],
+    [{ now: at(catchUpMs * 9), isDispatching: true, hasAgent: false }, 'delete'],
   ] as const;
   for (const [tick, expected] of cases) assert.equal(judge({ scheduledAt, ...tick }), expected);
 });

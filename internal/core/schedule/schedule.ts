@@ -15,7 +15,7 @@ export function checkCron(expression: string): string | null {
 
 /** Names that have been accepted: asking the runtime costs more than all else about a heartbeat. Bounded, as names have many cases. */
 const knownZones = new Set<string>();
-const KNOWN_ZONES_MAX = 1_000;
+const knownZonesMax = 1_000;
 /** The runtime's own list, without links: a hundredth of the price of the first formatter, and most names are on it. */
 let listedZones: ReadonlySet<string> | undefined;
 
@@ -34,7 +34,7 @@ export function checkTimezone(name: string): boolean {
   if (!/^[A-Za-z][A-Za-z0-9_+\-/]*$/.test(name)) return false;
   try {
     const isZone = new Intl.DateTimeFormat('en-US', { timeZone: name }).resolvedOptions().timeZone !== '';
-    if (isZone && knownZones.size < KNOWN_ZONES_MAX) knownZones.add(name);
+    if (isZone && knownZones.size < knownZonesMax) knownZones.add(name);
     return isZone;
   } catch (error) {
     if (error instanceof RangeError) return false;
@@ -85,9 +85,9 @@ export function timelineOf(
   return { ticks: all.slice(0, most), more: all.length > most };
 }
 
-const MINUTE_MS = 60_000;
+const minuteMs = 60_000;
 /** How often a scheduler that gives an instant not later than the last may be asked again from further on. */
-const MAX_NUDGES = 3 * 60;
+const nudgesMax = 3 * 60;
 
 function createTicker(cron: string, timezone: string): (after: Date) => Date | null {
   const parsed = parseCron(cron);
@@ -102,17 +102,17 @@ function createTicker(cron: string, timezone: string): (after: Date) => Date | n
   if (parsed.isFixed) return (after) => nextFixedTick((reading) => job.nextRun(reading), timezone, after);
   return (after) => {
     let from = after;
-    for (let nudge = 0; nudge < MAX_NUDGES; nudge++) {
+    for (let nudge = 0; nudge < nudgesMax; nudge++) {
       const next = job.nextRun(from);
       if (next === null || next.getTime() > after.getTime()) return next;
-      from = new Date(from.getTime() + MINUTE_MS);
+      from = new Date(from.getTime() + minuteMs);
     }
     return null;
   };
 }
 
 /** A tick that is due later than this after its time is missed (docs/reference/compile.md#text-and-limits, Heartbeat). */
-export const CATCH_UP_MS = 60_000;
+export const catchUpMs = 60_000;
 
 /**
  * The tick that follows one that has been judged: the first later one that is not missed already. So the ticks that
@@ -122,7 +122,7 @@ export function followingTick(
   next: (after: Date) => Date | null,
   tick: { readonly scheduledAt: Date; readonly now: Date },
 ): Date | null {
-  const opened = tick.now.getTime() - CATCH_UP_MS - 1;
+  const opened = tick.now.getTime() - catchUpMs - 1;
   return next(new Date(Math.max(tick.scheduledAt.getTime(), opened)));
 }
 
@@ -140,6 +140,6 @@ export interface DueTick {
 /** What to do with a tick that is due. A tick at the edge of the window still fires. */
 export function judge(tick: DueTick): Judgement {
   if (!tick.hasAgent) return 'delete';
-  if (tick.now.getTime() - tick.scheduledAt.getTime() > CATCH_UP_MS) return 'skip-late';
+  if (tick.now.getTime() - tick.scheduledAt.getTime() > catchUpMs) return 'skip-late';
   return tick.isDispatching ? 'skip-overlap' : 'fire';
 }

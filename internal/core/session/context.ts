@@ -4,7 +4,7 @@
 import type { Json, JsonObject } from '../../domain/json.ts';
 
 /** The brokered tool that fetches an attachment with the session's own credentials. */
-const DOWNLOAD_TOOL = 'download_attachment';
+const downloadTool = 'download_attachment';
 
 /** Code-host events of comments and reviews, and where in the payload each keeps what was said. */
 const SAID_AT: readonly (readonly [prefix: string, key: string])[] = [
@@ -41,7 +41,7 @@ export function contextLines(event: string, payload: Json): string[] {
   const said = SAID_AT.find(([prefix]) => event.startsWith(prefix));
   if (said === undefined) return [];
   const files = attachments(member(member(payload, 'codehost'), said[1]));
-  return files.map((file) => `Attachment: ${file} (download it with the tool ${DOWNLOAD_TOOL})`);
+  return files.map((file) => `Attachment: ${file} (download it with the tool ${downloadTool})`);
 }
 
 /** Each file by its name and where it is, or whichever of the two is known. */

@@ -8,7 +8,7 @@ import {
   nextPrompt,
   promptMaxBytes,
   promptText,
-  REDELIVERED,
+  redelivered,
   relaunchAfterMs,
   successorAfterMs,
 } from './prompts.ts';
@@ -49,11 +49,11 @@ describe('the next prompt', () => {
   });
 
   test('a message that goes in again says so, the others do not', () => {
-    assert.equal(promptText([message(1, 'interrupt', 1), message(2, 'interrupt')]), `${REDELIVERED}\n\nm1\n\nm2`);
+    assert.equal(promptText([message(1, 'interrupt', 1), message(2, 'interrupt')]), `${redelivered}\n\nm1\n\nm2`);
     const from = { sessionId: 's-1', agent: 'boss' };
     assert.equal(
       promptText([{ ...message(1, 'interrupt', 1), from }, message(2, 'interrupt')]),
-      `${REDELIVERED}\n\n[Message of session s-1, agent boss]\n\nm1\n\nm2`,
+      `${redelivered}\n\n[Message of session s-1, agent boss]\n\nm1\n\nm2`,
     );
   });
 

@@ -21,7 +21,7 @@ export const promptMaxBytes = 1_048_576;
 /** A message goes in at most so many times. */
 export const attemptsMax = 3;
 
-export const REDELIVERED =
+export const redelivered =
   '[Delivered again: the session was cut off before it had finished with this message. Part of it may be done already; look before you repeat anything.]';
 
 /** The messages of the next prompt, from those that wait, in order of recording; empty where none does. */
@@ -39,7 +39,7 @@ export const promptText = (messages: readonly Omit<InboxMessage, 'bytes'>[]): st
 
 function labels({ attempts, from }: Pick<InboxMessage, 'attempts' | 'from'>): string[] {
   const said = from ? [`[Message of session ${from.sessionId}, agent ${from.agent}]`] : [];
-  return attempts === 0 ? said : [REDELIVERED, ...said];
+  return attempts === 0 ? said : [redelivered, ...said];
 }
 
 /** How a turn ended, as far as what follows depends on it. */

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { deliveryMode, isLive, nextState, SESSION_SIGNALS, SESSION_STATES, SESSION_TABLE } from './session.ts';
 
 /** Every transition there is; what is not here is refused. */
-const LIFE = `
+const life = `
 queued claim provisioning
 provisioning provisioned starting
 starting ready idle
@@ -23,7 +23,7 @@ blocked unblock suspended
 
 describe('states', () => {
   test('every cell of the table is as written here', () => {
-    const expected = new Set(LIFE.trim().split('\n'));
+    const expected = new Set(life.trim().split('\n'));
     for (const state of SESSION_STATES.filter(isLive)) {
       for (const [signal, end] of [
         ['archive', 'archived'],

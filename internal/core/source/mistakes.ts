@@ -9,26 +9,26 @@ export interface Mistake {
   readonly end: number;
 }
 
-const BRACES = 'A value that begins with {{ is a map to YAML';
+const braces = 'A value that begins with {{ is a map to YAML';
 /** Units of a line that are looked at and shown. */
-const MAX_LINE = 2000;
-const MAX_SHOWN = 80;
+const lineMax = 2000;
+const shownMax = 80;
 
 const quote = (value: string): string =>
-  `Put it in quotes: '${value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN).toWellFormed()}…` : value.replaceAll("'", "''")}'`;
+  `Put it in quotes: '${value.length > shownMax ? `${value.slice(0, shownMax).toWellFormed()}…` : value.replaceAll("'", "''")}'`;
 
 /** The offset at which the line of an offset begins. */
 const lineStart = (text: string, at: number): number => text.lastIndexOf('\n', Math.max(0, at - 1)) + 1;
 function lineAt(text: string, start: number): string {
   const end = text.indexOf('\n', start);
-  return text.slice(start, Math.min(end === -1 ? text.length : end, start + MAX_LINE)).replace(/\r$/, '');
+  return text.slice(start, Math.min(end === -1 ? text.length : end, start + lineMax)).replace(/\r$/, '');
 }
 
 /** A template that stands without quotes where a value begins at `start`; null where something else does. */
 export function bareTemplate(text: string, start: number, end: number): Mistake | null {
-  const value = text.slice(start, Math.min(end, start + MAX_LINE));
+  const value = text.slice(start, Math.min(end, start + lineMax));
   if (!/^\{\{[^{}]*\}\}$/.test(value)) return null;
-  return { message: BRACES, hint: quote(value), start, end };
+  return { message: braces, hint: quote(value), start, end };
 }
 
 /** The same with text behind it, which a syntax error at `at` complains of. */
@@ -39,7 +39,7 @@ export function templateAndMore(text: string, at: number): Mistake | null {
   if (found === null || at < start + (found[1]?.length ?? 0)) return null;
   const [, before = '', value = ''] = found;
   return {
-    message: BRACES,
+    message: braces,
     hint: quote(value),
     start: start + before.length,
     end: start + before.length + value.length,
@@ -62,7 +62,7 @@ export function bareStar(text: string, at: number): Mistake | null {
 
 const KEY = /^(\s*(?:- +)*)([\w$.-]+|"[^"]*"|'[^']*'):(?:\s|$)/;
 /** Lines behind the error that are looked at. */
-const MAX_LINES = 20;
+const linesMax = 20;
 
 /** The first key behind the line of `at` that is indented further than the key there, which has its value already. */
 export function indentedTooFar(text: string, at: number): Mistake | null {
@@ -71,14 +71,14 @@ export function indentedTooFar(text: string, at: number): Mistake | null {
   if (above === null) return null;
   const indent = (above[1] ?? '').length;
   let from = text.indexOf('\n', first) + 1;
-  for (let count = 0; from > 0 && count < MAX_LINES; count++) {
+  for (let count = 0; from > 0 && count < linesMax; count++) {
     const line = lineAt(text, from);
     const key = KEY.exec(line);
     const own = (key?.[1] ?? '').length;
     if (key !== null && own <= indent) return null;
     if (key !== null && !(key[1] ?? '').includes('-')) {
-      const name = (key[2] ?? '').slice(0, MAX_SHOWN).toWellFormed();
-      const over = (above[2] ?? '').slice(0, MAX_SHOWN).toWellFormed();
+      const name = (key[2] ?? '').slice(0, shownMax).toWellFormed();
+      const over = (above[2] ?? '').slice(0, shownMax).toWellFormed();
       const message = `The key ${name} is indented below ${over}, which has a value already`;
       const spaces = indent === 1 ? '1 space' : `${indent} spaces`;
       const hint =

@@ -23,7 +23,7 @@ const corpus = globSync('{testdata,templates}/**/*.{yaml,yml}', { cwd: root })
   .sort()
   .map((path) => readFileSync(join(root, path), 'utf8'));
 
-const AGENT = `# An agent of the kind that people write.
+const agent = `# An agent of the kind that people write.
 imports:
   - ../fragments/environment.yaml
 name: triage
@@ -54,9 +54,9 @@ triggers:
 `;
 
 test('what people write is read without the library, as it reads it', () => {
-  assert.ok(isPlain(AGENT));
+  assert.ok(isPlain(agent));
   for (const text of corpus) isPlain(text);
-  for (let length = 0; length < AGENT.length; length += 1) isPlain(AGENT.slice(0, length));
+  for (let length = 0; length < agent.length; length += 1) isPlain(agent.slice(0, length));
 });
 
 test('what is not surely plain is left to the library', () => {
@@ -133,7 +133,7 @@ test('what is not surely plain is left to the library', () => {
   ];
   for (const text of others) assert.equal(isPlain(text), false, JSON.stringify(text));
   const few = { ...DEFAULT_LIMITS, maxNodes: 10 };
-  assert.equal(readPlainYaml('a.yaml', AGENT, few), null, 'near a limit');
+  assert.equal(readPlainYaml('a.yaml', agent, few), null, 'near a limit');
   assert.equal(readPlainYaml('a.yaml', 'a:\n  b:\n    - c\n', { ...DEFAULT_LIMITS, maxDepth: 2 }), null, 'too deep');
 });
 
@@ -213,7 +213,7 @@ const changes = fc.array(
   }),
   { maxLength: 4 },
 );
-const bases = [AGENT, ...corpus.filter((text) => text.length < 3_000)].map((text) => text.split('\n'));
+const bases = [agent, ...corpus.filter((text) => text.length < 3_000)].map((text) => text.split('\n'));
 
 /** Some lines of a file, changed. */
 const changed = fc

@@ -14,7 +14,7 @@ export function readPlainYaml(file: string, text: string, limits: SourceLimits):
   // What is written takes at least half a character a token, so none of the bounds can be met.
   if (text.length > Math.min(limits.maxNodes, limits.maxTokens) / 2 || ODD.test(text)) return null;
   try {
-    const reader = new Reader(file, text, Math.min(MAX_DEPTH, limits.maxDepth));
+    const reader = new Reader(file, text, Math.min(depthMax, limits.maxDepth));
     const root = reader.document();
     return { documents: [{ index: 0, root, isPartial: false }], findings: [], nodes: reader.nodes };
   } catch (error) {
@@ -29,7 +29,7 @@ const DECLINED = new Error('not plain');
 /** Tabs, carriage returns, other control characters and byte order marks. */
 // oxlint-disable-next-line no-control-regex -- they are what is looked for
 const ODD = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]/;
-const MAX_DEPTH = 30;
+const depthMax = 30;
 
 /** A key and its colon, with what must follow it. Keys that are no strings cannot begin so, but for the words below. */
 const KEY = /([A-Za-z_$][\w$./-]{0,250}):(?=[ \n]|$)/y;
@@ -50,10 +50,10 @@ const SIMPLE_NUMBER = /^-?(?:0|[1-9][0-9]{0,14})$/;
 /** Anything else that could be a number of some notation. */
 const MAYBE_NUMBER = /^[-+]?[.0-9][0-9A-Za-z.+-]*$/;
 
-const SPACE = 32;
-const NEWLINE = 10;
-const DASH = 45;
-const HASH = 35;
+const space = 32;
+const newline = 10;
+const dash = 45;
+const hash = 35;
 
 class Reader {
   /** Keys and values. */
@@ -89,16 +89,16 @@ class Reader {
     let comment = -1;
     for (let line = this.#next; line < text.length; ) {
       let at = line;
-      while (text.charCodeAt(at) === SPACE) at++;
+      while (text.charCodeAt(at) === space) at++;
       const first = text.charCodeAt(at);
-      if (first !== NEWLINE && first !== HASH && at < text.length) {
+      if (first !== newline && first !== hash && at < text.length) {
         if (comment !== -1 && comment !== at - line) throw DECLINED;
         this.#line = line;
         this.#start = at;
         this.#indent = at - line;
         return;
       }
-      if (first === HASH) {
+      if (first === hash) {
         if (comment !== -1 && comment !== at - line) throw DECLINED;
         comment = at - line;
       }
@@ -124,7 +124,7 @@ class Reader {
       const key = this.#key(KEY, start, entries);
       const keyRange = this.#range(start, start + key.length);
       entries.set(key, { keyRange, value: this.#value(start + key.length + 1, indent, depth) });
-    } while (this.#indent === indent && this.#text.charCodeAt(this.#start) !== DASH);
+    } while (this.#indent === indent && this.#text.charCodeAt(this.#start) !== dash);
     if (this.#indent >= indent) throw DECLINED;
     return { kind: 'map', entries, range: this.#range(begin, this.#end) };
   }
@@ -141,11 +141,11 @@ class Reader {
   #value(after: number, indent: number, depth: number): Node {
     const text = this.#text;
     let at = after;
-    while (text.charCodeAt(at) === SPACE) at++;
-    if (text.charCodeAt(at) !== NEWLINE) return this.#inLine(at, indent, depth + 1);
+    while (text.charCodeAt(at) === space) at++;
+    if (text.charCodeAt(at) !== newline) return this.#inLine(at, indent, depth + 1);
     this.#next = at + 1;
     this.#advance();
-    const isList = text.charCodeAt(this.#start) === DASH;
+    const isList = text.charCodeAt(this.#start) === dash;
     if (this.#indent > indent) return isList ? this.#list(this.#indent, depth + 1) : this.#map(this.#indent, depth + 1);
     if (this.#indent === indent && isList) return this.#list(indent, depth + 1);
     throw DECLINED;
@@ -159,15 +159,15 @@ class Reader {
     const items: Node[] = [];
     do {
       let at = this.#start + 1;
-      if (text.charCodeAt(at) !== SPACE) throw DECLINED;
-      while (text.charCodeAt(at) === SPACE) at++;
+      if (text.charCodeAt(at) !== space) throw DECLINED;
+      while (text.charCodeAt(at) === space) at++;
       KEY.lastIndex = at;
       if (KEY.test(text)) {
         this.#start = at;
         this.#indent = at - this.#line;
         items.push(this.#map(this.#indent, depth + 1));
       } else items.push(this.#inLine(at, indent, depth + 1));
-    } while (this.#indent === indent && text.charCodeAt(this.#start) === DASH);
+    } while (this.#indent === indent && text.charCodeAt(this.#start) === dash);
     if (this.#indent > indent) throw DECLINED;
     return { kind: 'seq', items, range: this.#range(begin, this.#end) };
   }
@@ -269,7 +269,7 @@ class Reader {
 
   #skip(from: number): number {
     let at = from;
-    while (this.#text.charCodeAt(at) === SPACE) at++;
+    while (this.#text.charCodeAt(at) === space) at++;
     return at;
   }
 
@@ -278,7 +278,7 @@ class Reader {
     const at = this.#skip(from);
     const found = this.#text[at];
     // A comma that touches what follows it may be a part of it to the library.
-    if (found === closing || (found === ',' && this.#text.charCodeAt(at + 1) === SPACE)) return at + 1;
+    if (found === closing || (found === ',' && this.#text.charCodeAt(at + 1) === space)) return at + 1;
     throw DECLINED;
   }
 
@@ -287,19 +287,19 @@ class Reader {
     const text = this.#text;
     const isStripped = text[at + 1] === '-';
     const header = at + (isStripped ? 2 : 1);
-    if (text.charCodeAt(header) !== NEWLINE) throw DECLINED;
+    if (text.charCodeAt(header) !== newline) throw DECLINED;
     let line = header + 1;
-    while (text.charCodeAt(line) === NEWLINE) line++;
+    while (text.charCodeAt(line) === newline) line++;
     let first = line;
-    while (text.charCodeAt(first) === SPACE) first++;
+    while (text.charCodeAt(first) === space) first++;
     const own = first - line;
-    if (own <= indent || first >= text.length || text.charCodeAt(first) === NEWLINE) throw DECLINED;
+    if (own <= indent || first >= text.length || text.charCodeAt(first) === newline) throw DECLINED;
     const lines: string[] = Array.from({ length: line - header - 1 }, () => '');
     let filled = 0;
     for (;;) {
       const found = text.indexOf('\n', line);
       let begin = line;
-      while (begin < found && text.charCodeAt(begin) === SPACE) begin++;
+      while (begin < found && text.charCodeAt(begin) === space) begin++;
       // A line without an end is the last; the library ends the block elsewhere then.
       if (found === -1 && line < text.length) throw DECLINED;
       if (found === -1) break;

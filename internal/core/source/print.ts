@@ -4,14 +4,14 @@ import { maskCredentials, maskLine } from '../../domain/credential.ts';
 import { type Diagnostic, excerptOf, type Finding, type Range } from '../../domain/diagnostic.ts';
 import { LineTable } from './lines.ts';
 
-const EXCERPT_LENGTH = 200;
+const excerptLength = 200;
 /** Of an excerpt, above the line that it is about. */
 const linesBefore = 2;
 /** What is read of a line to judge what of it may be shown. */
-const LINE_LENGTH = 4096;
+const lineLength = 4096;
 /** Lines of one hidden value, and hidden values of one line, that are kept track of. */
-const HIDDEN_LINES = 100;
-const SPANS = 100;
+const hiddenLines = 100;
+const spans = 100;
 
 type TableOf = (file: string) => LineTable | null;
 
@@ -24,23 +24,23 @@ class Hidden {
       const table = hides === undefined ? null : tableOf(hides.file);
       if (hides === undefined || table === null) continue;
       const [from, to] = [table.at(hides.start), table.at(hides.end)];
-      for (let line = from.line; line <= Math.min(to.line, from.line + HIDDEN_LINES); line++) {
+      for (let line = from.line; line <= Math.min(to.line, from.line + hiddenLines); line++) {
         const first = line === from.line ? from.column - 1 : 0;
-        const last = line === to.line ? to.column - 1 : LINE_LENGTH;
+        const last = line === to.line ? to.column - 1 : lineLength;
         const key = `${line} ${hides.file}`;
-        this.#spans.set(key, [...(this.#spans.get(key) ?? []).slice(-SPANS), [first, last]]);
+        this.#spans.set(key, [...(this.#spans.get(key) ?? []).slice(-spans), [first, last]]);
       }
     }
   }
 
   /** The line as it may be shown: no credential, and nothing of what is hidden; columns stay. */
   excerpt(table: LineTable, file: string, line: number): string {
-    let shown = maskLine(table.line(line, LINE_LENGTH));
+    let shown = maskLine(table.line(line, lineLength));
     for (const [from, to] of this.#spans.get(`${line} ${file}`) ?? []) {
       const end = Math.min(to, shown.length);
       shown = shown.slice(0, from) + '*'.repeat(Math.max(0, end - from)) + shown.slice(end);
     }
-    return shown.slice(0, EXCERPT_LENGTH).toWellFormed();
+    return shown.slice(0, excerptLength).toWellFormed();
   }
 }
 
@@ -96,7 +96,7 @@ function printOne(finding: Finding, tableOf: TableOf, hidden: Hidden): Diagnosti
   };
 }
 
-const masked = (text: string): string => maskCredentials(text.slice(0, LINE_LENGTH));
+const masked = (text: string): string => maskCredentials(text.slice(0, lineLength));
 
 /** What a finding says, without what looks like a credential. */
 function shownTexts({ message, path, hint }: Finding) {

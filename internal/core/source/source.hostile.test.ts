@@ -81,9 +81,9 @@ test('any mixture of the words and marks of YAML gives a result', () => {
   );
 });
 
-const SIZE = 1024 * 1024;
+const size = 1024 * 1024;
 const fill = (unit: string, before = '', after = ''): string =>
-  before + unit.repeat(Math.floor((SIZE - before.length - after.length) / unit.length)) + after;
+  before + unit.repeat(Math.floor((size - before.length - after.length) / unit.length)) + after;
 
 /** Megabytes of what parsers choke on; each must end in a verdict (hazards of the library: quadratic keys, deep recursion). */
 const FLOODS: { readonly [name: string]: string } = {
@@ -112,7 +112,7 @@ const FLOODS: { readonly [name: string]: string } = {
 
 for (const [name, text] of Object.entries(FLOODS)) {
   test(`a megabyte of ${name} gives a result`, () =>
-    examine('a.yaml', new TextEncoder().encode(text).subarray(0, SIZE)));
+    examine('a.yaml', new TextEncoder().encode(text).subarray(0, size)));
 }
 
 test('a flat map of many keys is no error, and its last duplicate is found', () => {
@@ -134,14 +134,14 @@ test('a billion laughs are refused before they are laughed', () => {
   assert.deepEqual(source.documents, []);
 });
 
-const CORPUS = fileURLToPath(new URL('../../../testdata/hostile/', import.meta.url));
-const corpus = readdirSync(CORPUS).sort();
+const corpusDir = fileURLToPath(new URL('../../../testdata/hostile/', import.meta.url));
+const corpus = readdirSync(corpusDir).sort();
 assert.ok(corpus.length > 30, 'the hostile corpus is there');
 
 for (const name of corpus) {
   const [code = '', what] = name.split('.');
   test(`hostile: ${name} is refused as ${code} (${what})`, () => {
-    const bytes = readFileSync(`${CORPUS}${name}`);
+    const bytes = readFileSync(`${corpusDir}${name}`);
     examine(name, bytes);
     const source = readSource(name, bytes);
     assert.deepEqual([...new Set(source.findings.map((finding) => finding.code))], [code]);

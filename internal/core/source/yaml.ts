@@ -88,7 +88,7 @@ function* bounded(
   let noted = 0;
   inside.onError = (...what) => {
     note(...what);
-    if (++noted > limits.maxFindings * ERRORS_READ) throw new TooManyErrors();
+    if (++noted > limits.maxFindings * errorsRead) throw new TooManyErrors();
   };
   try {
     yield* composer.compose(tokens, false, length);
@@ -102,7 +102,7 @@ function* bounded(
 }
 
 /** A file of nothing but errors is read no further than so many times the findings that are told of it. */
-const ERRORS_READ = 4;
+const errorsRead = 4;
 
 /** A document that holds nothing: no text, comments only, a bare `---` (docs/reference/compile.md#files). */
 function isEmpty(document: Document.Parsed): boolean {
@@ -114,7 +114,7 @@ function isEmpty(document: Document.Parsed): boolean {
 /** Errors of a document by whose place a wrong indentation is looked for. */
 const MISINDENTED: ReadonlySet<string> = new Set(['BLOCK_AS_IMPLICIT_KEY', 'MULTILINE_IMPLICIT_KEY']);
 /** Errors that are looked into for what was meant. */
-const MEANT_ERRORS = 20;
+const meantErrors = 20;
 
 interface Anchor {
   readonly node: Node;
@@ -201,7 +201,7 @@ class Builder {
 
   /** What was meant by what cannot be read, or null; looked for at the first few errors alone, which is what is read. */
   #mistake(code: string, start: number): Mistake | null {
-    if (this.errors > MEANT_ERRORS) return null;
+    if (this.errors > meantErrors) return null;
     if (MISINDENTED.has(code)) return indentedTooFar(this.#text, start);
     if (code === 'BAD_ALIAS') return bareStar(this.#text, start);
     return code === 'UNEXPECTED_TOKEN' ? (templateAndMore(this.#text, start) ?? bareStar(this.#text, start)) : null;

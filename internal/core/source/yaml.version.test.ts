@@ -8,12 +8,12 @@ import { test } from 'node:test';
 import { Composer, type CST, Parser } from 'yaml';
 import { readSource } from './source.ts';
 
-const LOOKED_AT = '2.9.1';
+const lookedAt = '2.9.1';
 
 test('the YAML library is the one whose inside was looked at', () => {
   const manifest = createRequire(import.meta.url).resolve('yaml/package.json');
   const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
-  assert.equal(version, LOOKED_AT, 'read bounded() in yaml.ts against the new composer, then change the version here');
+  assert.equal(version, lookedAt, 'read bounded() in yaml.ts against the new composer, then change the version here');
 });
 
 test('the composer reports through onError of its own, and keeps the open document in doc', () => {

@@ -98,8 +98,8 @@ interface Loose extends RequestOptions {
   readonly params?: { readonly [name: string]: string | undefined } | undefined;
 }
 
-const PAGE_LIMIT = 200;
-const MAX_PAGES = 500;
+const pageLimit = 200;
+const pagesMax = 500;
 
 export async function connect(call: Call): Promise<Client> {
   const server = await findServer(call);
@@ -183,8 +183,8 @@ async function readPages(
 ): Promise<Page<unknown>> {
   const items: unknown[] = [];
   let cursor: string | undefined;
-  for (let page = 0; page < MAX_PAGES; page++) {
-    const want = limit === undefined ? PAGE_LIMIT : Math.min(PAGE_LIMIT, limit - items.length);
+  for (let page = 0; page < pagesMax; page++) {
+    const want = limit === undefined ? pageLimit : Math.min(pageLimit, limit - items.length);
     const answer = (await request({ ...query, limit: want, cursor })) as Partial<Page<unknown>> | undefined;
     if (!Array.isArray(answer?.items)) throw refusal('unexpected-answer', `${path} did not answer with a list`);
     items.push(...answer.items);

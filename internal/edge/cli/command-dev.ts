@@ -31,9 +31,9 @@ import type { Call, Handler } from './types.ts';
 const OWN = ['SVC_DATA_DIR', 'SVC_DATABASE_URL', 'SVC_DATABASE_DIRECT_URL', 'SVC_LISTEN', 'SVC_BASE_URL', 'SVC_ROLES'];
 const NOT_ITS = [...OWN, 'SVC_MASTER_KEY_FILE', 'SVC_URL', 'SVC_TOKEN', 'SVC_ORG', 'SVC_PROJECT', 'SVC_CONTEXT'];
 /** How often, and after how many milliseconds each time, its last words are looked for. */
-const LAST_WORDS = 10;
-const LAST_WORDS_MS = 200;
-const MADE_UP = 'made-up-by-svc-dev';
+const lastWords = 10;
+const lastWordsMs = 200;
+const madeUp = 'made-up-by-svc-dev';
 
 export const devCommand: Handler = async (call) => {
   const timeout = parseDurationSeconds(call.text('timeout') ?? '10m');
@@ -185,7 +185,7 @@ async function prepare(
     const value = values.get(name);
     if (value === undefined)
       say(call, `the secret ${name} is not known here: a made-up value stands for it (--secrets FILE)`);
-    await client.call(secrets.projectSecrets.write, { params: { name }, body: { value: value ?? MADE_UP } });
+    await client.call(secrets.projectSecrets.write, { params: { name }, body: { value: value ?? madeUp } });
   }
   const files = [{ path: `.svc/agents/${agent.name}.json`, content: agent.document }];
   await client.call(apply.applyFiles, { body: { files }, timeoutMs: 60_000 });
@@ -223,8 +223,8 @@ async function converse(
       return isAnswered && (await client.call(sessions.getSession, { params: { id } })).state === 'idle';
     }
     // That it rests may be told before what it said last.
-    for (let turn = 0; turn < LAST_WORDS && !isAnswered && !stop.aborted; turn++) {
-      await pause(LAST_WORDS_MS, stop);
+    for (let turn = 0; turn < lastWords && !isAnswered && !stop.aborted; turn++) {
+      await pause(lastWordsMs, stop);
       await readOn();
     }
     return true;

@@ -17,8 +17,8 @@ import type { Call, Handler } from './types.ts';
 export type Check = repositories.DoctorCheck;
 
 /** Of the HTTP API that this program was written for. */
-const API_VERSION = '1';
-const CLOCK_WARNING_MS = 30_000;
+const apiVersion = '1';
+const clockWarningMs = 30_000;
 
 export const doctorCommand: Handler = async (call) => {
   if (call.flag('retry-jobs')) await retryJobs(call);
@@ -144,7 +144,7 @@ async function checkReach(server: ServerSettings, call: Call): Promise<Check[]> 
 /** `skewMs` above zero: the server's clock is ahead. Its header is exact to a second. */
 export function clockCheck(skewMs: number): Check {
   const name = 'clock';
-  if (Math.abs(skewMs) < CLOCK_WARNING_MS) return { name, status: 'ok', message: 'this machine and the server agree' };
+  if (Math.abs(skewMs) < clockWarningMs) return { name, status: 'ok', message: 'this machine and the server agree' };
   const direction = skewMs > 0 ? 'behind' : 'ahead of';
   return {
     name,
@@ -218,11 +218,11 @@ async function versionCheck(client: Client): Promise<Check> {
   const theirs = String(
     (Object((await client.call(server.getDescription))['info']) as { version?: unknown }).version ?? '-',
   );
-  if (theirs === API_VERSION) return { name, status: 'ok', message: `the server speaks version ${theirs} of the API` };
+  if (theirs === apiVersion) return { name, status: 'ok', message: `the server speaks version ${theirs} of the API` };
   return {
     name,
     status: 'warning',
-    message: `the server speaks version ${theirs} of the API, this program version ${API_VERSION}`,
+    message: `the server speaks version ${theirs} of the API, this program version ${apiVersion}`,
     hint: 'use the same version on both sides',
   };
 }

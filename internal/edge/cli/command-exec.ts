@@ -6,9 +6,9 @@ import { Refusal } from './failure.ts';
 import { wholeId } from './ids.ts';
 import type { Call, Handler } from './types.ts';
 
-const UNREACHABLE = 255;
+const unreachable = 255;
 /** Beyond it output of --json is cut, at its beginning. */
-const MAX_TEXT_CHARS = 4 * 1024 * 1024;
+const textCharsMax = 4 * 1024 * 1024;
 
 type Line = { id?: string; fd?: 1 | 2; data?: string; exitCode?: number; message?: string };
 
@@ -52,18 +52,18 @@ export const sessionExec: Handler = async (call) => {
       if (line.id !== undefined) void feed(call, client, id, line.id);
       else if (line.fd !== undefined) {
         const bytes = Buffer.from(line.data ?? '', 'base64');
-        if (call.json) said[line.fd] = (said[line.fd] + bytes.toString()).slice(-MAX_TEXT_CHARS);
+        if (call.json) said[line.fd] = (said[line.fd] + bytes.toString()).slice(-textCharsMax);
         else (line.fd === 1 ? call.io.stdout : call.io.stderr).write(bytes);
       } else end = line;
     }
   } catch (error) {
     if (!(error instanceof Refusal) || error.problem.status === 403) throw error;
-    end = { exitCode: UNREACHABLE, message: error.message };
+    end = { exitCode: unreachable, message: error.message };
   } finally {
     // What is still typed has nobody to read it.
     call.io.stdin.destroy();
   }
-  const { exitCode = UNREACHABLE, message } = end ?? { message: 'the connection broke off' };
+  const { exitCode = unreachable, message } = end ?? { message: 'the connection broke off' };
   if (call.json)
     call.screen.emit(
       { exitCode, stdout: said[1], stderr: said[2], ...(message !== undefined && { message }) },

@@ -8,7 +8,7 @@ import { pause } from './sse.ts';
 import { clean, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
-const POLL_MS = 200;
+const pollMs = 200;
 
 export const keysList: Handler = async (call) => {
   const client = await connect(call);
@@ -55,7 +55,7 @@ async function ended(call: Call, client: Client, id: string): Promise<Row<keys.K
     const rotation = rowOf((await client.call(keys.getKeys)).rotation);
     if (rotation.text('status') !== 'running') return rotation;
     call.screen.progress(`sealing again: ${rotation.text('done')} of ${rotation.text('total')}`);
-    await pause(POLL_MS, call.io.signal);
+    await pause(pollMs, call.io.signal);
     if (call.io.signal.aborted) {
       throw refusal('interrupted', `stopped waiting; rotation ${id} goes on`, 'svc keys list');
     }

@@ -27,8 +27,8 @@ import { type Surroundings, surroundingsOf } from './tree.ts';
 import type { Handler } from './types.ts';
 
 /** So long nobody types before the tree is compiled. */
-const QUIET_MS = 120;
-const TEMPLATES = join(import.meta.dirname, '../../../templates');
+const quietMs = 120;
+const templates = join(import.meta.dirname, '../../../templates');
 
 const KINDS: { readonly [kind in Word['kind']]: CompletionItemKind } = {
   key: CompletionItemKind.Property,
@@ -70,7 +70,7 @@ class Workspace {
       setTimeout(() => {
         this.#waiting.delete(root);
         this.#check(root).catch((error: unknown) => this.#connection.console.error(String(error)));
-      }, QUIET_MS),
+      }, quietMs),
     );
   }
 
@@ -187,7 +187,7 @@ function definitionAt(uri: string, text: string, { line, character }: Position):
   const name = words.at(-1)?.[0];
   if (name === undefined || name.endsWith(':')) return null;
   const template = /^@svc\/templates(?:@[^/]*)?\/(.+)$/.exec(name)?.[1];
-  const target = template === undefined ? resolve(dirname(pathOf(uri)), name) : join(TEMPLATES, template);
+  const target = template === undefined ? resolve(dirname(pathOf(uri)), name) : join(templates, template);
   if (name.startsWith('@') && template === undefined) return null;
   return { uri: uriOf(target), range: { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } } };
 }

@@ -21,7 +21,7 @@ import { clean, durationText, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 /** Runs of which a follower remembers what it has told. */
-const MAX_REMEMBERED = 5000;
+const rememberedMax = 5000;
 
 export const printOptions = (call: Call): PrintOptions => ({
   paint: call.screen.paint,
@@ -109,7 +109,7 @@ function logRun(call: Call, run: Run, printed: Map<string, string>): void {
   const state = JSON.stringify([run.status, run.stages?.length, run.finishedAt]);
   if (printed.get(run.id) === state) return;
   printed.set(run.id, state);
-  if (printed.size > MAX_REMEMBERED) printed.delete(printed.keys().next().value ?? '');
+  if (printed.size > rememberedMax) printed.delete(printed.keys().next().value ?? '');
   if (!call.json && run.status === 'running') {
     const stage = run.stages?.at(-1)?.name;
     call.screen.progress(

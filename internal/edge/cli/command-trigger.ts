@@ -141,7 +141,7 @@ export const endpointShow: Handler = async (call) => {
   return 0;
 };
 
-const REPLAYS = 'only a dedupKey in the body stops one; the signature covers the body alone';
+const replays = 'only a dedupKey in the body stops one; the signature covers the body alone';
 
 /** What a caller sends to be believed. */
 function proofText(kind: string | undefined): string | undefined {
@@ -175,7 +175,7 @@ function endpointText(value: endpoints.Endpoint, call: Call): string {
         ['auth', clean(authText(endpoint), true)],
         ['proof', proofText(endpoint.at('auth.kind'))],
         // Told wherever an endpoint is shown (docs/reference/webhook-endpoints.md#authentication).
-        ['replays', endpoint.at('auth.kind') === 'hmac_sha256' ? REPLAYS : undefined],
+        ['replays', endpoint.at('auth.kind') === 'hmac_sha256' ? replays : undefined],
       ],
       paint,
     ),

@@ -7,9 +7,9 @@ import { refusal } from './failure.ts';
 
 const PIECE = /^[0-9a-f][0-9a-f-]{2,34}$/i;
 /** A shorter piece is never taken, also where one thing alone has it now: it may be a slip of the keyboard. */
-const SHORTEST = 4;
+const shortest = 4;
 /** Things that are looked through for a piece, newest first. */
-const LOOKED_AT = 400;
+const lookedAt = 400;
 
 /** The whole id where `given` is a piece of one in the list; `given` itself where it is no piece or nothing has it. */
 export async function wholeId<P extends string, Q extends Schema | undefined, A extends Answers>(
@@ -19,10 +19,10 @@ export async function wholeId<P extends string, Q extends Schema | undefined, A 
 ): Promise<string> {
   if (!PIECE.test(given)) return given;
   const piece = given.toLowerCase();
-  const { items } = await client.list(list.operation, list.input, LOOKED_AT);
+  const { items } = await client.list(list.operation, list.input, lookedAt);
   const ids = items.map((item) => String((item as { readonly id: unknown }).id));
   const found = ids.filter((id) => id.startsWith(piece) || id.endsWith(piece));
-  if (found.length === 0 || (found.length === 1 && piece.length >= SHORTEST)) return found[0] ?? given;
+  if (found.length === 0 || (found.length === 1 && piece.length >= shortest)) return found[0] ?? given;
   const some = found.slice(0, 5).join(', ');
   if (found.length === 1) throw refusal('ambiguous-id', `${given} is too short a piece of an id: ${some}`);
   throw refusal('ambiguous-id', `${given} is a piece of ${found.length} ids: ${some}${found.length > 5 ? ', …' : ''}`);

@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { Misuse, refusal } from './failure.ts';
 import type { Call } from './types.ts';
 
-const MAX_BYTES = 16 * 1024 * 1024;
+const bytesMax = 16 * 1024 * 1024;
 
 /** Text of a file, or of stdin for `-`. */
 export async function readText(call: Call, path: string, option: string): Promise<string> {
@@ -23,7 +23,7 @@ async function readStdin(call: Call): Promise<string> {
   for await (const chunk of call.io.stdin) {
     const bytes = Buffer.from(chunk as Buffer);
     size += bytes.length;
-    if (size > MAX_BYTES) throw refusal('too-large', 'stdin holds more than 16 MiB');
+    if (size > bytesMax) throw refusal('too-large', 'stdin holds more than 16 MiB');
     chunks.push(bytes);
   }
   return Buffer.concat(chunks).toString('utf8');

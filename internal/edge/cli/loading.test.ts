@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 
-const HOOK = `
+const hook = `
   import { registerHooks } from 'node:module';
   const loaded = [];
   registerHooks({ load(url, context, next) { loaded.push(url); return next(url, context); } });
   process.on('exit', () => process.stderr.write(JSON.stringify(loaded)));`;
-const TREE =
+const tree =
   'name: a\nharness: harness-a\nenvironment: {name: e, image: {kind: preset, name: base}}\n' +
   "triggers: [{kind: heartbeat, cron: '0 3 * * *', timezone: Europe/Berlin, routing: {kind: spawn}}]\n";
 
@@ -19,11 +19,11 @@ test('validating a small tree loads no command but its own, no worker and no cli
   const directory = await mkdtemp(join(tmpdir(), 'svc-loading-'));
   t.after(() => rm(directory, { recursive: true, force: true }));
   await mkdir(join(directory, '.svc/agents'), { recursive: true });
-  await writeFile(join(directory, '.svc/agents/a.yaml'), TREE);
+  await writeFile(join(directory, '.svc/agents/a.yaml'), tree);
   const main = join(import.meta.dirname, '../../../cmd/svc/main.ts');
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [
     '--import',
-    `data:text/javascript,${encodeURIComponent(HOOK)}`,
+    `data:text/javascript,${encodeURIComponent(hook)}`,
     main,
     'validate',
     directory,
@@ -45,7 +45,7 @@ test('a strict validation fails on a warning, a plain one does not', async (t) =
   const directory = await mkdtemp(join(tmpdir(), 'svc-strict-'));
   t.after(() => rm(directory, { recursive: true, force: true }));
   await mkdir(join(directory, '.svc/agents'), { recursive: true });
-  await writeFile(join(directory, '.svc/agents/a.yaml'), `${TREE}trigers: []\n`);
+  await writeFile(join(directory, '.svc/agents/a.yaml'), `${tree}trigers: []\n`);
   const main = join(import.meta.dirname, '../../../cmd/svc/main.ts');
   const run = (...more: string[]) => promisify(execFile)(process.execPath, [main, 'validate', directory, ...more]);
   assert.match((await run()).stderr, /Did you mean triggers\?/);

@@ -5,8 +5,8 @@ import { get as getPlain } from 'node:http';
 import { contextsFile, findServer } from './settings.ts';
 import type { CliIo } from './io.ts';
 
-const WAIT_MS = 2_000;
-const MOST = 200;
+const waitMs = 2_000;
+const most = 200;
 
 /** Where the names of a kind are listed, below the project unless they begin with a slash. */
 const LISTS: { readonly [kind: string]: string } = {
@@ -56,7 +56,7 @@ async function listed(kind: string, call: Parameters<typeof findServer>[0]): Pro
   if (token === undefined) return [];
   const below = list.startsWith('/') ? list : `/api/v1/orgs/:org/projects/:project/${list}`;
   const path = below.replace(':org', encodeURIComponent(org)).replace(':project', encodeURIComponent(project));
-  const text = await read(`${url}${path}${path.includes('?') ? '&' : '?'}limit=${MOST}`, token);
+  const text = await read(`${url}${path}${path.includes('?') ? '&' : '?'}limit=${most}`, token);
   const { items } = Object(JSON.parse(text)) as { readonly items?: readonly { [member: string]: unknown }[] };
   return (items ?? [])
     .map(({ slug, name, id }) => slug ?? name ?? id)
@@ -69,7 +69,7 @@ async function read(url: string, token: string): Promise<string> {
   const get = url.startsWith('https:') ? (await import('node:https')).get : getPlain;
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
-    const request = get(url, { headers, timeout: WAIT_MS }, (response) => {
+    const request = get(url, { headers, timeout: waitMs }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (piece: string) => {
         text += piece;

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { refusal, Refusal } from './failure.ts';
 import { createSseParser, type SseMessage, sseMessages } from './sse.ts';
 
-const TEXT =
+const text =
   ': hi\r\nid: 1\r\nevent: run\r\ndata: {"a":1}\r\n\r\ndata: x\ndata: y\n\nretry: 40\nid: 2\rdata\r\rdata: cut off';
 
 test('events are read whatever the line ends and however the text is cut', () => {
@@ -16,10 +16,10 @@ test('events are read whatever the line ends and however the text is cut', () =>
     { id: '2', event: 'message', data: '' },
   ];
   fc.assert(
-    fc.property(fc.array(fc.integer({ min: 0, max: TEXT.length })), (cuts) => {
+    fc.property(fc.array(fc.integer({ min: 0, max: text.length })), (cuts) => {
       const parser = createSseParser();
-      const points = [0, ...cuts.toSorted((a, b) => a - b), TEXT.length];
-      const got = points.slice(1).flatMap((end, index) => parser.feed(TEXT.slice(points[index], end)));
+      const points = [0, ...cuts.toSorted((a, b) => a - b), text.length];
+      const got = points.slice(1).flatMap((end, index) => parser.feed(text.slice(points[index], end)));
       assert.deepEqual(got, expected);
       assert.equal(parser.retryMs(), 40);
     }),

@@ -8,9 +8,9 @@ export interface SseMessage {
   readonly data: string;
 }
 
-const FIRST_WAIT_MS = 250;
-const MAX_WAIT_MS = 15_000;
-const MAX_LINE_CHARS = 16 * 1024 * 1024;
+const firstWaitMs = 250;
+const waitMsMax = 15_000;
+const lineCharsMax = 16 * 1024 * 1024;
 
 /** Feeds text in pieces, gives complete messages. Keeps the last id and the server's `retry`. */
 export function createSseParser(): {
@@ -49,7 +49,7 @@ export function createSseParser(): {
         rest = rest.slice(match.index + match[0].length);
         line(whole, out);
       }
-      if (rest.length > MAX_LINE_CHARS) throw new Error('an event line is longer than 16 MiB');
+      if (rest.length > lineCharsMax) throw new Error('an event line is longer than 16 MiB');
       return out;
     },
     lastId: () => id,
@@ -66,7 +66,7 @@ export async function* sseMessages(
   signal: AbortSignal,
 ): AsyncGenerator<SseMessage> {
   let lastId: string | undefined;
-  let waitMs = FIRST_WAIT_MS;
+  let waitMs = firstWaitMs;
   let opened = false;
   stream: while (!signal.aborted) {
     const parser = createSseParser();
@@ -79,7 +79,7 @@ export async function* sseMessages(
           // Opened again, the server says why.
           if (message.event === 'signed-out') continue stream;
           lastId = message.id ?? lastId;
-          waitMs = parser.retryMs() ?? FIRST_WAIT_MS;
+          waitMs = parser.retryMs() ?? firstWaitMs;
           yield message;
         }
       }
@@ -90,7 +90,7 @@ export async function* sseMessages(
     }
     if (signal.aborted) return;
     await pause(waitMs, signal);
-    waitMs = Math.min(waitMs * 2, MAX_WAIT_MS);
+    waitMs = Math.min(waitMs * 2, waitMsMax);
   }
 }
 

@@ -19,7 +19,7 @@ const SETTINGS: readonly OptionSpec[] = [
     completes: 'file',
   },
 ];
-const HERE = 'runs where svcd runs, with its settings; no server is asked';
+const here = 'runs where svcd runs, with its settings; no server is asked';
 
 const backup = async (): Promise<typeof import('./command-backup.ts')> => import('./command-backup.ts');
 export const installationCommands: readonly CommandSpec[] = [
@@ -28,7 +28,7 @@ export const installationCommands: readonly CommandSpec[] = [
     summary: 'save the database as it is at one instant, and the master key; svcd may go on',
     args: [DIRECTORY],
     options: [...SETTINGS, { name: 'without-key', type: 'flag', help: 'leave the master key file out' }],
-    notes: [HERE],
+    notes: [here],
     load: async () => (await backup()).backupCommand,
   },
   {
@@ -36,7 +36,7 @@ export const installationCommands: readonly CommandSpec[] = [
     summary: 'put a backup into an empty database or data directory: all of it or nothing',
     args: [DIRECTORY],
     options: SETTINGS,
-    notes: [HERE, 'writes over nothing: a database that is in use, and another key file, are refused'],
+    notes: [here, 'writes over nothing: a database that is in use, and another key file, are refused'],
     load: async () => (await backup()).restoreCommand,
   },
   {
@@ -44,7 +44,7 @@ export const installationCommands: readonly CommandSpec[] = [
     summary: 'what this svc would find and change if its svcd were started here',
     args: [],
     options: SETTINGS,
-    notes: [HERE, 'changes nothing; exits 1 where an upgrade would fail'],
+    notes: [here, 'changes nothing; exits 1 where an upgrade would fail'],
     load: async () => (await backup()).upgradeCheck,
   },
 ];

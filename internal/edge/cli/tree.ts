@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { openRepository } from '../../adapters/repo/repo.ts';
 import { DEFAULT_CATALOG } from '../../base/config/default-catalog.ts';
 import type { CompileSettings } from '../../base/config/compile-settings.ts';
-import { compile, MAX_NEED_ROUNDS } from '../../core/compile/compile.ts';
+import { compile, needRoundsMax } from '../../core/compile/compile.ts';
 import type { CompileInput, CompileOutput } from '../../core/compile/types.ts';
 import type { Bundle, ResolvedTemplate, UnresolvedTemplate } from '../../domain/bundle.ts';
 import type { Catalog } from '../../domain/catalog.ts';
@@ -32,8 +32,8 @@ export interface Surroundings {
 }
 
 /** Past either, a tree is compiled where its time and memory are limited, as the daemon does it; starting that takes a while. */
-const INLINE_BYTES = 16 * 1024;
-const INLINE_FILES = 16;
+const inlineBytes = 16 * 1024;
+const inlineFiles = 16;
 
 type Compiling = (input: Omit<CompileInput, 'sha256'>) => CompileOutput | Promise<CompileOutput>;
 
@@ -44,7 +44,7 @@ function compiling(): { readonly compile: Compiling; readonly stop: () => Promis
     compile: async (input) => {
       let bytes = 0;
       for (const entry of input.bundle.entries.values()) bytes += entry.bytes?.length ?? 0;
-      if (bytes <= INLINE_BYTES && input.bundle.entries.size <= INLINE_FILES) return compile({ ...input, sha256 });
+      if (bytes <= inlineBytes && input.bundle.entries.size <= inlineFiles) return compile({ ...input, sha256 });
       worker ??= (await import('../../adapters/compiler/compiler.ts')).startCompiler({ workers: 1 });
       const output = await worker.compile(input);
       // Printed alike however it was compiled.
@@ -95,7 +95,7 @@ export async function compileDirectory({ path, context, surroundings, now, overl
   try {
     let snapshot = await source.snapshot(await source.resolve());
     const templates = new Map<string, ResolvedTemplate | UnresolvedTemplate>();
-    for (let round = 0; round <= MAX_NEED_ROUNDS; round++) {
+    for (let round = 0; round <= needRoundsMax; round++) {
       if (snapshot.bundle === null) throw new Error('a folder that was read without a prior read has no files');
       const bundle = overlay === undefined ? snapshot.bundle : laidOver(snapshot.bundle, overlay);
       const output = await compiler.compile({ bundle, context, catalog, templates });

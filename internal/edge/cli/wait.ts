@@ -9,8 +9,8 @@ import { pause } from './sse.ts';
 import { clean, durationText } from './text.ts';
 import type { Call } from './types.ts';
 
-const POLL_MS = 150;
-const SPINNER = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏';
+const pollMs = 150;
+const spinner = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏';
 
 /** Exit 0 when the run was applied or unchanged, else 1 with its reason on stderr. */
 export async function syncAndWait(
@@ -44,10 +44,10 @@ export async function syncAndWait(
         `svc reconcile show ${reconcileId}`,
       );
     }
-    const frame = SPINNER[turn % SPINNER.length] ?? '';
+    const frame = spinner[turn % spinner.length] ?? '';
     const stage = run?.stages?.at(-1)?.name ?? 'waiting for a daemon';
     call.screen.progress(`${frame} syncing ${name}: ${clean(stage, true)} (${durationText(elapsedMs)})`);
-    await pause(POLL_MS, call.io.signal);
+    await pause(pollMs, call.io.signal);
     if (call.io.signal.aborted) {
       throw refusal('interrupted', 'stopped waiting; the sync goes on', `svc reconcile show ${reconcileId}`);
     }

@@ -6,7 +6,7 @@ import { pause } from './sse.ts';
 import { type Cell, table, widthOf } from './text.ts';
 import type { Call } from './types.ts';
 
-const POLL_MS = 2_000;
+const pollMs = 2_000;
 
 interface Watched<I> {
   readonly first: readonly I[];
@@ -30,7 +30,7 @@ export async function watchList<I>(call: Call, { first, read, text, head, rows }
     return told.split('\n')[1] ?? '';
   };
   while (!call.io.signal.aborted) {
-    await pause(POLL_MS, call.io.signal);
+    await pause(pollMs, call.io.signal);
     if (call.io.signal.aborted) break;
     const items = await read();
     const now = stateOf(items);

@@ -8,10 +8,10 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import { promisify } from 'node:util';
 import type Forge from 'node-forge';
 
-const DAY_MS = 86_400_000;
-const VALID_DAYS = 365;
+const dayMs = 86_400_000;
+const validDays = 365;
 /** Clocks differ. */
-const EARLIER_MS = 3_600_000;
+const earlierMs = 3_600_000;
 const pair = promisify(generateKeyPair);
 
 interface Keys {
@@ -77,8 +77,8 @@ export class SessionAuthority {
     certificate.publicKey = forge.pki.publicKeyFromPem(publicKey);
     // Positive, and never the same twice of one issuer.
     certificate.serialNumber = `01${randomBytes(15).toString('hex')}`;
-    certificate.validity.notBefore = new Date(now - EARLIER_MS);
-    certificate.validity.notAfter = new Date(now + VALID_DAYS * DAY_MS);
+    certificate.validity.notBefore = new Date(now - earlierMs);
+    certificate.validity.notAfter = new Date(now + validDays * dayMs);
     // A common name has 64 characters at most; the alternative name is what clients look at.
     certificate.setSubject([{ name: 'commonName', value: subject.slice(0, 64) }]);
     certificate.setIssuer([{ name: 'commonName', value: this.#name }]);

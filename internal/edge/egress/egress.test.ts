@@ -17,8 +17,8 @@ import type { EgressRoute } from '../../flows/ports.ts';
 import { SessionAuthority } from './authority.ts';
 import { createEgressRoutes } from './egress.ts';
 
-const SECRET = 'sesame-of-the-edge';
-const HOST = '127.0.0.2';
+const secret = 'sesame-of-the-edge';
+const hostName = '127.0.0.2';
 
 let seen: IncomingMessage[] = [];
 /** Answers with what it was sent. */
@@ -70,7 +70,7 @@ describe('the edge', () => {
     upstream = await startSecure(trusted, 'localhost');
     untrusted = await startSecure(other, 'localhost');
     plain = createPlain((message, response) => response.end(`plain ${message.headers.host} ${message.url}`));
-    plain.listen(0, HOST);
+    plain.listen(0, hostName);
     await once(plain, 'listening');
     dir = await mkdtemp(join(tmpdir(), 'egress-'));
     bench = await createHostBench({
@@ -78,7 +78,7 @@ describe('the edge', () => {
         sandbox: 'auto',
         allowPrivateNetwork: true,
         file: {
-          sandboxes: { network: { allow: ['localhost:1', `${HOST}:${plainPort()}`, 'api.invalid'] } },
+          sandboxes: { network: { allow: ['localhost:1', `${hostName}:${plainPort()}`, 'api.invalid'] } },
           providers: { model: { 'provider-a': { baseUrl: stub.url } } },
         },
         secretEnv: () => 'key',
@@ -110,17 +110,17 @@ describe('the edge', () => {
         },
       };
       routes = createEgressRoutes(() => seenBy);
-      const value = Buffer.from(`Bearer ${SECRET}`);
+      const value = Buffer.from(`Bearer ${secret}`);
       route = await routes.open({
         sessionId: '00000000-0000-4000-8000-000000000000',
         allow: [
           `localhost:${upstream.port}`,
           `localhost:${untrusted.port}`,
-          `${HOST}:${plainPort()}`,
+          `${hostName}:${plainPort()}`,
           'closed.invalid',
         ],
         injections: [
-          { name: 's', hosts: ['localhost', HOST], header: 'Authorization', value, raw: Buffer.from(SECRET) },
+          { name: 's', hosts: ['localhost', hostName], header: 'Authorization', value, raw: Buffer.from(secret) },
         ],
         socketPath: socketPath(),
       });
@@ -162,7 +162,7 @@ describe('the edge', () => {
       seen = [];
       const said = await secure(upstream.port, { method: 'POST', path: '/a?b=c', body: 'x'.repeat(100_000) });
       assert.deepEqual([said.status, said.body.length], [200, 'POST /a?b=c '.length + 100_000]);
-      assert.equal(seen[0]?.headers.authorization, `Bearer ${SECRET}`);
+      assert.equal(seen[0]?.headers.authorization, `Bearer ${secret}`);
       assert.equal(seen[0]?.headers.host, `localhost:${upstream.port}`);
     });
 
@@ -197,7 +197,7 @@ describe('the edge', () => {
       far.write('hello');
       const [echo] = (await once(far, 'data')) as [Buffer];
       assert.equal(echo.toString(), 'hello');
-      assert.equal(seen[0]?.headers.authorization, `Bearer ${SECRET}`);
+      assert.equal(seen[0]?.headers.authorization, `Bearer ${secret}`);
       far.destroy();
     });
 
@@ -209,12 +209,12 @@ describe('the edge', () => {
     };
 
     it('passes plain HTTP on, and nothing is added to it', async () => {
-      const said = await plainly(`http://${HOST}:${plainPort()}/x?y`);
-      assert.deepEqual([said.status, said.body], [200, `plain ${HOST}:${plainPort()} /x?y`]);
+      const said = await plainly(`http://${hostName}:${plainPort()}/x?y`);
+      assert.deepEqual([said.status, said.body], [200, `plain ${hostName}:${plainPort()} /x?y`]);
     });
 
     it('leaves alone what is no TLS on a connection to the host of an injection', async () => {
-      const socket = await tunnel(`${HOST}:${plainPort()}`);
+      const socket = await tunnel(`${hostName}:${plainPort()}`);
       assert.ok('write' in socket);
       const asked = request({ path: '/z', headers: { host: 'h' }, createConnection: () => socket });
       asked.end();
@@ -253,7 +253,7 @@ describe('the edge', () => {
     it('refuses private addresses where the installation does, and says when a host is not there', async () => {
       allowPrivate = false;
       try {
-        for (const said of [await secure(upstream.port), await plainly(`http://${HOST}:${plainPort()}/`)]) {
+        for (const said of [await secure(upstream.port), await plainly(`http://${hostName}:${plainPort()}/`)]) {
           assert.deepEqual([said.status, said.word], [403, 'denied']);
           assert.match(said.body, /private address/);
         }
@@ -275,14 +275,14 @@ describe('the edge', () => {
     it('holds a placeholder, reaches its list alone, and tells what was refused', async () => {
       const { daemon, apply, start, until } = bench as HostBench;
       const injection = { hosts: ['api.invalid'], header: 'x-key', format: 'k={value}' };
-      const put = await daemon.api('PUT', 'P/secrets/edge', { value: SECRET, injection });
+      const put = await daemon.api('PUT', 'P/secrets/edge', { value: secret, injection });
       assert.ok(put.status < 300, JSON.stringify(put.body));
       await apply({
         inside: { model: { provider: 'provider-a', id: 'claude-opus-4-8' }, env: { TOKEN: { $secret: 'edge' } } },
       });
       const script = [
         '!exec echo $TOKEN $HTTPS_PROXY $https_proxy $NO_PROXY',
-        `!exec ${ask(`http://${HOST}:${plainPort()}/in`)}`,
+        `!exec ${ask(`http://${hostName}:${plainPort()}/in`)}`,
         `!exec /run/svc/node -e 'require("http").get({port:4404,path:"http://evil.example/"},(r)=>{console.log(r.statusCode,r.headers["x-svc-egress"]);r.pipe(process.stdout)})'`,
         `!exec ${ask('https://api.invalid/')}`,
         '!exec cat $NODE_EXTRA_CA_CERTS | head -1; grep -c BEGIN $SSL_CERT_FILE; ls /etc/ssl/certs/ca-certificates.crt',
@@ -298,12 +298,12 @@ describe('the edge', () => {
         view.said,
         /svc-injected-secret:edge http:\/\/127\.0\.0\.1:4404 http:\/\/127\.0\.0\.1:4404 localhost/,
       );
-      assert.match(view.said, new RegExp(`got 200 null plain ${HOST}:${plainPort()} /in`));
+      assert.match(view.said, new RegExp(`got 200 null plain ${hostName}:${plainPort()} /in`));
       assert.match(view.said, /403 denied\nsvc: evil\.example:80 is not among the hosts/);
       // Under the authority of the session, or there would be no answer.
       assert.match(view.said, /got 502 unreachable svc: api\.invalid cannot be reached/);
       assert.match(view.said, /-----BEGIN CERTIFICATE-----/);
-      assert.ok(!JSON.stringify(body).includes(SECRET));
+      assert.ok(!JSON.stringify(body).includes(secret));
       const noted = await until(session, (one) => one.body['egress'] !== undefined);
       assert.deepEqual(noted.body['egress'], { denied: [{ host: 'evil.example', count: 1 }] });
       const stages = (body['provisioning'] as unknown as { stage: string }[]).map(({ stage }) => stage);
@@ -315,7 +315,7 @@ describe('the edge', () => {
     it('is not launched where a host of an injection is not in the list', async () => {
       const { daemon, apply, start, until } = bench as HostBench;
       const injection = { hosts: ['api.example'], header: 'x-key' };
-      await daemon.api('PUT', 'P/secrets/far', { value: SECRET, injection });
+      await daemon.api('PUT', 'P/secrets/far', { value: secret, injection });
       await apply({ far: { env: { TOKEN: { $secret: 'far' } } } });
       const session = await start('far', '!say hello');
       const view = await until(session, ({ state }) => state === 'failed' || state === 'idle');

@@ -20,11 +20,11 @@ import { dial, failureWord, passedHeaders, send, type Target } from './onward.ts
 import { answer, relay, rawAnswer, refusal, type Refusal } from './answer.ts';
 
 /** Counts of one session; further hosts are refused and not counted. */
-const MAX_HOSTS = 100;
-const NOTE_MS = 500;
-const ESTABLISHED = 'HTTP/1.1 200 Connection established\r\n\r\n';
+const hostsMax = 100;
+const noteMs = 500;
+const established = 'HTTP/1.1 200 Connection established\r\n\r\n';
 /** With which a TLS connection begins (RFC 8446, 5.1). */
-const TLS_HANDSHAKE = 0x16;
+const tlsHandshake = 0x16;
 
 /** What a client says first, left where it is; undefined where it leaves. */
 async function firstByte(near: Socket): Promise<number | undefined> {
@@ -196,13 +196,13 @@ class Edge {
     const isInjected = this.#of.injections.some(({ hosts }) => hosts.includes(target.host));
     if (isInjected && this.#authority !== undefined) {
       const context = this.#authority.contextOf(target.host);
-      near.write(ESTABLISHED);
+      near.write(established);
       const first = await firstByte(near);
       if (first === undefined) return void near.destroy();
-      if (first === TLS_HANDSHAKE) return intercept.take(this.#inner, near, target, context);
+      if (first === tlsHandshake) return intercept.take(this.#inner, near, target, context);
       return this.#tunnel(near, target, '');
     }
-    await this.#tunnel(near, target, ESTABLISHED);
+    await this.#tunnel(near, target, established);
   }
 
   /** Bytes as they are; `greeting` goes back once the way is open. */
@@ -223,12 +223,12 @@ class Edge {
   #note(host: string): void {
     const name = plainHost(host);
     if (!this.#told.has(name)) {
-      if (this.#told.size >= MAX_HOSTS) return;
+      if (this.#told.size >= hostsMax) return;
       this.#told.add(name);
       this.#ctx().runtime.log.info({ sessionId: this.#of.sessionId, host: name }, 'egress.denied');
     }
     this.#denied.set(name, (this.#denied.get(name) ?? 0) + 1);
-    this.#timer ??= setTimeout(() => void this.#write(), NOTE_MS);
+    this.#timer ??= setTimeout(() => void this.#write(), noteMs);
   }
 
   #write(): Promise<void> {
@@ -238,7 +238,7 @@ class Edge {
     if (counts.length === 0) return this.#noting;
     const { db, runtime } = this.#ctx();
     this.#noting = this.#noting.then(() =>
-      noteDenied(db, this.#of.sessionId, counts, MAX_HOSTS).catch((error: unknown) => {
+      noteDenied(db, this.#of.sessionId, counts, hostsMax).catch((error: unknown) => {
         runtime.log.warn({ err: error, sessionId: this.#of.sessionId }, 'egress.not_noted');
       }),
     );

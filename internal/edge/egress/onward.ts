@@ -6,7 +6,7 @@ import { request as httpsRequest } from 'node:https';
 import { connect, isIP, type Socket } from 'node:net';
 import { guardedLookup, hostFault, isPrivateAddress, PrivateAddressError } from '../../base/net/net.ts';
 
-const CONNECT_MS = 15_000;
+const connectMs = 15_000;
 
 export interface Target {
   /** Without brackets. */
@@ -53,7 +53,7 @@ export async function dial(target: Target, allowPrivate: boolean): Promise<Socke
   const socket = connect({ ...target, ...wayOf(allowPrivate), noDelay: true });
   judgeArrived(socket, target, allowPrivate);
   return new Promise((resolve, reject) => {
-    const late = setTimeout(() => socket.destroy(new Error('it does not answer')), CONNECT_MS);
+    const late = setTimeout(() => socket.destroy(new Error('it does not answer')), connectMs);
     const failed = (error: Error): void => {
       clearTimeout(late);
       reject(error);

@@ -23,7 +23,7 @@ import { type Call, type Deps, routeId, type SessionRoute } from './route.ts';
 /** The token, or a dash where it is sent as a key. */
 const ADDRESS = /^\/s\/([A-Za-z0-9_-]{43}|-)\/([^/?]+)(\/[^?]*)?(\?.*)?$/;
 const BEARER = /^Bearer ([A-Za-z0-9_-]{43})$/;
-const QUERY_MAX = 1_024;
+const queryMax = 1_024;
 
 /** Answers one request; never rejects. */
 export async function answerCall(
@@ -62,7 +62,7 @@ async function serveCall(deps: Deps, route: SessionRoute, call: Call): Promise<v
   const { request, provider, path, query } = call;
   const { model } = route.request;
   const endpoint = provider === undefined ? undefined : endpointOf(provider, request.method ?? '', path);
-  if (provider !== model.provider || endpoint === undefined || query.length > QUERY_MAX) {
+  if (provider !== model.provider || endpoint === undefined || query.length > queryMax) {
     throw new Refusal('not-found', 'no-such-call', 'The model gateway has no such call for this session.');
   }
   if (route.inFlight > deps.limits.callsMax) {

@@ -5,7 +5,7 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { inspect } from 'node:util';
 import type { ModelRoute } from '../../flows/ports.ts';
 import type { ModelSpec } from '../../domain/spec.ts';
-import { ask, type Bench, KEY, startBench } from './gateway-testkit.ts';
+import { ask, type Bench, providerKey, startBench } from './gateway-testkit.ts';
 import { type Answer, chatStream, drained, json, messagesStream, responsesStream, streams } from './testkit.ts';
 
 const call = (changes: object = {}) => ({
@@ -252,7 +252,7 @@ describe('what nobody may see', () => {
       bench.stub.answers(
         json(
           status,
-          { error: { message: `bad key ${KEY}` } },
+          { error: { message: `bad key ${providerKey}` } },
           { 'anthropic-organization-id': 'org', 'set-cookie': 'a=b' },
         ),
       );
@@ -267,7 +267,7 @@ describe('what nobody may see', () => {
   test('no key, a key with a line break and a private address say what to do, and nothing else', async () => {
     for (const [upstream, message] of [
       [{ key: () => Promise.resolve(undefined) }, /No key is configured for provider-a; see providers\.model/],
-      [{ key: () => Promise.resolve(`${KEY}\nx: y`) }, /cannot be used for provider-a/],
+      [{ key: () => Promise.resolve(`${providerKey}\nx: y`) }, /cannot be used for provider-a/],
       [{ allowPrivate: false }, /address of provider-a is refused: it is not https.*SVC_ALLOW_PRIVATE_NETWORK/],
       [{ allowPrivate: false, addresses: { 'provider-a': 'https://127.0.0.1:1' } }, /refused: its address is private/],
       [{ allowPrivate: false, addresses: { 'provider-a': 'https://localhost:1' } }, /refused: it is this machine/],
@@ -291,7 +291,11 @@ describe('what nobody may see', () => {
 
   test('neither key nor token is in the log, the metrics or the gateway itself', async () => {
     const route = await bench.open();
-    bench.stub.answers(streams(good), json(401, { error: { message: KEY } }), (response) => void response.destroy());
+    bench.stub.answers(
+      streams(good),
+      json(401, { error: { message: providerKey } }),
+      (response) => void response.destroy(),
+    );
     for (let turn = 0; turn < 3; turn += 1) await ask(route, '/v1/messages', call());
     await ask(route, '/v1/nothing', call());
     await route.settled();
@@ -299,7 +303,7 @@ describe('what nobody may see', () => {
     const seen = `${bench.log()}\n${inspect(bench.gateway, { depth: 12, showHidden: true, maxStringLength: null })}`;
     assert.match(bench.log(), /model\.called/);
     assert.ok(!seen.includes(token));
-    assert.ok(!seen.includes(KEY));
+    assert.ok(!seen.includes(providerKey));
     assert.doesNotMatch(bench.log(), /of-the-harness/);
   });
 });

@@ -10,7 +10,7 @@ import type { Authorization, CallIntent, CallOutcome } from '../../flows/session
 import { ModelGateway, type GatewayOptions } from './gateway.ts';
 import { startStubProvider, type StubProvider } from './testkit.ts';
 
-export const KEY = 'sk-provider-key-that-nobody-may-see';
+export const providerKey = 'sk-provider-key-that-nobody-may-see';
 
 export interface Bench {
   readonly stub: StubProvider;
@@ -42,7 +42,7 @@ export async function startBench(
   const gateway = new ModelGateway({
     upstream: createUpstream({
       addresses: { 'provider-a': stub.url, 'provider-b': `${stub.url}/b/`, 'provider-c': `${stub.url}/api` },
-      key: () => Promise.resolve(KEY),
+      key: () => Promise.resolve(providerKey),
       allowPrivate: true,
       ...options.upstream,
     }),

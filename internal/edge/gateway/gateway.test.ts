@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { ModelRoute } from '../../flows/ports.ts';
-import { ask, type Bench, KEY, startBench } from './gateway-testkit.ts';
+import { ask, type Bench, providerKey, startBench } from './gateway-testkit.ts';
 import { chatStream, json, messagesStream, responsesStream, streams } from './testkit.ts';
 
 const call = (changes: object = {}) => ({
@@ -84,7 +84,7 @@ describe('the model gateway', () => {
       },
     });
     const headers = { ...bench.stub.asked[0]?.headers };
-    assert.equal(headers['x-api-key'], KEY);
+    assert.equal(headers['x-api-key'], providerKey);
     assert.equal(headers['authorization'], undefined);
     assert.equal(headers['cookie'], undefined);
     assert.equal(headers['x-forwarded-for'], undefined);
@@ -100,7 +100,7 @@ describe('the model gateway', () => {
     const b = await bench.open({ model: { provider: 'provider-b', id: 'm' } });
     await ask(b, '/v1/responses', responses({ stream: false }));
     assert.equal(bench.stub.asked[0]?.path, '/b/v1/responses');
-    assert.equal(bench.stub.asked[0]?.headers['authorization'], `Bearer ${KEY}`);
+    assert.equal(bench.stub.asked[0]?.headers['authorization'], `Bearer ${providerKey}`);
     const c = await bench.open({ model: { provider: 'provider-c', id: 'v/m' } });
     await ask(c, '/v1/responses', responses({ stream: false }));
     assert.equal(bench.stub.asked[1]?.path, '/api/v1/responses');

@@ -23,9 +23,9 @@ export interface Relayed {
   readonly outcome: CallOutcome | null;
 }
 
-const ERROR_MAX_BYTES = 65_536;
-const PEEK_MAX_BYTES = 65_536;
-const MESSAGE_MAX = 500;
+const errorMaxBytes = 65_536;
+const peekMaxBytes = 65_536;
+const messageMax = 500;
 const isRetryable = (status: number): boolean => status === 408 || status === 429 || status >= 500;
 
 /** One attempt: the answer, what was read of it already, and the rest. */
@@ -135,7 +135,7 @@ async function reach(
 async function peek(rest: AsyncIterator<Buffer>): Promise<Buffer[]> {
   const read: Buffer[] = [];
   let bytes = 0;
-  while (bytes < PEEK_MAX_BYTES && !/\r?\n\r?\n/.test(Buffer.concat(read).toString('latin1'))) {
+  while (bytes < peekMaxBytes && !/\r?\n\r?\n/.test(Buffer.concat(read).toString('latin1'))) {
     const next = await rest.next().catch(() => {
       throw new UpstreamFailure('unknown', 'The model provider broke off its answer.');
     });
@@ -247,20 +247,20 @@ async function readSome(attempt: Attempt): Promise<string> {
     for await (const chunk of chunksOf(attempt)) {
       chunks.push(chunk);
       bytes += chunk.length;
-      if (bytes > ERROR_MAX_BYTES) break;
+      if (bytes > errorMaxBytes) break;
     }
   } catch {
     // An error that breaks off is an error all the same.
     return '';
   }
-  return bytes > ERROR_MAX_BYTES ? '' : Buffer.concat(chunks).toString('utf8');
+  return bytes > errorMaxBytes ? '' : Buffer.concat(chunks).toString('utf8');
 }
 
 function messageIn(text: string): string | undefined {
   try {
     const { error } = JSON.parse(text) as { error?: { message?: unknown } | string };
     const message = typeof error === 'string' ? error : error?.message;
-    return typeof message === 'string' ? message.slice(0, MESSAGE_MAX) : undefined;
+    return typeof message === 'string' ? message.slice(0, messageMax) : undefined;
   } catch {
     return undefined;
   }

@@ -51,7 +51,7 @@ const taken = new WeakMap<Buffer, ReadonlyMap<string, TakenText>>();
 /** The texts that were taken out of a body by `takeTexts`, by what stands in their place. */
 export const textsOf = (body: Buffer): ReadonlyMap<string, TakenText> => taken.get(body) ?? new Map();
 
-const BACKSLASH = 0x5c;
+const backslash = 0x5c;
 /** A shorter text stays where it is. */
 const longFrom = 256;
 /** Bytes of a body without its long texts. */
@@ -125,13 +125,13 @@ function* unescaped(bytes: Buffer, from: number, to: number): Generator<undefine
   for (let at = from; at < to; ) {
     const byte = bytes[at] as number;
     if (byte < 0x20) throw notJson();
-    if (byte !== BACKSLASH) {
+    if (byte !== backslash) {
       bytes[write++] = byte;
       at += 1;
     } else if (bytes[at + 1] === 0x75) {
       const unit = unitAt(bytes, at + 2);
       const isHigh = unit >= 0xd800 && unit < 0xdc00;
-      const isPair = isHigh && bytes[at + 6] === BACKSLASH && bytes[at + 7] === 0x75;
+      const isPair = isHigh && bytes[at + 6] === backslash && bytes[at + 7] === 0x75;
       const low = isPair ? unitAt(bytes, at + 8) : 0;
       const isWhole = isPair && low >= 0xdc00 && low < 0xe000;
       if (!isWhole && unit >= 0xd800 && unit < 0xe000) isText = false;

@@ -17,7 +17,7 @@ export interface ReadinessCheck {
 }
 
 /** The part that says no because somebody wants the daemon to stop. */
-const STOPPING = 'draining';
+const stoppingText = 'draining';
 
 /** How often the daemon looks by itself. */
 const everyMs = 5_000;
@@ -36,7 +36,7 @@ export function watchReadiness(
 ): ReadinessWatch {
   const stopping = async (): Promise<string | undefined> =>
     draining.aborted ? 'the daemon is shutting down' : undefined;
-  const parts = [...given, { name: STOPPING, check: stopping }];
+  const parts = [...given, { name: stoppingText, check: stopping }];
   // What kept it from being ready when it was asked last.
   let unready = '';
   // Of two looks at a time, the one that began first may end last: it says nothing then.
@@ -50,7 +50,7 @@ export function watchReadiness(
       told = turn;
       if (reasons !== unready) {
         unready = reasons;
-        const isWrong = checks.some((one) => !one.ok && one.name !== STOPPING);
+        const isWrong = checks.some((one) => !one.ok && one.name !== stoppingText);
         const said = reasons === '' ? { ready: true } : { ready: false, reasons };
         log[isWrong ? 'warn' : 'info'](said, 'readiness.changed');
       }

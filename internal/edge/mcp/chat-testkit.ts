@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { createHmac, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLog } from '../../base/log/log.ts';
-import { CHAT_TOKEN, ChatSimulator } from '../../base/testkit/chat-simulator.ts';
+import { chatToken, ChatSimulator } from '../../base/testkit/chat-simulator.ts';
 import type { Config } from '../../base/config/config.ts';
 import { createToolBench, type Seat, type ToolBench } from './mcp-testkit.ts';
 
@@ -47,7 +47,7 @@ export async function startChatBench(config: Partial<Config> = {}): Promise<Chat
       provider: 'chat',
       name,
       config: { ...(workspaceId !== undefined && { workspaceId }), botUserId: 'U-BOT' },
-      credentials: { signingSecret, botToken: CHAT_TOKEN },
+      credentials: { signingSecret, botToken: chatToken },
     });
     assert.equal(status, 201, JSON.stringify(body));
     connections[name] = String(body['id']);

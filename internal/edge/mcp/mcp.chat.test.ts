@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CHAT_TOKEN, type ChatSimulator } from '../../base/testkit/chat-simulator.ts';
+import { chatToken, type ChatSimulator } from '../../base/testkit/chat-simulator.ts';
 import { type ChatBench, chatTool, startChatBench } from './chat-testkit.ts';
 import type { Seat } from './mcp-testkit.ts';
 
@@ -259,6 +259,6 @@ describe('chat tools', () => {
 
   it('leave no token in any log', () => {
     assert.ok(bench.log().includes('outbox.'));
-    for (const secret of [CHAT_TOKEN, 'the-signing-secret']) assert.ok(!bench.log().includes(secret));
+    for (const secret of [chatToken, 'the-signing-secret']) assert.ok(!bench.log().includes(secret));
   });
 });

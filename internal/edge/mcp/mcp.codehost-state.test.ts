@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { createHmac, randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { CHAT_TOKEN, ChatSimulator } from '../../base/testkit/chat-simulator.ts';
+import { chatToken, ChatSimulator } from '../../base/testkit/chat-simulator.ts';
 import type { JsonBody } from '../../base/testkit/daemon.ts';
-import { TRACKER_KEY, TrackerSimulator } from '../../base/testkit/tracker-simulator.ts';
+import { trackerKey, TrackerSimulator } from '../../base/testkit/tracker-simulator.ts';
 import { type CodehostBench, everything, startCodehostBench } from './codehost-testkit.ts';
 import type { Seat } from './mcp-testkit.ts';
 
@@ -216,9 +216,9 @@ describe('the state of a connection', () => {
       const { body } = await bench.daemon.api('POST', `P/connections/${name}/check`);
       return body['reason'] === undefined ? String(body['status']) : `${body['status']}: ${body['reason']}`;
     };
-    await make('chat', 'talk', chat.url, { signingSecret: 's', botToken: CHAT_TOKEN });
+    await make('chat', 'talk', chat.url, { signingSecret: 's', botToken: chatToken });
     await make('chat', 'mute', chat.url, { signingSecret: 's', botToken: 'xoxb-not-this-one' });
-    await make('tracker', 'issues', tracker.url, { webhookSecret: 's', apiKey: TRACKER_KEY });
+    await make('tracker', 'issues', tracker.url, { webhookSecret: 's', apiKey: trackerKey });
     await make('tracker', 'gone', 'http://127.0.0.1:9', { webhookSecret: 's', apiKey: 'lin_x' });
     assert.deepEqual(await Promise.all(['talk', 'mute', 'issues', 'gone'].map(check)), [
       'active',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { createLog } from '../../base/log/log.ts';
-import { TRACKER_KEY, TrackerSimulator } from '../../base/testkit/tracker-simulator.ts';
+import { trackerKey, TrackerSimulator } from '../../base/testkit/tracker-simulator.ts';
 import { createToolBench, type Seat, type ToolBench } from './mcp-testkit.ts';
 
 describe('tools of a tracker', () => {
@@ -19,7 +19,7 @@ describe('tools of a tracker', () => {
       provider: 'tracker',
       name: 'issues',
       config: { apiUrl: sim.url },
-      credentials: { webhookSecret: 'a-secret-of-the-hook', apiKey: TRACKER_KEY },
+      credentials: { webhookSecret: 'a-secret-of-the-hook', apiKey: trackerKey },
     });
     assert.equal(status, 201);
     await bench.apply({
@@ -83,6 +83,6 @@ describe('tools of a tracker', () => {
   it('wait for a limit, and leave no key in any log', async () => {
     sim.faults.push('limited');
     assert.equal((await call('issue_update', { issue: 'ABC-1', priority: 1 })).value['priority'], 1);
-    assert.ok(log.includes('outbox.rate_limited') && !log.includes(TRACKER_KEY));
+    assert.ok(log.includes('outbox.rate_limited') && !log.includes(trackerKey));
   });
 });

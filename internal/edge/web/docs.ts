@@ -7,7 +7,7 @@ import { render, type Rendered, type Section } from './docs-render.ts';
 import { docsPage, errorPage, escapeHtml } from './pages.ts';
 import { seeOther, type Visit } from './visit.ts';
 
-const ROOT = join(import.meta.dirname, '../../..');
+const root = join(import.meta.dirname, '../../..');
 /** Pages that lie elsewhere, by their address below /docs. */
 const elsewhere: readonly (readonly [string, string])[] = [
   ['readme', 'README.md'],
@@ -44,7 +44,7 @@ const decisionList = (files: readonly string[]): string =>
     .toSorted()
     .map(
       (file) =>
-        `- [${/^# (.+)$/m.exec(readFileSync(join(ROOT, file), 'utf8'))?.[1] ?? file}](${posix.basename(file)})\n`,
+        `- [${/^# (.+)$/m.exec(readFileSync(join(root, file), 'utf8'))?.[1] ?? file}](${posix.basename(file)})\n`,
     )
     .join('');
 const addressOf = (name: string): string => (name === '' ? '/docs' : `/docs/${name}`);
@@ -64,12 +64,12 @@ function linkFrom(file: string, files: ReadonlySet<string>): (href: string) => s
 
 /** Reads and renders all pages. Costs some 100 ms, once. */
 export function createDocs(): DocsSite {
-  const below = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+  const below = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
     .map((one) => `docs/${one.replaceAll('\\', '/')}`)
     .filter((one) => one.endsWith('.md') && !one.includes('0000-template'));
   const found = [...below.toSorted(), ...elsewhere.map(([, path]) => path)].flatMap((file) => {
     try {
-      const text = readFileSync(join(ROOT, file), 'utf8');
+      const text = readFileSync(join(root, file), 'utf8');
       return [{ file, text: file === decisions ? `${text}\n${decisionList(below)}` : text }];
     } catch (error) {
       // A package may come without what is for those who work on it.

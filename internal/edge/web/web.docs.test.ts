@@ -10,7 +10,7 @@ import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 import { createDocs } from './docs.ts';
 import { render } from './docs-render.ts';
 
-const ROOT = join(import.meta.dirname, '../../..');
+const root = join(import.meta.dirname, '../../..');
 let daemon: TestDaemon;
 before(async () => {
   daemon = await startTestDaemon({ config: { roles: ['api'] } });
@@ -37,8 +37,8 @@ describe('the documentation', () => {
     assert.ok(!/<script/.test(html.replace(/<script type="importmap">[\s\S]*?<\/script>/, '')), 'no script');
     const markdown = await get('/docs/guides/secrets.md');
     assert.equal(markdown.headers.get('content-type'), 'text/markdown; charset=utf-8');
-    assert.equal(await markdown.text(), await readFile(join(ROOT, 'docs/guides/secrets.md'), 'utf8'));
-    assert.equal(await textOf('/docs/index.md'), await readFile(join(ROOT, 'docs/README.md'), 'utf8'));
+    assert.equal(await markdown.text(), await readFile(join(root, 'docs/guides/secrets.md'), 'utf8'));
+    assert.equal(await textOf('/docs/index.md'), await readFile(join(root, 'docs/README.md'), 'utf8'));
     assert.equal((await fetch(`${daemon.url}/docs`, { method: 'HEAD' })).status, 200);
     assert.deepEqual([(await get('/docs/')).status, (await get('/docs/')).headers.get('location')], [308, '/docs']);
     for (const path of [
@@ -53,7 +53,7 @@ describe('the documentation', () => {
   });
 
   it('has a page for each file, and each is in the menu or on a page that is', async () => {
-    const files = (await readdir(join(ROOT, 'docs'), { recursive: true })).filter((one) => /\.md$/.test(one));
+    const files = (await readdir(join(root, 'docs'), { recursive: true })).filter((one) => /\.md$/.test(one));
     assert.ok(site.pages.length >= files.length + 4, String(site.pages.length));
     const linked = new Set(
       site.pages.flatMap(({ made }) => [...made.body.matchAll(/href="(\/docs[^"#]*)/g)].map(([, to]) => to)),
@@ -101,9 +101,9 @@ describe('the documentation', () => {
     const wrong: string[] = [];
     let seen = 0;
     for (const room of ['internal', 'schemas', 'cmd']) {
-      for (const path of await readdir(join(ROOT, room), { recursive: true })) {
+      for (const path of await readdir(join(root, room), { recursive: true })) {
         if (!path.endsWith('.ts')) continue;
-        const text = await readFile(join(ROOT, room, path), 'utf8');
+        const text = await readFile(join(root, room, path), 'utf8');
         for (const [, file = '', id = ''] of text.matchAll(/(docs\/[\w/-]+\.md)#([\w-]+)/g)) {
           seen += 1;
           if (pages.get(file)?.includes(` id="${id}"`) !== true) wrong.push(`${path}: ${file}#${id}`);

@@ -20,11 +20,11 @@ import { migrate, readMigrations } from '../../adapters/store/schema/migrate.ts'
 import type { Config } from '../../base/config/config.ts';
 import { Fault } from '../../domain/fault.ts';
 
-const FORMAT = 1;
-const KEY = 'master.key';
-const MANIFEST = 'manifest.json';
+const format = 1;
+const keyFileText = 'master.key';
+const manifestFile = 'manifest.json';
 /** Where PostgreSQL 15 begins, the oldest that svcd runs on. */
-const OLDEST_SERVER = 150_000;
+const oldestServer = 150_000;
 
 export interface Manifest {
   readonly format: number;
@@ -115,20 +115,20 @@ export async function backUp(
     });
     await Promise.all(written);
     if (withKey) {
-      await writeFile(join(directory, KEY), await readFile(config.masterKeyFile), { mode: 0o600, flag: 'wx' });
-      files[KEY] = await digestOf(join(directory, KEY));
+      await writeFile(join(directory, keyFileText), await readFile(config.masterKeyFile), { mode: 0o600, flag: 'wx' });
+      files[keyFileText] = await digestOf(join(directory, keyFileText));
     }
     const manifest: Manifest = {
-      format: FORMAT,
+      format: format,
       version: input.version,
       createdAt: input.now.toISOString(),
       database,
       files,
       keyVersions: withKey ? keys.map((key) => key.version) : [],
     };
-    const draft = join(directory, `.${MANIFEST}`);
+    const draft = join(directory, `.${manifestFile}`);
     await writeFile(draft, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
-    await rename(draft, join(directory, MANIFEST));
+    await rename(draft, join(directory, manifestFile));
     return manifest;
   });
 }
@@ -154,8 +154,8 @@ export async function restore(input: BackupInput): Promise<Manifest> {
       'not-empty',
       `There is a database under ${config.dataDir} already: give another --data-dir, or move it away.`,
     );
-  const hasKey = KEY in manifest.files;
-  if (hasKey) await refuseOtherKey(join(directory, KEY), config.masterKeyFile);
+  const hasKey = keyFileText in manifest.files;
+  if (hasKey) await refuseOtherKey(join(directory, keyFileText), config.masterKeyFile);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   await withDatabase(input, async (url) => {
     await migrate(url, log, undefined, manifest.database.migrations);
@@ -164,7 +164,7 @@ export async function restore(input: BackupInput): Promise<Manifest> {
   if (hasKey && !(await exists(config.masterKeyFile))) {
     await mkdir(dirname(config.masterKeyFile), { recursive: true, mode: 0o700 });
     const draft = join(dirname(config.masterKeyFile), `.${basename(config.masterKeyFile)}.restored`);
-    await copyFile(join(directory, KEY), draft);
+    await copyFile(join(directory, keyFileText), draft);
     await rename(draft, config.masterKeyFile);
   }
   return manifest;
@@ -187,17 +187,17 @@ async function refuseOtherKey(saved: string, present: string): Promise<void> {
 
 /** Reads the manifest and holds every file against it. */
 async function readManifest(directory: string): Promise<Manifest> {
-  const text = await readFile(join(directory, MANIFEST), 'utf8').catch(() => undefined);
+  const text = await readFile(join(directory, manifestFile), 'utf8').catch(() => undefined);
   const broken = (why: string): Fault =>
     new Fault('invalid', 'backup-broken', `${directory} is not a whole backup: ${why}.`);
-  if (text === undefined) throw broken(`it has no ${MANIFEST}`);
+  if (text === undefined) throw broken(`it has no ${manifestFile}`);
   let manifest: Manifest;
   try {
     manifest = JSON.parse(text) as Manifest;
   } catch {
-    throw broken(`${MANIFEST} cannot be read`);
+    throw broken(`${manifestFile} cannot be read`);
   }
-  if (manifest.format !== FORMAT) throw broken(`its format is ${manifest.format}, this svc knows ${FORMAT}`);
+  if (manifest.format !== format) throw broken(`its format is ${manifest.format}, this svc knows ${format}`);
   for (const [path, digest] of Object.entries(manifest.files)) {
     const found = await digestOf(join(directory, path)).catch(() => undefined);
     if (found === undefined) throw broken(`${path} is missing`);
@@ -278,7 +278,7 @@ export async function checkUpgrade(input: Omit<BackupInput, 'directory'>): Promi
 function checkServer(version: number): UpgradeCheck {
   const major = Math.floor(version / 10_000);
   const message = `PostgreSQL ${major}`;
-  if (version >= OLDEST_SERVER) return { name: 'server', status: 'ok', message };
+  if (version >= oldestServer) return { name: 'server', status: 'ok', message };
   return { name: 'server', status: 'error', message, hint: 'svcd needs 15 or later: upgrade the server first' };
 }
 

@@ -205,7 +205,7 @@ async function getCommit(desk: Desk, input: JsonObject): Promise<Json> {
   return { ...rest, stats: stats ?? null, files: listed(items, undefined) };
 }
 
-const BLAME = `query($owner: String!, $name: String!, $expression: String!, $path: String!) {
+const blameQuery = `query($owner: String!, $name: String!, $expression: String!, $path: String!) {
   repository(owner: $owner, name: $name) { object(expression: $expression) { ... on Commit { blame(path: $path) {
     ranges { startingLine endingLine age commit { oid messageHeadline author { name } } } } } } } }`;
 
@@ -213,7 +213,7 @@ async function blame(desk: Desk, input: JsonObject): Promise<Json> {
   const [owner = '', name = ''] = desk.options.repository.split('/');
   pathIn(text(input, 'path'));
   const variables = { owner, name, expression: maybe(input, 'ref') ?? 'HEAD', path: text(input, 'path') };
-  const found = objectAt(objectAt((await desk.query(BLAME, variables))['repository'])['object']);
+  const found = objectAt(objectAt((await desk.query(blameQuery, variables))['repository'])['object']);
   const [from, to] = [Number(input['start_line'] ?? 1), Number(input['end_line'] ?? Number.MAX_SAFE_INTEGER)];
   const ranges = listAt(objectAt(found['blame'])['ranges']).filter((one) => {
     const { startingLine, endingLine } = objectAt(one);

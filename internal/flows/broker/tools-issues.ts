@@ -168,7 +168,7 @@ function createIssue(desk: Desk, fields: JsonObject, said: string): Promise<Json
   );
 }
 
-const LIST_ISSUES = `query($owner: String!, $name: String!, $first: Int!, $after: String, $states: [IssueState!],
+const listIssuesQuery = `query($owner: String!, $name: String!, $first: Int!, $after: String, $states: [IssueState!],
   $labels: [String!], $filterBy: IssueFilters, $orderBy: IssueOrder) {
   repository(owner: $owner, name: $name) {
     issues(first: $first, after: $after, states: $states, labels: $labels, filterBy: $filterBy, orderBy: $orderBy) {
@@ -188,7 +188,7 @@ const listIssues: BrokerTool = {
   },
   run: async (desk, { input }) => {
     const [owner = '', name = ''] = desk.options.repository.split('/');
-    const data = await desk.query(LIST_ISSUES, {
+    const data = await desk.query(listIssuesQuery, {
       owner,
       name,
       first: Math.min(100, Number(input['perPage'] ?? 30)),

@@ -163,7 +163,7 @@ const listPulls: BrokerTool = {
   },
 };
 
-const THREADS = `query($owner: String!, $name: String!, $number: Int!, $first: Int!, $after: String) {
+const threadsQuery = `query($owner: String!, $name: String!, $number: Int!, $first: Int!, $after: String) {
   repository(owner: $owner, name: $name) { pullRequest(number: $number) {
     reviewThreads(first: $first, after: $after) { totalCount pageInfo { hasNextPage endCursor }
       nodes { id isResolved isOutdated path line
@@ -178,7 +178,7 @@ async function threads(desk: Desk, input: JsonObject): Promise<Json> {
     first: Number(input['perPage'] ?? 30),
     after: maybe(input, 'after') ?? null,
   };
-  const data = await desk.query(THREADS, variables);
+  const data = await desk.query(threadsQuery, variables);
   const found = objectAt(objectAt(objectAt(data['repository'])['pullRequest'])['reviewThreads']);
   const items = listAt(found['nodes'])
     .map(objectAt)

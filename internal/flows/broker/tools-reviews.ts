@@ -57,7 +57,7 @@ const addComment: BrokerTool = {
   },
 };
 
-const REVIEW = `mutation($input: AddPullRequestReviewInput!) {
+const reviewQuery = `mutation($input: AddPullRequestReviewInput!) {
   addPullRequestReview(input: $input) { pullRequestReview { id url state } } }`;
 
 interface Review {
@@ -84,7 +84,11 @@ async function sendReview(desk: Desk, pullNumber: number, review: Review): Promi
   };
   const probe = { kind: 'review', pull: pullNumber };
   if (files.length > 0) return sendWithFiles(desk, { input, files, event: review.event, probe, pullNumber });
-  return desk.mutate(REVIEW, { ...input, event: review.event }, { probe, shape: reviewOf('addPullRequestReview') });
+  return desk.mutate(
+    reviewQuery,
+    { ...input, event: review.event },
+    { probe, shape: reviewOf('addPullRequestReview') },
+  );
 }
 
 const said = (desk: Desk, one: JsonObject): JsonObject => ({
@@ -132,20 +136,20 @@ async function sendWithFiles(
   }
 }
 
-const BEGUN = `query($owner: String!, $name: String!, $number: Int!) { repository(owner: $owner, name: $name) {
+const begun = `query($owner: String!, $name: String!, $number: Int!) { repository(owner: $owner, name: $name) {
   pullRequest(number: $number) { reviews(last: 20, states: [PENDING]) { nodes { id body } } } } }`;
-const DROP = `mutation($input: DeletePullRequestReviewInput!) {
+const drop = `mutation($input: DeletePullRequestReviewInput!) {
   deletePullRequestReview(input: $input) { pullRequestReview { id } } }`;
 
 /** What a refused request has begun would be in the way of every later review: the bot has one at a time. */
 async function dropBegun(desk: Desk, number: number): Promise<void> {
   const [owner = '', name = ''] = desk.options.repository.split('/');
-  const found = objectAt((await desk.query(BEGUN, { owner, name, number }))['repository']);
+  const found = objectAt((await desk.query(begun, { owner, name, number }))['repository']);
   const reviews = listAt(objectAt(objectAt(found['pullRequest'])['reviews'])['nodes']).map(objectAt);
   const own = reviews.find((one) => (textAt(one['body']) ?? '').includes(`svc:call=${desk.callId}`));
   if (own === undefined) return;
   const probe = { kind: 'none' };
-  await desk.mutate(DROP, { pullRequestReviewId: own['id'] ?? '' }, { probe, isLast: false, shape: (): Json => null });
+  await desk.mutate(drop, { pullRequestReviewId: own['id'] ?? '' }, { probe, isLast: false, shape: (): Json => null });
 }
 
 async function create(desk: Desk, asked: Asked): Promise<Json> {
@@ -190,12 +194,12 @@ async function remove(desk: Desk, asked: Asked): Promise<Json> {
   return { deleted: true };
 }
 
-const THREAD = `query($id: ID!) { node(id: $id) {
+const thread = `query($id: ID!) { node(id: $id) {
   ... on PullRequestReviewThread { id isResolved repository { nameWithOwner } } } }`;
 
 /** Resolves a thread, after looking whose it is: its id says nothing of a repository. */
 async function resolve(desk: Desk, id: string, isResolved: boolean): Promise<Json> {
-  const node = objectAt((await desk.query(THREAD, { id }))['node']);
+  const node = objectAt((await desk.query(thread, { id }))['node']);
   const where = textAt(objectAt(node['repository'])['nameWithOwner']);
   if (where === undefined || !isSameRepository(where, desk.options.repository)) {
     throw outsideFault('not-found', 'there is no such thread in this repository');

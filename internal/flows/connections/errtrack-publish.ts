@@ -116,7 +116,7 @@ async function lastLook(
   }
 }
 
-const BASE_NAME = 'errtrack';
+const baseName = 'errtrack';
 
 /**
  * One transaction: grant, subscriptions, connections, events, audit, and the attempt's end. The attempt's step is the
@@ -150,12 +150,12 @@ async function publish(
     if (old.organizationSlug === organization.slug && old.installationId !== installationId)
       await uninstall(tx, old.installationId, now);
   }
-  const isFree = await isNameFree(tx, row.orgId, BASE_NAME, projectIds);
+  const isFree = await isNameFree(tx, row.orgId, baseName, projectIds);
   const grantId = ctx.runtime.uuid();
   const grant = {
     id: grantId,
     orgId: row.orgId,
-    name: isFree ? BASE_NAME : `${BASE_NAME}-${row.id.slice(0, 8)}`,
+    name: isFree ? baseName : `${baseName}-${row.id.slice(0, 8)}`,
     installationId,
     organizationSlug: organization.slug,
     organizationName: organization.name,

@@ -25,7 +25,7 @@ import {
   step,
 } from '../../adapters/store/connections/errtrack-attempts.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { addPage, ATTEMPT_MS, isResumable, isSlug, type ProviderProject } from '../../core/attempt/attempt.ts';
+import { addPage, attemptMs, isResumable, isSlug, type ProviderProject } from '../../core/attempt/attempt.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
 import { errtrackApplication, errtrackSecret } from '../errtrack-application.ts';
@@ -89,7 +89,7 @@ export async function startSetup(
       destinations,
       stateHash: hash(state),
       now,
-      expiresAt: new Date(now.getTime() + ATTEMPT_MS),
+      expiresAt: new Date(now.getTime() + attemptMs),
     });
     await auditSetup(tx, caller, { orgId: scope.orgId, projectId: scope.id, id }, 'started');
   });

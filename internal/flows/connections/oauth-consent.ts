@@ -29,7 +29,7 @@ import { mayConnect, principalName } from '../../adapters/store/tenancy/connecto
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { ATTEMPT_MS, attemptAt, lifeOf, scopesIn, unionOf } from '../../core/consent/consent.ts';
+import { attemptMs, attemptAt, lifeOf, scopesIn, unionOf } from '../../core/consent/consent.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { changeStatus, serviceActor } from '../connection-status.ts';
@@ -103,7 +103,7 @@ export async function beginConsent(
       resource: target.resource,
       scopes,
       redirectUri: redirectUri(ctx),
-      expiresAt: new Date(now.getTime() + ATTEMPT_MS),
+      expiresAt: new Date(now.getTime() + attemptMs),
       now,
     });
     await note(tx, { actor: person.actor, connection, what: 'consent_begun', detail: { attemptId: id } });

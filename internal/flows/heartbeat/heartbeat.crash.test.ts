@@ -18,13 +18,13 @@ before(async () => {
 });
 after(() => bench.close());
 
-const SCHEDULES = 1_200;
+const schedules = 1_200;
 const running = new AbortController().signal;
 const minute = (n: number): string => new Date(Date.parse('2026-11-21T12:00:00Z') + n * 60_000).toISOString();
 
 async function declare(): Promise<void> {
   const triggers = Array.from({ length: 100 }, () => onCron('* * * * *'));
-  const names = Array.from({ length: SCHEDULES / 100 }, (_, index) => `a${index}`);
+  const names = Array.from({ length: schedules / 100 }, (_, index) => `a${index}`);
   bench.setNow(minute(-0.5));
   await bench.apply(agentsTree({}));
   await bench.db.query(`delete from svc.events where key like 'heartbeat.%'`);
@@ -78,7 +78,7 @@ test('killed at any point, a batch of ticks has happened wholly or not at all, a
     { point: 'heartbeat.before-commit', wrote: 0 },
     { point: 'heartbeat.after-commit', wrote: 1_000 },
     { point: 'heartbeat.before-commit:2', wrote: 1_000 },
-    { point: 'heartbeat.after-commit:2', wrote: SCHEDULES },
+    { point: 'heartbeat.after-commit:2', wrote: schedules },
   ]) {
     await declare();
     assert.equal(await ticking(minute(0), point).ended, 'SIGKILL', point);
@@ -89,13 +89,13 @@ test('killed at any point, a batch of ticks has happened wholly or not at all, a
     next.setNow(minute(0));
     let fired = 0;
     // What the dead one had claimed is free once the server has noticed.
-    for (let tries = 0; tries < 6_000 && fired < SCHEDULES - wrote; tries += 1) {
+    for (let tries = 0; tries < 6_000 && fired < schedules - wrote; tries += 1) {
       fired += (await fireDue(next.ctx, running)).fired;
-      if (fired < SCHEDULES - wrote) await sleep(10);
+      if (fired < schedules - wrote) await sleep(10);
     }
     await next.close();
-    assert.equal(fired, SCHEDULES - wrote, point);
-    assert.deepEqual(await counts(minute(0)), { ticks: SCHEDULES, distinct: SCHEDULES, moved: SCHEDULES }, point);
+    assert.equal(fired, schedules - wrote, point);
+    assert.deepEqual(await counts(minute(0)), { ticks: schedules, distinct: schedules, moved: schedules }, point);
   }
 });
 
@@ -112,12 +112,12 @@ test('of two daemons killed anywhere in between, minute after minute, no tick is
     }
     await Promise.all(pair.map((one) => one.ended));
     bench.setNow(minute(n));
-    for (let tries = 0; tries < 6_000 && (await counts(minute(n))).moved < SCHEDULES; tries += 1) {
+    for (let tries = 0; tries < 6_000 && (await counts(minute(n))).moved < schedules; tries += 1) {
       await fireDue(bench.ctx, running);
       await sleep(5);
     }
-    const all = (n + 1) * SCHEDULES;
-    assert.deepEqual(await counts(minute(n)), { ticks: all, distinct: all, moved: SCHEDULES });
+    const all = (n + 1) * schedules;
+    assert.deepEqual(await counts(minute(n)), { ticks: all, distinct: all, moved: schedules });
     await bench.db.query(`update svc.events set router_status = 'routed'`);
   }
 });

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { CHAT_TOKEN, ChatSimulator } from '../../base/testkit/chat-simulator.ts';
+import { chatToken, ChatSimulator } from '../../base/testkit/chat-simulator.ts';
 import type { Api, JsonBody } from '../../base/testkit/daemon.ts';
 import { isLong } from '../../base/testkit/long.ts';
 import { type CrashBench, createCrashBench, eventually } from '../session-host/host-crash-testkit.ts';
@@ -66,7 +66,7 @@ describe('a daemon that is killed while it tells people', () => {
     provider: 'chat',
     name,
     config: { botUserId: 'U-BOT' },
-    credentials: { signingSecret: 'a-secret-of-the-hook', botToken: CHAT_TOKEN },
+    credentials: { signingSecret: 'a-secret-of-the-hook', botToken: chatToken },
   });
   const tellings = async (api: Api, connection: string): Promise<{ receiver: string; status: string }[]> => {
     const items = (await api('GET', 'P/notices?limit=200')).body['items'] as unknown as JsonBody[];

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { armFailpoint } from '../../base/failpoint.ts';
 import { createLog } from '../../base/log/log.ts';
-import { CHAT_TOKEN, ChatSimulator, type SimMessage } from '../../base/testkit/chat-simulator.ts';
+import { chatToken, ChatSimulator, type SimMessage } from '../../base/testkit/chat-simulator.ts';
 import type { CodehostSimulator } from '../../base/testkit/codehost-simulator.ts';
 import type { JsonBody } from '../../base/testkit/daemon.ts';
 import { appKey, newSimulator } from '../plans/plans-testkit.ts';
@@ -64,7 +64,7 @@ describe('people', () => {
       },
     });
     for (const [provider, name, config, credentials] of [
-      ['chat', 'team', { botUserId: 'U-BOT' }, { signingSecret: secret, botToken: CHAT_TOKEN }],
+      ['chat', 'team', { botUserId: 'U-BOT' }, { signingSecret: secret, botToken: chatToken }],
       [
         'codehost',
         'code',
@@ -332,7 +332,7 @@ describe('people', () => {
         ['operators', 'installation'],
       ],
     );
-    assert.ok(!log.includes(webhookKey) && !log.includes(CHAT_TOKEN));
+    assert.ok(!log.includes(webhookKey) && !log.includes(chatToken));
   });
 
   it('are told once also where the daemon breaks off between the sending and its note', async () => {

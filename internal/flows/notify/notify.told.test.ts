@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { createLog } from '../../base/log/log.ts';
-import { CHAT_TOKEN, ChatSimulator } from '../../base/testkit/chat-simulator.ts';
+import { chatToken, ChatSimulator } from '../../base/testkit/chat-simulator.ts';
 import type { JsonBody } from '../../base/testkit/daemon.ts';
-import { TRACKER_KEY, TrackerSimulator } from '../../base/testkit/tracker-simulator.ts';
+import { trackerKey, TrackerSimulator } from '../../base/testkit/tracker-simulator.ts';
 import { eventually } from '../session-host/host-crash-testkit.ts';
 import { createHostBench, type HostBench, type SessionView } from '../session-host/host-testkit.ts';
 import { type ModelStub, startModelStub } from '../session-host/model-testkit.ts';
@@ -60,8 +60,8 @@ describe('what people are told', () => {
       },
     });
     for (const [provider, name, config, credentials] of [
-      ['chat', 'team', { botUserId: 'U-BOT' }, { signingSecret: secret, botToken: CHAT_TOKEN }],
-      ['tracker', 'issues', { botUserId: 'u2' }, { webhookSecret: secret, apiKey: TRACKER_KEY }],
+      ['chat', 'team', { botUserId: 'U-BOT' }, { signingSecret: secret, botToken: chatToken }],
+      ['tracker', 'issues', { botUserId: 'u2' }, { webhookSecret: secret, apiKey: trackerKey }],
     ] as const) {
       const { status, body } = await api('POST', 'P/connections', { provider, name, config, credentials });
       assert.equal(status, 201, JSON.stringify(body));
@@ -225,7 +225,7 @@ describe('what people are told', () => {
 
   it('of a connection that is lost, and of a secret that is about to expire', async () => {
     const { status } = await api('PUT', 'P/connections/issues/credentials', {
-      credentials: { webhookSecret: secret, apiKey: TRACKER_KEY },
+      credentials: { webhookSecret: secret, apiKey: trackerKey },
     });
     assert.equal(status, 200);
     await bench.daemon.ctx.db.query(
@@ -248,7 +248,7 @@ describe('what people are told', () => {
     );
     assert.ok(!said().some((text) => text.includes('`late`')), 'seven days before, and no earlier');
     assert.ok(!said().join().includes('a-value-of-it') && !log.includes('a-value-of-it'));
-    assert.ok(!log.includes(CHAT_TOKEN) && !log.includes(TRACKER_KEY));
+    assert.ok(!log.includes(chatToken) && !log.includes(trackerKey));
     assert.deepEqual(chat.refusals, []);
   });
 });

@@ -4,7 +4,7 @@
 import { isBotLogin } from '../../adapters/providers/codehost/codehost.ts';
 import { objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
-import { UUID_PATTERN } from '../../domain/uuid.ts';
+import { uuidPattern } from '../../domain/uuid.ts';
 
 export interface Marker {
   readonly sessionId: string;
@@ -14,7 +14,7 @@ export interface Marker {
 }
 
 const shape = new RegExp(
-  String.raw`<!--\s*svc:v=1\s+session=(${UUID_PATTERN})\s+agent=([A-Za-z0-9_.-]{1,128})\s*-->`,
+  String.raw`<!--\s*svc:v=1\s+session=(${uuidPattern})\s+agent=([A-Za-z0-9_.-]{1,128})\s*-->`,
   'g',
 );
 const markersMax = 20;

@@ -22,7 +22,7 @@ beforeEach(async () => {
   await daemon.database.db.query('delete from svc.secrets');
 });
 
-const O = '/api/v1/orgs/default/secrets';
+const o = '/api/v1/orgs/default/secrets';
 const put = async (name: string, body: object, base = 'P/secrets'): Promise<void> => {
   const { status } = await daemon.api('PUT', `${base}/${name}`, body);
   assert.ok(status < 300);
@@ -47,9 +47,9 @@ const accesses = async (): Promise<{ name: string; detail: { [key: string]: unkn
 
 describe('resolution of the secrets of a launch', () => {
   it('takes the project’s before the organization’s, and passes over an expired one', async () => {
-    await put('A', { value: 'org a' }, O);
+    await put('A', { value: 'org a' }, o);
     await put('A', { value: 'project a', expiresAt: '2026-11-21T12:01:00Z' });
-    await put('B', { value: 'org b' }, O);
+    await put('B', { value: 'org b' }, o);
     const uses = [
       { variable: 'X', name: 'A' },
       { variable: 'Y', name: 'B' },
@@ -109,7 +109,7 @@ describe('resolution of the secrets of a launch', () => {
 
   it('stamps, restarts the idle clock, and tells secret, scope, session and mode in the audit', async () => {
     await put('idle', { value: 'v', idleExpirySeconds: 60 });
-    await put('wide', { value: 'v', injection: { hosts: ['a.test'], header: 'X-Key' } }, O);
+    await put('wide', { value: 'v', injection: { hosts: ['a.test'], header: 'X-Key' } }, o);
     const session = randomUUID();
     now = new Date('2026-11-21T12:00:50Z');
     await resolve(
@@ -230,7 +230,7 @@ describe('creation by a session', () => {
     await assert.rejects(make({ value: 'two' }), /exists in the (project|organization); set overwrite/);
     await make({ value: 'two', overwrite: true });
     assert.equal(String((await resolve([{ variable: 'A', name: 'A' }])).env.get('A')), 'two');
-    await put('B', { value: 'org' }, O);
+    await put('B', { value: 'org' }, o);
     await assert.rejects(make({ name: 'B', value: 'x' }), /would shadow/);
     await make({ name: 'B', value: 'x', overwrite: true });
     await make({ name: 'C', value: 'x', expiresAt: '2026-11-21T12:00:01Z' });

@@ -12,7 +12,7 @@ import type { Preset } from '../host-ports.ts';
 import { isCloned } from './mounts.ts';
 
 /** Of every installation; the machine's own programs, and nothing that it promises beyond them. */
-const BASE = 'base';
+const base = 'base';
 
 /** Throws Fault for an environment that asks for more than its preset or its project allows. */
 export function checkCeilings(ctx: FlowContext, { project }: LaunchFacts, environment: EnvironmentSpec): void {
@@ -33,7 +33,7 @@ export function notEnforcedOf(of: {
 }): string[] {
   const { sandbox, gitUrl, isInline, preset, capabilities } = of;
   // The operator's program may make of a preset what it likes; the others show the machine's own programs without one.
-  const promises = preset.name !== BASE || preset.rootfs !== undefined;
+  const promises = preset.name !== base || preset.rootfs !== undefined;
   const hasImage = sandbox.image !== undefined || (capabilities.images && preset.rootfs !== undefined);
   const lacksImage = promises && !hasImage;
   return [

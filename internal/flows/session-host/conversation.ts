@@ -52,7 +52,7 @@ const lookMs = 30_000;
 /** A turn that has passed a cap may end by itself within this; its next call to the model is refused anyway. */
 const capGraceMs = 1_500;
 const recapChars = 40_000;
-const RECAP =
+const recapText =
   '[This conversation goes on in a new place, and your own memory of it is gone. What was said so far, shortened:]';
 
 /** So many turns that want of memory ended within ten minutes fail the session. */
@@ -389,6 +389,6 @@ export class Conversation {
 
   async #recap(): Promise<string[]> {
     const said = await conversationTail(this.#ctx.db, this.#session.sessionId, recapChars);
-    return said.length === 0 ? [] : [[RECAP, ...said.map((one) => `${one.role}: ${one.text}`)].join('\n\n')];
+    return said.length === 0 ? [] : [[recapText, ...said.map((one) => `${one.role}: ${one.text}`)].join('\n\n')];
   }
 }

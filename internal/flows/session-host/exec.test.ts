@@ -10,15 +10,15 @@ import { text } from 'node:stream/consumers';
 import { startTestDaemon } from '../../base/testkit/daemon.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 
-const MAIN = join(import.meta.dirname, '../../../cmd/svc/main.ts');
-const VALUE = 'sesame-of-the-program';
+const main = join(import.meta.dirname, '../../../cmd/svc/main.ts');
+const value = 'sesame-of-the-program';
 
 describe('svc session exec', () => {
   let bench: HostBench;
   let session: string;
   before(async () => {
     bench = await createHostBench();
-    await bench.daemon.api('PUT', 'P/secrets/key', { value: VALUE });
+    await bench.daemon.api('PUT', 'P/secrets/key', { value: value });
     await bench.apply({ a: { env: { KEY: { $secret: 'key' }, PLAIN: 'seen' } } });
     session = await bench.start('a', '!say ready');
     await bench.until(session, ({ state }) => state === 'idle');
@@ -36,7 +36,7 @@ describe('svc session exec', () => {
       SVC_ORG: 'default',
       SVC_PROJECT: 'default',
     };
-    const child = spawn(process.execPath, [MAIN, 'session', 'exec', ...args], { env });
+    const child = spawn(process.execPath, [main, 'session', 'exec', ...args], { env });
     if (input !== undefined) child.stdin.end(input);
     const ended = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
     const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);

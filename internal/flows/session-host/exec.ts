@@ -7,7 +7,7 @@ import type { ExecLine, ExecRequest } from '../host-ports.ts';
 import type { Mask } from './mask.ts';
 
 /** Lines that wait for whoever reads them; then the program waits. */
-const MAX_WAITING = 64;
+const waitingMax = 64;
 const SIGNALS: { readonly [name: string]: number } = { SIGHUP: 1, SIGINT: 2, SIGKILL: 9, SIGSEGV: 11, SIGTERM: 15 };
 
 export interface ExecPlace {
@@ -49,7 +49,7 @@ async function* outputOf(child: SandboxProcess, mask: Mask): AsyncGenerator<Exec
       const text = masked.slice(0, masked.length - open);
       held = masked.slice(masked.length - open);
       if (text !== '') waiting.push({ fd, data: Buffer.from(text, 'latin1').toString('base64') });
-      if (waiting.length >= MAX_WAITING) for (const one of streams) one.pause();
+      if (waiting.length >= waitingMax) for (const one of streams) one.pause();
       wake();
     };
     stream.on('data', (chunk: Buffer) => {

@@ -11,7 +11,7 @@ import { createHostBench, type HostBench } from './host-testkit.ts';
 import { type ModelStub, startModelStub } from './model-testkit.ts';
 
 // Drawn, so that no source that the sandbox may read holds it.
-const KEY = `key-${randomBytes(24).toString('hex')}`;
+const key = `key-${randomBytes(24).toString('hex')}`;
 
 describe('a fenced session', () => {
   let bench: HostBench | undefined;
@@ -23,7 +23,7 @@ describe('a fenced session', () => {
       sandbox: 'bubblewrap',
       allowPrivateNetwork: true,
       file: { sessions: { fenced: true }, providers: { model: { 'provider-a': { baseUrl: stub.url } } } },
-      secretEnv: () => KEY,
+      secretEnv: () => key,
     } as const;
     bench = await createHostBench({ config }).catch((error: unknown) => {
       refused = error;
@@ -60,14 +60,14 @@ describe('a fenced session', () => {
     if (said === undefined || bench === undefined) return;
     assert.match(said, /"agent":"inside"/);
     assert.match(said, /paid/);
-    assert.equal(stub.asked.at(-1)?.headers['x-api-key'], KEY);
+    assert.equal(stub.asked.at(-1)?.headers['x-api-key'], key);
   });
 
   it('finds no credential in environments, files or processes, and no network', async () => {
     if (bench === undefined) return void (await run(''));
     const { dataDir, token, url } = bench.daemon;
     const master = (await readFile(join(dataDir, 'master.key'), 'utf8')).trim().split(':')[1] ?? '';
-    const secrets = [KEY, token, master];
+    const secrets = [key, token, master];
     assert.ok(secrets.every((one) => one.length > 20));
     // Halves, so that the script itself does not hold what it looks for.
     const pattern = secrets.map((one) => `${one.slice(0, 12)}["]*${one.slice(12, 20)}`).join('\\|');
@@ -76,7 +76,7 @@ describe('a fenced session', () => {
       [
         `!exec cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr "\\0" "\\n" | grep -a -v "grep\\|/bin/sh\\|cat /proc" | grep -a -c '${pattern}'`,
         `!say -environments.`,
-        `!exec printf %s%s ${KEY.slice(0, 12)} ${KEY.slice(12)} | grep -c '${pattern}'`,
+        `!exec printf %s%s ${key.slice(0, 12)} ${key.slice(12)} | grep -c '${pattern}'`,
         `!say -control.`,
         `!exec grep -a -r -l -s '${pattern}' $HOME /workspace /tmp /etc /run 2>/dev/null | grep -v jsonl`,
         `!say -files.`,

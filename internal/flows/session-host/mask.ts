@@ -3,7 +3,7 @@
 
 import type { Json, JsonObject } from '../../domain/json.ts';
 
-const MASKED = '***';
+const maskedText = '***';
 /** Shorter ones would blank out ordinary words. */
 const charsMin = 4;
 /** Lines of a value of several, such as a key's: one alone tells enough. */
@@ -34,7 +34,7 @@ export class Mask {
   }
 
   apply(text: string): string {
-    return this.#scrub(this.#values.reduce((left, value) => left.replaceAll(value, MASKED), text));
+    return this.#scrub(this.#values.reduce((left, value) => left.replaceAll(value, maskedText), text));
   }
 
   /** So many characters at the end of a text may be the beginning of what is hidden: wait for what follows. */

@@ -42,7 +42,7 @@ export function checkInjections(network: SessionNetwork, injections: readonly Ed
   throw new Fault('unprocessable', 'injection-host', message);
 }
 
-const LOOPBACK = 'localhost,127.0.0.1,::1';
+const loopback = 'localhost,127.0.0.1,::1';
 
 /** Opens the edge of a fenced sandbox, and gives the variables that lead its programs there; none without an edge. */
 export async function openEdge(
@@ -61,7 +61,7 @@ export async function openEdge(
   const route = await ctx.egress.open({ sessionId, allow: network.allow, injections, socketPath });
   stops.push(() => route.close());
   const proxy = `http://127.0.0.1:${channelPorts.egress}`;
-  const ways = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, NO_PROXY: LOOPBACK };
+  const ways = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, NO_PROXY: loopback };
   const lower = Object.entries(ways).map(([name, value]) => [name.toLowerCase(), value] as const);
   const trust = await sandbox.setTrust(route.trust ?? null);
   return {

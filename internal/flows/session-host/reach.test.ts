@@ -12,10 +12,10 @@ import { findProgram } from '../../adapters/sandbox/sandbox.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 
 const here = await findProgram('bwrap', process.env['PATH'] ?? '');
-const SECRET = 'sesame-that-stays-outside';
+const secret = 'sesame-that-stays-outside';
 
 /** Run inside: tries every target, and prints those that answered, as JSON. */
-const TRY = String.raw`
+const tryScript = String.raw`
 const net = require('node:net'), dgram = require('node:dgram'), dns = require('node:dns'), http = require('node:http');
 const within = (work, ms = 1500) => Promise.race([work, new Promise((done) => setTimeout(done, ms, false))]);
 const tcp = ([host, port]) => within(new Promise((done) => {
@@ -66,7 +66,7 @@ describe('a fenced session', { skip: here === null && 'no bubblewrap on this mac
     bench = await createHostBench({ config: { sandbox: 'bubblewrap', allowPrivateNetwork: true, file } });
     engine = createSocketServer((socket) => socket.end());
     await new Promise<void>((resolve) => engine.listen(join(bench.daemon.dataDir, 'engine.sock'), resolve));
-    await bench.daemon.api('PUT', 'P/secrets/key', { value: SECRET });
+    await bench.daemon.api('PUT', 'P/secrets/key', { value: secret });
     const environment = { name: 'small', image: { kind: 'preset', name: 'base' }, resources: { memoryMB: 512 } };
     await bench.apply({ inside: { env: { KEY: { $secret: 'key' } } }, small: { environment } });
     neighbour = await bench.start('inside', '!say ready');
@@ -186,7 +186,7 @@ describe('a fenced session', { skip: here === null && 'no bubblewrap on this mac
     const { port } = web.address() as AddressInfo;
     const all: Target[] = [...wanted, ['get', `http://localhost:${port}/`], ['connect', `localhost:${port}`]];
     const given = Buffer.from(JSON.stringify(all)).toString('base64');
-    const script = Buffer.from(TRY).toString('base64');
+    const script = Buffer.from(tryScript).toString('base64');
     const command = `${process.execPath} -e 'eval(Buffer.from("${script}","base64").toString())' ${given}`;
     const session = await bench.start('inside', '!say ready');
     await bench.until(session, ({ state }) => state === 'idle');

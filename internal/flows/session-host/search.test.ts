@@ -30,20 +30,20 @@ const drawn = {
 };
 
 /** Reads what is there into files under HOME; each part says that it was read. */
-const LOOK = [
+const lookScript = [
   'cd $HOME && mkdir -p seen',
   '(for p in /proc/[0-9]*; do for f in environ cmdline mountinfo; do cat $p/$f; echo; done; ls -l $p/fd $p/cwd; done) > seen/processes 2>/dev/null',
   'cat /proc/net/tcp /proc/net/unix > seen/sockets 2>/dev/null',
   '(cd /workspace/repo && git config --list --show-origin; git remote -v; cat .git/config) > seen/git 2>&1',
   'find / \\( -path /proc -o -path /dev -o -path /sys -o -path /usr -o -name seen -o -name node_modules -o -name testdata -o -name internal \\) -prune -o -type f -size -600k -print0 2>/dev/null | xargs -0 cat > seen/files 2>/dev/null',
 ].join('; ');
-const ASK = `const asked = ['4401/', '4401/v1/models', '4402/metrics', '4402/readyz', '4402/api/v1/me', '4402/api/v1/openapi.json',
+const ask = `const asked = ['4401/', '4401/v1/models', '4402/metrics', '4402/readyz', '4402/api/v1/me', '4402/api/v1/openapi.json',
   '4402/api/v1/orgs/default/projects/default/secrets', '4402/api/v1/orgs/default/projects/default/sessions'];
   Promise.all(asked.map((at) => fetch('http://127.0.0.1:' + at).then(async (answer) => at + ' ' + answer.status + ' ' + (await answer.text()),
   (error) => at + ' ' + error))).then((all) => require('fs').writeFileSync(process.env.HOME + '/seen/answers', all.join('\\n')));`;
 const script = [
-  `!exec ${LOOK}; echo looked`,
-  `!exec ${process.execPath} -e "${ASK.replaceAll('\n', ' ')}" && echo asked`,
+  `!exec ${lookScript}; echo looked`,
+  `!exec ${process.execPath} -e "${ask.replaceAll('\n', ' ')}" && echo asked`,
 ];
 
 describe('what a fenced session can see', () => {

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { lacking, startEngine, TEST_IMAGE, type TestEngine } from '../../adapters/engine/engine-testkit.ts';
+import { lacking, startEngine, testImage, type TestEngine } from '../../adapters/engine/engine-testkit.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 
 const missing = lacking('docker');
@@ -20,7 +20,7 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
         sandboxes: {
           docker: { socket: engine.socket, fence: 'required' },
           presets: {
-            node24: { image: TEST_IMAGE },
+            node24: { image: testImage },
             gone: { image: '127.0.0.1:1/none:x' },
             bare: {},
             plain: { provider: 'process' },
@@ -63,7 +63,7 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
     assert.match(String(sandbox['digest']), /^sha256:[0-9a-f]{64}$/);
     assert.match(String(sandbox['runtime']), /^Docker \d/);
     const { provider, isolation, image, fenced, notEnforced } = sandbox;
-    assert.deepEqual([provider, isolation, image, fenced, notEnforced], ['docker', 'container', TEST_IMAGE, true, []]);
+    assert.deepEqual([provider, isolation, image, fenced, notEnforced], ['docker', 'container', testImage, true, []]);
     assert.equal(view.body['wire'], 'ok');
     const { body } = await engine.api(
       'GET',

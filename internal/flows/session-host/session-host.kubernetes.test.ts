@@ -4,17 +4,17 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { DIGEST, IMAGE, Scene, whyNoPods } from '../../adapters/engine/kubernetes-testkit.ts';
+import { digestText, IMAGE, Scene, whyNoPods } from '../../adapters/engine/kubernetes-testkit.ts';
 import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 
-const ROOT = join(import.meta.dirname, '../../..');
+const root = join(import.meta.dirname, '../../..');
 
 describe('sessions on a cluster', { skip: await whyNoPods() }, () => {
   let scene: Scene;
   let bench: HostBench;
   before(async () => {
-    scene = await Scene.start(['testdata', 'internal', 'node_modules'].map((name) => join(ROOT, name)));
+    scene = await Scene.start(['testdata', 'internal', 'node_modules'].map((name) => join(root, name)));
     const kubeconfig = await scene.kubeconfig();
     const config = {
       sandbox: 'kubernetes',
@@ -52,7 +52,10 @@ describe('sessions on a cluster', { skip: await whyNoPods() }, () => {
     const { provider, isolation, digest, fenced, notEnforced } = view.body['sandbox'] as unknown as {
       [key: string]: unknown;
     };
-    assert.deepEqual([provider, isolation, digest, fenced, notEnforced], ['kubernetes', 'container', DIGEST, true, []]);
+    assert.deepEqual(
+      [provider, isolation, digest, fenced, notEnforced],
+      ['kubernetes', 'container', digestText, true, []],
+    );
     assert.equal(podOf(session)?.metadata.name, `svc-${session}-${podOf(session)?.metadata.labels?.['svc/epoch']}`);
     scene.cluster.quota = 0;
     const queued = await bench.start('inside', '!say late.');

@@ -10,7 +10,7 @@ import { apiClient, startTestDaemon, type TestDaemon } from '../../base/testkit/
 import { createHostBench, type HostBench } from './host-testkit.ts';
 import { upkeepTurn } from './session-host.ts';
 
-const MARK = 'of-the-first-host-'.repeat(20);
+const mark = 'of-the-first-host-'.repeat(20);
 const file = { sandboxes: { snapshots: { maxMB: 2 } } };
 
 describe('the work of a session', () => {
@@ -33,7 +33,7 @@ describe('the work of a session', () => {
     (await owner.ctx.db.query<{ one: T }>(sql)).rows[0]?.one;
 
   it('goes on with another daemon when its own stops', async () => {
-    const script = `!exec echo ${MARK} > $HOME/mine; mkdir -p work/deep; echo ${MARK} > work/deep/file; ln -s /etc/passwd link; chmod 640 work/deep/file\n!say ready`;
+    const script = `!exec echo ${mark} > $HOME/mine; mkdir -p work/deep; echo ${mark} > work/deep/file; ln -s /etc/passwd link; chmod 640 work/deep/file\n!say ready`;
     const session = await first.start('a', script);
     await first.until(session, ({ state, said }) => state === 'idle' && said.includes('ready'));
     const large = await first.start('a', '!exec head -c 4000000 /dev/urandom > big\n!say ready');
@@ -72,7 +72,7 @@ describe('the work of a session', () => {
     });
     for (let tries = 0; !(await said()).includes('.again.') && tries < 1_200; tries += 1)
       await new Promise((resolve) => setTimeout(resolve, 100));
-    assert.match(await said(), new RegExp(`${2 * (MARK.length + 1)}\\s+640\\s+/etc/passwd`));
+    assert.match(await said(), new RegExp(`${2 * (mark.length + 1)}\\s+640\\s+/etc/passwd`));
     assert.doesNotMatch(await said(), /lost its own memory/);
     const view = await api('GET', `P/sessions/${session}`);
     assert.equal(view.body['state'], 'idle');

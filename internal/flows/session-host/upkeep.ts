@@ -24,7 +24,7 @@ import { endSession, type NewSession, renderRefs, takeOver } from '../sessions/s
 
 const perTurn = 200;
 /** What a successor is told where the agent declares no `onReplace`. */
-const SUCCESSOR =
+const successorSql =
   'You take the place of an earlier session of this agent, which was stopped. Look at what is open and go on with it.';
 
 /** One turn of upkeep, over all projects. */
@@ -128,7 +128,7 @@ function successorOf(ctx: FlowContext, slot: ReplaceableSlot, payload: Json): Ne
     mountRefs: refsOf(slot, payload),
     slot: true,
     thread,
-    start: { text: spec.onReplace ?? SUCCESSOR, sender: 'platform' },
+    start: { text: spec.onReplace ?? successorSql, sender: 'platform' },
   };
 }
 

@@ -13,7 +13,7 @@ import { askPeer, type HandingOn, type Peer } from '../peers.ts';
 import { noSession } from './operate.ts';
 
 /** Ends of programs are 0 to 254 and this: the session is not reached. */
-const UNREACHABLE = 255;
+const unreachable = 255;
 
 const keyOf = (sessionId: string, program: string): string => `${sessionId}/${program}`;
 
@@ -90,7 +90,7 @@ async function* run(
     yield* of.place.exec(of.request);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    yield { exitCode: UNREACHABLE, message: error.message };
+    yield { exitCode: unreachable, message: error.message };
   } finally {
     inputs.delete(key);
     of.input.destroy();
@@ -119,7 +119,7 @@ async function* elsewhere(
     }
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    yield { exitCode: UNREACHABLE, message: error.message };
+    yield { exitCode: unreachable, message: error.message };
   }
 }
 
@@ -152,5 +152,5 @@ export async function execInput(
 async function* nowhere(): AsyncGenerator<ExecLine> {
   const message =
     'the session has no sandbox that is reached: it waits, rests unloaded, or runs on a daemon that is not reached from here';
-  yield { exitCode: UNREACHABLE, message };
+  yield { exitCode: unreachable, message };
 }

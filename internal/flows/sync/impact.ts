@@ -141,7 +141,7 @@ async function takeAll(
   return taken;
 }
 
-const EXCERPT_LENGTH = 200;
+const excerptLength = 200;
 
 /** Fills in `excerpt` where the tree has the file; a file of a template is not in the tree. One file is one slice. */
 export async function withExcerpts(
@@ -162,7 +162,7 @@ export async function withExcerpts(
     }
     const text = files.get(file)?.[line - 1];
     const shown =
-      text === undefined ? undefined : excerptOf([maskLine(text.slice(0, EXCERPT_LENGTH).toWellFormed())], line, item);
+      text === undefined ? undefined : excerptOf([maskLine(text.slice(0, excerptLength).toWellFormed())], line, item);
     filled.push(shown === undefined ? item : { ...item, excerpt: shown });
   }
   return filled;

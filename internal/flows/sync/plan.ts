@@ -13,7 +13,7 @@ import { readGeneratedSpecs } from '../../adapters/store/resources/generated.ts'
 import { readTriggerSpecs } from '../../adapters/store/resources/triggers.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';
-import { DRIFTED, planInSteps, sortDiagnostics, specsNeeded } from '../../core/plan/plan.ts';
+import { drifted, planInSteps, sortDiagnostics, specsNeeded } from '../../core/plan/plan.ts';
 import type {
   Action,
   ChangeSet,
@@ -282,7 +282,7 @@ async function readState(
 /** The hash of a row as it is; a row whose stored hash is not that of its text equals nothing. */
 function actualHash(stored: string, spec: Json): string {
   const actual = sha256(canonicalJson(spec));
-  return actual === stored ? actual : `${DRIFTED}${actual}`;
+  return actual === stored ? actual : `${drifted}${actual}`;
 }
 
 /** The compiler hashes each resource once, where it keeps it; a tree from elsewhere is hashed here. */

@@ -1,6 +1,6 @@
 // Cuts a stream into lines without keeping more than one, and of a long one only its end.
 
-const NEWLINE = 0x0a;
+const newline = 0x0a;
 
 export interface LineReader {
   push(chunk: Buffer): void;
@@ -39,7 +39,7 @@ export function readLines(
   return {
     push(chunk) {
       let from = 0;
-      for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
+      for (let at = chunk.indexOf(newline); at >= 0; at = chunk.indexOf(newline, from)) {
         keep(chunk.subarray(from, at));
         flush();
         from = at + 1;

@@ -2,12 +2,12 @@
 
 import type { Usage } from '../../../core/money/money.ts';
 import { readLines } from './lines.ts';
-import { CHARACTERS_PER_TOKEN } from './request.ts';
+import { charactersPerToken } from './request.ts';
 import { isData, parsed, toldUsage, usageInTail } from './usage.ts';
 import type { Wire } from './wire.ts';
 
-const LINE_MAX_BYTES = 1_048_576;
-const TAIL_BYTES = 65_536;
+const lineMaxBytes = 1_048_576;
+const tailBytes = 65_536;
 
 export interface Metered {
   /** Null where the answer is a failure that nothing was made for. */
@@ -44,7 +44,7 @@ const unseen = (): Seen => ({ usage: {}, isFinal: false, characters: 0, searches
  */
 export function createMeter(wire: Wire, options: { readonly sse: boolean; readonly inputTokens: number }): Meter {
   const seen = unseen();
-  const reader = readLines({ lineMaxBytes: LINE_MAX_BYTES, tailBytes: TAIL_BYTES }, (text, isCut) => {
+  const reader = readLines({ lineMaxBytes: lineMaxBytes, tailBytes: tailBytes }, (text, isCut) => {
     if (isCut) return tail(seen, text);
     if (options.sse) return text.startsWith('data:') ? event(wire, seen, parsed(text.slice(5))) : undefined;
     // A plain answer is one document; written over several lines it is read by its end.
@@ -56,10 +56,10 @@ export function createMeter(wire: Wire, options: { readonly sse: boolean; readon
   let plainBytes = 0;
   return {
     push(chunk) {
-      if (options.sse || plainBytes > LINE_MAX_BYTES) return reader.push(chunk);
+      if (options.sse || plainBytes > lineMaxBytes) return reader.push(chunk);
       plain.push(chunk);
       plainBytes += chunk.length;
-      if (plainBytes > LINE_MAX_BYTES) for (const each of plain.splice(0)) reader.push(each);
+      if (plainBytes > lineMaxBytes) for (const each of plain.splice(0)) reader.push(each);
     },
     end() {
       if (plain.length > 0) {
@@ -94,7 +94,7 @@ function summed(wire: Wire, seen: Seen, estimate: number): Metered {
   };
   const told = seen.isFinal ? toldUsage(wire, seen.usage) : undefined;
   if (told !== undefined) return { usage: { ...told, estimated: false }, ...about };
-  const outputTokens = Math.ceil(seen.characters / CHARACTERS_PER_TOKEN);
+  const outputTokens = Math.ceil(seen.characters / charactersPerToken);
   const started = wire === 'messages' ? toldUsage(wire, { output_tokens: 0, ...seen.usage }) : undefined;
   if (seen.failure !== undefined && started === undefined && outputTokens === 0) return { usage: null, ...about };
   const guess = { inputTokens: estimate, outputTokens, cacheReadTokens: 0, cacheWriteTokens: 0, estimated: true };

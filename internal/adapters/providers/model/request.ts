@@ -24,13 +24,13 @@ export interface PreparedCall {
 type Body = { [key: string]: unknown };
 
 /** Characters of text to a token: fewer than there are, so that what is counted is not too little. */
-export const CHARACTERS_PER_TOKEN = 3;
+export const charactersPerToken = 3;
 /** What a picture or another sealed part counts, whatever its size. */
-const SEALED_TOKENS = 1_600;
-const SEALED_FROM = 2_048;
+const sealedTokens = 1_600;
+const sealedFrom = 2_048;
 const SEALED_KEYS = new Set(['data', 'image_url', 'url', 'file_data', 'encrypted_content', 'signature']);
-const OUTPUT_TOKENS = 32_000;
-const OUTPUT_TOKENS_MAX = 128_000;
+const outputTokens = 32_000;
+const outputTokensMax = 128_000;
 
 /**
  * What a harness may say in each shape of call. Whatever else there is or will be, such as connectors that the provider
@@ -140,8 +140,8 @@ function tellUsage(body: Body, { provider }: ModelSpec, stream: boolean): void {
 
 function outputLimit(body: Body): number {
   const limit = body['max_output_tokens'] ?? body['max_completion_tokens'] ?? body['max_tokens'];
-  if (typeof limit !== 'number' || !Number.isSafeInteger(limit) || limit < 1) return OUTPUT_TOKENS;
-  return Math.min(limit, OUTPUT_TOKENS_MAX);
+  if (typeof limit !== 'number' || !Number.isSafeInteger(limit) || limit < 1) return outputTokens;
+  return Math.min(limit, outputTokensMax);
 }
 
 /** Tokens of all text in a value, by its length; without recursion, since nobody bounds its depth. */
@@ -158,10 +158,10 @@ function countTokens(value: unknown, sent: Shortened): number {
     else {
       for (const [key, item] of Object.entries(next)) {
         characters += key.length;
-        if (typeof item === 'string' && SEALED_KEYS.has(key) && lengthOf(item) > SEALED_FROM) sealed += 1;
+        if (typeof item === 'string' && SEALED_KEYS.has(key) && lengthOf(item) > sealedFrom) sealed += 1;
         else left.push(item);
       }
     }
   }
-  return Math.ceil(characters / CHARACTERS_PER_TOKEN) + sealed * SEALED_TOKENS;
+  return Math.ceil(characters / charactersPerToken) + sealed * sealedTokens;
 }

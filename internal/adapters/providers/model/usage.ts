@@ -7,7 +7,7 @@ import type { Wire } from './wire.ts';
 type Told = Omit<Usage, 'estimated'>;
 type Data = { readonly [key: string]: unknown };
 
-const TOKENS_MAX = 1_000_000_000;
+const tokensMax = 1_000_000_000;
 
 export const isData = (value: unknown): value is Data =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -16,7 +16,7 @@ const part = (value: unknown, key: string): Data => {
   return isData(found) ? found : {};
 };
 const tokens = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= TOKENS_MAX ? value : undefined;
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= tokensMax ? value : undefined;
 
 /** The whole usage that an object of this wire tells; undefined where input or output is missing or no number. */
 export function toldUsage(wire: Wire, usage: unknown): Told | undefined {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { valid } from 'semver';
 import type { BundleEntry } from '../../../domain/bundle.ts';
 import { directoryIntegrity, fileCollector, tooMuch } from './files.ts';
-import { DEPTH_MAX, FILES_MAX, TemplateFailure, UNPACKED_BYTES_MAX } from './limits.ts';
+import { depthMax, filesMax, TemplateFailure, unpackedBytesMax } from './limits.ts';
 
 export interface ReadTemplate {
   readonly version: string;
@@ -23,8 +23,8 @@ export async function readDirectory(directory: string): Promise<ReadTemplate> {
   const walk = async (path: string, depth: number): Promise<void> => {
     const listed = await readdir(join(directory, path), { withFileTypes: true });
     entriesSeen += listed.length;
-    if (depth > DEPTH_MAX || entriesSeen > FILES_MAX * 2) {
-      throw new TemplateFailure('too-large', `is deeper than ${DEPTH_MAX} or holds more than ${FILES_MAX} files`);
+    if (depth > depthMax || entriesSeen > filesMax * 2) {
+      throw new TemplateFailure('too-large', `is deeper than ${depthMax} or holds more than ${filesMax} files`);
     }
     for (const entry of listed) {
       const inner = path === '' ? entry.name : `${path}/${entry.name}`;
@@ -33,7 +33,7 @@ export async function readDirectory(directory: string): Promise<ReadTemplate> {
         if (!SKIPPED.has(entry.name)) await walk(inner, depth + 1);
       } else if (entry.isFile()) {
         bytesSeen += (await lstat(join(directory, inner))).size;
-        if (bytesSeen > UNPACKED_BYTES_MAX) throw tooMuch();
+        if (bytesSeen > unpackedBytesMax) throw tooMuch();
         collector.add(inner, await readFile(join(directory, inner)));
       }
     }

@@ -2,14 +2,14 @@
 
 import { createHash } from 'node:crypto';
 import type { BundleEntry } from '../../../domain/bundle.ts';
-import { DEPTH_MAX, FILE_BYTES_MAX, FILES_MAX, PATH_CHARS_MAX, TemplateFailure, UNPACKED_BYTES_MAX } from './limits.ts';
+import { depthMax, fileBytesMax, filesMax, pathCharsMax, TemplateFailure, unpackedBytesMax } from './limits.ts';
 
 /** Throws where a path could mean something else than a file below the package's root. */
 export function checkPath(path: string): void {
   const steps = path.split('/');
   const hostile =
-    path.length > PATH_CHARS_MAX ||
-    steps.length > DEPTH_MAX ||
+    path.length > pathCharsMax ||
+    steps.length > depthMax ||
     /[\\\u0000-\u001f\u007f]/.test(path) ||
     /^[A-Za-z]:/.test(path) ||
     steps.some((step) => step === '' || step === '.' || step === '..');
@@ -27,18 +27,16 @@ export function fileCollector(): {
   const put = (entry: BundleEntry): void => {
     checkPath(entry.path);
     if (files.has(entry.path)) throw new TemplateFailure('corrupt', `holds ${JSON.stringify(entry.path)} twice`);
-    if (files.size >= FILES_MAX) throw new TemplateFailure('too-large', `holds more than ${FILES_MAX} files`);
+    if (files.size >= filesMax) throw new TemplateFailure('too-large', `holds more than ${filesMax} files`);
     files.set(entry.path, entry);
   };
   return {
     add(path, bytes) {
       total += bytes.length;
-      if (total > UNPACKED_BYTES_MAX) throw tooMuch();
+      if (total > unpackedBytesMax) throw tooMuch();
       const oid = blobId(bytes);
       put(
-        bytes.length > FILE_BYTES_MAX
-          ? { path, kind: 'file', oid, tooLarge: true }
-          : { path, kind: 'file', oid, bytes },
+        bytes.length > fileBytesMax ? { path, kind: 'file', oid, tooLarge: true } : { path, kind: 'file', oid, bytes },
       );
     },
     link: (path) => put({ path, kind: 'symlink', oid: blobId(Buffer.from('link')) }),
@@ -47,7 +45,7 @@ export function fileCollector(): {
 }
 
 export const tooMuch = (): TemplateFailure =>
-  new TemplateFailure('too-large', `unpacks to more than ${UNPACKED_BYTES_MAX} bytes`);
+  new TemplateFailure('too-large', `unpacks to more than ${unpackedBytesMax} bytes`);
 
 function blobId(bytes: Uint8Array): string {
   return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');

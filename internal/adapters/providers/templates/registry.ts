@@ -6,7 +6,7 @@ import { maxSatisfying, rcompare, satisfies, valid, validRange } from 'semver';
 import { type Dispatcher, request } from 'undici';
 import { PrivateAddressError } from '../../../base/net/net.ts';
 import { checkUrl, RefusedAddressError, type TemplateNetwork } from './guard.ts';
-import { CALL_TIMEOUT_MS, PACKUMENT_BYTES_MAX, REDIRECTS_MAX, TARBALL_BYTES_MAX, TemplateFailure } from './limits.ts';
+import { callTimeoutMs, packumentBytesMax, redirectsMax, tarballBytesMax, TemplateFailure } from './limits.ts';
 
 export interface RegistryAccess {
   /** Base URL of the registry. */
@@ -25,14 +25,14 @@ export interface Release {
   readonly integrity: string;
 }
 
-const ACCEPT = 'application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8';
+const acceptHeader = 'application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8';
 
 async function download(access: RegistryAccess, start: URL, accept: string, bytesMax: number): Promise<Buffer> {
   const home = new URL(access.url).origin;
-  const timeout = AbortSignal.timeout(CALL_TIMEOUT_MS);
+  const timeout = AbortSignal.timeout(callTimeoutMs);
   const signal = access.signal === undefined ? timeout : AbortSignal.any([access.signal, timeout]);
   let url = start;
-  for (let hop = 0; hop <= REDIRECTS_MAX; hop += 1) {
+  for (let hop = 0; hop <= redirectsMax; hop += 1) {
     checkUrl(url, access.network);
     const authorized = access.token !== undefined && url.origin === home;
     const response = await request(url, {
@@ -54,7 +54,7 @@ async function download(access: RegistryAccess, start: URL, accept: string, byte
     }
     return await read(response.body, bytesMax);
   }
-  throw new TemplateFailure('unreachable', `the registry redirects more than ${REDIRECTS_MAX} times`);
+  throw new TemplateFailure('unreachable', `the registry redirects more than ${redirectsMax} times`);
 }
 
 async function read(body: AsyncIterable<Buffer>, bytesMax: number): Promise<Buffer> {
@@ -97,7 +97,7 @@ async function reaching<T>(work: () => Promise<T>): Promise<T> {
 export async function fetchPackument(access: RegistryAccess, name: string): Promise<unknown> {
   const base = access.url.endsWith('/') ? access.url : `${access.url}/`;
   const url = new URL(name.replace('/', '%2f'), base);
-  const bytes = await reaching(() => download(access, url, ACCEPT, PACKUMENT_BYTES_MAX));
+  const bytes = await reaching(() => download(access, url, acceptHeader, packumentBytesMax));
   try {
     return JSON.parse(bytes.toString('utf8'));
   } catch {
@@ -151,7 +151,7 @@ function chooseVersion(known: readonly string[], tags: unknown, requested: strin
 
 /** Downloads the tarball and holds it against the release's integrity. */
 export async function fetchTarball(access: RegistryAccess, release: Release): Promise<Buffer> {
-  const bytes = await reaching(() => download(access, new URL(release.tarball), '*/*', TARBALL_BYTES_MAX));
+  const bytes = await reaching(() => download(access, new URL(release.tarball), '*/*', tarballBytesMax));
   if (!matchesIntegrity(bytes, release.integrity)) {
     throw new TemplateFailure('integrity-mismatch', `the tarball of ${release.version} is not what the registry lists`);
   }

@@ -8,7 +8,7 @@ import { compile } from '../../../core/compile/compile.ts';
 import type { BundleEntry } from '../../../domain/bundle.ts';
 import { resolveTemplates } from './templates.ts';
 
-const SPECIFIER = '@svc/templates@latest';
+const specifier = '@svc/templates@latest';
 
 async function compileWith(document: string, context: { [name: string]: string } = {}) {
   const path = '.svc/agents/a.yaml';
@@ -17,7 +17,7 @@ async function compileWith(document: string, context: { [name: string]: string }
     bundle: { entries: new Map([[path, entry]]), absent: new Set(), hasSvc: true },
     context,
     catalog: DEFAULT_CATALOG,
-    templates: await resolveTemplates([SPECIFIER], { sources: [] }),
+    templates: await resolveTemplates([specifier], { sources: [] }),
     sha256: (bytes) => createHash('sha256').update(bytes).digest('hex'),
   });
 }
@@ -25,7 +25,7 @@ async function compileWith(document: string, context: { [name: string]: string }
 test('the shipped environments stand alone', async () => {
   for (const name of ['node24', 'repository']) {
     const output = await compileWith(
-      `imports: '${SPECIFIER}/environments/${name}.yaml'\nname: a\nharness: harness-a\n`,
+      `imports: '${specifier}/environments/${name}.yaml'\nname: a\nharness: harness-a\n`,
     );
     assert.deepEqual(output.diagnostics, []);
     assert.deepEqual(
@@ -42,7 +42,7 @@ test('the shipped reviewer with its triggers compiles under the variables that a
     'triggers/review-pull-requests',
     'triggers/follow-pull-request',
   ];
-  const document = `imports:\n${imports.map((path) => `  - '${SPECIFIER}/${path}.yaml'\n`).join('')}name: reviewer\n`;
+  const document = `imports:\n${imports.map((path) => `  - '${specifier}/${path}.yaml'\n`).join('')}name: reviewer\n`;
   const output = await compileWith(document, { repositoryFullName: 'acme/shop', codehostConnection: 'hub' });
   assert.deepEqual(output.diagnostics, []);
   const agent = output.resources.find((resource) => resource.kind === 'Agent');
@@ -50,5 +50,5 @@ test('the shipped reviewer with its triggers compiles under the variables that a
   assert.equal(agent.spec.triggers.length, 7);
   assert.match(agent.spec.systemPrompt ?? '', /^You review pull requests\./);
   assert.ok(agent.spec.triggers.every((trigger) => trigger.where['$.codehost.repository.fullName'] === 'acme/shop'));
-  assert.deepEqual(Object.keys(output.templateLock), [SPECIFIER]);
+  assert.deepEqual(Object.keys(output.templateLock), [specifier]);
 });

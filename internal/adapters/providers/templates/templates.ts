@@ -44,8 +44,8 @@ export interface ResolveOptions {
   readonly shippedDirectory?: string;
 }
 
-const SHIPPED_NAME = '@svc/templates';
-const SHIPPED_DIRECTORY = join(import.meta.dirname, '../../../../templates');
+const shippedName = '@svc/templates';
+const shippedDirectory = join(import.meta.dirname, '../../../../templates');
 const SPECIFIER = /^(@[a-z0-9][a-z0-9._~-]*)\/([a-z0-9][a-z0-9._~-]*)@(.{1,256})$/;
 
 interface Work {
@@ -105,8 +105,8 @@ async function readTemplate(work: Work, specifier: string, name: string, request
     if (cached !== undefined) return cached;
   }
   const [scope, base = ''] = name.split('/');
-  if (name === SHIPPED_NAME)
-    return fromDirectory(work, options.shippedDirectory ?? SHIPPED_DIRECTORY, { requested, locked });
+  if (name === shippedName)
+    return fromDirectory(work, options.shippedDirectory ?? shippedDirectory, { requested, locked });
   const source = options.sources.find((candidate) => candidate.scope === scope);
   if (source === undefined) {
     throw new TemplateFailure('unknown-source', `no template source is configured for ${scope}`);

@@ -6,17 +6,17 @@ import { createGunzip } from 'node:zlib';
 import { extract } from 'tar-stream';
 import type { BundleEntry } from '../../../domain/bundle.ts';
 import { fileCollector, tooMuch } from './files.ts';
-import { TemplateFailure, UNPACKED_BYTES_MAX } from './limits.ts';
+import { TemplateFailure, unpackedBytesMax } from './limits.ts';
 
 /** Headers and padding come on top of the contents. */
-const TAR_BYTES_MAX = UNPACKED_BYTES_MAX + 4 * 1024 * 1024;
+const tarBytesMax = unpackedBytesMax + 4 * 1024 * 1024;
 
 function counted(): Transform {
   let total = 0;
   return new Transform({
     transform(chunk: Buffer, _encoding, done) {
       total += chunk.length;
-      if (total > TAR_BYTES_MAX) done(tooMuch());
+      if (total > tarBytesMax) done(tooMuch());
       else done(null, chunk);
     },
   });

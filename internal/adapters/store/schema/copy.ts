@@ -25,7 +25,7 @@ export interface CopiedDatabase {
 }
 
 /** The job runner's migrations are its own affair; its rows are not. */
-const OURS = `n.nspname = 'svc' and c.relname <> 'migrations' or n.nspname = 'graphile_worker' and c.relname like '\\_private\\_%'`;
+const ours = `n.nspname = 'svc' and c.relname <> 'migrations' or n.nspname = 'graphile_worker' and c.relname like '\\_private\\_%'`;
 
 async function connect(url: string): Promise<pg.Client> {
   const client = new pg.Client({
@@ -158,7 +158,7 @@ function tables(client: pg.Client): Promise<{ name: string; columns: string[] }[
     client,
     `select format('%I.%I', n.nspname, c.relname) as name, array_agg(quote_ident(a.attname) order by a.attnum) as columns
        from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
-      where (${OURS}) and c.relkind in ('r', 'p') and not c.relispartition
+      where (${ours}) and c.relkind in ('r', 'p') and not c.relispartition
         and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
       group by 1 order by 1`,
   );
@@ -168,7 +168,7 @@ async function everyTable(client: pg.Client): Promise<string[]> {
   const rows = await rowsOf<{ name: string }>(
     client,
     `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where (${OURS}) and c.relkind in ('r', 'p') order by 1`,
+      where (${ours}) and c.relkind in ('r', 'p') order by 1`,
   );
   return rows.map((row) => row.name);
 }
@@ -196,7 +196,7 @@ async function dropReferences(client: pg.Client): Promise<{ table: string; name:
     client,
     `select k.conrelid::regclass::text as table, quote_ident(k.conname) as name, pg_get_constraintdef(k.oid) as definition
        from pg_constraint k join pg_class c on c.oid = k.conrelid join pg_namespace n on n.oid = c.relnamespace
-      where k.contype = 'f' and k.conparentid = 0 and (${OURS}) order by 1, 2`,
+      where k.contype = 'f' and k.conparentid = 0 and (${ours}) order by 1, 2`,
   );
   for (const { table, name } of found) await client.query(`alter table ${table} drop constraint ${name}`);
   return found;

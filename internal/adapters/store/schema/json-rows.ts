@@ -3,7 +3,7 @@
 import { yieldToEventLoop } from '../../../base/yielding.ts';
 
 /** Characters between two turns of the event loop: a few milliseconds. */
-const SLICE = 1024 * 1024;
+const slice = 1024 * 1024;
 
 /** `JSON.stringify(rows)`, without holding up anybody. */
 export async function jsonRows(rows: readonly object[]): Promise<string> {
@@ -13,7 +13,7 @@ export async function jsonRows(rows: readonly object[]): Promise<string> {
     const text = JSON.stringify(row);
     parts.push(text);
     since += text.length;
-    if (since < SLICE) continue;
+    if (since < slice) continue;
     since = 0;
     await yieldToEventLoop();
   }

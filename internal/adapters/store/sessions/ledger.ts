@@ -50,8 +50,8 @@ export interface UsageSum {
 }
 
 /** A call that is in flight for longer than this is nobody's any more. */
-const ABANDONED = `interval '1 hour'`;
-const SPENDER = `project_id as "projectId", agent_id as "agentId", agent_name as "agentName", session_id as "sessionId"`;
+const abandoned = `interval '1 hour'`;
+const spender = `project_id as "projectId", agent_id as "agentId", agent_name as "agentName", session_id as "sessionId"`;
 const SUMMED = ['input_tokens', 'output_tokens', 'cache_read_tokens', 'cache_write_tokens', 'cost_usd'] as const;
 const COUNTED = ['calls', 'unpriced_calls', ...SUMMED] as const;
 
@@ -137,10 +137,10 @@ export async function dropCall(sql: Sql, requestId: string): Promise<void> {
 /** Calls that no one will end: those of a session whose host is gone, and any that is in flight for too long. */
 export async function abandonedCalls(sql: Sql, sessionId: string, now: Date): Promise<OpenCall[]> {
   const { rows } = await sql.query<OpenCall>(
-    `select request_id as "requestId", ${SPENDER}, started_at as "startedAt", provider, model,
+    `select request_id as "requestId", ${spender}, started_at as "startedAt", provider, model,
             input_tokens as "inputTokens", reserved_usd::text as "reservedUsd"
        from svc.usage_open
-      where session_id = $1::uuid or started_at < $2::timestamptz - ${ABANDONED}
+      where session_id = $1::uuid or started_at < $2::timestamptz - ${abandoned}
       order by started_at, request_id limit 1000`,
     [sessionId, now],
   );
@@ -191,7 +191,7 @@ export async function spendings(sql: Sql, of: Pick<Spender, 'agentId' | 'session
        cross join lateral (
          select sum(reserved_usd) filter (where session_id = $2::uuid) as session, sum(reserved_usd) as agent,
                 count(*) filter (where reserved_usd is null) as unreserved
-           from svc.usage_open where agent_id = $1::uuid and started_at > $3::timestamptz - ${ABANDONED}) o`,
+           from svc.usage_open where agent_id = $1::uuid and started_at > $3::timestamptz - ${abandoned}) o`,
     [of.agentId, of.sessionId, now],
     'ledger-spendings',
   );

@@ -21,9 +21,9 @@ before(async () => {
 });
 after(() => server.stop());
 
-const HEAD = 'harness: harness-a\nenvironment: { name: node, image: { kind: preset, name: base } }\n';
+const head = 'harness: harness-a\nenvironment: { name: node, image: { kind: preset, name: base } }\n';
 const file = (path: string, content: string) => ({ path, content });
-const agent = (name: string, more = '') => file(`.svc/agents/${name}.yaml`, `name: ${name}\n${HEAD}${more}`);
+const agent = (name: string, more = '') => file(`.svc/agents/${name}.yaml`, `name: ${name}\n${head}${more}`);
 
 interface Answer {
   readonly applyId: string;

@@ -7,7 +7,7 @@ import { ok, type Route, serve } from '../route.ts';
 import { contextText } from './shapes.ts';
 
 /** Room for the largest tree that compile accepts with its avatars, in base64. */
-const BODY_LIMIT_BYTES = 64 * 1024 * 1024;
+const bodyLimitBytes = 64 * 1024 * 1024;
 
 export const applyRoutes: readonly Route[] = [
   serve(
@@ -34,6 +34,6 @@ export const applyRoutes: readonly Route[] = [
         ...(impact && { eventImpact: impact }),
       });
     },
-    { bodyLimitBytes: BODY_LIMIT_BYTES, takesTexts: true },
+    { bodyLimitBytes: bodyLimitBytes, takesTexts: true },
   ),
 ];

@@ -9,7 +9,7 @@ import { openApi } from '../openapi.ts';
 import type { ReadinessWatch } from '../readiness.ts';
 import { ok, type Route, serve } from '../route.ts';
 
-const SCHEMA_VERSION = 1;
+const schemaVersion = 1;
 const schemas = new Map<string, { readonly text: string; readonly etag: string }>();
 
 /** `agent.json`, and `agent-v1.json`, by which an editor keeps to one version. */
@@ -20,7 +20,7 @@ async function schemaFile(
   const [, kind, version] = /^([a-z]+)(?:-v(\d+))?\.json$/.exec(file) ?? [];
   const { jsonSchema, SCHEMA_KINDS } = await import('../../../../schemas/json-schema.ts');
   const known = SCHEMA_KINDS.find((one) => one === kind);
-  if (known === undefined || (version !== undefined && Number(version) !== SCHEMA_VERSION)) return undefined;
+  if (known === undefined || (version !== undefined && Number(version) !== schemaVersion)) return undefined;
   const id = `${baseUrl}/schemas/${file}`;
   let made = schemas.get(id);
   if (made === undefined) {

@@ -13,7 +13,7 @@ beforeEach(async () => {
   await daemon.database.db.query('delete from svc.secrets');
 });
 
-const O = '/api/v1/orgs/default/secrets';
+const o = '/api/v1/orgs/default/secrets';
 const put = (name: string, body: unknown, base = 'P/secrets'): Promise<ApiAnswer> =>
   daemon.api('PUT', `${base}/${name}`, body);
 const later = (seconds: number): void => {
@@ -152,14 +152,14 @@ describe('secrets over HTTP', () => {
   it('lists each scope by itself, expired ones included', async () => {
     for (const name of ['b', 'A', 'c'])
       await put(name, { value: 'v', expiresAt: name === 'c' ? '2026-11-21T12:00:10Z' : null });
-    await put('org-wide', { value: 'v' }, O);
+    await put('org-wide', { value: 'v' }, o);
     later(10);
     const page = status(await daemon.api('GET', 'P/secrets?limit=2'), 200);
     assert.deepEqual([page.body['items']?.[0]?.['name'], page.body['items']?.[1]?.['name']], ['A', 'b']);
     const rest = await daemon.api('GET', `P/secrets?cursor=${page.body['nextCursor']}`);
     assert.deepEqual([rest.body['items']?.[0]?.['name'], rest.body['items']?.[0]?.['expired']], ['c', true]);
     assert.equal(rest.body['nextCursor'], null);
-    const org = await daemon.api('GET', O);
+    const org = await daemon.api('GET', o);
     assert.deepEqual(
       [org.body['items']?.[0]?.['name'], org.body['items']?.[0]?.['scope']],
       ['org-wide', 'organization'],
@@ -167,9 +167,9 @@ describe('secrets over HTTP', () => {
   });
 
   it('reveals an unprotected secret of exactly the named scope, after its audit entry', async () => {
-    await put('A', { value: 'plain ✓', protected: false }, O);
+    await put('A', { value: 'plain ✓', protected: false }, o);
     status(await daemon.api('POST', 'P/secrets/A/reveal'), 404);
-    const revealed = status(await daemon.api('POST', `${O}/A/reveal`), 200);
+    const revealed = status(await daemon.api('POST', `${o}/A/reveal`), 200);
     assert.deepEqual({ ...revealed.body }, { value: 'plain ✓' });
     assert.equal(revealed.headers.get('cache-control'), 'no-store');
     const audit = await daemon.api('GET', '/api/v1/orgs/default/audit?action=secret.revealed');
@@ -270,7 +270,7 @@ describe('secrets over HTTP', () => {
     status(await daemon.api('GET', 'P/secrets', undefined, { token }), 200);
     status(await daemon.api('PUT', 'P/secrets/A', { value: 'w' }, { token }), 403);
     status(await daemon.api('POST', 'P/secrets/A/reveal', undefined, { token }), 403);
-    status(await daemon.api('GET', O, undefined, { token }), 403);
+    status(await daemon.api('GET', o, undefined, { token }), 403);
     status(await daemon.api('POST', '/api/v1/keys/rotate', undefined, { token }), 403);
   });
 });
