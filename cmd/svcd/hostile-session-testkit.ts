@@ -1,4 +1,4 @@
-// What hostile.fuzz.test.ts has a session write and ask: lines of a harness, calls of its model, calls of tools.
+// What svcd.hostile.fuzz.test.ts has a session write and ask: lines of a harness, calls of its model, calls of tools.
 
 import { filled, listOf, mebibyte } from './hostile-testkit.ts';
 

@@ -1,4 +1,4 @@
-// What hostile.fuzz.test.ts sends: by door, the name of each input and how it is made, of about the size that its door takes.
+// What svcd.hostile.fuzz.test.ts sends: by door, the name of each input and how it is made, of about the size that its door takes.
 
 export const mebibyte = 1_048_576;
 const object = (text: string): string => `{"a":${text}}`;

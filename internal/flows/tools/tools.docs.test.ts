@@ -35,7 +35,7 @@ function rows(schema: Property & { readonly required?: readonly string[] }, pref
   });
 }
 
-// `node --test --test-update-snapshots internal/flows/tools/docs.test.ts` writes the page anew.
+// `node --test --test-update-snapshots internal/flows/tools/tools.docs.test.ts` writes the page anew.
 test('the page of tools lists every one of them, as a harness is shown it', async (t) => {
   const parts = OWN_TOOLS.flatMap(({ of, tools }) => [
     `### ${of[0] === '`' ? of : of[0]?.toUpperCase() + of.slice(1)}`,

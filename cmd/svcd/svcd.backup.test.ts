@@ -1,5 +1,5 @@
 // The drill of a backup: pg_dump of a database in use, pg_restore elsewhere, and a new daemon with the master key file.
-// It needs PostgreSQL's own programs (15 or later) on the machine; restore.test.ts makes its copy without them.
+// It needs PostgreSQL's own programs (15 or later) on the machine; svcd.restore.test.ts makes its copy without them.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
