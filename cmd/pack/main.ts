@@ -18,7 +18,7 @@ const READ = [
 ];
 
 /** Relative modules: what is imported, now or later, and what is started by its address. */
-const SPECIFIER = /(\bfrom\s*|\bimport\s*\(?\s*|\bnew URL\(\s*)(['"])(\.{1,2}\/[^'"\n]+?\.(?:ts|mjs|json))\2/g;
+const SPECIFIER = /(\bfrom\s*|\bimport\s*\(?\s*|\bnew URL\(\s*)(['"])(\.{1,2}\/[^'"\n]+?\.(?:ts|mjs|cjs|json))\2/g;
 
 function packModules(): number {
   const waiting = [...ENTRIES];

@@ -57,7 +57,6 @@ export const runnerOf =
         '/',
         ...system,
         ...['--perms', '0755', '--dir', '/opt', '--perms', '0755', '--dir', '/opt/node'],
-        ...program,
         '--ro-bind',
         dirname(process.execPath),
         '/opt/node/bin',
@@ -66,7 +65,18 @@ export const runnerOf =
         '--dev',
         '/dev',
       ],
-      ...[...binds, '--remount-ro', '/', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--hostname', pod.name],
+      // After the mounts: this tree may lie below one of them.
+      ...[
+        ...binds,
+        ...program,
+        '--remount-ro',
+        '/',
+        '--unshare-pid',
+        '--unshare-ipc',
+        '--unshare-uts',
+        '--hostname',
+        pod.name,
+      ],
       ...[
         ...(pod.isFenced ? ['--unshare-net'] : []),
         '--as-pid-1',

@@ -84,9 +84,8 @@ test('a large repository is fetched by difference, and what is mounted is what a
   await repo.git(['branch', '-D', 'short-lived']);
   await repo.git(['branch', 'other', 'main~1']);
   await repo.git(['tag', 'v1', 'main~1']);
-  for (const ref of [undefined, 'other', 'v1', first.mounted.commit]) {
-    const more = ref === undefined ? {} : { ref };
-    const [ours, cloned] = [await mount(more), await mount(more, null)];
+  for (const ref of ['v1', 'other', first.mounted.commit]) {
+    const [ours, cloned] = [await mount({ ref }), await mount({ ref }, null)];
     assert.deepEqual([ours.output, ours.mounted], [cloned.output, { ...cloned.mounted, path: ours.path }], ref);
   }
   assert.deepEqual(troubles, []);

@@ -10,9 +10,8 @@ import { cannotStart } from './child.ts';
 import type { Channel, Exit, SandboxProcess } from './types.ts';
 import { type Header, type LinkOptions, WireLink, type WireState } from './wire-link.ts';
 
-const sourceOf = (name: string): string => readFileSync(new URL(name, import.meta.url), 'utf8');
-const init = sourceOf('./svc-init.cjs');
-const bridge = sourceOf('./svc-bridge.cjs');
+const init = readFileSync(new URL('./svc-init.cjs', import.meta.url), 'utf8');
+const bridge = readFileSync(new URL('./svc-bridge.cjs', import.meta.url), 'utf8');
 
 /** Where the first process listens: a name, and no file, since its root may be read-only. `@` stands for a zero byte. */
 const socketName = '@svc-wire';

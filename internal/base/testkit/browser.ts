@@ -16,12 +16,16 @@ export interface TestBrowser {
 }
 
 export async function startBrowser(): Promise<TestBrowser> {
-  const browser: Browser = await chromium.launch({
-    executablePath: await unpackBrowser(),
-    // Processes of its own, as people's browsers have; tests run as root too, where its sandbox cannot be made.
-    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
-    headless: true,
-  });
+  const executablePath = await unpackBrowser();
+  const launch = (): Promise<Browser> =>
+    chromium.launch({
+      executablePath,
+      // Processes of its own, as people's browsers have; tests run as root too, where its sandbox cannot be made.
+      args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+      headless: true,
+    });
+  // The browser itself breaks at its start once in hundreds of times, which says nothing of the pages.
+  const browser = await launch().catch(launch);
   return {
     open: ({ dark = false } = {}) =>
       browser.newContext({

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { startCutProxy } from '../../../base/testkit/cut-proxy.ts';
@@ -157,4 +158,33 @@ describe('the connections of a daemon', () => {
     for (let tries = 0; tries < 100 && (await named('hub')) > 0; tries += 1) await sleep(20);
     assert.equal(await named('hub'), 0);
   });
+});
+
+it('a server that dies in the breath in which it is ready ends no daemon', async () => {
+  const message = (type: string, body: string): Buffer => {
+    const text = Buffer.from(body, 'latin1');
+    const length = Buffer.alloc(4);
+    length.writeInt32BE(text.length + 4);
+    return Buffer.concat([Buffer.from(type), length, text]);
+  };
+  const dying = Buffer.concat([
+    message('R', '\0\0\0\0'),
+    message('Z', 'I'),
+    message('E', 'SFATAL\0C57P01\0Mterminating connection due to unexpected postmaster exit\0\0'),
+  ]);
+  let asked = 0;
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', () => {
+      asked += 1;
+      socket.end(dying);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const db = openDatabase({ url: `postgres://u:p@127.0.0.1:${port}/x`, log: silent });
+  await assert.rejects(db.query('select 1'), isUnavailable);
+  assert.ok(asked > 0);
+  await db.close();
+  await new Promise((resolve) => server.close(resolve));
 });

@@ -85,6 +85,8 @@ export class Pool {
     this.#pool.on('error', (error) => {
       if (!this.#closing) options.log.warn({ err: error }, 'database.idle_connection_lost');
     });
+    // One that breaks in the same breath as it is ready, or handed out, has no other listener yet; its next query fails.
+    this.#pool.on('connect', (client) => client.on('error', () => undefined));
     this.#shrinking = setInterval(() => this.#shrink(), every.shrinkMs);
     this.#shrinking.unref();
   }

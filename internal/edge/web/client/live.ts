@@ -35,6 +35,8 @@ let heardAt = 0;
 let lastId = '';
 let channel: BroadcastChannel | undefined;
 let stopLeading: (() => void) | undefined;
+/** A stream was read before. */
+let hasRead = false;
 let api = '';
 /** When the page began to read, by this browser's clock: the first stream tells what has changed since. */
 const begunAt = performance.timeOrigin;
@@ -101,6 +103,9 @@ async function readStream(signal: AbortSignal): Promise<boolean> {
       return false;
     }
     if (!response.ok || response.body === null) throw new Error(`the stream answered ${response.status}`);
+    // Whoever ended the last one may have come back as another version.
+    if (hasRead) void checkVersion();
+    hasRead = true;
     let rest = '';
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let read = await reader.read(); !read.done; read = await reader.read()) {
