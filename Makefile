@@ -2,8 +2,9 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
-TESTS := 'cmd/**/!(*.crash|*.engines).test.ts' 'internal/**/!(*.crash|*.engines).test.ts' 'schemas/**/*.test.ts'
+TESTS := 'cmd/**/!(*.crash|*.fuzz|*.engines).test.ts' 'internal/**/!(*.crash|*.fuzz|*.engines).test.ts' 'schemas/**/*.test.ts'
 KILL_TESTS := 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts'
+FUZZ_TESTS := 'cmd/**/*.fuzz.test.ts' 'internal/**/*.fuzz.test.ts'
 CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 
 .PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-kill test-crash test-fuzz test-harness test-pgbouncer test-engines test-kubernetes
@@ -66,8 +67,8 @@ reference: setup ## write the pages of docs/reference that tables make
 golden: setup ## regenerate golden files under testdata
 	@node --test --test-update-snapshots $(CORE_TESTS)
 
-test-kill: setup ## the tests that kill processes, at some of their points (all of them: make test-crash)
-	@node --test --test-concurrency=3 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS)
+test-kill: setup ## the tests that kill processes, at some of their points, and those that draw hostile input (all: make test-crash, test-fuzz)
+	@node --test --test-concurrency=3 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS) $(FUZZ_TESTS)
 
 test-crash: setup ## the long form of the kill tests
 	@SVC_LONG=1 node --test --test-concurrency=1 --test-global-setup=internal/base/testkit/global-setup.ts $(KILL_TESTS)
@@ -86,4 +87,4 @@ test-harness: setup ## the real harnesses at their pinned versions against a stu
 	@node cmd/harness-check/main.ts $(if $(DATA_DIR),--data-dir '$(DATA_DIR)')
 
 test-fuzz: setup ## the long form of the property and hostile-input tests
-	@SVC_LONG=1 node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts 'internal/**/*.fuzz.test.ts' 'cmd/**/*.fuzz.test.ts'
+	@SVC_LONG=1 node --test --test-concurrency=2 --test-global-setup=internal/base/testkit/global-setup.ts $(FUZZ_TESTS)

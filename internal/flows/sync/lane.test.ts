@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { after, before, describe, it, test } from 'node:test';
 import { spreadPolls } from '../../adapters/store/repositories/polls.ts';
 import { enqueueSync } from '../enqueue.ts';
-import { relation, SyncLane } from './lane.ts';
+import { following, relation, SyncLane } from './lane.ts';
 import { agentFile, type Bench, ended, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
 
 const under = { commit: 'a', isApplying: false, sinceMs: 0, limitMs: 60_000 };
@@ -50,6 +50,21 @@ const cases: readonly (readonly [string, Parameters<typeof relation>, ReturnType
   ['a thorough comparison waits', [{ ...asked, reason: 'resync' }, under], 'follow'],
 ];
 for (const [what, args, expected] of cases) test(what, () => assert.equal(relation(...args), expected));
+
+test('what comes next does what all ask for that came meanwhile', () => {
+  const next = (...reasons: readonly ('manual' | 'resync' | 'push' | 'watch' | 'poll')[]): string | undefined =>
+    reasons
+      .map((reason) => ({ reason }))
+      .reduce<{ reason: string } | undefined>(
+        (waiting, later) => following(waiting as typeof later | undefined, later),
+        undefined,
+      )?.reason;
+  assert.equal(next('push', 'watch'), 'watch');
+  // A look that compares nothing stands in for no thorough one: the secret that came back would heal nothing.
+  assert.equal(next('resync', 'watch'), 'resync');
+  assert.equal(next('watch', 'resync', 'push'), 'resync');
+  assert.equal(next('resync', 'manual', 'resync', 'watch'), 'manual');
+});
 
 /** A server that takes connections and sends nothing, or a byte of a git answer now and then. */
 async function startDullServer(trickle: boolean): Promise<{ url: string; sockets: Set<Socket>; server: Server }> {

@@ -73,6 +73,12 @@ export function relation(
   return 'end';
 }
 
+/** Of two wishes for what comes next, the one that does what both ask for: the later, where neither does more than a look. */
+export function following<W extends Pick<DueRepository, 'reason'>>(waiting: W | undefined, later: W): W {
+  const rank = ({ reason }: W): number => (reason === 'manual' ? 2 : reason === 'resync' ? 1 : 0);
+  return waiting !== undefined && rank(waiting) > rank(later) ? waiting : later;
+}
+
 export class SyncLane {
   readonly #ctx: FlowContext;
   readonly #log: Logger;
@@ -132,7 +138,7 @@ export class SyncLane {
     };
     const what = relation(due, now);
     if (what === 'drop') return;
-    if (present.next === undefined || present.next.reason !== 'manual') present.next = due;
+    present.next = following(present.next, due);
     if (what === 'end') present.ending.abort(new Overtaken(due.hint ?? due.reason));
   }
 
@@ -170,7 +176,10 @@ export class SyncLane {
     ]);
     try {
       const outcome = await this.#outcome(due, present);
-      if (outcome.kind === 'wait') await pollIn(this.#ctx.db, repositoryId, againMs);
+      // What was asked for is not forgotten over the run that is in its way.
+      if (outcome.kind === 'wait') {
+        await pollIn(this.#ctx.db, repositoryId, againMs, due.isAsked || reason === 'resync' ? reason : null);
+      }
       const failed = outcome.kind === 'ended' && outcome.status === 'failed';
       const result = failed ? 'failed' : outcome.kind === 'ended' ? 'sync' : 'nothing';
       looks.inc({ result });

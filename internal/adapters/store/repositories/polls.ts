@@ -158,14 +158,23 @@ export async function wishSync(sql: Sql, wish: Wish): Promise<void> {
   );
 }
 
-/** Sets when a repository is looked at next, so many milliseconds from now; whoever wants it sooner says so. */
-export async function pollIn(sql: Sql, repositoryId: string, afterMs: number): Promise<void> {
+/**
+ * Sets when a repository is looked at next, so many milliseconds from now; whoever wants it sooner says so. `wanted`: what it
+ * is looked at for, where that is more than its turn.
+ */
+export async function pollIn(
+  sql: Sql,
+  repositoryId: string,
+  afterMs: number,
+  wanted: string | null = null,
+): Promise<void> {
   await sql.query(
-    `insert into svc.repository_polls as p (repository_id, next_at)
-     values ($1::uuid, now() + make_interval(secs => $2::float8 / 1000))
+    `insert into svc.repository_polls as p (repository_id, next_at, wanted)
+     values ($1::uuid, now() + make_interval(secs => $2::float8 / 1000), $3::text)
      on conflict (repository_id) do update
-       set next_at = case when p.wanted is null then excluded.next_at else p.next_at end`,
-    [repositoryId, afterMs],
+       set next_at = case when p.wanted is null then excluded.next_at else p.next_at end,
+           wanted = coalesce(p.wanted, excluded.wanted)`,
+    [repositoryId, afterMs, wanted],
   );
 }
 

@@ -32,8 +32,16 @@ export class ListenHub {
     const isNew = listeners.size === 0;
     this.#channels.set(channel, listeners);
     listeners.add(fn);
-    if (this.#client === undefined) await this.#ready();
-    else if (isNew) await this.#client.query(`listen ${quoted(channel)}`);
+    const client = this.#client;
+    if (client === undefined) await this.#ready();
+    else if (isNew) {
+      await client.query(`listen ${quoted(channel)}`).catch(() => {
+        // It is broken, which nobody was told yet; the next one listens to all channels.
+        this.#lost(client);
+        client.end().catch(() => undefined);
+        return this.#ready();
+      });
+    }
     return async () => {
       listeners.delete(fn);
       if (listeners.size > 0 || this.#channels.get(channel) !== listeners) return;
