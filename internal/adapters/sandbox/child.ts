@@ -7,7 +7,7 @@ import { finished, pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../domain/fault.ts';
 import { killAll, markerName, type Marker, markerText, whenDead } from './processes.ts';
-import type { Exit, RunOptions, RunResult, SandboxProcess } from './types.ts';
+import type { Exit, RunOptions, RunResult, Sandbox, SandboxProcess } from './types.ts';
 
 /** A program of the host and how it is started. */
 export interface Launch {
@@ -109,6 +109,23 @@ export function cannotStart(error: unknown): Fault {
   const { code = 'unknown error' } = error as NodeJS.ErrnoException;
   const hint = code === 'ENOENT' ? ': it or its working directory is not there' : '';
   return new Fault('unprocessable', 'sandbox-spawn', `The program cannot be started in the sandbox (${code})${hint}`);
+}
+
+const writeMs = 30_000;
+const writeScript = 'umask 077; mkdir -p -- "$(dirname -- "$1")" && rm -rf -- "$1" && cat > "$1" && chmod "$2" "$1"';
+
+/** Writes a file by a program of the sandbox, so that no link inside leads out. Throws Fault `sandbox-file`. */
+export async function writeInside(
+  sandbox: Pick<Sandbox, 'run' | 'pathIn'>,
+  of: { readonly path: string; readonly content: string | Uint8Array; readonly mode: number; readonly cwd?: string },
+): Promise<void> {
+  const { path, content, mode, cwd } = of;
+  const command = ['/bin/sh', '-c', writeScript, 'sh', sandbox.pathIn(path), mode.toString(8)];
+  const options = { command, timeoutMs: writeMs, input: content, ...(cwd !== undefined && { cwd }) };
+  const result = await sandbox.run(options);
+  if (result.code === 0) return;
+  const message = `${path} cannot be written in the sandbox: ${result.output.trim()}`;
+  throw new Fault('unprocessable', 'sandbox-file', message);
 }
 
 /** Waits for a started process as `run` promises: bounded output, a limit of time, nothing left behind. */

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { EngineError } from '../engine/engine.ts';
 import type { BoxRef, BoxSpec, Engine, ResolvedImage } from '../engine/types.ts';
 import { Fault } from '../../domain/fault.ts';
-import { runToEnd } from './child.ts';
+import { runToEnd, writeInside } from './child.ts';
 import { declaredHome, declaredWork, declaredPath, freePath, type SandboxFiles } from './layout.ts';
 import { checkEnvironment, fromWork } from './local.ts';
 import type {
@@ -161,16 +161,8 @@ export class EngineSandbox implements Sandbox {
     return runToEnd(child, options);
   }
 
-  async writeFile(path: string, content: string | Uint8Array, mode = 0o600): Promise<void> {
-    const script = 'umask 077; mkdir -p -- "$(dirname -- "$1")" && rm -rf -- "$1" && cat > "$1" && chmod "$2" "$1"';
-    const command = ['/bin/sh', '-c', script, 'sh', this.pathIn(path), mode.toString(8)];
-    const result = await this.run({ command, cwd: '/', timeoutMs: fileMs, input: content });
-    if (result.code === 0) return;
-    throw new Fault(
-      'unprocessable',
-      'sandbox-file',
-      `${path} cannot be written in the sandbox: ${result.output.trim()}`,
-    );
+  writeFile(path: string, content: string | Uint8Array, mode = 0o600): Promise<void> {
+    return writeInside(this, { path, content, mode, cwd: '/' });
   }
 
   async outOfMemory(): Promise<number | null> {

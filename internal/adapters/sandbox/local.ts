@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { basename } from 'node:path/posix';
 import { Fault } from '../../domain/fault.ts';
-import { type Launch, runToEnd, startChild } from './child.ts';
+import { type Launch, runToEnd, startChild, writeInside } from './child.ts';
 import { Guard } from './guard.ts';
 import {
   below,
@@ -340,19 +340,8 @@ export class LocalSandbox implements Sandbox {
     return runToEnd(child, options);
   }
 
-  async writeFile(path: string, content: string | Uint8Array, mode = 0o600): Promise<void> {
-    const script = 'umask 077; mkdir -p -- "$(dirname -- "$1")" && rm -rf -- "$1" && cat > "$1" && chmod "$2" "$1"';
-    const result = await this.run({
-      command: ['/bin/sh', '-c', script, 'sh', this.pathIn(path), mode.toString(8)],
-      timeoutMs: 30_000,
-      input: content,
-    });
-    if (result.code === 0) return;
-    throw new Fault(
-      'unprocessable',
-      'sandbox-file',
-      `${path} cannot be written in the sandbox: ${result.output.trim()}`,
-    );
+  writeFile(path: string, content: string | Uint8Array, mode = 0o600): Promise<void> {
+    return writeInside(this, { path, content, mode });
   }
 
   async outOfMemory(): Promise<number | null> {
