@@ -3,7 +3,8 @@
 // is on its disk.
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { armFailpoint } from '../../base/failpoint.ts';
 import { embeddedPid } from '../../base/testkit/daemon.ts';
@@ -128,8 +129,12 @@ for (const sandbox of isLong ? (['process', 'auto'] as const) : (['process'] as 
             assert.ok(tellings.length >= 1, `${text} in ${JSON.stringify(heard)}`);
             assert.ok(tellings.slice(1).every(isLabelled), JSON.stringify(tellings));
           }
-          await bench.daemon.api('POST', `P/sessions/${session}/archive`);
+          // Its end passes points too, after its processes are gone: none may strike for the next test.
+          armFailpoint(undefined);
+          assert.equal((await bench.daemon.api('POST', `P/sessions/${session}/archive`)).status, 200);
           await eventually('nothing of it runs', () => processesOf(session).length === 0);
+          const folder = join(bench.daemon.dataDir, 'sandboxes', session);
+          await eventually('its sandbox is destroyed', () => !existsSync(folder));
         });
       }
     });
