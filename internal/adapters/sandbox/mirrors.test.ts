@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,17 +18,27 @@ const authorization =
     Promise.resolve(`Basic ${Buffer.from(`x:${token}`).toString('base64')}`);
 
 /** A repository that is worth a mirror, its server, and sandboxes that mount it. */
-async function setUp(t: TestContext) {
+async function setUp(
+  t: TestContext,
+  { count, ...least }: { count: number; minFiles?: number } = { count: 300, minFiles: 300 },
+) {
   const root = temporary(t);
   const repo = await GitFixture.create(join(root, 'wide.git'));
-  const files = Object.fromEntries(Array.from({ length: 2_100 }, (_, n) => [`d${n % 50}/f${n}.txt`, `file ${n}\n`]));
+  // What packs badly, so that a difference is small beside the whole.
+  const text = (n: number): string => createHash('sha512').update(String(n)).digest('hex');
+  const files = Object.fromEntries(Array.from({ length: count }, (_, n) => [`d${n % 50}/f${n}.txt`, `${text(n)}\n`]));
   await repo.commit(files);
   const server = await new GitServer({ root, auth: { tokens: [tokenText] } }).start();
   t.after(() => server.stop());
   const { provider, dataDir } = await open(t, 'process');
   let nowMs = Date.now();
   const troubles: unknown[] = [];
-  const options = { keepMs: 86_400_000, now: () => nowMs, onTrouble: (error: unknown) => void troubles.push(error) };
+  const options = {
+    keepMs: 86_400_000,
+    now: () => nowMs,
+    onTrouble: (error: unknown) => void troubles.push(error),
+    ...least,
+  };
   const kept = await Mirrors.open(dataDir, { ...options, maxBytes: 1e9 });
   t.after(() => kept.close());
   const request: MountRequest = {
@@ -63,6 +74,16 @@ async function setUp(t: TestContext) {
   const clock = { later: (ms: number) => void (nowMs += ms) };
   return { repo, server, mount, mirrors, dataDir, troubles, clock, options };
 }
+
+for (const [count, kept] of [
+  [1_999, 0],
+  [2_000, 1],
+] as const)
+  test(`of ${count} files ${kept} mirrors are kept`, async (t) => {
+    const { mount, mirrors } = await setUp(t, { count });
+    await mount();
+    assert.equal(mirrors().length, kept);
+  });
 
 test('a large repository is fetched by difference, and what is mounted is what a clone is', async (t) => {
   const { repo, mount, mirrors, dataDir, troubles } = await setUp(t);

@@ -31,6 +31,8 @@ export interface MirrorOptions {
   readonly keepMs: number;
   /** Milliseconds since 1970. */
   readonly now: () => number;
+  /** From so many files on a clone is kept, whatever its size; default: 2,000. */
+  readonly minFiles?: number;
   /** Hears of a spare that could not be made. */
   readonly onTrouble?: (error: unknown) => void;
 }
@@ -189,7 +191,7 @@ export class Mirror {
   async fill(stage: string, of: Measured, git: LocalGit, signal: AbortSignal): Promise<boolean> {
     const { maxBytes, now } = this.#options;
     const packBytes = await packBytesOf(join(stage, '.git'));
-    if (of.files < WORTH.files && packBytes < WORTH.packBytes) return false;
+    if (of.files < (this.#options.minFiles ?? WORTH.files) && packBytes < WORTH.packBytes) return false;
     // Objects in the mirror, and objects and files in the spare.
     const bytes = 2 * packBytes + of.bytes;
     const disk = await statfs(stage);
