@@ -29,6 +29,8 @@ export const lastRun = named(
     id: v.string(),
     repository: v.nullable(v.string()),
     commit: v.nullable(v.string()),
+    commitMessage: v.optional(v.string()),
+    commitAuthor: v.optional(v.string()),
     reason: v.string(),
     status: runStatus,
     condition: v.optional(v.string()),

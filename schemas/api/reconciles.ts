@@ -58,6 +58,9 @@ const entries = {
   /** Null: applied by hand. */
   repository: v.nullable(v.string()),
   commit: v.nullable(v.string()),
+  /** First line of the commit's message, and who wrote it; absent: applied by hand, of a folder, or not read. */
+  commitMessage: v.optional(v.string()),
+  commitAuthor: v.optional(v.string()),
   reason: v.picklist(['push', 'poll', 'manual', 'watch', 'resync', 'apply']),
   /** What a person did, of a run whose reason is `manual`; absent for a sync. */
   act: v.optional(v.picklist(['rollback', 'approve', 'pin', 'unpin', 'release'])),

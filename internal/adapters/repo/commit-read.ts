@@ -1,6 +1,7 @@
 // One read of one commit, from a git server or a local repository: compares with what an earlier read had, fetches what is new, verifies
 // that everything the commit names is there, and puts the bundle together.
 
+import { commitAbout } from './commit-about.ts';
 import { verifyCommit } from './commit-signature.ts';
 import type { CommitObjects } from './fetch-strategy.ts';
 import { type GitObject, findInTree, objectId, parseCommit } from './objects.ts';
@@ -72,7 +73,9 @@ export class CommitRead {
     const asked = svcSame ? [...new Set([...priorOutside, ...wants])] : wants;
     const outside = await this.#outside(asked, signal);
     const unchanged = svcSame && prior !== null && sameOutside(prior, asked, outside);
-    const result = { commit: this.#commit, rootTree: this.#rootTree, svcTree, signature, via: this.#via(), unchanged };
+    const about = commitAbout((this.#objects as CommitObjects).commit);
+    const read = { commit: this.#commit, rootTree: this.#rootTree, svcTree, signature, about };
+    const result = { ...read, via: this.#via(), unchanged };
     if (unchanged && this.#options.full !== true) {
       const record = { ...prior, commit: this.#commit, rootTree: this.#rootTree, tops: Object.fromEntries(this.#tops) };
       return { ...result, bundle: null, record, findings: [], traffic: traffic() };
@@ -119,10 +122,10 @@ export class CommitRead {
   ): Snapshot {
     const total = files.reduce((sum, { bytes }) => sum + (bytes?.length ?? 0), 0);
     if (total > this.#caps.totalBytes) throw tooLarge('the files read have more bytes together', this.#caps.totalBytes);
-    const { commit, rootTree, svcTree, signature, via, unchanged } = base;
+    const { commit, rootTree, svcTree } = base;
     const facts = { commit, rootTree, svcTree, tops: Object.fromEntries(this.#tops) };
     const assembled = assemble(facts, files, absent, findings, svcTree !== null);
-    return { commit, rootTree, svcTree, signature, via, unchanged, ...assembled, traffic };
+    return { ...base, ...assembled, traffic };
   }
 
   #via(): CommitObjects['via'] {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { nameFault } from './names.ts';
+import { commitAbout } from './commit-about.ts';
 import { buildTree, compareTreeNames, findInTree, objectId, parseCommit, parseTree } from './objects.ts';
 import { condition } from './test-support.ts';
 import { rebuildTrees, walkTree } from './tree-walk.ts';
@@ -230,4 +231,20 @@ test('a commit is split into tree, time, signature and what was signed', () => {
   assert.equal(commit.committedAt?.toISOString(), '2023-11-14T22:13:20.000Z');
   assert.equal(commit.payload.toString(), text.replace(/gpgsig[\s\S]*END\n/, ''));
   assert.throws(() => parseCommit(Buffer.from('author x\n\n')), condition('corrupt'));
+});
+
+test('of a commit its author and the first line of its message are told, as text of one line', () => {
+  const commit = (author: string, rest: string): Buffer => Buffer.from(`tree ${blob}\nauthor ${author}${rest}`);
+  const at = '<a@b> 1 +0000\ncommitter C <c@d> 1 +0000\n';
+  assert.deepEqual(commitAbout(commit('Ann Öz ', `${at}gpgsig BEGIN\n author X <x>\n END\n\n\ncap spend\n\nmore`)), {
+    message: 'cap spend',
+    author: 'Ann Öz',
+  });
+  const turned = commitAbout(commit('A\u202eB\0 ', `${at}\n\ud800a\tb\r\nx`));
+  assert.deepEqual(turned, { message: '\ufffda b', author: 'A B' });
+  const latin = Buffer.concat([commit('J', `${at}encoding latin1\n\n`), Buffer.from([0xfc])]);
+  assert.equal(commitAbout(latin).message, 'ü');
+  assert.equal(commitAbout(commit('', `${at}encoding no-such\n\n${'😀'.repeat(300)}`)).message, '😀'.repeat(200));
+  for (const bytes of ['', '\n\n', 'author', 'author x\n\n'])
+    assert.deepEqual(commitAbout(Buffer.from(bytes)), { message: '', author: '' });
 });

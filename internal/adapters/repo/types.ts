@@ -3,6 +3,7 @@
 
 import type { lookup as dnsLookup } from 'node:dns';
 import type { Bundle } from '../../domain/bundle.ts';
+import type { CommitAbout } from '../../domain/commit.ts';
 
 /**
  * What to read. `root` is the directory that holds `.svc/`, '' for the top, with `/` and without a leading one; all paths
@@ -89,6 +90,8 @@ export interface Snapshot {
   readonly record: SnapshotRecord;
   readonly findings: readonly RepoFinding[];
   readonly signature: SigStatus;
+  /** What the commit says of itself; absent: of a folder. */
+  readonly about?: CommitAbout;
   readonly via: ReadVia;
   /** True when `.svc/` and every asked-for path outside it are what `prior` had. */
   readonly unchanged: boolean;

@@ -2,7 +2,7 @@
 
 import { createRequire } from 'node:module';
 import chromiumBinary from '@sparticuz/chromium';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContext, chromium, type Page, type Request } from 'playwright-core';
 
 export type { BrowserContext, Page } from 'playwright-core';
 
@@ -35,6 +35,28 @@ export async function startBrowser(): Promise<TestBrowser> {
       }),
     close: () => browser.close(),
   };
+}
+
+/**
+ * The streams that the pages of a browser read. `begun`: whose, in order; `open`: whose are read now; `overlaps`: how often
+ * one began while another page, or the same, still read. What ends by itself and begins again is no second one.
+ */
+export function watchStreams(context: BrowserContext) {
+  const begun: Page[] = [];
+  const reading = new Map<Request, Page>();
+  let overlaps = 0;
+  const open = (): Page[] => [...reading.values()].filter((page) => !page.isClosed());
+  context.on('request', (request) => {
+    if (!request.url().includes('/stream?')) return;
+    if (open().length > 0) overlaps += 1;
+    const page = request.frame().page();
+    begun.push(page);
+    reading.set(request, page);
+  });
+  const ended = (request: Request): void => void reading.delete(request);
+  context.on('requestfinished', ended);
+  context.on('requestfailed', ended);
+  return { begun, open, overlaps: () => overlaps };
 }
 
 const axePath = createRequire(import.meta.url).resolve('axe-core');

@@ -6,6 +6,7 @@ import { wholeId } from './ids.ts';
 import { wholeNumber } from './input.ts';
 import { showList } from './lists.ts';
 import {
+  aboutText,
   countText,
   printRun,
   type PrintOptions,
@@ -53,7 +54,10 @@ export const reconcileList: Handler = async (call) => {
         run.id,
       ];
     },
-    wide: { head: ['detail'], row: ({ value: run }) => [run.detail ?? '-'] },
+    wide: {
+      head: ['commit says', 'detail'],
+      row: ({ value: run }) => [aboutText(run).trim() || '-', run.detail ?? '-'],
+    },
   });
 };
 

@@ -83,6 +83,15 @@ export function shortCommit(commit: string | null | undefined): string {
   return folder === null ? clean(commit.slice(0, 12), true) : `folder:${clean((folder[1] ?? '').slice(0, 12), true)}`;
 }
 
+/** ` "cap spend" by ann`; '' where nothing is known of the commit. */
+export function aboutText({
+  commitMessage = '',
+  commitAuthor = '',
+}: Pick<Run, 'commitMessage' | 'commitAuthor'>): string {
+  const message = commitMessage === '' ? '' : ` "${clean(commitMessage, true)}"`;
+  return `${message}${commitAuthor === '' ? '' : ` by ${clean(commitAuthor, true)}`}`;
+}
+
 export function runMs(run: Run): number | undefined {
   if (!run.startedAt || !run.finishedAt) return undefined;
   return Math.max(0, Date.parse(run.finishedAt) - Date.parse(run.startedAt));
@@ -142,7 +151,7 @@ export function printRun(run: Run, options: PrintOptions): string {
       ['status', paint(statusColour(run.status), run.status)],
       ['condition', run.condition ? paint('red', clean(run.condition, true)) : undefined],
       ['detail', run.detail ? clean(run.detail) : undefined],
-      ['commit', run.commit ? clean(run.commit, true) : undefined],
+      ['commit', run.commit ? `${clean(run.commit, true)}${aboutText(run)}` : undefined],
       ['reason', run.reason === undefined ? undefined : reasonText(run)],
       ['started', run.startedAt === undefined ? undefined : `${run.startedAt} (${relativeTime(run.startedAt, now)})`],
       ['took', ms === undefined ? undefined : durationText(ms)],

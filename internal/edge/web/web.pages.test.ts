@@ -13,6 +13,7 @@ import {
   type Page,
   startBrowser,
   type TestBrowser,
+  watchStreams,
 } from '../../base/testkit/browser.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
 
@@ -315,10 +316,7 @@ test('the first page is small: at most twelve requests and one for its data', as
 test('several tabs share one stream, which another tab takes over', async () => {
   const context = await browser.open();
   const { page } = await signIn(context);
-  const streams: string[] = [];
-  context.on('request', (request) => {
-    if (request.url().includes('/stream?')) streams.push(request.url());
-  });
+  const streams = watchStreams(context);
   await go(page, '/events', 'page-events');
   await page.locator('[data-testid="live-state"][data-state="live"]').waitFor();
   const tabs: Page[] = [];
@@ -328,12 +326,13 @@ test('several tabs share one stream, which another tab takes over', async () => 
     await tab.locator('[data-testid="live-state"][data-state="live"]').waitFor();
     tabs.push(tab);
   }
-  assert.equal(streams.length, 1);
+  assert.deepEqual([streams.open(), streams.overlaps()], [[page], 0]);
   await page.close();
+  await until('another tab that reads', async () => streams.begun.find((reader) => reader !== page));
   await post({ kind: 'after the first tab' });
   await at(tabs[1] ?? page, 'new-rows').waitFor();
   await at(tabs[2] ?? page, 'new-rows').waitFor();
-  assert.equal(streams.length, 2);
+  assert.equal(streams.open().length, 1);
   await context.close();
 });
 

@@ -116,8 +116,9 @@ export async function readOverview(ctx: FlowContext, project: ProjectRef, doctor
   return {
     attention: all.slice(0, shown.attention),
     attentionTotal: all.length,
-    lastRuns: runs.map(({ condition, detail, ...run }) => ({
+    lastRuns: runs.map(({ condition, detail, about, ...run }) => ({
       ...run,
+      ...(about !== null && { commitMessage: cut(about.message), commitAuthor: about.author }),
       ...(condition !== null && { condition }),
       ...(detail !== null && { detail: cut(detail) }),
       startedAt: iso(run.startedAt),

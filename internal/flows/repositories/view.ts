@@ -35,6 +35,7 @@ export function showRun(run: ReconcileRow) {
     status: run.status,
     ...(run.condition !== null && { condition: run.condition }),
     ...(run.detail !== null && { detail: run.detail }),
+    ...(run.about !== null && { commitMessage: run.about.message, commitAuthor: run.about.author }),
     startedAt: run.startedAt.toISOString(),
     finishedAt: run.finishedAt?.toISOString() ?? null,
     stages: run.stages,

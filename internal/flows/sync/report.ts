@@ -225,6 +225,7 @@ export async function reportSync(
     webhooks: result.webhooks,
     diagnostics: result.diagnostics,
     inputs: subject.inputs,
+    ...(run.about !== undefined && { about: run.about }),
     ...(result.held !== undefined && {
       detail: `${result.held.message}: svc repo approve ${repository.name} ${id}`,
     }),

@@ -20,6 +20,7 @@ import {
   updateState,
 } from '../../adapters/store/repositories/repositories.ts';
 import type { Sql } from '../../adapters/store/store.ts';
+import type { CommitAbout } from '../../domain/commit.ts';
 import type { FlowContext } from '../context.ts';
 import { compareRuns, type SyncRequest } from './decide.ts';
 
@@ -98,6 +99,9 @@ export class RunRecord {
   get stages(): readonly StageTiming[] {
     return this.#stages;
   }
+
+  /** What its commit says of itself, once that was read: stands in the run with its next write. */
+  about: CommitAbout | undefined;
 
   /** What else ends with the run, in the same transaction. */
   atEnd: ((tx: Sql) => Promise<void>) | undefined;
@@ -182,8 +186,18 @@ export class RunRecord {
     this.#commit = patch.commit ?? this.#commit;
     if (this.#id === null) return;
     const { db, runtime, daemonId } = this.#origin.ctx;
-    const held = await moveRun(db, this.#id, { ...patch, stages: this.#stages }, runtime.now(), daemonId);
+    const held = await moveRun(
+      db,
+      this.#id,
+      { ...patch, ...this.#told(), stages: this.#stages },
+      runtime.now(),
+      daemonId,
+    );
     if (!held) throw new LostOwnership();
+  }
+
+  #told(): Pick<RunPatch, 'about'> {
+    return this.about === undefined ? {} : { about: this.about };
   }
 
   /** Ends the run and writes what was learned, in one transaction. */
@@ -195,7 +209,7 @@ export class RunRecord {
     await ctx.db.tx(async (tx) => {
       if (id !== null) {
         const { status, patch } = ending;
-        const whole: RunPatch = { ...patch, status, stages: this.#stages, inputs: subject.inputs };
+        const whole: RunPatch = { ...patch, ...this.#told(), status, stages: this.#stages, inputs: subject.inputs };
         if (!(await moveRun(tx, id, whole, ctx.runtime.now(), ctx.daemonId))) throw new LostOwnership();
         if (!ending.silent) await askForStatus(tx, repository, patch?.commit ?? subject.commit);
       }

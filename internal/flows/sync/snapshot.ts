@@ -72,6 +72,7 @@ export async function snapshot(task: SyncTask, resolved: ToRead): Promise<Snapsh
   // What is read is compiled next: the worker starts while the source answers.
   if (!mayStop) syncPortsOf(ctx).warmCompiler();
   const read = await reader.snapshot(tip, { prior: prior ?? null, wantPaths: outside, full: !mayStop });
+  if (read.about !== undefined) task.run.about = read.about;
   if (mayStop && read.unchanged) return { kind: 'same-trees', tip, snapshotId: prior.id };
   const early = compileEarly(task, read, resolved.context);
   const taken = await keepRead(task, tip, read, remarksOf(read));

@@ -36,16 +36,21 @@ describe('what people do to a repository', () => {
 
   it('rolls back to the commit before, passes over the one it left, and resumes at the next', async () => {
     const repo = await bench.repository('back');
-    const one = await repo.commit({ '.svc/agents/a.yaml': agentFile('back-one') });
+    const one = await repo.commit({ '.svc/agents/a.yaml': agentFile('back-one') }, { message: 'one\n\nmore' });
     await bench.watch('back', { intervalSeconds: 1 });
-    const two = await repo.commit({ '.svc/agents/a.yaml': agentFile('back-two') });
+    const two = await repo.commit({ '.svc/agents/a.yaml': agentFile('back-two') }, { message: 'two' });
     await settled(bench.daemon, 'back', (latest) => word(latest['commit']) === two);
     const back = await run('back', 'rollback', {});
     assert.deepEqual([word(back['status']), word(back['commit'])], ['applied', one], JSON.stringify(back));
+    assert.deepEqual(
+      [word(back['commitMessage']), word(back['commitAuthor'])],
+      ['one', 'Demo'],
+      'without reading it again',
+    );
     assert.deepEqual([await has('back-one'), await has('back-two')], [true, false]);
     assert.equal(word((await repositoryOf('back'))['quarantinedCommit']), two);
     const passed = await settled(bench.daemon, 'back', (latest) => word(latest['status']) === 'quarantined');
-    assert.equal(word(passed['commit']), two);
+    assert.deepEqual([word(passed['commit']), word(passed['commitMessage'])], [two, 'two']);
     const count = (await runsOf(bench.daemon, 'back')).length;
     const asked = bench.server.log.length;
     await until('two more polls', async () => bench.server.log.length >= asked + 2);

@@ -1,5 +1,6 @@
 // What the first page of a project shows, each part bounded. Reads only.
 
+import type { CommitAbout } from '../../../domain/commit.ts';
 import type { Sql } from '../store.ts';
 
 export interface AttentionRow {
@@ -48,6 +49,7 @@ export interface LastRunRow {
   readonly id: string;
   readonly repository: string | null;
   readonly commit: string | null;
+  readonly about: CommitAbout | null;
   readonly reason: string;
   readonly status: 'running' | 'applied' | 'held' | 'failed' | 'quarantined' | 'unchanged' | 'superseded';
   readonly condition: string | null;
@@ -72,7 +74,7 @@ export async function readLastRuns(sql: Sql, projectId: string, limit: number): 
     `with latest as materialized (
        select * from (select * from svc.reconciles where project_id = $1::uuid order by seq desc limit ${runsLooked}) r
         where status not in ('unchanged', 'superseded') order by seq desc limit $2::int)
-     select run.id, run.repository_name as repository, run.commit, run.reason, run.status, run.condition,
+     select run.id, run.repository_name as repository, run.commit, run.about, run.reason, run.status, run.condition,
             left(run.detail, 300) as detail, run.started_at as "startedAt", run.finished_at as "finishedAt",
             ${counted('create')} as created, ${counted('update')} as updated, ${counted('delete')} as deleted,
             (select count(*)::int from jsonb_array_elements(run.diagnostics) one where one ->> 'severity' = 'error') as mistakes,

@@ -3,7 +3,9 @@
 // One run of a repository at a time is a unique index. Each change raises the run's version and wakes the streams.
 
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import type { CommitAbout } from '../../../domain/commit.ts';
 import type { Sql } from '../store.ts';
+import { aboutOf, aboutOfRow } from './commit-about.ts';
 import { jsonRows } from '../schema/json-rows.ts';
 
 export type ReconcileReason = 'push' | 'poll' | 'manual' | 'watch' | 'resync' | 'apply';
@@ -36,6 +38,8 @@ export interface ReconcileRow {
   readonly webhooks: readonly Json[];
   readonly request: JsonObject;
   readonly inputs: JsonObject;
+  /** Of its commit; null where that is not known. */
+  readonly about: CommitAbout | null;
 }
 
 /** The channel on which every change of a run is notified, with the project's id. Wakes; polling is the truth. */
@@ -44,13 +48,13 @@ export const reconcileChannel = 'svc_reconciles';
 const selected = `id, seq, version, project_id as "projectId", repository_id as "repositoryId",
   repository_name as repository, commit, reason, status, condition, detail, daemon_id as "daemonId",
   started_at as "startedAt", finished_at as "finishedAt", stages, actions, consequences, diagnostics, webhooks,
-  request, inputs`;
+  request, inputs, about`;
 
 /** Without what may be large. */
 const rowSelected = `id, seq, version, project_id as "projectId", repository_id as "repositoryId",
   repository_name as repository, commit, reason, status, condition, left(detail, 500) as detail,
   started_at as "startedAt", finished_at as "finishedAt", '[]'::jsonb as stages, '[]'::jsonb as actions,
-  '[]'::jsonb as diagnostics, request`;
+  '[]'::jsonb as diagnostics, request, about`;
 
 export interface NewRun {
   readonly id: string;
@@ -72,9 +76,10 @@ export async function insertRun(sql: Sql, run: NewRun): Promise<void> {
     `with made as (
        insert into svc.reconciles
          (id, project_id, repository_id, repository_name, commit, reason, status, daemon_id, started_at,
-          request, inputs)
+          request, inputs, about)
        values ($1::uuid, $2::uuid, $3::uuid, $4::text, $5::text, $6::text, 'running', $7::uuid, $8::timestamptz,
-         $9::jsonb, $10::jsonb) returning project_id)
+         $9::jsonb, $10::jsonb, ${aboutOf({ repository: '$3::uuid', commit: '$5::text', request: '$9::jsonb' })})
+       returning project_id)
      select svc.tell('${reconcileChannel}', project_id::text) from made`,
     [
       run.id,
@@ -104,6 +109,7 @@ export interface RunPatch {
   readonly diagnostics?: readonly unknown[];
   readonly webhooks?: readonly unknown[];
   readonly inputs?: unknown;
+  readonly about?: CommitAbout;
 }
 
 const columns: { readonly [key in keyof Required<RunPatch>]: readonly [string, string] } = {
@@ -118,6 +124,7 @@ const columns: { readonly [key in keyof Required<RunPatch>]: readonly [string, s
   diagnostics: ['diagnostics', 'jsonb'],
   webhooks: ['webhooks', 'jsonb'],
   inputs: ['inputs', 'jsonb'],
+  about: ['about', 'jsonb'],
 };
 
 /**
@@ -155,6 +162,9 @@ export async function moveRun(
     values.push(type !== 'jsonb' ? value : Array.isArray(value) ? await jsonRows(value) : JSON.stringify(value));
     sets.push(`${column} = $${values.length}::${type}`);
   }
+  if (patch.commit !== undefined && patch.about === undefined) {
+    sets.push(`about = ${aboutOfRow(`$${values.indexOf(patch.commit) + 1}::text`)}`);
+  }
   if (patch.status !== undefined) {
     values.push(now);
     sets.push(`finished_at = $${values.length}::timestamptz`);
@@ -166,7 +176,7 @@ export async function moveRun(
   }
   const { rowCount } = await sql.query(
     `with moved as (
-       update svc.reconciles set ${sets.join(', ')} where id = $1::uuid and status = 'running' ${holder} ${source}
+       update svc.reconciles r set ${sets.join(', ')} where id = $1::uuid and status = 'running' ${holder} ${source}
        returning project_id)
      select svc.tell('${reconcileChannel}', project_id::text) from moved`,
     values,

@@ -36,10 +36,13 @@ function Run(props: { readonly place: Place; readonly run: LastRun }): Markup {
   const isBad = run.status === 'failed' || run.status === 'held' || run.status === 'quarantined';
   const still =
     isBad && run.appliedCommit !== null ? ` (last good ${shortCommit(run.appliedCommit).replace('folder:', '')})` : '';
+  const { commitMessage = '', commitAuthor = '' } = run;
+  const said = [commitMessage === '' ? '' : `“${commitMessage}”`, commitAuthor].filter((part) => part !== '').join(' ');
   return html`<tr data-testid=${`row-reconcile-${run.id}`} data-row tabIndex=${-1}>
     <td><${Time} at=${run.startedAt} /></td>
     <td><a href=${pageHref(place, 'reconciles', run.id)}>${run.repository ?? 'applied by hand'}</a></td>
     <td><code>${run.commit === null ? '–' : shortCommit(run.commit)}</code></td>
+    <td><span class="clamped" title=${said}>${said}</span></td>
     <td><${Status} kind=${kindOf(run.status)} text=${run.status} /></td>
     <td>${isBad ? `${wrong}${still}` : counts}</td><td>${run.ms === null ? '–' : duration(run.ms)}</td></tr>`;
 }
@@ -77,7 +80,7 @@ function Hour(props: { readonly place: Place; readonly events: EventCounts }): M
         ${outcomes.map((of) => html`<td><a href=${`${pageHref(place, 'events')}?status=${of}`}>${events[of]}</a></td>`)}</tr></tbody></table></div></div>`;
 }
 
-const runColumns = ['when', 'repository', 'commit', 'state', 'change', 'took'];
+const runColumns = ['when', 'repository', 'commit', 'what', 'state', 'change', 'took'];
 const liveColumns = ['agent', 'state', 'what', 'since', 'cost'];
 
 function Rows(props: {

@@ -7,7 +7,7 @@ import { Changes, Facts, Json, Mistake, Tabs } from './detail.ts';
 import { Action, Command, duration, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
-import { tookText } from './page-reconciles.ts';
+import { aboutText, tookText } from './page-reconciles.ts';
 
 /** The stages as bars of their time; the same as words below it. */
 function Stages(props: { readonly stages: readonly Stage[] }): Markup {
@@ -102,20 +102,12 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
   return html`<div>
     <${Facts} of=${[
       [
-        'repository',
-        run.repository === null
-          ? 'applied by hand'
-          : html`<a href=${pageHref(place, 'repositories', run.repository)}>${run.repository}</a>`,
-      ],
-      [
         'commit',
         run.commit === null
           ? undefined
-          : html`<code title=${run.commit}>${run.commit.slice(0, run.commit.startsWith('folder:') ? 19 : 12)}</code>`,
+          : html`<span><code title=${run.commit}>${run.commit.slice(0, run.commit.startsWith('folder:') ? 19 : 12)}</code> ${aboutText(run)}</span>`,
       ],
-      ['by', run.reason],
       ['started', html`<${Time} at=${run.startedAt} />`],
-      ['took', tookText(run)],
       ['condition', run.condition],
       ['detail', run.detail],
     ]} />
@@ -139,13 +131,24 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
     <//></div>`;
 }
 
+/** Of what it is, who brought it, how it ended and how long it took. */
+function Of(props: { readonly place: Place; readonly run: WholeRun }): Markup {
+  const { place, run } = props;
+  const { repository, commit, reason, act, commitAuthor = '' } = run;
+  const by = `${act === undefined ? reason : `${reason} (${act})`}${commitAuthor === '' ? '' : ` by ${commitAuthor}`}`;
+  const at = commit === null ? '' : `@${commit.slice(0, commit.startsWith('folder:') ? 14 : 7)}`;
+  return html`<span class="of">${repository === null ? 'applied by hand' : html`<a href=${pageHref(place, 'repositories', repository)}>${repository}</a>`}
+    ${at === '' ? null : html`<code title=${commit}>${at}</code>`} ${repository === null ? null : html`<span data-testid="run-by">${by}</span>`}
+    <${Status} kind=${kindOf(run.status)} text=${run.status} /> <span>${tookText(run)}</span></span>`;
+}
+
 export function Page(props: PageProps): Markup {
   const { place, id } = props;
   const path = `${place.api}/reconciles/${encodeURIComponent(id)}`;
   const { value: run, error, again } = useRead((signal) => call<WholeRun>('GET', path, { signal }), path);
   useLive(['reconciles'], again, (change) => change.id === id);
   return html`<section data-testid="page-reconcile">
-    <div class="title"><h1>Run ${id.slice(0, 13)}</h1>${run === undefined ? null : html`<${Status} kind=${kindOf(run.status)} text=${run.status} />`}<${Command} command=${`svc reconcile show ${id}`} /></div>
+    <div class="title"><h1>Run ${id.slice(0, 13)}</h1>${run === undefined ? null : html`<${Of} place=${place} run=${run} />`}<${Command} command=${`svc reconcile show ${id}`} /></div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${run === undefined ? null : html`<${Body} ...${props} run=${run} again=${again} />`}</section>`;
 }

@@ -6,12 +6,23 @@ import { type List, ListPage, shortCell, statusCell, timeCell } from './list.ts'
 import type { PageProps } from './pages.ts';
 
 export const commitCell = (commit: string | null) => shortCell(commit, commit?.startsWith('folder:') === true ? 14 : 7);
+/** What a commit says of itself: `“cap spend” ann`; '' where nothing is known. */
+export const aboutText = ({
+  commitMessage = '',
+  commitAuthor = '',
+}: Pick<Run, 'commitMessage' | 'commitAuthor'>): string =>
+  [commitMessage === '' ? '' : `“${commitMessage}”`, commitAuthor].filter((part) => part !== '').join(' ');
+
 export const tookText = ({ startedAt, finishedAt }: Pick<Run, 'startedAt' | 'finishedAt'>): string =>
   finishedAt === null ? '–' : duration(Date.parse(finishedAt) - Date.parse(startedAt));
 
 export const runColumns: List<Run>['columns'] = [
   { title: 'repository', cell: ({ repository }) => repository ?? 'by hand' },
   { title: 'commit', cell: ({ commit }) => commitCell(commit) },
+  {
+    title: 'what',
+    cell: (run) => html`<span class="clamped" title=${aboutText(run)}>${aboutText(run)}</span>`,
+  },
   { title: 'by', cell: ({ reason }) => reason },
   { title: 'state', cell: ({ status }) => statusCell(status) },
   { title: 'why', cell: ({ condition, detail }) => condition ?? detail ?? '–' },

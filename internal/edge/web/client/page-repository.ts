@@ -9,7 +9,7 @@ import { Facts } from './detail.ts';
 import { Action, capital, Command, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { stateOf } from './page-repositories.ts';
-import { runColumns } from './page-reconciles.ts';
+import { aboutText, runColumns } from './page-reconciles.ts';
 import { navigate, pageHref, type PageProps, type Place } from './pages.ts';
 
 const cut = (commit: string | null): Markup | undefined =>
@@ -88,6 +88,11 @@ export function Page({ place, id }: PageProps): Markup {
   useLive(['reconciles'], again);
   const one = read.value;
   const isSame = one !== undefined && one.appliedCommit !== null && one.appliedCommit === one.seenCommit;
+  /** A commit with what it says of itself, where one of the runs below knows it. */
+  const withAbout = (commit: string | null): Markup | undefined => {
+    const run = commit === null ? undefined : runs.value?.items.find((each) => each.commit === commit);
+    return commit === null ? undefined : html`<span>${cut(commit)} ${run === undefined ? '' : aboutText(run)}</span>`;
+  };
   return html`<section data-testid="page-repository">
     <div class="title"><h1>${id}</h1>${one === undefined ? null : html`<${Status} kind=${one.condition === null ? kindOf(stateOf(one)) : 'bad'} text=${stateOf(one)} />`}<${Command} command=${`svc repo show ${id}`} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
@@ -97,8 +102,8 @@ export function Page({ place, id }: PageProps): Markup {
         : html`<div>
       <p>${isSame ? html`<${Status} kind="good" text="What git has is what runs." />` : html`<${Status} kind="wait" text="What git has is not what runs." />`}</p>
       <${Facts} of=${[
-        ['runs', cut(one.appliedCommit)],
-        ['git has', cut(one.seenCommit)],
+        ['runs', withAbout(one.appliedCommit)],
+        ['git has', isSame ? undefined : withAbout(one.seenCommit)],
         ['set aside', cut(one.quarantinedCommit)],
         ['pinned at', cut(one.pinnedCommit)],
         [
