@@ -58,7 +58,7 @@ const kill = (pids: readonly number[]): void => {
   }
 };
 
-/** No turn runs that no session runs, nothing is in flight without a turn, and who is at work has a lease. */
+/** No turn runs that no session runs, nothing is in flight without a turn, and who is at work has a lease; who has nothing to do needs none. */
 async function unbacked(bench: HostBench): Promise<unknown> {
   const { rows } = await bench.daemon.ctx.db.query(
     `select s.id, s.state, s.lease_until, t.state as turn, i.state as message from svc.sessions s
@@ -66,7 +66,7 @@ async function unbacked(bench: HostBench): Promise<unknown> {
        left join svc.inbox i on i.session_id = s.id and i.state = 'in_flight'
       where (t.id is null) <> (i.seq is null) or (t.id is null) <> (s.state not in ('running', 'waiting_permission', 'interrupting'))
          or (s.state in ('provisioning', 'starting', 'idle', 'running', 'waiting_permission', 'interrupting')
-             and (s.leased_by is null or s.lease_until < now()))
+             and (s.state <> 'idle' and s.leased_by is null or s.lease_until < now()))
       order by s.id`,
   );
   return rows;

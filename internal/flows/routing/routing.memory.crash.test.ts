@@ -1,0 +1,108 @@
+// Work that the process finds no memory for: it really dies of it, is started again, and goes on with everything else.
+
+import assert from 'node:assert/strict';
+import { createHmac, randomUUID } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { isLong } from '../../base/testkit/long.ts';
+import { ParkingBench, type Running } from './parking-testkit.ts';
+import { applyAgents, hook, post, runnable } from './routing-testkit.ts';
+
+/** A daemon does all its other work with half of it; what ends it here takes more than this again. */
+const heapMb = 64;
+const secret = 'a secret of the hook';
+const person = { login: 'ann', id: 1, type: 'User' };
+
+/** A push that its door takes, and whose values, once they are read, do not fit: no object is like another. */
+function poison(): string {
+  const push = {
+    ref: 'refs/heads/main',
+    before: '0'.repeat(40),
+    after: 'a'.repeat(40),
+    repository: { id: 1, full_name: 'o/r', name: 'r', owner: person, default_branch: 'main' },
+    sender: person,
+    commits: [],
+    more: Array.from({ length: 240_000 }, (_, at) => ({ [`the-value-${at}`]: 0 })),
+  };
+  return JSON.stringify(push);
+}
+
+async function pushTo(url: string, hub: string, text: string): Promise<string> {
+  const mac = createHmac('sha256', secret).update(text).digest('hex');
+  const headers = {
+    'x-github-event': 'push',
+    'x-github-delivery': randomUUID(),
+    'x-hub-signature-256': `sha256=${mac}`,
+  };
+  const sent = await fetch(`${url}/api/v1/intake/codehost/${hub}`, { method: 'POST', body: text, headers });
+  assert.equal(sent.status, 202);
+  return String(((await sent.json()) as { eventRecordId: string }).eventRecordId);
+}
+
+describe('a process that is out of memory', () => {
+  let bench: ParkingBench;
+  before(async () => {
+    bench = await ParkingBench.create({ NODE_OPTIONS: `--max-old-space-size=${heapMb}` });
+  });
+  after(() => bench.remove());
+
+  const lastRun = (name: string) =>
+    bench.value<string>(
+      `select concat_ws(' ', status, detail) as value from svc.reconciles where repository_name = $1::text
+        order by started_at desc limit 1`,
+      [name],
+    );
+  /** A folder of agents with prompts of that many characters; the path. */
+  async function folderOf(name: string, agents: number, length: number): Promise<string> {
+    const path = join(bench.dataDir, name);
+    await mkdir(join(path, '.svc', 'agents'), { recursive: true });
+    for (let at = 0; at < agents; at += 1) {
+      const spec = { name: `${name}-${at}`, ...runnable, instructions: 'x y '.repeat(length / 4) };
+      await writeFile(join(path, '.svc', 'agents', `${name}-${at}.yaml`), JSON.stringify(spec));
+    }
+    return path;
+  }
+
+  it('parks the event that it cannot hold after three ends, and takes all other work', async () => {
+    let [bad, path] = ['', ''];
+    const routed: string[] = [];
+    const begin = async ({ url, api }: Running): Promise<void> => {
+      const credentials = { webhookSecret: secret };
+      const hub = await api('POST', 'P/connections', { provider: 'codehost', name: 'hub', credentials });
+      const reads = {
+        event: 'codehost.push',
+        connection: 'hub',
+        routing: { kind: 'spawn' },
+        where: { '$.raw.more': 'none' },
+      };
+      const paths = await applyAgents(api, {
+        reader: { triggers: [reads] },
+        other: { triggers: [hook('other', { kind: 'spawn' })] },
+      });
+      path = paths['other'] ?? '';
+      routed.push(await post(url, path, { n: 1 }));
+      bad = await pushTo(url, String(hub.body['id']), poison());
+      // Behind it, where the process lives that long.
+      routed.push(await post(url, path, { n: 2 }).catch(() => ''));
+    };
+    const parked = async (): Promise<boolean> => (await bench.statusOf(bad)) === 'failed ended-the-process';
+    assert.equal(await bench.abortsUntil(undefined, parked, begin), 3);
+    assert.deepEqual(await bench.parkedBy(), [`svc event replay ${bad}`]);
+    const { url, api } = (await bench.start()) ?? assert.fail(bench.log());
+    routed.push(await post(url, path, { n: 3 }));
+    const body = { name: 'well', path: await folderOf('well', 1, 40) };
+    assert.equal((await api('POST', 'P/repositories', body)).status, 201);
+    assert.ok(await bench.reaches(async () => (await lastRun('well')) === 'applied'));
+    for (const id of routed.filter((one) => one !== ''))
+      assert.ok(await bench.reaches(async () => /^routed/.test((await bench.statusOf(id)) ?? '')));
+    assert.equal(await parked(), true);
+  });
+
+  it('is not brought about by a tree, however large: four thousand agents are applied', { skip: !isLong }, async () => {
+    const { api } = (await bench.start()) ?? assert.fail(bench.log());
+    const body = { name: 'large', path: await folderOf('large', 4_000, 3_000) };
+    assert.equal((await api('POST', 'P/repositories', body)).status, 201);
+    assert.ok(await bench.reaches(async () => (await lastRun('large')) === 'applied'));
+  });
+});
