@@ -52,11 +52,11 @@ bench: setup ## measure speed as ratios against baselines in the same run; ONLY=
 profile: setup ## record a CPU profile and a heap snapshot of svcd under load, in profile/
 	@node cmd/profile/main.ts
 
-mutants: setup ## mutants of one room of the core, killed by its own tests: ROOM=core/match
+mutants: setup ## mutants of one room of the core, killed by its own tests: ROOM=core/match, one file with FILE=match.ts
 	@cd tools/mutants && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@rm -rf .mutants && git checkout-index -a --prefix=.mutants/ && ln -s ../node_modules .mutants/node_modules
 	@ln -s ../../../tools/mutants/node_modules .mutants/tools/mutants/node_modules
-	@cd .mutants && ROOM='$(ROOM)' tools/mutants/node_modules/.bin/stryker run tools/mutants/stryker.config.mjs; status=$$?; rm -rf ../.mutants; exit $$status
+	@cd .mutants && ROOM='$(ROOM)' FILE='$(FILE)' tools/mutants/node_modules/.bin/stryker run tools/mutants/stryker.config.mjs; status=$$?; rm -rf ../.mutants; exit $$status
 
 schemas: setup ## regenerate the JSON Schemas under schemas/json
 	@node cmd/svc/main.ts schema --write schemas/json

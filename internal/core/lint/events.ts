@@ -34,12 +34,13 @@ function nearestEvent(key: string): string | undefined {
 }
 
 /** Where each source's payload says who caused the event. Webhook bodies are the caller's own, so any path may exist. */
-const AUTHORED_PATHS: { readonly [source in EventSource]: readonly string[] | null } = {
+const AUTHORED_PATHS: { readonly [source in EventSource | 'heartbeat']: readonly string[] | null } = {
   codehost: ['$.svc.authored', '$.codehost.svc.authored'],
   tracker: ['$.svc.authored'],
   chat: ['$.svc.authored'],
   svc: ['$.svc.authored'],
   webhook: null,
+  heartbeat: [],
 };
 const SPELLINGS = new Set([
   'authored',
@@ -47,16 +48,14 @@ const SPELLINGS = new Set([
   '$.auto.authored',
   ...EVENT_SOURCES.flatMap((source) => [`$.${source}.svc.authored`, `$.${source}.authored`]),
 ]);
-SPELLINGS.delete('$.svc.authored');
 
 export function lintPaths(trigger: LintTrigger): Finding[] {
   const findings: Finding[] = [];
-  const isHeartbeat = trigger.events.length === 0;
   for (const [path, range] of trigger.whereRanges) {
-    if (!SPELLINGS.has(path) && !(isHeartbeat && path === '$.svc.authored')) continue;
+    if (!SPELLINGS.has(path)) continue;
     const source = firstWithout(trigger, path);
     if (source === undefined) continue;
-    const right = source === 'heartbeat' ? undefined : AUTHORED_PATHS[source]?.[0];
+    const right = AUTHORED_PATHS[source]?.[0];
     findings.push({
       severity: 'warning',
       code: 'authored-path',
@@ -74,8 +73,9 @@ function firstWithout(trigger: LintTrigger, path: string): EventSource | 'heartb
   if (trigger.events.length === 0) return 'heartbeat';
   for (const { key } of trigger.events) {
     const source = sourceOf(key);
-    const paths = source === null ? null : AUTHORED_PATHS[source];
-    if (source !== null && paths !== null && !paths.includes(path)) return source;
+    if (source === null) continue;
+    const paths = AUTHORED_PATHS[source];
+    if (paths !== null && !paths.includes(path)) return source;
   }
   return undefined;
 }

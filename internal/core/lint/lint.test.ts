@@ -3,40 +3,10 @@ import { test } from 'node:test';
 import { EVENT_TARGETS, KNOWN_EVENTS, isKnownEvent, sourceOf, targetOf } from '../../domain/events.ts';
 import { editDistance, nearest } from '../../domain/nearest.ts';
 import type { Routing, Where } from '../../domain/spec.ts';
-import type { LintTrigger } from './types.ts';
 import { lint, lintFallbacks } from './lint.ts';
+import { at, trigger } from './testkit.ts';
+import type { LintTrigger } from './types.ts';
 
-const at = (start: number) => ({ file: 'f', start, end: start + 1 });
-const SPAWN: Routing = { kind: 'spawn' };
-
-function trigger(
-  events: readonly string[],
-  parts: {
-    where?: Where;
-    routing?: Routing;
-    fallback?: boolean;
-    endpoint?: string;
-    connection?: string | undefined;
-    isOptional?: boolean;
-  } = {},
-): LintTrigger {
-  const { where = { '$.svc.authored': false }, routing = SPAWN, fallback = false, endpoint } = parts;
-  return {
-    path: 'triggers[0]',
-    events: events.map((key, index) => ({ key, range: at(index), path: `triggers[0].events[${index}]` })),
-    where: events.length === 0 ? (parts.where ?? {}) : where,
-    whereRanges: new Map(
-      Object.keys(events.length === 0 ? (parts.where ?? {}) : where).map((key, index) => [key, at(100 + index)]),
-    ),
-    fallback,
-    fallbackRange: fallback ? at(200) : undefined,
-    routing,
-    aimRange: at(300),
-    endpoint,
-    connection: parts.connection,
-    isOptional: parts.isOptional ?? false,
-  };
-}
 const warn = (...triggers: LintTrigger[]) => lint({ rootKeys: [], triggers, refs: [], texts: [] });
 const codes = (...triggers: LintTrigger[]) => warn(...triggers).map(({ code }) => code);
 

@@ -47,10 +47,11 @@ export function lintFilters(trigger: LintTrigger, told: ReadonlySet<Range>, made
   if (lists === null) return [];
   const findings: Finding[] = [];
   for (const [key, range] of trigger.whereRanges) {
-    const path = key.startsWith('$.') ? key.slice(2) : key;
+    // Any other key is the name of a root, or refused as a path.
+    if (!key.startsWith('$.')) continue;
+    const path = key.slice(2);
     if (told.has(range) || path.includes('{{') || lists.some((list) => mayHave(list, path))) continue;
     if (!beginsAs(path, lists)) continue;
-    if (!key.startsWith('$.') && key.includes('.')) continue; // Refused as a path.
     const near = suggestion(path, lists, made);
     const hint = near === undefined ? {} : { hint: `Did you mean ${near.includes('.') ? `$.${near}` : near}?` };
     const message = `${shown(key)} never exists in ${whose(trigger)}`;
@@ -95,7 +96,6 @@ function firstUnknown(one: LintText, trigger: LintTrigger | undefined) {
   const lists = trigger === undefined ? null : payloadsOf(trigger);
   if (trigger !== undefined && lists === null) return undefined;
   for (const token of parseTemplate(one.text).tokens) {
-    if (token.path === 'payload' || token.path.startsWith('payload.')) continue; // Refused where it is wrong.
     const all = lists ?? [anywhere(token.path) ?? []];
     if (!beginsAs(token.path, all) || all.some((list) => mayHave(list, token.path))) continue;
     return { path: token.path, lists: all };

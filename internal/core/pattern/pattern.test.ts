@@ -37,6 +37,11 @@ describe('patterns of generated secrets', () => {
       '((a?){3}b){2}',
       '[\\]\\\\]{2}',
       'x{0}y',
+      '[a-a]',
+      // Each bound is itself allowed: length of the pattern, length of the value, steps.
+      'a'.repeat(1_024),
+      'a{4096}',
+      '(){4095}(){4095}(){4095}(){4093}a',
     ]; // prettier-ignore
     for (const text of patterns) {
       const pattern = parsed(text);
@@ -52,7 +57,7 @@ describe('patterns of generated secrets', () => {
 
   it('refuse what is unbounded, unknown or malformed, at its place', () => {
     const cases: readonly [string, number, RegExp][] = [
-      ['', 0, /empty/],
+      ['', 0, /pattern is empty/],
       ['a*', 1, /no bound/],
       ['ab+', 2, /no bound/],
       ['a{2,}', 1, /no bound/],
@@ -60,6 +65,7 @@ describe('patterns of generated secrets', () => {
       ['a{3,2}', 1, /least is more/],
       ['a{,3}', 1, /no \{n\}/],
       ['a{x}', 1, /no \{n\}/],
+      ['a{x{2}', 1, /no \{n\}/],
       ['a{2}{3}', 4, /follow a quantifier/],
       ['a{2}?', 4, /follow a quantifier/],
       ['?a', 0, /nothing before/],
@@ -73,6 +79,7 @@ describe('patterns of generated secrets', () => {
       ['[^ -~]', 0, /no characters/],
       ['[z-a]', 1, /no range/],
       ['[\\d-z]', 1, /no range/],
+      ['[ -\\d]', 1, /no range/],
       ['[a[b]', 2, /write/],
       ['^a', 0, /write/],
       ['a$', 1, /write/],
@@ -88,7 +95,11 @@ describe('patterns of generated secrets', () => {
       ['a{4097}', 0, /longer than 4096/],
       ['a{999999}', 0, /longer than 4096/],
       ['(a{100}){100}', 0, /longer than 4096/],
+      ['(a|b{2049}){2}', 0, /longer than 4096/],
+      ['a{4000}b{97}', 7, /longer than 4096/],
       ['((){4096}){4096}a', 0, /too many steps/],
+      ['(){4095}(){4095}(){4095}(){4094}a', 32, /too many steps/],
+      ['(a|(){5000}){4}', 0, /too many steps/],
       ['a'.repeat(1_025), 1_024, /longer than 1024/],
       [`${'('.repeat(40)}a${')'.repeat(40)}`, 33, /deeper/],
     ];
@@ -106,6 +117,7 @@ describe('patterns of generated secrets', () => {
       ['a|bc|[d-h]', 7],
       ['(a|b)?[xyz]', 9],
       ['\\d', 10],
+      ['[^!-\\]_-~]', 2],
     ] as const) {
       const pattern = parsed(text);
       const seen = new Map<string, number>();
@@ -119,6 +131,20 @@ describe('patterns of generated secrets', () => {
       // Six standard deviations of a count of mean 2,000.
       for (const [value, count] of seen) assert.ok(Math.abs(count - 2_000) < 270, `${text}: ${value} ${count}`);
     }
+  });
+
+  it('ask for no more random bytes than a choice needs, and read them as one number', () => {
+    const asked: number[] = [];
+    const ones = (count: number): Uint8Array => {
+      asked.push(count);
+      return new Uint8Array(count).fill(0xff);
+    };
+    assert.equal(drawPattern(parsed('[ab]c'), ones), 'bc');
+    assert.deepEqual(asked, [1], 'a literal is drawn without any');
+    assert.equal(
+      drawPattern(parsed('a{0,511}x'), () => Uint8Array.of(1, 5)),
+      `${'a'.repeat(0x105)}x`,
+    );
   });
 
   it('tell how many bits a value has', () => {

@@ -247,8 +247,8 @@ describe('the display title', () => {
     const script = `import { displayTitle } from '${new URL('start.ts', import.meta.url).href}';
       const start = { titleSeed: 'z'.repeat(64_000_000), payload: {}, fallback: 'triage' };
       console.log(displayTitle('infer', start, (text) => ({ text, beyond: () => 0 })));`;
-    // A list of its characters alone would take ten times that heap.
-    const flags = ['--max-old-space-size=64', '--input-type=module-typescript', '--eval', script];
+    // A list of its characters alone would take twice that heap.
+    const flags = ['--max-old-space-size=256', '--input-type=module-typescript', '--eval', script];
     const { stdout } = await promisify(execFile)(process.execPath, flags);
     assert.equal(stdout, `${'z'.repeat(79)}…\n`);
   });
