@@ -8,6 +8,7 @@ import { resolveHarness } from '../../internal/adapters/harness/harness.ts';
 import {
   AccessError,
   DockerEngine,
+  EngineError,
   inClusterAccess,
   kubeconfigAccess,
   KubernetesEngine,
@@ -96,11 +97,12 @@ function pem(name: string, file: string): string {
 
 type Presets = SandboxesSettings['presets'];
 
-/** Throws ConfigError for a provider that a setting names and that does not work here. */
+/** Throws ConfigError for a provider that a setting names and that does not work here, but for an engine that is away. */
 async function tryNamed(
   config: Config,
   presets: Presets,
   sandboxes: (name?: Config['sandbox']) => Promise<unknown>,
+  log: Runtime['log'],
 ): Promise<void> {
   const named = Object.entries(presets).flatMap(([name, { provider }]) =>
     provider === undefined ? [] : [[`sandboxes.presets.${name}.provider`, provider] as const],
@@ -112,6 +114,9 @@ async function tryNamed(
       throw new ConfigError(key, `cannot be used: ${provider} needs sandboxes.${provider}`);
     await sandboxes(provider).catch((error: unknown) => {
       if (error instanceof Fault) throw new ConfigError(key, `cannot be used: ${error.message}`);
+      // Sessions wait for an engine that does not answer yet, and say so.
+      if (error instanceof EngineError)
+        return log.warn({ setting: key, reason: `${error.code}: ${error.message}` }, 'sandboxes.engine_awaited');
       throw error;
     });
   }
@@ -221,10 +226,13 @@ export async function openHostPorts(
   const sandboxes = (name: Config['sandbox'] = config.sandbox) => {
     const found = opening.get(name) ?? open(name);
     opening.set(name, found);
+    found.catch((error: unknown) => {
+      if (error instanceof EngineError && opening.get(name) === found) opening.delete(name);
+    });
     return found;
   };
   const { presets } = sandboxesSettings(config.file, config.fileDir);
-  await tryNamed(config, presets, sandboxes);
+  await tryNamed(config, presets, sandboxes, log);
   let cache: Promise<SetupCache> | undefined;
   let mirrors: Promise<Mirrors | null> | undefined;
   const { hostname, port } = new URL(url);

@@ -84,7 +84,10 @@ export interface SandboxPlace {
 export interface HostPorts {
   /** Where other daemons of the installation reach this one: `http://host:port`. */
   readonly address: string;
-  /** Tried when they are first needed, once. Without a name the provider of SVC_SANDBOX. */
+  /**
+   * Tried when they are first needed, once, and again where an engine did not answer: that is an EngineError, which waits.
+   * Without a name the provider of SVC_SANDBOX.
+   */
   sandboxes(name?: SandboxName): Promise<{ readonly provider: SandboxProvider; readonly facts: SandboxFacts }>;
   /** Those that presets name, beside the default. */
   readonly providers: readonly SandboxName[];

@@ -169,7 +169,7 @@ export async function bubblewrapKind(
     capabilities: {
       isolation: 'namespace',
       injectionEdge: true,
-      snapshot: false,
+      snapshot: true,
       resources: limiter.works,
       networkFence: true,
       images: true,

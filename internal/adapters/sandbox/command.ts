@@ -68,7 +68,7 @@ export async function commandKind(
     capabilities: {
       isolation: 'external',
       injectionEdge: false,
-      snapshot: false,
+      snapshot: true,
       resources: false,
       networkFence: false,
       images: false,

@@ -15,6 +15,7 @@ import type {
   SandboxName,
   SandboxProvider,
   SandboxSpec,
+  SandboxWatch,
 } from './types.ts';
 import { initArgv } from './wire.ts';
 
@@ -48,7 +49,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     this.capabilities = {
       isolation: facts.isolation,
       injectionEdge: true,
-      snapshot: false,
+      snapshot: true,
       resources: facts.limits.memory === null && facts.limits.cpu === null,
       networkFence: true,
       images: true,
@@ -63,16 +64,16 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     return this.#options.layout.tag;
   }
 
-  async create(spec: SandboxSpec): Promise<Sandbox> {
+  async create(spec: SandboxSpec, watch: SandboxWatch = {}): Promise<Sandbox> {
     checkSpec(spec);
     const files = this.#options.layout.at(spec.id);
     await this.#endStale(spec.id);
     await this.engine.removeVolume(this.installation, spec.id);
     await files.make();
-    return this.#opened(spec, files, true);
+    return this.#opened({ spec, files, isFresh: true, watch });
   }
 
-  async reopen(id: string, changes: SandboxChanges = {}): Promise<Sandbox | null> {
+  async reopen(id: string, changes: SandboxChanges = {}, watch: SandboxWatch = {}): Promise<Sandbox | null> {
     const files = this.#options.layout.at(id);
     const record = await files.read();
     await this.#endStale(id);
@@ -80,7 +81,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     const before = record.spec.epoch ?? 0;
     const { epoch = before + 1, ...spec } = changedSpec(record.spec, changes);
     checkSpec(spec);
-    return this.#opened({ ...spec, epoch }, files, false);
+    return this.#opened({ spec: { ...spec, epoch }, files, isFresh: false, watch });
   }
 
   async list(): Promise<{ id: string; running: boolean }[]> {
@@ -119,7 +120,12 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   }
 
   /** A box for a spec, from the image that its name is now, or from what was built of it. */
-  async box(spec: SandboxSpec, image: BoxSpec['image'], purpose: BoxSpec['purpose']): Promise<BoxRef> {
+  async box(
+    spec: SandboxSpec,
+    image: BoxSpec['image'],
+    purpose: BoxSpec['purpose'],
+    { onStage }: SandboxWatch = {},
+  ): Promise<BoxRef> {
     const { isLocal } = this.#options;
     const { id, epoch = 1, resources = {}, directories = [], readOnlyPaths = [] } = spec;
     const owner = { installation: this.installation, session: id, epoch };
@@ -132,6 +138,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
       readOnlyPaths: isLocal && purpose === 'session' ? readOnlyPaths.filter((path) => this.#maySee(path)) : [],
       resources,
       fenced: true,
+      ...(onStage !== undefined && { onStage }),
     });
   }
 
@@ -170,19 +177,26 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     for (const box of await this.engine.list(this.installation, id)) await this.engine.destroy(box);
   }
 
-  async #opened(spec: SandboxSpec, files: SandboxFiles, isFresh: boolean): Promise<Sandbox> {
+  async #opened(of: {
+    readonly spec: SandboxSpec;
+    readonly files: SandboxFiles;
+    readonly isFresh: boolean;
+    readonly watch: SandboxWatch;
+  }): Promise<Sandbox> {
+    const { spec, files, isFresh, watch } = of;
     const { image } = spec;
     if (image === undefined) {
       throw new Fault('unprocessable', 'preset-image', 'The sandbox has no image: set sandboxes.presets.<name>.image');
     }
     for (const { name } of spec.channels ?? []) files.socket(name);
     await files.write({ version: 1, spec, mounts: [] });
+    watch.onStage?.('pulling');
     const resolved = await this.engine.resolve(image);
     const secret = randomBytes(32).toString('base64url');
     const sandbox = new EngineSandbox(this, { spec, files, resolved, secret, isFresh });
     this.#open.set(spec.id, sandbox);
     try {
-      await sandbox.start();
+      await sandbox.start(watch);
       return sandbox;
     } catch (error) {
       await sandbox.stop().catch(() => undefined); // What went wrong first is told; the reaper finds what is left.

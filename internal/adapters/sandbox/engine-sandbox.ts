@@ -18,6 +18,7 @@ import type {
   SandboxName,
   SandboxProcess,
   SandboxSpec,
+  SandboxWatch,
   SpawnOptions,
   TrustPaths,
 } from './types.ts';
@@ -31,7 +32,7 @@ export interface EngineOwner {
   readonly engine: Engine;
   readonly fence: 'preferred' | 'required';
   /** Makes a box for a spec. */
-  box(spec: SandboxSpec, image: ResolvedImage, purpose: BoxSpec['purpose']): Promise<BoxRef>;
+  box(spec: SandboxSpec, image: ResolvedImage, purpose: BoxSpec['purpose'], watch?: SandboxWatch): Promise<BoxRef>;
   /** Whether a box is there and runs; true where the engine cannot be asked. */
   runs(ref: BoxRef): Promise<boolean>;
   /** It was stopped. */
@@ -103,11 +104,11 @@ export class EngineSandbox implements Sandbox {
   }
 
   /** Makes the box and its wire, and tries its fence. Throws EngineError. */
-  async start(): Promise<void> {
+  async start(watch: SandboxWatch): Promise<void> {
     const { engine } = this.#owner;
     const { spec, resolved } = this.#of;
     const kept = spec.build === undefined ? null : ((await engine.committed?.(this.#tag())) ?? null);
-    await this.#begin(kept ?? resolved);
+    await this.#begin(kept ?? resolved, watch);
     this.#isBuilt = kept !== null;
     const answered = (await this.#wire?.tryAll(OUTSIDE)) ?? [];
     if (answered.length === 0) return;
@@ -210,10 +211,12 @@ export class EngineSandbox implements Sandbox {
   }
 
   /** Nothing has run in the box of the session yet: it is made anew from what was built. */
-  async #begin(image: ResolvedImage): Promise<void> {
+  async #begin(image: ResolvedImage, watch: SandboxWatch = {}): Promise<void> {
     await this.#endBox();
     this.#isBuilt = true;
-    this.#box = await this.#owner.box(this.#of.spec, image, 'session');
+    watch.onStage?.('starting');
+    this.#box = await this.#owner.box(this.#of.spec, image, 'session', watch);
+    watch.onStage?.('starting');
     this.#wire = await this.#connect(this.#box);
     this.#wire.listen(this.#of.spec.channels ?? []);
     void this.#follow(this.#box, this.#wire);

@@ -19,7 +19,7 @@ export function processKind(host: HostEnvironment): Kind {
     capabilities: {
       isolation: 'none',
       injectionEdge: false,
-      snapshot: false,
+      snapshot: true,
       resources: false,
       networkFence: false,
       images: false,

@@ -41,6 +41,8 @@ export type {
   SandboxProcess,
   SandboxProvider,
   SandboxSpec,
+  SandboxStage,
+  SandboxWatch,
   SpawnOptions,
 } from './types.ts';
 
@@ -83,7 +85,7 @@ export interface SandboxFacts {
 
 /**
  * The provider of SVC_SANDBOX, tried and ready. Throws Fault `unprocessable` where one was asked for by name and does
- * not work here; its message says why not.
+ * not work here; its message says why not. Throws EngineError for an engine that may answer later.
  */
 export async function openSandboxes(
   settings: SandboxSettings,
@@ -112,6 +114,8 @@ async function openEngine(
   } catch (error) {
     await engine.close();
     if (!(error instanceof EngineError)) throw error;
+    // It may be there later, and what it is asked for waits until then.
+    if (error.isWaiting) throw error;
     throw new Fault('unprocessable', 'sandbox-unusable', `${setting}: ${error.code}: ${error.message}`, {
       cause: error,
     });

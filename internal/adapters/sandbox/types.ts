@@ -12,6 +12,7 @@ export interface SandboxCapabilities {
    */
   readonly isolation: 'none' | 'namespace' | 'container' | 'gvisor' | 'vm' | 'external';
   readonly injectionEdge: boolean;
+  /** True where home and work can be kept and put back elsewhere. */
   readonly snapshot: boolean;
   /** True where `resources` of a spec become limits that hold for all its processes together. */
   readonly resources: boolean;
@@ -177,6 +178,13 @@ export interface TrustPaths {
   readonly all: string;
 }
 
+/** What making a sandbox goes through on an engine; each begins where the one before ends. */
+export type SandboxStage = 'pulling' | 'scheduling' | 'claiming' | 'starting';
+
+export interface SandboxWatch {
+  readonly onStage?: (stage: SandboxStage) => void;
+}
+
 export type NotEnforced = 'isolation' | 'network' | 'resources';
 
 export interface SandboxProvider {
@@ -185,9 +193,9 @@ export interface SandboxProvider {
   /** True where sandboxes reach the daemon through their channels alone, and so have no other network either. */
   readonly alwaysFenced?: boolean;
   /** A new sandbox, or a fresh one in place of what an earlier launch of this id left. */
-  create(spec: SandboxSpec): Promise<Sandbox>;
+  create(spec: SandboxSpec, watch?: SandboxWatch): Promise<Sandbox>;
   /** The sandbox of this id as an earlier process left it, with nothing running in it; null when its files are gone. */
-  reopen(id: string, changes?: SandboxChanges): Promise<Sandbox | null>;
+  reopen(id: string, changes?: SandboxChanges, watch?: SandboxWatch): Promise<Sandbox | null>;
   /** All of this data directory, whichever provider made them. */
   list(): Promise<readonly { readonly id: string; readonly running: boolean }[]>;
   /**

@@ -70,6 +70,11 @@ const SESSION = {
     },
   ],
   permissions: [{ id: 'p1', title: 'Run make test', request: {}, createdAt: at(58) }],
+  provisioning: [
+    { stage: 'pulling', ms: 12_400, at: at(0) },
+    { stage: 'starting', ms: 310, at: at(0) },
+    { stage: 'setup', name: 'install', ms: 4_000, at: at(0), cache: 'hit' },
+  ],
   mountRefs: { '/work': 'refs/pull/7/head' },
 } as unknown as WholeSession;
 

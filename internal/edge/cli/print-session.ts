@@ -5,7 +5,7 @@ import type { Usage } from '../../../schemas/api/common.ts';
 import type { Message, WholeSession } from '../../../schemas/api/sessions.ts';
 import { targetText } from './print-event.ts';
 import { statusColour } from './print-run.ts';
-import { clean, type Colour, count, details, type Paint, relativeTime } from './text.ts';
+import { clean, type Colour, count, details, durationText, type Paint, relativeTime } from './text.ts';
 
 interface SessionOptions {
   readonly paint: Paint;
@@ -145,6 +145,13 @@ function holdings(session: WholeSession, paint: Paint): string[] {
   section(
     'waits for an answer (svc session allow, svc session reject)',
     (session.permissions ?? []).map((request) => `${request.title}  ${request.id}`),
+  );
+  section(
+    'latest launch',
+    (session.provisioning ?? []).map(({ stage, name, ms, cache }) => {
+      const what = [stage, name].filter((part) => part !== undefined).join(' ');
+      return `${what}  ${durationText(ms)}${cache === undefined ? '' : `, cache ${cache}`}`;
+    }),
   );
   const notes = session.sandbox?.['notes'];
   section('to know', Array.isArray(notes) ? notes.map(String) : []);

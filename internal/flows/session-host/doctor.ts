@@ -5,7 +5,7 @@ import type { ModelProvider } from '../../domain/spec.ts';
 import { endedTheProcess } from '../in-hand.ts';
 import { type FlowContext, type ProjectRef, catalogOf } from '../context.ts';
 import { missingKey } from './model-keys.ts';
-import { missingOf, ownSandboxes, providersOf } from './sandboxes.ts';
+import { factsHere, missingOf, ownSandboxes, providersOf } from './sandboxes.ts';
 
 export interface SessionCheck {
   readonly name: string;
@@ -55,10 +55,11 @@ export async function diagnoseSessions(ctx: FlowContext, project: ProjectRef): P
   ];
 }
 
-async function checkSandbox({ host }: FlowContext): Promise<SessionCheck[]> {
+async function checkSandbox(ctx: FlowContext): Promise<SessionCheck[]> {
+  const { host } = ctx;
   if (host === undefined) return [];
   try {
-    const { facts } = await host.sandboxes();
+    const facts = factsHere(ctx, (await host.sandboxes()).facts);
     const { isolation } = facts.capabilities;
     const fence =
       !host.fenced && host.allow === undefined && facts.engine === undefined
@@ -79,8 +80,9 @@ async function checkSandbox({ host }: FlowContext): Promise<SessionCheck[]> {
 }
 
 /** Providers that presets name beside the default, each by itself. */
-async function checkNamed({ host }: FlowContext): Promise<SessionCheck[]> {
-  const views = host === undefined || host.providers.length === 0 ? [] : await providersOf(host);
+async function checkNamed(ctx: FlowContext): Promise<SessionCheck[]> {
+  const { host } = ctx;
+  const views = host === undefined || host.providers.length === 0 ? [] : await providersOf(ctx, host);
   return views
     .filter(({ isDefault }) => !isDefault)
     .map(({ provider, works, why }): SessionCheck => {

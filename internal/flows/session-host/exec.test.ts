@@ -17,9 +17,15 @@ describe('svc session exec', () => {
   let bench: HostBench;
   let session: string;
   before(async () => {
-    bench = await createHostBench();
+    // An engine that is away, for a preset beside the default: the daemon starts without it.
+    const sandboxes = {
+      docker: { socket: '/nowhere/engine.sock' },
+      presets: { away: { provider: 'docker', image: 'x' } },
+    };
+    bench = await createHostBench({ config: { file: { sandboxes: { ...sandboxes, snapshots: { maxMB: 0 } } } } });
     await bench.daemon.api('PUT', 'P/secrets/key', { value: value });
-    await bench.apply({ a: { env: { KEY: { $secret: 'key' }, PLAIN: 'seen' } } });
+    const away = { environment: { name: 'away', image: { kind: 'preset', name: 'away' } } };
+    await bench.apply({ a: { env: { KEY: { $secret: 'key' }, PLAIN: 'seen' } }, away });
     session = await bench.start('a', '!say ready');
     await bench.until(session, ({ state }) => state === 'idle');
   });
@@ -106,6 +112,23 @@ describe('svc session exec', () => {
     } finally {
       await other.stop();
     }
+  });
+
+  it('has nothing to reach while its session waits for an engine that does not answer', async () => {
+    const waiting = await bench.start('away', '!say never');
+    const { body } = await bench.until(waiting, (view) => view.body['engineReason'] !== undefined);
+    assert.deepEqual([body['state'], body['reason'], body['engineReason']], ['queued', 'engine', 'engine-unreachable']);
+    assert.match(String(body['reasonText']), /nowhere\/engine\.sock/);
+    const [own, engine] = (await bench.daemon.api('GET', '/api/v1/sandbox')).body['providers'] as unknown as {
+      provider: string;
+      works: boolean;
+      why: string;
+      missing: { snapshot?: string };
+    }[];
+    assert.deepEqual([engine?.provider, engine?.works], ['docker', false]);
+    assert.match(String(engine?.why), /^engine-unreachable: /);
+    assert.match(String(own?.missing.snapshot), /sandboxes\.snapshots\.maxMB/);
+    await bench.daemon.api('POST', `P/sessions/${waiting}/archive`, {});
   });
 
   it('is audited with what is run, before it is', async () => {

@@ -10,6 +10,7 @@ import type {
   SandboxChanges,
   SandboxProvider,
   SandboxSpec,
+  SandboxWatch,
   SetupCache,
 } from '../../adapters/sandbox/sandbox.ts';
 import { type ClaimedSession, forgetSandbox, moveSession } from '../../adapters/store/sessions/hosts.ts';
@@ -240,8 +241,8 @@ async function openStage(
   const values = [...delivered, ...injections.flatMap(({ value, raw }) => [String(value), String(raw)])];
   mask.hide(values);
   const watch = new StageWatch(ctx, session, sandboxes.name);
-  const { sandbox, isFresh } = await watch.timed('starting', async () => {
-    const asked = { readOnlyPaths, fenced: network.fenced, preset };
+  const { sandbox, isFresh } = await watch.staged(async (onStage) => {
+    const asked = { readOnlyPaths, fenced: network.fenced, preset, onStage };
     const opened = await openSandbox(of, sandboxes, facts, asked);
     const restored = opened.isFresh && (await isRestored(ctx, session, facts, opened.sandbox));
     watch.path = restored ? 'restored' : opened.isFresh ? 'cold' : 'reopened';
@@ -371,9 +372,11 @@ async function openSandbox(
   of: Launching,
   sandboxes: SandboxProvider,
   facts: LaunchFacts,
-  { readOnlyPaths, fenced, preset }: Pick<SandboxSpec, 'readOnlyPaths' | 'fenced'> & { readonly preset: Preset },
+  given: Pick<SandboxSpec, 'readOnlyPaths' | 'fenced'> & { readonly preset: Preset } & SandboxWatch,
 ): Promise<{ readonly sandbox: Sandbox; readonly isFresh: boolean }> {
   const { ctx, session, stops } = of;
+  const { readOnlyPaths, fenced, preset, onStage } = given;
+  const watch: SandboxWatch = onStage === undefined ? {} : { onStage };
   const { resources } = facts.environment ?? {};
   const changes: SandboxChanges = {
     fenced: fenced === true,
@@ -384,10 +387,10 @@ async function openSandbox(
     ...(resources !== undefined && { resources }),
   };
   const isKnown = session.sandboxHome === homeOf(ctx);
-  const known = isKnown ? await sandboxes.reopen(session.sessionId, changes) : null;
+  const known = isKnown ? await sandboxes.reopen(session.sessionId, changes, watch) : null;
   // One that is being made must not be taken for one that is ready, whatever happens meanwhile.
   if (known === null && isKnown) await forgetSandbox(ctx.db, session);
-  const sandbox = known ?? (await sandboxes.create({ id: session.sessionId, ...changes }));
+  const sandbox = known ?? (await sandboxes.create({ id: session.sessionId, ...changes }, watch));
   const live = ctx.metrics.gauge('svc_sandbox_live', 'Sandboxes of this daemon that sessions run in', ['provider']);
   live.inc({ provider: sandbox.provider });
   stops.push(() => live.dec({ provider: sandbox.provider }));

@@ -1,6 +1,7 @@
 // What a host runs sessions in, for operators (docs/reference/sessions.md#engines): each provider with what it can and why
 // it cannot the rest, the sandboxes that are there, and the end of those that no live session owns.
 
+import { EngineError } from '../../adapters/engine/engine.ts';
 import type {
   SandboxCapabilities,
   SandboxFacts,
@@ -15,6 +16,7 @@ import { Fault } from '../../domain/fault.ts';
 import type { Actor, FlowContext } from '../context.ts';
 import type { HostPorts } from '../host-ports.ts';
 import { askAll, type HandingOn } from '../peers.ts';
+import { keepsWork } from './snapshots.ts';
 
 export interface ProviderView {
   readonly provider: SandboxName;
@@ -32,12 +34,19 @@ export interface ProviderView {
 const reasons: { readonly [capability in Exclude<keyof SandboxCapabilities, 'isolation' | 'resources'>]: string } = {
   injectionEdge: 'it has no network of its own at whose edge a secret could be added',
   networkFence: 'it has no network of its own that could be fenced',
-  snapshot: 'its files are kept as an archive of home and work, not as an image',
+  snapshot:
+    'home and work of its sessions are not kept: it needs SVC_DATABASE_URL and sandboxes.snapshots.maxMB over 0',
   images: 'it shows the machine’s own programs',
   commit: 'build steps change home alone; only a container engine keeps the whole image',
   warm: 'its sandboxes start in milliseconds; none stands ready',
   survivesRestart: 'its sandboxes end with the daemon that started them',
 };
+
+/** What a provider can here: work is kept only where daemons share a database. */
+export function factsHere(ctx: FlowContext, facts: SandboxFacts): SandboxFacts {
+  const { capabilities } = facts;
+  return { ...facts, capabilities: { ...capabilities, snapshot: capabilities.snapshot && keepsWork(ctx) } };
+}
 
 /** Why it cannot what it cannot, by capability. */
 export function missingOf({ capabilities, resources, engine }: SandboxFacts): { [capability: string]: string } {
@@ -60,26 +69,28 @@ const ofEngines = ({ commit, warm, survivesRestart }: SandboxCapabilities, whyNo
 });
 
 /** Every provider that sessions of this host run on, the default first. */
-export async function providersOf(host: HostPorts): Promise<ProviderView[]> {
+export async function providersOf(ctx: FlowContext, host: HostPorts): Promise<ProviderView[]> {
   const views: ProviderView[] = [];
+  const { sandbox } = ctx.config;
+  const byDefault = sandbox === 'auto' ? 'bubblewrap' : sandbox;
   for (const name of [undefined, ...host.providers]) {
     const opened = await host.sandboxes(name).catch((error: unknown) => {
-      if (error instanceof Fault) return error;
+      if (error instanceof Fault || error instanceof EngineError) return error;
       throw error;
     });
-    if (opened instanceof Fault) {
+    if (opened instanceof Error) {
       const failed = {
         works: false,
-        why: opened.message,
+        why: opened instanceof EngineError ? `${opened.code}: ${opened.message}` : opened.message,
         version: null,
         runtimes: [],
         capabilities: null,
         missing: {},
       };
-      views.push({ provider: name ?? 'bubblewrap', isDefault: name === undefined, ...failed });
+      views.push({ provider: name ?? byDefault, isDefault: name === undefined, ...failed });
       continue;
     }
-    const { facts } = opened;
+    const facts = factsHere(ctx, opened.facts);
     if (views.some(({ provider }) => provider === facts.inUse)) continue;
     views.push({
       provider: facts.inUse,
@@ -108,7 +119,7 @@ export async function engineView(ctx: FlowContext, path: string, on: HandingOn |
   const { host } = ctx;
   if (host !== undefined) {
     const { allow = null, fenced } = host;
-    return { daemon: ctx.daemonId, providers: await providersOf(host), fenced: fenced || allow !== null, allow };
+    return { daemon: ctx.daemonId, providers: await providersOf(ctx, host), fenced: fenced || allow !== null, allow };
   }
   const peers = on === undefined ? [] : await sessionPeers(ctx.db, ctx.daemonId);
   const { answers } =
@@ -126,7 +137,8 @@ async function openProviders(host: HostPorts): Promise<SandboxProvider[]> {
   const opened = new Map<string, SandboxProvider>();
   for (const name of [undefined, ...host.providers]) {
     const found = await host.sandboxes(name).catch((error: unknown) => {
-      if (error instanceof Fault && name !== undefined) return null;
+      // One that does not answer is asked again with the next look.
+      if (error instanceof EngineError || (error instanceof Fault && name !== undefined)) return null;
       throw error;
     });
     const isSeen =

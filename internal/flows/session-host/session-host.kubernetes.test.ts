@@ -2,6 +2,8 @@
 // scripted agent. One daemon and one cluster for all.
 
 import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { digestText, IMAGE, Scene, whyNoPods } from '../../adapters/engine/kubernetes-testkit.ts';
@@ -10,12 +12,63 @@ import { createHostBench, type HostBench } from './host-testkit.ts';
 
 const root = join(import.meta.dirname, '../../..');
 
+/** A way to the cluster that can be cut, as a network's can. */
+class Line {
+  readonly #server: Server;
+  readonly #open = new Set<Socket>();
+  isCut: boolean;
+
+  private constructor(to: URL, isCut: boolean) {
+    this.isCut = isCut;
+    this.#server = createServer((near) => {
+      near.on('error', () => near.destroy());
+      if (this.isCut) return near.destroy();
+      const far = connect(Number(to.port), to.hostname);
+      far.on('error', () => near.destroy());
+      for (const [one, other] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        this.#open.add(one);
+        one.on('close', () => {
+          this.#open.delete(one);
+          other.destroy();
+        });
+      }
+      near.pipe(far).pipe(near);
+    });
+  }
+
+  /** Changes the address of the cluster in a kubeconfig to its own. */
+  static async before(kubeconfig: string, isCut: boolean): Promise<Line> {
+    const text = await readFile(kubeconfig, 'utf8');
+    const [address = ''] = /https:\/\/127\.0\.0\.1:\d+/.exec(text) ?? [];
+    const line = new Line(new URL(address), isCut);
+    await new Promise<void>((resolve) => line.#server.listen(0, '127.0.0.1', resolve));
+    const { port } = line.#server.address() as AddressInfo;
+    await writeFile(kubeconfig, text.replace(address, `https://127.0.0.1:${port}`));
+    return line;
+  }
+
+  cut(): void {
+    this.isCut = true;
+    for (const socket of this.#open) socket.destroy();
+  }
+
+  async stop(): Promise<void> {
+    this.cut();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}
+
 describe('sessions on a cluster', { skip: await whyNoPods() }, () => {
   let scene: Scene;
   let bench: HostBench;
+  let line: Line;
   before(async () => {
     scene = await Scene.start(['testdata', 'internal', 'node_modules'].map((name) => join(root, name)));
     const kubeconfig = await scene.kubeconfig();
+    line = await Line.before(kubeconfig, true);
     const config = {
       sandbox: 'kubernetes',
       file: {
@@ -37,10 +90,31 @@ describe('sessions on a cluster', { skip: await whyNoPods() }, () => {
   });
   after(async () => {
     await bench?.stop();
+    await line?.stop();
     await scene?.stop();
   });
   const podOf = (session: string) =>
     scene.cluster.store.all('pods').find(({ metadata }) => metadata.labels?.['svc/session'] === session);
+
+  it('wait for a cluster that does not answer when the daemon starts, and tell the stages of their launch', async () => {
+    const session = await bench.start('inside', '!say at last.');
+    const waiting = await bench.until(session, ({ body }) => body['engineReason'] !== undefined);
+    assert.deepEqual(
+      [waiting.state, waiting.reason, waiting.body['engineReason']],
+      ['queued', 'engine', 'engine-unreachable'],
+    );
+    line.isCut = false;
+    const { body } = await bench.until(session, ({ state, said }) => state === 'idle' && said.endsWith('at last.'));
+    const stages = body['provisioning'] as unknown as { stage: string; ms: number; at: string }[];
+    assert.deepEqual(
+      [...new Set(stages.map(({ stage }) => stage))].filter((stage) => stage !== 'pulling'),
+      ['scheduling', 'starting', 'mounting'],
+      JSON.stringify(stages),
+    );
+    assert.equal(stages[0]?.stage, 'pulling');
+    assert.ok(stages.every(({ ms, at }, index) => ms >= 0 && at >= (stages[index - 1]?.at ?? '')));
+    await bench.daemon.api('POST', `P/sessions/${session}/archive`, {});
+  });
 
   it('run in pods, recorded with their digest; wait for the cluster; leave no pod', async () => {
     const session = await bench.start('inside', '!exec id -u; pwd; echo kept > ~/file\n!say .the-end.');

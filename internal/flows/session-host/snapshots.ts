@@ -44,6 +44,9 @@ const bindingOf = (project: Where, sessionId: string) =>
 
 const limitsOf = (ctx: FlowContext) => sandboxesSettings(ctx.config.file, ctx.config.fileDir).snapshots;
 
+/** Whether this daemon keeps the work of sessions at all. */
+export const keepsWork = (ctx: FlowContext): boolean => ctx.config.databaseUrl !== undefined && limitsOf(ctx).maxMB > 0;
+
 class TooLarge extends Error {}
 
 /** Keeps what a sandbox holds, in place of what was kept before. Says in the log where it could not, and why. */
@@ -52,7 +55,7 @@ export async function keepWork(
   of: { readonly session: ClaimedSession; readonly project: Where; readonly sandbox: Sandbox },
 ): Promise<void> {
   const { maxMB } = limitsOf(ctx);
-  if (ctx.config.databaseUrl === undefined || maxMB === 0) return;
+  if (!keepsWork(ctx)) return;
   const { sessionId } = of.session;
   const began = performance.now();
   try {

@@ -7,6 +7,11 @@ import type { FlowContext } from '../context.ts';
 
 const buckets = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300];
 
+type Stage = ProvisioningStage['stage'];
+
+/** A stage that takes longer is told while it goes on. */
+const goingMs = 1_000;
+
 export class StageWatch {
   readonly #ctx: FlowContext;
   readonly #lease: Lease;
@@ -16,6 +21,7 @@ export class StageWatch {
   readonly #stages: ProvisioningStage[] = [];
   #step: { readonly name: string; readonly at: Date; readonly cache?: 'hit' | 'miss' } | undefined;
 
+  #told: Promise<void> = Promise.resolve();
   /** When the step that comes next began: with what its cache has. */
   #mark: Date;
 
@@ -26,14 +32,49 @@ export class StageWatch {
     this.#mark = ctx.runtime.now();
   }
 
-  /** A stage that fails is kept with the time that it took, and its error thrown on. */
-  async timed<T>(stage: ProvisioningStage['stage'], work: () => Promise<T>): Promise<T> {
-    const at = this.#ctx.runtime.now();
+  /**
+   * Stages one after another: each begins where the one before ends, the first with the work; it is all `starting` where
+   * none is named. What was begun as `starting` and turns out to wait for a machine or a claim was that all along.
+   */
+  async staged<T>(work: (begin: (stage: Stage) => void) => Promise<T>): Promise<T> {
+    let current: { stage: Stage; readonly at: Date } | undefined;
+    const first = this.#ctx.runtime.now();
+    const over: ProvisioningStage[] = [];
+    const end = (): void => {
+      const { stage, at } = current ?? { stage: 'starting', at: first };
+      over.push({ stage, at: at.toISOString(), ms: this.#since(at) });
+    };
+    // One that is over soon is told with its end alone.
+    const tellGoing = (): void => {
+      const { stage, at } = current ?? { stage: 'starting', at: first };
+      void this.#tell([...this.#stages, ...over, { stage, at: at.toISOString(), ms: this.#since(at) }]);
+    };
+    let timer = setTimeout(tellGoing, goingMs);
     try {
-      return await work();
+      return await work((stage) => {
+        if (stage === current?.stage) return;
+        if (current?.stage === 'starting' && (stage === 'scheduling' || stage === 'claiming')) {
+          current.stage = stage;
+          return;
+        }
+        if (current !== undefined) end();
+        current = { stage, at: current === undefined ? first : this.#ctx.runtime.now() };
+        clearTimeout(timer);
+        timer = setTimeout(tellGoing, goingMs);
+      });
     } finally {
-      await this.#add({ stage, at: at.toISOString(), ms: this.#since(at) });
+      clearTimeout(timer);
+      end();
+      await this.#add(over);
     }
+  }
+
+  /** A stage that fails is kept with the time that it took, and its error thrown on. */
+  timed<T>(stage: Stage, work: () => Promise<T>): Promise<T> {
+    return this.staged((begin) => {
+      begin(stage);
+      return work();
+    });
   }
 
   /** Hears of each setup step as its commands begin. */
@@ -68,22 +109,24 @@ export class StageWatch {
     return Math.max(0, this.#ctx.runtime.now().getTime() - at.getTime());
   }
 
-  async #add(stage: ProvisioningStage): Promise<void> {
-    this.#stages.push(stage);
-    this.#ctx.metrics
-      .histogram(
-        'svc_sandbox_start_seconds',
-        'Time that stages of launches take.',
-        ['provider', 'path', 'stage'],
-        buckets,
-      )
-      .observe({ provider: this.#provider, path: this.path, stage: stage.stage }, stage.ms / 1_000);
+  async #add(stages: readonly ProvisioningStage[]): Promise<void> {
+    this.#stages.push(...stages);
+    const help = 'Time that stages of launches take.';
+    const labels = ['provider', 'path', 'stage'] as const;
+    const seconds = this.#ctx.metrics.histogram('svc_sandbox_start_seconds', help, labels, buckets);
+    for (const { stage, ms } of stages)
+      seconds.observe({ provider: this.#provider, path: this.path, stage }, ms / 1_000);
     await this.#tell();
   }
 
-  async #tell(): Promise<void> {
-    await noteProvisioning(this.#ctx.db, this.#lease, this.#stages).catch((error: unknown) => {
-      this.#ctx.runtime.log.warn({ err: error, sessionId: this.#lease.sessionId }, 'session.stage_not_noted');
-    });
+  /** One after another, so that the last one said stands. */
+  async #tell(stages: readonly ProvisioningStage[] = this.#stages): Promise<void> {
+    const said = [...stages];
+    this.#told = this.#told.then(() =>
+      noteProvisioning(this.#ctx.db, this.#lease, said).catch((error: unknown) => {
+        this.#ctx.runtime.log.warn({ err: error, sessionId: this.#lease.sessionId }, 'session.stage_not_noted');
+      }),
+    );
+    await this.#told;
   }
 }

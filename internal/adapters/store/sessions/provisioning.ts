@@ -4,9 +4,10 @@ import type { Sql } from '../store.ts';
 import type { Lease } from './hosts.ts';
 
 export interface ProvisioningStage {
-  readonly stage: 'starting' | 'mounting' | 'setup';
+  readonly stage: 'pulling' | 'scheduling' | 'claiming' | 'starting' | 'mounting' | 'setup';
   /** Of a step. */
   readonly name?: string;
+  /** How long it took; of one that is going on, how long so far. */
   readonly ms: number;
   /** ISO 8601, when it began. */
   readonly at: string;

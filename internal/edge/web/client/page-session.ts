@@ -5,7 +5,7 @@ import type { Message, Session, WholeSession } from '../../../../schemas/api/ses
 import type { Agent } from '../../../../schemas/api/agents.ts';
 import { call } from './api.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, Command, Failure, Field, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import { Action, Command, duration, Failure, Field, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { tokens, usd } from './numbers.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
@@ -176,15 +176,23 @@ function Say({ place, session, path }: Pick<Part, 'place' | 'session' | 'path'>)
   </form>`;
 }
 
+function stageText({ stage, name, ms, cache }: NonNullable<WholeSession['provisioning']>[number]): string {
+  const what = name === undefined ? stage : `${stage} ${name}`;
+  return `${what} ${duration(ms)}${cache === undefined ? '' : ` (cache ${cache})`}`;
+}
+
 function Holdings({ place, session }: Pick<Part, 'place' | 'session'>): Markup | null {
   const { bindings, checks, claims } = session;
   const notEnforced = session.sandbox?.['notEnforced'];
   const lacking = Array.isArray(notEnforced) ? notEnforced.map(String) : [];
-  if (bindings.length + checks.length + claims.length + lacking.length === 0) return null;
-  return html`<details><summary>Holds and limits ${bindings.length + checks.length + claims.length + (lacking.length === 0 ? 0 : 1)}</summary><ul>
+  const stages = session.provisioning ?? [];
+  const lines = bindings.length + checks.length + claims.length + (lacking.length === 0 ? 0 : 1);
+  if (lines + stages.length === 0) return null;
+  return html`<details><summary>Holds and limits ${lines}</summary><ul>
     ${claims.map((claim) => html`<li>${claim.kind === 'slot' ? 'the slot of its agent' : `thread ${claim.key ?? ''}`}</li>`)}
     ${bindings.map(({ id, target }) => html`<li>bound to <a href=${`${pageHref(place, 'bindings')}?session=${session.id}`}>${target.type} ${target.key}</a> <small>${id}</small></li>`)}
     ${checks.map(({ name, state, conclusion }) => html`<li>check ${name}: ${conclusion ?? state}</li>`)}
     ${lacking.length === 0 ? null : html`<li>its sandbox does not enforce ${lacking.join(', ')}</li>`}
+    ${stages.length === 0 ? null : html`<li data-testid="stages">its latest launch: ${stages.map(stageText).join(', ')}</li>`}
   </ul></details>`;
 }
