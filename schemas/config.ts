@@ -217,6 +217,9 @@ const sandboxes = v.strictObject({
       'Home and work of sessions that are not loaded, kept in the database for another daemon.',
     ),
   ),
+  lostSeconds: optional(
+    count(3, 60, 'Seconds of silence after which a box ends itself and its session is launched again; 60.'),
+  ),
   mirrors: optional(
     described(
       v.strictObject({

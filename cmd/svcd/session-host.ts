@@ -56,13 +56,13 @@ function addressOf(anywhere: boolean, url: URL): string {
 
 /** Throws ConfigError for a kubeconfig that cannot be used. */
 function clusterOf(config: Config): EngineChoice | undefined {
-  const { kubernetes } = sandboxesSettings(config.file, config.fileDir);
+  const { kubernetes, lostSeconds } = sandboxesSettings(config.file, config.fileDir);
   if (kubernetes === undefined) return undefined;
   const { kubeconfig, namespace, runtimeClass, fence, pools } = kubernetes;
   try {
     const access = kubeconfig === undefined ? inClusterAccess(process.env) : kubeconfigAccess(kubeconfig);
     const engine = new KubernetesEngine({ access, namespace, runtimeClass, pools, now: Date.now });
-    return { engine, setting: 'sandboxes.kubernetes', fence, isLocal: false };
+    return { engine, setting: 'sandboxes.kubernetes', fence, isLocal: false, lostSeconds };
   } catch (error) {
     if (!(error instanceof AccessError)) throw error;
     const key = kubeconfig === undefined ? 'inCluster' : 'kubeconfig';
@@ -72,7 +72,7 @@ function clusterOf(config: Config): EngineChoice | undefined {
 
 /** Throws ConfigError for a file of certificates that cannot be read. */
 function dockerOf(config: Config): EngineChoice | undefined {
-  const { docker } = sandboxesSettings(config.file, config.fileDir);
+  const { docker, lostSeconds } = sandboxesSettings(config.file, config.fileDir);
   if (docker === undefined) return undefined;
   const { socket, host, tls, runtime, fence } = docker;
   const engine = new DockerEngine({
@@ -81,7 +81,7 @@ function dockerOf(config: Config): EngineChoice | undefined {
     ...(tls !== undefined && { tls: { ca: pem('ca', tls.ca), cert: pem('cert', tls.cert), key: pem('key', tls.key) } }),
     ...(runtime !== undefined && { runtime }),
   });
-  return { engine, setting: 'sandboxes.docker', fence, isLocal: socket !== undefined };
+  return { engine, setting: 'sandboxes.docker', fence, isLocal: socket !== undefined, lostSeconds };
 }
 
 function pem(name: string, file: string): string {

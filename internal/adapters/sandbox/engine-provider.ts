@@ -27,6 +27,8 @@ export interface EngineProviderOptions {
   readonly fence: 'preferred' | 'required';
   /** True where the engine sees this machine's files, so that a harness's program can be shown in a box. */
   readonly isLocal: boolean;
+  /** After so much silence a box ends itself, and its wire is given up. Default 60. */
+  readonly lostSeconds?: number;
   /** Files of the daemon that no sandbox may show, beside its data directory: keys. */
   readonly privateFiles: readonly string[];
 }
@@ -37,6 +39,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   readonly alwaysFenced = true;
   readonly engine: Engine;
   readonly fence: 'preferred' | 'required';
+  readonly lostSeconds: number;
   readonly #options: EngineProviderOptions;
   readonly #open = new Map<string, EngineSandbox>();
 
@@ -45,6 +48,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     this.#options = options;
     this.engine = engine;
     this.fence = options.fence;
+    this.lostSeconds = options.lostSeconds ?? 60;
     this.name = engine.name as SandboxName;
     this.capabilities = {
       isolation: facts.isolation,
@@ -132,7 +136,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     return this.engine.create({
       owner: purpose === 'build' ? { ...owner, session: `${id}-build` } : owner,
       image,
-      argv: initArgv({ tag: this.installation }),
+      argv: initArgv({ tag: this.installation, seconds: this.lostSeconds }),
       purpose,
       directories: outermost([declaredHome, declaredWork, ...directories]).map((path) => ({ path })),
       readOnlyPaths: isLocal && purpose === 'session' ? readOnlyPaths.filter((path) => this.#maySee(path)) : [],

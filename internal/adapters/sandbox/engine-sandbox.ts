@@ -31,6 +31,8 @@ export interface EngineOwner {
   readonly capabilities: SandboxCapabilities;
   readonly engine: Engine;
   readonly fence: 'preferred' | 'required';
+  /** After so much silence a box ends itself, and its wire is given up. */
+  readonly lostSeconds: number;
   /** Makes a box for a spec. */
   box(spec: SandboxSpec, image: ResolvedImage, purpose: BoxSpec['purpose'], watch?: SandboxWatch): Promise<BoxRef>;
   /** Whether a box is there and runs; true where the engine cannot be asked. */
@@ -273,6 +275,9 @@ export class EngineSandbox implements Sandbox {
     const wire = new Wire({
       dial,
       secret: this.#of.secret,
+      lostMs: this.#owner.lostSeconds * 1_000,
+      // Some signs of life within that time, so that one which is late ends nothing.
+      pingMs: Math.min(5_000, (this.#owner.lostSeconds * 1_000) / 6),
       socketOf: (name) =>
         this.#of.spec.channels?.some((one) => one.name === name) === true ? this.files.socket(name) : null,
       onState: (state) => {

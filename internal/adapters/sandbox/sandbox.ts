@@ -54,6 +54,8 @@ export interface EngineChoice {
   readonly fence: 'preferred' | 'required';
   /** Whether it sees this machine's files. */
   readonly isLocal: boolean;
+  /** After so much silence a box ends itself, and its wire is given up. Default 60. */
+  readonly lostSeconds?: number;
 }
 
 export interface SandboxSettings {

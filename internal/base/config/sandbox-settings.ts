@@ -66,6 +66,8 @@ const Section = v.strictObject({
     }),
     { maxMB: 256, days: 14 },
   ),
+  /** A box whose daemon is silent for so many seconds ends itself, and its session is launched again. */
+  lostSeconds: v.optional(v.pipe(v.number(), v.integer(), v.minValue(3), v.maxValue(60)), 60),
   /** Docker or Podman. */
   docker: v.optional(Docker),
   kubernetes: v.optional(KubernetesSection),
@@ -100,6 +102,7 @@ export interface SandboxesSettings {
   /** What every session's network reaches at most; absent: sessions are fenced where `sessions.fenced` says so. */
   readonly allow?: readonly string[];
   readonly gitBaseUrl?: string;
+  readonly lostSeconds: number;
   readonly snapshots: { readonly maxMB: number; readonly days: number };
   readonly mirrors: { readonly maxGB: number; readonly days: number };
 }
@@ -117,11 +120,8 @@ const read = new WeakMap<ConfigFile, SandboxesSettings>();
 export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSettings {
   const known = read.get(file);
   if (known !== undefined) return known;
-  const { presets, network, gitBaseUrl, snapshots, mirrors, docker, kubernetes } = readSection(
-    Section,
-    file.sandboxes,
-    'sandboxes',
-  );
+  const section = readSection(Section, file.sandboxes, 'sandboxes');
+  const { presets, network, gitBaseUrl, lostSeconds, snapshots, mirrors, docker, kubernetes } = section;
   const placed = Object.entries(presets).map(([name, preset]) => {
     const { rootfs } = preset;
     return [name, rootfs === undefined || isAbsolute(rootfs) ? preset : { ...preset, rootfs: resolve(base, rootfs) }];
@@ -136,6 +136,7 @@ export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSett
         Object.hasOwn(presets, name) ? presets[name]?.image : undefined,
       ),
     }),
+    lostSeconds,
     snapshots,
     mirrors,
   };

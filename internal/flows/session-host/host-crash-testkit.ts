@@ -36,7 +36,11 @@ export async function beginWorker(api: Api, message: string): Promise<string> {
   return String(body['id']);
 }
 
-export async function createCrashBench(sandbox: string): Promise<CrashBench> {
+/** `settings`: variables of all its daemons. */
+export async function createCrashBench(
+  sandbox: string,
+  settings: { readonly [name: string]: string } = {},
+): Promise<CrashBench> {
   const root = await mkdtemp(join(tmpdir(), 'svc-crash-'));
   const database = await createTestDatabase();
   const masterKeyFile = join(root, 'master.key');
@@ -55,6 +59,7 @@ export async function createCrashBench(sandbox: string): Promise<CrashBench> {
           SVC_MASTER_KEY_FILE: masterKeyFile,
           SVC_HARNESS_A_COMMAND: JSON.stringify(SCRIPTED_AGENT),
           SVC_SANDBOX: sandbox,
+          ...settings,
           ...env,
         },
       });

@@ -2,64 +2,14 @@
 // scripted agent. One daemon and one cluster for all.
 
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { digestText, IMAGE, Scene, whyNoPods } from '../../adapters/engine/kubernetes-testkit.ts';
 import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { Line } from './line-testkit.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
 
 const root = join(import.meta.dirname, '../../..');
-
-/** A way to the cluster that can be cut, as a network's can. */
-class Line {
-  readonly #server: Server;
-  readonly #open = new Set<Socket>();
-  isCut: boolean;
-
-  private constructor(to: URL, isCut: boolean) {
-    this.isCut = isCut;
-    this.#server = createServer((near) => {
-      near.on('error', () => near.destroy());
-      if (this.isCut) return near.destroy();
-      const far = connect(Number(to.port), to.hostname);
-      far.on('error', () => near.destroy());
-      for (const [one, other] of [
-        [near, far],
-        [far, near],
-      ] as const) {
-        this.#open.add(one);
-        one.on('close', () => {
-          this.#open.delete(one);
-          other.destroy();
-        });
-      }
-      near.pipe(far).pipe(near);
-    });
-  }
-
-  /** Changes the address of the cluster in a kubeconfig to its own. */
-  static async before(kubeconfig: string, isCut: boolean): Promise<Line> {
-    const text = await readFile(kubeconfig, 'utf8');
-    const [address = ''] = /https:\/\/127\.0\.0\.1:\d+/.exec(text) ?? [];
-    const line = new Line(new URL(address), isCut);
-    await new Promise<void>((resolve) => line.#server.listen(0, '127.0.0.1', resolve));
-    const { port } = line.#server.address() as AddressInfo;
-    await writeFile(kubeconfig, text.replace(address, `https://127.0.0.1:${port}`));
-    return line;
-  }
-
-  cut(): void {
-    this.isCut = true;
-    for (const socket of this.#open) socket.destroy();
-  }
-
-  async stop(): Promise<void> {
-    this.cut();
-    await new Promise((resolve) => this.#server.close(resolve));
-  }
-}
 
 describe('sessions on a cluster', { skip: await whyNoPods() }, () => {
   let scene: Scene;

@@ -1,0 +1,144 @@
+// Sessions in boxes whose daemon, wire, first process or box is killed (docs/reference/sessions.md#engines), on the fake
+// cluster, whose pods run for real. After each: what was left behind ends by itself, never do two boxes of a session run at
+// once, and no message is lost. A box waits for its daemon as long as the settings here say.
+
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { IMAGE, Scene, whyNoPods } from '../../adapters/engine/kubernetes-testkit.ts';
+import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
+import { isLong } from '../../base/testkit/long.ts';
+import { atRest, type Box, hang, readSession, running, stateOf, wentOn } from './boxes-testkit.ts';
+import { beginWorker, type CrashBench, createCrashBench, eventually } from './host-crash-testkit.ts';
+import { Line } from './line-testkit.ts';
+
+const root = join(import.meta.dirname, '../../..');
+const lostSeconds = 5;
+
+describe('sessions in boxes', { skip: await whyNoPods() }, () => {
+  let scene: Scene;
+  let bench: CrashBench;
+  let line: Line;
+  /** Pairs of boxes of one session that ran at the same time. */
+  const twins: string[] = [];
+
+  const boxesOf = (session: string): Box[] =>
+    scene.cluster.store
+      .all('pods')
+      .filter(({ metadata }) => metadata.labels?.['svc/session'] === session)
+      .map(({ metadata, status }) => ({
+        name: metadata.name,
+        epoch: Number(metadata.labels?.['svc/epoch']),
+        runs: status?.['phase'] === 'Running',
+      }));
+  // The files of a pod go with it.
+  const hangs = ({ name }: Box): string => `test $(hostname) = ${name}`;
+  const hasEnded = (session: string) =>
+    eventually('its box has ended', () => boxesOf(session).every(({ runs }) => !runs));
+
+  before(async () => {
+    scene = await Scene.start(['testdata', 'internal', 'node_modules'].map((name) => join(root, name)));
+    scene.cluster.store.on(({ object }) => {
+      const session = object.metadata.labels?.['svc/session'];
+      if (session === undefined) return;
+      const both = boxesOf(session).flatMap(({ name, runs }) => (runs ? [name] : []));
+      if (both.length > 1) twins.push(both.join(' and '));
+    });
+    const kubeconfig = await scene.kubeconfig();
+    line = await Line.before(kubeconfig, false);
+    const file = join(scene.folder, 'svc.json');
+    const harnesses = { 'harness-a': ['node', ...SCRIPTED_AGENT.slice(1)] };
+    const presets = { base: { image: IMAGE.reference, harnesses } };
+    const kubernetes = { kubeconfig, namespace: 'svc' };
+    await writeFile(file, JSON.stringify({ sandboxes: { kubernetes, presets, lostSeconds } }));
+    bench = await createCrashBench('kubernetes', { SVC_CONFIG: file });
+  });
+  after(async () => {
+    await bench?.remove();
+    await line?.stop();
+    await scene?.stop();
+  });
+
+  it('end by themselves when their daemon is killed, and the next one goes on from there', async () => {
+    const first = await bench.start('home');
+    const session = await beginWorker(first.api, '!say ready.');
+    const pod = await hang(first.api, session, { boxesOf, hangs });
+    await first.daemon.kill('SIGKILL');
+    await hasEnded(session);
+    const second = await bench.start('home');
+    await wentOn(second.api, session, { boxesOf, before: pod });
+    assert.deepEqual(twins, []);
+    await second.api('POST', `P/sessions/${session}/archive`);
+    await eventually('no box is left', () => boxesOf(session).length === 0);
+    await second.daemon.kill('SIGTERM');
+  });
+
+  it('end by themselves when the wire is lost for good, and their session is launched again', async () => {
+    const { api, daemon } = await bench.start('home');
+    const session = await beginWorker(api, '!say ready.');
+    const pod = await hang(api, session, { boxesOf, hangs });
+    line.cut();
+    await eventually('the wire is lost', async () => {
+      const { wire, state: now } = await readSession(api, session);
+      return wire === ('lost' as never) || now === ('suspended' as never);
+    });
+    await eventually('it is suspended', async () => (await stateOf(api, session)) === 'suspended');
+    await hasEnded(session);
+    line.isCut = false;
+    await wentOn(api, session, { boxesOf, before: pod });
+    assert.deepEqual(twins, []);
+    await daemon.kill('SIGTERM');
+  });
+
+  const kills: { readonly [what: string]: (pod: Box) => Promise<unknown> } = {
+    'its first process': async ({ name }) =>
+      scene.cluster.kubelet.running.get(name)?.exec(['/bin/sh', '-c', 'kill -9 $(pgrep -f svc-wire)']),
+    'its pod': async ({ name }) => scene.cluster.kubelet.running.get(name)?.kill(),
+    'the streams into it, five times': async ({ name }) => {
+      for (let count = 0; count < 5; count += 1) {
+        line.cut();
+        line.isCut = false;
+        await new Promise((resolve) => setTimeout(resolve, 200));
+      }
+      return scene.cluster.kubelet.running.get(name)?.kill();
+    },
+  };
+  for (const [what, kill] of Object.entries(isLong ? kills : {})) {
+    it(`go on in a new one when ${what} is killed`, async () => {
+      const { api, daemon } = await bench.start('home');
+      const session = await beginWorker(api, '!say ready.');
+      const pod = await hang(api, session, { boxesOf, hangs });
+      await kill(pod);
+      await wentOn(api, session, { boxesOf, before: pod });
+      assert.deepEqual(twins, []);
+      await daemon.kill('SIGTERM');
+    });
+  }
+
+  const points = [
+    'claimed',
+    'sandbox-open',
+    'provisioned',
+    'spawned',
+    'opened',
+    'turn-begun',
+    'turn-ended',
+    'turn-settled',
+  ];
+  for (const point of isLong ? points : []) {
+    it(`are left by none that is killed at session.${point}`, async () => {
+      const first = await bench.start('home', { SVC_FAILPOINT: `session.${point}` });
+      const session = await beginWorker(first.api, '!say first.');
+      assert.equal((await first.daemon.exited).signal, 'SIGKILL');
+      await hasEnded(session);
+      const second = await bench.start('home');
+      await atRest(second.api, session, 'first.');
+      assert.equal((await readSession(second.api, session))['inbox']?.['failed'], 0);
+      assert.deepEqual(twins, []);
+      assert.equal((await running(boxesOf, session)).length, 1);
+      await second.daemon.kill('SIGTERM');
+      await hasEnded(session);
+    });
+  }
+});
