@@ -7,7 +7,7 @@ KILL_TESTS := 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts'
 FUZZ_TESTS := 'cmd/**/*.fuzz.test.ts' 'internal/**/*.fuzz.test.ts'
 CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 
-.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-kill test-crash test-fuzz test-harness test-pgbouncer test-engines test-kubernetes
+.PHONY: help setup run test check types lint format format-check dead cover bench profile mutants schemas reference golden test-kill test-crash test-fuzz test-harness test-pgbouncer test-engines test-image test-kubernetes
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ test-crash: setup ## the long form of the kill tests
 
 test-engines: setup ## sandboxes on real container engines (installs the distribution's dockerd, podman and registry)
 	@scripts/test-engines
+
+test-image: setup ## the container image, built and run on a dockerd of its own (fetches packages of Debian and npm)
+	@scripts/test-image
 
 test-pgbouncer: setup ## two daemons behind a real transaction-mode pooler (installs the distribution's pgbouncer)
 	@scripts/test-pgbouncer

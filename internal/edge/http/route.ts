@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import type { Answers, Operation, ParamNames, Schema, Shape } from '../../../schemas/api/operation.ts';
 import type { Actor, FlowContext, ProjectRef } from '../../flows/context.ts';
 import { type Condition, versionTag } from '../../domain/version.ts';
+import type { Fault } from '../../domain/fault.ts';
 import type { Permission } from '../../domain/permission.ts';
 
 export type { Schema, Scope } from '../../../schemas/api/operation.ts';
@@ -110,6 +111,8 @@ export interface Serving {
    * fast-path.ts). Only where a route is public, takes its body raw, has one parameter, and always answers with JSON.
    */
   direct?(at: Direct): Promise<Answer>;
+  /** Told of every answer that is a failure, with the value of the route's one parameter; also where the caller never came to `handle`. */
+  refused?(ctx: FlowContext, param: string, fault: Fault): void;
 }
 
 /** A route of the table, its own types forgotten. */

@@ -9,5 +9,6 @@ export { attributed, largePayload, replayEvent, routedPayload, shownPayload, sho
 export { type IntakeProvider, takeChat, takeCodehost, takeTracker } from './intake.ts';
 export { takeErrtrack } from './errtrack.ts';
 export { nameDelivery } from './named.ts';
+export { logTurnedAway } from './turned-away.ts';
 export { startIngest } from './ports.ts';
 export { takeWebhook } from './webhook.ts';

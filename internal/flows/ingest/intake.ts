@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import * as chat from '../../adapters/providers/chat/chat.ts';
 import * as codehost from '../../adapters/providers/codehost/codehost.ts';
 import * as tracker from '../../adapters/providers/tracker/tracker.ts';
-import { connectionById, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { NewEvent } from '../../adapters/store/events/new-event.ts';
 import { recordWith } from '../../adapters/store/events/event-bodies.ts';
@@ -25,6 +25,7 @@ import { connectionSecrets } from '../sealed.ts';
 import { takeAnswer } from './answers.ts';
 import { parseBody } from './body.ts';
 import type { Intake } from './outcome.ts';
+import { findConnection } from './receivers.ts';
 import { isOwnInstallation, takeInstallation } from './installation.ts';
 import { largeFrom, readLarge } from './large.ts';
 import { type Asked, readHere, type ReadEvent, type Said } from './reading.ts';
@@ -125,8 +126,7 @@ export async function connectionOf(
   provider: IntakeProvider,
   id: string,
 ): Promise<{ connection: SealedConnection; secret: string }> {
-  const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
-  const connection = isId ? await connectionById(ctx.db, id) : undefined;
+  const connection = await findConnection(ctx, id);
   if (connection === undefined || connection.provider !== provider || !isListening(connection.status)) {
     const fault = new Fault('not_found', 'connection-not-found', 'there is no such connection');
     logUnreadable(ctx, { kind: 'connection' }, fault);

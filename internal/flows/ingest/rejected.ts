@@ -31,7 +31,7 @@ function count(ctx: FlowContext, kind: 'endpoint' | 'connection', id: string): v
 }
 
 /** Where a delivery came to; without an id: to something that there is not, of which the log names nothing. */
-interface At {
+export interface At {
   readonly kind: 'endpoint' | 'connection';
   readonly id?: string;
   readonly name?: string;
@@ -87,11 +87,15 @@ export function logRejected(ctx: FlowContext, at: Named, why: string): void {
 
 /** Tells of a delivery that was refused for another reason: what it says cannot be read, or there is nothing that takes it. */
 export function logUnreadable(ctx: FlowContext, at: At, error: unknown): void {
-  if (!(error instanceof Fault) || !REFUSALS.has(error.kind)) return;
+  if (error instanceof Fault && REFUSALS.has(error.kind)) logRefused(ctx, at, error);
+}
+const REFUSALS: ReadonlySet<string> = new Set(['unauthenticated', 'invalid', 'not_found']);
+
+/** Tells of a refused delivery by the text of its fault. */
+export function logRefused(ctx: FlowContext, at: At, error: Fault): void {
   count(ctx, at.kind, at.id ?? 'none');
   // Texts of these faults quote nothing of what was sent.
   const why = error.message;
   if (isDue(ctx, { ...at, id: `${at.id ?? ''} ${error.code}` }, (more) => tell(ctx, at, why, more)))
     tell(ctx, at, why, 0);
 }
-const REFUSALS: ReadonlySet<string> = new Set(['unauthenticated', 'invalid', 'not_found']);

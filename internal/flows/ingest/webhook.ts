@@ -14,6 +14,7 @@ import { MESSAGES } from '../../domain/messages.ts';
 import { type FlowContext, ingestOf } from '../context.ts';
 import type { Credential } from '../ports.ts';
 import { isBearer, isSigned } from './authenticate.ts';
+import { findEndpoint } from './receivers.ts';
 import { parseBody } from './body.ts';
 import { credentialKey, loadCredential } from './endpoint-secrets.ts';
 import type { Recorded } from './outcome.ts';
@@ -21,8 +22,6 @@ import { noteSpan } from '../../base/trace/trace.ts';
 
 const eventMax = 512;
 const dedupKeyMax = 1_024;
-/** Slugs are at most a name of 128 characters and what is derived. */
-const slugShape = /^[a-z0-9-]{1,160}$/;
 
 export interface WebhookDelivery {
   readonly slug: string;
@@ -87,9 +86,6 @@ const noteDelivery = (ctx: FlowContext, { id, key, receivedAt }: NewEvent, endpo
     ...{ eventId: id, name: 'delivery', startMs: receivedAt.getTime(), endMs: ctx.runtime.now().getTime() },
     attributes: { 'svc.event.key': key, 'svc.endpoint': endpoint },
   });
-
-const findEndpoint = async (ctx: FlowContext, slug: string, now: Date): Promise<IngestEndpoint | undefined> =>
-  slugShape.test(slug) ? ingestOf(ctx).endpoint(slug, now) : undefined;
 
 function eventOf(
   ctx: FlowContext,

@@ -5,6 +5,7 @@ import { ingestOf } from '../../../flows/context.ts';
 import {
   deliveryBytesMax,
   type IntakeProvider,
+  logTurnedAway,
   reserveBodyBytes,
   takeChat,
   takeCodehost,
@@ -18,6 +19,7 @@ const from = (provider: IntakeProvider): Serving => ({
   bodyLimitBytes: deliveryBytesMax[provider],
   admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
   admitMore: (ctx, params, bytes) => reserveBodyBytes(ctx, provider, params['connectionId'] ?? '', bytes),
+  refused: (ctx, id, fault) => logTurnedAway(ctx, { kind: 'connection', id }, fault),
 });
 const deliveryOf = ({
   params,
@@ -53,5 +55,6 @@ export const intakeRoutes: readonly Route[] = [
   ),
   serve(api.takeErrtrackDelivery, async ({ ctx, raw, headers }) => answer(await takeErrtrack(ctx, { raw, headers })), {
     admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
+    refused: (ctx, _none, fault) => logTurnedAway(ctx, { kind: 'connection', name: 'the error tracker' }, fault),
   }),
 ];

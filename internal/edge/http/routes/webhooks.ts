@@ -3,7 +3,7 @@
 
 import { ingestWebhookEvent, signatureHeader } from '../../../../schemas/api/endpoints.ts';
 import { ingestOf } from '../../../flows/context.ts';
-import { takeWebhook } from '../../../flows/ingest/ingest.ts';
+import { logTurnedAway, takeWebhook } from '../../../flows/ingest/ingest.ts';
 import { accepted, type Direct, ok, type Route, serve } from '../route.ts';
 
 async function take({ ctx, param, raw, headers }: Direct) {
@@ -21,5 +21,6 @@ export const webhookRoutes: readonly Route[] = [
     admit: (ctx, bytes) => ingestOf(ctx).admit(bytes),
     admitMore: async (ctx) => ingestOf(ctx).admitRest(),
     direct: take,
+    refused: (ctx, slug, fault) => logTurnedAway(ctx, { kind: 'endpoint', slug }, fault),
   }),
 ];
