@@ -78,7 +78,9 @@ test('the daemon of the tree before and this one share a database under traffic,
     await sleep(500);
     const now = start('new');
     urls.push((await now.ready).url);
-    await sleep(2_000);
+    // Both take some of it, however slow the machine.
+    const together = accepted.length + 60;
+    while (accepted.length < together) await Promise.race([traffic, sleep(50)]);
     urls.shift();
     const drained = await old.kill('SIGTERM');
     assert.equal(drained.code, 0, old.stderr().slice(-2_000));
@@ -99,7 +101,7 @@ test('the daemon of the tree before and this one share a database under traffic,
       migrated[0]?.n,
       (await readdir(join(top, 'migrations'))).filter((name) => name.endsWith('.sql')).length,
     );
-    assert.ok(!old.stderr().includes('"level":50'), old.stderr().slice(-2_000));
+    assert.doesNotMatch(old.stderr(), /"level":"(?:error|fatal)"/);
   } finally {
     for (const stop of stops) await stop();
     await database.close();

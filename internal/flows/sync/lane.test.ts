@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { after, before, describe, it, test } from 'node:test';
 import { spreadPolls } from '../../adapters/store/repositories/polls.ts';
 import { enqueueSync } from '../enqueue.ts';
-import { following, relation, SyncLane } from './lane.ts';
+import { following, relation, SyncLane, takeOver } from './lane.ts';
 import { agentFile, type Bench, ended, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
 
 const under = { commit: 'a', isApplying: false, sinceMs: 0, limitMs: 60_000 };
@@ -233,6 +233,35 @@ describe('a run that is just being taken in hand', () => {
     assert.deepEqual([lane.owns(randomUUID(), id), lane.owns(randomUUID(), other)], [true, false]);
     await lane.stop();
     assert.equal(lane.owns(randomUUID(), id), false);
+  });
+});
+
+describe('a run that waits for a daemon', () => {
+  let bench: Bench;
+  before(async () => {
+    bench = await startBench({ config: { roles: ['api'] } });
+  });
+  after(() => bench.stop());
+
+  it('is asked for again where its wish was lost, and not while somebody has its repository in hand', async () => {
+    const { ctx, api } = bench.daemon;
+    const body = { name: 'patient', url: 'https://git.test/o/patient' };
+    assert.equal((await api('POST', 'P/repositories', body)).status, 201);
+    assert.equal((await api('POST', 'P/repositories/patient/sync')).status, 202);
+    await ctx.db.query(`update svc.reconciles set started_at = now() - interval '1 minute'`);
+    const wanted = async (claimedBy: string | null, wish: string | null): Promise<unknown> => {
+      await ctx.db.query('update svc.repository_polls set claimed_by = $1::uuid, wanted = $2::text', [claimedBy, wish]);
+      await takeOver(ctx, { owns: () => true }, ctx.runtime.log);
+      return (await ctx.db.query<{ wanted: string }>('select wanted from svc.repository_polls')).rows[0]?.wanted;
+    };
+    assert.equal(await wanted(ctx.daemonId, null), null);
+    assert.equal(await wanted(null, null), 'manual');
+    assert.equal(await wanted(null, 'poll'), 'manual');
+    // The table is unlogged: a crash of the database empties it.
+    await ctx.db.query('truncate svc.repository_polls');
+    await takeOver(ctx, { owns: () => true }, ctx.runtime.log);
+    const { rows } = await ctx.db.query<{ wanted: string }>('select wanted from svc.repository_polls');
+    assert.deepEqual(rows, [{ wanted: 'manual' }]);
   });
 });
 

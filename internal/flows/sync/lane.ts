@@ -16,6 +16,7 @@ import {
   pollIn,
   pollsDue,
   spreadPolls,
+  wishForgotten,
 } from '../../adapters/store/repositories/polls.ts';
 import {
   insertRun,
@@ -23,7 +24,6 @@ import {
   type OrphanedRun,
   orphanedRuns,
   ownRuns,
-  waitingRuns,
 } from '../../adapters/store/repositories/reconciles.ts';
 import { conditionCounts, projectOf, repositoryById } from '../../adapters/store/repositories/repositories.ts';
 import { listOldSnapshots, sweepSnapshots, type Swept } from '../../adapters/store/repositories/snapshots.ts';
@@ -280,7 +280,7 @@ export async function takeOver(ctx: FlowContext, lane: Pick<SyncLane, 'owns'>, l
   });
   if (closed > 0) log.warn({ runs: closed }, 'repo.runs_taken_over');
   await freeLostClaims(db, silentSeconds);
-  for (const id of await waitingRuns(db, waitingSeconds)) await enqueueSync(db, id, 'manual');
+  await wishForgotten(db, waitingSeconds);
   return closed;
 }
 

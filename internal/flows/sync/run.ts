@@ -73,8 +73,10 @@ async function runStages(task: SyncTask, options: RunOptions, onQuiet: () => voi
     tellOutcome(task, ending, progress.subject.commit, performance.now() - begun, log);
     return { kind: 'ended', status: ending.status };
   } catch (error) {
-    if (error instanceof LostOwnership || error instanceof Overtaken) {
-      const reason = error instanceof Overtaken ? error.message : 'superseded';
+    // Whatever the end of its reading looks like: a run that was overtaken is not handed back, and asks for nothing anew.
+    const by = task.signal.reason instanceof Overtaken ? task.signal.reason : error;
+    if (error instanceof LostOwnership || by instanceof Overtaken) {
+      const reason = by instanceof Overtaken ? by.message : 'superseded';
       await run.close('superseded', reason);
       log.info({ repository: repository.name, reconcile: run.id, commit: progress.subject.commit }, 'repo.superseded');
       return { kind: 'ended', status: 'superseded' };

@@ -159,6 +159,26 @@ export async function wishSync(sql: Sql, wish: Wish): Promise<void> {
 }
 
 /**
+ * Asks again for the runs that have waited for a daemon for so long, and of which nobody has heard: where the wish still
+ * stands, or a daemon has the repository in hand, it will come to them, and a second wish would end what the first began.
+ */
+export async function wishForgotten(sql: Sql, forSeconds: number): Promise<void> {
+  await sql.query(
+    `with waiting as (
+       select distinct repository_id as id from svc.reconciles
+        where status = 'running' and daemon_id is null and repository_id is not null
+          and started_at < now() - make_interval(secs => $1::int)
+     ), wished as (
+       insert into svc.repository_polls as p (repository_id, next_at, wanted) select id, now(), 'manual' from waiting
+       on conflict (repository_id) do update set next_at = now(), wanted = 'manual'
+         where p.claimed_by is null and p.wanted is distinct from 'manual'
+       returning 1)
+     select svc.tell('${wishChannel}', '') from wished`,
+    [forSeconds],
+  );
+}
+
+/**
  * Sets when a repository is looked at next, so many milliseconds from now; whoever wants it sooner says so. `wanted`: what it
  * is looked at for, where that is more than its turn.
  */

@@ -361,17 +361,6 @@ export async function orphanedRuns(sql: Sql, silentSeconds: number): Promise<Orp
   return rows;
 }
 
-/** Repositories with a run that has waited for a daemon for so long. */
-export async function waitingRuns(sql: Sql, forSeconds: number): Promise<string[]> {
-  const { rows } = await sql.query<{ id: string }>(
-    `select repository_id as id from svc.reconciles
-      where status = 'running' and daemon_id is null and repository_id is not null
-        and started_at < now() - make_interval(secs => $1::int)`,
-    [forSeconds],
-  );
-  return rows.map((row) => row.id);
-}
-
 /** Commits of a repository's runs that begin so, at most two. */
 export async function commitsStarting(sql: Sql, repositoryId: string, beginning: string): Promise<string[]> {
   const { rows } = await sql.query<{ commit: string }>(
