@@ -39,6 +39,7 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   'crowd-places': async () => (await import('../../internal/bench/crowd-places.ts')).places,
   idle: async () => (await import('../../internal/bench/idle.ts')).bench,
   ticks: async () => (await import('../../internal/bench/ticks.ts')).bench,
+  console: async () => (await import('../../internal/bench/console.ts')).bench,
   validate: async () => (await import('../../internal/bench/validate.ts')).bench,
 };
 

@@ -4,7 +4,8 @@ import { createRequire } from 'node:module';
 import chromiumBinary from '@sparticuz/chromium';
 import { type Browser, type BrowserContext, chromium, type Page, type Request } from 'playwright-core';
 
-export type { BrowserContext, Page } from 'playwright-core';
+export type { BrowserContext, Page, Request } from 'playwright-core';
+export { errors } from 'playwright-core';
 
 /** Unpacks the binary where it is not yet; answers with its path. */
 export const unpackBrowser = (): Promise<string> => chromiumBinary.executablePath();

@@ -147,8 +147,10 @@ function useKeys(place: Place | undefined, address: Address, open: (what: 'find'
         open('find');
         return;
       }
+      // A dialog has its own, also where nothing in it has the focus.
       const isTyping =
-        event.target instanceof Element && event.target.closest('input, textarea, select, dialog') !== null;
+        document.querySelector('dialog[open]') !== null ||
+        (event.target instanceof Element && event.target.closest('input, textarea, select') !== null);
       if (isTyping || event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem('svc.keys') === 'off')
         return;
       if (event.key === '?') open('keys');

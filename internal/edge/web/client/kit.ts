@@ -4,7 +4,7 @@
 
 import htm from 'htm';
 import { h, type VNode } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, message } from './api.ts';
 import type { Place } from './pages.ts';
 
@@ -41,18 +41,30 @@ export function Dialog(props: {
   readonly children: Content;
 }): Markup {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  const isOver = useRef(false);
+  // Not after the next picture: whoever types on meanwhile would type into nothing.
+  useLayoutEffect(() => {
     const before = document.activeElement;
-    ref.current?.showModal();
+    const dialog = ref.current;
+    dialog?.showModal();
     return () => {
-      if (before instanceof HTMLElement) before.focus();
+      isOver.current = true;
+      // While it is open nothing beside it takes the focus.
+      dialog?.close();
+      // What opened it may be gone by then, with what was done: the page itself is where one goes on.
+      const isThere = before instanceof HTMLElement && before.isConnected && !before.matches(':disabled');
+      (isThere ? before : document.getElementById('main'))?.focus();
     };
   }, []);
   const cancel = (event: Event): void => {
     event.preventDefault();
     props.onClose();
   };
-  return html`<dialog ref=${ref} data-testid=${props.testId} aria-labelledby=${`${props.testId}-title`} onCancel=${cancel}>
+  // A browser may close it by itself, without asking.
+  const closed = (): void => {
+    if (!isOver.current) props.onClose();
+  };
+  return html`<dialog ref=${ref} data-testid=${props.testId} aria-labelledby=${`${props.testId}-title`} onCancel=${cancel} onClose=${closed}>
     <h2 id=${`${props.testId}-title`}>${props.title}</h2>
     ${props.children}
   </dialog>`;
@@ -230,7 +242,7 @@ export interface ActionProps {
   readonly primary?: boolean;
 }
 
-/** A button for something that changes the project. Says nothing of success: the page shows what is so by then. */
+/** A button for something that changes the project. It is busy, and not disabled, while it works: a disabled one loses the focus. Says nothing of success: the page shows what is so by then. */
 export function Action(props: ActionProps): Markup {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(undefined);
@@ -238,6 +250,7 @@ export function Action(props: ActionProps): Markup {
   const { confirm } = props;
   const isAllowed = props.place.permissions.includes(props.needs);
   const press = async (): Promise<void> => {
+    if (busy) return;
     setBusy(true);
     setError(undefined);
     try {
@@ -255,7 +268,7 @@ export function Action(props: ActionProps): Markup {
   const kind =
     confirm === undefined ? (props.primary === true ? 'primary' : '') : confirm.isMild === true ? '' : 'danger';
   return html`<span class="action">
-    <button type="button" class=${kind} data-testid=${props.testId} disabled=${!isAllowed || busy} title=${props.command} onClick=${press}>${props.label}</button>
+    <button type="button" class=${kind} data-testid=${props.testId} disabled=${!isAllowed} aria-disabled=${busy ? 'true' : undefined} aria-busy=${busy} title=${props.command} onClick=${press}>${props.label}</button>
     ${isAllowed ? html`<${Copy} text=${props.command} label="svc" />` : html`<small>needs ${props.needs}</small>`}
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
