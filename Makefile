@@ -2,8 +2,8 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
-TESTS := 'cmd/**/!(*.crash|*.fuzz|*.engines).test.ts' 'internal/**/!(*.crash|*.fuzz|*.engines).test.ts' 'schemas/**/*.test.ts'
-KILL_TESTS := 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts'
+TESTS := 'cmd/**/!(*.crash|*.fuzz|*.engines|*.kubernetes).test.ts' 'internal/**/!(*.crash|*.fuzz|*.engines|*.kubernetes).test.ts' 'schemas/**/*.test.ts'
+KILL_TESTS := 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts' 'internal/**/*.kubernetes.test.ts'
 FUZZ_TESTS := 'cmd/**/*.fuzz.test.ts' 'internal/**/*.fuzz.test.ts'
 CORE_TESTS := 'internal/core.test.ts' 'internal/core/**/*.test.ts' 'schemas/**/*.test.ts'
 

@@ -29,6 +29,15 @@ const LIMITS = ['nofile=4096:4096', 'nproc=4096:4096'];
 export interface TestEngine {
   readonly name: 'docker' | 'podman';
   readonly socket: string;
+  /** `127.0.0.1:<port>` where it was started with TLS. */
+  readonly host?: string;
+  /** Makes a small image that holds nothing but a text. */
+  importText(name: string, text: string): Promise<void>;
+  /** Gives an image another name. */
+  tag(image: string, as: string): Promise<void>;
+  /** Sends an image to a registry under another name. */
+  push(image: string, as: string): Promise<void>;
+  removeImage(name: string): Promise<void>;
   /** Of the engine's own API. */
   api(method: string, path: string, body?: object): Promise<{ readonly status: number; readonly body: unknown }>;
   stop(): Promise<void>;
@@ -41,18 +50,27 @@ const programOf = (name: string): string | null =>
     .find((file) => existsSync(file)) ?? null;
 
 /** Why tests of an engine cannot run here; null where they can. */
-export function lacking(name: 'docker' | 'podman'): string | null {
-  const needed = [name === 'docker' ? 'dockerd' : 'podman', 'runc', 'busybox'];
+export function lacking(name: 'docker' | 'podman' | 'gvisor'): string | null {
+  const engines = { docker: ['dockerd'], podman: ['podman'], gvisor: ['dockerd', 'runsc'] };
+  const needed = [...engines[name], 'runc', 'busybox', 'docker-registry'];
   const missing = needed.filter((one) => programOf(one) === null);
   if (process.getuid?.() !== 0) return 'engines are started by root alone';
   return missing.length === 0 ? null : `${missing.join(', ')} not installed (make test-engines installs)`;
 }
 
+export interface TestEngineOptions {
+  /** `host:port` of one on loopback, which needs no TLS. */
+  readonly registry?: string;
+  /** Of Docker: listens on loopback too, for clients with a certificate of this authority. */
+  readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string };
+}
+
 /** Starts an engine with the test image in it. Its state is in a directory of its own, removed by `stop`. */
-export async function startEngine(name: 'docker' | 'podman'): Promise<TestEngine> {
+export async function startEngine(name: 'docker' | 'podman', options: TestEngineOptions = {}): Promise<TestEngine> {
   const dir = mkdtempSync(join(tmpdir(), `svc-${name}-`));
   const socket = join(dir, 'engine.sock');
-  const [file, args, env] = name === 'docker' ? dockerd(dir, socket) : podman(dir, socket);
+  const host = options.tls === undefined ? undefined : `127.0.0.1:${30_000 + (process.pid % 2_000)}`;
+  const [file, args, env] = name === 'docker' ? dockerd(dir, socket, options, host) : podman(dir, socket, options);
   const log = join(dir, 'log');
   const child = spawn('/bin/sh', ['-c', 'exec "$@" >"$0" 2>&1', log, file, ...args], {
     // One of them leaves files where it is.
@@ -90,29 +108,84 @@ export async function startEngine(name: 'docker' | 'podman'): Promise<TestEngine
     await stop();
     throw error;
   }
-  return { name, socket, api, stop };
+  return { name, socket, ...(host !== undefined && { host }), api, stop, ...imagesOf(agent, api) };
+}
+
+type Api = TestEngine['api'];
+
+function imagesOf(agent: Agent, api: Api): Pick<TestEngine, 'importText' | 'tag' | 'push' | 'removeImage'> {
+  const expect = async (method: string, path: string): Promise<void> => {
+    const { status, body } = await api(method, `/v1.41${path}`);
+    if (status >= 300) throw new Error(`${path}: ${status} ${JSON.stringify(body)}`);
+  };
+  const tag = (image: string, as: string): Promise<void> => {
+    const [, repo = '', text = ''] = /^(.*):([^:/]+)$/.exec(as) ?? [];
+    return expect('POST', `/images/${image}/tag?${new URLSearchParams({ repo, tag: text })}`);
+  };
+  return {
+    tag,
+    importText(name, text) {
+      const folder = mkdtempSync(join(tmpdir(), 'svc-text-'));
+      writeFileSync(join(folder, 'text'), text);
+      const archive = execFileSync('tar', ['-C', folder, '-cf', '-', '.']);
+      rmSync(folder, { recursive: true });
+      return imported(agent, name, archive);
+    },
+    async push(image, as) {
+      await tag(image, as);
+      const [, repo = '', text = ''] = /^(.*):([^:/]+)$/.exec(as) ?? [];
+      const answer = await agent.request({
+        origin: 'http://engine',
+        path: `/v1.41/images/${repo}/push?tag=${text}&tlsVerify=false`,
+        method: 'POST',
+        headers: { 'x-registry-auth': Buffer.from('{}').toString('base64') },
+      });
+      const told = await answer.body.text();
+      if (answer.statusCode !== 200 || /"error/.test(told)) throw new Error(`${as} is not taken: ${told.slice(-500)}`);
+    },
+    removeImage: (name) => expect('DELETE', `/images/${name}?force=true`),
+  };
 }
 
 type Start = readonly [string, readonly string[], Readonly<Record<string, string>>];
 
-function dockerd(dir: string, socket: string): Start {
+function dockerd(dir: string, socket: string, { tls }: TestEngineOptions, host: string | undefined): Start {
   const net = ['--iptables=false', '--ip6tables=false', '--bridge=none'];
+  const secure = Object.entries(tls ?? {}).flatMap(([name, pem]) => {
+    writeFileSync(join(dir, `${name}.pem`), pem, { mode: 0o600 });
+    return [`--tls${name === 'ca' ? 'cacert' : name}`, join(dir, `${name}.pem`)];
+  });
+  const listens = tls === undefined ? [] : ['--tlsverify', ...secure, '-H', `tcp://${host}`];
   const where = ['--data-root', join(dir, 'root'), '--exec-root', join(dir, 'exec'), '--pidfile', join(dir, 'pid')];
   return [
     'dockerd',
-    [...net, ...where, ...LIMITS.flatMap((limit) => ['--default-ulimit', limit]), '-H', `unix://${socket}`],
+    [
+      ...[...net, ...where, ...LIMITS.flatMap((limit) => ['--default-ulimit', limit])],
+      ...['--add-runtime', `gvisor=${gvisor(dir)}`, '-H', `unix://${socket}`, ...listens],
+    ],
     {},
   ];
 }
 
-function podman(dir: string, socket: string): Start {
+/** Another kernel, in user space, under the engine; without groups of control, which this kernel's mix of both kinds breaks. */
+function gvisor(dir: string): string {
+  const file = join(dir, 'runsc');
+  writeFileSync(file, '#!/bin/sh\nexec runsc --ignore-cgroups --network=none --platform=ptrace "$@"\n', {
+    mode: 0o755,
+  });
+  return file;
+}
+
+function podman(dir: string, socket: string, { registry }: TestEngineOptions): Start {
   const quoted = LIMITS.map((limit) => `"${limit}"`).join(', ');
   writeFileSync(
     join(dir, 'containers.conf'),
     `[containers]\ndefault_ulimits = [${quoted}]\n[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n`,
   );
   const storage = ['--root', join(dir, 'root'), '--runroot', join(dir, 'run'), '--tmpdir', join(dir, 'tmp')];
-  const env = { CONTAINERS_CONF: join(dir, 'containers.conf') };
+  const registries = join(dir, 'registries.conf');
+  writeFileSync(registries, registry === undefined ? '' : `[[registry]]\nlocation = "${registry}"\ninsecure = true\n`);
+  const env = { CONTAINERS_CONF: join(dir, 'containers.conf'), CONTAINERS_REGISTRIES_CONF: registries };
   return ['podman', [...storage, 'system', 'service', '--time=0', `unix://${socket}`], env];
 }
 
@@ -130,13 +203,16 @@ async function answered(
 }
 
 /** Imports the image as an archive of its root. */
-async function load(agent: Agent): Promise<void> {
+const load = (agent: Agent): Promise<void> => imported(agent, testImage, imageArchive());
+
+async function imported(agent: Agent, name: string, archive: Buffer): Promise<void> {
+  const [repo = '', tag = ''] = name.split(':');
   const answer = await agent.request({
     origin: 'http://engine',
-    path: '/images/create?fromSrc=-&repo=svc-test&tag=latest',
+    path: `/images/create?${new URLSearchParams({ fromSrc: '-', repo, tag })}`,
     method: 'POST',
     headers: { 'content-type': 'application/x-tar' },
-    body: imageArchive(),
+    body: archive,
   });
   const text = await answer.body.text();
   if (answer.statusCode !== 200 || /"error"/.test(text))
@@ -153,10 +229,16 @@ function imageArchive(): Buffer {
   const applets = execFileSync(join(root, 'bin/busybox'), ['--list'], { encoding: 'utf8' }).trim().split('\n');
   for (const applet of applets) if (applet !== 'busybox') symlinkSync('busybox', join(root, 'bin', applet));
   cpSync(realpathSync(process.execPath), join(root, 'usr/bin/node'));
-  const linked = execFileSync('ldd', [process.execPath], { encoding: 'utf8' }).matchAll(/(\/\S+) \(0x/g);
-  for (const [, file = ''] of linked) {
+  for (const file of gitFiles()) {
     mkdirSync(join(root, dirname(file)), { recursive: true });
     cpSync(realpathSync(file), join(root, file));
+  }
+  for (const program of [process.execPath, ...gitFiles()]) {
+    const linked = execFileSync('ldd', [program], { encoding: 'utf8' }).matchAll(/(\/\S+) \(0x/g);
+    for (const [, file = ''] of linked) {
+      mkdirSync(join(root, dirname(file)), { recursive: true });
+      if (!existsSync(join(root, file))) cpSync(realpathSync(file), join(root, file));
+    }
   }
   chmodSync(join(root, 'tmp'), 0o1777);
   writeFileSync(join(root, 'etc/os-release'), 'NAME=svc-test\nID=svc-test\n');
@@ -166,6 +248,12 @@ function imageArchive(): Buffer {
   });
   rmSync(root, { recursive: true });
   return archive;
+}
+
+/** What a clone, a fetch and a push over HTTP are made of. */
+function gitFiles(): string[] {
+  const core = execFileSync('git', ['--exec-path'], { encoding: 'utf8' }).trim();
+  return [programOf('git') ?? '/usr/bin/git', join(core, 'git-remote-http'), join(core, 'git')];
 }
 
 async function removeAll(api: TestEngine['api']): Promise<void> {

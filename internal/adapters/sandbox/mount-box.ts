@@ -2,6 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
 import { Fault } from '../../domain/fault.ts';
 import type { Sandbox } from './types.ts';
 
@@ -41,9 +42,11 @@ export async function streamIn(
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   const packed = once(pack, 'exit').catch(() => [1]);
+  // Read from the first moment: of a program that has ended, what nobody reads yet is thrown away.
+  const archive = pack.stdout.pipe(new PassThrough());
   try {
     const command = ['/bin/sh', '-c', unpackText, 'sh', of.mountPath];
-    const options = { cwd: '/', timeoutMs: streamMs, input: pack.stdout };
+    const options = { cwd: '/', timeoutMs: streamMs, input: archive };
     const done = await sandbox.run({ command, ...options, ...(of.signal !== undefined && { signal: of.signal }) });
     const [code] = (await packed) as [number | null];
     if (done.code === 0 && code === 0) return;

@@ -3,7 +3,9 @@
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, describe, it, type TestContext } from 'node:test';
+import { answered, attemptArgv, attempts } from '../../base/testkit/attempts.ts';
 import { AccessError, kubeconfigAccess, KubernetesEngine } from '../engine/engine.ts';
 import { IMAGE, Scene, whyNoPods } from '../engine/kubernetes-testkit.ts';
 import { openSandboxes, packPart, restoreParts, type SandboxSpec, snapshotParts } from './sandbox.ts';
@@ -71,11 +73,16 @@ describe('kubernetes:', { skip: why }, () => {
     t.after(() => server.close());
     const post = `fetch('http://127.0.0.1:4401/', {method: 'POST', body: 'x'.repeat(3000000)}).then((r) => r.text()).then((t) => console.log(t.length))`;
     assert.equal((await sandbox.run({ command: ['node', '-e', post], ...TIME })).output, '3000000\n');
-    const { hostname, port } = new URL(access.server);
-    const tries = `const net = require('net'); let left = 4; const done = () => --left || console.log('none');
-      for (const [host, port] of [['${hostname}', ${Number(port) || 443}], ['169.254.169.254', 80], ['1.1.1.1', 443], ['10.0.0.1', 22]])
-      net.connect({host, port}).setTimeout(3000, function () { this.destroy(); done(); }).on('connect', () => console.log('reached', host)).on('error', done);`;
-    assert.equal((await sandbox.run({ command: ['node', '-e', tries], ...TIME })).output, 'none\n');
+    const clusterPort = Number(new URL(access.server).port) || 443;
+    const open = createServer((_request, response) => response.end('open'));
+    await new Promise<void>((resolve) => open.listen(0, '127.0.0.1', resolve));
+    t.after(() => open.close());
+    const { port: openPort } = open.address() as AddressInfo;
+    const around = { daemonPort: openPort, databasePort: openPort, openPort, otherPorts: [clusterPort], sockets: [] };
+    const wanted = attempts(around);
+    assert.ok(wanted.length >= 400);
+    const tried = await sandbox.run({ command: attemptArgv('node', wanted), ...TIME });
+    assert.deepEqual(answered(tried.output), { count: wanted.length, open: [] }, tried.output);
   });
 
   it('an exec that is cut again and again loses and repeats no line', async (t) => {
