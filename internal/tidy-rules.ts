@@ -82,6 +82,8 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   'adapters/sandbox': { rooms: [...BELOW_ADAPTERS, 'adapters/engine'], npm: [] },
   'adapters/engine': adapter('undici', 'yaml'),
   'adapters/presets': adapter('tar-stream'),
+  // What is shared is sealed before it leaves.
+  'adapters/objects': { rooms: [...BELOW_ADAPTERS, 'adapters/crypto'], npm: ['undici'] },
   flows: { rooms: ['adapters/', 'core/', 'schemas', 'base', 'base/'], npm: [] },
   'flows/sync': FLOW,
   // What people do to a repository ends with a sync, or with what one would do.

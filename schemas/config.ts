@@ -229,6 +229,31 @@ const sandboxes = v.strictObject({
       'Large mounted repositories, kept under the data directory so that the next session fetches what has changed.',
     ),
   ),
+  setupCache: optional(
+    described(
+      v.strictObject({
+        directory: optional(text(4096, 'One that all daemons see.')),
+        s3: optional(
+          v.strictObject({
+            endpoint: text(
+              4096,
+              'https://host[:port] of a store that speaks the API of S3; buckets are named in the path.',
+            ),
+            bucket: text(63, 'The bucket.'),
+            region: optional(text(64, 'us-east-1.')),
+            prefix: optional(text(256, 'In front of the name of every object.')),
+            accessKeyIdEnv: optional(text(256, 'Variable with the key’s id; AWS_ACCESS_KEY_ID.')),
+            secretAccessKeyEnv: optional(text(256, 'Variable with the secret key; AWS_SECRET_ACCESS_KEY.')),
+            sessionTokenEnv: optional(text(256, 'Variable with the token of temporary keys; AWS_SESSION_TOKEN.')),
+            secretAccessKeyFile: optional(text(4096, 'File with the secret key, in place of the variable.')),
+          }),
+        ),
+        maxEntryMB: optional(count(1, 4_096, 'Megabytes of one archive; 2048.')),
+        maxGB: optional(count(1, 102_400, 'Gigabytes of all that is shared; the longest unused go first; 50.')),
+      }),
+      'Where daemons share what setup steps left, sealed by the master key: a directory or a store; absent: each keeps its own.',
+    ),
+  ),
   gitBaseUrl: optional(text(4096, 'Where mounts without a connection are cloned from; default the code host.')),
   network: optional(
     v.strictObject({

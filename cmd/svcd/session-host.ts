@@ -14,7 +14,7 @@ import {
   KubernetesEngine,
 } from '../../internal/adapters/engine/engine.ts';
 import { PresetStore } from '../../internal/adapters/presets/presets.ts';
-import { type EngineChoice, Mirrors, openSandboxes, SetupCache } from '../../internal/adapters/sandbox/sandbox.ts';
+import { type EngineChoice, Mirrors, openSandboxes } from '../../internal/adapters/sandbox/sandbox.ts';
 import { errorCode } from '../../internal/adapters/store/store.ts';
 import { type Config, ConfigError } from '../../internal/base/config/config.ts';
 import { modelSettings } from '../../internal/base/config/model-settings.ts';
@@ -30,6 +30,7 @@ import {
 } from '../../internal/flows/session-host/session-host.ts';
 import { Fault } from '../../internal/domain/fault.ts';
 import type { Harness } from '../../internal/domain/spec.ts';
+import { openSetupCaches } from './setup-cache.ts';
 
 const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
@@ -233,14 +234,14 @@ export async function openHostPorts(
   };
   const { presets } = sandboxesSettings(config.file, config.fileDir);
   await tryNamed(config, presets, sandboxes, log);
-  let cache: Promise<SetupCache> | undefined;
+  const caches = openSetupCaches(config, log);
   let mirrors: Promise<Mirrors | null> | undefined;
   const { hostname, port } = new URL(url);
   const anywhere = hostname === '0.0.0.0' || hostname === '[::]';
   const ports: HostPorts = {
     address: addressOf(anywhere, new URL(url)),
     sandboxes,
-    setupCache: () => (cache ??= SetupCache.open(config.dataDir)),
+    setupCache: caches.open,
     mirrors: () => (mirrors ??= openMirrors(config, log)),
     async hasLeftovers() {
       const found = await readdir(join(config.dataDir, 'sandboxes')).catch((error: unknown) => {
@@ -263,10 +264,9 @@ export async function openHostPorts(
   return {
     ports,
     async stop() {
-      await mirrors?.then(
-        (kept) => kept?.close(),
-        () => undefined,
-      );
+      await caches.close();
+      const kept = await mirrors?.catch(() => null);
+      await kept?.close();
       for (const one of opening.values()) {
         // One that could not be opened has nothing to close.
         const opened = await one.catch(() => undefined);

@@ -11,6 +11,7 @@ import type {
 } from '../adapters/sandbox/sandbox.ts';
 import type { Fault } from '../domain/fault.ts';
 import type { Harness } from '../domain/spec.ts';
+import type { SealingPorts } from './ports.ts';
 
 /** Where a service of this daemon is reached from this machine. */
 export interface Address {
@@ -95,8 +96,8 @@ export interface HostPorts {
   preset(name: string): Promise<Preset>;
   /** Where the tool servers are reached. */
   tools(): Address;
-  /** What setup steps left, under the data directory. */
-  setupCache(): Promise<SetupCache>;
+  /** What setup steps left, under the data directory, and what daemons share of it, sealed. */
+  setupCache(sealing: SealingPorts): Promise<SetupCache>;
   /** Large repositories that were mounted, under the data directory; null where none are kept. */
   mirrors(): Promise<Mirrors | null>;
   /** Whether an earlier life of this data directory may have left sandboxes. */

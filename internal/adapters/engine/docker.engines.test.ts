@@ -2,6 +2,7 @@
 // this machine, and with limits that hold for all programs of a box together.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { makeCertificates } from '../../../testdata/kubernetes/certificates.ts';
 import { DockerEngine, EngineError } from './engine.ts';
@@ -36,10 +37,9 @@ for (const name of ['docker', 'podman'] as const) {
     it('come by tag and by digest, and a tag that was moved meanwhile changes no launch that has begun', async () => {
       const digests: string[] = [];
       for (const [index, text] of ['one', 'two'].entries()) {
-        await engine.importText(`word:${text}`, text);
-        await engine.push(`word:${text}`, `${repository()}:${text}`);
+        await engine.importText(`${repository()}:${text}`, text);
+        await engine.push(`${repository()}:${text}`);
         digests[index] = await registry.digest('team/app', text);
-        await engine.removeImage(`word:${text}`);
         await engine.removeImage(`${repository()}:${text}`);
       }
       const [first = '', second = ''] = digests;
@@ -103,7 +103,8 @@ describe('a box', { skip: missing !== null && missing }, () => {
   const output = async (docker: DockerEngine, ref: Awaited<ReturnType<DockerEngine['create']>>, script: string) => {
     const stream = await docker.wire(ref, ['/bin/sh', '-c', script]);
     let text = '';
-    for await (const part of stream) text += String(part);
+    stream.on('data', (part: Buffer) => (text += part.toString()));
+    await once(stream, 'close');
     return text;
   };
 
@@ -139,10 +140,6 @@ describe('a box', { skip: missing !== null && missing }, () => {
     const docker = open(t, { tls: { ca, cert, key } });
     const image = await docker.resolve(testImage);
     const ref = await docker.create(box('limits', image, { resources: { memoryMB: 256, cpuCount: 1 } }));
-    t.after(async () => {
-      await docker.destroy(ref);
-      await docker.removeVolume('tls-test', 'limits');
-    });
     // Of its control groups, as the kernel has them: either kind.
     const of = (file: string, other: string) => `cat /sys/fs/cgroup/${file} 2>/dev/null || cat /sys/fs/cgroup/${other}`;
     const cpu = await output(
@@ -162,5 +159,7 @@ describe('a box', { skip: missing !== null && missing }, () => {
       `(${hold} & ${hold} & wait) 2>&1; (cat /sys/fs/cgroup/memory.events 2>/dev/null || cat /sys/fs/cgroup/memory/memory.oom_control) | grep '^oom_kill '`,
     );
     assert.match(kills, /oom_kill [1-9]/);
+    await docker.destroy(ref);
+    await docker.removeVolume('tls-test', 'limits');
   });
 });

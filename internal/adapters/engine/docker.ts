@@ -85,6 +85,9 @@ export class DockerEngine implements Engine {
     if (!REFERENCE.test(image)) throw new EngineError('image-missing', `${image} cannot name an image`);
     const path = `/images/${image}/json`;
     let found = await this.#client.call(path, { signal });
+    // Docker says 400, Podman 500.
+    if (found.status !== 200 && /invalid reference/i.test(messageOf(found)))
+      throw new EngineError('image-missing', `${image} cannot name an image: ${messageOf(found)}`);
     if (found.status === 404) {
       await pull(this.#client, image, signal);
       found = await this.#client.call(path, { signal });

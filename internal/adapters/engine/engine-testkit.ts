@@ -35,8 +35,8 @@ export interface TestEngine {
   importText(name: string, text: string): Promise<void>;
   /** Gives an image another name. */
   tag(image: string, as: string): Promise<void>;
-  /** Sends an image to a registry under another name. */
-  push(image: string, as: string): Promise<void>;
+  /** Sends an image to the registry that its name begins with. */
+  push(image: string): Promise<void>;
   removeImage(name: string): Promise<void>;
   /** Of the engine's own API. */
   api(method: string, path: string, body?: object): Promise<{ readonly status: number; readonly body: unknown }>;
@@ -124,16 +124,19 @@ function imagesOf(agent: Agent, api: Api): Pick<TestEngine, 'importText' | 'tag'
   };
   return {
     tag,
-    importText(name, text) {
+    async importText(name, text) {
       const folder = mkdtempSync(join(tmpdir(), 'svc-text-'));
       writeFileSync(join(folder, 'text'), text);
       const archive = execFileSync('tar', ['-C', folder, '-cf', '-', '.']);
       rmSync(folder, { recursive: true });
-      return imported(agent, name, archive);
+      // One of the engines takes no tag with an import.
+      const whole = name.replace(/:[^:/]+$/, ':latest');
+      await imported(agent, whole, archive);
+      await tag(whole, name);
+      await expect('DELETE', `/images/${whole}`);
     },
-    async push(image, as) {
-      await tag(image, as);
-      const [, repo = '', text = ''] = /^(.*):([^:/]+)$/.exec(as) ?? [];
+    async push(image) {
+      const [, repo = '', text = ''] = /^(.*):([^:/]+)$/.exec(image) ?? [];
       const answer = await agent.request({
         origin: 'http://engine',
         path: `/v1.41/images/${repo}/push?tag=${text}&tlsVerify=false`,
@@ -141,7 +144,8 @@ function imagesOf(agent: Agent, api: Api): Pick<TestEngine, 'importText' | 'tag'
         headers: { 'x-registry-auth': Buffer.from('{}').toString('base64') },
       });
       const told = await answer.body.text();
-      if (answer.statusCode !== 200 || /"error/.test(told)) throw new Error(`${as} is not taken: ${told.slice(-500)}`);
+      if (answer.statusCode !== 200 || /"error/.test(told))
+        throw new Error(`${image} is not taken: ${told.slice(-500)}`);
     },
     removeImage: (name) => expect('DELETE', `/images/${name}?force=true`),
   };
@@ -151,9 +155,17 @@ type Start = readonly [string, readonly string[], Readonly<Record<string, string
 
 function dockerd(dir: string, socket: string, { tls }: TestEngineOptions, host: string | undefined): Start {
   const net = ['--iptables=false', '--ip6tables=false', '--bridge=none'];
-  const secure = Object.entries(tls ?? {}).flatMap(([name, pem]) => {
+  const files =
+    tls === undefined
+      ? []
+      : ([
+          ['cacert', tls.ca],
+          ['cert', tls.cert],
+          ['key', tls.key],
+        ] as const);
+  const secure = files.flatMap(([name, pem]) => {
     writeFileSync(join(dir, `${name}.pem`), pem, { mode: 0o600 });
-    return [`--tls${name === 'ca' ? 'cacert' : name}`, join(dir, `${name}.pem`)];
+    return [`--tls${name}`, join(dir, `${name}.pem`)];
   });
   const listens = tls === undefined ? [] : ['--tlsverify', ...secure, '-H', `tcp://${host}`];
   const where = ['--data-root', join(dir, 'root'), '--exec-root', join(dir, 'exec'), '--pidfile', join(dir, 'pid')];
@@ -206,7 +218,7 @@ async function answered(
 const load = (agent: Agent): Promise<void> => imported(agent, testImage, imageArchive());
 
 async function imported(agent: Agent, name: string, archive: Buffer): Promise<void> {
-  const [repo = '', tag = ''] = name.split(':');
+  const [, repo = '', tag = ''] = /^(.*):([^:/]+)$/.exec(name) ?? [];
   const answer = await agent.request({
     origin: 'http://engine',
     path: `/images/create?${new URLSearchParams({ fromSrc: '-', repo, tag })}`,

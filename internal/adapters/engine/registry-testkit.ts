@@ -50,7 +50,9 @@ export async function makeRegistry(): Promise<TestRegistry> {
     await end();
     const config = join(dir, 'config.yml');
     const storage = `storage: {filesystem: {rootdirectory: ${join(dir, 'images')}}}\n`;
-    const auth = refuses ? 'auth: {silly: {realm: test, service: test}}\n' : '';
+    // Whose password nobody has.
+    writeFileSync(join(dir, 'passwords'), `nobody:$2y$05$${'a'.repeat(53)}\n`);
+    const auth = refuses ? `auth: {htpasswd: {realm: test, path: ${join(dir, 'passwords')}}}\n` : '';
     writeFileSync(config, `version: 0.1\nlog: {level: error}\n${storage}${auth}http: {addr: "${host}"}\n`);
     const child = spawn('docker-registry', ['serve', config], {
       stdio: 'ignore',

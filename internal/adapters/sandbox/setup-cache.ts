@@ -8,11 +8,21 @@ import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, stat, utimes 
 import { join } from 'node:path/posix';
 import type { Readable } from 'node:stream';
 
+/** What other daemons have kept, and are given. */
+export interface SharedSetups {
+  /** Null where nothing is there. Reading throws where it is not whole: then nothing of it is to be used. */
+  fetch(key: string): Promise<{ readonly at: number; readonly archive: AsyncIterable<Buffer> } | null>;
+  /** In the background; closes the file, of which the archive is what comes after `start` bytes. */
+  keep(key: string, at: number, file: FileHandle, start: number): void;
+}
+
 export interface SetupCacheOptions {
   /** Of one archive; a larger one is not kept. Default 2 GiB. */
   readonly maxEntryBytes?: number;
   /** Of all; the longest unused go first. Default 20 GiB. */
   readonly maxTotalBytes?: number;
+  /** Asked where this daemon has nothing. */
+  readonly shared?: SharedSetups | undefined;
 }
 
 interface Head {
@@ -23,6 +33,14 @@ interface Head {
   readonly sha256: string;
 }
 
+interface Limits {
+  readonly now: Date;
+  /** Null: however old. */
+  readonly ttlMs: number | null;
+}
+
+const isFresh = (at: number, { now, ttlMs }: Limits): boolean => ttlMs === null || now.getTime() - at <= ttlMs;
+
 const headBytes = 256;
 const KEY = /^[0-9a-f]{64}$/;
 const abandonedAfterMs = 24 * 3_600_000;
@@ -31,12 +49,14 @@ export class SetupCache {
   readonly #dir: string;
   readonly #maxEntryBytes: number;
   readonly #maxTotalBytes: number;
+  readonly #shared: SharedSetups | undefined;
   readonly #turns = new Map<string, Promise<unknown>>();
 
   private constructor(dir: string, options: SetupCacheOptions) {
     this.#dir = dir;
     this.#maxEntryBytes = options.maxEntryBytes ?? 2 * 1024 ** 3;
     this.#maxTotalBytes = options.maxTotalBytes ?? 20 * 1024 ** 3;
+    this.#shared = options.shared;
   }
 
   /** The cache of a data directory. */
@@ -61,21 +81,21 @@ export class SetupCache {
   }
 
   /**
-   * Hands the archive of a key to `restore`, which says whether it could use it. False where there is none, or it is
-   * older than `ttlMs`, or damaged, or of no use; the last three are removed.
+   * Hands the archive of a key to `restore`, which says whether it could use it. False where there is none, here or with
+   * others, or it is older than `ttlMs`, or damaged, or of no use; the last three are removed here.
    */
-  async restore(
-    key: string,
-    limits: { readonly now: Date; readonly ttlMs: number | null },
-    restore: (archive: Readable) => Promise<boolean>,
-  ): Promise<boolean> {
+  async restore(key: string, limits: Limits, restore: (archive: Readable) => Promise<boolean>): Promise<boolean> {
+    if (await this.#restoreOwn(key, limits, restore)) return true;
+    return (await this.#fetch(key, limits)) && this.#restoreOwn(key, limits, restore);
+  }
+
+  async #restoreOwn(key: string, limits: Limits, restore: (archive: Readable) => Promise<boolean>): Promise<boolean> {
     const path = this.#path(key);
     const file = await openPlain(path);
     if (file === null) return false;
     try {
       const head = await readHead(file);
-      const isFresh = head !== null && (limits.ttlMs === null || limits.now.getTime() - head.at <= limits.ttlMs);
-      if (!isFresh || (await checksum(file)) !== head.sha256) {
+      if (head === null || !isFresh(head.at, limits) || (await checksum(file)) !== head.sha256) {
         await rm(path, { force: true });
         return false;
       }
@@ -90,8 +110,27 @@ export class SetupCache {
     }
   }
 
+  /** Brings here what another daemon has kept; false where there is nothing that could be used. */
+  async #fetch(key: string, limits: Limits): Promise<boolean> {
+    const found = await this.#shared?.fetch(key);
+    if (found === undefined || found === null) return false;
+    try {
+      return isFresh(found.at, limits) && (await this.#write(key, found.at, limits.now, found.archive));
+    } catch {
+      // Cut, changed, or sealed by a key that is not held: as if it were not there.
+      return false;
+    }
+  }
+
   /** Keeps what the stream gives; false where it is too large. A failure of the stream is thrown and keeps nothing. */
   async save(key: string, now: Date, archive: AsyncIterable<Buffer>): Promise<boolean> {
+    if (!(await this.#write(key, now.getTime(), now, archive))) return false;
+    const file = this.#shared === undefined ? null : await openPlain(this.#path(key));
+    if (file !== null) this.#shared?.keep(key, now.getTime(), file, headBytes);
+    return true;
+  }
+
+  async #write(key: string, at: number, now: Date, archive: AsyncIterable<Buffer>): Promise<boolean> {
     const path = this.#path(key);
     const temporary = join(this.#dir, `next-${randomBytes(8).toString('hex')}`);
     const file = await open(temporary, 'wx', 0o600);
@@ -104,7 +143,7 @@ export class SetupCache {
         await writeAll(file, chunk, headBytes + bytes);
         bytes += chunk.length;
       }
-      const head: Head = { version: 1, at: now.getTime(), bytes, sha256: hash.digest('hex') };
+      const head: Head = { version: 1, at, bytes, sha256: hash.digest('hex') };
       await writeAll(file, Buffer.from(JSON.stringify(head).padEnd(headBytes)), 0);
       await file.sync();
       await utimes(temporary, now, now);

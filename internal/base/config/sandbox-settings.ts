@@ -10,6 +10,7 @@ import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
 import type { ConfigFile } from './file.ts';
 import { KubernetesSection, type KubernetesSettings, kubernetesSettings } from './kubernetes-settings.ts';
 import { readSection } from './section.ts';
+import { SetupCacheSection, type SetupCacheSettings, setupCacheSettings } from './setup-cache-settings.ts';
 
 const Name = v.pipe(v.string(), v.regex(RESOURCE_NAME, '1 to 128 characters of A-Za-z0-9_.-'));
 const Path = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
@@ -79,6 +80,8 @@ const Section = v.strictObject({
     }),
     { maxGB: 20, days: 14 },
   ),
+  /** Where daemons share what setup steps left; absent: each keeps its own. */
+  setupCache: v.optional(SetupCacheSection),
   network: v.optional(
     v.strictObject({
       allow: v.pipe(v.array(v.pipe(v.string(), v.check(isEntry, `not ${entryShape}`))), v.maxLength(entriesMax)),
@@ -105,6 +108,7 @@ export interface SandboxesSettings {
   readonly lostSeconds: number;
   readonly snapshots: { readonly maxMB: number; readonly days: number };
   readonly mirrors: { readonly maxGB: number; readonly days: number };
+  readonly setupCache?: SetupCacheSettings;
 }
 
 /** Relative files count from `base`. */
@@ -121,7 +125,7 @@ export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSett
   const known = read.get(file);
   if (known !== undefined) return known;
   const section = readSection(Section, file.sandboxes, 'sandboxes');
-  const { presets, network, gitBaseUrl, lostSeconds, snapshots, mirrors, docker, kubernetes } = section;
+  const { presets, network, gitBaseUrl, lostSeconds, snapshots, mirrors, docker, kubernetes, setupCache } = section;
   const placed = Object.entries(presets).map(([name, preset]) => {
     const { rootfs } = preset;
     return [name, rootfs === undefined || isAbsolute(rootfs) ? preset : { ...preset, rootfs: resolve(base, rootfs) }];
@@ -137,6 +141,7 @@ export function sandboxesSettings(file: ConfigFile, base: string): SandboxesSett
       ),
     }),
     lostSeconds,
+    ...(setupCache !== undefined && { setupCache: setupCacheSettings(setupCache, base) }),
     snapshots,
     mirrors,
   };

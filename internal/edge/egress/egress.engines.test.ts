@@ -218,7 +218,8 @@ for (const name of ['docker', 'podman'] as const) {
       const view = await bench.until(session, (one) => isAtRest(one, '.the-end.'));
       assert.deepEqual(answered(view.said), { count: wanted.length + 2, open });
       assert.deepEqual([...new Set(heard)], [`localhost:${portOf(web)}`]);
-      assert.ok((view.body['egress']?.['denied'] as unknown as object[]).length > 10);
+      const { denied } = view.body['egress'] as unknown as { denied: object[] };
+      assert.ok(denied.length > 10);
     });
 
     it('a box without memory ends its turn in those words, and the session goes on', async () => {

@@ -19,7 +19,7 @@ import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { ModelSpec } from '../../domain/spec.ts';
 import { mcpServerNames } from '../../domain/tool-names.ts';
-import type { FlowContext } from '../context.ts';
+import { type FlowContext, sealingOf } from '../context.ts';
 import { placeholderOf, resolveSecrets } from '../secrets/secrets.ts';
 import { aliasSegment, sessionAliases } from '../sessions/sessions.ts';
 import type { HostPorts, Preset } from '../host-ports.ts';
@@ -257,7 +257,7 @@ async function openStage(
   const env = { ...environmentOf(ctx, session, facts, secrets.env), ...artifacts, ...networkEnv };
   const gitUrl = await openGit(ctx, { session, spec: facts.spec, project: facts.project, sandbox, stops });
   signal.throwIfAborted();
-  const cache = await ports.setupCache();
+  const cache = await ports.setupCache(sealingOf(ctx));
   const masked = values.filter((value) => value.length > 3);
   const isInline = secrets.inline.length > 0;
   return { sandbox, isFresh, money, origin, gitUrl, env, networkEnv, isInline, masked, cache, watch };

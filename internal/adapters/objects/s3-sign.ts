@@ -1,0 +1,64 @@
+// The signature of a request to a store that speaks the API of S3 (Signature Version 4), in its headers.
+
+import { createHash, createHmac } from 'node:crypto';
+
+export interface S3Keys {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken?: string | undefined;
+}
+
+export interface S3Request {
+  readonly method: string;
+  /** With scheme, host and path; the path as it is sent. */
+  readonly url: URL;
+  /** In lower case, beside those that are added here. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** SHA-256 of the body, in hexadecimal. */
+  readonly sha256: string;
+}
+
+export const emptySha256 = createHash('sha256').update('').digest('hex');
+
+const hmac = (key: string | Buffer, text: string): Buffer => createHmac('sha256', key).update(text).digest();
+
+/** As the signature has it: everything but unreserved characters is encoded. */
+export const encoded = (text: string): string =>
+  encodeURIComponent(text).replace(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`);
+
+/** The headers with which the request is sent, `authorization` among them. */
+export function signed(request: S3Request, keys: S3Keys, region: string, now: Date): Record<string, string> {
+  const { method, url, sha256 } = request;
+  const time = now.toISOString().replace(/[-:]|\.\d{3}/g, '');
+  const day = time.slice(0, 8);
+  const headers: Record<string, string> = {
+    ...request.headers,
+    host: url.host,
+    'x-amz-content-sha256': sha256,
+    'x-amz-date': time,
+    ...(keys.sessionToken !== undefined && { 'x-amz-security-token': keys.sessionToken }),
+  };
+  const names = Object.keys(headers).toSorted();
+  const query = [...url.searchParams]
+    .map(([name, value]) => `${encoded(name)}=${encoded(value)}`)
+    .toSorted()
+    .join('&');
+  const canonical = [
+    method,
+    url.pathname,
+    query,
+    ...names.map((name) => `${name}:${headers[name]?.trim()}`),
+    '',
+    names.join(';'),
+    sha256,
+  ].join('\n');
+  const scope = `${day}/${region}/s3/aws4_request`;
+  const text = ['AWS4-HMAC-SHA256', time, scope, createHash('sha256').update(canonical).digest('hex')].join('\n');
+  const key = [day, region, 's3', 'aws4_request'].reduce<string | Buffer>(hmac, `AWS4${keys.secretAccessKey}`);
+  const signature = hmac(key, text).toString('hex');
+  const credential = `Credential=${keys.accessKeyId}/${scope}`;
+  return {
+    ...headers,
+    authorization: `AWS4-HMAC-SHA256 ${credential},SignedHeaders=${names.join(';')},Signature=${signature}`,
+  };
+}
