@@ -60,7 +60,7 @@ test('the package holds what runs, and nothing of what only the checkout needs',
     'dist/cmd/svc/main.mjs',
     'dist/cmd/svcd/main.js',
     'dist/internal/adapters/compiler/worker.js',
-    'dist/internal/adapters/sandbox/fence-init.js',
+    'dist/internal/adapters/sandbox/svc-init.cjs',
     'dist/internal/edge/web/client/app.ts',
     'dist/migrations/0001_tenancy.sql',
   ])

@@ -183,6 +183,30 @@ whenItWorks('a fenced program keeps its standard streams, its exit code, its arg
   assert.equal((await sandbox.run({ command: 'kill -TERM $$', ...TIME })).code, 143);
 });
 
+whenItWorks('programs of a fenced sandbox share a box, until it is to show something else or is gone', async (t) => {
+  const { sandbox } = await sandboxOf(t, { fenced: true });
+  const seen = "cat /proc/[0-9]*/cmdline | tr '\\0' ' '";
+  const first = await sandbox.spawn({
+    argv: ['sh', '-c', 'while read line; do echo "$line heard"; done; : mark-of-first'],
+  });
+  assert.match(await said(sandbox, seen), /mark-of-first/);
+  assert.equal(await sandbox.makeDirectory('/data/deep'), '/data/deep');
+  assert.doesNotMatch(await said(sandbox, `cd /data/deep && ${seen}`), /mark-of-first/);
+  first.stdin.end('hello\n');
+  const [answer] = (await once(first.stdout, 'data')) as [Buffer];
+  assert.equal(answer.toString(), 'hello heard\n');
+  assert.deepEqual(await first.exited, { code: 0, signal: null });
+  const other = await sandbox.spawn({ argv: ['sleep', '300'] });
+  process.kill(other.pid, 'SIGKILL');
+  assert.deepEqual(await other.exited, { code: null, signal: 'SIGKILL' });
+  assert.equal(await said(sandbox, 'cd /data/deep && echo again'), 'again');
+  const last = await sandbox.spawn({ argv: ['sleep', '300'] });
+  assert.deepEqual(await last.kill(), { code: null, signal: 'SIGKILL' });
+  await sandbox.stop();
+  await assert.rejects(sandbox.spawn({ argv: ['true'] }), /was stopped/);
+  assert.equal(existsSync(`/proc/${last.pid}`), false, 'its first process is gone');
+});
+
 whenItWorks(
   'read-only paths are seen where they are, and no link of the session leads their mount point out',
   async (t) => {

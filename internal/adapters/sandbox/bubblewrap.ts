@@ -6,7 +6,6 @@ import { execFile } from 'node:child_process';
 import { constants, existsSync, lstatSync, readdirSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { access, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path/posix';
-import { fileURLToPath } from 'node:url';
 import { Fault } from '../../domain/fault.ts';
 import { type Launch, runToEnd, startChild } from './child.ts';
 import {
@@ -25,6 +24,7 @@ import type { ResourceLimiter } from './resources.ts';
 import { BUNDLES, bundlesIn, nodeOf, rootBinds } from './rootfs.ts';
 import { seccompProgram } from './seccomp.ts';
 import type { RootFileSystem } from './types.ts';
+import { localInitArgv } from './wire.ts';
 
 export type Bubblewrap =
   | { readonly works: true; readonly file: string; readonly version: string }
@@ -67,7 +67,6 @@ const DESCRIPTORS = ['--args', '3', '--info-fd', '4', ...(FILTER === undefined ?
 /** The first version that can forbid further namespaces of users. */
 const DISABLES_USERNS: readonly [major: number, minor: number] = [0, 8];
 const fenceDir = '/run/svc';
-const fenceInit = fileURLToPath(new URL('./fence-init.ts', import.meta.url));
 
 function userland(): string[] {
   const args: string[] = [];
@@ -184,6 +183,8 @@ export async function bubblewrapKind(
     outOfMemory: async (id) => (await limiter.outOfMemory?.(id)) === true,
     released: async (id) => limiter.release?.(id),
     removed: async (id) => limiter.release?.(id),
+    firstProgram: async ({ spec }) =>
+      spec.fenced === true ? localInitArgv((await nodeOf(spec.rootfs)) ?? `${fenceDir}/node`) : null,
     launch: async (record, files, { argv, env, cwd }) => {
       const isFenced = record.spec.fenced === true;
       const { rootfs } = record.spec;
@@ -203,9 +204,8 @@ export async function bubblewrapKind(
         ...['--remount-ro', '/', '--chdir', cwd],
         ...Object.entries({ PATH: innerPath, ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
       ];
-      const inner = isFenced ? [...(await fenceCommand(record)), ...argv] : argv;
       const { resources, id } = record.spec;
-      const outer = await limiter.wrap([file, ...DESCRIPTORS, '--', ...inner], resources, id);
+      const outer = await limiter.wrap([file, ...DESCRIPTORS, '--', ...argv], resources, id);
       const [program = '', ...rest] = outer.argv;
       return { file: program, args: rest, env: outer.env, cwd: '/', ...descriptors(args) } satisfies Launch;
     },
@@ -277,8 +277,6 @@ async function fence(files: SandboxFiles, rootfs: RootFileSystem | undefined): P
     ...['--ro-bind', files.run, fencedRun],
     ...(await trust(files, rootfs)),
     ...((await nodeOf(rootfs)) === null ? ['--ro-bind', process.execPath, `${fenceDir}/node`] : []),
-    // A name that says that it is a module of JavaScript, for there is no package beside it.
-    ...['--ro-bind', fenceInit, `${fenceDir}/fence-init.mjs`],
   ];
 }
 
@@ -293,10 +291,4 @@ function machineBundles(): string[] {
   // A link among them is the same file by another name.
   const there = new Set(BUNDLES.filter((path) => existsSync(path)).map((path) => realpathSync(path)));
   return [...there].filter((path) => ETC.some((name) => below(path, `/etc/${name}`) !== undefined));
-}
-
-async function fenceCommand({ spec }: SandboxRecord): Promise<string[]> {
-  const channels = (spec.channels ?? []).map(({ name, port }) => `${port}:${fencedRun}/${name}.sock`);
-  const node = (await nodeOf(spec.rootfs)) ?? `${fenceDir}/node`;
-  return [node, '--max-old-space-size=64', `${fenceDir}/fence-init.mjs`, ...channels, '--'];
 }

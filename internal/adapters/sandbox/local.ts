@@ -24,6 +24,7 @@ import {
   type SandboxFiles,
   type SandboxRecord,
 } from './layout.ts';
+import { LocalBox } from './local-box.ts';
 import { killAll, markerName, runningIds } from './processes.ts';
 import type {
   NotEnforced,
@@ -39,6 +40,7 @@ import type {
   SpawnOptions,
   TrustPaths,
 } from './types.ts';
+import type { StartRequest } from './wire.ts';
 
 /** How one kind of sandbox starts a program. */
 export interface Kind {
@@ -56,6 +58,10 @@ export interface Kind {
     files: SandboxFiles,
     program: { readonly argv: readonly string[]; readonly env: Readonly<Record<string, string>>; readonly cwd: string },
   ): Promise<Launch> | Launch;
+  /**
+   * The program that a sandbox's others are started through, over the wire; null, or absent: each is started by itself.
+   */
+  firstProgram?(record: SandboxRecord): Promise<readonly string[] | null>;
   /** Whether one of its programs was ended for want of memory since this was asked last. */
   outOfMemory?(id: string): Promise<boolean>;
   /** After the processes of a sandbox were ended since the provider closes; the sandbox is opened again later. */
@@ -205,7 +211,10 @@ export class LocalSandbox implements Sandbox {
   readonly #tmp: string;
   #record: SandboxRecord;
   readonly #children = new Set<SandboxProcess>();
+  readonly #boxes = new Set<LocalBox>();
+  #box: LocalBox | null = null;
   #spawns = 0;
+  #trusts = 0;
   #isStopped = false;
 
   constructor(owner: LocalProvider, record: SandboxRecord, files: SandboxFiles) {
@@ -228,6 +237,8 @@ export class LocalSandbox implements Sandbox {
 
   async setTrust(trust: { readonly ca: string; readonly all: string } | null): Promise<TrustPaths | null> {
     const { ca, all } = this.files.trust;
+    // What is bound in a box is the file that was there when it was started.
+    this.#trusts += 1;
     await Promise.all([ca, all].map((path) => rm(path, { force: true })));
     if (trust === null || !this.fenced) return null;
     await writeFile(ca, trust.ca, { mode: 0o644 });
@@ -311,22 +322,40 @@ export class LocalSandbox implements Sandbox {
         'A program needs a name, and no argument can hold a NUL character',
       );
     }
-    const marker = {
-      tag: this.#owner.layout.tag,
-      boot: this.#owner.boot,
-      id: this.id,
-      spawn: String(this.#spawns++),
-    };
     const base = { USER: 'user', LOGNAME: 'user', LANG: 'C.UTF-8', SHELL: '/bin/sh', TMPDIR: this.#tmp };
     const env: Record<string, string> = { ...base, ...options.env, HOME: this.home };
     delete env[markerName];
     const program = { argv: options.argv, env, cwd: options.cwd ?? this.workDir };
-    this.#owner.guard();
-    const child = await startChild(await this.#owner.kind.launch(this.#record, this.files, program), marker);
+    const child = await this.#start(program);
     this.#children.add(child);
     if (this.#isStopped) await child.kill(); // Stopped while it was being started.
     void child.exited.then(() => this.#children.delete(child));
     return child;
+  }
+
+  async #start(program: StartRequest): Promise<SandboxProcess> {
+    const { kind, layout, boot } = this.#owner;
+    const marker = { tag: layout.tag, boot, id: this.id, spawn: String(this.#spawns++) };
+    this.#owner.guard();
+    const [record, trusts] = [this.#record, this.#trusts];
+    const first = (await kind.firstProgram?.(record)) ?? null;
+    if (first === null) return startChild(await kind.launch(record, this.files, program), marker);
+    const key = JSON.stringify([record, trusts]);
+    let box = this.#box;
+    if (box === null || box.isOver || box.key !== key) {
+      box?.retire();
+      const channels = record.spec.channels ?? [];
+      box = new LocalBox({
+        key,
+        marker,
+        channels,
+        launch: async () => kind.launch(record, this.files, { argv: first, env: {}, cwd: '/' }),
+        socketOf: (name) => (channels.some((one) => one.name === name) ? this.files.socket(name) : null),
+      });
+      this.#box = box;
+      this.#boxes.add(box);
+    }
+    return box.start(program);
   }
 
   async run(options: RunOptions): Promise<RunResult> {
@@ -353,6 +382,7 @@ export class LocalSandbox implements Sandbox {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#owner.forget(this.id);
+    await Promise.all([...this.#boxes].map((box) => box.stop()));
     await Promise.all([...this.#children].map((child) => child.kill()));
     if (!this.#owner.kind.diesWithParent) {
       await killAll((marker) => marker.tag === this.#owner.layout.tag && marker.id === this.id);

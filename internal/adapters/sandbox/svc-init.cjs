@@ -1,7 +1,8 @@
 'use strict';
-// The first process of a box of an engine: owns its programs, and speaks one stream of numbered frames with the daemon.
+// The first process of a box: owns its programs, and speaks one stream of numbered frames with the daemon.
 // It is given to `node -e` as an argument, so that an image needs Node 18 or later and nothing of ours, and holds no secret.
-// usage: node -e SOURCE '{"socket": PATH or "@NAME", "tag": TEXT, "seconds": 60}'
+// usage: node -e SOURCE '{"socket": PATH or "@NAME", "tag": TEXT, "seconds": 60}'; without a socket it speaks over its standard
+// streams, to one peer and until they end.
 //
 // A frame is two lengths of 32 bits, a header in JSON and data. Both sides number what may not be lost (`n`), keep it until
 // the other has said `got`, and send it again to a new peer; so a stream that is cut loses and repeats nothing. How much
@@ -11,6 +12,7 @@ const { spawn } = require('node:child_process');
 const { createHash, timingSafeEqual } = require('node:crypto');
 const fs = require('node:fs');
 const net = require('node:net');
+const { Duplex } = require('node:stream');
 
 const { socket: path, tag = 'box', seconds = 60 } = JSON.parse(process.argv[1]);
 const MARKER = 'SVC_SANDBOX_ID';
@@ -32,8 +34,10 @@ let sent = 0;
 let received = 0;
 let peer = null;
 let secret = null;
-let heardAt = Date.now();
+let heardAt = performance.now();
 let isEnding = false;
+/** Settles when the ports that were asked for are open: a program finds its channels so. */
+let bound = Promise.resolve();
 
 function encode(header, data) {
   const head = Buffer.from(JSON.stringify(header));
@@ -91,15 +95,14 @@ function accept(stream) {
   stream.on('error', () => stream.destroy());
   if (strangers.size >= STRANGERS) return stream.destroy();
   strangers.add(stream);
-  const late = setTimeout(() => stream.destroy(), 5000);
+  const late = path === undefined ? null : setTimeout(() => stream.destroy(), 5000);
   let gotTimer = null;
-  const onClose = () => {
+  stream.on('close', () => {
     clearTimeout(late);
     clearImmediate(gotTimer);
     strangers.delete(stream);
     if (peer === stream) peer = null;
-  };
-  stream.on('close', onClose);
+  });
   readFrames(stream, (header, data) => {
     if (stream !== peer) {
       if (stream.isOld || header.t !== 'hello' || !isOurs(header.secret)) return false;
@@ -110,13 +113,13 @@ function accept(stream) {
         peer.destroy();
       }
       peer = stream;
-      heardAt = Date.now();
+      heardAt = performance.now();
       drop(header.got);
       stream.write(encode({ t: 'state', got: received }));
       for (const { frame } of outbox) stream.write(frame);
       return true;
     }
-    heardAt = Date.now();
+    heardAt = performance.now();
     if (header.t === 'got') drop(header.got);
     else if (header.t === 'ping') stream.write(encode({ t: 'pong' }));
     else if (header.n === received + 1) {
@@ -135,7 +138,8 @@ function accept(stream) {
 
 function handle(header, data) {
   const { t, id, c } = header;
-  if (t === 'start') return start(id, JSON.parse(data.toString()));
+  // Nothing else comes for it before it was told as started.
+  if (t === 'start') return void bound.then(() => start(id, JSON.parse(data.toString())));
   if (t === 'listen') return listen(header);
   if (t === 'try') return tryAll(id, header.targets);
   if (t === 'stop') return void endAll();
@@ -175,8 +179,8 @@ function start(id, { argv, env, cwd }) {
   if (child.pid === undefined) return void child.once('error', failed);
   child.on('error', () => {}); // It runs: how it ends is told by its end.
   try {
-    // A program is ended for want of memory before this process is.
-    fs.writeFileSync(`/proc/${child.pid}/oom_score_adj`, '500');
+    // A program is ended for want of memory before this process is; on the daemon's own machine they are as any others.
+    if (path !== undefined) fs.writeFileSync(`/proc/${child.pid}/oom_score_adj`, '500');
   } catch {
     // Only a preference.
   }
@@ -311,13 +315,14 @@ function oomKills() {
 }
 
 function listen({ channels }) {
-  for (const { name, port } of channels) {
-    if (servers.has(port)) continue;
+  const open = ({ name, port }, resolve) => {
     const server = net.createServer({ allowHalfOpen: true, noDelay: true }, (inner) => take(name, inner));
     servers.set(port, server);
-    server.on('error', (error) => send({ t: 'unheard', name, port, code: error.code }));
-    server.listen(port, '127.0.0.1', () => send({ t: 'listening', name, port }));
-  }
+    server.on('error', ({ code }) => resolve(send({ t: 'unheard', name, port, code })));
+    server.listen(port, '127.0.0.1', () => resolve(send({ t: 'listening', name, port })));
+  };
+  const fresh = channels.filter(({ port }) => !servers.has(port));
+  bound = Promise.all([bound, ...fresh.map((one) => new Promise((resolve) => open(one, resolve)))]);
 }
 
 let opened = 0;
@@ -329,10 +334,7 @@ function take(name, inner) {
   let isOver = false;
   connections.set(c, {
     inner,
-    write: (data) =>
-      inner.write(Buffer.from(data), () => {
-        if (!isOver) send({ t: 'ack', c, bytes: data.length });
-      }),
+    write: (data) => inner.write(Buffer.from(data), () => isOver || send({ t: 'ack', c, bytes: data.length })),
     acked(bytes) {
       unconsumed -= bytes;
       if (unconsumed <= CONNECTION_WINDOW) inner.resume();
@@ -385,7 +387,11 @@ async function endAll() {
 }
 
 setInterval(() => {
-  if (Date.now() - heardAt > seconds * 1000) void endAll();
+  if (performance.now() - heardAt > seconds * 1000) void endAll();
 }, Math.min(1000, seconds * 250));
 process.on('SIGTERM', () => void endAll());
-net.createServer(accept).listen(path.replace(/^@/, '\0'));
+if (path === undefined) {
+  const streams = Duplex.from({ readable: process.stdin, writable: process.stdout });
+  streams.on('close', () => void endAll());
+  accept(streams);
+} else net.createServer(accept).listen(path.replace(/^@/, '\0'));

@@ -25,6 +25,15 @@ export const initArgv = (settings: { readonly tag: string; readonly socket?: str
   return ['/bin/sh', '-c', script, 'svc-init', init, JSON.stringify({ socket: socketName, ...settings })];
 };
 
+/**
+ * The first program of a box on this machine, over whose standard streams the wire goes: what takes in the processes of
+ * others is bubblewrap's. It ends with the daemon, not by a clock.
+ */
+export const localInitArgv = (node: string): readonly string[] => {
+  const settings = JSON.stringify({ tag: 'local', seconds: 86_400 });
+  return [node, '--max-old-space-size=64', '-e', init, settings];
+};
+
 /** A program whose standard streams are the wire. */
 export const bridgeArgv = (socket = socketName): readonly string[] => ['node', '-e', bridge, socket];
 
