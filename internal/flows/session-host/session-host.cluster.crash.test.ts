@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { after, before, describe, it, type TestContext } from 'node:test';
 import { IMAGE, Scene, whyNoPods } from '../../adapters/engine/kubernetes-testkit.ts';
 import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
 import { isLong } from '../../base/testkit/long.ts';
@@ -60,22 +60,28 @@ describe('sessions in boxes', { skip: await whyNoPods() }, () => {
     await scene?.stop();
   });
 
-  it('end by themselves when their daemon is killed, and the next one goes on from there', async () => {
-    const first = await bench.start('home');
+  /** Ended with its test. */
+  const start = async (t: TestContext, env: { readonly [name: string]: string } = {}) => {
+    const started = await bench.start('home', env);
+    t.after(() => started.daemon.kill('SIGTERM'));
+    return started;
+  };
+
+  it('end by themselves when their daemon is killed, and the next one goes on from there', async (t) => {
+    const first = await start(t);
     const session = await beginWorker(first.api, '!say ready.');
     const pod = await hang(first.api, session, { boxesOf, hangs });
     await first.daemon.kill('SIGKILL');
     await hasEnded(session);
-    const second = await bench.start('home');
+    const second = await start(t);
     await wentOn(second.api, session, { boxesOf, before: pod });
     assert.deepEqual(twins, []);
     await second.api('POST', `P/sessions/${session}/archive`);
     await eventually('no box is left', () => boxesOf(session).length === 0);
-    await second.daemon.kill('SIGTERM');
   });
 
-  it('end by themselves when the wire is lost for good, and their session is launched again', async () => {
-    const { api, daemon } = await bench.start('home');
+  it('end by themselves when the wire is lost for good, and their session is launched again', async (t) => {
+    const { api } = await start(t);
     const session = await beginWorker(api, '!say ready.');
     const pod = await hang(api, session, { boxesOf, hangs });
     line.cut();
@@ -88,12 +94,9 @@ describe('sessions in boxes', { skip: await whyNoPods() }, () => {
     line.isCut = false;
     await wentOn(api, session, { boxesOf, before: pod });
     assert.deepEqual(twins, []);
-    await daemon.kill('SIGTERM');
   });
 
   const kills: { readonly [what: string]: (pod: Box) => Promise<unknown> } = {
-    'its first process': async ({ name }) =>
-      scene.cluster.kubelet.running.get(name)?.exec(['/bin/sh', '-c', 'kill -9 $(pgrep -f svc-wire)']),
     'its pod': async ({ name }) => scene.cluster.kubelet.running.get(name)?.kill(),
     'the streams into it, five times': async ({ name }) => {
       for (let count = 0; count < 5; count += 1) {
@@ -105,14 +108,13 @@ describe('sessions in boxes', { skip: await whyNoPods() }, () => {
     },
   };
   for (const [what, kill] of Object.entries(isLong ? kills : {})) {
-    it(`go on in a new one when ${what} is killed`, async () => {
-      const { api, daemon } = await bench.start('home');
+    it(`go on in a new one when ${what} is killed`, async (t) => {
+      const { api } = await start(t);
       const session = await beginWorker(api, '!say ready.');
       const pod = await hang(api, session, { boxesOf, hangs });
       await kill(pod);
       await wentOn(api, session, { boxesOf, before: pod });
       assert.deepEqual(twins, []);
-      await daemon.kill('SIGTERM');
     });
   }
 
@@ -127,12 +129,12 @@ describe('sessions in boxes', { skip: await whyNoPods() }, () => {
     'turn-settled',
   ];
   for (const point of isLong ? points : []) {
-    it(`are left by none that is killed at session.${point}`, async () => {
-      const first = await bench.start('home', { SVC_FAILPOINT: `session.${point}` });
+    it(`are left by none that is killed at session.${point}`, async (t) => {
+      const first = await start(t, { SVC_FAILPOINT: `session.${point}` });
       const session = await beginWorker(first.api, '!say first.');
       assert.equal((await first.daemon.exited).signal, 'SIGKILL');
       await hasEnded(session);
-      const second = await bench.start('home');
+      const second = await start(t);
       await atRest(second.api, session, 'first.');
       assert.equal((await readSession(second.api, session))['inbox']?.['failed'], 0);
       assert.deepEqual(twins, []);
