@@ -96,15 +96,21 @@ describe('sessions in boxes', { skip: await whyNoPods() }, () => {
     assert.deepEqual(twins, []);
   });
 
-  const kills: { readonly [what: string]: (pod: Box) => Promise<unknown> } = {
-    'its pod': async ({ name }) => scene.cluster.kubelet.running.get(name)?.kill(),
-    'the streams into it, five times': async ({ name }) => {
+  const killPod = async ({ name }: Box): Promise<void> => {
+    const pod = scene.cluster.store.all('pods').find(({ metadata }) => metadata.name === name);
+    const run = scene.cluster.kubelet.running.get(pod?.metadata.uid ?? '');
+    assert.ok(run !== undefined);
+    await run.kill();
+  };
+  const kills: { readonly [what: string]: (pod: Box) => Promise<void> } = {
+    'its pod': killPod,
+    'its pod, after five cuts of the wire,': async (pod) => {
       for (let count = 0; count < 5; count += 1) {
         line.cut();
         line.isCut = false;
         await new Promise((resolve) => setTimeout(resolve, 200));
       }
-      return scene.cluster.kubelet.running.get(name)?.kill();
+      await killPod(pod);
     },
   };
   for (const [what, kill] of Object.entries(isLong ? kills : {})) {
@@ -138,7 +144,8 @@ describe('sessions in boxes', { skip: await whyNoPods() }, () => {
       await atRest(second.api, session, 'first.');
       assert.equal((await readSession(second.api, session))['inbox']?.['failed'], 0);
       assert.deepEqual(twins, []);
-      assert.equal((await running(boxesOf, session)).length, 1);
+      // One that was killed between two turns has nothing to launch its session for.
+      assert.ok((await running(boxesOf, session)).length <= 1);
       await second.daemon.kill('SIGTERM');
       await hasEnded(session);
     });
