@@ -28,9 +28,16 @@ export function Table(props: {
   readonly columns: readonly Column[];
   readonly children: Content;
 }): Markup {
-  return html`<div class="scroll" role="region" aria-label=${props.label} tabIndex=${0}><table aria-label=${props.label}>
+  const body = useRef<HTMLTableSectionElement>(null);
+  // On a narrow screen each value stands with its column's name.
+  useLayoutEffect(() => {
+    for (const row of body.current?.rows ?? [])
+      for (const [index, cell] of [...row.cells].entries())
+        cell.dataset['title'] = capital(props.columns[index]?.title ?? '');
+  });
+  return html`<div class="scroll" role="region" aria-label=${props.label} tabIndex=${0}><table class="rows" aria-label=${props.label}>
     <thead><tr>${props.columns.map(({ title }) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead>
-    <tbody>${props.children}</tbody>
+    <tbody ref=${body}>${props.children}</tbody>
   </table></div>`;
 }
 
@@ -118,7 +125,7 @@ export function absolute(at: string): string {
 }
 
 /** How long ago or from now, and the whole time where it is focused or pointed at. */
-export function Time(props: { readonly at: string }): Markup {
+export function Time(props: { readonly at: string; readonly isShort?: boolean }): Markup {
   const [, setRound] = useState(0);
   useEffect(() => {
     const clock = (): void => setRound((round) => round + 1);
@@ -128,7 +135,10 @@ export function Time(props: { readonly at: string }): Markup {
   const ms = Date.parse(props.at) - Date.now();
   if (Number.isNaN(ms)) return html`<span>${props.at}</span>`;
   const [unit, size] = steps.find(([, each]) => Math.abs(ms) >= each) ?? (['second', 1_000] as const);
-  const text = new Intl.RelativeTimeFormat('en', { numeric: 'auto' }).format(Math.round(ms / size), unit);
+  const text = new Intl.RelativeTimeFormat('en', {
+    numeric: 'auto',
+    style: props.isShort === true ? 'narrow' : 'long',
+  }).format(Math.round(ms / size), unit);
   return html`<time dateTime=${props.at} title=${absolute(props.at)} data-at=${absolute(props.at)} tabIndex=${0}>${text}</time>`;
 }
 

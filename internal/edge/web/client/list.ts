@@ -182,9 +182,9 @@ function Row<R>(props: { readonly list: List<R>; readonly row: R; readonly place
   const id = list.idOf(row);
   const href = list.href === null ? undefined : (list.href?.(row, place) ?? pageHref(place, list.page, id));
   return html`<tr data-testid=${`row-${list.kind}-${id}`} data-row tabIndex=${-1}>
-    ${list.columns.map(({ cell }, index) => {
+    ${list.columns.map(({ title, cell }, index) => {
       const content = cell(row, place);
-      return html`<td>${index === 0 && href !== undefined ? html`<a href=${href}>${content}</a>` : content}</td>`;
+      return html`<td data-title=${capital(title)}>${index === 0 && href !== undefined ? html`<a href=${href}>${content}</a>` : content}</td>`;
     })}</tr>`;
 }
 
@@ -236,7 +236,7 @@ export function ListPage<R>(props: PageProps & { readonly list: List<R> }): Mark
           : null
         : rows.length === 0
           ? html`<div><${Empty} text=${isFiltered ? 'Nothing matches the filters.' : list.empty} />${isFiltered ? html`<button type="button" onClick=${unfiltered}>Without filters</button>` : null}</div>`
-          : html`<div class="scroll" role="region" aria-label=${list.title} tabIndex=${0}><table aria-label=${list.title}>
+          : html`<div class="scroll" role="region" aria-label=${list.title} tabIndex=${0}><table class="rows" aria-label=${list.title}>
             <thead><tr>${list.columns.map(({ title }) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead>
             <tbody>${rows.map((row) => html`<${Row} key=${list.idOf(row)} list=${list} row=${row} place=${place} />`)}</tbody></table></div>`
     }

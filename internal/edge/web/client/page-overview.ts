@@ -19,7 +19,7 @@ function Needs(props: { readonly one: Attention }): Markup {
   const { kind, severity, text, since, href } = props.one;
   return html`<li class=${`need ${severity}`} data-testid="attention-item" data-kind=${kind} data-row tabIndex=${-1}>
     <${Status} kind=${severity === 'error' ? 'bad' : 'wait'} text=${kind} /> <span class="grow">${text}</span>
-    ${since === null ? null : html`<${Time} at=${since} />`} <a class="button small" href=${href}>${open[kind]}</a></li>`;
+    ${since === null ? null : html`<${Time} at=${since} isShort=${true} />`} <a class="button small" href=${href}>${open[kind]}</a></li>`;
 }
 
 /** Seven of a commit's digits; a folder's keeps its prefix. */
@@ -39,12 +39,12 @@ function Run(props: { readonly place: Place; readonly run: LastRun }): Markup {
   const { commitMessage = '', commitAuthor = '' } = run;
   const said = [commitMessage === '' ? '' : `“${commitMessage}”`, commitAuthor].filter((part) => part !== '').join(' ');
   return html`<tr data-testid=${`row-reconcile-${run.id}`} data-row tabIndex=${-1}>
-    <td><${Time} at=${run.startedAt} /></td>
+    <td><${Time} at=${run.startedAt} isShort=${true} /></td>
     <td><a href=${pageHref(place, 'reconciles', run.id)}>${run.repository ?? 'applied by hand'}</a></td>
     <td><code>${run.commit === null ? '–' : shortCommit(run.commit)}</code></td>
     <td><span class="clamped" title=${said}>${said}</span></td>
     <td><${Status} kind=${kindOf(run.status)} text=${run.status} /></td>
-    <td>${isBad ? `${wrong}${still}` : counts}</td><td>${run.ms === null ? '–' : duration(run.ms)}</td></tr>`;
+    <td>${isBad ? `${wrong}${still}` : html`<span class="short">${counts}</span>`}</td><td>${run.ms === null ? '–' : duration(run.ms)}</td></tr>`;
 }
 
 function Live(props: { readonly place: Place; readonly one: Overview['live'][number] }): Markup {
@@ -52,7 +52,7 @@ function Live(props: { readonly place: Place; readonly one: Overview['live'][num
   return html`<tr data-testid=${`row-session-${one.id}`} data-row tabIndex=${-1}>
     <td><a href=${pageHref(place, 'sessions', one.id)}>${one.agent}</a></td>
     <td><${Status} kind=${kindOf(one.state)} text=${one.state.replaceAll('_', ' ')} /></td>
-    <td><span class="clamped" title=${one.displayTitle}>${one.reason ?? one.displayTitle}</span></td><td><${Time} at=${one.createdAt} /></td><td>${costText(one.costUsd)}</td></tr>`;
+    <td><span class="clamped" title=${one.displayTitle}>${one.reason ?? one.displayTitle}</span></td><td><${Time} at=${one.createdAt} isShort=${true} /></td><td>${costText(one.costUsd)}</td></tr>`;
 }
 
 const outcomes = ['routed', 'unmatched', 'failed', 'pending'] as const;
@@ -88,7 +88,7 @@ function Rows(props: {
   readonly columns: readonly string[];
   readonly rows: readonly Markup[];
 }): Markup {
-  return html`<div class="scroll" role="region" aria-label=${props.label} tabIndex=${0}><table aria-label=${props.label}>
+  return html`<div class="scroll" role="region" aria-label=${props.label} tabIndex=${0}><table class="rows" aria-label=${props.label}>
     <thead><tr>${props.columns.map((title) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead><tbody>${props.rows}</tbody></table></div>`;
 }
 
@@ -111,7 +111,7 @@ function Answer(props: { readonly place: Place; readonly overview: Overview }): 
       ${live.length === 0 ? html`<${Empty} text="No session is live." command="svc agent start NAME" />` : html`<${Rows} label="What runs" columns=${liveColumns} rows=${runs.map((one) => html`<${Live} place=${place} one=${one} />`)} />`}
       ${liveTotal > runs.length ? html`<p><a href=${`${pageHref(place, 'sessions')}?live=true`}>${liveTotal - runs.length} more</a></p>` : null}</section>
     <section aria-labelledby="next"><h2 id="next"><a href=${pageHref(place, 'schedules')}>Next</a></h2>
-      ${next.length === 0 ? html`<p class="empty">No schedule.</p>` : html`<ul class="next">${next.map((one) => html`<li data-testid="tick"><${Time} at=${one.at} /> <a href=${pageHref(place, 'agents', one.agent)}>${one.agent}</a> <code>${one.cron}</code></li>`)}</ul>`}
+      ${next.length === 0 ? html`<p class="empty">No schedule.</p>` : html`<ul class="next">${next.map((one) => html`<li data-testid="tick"><${Time} at=${one.at} isShort=${true} /> <a href=${pageHref(place, 'agents', one.agent)}>${one.agent}</a> <code>${one.cron}</code></li>`)}</ul>`}
       ${nextTotal > next.length ? html`<p><a href=${pageHref(place, 'schedules')}>+${nextTotal - next.length}</a></p>` : null}</section>
     <section aria-labelledby="hour"><h2 id="hour"><a href=${pageHref(place, 'events')}>Events 1 h</a></h2><${Hour} place=${place} events=${events} /></section>
   </div>`;

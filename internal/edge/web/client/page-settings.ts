@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import type { Project } from '../../../../schemas/api/tenancy.ts';
 import { call } from './api.ts';
 import { asked, because } from './dry-run.ts';
+import { Notifications } from './notifications.ts';
 import { Action, Command, Failure, Field, html, type Markup, Status, Time, Toast, useRead } from './kit.ts';
 import type { PageProps, Place } from './pages.ts';
 
@@ -38,6 +39,7 @@ function Settings({ place, project, again }: Props): Markup {
       <div><dt>Ceilings</dt><dd>${project.limits === undefined ? 'none of its own' : html`<code>${JSON.stringify(project.limits)}</code>`}</dd></div>
       <div><dt>Reach of its sessions</dt><dd>${project.network === undefined ? 'the installation’s list' : project.network.allow.join(', ')}</dd></div></dl>
     <${Rename} place=${place} project=${project} again=${again} />
+    <${Notifications} place=${place} />
     <h2>End</h2><div class="actions">
       ${
         project.archived

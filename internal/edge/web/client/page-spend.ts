@@ -1,5 +1,6 @@
 // Spend: what agents cost by day, as a picture beside the table of the same.
 
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Spending } from '../../../../schemas/api/common.ts';
 import type { UsageSeries } from '../../../../schemas/api/sessions.ts';
 import { call } from './api.ts';
@@ -81,7 +82,12 @@ function Bars({ series }: { readonly series: UsageSeries }): Markup {
   const most = Math.max(...[...days.values()].map((all) => all.reduce((sum, { cost }) => sum + cost, 0)), 0);
   const step = (width - left) / count;
   const y = (cost: number): number => (most === 0 ? 0 : (cost / most) * (height - 30));
-  return html`<div class="scroll" role="region" aria-label="Spend by day" tabIndex=${0}><svg class="bars" viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${`Spend by UTC day from ${series.from} to ${series.to}, stacked by agent; the tables below say the same`}>
+  const box = useRef<HTMLDivElement>(null);
+  // On a narrow screen the newest day is what is seen of it first.
+  useLayoutEffect(() => {
+    if (box.current !== null) box.current.scrollLeft = box.current.scrollWidth;
+  }, [series.from, series.to]);
+  return html`<div class="scroll" ref=${box} role="region" aria-label="Spend by day" tabIndex=${0}><svg class="bars" viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${`Spend by UTC day from ${series.from} to ${series.to}, stacked by agent; the tables below say the same`}>
     <text class="axis" x="0" y="14">${usd(String(most))}</text><line class="grid" x1=${left} x2=${width} y1="10" y2="10"></line>
     <line class="grid" x1=${left} x2=${width} y1=${height - 20} y2=${height - 20}></line>
     <text class="axis" x=${left} y=${height - 5}>${series.from}</text><text class="axis" x=${width} y=${height - 5} text-anchor="end">${series.to}</text>
