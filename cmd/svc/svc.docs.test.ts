@@ -1,11 +1,13 @@
 // What README and docs tell people to type and to write. The five-minute tour is pasted into a shell as it stands, against a
 // real daemon. Of every other page the blocks of shell are run in their order, in a directory that holds the files that the
 // page shows, against a project of its own; then its tree compiles without a warning, and its configuration is one that
-// the daemon takes. What needs a code host or a second machine (`sh by-hand: WHY`) is held against the table of commands, and so is every line
-// in running text.
+// the daemon takes. Pages that need more than a daemon have it (docs-testkit.ts): a code host, another database, a daemon of their own. What
+// no test can paste (`sh by-hand: WHY`) names the test that does the same; it is held against the table of commands, and so is
+// every line in running text.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -14,11 +16,14 @@ import { promisify } from 'node:util';
 import { parse } from 'yaml';
 import { SCRIPTED_AGENT } from '../../internal/adapters/harness/harness-testkit.ts';
 import { loadConfig } from '../../internal/base/config/config.ts';
+import type { CodehostSimulator } from '../../internal/base/testkit/codehost-simulator.ts';
 import { startTestDaemon, type TestDaemon } from '../../internal/base/testkit/daemon.ts';
+import { createTestDatabase, type TestDatabase } from '../../internal/base/testkit/postgres.ts';
 import { parseArgv } from '../../internal/edge/cli/parse.ts';
 import { globalOptions } from '../../internal/edge/cli/table-global.ts';
 import { commands } from '../../internal/edge/cli/table.ts';
 import { checkSettings } from '../svcd/daemon.ts';
+import { atCodehost, endDaemons, operated, startCodehost, type World, writePrograms } from './docs-testkit.ts';
 import { callSvc } from './testkit.ts';
 
 const rootDir = join(import.meta.dirname, '../..');
@@ -42,21 +47,29 @@ const blocks = (text: string, language: string): string[] =>
 let home: string;
 let daemon: TestDaemon;
 let bin: string;
+let host: CodehostSimulator;
+/** Of pages that go on with a database of their own. */
+const spare: TestDatabase[] = [];
 before(async () => {
   home = await mkdtemp(join(tmpdir(), 'svc-docs-'));
-  daemon = await startTestDaemon({ config: { harnessACommand: SCRIPTED_AGENT, sandbox: 'process' } });
-  bin = join(home, 'bin');
-  await mkdir(bin);
-  await writeFile(
-    join(bin, 'svc'),
-    `#!/bin/sh\nexec '${process.execPath}' '${join(rootDir, 'cmd/svc/main.mjs')}' "$@"\n`,
-    {
-      mode: 0o755,
+  host = await startCodehost();
+  const codehost = { apiUrl: host.origin, webUrl: host.origin, writeSpacingMs: 0 };
+  daemon = await startTestDaemon({
+    config: {
+      harnessACommand: SCRIPTED_AGENT,
+      sandbox: 'process',
+      allowPrivateNetwork: true,
+      file: { sandboxes: { snapshots: { maxMB: 0 } }, providers: { codehost } },
     },
-  );
+  });
+  bin = join(home, 'bin');
+  await writePrograms(bin);
 });
 after(async () => {
+  await endDaemons(bin);
   await daemon?.stop();
+  for (const one of spare) await one.close();
+  await host?.stop();
   await rm(home, { recursive: true, force: true });
 });
 
@@ -64,7 +77,6 @@ test('the five-minute tour does what it says, pasted as it stands', async () => 
   const tour = (pages.get('README.md') ?? '').split('## Five minutes')[1]?.split('\n## ')[0] ?? '';
   const shell = blocks(tour, 'sh');
   assert.ok(shell.length >= 5);
-  assert.deepEqual(shell, blocks(pages.get('README.md') ?? '', 'sh'), 'README has a block of shell that nothing runs');
   const script = shell.join('\n').replace('npm run -s svc --', `'${join(bin, 'svc')}'`);
   const { stdout, stderr } = await promisify(execFile)('bash', ['-e', '-c', script], {
     cwd: rootDir,
@@ -133,21 +145,36 @@ const filesOf = (text: string): [path: string, content: string][] =>
 const fragment =
   'harness: harness-a\nenvironment: { name: node, image: { kind: preset, name: node24 } }\nsystemPrompt: x\n';
 
-const shellOf = (name: string, text: string): string[] => (name === 'README.md' ? [] : blocks(text, 'sh'));
+/** The tour of README is pasted as a block of its own. */
+const shellOf = (name: string, text: string): string[] =>
+  blocks(name === 'README.md' ? text.replace(/^## Five minutes[^]*?^(?=## )/m, '') : text, 'sh');
+
+/** What a page that needs more than the daemon has. */
+async function worldOf(name: string, root: string, project: string): Promise<World & { stop?(): void }> {
+  if (name === 'docs/tutorial/first-pull-request.md') {
+    const guide = blocks(pages.get('docs/guides/code-host.md') ?? '', 'sh').slice(0, 1);
+    return atCodehost(host, daemon, { root, project, guide });
+  }
+  await mkdir(root);
+  const other = /SVC_DATABASE_URL=/.test(pages.get(name) ?? '') ? await createTestDatabase({ empty: true }) : undefined;
+  if (other !== undefined) spare.push(other);
+  return operated(name, { root, daemon, databaseUrl: other?.url ?? '' });
+}
 
 describe('every page does what it says', { concurrency: 2 }, () => {
   for (const [name, text] of pages) {
     const files = filesOf(text);
     const shell = shellOf(name, text);
     if (files.length === 0 && shell.length === 0) continue;
-    it(name, async () => {
+    it(name, async (t) => {
       for (const [path, block] of files) assert.ok(path !== '', `a block of YAML does not name its file:\n${block}`);
       const slug = name
         .toLowerCase()
         .replaceAll(/[^a-z0-9]+/g, '-')
         .slice(0, 60);
       const root = join(home, slug);
-      await mkdir(root);
+      assert.equal((await daemon.api('POST', '/api/v1/orgs/default/projects', { slug })).status, 201);
+      const world = await worldOf(name, root, slug);
       for (const [, one = ''] of text.matchAll(/^  - \.\.\/fragments\/(\w+)\.yaml/gm)) {
         await mkdir(join(root, '.svc/fragments'), { recursive: true });
         await writeFile(join(root, `.svc/fragments/${one}.yaml`), fragment);
@@ -158,9 +185,10 @@ describe('every page does what it says', { concurrency: 2 }, () => {
         if (path === 'svc.yaml') await configurationIsTaken(block);
         if (path.startsWith('.github/')) await workflowPasses(root, block);
       }
-      assert.equal((await daemon.api('POST', '/api/v1/orgs/default/projects', { slug })).status, 201);
-      const given = { ...env(root), SVC_PROJECT: slug, ...(await endpoint(slug)) };
-      const said = await promisify(execFile)('bash', ['-e', '-o', 'pipefail', '-c', shell.join('\n')], {
+      t.after(() => world.stop?.());
+      const given = { ...env(root), SVC_PROJECT: slug, ...(await endpoint(slug)), ...world.env };
+      const script = world.edits.reduce((text, [from, to]) => text.replaceAll(from, to), shell.join('\n'));
+      const said = await promisify(execFile)('bash', ['-e', '-o', 'pipefail', '-c', script], {
         cwd: root,
         env: given,
         maxBuffer: 4 * 1024 * 1024,
@@ -217,8 +245,10 @@ async function workflowPasses(root: string, text: string): Promise<void> {
 test('a block of shell that is for hands says why no test runs it, and every other is run', () => {
   for (const [name, text] of pages) {
     for (const { fence } of fenced(text)) {
-      if (fence.startsWith('sh by-hand')) assert.match(fence, /^sh by-hand: \S.{5,}$/, name);
-      else assert.match(fence, /^(?!bash|shell|console|zsh)(?:sh|sh hook|(?!sh).*)$/, name);
+      if (fence.startsWith('sh by-hand')) {
+        const [, test = ''] = /^sh by-hand: \S.*; (cmd\/\S+\.test\.ts) /.exec(fence) ?? [];
+        assert.ok(existsSync(join(rootDir, test)) && test !== '', `${name}: ${fence}`);
+      } else assert.match(fence, /^(?!bash|shell|console|zsh)(?:sh|sh hook|(?!sh).*)$/, name);
     }
   }
 });

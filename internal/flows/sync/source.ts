@@ -22,6 +22,7 @@ import type { Limiter } from '../limits.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf, tokensOf } from '../context.ts';
+import { apiUrlOf } from '../codehost-mounts.ts';
 import { absentSecret, connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
 import { hostPauseMs } from './decide.ts';
 
@@ -122,7 +123,7 @@ async function mint(ctx: FlowContext, connection: SealedConnection, privateKey: 
   const { config, name } = connection;
   const appId = text(config['appId']);
   const installationId = text(config['installationId']);
-  const apiUrl = text(config['apiUrl']);
+  const apiUrl = apiUrlOf(ctx, connection);
   if (privateKey === undefined || appId === undefined || installationId === undefined) {
     throw new RepoCondition(
       'auth-failed',
