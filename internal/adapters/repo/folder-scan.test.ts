@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { scanFolder } from './folder-scan.ts';
+import { isCrowded, scanFolder } from './folder-scan.ts';
 
 /** Until the clock of the file system has moved on: many kernels stamp files by one that stands for milliseconds. */
 async function nextTick(directory: string): Promise<void> {
@@ -45,5 +45,18 @@ test('a look at a folder differs after every kind of change, and not without one
   before = await look();
   await writeFile(join(svc, 'a.yaml~'), 'an editor');
   assert.equal(await look(), before);
+  await rm(root, { recursive: true });
+});
+
+test('a folder with more entries than anybody reads is crowded, wherever they lie', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'svc-crowd-'));
+  assert.equal(await isCrowded(join(root, 'absent')), false);
+  for (const part of ['a', 'b']) {
+    const dir = join(root, part);
+    await mkdir(dir);
+    for (let at = 0; at < 5; at += 1) await writeFile(join(dir, `${at}`), '');
+    // The directories count too.
+    assert.equal(await isCrowded(root, 11), part === 'b');
+  }
   await rm(root, { recursive: true });
 });

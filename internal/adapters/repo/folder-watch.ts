@@ -5,7 +5,7 @@ import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type FSWatcher, watch } from 'chokidar';
 import { editorFile } from './folder.ts';
-import { scanFolder } from './folder-scan.ts';
+import { isCrowded, scanFolder } from './folder-scan.ts';
 
 const quietMs = 75;
 const longestMs = 500;
@@ -46,7 +46,10 @@ export function coalesce(tell: () => void, quiet = quietMs, longest = longestMs)
   };
 }
 
-/** Watches `.svc/` in `directory` (or for its coming into being) and the files outside it that were read. */
+/**
+ * Watches `.svc/` in `directory` (or for its coming into being) and the files outside it that were read. Of a `.svc/` with
+ * more files than anybody reads only the looks tell, every few seconds.
+ */
 export async function watchFolder(
   directory: string,
   outside: () => readonly string[],
@@ -56,6 +59,9 @@ export async function watchFolder(
   let current: Watching | null = null;
   let stopped = false;
   let watched = '';
+  let existed = false;
+  /** As the last look found it. */
+  let crowded = false;
   // One switch of watchers at a time; a change that arrives meanwhile is seen by the next look.
   let turn: Promise<void> = Promise.resolve();
   const bits = coalesce(() => {
@@ -66,12 +72,15 @@ export async function watchFolder(
     if (stopped) return;
     const exists = (await lstat(svc).catch(() => null))?.isDirectory() === true;
     const files = outside().map((path) => join(directory, path));
-    const key = JSON.stringify([exists, files]);
+    if (exists && !existed) crowded = await isCrowded(svc);
+    existed = exists;
+    const within = exists && !crowded;
+    const key = JSON.stringify([exists, within, files]);
     if (key === watched) return;
     watched = key;
     const before = current;
-    current = await watchPaths([exists ? svc : directory, ...files], bits.dirty, {
-      depthZero: !exists,
+    current = await watchPaths([within ? svc : directory, ...files], bits.dirty, {
+      depthZero: !within,
       coalesced: true,
     });
     await before?.stop();
@@ -84,30 +93,47 @@ export async function watchFolder(
     turn = turn.then(arrange);
   }, followMs);
   following.unref();
-  let scanning: NodeJS.Timeout | undefined;
-  let seen: string | undefined;
-  const scan = async (): Promise<void> => {
-    const begun = performance.now();
-    const now = await scanFolder(
-      svc,
-      outside().map((path) => join(directory, path)),
-      editorFile,
-    );
-    if (stopped) return;
-    if (seen !== undefined && now !== seen) bits.dirty();
-    seen = now;
-    scanning = setTimeout(() => void scan(), Math.max(scanMs, (performance.now() - begun) * scanShare));
-    scanning.unref();
-  };
-  void scan();
+  const looking = lookNowAndThen(svc, outside, directory, async (isFirst) => {
+    crowded = await isCrowded(svc);
+    if (!isFirst && !stopped) bits.dirty();
+  });
   return {
     stop: async () => {
       stopped = true;
-      clearTimeout(scanning);
+      looking.stop();
       clearInterval(following);
       bits.cancel();
       await turn;
       await current?.stop();
+    },
+  };
+}
+
+/** Looks at a `.svc/` and at the files outside it every few seconds; `onOther` after the first look, and where one differs. */
+function lookNowAndThen(
+  svc: string,
+  outside: () => readonly string[],
+  directory: string,
+  onOther: (isFirst: boolean) => Promise<void>,
+): { stop(): void } {
+  let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
+  let seen: string | undefined;
+  const look = async (): Promise<void> => {
+    const begun = performance.now();
+    const files = outside().map((path) => join(directory, path));
+    const now = await scanFolder(svc, files, editorFile);
+    if (now !== seen) await onOther(seen === undefined);
+    seen = now;
+    if (stopped) return;
+    timer = setTimeout(() => void look(), Math.max(scanMs, (performance.now() - begun) * scanShare));
+    timer.unref();
+  };
+  void look();
+  return {
+    stop: () => {
+      stopped = true;
+      clearTimeout(timer);
     },
   };
 }

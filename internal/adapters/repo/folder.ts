@@ -2,8 +2,8 @@
 // be, and the same bounds hold as for git. Its commit is a hash of what was read, so equal trees are equal commits.
 
 import { createHash } from 'node:crypto';
-import { constants } from 'node:fs';
-import { type FileHandle, lstat, open, readdir, readlink, realpath } from 'node:fs/promises';
+import { constants, type Dirent } from 'node:fs';
+import { type FileHandle, lstat, open, opendir, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { decodeName, nameFault, nameFindings, shownPath } from './names.ts';
 import { objectId } from './objects.ts';
@@ -26,6 +26,8 @@ import {
 
 /** What editors leave lying about while they work. */
 export const editorFile = /(^|\/)([^/]*~|\.[^/]*\.sw[a-z]|4913|[^/]*\.tmp|\.#[^/]*|#[^/]*#)$/;
+/** How many of them, and of what is no file, may lie in a directory beside all that is read. */
+const strayMax = 1_000;
 const noSubmodule = '0'.repeat(40);
 
 /**
@@ -177,11 +179,11 @@ class FolderReader {
       throw tooLarge(`.svc/ is nested more than ${this.#caps.depth} deep`, this.#caps.depth);
     // A directory that was swapped for a link since it was listed is not where it seems to be.
     if ((await realpath(directory).catch(absentAsNull)) !== directory) return;
-    const raw = (await readdir(directory, { withFileTypes: true, encoding: 'buffer' }).catch(absentAsNull)) ?? [];
-    if (depth > 1 && raw.some((entry) => entry.name.equals(Buffer.from('.git')))) {
+    if (depth > 1 && (await lstat(join(directory, '.git')).catch(absentAsNull)) !== null) {
       this.#keep({ path, kind: 'submodule', oid: noSubmodule, bytes: undefined });
       return;
     }
+    const raw = await this.#list(directory);
     const entries = raw.map((entry) => ({ entry, name: checkedName(path, entry.name) }));
     entries.sort((a, b) => (a.name < b.name ? -1 : 1));
     this.findings.push(
@@ -196,6 +198,21 @@ class FolderReader {
       else if (entry.isSymbolicLink()) await this.#keepLink(place, child);
       else if (entry.isFile() && !editorFile.test(child)) await this.#keepFile(place, child);
     }
+  }
+
+  /** What a directory holds, a part at a time: one that holds too much is not listed to its end. */
+  async #list(directory: string): Promise<Dirent<Buffer>[]> {
+    const { files, dirs } = this.#caps;
+    const listed: Dirent<Buffer>[] = [];
+    // The declared types know no names as bytes here.
+    const options = { encoding: 'buffer' as BufferEncoding, bufferSize: 512 };
+    const open = await opendir(directory, options).catch(absentAsNull);
+    for await (const entry of open ?? []) {
+      listed.push(entry as unknown as Dirent<Buffer>);
+      if (this.files.size + listed.length > files + this.#caps.outsidePaths + dirs + strayMax)
+        throw tooLarge(`.svc/ has more than ${files} files`, files);
+    }
+    return listed;
   }
 
   /** One file outside `.svc/`, down from the top, never past a link. */

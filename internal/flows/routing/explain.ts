@@ -1,10 +1,11 @@
 // Why an event does what it does, or what one would do: every trigger on its key with what each clause read. Of a
 // recorded event, the decisions are those that were recorded; what has none is told as it would go now.
 
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { eventById, type EventRoute } from '../../adapters/store/events/event-reads.ts';
 import { type RoutingTx, held } from '../../adapters/store/routing/routing-lock.ts';
 import { type ActiveTrigger, activeTriggersOn } from '../../adapters/store/resources/triggers.ts';
-import { type Explained, type ExplainedClause, explain } from '../../core/match/match.ts';
+import { compileWhere, type Explained, type ExplainedClause, explain, readPath } from '../../core/match/match.ts';
 import { type DecisionWord, route, type RoutingAgent, type Target, triggerKey } from '../../core/route/route.ts';
 import { eventKeySpellings, targetOf } from '../../domain/events.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
@@ -117,6 +118,7 @@ async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventEx
   const payload = routedPayload(
     isOpen ? { ...event, attributions: attributions.map((one): Json => ({ ...one })) } : event,
   );
+  if (event.large !== undefined) await readAhead(payload, triggers);
   const all = explain(triggers, { key: event.key, scope: event.endpointId ?? event.connectionId, payload });
   const recorded = new Map(event.routes.map((one) => [triggerKey(one), one]));
   const firing = firingOf(all).filter((trigger) => !recorded.has(triggerKey(trigger)));
@@ -131,6 +133,15 @@ async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventEx
     return before === undefined ? now : { ...now, decision: before.decision, recorded: before };
   });
   return withinAnswer(told);
+}
+
+/** Reads what clauses look at, each between two turns of the event loop: of a large payload every one may take a while. */
+async function readAhead(payload: Json, triggers: readonly Scoped[]): Promise<void> {
+  const clauses = triggers.flatMap(({ where }) => compileWhere(where));
+  for (const { segments } of new Map(clauses.map((one) => [one.path, one])).values()) {
+    readPath(payload, segments);
+    await yieldToEventLoop();
+  }
 }
 
 const firingOf = (all: readonly Explained<Scoped>[]): Scoped[] =>

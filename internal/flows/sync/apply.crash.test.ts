@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { agentsTree, createBench, hook, joinBench, onCron, type Bench } from './apply-testkit.ts';
 
 // An apply that is killed outright at each of its points: what is stored is the old state or the new one, and the same
@@ -49,6 +50,13 @@ async function applyKilled(point: string, prompt: string): Promise<string | null
   return signal;
 }
 
+/** Until the server has noticed that a killed process is gone, and let go of what that held. */
+async function noticed(): Promise<void> {
+  const left = `select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+    and backend_type = 'client backend' and state <> 'idle'`;
+  for (let tries = 0; tries < 6_000 && (await bench.db.query(left)).rowCount > 0; tries += 1) await sleep(10);
+}
+
 /** Names of everything that the apply is about, so that a mixture of two states shows. */
 async function names(): Promise<string[]> {
   const { rows } = await bench.db.query<{ name: string }>(
@@ -76,6 +84,7 @@ test('killed at any point, an apply has happened wholly or not at all, and the n
     const old = await names();
     const prompt = `next${index}`;
     assert.equal(await applyKilled(point, prompt), 'SIGKILL', point);
+    await noticed();
     if (!wrote) assert.deepEqual(await names(), old, `${point}: the old state`);
     const restarted = joinBench(bench);
     const again = await restarted.apply(fleet(prompt), { verify: true });
