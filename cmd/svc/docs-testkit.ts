@@ -39,6 +39,8 @@ export async function writePrograms(bin: string): Promise<void> {
   await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec ${node} '${join(rootDir, 'cmd/svc/main.mjs')}' "$@"\n`, mode);
   const svcd = `#!/bin/sh
 case " $* " in *' --data-dir '*) ;; *) export SVC_DATA_DIR="$(mktemp -d '${bin}/data.XXXXXX')" ;; esac
+# A port of the machine's own is never a test's.
+export SVC_LISTEN="\${SVC_LISTEN:-127.0.0.1:0}"
 out=$(mktemp '${bin}/out.XXXXXX')
 ${node} '${join(rootDir, 'cmd/svcd/main.ts')}' "$@" >"$out" 2>"$out.log" </dev/null &
 echo $! >>'${bin}/pids'
