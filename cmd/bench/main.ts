@@ -33,6 +33,8 @@ const BENCHES: { readonly [name: string]: () => Promise<Bench> } = {
   gateway: async () => (await import('../../internal/bench/gateway.ts')).bench,
   sessions: async () => (await import('../../internal/bench/sessions.ts')).bench,
   'sessions-idle': async () => (await import('../../internal/bench/sessions.ts')).idle,
+  'engine-docker': async () => (await import('../../internal/bench/engines.ts')).docker,
+  'engine-podman': async () => (await import('../../internal/bench/engines.ts')).podman,
   mounts: async () => (await import('../../internal/bench/mounts.ts')).bench,
   'crowd-servers': async () => (await import('../../internal/bench/crowd-sync.ts')).servers,
   'crowd-repositories': async () => (await import('../../internal/bench/crowd-sync.ts')).repositories,

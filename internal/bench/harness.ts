@@ -18,6 +18,8 @@ export interface Row {
   readonly bound: number;
   /** The baseline's own runs differed by so much that the ratio says nothing. */
   readonly isNoisy: boolean;
+  /** Why it was not measured here; nothing is held against its bound. */
+  readonly skipped?: string;
 }
 export interface Bench {
   readonly name: string;
@@ -29,6 +31,8 @@ export interface Bencher {
   ratio(what: string, subject: Amount, baseline: Amount, bound: number): void;
   /** Holds a count or a size against its bound: no time, which would say something of one machine alone. */
   atMost(what: string, value: number, bound: number, unit: string): void;
+  /** A row that cannot be measured on this machine, and why. */
+  skipped(what: string, why: string): void;
   /** A directory that is removed at the end. */
   directory(): Promise<string>;
   /** Runs at the end, last first, also after a failure. */
@@ -167,6 +171,9 @@ export async function runBench(bench: Bench): Promise<Row[]> {
         bound,
         isNoisy: false,
       }),
+    skipped: (what, why) => {
+      rows.push({ what, subject: '', baseline: '', value: 0, bound: 0, isNoisy: false, skipped: why });
+    },
     directory: async () => {
       const directory = await mkdtemp(join(tmpdir(), 'svc-bench-'));
       endings.push(() => rm(directory, { recursive: true, force: true }));
@@ -190,7 +197,7 @@ const verdict = (row: Row): string => (row.value <= row.bound ? 'ok  ' : isKept(
 /** The table of one bench, one line a row. */
 export function printRows(title: string, rows: readonly Row[]): string {
   const cells = rows.map((row) => [
-    verdict(row),
+    row.skipped === undefined ? verdict(row) : `skipped: ${row.skipped}`,
     row.what,
     row.subject,
     row.baseline,

@@ -4,5 +4,5 @@
 
 export { DirectoryStore } from './directory.ts';
 export { S3Store } from './s3.ts';
-export { type ArchiveSealer, SharedArchives, type SharedArchivesOptions } from './archives.ts';
+export { type ArchiveSealer, SharedArchives } from './archives.ts';
 export type { ObjectStore } from './types.ts';
