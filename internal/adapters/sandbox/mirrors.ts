@@ -254,7 +254,7 @@ export class Mirror {
   }
 
   async makeSpare(git: LocalGit, signal: AbortSignal): Promise<void> {
-    if ((await this.#spare()) !== null) return;
+    if (!(await this.isThere()) || (await this.#spare()) !== null) return;
     const fresh = join(this.dir, `making-${randomBytes(4).toString('hex')}`);
     const [commit = ''] = (await readFile(join(this.dir, 'measured'), 'utf8')).split(' ');
     try {
