@@ -44,7 +44,7 @@ function Row(props: { readonly place: Place; readonly one: Receiver; readonly ag
       scope === 'installation'
         ? html`<small>of the installation’s configuration</small>`
         : html`<div class="actions"><${Action} place=${place} label="Test" testId=${`test-${name}`} needs=${needs} command=${`svc notify test ${name}`} run=${test} />
-      <${Action} place=${place} label=${suspended ? 'Resume' : 'Suspend'} testId=${`turn-${name}`} needs=${needs} command=${`svc notify edit ${name} --${suspended ? 'resume' : 'suspend'}`} run=${turn} />
+      <${Action} place=${place} label=${suspended ? 'Resume' : 'Suspend'} testId=${`turn-${name}`} needs=${needs} command=${suspended ? `svc notify edit ${name} --resume` : `svc notify edit ${name} --suspend`} run=${turn} />
       <${Action} place=${place} label="Remove" testId=${`remove-${name}`} needs=${needs} command=${`svc notify remove ${name}`} run=${remove} confirm=${asked(`Remove ${name}`, 'DELETE', path)} /></div>`
     }<span role="status">${said}</span></td></tr>`;
 }
@@ -77,7 +77,7 @@ function Add(props: { readonly place: Place; readonly again: () => void }): Mark
       ${kind === 'chat' ? input('connection', 'Connection', 'Of chat.') : input('url', 'Address', 'Deliveries are signed.')}
       ${kind === 'chat' ? input('channel', 'Channel', 'Its id.') : input('secret', 'Key', 'What deliveries are signed with.', { type: 'password' })}</div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
-    <p class="action"><button type="submit" data-testid="receiver-add" disabled=${!isAllowed} title=${`svc notify add ${kind} NAME`}>Add</button> ${isAllowed ? html`<small>It is told of everything; <code>svc notify edit NAME --on …</code> narrows that.</small>` : html`<small>needs ${needs}</small>`}</p></form></details>`;
+    <p class="action"><button type="submit" data-testid="receiver-add" disabled=${!isAllowed} title=${kind === 'chat' ? `svc notify add chat NAME --connection C --channel ID` : `svc notify add webhook NAME --url URL --from-file FILE`}>Add</button> ${isAllowed ? html`<small>It is told of everything; <code>svc notify edit NAME --on …</code> narrows that.</small>` : html`<small>needs ${needs}</small>`}</p></form></details>`;
 }
 
 const subjectOf = ({ subject }: Notice): string => {
