@@ -2,7 +2,6 @@
 // or its daemon stops, sealed by a data key of their own under the master key, and put back by a daemon that has not its
 // files. Only where daemons share a database that is not one's own: else nobody could go on with them.
 
-import { Readable } from 'node:stream';
 import { createZstdCompress, createZstdDecompress, constants } from 'node:zlib';
 import { newDataKey, openPiece, sealPiece } from '../../adapters/crypto/crypto.ts';
 import {
@@ -27,6 +26,7 @@ import { countWraps } from '../../adapters/store/secrets/keys.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { sandboxesSettings } from '../../base/config/sandbox-settings.ts';
 import { Semaphore } from '../../base/semaphore.ts';
+import { through } from '../../base/through.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, sealingOf, type ProjectRef } from '../context.ts';
 
@@ -104,7 +104,7 @@ async function keep(
 
 function packed(sandbox: Sandbox, part: SnapshotPart, signal: AbortSignal): AsyncIterable<Buffer> {
   const level = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
-  return Readable.from(packPart(sandbox, part, signal)).compose(createZstdCompress(level)) as AsyncIterable<Buffer>;
+  return through(packPart(sandbox, part, signal), createZstdCompress(level));
 }
 
 /** Cuts a stream into pieces of one size; the last may be shorter, and is empty for an empty stream. */
@@ -139,9 +139,7 @@ async function restoreWork(
   const key = sealingOf(ctx).sealer.open(found, bindingOf(project, sessionId));
   try {
     const parts = found.parts as readonly SnapshotPart[];
-    await restoreParts(sandbox, parts, (part) =>
-      Readable.from(pieces(ctx.db, found, part, key)).compose(createZstdDecompress()),
-    );
+    await restoreParts(sandbox, parts, (part) => through(pieces(ctx.db, found, part, key), createZstdDecompress()));
   } finally {
     key.fill(0);
   }
