@@ -35,6 +35,26 @@ export interface SignInOptions {
   readonly refused?: RegExp;
 }
 
+/** Signs in on a new page, and keeps what it complains of: errors and reports of the policy, but for what is `refused`. */
+export async function signInOn(
+  context: BrowserContext,
+  daemon: Pick<TestDaemon, 'api' | 'url'>,
+  next: string,
+  { token, refused }: { readonly token?: string | undefined; readonly refused?: RegExp | undefined },
+): Promise<{ readonly page: Page; readonly complaints: string[] }> {
+  const page = await context.newPage();
+  page.setDefaultTimeout(30_000);
+  const complaints: string[] = [];
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (line) => {
+    if (line.type() === 'error' && refused?.test(line.text()) !== true) complaints.push(line.text());
+  });
+  const { body } = await daemon.api('POST', '/api/v1/auth/handoffs', undefined, token === undefined ? {} : { token });
+  await page.goto(`${daemon.url}/signin?next=${encodeURIComponent(next)}#h=${String(body['handoff'])}`);
+  await page.waitForURL(`${daemon.url}${next}`);
+  return { page, complaints };
+}
+
 export class Console {
   daemon: TestDaemon;
   readonly database: TestDatabase;
@@ -98,17 +118,7 @@ export class Console {
     });
     context.on('requestfinished', (request) => void asked.delete(request));
     context.on('requestfailed', (request) => void asked.delete(request));
-    const page = await context.newPage();
-    page.setDefaultTimeout(30_000);
-    const complaints: string[] = [];
-    page.on('pageerror', (error) => complaints.push(error.message));
-    page.on('console', (line) => {
-      if (line.type() === 'error' && options.refused?.test(line.text()) !== true) complaints.push(line.text());
-    });
-    const by = options.token === undefined ? {} : { token: options.token };
-    const { body } = await daemon.api('POST', '/api/v1/auth/handoffs', undefined, by);
-    await page.goto(`${daemon.url}/signin?next=${encodeURIComponent(root)}#h=${String(body['handoff'])}`);
-    await page.waitForURL(`${daemon.url}${root}`);
+    const { page, complaints } = await signInOn(context, daemon, root, options);
     return { context, page, complaints };
   }
 

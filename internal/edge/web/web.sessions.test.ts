@@ -15,9 +15,8 @@ import {
 } from '../../base/testkit/browser.ts';
 import { isLong } from '../../base/testkit/long.ts';
 import { createHostBench, type HostBench } from '../../flows/session-host/host-testkit.ts';
+import { at, root, signInOn, type SignInOptions } from './web-testkit.ts';
 
-const root = '/default/default';
-const at = (page: Page, id: string) => page.locator(`[data-testid="${id}"]`);
 /** Page and its test id. */
 const pages: readonly (readonly [path: string, testId: string])[] = [
   ['sessions', 'page-sessions'],
@@ -113,23 +112,10 @@ describe('pages of what runs and of what people hold', () => {
   });
 
   /** A signed-in page whose errors and reports of the policy are kept; `refused`: answers of the API that are meant to be. */
-  async function signedIn(
-    next: string,
-    options: { readonly dark?: boolean; readonly token?: string; readonly refused?: RegExp } = {},
-  ) {
+  async function signedIn(next: string, options: SignInOptions = {}) {
     const { daemon } = bench;
     const context: BrowserContext = await browser.open({ dark: options.dark === true });
-    const page = await context.newPage();
-    const complaints: string[] = [];
-    page.on('pageerror', (error) => complaints.push(error.message));
-    page.on('console', (line) => {
-      if (line.type() === 'error' && options.refused?.test(line.text()) !== true) complaints.push(line.text());
-    });
-    const by = options.token === undefined ? {} : { token: options.token };
-    const { body } = await daemon.api('POST', '/api/v1/auth/handoffs', undefined, by);
-    await page.goto(`${daemon.url}/signin?next=${encodeURIComponent(next)}#h=${String(body['handoff'])}`);
-    await page.waitForURL(`${daemon.url}${next}`);
-    return { page, context, complaints };
+    return { context, ...(await signInOn(context, daemon, next, options)) };
   }
   const go = async (page: Page, path: string, testId: string): Promise<void> => {
     await page.goto(`${bench.daemon.url}${path}`);
