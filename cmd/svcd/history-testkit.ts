@@ -133,14 +133,16 @@ export function recordStatements(): Recorder {
   const original = pg.Client.prototype.query as (...args: unknown[]) => unknown;
   const recording = function (this: unknown, ...args: unknown[]): unknown {
     const [first, second] = args;
-    const given =
-      typeof first === 'string' ? { text: first } : (first as { text?: unknown; values?: unknown[] } | null);
-    if (typeof given?.text === 'string') {
+    // Several may go in one message.
+    const { statements } = (first ?? {}) as { statements?: readonly unknown[] };
+    for (const one of statements ?? [first]) {
+      const given = typeof one === 'string' ? { text: one } : (one as { text?: unknown; values?: unknown[] } | null);
+      if (typeof given?.text !== 'string') continue;
       const { text } = given;
       const values =
         'values' in given && Array.isArray(given.values) ? given.values : Array.isArray(second) ? second : [];
       const known = sent.get(text) ?? [];
-      const isNew = !known.some((one) => JSON.stringify(one.values) === JSON.stringify(values));
+      const isNew = !known.some((other) => JSON.stringify(other.values) === JSON.stringify(values));
       if (isNew) sent.set(text, [...known.slice(-keptPerText + 1), { text, values }]);
     }
     return original.apply(this, args);

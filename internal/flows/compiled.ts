@@ -32,6 +32,7 @@ export interface Cached {
 export interface KeptPlan {
   /** Project, owner and options: whatever besides tree and state decides a plan. */
   readonly settings: string;
+  readonly orgId: string;
   /** Of the state that it left, made by the database: it stands for all that a plan would compare. */
   readonly digest: string;
   readonly actions: readonly Action[];

@@ -36,6 +36,59 @@ describe('the database', () => {
     assert.deepEqual(rows[0]?.b, Buffer.from([0, 255]));
   });
 
+  it('sends what is asked for in one breath in one message, in its order', async () => {
+    const rows = await test.db.tx(async (tx) => {
+      const [made, , seen] = await Promise.all([
+        tx.query('insert into counters values (11, 1)'),
+        tx.query('update counters set n = n + $1::int where id = 11', [4], 'add-to-eleven'),
+        tx.query<{ n: number; sent: string }>(
+          `select n, (select query from pg_stat_activity where pid = pg_backend_pid()) as sent from counters where id = 11`,
+        ),
+      ]);
+      assert.equal(made.rowCount, 1);
+      return seen.rows;
+    });
+    assert.equal(rows[0]?.n, 5);
+    await test.db.query('delete from counters where id = 11');
+  });
+
+  it('fails all that goes in one message where one of it fails, and the connection and its names serve on', async () => {
+    const named = (tx: Pick<typeof test.db, 'query'>, n: number): Promise<{ readonly rowCount: number }> =>
+      tx.query('update counters set n = n + $1::int where id = 2', [n], 'add-to-two');
+    for (let turn = 0; turn < 3; turn += 1) {
+      const outcomes = await test.db.tx(async (tx) => {
+        const asked = [named(tx, 100), tx.query('insert into counters values (2, 2)'), named(tx, 1_000)];
+        const settled = await Promise.allSettled(asked);
+        return settled.map((one) => (one.status === 'rejected' ? errorCode(one.reason) : 'done'));
+      });
+      assert.deepEqual(outcomes, ['23505', '23505', '23505']);
+      const circle: unknown[] = [];
+      circle.push({ circle });
+      await assert.rejects(
+        test.db.tx((tx) => Promise.all([named(tx, 100), tx.query('select $1::jsonb', [{ circle }])])),
+        /circular/i,
+      );
+      assert.equal((await test.db.tx((tx) => Promise.all([named(tx, 0), named(tx, 0)])))[1]?.rowCount, 1);
+      assert.equal((await named(test.db, 0)).rowCount, 1);
+    }
+    const { rows } = await test.db.query<{ n: number }>('select n from counters where id = 2');
+    assert.equal(rows[0]?.n, 0);
+  });
+
+  it('leaves nothing open of a transaction that asked and did not wait', async () => {
+    await assert.rejects(
+      test.db.tx((tx) => {
+        tx.query('update counters set n = 77 where id = 2').catch(() => undefined);
+        throw new Error('no');
+      }),
+      /^Error: no$/,
+    );
+    assert.equal(await test.db.tx(async () => 'asked for nothing'), 'asked for nothing');
+    const text = `select n, (select count(*)::int from pg_stat_activity where state like 'idle in%') as open
+      from counters where id = 2`;
+    assert.deepEqual((await test.db.query(text)).rows, [{ n: 0, open: 0 }]);
+  });
+
   it('rolls a transaction back when its function throws', async () => {
     await assert.rejects(
       test.db.tx(async (tx) => {

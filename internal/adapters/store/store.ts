@@ -11,7 +11,8 @@ import { ListenHub } from './schema/listen.ts';
 import { type Held, type Lane, NoAnswer, Pool, type Tx } from './schema/pool.ts';
 import type { Sql } from './schema/sql.ts';
 export type { Sql, Tx };
-import { tellingName, Tells } from './schema/tells.ts';
+import { type Tell, tellingName, Tells } from './schema/tells.ts';
+import { Transaction } from './schema/transaction.ts';
 
 export interface TxOptions {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
@@ -202,7 +203,7 @@ class Shared {
     this.options = options;
     this.pooled = options.directUrl !== undefined;
     const config = connectionConfig({ url, statementTimeoutMs, pooled: this.pooled, applicationName: tellingName });
-    this.tells = new Tells((channel, payloads) => this.#notify(channel, payloads), log);
+    this.tells = new Tells((tells) => this.#notify(tells), log);
     const onTells = this.tells.tell.bind(this.tells);
     const answerMs = statementTimeoutMs + silenceMs;
     this.lanes = {
@@ -226,13 +227,11 @@ class Shared {
   }
 
   /** In a transaction that writes nothing, so that it waits for no disk while it holds the cluster's lock. */
-  #notify(channel: string, payloads: readonly string[]): Promise<unknown> {
-    const text = 'select pg_notify($1::text, told) from unnest($2::text[]) as t (told)';
-    return this.main.use(
-      this.lanes.tells,
-      (held) => held.query({ text, values: [channel, [...payloads]], ...(!this.pooled && { name: 'notify' }) }),
-      isFit,
-    );
+  #notify(tells: readonly Tell[]): Promise<unknown> {
+    const text = 'select pg_notify(channel, told) from unnest($1::text[], $2::text[]) as t (channel, told)';
+    const values = [tells.map(({ channel }) => channel), tells.map(({ payload }) => payload)];
+    const name = this.pooled ? {} : { name: 'notify' };
+    return this.main.use(this.lanes.tells, (held) => held.query({ text, values, ...name }), isFit);
   }
 
   /** Of what has been given up. Where this is not heard either, the server's own limit ends it. */
@@ -311,7 +310,7 @@ class View implements Database {
         (held) =>
           this.#shared.pooled
             ? this.#once(held, (tx) => tx.query<R>(statement.text, statement.values), 'begin', {})
-            : this.#send<R>(held, statement, false),
+            : this.#send<R>(held, statement),
         isFit,
       ),
     );
@@ -336,39 +335,37 @@ class View implements Database {
     return isCall && /^(57014|55P03)$/.test(errorCode(error) ?? '') ? databaseUnavailable(error) : asFault(error);
   }
 
-  async #send<R>(held: Held, { text, values, name }: Statement, patient: boolean) {
+  async #send<R>(held: Pick<Held, 'query'>, { text, values, name }: Statement) {
     this.#shared.count += 1;
-    const result = await held.query(
-      {
-        text,
-        ...(values !== undefined && { values: [...values] }),
-        ...(name !== undefined && !this.#shared.pooled && { name }),
-      },
-      patient,
-    );
+    const result = await held.query({
+      text,
+      ...(values !== undefined && { values: [...values] }),
+      ...(name !== undefined && !this.#shared.pooled && { name }),
+    });
     return { rows: result.rows as R[], rowCount: result.rowCount ?? 0 };
   }
 
   async #once<T>(held: Held, fn: InTx<T>, begin: string, options: TxOptions): Promise<T> {
     const { patient = false, statementMs, opening } = options;
+    const beginning = [begin, ...this.#settings(patient, statementMs)];
+    const transaction = new Transaction(held, { beginning, patient });
     try {
-      // Several statements in one message are answered by a list; where one fails, none behind it runs.
-      const text = [`${begin}${this.#settings(patient, statementMs)}`, ...(opening ?? [])].join('; ');
-      const opened = [await held.query({ text })].flat().at(-1)?.rows ?? [];
+      const opened = opening === undefined ? [] : await transaction.open(opening[0]);
       this.#shared.count += opening?.length ?? 0;
-      const query: Sql['query'] = (text, values, name) => this.#send(held, { text, values, name }, patient);
-      const result = await fn({ query, copyIn: held.copyIn }, opened);
-      await held.query({ text: 'commit' });
+      const query: Sql['query'] = (text, values, name) => this.#send(transaction, { text, values, name });
+      const copyIn: Tx['copyIn'] = (text, parts) => transaction.begun().then(() => held.copyIn(text, parts));
+      const result = await fn({ query, copyIn }, opened);
+      await transaction.end('commit');
       return result;
     } catch (error) {
       // A connection that is lost is closed; the server rolls back by itself.
-      if (!isConnectionLoss(error)) await held.query({ text: 'rollback' });
+      if (!isConnectionLoss(error)) await transaction.end('rollback');
       throw error;
     }
   }
 
   /** What a transaction sets for itself: its time limits where a pooler's connection has none, or others are wanted. */
-  #settings(patient: boolean, statementMs: number | undefined): string {
+  #settings(patient: boolean, statementMs: number | undefined): string[] {
     const { pooled, options } = this.#shared;
     const usualMs = options.statementTimeoutMs ?? statementMsDefault;
     const limitMs = statementMs ?? (patient ? usualMs : Math.min(usualMs, this.#lane.answerMs));
@@ -378,7 +375,7 @@ class View implements Database {
       // Who is patient is so with the work, not with those who are in its way.
       ...(patient && this.#lane === this.#shared.lanes.calls ? [`lock_timeout = ${lockMs}`] : []),
     ];
-    return settings.map((one) => `; set local ${one}`).join('');
+    return settings.map((one) => `set local ${one}`);
   }
 }
 

@@ -178,12 +178,17 @@ export async function requestSync(ctx: FlowContext, caller: Caller, name: string
     if (repository.suspended) {
       throw new Fault('conflict', 'repository-suspended', `repository ${name} is suspended; resume it first`);
     }
-    await audit(tx, caller, 'repository.sync_requested', name);
-    await releaseParked(tx, repository.id);
-    const waiting = await runningRun(tx, repository.id);
+    const [waiting] = await Promise.all([
+      runningRun(tx, repository.id),
+      audit(tx, caller, 'repository.sync_requested', name),
+      releaseParked(tx, repository.id),
+    ]);
     if (waiting !== undefined && waiting.daemonId === null) return { reconcileId: waiting.id };
-    await updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now());
-    return { reconcileId: await startRun(ctx, tx, repository, { kind: 'sync' }, null, waiting ?? null) };
+    const [, reconcileId] = await Promise.all([
+      updateState(tx, repository.id, { failures: 0 }, ctx.runtime.now()),
+      startRun(ctx, tx, repository, { kind: 'sync' }, null, waiting ?? null),
+    ]);
+    return { reconcileId };
   });
 }
 
@@ -202,7 +207,7 @@ export async function startRun(
   if (running !== undefined) {
     await moveRun(tx, running.id, { status: 'superseded', detail: 'superseded by a sync by hand' }, now);
   }
-  await insertRun(tx, {
+  const made = insertRun(tx, {
     id,
     projectId: repository.projectId,
     repositoryId: repository.id,
@@ -213,7 +218,7 @@ export async function startRun(
     startedAt: now,
     request: { ...request },
   });
-  await enqueueSync(tx, repository.id, 'manual');
+  await Promise.all([made, enqueueSync(tx, repository.id, 'manual')]);
   return id;
 }
 

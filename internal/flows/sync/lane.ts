@@ -195,7 +195,6 @@ export class SyncLane {
     const { signal } = present.ending;
     const task = await takeTask(this.#ctx, { repositoryId, reason, signal, health: this.#health });
     if (task === 'gone') return { kind: 'nothing' };
-    if (task === 'taken') return { kind: 'wait' };
     present.task = task;
     try {
       return await runSync(task, {

@@ -64,7 +64,7 @@ async function compileOrigins(
   repositoryId: string,
   files: readonly string[],
 ): Promise<{ readonly [agent: string]: Origins }> {
-  const found = await repositoryInHand(ctx.db, repositoryId);
+  const found = await repositoryInHand(ctx.db, repositoryId, null);
   const snapshotId = found?.repository.state.snapshotId ?? null;
   if (found === undefined || snapshotId === null) return {};
   const { repository, project, connections } = found;

@@ -51,7 +51,7 @@ export async function planCommit(
     readonly isSuspendedToo?: boolean;
   },
 ): Promise<CommitPlan | undefined> {
-  const found = await repositoryInHand(ctx.db, of.repositoryId);
+  const found = await repositoryInHand(ctx.db, of.repositoryId, null);
   if (found === undefined || (found.repository.suspended && of.isSuspendedToo !== true)) return undefined;
   const { repository, project, connections } = found;
   const ports = syncPortsOf(ctx);

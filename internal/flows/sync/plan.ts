@@ -155,7 +155,9 @@ const sha256 = (text: string): string => createHash('sha256').update(text).diges
  * lock. Throws Fault `not_found` where project or repository is gone.
  */
 export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest, isLocked = false): Promise<Plan> {
-  const found = await readOwners(tx, request.projectId);
+  // Asked for with the owners, in one message: where nothing has changed, that is all that is read.
+  const memo = !isLocked ? undefined : recall(ctx, tx, request);
+  const [found, kept] = await Promise.all([readOwners(tx, request.projectId), memo]);
   if (found === undefined) throw new Fault('not_found', 'project-not-found', 'The project does not exist any more.');
   const { orgId, owners } = found;
   const owner = ownerOf(request, owners);
@@ -167,8 +169,7 @@ export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest,
     diagnostics: sortDiagnostics(request.compiled.diagnostics),
   });
   if (request.hasSvc && !request.compiled.ok) return broken();
-  const kept = !isLocked ? undefined : await recall(ctx, tx, request, orgId);
-  if (kept !== undefined) {
+  if (kept !== undefined && kept.orgId === orgId) {
     const diagnostics = await withExcerpts(mergeDiagnostics(request.compiled.diagnostics, []), request.fileBytes);
     return { ...head, outcome: 'known', diagnostics, kept };
   }
@@ -203,11 +204,13 @@ const settingsOf = ({ projectId, owner, prune, adopt, shippedAvatars }: ApplyReq
  * What the last apply of the same tree left behind, where the rows are still that. Under the project's lock; never where
  * drift is looked for, nor for a tree that the guard may hold.
  */
-async function recall(ctx: FlowContext, tx: Sql, request: ApplyRequest, orgId: string) {
+async function recall(ctx: FlowContext, tx: Sql, request: ApplyRequest): Promise<KeptPlan | undefined> {
   const kept = request.memo?.get();
   if (kept === undefined || request.verify || !request.hasSvc || kept.settings !== settingsOf(request))
     return undefined;
-  const digest = await digestCurrent(tx, { projectId: request.projectId, orgId, now: ctx.runtime.now() });
+  const digest = await digestCurrent(tx, {
+    ...{ projectId: request.projectId, orgId: kept.orgId, now: ctx.runtime.now() },
+  });
   return digest === kept.digest ? kept : undefined;
 }
 
@@ -223,7 +226,7 @@ export async function remember(ctx: FlowContext, tx: Sql, plan: Plan): Promise<(
   const actions = plan.set.actions
     .filter((action) => action.op !== 'delete')
     .map((action) => ({ ...action, op: 'unchanged' as const, changes: [] }));
-  return () => memo.set({ settings: settingsOf(request), digest, actions, webhooks: plan.webhooks });
+  return () => memo.set({ settings: settingsOf(request), orgId, digest, actions, webhooks: plan.webhooks });
 }
 
 function ownerOf(request: ApplyRequest, owners: readonly OwnerRow[]): { name: string; isStale: boolean } | undefined {

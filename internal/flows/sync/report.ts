@@ -204,6 +204,7 @@ export async function reportSync(
   const { ctx, repository, run } = task;
   const { resolved, tree, lazyId } = applied;
   const now = ctx.runtime.now();
+  run.notYet();
   if (result.status === 'superseded' || result.status === 'planned') return 'commit';
   const current = { ...resolved, tip: tree.tip };
   const subject = subjectOf(task, current, tree.files, tree.output.templateLock);
@@ -218,6 +219,7 @@ export async function reportSync(
   }
   const id = run.id ?? lazyId;
   const patch: RunPatch = {
+    commit: tree.tip.commit,
     status: result.status,
     stages: [...run.stages, ...took],
     actions: result.actions,
@@ -231,16 +233,21 @@ export async function reportSync(
     }),
     ...(result.status === 'failed' && { detail: failureText(result) }),
   };
-  if (!(await moveRun(tx, id, patch, now, ctx.daemonId))) return 'rollback';
   const isGood = result.status === 'applied' || result.status === 'unchanged';
   const state = isGood
     ? appliedState(task, current, tree.files.snapshotId, tree.output.templateLock)
     : { ...clearedCondition, seenCommit: tree.tip.commit, seenHash: resolved.hash };
-  await updateState(tx, repository.id, state, now);
-  await keepQuarantine(task, tx, tree.tip.commit, isGood);
-  await askForStatus(tx, repository, tree.tip.commit);
-  await run.atEnd?.(tx);
-  return 'commit';
+  // One message: where the run is not ours any more, all of it is taken back.
+  const [isOurs] = await Promise.all([
+    moveRun(tx, id, patch, now, ctx.daemonId),
+    updateState(tx, repository.id, state, now),
+    keepQuarantine(task, tx, tree.tip.commit, isGood),
+    askForStatus(tx, repository, tree.tip.commit),
+    run.putDown(tx),
+  ]);
+  if (isOurs) return 'commit';
+  run.notYet();
+  return 'rollback';
 }
 
 function failureText(result: ApplyResult): string {

@@ -103,8 +103,30 @@ export class RunRecord {
   /** What its commit says of itself, once that was read: stands in the run with its next write. */
   about: CommitAbout | undefined;
 
-  /** What else ends with the run, in the same transaction. */
+  /** What else ends with the run, in the same transaction: `putDown` runs it. */
   atEnd: ((tx: Sql) => Promise<void>) | undefined;
+  #putsDown = false;
+  #isPutDown = false;
+
+  /** Whether a transaction that ran `atEnd` has committed. */
+  get isPutDown(): boolean {
+    return this.#isPutDown;
+  }
+
+  /** Call it in the transaction that ends the run, and `committed` once that is sure. */
+  async putDown(tx: Sql): Promise<void> {
+    this.#putsDown = this.atEnd !== undefined;
+    await this.atEnd?.(tx);
+  }
+
+  /** The last transaction that was to end the run has left nothing behind, or is tried again. */
+  notYet(): void {
+    this.#putsDown = false;
+  }
+
+  committed(): void {
+    this.#isPutDown = this.#putsDown;
+  }
 
   /** Whether a row is this run's. */
   owns(id: string): boolean {
@@ -181,6 +203,11 @@ export class RunRecord {
     this.#id = id;
   }
 
+  /** Notes the commit that it is of, which is written when it ends: for a run that has next to nothing to do. */
+  isOf(commit: string): void {
+    this.#commit = commit;
+  }
+
   /** Writes how far the run has come. Throws `LostOwnership` where it is not ours any more. */
   async move(patch: RunPatch): Promise<void> {
     this.#commit = patch.commit ?? this.#commit;
@@ -209,14 +236,23 @@ export class RunRecord {
     await ctx.db.tx(async (tx) => {
       if (id !== null) {
         const { status, patch } = ending;
-        const whole: RunPatch = { ...patch, ...this.#told(), status, stages: this.#stages, inputs: subject.inputs };
+        const { commit } = subject;
+        const whole: RunPatch = {
+          ...(commit !== null && { commit }),
+          ...patch,
+          ...this.#told(),
+          status,
+          stages: this.#stages,
+          inputs: subject.inputs,
+        };
         if (!(await moveRun(tx, id, whole, ctx.runtime.now(), ctx.daemonId))) throw new LostOwnership();
         if (!ending.silent) await askForStatus(tx, repository, patch?.commit ?? subject.commit);
       }
       if (ending.state !== undefined) await updateState(tx, repository.id, ending.state, ctx.runtime.now());
       await ending.also?.(tx);
-      await this.atEnd?.(tx);
+      await this.putDown(tx);
     });
+    this.committed();
   }
 
   /** Ends the run whoever holds it, where it is still under way: for what leaves nothing else behind. */

@@ -108,7 +108,11 @@ async function stages(task: SyncTask, options: RunOptions, progress: { subject: 
   const isQuiet = task.reason === 'resync' && repository.state.seenCommit === resolved.tip.commit;
   // The periodic comparison of a commit that was seen already leaves a row only when it finds something.
   if (!isQuiet) await run.open(progress.subject);
-  await run.move({ commit: resolved.tip.commit, inputs: progress.subject.inputs });
+  const isStored = syncPortsOf(task.ctx).compiled.snapshotOf(repository.id, repository.state.snapshotId ?? '');
+  const isApplied = isStored !== undefined && repository.state.appliedCommit === resolved.tip.commit;
+  // Where nothing has to be read, the end of the run says all of it a moment later.
+  if (isApplied) run.isOf(resolved.tip.commit);
+  else await run.move({ commit: resolved.tip.commit, inputs: progress.subject.inputs });
   if (run.id !== null) await askForStatus(task.ctx.db, repository, resolved.tip.commit);
 
   const read = await run.timed('snapshot', () => snapshot(task, resolved));
@@ -178,6 +182,7 @@ async function applyTree(task: SyncTask, options: RunOptions, resolved: Resolved
     },
     { urgent: task.reason === 'manual', signal },
   );
+  run.committed();
   failpoint('sync.after-apply');
   if (result.status === 'planned') throw new Error('a real apply answered as a dry run');
   if (result.status === 'superseded') {

@@ -36,19 +36,15 @@ export interface TakeOptions {
 }
 
 /**
- * `gone`: there is no such repository, or it is suspended and nobody asked by hand. `taken`: another daemon has begun the
- * run that waited here. The reader of a task is to be closed.
+ * Takes the run that waits here, if there is one. `gone`: there is no such repository, or it is suspended and nobody asked by
+ * hand. The reader of a task is to be closed.
  */
-export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<SyncTask | 'gone' | 'taken'> {
+export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<SyncTask | 'gone'> {
   const { repositoryId, signal, health } = options;
-  const found = await repositoryInHand(ctx.db, repositoryId);
+  const found = await repositoryInHand(ctx.db, repositoryId, ctx.daemonId);
   if (found === undefined) return 'gone';
   const { repository, project, connections, waiting } = found;
   if (waiting === null && repository.suspended) return 'gone';
-  if (waiting !== null) {
-    const isMine = await moveRun(ctx.db, waiting.id, { daemonId: ctx.daemonId }, ctx.runtime.now(), null);
-    if (!isMine) return 'taken';
-  }
   const reason = (waiting?.reason ?? options.reason) as WishReason;
   const request = (waiting?.request as SyncRequest | undefined) ?? { kind: 'sync' };
   const ports = syncPortsOf(ctx);
@@ -114,7 +110,7 @@ export async function withSuspicion<T>(
       return run();
     });
   } finally {
-    await putDown(ctx, taken.lane);
+    if (!task.run.isPutDown) await putDown(ctx, taken.lane);
   }
 }
 

@@ -90,13 +90,6 @@ export interface Claim {
  */
 export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]> {
   const { daemonId, limit, resyncSeconds, spread, full, done } = claim;
-  if (done.length > 0) {
-    await sql.query(
-      `update svc.repository_polls set claimed_by = null
-        where repository_id = any($1::uuid[]) and claimed_by = $2::uuid`,
-      [done, daemonId],
-    );
-  }
   const { rows } = await sql.query<DueRepository>(
     `with due as (
        select p.repository_id, p.resync_at <= now() as resync, p.wanted, p.hint, r.interval_seconds,
@@ -107,7 +100,11 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
           and (p.wanted is not null or (not r.suspended and (r.url_key is null or (
             split_part(r.url_key, '/', 1) <> all($5::text[]) and not exists (
               select from svc.host_pauses h where h.host = split_part(r.url_key, '/', 1) and h.retry_at > now())))))
-        order by p.wanted is null, p.next_at limit $2::int for update of p skip locked)
+        order by p.wanted is null, p.next_at limit $2::int for update of p skip locked),
+     given as (
+       update svc.repository_polls p set claimed_by = null
+        where p.repository_id = any($6::uuid[]) and p.claimed_by = $1::uuid
+          and not exists (select from due where due.repository_id = p.repository_id))
      update svc.repository_polls p
         set next_at = now() + make_interval(secs => due.interval_seconds
               * (0.95 + 0.1 * ((((hashtextextended(p.repository_id::text, 0) & 1023) / 1024.0) + $4::float8)::numeric % 1)::float8)),
@@ -116,7 +113,7 @@ export async function claimDue(sql: Sql, claim: Claim): Promise<DueRepository[]>
        from due where p.repository_id = due.repository_id
      returning p.repository_id as id, coalesce(due.wanted, case when due.resync then 'resync' else 'poll' end) as reason,
        due.wanted is not null as "isAsked", due.hint, due.host`,
-    [daemonId, limit, resyncSeconds, spread, full],
+    [daemonId, limit, resyncSeconds, spread, full, done],
     'claim-due',
   );
   return rows;
@@ -155,6 +152,7 @@ export async function wishSync(sql: Sql, wish: Wish): Promise<void> {
        returning 1)
      select svc.tell('${wishChannel}', $4::text) from wished`,
     [wish.repositoryId, wish.reason, wish.hint ?? null, JSON.stringify(wish)],
+    'wish-sync',
   );
 }
 

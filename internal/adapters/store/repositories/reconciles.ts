@@ -93,6 +93,7 @@ export async function insertRun(sql: Sql, run: NewRun): Promise<void> {
       JSON.stringify(run.request ?? { kind: 'sync' }),
       JSON.stringify(run.inputs ?? {}),
     ],
+    'insert-run',
   );
 }
 
@@ -133,6 +134,9 @@ const columns: { readonly [key in keyof Required<RunPatch>]: readonly [string, s
  */
 const writtenBy = new WeakMap<object, string>();
 
+/** Rows of a list that are made into text without a pause, so that what is asked for besides goes in the same message. */
+const atOnce = 20;
+
 /**
  * Moves a running run. False: it is not running any more (superseded, or taken over), and the caller must stop without
  * writing anything else. `heldBy`, when given, must be the daemon that runs it (null: that nobody does yet).
@@ -159,7 +163,8 @@ export async function moveRun(
       source = `and exists (select from ${of})`;
       continue;
     }
-    values.push(type !== 'jsonb' ? value : Array.isArray(value) ? await jsonRows(value) : JSON.stringify(value));
+    const isLong = Array.isArray(value) && value.length > atOnce;
+    values.push(type !== 'jsonb' ? value : isLong ? await jsonRows(value) : JSON.stringify(value));
     sets.push(`${column} = $${values.length}::${type}`);
   }
   if (patch.commit !== undefined && patch.about === undefined) {
@@ -194,6 +199,7 @@ export async function runningRun(sql: Sql, repositoryId: string): Promise<Reconc
   const { rows } = await sql.query<ReconcileRow>(
     `select ${selected} from svc.reconciles where repository_id = $1::uuid and status = 'running'`,
     [repositoryId],
+    'running-run',
   );
   return rows[0];
 }

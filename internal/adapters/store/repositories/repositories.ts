@@ -5,7 +5,7 @@
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
 import type { PlanSettings } from './pull-plans.ts';
-import type { ReconcileRow } from './reconciles.ts';
+import { reconcileChannel, type ReconcileRow } from './reconciles.ts';
 
 export type RepositoryAuth =
   | { readonly kind: 'token'; readonly secretRef: string; readonly username?: string }
@@ -161,7 +161,11 @@ export async function updateRepository(
 }
 
 export async function repositoryById(sql: Sql, id: string): Promise<Repository | undefined> {
-  const { rows } = await sql.query<Raw>(`select ${selected} from ${joined} where r.id = $1::uuid`, [id]);
+  const { rows } = await sql.query<Raw>(
+    `select ${selected} from ${joined} where r.id = $1::uuid`,
+    [id],
+    'repository-by-id',
+  );
   return rows[0] && revived(rows[0]);
 }
 
@@ -171,48 +175,60 @@ export interface InHand {
   readonly project: { readonly id: string; readonly slug: string; readonly orgId: string; readonly orgSlug: string };
   /** Names of the project's active code-host connections, sorted. */
   readonly connections: readonly string[];
-  /** Its run that waits for a daemon, if there is one. */
+  /** Its run that waited for a daemon, if there is one; it is the asking daemon's from now on. */
   readonly waiting: Pick<ReconcileRow, 'id' | 'reason' | 'request'> | null;
 }
 
-/** All that the beginning of a sync needs to know, in one statement; undefined also where the project is archived. */
-export async function repositoryInHand(sql: Sql, id: string): Promise<InHand | undefined> {
-  const { rows } = await sql.query<Raw & Omit<InHand, 'repository'>>(
-    `select ${selected},
+/**
+ * All that the beginning of a sync needs to know, in one statement, which also takes the run that waits for a daemon, for
+ * this one (null: for none, and none is taken); undefined also where the project is archived: then nothing is taken.
+ */
+export async function repositoryInHand(sql: Sql, id: string, daemonId: string | null): Promise<InHand | undefined> {
+  const { rows } = await sql.query<Raw & Omit<InHand, 'repository'> & { told: unknown }>(
+    `with taken as (
+       update svc.reconciles x set version = nextval('svc.reconcile_versions'), daemon_id = $2::uuid
+        where x.repository_id = $1::uuid and x.status = 'running' and x.daemon_id is null and $2::uuid is not null
+          and exists (select from svc.repositories r join svc.projects p on p.id = r.project_id
+            where r.id = $1::uuid and p.archived_at is null)
+        returning x.id, x.reason, x.request, x.project_id)
+     select ${selected},
        json_build_object('id', p.id, 'slug', p.slug, 'orgId', o.id, 'orgSlug', o.slug) as project,
        array(select c.name from svc.connections c
          where c.project_id = r.project_id and c.provider = 'codehost' and c.status in ('active', 'degraded') order by c.name collate "C") as connections,
-       (select json_build_object('id', x.id, 'reason', x.reason, 'request', x.request) from svc.reconciles x
-         where x.repository_id = r.id and x.status = 'running' and x.daemon_id is null) as waiting
+       (select json_build_object('id', x.id, 'reason', x.reason, 'request', x.request) from taken x) as waiting,
+       (select svc.tell('${reconcileChannel}', x.project_id::text) from taken x) as told
        from ${joined} join svc.projects p on p.id = r.project_id join svc.orgs o on o.id = p.org_id
       where r.id = $1::uuid and p.archived_at is null`,
-    [id],
+    [id, daemonId],
     'repository-in-hand',
   );
   const [row] = rows;
   if (row === undefined) return undefined;
-  const { project, connections, waiting, ...repository } = row;
+  const { project, connections, waiting, told: _told, ...repository } = row;
   return { repository: revived(repository as Raw), project, connections, waiting };
 }
 
 /** Locks the row until the end of the transaction, so that two decisions about one repository follow each other. */
 export async function lockRepository(sql: Sql, id: string): Promise<Repository | undefined> {
-  await sql.query('select 1 from svc.repositories where id = $1::uuid for update', [id]);
-  return repositoryById(sql, id);
+  const lock = sql.query('select 1 from svc.repositories where id = $1::uuid for update', [id], 'lock-repository');
+  // Read by a statement of its own: what whoever had the lock wrote elsewhere is seen by the next one only.
+  const [, repository] = await Promise.all([lock, repositoryById(sql, id)]);
+  return repository;
 }
 
 /** The same by the name in its project. */
 export async function lockRepositoryNamed(sql: Sql, projectId: string, name: string): Promise<Repository | undefined> {
   const text = 'select id from svc.repositories where project_id = $1::uuid and name = $2::text for update';
-  const { rows } = await sql.query<{ id: string }>(text, [projectId, name]);
-  // Read by a statement of its own: what whoever had the lock wrote elsewhere is seen by the next one only.
-  return rows[0] && repositoryById(sql, rows[0].id);
+  const lock = sql.query(text, [projectId, name], 'lock-repository-named');
+  const [, repository] = await Promise.all([lock, repositoryByName(sql, projectId, name)]);
+  return repository;
 }
 
 export async function repositoryByName(sql: Sql, projectId: string, name: string): Promise<Repository | undefined> {
   const { rows } = await sql.query<Raw>(
     `select ${selected} from ${joined} where r.project_id = $1::uuid and r.name = $2::text`,
     [projectId, name],
+    'repository-by-name',
   );
   return rows[0] && revived(rows[0]);
 }

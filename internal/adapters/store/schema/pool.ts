@@ -6,6 +6,7 @@
 import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Sql } from './sql.ts';
+import { Batch } from './batch.ts';
 import { CopyIn } from './copy-in.ts';
 import { type Tell, tellOf } from './tells.ts';
 
@@ -54,6 +55,8 @@ interface Waiting {
 /** A connection that is somebody's for now. */
 export interface Held {
   query(config: pg.QueryConfig, patient?: boolean): Promise<pg.QueryResult>;
+  /** Runs several in one message, one after the other; resolves to as many results. Where one fails, all have. */
+  queries(configs: readonly pg.QueryConfig[], patient?: boolean): Promise<pg.QueryResult[]>;
   readonly copyIn: Tx['copyIn'];
 }
 
@@ -131,7 +134,14 @@ export class Pool {
       // Who has waited at the gate waits that much less for each answer: the two do not add up.
       const answerMs = Math.max(leastMs, lane.answerMs - queuedMs);
       return await fn({
-        query: (config, patient) => this.#ask(client, () => client.query(config), answerMs, patient === true),
+        query: async (config, patient) => {
+          if (config.name === undefined)
+            return this.#ask(client, () => client.query(config), answerMs, patient === true);
+          const [result] = await this.#ask(client, () => this.#batch(client, [config]), answerMs, patient === true);
+          return result as pg.QueryResult;
+        },
+        queries: (configs, patient) =>
+          this.#ask(client, () => this.#batch(client, configs), answerMs, patient === true),
         copyIn: (text, parts) => this.#ask(client, () => copyInto(client, text, parts), answerMs, true),
       });
     } catch (error) {
@@ -145,6 +155,18 @@ export class Pool {
       client.release(broken);
       this.#leave(lane);
       if (tells.length > 0) this.#options.onTells?.(tells);
+    }
+  }
+
+  async #batch(client: pg.PoolClient, configs: readonly pg.QueryConfig[]): Promise<pg.QueryResult[]> {
+    const batch = new Batch(configs, this.#options.config.types);
+    client.query(batch as unknown as pg.Submittable);
+    try {
+      return await batch.done;
+    } catch (error) {
+      // The parser of answers is no place that tells anybody anything.
+      if (error instanceof Error) Error.captureStackTrace(error);
+      throw error;
     }
   }
 

@@ -133,7 +133,7 @@ describe('what triggers have to tell', () => {
 describe('the rhythm of wake-ups', () => {
   it('the first at once, those that follow together, and the next after a quiet while at once again', async () => {
     const sent: string[][] = [];
-    const tells = new Tells(async (_channel, payloads) => void sent.push([...payloads]), silent);
+    const tells = new Tells(async (all) => void sent.push(all.map(({ payload }) => payload)), silent);
     tells.tell([{ channel: 'a', payload: '1' }]);
     assert.deepEqual(sent, [['1']]);
     for (const payload of ['2', '3', '2']) tells.tell([{ channel: 'a', payload }]);
@@ -145,6 +145,11 @@ describe('the rhythm of wake-ups', () => {
     await sleep(200);
     tells.tell([{ channel: 'a', payload: '4' }]);
     assert.deepEqual(sent[3], ['4']);
+    tells.tell([
+      { channel: 'c', payload: '5' },
+      { channel: 'd', payload: '6' },
+    ]);
+    assert.deepEqual(sent[4], ['5', '6'], 'of several channels at once');
     await tells.stop();
   });
 
