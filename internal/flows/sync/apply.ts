@@ -123,8 +123,8 @@ async function noteCrash(ctx: FlowContext, request: ApplyRequest, startedAt: Dat
 }
 
 /**
- * Writes every row that differs: one statement per table and kind of change, whatever the number of rows, and none for a
- * table in which nothing does. What others are named by comes first (agents, generated resources, endpoints), what names
+ * Writes every row that differs: one statement per table and kind of change, whatever the number of rows (several where
+ * they are many megabytes), and none for a table in which nothing does. What others are named by comes first (agents, generated resources, endpoints), what names
  * them afterwards.
  */
 async function writeRows(tx: Sql, request: ApplyRequest, writes: Writes, now: Date): Promise<void> {

@@ -7,7 +7,7 @@ import type { Json, JsonObject } from '../../../domain/json.ts';
 import type { Origins } from '../../../domain/diagnostic.ts';
 import type { SourceRef } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
-import { jsonRows } from '../schema/json-rows.ts';
+import { jsonSlices } from '../schema/json-rows.ts';
 import { hashOrDrift } from './drift.ts';
 
 /** What planning sees of a project's ($1) agents. */
@@ -48,17 +48,17 @@ export interface AgentsWrite {
 export async function writeAgents(tx: Sql, write: AgentsWrite): Promise<void> {
   if (write.agents.length === 0) return;
   const rows = write.agents.map(({ name, revision, spec, hash, source }) => ({ name, revision, spec, hash, source }));
-  await tx.query(
-    `insert into svc.agents
+  const text = `insert into svc.agents
        (project_id, name, repository_id, revision, spec, spec_hash, spec_sum, source, created_at, updated_at)
      select $1::uuid, w.name, $2::uuid, w.revision, w.spec, w.hash, md5(w.spec::text), w.source, $3::timestamptz, $3::timestamptz
        from jsonb_to_recordset($4::jsonb) as w (name text, revision int, spec jsonb, hash text, source jsonb)
      on conflict (project_id, name) do update set repository_id = excluded.repository_id,
        revision = excluded.revision, spec = excluded.spec, spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum,
        source = excluded.source,
-       updated_at = excluded.updated_at`,
-    [write.projectId, write.repositoryId, write.now, await jsonRows(rows)],
-  );
+       updated_at = excluded.updated_at`;
+  for await (const slice of jsonSlices(rows)) {
+    await tx.query(text, [write.projectId, write.repositoryId, write.now, slice]);
+  }
   const revised = write.agents.filter((agent) => agent.newRevision).map((agent) => agent.name);
   if (revised.length === 0) return;
   await tx.query(
@@ -90,13 +90,11 @@ export async function writeAgentOrigins(
   origins: { readonly [agent: string]: Origins },
 ): Promise<void> {
   const rows = Object.entries(origins).map(([name, one]) => ({ name, origins: one }));
-  await tx.query(
-    `update svc.agents a set origins = w.origins
+  const text = `update svc.agents a set origins = w.origins
        from jsonb_to_recordset($2::jsonb) as w (name text, origins jsonb)
       where a.project_id = $1::uuid and a.name = w.name and a.repository_id is null
-        and a.origins is distinct from w.origins`,
-    [projectId, await jsonRows(rows)],
-  );
+        and a.origins is distinct from w.origins`;
+  for await (const slice of jsonSlices(rows)) await tx.query(text, [projectId, slice]);
 }
 
 /** What is kept of that, by agent id. */

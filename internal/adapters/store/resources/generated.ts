@@ -4,7 +4,7 @@
 import type { CurrentGenerated, GeneratedWrite, UserWrite, Writes } from '../../../core/plan/types.ts';
 import type { Json } from '../../../domain/json.ts';
 import type { Sql } from '../store.ts';
-import { jsonRows } from '../schema/json-rows.ts';
+import { jsonSlices } from '../schema/json-rows.ts';
 import { hashOrDrift } from './drift.ts';
 
 /** What planning sees of a project's ($1) generated resources. */
@@ -40,15 +40,13 @@ export async function writeGenerated(
   now: Date,
 ): Promise<void> {
   if (resources.length === 0) return;
-  await tx.query(
-    `insert into svc.generated_resources (project_id, kind, name, spec, spec_hash, spec_sum, created_at, updated_at)
+  const text = `insert into svc.generated_resources (project_id, kind, name, spec, spec_hash, spec_sum, created_at, updated_at)
      select $1::uuid, w.kind, w.name, w.spec, w.hash, md5(w.spec::text), $2::timestamptz, $2::timestamptz
        from jsonb_to_recordset($3::jsonb) as w (kind text, name text, spec jsonb, hash text)
      on conflict (project_id, kind, name) do update
        set spec = excluded.spec, spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum,
-           updated_at = excluded.updated_at`,
-    [projectId, now, await jsonRows(resources)],
-  );
+           updated_at = excluded.updated_at`;
+  for await (const slice of jsonSlices(resources)) await tx.query(text, [projectId, now, slice]);
 }
 
 /** Call after agents and resources are written: both sides of a share are named, not numbered. */

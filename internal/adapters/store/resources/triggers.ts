@@ -5,7 +5,7 @@ import type { CurrentTrigger, TriggerWrite, Writes } from '../../../core/plan/ty
 import type { JsonObject } from '../../../domain/json.ts';
 import type { AgentSpec, Trigger } from '../../../domain/spec.ts';
 import type { Sql } from '../store.ts';
-import { jsonRows } from '../schema/json-rows.ts';
+import { jsonSlices } from '../schema/json-rows.ts';
 import { hashOrDrift } from './drift.ts';
 
 /** What planning sees of a project's ($1) triggers. */
@@ -31,8 +31,7 @@ export async function readTriggerSpecs(sql: Sql, projectId: string): Promise<Rea
 /** Call after agents and endpoints are written. */
 export async function writeTriggers(tx: Sql, projectId: string, triggers: readonly TriggerWrite[]): Promise<void> {
   if (triggers.length === 0) return;
-  await tx.query(
-    `insert into svc.triggers
+  const text = `insert into svc.triggers
        (project_id, agent_id, ordinal, kind, event, endpoint_id, connection_id, spec, spec_hash, spec_sum, status)
      select $1::uuid, a.id, w.ordinal, w.kind, coalesce(w.event, format('heartbeat.%s.%s', a.id, w.ordinal)),
             e.id, w."connectionId", w.spec, w.hash, md5(w.spec::text), w.status
@@ -42,9 +41,8 @@ export async function writeTriggers(tx: Sql, projectId: string, triggers: readon
        left join svc.endpoints e on e.project_id = $1::uuid and e.name = w.endpoint
      on conflict (agent_id, ordinal) do update set kind = excluded.kind, event = excluded.event,
        endpoint_id = excluded.endpoint_id, connection_id = excluded.connection_id, spec = excluded.spec,
-       spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum, status = excluded.status`,
-    [projectId, await jsonRows(triggers)],
-  );
+       spec_hash = excluded.spec_hash, spec_sum = excluded.spec_sum, status = excluded.status`;
+  for await (const slice of jsonSlices(triggers)) await tx.query(text, [projectId, slice]);
 }
 
 export async function deleteTriggers(tx: Sql, triggers: Writes['triggerDeletes']): Promise<void> {
