@@ -5,7 +5,7 @@ import { Ajv } from 'ajv';
 import * as v from 'valibot';
 import { CatalogSection } from '../internal/base/config/catalog.ts';
 import { modelSettings } from '../internal/base/config/model-settings.ts';
-import { TemplatesSection } from '../internal/base/config/templates.ts';
+import { TemplatesSection } from '../internal/base/config/compile-settings.ts';
 import { config } from './config.ts';
 import { jsonSchema, jsonSchemaText, SCHEMA_KINDS } from './json-schema.ts';
 

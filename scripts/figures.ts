@@ -1,8 +1,10 @@
 // Figures of the house: `node scripts/figures.ts [ROOT]`, where ROOT is a checkout with its dependencies, this one unless it
 // is said. Sizes are counted from the files. A walk is measured: a daemon in this process does one thing while V8 counts calls,
 // and a file is entered where one of its functions ran that an idle daemon, watched for a while before, does not run. What
-// runs when a module is loaded does not count, nor do tests' helpers. `sideways` are the imports between two files entered
-// whose rooms differ and stand in one layer: there the reader goes back up instead of further down.
+// runs when a module is loaded does not count, nor do tests' helpers, nor what runs in the compiler's worker. `sideways` are the
+// imports between two files entered whose rooms differ and stand in one layer: there the reader goes back up instead of
+// further down. A file directly under a layer is no room: the layer's rooms stand on it, and it imports none of them; what
+// leads there is counted apart, and so are the files of `adapters/repo`, which are git's wire. `--list` names the files.
 
 import { globSync, readFileSync } from 'node:fs';
 import { Session } from 'node:inspector/promises';
@@ -10,7 +12,7 @@ import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
-const root = resolve(process.argv[2] ?? join(import.meta.dirname, '..'));
+const root = resolve(process.argv.slice(2).find((one) => one !== '--list') ?? join(import.meta.dirname, '..'));
 const load = (path: string): Promise<any> => import(pathToFileURL(join(root, path)).href);
 
 const isTest = (path: string): boolean => /\.test\.ts$|testkit|\/fixture\.ts$/.test(path);
@@ -52,13 +54,14 @@ async function ran(): Promise<Set<string>> {
 
 const roomOf = (path: string): string => path.split('/').slice(0, path.includes('/providers/') ? 4 : 3).join('/');
 const layerOf = (path: string): string => path.split('/')[1] ?? '';
-/** Imports between files entered that lead to another room of the same layer. */
-function sideways(files: ReadonlySet<string>): number {
-  let count = 0;
+/** Imports between files entered that lead to another room of the same layer, and to what the layer's rooms stand on. */
+function sideways(files: ReadonlySet<string>): { readonly rooms: number; readonly ground: number } {
+  const count = { rooms: 0, ground: 0 };
   for (const file of files) {
     for (const [, specifier = ''] of readFileSync(join(root, file), 'utf8').matchAll(/^(?:import|export) (?!type).*?from '(\.[^']+)';/gms)) {
       const to = join(dirname(file), specifier);
-      if (files.has(to) && roomOf(to) !== roomOf(file) && layerOf(to) === layerOf(file) && !layerOf(to).startsWith('base')) count += 1;
+      if (!files.has(to) || roomOf(to) === roomOf(file) || layerOf(to) !== layerOf(file) || layerOf(to) === 'base') continue;
+      count[roomOf(to) === to ? 'ground' : 'rooms'] += 1;
     }
   }
   return count;
@@ -74,7 +77,10 @@ async function walk(name: string, act: () => Promise<void>): Promise<void> {
   const entered = new Set([...(await ran())].filter((one) => !idle.has(one)).map((one) => one.split(' ')[0] ?? ''));
   const layers = Map.groupBy([...entered], layerOf);
   const shown = [...layers].map(([layer, files]) => `${layer} ${files.length}`).sort();
-  console.log(`${name}: ${entered.size} files entered (${shown.join(', ')}), ${sideways(entered)} imports sideways`);
+  if (process.argv.includes('--list')) console.log([...entered].sort().join('\n'));
+  const { rooms, ground } = sideways(entered);
+  const wire = [...entered].filter((path) => path.startsWith('internal/adapters/repo/')).length;
+  console.log(`${name}: ${entered.size} files entered (${shown.join(', ')}), ${wire} of them git's wire; ${rooms} imports sideways, ${ground} to the layer's own files`);
 }
 
 const { startBench, agentFile } = await load('internal/flows/sync/sync-testkit.ts');
@@ -87,16 +93,20 @@ const wait = async (sql: string, count: number): Promise<void> => {
     await sleep(50);
   }
 };
+const { enqueueSync } = await load('internal/flows/enqueue.ts');
 const repository = await bench.repository('r');
 await repository.commit({ '.svc/agents/a.yaml': agentFile('a') });
 await bench.watch('r');
+const { rows } = await daemon.ctx.db.query("select id from svc.repositories where name = 'r'");
 let pushes = 1;
-await walk('a push becomes agents', async () => {
+const push = async (ask: () => Promise<unknown>): Promise<void> => {
   pushes += 1;
   await repository.commit({ '.svc/agents/a.yaml': agentFile('a', `systemPrompt: "${pushes}"`) });
-  await daemon.api('POST', 'P/repositories/r/sync', {});
+  await ask();
   await wait(`select count(*) from svc.reconciles where status = 'applied'`, pushes);
-});
+};
+await walk('a push becomes agents', () => push(() => enqueueSync(daemon.ctx.db, rows[0].id, 'push')));
+await walk('a person asks for a sync', () => push(() => daemon.api('POST', 'P/repositories/r/sync', {})));
 const trigger = { event: 'webhook.received', endpoint: 'e', auth: { kind: 'none' }, routing: { kind: 'spawn' } };
 const environment = { name: 'default', image: { kind: 'preset', name: 'base' } };
 const content = JSON.stringify({ name: 'w', harness: 'harness-a', environment, triggers: [trigger] });

@@ -14,7 +14,7 @@ import {
   reserveEndpoint as reserveEndpointRow,
 } from '../adapters/store/resources/endpoints.ts';
 import { deleteUnusedGenerated } from '../adapters/store/resources/generated.ts';
-import { readSecretNames } from '../adapters/store/secrets/secrets-meta.ts';
+import { readSecretNames } from '../adapters/store/secrets/secret-resolution.ts';
 import { listTriggers, type TriggerRow } from '../adapters/store/resources/triggers.ts';
 import { Fault } from '../domain/fault.ts';
 import { type Condition, requireVersion } from '../domain/version.ts';

@@ -2,7 +2,7 @@
 // Every citation in the sources leads to a heading of a page.
 
 import assert from 'node:assert/strict';
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { referencePages } from './reference.ts';
@@ -48,6 +48,38 @@ test('every citation leads somewhere', () => {
   }
   assert.deepEqual(found, []);
   assert.ok(followed > 100, `only ${followed} citations were found`);
+});
+
+test('every path that the way in names is there', () => {
+  const missing: string[] = [];
+  let followed = 0;
+  for (const page of ['ARCHITECTURE.md', 'CONTRIBUTING.md']) {
+    const text = readFileSync(join(root, page), 'utf8');
+    // A path of the sources is named from the root or from internal/; what holds <name>, * or {…} stands for many.
+    const named = [...text.matchAll(/`([\w./-]+)`/g)]
+      .map((match) => match[1] ?? '')
+      .filter(
+        (path) =>
+          path.includes('/') &&
+          /^(?:[a-z.]|[A-Z]+\.md)/.test(path) &&
+          !/^\.?svc[./]/.test(path) &&
+          !path.startsWith('/'),
+      );
+    const folders = [...text.matchAll(/^(?: {2})?([a-z]+)\/ /gm)].map((match) => match[1] ?? '');
+    for (const path of [...named, ...folders]) {
+      followed += 1;
+      if (![path, `internal/${path}`].some((one) => existsSync(join(root, one)))) missing.push(`${page}: ${path}`);
+    }
+  }
+  assert.deepEqual(missing, []);
+  assert.ok(followed > 40, `only ${followed} paths were found`);
+});
+
+test('the glossary has each word once, in order', () => {
+  const text = readFileSync(join(root, 'docs/glossary.md'), 'utf8');
+  const words = [...text.matchAll(/^\| (?!Word|-)(.+?) \|/gm)].map((match) => match[1] ?? '');
+  assert.ok(words.length > 30);
+  assert.deepEqual(words, [...new Set(words)].sort());
 });
 
 function headingsOf(path: string): Set<string> {

@@ -3,17 +3,27 @@
 // else; `make reference` writes them, and a test says when one is stale. What a table cannot say stands in the pages
 // beside them, written by hand.
 
+import { jsonSchema } from '../../schemas/json-schema.ts';
+import { DIAGNOSTIC_CODES } from '../domain/codes.ts';
+import {
+  EVENT_SOURCES,
+  type EventSource,
+  KNOWN_EVENTS,
+  OPEN_EVENTS,
+  SOURCE_NEEDS,
+  targetOf,
+} from '../domain/events.ts';
+import { payloadRows } from '../domain/payloads.ts';
+import { settings } from '../base/config/config.ts';
+import { usageOf } from '../edge/cli/parse.ts';
+import type { CommandSpec, OptionSpec } from '../edge/cli/types.ts';
 import { globalOptions } from '../edge/cli/table-global.ts';
 import { commands } from '../edge/cli/table.ts';
 import { openApi } from '../edge/http/openapi.ts';
 import { routes } from '../edge/http/routes.ts';
-import { jsonSchema } from '../../schemas/json-schema.ts';
+import { code, madeFrom, page, table } from './text.ts';
 import { agentPage } from './agent-page.ts';
-import { cliPage } from './cli-page.ts';
-import { configurationPage } from './configuration-page.ts';
-import { eventsPage } from './events-page.ts';
 import { httpPage, type OpenApiDocument } from './http-page.ts';
-import { messagesPage } from './messages-page.ts';
 
 /** Text by file name in docs/reference. */
 export function referencePages(): { readonly [file: string]: string } {
@@ -26,3 +36,141 @@ export function referencePages(): { readonly [file: string]: string } {
     'messages.md': messagesPage(),
   };
 }
+
+// docs/reference/cli.md: every command with its arguments and options.
+
+const optionText = ({ name, short, type, value }: OptionSpec): string => {
+  const long = short === undefined ? `--${name}` : `-${short}, --${name}`;
+  if (type === 'flag') return long;
+  return type === 'bool' ? `${long}=false` : `${long} ${value ?? 'VALUE'}${type === 'list' ? '…' : ''}`;
+};
+
+const optionTable = (options: readonly OptionSpec[]): string =>
+  table(
+    ['Option', ''],
+    options.map((one) => [code(optionText(one)), one.help]),
+  );
+
+function commandPart(command: CommandSpec): string[] {
+  const { words, summary, args, options, notes } = command;
+  return [
+    `## ${words.join(' ')}`,
+    `${summary}.`,
+    `\`\`\`\n${usageOf(command)}\n\`\`\``,
+    ...(args.length === 0
+      ? []
+      : [
+          table(
+            ['Argument', ''],
+            args.map((one) => [code(one.name), one.help]),
+          ),
+        ]),
+    ...(options.length === 0 ? [] : [optionTable(options)]),
+    ...(notes === undefined ? [] : [notes.map((note) => `- ${noteText(note)}`).join('\n')]),
+  ];
+}
+
+export const cliPage = (commands: readonly CommandSpec[], globals: readonly OptionSpec[]): string =>
+  page([
+    madeFrom('the table of commands'),
+    '# The command line',
+    '`svc` finds its server by `--url` and `--token`, then `SVC_URL` and `SVC_TOKEN`, then `client.json` in the data directory. With `--json` one JSON document goes to stdout and nothing else. It exits with 0 when done, 1 when refused or failed, with the reason on stderr, and 2 when misused.',
+    '## Options of every command',
+    optionTable(globals),
+    ...commands.flatMap(commandPart),
+  ]);
+
+/** Lines to type, or to write, stand as code; several of them stand with points between. */
+const noteText = (note: string): string =>
+  /^(?:svc |#)/.test(note.trim())
+    ? note
+        .trim()
+        .split(' · ')
+        .map((line) => `\`${line}\``)
+        .join(' · ')
+    : note;
+
+// docs/reference/configuration.md: the settings of the daemon, and the sections of its file.
+
+interface JsonSchema {
+  readonly type?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly properties?: { readonly [name: string]: JsonSchema };
+}
+
+const typeOf = ({ type, enum: words }: JsonSchema): string =>
+  words === undefined ? (type ?? 'any') : words.map((word) => code(String(word))).join(', ');
+
+function rows(schema: JsonSchema, prefix = ''): string[][] {
+  return Object.entries(schema.properties ?? {}).flatMap(([name, one]) => [
+    [
+      code(prefix + name),
+      typeOf(one),
+      'default' in one ? code(JSON.stringify(one.default)) : '',
+      one.description ?? '',
+    ],
+    ...rows(one, `${prefix}${name}.`),
+  ]);
+}
+
+export const configurationPage = (schema: JsonSchema): string =>
+  page([
+    madeFrom('the settings and the schema of the file'),
+    '# Configuration',
+    'Flags come before the environment, the environment before the file that `SVC_CONFIG` (or `--config`) names, the file before defaults. A setting that cannot be used ends the daemon with exit code 2 and one line that names it. With nothing configured `svcd` is complete: it runs an embedded PostgreSQL below its data directory, makes an organization, a project, an administrator and its token, and writes `client.json` there.',
+    '## Settings',
+    table(
+      ['In the file', 'Environment', 'Flag'],
+      settings.map(({ key, env, flag }) => [code(key), code(env), flag === undefined ? '' : code(`--${flag}`)]),
+    ),
+    '## The file',
+    table(['Key', 'Type', 'Default', ''], rows(schema)),
+  ]);
+
+// docs/reference/events.md: every key that a source emits, what its events are about, and what apply asks of a trigger on it.
+
+const NEEDS: { readonly [need in (typeof SOURCE_NEEDS)[EventSource]]: string } = {
+  connection: 'Apply asks for an active connection: named, or the only one.',
+  endpoint: 'Apply asks for an `endpoint`, and for `auth` where it is new.',
+  nothing: 'Apply asks for nothing more.',
+};
+
+function sourcePart(source: EventSource): string[] {
+  const listed = [...KNOWN_EVENTS].filter((key) => key.startsWith(`${source}.`));
+  const open = OPEN_EVENTS.filter((prefix) => prefix.startsWith(`${source}.`) || prefix === `${source}.`);
+  const rows = [...listed, ...open.map((prefix) => `${prefix}<name>`)];
+  return [
+    `## ${source}`,
+    NEEDS[SOURCE_NEEDS[source]],
+    table(
+      ['Key', 'Target'],
+      rows.map((key) => [code(key), targetOf(key) ?? 'none']),
+    ),
+  ];
+}
+
+export const eventsPage = (): string =>
+  page([
+    madeFrom('the tables of events'),
+    '# Events',
+    'The first word of a key is its source. Keys beyond that are an open set: one that no source emits applies with a warning and never fires. Issues of the error tracker arrive as `svc.errtrack.issue.*`; there is no source of that name. A tick has the key `heartbeat.<agentResourceId>.<ordinal>`, which only its own trigger can match.',
+    ...EVENT_SOURCES.flatMap(sourcePart),
+    '## Payloads',
+    'The paths that `where` and `{{ path }}` read, by the beginning of the key. A path that does not apply is absent; behind `.*` anything may follow. The body of a webhook is its payload as it is.',
+    ...payloadRows().flatMap(([prefix, paths]) => [`### ${prefix}`, paths.map(code).join(', ')]),
+  ]);
+
+// docs/reference/messages.md: every code of a diagnostic, with the words that its message begins with where they are fixed.
+
+export const messagesPage = (): string =>
+  page([
+    madeFrom('the table of codes'),
+    '# Diagnostics',
+    'A diagnostic has a severity, a stable code, a message, and a place: file, line, column and path. Where the second column says something the message begins with it; names may follow.',
+    table(
+      ['Code', 'The message begins'],
+      Object.entries(DIAGNOSTIC_CODES).map(([name, words]) => [code(name), words === null ? '' : String(words)]),
+    ),
+  ]);

@@ -3,9 +3,8 @@
 
 import { parentPort } from 'node:worker_threads';
 import type { BundleEntry } from '../../domain/bundle.ts';
-import type { Answer, Part } from './compiler.ts';
+import { type Answer, type Message, type Part, received } from './compiler.ts';
 import { type CompiledOutput, type CompilerInput, createRunner } from './run.ts';
-import { type Message, received } from './send.ts';
 
 /** Characters of JSON in one part: some milliseconds to take. */
 const partSize = 512 * 1024;

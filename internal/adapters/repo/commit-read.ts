@@ -5,11 +5,20 @@ import { commitAbout } from './commit-about.ts';
 import { verifyCommit } from './commit-signature.ts';
 import type { CommitObjects } from './fetch-strategy.ts';
 import { type GitObject, findInTree, objectId, parseCommit } from './objects.ts';
-import { isInside, type Outside, outsidePaths, repositoryPath, sameOutside, walkOutside } from './outside.ts';
+import {
+  isInside,
+  type Outside,
+  outsidePaths,
+  rebuildTrees,
+  repositoryPath,
+  sameOutside,
+  type Walk,
+  walkOutside,
+  walkTree,
+} from './tree-walk.ts';
 import { badPack } from './pack-reader.ts';
 import { GitServerError } from './protocol.ts';
 import { assemble, type ReadFile } from './snapshot.ts';
-import { rebuildTrees, type Walk, walkTree } from './tree-walk.ts';
 import {
   defaultCaps,
   type OpenOptions,

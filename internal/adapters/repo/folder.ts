@@ -7,7 +7,7 @@ import { type FileHandle, lstat, open, opendir, readlink, realpath } from 'node:
 import { join } from 'node:path';
 import { decodeName, nameFault, nameFindings, shownPath } from './names.ts';
 import { objectId } from './objects.ts';
-import { isInside, normalRoot, repositoryPath } from './outside.ts';
+import { isInside, normalRoot, repositoryPath } from './tree-walk.ts';
 import { assemble, type ReadFile } from './snapshot.ts';
 import {
   defaultCaps,

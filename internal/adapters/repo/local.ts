@@ -8,10 +8,10 @@ import * as git from 'isomorphic-git';
 import { CommitRead } from './commit-read.ts';
 import { type CommitObjects, gone } from './fetch-strategy.ts';
 import { type ObjectType, objectId } from './objects.ts';
-import { normalRoot } from './outside.ts';
+import { normalRoot } from './tree-walk.ts';
 import { badPack } from './pack-reader.ts';
 import { sha256Repository } from './protocol.ts';
-import { refMissing, wantedRef } from './ref-names.ts';
+import { refMissing, wantedRef } from './names.ts';
 import {
   defaultCaps,
   type OpenOptions,

@@ -1,8 +1,8 @@
 // Finds out what a git server supports by asking it, and says it in sentences.
 
+import { createHostCache } from './host-cache.ts';
 import { RemoteSource } from './remote.ts';
 import { type OpenOptions, type ProbeReport, RepoCondition, type Snapshot, type Tip } from './types.ts';
-import { createHostCache } from './host-cache.ts';
 
 /** Tries discovery, the tip and one read. Throws `RepoCondition` only where the server cannot be talked to at all. */
 export async function probeRemote(url: string, options: OpenOptions, signal?: AbortSignal): Promise<ProbeReport> {

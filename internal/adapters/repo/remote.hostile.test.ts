@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import type { Fault, GitServer } from '../../base/testkit/git-server.ts';
-import { encodePkt, flushPkt, PktDecoder } from './pkt-line.ts';
+import { encodePkt, flushPkt, PktDecoder } from './protocol.ts';
 import { condition, contents, ofsDelta, packOf, remote, served, sizeBytes, wholeEntry } from './test-support.ts';
 import { RepoCondition } from './types.ts';
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { bypassesProxy } from './http.ts';
 import { guardedLookup, hostFault, isPrivateAddress } from '../../base/net/net.ts';
 import { openRepository } from './repo.ts';
-import { parseRepoUrl } from './repo-url.ts';
+import { parseRepoUrl } from './remote.ts';
 import { condition, remote, served } from './test-support.ts';
 
 const inside = [

@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { encodePkt, flushPkt, PktDecoder, type Pkt, readPkts } from './pkt-line.ts';
 import {
+  encodePkt,
   fetchedPack,
   fetchRequest,
+  flushPkt,
   GitServerError,
   lsRefsRequest,
   oldFetchedPack,
   parseAdvertisement,
   parseLsRefs,
+  type Pkt,
+  PktDecoder,
+  readPkts,
 } from './protocol.ts';
 import { condition } from './test-support.ts';
 

@@ -4,17 +4,17 @@
 import type { GitObject } from './objects.ts';
 import { type GitHttp, MovedOnPost } from './http.ts';
 import { type BaseLookup, readPack } from './pack-reader.ts';
-import { readPkts } from './pkt-line.ts';
 import {
   type Capabilities,
-  type FetchRequest,
   fetchedPack,
+  type FetchRequest,
   fetchRequest,
   lsRefsRequest,
   oldFetchedPack,
   oldFetchRequest,
   parseAdvertisement,
   parseLsRefs,
+  readPkts,
   type RemoteRef,
 } from './protocol.ts';
 import { RepoCondition, type RepoCaps, tooLarge } from './types.ts';

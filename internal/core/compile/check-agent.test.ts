@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { MapEntry, Node } from '../source/node.ts';
-import { checkAgent } from './check-agent.ts';
-import { canonicalCap } from './check-caps.ts';
+import { canonicalCap, checkAgent } from './check-agent.ts';
 import { checkText, agentHead, marked, mergedFrom, specOf, TEST_CATALOG } from './testkit.ts';
 
 type Case = readonly [body: string, codes: string, message?: string];

@@ -2,34 +2,51 @@
 // `spec`). Reports every independent error at the key or value that is wrong; needs nothing but the document and the
 // catalog, so that what it gives may be kept under the document's key. What needs other documents is in assemble.
 
+import { agentFields, spendCaps } from '../../../schemas/agent.ts';
+import { keysOf, without } from '../../../schemas/grammar.ts';
+import {
+  type AgentSpec,
+  type EndpointAuth,
+  type EnvironmentSpec,
+  type Harness,
+  type Mount,
+  type ReasoningEffort,
+  RESOURCE_NAME,
+} from '../../domain/spec.ts';
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import type { Range } from '../../domain/diagnostic.ts';
-import type { AgentSpec, EndpointAuth, EnvironmentSpec, Harness, Mount, ReasoningEffort } from '../../domain/spec.ts';
-import { RESOURCE_NAME } from '../../domain/spec.ts';
 import type { LintTrigger } from '../lint/types.ts';
 import type { MapEntry, MapNode } from '../source/node.ts';
-import { agentFields } from '../../../schemas/agent.ts';
-import { without } from '../../../schemas/grammar.ts';
+import { readFields, reading } from './read-field.ts';
+import {
+  type Check,
+  compact,
+  createCheck,
+  type Extra,
+  fault,
+  field,
+  type MapSpot,
+  type NodeRef,
+  optional,
+  pathOf,
+  type Reader,
+  strict,
+  string,
+  wrong,
+} from './read.ts';
 import { checkBindings, checkHeld, foldBindings } from './check-bindings.ts';
 import { envMap } from './check-env.ts';
-import type { Generated } from './check-environment.ts';
-import { checkEnvironment } from './check-environment.ts';
-import { checkSpendCaps } from './check-caps.ts';
-import type { GeneratedIdentity } from './check-identity.ts';
-import { checkIdentity } from './check-identity.ts';
+import { checkEnvironment, type Generated } from './check-environment.ts';
+import { checkIdentity, type GeneratedIdentity } from './check-identity.ts';
 import { checkEffort, checkModel } from './check-model.ts';
 import { checkMounts, workingDirectory } from './check-mounts.ts';
 import { checkTools } from './check-tools.ts';
-import type { TriggerDraft } from './check-triggers.ts';
-import { checkTriggers } from './check-triggers.ts';
+import { checkTriggers, type TriggerDraft } from './check-triggers.ts';
 import { crossCheck, releasedTargets } from './cross-checks.ts';
 import { exampleAt } from './examples.ts';
 import { lintDocument } from './lint-document.ts';
 import { type OriginDraft, originsOf } from './origins.ts';
 import { type Part, partsOf } from './places.ts';
-import { readFields, reading } from './read-field.ts';
-import type { Check, Extra, MapSpot, NodeRef, Reader } from './read.ts';
-import { compact, createCheck, fault, field, optional, pathOf, string, wrong } from './read.ts';
 import { resourceName, wrongName } from './resource-name.ts';
 import type { CompileInput, MergedDocument, Report } from './types.ts';
 
@@ -288,3 +305,37 @@ function canonical(body: Body, names: Names): AgentSpec {
   // Body and names have every field of a spec, those that must be there among them.
   return Object.fromEntries(kept) as unknown as AgentSpec;
 }
+
+// Spend caps (docs/reference/compile.md#text-and-limits): decimals as texts, kept in one spelling.
+
+const SPEND_CAP = /^(\d{1,10})(?:\.(\d{1,10}))?$/;
+
+/** The canonical text of a spend cap: no leading zeros, no trailing ones in the fraction (docs/reference/compile.md#text-and-limits); null where it is none. */
+export function canonicalCap(written: string): string | null {
+  const found = SPEND_CAP.exec(written);
+  if (found === null) return null;
+  const whole = (found[1] ?? '').replace(/^0+(?=\d)/, '');
+  const fraction = (found[2] ?? '').replace(/0+$/, '');
+  return fraction === '' ? whole : `${whole}.${fraction}`;
+}
+
+const spendCap: Reader<string> = (check, spot) => {
+  const value = spot.node.kind === 'scalar' ? spot.node.value : undefined;
+  const cap = typeof value === 'string' ? canonicalCap(value) : null;
+  if (cap !== null) return cap;
+  const hint =
+    typeof value === 'number'
+      ? 'Put the number in quotes.'
+      : 'Write digits, and a point with digits behind it where needed.';
+  return wrong(check, spot, spendCaps.fields.dailyUsd.what, {
+    code: spendCaps.fields.dailyUsd.code,
+    hint,
+  });
+};
+
+/** `wrong` says what a cap is; where a number stands, that quotes are missing. */
+export const checkSpendCaps: Reader<NonNullable<AgentSpec['spendCaps']>> = (check, spot) => {
+  const found = strict(check, spot, keysOf(spendCaps));
+  const caps = { dailyUsd: spendCap, monthlyUsd: spendCap, maxPerSessionUsd: spendCap };
+  return found && compact(readFields(check, found, spendCaps.fields, caps));
+};

@@ -6,8 +6,6 @@ import type { Finding, Range } from '../../domain/diagnostic.ts';
 import { lintEvents, lintPaths } from './events.ts';
 import { lintFilters, lintText } from './tokens.ts';
 import type { LintText, LintTrigger, Suggestions } from './types.ts';
-import type { LintRef } from './refs.ts';
-import { lintRefs } from './refs.ts';
 import { lintRootKeys } from './root-keys.ts';
 import { lintLoops, lintRoutes } from './routes.ts';
 
@@ -47,3 +45,27 @@ function lintPayload(trigger: LintTrigger, paths: Suggestions): Finding[] {
 
 export { lintFallbacks } from './routes.ts';
 export { belongsOf } from './root-keys.ts';
+
+// Tokens in a mount's `ref`: it alone is rendered against the session's input `{ triggerEventId, payload }` (docs/reference/compile.md#mounts),
+// so that a token which begins with anything else never resolves and the session is refused.
+
+export interface LintRef {
+  readonly ref: string;
+  readonly range: Range;
+  readonly path: string;
+}
+
+const TOKEN = /\{\{\s*([^{}\s.]+)(?:[\s.][^{}]*)?\}\}/g;
+const ROOTS = ['payload', 'triggerEventId'];
+
+export function lintRefs(refs: readonly LintRef[]): Finding[] {
+  const findings: Finding[] = [];
+  for (const { ref, range, path } of refs) {
+    const stray = [...ref.matchAll(TOKEN)].find(([, root]) => !ROOTS.includes(root ?? ''));
+    if (stray === undefined) continue;
+    const message = `The token ${stray[0].slice(0, 80).toWellFormed()} never resolves in ref, which reads { triggerEventId, payload }`;
+    const hint = 'Write {{ payload.path }} here.';
+    findings.push({ severity: 'warning', code: 'ignored-token', message, range, path, hint });
+  }
+  return findings;
+}

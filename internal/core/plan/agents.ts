@@ -2,8 +2,7 @@
 
 import { asJson } from '../../domain/spec.ts';
 import { diffJson } from './diff.ts';
-import { ownerName, type Facts } from './facts.ts';
-import type { Report } from './report.ts';
+import { type Facts, ownerName, type Report } from './stored.ts';
 import type {
   Action,
   AgentWrite,

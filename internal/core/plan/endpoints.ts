@@ -2,9 +2,8 @@
 
 import { canonicalJson, type Json } from '../../domain/json.ts';
 import type { EndpointAuth, EventTrigger } from '../../domain/spec.ts';
-import type { Facts } from './facts.ts';
-import type { Report } from './report.ts';
-import { checkEndpointSecret, checkIdleExpiry } from './secrets.ts';
+import type { Facts, Report } from './stored.ts';
+import { checkEndpointSecret, checkIdleExpiry } from './required.ts';
 import type { DesiredResource, PlannedReceipt, Writes } from './types.ts';
 
 export interface WebhookAt {

@@ -5,8 +5,7 @@ import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import { asJson } from '../../domain/spec.ts';
 import type { AgentsPlan } from './agents.ts';
 import { diffJson } from './diff.ts';
-import { ownerName, type Facts } from './facts.ts';
-import type { Report } from './report.ts';
+import { type Facts, ownerName, type Report } from './stored.ts';
 import type {
   Action,
   Change,

@@ -5,7 +5,7 @@ import type { AgentSpec, Trigger } from '../../domain/spec.ts';
 import { agent, applied, emptyState, environment, identity, options, tree } from './fixture.ts';
 import { diffJson } from './diff.ts';
 import { plan, specsNeeded } from './plan.ts';
-import { sortDiagnostics } from './report.ts';
+import { sortDiagnostics } from './stored.ts';
 import type { Current, Desired } from './types.ts';
 
 const spawn = { kind: 'spawn' } as const;

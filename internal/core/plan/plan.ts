@@ -10,13 +10,11 @@ import type { Diagnostic } from '../../domain/diagnostic.ts';
 import type { Json } from '../../domain/json.ts';
 import { overLimits } from '../../domain/limits.ts';
 import { agentActions, changedResources, guard, planAgents, type AgentsPlan, type DesiredAgent } from './agents.ts';
-import { checkTool } from './connections.ts';
+import { checkEnv, checkToken, checkTool } from './required.ts';
 import { planEndpoints, type EndpointPlan } from './endpoints.ts';
-import { indexFacts, type Facts } from './facts.ts';
+import { type Facts, indexFacts, type Problem, type Report, sortDiagnostics, toDiagnostic } from './stored.ts';
 import { planGenerated, type GeneratedPlan } from './generated.ts';
-import { sortDiagnostics, toDiagnostic, type Problem, type Report } from './report.ts';
 import { planRows, type RowsPlan } from './rows.ts';
-import { checkEnv, checkToken } from './secrets.ts';
 import type {
   Action,
   ChangeSet,
@@ -30,7 +28,7 @@ import type {
 } from './types.ts';
 
 export { diffJson } from './diff.ts';
-export { sortDiagnostics } from './report.ts';
+export { sortDiagnostics } from './stored.ts';
 export { drifted } from './types.ts';
 
 /** Ids of stored agents and generated resources whose `spec` the plan needs, because it differs from the desired one. */

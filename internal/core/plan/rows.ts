@@ -4,10 +4,9 @@
 import { canonicalJson } from '../../domain/json.ts';
 import { asJson, type HeartbeatTrigger, type Trigger } from '../../domain/spec.ts';
 import type { AgentsPlan, DesiredAgent } from './agents.ts';
-import { resolveTrigger } from './connections.ts';
+import { resolveTrigger } from './required.ts';
 import type { WebhookAt } from './endpoints.ts';
-import { rowKey, type Facts } from './facts.ts';
-import type { Report } from './report.ts';
+import { type Facts, type Report, rowKey } from './stored.ts';
 import { drifted } from './types.ts';
 import type {
   Change,

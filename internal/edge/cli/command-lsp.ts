@@ -1,9 +1,9 @@
 // `svc lsp`: the Language Server Protocol over stdio, from the compiler that the daemon runs. Diagnostics of the whole tree as
 // it is typed, completion, hover and the way to an import. Nothing but the protocol goes to stdout.
 
-import { realpathSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
+import { readdir } from 'node:fs/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import {
   type CompletionItem,
@@ -19,11 +19,10 @@ import {
   TextDocumentSyncKind,
 } from 'vscode-languageserver/node';
 import type { Diagnostic } from '../../domain/diagnostic.ts';
+import { compileDirectory, type CompiledTree, type Surroundings, surroundingsOf } from './tree.ts';
 import { placeAt } from './lsp-place.ts';
-import { compileOpen, rootOf } from './lsp-tree.ts';
 import { hoverOf, type Word, wordsAt } from './lsp-words.ts';
 import { ownVersion } from './command-version.ts';
-import { type Surroundings, surroundingsOf } from './tree.ts';
 import type { Handler } from './types.ts';
 
 /** So long nobody types before the tree is compiled. */
@@ -239,3 +238,31 @@ export const lspCommand: Handler = async (call) => {
   connection.dispose();
   return 0;
 };
+
+// The tree of the documents that an editor has open: found from a file upward, read from disk, with what is open in the
+// editor in place of what lies there, and compiled by the same compile as everywhere.
+
+/** The directory that holds the `.svc/` in which a file lies; undefined for a file outside of one. */
+export function rootOf(file: string): string | undefined {
+  const parts = file.split(sep);
+  const at = parts.lastIndexOf('.svc');
+  if (at > 0) return parts.slice(0, at).join(sep) || sep;
+  for (let directory = dirname(file); directory !== dirname(directory); directory = dirname(directory))
+    if (existsSync(join(directory, '.svc'))) return directory;
+  return undefined;
+}
+
+/** Compiles with the texts of open documents, by their paths on disk. */
+export function compileOpen(
+  root: string,
+  open: ReadonlyMap<string, string>,
+  surroundings: Surroundings,
+  now: () => Date,
+): Promise<CompiledTree> {
+  const overlay = new Map<string, Uint8Array>();
+  for (const [file, text] of open) {
+    const path = relative(root, file).split(sep).join('/');
+    if (!path.startsWith('../')) overlay.set(path, Buffer.from(text));
+  }
+  return compileDirectory({ path: root, context: {}, surroundings, now, overlay });
+}

@@ -5,17 +5,18 @@
 
 import { EventEmitter } from 'node:events';
 import { hostname } from 'node:os';
+import type pg from 'pg';
+import * as v from 'valibot';
 import {
   Logger as WorkerLogger,
-  type Runner,
   run,
+  type Runner,
   type TaskList,
   type WorkerEvents,
   type WorkerPool,
 } from 'graphile-worker';
-import * as v from 'valibot';
+import { connectionConfig, connectionsMax, type Database } from '../../adapters/store/store.ts';
 import { addJob } from '../../adapters/store/operations/add-job.ts';
-import { connectionConfig, connectionsMax } from '../../adapters/store/store.ts';
 import {
   beat,
   buryDaemons,
@@ -30,7 +31,6 @@ import type { FlowContext } from '../../flows/context.ts';
 import type { Json } from '../../domain/json.ts';
 import { type Loop, loop } from './loop.ts';
 import { RetryingPool } from './retrying-pool.ts';
-import { NotificationClient } from './notification-client.ts';
 import type { Task } from './tasks.ts';
 
 export interface JobsOptions {
@@ -302,3 +302,35 @@ export class JobRunner {
 
 /** Ends a job that waits for a person; its text is the reason that is shown. */
 class Stopped extends Error {}
+
+// What the job runner listens with: it asks its pool for a connection to keep, and gets this, which hears what the daemon's
+// one listening connection hears. So it costs no connection, and works behind a pooler.
+
+export class NotificationClient extends EventEmitter {
+  readonly #db: Database;
+  #stops: (() => Promise<void>)[] = [];
+
+  constructor(db: Database) {
+    super();
+    this.#db = db;
+  }
+
+  /** Takes `LISTEN "a"; LISTEN "b"` and `UNLISTEN …`, and nothing else. */
+  async query(text: string): Promise<void> {
+    const stops = this.#stops.splice(0);
+    for (const stop of stops) await stop();
+    if (/^\s*unlisten\b/i.test(text)) return;
+    for (const [, channel = ''] of text.matchAll(/\blisten "([^"]+)"/gi)) {
+      const hear = (payload: string | null): void => {
+        // What was told while the connection was lost is found by the next look for jobs.
+        if (payload !== null) this.emit('notification', { channel, payload });
+      };
+      this.#stops.push(await this.#db.listen(channel, hear));
+    }
+  }
+
+  /** As the runner knows it: of a connection it uses the events and `query` alone. */
+  asClient(): pg.PoolClient {
+    return this as unknown as pg.PoolClient;
+  }
+}

@@ -1,11 +1,12 @@
 // What runs as long as the daemon does, as one table: loops whose turns are functions of flows, and how long they pause. None
 // holds state that the database does not, so that another daemon takes over when this one dies.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type FlowContext, sealingOf } from '../../flows/context.ts';
 import { schedulesChannel } from '../../adapters/store/resources/schedules.ts';
 import { deadlinesChannel } from '../../adapters/store/sessions/checks.ts';
 import { type Role, roleNames } from '../../base/config/config.ts';
 import { reportChecks, sweepChecks } from '../../flows/checks/checks.ts';
-import type { FlowContext } from '../../flows/context.ts';
 import { tick } from '../../flows/heartbeat/heartbeat.ts';
 import { forgetOldFacts } from '../../flows/ingest/ingest.ts';
 import { forgetTold, noteByClock, sendNotifications, spreadNotices } from '../../flows/notify/notify.ts';
@@ -16,7 +17,6 @@ import { SessionHost, upkeepTurn } from '../../flows/session-host/session-host.t
 import { archiveOrphans } from '../../flows/sessions/sessions.ts';
 import { refreshGroups } from '../../flows/signin/signin.ts';
 import { finishDeletions, keepRetention, makeRoom, prune } from '../../flows/tenancy/tenancy.ts';
-import { watchKeys } from './key-loop.ts';
 import { loop, wokenLoop } from './loop.ts';
 import { startPolling, startWatching } from './sync-loops.ts';
 
@@ -128,3 +128,44 @@ export const services: readonly Service[] = [
   { name: 'session.host', roles: ['session'], start: startHost },
   every('session.upkeep', ['session'], 3_000, upkeepTurn),
 ];
+
+// Reads the master key file again when it has changed, in every daemon: a key that one of them seals with is known to
+// all of them within seconds.
+
+const everyMs = 2_000;
+
+export async function watchKeys(ctx: FlowContext): Promise<{ stop(): Promise<void> }> {
+  const { keyRing } = sealingOf(ctx);
+  const stopping = new AbortController();
+  let failed = false;
+  // Versions that have another key in the file than in memory, as they were told last.
+  let told = '';
+  const run = async (): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      try {
+        await keyRing.reload();
+        failed = false;
+        const changed = keyRing.changed();
+        if (String(changed) !== told) {
+          const fields = { versions: changed, held: keyRing.sealer.currentVersion };
+          if (changed.length > 0) ctx.runtime.log.error(fields, 'keys.file_replaced');
+          else ctx.runtime.log.info(fields, 'keys.file_restored');
+        }
+        told = String(changed);
+      } catch (error) {
+        // Said once; readiness says it as long as it lasts.
+        if (!failed) ctx.runtime.log.error({ err: error }, 'keys.file_unusable');
+        failed = true;
+      }
+      // Rejects when the daemon stops, which is what it waits for.
+      await sleep(everyMs, undefined, { signal: stopping.signal }).catch(() => undefined);
+    }
+  };
+  const running = run();
+  return {
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}

@@ -8,12 +8,11 @@ import type { FlowContext } from '../../flows/context.ts';
 import { signedIn } from '../../flows/signin/signin.ts';
 import { sessionSees } from '../../flows/tenancy/tenancy.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
+import { type Assets, createAssets } from './assets.ts';
 import type { DocsSite } from './docs.ts';
-import { createAssets, type Assets } from './assets.ts';
 import { errtrackCallback, signinBegin, signinCallback, signinNoRole } from './callbacks.ts';
 import { cookieOf, nextPage, seeOther, sessionCookieName, type Visit } from './visit.ts';
 import { devicePage, errorPage, messagePage, shellPage, signinPage } from './pages.ts';
-import { securityHeaders } from './headers.ts';
 
 export interface WebRoom {
   /** Whether the path of an address is a page's or an asset's. */
@@ -148,4 +147,45 @@ async function page(visit: Visit, path: string, ctx: FlowContext): Promise<void>
   const isSeen =
     found === undefined || (await sessionSees(ctx, session.id, { org: found[1] ?? '', project: found[2] ?? '' }));
   return isSeen ? shellPage(visit) : errorPage(visit, 404);
+}
+
+// The headers of every page and asset. Script comes from this service alone, and inline there is the import map, whose
+// hash the policy names; nothing frames a page, and no text becomes markup.
+
+const denied = [
+  ...[
+    'accelerometer',
+    'autoplay',
+    'camera',
+    'display-capture',
+    'fullscreen',
+    'geolocation',
+    'gyroscope',
+    'magnetometer',
+  ],
+  ...['microphone', 'midi', 'payment', 'screen-wake-lock', 'usb', 'xr-spatial-tracking'],
+];
+
+export function securityHeaders(assets: Assets, base: URL): { readonly [name: string]: string } {
+  return {
+    'content-security-policy': [
+      "default-src 'none'",
+      `script-src 'self' '${assets.importMapHash}'`,
+      "style-src 'self'",
+      "img-src 'self' data:",
+      "connect-src 'self'",
+      "form-action 'self'",
+      "base-uri 'none'",
+      "frame-ancestors 'none'",
+      "require-trusted-types-for 'script'",
+      "trusted-types 'none'",
+    ].join('; '),
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'permissions-policy': denied.map((name) => `${name}=()`).join(', '),
+    'cache-control': 'no-store',
+    ...(base.protocol === 'https:' && { 'strict-transport-security': 'max-age=31536000' }),
+  };
 }

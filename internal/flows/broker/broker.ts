@@ -3,28 +3,29 @@
 // asked, runs on a token for that one repository and no more than it needs, and leaves a row; writes go through the
 // outbox. Never hands out a token and never acts for a repository that no mount names.
 
-import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
-import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
-import { codehostInputProblems, codehostToolSchema } from '../../../schemas/codehost-tools.ts';
-import type { InputSchema } from '../../../schemas/tool-input.ts';
 import { scrypt } from 'node:crypto';
 import { promisify } from 'node:util';
+import { codehostInputProblems, codehostToolSchema } from '../../../schemas/codehost-tools.ts';
+import type { InputSchema } from '../../../schemas/tool-input.ts';
+import type { SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
+import { outsideFault } from '../../domain/outside.ts';
+import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import type { Catalog } from '../../domain/catalog.ts';
 import { Fault } from '../../domain/fault.ts';
 import { objectAt, textAt } from '../../domain/fields.ts';
-import type { Json, JsonObject } from '../../domain/json.ts';
-import { outsideFault } from '../../domain/outside.ts';
 import type { AgentSpec, Tool } from '../../domain/spec.ts';
-import { codehostOf, codehosts } from '../codehost-mounts.ts';
-import type { FlowContext } from '../context.ts';
+import { codehostOf, codehosts, settingText } from '../codehost-mounts.ts';
+import type { FlowContext, ProjectRef } from '../context.ts';
+import { type Call, performRead, performWrite, refusedBefore, type Step } from '../outbox/outbox.ts';
+import { connectionSecrets } from '../sealed.ts';
 import type { Permissions } from '../installation-token.ts';
-import { type Call, performRead, performWrite, refusedBefore } from '../outbox/outbox.ts';
+import { Desk } from './desk.ts';
+import { body, type BrokerTool, idAndUrl, sentAround, text } from './tool.ts';
 import { checkAttachment, download, noteAnswer } from './attachments.ts';
 import { type AppMount, confine, hasCapability, missing, mountsWith, type Want } from './confine.ts';
-import { Desk } from './desk.ts';
 import { checkSearch, type Rows, SEARCH_TOOLS, searchOne } from './search.ts';
 import { listed } from './shape.ts';
-import { type BrokerTool, text } from './tool.ts';
 import { CODE_TOOLS } from './tools-code.ts';
 import { ISSUE_TOOLS } from './tools-issues.ts';
 import { PULL_TOOLS } from './tools-pulls.ts';
@@ -32,7 +33,6 @@ import { REVIEW_TOOLS } from './tools-reviews.ts';
 import { WORK_TOOLS } from './tools-work.ts';
 
 export { gitWay, type GitWay, noteRefusedPush, sendPush } from './git.ts';
-export { commentOn } from './comment.ts';
 export { Desk } from './desk.ts';
 export { lookAtCodehost } from './lookup.ts';
 
@@ -286,4 +286,39 @@ function notAvailable(name: string): Fault {
   if (name === 'get_me')
     return outsideFault('not-available', 'a session acts as an installation, which is nobody; nothing was done');
   return outsideFault('not-available', `${name} needs a permission that no mount capability grants; nothing was done`);
+}
+
+// What the service itself says on a pull request or an issue, as a step of a write of its own.
+
+export interface OwnComment {
+  readonly project: Pick<ProjectRef, 'id' | 'orgId'>;
+  readonly connection: SealedConnection;
+  /** `owner/name` */
+  readonly repository: string;
+  readonly number: number;
+  readonly permission: 'issues' | 'pull_requests';
+  readonly text: string;
+}
+
+/** Comments; answers with `{id, url}`. Throws Fault with a code of domain/outside.ts. */
+export function commentOn(ctx: FlowContext, of: OwnComment, step: Step, callId: string): Promise<JsonObject> {
+  const { project, connection, repository, number, permission, text } = of;
+  // A bare token was given for reading; only an installation writes.
+  if (settingText(connectionSecrets(ctx, connection)['privateKey']) === undefined) {
+    throw outsideFault('credential-refused', `connection ${connection.name} has no private key; nothing was done`);
+  }
+  const desk = new Desk({
+    ctx,
+    project,
+    connection,
+    installationId: undefined,
+    repository,
+    permissions: { [permission]: 'write' },
+    session: null,
+  }).writing(step, callId);
+  const path = `/issues/${number}/comments`;
+  return desk.write(
+    { method: 'POST', path, body: { body: body(desk, text) } },
+    { probe: { kind: 'marked', path, since: sentAround(desk), answer: 'id' }, shape: idAndUrl },
+  );
 }

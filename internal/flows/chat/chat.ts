@@ -3,14 +3,14 @@
 // follows in a thread reaches it. Never keeps a text or a token, and never speaks through a connection that the alias
 // does not name.
 
+import type { ToolInput } from '../../../schemas/tool-input.ts';
+import { outsideFault } from '../../domain/outside.ts';
 import { insertTies } from '../../adapters/store/sessions/sessions.ts';
 import { connectionById } from '../../adapters/store/secrets/credentials.ts';
 import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
-import type { ToolInput } from '../../../schemas/tool-input.ts';
 import { Fault } from '../../domain/fault.ts';
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { Json } from '../../domain/json.ts';
-import { outsideFault } from '../../domain/outside.ts';
 import type { ChatAuth } from '../../domain/spec.ts';
 import type { FlowContext } from '../context.ts';
 import { type Call, performRead, performWrite, refusedBefore, type Step, type Written } from '../outbox/outbox.ts';
@@ -19,10 +19,8 @@ import { withFiles } from './files.ts';
 import { messageOf } from './message.ts';
 import { chatConnection, ChatRoom, product } from './room.ts';
 import { searchChat } from './search.ts';
-import { saying } from './text.ts';
 
 export { chatConnection, ChatRoom } from './room.ts';
-export { saying } from './text.ts';
 
 export interface ChatCaller {
   readonly ctx: FlowContext;
@@ -268,4 +266,26 @@ async function findMessage(
     if (cursor === undefined || cursor === '') return undefined;
   }
   return undefined;
+}
+
+// What is said in a chat: its bounds, and words that would call everybody, made harmless.
+
+export type Format = 'markdown' | 'mrkdwn';
+const most = { markdown: 12_000, mrkdwn: 40_000 } as const;
+const mark = '\u200b';
+
+/** Puts a character without width behind the first one of every word that calls more than a person. */
+export function withoutBroadcasts(text: string, format: Format): string {
+  const tokens = text.replace(/<(?=!(?:channel|here|everyone|subteam\^))/gi, `<${mark}`);
+  if (format === 'mrkdwn') return tokens;
+  return tokens.replace(/(?<![\p{L}\p{N}_])@(?=(?:channel|here|everyone)(?![\p{L}\p{N}_])|subteam\^)/giu, `@${mark}`);
+}
+
+/** The arguments that say it. Throws Fault `too-large`: nothing is sent in parts. */
+export function saying(text: string, format: Format): { readonly [argument: string]: string } {
+  const said = withoutBroadcasts(text, format);
+  if ([...said].length > most[format]) {
+    throw outsideFault('too-large', `text: has more than ${most[format]} characters; nothing was sent`);
+  }
+  return format === 'markdown' ? { markdown_text: said } : { text: said };
 }

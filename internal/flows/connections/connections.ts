@@ -3,31 +3,38 @@
 // again. It holds the lock of the project, so that no apply resolves a trigger against a connection that is going. It
 // never talks to a provider.
 
+import type { ConnectionInput } from '../../../schemas/connection.ts';
+import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
+import { challengeOf, isWithin } from '../../core/consent/consent.ts';
+import { Fault } from '../../domain/fault.ts';
+import { oauthProviders } from '../../base/config/oauth-settings.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import {
   type ConnectionRow,
-  type ObservedConnection,
   deleteConnection,
   findConnection,
   findObserved,
   insertConnection,
+  type ObservedConnection,
   triggersNeeding,
 } from '../../adapters/store/connections/connections.ts';
 import { addressFault } from '../../adapters/providers/authorization/authorization.ts';
 import { destroyOauthTokens } from '../../adapters/store/connections/oauth-grants.ts';
 import { setSubscriptions } from '../../adapters/store/connections/errtrack-grants.ts';
-import { connectionByName } from '../../adapters/store/secrets/credentials.ts';
-import { oauthProviders } from '../../base/config/oauth-settings.ts';
 import type { Sealed } from '../../adapters/crypto/crypto.ts';
-import type { ConnectionInput } from '../../../schemas/connection.ts';
-import { Fault } from '../../domain/fault.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { MESSAGES } from '../../domain/messages.ts';
 import { type Actor, type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import { countSealed } from '../secrets/secrets.ts';
-import { noteCreated, tell } from './connection-change.ts';
 import { isConsented } from './oauth-clients.ts';
-import { revokeTokens } from './oauth-tokens.ts';
+import {
+  authorizationRequired,
+  connectionToken,
+  type HeldToken,
+  revokeTokens,
+  scopeChallenged,
+} from './oauth-tokens.ts';
+import { noteCreated, tell } from './connection-change.ts';
 
 export type { SetupCaller } from './errtrack-authority.ts';
 export { isConsented } from './oauth-clients.ts';
@@ -37,8 +44,7 @@ export { listOptions, updateSelection } from './errtrack-selection.ts';
 export { cancelSetup, startSetup, takeCallback } from './errtrack-setup.ts';
 export { readSetup } from './errtrack-status.ts';
 export { diagnoseConnections } from './connection-doctor.ts';
-export { diagnoseConsents } from './doctor.ts';
-export { consentedAccess } from './oauth-access.ts';
+export { diagnoseConsents } from './connection-doctor.ts';
 export { checkConnection, replaceCredentials } from './check.ts';
 export { changeConfig } from './connection-config.ts';
 export { clientDocumentUrl, redirectUri } from './oauth-clients.ts';
@@ -178,4 +184,45 @@ function inUse(name: string, needing: readonly { readonly agent: string; readonl
     'connection-in-use',
     `connection ${name} is needed by ${named.join(', ')}${more}; remove these triggers, or make them optional, first`,
   );
+}
+
+// What a session's remote tool is given of a connection by consent: a token for its own resource, in the request alone.
+
+export interface ConsentedAccess {
+  /** The header's value; with `refused`, another than the one before. Throws Fault. */
+  authorization(refused?: boolean): Promise<string>;
+  /** What a refusal leads to; undefined where another consent would change nothing. */
+  wantsScopes(challenge: string | undefined): Promise<Fault | undefined>;
+}
+
+/** Access of one call to `url` through the connection of that name. */
+export function consentedAccess(ctx: FlowContext, projectId: string, name: string, url: string): ConsentedAccess {
+  let held: HeldToken | undefined;
+  const find = async (): Promise<SealedConnection> => {
+    const connection = await connectionByName(ctx.db, projectId, name);
+    if (connection === undefined || !isConsented(ctx, connection.provider)) throw authorizationRequired(name);
+    if (connection.status === 'disabled' || connection.status === 'inactive') throw authorizationRequired(name);
+    const { url: own } = connection.config;
+    const provider = oauthProviders(ctx.config.file).get(connection.provider);
+    const resource = typeof own === 'string' ? own : provider?.resource;
+    // What the configuration names beside it is the operator's word.
+    if (provider?.mcpUrl === url) return connection;
+    // A token is for the resource that it was asked for, whatever an author writes beside its name.
+    if (resource !== undefined && !isWithin(resource, url)) {
+      throw new Fault('unprocessable', 'connection-mismatch', `connection ${name} is for another server`);
+    }
+    return connection;
+  };
+  return {
+    async authorization(refused) {
+      const before = refused === true ? held?.generation : undefined;
+      held = await connectionToken(ctx, await find(), before);
+      return `Bearer ${held.accessToken}`;
+    },
+    async wantsScopes(challenge) {
+      const said = challengeOf(challenge);
+      if (said.error !== 'insufficient_scope' || held === undefined) return undefined;
+      return scopeChallenged(ctx, await find(), held.generation, said.scopes);
+    },
+  };
 }

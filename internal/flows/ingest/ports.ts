@@ -1,12 +1,12 @@
 // The parts behind the intake of one daemon: endpoints in memory, batches on their way, room for bodies.
 
+import type { Json } from '../../domain/json.ts';
 import type { Database } from '../../adapters/store/store.ts';
+import { endpointBySlug, type IngestEndpoint } from '../../adapters/store/resources/endpoints.ts';
 import type { IngestPorts } from '../ports.ts';
-import { EndpointCache } from './endpoint-cache.ts';
 import { EndpointSecrets } from './endpoint-secrets.ts';
 import { EventWriter, overloaded } from './event-writer.ts';
 import { ByteSemaphore } from './byte-semaphore.ts';
-import { RecentBodies } from './recent-bodies.ts';
 
 const room = {
   /** Bodies that are being read or wait to be recorded. */
@@ -78,4 +78,84 @@ export async function startIngest(db: Database, options: { readonly routing: boo
       await cache.stop();
     },
   };
+}
+
+// Webhook endpoints by slug, in memory until the database says that one has changed. Only those that take events are
+// kept; what is unknown or reserved is looked up each time, so that an apply that makes it is seen at once.
+
+const entriesMax = 10_000;
+/** A notification can be lost with its connection; nothing is believed for longer. */
+const keptMs = 10_000;
+
+export class EndpointCache {
+  readonly #db: Database;
+  readonly #entries = new Map<string, { readonly endpoint: IngestEndpoint; readonly until: number }>();
+  /** Counts what was forgotten: a lookup that began before does not fill the cache. */
+  #generation = 0;
+  #unlisten: (() => Promise<void>) | undefined;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  async start(): Promise<void> {
+    this.#unlisten = await this.#db.listen('svc_endpoints', (slug) => {
+      this.#generation += 1;
+      if (slug === null || slug === '') this.#entries.clear();
+      else this.#entries.delete(slug);
+    });
+  }
+
+  async stop(): Promise<void> {
+    await this.#unlisten?.();
+  }
+
+  /** The endpoint that takes events under a slug, if it is kept. */
+  known(slug: string, now: Date): IngestEndpoint | undefined {
+    const entry = this.#entries.get(slug);
+    return entry !== undefined && entry.until > now.getTime() ? entry.endpoint : undefined;
+  }
+
+  /** The endpoint that takes events under a slug, or undefined. */
+  async get(slug: string, now: Date): Promise<IngestEndpoint | undefined> {
+    const known = this.known(slug, now);
+    if (known !== undefined) return known;
+    const generation = this.#generation;
+    const endpoint = await endpointBySlug(this.#db, slug);
+    if (endpoint !== undefined && generation === this.#generation) {
+      if (this.#entries.size >= entriesMax) this.#entries.clear();
+      this.#entries.set(slug, { endpoint, until: now.getTime() + keptMs });
+    }
+    return endpoint;
+  }
+}
+
+// Bodies that were parsed when they came in, for whoever routes in the same process a moment later. Owns no truth: what is
+// not here is read from the database.
+
+/** Received bytes of all that is kept; parsed, they take a few times as much. */
+const bytesMax = 8 * 1_048_576;
+
+export class RecentBodies {
+  readonly #bodies = new Map<string, { readonly body: Json; readonly bytes: number }>();
+  #bytes = 0;
+
+  /** Keeps the body of an event that is about to be recorded; the oldest go when there is no room. */
+  keep(eventId: string, body: Json, bytes: number): void {
+    this.#bodies.set(eventId, { body, bytes });
+    this.#bytes += bytes;
+    for (const oldest of this.#bodies.keys()) {
+      if (this.#bytes <= bytesMax) break;
+      this.take(oldest);
+    }
+  }
+
+  /** The body as it was parsed, which is not kept any longer; undefined where it is not here. */
+  take(eventId: string): Json | undefined {
+    const found = this.#bodies.get(eventId);
+    if (found === undefined) return undefined;
+    this.#bodies.delete(eventId);
+    this.#bytes -= found.bytes;
+    return found.body;
+  }
 }

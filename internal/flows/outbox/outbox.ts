@@ -8,7 +8,64 @@
 // Fault for a refusal and OutcomeUnknown where it may have arrived; `performRead` for what changes nothing;
 // `takeSlot`/`limited` for a provider's limits (limits.ts).
 
+import { type CallRow, forgetCalls, settleWrite, takeAbandoned } from '../../adapters/store/outbox/calls.ts';
+import type { FlowContext } from '../context.ts';
+import { tellInHand } from '../in-hand.ts';
+import { look } from './write.ts';
+
 export { type Call, performRead, refusedBefore } from './read.ts';
 export { limitReached, passed, takeSlot, withinLimits } from './limits.ts';
-export { forgetOldCalls, resolveAbandoned } from './resolve.ts';
 export { performWrite, type Step, type Write, type Written } from './write.ts';
+
+// Writes whose daemon is gone: what was never handed to the network is `refused` with `not-sent`; any other is looked for
+// once and becomes `done` or `unknown`. None stays `sending`.
+
+const batch = 50;
+const leaseSeconds = 60;
+const dayMs = 24 * 60 * 60 * 1_000;
+/** Calls of no session; those of a session go with it. */
+const keptMs = 30 * dayMs;
+
+/** Resolves a batch; answers with how many there were. */
+export async function resolveAbandoned(ctx: FlowContext): Promise<number> {
+  const rows = await takeAbandoned(ctx.db, { daemonId: ctx.daemonId, leaseSeconds, limit: batch });
+  await tellInHand(ctx, {
+    kind: 'call',
+    rows,
+    idOf: ({ id }) => id,
+    nameOf: ({ tool }) => tool,
+    tell: (row) => resolve(ctx, row),
+    // Nobody looks for it any more, so nobody knows.
+    park: async ({ id }) => {
+      const none = { url: null, answer: null };
+      await settleWrite(ctx.db, { id, daemonId: ctx.daemonId, status: 'unknown', code: 'outcome-unknown', ...none });
+    },
+  });
+  return rows.length;
+}
+
+async function resolve(ctx: FlowContext, row: CallRow): Promise<void> {
+  const { id, probe } = row;
+  const of = { id, daemonId: ctx.daemonId, code: null, url: null, answer: null } as const;
+  if (row.handedAt === null || probe === null) {
+    await settleWrite(ctx.db, { ...of, status: 'refused', code: 'not-sent' });
+    ctx.runtime.log.info({ callId: id }, 'outbox.not_sent');
+    return;
+  }
+  // Of a write of several steps, one that is not the last says nothing of the others.
+  const found = probe['last'] === true ? await look(ctx, { ...row, probe }) : undefined;
+  const isFound = found !== undefined;
+  await settleWrite(ctx.db, {
+    ...of,
+    status: isFound ? 'done' : 'unknown',
+    code: isFound ? null : 'outcome-unknown',
+    url: found?.url ?? null,
+    answer: found?.answer ?? null,
+  });
+  ctx.runtime.log.info({ callId: id, isFound }, 'outbox.resolved');
+}
+
+/** Forgets calls of no session that are long over. */
+export async function forgetOldCalls(ctx: FlowContext): Promise<void> {
+  await forgetCalls(ctx.db, new Date(ctx.runtime.now().getTime() - keptMs), 1_000);
+}

@@ -1,5 +1,6 @@
 // One claimed session in this process, from its launch to whatever ends it here; afterwards nothing of it runs any more.
 
+import { clearSuspects } from '../../adapters/store/operations/in-hand.ts';
 import {
   blockSession,
   type ClaimedSession,
@@ -8,23 +9,23 @@ import {
   suspendLeases,
   waitAgain,
 } from '../../adapters/store/sessions/hosts.ts';
+import { failpoint } from '../../base/failpoint.ts';
 import { unloadSession } from '../../adapters/store/sessions/places.ts';
 import { EngineError, isWaitingCode } from '../../adapters/engine/engine.ts';
 import { HarnessFailure } from '../../adapters/harness/harness.ts';
 import { isConnectionLoss } from '../../adapters/store/store.ts';
-import { failpoint } from '../../base/failpoint.ts';
 import { inProject } from '../../adapters/store/routing/project-lock.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
 import { liveSessions } from '../../adapters/store/sessions/turns.ts';
 import { relaunchAfterMs } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';
-import type { FlowContext } from '../context.ts';
-import { endSession } from '../sessions/sessions.ts';
-import { Parked, withLaunchInHand } from './launch-in-hand.ts';
-import { Conversation, type ConversationEnd } from './conversation.ts';
-import type { HostPorts } from '../host-ports.ts';
-import { Capped } from './channels.ts';
 import { Semaphore } from '../../base/semaphore.ts';
+import type { FlowContext } from '../context.ts';
+import { aloneAt, endedTheProcess, gateOf, parkedAt, putDown, takeInHand } from '../in-hand.ts';
+import { endSession } from '../sessions/sessions.ts';
+import type { HostPorts } from '../host-ports.ts';
+import { Conversation, type ConversationEnd } from './conversation.ts';
+import { Capped } from './channels.ts';
 import { withRetry } from './with-retry.ts';
 import { failureText, launch, type Launched, ProgramMissing } from './launch.ts';
 import { noteOf } from './spans.ts';
@@ -284,5 +285,50 @@ export class Supervisor {
   async #cleanUp(session: ClaimedSession, launched: Launched | undefined): Promise<void> {
     const live = await liveSessions(this.#ctx.db, [session.sessionId]);
     if (!live.has(session.sessionId)) await launched?.sandbox.destroy();
+  }
+}
+
+// A launch that may end the process: noted before it begins, tried with nothing beside it after two unclean ends in a row, and
+// after a third the session is failed (docs/reference/sessions.md#states). What ends the process later, in a turn, wears the turn's
+// messages out.
+
+/** Its launches have ended the process three times in a row: there is no other. */
+export class Parked extends Error {
+  constructor() {
+    super(endedTheProcess);
+  }
+}
+
+/** Launches as the session's past allows: beside others, alone, or not at all. Throws Parked, and what \`act\` throws. */
+export async function withLaunchInHand<T>(
+  ctx: FlowContext,
+  session: ClaimedSession,
+  act: () => Promise<T>,
+): Promise<T> {
+  const { sessionId, agent } = session;
+  const taken = { kind: 'session', lane: `session:${sessionId}`, ids: [sessionId] } as const;
+  const ends = (await takeInHand(ctx, taken)).get(sessionId) ?? 0;
+  const run = async (): Promise<T> => {
+    failpoint('session.launch', agent);
+    return act();
+  };
+  try {
+    if (ends >= parkedAt) {
+      ctx.runtime.log.error({ sessionId, agent }, 'session.parked');
+      throw new Parked();
+    }
+    if (ends < aloneAt) {
+      const leave = await gateOf(ctx).enter();
+      return await run().finally(leave);
+    }
+    ctx.runtime.log.warn({ sessionId, agent }, 'session.tried_alone');
+    return await gateOf(ctx).alone(async () => {
+      await takeInHand(ctx, { ...taken, alone: true });
+      return run();
+    });
+  } finally {
+    // However the launch ended, it did so by itself.
+    await putDown(ctx, taken.lane);
+    if (ends > 0) await clearSuspects(ctx.db, 'session', [sessionId]);
   }
 }

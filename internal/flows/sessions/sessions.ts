@@ -3,8 +3,22 @@
 // session is elsewhere too. All of it happens under the project's routing lock, but for money (docs/reference/sessions.md#spending): what model
 // calls may cost and have cost.
 
+import { readFile } from 'node:fs/promises';
+import {
+  agentSessions,
+  cappedSessions,
+  type SeriesRow,
+  usageSeries,
+} from '../../adapters/store/sessions/usage-series.ts';
+import { parseUsd, printUsd, type Usd } from '../../core/money/money.ts';
+import type { AgentSpec, ModelProvider } from '../../domain/spec.ts';
+import { errorCode } from '../../adapters/store/store.ts';
+import { getProject } from '../../adapters/store/tenancy/tenancy.ts';
+import type { ModelSettings } from '../../base/config/model-settings.ts';
+import type { FlowContext } from '../context.ts';
+import { secretText } from '../sealed.ts';
+
 export { execInput, execInSession } from './exec.ts';
-export { modelKey } from './model-key.ts';
 export {
   type Authorization,
   type CallIntent,
@@ -16,7 +30,6 @@ export {
   spendingOf,
   usageSummary,
 } from './money.ts';
-export { usageSeriesOf } from './usage-series.ts';
 export {
   answerPermission,
   archiveSession,
@@ -40,5 +53,106 @@ export {
 export { renderRefs } from './refs.ts';
 export { messageFrom, spawnFromSession } from './spawn.ts';
 export { type SessionEvent, watchSession } from './stream.ts';
-export { aliasOfSegment, aliasSegment, checksAlias, sessionAliases } from './tool-aliases.ts';
 export { recordTransitions, type Transition } from './transitions.ts';
+
+// Where the key of a model provider is, looked up at the moment of a call, so that a rotated one is used at once.
+
+/** The key of a provider for a project's sessions; undefined where there is none. Never log what it answers. */
+export async function modelKey(
+  ctx: FlowContext,
+  keys: ModelSettings['keys'],
+  provider: ModelProvider,
+  projectId: string,
+): Promise<string | undefined> {
+  const place = keys[provider];
+  if (place.kind === 'env') return ctx.config.secretEnv?.(place.name);
+  if (place.kind === 'file') {
+    try {
+      return await readFile(place.path, 'utf8');
+    } catch (error) {
+      ctx.runtime.log.error({ provider, path: place.path, code: errorCode(error) }, 'model.key_unreadable');
+      return undefined;
+    }
+  }
+  const project = await getProject(ctx.db, projectId);
+  if (project === undefined) return undefined;
+  return secretText(ctx, project, place.name, { kind: 'model', name: provider });
+}
+
+// Which tool servers a session has: one per alias that is not disabled, and one for its checks where it has any.
+
+/** Of the checks, unless the agent has a tool of that name itself. */
+export const checksAlias = 'checks';
+
+/** Aliases of a session's tool servers, sorted. */
+export function sessionAliases(spec: Pick<AgentSpec, 'tools'>, hasChecks: boolean): string[] {
+  const declared = Object.entries(spec.tools).filter(([, tool]) => tool.disabled !== true);
+  const aliases = new Set(declared.map(([alias]) => alias));
+  if (hasChecks && !Object.hasOwn(spec.tools, checksAlias)) aliases.add(checksAlias);
+  return [...aliases].toSorted();
+}
+
+/** An alias as the last segment of its server's path; `.` and `..` are names of tools, but steps in a path. */
+export const aliasSegment = (alias: string): string => (isStep(alias) ? `~${alias}` : encodeURIComponent(alias));
+/** The alias of a decoded segment. No alias holds a `~`. */
+export const aliasOfSegment = (segment: string): string =>
+  segment.startsWith('~') && isStep(segment.slice(1)) ? segment.slice(1) : segment;
+const isStep = (text: string): boolean => text === '.' || text === '..';
+
+// Spending over days, for people: by day and agent, with what each agent's sessions came to.
+
+const dayMs = 86_400_000;
+
+type Usage = Omit<SeriesRow, 'day' | 'agent'>;
+const nothing: Usage = {
+  calls: 0,
+  unpricedCalls: 0,
+  inputTokens: 0,
+  outputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  costUsd: '0',
+};
+const amountOf = ({ costUsd }: Usage): Usd => parseUsd(costUsd) ?? 0n;
+const plus = (a: Usage, b: Usage): Usage => ({
+  calls: a.calls + b.calls,
+  unpricedCalls: a.unpricedCalls + b.unpricedCalls,
+  inputTokens: a.inputTokens + b.inputTokens,
+  outputTokens: a.outputTokens + b.outputTokens,
+  cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
+  cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
+  costUsd: printUsd(amountOf(a) + amountOf(b)),
+});
+const usageOf = ({ day: _day, agent: _agent, ...usage }: SeriesRow): Usage => usage;
+
+/** The last `days` UTC days, today included. */
+export async function usageSeriesOf(
+  ctx: Pick<FlowContext, 'db' | 'runtime'>,
+  projectId: string,
+  { days, by }: { readonly days: number; readonly by: 'agent' | 'day' },
+) {
+  const now = ctx.runtime.now().getTime();
+  const to = new Date(now).toISOString().slice(0, 10);
+  const from = new Date(now - (days - 1) * dayMs).toISOString().slice(0, 10);
+  const byAgent = await usageSeries(ctx.db, projectId, { from, to, by: 'agent' });
+  const rows = by === 'agent' ? byAgent : await usageSeries(ctx.db, projectId, { from, to, by });
+  const sessions = await agentSessions(ctx.db, projectId, from);
+  const sums = new Map<string, Usage>(sessions.map(({ agent }) => [agent, nothing]));
+  for (const row of byAgent) {
+    const agent = row.agent ?? '';
+    sums.set(agent, plus(sums.get(agent) ?? nothing, usageOf(row)));
+  }
+  const agents = [...sums].map(([agent, usage]) => {
+    const of = sessions.find((one) => one.agent === agent);
+    const dearest =
+      of?.dearestId == null || of.dearestUsd === null ? null : { id: of.dearestId, costUsd: of.dearestUsd };
+    const cap = of?.capUsd == null ? {} : { capUsd: of.capUsd };
+    return { agent, sessions: of?.sessions ?? 0, usage, dearest, ...cap };
+  });
+  agents.sort((a, b) => {
+    const [left, right] = [amountOf(a.usage), amountOf(b.usage)];
+    return left === right ? (a.agent < b.agent ? -1 : 1) : left < right ? 1 : -1;
+  });
+  const items = rows.map((row) => ({ day: row.day, agent: row.agent, usage: usageOf(row) }));
+  return { from, to, by, items, agents, capHits: await cappedSessions(ctx.db, projectId) };
+}

@@ -6,7 +6,12 @@ import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { RepoSource } from '../../adapters/repo/types.ts';
 import { otherDaemons } from '../../adapters/store/operations/jobs.ts';
-import { sweepBlobs } from '../../adapters/store/repositories/blobs.ts';
+import {
+  listOldSnapshots,
+  sweepBlobs,
+  sweepSnapshots,
+  type Swept,
+} from '../../adapters/store/repositories/snapshots.ts';
 import {
   claimDue,
   type DueRepository,
@@ -26,7 +31,6 @@ import {
   ownRuns,
 } from '../../adapters/store/repositories/reconciles.ts';
 import { conditionCounts, projectOf, repositoryById } from '../../adapters/store/repositories/repositories.ts';
-import { listOldSnapshots, sweepSnapshots, type Swept } from '../../adapters/store/repositories/snapshots.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { type FlowContext, syncPortsOf } from '../context.ts';
 import { enqueueSync } from '../enqueue.ts';

@@ -3,12 +3,13 @@
 
 import { RepoCondition } from '../../adapters/repo/repo.ts';
 import type { Snapshot, Tip } from '../../adapters/repo/types.ts';
-import { readBlobs, writeBlobs } from '../../adapters/store/repositories/blobs.ts';
 import {
   insertSnapshot,
+  readBlobs,
   snapshotById,
   snapshotOfCommit,
   type StoredSnapshot,
+  writeBlobs,
 } from '../../adapters/store/repositories/snapshots.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';

@@ -14,7 +14,7 @@ import type {
   SnapshotOptions,
   Tip,
 } from '../../adapters/repo/types.ts';
-import { readBlobs, storedBlobs } from '../../adapters/store/repositories/blobs.ts';
+import { readBlobs, storedBlobs } from '../../adapters/store/repositories/snapshots.ts';
 import { pausedHosts, pauseHost, resumeHost } from '../../adapters/store/repositories/polls.ts';
 import type { Repository, RepositoryAuth } from '../../adapters/store/repositories/repositories.ts';
 import { connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';

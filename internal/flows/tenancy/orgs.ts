@@ -5,8 +5,10 @@ import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
 import {
+  changeEnvironment,
   deleteEmptyOrg,
   deleteOrgsGone,
+  type EnvironmentChange,
   getOrg,
   getProject,
   hasProjects,
@@ -18,7 +20,6 @@ import {
   updateOrg,
   updateProject,
 } from '../../adapters/store/tenancy/tenancy.ts';
-import { changeEnvironment, type EnvironmentChange } from '../../adapters/store/tenancy/environment.ts';
 import { deletedProjects, deleteProjectSlice, markDeleted } from '../../adapters/store/operations/deletion.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';

@@ -11,7 +11,7 @@ import { createTestDatabase, type TestDatabase } from '../../base/testkit/postgr
 const letGo: { readonly [table: string]: string } = {
   agent_revisions: 'operations/slices.ts',
   audit: 'tenancy/audit.ts',
-  blobs: 'repositories/blobs.ts',
+  blobs: 'repositories/snapshots.ts',
   calls: 'outbox/calls.ts',
   checks: 'operations/retention.ts',
   commit_statuses: 'repositories/commit-statuses.ts',

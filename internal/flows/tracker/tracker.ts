@@ -2,20 +2,28 @@
 // the issue's team; the id of a comment is ours, so that a repeat cannot make a second one. Writes go through the outbox.
 // Never keeps a text or a key, and never reaches another connection than the one that its alias names.
 
-import { insertTies } from '../../adapters/store/sessions/sessions.ts';
-import { connectionById, connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
-import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
 import type { ToolInput } from '../../../schemas/tool-input.ts';
-import { isUsable } from '../../domain/connection.ts';
-import { Fault } from '../../domain/fault.ts';
+import { outsideFault } from '../../domain/outside.ts';
+import { callTracker } from '../../adapters/providers/tracker/tracker.ts';
+import { connectionById, connectionByName, type SealedConnection } from '../../adapters/store/secrets/credentials.ts';
 import { listAt, objectAt, presentOf, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
-import { outsideFault } from '../../domain/outside.ts';
+import { insertTies } from '../../adapters/store/sessions/sessions.ts';
+import type { ToolCaller } from '../../adapters/store/sessions/tool-callers.ts';
+import { isUsable } from '../../domain/connection.ts';
+import { Fault } from '../../domain/fault.ts';
 import type { FlowContext } from '../context.ts';
-import { type Call, performRead, performWrite, refusedBefore, type Step, type Written } from '../outbox/outbox.ts';
+import {
+  type Call,
+  performRead,
+  performWrite,
+  refusedBefore,
+  type Step,
+  withinLimits,
+  type Written,
+} from '../outbox/outbox.ts';
+import { connectionSecrets } from '../sealed.ts';
 import type { Found, SoughtStep } from '../ports.ts';
-import { TrackerDesk } from './desk.ts';
-import { chosen, type Named } from './names.ts';
 
 export interface TrackerCaller {
   readonly ctx: FlowContext;
@@ -258,4 +266,79 @@ async function lookAtIssue(desk: TrackerDesk, probe: JsonObject): Promise<Found>
     ([field, value]) => value !== undefined && holds[field]?.(value) === true,
   );
   return isDone ? { found: true, answer: issueOf(issue) } : { found: false };
+}
+
+// A connection of the tracker in use: its key for the moment of a call, and its limits.
+
+const resource = 'graphql';
+
+export class TrackerDesk {
+  readonly ctx: FlowContext;
+  readonly connection: SealedConnection;
+
+  constructor(ctx: FlowContext, connection: SealedConnection) {
+    this.ctx = ctx;
+    this.connection = connection;
+  }
+
+  /** The data of a query. Throws Fault. */
+  read(query: string, variables: JsonObject): Promise<JsonObject> {
+    return this.#repeated(() => this.#send(query, variables, false));
+  }
+
+  /** Sends as the only step of a write; `shape` makes of the data what the caller is told, as the reader does. */
+  write<T extends Json>(
+    step: Step,
+    of: {
+      readonly query: string;
+      readonly variables: JsonObject;
+      readonly probe: JsonObject;
+      shape(data: JsonObject): T;
+    },
+  ): Promise<T> {
+    const { query, variables, probe, shape } = of;
+    return this.#repeated(() =>
+      step({ probe, last: true }, async () => shape(await this.#send(query, variables, true))),
+    );
+  }
+
+  #repeated<T>(send: () => Promise<T>): Promise<T> {
+    return withinLimits(this.ctx, { connectionId: this.connection.id, resource }, send);
+  }
+
+  #send(query: string, variables: JsonObject, isWrite: boolean): Promise<JsonObject> {
+    const { ctx, connection } = this;
+    const key = connectionSecrets(ctx, connection)['apiKey'];
+    if (typeof key !== 'string' || key === '') {
+      throw outsideFault('credential-refused', `connection ${connection.name} has no key of the API; nothing was done`);
+    }
+    const apiUrl = textAt(connection.config['apiUrl']) ?? ctx.outbox?.trackerApiUrl ?? 'https://api.linear.app';
+    return callTracker({ apiUrl, key, query, variables, isWrite, allowPrivate: ctx.config.allowPrivateNetwork });
+  }
+}
+
+// Names as people write them, made one id of the issue's team.
+
+export interface Named {
+  readonly id: string;
+  readonly name: string;
+  readonly displayName?: string;
+  readonly email?: string;
+}
+
+/** The id that a name means: an id, else exactly that name, else in any case. Throws Fault `not-found`, `refused`. */
+export function chosen(rows: readonly Named[], name: string, field: string): string {
+  const lower = name.toLowerCase();
+  const namesOf = (row: Named): string[] => [row.name, row.displayName ?? row.name, row.email ?? row.name];
+  const tries: readonly ((row: Named) => boolean)[] = [
+    (row) => row.id === name,
+    (row) => namesOf(row).includes(name),
+    (row) => namesOf(row).some((one) => one.toLowerCase() === lower),
+  ];
+  for (const fits of tries) {
+    const ids = [...new Set(rows.filter(fits).map((row) => row.id))];
+    if (ids.length > 1) throw outsideFault('refused', `${field}: several have this name; pass an id`);
+    if (ids[0] !== undefined) return ids[0];
+  }
+  throw outsideFault('not-found', `${field}: the team of the issue has none of this name`);
 }

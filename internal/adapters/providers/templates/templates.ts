@@ -4,15 +4,21 @@
 // It never runs anything of a package, never writes outside its cache, never decides which file of a package an import
 // means (that is compile's), and never throws for a template: what went wrong is a value that compile reports.
 
+import { Readable, Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, gzip } from 'node:zlib';
+import { buffer } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { createHash } from 'node:crypto';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { extract, pack as createPack } from 'tar-stream';
 import { satisfies } from 'semver';
-import type { ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../../domain/bundle.ts';
-import type { TemplateCache } from './cache.ts';
-import { type ReadTemplate, readDirectory } from './directory.ts';
-import { directoryIntegrity } from './files.ts';
+import type { BundleEntry, ResolvedTemplate, TemplateLock, UnresolvedTemplate } from '../../../domain/bundle.ts';
+import { directoryIntegrity, fileCollector, tooMuch } from './files.ts';
+import { TemplateFailure, unpackedBytesMax } from './limits.ts';
+import { readDirectory, type ReadTemplate } from './directory.ts';
 import { createDispatcher, type TemplateNetwork } from './guard.ts';
-import { TemplateFailure } from './limits.ts';
-import { pack } from './pack.ts';
 import {
   chooseRelease,
   fetchPackument,
@@ -21,9 +27,7 @@ import {
   type RegistryAccess,
   tarballIntegrity,
 } from './registry.ts';
-import { unpack } from './unpack.ts';
 
-export { folderCache, type TemplateCache } from './cache.ts';
 export type { TemplateNetwork } from './guard.ts';
 
 export type TemplateSource =
@@ -198,4 +202,111 @@ function once<T>(made: Map<string, Promise<T>>, key: string, make: () => Promise
     made.set(key, value);
   }
   return value;
+}
+
+// Contents of resolved templates by their integrity, so that an earlier reconcile can be repeated when the registry is
+// away or the directory has changed. Whoever reads an entry verifies it; a broken one counts as absent.
+
+export interface TemplateCache {
+  get(integrity: string): Promise<Uint8Array | undefined>;
+  put(integrity: string, bytes: Uint8Array): Promise<void>;
+}
+
+/** A cache in a directory of this machine; entries appear whole or not at all. */
+export function folderCache(directory: string): TemplateCache {
+  const fileOf = (integrity: string): string =>
+    join(directory, `${createHash('sha256').update(integrity).digest('hex')}.tgz`);
+  return {
+    async get(integrity) {
+      try {
+        return await readFile(fileOf(integrity));
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+        throw error;
+      }
+    },
+    async put(integrity, bytes) {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      const target = fileOf(integrity);
+      const draft = `${target}.${process.pid}.${process.hrtime.bigint()}`;
+      try {
+        await writeFile(draft, bytes, { mode: 0o600 });
+        await rename(draft, target);
+      } catch (error) {
+        await rm(draft, { force: true });
+        throw error;
+      }
+    },
+  };
+}
+
+// A directory template as a tarball for the cache: the same files always give the same entries, in order.
+
+const compress = promisify(gzip);
+
+/** Undefined where the files cannot be carried whole (a link, or a file listed without its bytes). */
+export async function pack(files: ReadonlyMap<string, BundleEntry>): Promise<Uint8Array | undefined> {
+  const archive = createPack();
+  const packed = buffer(archive);
+  for (const [path, entry] of files) {
+    if (entry.bytes === undefined) {
+      archive.destroy();
+      await packed.catch(() => undefined); // The stream that was just destroyed on purpose.
+      return undefined;
+    }
+    archive.entry({ name: `package/${path}`, mtime: new Date(0) }, Buffer.from(entry.bytes));
+  }
+  archive.finalize();
+  return await compress(await packed);
+}
+
+// A package's tarball → files. Nothing is written to a disk; sizes are counted after decompression, while it streams.
+
+/** Headers and padding come on top of the contents. */
+const tarBytesMax = unpackedBytesMax + 4 * 1024 * 1024;
+
+function counted(): Transform {
+  let total = 0;
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      total += chunk.length;
+      if (total > tarBytesMax) done(tooMuch());
+      else done(null, chunk);
+    },
+  });
+}
+
+/** The files of an npm tarball without its first directory (`package/`). Links and devices are refused. */
+export async function unpack(tarball: Uint8Array): Promise<ReadonlyMap<string, BundleEntry>> {
+  const collector = fileCollector();
+  const archive = extract();
+  const reading = (async () => {
+    for await (const entry of archive) {
+      const { name, type } = entry.header;
+      const chunks: Buffer[] = [];
+      for await (const chunk of entry) chunks.push(chunk as Buffer);
+      if (type === 'directory') continue;
+      if (type !== 'file' && type !== 'contiguous-file') {
+        throw new TemplateFailure('corrupt', `holds a ${type} at ${JSON.stringify(name.slice(0, 100))}`);
+      }
+      const cut = name.indexOf('/');
+      if (cut <= 0)
+        throw new TemplateFailure('corrupt', `holds ${JSON.stringify(name.slice(0, 100))} outside its directory`);
+      // `..` as the first directory would be stripped unseen.
+      if (name.slice(0, cut) === '..') throw new TemplateFailure('corrupt', 'holds a hostile path');
+      collector.add(name.slice(cut + 1), Buffer.concat(chunks));
+    }
+  })();
+  const outcomes = await Promise.allSettled([
+    reading,
+    pipeline(Readable.from([tarball]), createGunzip(), counted(), archive),
+  ]);
+  const causes = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []));
+  // One side's failure ends the other with a bare "premature close": the one that says why is the story.
+  const told = causes.find((cause) => cause instanceof TemplateFailure);
+  if (told !== undefined) throw told;
+  if (causes.length > 0) throw new TemplateFailure('corrupt', 'its tarball cannot be read');
+  const files = collector.entries();
+  if (files.size === 0) throw new TemplateFailure('corrupt', 'its tarball holds no files');
+  return files;
 }

@@ -9,9 +9,9 @@ import type { Sql } from '../store.ts';
 import { endpointsSeen, readEndpoints } from './endpoints.ts';
 import { generatedSeen, readGenerated } from './generated.ts';
 import { readSchedules, schedulesSeen } from './schedules.ts';
-import { readSecretNames, secretsSeen } from '../secrets/secrets-meta.ts';
+import { readSecretNames, secretsSeen } from '../secrets/secret-resolution.ts';
 import { readTriggers, triggersSeen } from './triggers.ts';
-import { limitsSeen, readLimits } from '../tenancy/environment.ts';
+import { limitsSeen, readLimits } from '../tenancy/tenancy.ts';
 
 export interface OwnerRow {
   readonly id: string;

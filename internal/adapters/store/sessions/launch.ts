@@ -5,7 +5,7 @@ import type { ResourceLimits } from '../../../domain/catalog.ts';
 import type { AgentSpec, EnvironmentSpec } from '../../../domain/spec.ts';
 import { isSkipped } from '../../../domain/tool-needs.ts';
 import type { Sql } from '../store.ts';
-import type { ProjectNetwork } from '../tenancy/environment.ts';
+import type { ProjectNetwork } from '../tenancy/tenancy.ts';
 
 export interface LaunchFacts {
   /** Without the optional tools whose connection has no active grant: a launch does not wait for those. */
