@@ -57,18 +57,26 @@ export class SharedArchives {
 
   /**
    * What a daemon has kept under the key; null where nothing is there or the store does not answer. Reading it throws where it
-   * was cut, changed, or sealed by a key that is not held: then nothing of it is to be used.
+   * was cut, changed, or sealed by a key that is not held: then nothing of it is to be used. Null as well where the time at
+   * which it was kept is not wanted; what is handed out is to be read, for it is open until then.
    */
-  async fetch(key: string): Promise<{ readonly at: number; readonly archive: AsyncIterable<Buffer> } | null> {
+  async fetch(
+    key: string,
+    isWanted: (at: number) => boolean,
+  ): Promise<{ readonly at: number; readonly archive: AsyncIterable<Buffer> } | null> {
     const { store, now } = this.#options;
     if (now() < this.#awayUntil) return null;
+    let reader: Reader | undefined;
     try {
       const stream = await store.get(key);
       if (stream === null) return null;
-      const reader = new Reader(stream);
+      reader = new Reader(stream);
       const head = await reader.head();
-      return { at: head.at, archive: this.#opened(reader, head, key) };
+      if (isWanted(head.at)) return { at: head.at, archive: this.#opened(reader, head, key) };
+      reader.close();
+      return null;
     } catch (error) {
+      reader?.close();
       this.#failed(error);
       return null;
     }
@@ -207,7 +215,6 @@ class Reader {
       typeof head.key === 'string'
     )
       return head;
-    this.close();
     throw new Error('an object of the store is no sealed archive');
   }
 

@@ -18,6 +18,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { test, type TestContext } from 'node:test';
 import { type ArchiveSealer, DirectoryStore, type ObjectStore, S3Store, SharedArchives } from './objects.ts';
 import { emptySha256, signed } from './s3-sign.ts';
@@ -148,15 +149,33 @@ function peerOf(
 ): Peer {
   const directory = temporary(t);
   const trouble: string[] = [];
+  const read: Readable[] = [];
   const archives = new SharedArchives({
-    store,
+    store: {
+      where: store.where,
+      async get(key) {
+        const stream = await store.get(key);
+        if (stream !== null) read.push(stream);
+        return stream;
+      },
+      put: (key, file) => store.put(key, file),
+      list: () => store.list(),
+      remove: (key) => store.remove(key),
+      close: () => store.close(),
+    },
     sealer: sealerOf(more.secret ?? secret),
     directory,
     maxTotalBytes: more.maxTotalBytes ?? 1 << 30,
     now: more.now ?? Date.now,
     onTrouble: (error) => trouble.push(String(error)),
   });
-  t.after(() => archives.close());
+  t.after(async () => {
+    assert.ok(
+      read.every(({ destroyed }) => destroyed),
+      'whatever was begun to be read is closed',
+    );
+    await archives.close();
+  });
   let count = 0;
   return {
     archives,
@@ -172,7 +191,7 @@ function peerOf(
       );
     },
     async read(key) {
-      const found = await archives.fetch(key);
+      const found = await archives.fetch(key, () => true);
       if (found === null) return null;
       return { at: found.at, content: Buffer.concat(await Array.fromAsync(found.archive)) };
     },
@@ -216,9 +235,10 @@ for (const kind of ['a directory', 'S3'] as const) {
     assert.equal(sealed.includes('readable'), false);
     await assert.rejects(
       peerOf(t, make(), { secret: randomBytes(32) })
-        .archives.fetch(name(9))
+        .archives.fetch(name(9), () => true)
         .then(readAll),
     );
+    assert.equal(await two.archives.fetch(name(9), (at) => at > 9), null, 'of a time that is not wanted');
     put(name(10), sealed);
     await assert.rejects(two.read(name(10)));
     const long = raw(name(5));

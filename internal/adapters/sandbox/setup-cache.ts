@@ -10,8 +10,11 @@ import type { Readable } from 'node:stream';
 
 /** What other daemons have kept, and are given. */
 export interface SharedSetups {
-  /** Null where nothing is there. Reading throws where it is not whole: then nothing of it is to be used. */
-  fetch(key: string): Promise<{ readonly at: number; readonly archive: AsyncIterable<Buffer> } | null>;
+  /** Null where nothing is there that is wanted. Reading throws where it is not whole: then nothing of it is to be used. */
+  fetch(
+    key: string,
+    isWanted: (at: number) => boolean,
+  ): Promise<{ readonly at: number; readonly archive: AsyncIterable<Buffer> } | null>;
   /** In the background; closes the file, of which the archive is what comes after `start` bytes. */
   keep(key: string, at: number, file: FileHandle, start: number): void;
 }
@@ -112,10 +115,10 @@ export class SetupCache {
 
   /** Brings here what another daemon has kept; false where there is nothing that could be used. */
   async #fetch(key: string, limits: Limits): Promise<boolean> {
-    const found = await this.#shared?.fetch(key);
+    const found = await this.#shared?.fetch(key, (at) => isFresh(at, limits));
     if (found === undefined || found === null) return false;
     try {
-      return isFresh(found.at, limits) && (await this.#write(key, found.at, limits.now, found.archive));
+      return await this.#write(key, found.at, limits.now, found.archive);
     } catch {
       // Cut, changed, or sealed by a key that is not held: as if it were not there.
       return false;
