@@ -68,6 +68,19 @@ describe('the database', () => {
         test.db.tx((tx) => Promise.all([named(tx, 100), tx.query('select $1::jsonb', [{ circle }])])),
         /circular/i,
       );
+      // What cannot be written comes first, under a name that is known, and those behind it do not run in its place.
+      const json = (tx: Pick<typeof test.db, 'query'>, value: unknown): Promise<{ rows: { value: unknown }[] }> =>
+        tx.query('select $1::jsonb as value', [value], 'any-json');
+      await assert.rejects(
+        test.db.tx((tx) => Promise.all([json(tx, { circle }), named(tx, 100)])),
+        /circular/i,
+      );
+      await assert.rejects(json(test.db, { circle }), /circular/i);
+      assert.deepEqual((await json(test.db, { turn })).rows, [{ value: { turn } }]);
+      await assert.rejects(
+        test.db.tx((tx) => Promise.all([json(tx, 1), tx.query('select $1::text', ['x'], 'any-json')])),
+        /two statements have the name any-json/,
+      );
       assert.equal((await test.db.tx((tx) => Promise.all([named(tx, 0), named(tx, 0)])))[1]?.rowCount, 1);
       assert.equal((await named(test.db, 0)).rowCount, 1);
     }

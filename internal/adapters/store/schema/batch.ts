@@ -30,15 +30,21 @@ interface Query {
 export class Batch {
   readonly done: Promise<pg.QueryResult[]>;
   readonly statements: readonly pg.QueryConfig[];
+  /** Read by `pg`: after so many milliseconds it takes the connection for lost. */
+  readonly query_timeout: number | undefined;
   /** Called by `pg`, which may put one of its own in its place, with how it ended. */
   callback: (error: Error | null) => void;
   readonly #queries: readonly Query[];
   readonly #results: pg.QueryResult[] = [];
   #answered = 0;
+  /** Those whose messages have been written: what cannot be written ends the batch there. */
+  #written = 0;
   #failure: Error | null = null;
 
-  constructor(statements: readonly pg.QueryConfig[], types: unknown) {
+  /** `answerMs`: within which each of them is to be answered. */
+  constructor(statements: readonly pg.QueryConfig[], types: unknown, answerMs: number | undefined) {
     this.statements = statements;
+    this.query_timeout = answerMs === undefined ? undefined : answerMs * statements.length;
     this.#queries = statements.map((statement) => {
       const query = new pg.Query({ ...statement }) as unknown as Query;
       query._result._types = types;
@@ -53,8 +59,16 @@ export class Batch {
     this.callback = (error) => (error === null ? resolve(this.#results) : reject(error));
   }
 
-  submit(connection: Connection): void {
-    const { stream } = connection;
+  /** An error is one of a statement that was never sent, nor any of the others. */
+  submit(connection: Connection): Error | undefined {
+    const { stream, parsedStatements, submittedNamedStatements } = connection;
+    const texts = new Map<string, string>();
+    for (const { name, text } of this.#queries) {
+      if (name === undefined) continue;
+      const known = parsedStatements[name] ?? submittedNamedStatements[name] ?? texts.get(name);
+      if (known !== undefined && known !== text) return new Error(`two statements have the name ${name}`);
+      texts.set(name, text);
+    }
     // The queries write as they would alone, but for what ends a message.
     const within: Connection = Object.create(connection, {
       sync: { value: () => undefined },
@@ -70,11 +84,20 @@ export class Batch {
     });
     stream.cork();
     try {
-      for (const query of this.#queries) query.prepare(within);
+      for (const query of this.#queries) {
+        query.prepare(within);
+        // Its values could not be written; it has closed its statement, and those behind it are not to run.
+        if (this.#failure !== null) {
+          forget(query.name, connection);
+          break;
+        }
+        this.#written += 1;
+      }
     } finally {
       connection.sync();
       stream.uncork();
     }
+    return undefined;
   }
 
   handleRowDescription(message: unknown): void {
@@ -100,7 +123,7 @@ export class Batch {
   }
 
   handleReadyForQuery(connection: Connection): void {
-    for (const query of this.#queries) {
+    for (const query of this.#queries.slice(0, this.#written)) {
       if (query.name !== undefined) {
         connection.parsedStatements[query.name] = query.text;
         delete connection.submittedNamedStatements[query.name];
@@ -111,4 +134,10 @@ export class Batch {
   }
 
   handlePortalSuspended(): void {}
+}
+
+function forget(name: string | undefined, { parsedStatements, submittedNamedStatements }: Connection): void {
+  if (name === undefined) return;
+  delete parsedStatements[name];
+  delete submittedNamedStatements[name];
 }

@@ -159,7 +159,8 @@ export class Pool {
   }
 
   async #batch(client: pg.PoolClient, configs: readonly pg.QueryConfig[]): Promise<pg.QueryResult[]> {
-    const batch = new Batch(configs, this.#options.config.types);
+    const { types, query_timeout: answerMs } = this.#options.config;
+    const batch = new Batch(configs, types, answerMs);
     client.query(batch as unknown as pg.Submittable);
     try {
       return await batch.done;
