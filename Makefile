@@ -56,7 +56,7 @@ mutants: setup ## mutants of one room of the core, killed by its own tests: ROOM
 	@cd tools/mutants && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@rm -rf .mutants && git checkout-index -a --prefix=.mutants/ && ln -s ../node_modules .mutants/node_modules
 	@ln -s ../../../tools/mutants/node_modules .mutants/tools/mutants/node_modules
-	@cd .mutants && ROOM='$(ROOM)' FILE='$(FILE)' tools/mutants/node_modules/.bin/stryker run tools/mutants/stryker.config.mjs; status=$$?; rm -rf ../.mutants; exit $$status
+	@cd .mutants && export ROOM='$(ROOM)' FILE='$(FILE)' && tools/mutants/node_modules/.bin/stryker run tools/mutants/stryker.config.mjs && node tools/mutants/score.mjs mutants.json; status=$$?; rm -rf ../.mutants; exit $$status
 
 schemas: setup ## regenerate the JSON Schemas under schemas/json
 	@node cmd/svc/main.ts schema --write schemas/json

@@ -3,7 +3,7 @@
 // mutant left behind (a cache, a table made at load) is seen by the next. It knows of `node:test` what the core's tests use,
 // and refuses the rest, so that no test can pass without having run.
 
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire, registerHooks, stripTypeScriptTypes } from 'node:module';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -46,13 +46,18 @@ async function load(files) {
   return all;
 }
 
+/** What each test took in the first run, in milliseconds: of all runners, and of those that come after them. */
+const spentFile = join(root, '.mutants-spent.json');
+
 class CoreTestRunner {
   static inject = tokens(commonTokens.options);
   #files;
-  #spent = new Map();
+  #slowestMs;
+  #spent;
 
   constructor(options) {
     this.#files = globSync(options.core.testFiles);
+    this.#slowestMs = options.core.slowestMs;
   }
 
   capabilities() {
@@ -69,6 +74,7 @@ class CoreTestRunner {
       tests.push(await this.#run(one));
     }
     space.currentTestId = undefined;
+    writeFileSync(spentFile, JSON.stringify(Object.fromEntries(tests.map(({ id, timeSpentMs }) => [id, timeSpentMs]))));
     return { status: DryRunStatus.Complete, tests, mutantCoverage: space.mutantCoverage };
   }
 
@@ -76,10 +82,12 @@ class CoreTestRunner {
     Object.assign(space, { activeMutant: activeMutant.id, hitCount: 0, hitLimit, mutantCoverage: { static: {}, perTest: {} } });
     const wanted = testFilter === undefined ? undefined : new Set(testFilter);
     const files = wanted === undefined ? this.#files : this.#files.filter((file) => testFilter.some((id) => id.startsWith(`${file}#`)));
+    this.#spent ??= existsSync(spentFile) ? JSON.parse(readFileSync(spentFile, 'utf8')) : {};
+    const cost = ({ id }) => this.#spent[id] ?? 0;
     const tests = [];
     try {
-      const loaded = (await load(files)).filter(({ id }) => wanted?.has(id) ?? true);
-      const cost = ({ id }) => this.#spent.get(id) ?? 0;
+      // A test left out for being slow kills nothing: the figure is too low by it, never too high.
+      const loaded = (await load(files)).filter((one) => (wanted?.has(one.id) ?? true) && cost(one) <= this.#slowestMs);
       for (const one of loaded.sort((left, right) => cost(left) - cost(right))) {
         const result = await this.#run(one);
         tests.push(result);
@@ -97,9 +105,7 @@ class CoreTestRunner {
     const seen = { id, name: id, fileName: file };
     try {
       await run();
-      const timeSpentMs = performance.now() - start;
-      this.#spent.set(id, timeSpentMs);
-      return { ...seen, timeSpentMs, status: TestStatus.Success };
+      return { ...seen, timeSpentMs: performance.now() - start, status: TestStatus.Success };
     } catch (error) {
       return { ...seen, timeSpentMs: performance.now() - start, status: TestStatus.Failed, failureMessage: String(error).slice(0, 500) };
     }

@@ -1,15 +1,16 @@
 // Mutants of one room of the core, killed by that room's own tests: `make mutants ROOM=core/match`, one file of it with
-// `FILE=match.ts`. A report as JSON goes to REPORT where it is set.
+// `FILE=match.ts`. The report as JSON is what score.mjs reads.
 const room = process.env.ROOM || 'core/match';
 const file = process.env.FILE || '**/*.ts';
-const report = process.env.REPORT;
+/** Places such as `internal/core/match/match.ts:10:1-10:80`, where only some mutants are to be looked at. */
+const places = process.env.PLACES?.split(' ').filter(Boolean) ?? [];
 export default {
   testRunner: 'core',
-  core: { testFiles: `internal/${room}/**/*.test.ts` },
+  core: { testFiles: `internal/${room}/**/*.test.ts`, slowestMs: Number(process.env.SLOWEST_MS || 3_000) },
   plugins: [new URL('./runner.mjs', import.meta.url).href],
-  mutate: [`internal/${room}/${file}`, '!**/*.test.ts', '!**/{fixture,testkit}.ts', '!**/*-testkit.ts'],
-  reporters: report ? ['clear-text', 'json'] : ['clear-text'],
-  ...(report ? { jsonReporter: { fileName: report } } : {}),
+  mutate: places.length > 0 ? places : [`internal/${room}/${file}`, '!**/*.test.ts', '!**/{fixture,testkit}.ts', '!**/*-testkit.ts'],
+  reporters: ['json'],
+  jsonReporter: { fileName: process.env.REPORT || 'mutants.json' },
   coverageAnalysis: 'perTest',
   concurrency: 2,
   // Modules that were loaded for a mutant stay in memory until the process ends.

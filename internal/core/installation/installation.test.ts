@@ -36,7 +36,7 @@ test('the status that follows what is said of an installation, and whether that 
 test('what was taken away is missed until it is given back, in any spelling, or until all are given', () => {
   const repositories = { selection: 'selected' as const };
   const lost = observedAfter(null, { observed: { repositories }, added: [], removed: ['A/b', 'a/c'] });
-  assert.deepEqual(lost.repositories, { ...repositories, missing: ['a/b', 'a/c'] });
+  assert.deepEqual(lost, { repositories: { ...repositories, missing: ['a/b', 'a/c'] } });
   assert.deepEqual(observedAfter(lost, { ...nothing, removed: ['a/B'] }), lost);
   assert.deepEqual(observedAfter(lost, { ...nothing, added: ['a/B'] }).repositories?.missing, ['a/c']);
   const all = observedAfter(lost, { ...nothing, observed: { repositories: { selection: 'all' } } });
@@ -59,6 +59,7 @@ const ANSWERS: readonly (readonly [InstallationNow, InstallationChange, SeenWord
   [active, change('renamed'), undefined, { status: 'active', isChange: true, detail: 'renamed' }],
   [active, change('removed'), 'active', { status: 'removed', isChange: true }],
   [refused, change('renamed'), undefined, { ...refused, isChange: true, detail: 'renamed' }],
+  [degraded, change('renamed'), undefined, { ...degraded, isChange: true, detail: 'renamed' }],
   [refused, change('established'), 'credential-refused', { ...refused, isChange: false }],
   [degraded, change('established'), 'credential-refused', { ...refused, isChange: true }],
   [active, change('established'), 'removed', { status: 'removed', isChange: true }],

@@ -10,7 +10,8 @@ const DECIMAL = /^(\d{1,30})(?:\.(\d{1,60}))?(?:[eE]([+-]?\d{1,3}))?$/;
 
 /**
  * A nonnegative decimal string, also in the exponent form that numbers print in. Digits beyond the eighteenth are rounded
- * up, so that nothing that costs anything costs nothing. Undefined for what is no such number, or 10^30 and more.
+ * up, so that nothing that costs anything costs nothing. Undefined for what is no such number, and for more than 30 digits
+ * or an exponent past any amount.
  */
 export function parseUsd(text: string): Usd | undefined {
   const match = DECIMAL.exec(text);

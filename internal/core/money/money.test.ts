@@ -37,6 +37,8 @@ describe('dollars', () => {
     ['1e-200', '0.000000000000000001'],
     ['0e400', '0'],
     ['0.0000000000000000011', '0.000000000000000002'],
+    ['1.0000000000000000000', '1'],
+    ['1e42', `1${'0'.repeat(42)}`],
   ] as const) {
     test(`${text} is ${printed}`, () => assert.equal(printUsd(usd(text)), printed));
   }
@@ -52,6 +54,7 @@ describe('dollars', () => {
     'Infinity',
     '1e',
     '1e99',
+    '1e43',
     '0x10',
     '1'.repeat(31),
   ]) {
@@ -78,9 +81,11 @@ describe('dollars', () => {
     ['1.001', '1.01'],
     ['3', '3'],
     ['1.5', '1.50'],
+    ['12.5', '12.50'],
   ] as const) {
     test(`people read ${text} as ${shown}`, () => assert.equal(roundUsd(usd(text)), shown));
   }
+  test('what is owed the other way is not rounded', () => assert.equal(roundUsd(-usd('1.234')), '-1.234'));
 });
 
 const rates = { input: '3', output: '15', cacheRead: '0.3', cacheWrite: '3.75' };
@@ -108,9 +113,14 @@ const usage = (changes: Partial<Usage> = {}): Usage => ({
 
 describe('prices', () => {
   const inputOf = (model: string, at: string): string | undefined => {
-    const price = priceOf(table, 'provider-a', model, new Date(at));
+    const [price, again] = [table, table.toReversed()].map((rows) => priceOf(rows, 'provider-a', model, new Date(at)));
+    assert.deepEqual(again, price, 'the order of the rows says nothing');
     return price && `${price.from} ${printUsd(price.input)}`;
   };
+  test('of two rows for one day the last holds, as one of the configuration stands behind those that ship', () => {
+    const own: PriceRow = { provider: 'provider-a', model: 'one', from: '2026-07-01', ...rates, input: '7' };
+    assert.equal(priceOf([...table, own], 'provider-a', 'one', new Date('2026-08-01'))?.input, usd('7'));
+  });
   test('the latest that has begun, by its UTC day', () => {
     assert.equal(inputOf('one', '2026-06-30T23:59:59Z'), '2026-01-01 3');
     assert.equal(inputOf('one', '2026-07-01T00:00:00Z'), '2026-07-01 2');
@@ -128,7 +138,8 @@ describe('prices', () => {
   });
   test('a price that is no amount is a bug of the table', () => {
     const broken: PriceRow[] = [{ provider: 'provider-a', model: 'm', from: '2026-01-01', ...rates, input: 'x' }];
-    assert.throws(() => priceOf(broken, 'provider-a', 'm', new Date('2026-02-01')), RangeError);
+    const refused = new RangeError('x is not an amount of US dollars');
+    assert.throws(() => priceOf(broken, 'provider-a', 'm', new Date('2026-02-01')), refused);
   });
 });
 
@@ -154,11 +165,16 @@ describe('the cost of a call', () => {
   test('a long call has its own price', () => {
     assert.equal(cost({ inputTokens: 900, cacheReadTokens: 100 }, big), '0.00273');
     assert.equal(cost({ inputTokens: 901, cacheReadTokens: 100 }, big), '0.005436');
+    assert.equal(cost({ inputTokens: 900, cacheWriteTokens: 101 }, big), '0.00577875');
   });
   test('what the provider says goes before the table, unless it is no amount', () => {
     assert.equal(cost({ inputTokens: 1, reportedUsd: '0.5' }), '0.5');
     assert.equal(cost({ inputTokens: 1, reportedUsd: 'lots' }), '0.000003');
     assert.equal(costOf(usage({ inputTokens: 1 }), undefined), undefined);
+  });
+  test('may come to its input at the dearest way of reading it, and all its output', () => {
+    assert.equal(price && printUsd(worstCost(price, 1_000, 10)), '0.00615');
+    assert.equal(big && printUsd(worstCost(big, 1_001, 0)), '0.006006');
   });
   test('never exceeds what it may come to', () => {
     const n = fc.nat({ max: 10_000_000 });
@@ -232,11 +248,13 @@ describe('spend caps', () => {
   test('of several the one that stays closed longest is named', () => {
     const at = new Date('2026-05-10T12:00:00Z');
     const all = { session: usd('9'), day: usd('9'), month: usd('9'), unpricedCalls: 0 };
-    const named = (caps: SpendCaps) => {
-      const decision = decideCaps(caps, all, none, at);
+    const named = (caps: SpendCaps, when = at) => {
+      const decision = decideCaps(caps, all, none, when);
       return decision.kind === 'refuse' ? `${decision.refusal.cap} ${decision.refusal.resetsAt?.toISOString()}` : '';
     };
     assert.equal(named({ dailyUsd: '1', monthlyUsd: '1' }), 'monthlyUsd 2026-06-01T00:00:00.000Z');
+    const last = new Date('2026-05-31T12:00:00Z');
+    assert.equal(named({ dailyUsd: '1', monthlyUsd: '1' }, last), 'dailyUsd 2026-06-01T00:00:00.000Z');
     assert.equal(named({ dailyUsd: '1', monthlyUsd: '20' }), 'dailyUsd 2026-05-11T00:00:00.000Z');
     assert.equal(named({ dailyUsd: '1', monthlyUsd: '1', maxPerSessionUsd: '1' }), 'maxPerSessionUsd undefined');
   });
@@ -261,9 +279,13 @@ describe('unknown prices', () => {
     const model = {
       provider: 'provider-b',
       id: 'big',
-      fallbacks: [{ id: 'bigger', provider: 'provider-b' }],
+      fallbacks: ['bigger', 'biggest'].map((id) => ({ id, provider: 'provider-b' as const })),
     } as const;
-    assert.match(String(unknownPrice(table, model, caps, at)), /^The price of bigger \(provider-b\) is not known/);
+    assert.equal(
+      unknownPrice(table, model, caps, at),
+      'The price of bigger, biggest (provider-b) is not known, and a spend cap is set: ' +
+        'add it under providers.model.prices of the configuration, or remove spendCaps.',
+    );
     assert.equal(unknownPrice(table, model, {}, at), undefined);
     assert.equal(unknownPrice(table, model, undefined, at), undefined);
     assert.equal(unknownPrice(table, { provider: 'provider-b', id: 'big' }, caps, at), undefined);

@@ -168,8 +168,8 @@ function avatarToStore(
 }
 
 /**
- * Users that no longer generate a resource, and the resources that this leaves without any. A resource to which some
- * agent still refers by name stays, also when nobody generates it any more.
+ * Users that no longer generate a resource, and the resources to which no agent refers any more: whoever generates one
+ * refers to it by name, and so may an agent that does not.
  */
 function planLeaving(
   wanted: ReadonlyMap<string, ReadonlySet<string>>,
@@ -180,7 +180,7 @@ function planLeaving(
 ): { deletes: CurrentGenerated[]; userDeletes: Writes['userDeletes'] } {
   const deletes: CurrentGenerated[] = [];
   const userDeletes: { resourceId: string; agentId: string }[] = [];
-  const leaving = new Set(agents.deletes.map((agent) => agent.name));
+  const inTree = new Set(agents.desired.map((agent) => agent.name));
   const settled = settledAgents(agents);
   const stillReferred = new Set<string>(referring.keys());
   for (const agent of facts.current.agents) {
@@ -188,14 +188,14 @@ function planLeaving(
     stillReferred.add(`Environment/${agent.environment}`).add(`Identity/${agent.identity}`);
   }
   for (const item of facts.current.generated) {
-    let left = wanted.get(keyOf(item))?.size ?? 0;
+    const key = keyOf(item);
     for (const id of item.users) {
-      const name = facts.agentById.get(id)?.name ?? '';
-      if (leaving.has(name)) continue;
-      if (!settled.has(name)) left += 1;
-      else if (!wanted.get(keyOf(item))?.has(name)) userDeletes.push({ resourceId: item.id, agentId: id });
+      const agent = facts.agentById.get(id);
+      // The rows of one that leaves go with it.
+      if (agent === undefined || !inTree.has(agent.name)) continue;
+      if (!wanted.get(key)?.has(agent.name)) userDeletes.push({ resourceId: item.id, agentId: id });
     }
-    if (left === 0 && options.prune && !stillReferred.has(keyOf(item))) deletes.push(item);
+    if (options.prune && !stillReferred.has(key)) deletes.push(item);
   }
   return { deletes, userDeletes };
 }

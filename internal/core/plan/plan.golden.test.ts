@@ -36,6 +36,10 @@ function treeOf(step: Step): Desired {
   return { ...base, hasSvc: step.noSvc !== true, ...(step.places === undefined ? {} : { places: step.places }) };
 }
 
+/** Rows to write are shown without the specs that the case itself gives. */
+const withoutSpecs = (set: unknown): string =>
+  JSON.stringify(set, (key, value: unknown) => (key === 'spec' ? undefined : value), 2);
+
 const cases = readdirSync(root).sort();
 assert.ok(cases.length >= 10, 'the golden cases are there');
 
@@ -47,10 +51,7 @@ for (const name of cases) {
       const owner = step.owner === undefined ? 'one' : step.owner;
       const set = plan(treeOf(step), current, options({ owner, ...step.options }));
       if (index === given.steps.length - 1) {
-        const { writes: _writes, ...seen } = set;
-        t.assert.fileSnapshot(seen, join(root, name, 'plan.json'), {
-          serializers: [(value: unknown) => JSON.stringify(value, null, 2)],
-        });
+        t.assert.fileSnapshot(set, join(root, name, 'plan.json'), { serializers: [withoutSpecs] });
         return;
       }
       assert.deepEqual(set.diagnostics, [], `step ${index} applies`);

@@ -5,7 +5,6 @@ import type { AgentSpec, Trigger } from '../../domain/spec.ts';
 import { agent, applied, emptyState, environment, identity, options, tree } from './fixture.ts';
 import { diffJson } from './diff.ts';
 import { plan, specsNeeded } from './plan.ts';
-import { sortDiagnostics } from './stored.ts';
 import type { Current, Desired } from './types.ts';
 
 const spawn = { kind: 'spawn' } as const;
@@ -74,6 +73,14 @@ function assertShared(current: Current): void {
   }
 }
 
+/** The state without the specs that a plan does not ask for. */
+function lean(desired: Desired, current: Current): Current {
+  const { agents, generated } = specsNeeded(desired, current);
+  const without = <T extends { readonly id: string }>(items: readonly T[], needed: readonly string[]): T[] =>
+    items.map((item) => (needed.includes(item.id) ? item : { ...item, spec: undefined }));
+  return { ...current, agents: without(current.agents, agents), generated: without(current.generated, generated) };
+}
+
 test('a plan that was applied leaves nothing to do, and never takes what another owns', () => {
   fc.assert(
     fc.property(steps, (list) => {
@@ -83,6 +90,11 @@ test('a plan that was applied leaves nothing to do, and never takes what another
         const { owner, adopt, prune } = step;
         const set = plan(desired, current, options({ owner, adopt, prune }));
         assert.deepEqual(plan(desired, current, options({ owner, adopt, prune })), set, 'a plan is deterministic');
+        assert.deepEqual(
+          plan(desired, lean(desired, current), options({ owner, adopt, prune })),
+          set,
+          'no other spec is needed',
+        );
         if (!set.ok) continue;
         const before = current;
         current = applied(current, set, owner);
@@ -115,40 +127,41 @@ const withTriggers = tree([
 const settled = applied(emptyState(), plan(withTriggers, emptyState(), options()), 'one');
 
 test('rows that were lost or changed behind the plan are put right, though no spec changed', () => {
-  const cases: { readonly drifted: Current; readonly path: string; readonly verify?: true }[] = [
-    { drifted: { ...settled, triggers: settled.triggers.slice(1) }, path: 'triggers[0].status' },
-    { drifted: { ...settled, schedules: [] }, path: 'triggers[1].schedule' },
-    {
-      drifted: { ...settled, schedules: settled.schedules.map((row) => ({ ...row, cron: '9 * * * *' })) },
-      path: 'triggers[1].schedule',
-    },
-    {
-      drifted: { ...settled, triggers: settled.triggers.map((row) => ({ ...row, status: 'skipped' as const })) },
-      path: 'triggers[0].status',
-    },
-    {
-      drifted: { ...settled, triggers: settled.triggers.map((row) => ({ ...row, hash: 'other' })) },
-      path: 'triggers[0]',
-      verify: true,
-    },
-    {
-      drifted: { ...settled, triggers: [...settled.triggers, { ...settled.triggers[0]!, ordinal: 7 }] },
-      path: 'triggers[7].status',
-    },
-    {
-      drifted: { ...settled, schedules: [...settled.schedules, { ...settled.schedules[0]!, id: 'x', ordinal: 7 }] },
-      path: 'triggers[7].schedule',
-    },
+  const [first, beat] = settled.triggers as [Current['triggers'][number], Current['triggers'][number]];
+  const [schedule] = settled.schedules as [Current['schedules'][number]];
+  const asked = withTriggers.resources[0]!.spec as AgentSpec;
+  const spec = asked.triggers[0];
+  const triggerRow = (over: object): Partial<Current> => ({ triggers: [{ ...first, ...over }, beat] });
+  const rows: (readonly [drifted: Partial<Current>, path: string, from: unknown, to: unknown, verify?: true])[] = [
+    [{ triggers: [beat] }, 'triggers[0].status', null, 'active'],
+    [triggerRow({ status: 'skipped' }), 'triggers[0].status', 'skipped', 'active'],
+    [{ triggers: [first, { ...beat, status: 'skipped' }] }, 'triggers[1].status', 'skipped', 'active'],
+    [triggerRow({ event: 'svc.other' }), 'triggers[0]', null, spec],
+    [triggerRow({ connectionId: 'c' }), 'triggers[0]', null, spec],
+    [triggerRow({ endpointId: 'e' }), 'triggers[0]', null, spec],
+    [triggerRow({ hash: 'drifted:1' }), 'triggers[0]', null, spec],
+    [triggerRow({ hash: 'other' }), 'triggers[0]', null, spec, true],
+    [{ triggers: [first, beat, { ...first, ordinal: 2 }] }, 'triggers[2].status', 'active', null],
+    [{ triggers: [first, beat, { ...first, ordinal: 7 }] }, 'triggers[7].status', 'active', null],
+    [{ schedules: [] }, 'triggers[1].schedule', null, '1 * * * *'],
+    [{ schedules: [{ ...schedule, cron: '9 * * * *' }] }, 'triggers[1].schedule', '9 * * * *', '1 * * * *'],
+    [{ schedules: [schedule, { ...schedule, id: 'x', ordinal: 7 }] }, 'triggers[7].schedule', '1 * * * *', null],
   ];
-  for (const { drifted, path, verify = false } of cases) {
+  const endpoints = [{ id: 'e', name: 'e', auth: null, status: 'ready' }] as const;
+  for (const [over, path, from, to, verify = false] of rows) {
+    const drifted = { ...settled, endpoints, ...over };
     const set = plan(withTriggers, drifted, options({ verify }));
     const action = set.actions.find((item) => item.kind === 'Agent');
     assert.equal(action?.op, 'update', path);
-    assert.equal(action.changes[0]?.path, path);
+    assert.deepEqual(action.changes, [{ path, from, to }]);
     assert.deepEqual(set.writes.agents, [], 'no revision is made');
     const healed = applied(drifted, set, 'one');
     assert.equal(plan(withTriggers, healed, options({ verify: true })).changed, false, path);
   }
+  const unseen = plan(withTriggers, { ...settled, ...triggerRow({ hash: 'other' }) }, options());
+  assert.equal(unseen.changed, false, 'a row is compared in full only where drift is looked for');
+  const beats = plan(withTriggers, { ...settled, ...rows[2]![0] }, options());
+  assert.deepEqual(beats.consequences.triggers.activated, [{ agent: 'a', ordinal: 1, event: 'heartbeat' }]);
 });
 
 test('a shared resource that drifted is put right, though another owner generates it too', () => {
@@ -166,6 +179,7 @@ test('a shared resource that drifted is put right, though another owner generate
   const set = plan(shared, drift(agreed), options());
   assert.deepEqual(set.diagnostics, []);
   assert.equal(set.writes.generated[0]?.hash, agreed);
+  assert.deepEqual(set.actions[1], { op: 'update', kind: 'Environment', name: 'base', changes: [] });
   assert.equal(plan(shared, drift('other'), options()).diagnostics[0]?.code, 'resource-conflict');
 });
 
@@ -187,26 +201,55 @@ test('a document that moved is recorded and is no change', () => {
   const set = plan(moved, current, options());
   assert.equal(set.changed, false);
   assert.deepEqual(set.writes.sources, [{ id: 'a', source: { file: '.svc/agents/y.yaml', document: 0 } }]);
+  const source = { file: '.svc/agents/x.yaml', document: 1 };
+  const within = {
+    ...desired,
+    resources: desired.resources.map((item) => (item.kind === 'Agent' ? { ...item, source } : item)),
+  };
+  assert.deepEqual(plan(within, current, options()).writes.sources, [{ id: 'a', source }]);
 });
 
 test('only the specs of what differs are asked for', () => {
-  const desired = tree([agent('a', { systemPrompt: 'new' }), agent('b'), environment('base', { steps: ['x'] })]);
-  const old = tree([agent('a'), agent('b'), environment('base')]);
-  const current = applied(emptyState(), plan(old, emptyState(), options()), 'one');
-  assert.deepEqual(specsNeeded(desired, current), { agents: ['a'], generated: ['Environment/base'] });
+  const before = tree([agent('a'), agent('b'), environment('base'), environment('same')]);
+  const current = applied(emptyState(), plan(before, emptyState(), options()), 'one');
+  const after = tree([
+    agent('a', { systemPrompt: 'new' }),
+    agent('b'),
+    agent('c'),
+    environment('base', { steps: ['x'] }),
+    environment('same'),
+    environment('fresh'),
+  ]);
+  assert.deepEqual(specsNeeded(after, current), { agents: ['a'], generated: ['Environment/base'] });
 });
 
 test('an avatar whose bytes were lost is stored again', () => {
-  const sha256 = 'd'.repeat(64);
-  const asset = { sha256, path: '.svc/assets/a.png', mediaType: 'image/png' };
-  const avatar = { asset: asset.path, sha256 };
-  const all = [agent('a', { identity: 'i' }), agent('b', { identity: 'j' }), environment('base')];
-  const desired = tree([...all, identity('i', { avatar }), identity('j', { avatar })], [asset]);
+  const picture = (letter: string) => ({
+    sha256: letter.repeat(64),
+    path: `.svc/assets/${letter}.png`,
+    mediaType: 'image/png',
+  });
+  const [one, two] = [picture('d'), picture('e')];
+  const named = (name: string, { path, sha256 }: typeof one) => identity(name, { avatar: { asset: path, sha256 } });
+  const all = [...['i', 'j', 'k'].map((name) => agent(name, { identity: name })), environment('base')];
+  const desired = tree([...all, named('i', one), named('j', one), named('k', two)], [one, two]);
   const current = applied(emptyState(), plan(desired, emptyState(), options()), 'one');
   assert.equal(plan(desired, current, options()).changed, false);
   const set = plan(desired, { ...current, assets: new Set() }, options());
-  assert.deepEqual(set.writes.assets, [asset], 'once, though two identities name it');
-  assert.equal(set.counts.update, 2);
+  assert.deepEqual(set.writes.assets, [one, two], 'once, though two identities name it');
+  assert.equal(set.counts.update, 3);
+  const [changed] = set.actions.filter((item) => item.name === 'i' && item.kind === 'Identity');
+  assert.deepEqual(changed?.changes, [{ path: 'avatar.sha256', from: null, to: one.sha256 }]);
+  // Of one that is changed to another picture, the spec says all.
+  const other = plan(
+    tree([...all, named('i', two), named('j', one), named('k', two)], [one, two]),
+    { ...current, assets: new Set() },
+    options(),
+  );
+  const paths = other.actions
+    .find((item) => item.name === 'i' && item.kind === 'Identity')
+    ?.changes.map(({ path }) => path);
+  assert.deepEqual(paths, ['avatar.asset', 'avatar.sha256']);
 });
 
 test('paths of changes are JSON paths, in one order', () => {
@@ -215,6 +258,7 @@ test('paths of changes are JSON paths, in one order', () => {
     [{ b: 1, a: [1, 2] }, { b: 2, a: [1, 3, 4] }, ['a[1]', 'a[2]', 'b']],
     [{ '$.x.y': { c: null } }, { '$.x.y': { c: 0 } }, ['["$.x.y"].c']],
     [{ a: {} }, { a: [] }, ['a']],
+    [{ a: null }, { a: { b: 1 } }, ['a']],
     [undefined, null, ['']],
     [{ a: { 'b c': 1 } }, { a: {} }, ['a["b c"]']],
   ];
@@ -224,26 +268,4 @@ test('paths of changes are JSON paths, in one order', () => {
       paths,
     );
   }
-});
-
-test('diagnostics are sorted by place, and one mistake at one place is told once', () => {
-  const at = (file: string | undefined, line?: number, message = 'm') =>
-    ({
-      severity: 'error',
-      code: 'secret-missing',
-      message,
-      ...(file && { file }),
-      ...(line && { line, column: 1 }),
-    }) as never;
-  const sorted = sortDiagnostics([at('b', 2), at('a', 9), at('b', 2), at('b', 1), at(undefined), at('a', 9, 'l')]);
-  assert.deepEqual(
-    sorted.map((item) => [item.file, item.line, item.message]),
-    [
-      [undefined, undefined, 'm'],
-      ['a', 9, 'l'],
-      ['a', 9, 'm'],
-      ['b', 1, 'm'],
-      ['b', 2, 'm'],
-    ],
-  );
 });

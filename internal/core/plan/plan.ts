@@ -14,7 +14,7 @@ import { checkEnv, checkToken, checkTool } from './required.ts';
 import { planEndpoints, type EndpointPlan } from './endpoints.ts';
 import { type Facts, indexFacts, type Problem, type Report, sortDiagnostics, toDiagnostic } from './stored.ts';
 import { planGenerated, type GeneratedPlan } from './generated.ts';
-import { planRows, type RowsPlan } from './rows.ts';
+import { endpointName, planRows, type RowsPlan } from './rows.ts';
 import type {
   Action,
   ChangeSet,
@@ -162,9 +162,10 @@ function visit(value: Json | undefined, path: (string | number)[], found: Visito
   }
 }
 
+/** No two actions speak of the same resource. */
 const compareActions = (a: Action, b: Action): number => {
   if (a.kind !== b.kind) return a.kind < b.kind ? -1 : 1;
-  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+  return a.name < b.name ? -1 : 1;
 };
 
 function countActions(actions: readonly Action[]): { [op in Op]: number } {
@@ -176,8 +177,8 @@ function countActions(actions: readonly Action[]): { [op in Op]: number } {
 function consequencesOf(facts: Facts, rows: RowsPlan, endpoints: EndpointPlan): Consequences {
   const before = new Set<string>();
   for (const row of facts.current.triggers) {
-    const endpoint = row.endpointId === null ? undefined : facts.endpointById.get(row.endpointId);
-    if (endpoint !== undefined) before.add(endpoint.name);
+    const endpoint = endpointName(facts, row);
+    if (endpoint !== null) before.add(endpoint);
   }
   return {
     schedules: { gained: rows.gained, changed: rows.changed, lost: rows.lost },

@@ -91,7 +91,8 @@ export function* planRows(
   return plan;
 }
 
-const endpointName = (facts: Facts, row: CurrentTrigger): string | null =>
+/** The endpoint of a trigger's row, or null. */
+export const endpointName = (facts: Facts, row: CurrentTrigger): string | null =>
   row.endpointId === null ? null : (facts.endpointById.get(row.endpointId)?.name ?? null);
 
 function planAgentRows(scope: Scope, agent: DesiredAgent): void {
@@ -119,8 +120,11 @@ function planAgentRows(scope: Scope, agent: DesiredAgent): void {
   if (drift.length > 0) plan.drift.set(agent.name, drift);
 }
 
-function triggerWrite(scope: Scope, agent: DesiredAgent, ordinal: number, trigger: Trigger): TriggerWrite {
-  const base = { agent: agent.name, ordinal, spec: trigger, hash: '' };
+/** Its hash is made only where the row does not tell it. */
+type UnhashedWrite = Omit<TriggerWrite, 'hash'>;
+
+function triggerWrite(scope: Scope, agent: DesiredAgent, ordinal: number, trigger: Trigger): UnhashedWrite {
+  const base = { agent: agent.name, ordinal, spec: trigger };
   if (trigger.kind === 'heartbeat') {
     return { ...base, kind: 'heartbeat', event: null, endpoint: null, connectionId: null, status: 'active' };
   }
@@ -134,7 +138,7 @@ function triggerWrite(scope: Scope, agent: DesiredAgent, ordinal: number, trigge
 function compareTrigger(
   scope: Scope,
   agent: CurrentAgent | undefined,
-  write: TriggerWrite,
+  write: UnhashedWrite,
   drift: Change[],
   sameSpec: boolean,
 ): void {

@@ -31,6 +31,7 @@ const ACCEPTED = [
   '59 23 31 12 *',
   '0-59/7 0 * * *',
   '0 0 29 2 *',
+  '0 0 * * sun-tue',
 ];
 const REFUSED = [
   '',
@@ -76,16 +77,31 @@ const REFUSED = [
   '001 * * * *',
   '٣ * * * *',
   '0\n0 * * *',
+  '0-70 * * * *',
 ];
 test('cron expressions have five fields of names, ranges, lists and steps', () => {
   for (const cron of ACCEPTED) assert.equal(checkCron(cron), null, cron);
   for (const cron of REFUSED) assert.notEqual(checkCron(cron), null, JSON.stringify(cron));
 });
 
+const shapes = 'ranges a-b, lists a,b and steps */n or a-b/n';
+const REFUSALS: readonly (readonly [cron: string, problem: string])[] = [
+  ['', 'a cron expression must not be empty'],
+  ['  ', 'a cron expression must not be empty'],
+  ['@daily', '"@daily" is a nickname; write five fields, such as "0 9 * * 1-5"'],
+  ['TZ=UTC 0 0 * * *', 'TZ= is not accepted in a cron expression; use the field timezone'],
+  ['CRON_TZ=UTC 0 9 * * *', 'TZ= is not accepted in a cron expression; use the field timezone'],
+  ['tz = UTC 0 9 * * *', 'TZ= is not accepted in a cron expression; use the field timezone'],
+  ['0 0 * * * *', 'a cron expression has five fields (minute, hour, day of month, month, day of week), not 6'],
+  ['61 * * * *', `"61" is no minute; accepted are *, 0 to 59, ${shapes}`],
+  ['0 24 * * *', `"24" is no hour; accepted are *, 0 to 23, ${shapes}`],
+  ['0 0 32 * *', `"32" is no day of month; accepted are *, 1 to 31, ${shapes}`],
+  ['0 0 * foo *', `"foo" is no month; accepted are *, 1 to 12, names such as feb, ${shapes}`],
+  ['0 0 * * TZ=UTC', `"TZ=UTC" is no day of week; accepted are *, 0 to 7, names such as mon, ${shapes}`],
+  [`${'9'.repeat(50)} * * * *`, `"${'9'.repeat(40)}" is no minute; accepted are *, 0 to 59, ${shapes}`],
+];
 test('the text of a refusal says what is accepted', () => {
-  assert.match(checkCron('61 * * * *') ?? '', /"61" is no minute; accepted are \*, 0 to 59/);
-  assert.match(checkCron('0 0 * * * *') ?? '', /five fields .* not 6/);
-  assert.match(checkCron('0 0 * * x') ?? '', /names such as mon/);
+  for (const [cron, problem] of REFUSALS) assert.equal(checkCron(cron), problem);
 });
 
 test('zones are known by name, links included, and offsets are refused', () => {
@@ -139,6 +155,11 @@ const VECTORS: readonly Vector[] = [
     '2026-11-22T00:00:00Z',
     '2026-11-27T00:00:00Z',
   ],
+  ['0 0 1 jan-jan *', 'UTC', '2026-02-01T00:00:00Z', '2027-01-01T00:00:00Z'],
+  // A step over the whole field reaches its first value alone.
+  ['*/100 * * * *', 'UTC', '2026-01-01T00:00:00Z', '2026-01-01T01:00:00Z'],
+  ['0 0 */100 * *', 'UTC', '2026-01-01T00:00:00Z', '2026-02-01T00:00:00Z'],
+  ['0 0 * * */100', 'UTC', '2026-11-16T00:00:00Z', '2026-11-22T00:00:00Z', '2026-11-29T00:00:00Z'],
   // Day of month or day of week where both are restricted, and both where one begins with a star.
   ['0 0 13 * 5', 'UTC', '2026-11-01T00:00:00Z', '2026-11-06T00:00:00Z', '2026-11-13T00:00:00Z', '2026-11-20T00:00:00Z'],
   ['0 0 */2 * 1', 'UTC', '2026-11-01T00:00:00Z', '2026-11-09T00:00:00Z', '2026-11-23T00:00:00Z'],
@@ -167,6 +188,9 @@ const VECTORS: readonly Vector[] = [
     '2026-11-02T06:00:00Z',
   ],
   ['30 1 * * *', 'America/New_York', '2026-11-01T05:45:00Z', '2026-11-02T06:30:00Z'],
+  // Asked within the hour's second half, what its first half had is over, and what comes behind it is not.
+  ['30 1 * * *', 'America/New_York', '2026-11-01T06:15:00Z', '2026-11-02T06:30:00Z'],
+  ['0 2 * * *', 'America/New_York', '2026-11-01T06:15:00Z', '2026-11-01T07:00:00Z'],
   // Wildcards follow the wall clock: nothing in the gap, both halves of the repeated hour.
   ['30 * * * *', 'America/New_York', '2026-03-08T06:00:00Z', '2026-03-08T06:30:00Z', '2026-03-08T07:30:00Z'],
   [
@@ -210,7 +234,23 @@ test('what never comes is null, and ends a list', () => {
 test('an expression or a zone that the checks refuse is a range error', () => {
   assert.throws(() => nextTick('@daily', 'UTC', new Date(0)), RangeError);
   assert.throws(() => nextTick('0 0 * * *', '', new Date(0)), RangeError);
-  assert.throws(() => nextTick('0 0 * * *', '+01:00', new Date(0)), RangeError);
+  assert.throws(() => nextTick('0 0 * * *', '+01:00', new Date(0)), new RangeError('"+01:00" is not a time zone'));
+});
+
+test("a tick follows the schedule's zone, whatever the process's own is", () => {
+  const own = process.env['TZ'];
+  process.env['TZ'] = 'Asia/Tokyo';
+  try {
+    for (const [cron, at] of [
+      ['30 9 * * *', '2026-01-01T14:30:00.000Z'],
+      ['30 * * * *', '2026-01-01T00:30:00.000Z'],
+    ] as const) {
+      assert.equal(nextTick(cron, 'America/New_York', new Date('2026-01-01T00:00:00Z'))?.toISOString(), at);
+    }
+  } finally {
+    if (own === undefined) delete process.env['TZ'];
+    else process.env['TZ'] = own;
+  }
 });
 
 const ZONES = [
@@ -273,7 +313,7 @@ test('a due tick fires, is skipped or deletes its schedule', () => {
 });
 
 test('an expression that no month has a day for is known to never fire, and only such', () => {
-  const never = ['0 0 30 2 *', '0 0 31 4,6,9,11 *', '0 0 30,31 feb *', '0 0 31 4-6/2 *'];
+  const never = ['0 0 30 2 *', '0 0 31 4,6,9,11 *', '0 0 30,31 feb *', '0 0 31 4-6/2 *', '0 0 30 2 */2', '* * 30 2 *'];
   const some = [
     '0 0 29 2 *',
     '0 0 30 2 1',
@@ -282,6 +322,8 @@ test('an expression that no month has a day for is known to never fire, and only
     '0 0 */30 2 *',
     '0 0 31 */5 *',
     '0 0 31 3-6 *',
+    '0 0 30 2,4 *',
+    '0 0 31 4-7/3 *',
     '@daily',
   ];
   for (const cron of never) {
@@ -329,4 +371,15 @@ test('a timeline has the ticks of all schedules in order, over clock changes, up
     'a 2026-03-28T01:30:00.000Z',
     'b 2026-03-28T01:30:00.000Z',
   ]);
+  // Those of one instant by id; one that never fires has none.
+  const together = ['c', 'a', 'd', 'b'].map((id) => ({ id, cron: '30 1 28 3 *', timezone: 'UTC' }));
+  const never = { id: '0', cron: '0 0 30 2 *', timezone: 'UTC' };
+  assert.deepEqual(
+    timelineOf([...together, never], { from, to, most: 9 }).ticks.map((tick) => tick.scheduleId),
+    ['a', 'b', 'c', 'd'],
+  );
+  // Of a long time no more is drawn up than is shown.
+  const minutely = [{ id: 'm', cron: '* * * * *', timezone: 'UTC' }];
+  const long = timelineOf(minutely, { from, to: new Date('9999-01-01T00:00:00Z'), most: 2 });
+  assert.deepEqual([long.ticks.length, long.more], [2, true]);
 });

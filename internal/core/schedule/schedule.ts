@@ -33,13 +33,13 @@ export function checkTimezone(name: string): boolean {
   // A name begins with a letter; `+01:00` is an offset, which the runtime would take.
   if (!/^[A-Za-z][A-Za-z0-9_+\-/]*$/.test(name)) return false;
   try {
-    const isZone = new Intl.DateTimeFormat('en-US', { timeZone: name }).resolvedOptions().timeZone !== '';
-    if (isZone && knownZones.size < knownZonesMax) knownZones.add(name);
-    return isZone;
+    new Intl.DateTimeFormat('en-US', { timeZone: name });
   } catch (error) {
     if (error instanceof RangeError) return false;
     throw error;
   }
+  if (knownZones.size < knownZonesMax) knownZones.add(name);
+  return true;
 }
 
 /**

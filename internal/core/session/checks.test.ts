@@ -43,16 +43,18 @@ test('begin starts the deadline to complete; success and failure conclude with t
 test('deadlines conclude at their millisecond with the configured conclusion and the titles of the spec', () => {
   assert.equal(signalCheck(spec, queued, tick, 10_999).changed, false);
   const late = signalCheck(spec, queued, tick, 11_000).check;
-  assert.deepEqual(late.state === 'concluded' && [late.conclusion, late.title, late.timedOut], [
+  assert.deepEqual(late.state === 'concluded' && [late.conclusion, late.title, late.summary, late.timedOut], [
     'skipped',
     'Check begin timed out',
+    'Nobody began it within 10 s.',
     true,
   ]);
   assert.equal(signalCheck(spec, running, tick, 61_999).changed, false);
   const never = signalCheck(spec, running, tick, 62_000).check;
-  assert.deepEqual(never.state === 'concluded' && [never.conclusion, never.title, never.timedOut], [
+  assert.deepEqual(never.state === 'concluded' && [never.conclusion, never.title, never.summary, never.timedOut], [
     'failure',
     'Check completion timed out',
+    'It was not completed within 60 s.',
     true,
   ]);
 });

@@ -43,5 +43,12 @@ test('whom the number of its own project holds up is helped by that project alon
   assert.equal(asked('a b9', 'a2', 10, 1), '');
   assert.equal(asked('a5 b9', 'a2', 10, 1), 'a5');
   assert.equal(asked('a! b9', 'a2', 10, 1), '', 'its place is under way');
+  assert.equal(asked('a! a5', 'a2', 10, 1), '');
+  assert.equal(asked('a! a5', 'a3', 10, 1), 'a5', 'one is under way, and two wait');
+  assert.equal(asked('a! a! a5', 'a3', 10, 1), '');
+  assert.equal(asked('a5 a6', 'a3 a3', 10, 2), 'a6', 'what was asked serves the next of the same turn');
+  assert.equal(asked('a5 a6', 'a3 a4', 10, 2), 'a6 a5');
+  assert.equal(asked('a5 a6 a7', 'a4 a5 a5', 10, 3), 'a7 a6');
+  assert.equal(asked('a b9', 'a2 a2', 2, 1), '', 'what could not be asked frees nothing');
   assert.equal(asked('a5 b9', 'a2 a3 c1', 2, 1), 'a5 b9');
 });

@@ -6,9 +6,9 @@ import {
   attemptsMax,
   type InboxMessage,
   nextPrompt,
+  outOfMemoryText,
   promptMaxBytes,
   promptText,
-  redelivered,
   relaunchAfterMs,
   successorAfterMs,
 } from './prompts.ts';
@@ -49,11 +49,13 @@ describe('the next prompt', () => {
   });
 
   test('a message that goes in again says so, the others do not', () => {
-    assert.equal(promptText([message(1, 'interrupt', 1), message(2, 'interrupt')]), `${redelivered}\n\nm1\n\nm2`);
+    const label =
+      '[Delivered again: the session was cut off before it had finished with this message. Part of it may be done already; look before you repeat anything.]';
+    assert.equal(promptText([message(1, 'interrupt', 1), message(2, 'interrupt')]), `${label}\n\nm1\n\nm2`);
     const from = { sessionId: 's-1', agent: 'boss' };
     assert.equal(
       promptText([{ ...message(1, 'interrupt', 1), from }, message(2, 'interrupt')]),
-      `${redelivered}\n\n[Message of session s-1, agent boss]\n\nm1\n\nm2`,
+      `${label}\n\n[Message of session s-1, agent boss]\n\nm1\n\nm2`,
     );
   });
 
@@ -105,6 +107,10 @@ describe('after a turn', () => {
     const refused = { kind: 'failed', cause: 'authentication', retryable: false, reason: '401' } as const;
     assert.deepEqual(afterTurn(refused, 1), { next: 'failed', reason: '401' });
   });
+});
+
+test('a turn that ended for want of memory names the limit', () => {
+  assert.equal(outOfMemoryText(512), 'out of memory (512 MB)');
 });
 
 test('launches are tried again later and later, and given up', () => {

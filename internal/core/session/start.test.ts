@@ -89,8 +89,8 @@ describe('the start message', () => {
 });
 
 describe('what a live session is told', () => {
-  const tell = (source: object, isConverted = false) =>
-    deliveredMessage({ event: mentioned, payload: chat, ...source }, render, isConverted);
+  const tell = (source: object, ...isConverted: [boolean?]) =>
+    deliveredMessage({ event: mentioned, payload: chat, ...source }, render, ...isConverted);
 
   test('the rendered message, else what the payload says; never the initial prompt', () => {
     assert.equal(tell({ message: 'm', initialPrompt: 'i' }), `m\n\n${ids}`);
@@ -123,17 +123,20 @@ describe('context lines', () => {
       `Channel: C11\n\n${ids}`,
       'the beginning of a longer id',
     );
+    assert.equal(withContext('x \n', mentioned, chat), `x\n\n${ids}`);
     assert.equal(withContext('x', 'webhook.x', chat), 'x');
     assert.equal(withContext('x', mentioned, {}), 'x');
   });
 
   test('one line per file of a chat message', () => {
-    const files = [{ name: 'a.png', url: 'https://f/a' }, { id: 'F2' }, { name: 'two\nlines' }, {}, 'text', null];
+    const files = [{ name: 'a.png', url: 'https://f/a' }, { id: 'F2' }, { name: 'two\n\nlines' }, {}, 'text', null];
     assert.deepEqual(contextLines(mentioned, { message: { attachments: files } }), [
       'Attachment: a.png https://f/a',
       'Attachment: F2',
       'Attachment: two lines',
     ]);
+    const said = 'See Attachment:  a.png https://f/a.';
+    assert.equal(withContext(said, mentioned, { message: { attachments: files.slice(0, 1) } }), said);
   });
 
   test('code-host comment and review events name the download tool, and have attachments alone', () => {
@@ -151,6 +154,7 @@ describe('context lines', () => {
       assert.deepEqual(contextLines(event, { codehost: { [key]: {} } }), [], event);
     }
     assert.deepEqual(contextLines('codehost.issue.opened', { codehost: { issueComment: { attachments } } }), []);
+    assert.deepEqual(contextLines('codehost.push', { codehost: { commitComment: { attachments } } }), []);
   });
 
   test('a payload of any shape is read without a prototype', () => {
@@ -193,6 +197,9 @@ describe('the bound of a message', () => {
     const far = () => ({ text: z(400), beyond: () => 1_000_000 });
     const { text } = startMessage({ event: 'webhook.x', payload: {}, message: 'm', bytesMax }, far);
     assert.equal(text, `${z(274)}\n[cut: ${400 - 274 + 1_000_000} more bytes]`);
+    const blank = () => ({ text: ' '.repeat(400), beyond: () => 1_000_000 });
+    const more = startMessage({ event: 'webhook.x', payload: {}, message: 'm', bytesMax }, blank).text;
+    assert.match(more, /^ {274}\n\[cut: \d+ more bytes\]$/, 'blank as far as it is put together');
   });
 
   test('it holds for hidden context, for lines of context, for what a payload says, and for a converted spawn', () => {
@@ -216,6 +223,12 @@ describe('the bound of a message', () => {
     const attachments = Array.from({ length: 1_000 }, (_, at) => ({ name, url: `u${at}` }));
     const payload = { ...chat, message: { text: `Attachment: ${name}`.repeat(1_000), attachments } };
     assert.match(withContext(payload.message.text, mentioned, payload), /Attachment: a+ u999$/);
+    // Twenty million characters are compared: with the two thousandth place of a line of ten thousand it is over.
+    const line = `Attachment: ${'b'.repeat(9_988)}`;
+    const said = (places: number): string => `${'Attachment: c\n'.repeat(places)}${line}`;
+    const one = { message: { attachments: [{ name: 'b'.repeat(9_988) }] } };
+    assert.equal(withContext(said(1_999), mentioned, one), said(1_999));
+    assert.equal(withContext(said(2_000), mentioned, one), `${said(2_000)}\n\n${line}`);
   });
 });
 
@@ -225,6 +238,8 @@ describe('the display title', () => {
 
   test('a template is rendered to one line; infer, none and an empty one are made from the start', () => {
     assert.equal(title('PR {{n}}\n now'), 'PR 1 now');
+    assert.equal(title(' {{n}} '), '1');
+    assert.equal(title('infer', '\nfirst\nsecond'), 'first');
     for (const template of ['infer', undefined, '{{none}}']) assert.equal(title(template), 'seed');
     assert.equal(title(undefined, ' \n --- \n'), 'triage');
   });
@@ -234,6 +249,9 @@ describe('the display title', () => {
     const long = title('infer', 'word '.repeat(40));
     assert.equal(long, `${'word '.repeat(15).trimEnd()}…`);
     assert.equal([...title('infer', '😀a'.repeat(100))].length, 80);
+    const half = `${'x'.repeat(40)} ${'y'.repeat(100)}`;
+    assert.equal(title('infer', half), `${half.slice(0, 79)}…`, 'a word that ends at the half is too short a title');
+    assert.equal(title('infer', `x${half}`), `x${'x'.repeat(40)}…`);
   });
 
   test('a rendered title has at most 200 characters', () => {

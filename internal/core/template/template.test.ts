@@ -87,6 +87,16 @@ test('a number that is kept by its digits is counted by them', () => {
   assert.deepEqual([text, beyond()], ['xx', '[123456789012345678901234567890]1e400'.length]);
 });
 
+test('members without a value count as JSON prints them: left out of an object, null in a list', () => {
+  const root = { a: [undefined, { b: undefined, c: 1 }] } as unknown as Json;
+  assert.equal(renderWithin('xx{{ a }}', root, 1).beyond(), '[null,{"c":1}]'.length);
+});
+
+test('a text that has just reached its bound goes on by one value', () => {
+  assert.equal(renderWithin('xx{{ a }}', { a: 'y' }, 2).text, 'xxy');
+  assert.equal(renderWithin('xxx{{ a }}', { a: 'y' }, 2).text, 'xxx');
+});
+
 test('what four thousand tokens make of a megabyte is neither put together nor printed four thousand times', () => {
   const nested = Array.from({ length: 60 }).reduce<Json>((inner) => ({ n: inner }), { z: 'z'.repeat(1_000_000) });
   const paths = Array.from(
@@ -142,9 +152,11 @@ for (const [name, text, expected] of SUBSTITUTED) {
 }
 
 test('unknown and malformed tokens are problems with their place, and stay', () => {
-  const text = '{{ $nope }} {{ $1x }} {{ $a.b }} {{ $ }} {{ $a b }} {{ $a }} {{ $a {{ $a }} {{ $end';
-  const { text: result, problems } = substituteVariables(text, scope);
-  assert.equal(result, '{{ $nope }} {{ $1x }} {{ $a.b }} {{ $ }} {{ $a b }} A {{ $a A {{ $end');
+  const text = '{{ $nope }} {{ $1x }} {{ $a.b }} {{ $ }} {{ $a b }} {{ $1 $a }} {{ $a }} {{ $a {{ $a }} {{ $end';
+  const { text: result, tokens, problems } = substituteVariables(text, scope);
+  assert.equal(result, '{{ $nope }} {{ $1x }} {{ $a.b }} {{ $ }} {{ $a b }} {{ $1 $a }} A {{ $a A {{ $end');
+  assert.equal(tokens, 10);
+  assert.equal(problems.filter((one) => Object.hasOwn(one, 'name')).length, 1);
   assert.deepEqual(
     problems.map((p) => [p.kind, p.token, p.name, text.slice(p.start, p.end).trimEnd()]),
     [
@@ -153,6 +165,7 @@ test('unknown and malformed tokens are problems with their place, and stay', () 
       ['malformed', '{{ $a.b }}', undefined, '{{ $a.b }}'],
       ['malformed', '{{ $ }}', undefined, '{{ $ }}'],
       ['malformed', '{{ $a b }}', undefined, '{{ $a b }}'],
+      ['malformed', '{{ $1 $a }}', undefined, '{{ $1 $a }}'],
       ['malformed', '{{ $a', undefined, '{{ $a'],
       ['malformed', '{{ $end', undefined, '{{ $end'],
     ],
@@ -162,6 +175,8 @@ test('unknown and malformed tokens are problems with their place, and stay', () 
 test('a long malformed token is quoted in part', () => {
   const [problem] = substituteVariables(`{{ $${'x'.repeat(200)} y }}`, scope).problems;
   assert.equal(problem?.token.length, 61);
+  const whole = `{{ $${'x'.repeat(51)} y }}`;
+  assert.deepEqual([whole.length, substituteVariables(whole, scope).problems[0]?.token], [60, whole]);
 });
 
 test('names of prototypes are no variables', () => {
