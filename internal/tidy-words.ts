@@ -69,6 +69,13 @@ export const WORDS: readonly WordRule[] = [
     message: 'cite a page of docs/reference, with its anchor',
   },
   {
+    name: 'run-at-end',
+    pattern: /\.replace(?:All)?\(\/(?:[^/\n]*\|)?(?:\[[^\]]*\]|\\?.)[+*]\$\//,
+    allowed: [...TOOLS, 'internal/edge/web/client/'],
+    inTests: true,
+    message: 'takes the square of the length of a run that is not at the end: withoutEnd (domain/text-end.ts) does not',
+  },
+  {
     name: 'debt',
     pattern: /\b(TO[D]O|FIX[M]E|XX[X]|HAC[K])\b/,
     allowed: [],

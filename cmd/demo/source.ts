@@ -6,6 +6,7 @@ import { basename, join, resolve } from 'node:path';
 import { runGit } from '../../internal/base/testkit/git-fixture.ts';
 import { GitServer } from '../../internal/base/testkit/git-server.ts';
 import { DemoError } from './processes.ts';
+import { withoutEnd } from '../../internal/domain/text-end.ts';
 
 export interface Source {
   readonly name: string;
@@ -100,7 +101,7 @@ export async function givenSource(given: string): Promise<Source> {
 }
 
 const nameOf = (source: string): string =>
-  basename(source.replace(/[?#].*$/, '').replace(/\/+$/, ''), '.git')
+  basename(withoutEnd(source.replace(/[?#].*$/, ''), '/'), '.git')
     .replace(/[^A-Za-z0-9_.-]+/g, '-')
     .slice(0, 128) || 'repository';
 

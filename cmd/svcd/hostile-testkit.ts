@@ -141,6 +141,14 @@ export const DELIVERIES: { readonly [what: string]: Made } = {
     sender,
     commits: Array.from({ length: 2_000 }, (_, at) => commit(at, 12_000)),
   }),
+  'a push from an address of very many slashes': json({
+    ref: 'refs/heads/main',
+    before: '0'.repeat(40),
+    after: 'a'.repeat(40),
+    repository: { ...repository, clone_url: `https://h.example/o/r${'/'.repeat(900_000)}x` },
+    sender,
+    commits: [],
+  }),
   'a push of very many small commits': json({
     ref: 'refs/heads/main',
     before: '0'.repeat(40),
@@ -262,6 +270,9 @@ export const BODIES: { readonly [what: string]: Made } = {
   'files of 60 MiB of plain text': () => filesOf(`a line of text that says \\"little\\"\\n`),
   'files of 60 MiB beyond Latin': () => filesOf('ф 😀 a line of text that says little\\n'),
   'files of 60 MiB of escapes': () => filesOf('\\u0436\\ud83d\\ude00\\n'),
+  // Looking for the padding at an end must not begin anew at each sign of it.
+  'a file of padding in base64': () =>
+    `{"files":[{"path":".svc/files/p","content":"TWFu${'='.repeat(900_000)}A","encoding":"base64"}],"dryRun":true}`,
   'files of 60 MiB in base64': () => filesOf('TWFu', ',"encoding":"base64"'),
 };
 

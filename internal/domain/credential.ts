@@ -55,14 +55,45 @@ export function looksLikeCredential(text: string): boolean {
   return maskCredentials(text) !== text;
 }
 
-/** Names of fields whose value is a credential, or the reference to one. */
-const SECRET_KEY =
-  /(["']?)([\w$.-]{0,64}(?:secret|token|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization)[\w$.-]{0,64}|\$[A-Za-z]{1,64})\1(\s{0,64}[:=]\s{0,64})/gi;
+/** From the word in the name of a field which says that its value is a credential, or the reference to one, to the name's end. */
+const SECRET_WORD =
+  /(?:secret|token|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization)[\w$.-]{0,64}|\$[A-Za-z]{1,64}/gi;
+/** What such a word may stand behind. */
+const NAME_BEFORE = /^[\w$.-]$/;
+const nameBeforeMax = 64;
+/** Between a name and its value. */
+const SEPARATOR = /\s{0,64}[:=]\s{0,64}/y;
 /** Fields that hold the name of a secret, which may be shown. */
 const NAMES_A_SECRET = /(?:secretRef|\$secret)$/i;
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 /** A value as a line of YAML or JSON has it: quoted, or plain up to where its map or list ends. */
 const VALUE = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[^\s,{}[\]#&*|>"'][^,}\]#]*/y;
+
+interface SecretKey {
+  readonly name: string;
+  /** Where its value begins. */
+  readonly end: number;
+}
+
+/**
+ * The first name of a secret's field from `from` on, with what separates it from its value. The word is looked for first, and
+ * the name around it then: a name that may begin anywhere costs a hundred times as much.
+ */
+function secretKeyIn(line: string, from: number): SecretKey | undefined {
+  SECRET_WORD.lastIndex = from;
+  for (let word = SECRET_WORD.exec(line); word !== null; word = SECRET_WORD.exec(line)) {
+    const after = SECRET_WORD.lastIndex;
+    let start = word.index;
+    const least = line[start] === '$' ? start : Math.max(from, start - nameBeforeMax);
+    while (start > least && NAME_BEFORE.test(line.charAt(start - 1))) start -= 1;
+    const quote = line.charAt(after);
+    const isQuoted = (quote === '"' || quote === "'") && start > from && line[start - 1] === quote;
+    SEPARATOR.lastIndex = isQuoted ? after + 1 : after;
+    if (SEPARATOR.test(line)) return { name: line.slice(start, after), end: SEPARATOR.lastIndex };
+    SECRET_WORD.lastIndex = word.index + 1;
+  }
+  return undefined;
+}
 
 /**
  * One line of a document as it may be shown: what looks like a credential is starred, and so is the plain value of a field
@@ -71,15 +102,15 @@ const VALUE = /"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?|[^\s,{}[\]#&*|>"'][^,}\]#]*/y;
 export function maskLine(line: string): string {
   let shown = '';
   let from = 0;
-  SECRET_KEY.lastIndex = 0;
-  for (let key = SECRET_KEY.exec(line); key !== null; key = SECRET_KEY.exec(line)) {
-    VALUE.lastIndex = SECRET_KEY.lastIndex;
+  for (let key = secretKeyIn(line, 0); key !== undefined; ) {
+    VALUE.lastIndex = key.end;
     const value = VALUE.exec(line)?.[0].trimEnd() ?? '';
-    if (value === '' || isPlain(key[2] ?? '', value)) continue;
-    const start = SECRET_KEY.lastIndex;
-    shown += line.slice(from, start) + stars(value);
-    from = start + value.length;
-    SECRET_KEY.lastIndex = from;
+    let next = key.end;
+    if (value !== '' && !isPlain(key.name, value)) {
+      shown += line.slice(from, key.end) + stars(value);
+      next = from = key.end + value.length;
+    }
+    key = secretKeyIn(line, next);
   }
   return maskCredentials(shown + line.slice(from));
 }

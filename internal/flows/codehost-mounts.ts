@@ -7,6 +7,7 @@ import { type SealedConnection, usableCodehosts } from '../adapters/store/secret
 import { Fault } from '../domain/fault.ts';
 import type { Mount } from '../domain/spec.ts';
 import type { FlowContext, ProjectRef } from './context.ts';
+import { withoutEnd } from '../domain/text-end.ts';
 
 /** A setting as text; numbers are identifiers that somebody did not quote. */
 export const settingText = (value: unknown): string | undefined =>
@@ -22,7 +23,7 @@ export function gitUrlOf(ctx: FlowContext, connection: SealedConnection | undefi
   const base = connection === undefined ? sandboxesSettings(ctx.config.file, ctx.config.fileDir).gitBaseUrl : undefined;
   const web = base ?? ctx.outbox?.codehostWebUrl;
   if (own !== undefined || web === undefined) return cloneUrl(own, repository);
-  return `${web.replace(/\/+$/, '')}/${repository.split('/').map(encodeURIComponent).join('/')}.git`;
+  return `${withoutEnd(web, '/')}/${repository.split('/').map(encodeURIComponent).join('/')}.git`;
 }
 
 /** Active code-host connections of a project. */

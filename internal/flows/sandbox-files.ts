@@ -2,6 +2,7 @@
 
 import type { FlowContext } from './context.ts';
 import type { HostPorts } from './host-ports.ts';
+import { withoutEnd } from '../domain/text-end.ts';
 
 /** A file has at most so many bytes. */
 export const fileBytesMax = 32 * 1024 * 1024;
@@ -16,7 +17,7 @@ export async function keepFile(
 ): Promise<{ name: string; mimeType: string; size: number; path: string }> {
   const { address, bytes, mimeType } = of;
   const name = nameOf(address, mimeType);
-  const path = `${place.cwd.replace(/\/+$/, '')}/.svc-attachments/${ctx.runtime.randomBytes(4).toString('hex')}-${name}`;
+  const path = `${withoutEnd(place.cwd, '/')}/.svc-attachments/${ctx.runtime.randomBytes(4).toString('hex')}-${name}`;
   await place.write(path, bytes);
   return { name, mimeType, size: bytes.length, path };
 }

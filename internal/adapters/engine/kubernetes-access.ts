@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { parse } from 'yaml';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 /** Where the API server is and who asks. Files are read again when it answers 401: clusters renew them in place. */
 export interface ClusterAccess {
@@ -85,7 +86,7 @@ function serverOf(text: string | undefined): string {
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback))
     throw new AccessError(`the server ${url.origin} is not https`);
   if (url.username !== '' || url.password !== '') throw new AccessError('the server address holds credentials');
-  return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+  return `${url.origin}${withoutEnd(url.pathname, '/')}`;
 }
 
 const REFUSED_OF_USER: { readonly [key: string]: string } = {

@@ -7,6 +7,7 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, type Dispatcher } from 'undici';
 import { AccessError, type ClusterAccess } from './kubernetes-access.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 /** The `Status` object that the API answers with where it refuses. */
 export interface ApiStatus {
@@ -116,7 +117,7 @@ export class KubernetesClient {
     this.#access = access;
     const url = new URL(access.server);
     this.#origin = url.origin;
-    this.#prefix = url.pathname.replace(/\/+$/, '');
+    this.#prefix = withoutEnd(url.pathname, '/');
     this.#agent = this.#connect();
   }
 

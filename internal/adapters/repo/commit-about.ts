@@ -28,7 +28,7 @@ export function commitAbout(bytes: Buffer): CommitAbout {
   // The headers' names are ASCII; continued lines, as of a signature, begin with a space.
   const names = head.toString('latin1');
   const decoder = decoderOf(/^encoding (\S{1,40})$/m.exec(names)?.[1]);
-  const author = /^author ([^\n]*?) ?<[^\n>]*>/m.exec(names)?.[1] ?? '';
+  const author = /^author ([^\n<]*?) ?</m.exec(names)?.[1] ?? '';
   const message = end < 0 ? Buffer.alloc(0) : bytes.subarray(end + 2, end + 2 + 65_536);
   const [first = ''] = decoder.decode(message).trimStart().split('\n', 1);
   return { message: oneLine(first), author: oneLine(decoder.decode(Buffer.from(author, 'latin1'))) };

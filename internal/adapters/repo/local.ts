@@ -154,7 +154,7 @@ export async function findGitDirectory(path: string): Promise<string> {
   const kind = await stat(dotGit).catch(() => null);
   let gitdir = kind === null ? path : dotGit;
   if (kind?.isFile() === true) {
-    const pointer = /^gitdir: (.+?)\s*$/m.exec(await readFile(dotGit, 'utf8'))?.[1];
+    const pointer = /^gitdir: (.+)/m.exec(await readFile(dotGit, 'utf8'))?.[1]?.trimEnd();
     if (pointer === undefined)
       throw new RepoCondition('not-found', 'the .git file of the directory names no repository');
     gitdir = resolvePath(path, pointer);
@@ -169,12 +169,12 @@ export async function findGitDirectory(path: string): Promise<string> {
       'there is no git repository at the path: leave out the branch to read the folder as it is',
     );
   }
-  if (/^\s*refstorage\s*=\s*reftable\s*$/im.test(config)) {
+  if (/^[ \t]*refstorage[ \t]*=[ \t]*reftable[ \t\r]*$/im.test(config)) {
     throw new RepoCondition(
       'corrupt',
       'the repository keeps its refs in the reftable format, which is not supported: leave out the branch to read the folder, or serve it over http',
     );
   }
-  if (/^\s*objectformat\s*=\s*sha256\s*$/im.test(config)) throw sha256Repository();
+  if (/^[ \t]*objectformat[ \t]*=[ \t]*sha256[ \t\r]*$/im.test(config)) throw sha256Repository();
   return gitdir;
 }

@@ -2,6 +2,7 @@
 // about the disk: it keeps logs, screens and lookups from being confused by a name. Pure.
 
 import { RepoCondition, type RepoFinding } from './types.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -28,10 +29,7 @@ export function nameFault(name: string): string | null {
   // biome-ignore lint: control characters are what is looked for
   if (/[\u0000-\u001f\u007f-\u009f]/.test(name)) return 'it holds a control character';
   if (bidi.test(name)) return 'it holds a character that reverses the direction of writing';
-  const folded = name
-    .replace(ignorable, '')
-    .toLowerCase()
-    .replace(/[. ]+$/, '');
+  const folded = withoutEnd(name.replace(ignorable, '').toLowerCase(), '. ');
   if (folded === '.git' || folded.startsWith('.git:') || /^git~\d+$/.test(folded))
     return 'it stands for the git directory';
   return null;

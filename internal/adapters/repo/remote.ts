@@ -22,6 +22,7 @@ import { CommitRead } from './commit-read.ts';
 import { refMissing, wantedRef } from './names.ts';
 import { createHostCache } from './host-cache.ts';
 import { GitWire } from './wire.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 const defaultNetwork: NetworkSettings = {};
 const defaultHosts = createHostCache();
@@ -190,7 +191,7 @@ export function parseRepoUrl(text: string, allowHttp: boolean): URL {
   }
   if (url.protocol === 'http:' && !allowHttp) throw httpRefused(url);
   if (url.search !== '' || url.hash !== '') throw refused('the repository address holds a query or fragment');
-  url.pathname = url.pathname.replace(/\/+$/, '');
+  url.pathname = withoutEnd(url.pathname, '/');
   return url;
 }
 

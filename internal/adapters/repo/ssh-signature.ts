@@ -3,6 +3,7 @@
 
 import { createHash, createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { RepoCondition } from './types.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 export interface SshKey {
   readonly type: string;
@@ -149,7 +150,7 @@ function field(bytes: Buffer): Buffer {
 }
 
 function fingerprintOf(blob: Buffer): string {
-  return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
+  return `SHA256:${withoutEnd(createHash('sha256').update(blob).digest('base64'), '=')}`;
 }
 
 function rejected(why: string, cause?: unknown): RepoCondition {

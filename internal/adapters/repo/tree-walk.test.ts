@@ -245,6 +245,8 @@ test('of a commit its author and the first line of its message are told, as text
   const latin = Buffer.concat([commit('J', `${at}encoding latin1\n\n`), Buffer.from([0xfc])]);
   assert.equal(commitAbout(latin).message, 'ü');
   assert.equal(commitAbout(commit('', `${at}encoding no-such\n\n${'😀'.repeat(300)}`)).message, '😀'.repeat(200));
+  // Its name ends at the first sign of an address, however many there are.
+  assert.equal(commitAbout(commit(`A ${'<'.repeat(300_000)}`, '\n\nx')).author, 'A');
   for (const bytes of ['', '\n\n', 'author', 'author x\n\n'])
     assert.deepEqual(commitAbout(Buffer.from(bytes)), { message: '', author: '' });
 });

@@ -8,6 +8,7 @@ import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ConfigError, type ConfigFile, parseConfigFile } from './file.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 export { ConfigError, type ConfigFile } from './file.ts';
 
@@ -214,7 +215,7 @@ function readBaseUrl(given: Given | undefined): string | undefined {
   if (!/^https?:\/\/[^\s?#/][^\s?#]*$/i.test(text) || username !== '' || password !== '') {
     throw new ConfigError(given.name, 'must be an address without a query, a fragment, blanks and credentials');
   }
-  return text.replace(/\/+$/, '');
+  return withoutEnd(text, '/');
 }
 
 function readListen(given: Given | undefined): Config['listen'] {

@@ -4,6 +4,7 @@ import { type Answer, type Call, type Handler, paged, r } from './codehost-call.
 import { showIssue } from './codehost-issues.ts';
 import { ApiRefusal, type CommitFacts, invalid, notFound, type SimRepository } from './codehost-state.ts';
 import { runGit } from './git-fixture.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 export const showRepository = (repo: SimRepository) => ({
   id: repo.id,
@@ -69,7 +70,7 @@ const shownEntry = (repo: SimRepository, ref: string, entry: Entry, path: string
 });
 
 async function readContents({ repo, params, query, accept }: Call): Promise<Answer> {
-  const path = (params['path'] ?? '').replace(/^\/+|\/+$/g, '');
+  const path = withoutEnd((params['path'] ?? '').replace(/^\/+/, ''), '/');
   const ref = query.get('ref') ?? undefined;
   const sha = await shaOf(repo, ref);
   const entry = path === '' ? { mode: '', type: 'tree', sha, size: 0, path } : await entryOf(repo, sha, path);

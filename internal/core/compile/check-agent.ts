@@ -49,6 +49,7 @@ import { type OriginDraft, originsOf } from './origins.ts';
 import { type Part, partsOf } from './places.ts';
 import { resourceName, wrongName } from './resource-name.ts';
 import type { CompileInput, MergedDocument, Report } from './types.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 /** A name that the document uses for a resource, and where. */
 export interface NameRef {
@@ -315,7 +316,7 @@ export function canonicalCap(written: string): string | null {
   const found = SPEND_CAP.exec(written);
   if (found === null) return null;
   const whole = (found[1] ?? '').replace(/^0+(?=\d)/, '');
-  const fraction = (found[2] ?? '').replace(/0+$/, '');
+  const fraction = withoutEnd(found[2] ?? '', '0');
   return fraction === '' ? whole : `${whole}.${fraction}`;
 }
 

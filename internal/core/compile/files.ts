@@ -7,6 +7,7 @@ import { decodeText, readSource, type Source } from '../source/source.ts';
 import type { Cache, Dependency } from './cache.ts';
 import type { FileRef } from './paths.ts';
 import type { CompileInput } from './types.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 export type LookUp =
   | { readonly kind: 'file'; readonly entry: BundleEntry; readonly bytes: Uint8Array }
@@ -103,7 +104,7 @@ export class Files {
     // Gathered once for a tree: a broken one may ask as often as it has imports.
     const names = this.#names.get(entries) ?? namesIn(entries);
     this.#names.set(entries, names);
-    if (names.folders.has(ref.path.replace(/\/+$/, ''))) return entries.has(ref.path) ? undefined : ref.path;
+    if (names.folders.has(withoutEnd(ref.path, '/'))) return entries.has(ref.path) ? undefined : ref.path;
     const near = names.byStem.get(stem(ref.path)) ?? this.#misspelt(ref.path, names);
     return near === ref.path && entries.has(near) ? undefined : near;
   }

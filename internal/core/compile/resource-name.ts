@@ -3,6 +3,7 @@
 import { RESOURCE_NAME } from '../../domain/spec.ts';
 import type { Check, NodeRef, Reader } from './read.ts';
 import { isReference, string, wrong } from './read.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 /** A resource name: 1 to 128 of `A-Za-z0-9_.-` (docs/reference/compile.md#text-and-limits). */
 export const resourceName: Reader<string> = (check, spot) => {
@@ -12,11 +13,11 @@ export const resourceName: Reader<string> = (check, spot) => {
 
 /** Reports a text that is no resource name, with the nearest that is one. */
 export function wrongName(check: Check, spot: NodeRef, value: string): undefined {
-  const near = value
+  const joined = value
     .trim()
     .slice(0, 200)
-    .replaceAll(/[^\w.-]+/g, '-')
-    .replaceAll(/^-+|-+$/g, '');
+    .replaceAll(/[^\w.-]+/g, '-');
+  const near = withoutEnd(joined.replace(/^-+/, ''), '-');
   const hint = RESOURCE_NAME.test(near) && !isReference(spot.trail) ? { hint: `Did you mean ${near}?` } : {};
   return wrong(check, spot, '1 to 128 of the characters A-Z a-z 0-9 _ . -', { code: 'name-invalid', ...hint });
 }

@@ -2,6 +2,8 @@
 // attempt is over, which scopes are asked for, and which addresses a token may be shown to. Reads no clock, asks nobody and
 // stores nothing; that a code is exchanged once, and a token refreshed by one owner, are rows of their writers.
 
+import { withoutEnd } from '../../domain/text-end.ts';
+
 export const ATTEMPT_STATES = [
   'awaiting_authorization',
   'exchanging',
@@ -146,6 +148,6 @@ export function challengeOf(header: string | undefined): {
 export function isWithin(resource: string, address: string): boolean {
   const [of, at] = [URL.parse(resource), URL.parse(address)];
   if (of === null || at === null || of.origin !== at.origin || of.origin === 'null') return false;
-  const path = of.pathname.replace(/\/+$/, '');
+  const path = withoutEnd(of.pathname, '/');
   return at.pathname === of.pathname || at.pathname === path || at.pathname.startsWith(`${path}/`);
 }

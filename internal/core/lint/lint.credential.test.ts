@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { looksLikeCredential, maskCredentials, maskLine } from '../../domain/credential.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 const long = 'aB3'.repeat(12);
 const CREDENTIALS: readonly string[] = [
@@ -86,4 +87,16 @@ test('in a line, the value of a field that holds a credential is starred, the na
 test('a hostile line takes no time', () => {
   const lines = ['$a:'.repeat(50_000), `token: "${'\\'.repeat(100_000)}`, '://'.repeat(50_000), 'sk-'.repeat(50_000)];
   for (const line of lines) assert.equal(maskLine(line).length, line.length);
+});
+
+test('only what a text ends with is taken away', () => {
+  for (const [text, of, left] of [
+    ['a//', '/', 'a'],
+    ['//a/b', '/', '//a/b'],
+    ['///', '/', ''],
+    ['', '/', ''],
+    ['a. . ', '. ', 'a'],
+    ['é==', '=', 'é'],
+  ] as const)
+    assert.equal(withoutEnd(text, of), left);
 });

@@ -1,6 +1,8 @@
 // US dollars without floats: integers of 1e-18 dollar. A price per million tokens with twelve decimals times any number
 // of tokens is exact in them.
 
+import { withoutEnd } from '../../domain/text-end.ts';
+
 /** US dollars times 10^18. */
 export type Usd = bigint;
 
@@ -28,7 +30,7 @@ export function parseUsd(text: string): Usd | undefined {
 /** The exact value, without trailing zeros: `0`, `12.5`, `0.000000000000000001`. */
 export function printUsd(value: Usd): string {
   if (value < 0n) return `-${printUsd(-value)}`;
-  const fraction = (value % one).toString().padStart(scale, '0').replace(/0+$/, '');
+  const fraction = withoutEnd((value % one).toString().padStart(scale, '0'), '0');
   return fraction === '' ? `${value / one}` : `${value / one}.${fraction}`;
 }
 

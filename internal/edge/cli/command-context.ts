@@ -7,6 +7,7 @@ import { readSecret } from './input.ts';
 import { contextsFile, dataDirOf, readClientFile, readLogin } from './settings.ts';
 import { nearest, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 interface Listed extends Omit<Context, 'token'> {
   readonly name: string;
@@ -69,7 +70,7 @@ export const contextAdd: Handler = async (call) => {
   const kept = await readContexts(contextsFile(call));
   const { origin, pathname } = new URL(url);
   const made: Context = {
-    url: `${origin}${pathname.replace(/\/+$/, '')}`,
+    url: `${origin}${withoutEnd(pathname, '/')}`,
     token,
     org: call.global('org') ?? 'default',
     project: call.global('project') ?? 'default',

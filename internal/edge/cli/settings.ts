@@ -6,6 +6,7 @@ import { isAbsolute, join, resolve } from 'node:path';
 import { readContexts } from './contexts.ts';
 import { Misuse, refusal } from './failure.ts';
 import type { Call } from './types.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 export interface ClientFile {
   readonly url: string;
@@ -152,7 +153,7 @@ function checkUrl(text: string, name: string): string {
     throw new Misuse(`${name} must be a URL that starts with http:// or https://`);
   }
   if (url.username !== '' || url.password !== '') throw new Misuse(`${name} must not hold credentials; use --token`);
-  return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+  return `${url.origin}${withoutEnd(url.pathname, '/')}`;
 }
 
 const sameOrigin = (a: string, b: string): boolean =>

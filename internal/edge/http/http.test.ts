@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
@@ -7,7 +8,7 @@ import { type Api, apiClient, startTestDaemon, type TestDaemon } from '../../bas
 import { createLog } from '../../base/log/log.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type HttpServer, routeTable, startHttp } from './http.ts';
-import { defineRoute, ok, type Route, type SseEvent } from './route.ts';
+import { type Answer, defineRoute, ok, type Route, type SseEvent } from './route.ts';
 import { routes } from './routes.ts';
 
 const none = { scope: 'public', permission: null, summary: 'test', answers: { 200: null } } as const;
@@ -268,6 +269,41 @@ describe('the HTTP server', () => {
     await own.stop();
     assert.match(await whole, /id: 1\n/);
     await assert.rejects(fetch(`${own.url}/healthz`));
+  });
+
+  it('lets go of who asks and does not read, streams and large answers, and of nobody who waits for an answer', async () => {
+    const more = (path: string, handle: () => Promise<Answer>): Route =>
+      defineRoute({ ...none, method: 'GET', path, stream: path === '/t/much', handle });
+    async function* much(): AsyncGenerator<SseEvent> {
+      for (let at = 0; at < 1_000; at += 1) yield { id: String(at), data: 'x'.repeat(65_536) };
+    }
+    const own = await startHttp(() => daemon.ctx, {
+      routes: [
+        more('/t/much', async () => ({ status: 200, stream: much() })),
+        more('/t/large', async () => ok('x'.repeat(30_000_000))),
+        more('/t/late', async () => ok(await sleep(900, 'late'))),
+      ],
+      readiness: [],
+      listen: { host: '127.0.0.1', port: 0 },
+      unreadMs: 300,
+    });
+    const ask = async (path: string): Promise<Socket> => {
+      const socket = connect(Number(new URL(own.url).port), '127.0.0.1');
+      socket.on('error', () => undefined).pause();
+      socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`);
+      await once(socket, 'connect');
+      return socket;
+    };
+    const [deaf, blind] = [await ask('/t/much'), await ask('/t/large')];
+    assert.equal((await fetch(`${own.url}/t/late`)).status, 200);
+    // What they still find is what lay in the kernel: the end came long before all of it.
+    for (const socket of [deaf, blind]) {
+      let left = 0;
+      socket.on('data', (chunk: Buffer) => (left += chunk.length)).resume();
+      if (!socket.destroyed) await once(socket, 'close');
+      assert.ok(left < 25_000_000, String(left));
+    }
+    await own.stop();
   });
 
   it('says why it is not ready', async () => {

@@ -16,7 +16,7 @@ import { authorize, FailureLimit, makeCall, mayStill } from './call.ts';
 import { type DirectOptions, fastPath, overloaded, saysTwice } from './fast-path.ts';
 import { commonHeaders, corsHeaders, noteBug, noteOutcome, requestIdOf } from './outcome.ts';
 import { addReaders, typeOf } from './large-body.ts';
-import { closeGently } from './linger.ts';
+import { closeGently, endUnread } from './linger.ts';
 import { withSizeLimit } from './size-limit.ts';
 import { asFault, HttpFault, renderProblem } from './problem.ts';
 import { lookAtLarge, requireIdentity } from './read.ts';
@@ -24,7 +24,7 @@ import type { Answer, Call, Route, Scope } from './route.ts';
 import { type Readiness, watchReadiness } from './readiness.ts';
 import { serverRoutes } from './routes/health.ts';
 import { asSlugFault, isUnreadableSlug, noSuchResource } from './slug-path.ts';
-import { sendEvents } from './sse.ts';
+import { jsonLines, sendEvents } from './sse.ts';
 
 const mebibyte = 1_048_576;
 const limits = {
@@ -40,6 +40,8 @@ const limits = {
   drainMs: 10_000,
   /** How long connections stay open when the daemon stops: what is on its way is still answered. */
   lastCallMs: 300,
+  /** How long an answer may wait for a reader that takes nothing of it. */
+  unreadMs: 60_000,
   /** Queries that wait for a connection, above which new requests are turned away. */
   waitingMax: 500,
 };
@@ -59,6 +61,8 @@ export interface HttpOptions {
   readonly mounts?: readonly Mount[];
   /** What browsers look at; asked for a GET that no route takes. */
   readonly pages?: Pages;
+  /** Of an answer that nobody reads, until its connection is closed; absent: a minute. */
+  readonly unreadMs?: number;
 }
 
 export interface Pages {
@@ -109,7 +113,7 @@ export async function startHttp(ctx: () => FlowContext, options: HttpOptions): P
   const draining = new AbortController();
   const watch = watchReadiness(options.readiness, draining.signal);
   const table = routeTable(options.routes, watch);
-  const app = createApp(ctx, table, draining.signal, options.pages);
+  const app = createApp(ctx, table, draining.signal, options);
   takeDirectly(app.server, table, {
     ctx,
     bodyBytes: limits.bodyBytes,
@@ -140,7 +144,7 @@ function createApp(
   ctx: () => FlowContext,
   table: readonly Route[],
   draining: AbortSignal,
-  pages: Pages | undefined,
+  { pages, unreadMs = limits.unreadMs }: HttpOptions,
 ): FastifyInstance {
   const app = Fastify({
     logger: false,
@@ -177,6 +181,7 @@ function createApp(
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
       throw new HttpFault(400, 'invalid-request', 'A request of HTTP/1.1 names its Host.');
     if (saysTwice(request.raw)) throw new HttpFault(400, 'invalid-request', 'Host and Authorization are said once.');
+    endUnread(reply.raw, unreadMs);
     reply.header('x-request-id', request.id);
     reply.headers(commonHeaders);
     if (draining.aborted) reply.header('connection', 'close');
@@ -333,14 +338,6 @@ async function send(
   if (answer.contentType !== undefined) return reply.type(answer.contentType).send(answer.body);
   const json = answer.pieces && Readable.from(answer.pieces, { objectMode: false });
   return reply.type('application/json; charset=utf-8').send(json ?? JSON.stringify(answer.body));
-}
-
-/** A JSON document a line, read as fast as the caller takes it. */
-function jsonLines(documents: AsyncIterable<unknown>): Readable {
-  async function* lines(): AsyncGenerator<string> {
-    for await (const document of documents) yield `${JSON.stringify(document)}\n`;
-  }
-  return Readable.from(lines(), { objectMode: false });
 }
 
 function fail(ctx: FlowContext, thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {

@@ -1,6 +1,8 @@
-// The end of a connection whose sender is still sending (RFC 9112, section 9.6). To close it at once makes the sender's
+// The end of connections that are held open from outside: by a reader that takes nothing of its answer, whose memory and
+// descriptor it would keep for good, and by a sender that is still sending (RFC 9112, section 9.6). To close it at once makes the sender's
 // next packet meet a reset, and whoever meets that while writing never reads the answer.
 
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 const lingerMs = 2_000;
@@ -19,4 +21,11 @@ export function closeGently(socket: Socket): void {
     const timer = setTimeout(() => socket.destroy(), lingerMs);
     socket.once('close', () => clearTimeout(timer));
   };
+}
+
+/** Closes the connection once nothing of the answer has gone out for `ms`, though some of it waits to. */
+export function endUnread(response: ServerResponse, ms: number): void {
+  response.setTimeout(ms, () => {
+    if ((response.socket?.writableLength ?? 0) > 0) response.socket?.destroy();
+  });
 }

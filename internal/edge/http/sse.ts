@@ -1,7 +1,8 @@
-// Server-sent events: heartbeats as comments, waiting for slow readers, an end when the daemon drains, and when whoever
-// reads has lost the right to.
+// Answers that come a piece at a time. Server-sent events: heartbeats as comments, waiting for slow readers, an end when the daemon drains, and when whoever
+// reads has lost the right to; and JSON by the line.
 
 import type { ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import type { SseEvent } from './route.ts';
 
 const heartbeatMs = 15_000;
@@ -78,4 +79,12 @@ export async function sendEvents(
     iterator.return?.()?.then(undefined, () => undefined);
     response.end();
   }
+}
+
+/** A JSON document a line, read as fast as the caller takes it. */
+export function jsonLines(documents: AsyncIterable<unknown>): Readable {
+  async function* lines(): AsyncGenerator<string> {
+    for await (const document of documents) yield `${JSON.stringify(document)}\n`;
+  }
+  return Readable.from(lines(), { objectMode: false });
 }

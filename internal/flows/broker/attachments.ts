@@ -104,6 +104,6 @@ async function fetchAttachment(desk: Desk, address: string): Promise<{ bytes: Bu
 async function signedAddress(desk: Desk, address: string): Promise<string> {
   const body = { text: `![a](${address})`, mode: 'gfm', context: desk.options.repository };
   const { bytes } = await desk.render(body);
-  const found = /<img[^>]+src="([^"]+)"/.exec(bytes.toString('utf8'))?.[1];
+  const found = /<img[^<>]+src="([^"<]+)"/.exec(bytes.toString('utf8'))?.[1];
   return found === undefined ? address : found.replaceAll('&amp;', '&');
 }

@@ -9,6 +9,7 @@ import type { FlowContext } from '../context.ts';
 import type { Want } from './confine.ts';
 import type { Desk } from './desk.ts';
 import { marked } from './shape.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 export interface Asked {
   readonly ctx: FlowContext;
@@ -58,7 +59,7 @@ export const digest = (value: Json | undefined): string =>
 
 /** Segments of a path, each encoded; none may lead elsewhere. */
 export function pathIn(path: string): string {
-  const parts = path.replace(/^\/+|\/+$/g, '').split('/');
+  const parts = withoutEnd(path.replace(/^\/+/, ''), '/').split('/');
   if (parts.some((part) => part === '.' || part === '..')) throw invalidInput('path: may not lead upwards');
   return parts.map(encodeURIComponent).join('/');
 }

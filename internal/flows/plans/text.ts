@@ -136,7 +136,8 @@ function changeLines(actions: readonly Action[]): string[] {
 /** Masked as a line of a document is, so that the field's name counts too. */
 function valueText(path: string, value: Json): string {
   const field = path.split('.').at(-1) ?? path;
-  const json = JSON.stringify(value);
+  // Of a long one no more is looked at than may be shown.
+  const json = JSON.stringify(value).slice(0, 4 * points.value + 1_024);
   const masked = maskLine(`${field}: ${json}`).slice(field.length + 2);
   return cut(plain(masked), points.value);
 }

@@ -14,6 +14,7 @@ import { secretText } from '../sealed.ts';
 import { applyPlan } from './apply.ts';
 import { compileWith } from './compile.ts';
 import { type ApplyRequest, type ApplyResult } from './plan.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 export interface SentFile {
   readonly path: string;
@@ -131,7 +132,7 @@ function entryOf(file: SentFile): BundleEntry {
 function decoded(path: string, text: Buffer): Buffer {
   const content = text.toString('utf8');
   const bytes = Buffer.from(content, 'base64');
-  const isWhole = bytes.toString('base64').replace(/=+$/, '') === content.replace(/=+$/, '');
+  const isWhole = withoutEnd(bytes.toString('base64'), '=') === withoutEnd(content, '=');
   if (!isWhole) throw badFile(`${JSON.stringify(path)} is not base64`);
   return bytes;
 }

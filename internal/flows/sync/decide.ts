@@ -3,6 +3,7 @@
 import type { ReconcileReason } from '../../adapters/store/repositories/reconciles.ts';
 import type { Repository } from '../../adapters/store/repositories/repositories.ts';
 import { canonicalJson, type Json } from '../../domain/json.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 /** What was asked for, stored with the run. */
 export type SyncRequest =
@@ -106,7 +107,7 @@ export function fullNameOf(repository: { readonly name: string; readonly url: st
 function pathOf(url: string): string | undefined {
   const scp = /^(?:[^@/\s]+@)?[A-Za-z0-9.-]+:(?!\/\/)([^\s]+)$/.exec(url);
   const path = scp?.[1] ?? URL.parse(url)?.pathname;
-  return path?.replace(/\/+$/, '').replace(/\.git$/i, '');
+  return path === undefined ? undefined : withoutEnd(path, '/').replace(/\.git$/i, '');
 }
 
 /**

@@ -27,6 +27,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import { isReservedSlug } from '../../domain/slug.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
 import { notVisible } from './access.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 
 const slugShape = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
@@ -36,13 +37,8 @@ export function slugOf(given: { slug?: string | undefined; name?: string | undef
   name: string;
 } {
   const name = (given.name ?? given.slug ?? '').trim();
-  const slug =
-    given.slug ??
-    name
-      .toLowerCase()
-      .replaceAll(/[^a-z0-9]+/g, '-')
-      .replaceAll(/^-+|-+$/g, '')
-      .slice(0, 63);
+  const joined = name.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-');
+  const slug = given.slug ?? withoutEnd(joined.replace(/^-/, ''), '-').slice(0, 63);
   requireSlug(slug);
   return { slug, name };
 }

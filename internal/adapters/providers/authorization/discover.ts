@@ -4,6 +4,7 @@
 import * as oauth from 'oauth4webapi';
 import { challengeOf, isWithin, scopesIn } from '../../../core/consent/consent.ts';
 import { addressFault, greet, OauthFailure, type Reach, send } from './request.ts';
+import { withoutEnd } from '../../../domain/text-end.ts';
 
 /** Of an authorization server, what later steps need; kept with what came of it. Names as in RFC 8414. */
 export interface Server {
@@ -32,7 +33,7 @@ const failed = (why: string): OauthFailure => new OauthFailure('discovery-failed
 export async function discoverResource(reach: Reach, address: string): Promise<Protected> {
   const url = new URL(address);
   const challenge = challengeOf(await challengeAt(reach, address));
-  const path = url.pathname.replace(/\/+$/, '');
+  const path = withoutEnd(url.pathname, '/');
   const known = `${url.origin}/.well-known/oauth-protected-resource`;
   const at =
     challenge.resourceMetadata === undefined ? [...new Set([known + path, known])] : [challenge.resourceMetadata];
@@ -84,7 +85,7 @@ export async function discoverServer(reach: Reach, issuer: string): Promise<Serv
   const fault = addressFault(reach, issuer);
   if (fault !== undefined) throw failed(`the authorization server cannot be called: ${fault}`);
   const url = new URL(issuer);
-  const path = url.pathname.replace(/\/+$/, '');
+  const path = withoutEnd(url.pathname, '/');
   const at = new Set([
     `${url.origin}/.well-known/oauth-authorization-server${path}`,
     `${url.origin}/.well-known/openid-configuration${path}`,

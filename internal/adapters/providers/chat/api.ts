@@ -6,6 +6,7 @@ import type { Fault } from '../../../domain/fault.ts';
 import { objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import { OutcomeUnknown, outsideFault, ProviderLimited } from '../../../domain/outside.ts';
+import { withoutEnd } from '../../../domain/text-end.ts';
 
 export interface ChatRequest {
   /** Below which the methods are. */
@@ -24,7 +25,7 @@ export interface ChatRequest {
 /** Calls a method, once; answers with its result. Throws Fault, ProviderLimited, and OutcomeUnknown for a write. */
 export async function callChat(request: ChatRequest): Promise<JsonObject> {
   const { token, method, args, isWrite, allowPrivate } = request;
-  const url = new URL(`${request.apiUrl.replace(/\/+$/, '')}/${method}`);
+  const url = new URL(`${withoutEnd(request.apiUrl, '/')}/${method}`);
   const form = new URLSearchParams();
   for (const [name, value] of Object.entries(args)) {
     if (value !== undefined) form.set(name, typeof value === 'object' ? JSON.stringify(value) : String(value));

@@ -9,6 +9,7 @@ import type { Json, JsonObject } from '../../../domain/json.ts';
 import { OutcomeUnknown, outsideFault } from '../../../domain/outside.ts';
 import { dispatcherFor } from './guard.ts';
 import { publicApiUrl } from './token.ts';
+import { withoutEnd } from '../../../domain/text-end.ts';
 
 export interface ApiRequest {
   /** Where the provider's API answers; absent: its public one. */
@@ -60,13 +61,13 @@ const notSent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EHOS
 
 /** The address of GraphQL beside a REST API. */
 export function graphqlUrl(apiUrl: string | undefined): string {
-  const base = (apiUrl ?? publicApiUrl).replace(/\/+$/, '');
+  const base = withoutEnd(apiUrl ?? publicApiUrl, '/');
   return /\/api\/v3$/.test(base) ? base.replace(/v3$/, 'graphql') : `${base}/graphql`;
 }
 
 function addressOf({ apiUrl, path, query = {}, resource }: ApiRequest): URL {
   const url = new URL(
-    resource === 'graphql' ? graphqlUrl(apiUrl) : `${(apiUrl ?? publicApiUrl).replace(/\/+$/, '')}${path}`,
+    resource === 'graphql' ? graphqlUrl(apiUrl) : `${withoutEnd(apiUrl ?? publicApiUrl, '/')}${path}`,
   );
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined) url.searchParams.set(name, String(value));
@@ -154,7 +155,7 @@ function readJson(bytes: Buffer): Json | undefined {
 }
 
 function nextPageOf(link: string | string[] | undefined): number | undefined {
-  const found = /<([^>]+)>;\s*rel="next"/.exec(String(link ?? ''))?.[1];
+  const found = /<([^<>]+)>;\s*rel="next"/.exec(String(link ?? ''))?.[1];
   const page = found === undefined ? null : (URL.parse(found)?.searchParams.get('page') ?? null);
   return page === null || !/^\d+$/.test(page) ? undefined : Number(page);
 }

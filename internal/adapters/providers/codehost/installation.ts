@@ -9,6 +9,7 @@ import type { Json, JsonObject } from '../../../domain/json.ts';
 import { boundedText } from '../../../base/net/net.ts';
 import { dispatcherFor } from './guard.ts';
 import { answerBytes, appToken, type MintRequest, publicApiUrl } from './token.ts';
+import { withoutEnd } from '../../../domain/text-end.ts';
 
 export interface SeenInstallation {
   /** `unavailable`: nobody answered, or not as the provider does; nothing is known. */
@@ -24,7 +25,7 @@ export async function readInstallation(input: Omit<MintRequest, 'scope'>): Promi
   } catch {
     return { word: 'credential-refused' };
   }
-  const url = `${(input.apiUrl ?? publicApiUrl).replace(/\/+$/, '')}/app/installations/${encodeURIComponent(input.installationId)}`;
+  const url = `${withoutEnd(input.apiUrl ?? publicApiUrl, '/')}/app/installations/${encodeURIComponent(input.installationId)}`;
   try {
     const { statusCode, body } = await request(url, {
       headers: {

@@ -2,6 +2,7 @@
 
 import { listAt, objectAt, presentOf, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import { withoutEnd } from '../../../domain/text-end.ts';
 
 /**
  * One form of a repository address: host and path, lower case, without scheme, user, `.git` and trailing slashes.
@@ -12,7 +13,7 @@ export function addressKey(address: string): string | undefined {
   const scp = /^(?:[^@/\s]+@)?([A-Za-z0-9.-]+):(?!\/\/)(?!\d+\/)([^\s]+)$/.exec(address);
   const url = scp ? URL.parse(`ssh://${scp[1]}/${scp[2]}`) : URL.parse(address);
   if (url === null || url.host === '') return undefined;
-  const path = url.pathname.replace(/\/+$/, '').replace(/\.git$/i, '');
+  const path = withoutEnd(url.pathname, '/').replace(/\.git$/i, '');
   if (path === '') return undefined;
   return `${url.host}${path}`.toLowerCase();
 }

@@ -5,6 +5,7 @@ import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
 import { request } from 'undici';
 import { boundedText } from '../../../base/net/net.ts';
 import { dispatcherFor } from './guard.ts';
+import { withoutEnd } from '../../../domain/text-end.ts';
 
 export interface MintRequest {
   /** Where the provider's API answers; absent: its public one. */
@@ -89,7 +90,7 @@ export async function mintInstallationToken(input: MintRequest): Promise<Install
   if (input.scope?.repositories.some((name) => name === '') === true || input.scope?.repositories.length === 0) {
     throw new Error('a token is for named repositories');
   }
-  const apiUrl = (input.apiUrl ?? publicApiUrl).replace(/\/+$/, '');
+  const apiUrl = withoutEnd(input.apiUrl ?? publicApiUrl, '/');
   const url = `${apiUrl}/app/installations/${encodeURIComponent(input.installationId)}/access_tokens`;
   const { statusCode, body } = await request(url, {
     method: 'POST',

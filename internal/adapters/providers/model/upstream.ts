@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { Agent, request } from 'undici';
 import { guardedLookup, hostFault, PrivateAddressError } from '../../../base/net/net.ts';
 import type { ModelProvider } from '../../../domain/spec.ts';
+import { withoutEnd } from '../../../domain/text-end.ts';
 
 export interface ModelUpstreamOptions {
   /** Base addresses that replace the vendors' own; a path in them stays in front. */
@@ -107,7 +108,7 @@ export function createUpstream(options: ModelUpstreamOptions): ModelUpstream {
       const base = addressOf(options, provider);
       const key = await keyOf(options, provider, projectId);
       try {
-        const answer = await request(`${base.origin}${base.pathname.replace(/\/+$/, '')}${path}`, {
+        const answer = await request(`${base.origin}${withoutEnd(base.pathname, '/')}${path}`, {
           dispatcher: agent,
           method,
           signal,

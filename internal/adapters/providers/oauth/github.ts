@@ -4,12 +4,13 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { request } from 'undici';
 import type { GithubMethod } from '../../../base/config/signin-settings.ts';
 import { nameOf, type Person, type Proof, type Refreshed, SigninRefused } from './person.ts';
+import { withoutEnd } from '../../../domain/text-end.ts';
 
 const timeoutMs = 10_000;
 const pages = { most: 10, size: 100 } as const;
 
 export async function githubAuthorization(method: GithubMethod, proof: Proof): Promise<string> {
-  const url = new URL(`${method.baseUrl.replace(/\/+$/, '')}/login/oauth/authorize`);
+  const url = new URL(`${withoutEnd(method.baseUrl, '/')}/login/oauth/authorize`);
   const challenge = createHash('sha256').update(proof.verifier).digest('base64url');
   url.search = new URLSearchParams({
     client_id: method.clientId,
@@ -80,8 +81,8 @@ export async function githubPerson(
   const [code] = query.getAll('code');
   if (!sameText(query.get('state'), proof.state)) throw new SigninRefused('state');
   if (code === undefined || query.getAll('code').length > 1) throw new SigninRefused('code');
-  const base = method.baseUrl.replace(/\/+$/, '');
-  const api = method.apiUrl.replace(/\/+$/, '');
+  const base = withoutEnd(method.baseUrl, '/');
+  const api = withoutEnd(method.apiUrl, '/');
   const form = { client_id: method.clientId, client_secret: secret, code, redirect_uri: proof.redirectUri };
   const given = await json(`${base}/login/oauth/access_token`, {
     method: 'POST',
@@ -126,7 +127,7 @@ export async function githubRefreshed(
   of: { readonly refreshToken: string },
 ): Promise<Refreshed> {
   const form = { client_id: method.clientId, client_secret: secret, grant_type: 'refresh_token' };
-  const base = method.baseUrl.replace(/\/+$/, '');
+  const base = withoutEnd(method.baseUrl, '/');
   let renewed: string | undefined;
   try {
     const given = await json(`${base}/login/oauth/access_token`, {
@@ -137,7 +138,7 @@ export async function githubRefreshed(
     const { token, refreshToken } = tokensIn(given);
     if (token === undefined) return { outcome: 'refused' };
     renewed = refreshToken ?? of.refreshToken;
-    const groups = await groupsOf(method, method.apiUrl.replace(/\/+$/, ''), token);
+    const groups = await groupsOf(method, withoutEnd(method.apiUrl, '/'), token);
     return { outcome: 'done', groups, refreshToken: renewed };
   } catch (error) {
     if (!(error instanceof SigninRefused)) throw error;

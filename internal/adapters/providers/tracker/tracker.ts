@@ -8,6 +8,7 @@ import { idAt, listAt, mentionsAny, objectAt, presentOf, someOf, textAt } from '
 import type { Json, JsonObject } from '../../../domain/json.ts';
 import { OutcomeUnknown, outsideFault, ProviderLimited } from '../../../domain/outside.ts';
 import type { Delivery, Fact, FactKey, KnownFact, NamedEvent } from '../../../domain/delivery.ts';
+import { withoutEnd } from '../../../domain/text-end.ts';
 
 const signatureShape = /^[0-9a-f]{64}$/i;
 const windowMs = 60_000;
@@ -226,7 +227,7 @@ export interface TrackerRequest {
 /** Asks once; answers with the data. Throws Fault, ProviderLimited, and OutcomeUnknown for a write. */
 export async function callTracker(request: TrackerRequest): Promise<JsonObject> {
   const { key, query, variables, isWrite, allowPrivate } = request;
-  const url = new URL(`${request.apiUrl.replace(/\/+$/, '')}/graphql`);
+  const url = new URL(`${withoutEnd(request.apiUrl, '/')}/graphql`);
   const headers = { authorization: key, 'content-type': 'application/json' };
   const body = JSON.stringify({ query, variables });
   return judge(request, await postOnce({ url, headers, body, isWrite, allowPrivate, who: 'the tracker' }));
