@@ -107,15 +107,26 @@ export class RemoteSource implements RepoSource {
   /** Runs a call under its deadline; what a server says in its own words leaves as a condition. */
   async within<T>(signal: AbortSignal | undefined, run: (deadline: AbortSignal) => Promise<T>): Promise<T> {
     const limitMs = this.#options.network?.totalTimeoutMs ?? 60_000;
-    const timeout = AbortSignal.timeout(limitMs);
+    // Ended with the call: a signal of the runtime's own for a time limit lives until that is over, thousands at a time.
+    const ending = new AbortController();
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      ending.abort(new Error('late'));
+    }, limitMs);
+    const forward = (): void => ending.abort(signal?.reason);
+    if (signal?.aborted === true) forward();
+    signal?.addEventListener('abort', forward, { once: true });
     try {
-      return await run(signal === undefined ? timeout : AbortSignal.any([signal, timeout]));
+      return await run(ending.signal);
     } catch (error) {
       if (signal?.aborted === true) throw signal.reason;
-      if (timeout.aborted)
-        throw new RepoCondition('unreachable', `reading the repository took longer than ${limitMs / 1000} s`);
+      if (isLate) throw new RepoCondition('unreachable', `reading the repository took longer than ${limitMs / 1000} s`);
       if (error instanceof GitServerError) throw refusalCondition(error);
       throw error;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', forward);
     }
   }
 

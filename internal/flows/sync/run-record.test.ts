@@ -6,7 +6,7 @@ import { repositoryById, updateState } from '../../adapters/store/repositories/r
 import { agentFile, type Bench, runsOf, startBench, word } from './sync-testkit.ts';
 import { RunConflict, RunRecord } from './run-record.ts';
 
-describe('opening a run', () => {
+describe('the row of a run', () => {
   let bench: Bench;
   before(async () => {
     bench = await startBench();
@@ -41,6 +41,38 @@ describe('opening a run', () => {
     await assert.rejects(opening, (error) => error instanceof RunConflict && error.verdict === 'leave');
     const runs = (await runsOf(bench.daemon, 'meet')).map((one) => word(one['id']));
     assert.deepEqual(runs, [other, word(first['id'])]);
+  });
+
+  it('has its long lists copied from the run that had the same, and written again where that is gone', async () => {
+    const { ctx } = bench.daemon;
+    const { rows } = await ctx.db.query<{ id: string }>('select id from svc.projects limit 1');
+    const list = (of: string): { op: string; n: number }[] => Array.from({ length: 30 }, (_, n) => ({ op: of, n }));
+    const lists = { actions: list('a'), webhooks: list('w') };
+    const sent: string[] = [];
+    const watched: Sql = {
+      query: (text, values, name) => {
+        sent.push(JSON.stringify(values));
+        return ctx.db.query(text, values, name);
+      },
+    };
+    const ended = async (): Promise<{ readonly id: string; readonly bytes: number }> => {
+      const id = ctx.runtime.uuid();
+      const startedAt = ctx.runtime.now();
+      const common = { projectId: rows[0]?.id ?? '', repositoryId: null, repositoryName: null, commit: null };
+      const run = { ...common, id, reason: 'apply', daemonId: null, startedAt, request: {}, inputs: {} } as const;
+      await insertRun(ctx.db, run);
+      sent.length = 0;
+      assert.ok(await moveRun(watched, id, { status: 'unchanged', ...lists }, ctx.runtime.now()));
+      const text = 'select actions, webhooks from svc.reconciles where id = $1::uuid';
+      assert.deepEqual((await ctx.db.query(text, [id])).rows, [lists]);
+      return { id, bytes: sent.join('').length };
+    };
+    const first = await ended();
+    const second = await ended();
+    assert.ok(first.bytes > 1_000 && second.bytes < 300, `${first.bytes} and ${second.bytes} bytes`);
+    await ctx.db.query('delete from svc.reconciles where id = any($1::uuid[])', [[first.id, second.id]]);
+    const third = await ended();
+    assert.ok(third.bytes > 1_000, 'whole again');
   });
 });
 

@@ -129,8 +129,8 @@ const columns: { readonly [key in keyof Required<RunPatch>]: readonly [string, s
 };
 
 /**
- * The run of this process that was written last with a list of actions. A tree that changes nothing has the same list with
- * every sync, of hundreds of kilobytes: the database copies it from row to row, compressed as it is.
+ * The run of this process that was written last with a list: of actions, or of webhooks. A tree that changes nothing has the
+ * same lists with every sync, of hundreds of kilobytes each: the database copies them from row to row, compressed as they are.
  */
 const writtenBy = new WeakMap<object, string>();
 
@@ -154,16 +154,15 @@ export async function moveRun(
   let source = '';
   for (const [key, value] of Object.entries(patch) as [keyof RunPatch, unknown][]) {
     const [column, type] = columns[key];
-    const from =
-      key === 'actions' && patch.status === 'unchanged' && !inFull ? writtenBy.get(value as object) : undefined;
+    const isLong = Array.isArray(value) && value.length > atOnce;
+    const from = isLong && patch.status === 'unchanged' && !inFull ? writtenBy.get(value) : undefined;
     if (from !== undefined) {
       values.push(from);
       const of = `svc.reconciles o where o.id = $${values.length}::uuid and o.status = 'unchanged'`;
-      sets.push(`actions = (select o.actions from ${of})`);
-      source = `and exists (select from ${of})`;
+      sets.push(`${column} = (select o.${column} from ${of})`);
+      source += ` and exists (select from ${of})`;
       continue;
     }
-    const isLong = Array.isArray(value) && value.length > atOnce;
     values.push(type !== 'jsonb' ? value : isLong ? await jsonRows(value) : JSON.stringify(value));
     sets.push(`${column} = $${values.length}::${type}`);
   }
@@ -188,8 +187,8 @@ export async function moveRun(
   );
   // The run that has them is gone, or its transaction was taken back.
   if (rowCount === 0 && source !== '') return moveRun(sql, id, patch, now, heldBy, true);
-  if (rowCount > 0 && patch.status === 'unchanged' && patch.actions !== undefined) {
-    writtenBy.set(patch.actions as object, id);
+  if (rowCount > 0 && patch.status === 'unchanged') {
+    for (const list of [patch.actions, patch.webhooks]) if (list !== undefined) writtenBy.set(list, id);
   }
   return rowCount > 0;
 }
