@@ -60,6 +60,9 @@ test('what the sync stored is listed: agents, triggers, endpoints, schedules', a
   );
   const shown = await svc(['agent', 'show', 'greeter']);
   assert.match(shown.stdout, /^owner: +fleet$/m);
+  assert.match(shown.stdout, /^commit: +folder:[0-9a-f]{12}$/m);
+  assert.match(shown.stdout, /^triggers: +1$/m);
+  assert.match(shown.stdout, /^sessions: +\d+, \d+ live$/m);
   assert.match(shown.stdout, /^ {2}harness: harness-a$/m);
   assert.match((await svc(['agent', 'history', 'greeter'])).stdout, /^REVISION +CREATED +COMMIT +RUN\n1 /);
   assert.equal((await items('trigger', 'list', '--agent', 'greeter')).length, 1);

@@ -24,6 +24,9 @@ const entries = {
   revision: integer,
   owner,
   source,
+  /** Of the apply that brought its revision, and that run; null: applied by hand, or not kept. */
+  commit: v.nullable(v.string()),
+  reconcileId: v.nullable(v.string()),
   createdAt: timestamp,
   updatedAt: timestamp,
 };
@@ -45,7 +48,16 @@ const originsEntry = {
 const originsQuery = {
   origins: v.optional(v.pipe(onOff, v.description('`true`: `origins` says where each value of `spec` comes from.'))),
 };
-export const agent = named('Agent', v.object({ ...entries, spec: agentSpec, ...originsEntry }));
+export const agent = named(
+  'Agent',
+  v.object({
+    ...entries,
+    spec: agentSpec,
+    ...originsEntry,
+    /** With counts=true: how many triggers it has, and sessions that are kept. */
+    counts: v.optional(v.object({ triggers: integer, sessions: integer, liveSessions: integer })),
+  }),
+);
 export const listedAgent = named(
   'ListedAgent',
   v.object({
@@ -68,6 +80,12 @@ export const revision = named(
   }),
 );
 export type AgentRevision = Shape<typeof revision>;
+/** Without its spec with view=row. */
+const listedRevision = named(
+  'ListedAgentRevision',
+  v.object({ ...revision.entries, spec: v.exactOptional(revision.entries.spec) }),
+);
+export type ListedAgentRevision = Shape<typeof listedRevision>;
 
 const read = { tag: 'agents', method: 'GET', scope: 'project', permission: 'agents:read' } as const;
 const one = `${projectPath}/agents/:name` as const;
@@ -87,7 +105,10 @@ export const getAgent = operation({
   versioned: true,
   path: one,
   summary: 'One stored agent',
-  query: v.strictObject(originsQuery),
+  query: v.strictObject({
+    ...originsQuery,
+    counts: v.optional(v.pipe(onOff, v.description('`true`: `counts` says how many triggers and sessions it has.'))),
+  }),
   answers: { 200: agent },
 });
 
@@ -104,8 +125,8 @@ export const listAgentRevisions = operation({
   id: 'listAgentRevisions',
   path: `${one}/revisions`,
   summary: 'Every spec that an agent has had, newest first',
-  query: v.strictObject(pageQuery),
-  answers: { 200: pageOf('AgentRevisionPage', revision) },
+  query: v.strictObject({ ...pageQuery, view: viewQuery.view }),
+  answers: { 200: pageOf('AgentRevisionPage', listedRevision) },
 });
 
 export const diffAgentRevisions = operation({

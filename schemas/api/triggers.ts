@@ -32,6 +32,11 @@ const clause = named(
     value: v.optional(v.unknown()),
     /** The value is longer than the 4 KiB that are quoted: the beginning of a text, or of another value's JSON. */
     truncated: v.optional(v.literal(true)),
+    /**
+     * Of a clause that failed because nothing stands at its path: paths of what the payload has instead, those that are
+     * spelled nearly so first, else the first five. Names alone, none that looks like a credential.
+     */
+    instead: v.optional(v.array(v.string())),
     matched: v.boolean(),
   }),
 );
@@ -45,6 +50,8 @@ export const explanationEntries = {
   fallback: v.boolean(),
   /** What would follow, or what was recorded; null where the trigger does not fire. */
   decision: v.nullable(v.string()),
+  /** Of a fallback whose clauses match: the triggers that fire instead, the first ten. */
+  standsBackFor: v.optional(v.array(v.object({ agent: v.string(), ordinal: integer }))),
 };
 /** Triggers were left out: the answer has at most 4 MiB. */
 export const moreExplanations = v.optional(v.literal(true));

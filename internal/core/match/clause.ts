@@ -47,7 +47,8 @@ export function readPath(root: Json, segments: readonly string[]): Json | undefi
   return value;
 }
 
-const isRecord = (value: Json | undefined): value is { readonly [key: string]: Json | undefined } =>
+/** Whether a value has members that a path may name. */
+export const isRecord = (value: Json | undefined): value is { readonly [key: string]: Json | undefined } =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isExactNumber(value);
 
 /**

@@ -138,7 +138,12 @@ describe('explaining', () => {
           ],
         },
         { agent: 'b', matched: false, clauses: [{ path: 'n', clause: 2, value: 1, matched: false }] },
-        { agent: 'c', matched: false, clauses: [{ path: 'n', clause: { in: [1] }, value: 1, matched: true }] },
+        {
+          agent: 'c',
+          matched: false,
+          clauses: [{ path: 'n', clause: { in: [1] }, value: 1, matched: true }],
+          standsBackFor: [triggers[0]],
+        },
       ],
     );
   });

@@ -12,6 +12,7 @@ import { createBucket, type Bucket } from './bucket.ts';
 import { countImpact, type ImpactCounter as Counter, type TriggerImpact } from './impact.ts';
 import { checkJson, membersOf, NotJson, readLazily, TooMany } from './lazy.ts';
 import { exactText, isExactNumber, readPayload, readPrintable } from './number.ts';
+import { createNearest } from './near.ts';
 import { createQuoter } from './quote.ts';
 
 export type { TriggerImpact };
@@ -75,6 +76,8 @@ export interface ExplainedClause {
   readonly value: Json | undefined;
   /** Only there where the value is longer than what is quoted of it. */
   readonly truncated?: true;
+  /** Of a clause that failed because nothing stands at its path: paths of what the payload has instead. */
+  readonly instead?: readonly string[];
   readonly matched: boolean;
 }
 export interface Explained<T extends MatchTrigger> {
@@ -82,37 +85,58 @@ export interface Explained<T extends MatchTrigger> {
   /** True where the trigger fires: every clause matched, and a fallback had no other to stand back for. */
   readonly matched: boolean;
   readonly clauses: readonly ExplainedClause[];
+  /** Of a fallback whose clauses match: those that fire instead, the first ten. */
+  readonly standsBackFor?: readonly T[];
 }
+/** Triggers that are told of one that stands back. */
+const standsBackMax = 10;
 
 /**
  * Every trigger on the event's key and scope, with what each of its clauses read (docs/reference/where.md#explanations). Where
  * nothing is said of the scope (undefined), as if the event came through each of those that triggers listen through.
- * Takes time linear in the triggers, and quotes at most 4 KiB of each value.
+ * Takes time linear in the triggers, and quotes at most 4 KiB of each value. `isLarge`: what no clause reads stays unread.
  */
 export function explain<T extends MatchTrigger>(
   triggers: Iterable<T>,
-  event: Omit<MatchEvent, 'scope'> & { readonly scope: string | null | undefined },
+  event: Omit<MatchEvent, 'scope'> & { readonly scope: string | null | undefined; readonly isLarge?: boolean },
 ): Explained<T>[] {
   const key = canonicalEventKey(event.key);
   const quote = createQuoter();
+  const nearest = createNearest(event.payload, { isLarge: event.isLarge === true });
   const all = [...triggers]
     .filter((one) => event.scope === undefined || one.scope === null || one.scope === event.scope)
     .filter((one) => canonicalEventKey(one.event) === key)
     .sort(byAgentAndOrdinal)
     .map((trigger) => {
-      const clauses = compileWhere(trigger.where).map((clause) => ({
-        path: clause.path,
-        clause: clause.source,
-        ...quote(readPath(event.payload, clause.segments)),
-        matched: evaluate(clause, event.payload),
-      }));
+      const clauses = compileWhere(trigger.where).map((clause) => {
+        const value = readPath(event.payload, clause.segments);
+        const matched = evaluate(clause, event.payload);
+        const instead = value !== undefined || matched ? [] : nearest(clause.segments);
+        return {
+          path: clause.path,
+          clause: clause.source,
+          ...quote(value),
+          ...(instead.length > 0 && { instead }),
+          matched,
+        };
+      });
       return { trigger, clauses, matched: clauses.every((clause) => clause.matched) };
     });
-  // Scopes through which a trigger that is no fallback fires: fallbacks of these stand back.
-  const firm = new Set(all.filter((one) => one.matched && !one.trigger.fallback).map((one) => one.trigger.scope));
-  const standsBack = ({ fallback, scope }: T): boolean =>
-    fallback && (firm.has(null) || firm.has(scope ?? event.scope ?? null));
-  return all.map((one) => ({ ...one, matched: one.matched && !standsBack(one.trigger) }));
+  // Triggers that are no fallback and fire; fallbacks of the same scope stand back for them.
+  const firm = Map.groupBy(
+    all.filter((one) => one.matched && !one.trigger.fallback).map(({ trigger }) => trigger),
+    ({ scope }) => scope,
+  );
+  const before = ({ fallback, scope }: T): readonly T[] => {
+    if (!fallback) return [];
+    const own = scope ?? event.scope ?? null;
+    return [...(firm.get(null) ?? []), ...(own === null ? [] : (firm.get(own) ?? []))];
+  };
+  return all.map((one) => {
+    const instead = one.matched ? before(one.trigger) : [];
+    if (instead.length === 0) return one;
+    return { ...one, matched: false, standsBackFor: instead.slice(0, standsBackMax) };
+  });
 }
 
 export interface TriggerIndex<T extends MatchTrigger> {

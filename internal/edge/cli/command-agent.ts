@@ -39,13 +39,14 @@ export const agentList: Handler = async (call) => {
     },
     agentOf: (agent) => agent.text('name'),
     wide: {
-      head: ['model', 'labels', 'source', 'id'],
+      head: ['model', 'labels', 'source', 'commit', 'id'],
       row: (agent) => [
         agent.text('spec.model'),
         Object.entries(agent.at('spec.labels') ?? {})
           .map(([label, value]) => `${label}=${value}`)
           .join(',') || '-',
         agent.text('source.file'),
+        shortCommit(agent.at('commit')),
         agent.text('resourceId'),
       ],
     },
@@ -56,7 +57,7 @@ export const agentShow: Handler = async (call) => {
   const client = await connect(call);
   const params = { name: call.arg('NAME') };
   const withOrigins = call.flag('origins');
-  const query = withOrigins ? { origins: 'true' as const } : {};
+  const query = { ...(withOrigins && { origins: 'true' as const }), ...(!call.json && { counts: 'true' as const }) };
   const stored = await client.call(agents.getAgent, { params, query });
   const value = { ...stored, spec: inOrder(stored.spec) as typeof stored.spec };
   const used = call.json ? undefined : rowOf(await client.call(agents.getAgentUsage, { params }));
@@ -68,9 +69,17 @@ export const agentShow: Handler = async (call) => {
         ['id', agent.text('resourceId')],
         ['revision', agent.text('revision')],
         ['owner', clean(ownerText(agent), true)],
+        ['commit', value.commit === null ? undefined : shortCommit(value.commit)],
+        [
+          'applied',
+          `${clean(agent.text('updatedAt'), true)} (${relativeTime(agent.at('updatedAt'), call.screen.now())})`,
+        ],
         ['source', clean(agent.text('source.file'), true)],
         ['used today', spentText(used, 'day', agent.at('spec.spendCaps.dailyUsd'))],
         ['this month', spentText(used, 'month', agent.at('spec.spendCaps.monthlyUsd'))],
+        ['session max', maxText(agent.at('spec.spendCaps.maxPerSessionUsd'))],
+        ['triggers', countText(value.counts?.triggers)],
+        ['sessions', sessionsText(value.counts)],
       ],
       call.screen.paint,
     );
@@ -113,11 +122,17 @@ function spentText(used: Row<Spending> | undefined, span: 'day' | 'month', cap: 
   return `$${clean(cost, true)}${typeof cap === 'string' ? ` of $${clean(cap, true)}` : ''}`;
 }
 
+const maxText = (cap: unknown): string | undefined => (typeof cap === 'string' ? `$${clean(cap, true)}` : undefined);
+/** What a server of before does not count is left out. */
+const countText = (count: number | undefined): string | undefined => (count === undefined ? undefined : String(count));
+const sessionsText = (counts: agents.Agent['counts']): string | undefined =>
+  counts === undefined ? undefined : `${counts.sessions}, ${counts.liveSessions} live`;
+
 export const agentHistory: Handler = async (call) => {
   const client = await connect(call);
   return showList(call, client, {
     operation: agents.listAgentRevisions,
-    input: { params: { name: call.arg('NAME') } },
+    input: { params: { name: call.arg('NAME') }, query: call.json ? {} : { view: 'row' } },
     empty: 'no revisions',
     head: ['revision', 'created', 'commit', 'run'],
     row: (revision) => [

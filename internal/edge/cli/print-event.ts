@@ -145,8 +145,10 @@ function verdict(trigger: Explanation, firm: readonly string[], paint: Paint): s
     const [, would] = DECISIONS[decision] ?? ['', decision];
     return paint('green', `✓ matches: ${would} [${clean(decision, true)}]`);
   }
+  const { standsBackFor } = trigger;
   const isIdle = trigger.fallback && trigger.clauses.every((one) => one.matched);
-  if (isIdle) return paint('grey', `✗ stands back: ${firm.join(', ') || 'another trigger'} matched`);
+  const others = standsBackFor === undefined ? firm : standsBackFor.map(triggerName);
+  if (isIdle) return paint('grey', `✗ stands back: ${others.join(', ') || 'another trigger'} matched`);
   return paint('grey', '✗ does not match');
 }
 
@@ -157,7 +159,8 @@ function alignedClauses(clauses: readonly ExplainedClause[], paint: Paint): stri
     const mark = clause.matched ? paint('green', '✓') : paint('red', '✗');
     const { value, truncated } = clause;
     const shown = truncated === true && typeof value === 'string' ? `the beginning of ${value}` : JSON.stringify(value);
-    const found = value === undefined ? 'nothing is there' : `found ${short(shown)}`;
+    const instead = clause.instead === undefined ? '' : ` (payload has ${clean(clause.instead.join(', '), true)})`;
+    const found = value === undefined ? `nothing is there${instead}` : `found ${short(shown)}`;
     return `  ${mark} ${(texts[at] ?? '').padEnd(width)}  ${paint('grey', found)}`;
   });
 }

@@ -86,10 +86,20 @@ const EXPLAINED = {
       clauses: [
         { path: '$.severity', clause: 'high', value: 'low', matched: false },
         { path: '$.labels', clause: { contains: 'x' }, matched: true },
+        { path: '$.sev', clause: 'high', instead: ['severity', '$.alert.severity'], matched: false },
       ],
     },
     { agent: 'catch', ordinal: 1, matched: true, fallback: true, decision: 'spawn', clauses: [] },
     { agent: 'catch', ordinal: 2, matched: false, fallback: true, decision: null, clauses: [] },
+    {
+      agent: 'catch',
+      ordinal: 3,
+      matched: false,
+      fallback: true,
+      decision: null,
+      clauses: [],
+      standsBackFor: [{ agent: 'other', ordinal: 4 }],
+    },
   ],
 };
 

@@ -70,7 +70,7 @@ export function sessionText(session: WholeSession, { paint, now }: SessionOption
       ['ended', when(session.endedAt, now)],
       ['sandbox', sandboxText(session)],
       ['inbox', inboxText(session)],
-      ['turns', turnsText(session)],
+      ['turns', turnsText(session, now)],
       ['used', usageText(session.usage)],
     ],
     paint,
@@ -110,10 +110,15 @@ function inboxText({ inbox }: WholeSession): string | undefined {
   return parts.length === 0 ? undefined : parts.join(', ');
 }
 
-function turnsText({ turns, lastTurn }: WholeSession): string | undefined {
+/** `3, the last running for 2m41s`. */
+function turnsText({ turns, lastTurn }: WholeSession, now: Date): string | undefined {
   if (!(turns > 0)) return undefined;
   const error = given(lastTurn?.error);
-  return `${turns}, the last ${lastTurn?.state ?? '-'}${error === undefined ? '' : `: ${error}`}`;
+  const { startedAt, endedAt } = lastTurn ?? {};
+  const ms =
+    startedAt === undefined ? Number.NaN : (endedAt ? Date.parse(endedAt) : now.getTime()) - Date.parse(startedAt);
+  const took = Number.isNaN(ms) ? '' : ` ${endedAt ? 'in' : 'for'} ${durationText(Math.max(0, ms))}`;
+  return `${turns}, the last ${lastTurn?.state ?? '-'}${took}${error === undefined ? '' : `: ${error}`}`;
 }
 
 function holdings(session: WholeSession, paint: Paint): string[] {

@@ -2,6 +2,7 @@
 // state, of its budgets, and the bench of the same share.
 
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   axeViolations,
   type BrowserContext,
@@ -27,6 +28,33 @@ export const lists: readonly PageName[] = names.map((name) => [name === 'overvie
 export const at = (page: Page, id: string) => page.locator(`[data-testid="${id}"]`);
 /** The address of a page of a project. */
 export const pathOf = (project: string, path: string): string => `${project}/${path}`.replace(/\/$/, '');
+
+/** A document of an agent; `more` are further lines of it. */
+export const agentText = (name: string, prompt: string, more = '') =>
+  `name: ${name}\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }\nsystemPrompt: ${prompt}\n${more}`;
+/** Two triggers, and caps. */
+export const triggersText = `triggers:
+- event: webhook.received
+  endpoint: reports
+  auth: { kind: none }
+  where: { $.kind: bug, $.severity: high }
+  routing: { kind: spawn }
+- kind: heartbeat
+  cron: 0 14 * * *
+  message: Digest.
+  routing: { kind: spawn }
+spendCaps: { dailyUsd: '10', monthlyUsd: '200', maxPerSessionUsd: '2' }
+`;
+
+/** Looks until there is something. */
+export async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+  for (let round = 0; round < 300; round += 1) {
+    const found = await look();
+    if (found !== undefined) return found;
+    await sleep(100);
+  }
+  throw new Error(`${what} did not come`);
+}
 
 export interface SignInOptions {
   readonly dark?: boolean;

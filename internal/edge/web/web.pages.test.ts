@@ -6,7 +6,6 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   axeViolations,
   type BrowserContext,
@@ -16,27 +15,15 @@ import {
   watchStreams,
 } from '../../base/testkit/browser.ts';
 import { startTestDaemon, type TestDaemon } from '../../base/testkit/daemon.ts';
+import { agentText, at, triggersText, until } from './web-testkit.ts';
 
 let daemon: TestDaemon;
 let browser: TestBrowser;
 let dir: string;
 let ingestUrl = '';
 const root = '/default/default';
-const ids = { event: '', session: '', failed: '', applied: '' };
+const ids = { event: '', missed: '', session: '', failed: '', applied: '' };
 
-const agent = (name: string, prompt: string, more = '') =>
-  `name: ${name}\nharness: harness-a\nenvironment: { name: e, image: { kind: preset, name: base } }\nsystemPrompt: ${prompt}\n${more}`;
-const triggers = `triggers:
-- event: webhook.received
-  endpoint: reports
-  auth: { kind: none }
-  where: { $.kind: bug, $.severity: high }
-  routing: { kind: spawn }
-- kind: heartbeat
-  cron: 0 14 * * *
-  message: Digest.
-  routing: { kind: spawn }
-`;
 const apply = (files: { readonly [name: string]: string }) =>
   daemon.api('POST', 'P/apply', {
     files: Object.entries(files).map(([name, content]) => ({ path: `.svc/agents/${name}.yaml`, content })),
@@ -47,15 +34,6 @@ const post = async (body: object): Promise<string> => {
   assert.equal(response.status, 202);
   return ((await response.json()) as { eventRecordId: string }).eventRecordId;
 };
-async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
-  for (let round = 0; round < 300; round += 1) {
-    const found = await look();
-    if (found !== undefined) return found;
-    await sleep(100);
-  }
-  throw new Error(`${what} did not come`);
-}
-
 before(async () => {
   dir = mkdtempSync(join(tmpdir(), 'svc-pages-'));
   daemon = await startTestDaemon({ config: { roles: ['api', 'sync', 'route'] } });
@@ -69,12 +47,12 @@ after(async () => {
 
 /** Some of everything: agents of two owners, a run that applied, one that failed, events routed and not, a session. */
 async function fill(): Promise<void> {
-  assert.equal((await apply({ triage: agent('triage', 'Sort.', triggers) })).status, 200);
-  const again = await apply({ triage: agent('triage', 'Sort what comes.', triggers) });
+  assert.equal((await apply({ triage: agentText('triage', 'Sort.', triggersText) })).status, 200);
+  const again = await apply({ triage: agentText('triage', 'Sort what comes.', triggersText) });
   assert.equal(again.status, 200);
   ingestUrl = String((await daemon.api('GET', 'P/endpoints/reports')).body['ingestUrl']);
   mkdirSync(join(dir, '.svc/agents'), { recursive: true });
-  writeFileSync(join(dir, '.svc/agents/review.yaml'), agent('review', 'Review.'));
+  writeFileSync(join(dir, '.svc/agents/review.yaml'), agentText('review', 'Review.'));
   assert.equal((await daemon.api('POST', 'P/repositories', { name: 'fleet', path: dir })).status, 201);
   const run = (status: string) =>
     until(`a run that is ${status}`, async () => {
@@ -84,19 +62,17 @@ async function fill(): Promise<void> {
   ids.applied = await run('applied');
   writeFileSync(
     join(dir, '.svc/agents/review.yaml'),
-    agent('review', 'Review.', 'rooting: { kind: spawn }\nharnes: x\nmounts: 3\n'),
+    agentText('review', 'Review.', 'rooting: { kind: spawn }\nharnes: x\nmounts: 3\n'),
   );
   await daemon.api('POST', 'P/repositories/fleet/sync');
   ids.failed = await run('failed');
-  await post({ kind: 'question' });
+  ids.missed = await post({ kind: 'bug', sev: 'high' });
   ids.event = await post({ kind: 'bug', severity: 'high', text: '<img src=x onerror=alert(1)>' });
   ids.session = await until('a session', async () => {
     const { body } = await daemon.api('GET', 'P/sessions');
     return body['items']?.[0]?.['id'] === undefined ? undefined : String(body['items'][0]['id']);
   });
 }
-
-const at = (page: Page, id: string) => page.locator(`[data-testid="${id}"]`);
 
 /** A page whose complaints of the content security policy, and errors, are kept. */
 async function openPage(context: BrowserContext): Promise<{ page: Page; complaints: string[] }> {
@@ -135,10 +111,12 @@ const all = (): readonly (readonly [path: string, testId: string, shows: string]
   ['/agents/triage', 'page-agent', 'value-systemPrompt'],
   ['/agents/triage?tab=revisions', 'page-agent', 'row-revision-2'],
   ['/agents/triage?tab=world', 'page-agent', 'row-trigger-triage-0'],
+  ['/agents/triage?tab=sessions', 'page-agent', `row-session-${ids.session}`],
   ['/triggers', 'page-triggers', 'row-trigger-triage-0'],
   ['/triggers/triage-0', 'page-trigger', 'decision'],
   ['/events', 'page-events', `row-event-${ids.event}`],
   [`/events/${ids.event}`, 'page-event', 'clause'],
+  [`/events/${ids.missed}`, 'page-event', 'instead'],
 ];
 
 test('an empty project says on each page what to do, and shows no error', async () => {
@@ -195,6 +173,13 @@ test('a mistake stands at its line with a caret, a decision with each clause, a 
   assert.match(await at(page, 'decision').innerText(), /YES triage#0 started session [0-9a-f-]+ spawn/);
   assert.equal(await page.locator('[data-testid="clause"][data-matched="true"]').count(), 2);
   assert.match(await at(page, 'payload').innerText(), /<img src=x onerror=alert\(1\)>/);
+  await go(page, `/events/${ids.missed}`, 'page-event');
+  await at(page, 'instead').waitFor();
+  const missed = await page.locator('[data-testid="clause"]', { has: at(page, 'instead') }).innerText();
+  assert.match(missed, /^\$\.severity is "high" found nothing \(payload has sev\)\s*▲ no$/);
+  assert.match(await page.locator('.title').innerText(), /endpoint reports\s+\d\d:\d\d:\d\dZ\s+\S+ unmatched/);
+  await go(page, `/events/${ids.event}`, 'page-event');
+  await at(page, 'decision').waitFor();
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   for (const [button, copied] of [
     ['copy-where', /^where:\n {2}"\$\./],
@@ -213,6 +198,13 @@ test('a mistake stands at its line with a caret, a decision with each clause, a 
   await from.waitFor();
   assert.equal(await from.getAttribute('data-layer'), 'document');
   assert.match(await at(page, 'value-harness').innerText(), /agents\/triage\.yaml:2/);
+  assert.equal(await at(page, 'tab-world').innerText(), 'Triggers 2');
+  assert.equal(await at(page, 'tab-sessions').innerText(), 'Sessions 1');
+  assert.equal(await at(page, 'session-max').innerText(), 'session max $2');
+  assert.equal(await at(page, 'agent-owner').innerText(), 'owner by hand');
+  await at(page, 'tab-sessions').click();
+  await at(page, `row-session-${ids.session}`).waitFor();
+  assert.match(page.url(), /tab=sessions$/);
   await at(page, 'delete').click();
   await at(page, 'consequences').waitFor();
   assert.match(await at(page, 'consequences').innerText(), /1 live session is archived: [0-9a-f-]{13}$/m);
@@ -228,9 +220,15 @@ test('a mistake stands at its line with a caret, a decision with each clause, a 
   await page.getByText('Sort what comes.').first().waitFor();
   assert.match(await page.locator('td.from').first().innerText(), /Sort\./);
   assert.match(page.url(), /tab=revisions$/);
+  await go(page, '/agents/review', 'page-agent');
+  await at(page, 'agent-owner').waitFor();
+  assert.match(await at(page, 'agent-owner').innerText(), /^owner fleet @folder:[0-9a-f]{7}$/);
+  await go(page, `/reconciles/${ids.applied}`, 'page-reconcile');
+  assert.equal(await at(page, 'tab-consequences').innerText(), 'Consequences 0');
+  await go(page, '/agents/triage?tab=revisions', 'page-agent');
   await at(page, 'compare-a').selectOption('2');
   await page.getByText('They are the same.').waitFor();
-  assert.match(page.url(), /a=2/);
+  assert.match(page.url(), /a=2&b=2/);
   await context.close();
 });
 

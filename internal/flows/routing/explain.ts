@@ -25,6 +25,8 @@ export interface TriggerExplanation {
   readonly fallback: boolean;
   /** What would follow were no session there, or what was recorded; null where the trigger does not fire. */
   readonly decision: string | null;
+  /** Of a fallback that stands back: the triggers that fire instead. */
+  readonly standsBackFor?: readonly { readonly agent: string; readonly ordinal: number }[];
 }
 export interface EventExplanation extends TriggerExplanation {
   /** What was decided when the event was routed; absent: it was not routed by this trigger. */
@@ -119,7 +121,8 @@ async function explainIn(tx: RoutingTx, id: string): Promise<Explanation<EventEx
     isOpen ? { ...event, attributions: attributions.map((one): Json => ({ ...one })) } : event,
   );
   if (event.large !== undefined) await readAhead(payload, triggers);
-  const all = explain(triggers, { key: event.key, scope: event.endpointId ?? event.connectionId, payload });
+  const scope = event.endpointId ?? event.connectionId;
+  const all = explain(triggers, { key: event.key, scope, payload, isLarge: event.large !== undefined });
   const recorded = new Map(event.routes.map((one) => [triggerKey(one), one]));
   const firing = firingOf(all).filter((trigger) => !recorded.has(triggerKey(trigger)));
   await load(state, tx, firing);
@@ -148,7 +151,7 @@ const firingOf = (all: readonly Explained<Scoped>[]): Scoped[] =>
   all.filter((one) => one.matched).map((one) => one.trigger);
 
 const tell = (
-  { trigger, matched, clauses }: Explained<Scoped>,
+  { trigger, matched, clauses, standsBackFor }: Explained<Scoped>,
   decisions: ReadonlyMap<string, DecisionWord>,
 ): TriggerExplanation => ({
   agent: trigger.agent,
@@ -157,6 +160,9 @@ const tell = (
   clauses,
   fallback: trigger.fallback,
   decision: decisions.get(triggerKey(trigger)) ?? null,
+  ...(standsBackFor !== undefined && {
+    standsBackFor: standsBackFor.map(({ agent, ordinal }) => ({ agent, ordinal })),
+  }),
 });
 
 /** Decisions in a state without sessions, by trigger. The target's key does not matter there, its type does. */

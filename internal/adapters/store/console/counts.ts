@@ -39,6 +39,21 @@ export const countTriggers = (sql: Sql, projectId: string, agent: string | undef
     [projectId, agent ?? null],
   );
 
+/** What there is of one agent. */
+export async function countsOfAgent(
+  sql: Sql,
+  projectId: string,
+  agent: { readonly id: string; readonly name: string },
+): Promise<{ readonly triggers: number; readonly sessions: number; readonly liveSessions: number }> {
+  const { rows } = await sql.query<{ triggers: number; sessions: number; liveSessions: number }>(
+    `select (select count(*)::int from svc.triggers where agent_id = $2::uuid) as triggers,
+       (select count(*)::int from svc.sessions where project_id = $1::uuid and agent = $3::text) as sessions,
+       (select count(*)::int from svc.sessions where project_id = $1::uuid and agent = $3::text and live) as "liveSessions"`,
+    [projectId, agent.id, agent.name],
+  );
+  return rows[0] ?? { triggers: 0, sessions: 0, liveSessions: 0 };
+}
+
 /** `listRepositories` (repositories/repositories.ts). */
 export const countRepositories = (sql: Sql, projectId: string): Promise<number> =>
   count(sql, 'svc.repositories where project_id = $1::uuid', [projectId]);

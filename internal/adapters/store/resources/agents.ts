@@ -121,14 +121,18 @@ export interface AgentRow {
   readonly revision: number;
   readonly spec: JsonObject;
   readonly source: SourceRef;
+  /** Of the apply that brought its revision; null: applied by hand. */
+  readonly commit: string | null;
+  readonly reconcileId: string | null;
   readonly createdAt: Date;
   readonly updatedAt: Date;
 }
 
 const rowSelected = `a.id, a.name, a.repository_id as "repositoryId", r.name as repository, a.revision, a.source,
-  a.created_at as "createdAt", a.updated_at as "updatedAt"`;
-const selected = `a.id, a.name, a.repository_id as "repositoryId", r.name as repository, a.revision, a.spec, a.source,
-  a.created_at as "createdAt", a.updated_at as "updatedAt"`;
+  v.commit, v.reconcile_id as "reconcileId", a.created_at as "createdAt", a.updated_at as "updatedAt"`;
+const selected = `${rowSelected}, a.spec`;
+const from = `svc.agents a left join svc.repositories r on r.id = a.repository_id
+  left join svc.agent_revisions v on v.agent_id = a.id and v.revision = a.revision`;
 
 /** A page of a project's agents, by name, behind `after`; with `isRow` without their specs. */
 export async function listAgents(
@@ -137,7 +141,7 @@ export async function listAgents(
   page: { readonly limit: number; readonly after?: string; readonly isRow?: boolean },
 ): Promise<AgentRow[]> {
   const { rows } = await sql.query<AgentRow>(
-    `select ${page.isRow === true ? rowSelected : selected} from svc.agents a left join svc.repositories r on r.id = a.repository_id
+    `select ${page.isRow === true ? rowSelected : selected} from ${from}
       where a.project_id = $1::uuid and ($2::text is null or a.name > $2::text collate "C")
       order by a.name collate "C" limit $3::int`,
     [projectId, page.after ?? null, page.limit],
@@ -147,7 +151,7 @@ export async function listAgents(
 
 export async function agentByName(sql: Sql, projectId: string, name: string): Promise<AgentRow | undefined> {
   const { rows } = await sql.query<AgentRow>(
-    `select ${selected} from svc.agents a left join svc.repositories r on r.id = a.repository_id
+    `select ${selected} from ${from}
       where a.project_id = $1::uuid and a.name = $2::text`,
     [projectId, name],
   );
@@ -162,14 +166,14 @@ export interface RevisionRow {
   readonly createdAt: Date;
 }
 
-/** A page of an agent's revisions, newest first, below `before`. */
+/** A page of an agent's revisions, newest first, below `before`; with `isRow` without their specs. */
 export async function listRevisions(
   sql: Sql,
   agentId: string,
-  page: { readonly limit: number; readonly before?: number },
+  page: { readonly limit: number; readonly before?: number; readonly isRow?: boolean },
 ): Promise<RevisionRow[]> {
   const { rows } = await sql.query<RevisionRow>(
-    `select revision, spec, reconcile_id as "reconcileId", commit, created_at as "createdAt"
+    `select revision, ${page.isRow === true ? '' : 'spec, '}reconcile_id as "reconcileId", commit, created_at as "createdAt"
        from svc.agent_revisions
       where agent_id = $1::uuid and ($2::int is null or revision < $2::int)
       order by revision desc limit $3::int`,

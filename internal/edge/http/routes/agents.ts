@@ -1,6 +1,7 @@
 // Stored agents and their revisions (docs/reference/http-api.md#conventions).
 
 import * as api from '../../../../schemas/api/agents.ts';
+import { countsOfAgent } from '../../../adapters/store/console/counts.ts';
 import {
   type AgentRow,
   agentByName,
@@ -8,6 +9,7 @@ import {
   listAgents,
   listRevisions,
   readRevisionSpecs,
+  type RevisionRow,
 } from '../../../adapters/store/resources/agents.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
 import { spendingOf } from '../../../flows/sessions/sessions.ts';
@@ -32,6 +34,8 @@ const showRow = (row: AgentRow) => ({
   revision: row.revision,
   owner: ownerOf(row.repository),
   source: row.source,
+  commit: row.commit,
+  reconcileId: row.reconcileId,
   createdAt: row.createdAt,
   updatedAt: row.updatedAt,
 });
@@ -78,7 +82,8 @@ export const agentRoutes: readonly Route[] = [
   serve(api.getAgent, async ({ ctx, project: where, params, query }) => {
     const row = await requireAgent(ctx, where, params.name);
     const withOrigins = await originsFor(ctx, query, [row]);
-    return tagged(row.revision, ok({ ...show(row), ...withOrigins(row) }));
+    const counts = query.counts === 'true' ? await countsOfAgent(ctx.db, where.id, row) : undefined;
+    return tagged(row.revision, ok({ ...show(row), ...withOrigins(row), ...(counts !== undefined && { counts }) }));
   }),
   serve(api.getAgentUsage, async ({ ctx, project: where, params }) => {
     const { id: agentId } = await requireAgent(ctx, where, params.name);
@@ -86,16 +91,11 @@ export const agentRoutes: readonly Route[] = [
   }),
   serve(api.listAgentRevisions, async ({ ctx, project: where, params, query }) => {
     const { limit, ...page } = readNumberPage(query);
+    const isRow = query.view === 'row';
     const row = await requireAgent(ctx, where, params.name);
-    const rows = await listRevisions(ctx.db, row.id, { limit: limit + 1, ...page });
-    return ok(
-      pageOf(
-        rows,
-        limit,
-        (item) => [item.revision],
-        (item) => ({ ...item, spec: storedSpec(item.spec) }),
-      ),
-    );
+    const rows = await listRevisions(ctx.db, row.id, { limit: limit + 1, ...page, isRow });
+    const shown = ({ spec, ...item }: RevisionRow) => (isRow ? item : { ...item, spec: storedSpec(spec) });
+    return ok(pageOf(rows, limit, (item) => [item.revision], shown));
   }),
   serve(api.diffAgentRevisions, async ({ ctx, project: where, params }) => {
     const { id } = await requireAgent(ctx, where, params.name);

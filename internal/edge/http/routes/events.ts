@@ -110,13 +110,8 @@ export const eventRoutes: readonly Route[] = [
   serve(api.explainEvent, async ({ ctx, project: where, params }) => {
     const { triggers, ...rest } = await explainEvent(ctx, where, requireId(params));
     return ok({
-      triggers: triggers.map(({ agent, ordinal, matched, clauses, fallback, decision, recorded }) => ({
-        agent,
-        ordinal,
-        matched,
-        clauses,
-        fallback,
-        decision,
+      triggers: triggers.map(({ recorded, ...one }) => ({
+        ...one,
         recorded: recorded !== undefined,
         ...(recorded !== undefined && showDecided(recorded)),
       })),

@@ -45,6 +45,7 @@ interface Told {
   readonly clauses: unknown;
   readonly fallback: boolean;
   readonly decision: string | null;
+  readonly standsBackFor?: unknown;
 }
 async function explain(body: object): Promise<readonly Told[]> {
   const answer = await server.call('POST', 'triggers/explain', body, 'viewer');
@@ -71,7 +72,7 @@ test('each trigger of the key and endpoint says what every clause read and what 
       agent: 'triage',
       ordinal: 1,
       matched: false,
-      clauses: [{ path: '$.id', clause: '9007199254740993', matched: false }],
+      clauses: [{ path: '$.id', clause: '9007199254740993', instead: ['severity', 'labels'], matched: false }],
       fallback: false,
       decision: null,
     },
@@ -82,12 +83,12 @@ test('each trigger of the key and endpoint says what every clause read and what 
 test('a fallback stands back where another trigger of its endpoint matched, and a prototype is no payload', async () => {
   const told = await explain({ event, payload: { severity: 'high', labels: ['x'] } });
   assert.deepEqual(
-    told.map((one) => [one.ordinal, one.matched, one.decision]),
+    told.map((one) => [one.ordinal, one.matched, one.decision, one.standsBackFor]),
     [
-      [0, true, 'spawn'],
-      [1, false, null],
-      [2, false, null],
-      [3, true, 'spawn'],
+      [0, true, 'spawn', undefined],
+      [1, false, null, undefined],
+      [2, false, null, [{ agent: 'triage', ordinal: 0 }]],
+      [3, true, 'spawn', undefined],
     ],
   );
 });

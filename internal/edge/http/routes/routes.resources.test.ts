@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { Agent } from '../../../../schemas/api/agents.ts';
 import { agentsTree, hook, onCron, onEvent } from '../../../flows/sync/apply-testkit.ts';
 import { startServer, type Server } from './testkit.ts';
 
@@ -78,6 +79,19 @@ test('an agent keeps its revisions', async () => {
       [1, null],
     ],
   );
+  const rows = (await list('agents/byhand/revisions?view=row')).items;
+  assert.deepEqual(
+    rows.map((one) => Object.keys(one).sort()),
+    [
+      ['commit', 'createdAt', 'reconcileId', 'revision'],
+      ['commit', 'createdAt', 'reconcileId', 'revision'],
+    ],
+  );
+  const { body } = await server.call('GET', 'agents/byhand?counts=true');
+  const { commit, reconcileId, counts } = body as unknown as Agent;
+  assert.deepEqual([commit, reconcileId], ['c2', items[0]?.['reconcileId']]);
+  assert.deepEqual(counts, { triggers: 0, sessions: 0, liveSessions: 0 });
+  assert.equal(((await server.call('GET', 'agents/byhand')).body as unknown as Agent).counts, undefined);
 });
 
 test('triggers are shown as rows, with what applies to their kind', async () => {

@@ -14,13 +14,15 @@ export function Facts(props: { readonly of: readonly (readonly [name: string, va
 export function Tabs(props: {
   readonly tabs: readonly (readonly [name: string, title: string])[];
   readonly shown: string;
+  /** What stands at the end of their line. */
+  readonly beside?: Content;
   readonly children: Content;
 }): Markup {
   const choose = (name: string) => (): void => setQuery({ tab: name }, { replace: true });
   return html`<div><div class="tabs" role="group" aria-label="Parts of the page">${props.tabs.map(
     ([name, title]) =>
       html`<button type="button" aria-pressed=${name === props.shown} data-testid=${`tab-${name}`} onClick=${choose(name)}>${title}</button>`,
-  )}</div><div class="tab">${props.children}</div></div>`;
+  )}${props.beside === undefined ? null : html`<span class="beside">${props.beside}</span>`}</div><div class="tab">${props.children}</div></div>`;
 }
 
 /** Any JSON as text, however long; it scrolls within itself. */

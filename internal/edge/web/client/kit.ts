@@ -124,14 +124,50 @@ export function absolute(at: string): string {
   return new Intl.DateTimeFormat('en-GB', parts).format(new Date(at));
 }
 
-/** How long ago or from now, and the whole time where it is focused or pointed at. */
-export function Time(props: { readonly at: string; readonly isShort?: boolean }): Markup {
+/** `14:02:11Z`, in the chosen zone `14:02:11`; of a transcript without its seconds. */
+export function clockText(at: string, withSeconds = true): string {
+  const parts = { hour: '2-digit', minute: '2-digit', timeZone: zone() } as const;
+  const clock = withSeconds ? ({ ...parts, second: '2-digit' } as const) : parts;
+  const text = new Intl.DateTimeFormat('en-GB', clock).format(new Date(at));
+  return zone() === 'UTC' && withSeconds ? `${text}Z` : text;
+}
+
+/** A time of day, and the whole time where it is focused or pointed at. */
+export function Clock(props: { readonly at: string; readonly withSeconds?: boolean }): Markup {
+  useClock();
+  const { at } = props;
+  if (Number.isNaN(Date.parse(at))) return html`<span>${at}</span>`;
+  return html`<time dateTime=${at} title=${absolute(at)} data-at=${absolute(at)} tabIndex=${0}>${clockText(at, props.withSeconds)}</time>`;
+}
+
+/** How long something has run, each second anew while it does. */
+export function Elapsed(props: { readonly since: string; readonly until?: string | undefined }): Markup {
+  const { since, until } = props;
+  const [, setRound] = useState(0);
+  useEffect(() => {
+    if (until !== undefined) return undefined;
+    const timer = setInterval(() => setRound((round) => round + 1), 1_000);
+    return () => clearInterval(timer);
+  }, [until === undefined]);
+  const ms = (until === undefined ? Date.now() : Date.parse(until)) - Date.parse(since);
+  // Of what runs no tenths: they would be gone before they are read.
+  const shown = until === undefined ? Math.floor(Math.max(0, ms) / 1_000) * 1_000 : Math.max(0, ms);
+  return html`<span class="elapsed">${until === undefined && shown < 1_000 ? '0\u00a0s' : duration(shown)}</span>`;
+}
+
+/** Draws anew with the clock that all times share, and when the zone is chosen. */
+function useClock(): void {
   const [, setRound] = useState(0);
   useEffect(() => {
     const clock = (): void => setRound((round) => round + 1);
     clocks.add(clock);
     return () => void clocks.delete(clock);
   }, []);
+}
+
+/** How long ago or from now, and the whole time where it is focused or pointed at. */
+export function Time(props: { readonly at: string; readonly isShort?: boolean }): Markup {
+  useClock();
   const ms = Date.parse(props.at) - Date.now();
   if (Number.isNaN(ms)) return html`<span>${props.at}</span>`;
   const [unit, size] = steps.find(([, each]) => Math.abs(ms) >= each) ?? (['second', 1_000] as const);

@@ -210,24 +210,51 @@ function Pager(props: { readonly next: string | null; readonly cursor: string | 
 
 export function ListPage<R>(props: PageProps & { readonly list: List<R> }): Markup {
   const { list, place, query } = props;
-  const { rows, waiting, release, isRead, error, next, asked } = useRows(list, props);
+  const shown = useRows(list, props);
+  const { error, asked, isRead } = shown;
   const total = useTotal(list, place, asked, isRead);
-  const cursor = query.get('cursor');
-  const button = useRef<HTMLHeadingElement>(null);
-  const showNew = (): void => {
-    // Newer rows stand on the first page.
-    if (cursor === null) release();
-    else setQuery({ cursor: null });
-    button.current?.focus();
-  };
-  const isFiltered = (list.filters ?? []).some(({ field }) => (query.get(field) ?? '') !== '');
-  const unfiltered = (): void => navigate(pageHref(place, list.page));
+  const heading = useRef<HTMLHeadingElement>(null);
   return html`<section data-testid=${`page-${list.page}`}>
-    <div class="title"><h1 ref=${button} tabIndex=${-1}>${list.title}</h1>${total === undefined ? null : html`<span data-testid="total">${total.toLocaleString('en')} in all</span>`}
+    <div class="title"><h1 ref=${heading} tabIndex=${-1}>${list.title}</h1>${total === undefined ? null : html`<span data-testid="total">${total.toLocaleString('en')} in all</span>`}
       <${Command} command=${commandOf(list, query)} /></div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${list.above?.(props)}
     ${list.filters === undefined ? null : html`<${Filters} filters=${list.filters} query=${query} />`}
+    <${Shown} list=${list} place=${place} query=${query} shown=${shown} onRelease=${() => heading.current?.focus()} /></section>`;
+}
+
+/** A list as a part of another page, without a heading of its own; nothing of it is in that page's address but its cursor. */
+export function ListPart<R>(props: PageProps & { readonly list: List<R> }): Markup {
+  const { list, place, query } = props;
+  const shown = useRows(list, props);
+  const part = useRef<HTMLDivElement>(null);
+  return html`<div ref=${part} tabIndex=${-1}>${shown.error === undefined ? null : html`<${Failure} error=${shown.error} />`}
+    <${Shown} list=${list} place=${place} query=${query} shown=${shown} onRelease=${() => part.current?.focus()} /></div>`;
+}
+
+interface ShownProps<R> {
+  readonly list: List<R>;
+  readonly place: Place;
+  readonly query: URLSearchParams;
+  readonly shown: ReturnType<typeof useRows<R>>;
+  /** What waited is shown: the focus has to stand somewhere else. */
+  readonly onRelease: () => void;
+}
+
+/** The rows of a page of a list, what waits above them, and the way to the others. */
+function Shown<R>(props: ShownProps<R>): Markup {
+  const { list, place, query } = props;
+  const { rows, waiting, release, isRead, error, next } = props.shown;
+  const cursor = query.get('cursor');
+  const showNew = (): void => {
+    // Newer rows stand on the first page.
+    if (cursor === null) release();
+    else setQuery({ cursor: null });
+    props.onRelease();
+  };
+  const isFiltered = (list.filters ?? []).some(({ field }) => (query.get(field) ?? '') !== '');
+  const unfiltered = (): void => navigate(pageHref(place, list.page));
+  return html`<div>
     <div class="news" role="status">${waiting.length === 0 || cursor !== null ? null : html`<button type="button" class="primary" data-testid="new-rows" onClick=${showNew}>${waiting.length} new</button>`}</div>
     ${
       !isRead
@@ -241,5 +268,5 @@ export function ListPage<R>(props: PageProps & { readonly list: List<R> }): Mark
             <tbody>${rows.map((row) => html`<${Row} key=${list.idOf(row)} list=${list} row=${row} place=${place} />`)}</tbody></table></div>`
     }
     ${isRead ? html`<${Pager} next=${next} cursor=${cursor} />` : null}
-  </section>`;
+  </div>`;
 }

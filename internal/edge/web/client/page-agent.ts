@@ -1,7 +1,8 @@
 // One agent: what it is, which layer says so, what differs between any two of its revisions, what wakes it, what it costs.
 
-import type { Agent, AgentRevision, Origin } from '../../../../schemas/api/agents.ts';
+import type { Agent, ListedAgentRevision, Origin } from '../../../../schemas/api/agents.ts';
 import type { Spending } from '../../../../schemas/api/common.ts';
+import type { Session } from '../../../../schemas/api/sessions.ts';
 import type { Trigger } from '../../../../schemas/api/triggers.ts';
 import { useState } from 'preact/hooks';
 import { AgentWorld, type WorldSpec } from './agent-world.ts';
@@ -24,9 +25,10 @@ import {
   Time,
   useRead,
 } from './kit.ts';
-import { timeCell } from './list.ts';
+import { type List, ListPart, timeCell } from './list.ts';
 import { useLive } from './live.ts';
 import { sumUsd } from './numbers.ts';
+import { sessionColumns } from './page-sessions.ts';
 import { navigate, pageHref, type PageProps, type Place, setQuery } from './pages.ts';
 
 interface Value {
@@ -80,17 +82,29 @@ function Spec(props: { readonly agent: Agent }): Markup {
     )}</tbody></table></div></div>`;
 }
 
-function Choice(props: {
-  readonly label: string;
-  readonly field: string;
-  readonly value: number;
-  readonly of: readonly AgentRevision[];
-}): Markup {
-  const { label, field, value, of } = props;
-  const change = (event: Event): void =>
-    setQuery({ [field]: (event.currentTarget as HTMLSelectElement).value, tab: 'revisions' }, { replace: true });
-  return html`<${Field} label=${label}><select data-testid=${`compare-${field}`} value=${String(value)} onChange=${change}>
-    ${of.map(({ revision }) => html`<option value=${String(revision)} selected=${revision === value}>r${revision}</option>`)}</select><//>`;
+/** Revisions that can be chosen: the newest, and what the address names beside them. */
+const choiceMost = 50;
+
+/** Any two revisions, chosen at the end of the line of tabs; choosing shows how they differ. */
+function Chooser(props: { readonly query: URLSearchParams; readonly revision: number }): Markup {
+  const { a, b } = comparedIn(props.query, props.revision);
+  const newest = Array.from({ length: Math.min(choiceMost, props.revision) }, (_, index) => props.revision - index);
+  const of = [...new Set([...newest, a, b])].sort((one, other) => other - one);
+  const select = (field: 'a' | 'b', label: string, value: number): Markup => {
+    const change = (event: Event): void => {
+      const chosen = (event.currentTarget as HTMLSelectElement).value;
+      setQuery({ a: String(a), b: String(b), [field]: chosen, tab: 'revisions' }, { replace: true });
+    };
+    return html`<select aria-label=${label} data-testid=${`compare-${field}`} value=${String(value)} onChange=${change}>
+      ${of.map((one) => html`<option value=${String(one)} selected=${one === value}>r${one}</option>`)}</select>`;
+  };
+  return html`<span>compare ${select('a', 'Compare', a)} ${select('b', 'with', b)}</span>`;
+}
+
+/** The two that the address names, else the newest and the one before it. */
+function comparedIn(query: URLSearchParams, revision: number): { readonly a: number; readonly b: number } {
+  const b = Number(query.get('b') ?? revision);
+  return { a: Number(query.get('a') ?? Math.max(1, b - 1)), b };
 }
 
 function Compare(props: {
@@ -112,20 +126,18 @@ function Compare(props: {
 
 function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
   const { place, id, query, agent } = props;
-  const path = `${place.api}/agents/${encodeURIComponent(id)}/revisions?limit=200`;
+  const path = `${place.api}/agents/${encodeURIComponent(id)}/revisions?view=row&limit=50`;
   const { value, error } = useRead(
-    (signal) => call<{ items: readonly AgentRevision[] }>('GET', path, { signal }),
+    (signal) => call<{ items: readonly ListedAgentRevision[]; nextCursor: string | null }>('GET', path, { signal }),
     `${path} ${agent.revision}`,
   );
   const all = value?.items ?? [];
-  const b = Number(query.get('b') ?? agent.revision);
-  const a = Number(query.get('a') ?? Math.max(1, b - 1));
+  const { a, b } = comparedIn(query, agent.revision);
   return html`<div>${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
-      all.length < 2
+      agent.revision < 2
         ? html`<p class="empty">There is one revision.</p>`
-        : html`<div class="filters"><${Choice} label="compare" field="a" value=${a} of=${all} /><${Choice} label="with" field="b" value=${b} of=${all} />
-      <${Command} command=${`svc agent diff ${id} ${a} ${b}`} /></div><${Compare} place=${place} name=${id} a=${a} b=${b} />`
+        : html`<div><p>From r${a} to r${b} <${Command} command=${`svc agent diff ${id} ${a} ${b}`} /></p><${Compare} place=${place} name=${id} a=${a} b=${b} /></div>`
     }
     <div class="scroll" role="region" aria-label="Revisions" tabIndex=${0}><table aria-label="Revisions"><thead><tr><th scope="col">Revision</th><th scope="col">Applied</th><th scope="col">Commit</th><th scope="col">Run</th></tr></thead>
       <tbody>${all.map(
@@ -133,12 +145,19 @@ function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
           one,
         ) => html`<tr data-testid=${`row-revision-${one.revision}`} data-row tabIndex=${-1}><td>r${one.revision}</td><td>${timeCell(one.createdAt)}</td><td><code>${one.commit?.slice(0, 14) ?? '–'}</code></td>
         <td>${one.reconcileId === null ? '–' : html`<a href=${pageHref(place, 'reconciles', one.reconcileId)}>${one.reconcileId.slice(0, 13)}</a>`}</td></tr>`,
-      )}</tbody></table></div></div>`;
+      )}</tbody></table></div>
+    ${value?.nextCursor == null ? null : html`<p>There are older ones: <${Command} command=${`svc agent history ${id}`} /></p>`}</div>`;
 }
 
 /** What wakes it, each with how it stands, and its world as a picture. */
-function World(props: { readonly place: Place; readonly agent: Agent; readonly triggers: readonly Trigger[] }): Markup {
-  const { place, agent, triggers } = props;
+function World(props: { readonly place: Place; readonly agent: Agent }): Markup {
+  const { place, agent } = props;
+  const path = `${place.api}/triggers?limit=200&agent=${encodeURIComponent(agent.name)}`;
+  const read = useRead((signal) => call<{ items: readonly Trigger[] }>('GET', path, { signal }), path);
+  useLive(['agents'], read.again, (change) => change.id === agent.name);
+  if (read.value === undefined)
+    return read.error === undefined ? html`<p class="empty">Reading…</p>` : html`<${Failure} error=${read.error} />`;
+  const triggers = read.value.items;
   return html`<div><h2>Woken by</h2>${
     triggers.length === 0
       ? html`<${Empty} text="Nothing: it is started by hand." command=${`svc agent start ${agent.name}`} />`
@@ -185,74 +204,108 @@ function Start(props: { readonly place: Place; readonly name: string }): Markup 
     }</span>`;
 }
 
+interface Caps {
+  readonly dailyUsd?: string;
+  readonly monthlyUsd?: string;
+  readonly maxPerSessionUsd?: string;
+}
+
 /** What is spent of what may be; a bar and the same in words. */
-function Spent(props: {
-  readonly spending: Spending;
-  readonly caps: { readonly dailyUsd?: string | number; readonly monthlyUsd?: string | number } | undefined;
-}): Content {
+function Spent(props: { readonly spending: Spending; readonly caps: Caps | undefined }): Content {
   const { spending, caps } = props;
-  const one = (name: string, cost: string, cap: string | number | undefined): Markup =>
+  const one = (name: string, cost: string, cap: string | undefined): Markup =>
     html`<span>${name} ${sumUsd(cost)}${cap === undefined ? '' : html` of $${cap} <progress max=${Number(cap)} value=${Number(cost)} aria-label=${`${name} spent of the cap`}></progress>`}</span>`;
-  return html`<span class="spent">${one('today', spending.day.costUsd, caps?.dailyUsd)} ${one('month', spending.month.costUsd, caps?.monthlyUsd)}</span>`;
+  return html`<span class="spent">${one('today', spending.day.costUsd, caps?.dailyUsd)} ${one('month', spending.month.costUsd, caps?.monthlyUsd)}
+    ${caps?.maxPerSessionUsd === undefined ? null : html`<span data-testid="session-max">session max $${caps.maxPerSessionUsd}</span>`}</span>`;
+}
+
+/** Its sessions, newest first. */
+const sessionsOf = (agent: string): List<Session> => ({
+  page: 'sessions',
+  title: `Sessions of ${agent}`,
+  kind: 'session',
+  idOf: ({ id }) => id,
+  fixed: { view: 'row', agent, limit: '20' },
+  columns: sessionColumns.filter(({ title }) => title !== 'Agent'),
+  topics: ['sessions'],
+  command: `svc session list --agent ${agent}`,
+  empty: 'No session of it has been started yet.',
+});
+
+function Sessions(props: PageProps & { readonly counts: Numbers['counts'] }): Markup {
+  const { place, id, counts } = props;
+  const href = `${pageHref(place, 'sessions')}?agent=${encodeURIComponent(id)}`;
+  return html`<div><p><a href=${`${href}&live=true`}>${counts.liveSessions} live</a> of <a href=${href}>${counts.sessions.toLocaleString('en')}</a> <${Command} command=${`svc session list --agent ${id}`} /></p>
+    <${ListPart} ...${props} list=${sessionsOf(id)} /></div>`;
+}
+
+/** Which revision, since when, whose, and of which commit. */
+function Of(props: { readonly place: Place; readonly agent: Agent }): Markup {
+  const { place, agent } = props;
+  const { revision, updatedAt, owner, commit, reconcileId } = agent;
+  const at = commit === null ? '' : `@${commit.slice(0, commit.startsWith('folder:') ? 14 : 7)}`;
+  const code = html`<code title=${commit}>${at}</code>`;
+  return html`<span class="of"><span>r${revision}</span> <span>applied <${Time} at=${updatedAt} /></span>
+    <span data-testid="agent-owner">owner ${owner.kind === 'manual' ? 'by hand' : html`<a href=${pageHref(place, 'repositories', owner.name)}>${owner.name}</a>`} ${at === '' ? null : reconcileId === null ? code : html`<a href=${pageHref(place, 'reconciles', reconcileId)}>${code}</a>`}</span></span>`;
+}
+
+/** What moves while its sessions work. */
+interface Numbers {
+  readonly spending: Spending;
+  readonly counts: NonNullable<Agent['counts']>;
 }
 
 export function Page(props: PageProps): Markup {
-  const { place, id, query } = props;
+  const { place, id } = props;
   const path = `${place.api}/agents/${encodeURIComponent(id)}`;
   const read = useRead((signal) => call<Agent>('GET', `${path}?origins=true`, { signal }), path);
-  const spending = useRead((signal) => call<Spending>('GET', `${path}/usage`, { signal }), path);
-  const triggers = useRead(
-    (signal) =>
-      call<{ items: readonly Trigger[] }>('GET', `${place.api}/triggers?limit=200&agent=${encodeURIComponent(id)}`, {
-        signal,
-      }),
-    path,
-  );
-  useLive(
-    ['agents'],
-    () => {
-      read.again();
-      triggers.again();
-    },
-    (change) => change.id === id,
-  );
+  const numbers = useRead(async (signal): Promise<Numbers> => {
+    const [spending, { counts }] = await Promise.all([
+      call<Spending>('GET', `${path}/usage`, { signal }),
+      call<Agent>('GET', `${path}?counts=true`, { signal }),
+    ]);
+    return { spending, counts: counts ?? { triggers: 0, sessions: 0, liveSessions: 0 } };
+  }, path);
+  const again = (): void => {
+    read.again();
+    numbers.again();
+  };
+  useLive(['agents'], again, (change) => change.id === id);
+  // Where its values come from is not asked again for what its sessions do.
+  useLive(['sessions'], numbers.again);
+  const error = read.error ?? numbers.error;
   const agent = read.value;
+  // All of its head at once: nothing of it moves when another part is known.
+  const isKnown = agent !== undefined && numbers.value !== undefined;
+  return html`<section data-testid="page-agent">
+    <div class="title"><h1>${id}</h1>${isKnown ? html`<${Of} place=${place} agent=${agent} />` : null}<${Command} command=${`svc agent show ${id}`} /></div>
+    ${error === undefined ? null : html`<${Failure} error=${error} />`}
+    ${isKnown ? html`<${Body} ...${props} agent=${agent} numbers=${numbers.value} path=${path} />` : null}</section>`;
+}
+
+function Body(props: PageProps & { readonly agent: Agent; readonly numbers: Numbers; readonly path: string }): Markup {
+  const { place, id, query, agent, path } = props;
+  const { spending, counts } = props.numbers;
   const remove = async (reason?: string): Promise<void> => {
     await call('DELETE', path, because(reason));
     navigate(pageHref(place, 'agents'));
   };
   const shown = query.get('tab') ?? 'spec';
-  const count = triggers.value?.items.length;
-  const caps = (
-    agent?.spec as { readonly spendCaps?: { readonly dailyUsd?: string; readonly monthlyUsd?: string } } | undefined
-  )?.spendCaps;
-  return html`<section data-testid="page-agent">
-    <div class="title"><h1>${id}</h1>${agent === undefined ? null : html`<span>r${agent.revision}</span>`}<${Command} command=${`svc agent show ${id}`} /></div>
-    ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
-    ${
-      agent === undefined
-        ? null
-        : html`<div><${Facts} of=${[
-            ['applied', html`<${Time} at=${agent.updatedAt} />`],
-            [
-              'owner',
-              agent.owner.kind === 'manual'
-                ? 'by hand'
-                : html`<a href=${pageHref(place, 'repositories', agent.owner.name)}>${agent.owner.name}</a>`,
-            ],
-            ['source', html`<code>${agent.source.file}</code>`],
-            [
-              'spent',
-              spending.value === undefined ? undefined : html`<${Spent} spending=${spending.value} caps=${caps} />`,
-            ],
-          ]} />
-      <div class="actions"><${Start} place=${place} name=${id} />
-        ${agent.owner.kind === 'manual' ? html`<${Action} place=${place} label="Delete" testId="delete" needs="agents:write" command=${`svc agent delete ${id}`} run=${remove} confirm=${asked(`Delete ${id}`, 'DELETE', path)} />` : null}
-        <a href=${`${pageHref(place, 'sessions')}?agent=${encodeURIComponent(id)}`}>Sessions</a></div>
-      <${Tabs} shown=${shown} tabs=${[['spec', 'Spec'], ['revisions', 'Revisions'], ['world', `Triggers ${count ?? ''}`]]}>
-        ${shown === 'spec' ? html`<${Spec} agent=${agent} />` : null}
-        ${shown === 'revisions' ? html`<${Revisions} ...${props} agent=${agent} />` : null}
-        ${shown === 'world' ? html`<${World} place=${place} agent=${agent} triggers=${triggers.value?.items ?? []} />` : null}
-      <//></div>`
-    }</section>`;
+  return html`<div><${Facts} of=${[
+    ['source', html`<code>${agent.source.file}</code>`],
+    ['spent', html`<${Spent} spending=${spending} caps=${(agent.spec as { readonly spendCaps?: Caps }).spendCaps} />`],
+  ]} />
+    <div class="actions"><${Start} place=${place} name=${id} />
+      ${agent.owner.kind === 'manual' ? html`<${Action} place=${place} label="Delete" testId="delete" needs="agents:write" command=${`svc agent delete ${id}`} run=${remove} confirm=${asked(`Delete ${id}`, 'DELETE', path)} />` : null}</div>
+    <${Tabs} shown=${shown} beside=${agent.revision < 2 ? undefined : html`<${Chooser} query=${query} revision=${agent.revision} />`} tabs=${[
+      ['spec', 'Spec'],
+      ['revisions', 'Revisions'],
+      ['world', `Triggers ${counts.triggers}`],
+      ['sessions', `Sessions ${counts.sessions.toLocaleString('en')}`],
+    ]}>
+      ${shown === 'spec' ? html`<${Spec} agent=${agent} />` : null}
+      ${shown === 'revisions' ? html`<${Revisions} ...${props} agent=${agent} />` : null}
+      ${shown === 'world' ? html`<${World} place=${place} agent=${agent} />` : null}
+      ${shown === 'sessions' ? html`<${Sessions} ...${props} counts=${counts} />` : null}
+    <//></div>`;
 }

@@ -2,8 +2,9 @@
 
 import type { Event, EventExplanation } from '../../../../schemas/api/events.ts';
 import { call } from './api.ts';
-import { Facts, Json, valueText } from './detail.ts';
-import { Action, Command, Copy, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import { Clause } from './clause.ts';
+import { Facts, Json } from './detail.ts';
+import { Action, Clock, Command, Copy, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import { navigate, pageHref, type PageProps, type Place } from './pages.ts';
 
@@ -18,8 +19,9 @@ function asWhere(payload: unknown): string {
   const walk = (value: unknown, path: string, depth: number): void => {
     if (lines.length >= 40) return;
     if (typeof value === 'object' && value !== null && !Array.isArray(value) && depth < 4) {
+      // What has a dot in it, or spaces around it, no path can name.
       for (const [key, one] of Object.entries(value))
-        walk(one, /^[A-Za-z_]\w*$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, depth + 1);
+        if (key !== '' && !key.includes('.') && key.trim() === key) walk(one, `${path}.${key}`, depth + 1);
     } else if (['string', 'number', 'boolean'].includes(typeof value))
       lines.push(`  ${JSON.stringify(path)}: ${JSON.stringify(value)}`);
   };
@@ -45,22 +47,26 @@ const wordOf = (decision: string | null): string => (decision === null ? '' : (w
 
 export function Decision(props: { readonly place: Place; readonly one: EventExplanation }): Markup {
   const { place, one } = props;
-  const { agent, ordinal, matched, clauses, fallback, decision, because, severity } = one;
+  const { agent, ordinal, matched, clauses, fallback, decision, because, severity, standsBackFor = [] } = one;
   const sessions = one.sessionIds ?? (one.sessionId === undefined ? [] : [one.sessionId]);
   const word = matched ? 'YES' : 'NO';
   return html`<li class="decision" data-testid="decision" data-matched=${matched} data-row tabIndex=${-1}>
     <p><${Status} kind=${matched ? 'good' : 'off'} text=${word} /> <a href=${pageHref(place, 'agents', agent)}>${agent}</a><a href=${pageHref(place, 'triggers', `${agent}-${ordinal}`)}>#${ordinal}</a>${fallback ? ' (fallback) ' : ' '}<strong>${wordOf(decision)}</strong>${one.recorded ? '' : ' (would be decided now)'}${severity === undefined ? '' : ` · ${severity}`}
       ${sessions.map((id) => html` <a href=${pageHref(place, 'sessions', id)}>session ${id.slice(0, 13)}</a>`)}
-      ${decision === null || wordOf(decision) === decision ? null : html` <small>${decision}</small>`}${because === undefined ? null : html` <span>${because}</span>`}</p>
+      ${decision === null || wordOf(decision) === decision ? null : html` <small>${decision}</small>`}${because === undefined ? null : html` <span>${because}</span>`}${standsBackFor.length === 0 ? null : html` <span data-testid="stands-back">stands back: ${standsBackFor.map((other) => `${other.agent}#${other.ordinal}`).join(', ')} matched</span>`}</p>
     ${
       clauses.length === 0
         ? html`<p class="clause">no clause: everything on the key matches</p>`
-        : html`<ul class="clauses">${clauses.map(
-            (clause) => html`<li class="clause" data-testid="clause" data-matched=${clause.matched}>
-            <${Status} kind=${clause.matched ? 'good' : 'bad'} text=${clause.matched ? 'yes' : 'no'} /> <code>${clause.path}</code> is <code>${valueText(clause.clause)}</code>:
-            found ${clause.value === undefined ? 'nothing' : html`<code>${valueText(clause.value)}</code>`}</li>`,
-          )}</ul>`
+        : html`<ul class="clauses">${clauses.map((clause) => html`<${Clause} one=${clause} />`)}</ul>`
     }</li>`;
+}
+
+/** How it came in, when, and what became of it. */
+function Of(props: { readonly place: Place; readonly event: Event }): Markup {
+  const { place, event } = props;
+  const { endpoint, receivedAt, routerStatus } = event;
+  return html`<span class="of">${endpoint === undefined ? null : html`<span>endpoint <a href=${pageHref(place, 'endpoints', endpoint)}>${endpoint}</a></span>`}
+    <${Clock} at=${receivedAt} /> <${Status} kind=${kindOf(routerStatus)} text=${routerStatus} /></span>`;
 }
 
 function Decisions(props: { readonly place: Place; readonly explained: Explained; readonly event: Event }): Markup {
@@ -101,21 +107,15 @@ export function Page({ place, id }: PageProps): Markup {
   };
   const error = read.error ?? why.error;
   return html`<section data-testid="page-event">
-    <div class="title"><h1>${event?.key ?? 'Event'}</h1>${event === undefined ? null : html`<${Status} kind=${kindOf(event.routerStatus)} text=${event.routerStatus} />`}<${Command} command=${`svc event explain ${id}`} /></div>
+    <div class="title"><h1>${event?.key ?? 'Event'}</h1>${event === undefined ? null : html`<${Of} place=${place} event=${event} />`}<${Command} command=${`svc event explain ${id}`} /></div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${
-      event === undefined
+      event === undefined || (why.value === undefined && why.error === undefined)
         ? null
         : html`<div>
       <${Facts} of=${[
         ['received', html`<${Time} at=${event.receivedAt} />`],
         ['source', event.source],
-        [
-          'endpoint',
-          event.endpoint === undefined
-            ? undefined
-            : html`<a href=${pageHref(place, 'endpoints', event.endpoint)}>${event.endpoint}</a>`,
-        ],
         ['target', event.target === null ? undefined : `${event.target.type} ${event.target.key}`],
         [
           'replay of',
@@ -126,12 +126,13 @@ export function Page({ place, id }: PageProps): Markup {
         ['failed', event.reason],
         ['id', html`<code>${event.id}</code>`],
       ]} />
-      <div class="actions"><${Action} place=${place} label="Replay" testId="replay" needs="events:replay" command=${`svc event replay ${id}`} run=${replay} />
-        <${Copy} text=${asWhere(event.payload)} label="Copy as where" testId="copy-where" />
-        <${Copy} text=${asCurl(place, event, endpoint.value)} label="Copy curl" testId="copy-curl" /></div>
       <h2>Why</h2>
       ${why.value === undefined ? null : html`<${Decisions} place=${place} explained=${why.value} event=${event} />`}
-      <h2>Payload</h2>${event.payload === null ? html`<p class="empty">Retention has taken the body.</p>` : html`<${Json} value=${event.payload} label="Payload" testId="payload" />`}</div>`
+      <div class="actions"><h2>Payload</h2>
+              <${Action} place=${place} label="Replay" testId="replay" needs="events:replay" command=${`svc event replay ${id}`} run=${replay} />
+        <${Copy} text=${asWhere(event.payload)} label="Copy as where" testId="copy-where" />
+        <${Copy} text=${asCurl(place, event, endpoint.value)} label="Copy curl" testId="copy-curl" /></div>
+      ${event.payload === null ? html`<p class="empty">Retention has taken the body.</p>` : html`<${Json} value=${event.payload} label="Payload" testId="payload" />`}</div>`
     }
   </section>`;
 }

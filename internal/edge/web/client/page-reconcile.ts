@@ -57,9 +57,9 @@ function Impact(props: { readonly place: Place; readonly impact: EventImpact }):
     <ul>${impact.triggers.map(({ agent, ordinal, event, newly, stopped }) => html`<li>${agent}#${ordinal} on <code>${event}</code>: ${newly.count} newly match${ids(newly.eventIds)}, ${stopped.count} stop${ids(stopped.eventIds)}</li>`)}</ul></div>`;
 }
 
-function Follows(props: { readonly place: Place; readonly consequences: Consequences }): Markup {
-  const { schedules, endpoints, triggers, eventImpact } = props.consequences;
-  const lines = [
+/** What follows beyond the changes, a line each. */
+function linesOf({ schedules, endpoints, triggers }: Consequences): readonly string[] {
+  return [
     ...(schedules?.gained ?? []).map(
       (one) => `+ schedule ${one.agent}#${one.ordinal} ${one.cron} ${one.timezone}, next ${one.next[0] ?? '–'}`,
     ),
@@ -73,6 +73,15 @@ function Follows(props: { readonly place: Place; readonly consequences: Conseque
     ...(triggers?.activated ?? []).map((one) => `+ trigger ${one.agent}#${one.ordinal} ${one.event} becomes active`),
     ...(triggers?.skipped ?? []).map((one) => `− trigger ${one.agent}#${one.ordinal} ${one.event} is skipped`),
   ];
+}
+
+/** How many things follow: the lines, and each trigger that the events of the last days meet otherwise. */
+const consequenceCount = (consequences: Consequences): number =>
+  linesOf(consequences).length + (consequences.eventImpact?.triggers.length ?? 0);
+
+function Follows(props: { readonly place: Place; readonly consequences: Consequences }): Markup {
+  const { eventImpact } = props.consequences;
+  const lines = linesOf(props.consequences);
   return html`<div>${lines.length === 0 && eventImpact === undefined ? html`<${Empty} text="Nothing follows beyond the changes." />` : null}
     <ul>${lines.map((line) => html`<li data-testid="consequence">${line}</li>`)}</ul>
     ${eventImpact === undefined ? null : html`<${Impact} place=${props.place} impact=${eventImpact} />`}</div>`;
@@ -121,7 +130,7 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
     <${Tabs} shown=${shown} tabs=${[
       ['changes', `Changes ${counted}`],
       ['mistakes', `Mistakes ${mistakes}`],
-      ['consequences', 'Consequences'],
+      ['consequences', `Consequences ${consequenceCount(run.consequences)}`],
       ['inputs', 'Inputs'],
     ]}>
       ${shown === 'changes' ? html`<${ChangesOf} place=${place} actions=${run.actions} />` : null}

@@ -5,7 +5,20 @@ import type { Message, Session, WholeSession } from '../../../../schemas/api/ses
 import type { Agent } from '../../../../schemas/api/agents.ts';
 import { call } from './api.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, Command, duration, Failure, Field, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
+import {
+  Action,
+  Command,
+  duration,
+  Elapsed,
+  Failure,
+  Field,
+  html,
+  kindOf,
+  type Markup,
+  Status,
+  Time,
+  useRead,
+} from './kit.ts';
 import { useLive } from './live.ts';
 import { tokens, usd } from './numbers.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
@@ -85,13 +98,23 @@ function Head(props: { readonly place: Place; readonly found: Found }): Markup {
       ${capUsd === undefined ? null : html`<meter min="0" max=${capUsd} value=${spent} aria-label=${`spent ${cost}`}></meter>`}
       ${usage.unpricedCalls === 0 ? null : html`<small>${usage.unpricedCalls} calls of unknown price</small>`}</dd></div>
     <div><dt>Tokens</dt><dd>${tokens(usage.inputTokens)} in, ${tokens(usage.outputTokens)} out</dd></div>
-    <div><dt>Turn</dt><dd>${session.turns === 0 ? 'none yet' : `${session.turns}, ${lastTurn?.state ?? ''}`}${lastTurn?.error === undefined ? null : html` <small>${lastTurn.error}</small>`}</dd></div>
+    <div><dt>Turn</dt><dd data-testid="session-turn">${lastTurn === undefined ? 'none yet' : html`<span>${session.turns} ${lastTurn.state} <${Elapsed} since=${lastTurn.startedAt} until=${lastTurn.endedAt} /></span>`}${lastTurn?.error === undefined ? null : html` <small>${lastTurn.error}</small>`}</dd></div>
     <div><dt>Inbox</dt><dd>${waiting === 0 ? 'empty' : `${waiting} waiting`}${inbox.failed === 0 ? '' : `, ${inbox.failed} not delivered`}</dd></div>
     <div><dt>Started by</dt><dd>${session.eventId === undefined ? origins[session.origin] : html`<a href=${pageHref(place, 'events', session.eventId)}>event ${session.eventId.slice(0, 8)} (why)</a>`}
       ${session.parentId === undefined ? null : html` <a href=${pageHref(place, 'sessions', session.parentId)}>session ${session.parentId.slice(0, 8)}</a>`}</dd></div>
+    ${session.bindings.length === 0 ? null : html`<div><dt>Bound</dt><dd data-testid="session-bound"><${Bound} place=${place} session=${session} /></dd></div>`}
     <div><dt>Created</dt><dd><${Time} at=${session.createdAt} /></dd></div>
     ${session.endedAt === undefined ? null : html`<div><dt>Ended</dt><dd><${Time} at=${session.endedAt} /></dd></div>`}
   </dl>`;
+}
+
+/** Targets of bindings that the head names; the others stand with what it holds. */
+const boundMost = 3;
+
+function Bound({ place, session }: { readonly place: Place; readonly session: WholeSession }): Markup {
+  const all = `${pageHref(place, 'bindings')}?session=${session.id}`;
+  const { bindings } = session;
+  return html`<span>${bindings.slice(0, boundMost).map(({ target }, index) => html`${index === 0 ? '' : ', '}<a href=${all} title=${target.type}>${target.key}</a>`)}${bindings.length > boundMost ? html`, <a href=${all}>${bindings.length - boundMost} more</a>` : null}</span>`;
 }
 
 interface Part {

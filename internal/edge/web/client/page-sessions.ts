@@ -11,6 +11,19 @@ const states = [
   ...['blocked', 'archived', 'replaced', 'failed'],
 ];
 
+export const sessionColumns: List<Session>['columns'] = [
+  { title: 'Session', cell: ({ displayTitle }) => displayTitle },
+  {
+    title: 'State',
+    cell: ({ state, reason }) =>
+      html`<span><${Status} kind=${state === 'running' ? 'good' : kindOf(state)} text=${state.replaceAll('_', ' ')} />${reason === undefined ? null : html` <small>${reason}</small>`}</span>`,
+  },
+  { title: 'Agent', cell: ({ agent }, place) => html`<a href=${pageHref(place, 'agents', agent)}>${agent}</a>` },
+  { title: 'Cost', cell: ({ usage }) => usd(usage.costUsd) },
+  { title: 'Active', cell: ({ lastActiveAt }) => timeCell(lastActiveAt) },
+  { title: 'Created', cell: ({ createdAt }) => timeCell(createdAt) },
+];
+
 const list: List<Session> = {
   page: 'sessions',
   title: 'Sessions',
@@ -18,18 +31,7 @@ const list: List<Session> = {
   idOf: ({ id }) => id,
   fixed: { view: 'row' },
   isCounted: true,
-  columns: [
-    { title: 'Session', cell: ({ displayTitle }) => displayTitle },
-    {
-      title: 'State',
-      cell: ({ state, reason }) =>
-        html`<span><${Status} kind=${state === 'running' ? 'good' : kindOf(state)} text=${state.replaceAll('_', ' ')} />${reason === undefined ? null : html` <small>${reason}</small>`}</span>`,
-    },
-    { title: 'Agent', cell: ({ agent }, place) => html`<a href=${pageHref(place, 'agents', agent)}>${agent}</a>` },
-    { title: 'Cost', cell: ({ usage }) => usd(usage.costUsd) },
-    { title: 'Active', cell: ({ lastActiveAt }) => timeCell(lastActiveAt) },
-    { title: 'Created', cell: ({ createdAt }) => timeCell(createdAt) },
-  ],
+  columns: sessionColumns,
   filters: [
     { field: 'agent', label: 'Agent' },
     { field: 'state', label: 'State', options: states },
