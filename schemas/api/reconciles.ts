@@ -1,7 +1,8 @@
 // Runs of the reconciler.
 
 import * as v from 'valibot';
-import { action, diagnostic, integer, json, nameText, projectPath, receipt, timestamp } from './common.ts';
+import { origin } from './agents.ts';
+import { action, diagnostic, integer, json, nameText, onOff, projectPath, receipt, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 export const runStatus = v.picklist(['running', 'applied', 'unchanged', 'held', 'failed', 'superseded', 'quarantined']);
@@ -23,6 +24,9 @@ const schedule = named(
   }),
 );
 export type ScheduleConsequence = Shape<typeof schedule>;
+
+/** Live sessions of one agent on one revision, when the apply was worked out. */
+const sessionsOf = named('SessionConsequence', v.object({ agent: v.string(), revision: integer, count: integer }));
 
 const impactCount = named('ImpactCount', v.object({ count: integer, eventIds: v.array(v.string()) }));
 export type ImpactCount = Shape<typeof impactCount>;
@@ -47,6 +51,8 @@ export const consequences = named(
     schedules: v.optional(v.object({ gained: v.array(schedule), changed: v.array(schedule), lost: v.array(schedule) })),
     endpoints: v.optional(v.object({ gained: v.array(v.string()), lost: v.array(v.string()) })),
     triggers: v.optional(v.object({ activated: v.array(trigger), skipped: v.array(trigger) })),
+    /** Of agents that change: `kept` go on with the revision that they have, `archived` end, since their agent goes. */
+    sessions: v.optional(v.object({ kept: v.array(sessionsOf), archived: v.array(sessionsOf) })),
     /** Of a run that was held. */
     eventImpact: v.optional(eventImpact),
   }),
@@ -90,7 +96,14 @@ export type Run = Shape<typeof run>;
 /** One run with everything that explains it, also what stayed as it was. */
 export const wholeRun = named(
   'ReconcileDetail',
-  v.object({ ...entries, consequences, webhooks: v.array(receipt), inputs: json }),
+  v.object({
+    ...entries,
+    consequences,
+    webhooks: v.array(receipt),
+    inputs: json,
+    /** With origins=true: by agent, then by the paths of its changes, where the new value stands; of the first 100 agents. */
+    origins: v.optional(v.record(v.string(), v.record(v.string(), origin))),
+  }),
 );
 export type WholeRun = Shape<typeof wholeRun>;
 
@@ -128,5 +141,8 @@ export const getReconcile = operation({
   id: 'getReconcile',
   path: `${projectPath}/reconciles/:id`,
   summary: 'One run with its consequences, receipts and inputs',
+  query: v.strictObject({
+    origins: v.optional(v.pipe(onOff, v.description('`true`: `origins` says where what changed stands in the files.'))),
+  }),
   answers: { 200: wholeRun },
 });

@@ -152,6 +152,12 @@ export interface TriggerConsequence {
   readonly ordinal: number;
   readonly event: string;
 }
+/** Live sessions of one agent on one revision. */
+export interface SessionConsequence {
+  readonly agent: string;
+  readonly revision: number;
+  readonly count: number;
+}
 /** What an apply does beyond the resources that it writes. */
 export interface Consequences {
   readonly schedules: {
@@ -163,6 +169,11 @@ export interface Consequences {
   readonly triggers: {
     readonly activated: readonly TriggerConsequence[];
     readonly skipped: readonly TriggerConsequence[];
+  };
+  /** Of agents that change: those that go on with the revision that they have, and those that end. Absent: there are none. */
+  readonly sessions?: {
+    readonly kept: readonly SessionConsequence[];
+    readonly archived: readonly SessionConsequence[];
   };
 }
 

@@ -67,7 +67,10 @@ const runId = (client: Client, given: string): Promise<string> =>
 
 export const reconcileShow: Handler = async (call) => {
   const client = await connect(call);
-  const run = await client.call(reconciles.getReconcile, { params: { id: await runId(client, call.arg('ID')) } });
+  const run = await client.call(reconciles.getReconcile, {
+    params: { id: await runId(client, call.arg('ID')) },
+    query: call.flag('origins') ? { origins: 'true' } : {},
+  });
   call.screen.emit(run, () => printRun(run, printOptions(call)));
   return 0;
 };

@@ -45,7 +45,12 @@ const RUN: Run = {
     { op: 'delete', kind: 'Identity', name: 'old\u001b[2J', changes: [] },
     { op: 'unchanged', kind: 'Environment', name: 'node', changes: [] },
   ],
+  origins: { triage: { reasoningEffort: { file: '.svc/agents/triage.yaml', line: 7, layer: 'document' } } },
   consequences: {
+    sessions: {
+      kept: [{ agent: 'triage', revision: 7, count: 1 }],
+      archived: [{ agent: 'sweep', revision: 2, count: 3 }],
+    },
     schedules: {
       gained: [
         {

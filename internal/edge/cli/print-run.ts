@@ -27,7 +27,7 @@ import {
 /** A run or a plan as far as it is shown: what an older server leaves out is left out here. */
 export type Run = Pick<WholeRun, 'id'> & Partial<Omit<WholeRun, 'status'>> & { readonly status: string };
 /** What a plan, an apply and a run have in common. */
-type Plan = Pick<Run, 'actions' | 'consequences' | 'webhooks' | 'diagnostics' | 'status'> & {
+type Plan = Pick<Run, 'actions' | 'consequences' | 'webhooks' | 'diagnostics' | 'status' | 'origins'> & {
   readonly eventImpact?: EventImpact | undefined;
 };
 
@@ -184,7 +184,8 @@ export function printPlan(plan: Plan, options: PrintOptions): string[] {
   const actions = plan.actions ?? [];
   if (actions.length > 0) {
     lines.push('', options.paint('bold', `changes: ${countText(actions, planned ? 'planned' : 'done')}`));
-    for (const action of actions) if (action.op !== 'unchanged') lines.push(...printAction(action, options));
+    for (const action of actions)
+      if (action.op !== 'unchanged') lines.push(...printAction(action, options, plan.origins?.[action.name]));
   }
   lines.push(...printConsequences(plan.consequences ?? {}, options));
   lines.push(...printImpact(plan.eventImpact ?? plan.consequences?.eventImpact, options));
@@ -211,10 +212,17 @@ const SIGNS = {
   unchanged: ['=', 'grey'],
 } as const;
 
-function printAction(action: Action, options: PrintOptions): string[] {
+type ActionOrigins = NonNullable<Run['origins']>[string] | undefined;
+
+function printAction(action: Action, options: PrintOptions, origins: ActionOrigins): string[] {
   const [sign, colour] = SIGNS[action.op];
   const lines = [options.paint(colour, `  ${sign} ${action.kind} ${clean(action.name, true)}`)];
-  for (const change of action.changes ?? []) lines.push(...printChange(change, options));
+  for (const change of action.changes ?? []) {
+    lines.push(...printChange(change, options));
+    const { file, line } = origins?.[change.path] ?? {};
+    const place = file === undefined || file === null ? '' : `${clean(file, true)}${line === null ? '' : `:${line}`}`;
+    if (place !== '') lines.push(options.paint('grey', `        at ${place}`));
+  }
   return lines;
 }
 
@@ -244,8 +252,8 @@ function apart(from: string, to: string, room: number): readonly [string, string
 }
 
 function printConsequences(consequences: Consequences, { paint, now }: PrintOptions): string[] {
-  const { schedules, endpoints, triggers } = consequences;
-  const rows: (readonly [sign: '+' | '~' | '-', what: string, name: string, text: string])[] = [];
+  const { schedules, endpoints, triggers, sessions } = consequences;
+  const rows: (readonly [sign: '+' | '~' | '-' | '=', what: string, name: string, text: string])[] = [];
   const tick = (schedule: ScheduleConsequence): string => {
     const next = (schedule.next ?? []).slice(0, 3).map((at) => relativeTime(at, now));
     const was = schedule.from === undefined ? '' : ` (was ${schedule.from.cron} ${schedule.from.timezone})`;
@@ -264,9 +272,13 @@ function printConsequences(consequences: Consequences, { paint, now }: PrintOpti
   for (const each of triggers?.skipped ?? []) {
     rows.push(['-', 'trigger', `${each.agent}#${each.ordinal}`, `${each.event} (skipped until its connection exists)`]);
   }
+  for (const { agent, revision, count: n } of sessions?.kept ?? [])
+    rows.push(['=', 'sessions', agent, `${n} live keep${n === 1 ? 's' : ''} r${revision}`]);
+  for (const { agent, revision, count: n } of sessions?.archived ?? [])
+    rows.push(['-', 'sessions', agent, `${n} live on r${revision} ${n === 1 ? 'is' : 'are'} archived`]);
   if (rows.length === 0) return [];
   const width = Math.max(...rows.map((row) => widthOf(clean(row[2], true))));
-  const colours = { '+': 'green', '~': 'yellow', '-': 'red' } as const;
+  const colours = { '+': 'green', '~': 'yellow', '-': 'red', '=': 'grey' } as const;
   return [
     '',
     paint('bold', 'consequences'),

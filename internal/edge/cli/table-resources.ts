@@ -177,7 +177,7 @@ const reconcileCommands: readonly CommandSpec[] = [
     words: ['reconcile', 'show'],
     summary: 'one run: stages, planned actions, consequences, diagnostics',
     args: [{ name: 'ID', help: 'id of the run' }],
-    options: [],
+    options: [{ name: 'origins', type: 'flag', help: 'where what changed stands: file and line' }],
     load: async () => (await reconcile()).reconcileShow,
   },
   {

@@ -1,6 +1,7 @@
 // The stage that judges a plan: whether it is applied, held until somebody approves, or refused. Where people look before
 // they leap, and where a plan is held, it also says what the change of triggers would have done to the last days' events.
 
+import { liveSessionsOf } from '../../adapters/store/console/consequences.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { ChangeSet, Consequences } from '../../core/plan/types.ts';
 import { impactOf } from './impact.ts';
@@ -39,12 +40,26 @@ async function judgeChanges(tx: Sql, plan: Extract<Plan, { outcome: 'computed' }
   const { request, set, state, now, diagnostics, webhooks } = plan;
   if (!set.ok) return emptyResult('failed', diagnostics);
   const status = statusOf(request, set);
-  const { actions, consequences, held } = set;
+  const { actions, held } = set;
+  const sessions = await sessionsIn(tx, set);
+  const consequences = { ...set.consequences, ...(sessions !== undefined && { sessions }) };
   const result = { status, actions, consequences, webhooks, diagnostics, ...(held && { held }) };
   const isAsked = request.withImpact === true && status === 'planned';
   if (!isAsked && status !== 'held') return result;
   const { projectId } = request;
   return { ...result, eventImpact: await impactOf(tx, { projectId, state, writes: set.writes, now }) };
+}
+
+/** What becomes of live sessions of agents that change; undefined where there is none. */
+async function sessionsIn(tx: Sql, { writes }: ChangeSet): Promise<Consequences['sessions']> {
+  const revised = writes.agents.flatMap(({ id, newRevision }) => (id !== null && newRevision ? [id] : []));
+  const gone = new Set(writes.agentDeletes);
+  if (revised.length + gone.size === 0) return undefined;
+  const found = await liveSessionsOf(tx, [...revised, ...gone]);
+  if (found.length === 0) return undefined;
+  const of = (isGone: boolean) =>
+    found.filter(({ id }) => gone.has(id) === isGone).map(({ agent, revision, count }) => ({ agent, revision, count }));
+  return { kept: of(false), archived: of(true) };
 }
 
 function statusOf(request: ApplyRequest, set: ChangeSet): ApplyStatus {

@@ -1,12 +1,21 @@
 // Where the values of stored agents come from. Those of a repository are told by its stored files, compiled once more for the
 // agents that are asked for; of what was applied by hand it was kept with the agent. Changes nothing.
 
-import { agentByName, type AgentRow, readAgentOrigins } from '../../adapters/store/resources/agents.ts';
+import {
+  agentByName,
+  type AgentOfRun,
+  type AgentRow,
+  agentsOfRun,
+  readAgentOrigins,
+} from '../../adapters/store/resources/agents.ts';
+import type { ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
 import { repositoryInHand } from '../../adapters/store/repositories/repositories.ts';
 import { snapshotById } from '../../adapters/store/repositories/snapshots.ts';
 import { lastMatch } from '../../adapters/store/events/event-routes.ts';
 import { listTriggers } from '../../adapters/store/resources/triggers.ts';
-import type { Origins } from '../../domain/diagnostic.ts';
+import type { Action } from '../../core/plan/types.ts';
+import type { TemplateLock } from '../../domain/bundle.ts';
+import type { Origin, Origins } from '../../domain/diagnostic.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { Trigger } from '../../domain/spec.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
@@ -59,25 +68,107 @@ export async function findTrigger(ctx: FlowContext, project: ProjectRef, agent: 
 
 const byHand = ({ repositoryId }: Wanted): boolean => repositoryId === null;
 
+type Run = Pick<ReconcileRow, 'id' | 'projectId' | 'repositoryId' | 'actions' | 'inputs'>;
+/** Agents whose changes are placed: a run of thousands is not compiled for all of them. */
+const placedMost = 100;
+
+/**
+ * Where what a run changed stands in the files that it applied: by agent, then by the changes' paths. What was taken away
+ * stands nowhere, and of files that are not kept any more nothing is told.
+ */
+export async function originsOfRun(ctx: FlowContext, run: Run): Promise<{ readonly [agent: string]: Origins }> {
+  // What a run stores as JSON is what its apply made.
+  const actions = run.actions as unknown as readonly Action[];
+  const changed = new Map(
+    actions
+      .filter(({ kind, op, changes }) => kind === 'Agent' && op === 'update' && changes.length > 0)
+      .slice(0, placedMost)
+      .map(({ name, changes }) => [name, changes.filter(({ to }) => to !== null).map(({ path }) => path)]),
+  );
+  if (changed.size === 0) return {};
+  const agents = await agentsOfRun(ctx.db, run, [...changed.keys()]);
+  const found = run.repositoryId === null ? await originsByHand(ctx, agents) : await originsInFiles(ctx, run, agents);
+  const told: [string, Origins][] = [];
+  for (const [name, paths] of changed) {
+    const origins = found[name] ?? {};
+    const placed = paths.flatMap((path) => {
+      const origin = enclosing(origins, path);
+      return origin === undefined ? [] : [[path, origin] as const];
+    });
+    if (placed.length > 0) told.push([name, Object.fromEntries(placed)]);
+  }
+  return Object.fromEntries(told);
+}
+
+/** The origin of a path, or of the nearest value that holds it. */
+function enclosing(origins: Origins, path: string): Origin | undefined {
+  for (let at = path; at !== ''; at = at.replace(/(?:\.[^.[\]]+|\[(?:\d+|"(?:[^"\\]|\\.)*")\]|^[^.[\]]+)$/, ''))
+    if (Object.hasOwn(origins, at)) return origins[at];
+  return undefined;
+}
+
+/** Kept with the agent for its newest revision alone: only where this run brought that. */
+async function originsByHand(
+  ctx: FlowContext,
+  agents: readonly AgentOfRun[],
+): Promise<{ readonly [agent: string]: Origins }> {
+  const own = agents.filter(({ isNewest }) => isNewest);
+  const found = await readAgentOrigins(
+    ctx.db,
+    own.map(({ id }) => id),
+  );
+  return Object.fromEntries(own.map(({ id, name }) => [name, found.get(id) ?? {}]));
+}
+
+async function originsInFiles(
+  ctx: FlowContext,
+  run: Run,
+  agents: readonly AgentOfRun[],
+): Promise<{ readonly [agent: string]: Origins }> {
+  const { snapshotId, context, templateLock } = run.inputs as unknown as Partial<RunInputs>;
+  if (run.repositoryId === null || snapshotId === undefined) return {};
+  return compileOrigins(ctx, run.repositoryId, [...new Set(agents.map(({ file }) => file))], {
+    snapshotId,
+    context: context ?? {},
+    lock: templateLock ?? null,
+  });
+}
+
+/** What `subjectOf` records of a run. */
+interface RunInputs {
+  readonly snapshotId: string;
+  readonly context: { readonly [name: string]: string };
+  readonly templateLock: TemplateLock;
+}
+
+/** Files of a repository, as they were applied, and what they are compiled with. */
+interface Applied {
+  readonly snapshotId: string;
+  readonly context: { readonly [name: string]: string };
+  readonly lock: TemplateLock | null;
+}
+
+/** `applied`: by an earlier run; absent: what the repository has applied last. */
 async function compileOrigins(
   ctx: FlowContext,
   repositoryId: string,
   files: readonly string[],
+  applied?: Applied,
 ): Promise<{ readonly [agent: string]: Origins }> {
   const found = await repositoryInHand(ctx.db, repositoryId, null);
-  const snapshotId = found?.repository.state.snapshotId ?? null;
-  if (found === undefined || snapshotId === null) return {};
+  const snapshotId = applied?.snapshotId ?? found?.repository.state.snapshotId ?? null;
+  if (found === undefined || snapshotId === null || files.length === 0) return {};
   const { repository, project, connections } = found;
   const record = await snapshotById(ctx.db, snapshotId);
   const bundle = record === undefined ? undefined : await storedBundle(ctx.db, record);
   if (bundle === undefined) return {};
   const ports = syncPortsOf(ctx);
-  const lock = repository.state.templateLock;
+  const lock = applied === undefined ? repository.state.templateLock : applied.lock;
   const reader = { kind: 'templates', name: repository.name } as const;
   const secret = (name: string) => secretText(ctx, project, name, reader);
   const absent = new Set(bundle.absent);
   const complete = await compileWith(ports, {
-    context: contextOf(repository, { branch: repository.state.refBranch, connections }),
+    context: applied?.context ?? contextOf(repository, { branch: repository.state.refBranch, connections }),
     origins: files,
     bundle: async () => ({ ...bundle, absent: new Set(absent) }),
     // What was applied has been read whole: nothing more is there.

@@ -50,6 +50,21 @@ export const hangingOnAgents = (sql: Sql, projectId: string, agents: readonly st
   );
 };
 
+/** Live sessions of agents, by agent and revision; `id` is the agent's. */
+export async function liveSessionsOf(
+  sql: Sql,
+  agentIds: readonly string[],
+): Promise<
+  readonly { readonly id: string; readonly agent: string; readonly revision: number; readonly count: number }[]
+> {
+  const { rows } = await sql.query<{ id: string; agent: string; revision: number; count: number }>(
+    `select agent_id as id, agent, revision, count(*)::int as count from svc.sessions
+      where agent_id = any($1::uuid[]) and live group by agent_id, agent, revision order by agent collate "C", revision`,
+    [agentIds],
+  );
+  return rows;
+}
+
 export interface SecretHangers {
   readonly agents: Counted;
   readonly endpoints: Counted;

@@ -106,6 +106,31 @@ export async function readAgentOrigins(sql: Sql, ids: readonly string[]): Promis
   return new Map(rows.map((row) => [row.id, row.origins]));
 }
 
+/** An agent that a run changed, as far as it is there. */
+export interface AgentOfRun {
+  readonly id: string;
+  readonly name: string;
+  /** Of its document. */
+  readonly file: string;
+  /** Its newest revision is this run's. */
+  readonly isNewest: boolean;
+}
+
+/** Agents of a project by name; `run` is the run in question. */
+export async function agentsOfRun(
+  sql: Sql,
+  run: { readonly id: string; readonly projectId: string },
+  names: readonly string[],
+): Promise<AgentOfRun[]> {
+  const { rows } = await sql.query<AgentOfRun>(
+    `select a.id, a.name, a.source ->> 'file' as file, coalesce(v.reconcile_id = $2::uuid, false) as "isNewest"
+       from svc.agents a left join svc.agent_revisions v on v.agent_id = a.id and v.revision = a.revision
+      where a.project_id = $1::uuid and a.name = any($3::text[])`,
+    [run.projectId, run.id, names],
+  );
+  return rows;
+}
+
 /** Deletes agents; their triggers, schedules and shares in generated resources go with them, their revisions stay. */
 export async function deleteAgents(tx: Sql, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;

@@ -1,13 +1,14 @@
 // The overview and the stream of changes: what they say, how they go on, and who hears them.
 
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { ListedAgent } from '../../../../schemas/api/agents.ts';
 import type { DryRun } from '../../../../schemas/api/common.ts';
 import type { Overview } from '../../../../schemas/api/overview.ts';
+import type { WholeRun } from '../../../../schemas/api/reconciles.ts';
 import type { OneTrigger } from '../../../../schemas/api/triggers.ts';
 import { startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
 
@@ -222,6 +223,7 @@ triggers:
   const { body: some } = await daemon.api('GET', 'P/sessions?counts=true&live=true&agent=none');
   assert.equal(some['total'], 0);
   await foretold();
+  await placed(dir);
   rmSync(dir, { recursive: true, force: true });
 });
 
@@ -301,6 +303,47 @@ async function foretold(): Promise<void> {
   const { body: audit } = await daemon.api('GET', 'P/audit?action=agent.deleted&limit=1');
   assert.equal(audit['items']?.[0]?.['detail']?.['reason'], 'not needed');
   for (const name of ['shared', 'backed']) assert.equal((await daemon.api('DELETE', `P/secrets/${name}`)).status, 204);
+}
+
+/** Where what a run changed stands, by hand and through an import, and what becomes of the sessions of an agent that changes. */
+async function placed(dir: string): Promise<void> {
+  const newest = async (query: string): Promise<WholeRun> => {
+    const { body } = await daemon.api('GET', `P/reconciles?limit=1&${query}`);
+    const id = String(body['items']?.[0]?.['id']);
+    return (await daemon.api('GET', `P/reconciles/${id}?origins=true`)).body as unknown as WholeRun;
+  };
+  const environment = '{ name: e3, image: { kind: preset, name: base } }';
+  const apply = (prompt: string) => {
+    const content = `name: kept\nharness: harness-a\nenvironment: ${environment}\nsystemPrompt: ${prompt}\n`;
+    const files = [{ path: '.svc/agents/kept.yaml', content }];
+    return daemon.api('POST', 'P/apply', { files, prune: false });
+  };
+  await apply('One.');
+  const { body: session } = await daemon.api('POST', 'P/agents/kept/sessions', { message: 'Hello' });
+  await apply('Two.');
+  const byHand = await newest('status=applied');
+  assert.deepEqual(byHand.origins, {
+    kept: { systemPrompt: { file: '.svc/agents/kept.yaml', line: 4, layer: 'document' } },
+  });
+  assert.deepEqual(byHand.consequences.sessions, { kept: [{ agent: 'kept', revision: 1, count: 1 }], archived: [] });
+  assert.equal((await daemon.api('POST', `P/sessions/${String(session['id'])}/archive`, {})).status, 200);
+  await apply('Three.');
+  assert.equal((await newest('status=applied')).consequences.sessions, undefined);
+  const base = join(dir, '.svc/fragments/base.yaml');
+  writeFileSync(
+    base,
+    readFileSync(base, 'utf8').replace('initialPrompt: "{{ $team }}"', 'initialPrompt: "To {{ $team }}"'),
+  );
+  await daemon.api('POST', 'P/repositories/fleet/sync');
+  let run = await newest('repository=fleet');
+  for (let round = 0; round < 200 && Object.keys(run.origins ?? {}).length === 0; round += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    run = await newest('repository=fleet&status=applied');
+  }
+  assert.deepEqual(run.origins, {
+    review: { initialPrompt: { file: '.svc/fragments/base.yaml', line: 3, layer: 'context' } },
+  });
+  assert.equal((await daemon.api('GET', `P/reconciles/${run.id}`)).body['origins'], undefined);
 }
 
 test('the overview says what is wrong, what changed, what runs and what comes, in one small answer', async () => {

@@ -3,6 +3,7 @@
 import * as api from '../../../../schemas/api/reconciles.ts';
 import { countRuns, listRuns, runById } from '../../../adapters/store/repositories/reconciles.ts';
 import { showRun, showRunRow, showWholeRun, streamRuns } from '../../../flows/repositories/repositories.ts';
+import { originsOfRun } from '../../../flows/sync/sync.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { pageOf, readNumberPage } from '../page.ts';
 import { ok, type Route, serve, streaming } from '../route.ts';
@@ -25,10 +26,11 @@ export const reconcileRoutes: readonly Route[] = [
     const after = lastEventId !== undefined && /^\d{1,15}$/.test(lastEventId) ? Number(lastEventId) : undefined;
     return streaming(await streamRuns(ctx, { projectId: project.id, repository: query.repository, after, signal }));
   }),
-  serve(api.getReconcile, async ({ ctx, project, params: { id } }) => {
+  serve(api.getReconcile, async ({ ctx, project, params: { id }, query }) => {
     const found = isUuid(id) ? await runById(ctx.db, project.id, id) : undefined;
     if (found === undefined)
       throw new Fault('not_found', 'reconcile-not-found', `there is no reconcile ${id.slice(0, 64)}`);
-    return ok(showWholeRun(found));
+    const origins = query.origins === 'true' ? await originsOfRun(ctx, found) : undefined;
+    return ok({ ...showWholeRun(found), ...(origins !== undefined && { origins }) });
   }),
 ];

@@ -1,5 +1,6 @@
 // What pages of one thing share: its facts, its tabs in the address, values as text, and mistakes with their place.
 
+import type { Origin } from '../../../../schemas/api/agents.ts';
 import type { Diagnostic } from '../../../../schemas/api/common.ts';
 import { capital, type Content, html, type Markup, Status } from './kit.ts';
 import { setQuery } from './pages.ts';
@@ -70,15 +71,24 @@ function Excerpt(props: {
   return html`<pre class="excerpt" tabIndex=${0} role="region" aria-label=${props.label}>${rows}</pre>`;
 }
 
+/** `.svc/agents/triage.yaml:14`. */
+function Place({ origin }: { readonly origin: Origin | undefined }): Markup {
+  if (origin === undefined || origin.file === null) return html`<span>–</span>`;
+  return html`<code>${origin.file}${origin.line === null ? '' : `:${origin.line}`}</code>`;
+}
+
 /** What changed of a thing, value by value. */
 export function Changes(props: {
   readonly label: string;
   readonly changes: readonly { readonly path: string; readonly from: unknown; readonly to: unknown }[];
+  /** Where the new values stand, by path; absent: nobody asked. */
+  readonly origins?: { readonly [path: string]: Origin } | undefined;
 }): Markup {
+  const { origins } = props;
   return html`<div class="scroll" role="region" aria-label=${props.label} tabIndex=${0}><table aria-label=${props.label}>
-    <thead><tr><th scope="col">Path</th><th scope="col">Before</th><th scope="col">After</th></tr></thead>
+    <thead><tr><th scope="col">Path</th><th scope="col">Before</th><th scope="col">After</th>${origins === undefined ? null : html`<th scope="col">Place</th>`}</tr></thead>
     <tbody>${props.changes.map(
       ({ path, from, to }) => html`<tr><td><code>${path === '' ? '(all)' : path}</code></td>
-      <td class="from"><pre>${valueText(from)}</pre></td><td class="to"><pre>${valueText(to)}</pre></td></tr>`,
+      <td class="from"><pre>${valueText(from)}</pre></td><td class="to"><pre>${valueText(to)}</pre></td>${origins === undefined ? null : html`<td data-testid="origin"><${Place} origin=${origins[path]} /></td>`}</tr>`,
     )}</tbody></table></div>`;
 }

@@ -29,8 +29,12 @@ function Stages(props: { readonly stages: readonly Stage[] }): Markup {
 
 const signs = { create: '+', update: '~', delete: '−', unchanged: '=' } as const;
 
-function ChangesOf(props: { readonly place: Place; readonly actions: readonly ResourceAction[] }): Markup {
-  const { place } = props;
+function ChangesOf(props: {
+  readonly place: Place;
+  readonly actions: readonly ResourceAction[];
+  readonly origins: WholeRun['origins'];
+}): Markup {
+  const { place, origins = {} } = props;
   const changed = props.actions.filter(({ op }) => op !== 'unchanged');
   const same = props.actions.length - changed.length;
   return html`<div>${changed.length === 0 ? html`<${Empty} text="Nothing changed." />` : null}
@@ -43,7 +47,7 @@ function ChangesOf(props: { readonly place: Place; readonly actions: readonly Re
       }) => html`<details class="change" data-testid="run-change" data-op=${op} open=${changed.length <= 3}>
       <summary><span aria-hidden="true">${signs[op]}</span> ${op} ${kind} ${name}</summary>
       ${kind === 'Agent' && op !== 'delete' ? html`<p><a href=${pageHref(place, 'agents', name)}>agent ${name}</a></p>` : null}
-      ${changes.length === 0 ? null : html`<${Changes} label=${`Changes of ${name}`} changes=${changes} />`}</details>`,
+      ${changes.length === 0 ? null : html`<${Changes} label=${`Changes of ${name}`} changes=${changes} origins=${origins[name]} />`}</details>`,
     )}
     ${same > 0 ? html`<p class="empty">${same} stay${same === 1 ? 's' : ''} as ${same === 1 ? 'it is' : 'they are'}.</p>` : null}</div>`;
 }
@@ -58,7 +62,7 @@ function Impact(props: { readonly place: Place; readonly impact: EventImpact }):
 }
 
 /** What follows beyond the changes, a line each. */
-function linesOf({ schedules, endpoints, triggers }: Consequences): readonly string[] {
+function linesOf({ schedules, endpoints, triggers, sessions }: Consequences): readonly string[] {
   return [
     ...(schedules?.gained ?? []).map(
       (one) => `+ schedule ${one.agent}#${one.ordinal} ${one.cron} ${one.timezone}, next ${one.next[0] ?? '–'}`,
@@ -72,8 +76,16 @@ function linesOf({ schedules, endpoints, triggers }: Consequences): readonly str
     ...(endpoints?.lost ?? []).map((name) => `− endpoint ${name}`),
     ...(triggers?.activated ?? []).map((one) => `+ trigger ${one.agent}#${one.ordinal} ${one.event} becomes active`),
     ...(triggers?.skipped ?? []).map((one) => `− trigger ${one.agent}#${one.ordinal} ${one.event} is skipped`),
+    ...(sessions?.kept ?? []).map(
+      (one) => `= ${live(one.count)} of ${one.agent} keep${one.count === 1 ? 's' : ''} r${one.revision}`,
+    ),
+    ...(sessions?.archived ?? []).map(
+      (one) => `− ${live(one.count)} of ${one.agent} r${one.revision} ${one.count === 1 ? 'is' : 'are'} archived`,
+    ),
   ];
 }
+
+const live = (count: number): string => `${count} live session${count === 1 ? '' : 's'}`;
 
 /** How many things follow: the lines, and each trigger that the events of the last days meet otherwise. */
 const consequenceCount = (consequences: Consequences): number =>
@@ -133,7 +145,7 @@ function Body(props: PageProps & { readonly run: WholeRun; readonly again: () =>
       ['consequences', `Consequences ${consequenceCount(run.consequences)}`],
       ['inputs', 'Inputs'],
     ]}>
-      ${shown === 'changes' ? html`<${ChangesOf} place=${place} actions=${run.actions} />` : null}
+      ${shown === 'changes' ? html`<${ChangesOf} place=${place} actions=${run.actions} origins=${run.origins} />` : null}
       ${shown === 'mistakes' ? html`<div>${mistakes === 0 ? html`<${Empty} text="No mistake." />` : [...run.diagnostics].sort((a, b) => a.severity.localeCompare(b.severity)).map((one) => html`<${Mistake} one=${one} />`)}</div>` : null}
       ${shown === 'consequences' ? html`<${Follows} place=${place} consequences=${run.consequences} />` : null}
       ${shown === 'inputs' ? html`<${Json} value=${run.inputs} label="Inputs" />` : null}
@@ -154,7 +166,11 @@ function Of(props: { readonly place: Place; readonly run: WholeRun }): Markup {
 export function Page(props: PageProps): Markup {
   const { place, id } = props;
   const path = `${place.api}/reconciles/${encodeURIComponent(id)}`;
-  const { value: run, error, again } = useRead((signal) => call<WholeRun>('GET', path, { signal }), path);
+  const {
+    value: run,
+    error,
+    again,
+  } = useRead((signal) => call<WholeRun>('GET', `${path}?origins=true`, { signal }), path);
   useLive(['reconciles'], again, (change) => change.id === id);
   return html`<section data-testid="page-reconcile">
     <div class="title"><h1>Run ${id.slice(0, 13)}</h1>${run === undefined ? null : html`<${Of} place=${place} run=${run} />`}<${Command} command=${`svc reconcile show ${id}`} /></div>

@@ -92,17 +92,17 @@ function Head(props: { readonly place: Place; readonly found: Found }): Markup {
   const kind = session.state === 'running' ? 'good' : kindOf(session.state);
   const waiting = inbox.pending + inbox.inFlight;
   return html`<dl class="facts">
-    <div><dt>State</dt><dd><${Status} kind=${kind} text=${stateText(session)} testId="session-state" /></dd></div>
     <div><dt>Agent</dt><dd><a href=${pageHref(place, 'agents', session.agent)}>${session.agent}</a> r${session.revision}</dd></div>
+    <div><dt>State</dt><dd><${Status} kind=${kind} text=${stateText(session)} testId="session-state" /></dd></div>
+    <div><dt>Turn</dt><dd data-testid="session-turn">${lastTurn === undefined ? 'none yet' : html`<span>${session.turns} ${lastTurn.state} <${Elapsed} since=${lastTurn.startedAt} until=${lastTurn.endedAt} /></span>`}${lastTurn?.error === undefined ? null : html` <small>${lastTurn.error}</small>`}</dd></div>
     <div><dt>Cost</dt><dd><span data-testid="session-cost">${cost}</span>
       ${capUsd === undefined ? null : html`<meter min="0" max=${capUsd} value=${spent} aria-label=${`spent ${cost}`}></meter>`}
       ${usage.unpricedCalls === 0 ? null : html`<small>${usage.unpricedCalls} calls of unknown price</small>`}</dd></div>
-    <div><dt>Tokens</dt><dd>${tokens(usage.inputTokens)} in, ${tokens(usage.outputTokens)} out</dd></div>
-    <div><dt>Turn</dt><dd data-testid="session-turn">${lastTurn === undefined ? 'none yet' : html`<span>${session.turns} ${lastTurn.state} <${Elapsed} since=${lastTurn.startedAt} until=${lastTurn.endedAt} /></span>`}${lastTurn?.error === undefined ? null : html` <small>${lastTurn.error}</small>`}</dd></div>
-    <div><dt>Inbox</dt><dd>${waiting === 0 ? 'empty' : `${waiting} waiting`}${inbox.failed === 0 ? '' : `, ${inbox.failed} not delivered`}</dd></div>
     <div><dt>Started by</dt><dd>${session.eventId === undefined ? origins[session.origin] : html`<a href=${pageHref(place, 'events', session.eventId)}>event ${session.eventId.slice(0, 8)} (why)</a>`}
       ${session.parentId === undefined ? null : html` <a href=${pageHref(place, 'sessions', session.parentId)}>session ${session.parentId.slice(0, 8)}</a>`}</dd></div>
     ${session.bindings.length === 0 ? null : html`<div><dt>Bound</dt><dd data-testid="session-bound"><${Bound} place=${place} session=${session} /></dd></div>`}
+    <div><dt>Inbox</dt><dd>${waiting === 0 ? 'empty' : `${waiting} wait${waiting === 1 ? 's' : ''}`}${inbox.failed === 0 ? '' : `, ${inbox.failed} not delivered`}</dd></div>
+    <div><dt>Tokens</dt><dd>${tokens(usage.inputTokens)} in, ${tokens(usage.outputTokens)} out</dd></div>
     <div><dt>Created</dt><dd><${Time} at=${session.createdAt} /></dd></div>
     ${session.endedAt === undefined ? null : html`<div><dt>Ended</dt><dd><${Time} at=${session.endedAt} /></dd></div>`}
   </dl>`;

@@ -1,10 +1,10 @@
 // A transcript: its end first, earlier messages when they are asked for, a window of them in the document however many there
 // are. It follows at its end alone: who has scrolled up stays where they are, and is told how many came.
 
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Message } from '../../../../schemas/api/sessions.ts';
 import { call } from './api.ts';
-import { Failure, html, type Markup, Time } from './kit.ts';
+import { Clock, duration, Failure, html, type Markup, Status } from './kit.ts';
 import { useLive, useLiveState } from './live.ts';
 
 const pageSize = 100;
@@ -127,6 +127,9 @@ export function TranscriptLog(props: Props): Markup {
   const end = follows ? messages.length : Math.min(until ?? messages.length, messages.length);
   const start = Math.max(0, end - windowSize);
   const shown = messages.slice(start, end);
+  const results = useMemo(() => resultsOf(messages), [messages]);
+  // What a call gave stands with the call, where that is in sight.
+  const told = new Set(shown.flatMap(({ seq }) => results.get(seq)?.seq ?? []));
   const waiting = follows ? 0 : Math.max(0, messages.length - seen);
   useLayoutEffect(() => {
     const element = box.current;
@@ -160,7 +163,7 @@ export function TranscriptLog(props: Props): Markup {
   const toggle = (event: Event): void => ((event.currentTarget as HTMLInputElement).checked ? jump() : stay());
   return html`<div class="transcript">
     <div class="actions"><h2>Transcript</h2>
-      <label><input type="checkbox" data-testid="follow" checked=${follows} onChange=${toggle} /> follow</label>
+      <label><input type="checkbox" data-testid="follow" checked=${follows} onChange=${toggle} /> following</label>
       ${follows ? null : html`<button type="button" class="small" data-testid="jump-end" onClick=${jump}>${waiting === 0 ? 'To the end' : `${waiting} new`}</button>`}
     </div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
@@ -168,7 +171,7 @@ export function TranscriptLog(props: Props): Markup {
     <div class="log" ref=${box} role="log" aria-live="off" aria-label="Transcript" tabIndex=${0} data-testid="transcript" onScroll=${onScroll}>
       ${start > 0 || hasOlder ? html`<p><button type="button" class="small" data-testid="page-older" onClick=${earlier}>Earlier</button></p>` : null}
       ${isRead && messages.length === 0 ? html`<p class="empty">Nothing has been said yet.</p>` : null}
-      ${shown.map((message, index) => html`<${Entry} key=${message.seq} message=${message} before=${shown[index - 1]} />`)}
+      ${shown.map((message, index) => (told.has(message.seq) ? null : html`<${Entry} key=${message.seq} message=${message} before=${shown[index - 1]} result=${results.get(message.seq)} />`))}
       ${end < messages.length ? html`<p><button type="button" class="small" data-testid="page-newer" onClick=${later}>Later</button></p>` : null}
     </div></div>`;
 }
@@ -194,19 +197,53 @@ function Said(props: { readonly count: number; readonly isRead: boolean }): Mark
 
 const folded = new Set(['tool_call', 'tool_result', 'thought', 'plan']);
 
-function Entry(props: { readonly message: Message; readonly before: Message | undefined }): Markup {
-  const { message, before } = props;
-  const { seq, role, kind, text, at, delivery, detail } = message;
+const callOf = ({ detail }: Message): string | undefined =>
+  (detail as { readonly callId?: string } | undefined)?.callId;
+
+/** What each call of a tool gave, by the number of the call; an id is used again after a launch. */
+function resultsOf(messages: readonly Message[]): ReadonlyMap<number, Message> {
+  const found = new Map<number, Message>();
+  const open = new Map<string, number>();
+  for (const message of messages) {
+    const id = callOf(message);
+    if (id === undefined) continue;
+    if (message.kind === 'tool_call') open.set(id, message.seq);
+    const call = open.get(id);
+    if (message.kind !== 'tool_result' || call === undefined) continue;
+    found.set(call, message);
+    open.delete(id);
+  }
+  return found;
+}
+
+const wholeText = ({ text, detail }: Message): string =>
+  detail === undefined ? text : `${text}\n${JSON.stringify(detail, null, 2)}`;
+
+const kinds: { readonly [kind: string]: string } = { text: '', message: '', tool_call: '', tool_result: 'result' };
+
+function Entry(props: {
+  readonly message: Message;
+  readonly before: Message | undefined;
+  readonly result: Message | undefined;
+}): Markup {
+  const { message, before, result } = props;
+  const { seq, role, kind, text, at, delivery } = message;
   const isGoingOn = before !== undefined && before.role === role && before.kind === kind && kind === 'text';
   const sender = delivery === undefined ? role : delivery.sender;
+  const said = kinds[kind] ?? kind.replaceAll('_', ' ');
   const state = delivery === undefined || delivery.state === 'done' ? '' : ` (${delivery.state.replaceAll('_', ' ')})`;
-  const head = isGoingOn
-    ? null
-    : html`<p class="who"><${Time} at=${at} /> <strong>${sender}</strong>${kind === 'text' || kind === 'message' ? '' : ` ${kind.replaceAll('_', ' ')}`}${state}</p>`;
-  const whole = detail === undefined ? text : `${text}\n${JSON.stringify(detail, null, 2)}`;
+  const head = html`<p class="who">${isGoingOn ? null : html`<span><${Clock} at=${at} withSeconds=${false} /> <strong>${sender}</strong>${said === '' || said === sender ? '' : ` ${said}`}${state}</span>`}</p>`;
   const first = text.split('\n', 1)[0] ?? '';
   const body = folded.has(kind)
-    ? html`<details><summary>${first.length > 160 ? `${first.slice(0, 160)}…` : first === '' ? kind : first}</summary><pre>${whole}</pre></details>`
+    ? html`<details><summary>${first.length > 160 ? `${first.slice(0, 160)}…` : first === '' ? kind : first}${result === undefined ? null : html` <${Outcome} call=${message} result=${result} />`}</summary><pre>${wholeText(message)}</pre>
+        ${result === undefined ? null : html`<div data-testid=${`message-${result.seq}`}><pre>${wholeText(result)}</pre></div>`}</details>`
     : html`<pre>${text}</pre>`;
   return html`<div class=${`message ${role}`} data-testid=${`message-${seq}`}>${head}${body}</div>`;
+}
+
+/** How long a call took, and how it ended. */
+function Outcome(props: { readonly call: Message; readonly result: Message }): Markup {
+  const { call, result } = props;
+  const isFailed = (result.detail as { readonly status?: string }).status === 'failed';
+  return html`<span class="outcome">${duration(Math.max(0, Date.parse(result.at) - Date.parse(call.at)))} <${Status} kind=${isFailed ? 'bad' : 'good'} text=${isFailed ? 'failed' : 'ok'} /></span>`;
 }
