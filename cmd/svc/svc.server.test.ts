@@ -72,6 +72,8 @@ test('what the sync stored is listed: agents, triggers, endpoints, schedules', a
   const trigger = (await svc(['trigger', 'show', 'greeter#0'])).stdout;
   assert.match(trigger, /^declared: +\.svc\/agents\/greeter\.yaml:\d+$/m);
   assert.match(trigger, /^last match: +never$/m);
+  const wide = (await svc(['trigger', 'list', '--agent', 'greeter', '-o', 'wide'])).stdout;
+  assert.match(wide, /^AGENT .* DECLARED +LAST MATCH\n.*\.svc\/agents\/greeter\.yaml:\d+ +never$/m);
   assert.match((await svc(['spend', '--days', '7'])).stdout, /^no model has been called in the last 7 days$/m);
   assert.match((await svc(['schedule', 'list'])).stdout, /gardener +0 +30 7 \* \* 1-5 +Europe\/Lisbon +in /);
 });

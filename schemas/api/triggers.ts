@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { routing, where } from './agent-spec.ts';
 import { origin } from './agents.ts';
-import { integer, projectPath, timestamp, triggerStatus } from './common.ts';
+import { integer, onOff, projectPath, timestamp, triggerStatus } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 const triggerEntries = {
@@ -22,6 +22,24 @@ const triggerEntries = {
 };
 export const trigger = named('Trigger', v.object(triggerEntries));
 export type Trigger = Shape<typeof trigger>;
+const lastMatchEntries = {
+  /** The last event that it matched, among those that `since` reaches back to. */
+  lastMatch: v.nullable(v.object({ eventId: v.string(), at: timestamp, decision: v.string() })),
+  /** How far back was looked; null: through all that is kept. */
+  since: v.nullable(timestamp),
+};
+const listedTrigger = named(
+  'ListedTrigger',
+  v.object({
+    ...triggerEntries,
+    /** With origins=true: where it is declared; null where what its agent was made of is not kept. */
+    source: v.optional(v.nullable(origin)),
+    /** With matches=true. */
+    lastMatch: v.optional(lastMatchEntries.lastMatch),
+    since: v.optional(lastMatchEntries.since),
+  }),
+);
+export type ListedTrigger = Shape<typeof listedTrigger>;
 
 const clause = named(
   'ExplainedClause',
@@ -66,8 +84,16 @@ export const listTriggers = operation({
   id: 'listTriggers',
   path: `${projectPath}/triggers`,
   summary: 'Stored triggers, by agent and ordinal',
-  query: v.strictObject({ ...pageQuery, ...viewQuery, agent: v.optional(v.string()) }),
-  answers: { 200: pageOf('TriggerPage', trigger) },
+  query: v.strictObject({
+    ...pageQuery,
+    ...viewQuery,
+    agent: v.optional(v.string()),
+    origins: v.optional(v.pipe(onOff, v.description('`true`: `source` says where each is declared.'))),
+    matches: v.optional(
+      v.pipe(onOff, v.description('`true`: `lastMatch` is the last event of each among the newest 10,000 decisions.')),
+    ),
+  }),
+  answers: { 200: pageOf('TriggerPage', listedTrigger) },
 });
 
 export const oneTrigger = named(
@@ -77,10 +103,7 @@ export const oneTrigger = named(
     message: v.optional(v.string()),
     /** Where it is declared; null where what its agent was made of is not kept. */
     source: v.nullable(origin),
-    /** The last event that it matched, among those that `since` reaches back to. */
-    lastMatch: v.nullable(v.object({ eventId: v.string(), at: timestamp, decision: v.string() })),
-    /** How far back was looked; null: through all that is kept. */
-    since: v.nullable(timestamp),
+    ...lastMatchEntries,
   }),
 );
 export type OneTrigger = Shape<typeof oneTrigger>;

@@ -17,9 +17,12 @@ import type { Call, Handler } from './types.ts';
 
 export const triggerList: Handler = async (call) => {
   const client = await connect(call);
+  const isWide = call.screen.format === 'wide';
   return showList(call, client, {
     operation: triggers.listTriggers,
-    input: { query: { agent: call.text('agent') } },
+    input: {
+      query: { agent: call.text('agent'), ...(isWide && { origins: 'true' as const, matches: 'true' as const }) },
+    },
     empty: 'no triggers',
     head: ['agent', '#', 'event', 'through', 'routing', 'where', 'status'],
     row: (trigger) => {
@@ -33,6 +36,18 @@ export const triggerList: Handler = async (call) => {
         whereText(trigger.at('where')),
         { text: trigger.text('status'), colour: statusColour(trigger.text('status')) },
       ];
+    },
+    wide: {
+      head: ['declared', 'last match'],
+      row: (trigger) => {
+        const { source, lastMatch, since } = trigger.value;
+        const line = source?.line ?? null;
+        const never = since == null ? 'never' : 'not lately';
+        return [
+          source?.file == null ? '-' : `${source.file}${line === null ? '' : `:${line}`}`,
+          lastMatch == null ? never : relativeTime(lastMatch.at, call.screen.now()),
+        ];
+      },
     },
     agentOf: (trigger) => trigger.text('agent'),
     ofAgent: call.text('agent'),

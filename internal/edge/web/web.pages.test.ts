@@ -170,7 +170,7 @@ test('a mistake stands at its line with a caret, a decision with each clause, a 
   assert.ok((await at(page, 'run-stage').count()) > 0);
   await go(page, `/events/${ids.event}`, 'page-event');
   await at(page, 'decision').waitFor();
-  assert.match(await at(page, 'decision').innerText(), /YES triage#0 started session [0-9a-f-]+ spawn/);
+  assert.match(await at(page, 'decision').innerText(), /triage#0 \S+ YES started session [0-9a-f-]+ spawn/);
   assert.equal(await page.locator('[data-testid="clause"][data-matched="true"]').count(), 2);
   assert.match(await at(page, 'payload').innerText(), /<img src=x onerror=alert\(1\)>/);
   await go(page, `/events/${ids.missed}`, 'page-event');

@@ -76,7 +76,8 @@ export class Transcript {
     this.#closePiece();
     if (entry === undefined) return;
     const { detail: more } = entry;
-    const masked = { ...entry, text: this.#mask.apply(entry.text) };
+    // Several are written together: each keeps its own time, by which one sees how long a call took.
+    const masked = { ...entry, text: this.#mask.apply(entry.text), at: this.#ctx.runtime.now() };
     this.#entries.push(more === undefined ? masked : { ...masked, detail: this.#mask.applyToJson(more) });
   }
 
@@ -84,7 +85,12 @@ export class Transcript {
     const piece = this.#piece;
     this.#piece = undefined;
     if (piece !== undefined)
-      this.#entries.push({ role: 'assistant', kind: piece.kind, text: this.#mask.apply(piece.text) });
+      this.#entries.push({
+        role: 'assistant',
+        kind: piece.kind,
+        text: this.#mask.apply(piece.text),
+        at: this.#ctx.runtime.now(),
+      });
   }
 
   /** What was said so far; what may be the beginning of something masked waits for what follows. */

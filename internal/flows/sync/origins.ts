@@ -1,13 +1,7 @@
 // Where the values of stored agents come from. Those of a repository are told by its stored files, compiled once more for the
 // agents that are asked for; of what was applied by hand it was kept with the agent. Changes nothing.
 
-import {
-  agentByName,
-  type AgentOfRun,
-  type AgentRow,
-  agentsOfRun,
-  readAgentOrigins,
-} from '../../adapters/store/resources/agents.ts';
+import { agentByName, type AgentRow, agentsByName, readAgentOrigins } from '../../adapters/store/resources/agents.ts';
 import type { ReconcileRow } from '../../adapters/store/repositories/reconciles.ts';
 import { repositoryInHand } from '../../adapters/store/repositories/repositories.ts';
 import { snapshotById } from '../../adapters/store/repositories/snapshots.ts';
@@ -25,6 +19,18 @@ import { contextOf } from './decide.ts';
 import { storedBundle } from './snapshot.ts';
 
 type Wanted = Pick<AgentRow, 'id' | 'name' | 'repositoryId' | 'source'>;
+
+/** Where triggers of a list are declared, by agent name and ordinal; null where what their agent was made of is not kept. */
+export async function originsOfTriggers(
+  ctx: FlowContext,
+  project: ProjectRef,
+  names: readonly string[],
+): Promise<(agent: string, ordinal: number) => Origin | null> {
+  const agents = await agentsByName(ctx.db, project.id, [...new Set(names)]);
+  const found = await readOrigins(ctx, agents);
+  const ids = new Map(agents.map(({ id, name }) => [name, id]));
+  return (agent, ordinal) => found.get(ids.get(agent) ?? '')?.[`triggers[${ordinal}]`] ?? null;
+}
 
 /** By agent id; an agent is left out where what it was made of is not kept any more. */
 export async function readOrigins(ctx: FlowContext, agents: readonly Wanted[]): Promise<ReadonlyMap<string, Origins>> {
@@ -68,6 +74,7 @@ export async function findTrigger(ctx: FlowContext, project: ProjectRef, agent: 
 
 const byHand = ({ repositoryId }: Wanted): boolean => repositoryId === null;
 
+type Listed = Omit<AgentRow, 'spec'>;
 type Run = Pick<ReconcileRow, 'id' | 'projectId' | 'repositoryId' | 'actions' | 'inputs'>;
 /** Agents whose changes are placed: a run of thousands is not compiled for all of them. */
 const placedMost = 100;
@@ -86,8 +93,9 @@ export async function originsOfRun(ctx: FlowContext, run: Run): Promise<{ readon
       .map(({ name, changes }) => [name, changes.filter(({ to }) => to !== null).map(({ path }) => path)]),
   );
   if (changed.size === 0) return {};
-  const agents = await agentsOfRun(ctx.db, run, [...changed.keys()]);
-  const found = run.repositoryId === null ? await originsByHand(ctx, agents) : await originsInFiles(ctx, run, agents);
+  const agents = await agentsByName(ctx.db, run.projectId, [...changed.keys()]);
+  const found =
+    run.repositoryId === null ? await originsByHand(ctx, run, agents) : await originsInFiles(ctx, run, agents);
   const told: [string, Origins][] = [];
   for (const [name, paths] of changed) {
     const origins = found[name] ?? {};
@@ -110,9 +118,10 @@ function enclosing(origins: Origins, path: string): Origin | undefined {
 /** Kept with the agent for its newest revision alone: only where this run brought that. */
 async function originsByHand(
   ctx: FlowContext,
-  agents: readonly AgentOfRun[],
+  run: Run,
+  agents: readonly Listed[],
 ): Promise<{ readonly [agent: string]: Origins }> {
-  const own = agents.filter(({ isNewest }) => isNewest);
+  const own = agents.filter(({ reconcileId }) => reconcileId === run.id);
   const found = await readAgentOrigins(
     ctx.db,
     own.map(({ id }) => id),
@@ -123,11 +132,11 @@ async function originsByHand(
 async function originsInFiles(
   ctx: FlowContext,
   run: Run,
-  agents: readonly AgentOfRun[],
+  agents: readonly Listed[],
 ): Promise<{ readonly [agent: string]: Origins }> {
   const { snapshotId, context, templateLock } = run.inputs as unknown as Partial<RunInputs>;
   if (run.repositoryId === null || snapshotId === undefined) return {};
-  return compileOrigins(ctx, run.repositoryId, [...new Set(agents.map(({ file }) => file))], {
+  return compileOrigins(ctx, run.repositoryId, [...new Set(agents.map(({ source }) => source.file))], {
     snapshotId,
     context: context ?? {},
     lock: templateLock ?? null,

@@ -8,7 +8,7 @@
 export { saying } from './run-record.ts';
 export { type CommitPlan, pathsReadOutside, planCommit } from './plan-commit.ts';
 export { applyFiles } from './apply-files.ts';
-export { findTrigger, originsOfRun, readOrigins } from './origins.ts';
+export { findTrigger, originsOfRun, originsOfTriggers, readOrigins } from './origins.ts';
 export { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, SyncLane, takeOver } from './lane.ts';
 export { applyPlan } from './apply.ts';
 export type { ApplyResult } from './plan.ts';

@@ -77,6 +77,44 @@ export async function lastMatch(
   return { lastMatch: null, since: more ? at : null };
 }
 
+/** Decisions, newest first, that are looked through for the last of each trigger of a list. */
+const lookedForList = 10_000;
+
+/** The same of several triggers in one look, not so far back; by `agentId/ordinal`. */
+export async function lastMatches(
+  sql: Sql,
+  triggers: readonly { readonly agentId: string; readonly ordinal: number }[],
+): Promise<(trigger: { readonly agentId: string; readonly ordinal: number }) => LastMatch> {
+  if (triggers.length === 0) return () => ({ lastMatch: null, since: null });
+  const { rows } = await sql.query<{
+    agentId: string | null;
+    ordinal: number | null;
+    eventId: string;
+    at: Date;
+    decision: string | null;
+  }>(
+    `with looked as materialized (select event_id, agent_id, ordinal, decision from svc.event_routes
+         order by event_id desc limit $3::int + 1),
+       hit as (select distinct on (l.agent_id, l.ordinal) l.* from looked l
+         join unnest($1::uuid[], $2::int[]) w (agent_id, ordinal) on w.agent_id = l.agent_id and w.ordinal = l.ordinal
+         order by l.agent_id, l.ordinal, l.event_id desc)
+     select h.agent_id as "agentId", h.ordinal, e.id as "eventId", e.received_at as at, h.decision
+       from hit h join svc.events e on e.id = h.event_id
+     union all
+     select null, null, e.id, e.received_at, null
+       from (select min(event_id::text)::uuid as id from looked having count(*) > $3::int) oldest
+       join svc.events e on e.id = oldest.id`,
+    [triggers.map(({ agentId }) => agentId), triggers.map(({ ordinal }) => ordinal), lookedForList],
+  );
+  const since = rows.find(({ agentId }) => agentId === null)?.at ?? null;
+  const found = new Map(rows.map((row) => [`${row.agentId}/${row.ordinal}`, row]));
+  return ({ agentId, ordinal }) => {
+    const hit = found.get(`${agentId}/${ordinal}`);
+    if (hit === undefined || hit.decision === null) return { lastMatch: null, since };
+    return { lastMatch: { eventId: hit.eventId, at: hit.at, decision: hit.decision }, since: null };
+  };
+}
+
 export interface Settled {
   readonly eventId: string;
   readonly status: 'routed' | 'unmatched' | 'failed';

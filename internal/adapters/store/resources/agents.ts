@@ -106,27 +106,15 @@ export async function readAgentOrigins(sql: Sql, ids: readonly string[]): Promis
   return new Map(rows.map((row) => [row.id, row.origins]));
 }
 
-/** An agent that a run changed, as far as it is there. */
-export interface AgentOfRun {
-  readonly id: string;
-  readonly name: string;
-  /** Of its document. */
-  readonly file: string;
-  /** Its newest revision is this run's. */
-  readonly isNewest: boolean;
-}
-
-/** Agents of a project by name; `run` is the run in question. */
-export async function agentsOfRun(
+/** Agents of a project by name, without their specs; those that are not there are left out. */
+export async function agentsByName(
   sql: Sql,
-  run: { readonly id: string; readonly projectId: string },
+  projectId: string,
   names: readonly string[],
-): Promise<AgentOfRun[]> {
-  const { rows } = await sql.query<AgentOfRun>(
-    `select a.id, a.name, a.source ->> 'file' as file, coalesce(v.reconcile_id = $2::uuid, false) as "isNewest"
-       from svc.agents a left join svc.agent_revisions v on v.agent_id = a.id and v.revision = a.revision
-      where a.project_id = $1::uuid and a.name = any($3::text[])`,
-    [run.projectId, run.id, names],
+): Promise<Omit<AgentRow, 'spec'>[]> {
+  const { rows } = await sql.query<AgentRow>(
+    `select ${rowSelected} from ${from} where a.project_id = $1::uuid and a.name = any($2::text[])`,
+    [projectId, names],
   );
   return rows;
 }

@@ -55,6 +55,7 @@ export async function deleteTriggers(tx: Sql, triggers: Writes['triggerDeletes']
 }
 
 export interface TriggerRow {
+  readonly agentId: string;
   readonly agent: string;
   readonly ordinal: number;
   readonly kind: 'event' | 'heartbeat';
@@ -78,7 +79,7 @@ export interface TriggerFilter {
 /** A page of a project's triggers, by agent and ordinal. */
 export async function listTriggers(sql: Sql, projectId: string, filter: TriggerFilter): Promise<TriggerRow[]> {
   const { rows } = await sql.query<TriggerRow>(
-    `select a.name as agent, t.ordinal, t.kind, t.event, e.name as endpoint,
+    `select a.id as "agentId", a.name as agent, t.ordinal, t.kind, t.event, e.name as endpoint,
             coalesce(c.name, t.spec ->> 'connection') as connection, t.spec, t.status
        from svc.triggers t
        join svc.agents a on a.id = t.agent_id

@@ -193,6 +193,8 @@ export interface TranscriptEntry {
   readonly kind: string;
   readonly text: string;
   readonly detail?: JsonObject;
+  /** When it was said, where that was before it is written. */
+  readonly at?: Date;
 }
 
 /** Appends to a transcript. False where the lease is gone: another host, or nobody, writes it now. */
@@ -203,9 +205,10 @@ export async function appendTranscript(
   now: Date,
 ): Promise<boolean> {
   if (entries.length === 0) return true;
-  const rows = entries.map(({ role, kind, text, detail }) => ({
+  const rows = entries.map(({ role, kind, text, detail, at }) => ({
     role,
     kind,
+    at: at ?? now,
     text: storable(text),
     detail: detail === undefined ? undefined : storableJson(detail),
   }));
@@ -214,9 +217,9 @@ export async function appendTranscript(
        select id from svc.sessions where id = $1::uuid and epoch = $2::bigint and live for share
      )
      insert into svc.messages (session_id, seq, role, kind, text, detail, at)
-       select own.id, nextval('svc.messages_seq'), r.role, r.kind, r.text, r.detail::jsonb, $4::timestamptz
-         from own, json_to_recordset($3::json) as r (role text, kind text, text text, detail text)`,
-    [lease.sessionId, lease.epoch, JSON.stringify(rows), now],
+       select own.id, nextval('svc.messages_seq'), r.role, r.kind, r.text, r.detail::jsonb, r.at
+         from own, json_to_recordset($3::json) as r (role text, kind text, text text, detail text, at timestamptz)`,
+    [lease.sessionId, lease.epoch, JSON.stringify(rows)],
     'append-transcript',
   );
   return written.rowCount > 0;

@@ -2,12 +2,13 @@
 
 import * as api from '../../../../schemas/api/triggers.ts';
 import { countTriggers } from '../../../adapters/store/console/counts.ts';
+import { lastMatches } from '../../../adapters/store/events/event-routes.ts';
 import { listTriggers, type TriggerRow } from '../../../adapters/store/resources/triggers.ts';
 import type { Trigger } from '../../../domain/spec.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { nameDelivery } from '../../../flows/ingest/ingest.ts';
 import { explainTriggers } from '../../../flows/routing/routing.ts';
-import { findTrigger } from '../../../flows/sync/sync.ts';
+import { findTrigger, originsOfTriggers } from '../../../flows/sync/sync.ts';
 import { pageOf } from '../page.ts';
 import { ok, type Route, serve } from '../route.ts';
 import { counted, readOrdinalPage, requireObject } from './shapes.ts';
@@ -36,7 +37,23 @@ export const triggerRoutes: readonly Route[] = [
     const { limit, after } = readOrdinalPage(query);
     const rows = await listTriggers(ctx.db, where.id, { limit: limit + 1, after, agent: query.agent });
     const total = query.counts === 'true' ? await countTriggers(ctx.db, where.id, query.agent) : undefined;
-    return ok({ ...pageOf(rows, limit, (row) => [row.agent, row.ordinal], show), ...counted(total) });
+    const shown = rows.slice(0, limit);
+    const [sourceOf, matchOf] = await Promise.all([
+      query.origins === 'true'
+        ? originsOfTriggers(
+            ctx,
+            where,
+            shown.map(({ agent }) => agent),
+          )
+        : undefined,
+      query.matches === 'true' ? lastMatches(ctx.db, shown) : undefined,
+    ]);
+    const item = (row: TriggerRow) => ({
+      ...show(row),
+      ...(sourceOf !== undefined && { source: sourceOf(row.agent, row.ordinal) }),
+      ...matchOf?.(row),
+    });
+    return ok({ ...pageOf(rows, limit, (row) => [row.agent, row.ordinal], item), ...counted(total) });
   }),
   serve(api.getTrigger, async ({ ctx, project: where, params }) => {
     const { row, spec, origin, last } = await findTrigger(ctx, where, params.agent, params.ordinal);

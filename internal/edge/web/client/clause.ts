@@ -31,6 +31,6 @@ export function Clause({ one }: { readonly one: ExplainedClause }): Markup {
   const found =
     value === undefined ? 'nothing' : truncated === true ? `the beginning of ${jsonText(value)}` : jsonText(value);
   return html`<li class="clause" data-testid="clause" data-matched=${matched}>
-    <code>${path}</code> ${clauseText(clause)} <span class="found-value">found ${value === undefined ? 'nothing' : html`<code>${found}</code>`}${instead.length === 0 ? '' : html` <span data-testid="instead">(payload has ${instead.join(', ')})</span>`}</span>
+    <code>${path}</code> ${clauseText(clause)} <span class="found-value">found ${value === undefined ? 'nothing' : html`<code>${found}</code>`}${instead.length === 0 ? '' : html` <span data-testid="instead">(payload has ${instead.join(', ')})</span>`}</span>${' '}
     <${Status} kind=${matched ? 'good' : 'bad'} text=${matched ? 'yes' : 'no'} /></li>`;
 }

@@ -37,10 +37,10 @@ export const valueText = (value: unknown): string =>
 
 /** A mistake: what it is, where it stands, and the lines around it with a caret under it. */
 export function Mistake(props: { readonly one: Diagnostic }): Markup {
-  const { severity, code, message, file, line, column, excerpt, hint, related = [] } = props.one;
+  const { severity, code, message, file, line, column, path, excerpt, hint, related = [] } = props.one;
   const at = [file, line, column].filter((part) => part !== undefined).join(':');
   return html`<div class=${`mistake ${severity}`} data-testid="diagnostic" data-code=${code} data-row tabIndex=${-1}>
-    <p><${Status} kind=${severity === 'error' ? 'bad' : 'wait'} text=${severity} /> <strong>${code}</strong> ${message}</p>
+    <p><${Status} kind=${severity === 'error' ? 'bad' : 'wait'} text=${severity} /> <strong>${code}</strong>${path === undefined || message.includes(path) ? '' : html` <code>${path}</code>`} ${message}</p>
     ${at === '' ? null : html`<p class="place"><code>${at}</code></p>`}
     ${excerpt === undefined ? null : html`<${Excerpt} excerpt=${excerpt} at=${line ?? excerpt.line} label=${`Lines around ${at} ${code}`} />`}
     ${related.map((other) => html`<p class="place">${other.message} <code>${other.file}:${other.line}:${other.column}</code></p>`)}

@@ -139,6 +139,7 @@ function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
         ? html`<p class="empty">There is one revision.</p>`
         : html`<div><p>From r${a} to r${b} <${Command} command=${`svc agent diff ${id} ${a} ${b}`} /></p><${Compare} place=${place} name=${id} a=${a} b=${b} /></div>`
     }
+    <h2>All revisions</h2>
     <div class="scroll" role="region" aria-label="Revisions" tabIndex=${0}><table aria-label="Revisions"><thead><tr><th scope="col">Revision</th><th scope="col">Applied</th><th scope="col">Commit</th><th scope="col">Run</th></tr></thead>
       <tbody>${all.map(
         (

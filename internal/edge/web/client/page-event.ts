@@ -51,7 +51,7 @@ export function Decision(props: { readonly place: Place; readonly one: EventExpl
   const sessions = one.sessionIds ?? (one.sessionId === undefined ? [] : [one.sessionId]);
   const word = matched ? 'YES' : 'NO';
   return html`<li class="decision" data-testid="decision" data-matched=${matched} data-row tabIndex=${-1}>
-    <p><${Status} kind=${matched ? 'good' : 'off'} text=${word} /> <a href=${pageHref(place, 'agents', agent)}>${agent}</a><a href=${pageHref(place, 'triggers', `${agent}-${ordinal}`)}>#${ordinal}</a>${fallback ? ' (fallback) ' : ' '}<strong>${wordOf(decision)}</strong>${one.recorded ? '' : ' (would be decided now)'}${severity === undefined ? '' : ` · ${severity}`}
+    <p><a href=${pageHref(place, 'agents', agent)}>${agent}</a><a href=${pageHref(place, 'triggers', `${agent}-${ordinal}`)}>#${ordinal}</a>${fallback ? ' (fallback) ' : ' '}<${Status} kind=${matched ? 'good' : 'off'} text=${word} /> <strong>${wordOf(decision)}</strong>${one.recorded || !matched ? '' : ' (would be decided now)'}${severity === undefined ? '' : ` · ${severity}`}
       ${sessions.map((id) => html` <a href=${pageHref(place, 'sessions', id)}>session ${id.slice(0, 13)}</a>`)}
       ${decision === null || wordOf(decision) === decision ? null : html` <small>${decision}</small>`}${because === undefined ? null : html` <span>${because}</span>`}${standsBackFor.length === 0 ? null : html` <span data-testid="stands-back">stands back: ${standsBackFor.map((other) => `${other.agent}#${other.ordinal}`).join(', ')} matched</span>`}</p>
     ${

@@ -1,7 +1,13 @@
 // One run: what the push changed, where the mistake is, what follows.
 
 import type { Action as ResourceAction } from '../../../../schemas/api/common.ts';
-import type { Consequences, EventImpact, Stage, WholeRun } from '../../../../schemas/api/reconciles.ts';
+import type {
+  Consequences,
+  EventImpact,
+  ScheduleConsequence,
+  Stage,
+  WholeRun,
+} from '../../../../schemas/api/reconciles.ts';
 import { call } from './api.ts';
 import { Changes, Facts, Json, Mistake, Tabs } from './detail.ts';
 import { Action, Command, duration, Empty, Failure, html, kindOf, type Markup, Status, Time, useRead } from './kit.ts';
@@ -61,19 +67,21 @@ function Impact(props: { readonly place: Place; readonly impact: EventImpact }):
     <ul>${impact.triggers.map(({ agent, ordinal, event, newly, stopped }) => html`<li>${agent}#${ordinal} on <code>${event}</code>: ${newly.count} newly match${ids(newly.eventIds)}, ${stopped.count} stop${ids(stopped.eventIds)}</li>`)}</ul></div>`;
 }
 
+interface Line {
+  readonly text: string;
+  /** Of a schedule, when it fires next. */
+  readonly next?: string | undefined;
+}
+
 /** What follows beyond the changes, a line each. */
-function linesOf({ schedules, endpoints, triggers, sessions }: Consequences): readonly string[] {
-  return [
-    ...(schedules?.gained ?? []).map(
-      (one) => `+ schedule ${one.agent}#${one.ordinal} ${one.cron} ${one.timezone}, next ${one.next[0] ?? '–'}`,
-    ),
-    ...(schedules?.changed ?? []).map(
-      (one) =>
-        `~ schedule ${one.agent}#${one.ordinal} ${one.from?.cron ?? ''} → ${one.cron}, next ${one.next[0] ?? '–'}`,
-    ),
-    ...(schedules?.lost ?? []).map((one) => `− schedule ${one.agent}#${one.ordinal} ${one.cron}`),
+function linesOf({ schedules, endpoints, triggers, sessions }: Consequences): readonly Line[] {
+  const schedule = (sign: string, one: ScheduleConsequence, was = ''): Line => ({
+    text: `${sign} schedule ${one.agent}#${one.ordinal} ${was}${one.cron} ${one.timezone}${sign === '−' ? ' goes' : ''}`,
+    next: one.next[0],
+  });
+  const texts = [
     ...(endpoints?.gained ?? []).map((name) => `+ endpoint ${name}`),
-    ...(endpoints?.lost ?? []).map((name) => `− endpoint ${name}`),
+    ...(endpoints?.lost ?? []).map((name) => `− endpoint ${name} goes`),
     ...(triggers?.activated ?? []).map((one) => `+ trigger ${one.agent}#${one.ordinal} ${one.event} becomes active`),
     ...(triggers?.skipped ?? []).map((one) => `− trigger ${one.agent}#${one.ordinal} ${one.event} is skipped`),
     ...(sessions?.kept ?? []).map(
@@ -82,6 +90,12 @@ function linesOf({ schedules, endpoints, triggers, sessions }: Consequences): re
     ...(sessions?.archived ?? []).map(
       (one) => `− ${live(one.count)} of ${one.agent} r${one.revision} ${one.count === 1 ? 'is' : 'are'} archived`,
     ),
+  ];
+  return [
+    ...(schedules?.gained ?? []).map((one) => schedule('+', one)),
+    ...(schedules?.changed ?? []).map((one) => schedule('~', one, `${one.from?.cron ?? ''} → `)),
+    ...(schedules?.lost ?? []).map((one) => schedule('−', one)),
+    ...texts.map((text) => ({ text })),
   ];
 }
 
@@ -95,7 +109,7 @@ function Follows(props: { readonly place: Place; readonly consequences: Conseque
   const { eventImpact } = props.consequences;
   const lines = linesOf(props.consequences);
   return html`<div>${lines.length === 0 && eventImpact === undefined ? html`<${Empty} text="Nothing follows beyond the changes." />` : null}
-    <ul>${lines.map((line) => html`<li data-testid="consequence">${line}</li>`)}</ul>
+    <ul>${lines.map(({ text, next }) => html`<li data-testid="consequence">${text}${next === undefined ? null : html`, next <${Time} at=${next} />`}</li>`)}</ul>
     ${eventImpact === undefined ? null : html`<${Impact} place=${props.place} impact=${eventImpact} />`}</div>`;
 }
 

@@ -20,7 +20,7 @@ import {
   useRead,
 } from './kit.ts';
 import { useLive } from './live.ts';
-import { tokens, usd } from './numbers.ts';
+import { sumUsd, tokens, usd } from './numbers.ts';
 import { pageHref, type PageProps, type Place } from './pages.ts';
 import { Diff, Files } from './session-leavings.ts';
 import { TranscriptLog } from './transcript.ts';
@@ -88,7 +88,7 @@ function Head(props: { readonly place: Place; readonly found: Found }): Markup {
   const { session, capUsd } = found;
   const { usage, inbox, lastTurn } = session;
   const spent = Number(usage.costUsd);
-  const cost = `${usd(usage.costUsd)}${capUsd === undefined ? '' : ` of $${capUsd}`}`;
+  const cost = `${capUsd === undefined ? usd(usage.costUsd) : sumUsd(usage.costUsd)}${capUsd === undefined ? '' : ` of $${capUsd}`}`;
   const kind = session.state === 'running' ? 'good' : kindOf(session.state);
   const waiting = inbox.pending + inbox.inFlight;
   return html`<dl class="facts">

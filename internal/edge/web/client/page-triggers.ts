@@ -1,10 +1,10 @@
 // What wakes whom: each trigger with its clauses, where it is declared, and whether it can match at all.
 
-import type { Trigger } from '../../../../schemas/api/triggers.ts';
+import type { ListedTrigger } from '../../../../schemas/api/triggers.ts';
 import { valueText } from './detail.ts';
-import { html, type Markup } from './kit.ts';
-import { type List, ListPage, statusCell } from './list.ts';
-import { pageHref, type PageProps } from './pages.ts';
+import { type Content, html, type Markup, Status } from './kit.ts';
+import { type List, ListPage, statusCell, timeCell } from './list.ts';
+import { pageHref, type PageProps, type Place } from './pages.ts';
 
 const whereText = (where: unknown): string => {
   const clauses = Object.entries(Object(where) as { readonly [path: string]: unknown });
@@ -17,12 +17,21 @@ const routingText = (routing: unknown): string => {
   return [kind, target ?? routeBy?.kind].filter((part) => part !== undefined).join(' ');
 };
 
-const list: List<Trigger> = {
+/** When it last matched; where it never did, that is what one looks for. */
+function matchCell({ lastMatch = null, since = null, cron }: ListedTrigger, place: Place): Content {
+  const did = cron === undefined ? 'matched' : 'fired';
+  if (lastMatch !== null)
+    return html`<a href=${pageHref(place, 'events', lastMatch.eventId)}>${timeCell(lastMatch.at)}</a>`;
+  return html`<${Status} kind="wait" text=${since === null ? `never ${did}` : `not ${did} lately`} />`;
+}
+
+const list: List<ListedTrigger> = {
   page: 'triggers',
   title: 'Triggers',
   kind: 'trigger',
   idOf: ({ agent, ordinal }) => `${agent}-${ordinal}`,
   topics: ['agents'],
+  fixed: { view: 'row', origins: 'true', matches: 'true' },
   isCounted: true,
   command: 'svc trigger list',
   empty: 'No agent listens to anything yet.',
@@ -44,6 +53,12 @@ const list: List<Trigger> = {
     },
     { title: 'routing', cell: ({ routing }) => routingText(routing) },
     { title: 'status', cell: ({ status }) => statusCell(status) },
+    { title: 'last match', cell: matchCell },
+    {
+      title: 'declared',
+      cell: ({ source }) =>
+        source?.file == null ? '–' : html`<code>${source.file.replace(/^\.svc\//, '')}:${source.line}</code>`,
+    },
   ],
 };
 

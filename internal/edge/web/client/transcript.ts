@@ -135,6 +135,14 @@ export function TranscriptLog(props: Props): Markup {
     const element = box.current;
     if (follows && element !== null) element.scrollTop = element.scrollHeight;
   }, [messages.length, follows]);
+  // A window that gets smaller is still at its end.
+  useEffect(() => {
+    const element = box.current;
+    if (!follows || element === null) return undefined;
+    const observer = new ResizeObserver(() => element.scrollTo(0, element.scrollHeight));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [follows]);
   /** Where the reader was when they stayed: only going on from there to the end follows again. */
   const stayedAt = useRef(0);
   const stay = (): void => {
@@ -219,7 +227,14 @@ function resultsOf(messages: readonly Message[]): ReadonlyMap<number, Message> {
 const wholeText = ({ text, detail }: Message): string =>
   detail === undefined ? text : `${text}\n${JSON.stringify(detail, null, 2)}`;
 
-const kinds: { readonly [kind: string]: string } = { text: '', message: '', tool_call: '', tool_result: 'result' };
+/** Of kinds that the sender does not say already. */
+const kinds: { readonly [kind: string]: string } = {
+  text: '',
+  message: '',
+  prompt: '',
+  tool_call: '',
+  tool_result: 'result',
+};
 
 function Entry(props: {
   readonly message: Message;
