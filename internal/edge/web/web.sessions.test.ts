@@ -77,10 +77,19 @@ describe('pages of what runs and of what people hold', () => {
         provider === 'codehost' ? { webhookSecret: 'x'.repeat(20) } : { signingSecret: 'x'.repeat(20) };
       assert.equal((await api('POST', 'P/connections', { provider, name, credentials })).status, 201);
     }
-    session = await bench.start('triage', '!say Hello\n!exec cd "$SVC_ARTIFACTS"; echo kept > report.txt\n!say done');
+    session = await bench.start(
+      'triage',
+      '!say Hello\n!call nobody listens {}\n!exec cd "$SVC_ARTIFACTS"; echo kept > report.txt\n!say done',
+    );
     await bench.until(session, ({ state, said }) => state === 'idle' && said.includes('done'));
     const agentId = String((await api('GET', 'P/agents/triage')).body['resourceId']);
     const projectId = String((await api('GET', 'P')).body['id']);
+    await ctx.db.query(
+      `insert into svc.bindings (id, project_id, agent_id, agent, session_id, target_type, target_key, lifecycle, continuity,
+         created_at, updated_at)
+       values (gen_random_uuid(), $1, $2, 'triage', $3, 'codehost.pull_request', 'acme/web#12', 'manual', 'session', now(), now())`,
+      [projectId, agentId, session],
+    );
     for (const [day, cost] of [
       [0, '0.42'],
       [1, '1.20'],
@@ -216,6 +225,12 @@ describe('pages of what runs and of what people hold', () => {
     await page.locator('.log pre', { hasText: 'Hello' }).first().waitFor();
     assert.match(await at(page, 'session-cost').innerText(), /^\$2\.42 of \$20$/);
     assert.equal(await at(page, 'transcript').getAttribute('role'), 'log');
+    assert.equal(await at(page, 'session-bound').innerText(), 'acme/web#12');
+    assert.match(await at(page, 'session-turn').innerText(), /^1 done [\d.]+\s(ms|s)/);
+    // A call and what it gave are one line, with how long it took and how it ended.
+    const call = page.locator('.message.tool').first();
+    assert.match(await call.innerText(), /^\d\d:\d\d tool\s+nobody listens\s+[\d.]+\s(ms|s|m .*)\s+\S+ failed$/);
+    assert.equal(await call.locator('[data-testid^="message-"]').count(), 1);
     await at(page, 'session-files').locator('summary').click();
     await at(page, 'row-file-report.txt').waitFor();
     const download = page.waitForEvent('download');
@@ -239,6 +254,9 @@ describe('pages of what runs and of what people hold', () => {
     await at(page, 'say').fill('!stream 3000 20');
     await at(page, 'say-send').click();
     await page.locator('.log pre', { hasText: 'chunk 30 ' }).first().waitFor();
+    await at(page, 'session-turn')
+      .filter({ hasText: /^\d+ running \d/ })
+      .waitFor();
     // Who scrolls up stays where they are; the end is a key away.
     await at(page, 'follow').uncheck();
     const top = (): Promise<number> => at(page, 'transcript').evaluate((element) => element.scrollTop);
