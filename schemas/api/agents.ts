@@ -79,7 +79,6 @@ export const revision = named(
     createdAt: timestamp,
   }),
 );
-export type AgentRevision = Shape<typeof revision>;
 /** Without its spec with view=row. */
 const listedRevision = named(
   'ListedAgentRevision',
