@@ -73,18 +73,14 @@ export const revision = named(
   'AgentRevision',
   v.object({
     revision: integer,
-    spec: agentSpec,
+    /** Absent with view=row. */
+    spec: v.exactOptional(agentSpec),
     commit: v.nullable(v.string()),
     reconcileId: v.nullable(v.string()),
     createdAt: timestamp,
   }),
 );
-/** Without its spec with view=row. */
-const listedRevision = named(
-  'ListedAgentRevision',
-  v.object({ ...revision.entries, spec: v.exactOptional(revision.entries.spec) }),
-);
-export type ListedAgentRevision = Shape<typeof listedRevision>;
+export type AgentRevision = Shape<typeof revision>;
 
 const read = { tag: 'agents', method: 'GET', scope: 'project', permission: 'agents:read' } as const;
 const one = `${projectPath}/agents/:name` as const;
@@ -125,7 +121,7 @@ export const listAgentRevisions = operation({
   path: `${one}/revisions`,
   summary: 'Every spec that an agent has had, newest first',
   query: v.strictObject({ ...pageQuery, view: viewQuery.view }),
-  answers: { 200: pageOf('AgentRevisionPage', listedRevision) },
+  answers: { 200: pageOf('AgentRevisionPage', revision) },
 });
 
 export const diffAgentRevisions = operation({

@@ -20,16 +20,14 @@ const triggerEntries = {
   routing,
   status: triggerStatus,
 };
-export const trigger = named('Trigger', v.object(triggerEntries));
-export type Trigger = Shape<typeof trigger>;
 const lastMatchEntries = {
   /** The last event that it matched, among those that `since` reaches back to. */
   lastMatch: v.nullable(v.object({ eventId: v.string(), at: timestamp, decision: v.string() })),
   /** How far back was looked; null: through all that is kept. */
   since: v.nullable(timestamp),
 };
-const listedTrigger = named(
-  'ListedTrigger',
+export const trigger = named(
+  'Trigger',
   v.object({
     ...triggerEntries,
     /** With origins=true: where it is declared; null where what its agent was made of is not kept. */
@@ -39,7 +37,7 @@ const listedTrigger = named(
     since: v.optional(lastMatchEntries.since),
   }),
 );
-export type ListedTrigger = Shape<typeof listedTrigger>;
+export type Trigger = Shape<typeof trigger>;
 
 const clause = named(
   'ExplainedClause',
@@ -93,7 +91,7 @@ export const listTriggers = operation({
       v.pipe(onOff, v.description('`true`: `lastMatch` is the last event of each among the newest 10,000 decisions.')),
     ),
   }),
-  answers: { 200: pageOf('TriggerPage', listedTrigger) },
+  answers: { 200: pageOf('TriggerPage', trigger) },
 });
 
 export const oneTrigger = named(

@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 import type { ListedAgent } from '../../../../schemas/api/agents.ts';
 import type { Overview } from '../../../../schemas/api/overview.ts';
 import type { WholeRun } from '../../../../schemas/api/reconciles.ts';
-import type { ListedTrigger, OneTrigger } from '../../../../schemas/api/triggers.ts';
+import type { Trigger, OneTrigger } from '../../../../schemas/api/triggers.ts';
 import { startTestDaemon, type TestDaemon } from '../../../base/testkit/daemon.ts';
 import { foretold } from './overview-testkit.ts';
 
@@ -211,7 +211,7 @@ triggers:
   assert.deepEqual([(await last())?.eventId, (await last())?.decision], [eventRecordId, 'spawn']);
   const { body: listed } = await daemon.api('GET', 'P/triggers?origins=true&matches=true');
   assert.deepEqual(
-    (listed as unknown as { items: ListedTrigger[] }).items.map((one) => [
+    (listed as unknown as { items: Trigger[] }).items.map((one) => [
       `${one.agent}#${one.ordinal} ${one.source?.file}:${one.source?.line}`,
       one.lastMatch?.eventId ?? null,
       one.since,

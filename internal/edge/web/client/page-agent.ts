@@ -1,6 +1,6 @@
 // One agent: what it is, which layer says so, what differs between any two of its revisions, what wakes it, what it costs.
 
-import type { Agent, ListedAgentRevision, Origin } from '../../../../schemas/api/agents.ts';
+import type { Agent, AgentRevision, Origin } from '../../../../schemas/api/agents.ts';
 import type { Spending } from '../../../../schemas/api/common.ts';
 import type { Session } from '../../../../schemas/api/sessions.ts';
 import type { Trigger } from '../../../../schemas/api/triggers.ts';
@@ -128,7 +128,7 @@ function Revisions(props: PageProps & { readonly agent: Agent }): Markup {
   const { place, id, query, agent } = props;
   const path = `${place.api}/agents/${encodeURIComponent(id)}/revisions?view=row&limit=50`;
   const { value, error } = useRead(
-    (signal) => call<{ items: readonly ListedAgentRevision[]; nextCursor: string | null }>('GET', path, { signal }),
+    (signal) => call<{ items: readonly AgentRevision[]; nextCursor: string | null }>('GET', path, { signal }),
     `${path} ${agent.revision}`,
   );
   const all = value?.items ?? [];

@@ -1,6 +1,6 @@
 // What wakes whom: each trigger with its clauses, where it is declared, and whether it can match at all.
 
-import type { ListedTrigger } from '../../../../schemas/api/triggers.ts';
+import type { Trigger } from '../../../../schemas/api/triggers.ts';
 import { valueText } from './detail.ts';
 import { type Content, html, type Markup, Status } from './kit.ts';
 import { type List, ListPage, statusCell, timeCell } from './list.ts';
@@ -18,14 +18,14 @@ const routingText = (routing: unknown): string => {
 };
 
 /** When it last matched; where it never did, that is what one looks for. */
-function matchCell({ lastMatch = null, since = null, cron }: ListedTrigger, place: Place): Content {
+function matchCell({ lastMatch = null, since = null, cron }: Trigger, place: Place): Content {
   const did = cron === undefined ? 'matched' : 'fired';
   if (lastMatch !== null)
     return html`<a href=${pageHref(place, 'events', lastMatch.eventId)}>${timeCell(lastMatch.at)}</a>`;
   return html`<${Status} kind="wait" text=${since === null ? `never ${did}` : `not ${did} lately`} />`;
 }
 
-const list: List<ListedTrigger> = {
+const list: List<Trigger> = {
   page: 'triggers',
   title: 'Triggers',
   kind: 'trigger',
