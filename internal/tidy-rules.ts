@@ -50,7 +50,7 @@ export const ROOMS: { readonly [room: string]: RoomRule } = {
   schemas: { rooms: [], npm: ['valibot', '@valibot/to-json-schema'] },
   'core/source': core([], 'yaml'),
   'core/compile': core(['core/source', 'core/template', 'core/schedule', 'core/lint']),
-  'core/plan': core(),
+  'core/plan': core(['core/egress']),
   'core/match': core(),
   'core/route': core(['core/match', 'core/template']),
   'core/template': core(),

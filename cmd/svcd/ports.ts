@@ -36,7 +36,7 @@ export async function startPorts(
   config: Config,
   runtime: Runtime,
 ): Promise<{ readonly ports: Ports; stop(): Promise<void> }> {
-  const settings = compileSettings(config.file, config.fileDir);
+  const settings = compileSettings(config.file, config.fileDir, config.sandbox);
   const keyRing = await openKeyRing(config.masterKeyFile, { mayBeMissing: makesMasterKey(config) });
   const compiler = startCompiler();
   const { catalog } = settings;

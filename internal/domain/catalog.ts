@@ -16,11 +16,24 @@ export interface ResourceLimits {
   readonly memoryMB?: number | undefined;
 }
 
+export interface NetworkFacts {
+  /** The installation's list; absent where it has none. */
+  readonly allow?: readonly string[];
+  /** Presets whose sessions are fenced in any case, with an edge that adds injected secrets. */
+  readonly fenced: readonly string[];
+  /** Presets whose sessions are fenced, with an edge, where there is a list. */
+  readonly fencedByList: readonly string[];
+}
+
 export interface Catalog {
   /** Environment presets by name; `base` and `node24` always exist. */
   readonly presets: readonly string[];
   /** Of presets that have some. */
   readonly presetLimits?: { readonly [preset: string]: ResourceLimits };
+  /** Of presets whose sessions run on an engine, those that it has nothing to make a box from. */
+  readonly presetsWithoutImage?: readonly string[];
+  /** What is known of the network of sessions before one is started; absent where nothing is. */
+  readonly network?: NetworkFacts;
   readonly models: { readonly [provider in ModelProvider]: ProviderModels };
   readonly harnesses: {
     readonly [harness in Harness]: {

@@ -80,25 +80,22 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
 
 const block = 512;
 
-function tarHeader(name: string, mode: number, uid: number): Buffer {
+const nameBytes = 100;
+const directory = '5';
+const longName = 'L';
+
+function tarHeader(of: { name: Buffer; kind: string; mode?: number; uid?: number; size?: number }): Buffer {
   const header = Buffer.alloc(block);
   const octal = (value: number, length: number): string => `${value.toString(8).padStart(length - 1, '0')}\0`;
-  header.write(name.slice(-100), 0);
-  // A long name is split at a slash, as the format has it.
-  if (name.length > 100) {
-    const cut = name.indexOf('/', name.length - 101);
-    header.fill(0, 0, 100);
-    header.write(name.slice(cut + 1), 0);
-    header.write(name.slice(0, cut), 345);
-  }
+  const { name, kind, mode = 0, uid = 0, size = 0 } = of;
+  name.copy(header, 0, 0, nameBytes);
   header.write(octal(mode, 8), 100);
   header.write(octal(uid, 8), 108);
   header.write(octal(uid, 8), 116);
-  header.write(octal(0, 12), 124);
+  header.write(octal(size, 12), 124);
   header.write(octal(0, 12), 136);
-  header.write('        5', 148);
-  header.write('ustar\0', 257);
-  header.write('00', 263);
+  header.write(`        ${kind}`, 148);
+  header.write('ustar  \0', 257);
   header.write(
     octal(
       header.reduce((sum, byte) => sum + byte, 0),
@@ -108,6 +105,17 @@ function tarHeader(name: string, mode: number, uid: number): Buffer {
   );
   header.write(' ', 155);
   return header;
+}
+
+/** A directory's header; a name that does not fit stands before it as a file of its own, which all readers know. */
+function directoryHeader(place: string, uid: number): Buffer {
+  const name = Buffer.from(`${place}/`);
+  const header = tarHeader({ name, kind: directory, mode: 0o755, uid });
+  if (name.length <= nameBytes) return header;
+  const size = name.length + 1;
+  const padded = Buffer.alloc(Math.ceil(size / block) * block);
+  name.copy(padded);
+  return Buffer.concat([tarHeader({ name: Buffer.from('././@LongLink'), kind: longName, size }), padded, header]);
 }
 
 /** An archive of the directories, to be unpacked at the root of the volume: the user's own, those above them root's. */
@@ -123,6 +131,6 @@ export function directoriesTar(directories: readonly BoxDirectory[]): Buffer {
   const all = [...new Set([...above, ...places])].toSorted();
   // Below a directory of the user's, all is the user's.
   const isOwned = (place: string): boolean => [...owned].some((one) => place === one || place.startsWith(`${one}/`));
-  const headers = all.map((place) => tarHeader(`${place}/`, 0o755, isOwned(place) ? uidCount : 0));
+  const headers = all.map((place) => directoryHeader(place, isOwned(place) ? uidCount : 0));
   return Buffer.concat([...headers, Buffer.alloc(2 * block)]);
 }

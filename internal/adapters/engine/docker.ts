@@ -286,6 +286,8 @@ export class DockerEngine implements Engine {
     if (/executable file not found|no such file or directory.*\/bin\/sh|stat \/bin\/sh/i.test(text)) {
       return new EngineError('image-refused', `${box.image.reference} has no /bin/sh: ${text}`);
     }
+    // It cannot be made here as it is asked for, such as with more processors than there are.
+    if (answer.status === 400) return this.#client.refused('pod-rejected', answer);
     return this.#client.refused('engine-unreachable', answer);
   }
 }

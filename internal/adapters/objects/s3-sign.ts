@@ -39,9 +39,11 @@ export function signed(request: S3Request, keys: S3Keys, region: string, now: Da
     ...(keys.sessionToken !== undefined && { 'x-amz-security-token': keys.sessionToken }),
   };
   const names = Object.keys(headers).toSorted();
+  // By name and then by value: a name that another one begins with goes first.
   const query = [...url.searchParams]
-    .map(([name, value]) => `${encoded(name)}=${encoded(value)}`)
-    .toSorted()
+    .map(([name, value]) => [encoded(name), encoded(value)] as const)
+    .toSorted(([a, first], [b, second]) => (a === b ? (first < second ? -1 : 1) : a < b ? -1 : 1))
+    .map((pair) => pair.join('='))
     .join('&');
   const canonical = [
     method,

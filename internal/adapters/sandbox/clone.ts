@@ -5,6 +5,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path/posix';
 import type { Readable } from 'node:stream';
 import { Fault } from '../../domain/fault.ts';
+import { isRef } from '../../domain/git-ref.ts';
 import { findProgram } from './bubblewrap.ts';
 import { type GitResult, type GitRun, runGit } from './git-program.ts';
 import { removeTree } from './layout.ts';
@@ -31,8 +32,6 @@ interface Ref {
 }
 
 const OBJECT_ID = /^[0-9a-f]{40}$|^[0-9a-f]{64}$/;
-/** What `git check-ref-format` accepts, less what needs quoting anywhere. */
-const REF = /^(?!\/|.*(?:\/\/|\.\.|@\{|\/$|\.$|\.lock$|\.lock\/|\/\.))[^\0-\x20\x7f~^:?*[\\-][^\0-\x20\x7f~^:?*[\\]*$/;
 /** Mistakes of old tools that real histories hold and that harm nobody. */
 const HARMLESS = [
   'badTimezone',
@@ -112,7 +111,7 @@ class Clone {
 
   async run(): Promise<Fetched> {
     const { ref, url } = this.#request;
-    if (ref !== undefined && !REF.test(ref)) throw this.#fault('mount-ref', `${JSON.stringify(ref)} is not a ref`);
+    if (ref !== undefined && !isRef(ref)) throw this.#fault('mount-ref', `${JSON.stringify(ref)} is not a ref`);
     const authorization = await this.#request.authorization?.();
     this.#remoteConfig = this.#remote(authorization);
     const found = await this.#resolve();

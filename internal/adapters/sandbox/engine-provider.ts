@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import type { BoxRef, BoxSpec, Engine, EngineFacts } from '../engine/types.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type EngineOwner, EngineSandbox } from './engine-sandbox.ts';
-import { below, declaredHome, declaredWork, type Layout, type SandboxFiles } from './layout.ts';
+import { below, declaredHome, declaredWork, freePath, type Layout, type SandboxFiles } from './layout.ts';
 import { changedSpec, checkSpec } from './local.ts';
 import type {
   Sandbox,
@@ -69,7 +69,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   }
 
   async create(spec: SandboxSpec, watch: SandboxWatch = {}): Promise<Sandbox> {
-    checkSpec(spec);
+    checkBox(spec);
     const files = this.#options.layout.at(spec.id);
     await this.#endStale(spec.id);
     await this.engine.removeVolume(this.installation, spec.id);
@@ -84,7 +84,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     if (record === null || !(await this.engine.hasVolume(this.installation, id))) return null;
     const before = record.spec.epoch ?? 0;
     const { epoch = before + 1, ...spec } = changedSpec(record.spec, changes);
-    checkSpec(spec);
+    checkBox(spec);
     return this.#opened({ spec: { ...spec, epoch }, files, isFresh: false, watch });
   }
 
@@ -209,8 +209,14 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
   }
 }
 
+/** Throws Fault for what no box can be made with. */
+function checkBox(spec: SandboxSpec): void {
+  checkSpec(spec);
+  for (const path of spec.directories ?? []) freePath(path, 'Mount');
+}
+
 /** Without those that lie in another one. */
 function outermost(paths: readonly string[]): string[] {
-  const all = [...new Set(paths)];
+  const all = [...new Set(paths.map((path) => path.replace(/(?<=.)\/+$/, '')))];
   return all.filter((path) => !all.some((other) => other !== path && below(path, other) !== undefined));
 }

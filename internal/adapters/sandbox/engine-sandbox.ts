@@ -75,6 +75,8 @@ export class EngineSandbox implements Sandbox {
   readonly fenced = true;
   readonly files: SandboxFiles;
   readonly image: { readonly name: string; readonly digest: string };
+  /** Absent where steps change home alone: without any, and where the engine keeps no changed box. */
+  readonly build?: (options: BuildOptions) => Promise<'hit' | 'miss'>;
   readonly #owner: EngineOwner;
   readonly #of: EngineSandboxOf;
   readonly #children = new Set<SandboxProcess>();
@@ -86,6 +88,7 @@ export class EngineSandbox implements Sandbox {
   #wire: Wire | null = null;
   #trust: { readonly ca: string; readonly all: string } | null = null;
   #isBuilt = false;
+  #hasOwnHome: boolean;
   #oomSeen = 0;
   #endedForMemory = false;
   #isStopped = false;
@@ -99,6 +102,9 @@ export class EngineSandbox implements Sandbox {
     this.image = { name: of.spec.image ?? '', digest: of.resolved.digest };
     const asks = of.spec.resources !== undefined && !owner.capabilities.resources;
     this.#notEnforced = asks ? ['resources'] : [];
+    this.#hasOwnHome = !of.isFresh;
+    if (of.spec.build !== undefined && owner.engine.commit !== undefined)
+      this.build = (options) => this.#build(options);
   }
 
   get notEnforced(): readonly NotEnforced[] {
@@ -186,10 +192,20 @@ export class EngineSandbox implements Sandbox {
     return this.#mounted;
   }
 
-  async build(options: BuildOptions): Promise<'hit' | 'miss'> {
+  /** Directories outside of home and work that it has on its volume. */
+  get directories(): readonly string[] {
+    return this.#of.spec.directories ?? [];
+  }
+
+  /** What is in its home is the session's own from now on, also in a box that is made from a changed image. */
+  ownHome(): void {
+    this.#hasOwnHome = true;
+  }
+
+  async #build(options: BuildOptions): Promise<'hit' | 'miss'> {
     const { spec, resolved } = this.#of;
     const { engine } = this.#owner;
-    if (this.#isBuilt || spec.build === undefined || engine.commit === undefined) return 'hit';
+    if (this.#isBuilt || engine.commit === undefined) return 'hit';
     // Another session may have built it since this one was started.
     const kept = await engine.committed?.(this.#tag());
     if (kept !== undefined && kept !== null) {
@@ -223,7 +239,7 @@ export class EngineSandbox implements Sandbox {
     this.#wire.listen(this.#of.spec.channels ?? []);
     void this.#follow(this.#box, this.#wire);
     // What the steps left in home, of which the volume of a new sandbox has nothing yet.
-    if (this.#of.isFresh) await this.run({ command: takeHome, cwd: '/', timeoutMs: 10 * fileMs });
+    if (!this.#hasOwnHome) await this.run({ command: takeHome, cwd: '/', timeoutMs: 10 * fileMs });
     if (this.#trust !== null) await this.setTrust(this.#trust);
   }
 

@@ -170,6 +170,8 @@ export function declaredPath(path: string, what: string): string {
   return plain;
 }
 
+/** Of one name in a path, as file systems have it. */
+const stepBytesMax = 255;
 /** Paths that belong to the sandbox itself. */
 const RESERVED = ['/', '/home', '/tmp', '/run', '/dev', '/proc', '/sys', '/etc', '/usr', '/bin', '/sbin', '/nix'];
 const RESERVED_BELOW = /^\/(run|dev|proc|sys|etc|usr|bin|sbin|lib\w*|nix)(\/|$)/;
@@ -180,6 +182,8 @@ export const isSystemPath = (path: string): boolean => RESERVED.includes(path) |
 /** As `declaredPath`, for a path at which something is to be put. Throws Fault `unprocessable` for one of the system's. */
 export function freePath(declared: string, what: string): string {
   const path = declaredPath(declared, `${what} path`);
+  if (path.split('/').some((step) => Buffer.byteLength(step) > stepBytesMax))
+    throw new Fault('unprocessable', 'mount-path', `${what} ${path.slice(0, 80)}…: a name in the path is too long`);
   if (!isSystemPath(path)) return path;
   throw new Fault('unprocessable', 'mount-path', `${what} ${path}: the path belongs to the sandbox itself`);
 }

@@ -3,6 +3,7 @@
 // Everything runs inside the sandbox, also what packs and unpacks the kept paths.
 
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { finished } from 'node:stream/promises';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { Fault } from '../../domain/fault.ts';
@@ -219,15 +220,23 @@ async function mark(sandbox: Sandbox, context: SetupContext, root: string): Prom
 
 const pack = `cd "$1" || exit 1; shift
 for path; do shift; [ -e "$path" ] && set -- "$@" "$path"; done; exec tar -cf - -- "$@"`;
-/** Files by the time of their change, since an archive that is unpacked sets the other; directories where they are empty. */
+const packProgram = readFileSync(new URL('./pack-changed.cjs', import.meta.url), 'utf8');
+/**
+ * Files by the time of their change, since an archive that is unpacked sets the other; directories where they are empty.
+ * Where find or tar are small ones, as those of busybox, by Node.
+ */
 const packChanged = `cd "$1" || exit 1
+if ! find . -prune -cnewer . >/dev/null 2>&1 || ! tar --version 2>/dev/null | grep -q GNU; then
+node -e "$2" .${stepMark}; ended=$?; rm -f .${stepMark}; exit $ended; fi
 find . -cnewer .${stepMark} "(" ! -type d -o -empty ")" ! -path .${stepMark} -print0 | tar --null --no-recursion -T - -cf -
 ended=$?; rm -f .${stepMark}; exit $ended`;
 
 /** Packs those of the paths that are there. What cannot be packed is not kept, and the session starts all the same. */
 async function keep(sandbox: Sandbox, context: SetupContext, part: Part): Promise<void> {
   const script = part.paths === null ? packChanged : pack;
-  const child = await sandbox.spawn({ argv: ['/bin/sh', '-c', script, 'sh', part.root, ...(part.paths ?? [])] });
+  const child = await sandbox.spawn({
+    argv: ['/bin/sh', '-c', script, 'sh', part.root, ...(part.paths ?? [packProgram])],
+  });
   child.stdin.end();
   child.stderr.resume();
   const archive = async function* (): AsyncGenerator<Buffer> {

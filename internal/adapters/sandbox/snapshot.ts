@@ -20,6 +20,8 @@ const pack = 'exec tar -C "$1" --sort=name -cf - .';
 /** Of an engine's image, whose tar may be a small one. */
 const packBox = 'exec tar -C "$1" -cf - .';
 const unpackLocal = 'exec tar -C "$1" --no-same-owner -xpf -';
+/** What the image put there is in the archive too, as the session left it. */
+const emptied = 'find "$1" -mindepth 1 -maxdepth 1 -exec rm -rf -- {} +';
 const unpackMs = 10 * 60_000;
 
 const local = (sandbox: Sandbox): LocalSandbox => {
@@ -43,8 +45,9 @@ export function snapshotParts(sandbox: Sandbox): SnapshotPart[] {
 }
 
 /** A box tells of a mount only where it is; the clone's own address stands in its git directory. */
-function boxParts({ mounted, home, workDir }: EngineSandbox): SnapshotPart[] {
-  const mounts = [...mounted].map((mountPath): SnapshotPart => {
+function boxParts({ mounted, directories, home, workDir }: EngineSandbox): SnapshotPart[] {
+  // One that was opened again knows its mounts by its directories alone.
+  const mounts = [...new Set([...mounted, ...directories])].map((mountPath): SnapshotPart => {
     const isInside = [home, workDir].some((root) => below(mountPath, root) !== undefined);
     const mount = { mountPath, isBound: !isInside, url: '', ref: null, commit: '', place: '' };
     return { root: isInside ? 'none' : 'mount', mount };
@@ -88,9 +91,10 @@ export async function restoreParts(
   archive: (part: number) => Readable,
 ): Promise<void> {
   await placeMounts(sandbox, parts);
+  if (sandbox instanceof EngineSandbox) sandbox.ownHome();
   for (const [index, part] of parts.entries()) {
     if (part.root === 'none') continue;
-    const unpack = sandbox instanceof EngineSandbox ? unpackText : unpackLocal;
+    const unpack = sandbox instanceof EngineSandbox ? `${emptied} && ${unpackText}` : unpackLocal;
     const command = ['/bin/sh', '-c', unpack, 'sh', rootOf(sandbox, part)];
     const done = await sandbox.run({ command, cwd: sandbox.home, timeoutMs: unpackMs, input: archive(index) });
     if (done.code === 0) continue;

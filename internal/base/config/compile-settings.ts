@@ -3,11 +3,13 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
-import type { Catalog } from '../../domain/catalog.ts';
+import type { Catalog, NetworkFacts } from '../../domain/catalog.ts';
+import type { SandboxProviderName } from '../../domain/sandbox.ts';
 import { CatalogSection, extendCatalog } from './catalog.ts';
 import { DEFAULT_CATALOG } from './default-catalog.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
 import { readSection } from './section.ts';
+import { sessionSettings } from './session-settings.ts';
 import { type SandboxesSettings, sandboxesSettings } from './sandbox-settings.ts';
 
 export interface CompileSettings {
@@ -17,13 +19,20 @@ export interface CompileSettings {
 
 /**
  * The shipped catalog with the file's `catalog` added, and its `templates`. Relative directories count from `base`, the
- * directory of the file. Throws ConfigError that names the key.
+ * directory of the file; `sandbox` is the provider of presets that name none. Throws ConfigError that names the key.
  */
-export function compileSettings(file: ConfigFile, base: string): CompileSettings {
+export function compileSettings(
+  file: ConfigFile,
+  base: string,
+  sandbox: SandboxProviderName | 'auto' = 'auto',
+): CompileSettings {
   const section = file.catalog === undefined ? undefined : readSection(CatalogSection, file.catalog, 'catalog');
   const sources = file.templates === undefined ? [] : readSection(TemplatesSection, file.templates, 'templates');
   return {
-    catalog: withPresets(extended(section), sandboxesSettings(file, base)),
+    catalog: withPresets(extended(section), sandboxesSettings(file, base), {
+      sandbox,
+      isFenced: sessionSettings(file).fenced,
+    }),
     templateSources: sources.map((source) =>
       'directory' in source && !isAbsolute(source.directory)
         ? { ...source, directory: resolve(base, source.directory) }
@@ -32,15 +41,47 @@ export function compileSettings(file: ConfigFile, base: string): CompileSettings
   };
 }
 
-/** The operator's presets, with their ceilings. */
-function withPresets(catalog: Catalog, { presets }: SandboxesSettings): Catalog {
+const ENGINES: ReadonlySet<string> = new Set(['docker', 'kubernetes'] satisfies SandboxProviderName[]);
+
+/** The operator's presets, with their ceilings, and what is known of where their sessions run. */
+function withPresets(
+  catalog: Catalog,
+  settings: SandboxesSettings,
+  place: { readonly sandbox: string; readonly isFenced: boolean },
+): Catalog {
+  const { presets } = settings;
   const limits = Object.entries(presets).flatMap(([name, preset]) =>
     preset.limits === undefined ? [] : [[name, preset.limits] as const],
   );
+  const names = [...new Set([...catalog.presets, ...Object.keys(presets)])].sort();
+  const of = (name: string) => (Object.hasOwn(presets, name) ? presets[name] : undefined);
+  const onEngine = (name: string): boolean => ENGINES.has(of(name)?.provider ?? place.sandbox);
+  const lacking = names.filter((name) => onEngine(name) && of(name)?.image === undefined);
+  const network = networkOf(names, settings, place);
   return {
     ...catalog,
-    presets: [...new Set([...catalog.presets, ...Object.keys(presets)])].sort(),
+    presets: names,
     ...(limits.length > 0 && { presetLimits: Object.fromEntries(limits) }),
+    ...(lacking.length > 0 && { presetsWithoutImage: lacking }),
+    ...(network !== undefined && { network }),
+  };
+}
+
+/** Nothing is known of a provider that is chosen when the first session needs one. */
+function networkOf(
+  names: readonly string[],
+  { presets, allow }: SandboxesSettings,
+  { sandbox, isFenced }: { readonly sandbox: string; readonly isFenced: boolean },
+): NetworkFacts | undefined {
+  const providerOf = (name: string): string =>
+    (Object.hasOwn(presets, name) ? presets[name]?.provider : undefined) ?? sandbox;
+  const boxes = names.filter((name) => ENGINES.has(providerOf(name)));
+  const local = names.filter((name) => providerOf(name) === 'bubblewrap');
+  if (boxes.length + local.length === 0) return undefined;
+  return {
+    ...(allow !== undefined && { allow }),
+    fenced: isFenced ? [...boxes, ...local].sort() : boxes,
+    fencedByList: isFenced ? [] : local,
   };
 }
 

@@ -2,6 +2,7 @@
 
 import type { Value } from '../../../schemas/grammar.ts';
 import { envMap as env, type secretRef } from '../../../schemas/shared.ts';
+import { programTextBytesMax, variableBytes } from '../../domain/program-text.ts';
 import type { EnvMap, SecretRef } from '../../domain/spec.ts';
 import { reading } from './read-field.ts';
 import type { Check, NodeRef, Reader } from './read.ts';
@@ -17,6 +18,24 @@ function refuseNul(check: Check, spot: NodeRef, name: string): void {
   faultAt(check, 'invalid-value', message, at, { hides: at.node.range });
 }
 
+/** Of all variables of one map: a program is started with no more than two megabytes of words and variables. */
+const variablesBytesMax = 512 * 1024;
+
+/** No program can be started with more. */
+function refuseLong(check: Check, spot: NodeRef, texts: readonly (readonly [name: string, value: string])[]): void {
+  const long = texts.find(([name, value]) => variableBytes(name, value) > programTextBytesMax);
+  if (long !== undefined) {
+    const at = spot.node.kind === 'map' ? (field({ ...spot, node: spot.node }, long[0]) ?? spot) : spot;
+    const message = `${pathOf(at.trail)} is longer than the ${programTextBytesMax} bytes that a variable may have`;
+    faultAt(check, 'invalid-value', message, at, { hides: at.node.range });
+    return;
+  }
+  const all = texts.reduce((sum, [name, value]) => sum + variableBytes(name, value), 0);
+  if (all <= variablesBytesMax) return;
+  const message = `${pathOf(spot.trail)} has ${all} bytes of variables; a program is started with at most ${variablesBytesMax}`;
+  faultAt(check, 'invalid-value', message, spot, { hides: spot.node.range });
+}
+
 /** A map from variable name to a text or to `{ $secret, optional? }`; `optional: false` is what holds without it, and is left out. */
 export const envMap: Reader<EnvMap> = (check, spot) => {
   const read = reading(env)(check, spot);
@@ -26,5 +45,10 @@ export const envMap: Reader<EnvMap> = (check, spot) => {
     kept[name] = typeof value === 'string' ? value : canonical(value);
     if (typeof value === 'string' && value.includes('\0')) refuseNul(check, spot, name);
   }
+  refuseLong(
+    check,
+    spot,
+    Object.entries(kept).filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
+  );
   return kept;
 };

@@ -3,6 +3,7 @@
 import type { Catalog } from '../../domain/catalog.ts';
 import type { Range } from '../../domain/diagnostic.ts';
 import { overLimits } from '../../domain/limits.ts';
+import { programTextBytesMax } from '../../domain/program-text.ts';
 import type { EnvironmentSpec } from '../../domain/spec.ts';
 import { environment, image, resources, setupStep } from '../../../schemas/environment.ts';
 import { keysOf, without } from '../../../schemas/grammar.ts';
@@ -39,6 +40,7 @@ export function checkEnvironment(
     image: (_check, at) => checkImage(check, at, catalog),
     env: envMap,
     resources: checkResources,
+    steps: checkSteps,
     setup: checkSetup,
   });
   checkLimits(check, found, read as Partial<Pick<EnvironmentSpec, 'image' | 'resources'>>, catalog);
@@ -71,13 +73,21 @@ function checkImage(check: Check, spot: NodeRef, catalog: Catalog): EnvironmentS
   if (found === undefined) return undefined;
   const preset: Reader<string> = (_, at) => {
     const value = reading(image.fields.name)(check, at);
-    if (value === undefined || catalog.presets.includes(value)) return value;
+    if (value === undefined) return undefined;
+    if (catalog.presets.includes(value)) return withImage(check, at, value, catalog);
     const near = suggest(check, value, catalog.presets);
     const hint = near === undefined ? `Configured presets: ${catalog.presets.join(', ')}.` : `Did you mean ${near}?`;
     return wrong(check, at, 'a configured environment preset', { code: 'environment-preset', hint });
   };
   const { kind, name } = readFields(check, found, image.fields, { name: preset });
   return kind === undefined || name === undefined ? undefined : { kind, name };
+}
+
+/** Its sessions run on an engine, which has nothing to make a box from. The words are those of a launch. */
+function withImage(check: Check, spot: NodeRef, preset: string, catalog: Catalog): string | undefined {
+  if (catalog.presetsWithoutImage?.includes(preset) !== true) return preset;
+  const message = `Preset ${preset} has no image: set sandboxes.presets.${preset}.image`;
+  return faultAt(check, 'preset-image', message, spot);
 }
 
 const checkResources: Reader<NonNullable<EnvironmentSpec['resources']>> = (check, spot) => {
@@ -88,6 +98,21 @@ const checkResources: Reader<NonNullable<EnvironmentSpec['resources']>> = (check
 };
 
 type Step = EnvironmentSpec['setup'][number];
+
+/** Each is one word of a shell's argument list. */
+function checkCommands(check: Check, spot: NodeRef, commands: readonly string[] | undefined): void {
+  const long = commands?.findIndex((command) => Buffer.byteLength(command) >= programTextBytesMax) ?? -1;
+  if (long === -1) return;
+  const place = items(check, spot, 'a list of commands')?.[long] ?? spot;
+  const message = `${pathOf(place.trail)} is longer than the ${programTextBytesMax - 1} bytes that a command may have`;
+  faultAt(check, 'invalid-value', message, place, { hides: place.node.range });
+}
+
+const checkSteps: Reader<readonly string[]> = (check, spot) => {
+  const steps = reading(environment.fields.steps)(check, spot);
+  checkCommands(check, spot, steps);
+  return steps;
+};
 
 const checkSetup: Reader<readonly Step[]> = (check, spot) => {
   const names = new Set<string>();
@@ -101,6 +126,8 @@ const checkSetup: Reader<readonly Step[]> = (check, spot) => {
       faultAt(check, 'invalid-value', `${pathOf(at.trail)} repeats the setup name ${name}; each needs its own`, at);
     }
     if (name !== undefined) names.add(name);
+    const at = field(found, 'commands');
+    if (at !== undefined) checkCommands(check, at, commands);
     if (name === undefined || commands === undefined) continue;
     steps.push(compact<Step>({ name, commands, cache }));
   }

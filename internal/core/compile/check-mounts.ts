@@ -5,6 +5,7 @@ import { dirname, join, normalize } from 'node:path/posix';
 import type { Mount, MountCapabilities } from '../../domain/spec.ts';
 import { workingDirectory as directory } from '../../../schemas/agent.ts';
 import { keysOf } from '../../../schemas/grammar.ts';
+import { isRef } from '../../domain/git-ref.ts';
 import { capabilities, mount, mountAuth } from '../../../schemas/mount.ts';
 import { readFields, reading, readVariant } from './read-field.ts';
 import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
@@ -17,7 +18,12 @@ export const checkMounts: Reader<readonly Mount[]> = (check, spot) => {
     const before = check.errors;
     const found = strict(check, item, keysOf(mount));
     if (found === undefined) continue;
-    const read = readFields(check, found, mount.fields, { mountPath: outsidePath, auth: checkAuth });
+    const read = readFields(check, found, mount.fields, {
+      repository: repositoryName,
+      mountPath: outsidePath,
+      ref: mountRef,
+      auth: checkAuth,
+    });
     checkTaken(check, found, byPath);
     // Nothing of it was wrong, so that what is required is there.
     if (check.errors === before) mounts.push(compact<Mount>(read as Mount));
@@ -26,8 +32,35 @@ export const checkMounts: Reader<readonly Mount[]> = (check, spot) => {
 };
 
 /** Where the sandbox has its own files: a mount in or above one of these would stand in for them. */
-const SYSTEM_FOLDERS = 'bin boot dev etc lib lib32 lib64 libx32 nix proc root run sbin sys tmp usr var'.split(' ');
+const SYSTEM_FOLDER = /^(bin|boot|dev|etc|lib\w*|nix|proc|root|run|sbin|sys|tmp|usr|var)$/;
 const home = '/home/user';
+/** Of a step of a path, as file systems have it; of the whole, so that it has room below the directory of its volume. */
+const stepBytesMax = 255;
+const pathBytesMax = 1_024;
+const bytesOf = (text: string): number => Buffer.byteLength(text);
+
+/** What no engine can put anything at, in words; undefined where a path is none of it. */
+function unplaceable(path: string): string | undefined {
+  // Engines and clusters write two paths of a mount with a colon between them.
+  if (path.includes(':')) return 'a path without a colon';
+  if (bytesOf(path) > pathBytesMax) return `a path of at most ${pathBytesMax} bytes`;
+  const isLong = path.split('/').some((step) => bytesOf(step) > stepBytesMax);
+  return isLong ? `a path whose folders have names of at most ${stepBytesMax} bytes` : undefined;
+}
+
+/** `.` and `..` are no names of owners or repositories, and an address with them is another one. */
+const repositoryName: Reader<string> = (check, spot) => {
+  const value = reading(mount.fields.repository)(check, spot);
+  if (value === undefined || value.split('/').every((part) => part !== '.' && part !== '..')) return value;
+  return wrong(check, spot, 'owner/repo');
+};
+
+/** One with tokens is known when a session starts. */
+const mountRef: Reader<string> = (check, spot) => {
+  const value = reading(mount.fields.ref)(check, spot);
+  if (value === undefined || value === '' || value.includes('{{') || isRef(value)) return value;
+  return wrong(check, spot, 'a branch, a tag or a commit, as git spells them');
+};
 
 /** Normalized, and not where the sandbox has its own files or its home. */
 const outsidePath: Reader<string> = (check, spot) => {
@@ -35,10 +68,12 @@ const outsidePath: Reader<string> = (check, spot) => {
   if (value === undefined) return undefined;
   if (normalize(value) !== value || /[\u0000-\u001f\u007f]/.test(value))
     return wrong(check, spot, 'a normalized path, without //, . or .. segments');
+  const cannot = unplaceable(value);
+  if (cannot !== undefined) return wrong(check, spot, cannot);
   const [, first = '', second = ''] = value.split('/');
   const bare = value.replace(/\/$/, '');
   const isHome = bare === home || bare === dirname(home);
-  if (first === '' || isHome || SYSTEM_FOLDERS.includes(first)) {
+  if (first === '' || isHome || SYSTEM_FOLDER.test(first)) {
     const folder = isHome
       ? bare === home
         ? 'the home directory itself'
@@ -53,8 +88,8 @@ const outsidePath: Reader<string> = (check, spot) => {
   return value;
 };
 
-/** Below these nothing is made: they are the sandbox's own. */
-const MADE_NOWHERE_BELOW = /^\/(run|dev|proc|sys|etc|usr|bin|sbin|lib\w*|nix)(\/|$)/;
+/** Below these nothing is made: they are the sandbox's own, or its root's. */
+const MADE_NOWHERE_BELOW = /^\/(run|dev|proc|sys|etc|usr|bin|sbin|lib\w*|nix|root)(\/|$)/;
 
 /** Where sessions start; one that is not absolute is below the work directory. A launch makes it where it is not there. */
 export const workingDirectory: Reader<string> = (check, spot) => {
@@ -62,6 +97,8 @@ export const workingDirectory: Reader<string> = (check, spot) => {
   if (value === undefined) return undefined;
   if (/[\u0000-\u001f\u007f]/.test(value) || value.split('/').includes('..'))
     return wrong(check, spot, 'a directory without .. segments and control characters');
+  const cannot = unplaceable(value);
+  if (cannot !== undefined) return wrong(check, spot, cannot);
   const path = normalize(value);
   if (!MADE_NOWHERE_BELOW.test(path)) return value;
   const hint = 'Choose a folder of the session, such as /workspace/repo.';

@@ -269,3 +269,49 @@ test('paths of changes are JSON paths, in one order', () => {
     );
   }
 });
+test('injected secrets are judged as a launch judges them, each mistake once', () => {
+  const secret = (name: string) => ({ $secret: name });
+  const injections = new Map([
+    ['one', { hosts: ['in.test'], header: 'X-Key' }],
+    ['two', { hosts: ['other.test', 'in.test'], header: 'x-key' }],
+    ['far', { hosts: ['out.test'], header: 'x-far' }],
+  ]);
+  const current = (allow: readonly string[] | null): Current => ({
+    ...emptyState({ secrets: [...injections.keys()] }),
+    injections,
+    allow,
+  });
+  const told = (
+    env: object,
+    own: object,
+    more: { allow?: string[]; fenced?: string[]; fencedByList?: string[] } = {},
+  ) => {
+    const resources = [
+      environment('n', { env: env as never }),
+      ...['a', 'b'].map((name) => agent(name, { environment: 'n', env: own as never })),
+    ];
+    const { fenced = [], fencedByList = [], allow = null } = more;
+    const network = { fenced, fencedByList };
+    return plan(tree(resources), current(allow), options({ network })).diagnostics.map(({ code, message }) => [
+      code,
+      message,
+    ]);
+  };
+  const both = 'Injected secrets one and two both claim header x-key of host in.test';
+  assert.deepEqual(told({ A: secret('one'), B: secret('two') }, {}), [['injection-conflict', both]]);
+  assert.deepEqual(
+    told({ A: secret('one') }, { B: secret('two') }).map(([, message]) => message),
+    [both, both],
+  );
+  // The agent's variable stands in for the environment's.
+  assert.deepEqual(told({ A: secret('one'), B: secret('two') }, { B: 'plain' }), []);
+  assert.deepEqual(told({ A: secret('one'), B: secret('one') }, {}), []);
+  const host = 'Injected secret far: its host out.test is not among those that the session may reach (network.allow)';
+  assert.deepEqual(told({ A: secret('far') }, {}), []);
+  assert.deepEqual(told({ A: secret('far') }, {}, { fenced: ['base'] }), [['injection-host', host]]);
+  assert.deepEqual(told({ A: secret('far') }, {}, { fenced: ['base'], allow: ['*.test'] }), []);
+  assert.deepEqual(told({ A: secret('far') }, {}, { fencedByList: ['base'] }), []);
+  assert.deepEqual(told({ A: secret('far') }, {}, { fencedByList: ['base'], allow: ['in.test'] }), [
+    ['injection-host', host],
+  ]);
+});

@@ -11,6 +11,7 @@ import type { Json } from '../../domain/json.ts';
 import { overLimits } from '../../domain/limits.ts';
 import { agentActions, changedResources, guard, planAgents, type AgentsPlan, type DesiredAgent } from './agents.ts';
 import { checkEnv, checkToken, checkTool } from './required.ts';
+import { checkInjections } from './injections.ts';
 import { planEndpoints, type EndpointPlan } from './endpoints.ts';
 import { type Facts, indexFacts, type Problem, type Report, sortDiagnostics, toDiagnostic } from './stored.ts';
 import { planGenerated, type GeneratedPlan } from './generated.ts';
@@ -60,6 +61,8 @@ export function* planInSteps(desired: Desired, current: Current, options: PlanOp
   const rows = yield* planRows(agents, facts, options, report);
   const endpoints = planEndpoints(facts, rows.webhooks, report);
   yield* checkReferences(desired, agents, facts, report);
+  checkInjections(desired, agents.desired, facts, options, report);
+  yield;
   const actions = [...agentActions(agents, facts, rows.drift), ...generated.actions].sort(compareActions);
   const counts = countActions(actions);
   yield;

@@ -1,7 +1,7 @@
 // The values that a plan is made from and the value that it is. Desired comes from compile, current from the
 // store; a ChangeSet names everything an apply will write, so that writing needs no further decision.
 
-import type { ResourceLimits } from '../../domain/catalog.ts';
+import type { NetworkFacts, ResourceLimits } from '../../domain/catalog.ts';
 import type { Diagnostic, Places } from '../../domain/diagnostic.ts';
 import type { Json } from '../../domain/json.ts';
 import type { EndpointAuth, Resource, SourceRef, Trigger } from '../../domain/spec.ts';
@@ -102,6 +102,10 @@ export interface Current {
   readonly assets: ReadonlySet<string>;
   /** The project's ceilings of what environments ask for. */
   readonly limits?: ResourceLimits | null;
+  /** The hosts that the project's sessions may reach; null where it has no list. */
+  readonly allow?: readonly string[] | null;
+  /** Of names that resolve to a live value that is injected, where. */
+  readonly injections?: ReadonlyMap<string, { readonly hosts: readonly string[]; readonly header: string }>;
 }
 
 export interface PlanOptions {
@@ -119,6 +123,8 @@ export interface PlanOptions {
   readonly sha256: (text: string) => string;
   /** SHA-256 (hex) of avatars that the service ships. */
   readonly shippedAvatars: readonly string[];
+  /** What the settings say of the network of sessions. */
+  readonly network?: NetworkFacts | undefined;
 }
 
 export type TriggerStatus = 'active' | 'skipped';

@@ -14,10 +14,16 @@ import { isCloned } from './mounts.ts';
 /** Of every installation; the machine's own programs, and nothing that it promises beyond them. */
 const base = 'base';
 
-/** Throws Fault for an environment that asks for more than its preset or its project allows. */
+/**
+ * Throws Fault for an environment that asks for more than its preset or its project allows, or whose preset has no image for
+ * the engine that its sessions run on.
+ */
 export function checkCeilings(ctx: FlowContext, { project }: LaunchFacts, environment: EnvironmentSpec): void {
-  const preset = catalogOf(ctx).catalog.presetLimits?.[environment.image.name];
-  const [first] = overLimits(environment.resources, lowerLimits(preset, project.limits));
+  const { presetLimits, presetsWithoutImage } = catalogOf(ctx).catalog;
+  const { name } = environment.image;
+  // Before the engine is asked, which may be away: apply says the same.
+  if (presetsWithoutImage?.includes(name) === true) throw noImage(name);
+  const [first] = overLimits(environment.resources, lowerLimits(presetLimits?.[name], project.limits));
   if (first === undefined) return;
   const message = `The environment asks for ${first.key} ${first.value}; its preset and project allow ${first.most}.`;
   throw new Fault('unprocessable', 'resources-over-limit', message);
@@ -58,10 +64,11 @@ export function imageOf(
 
 /** Throws Fault for a preset that an engine has no image for. */
 export function checkImage({ alwaysFenced }: SandboxProvider, { name, image }: Preset): void {
-  if (alwaysFenced !== true || image !== undefined) return;
-  const message = `Preset ${name} has no image: set sandboxes.presets.${name}.image`;
-  throw new Fault('unprocessable', 'preset-image', message);
+  if (alwaysFenced === true && image === undefined) throw noImage(name);
 }
+
+const noImage = (preset: string): Fault =>
+  new Fault('unprocessable', 'preset-image', `Preset ${preset} has no image: set sandboxes.presets.${preset}.image`);
 
 /** What a sandbox is made from, and which directories it needs when it is made. */
 export function imageSpec(

@@ -5,6 +5,7 @@ import type { LaunchFacts } from '../../adapters/store/sessions/launch.ts';
 import { hiddenContextHeading } from '../../core/session/session.ts';
 import { Fault } from '../../domain/fault.ts';
 import type { EnvMap } from '../../domain/spec.ts';
+import { programTextBytesMax, variableBytes } from '../../domain/program-text.ts';
 import type { FlowContext } from '../context.ts';
 import type { SecretUse } from '../secrets/secrets.ts';
 
@@ -42,6 +43,11 @@ export function environmentOf(
     }
     return [variable, value.toString('utf8')] as const;
   });
+  const long = [...plain, ...opened].find(([name, value]) => variableBytes(name, value) > programTextBytesMax);
+  if (long !== undefined) {
+    const message = `The value of ${long[0]} has more than the ${programTextBytesMax} bytes that a variable may have.`;
+    throw new Fault('unprocessable', 'sandbox-env', message);
+  }
   return {
     ...Object.fromEntries([...plain, ...opened]),
     SVC_SESSION_ID: session.sessionId,

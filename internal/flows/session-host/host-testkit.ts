@@ -4,7 +4,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SCRIPTED_AGENT } from '../../adapters/harness/harness-testkit.ts';
 import type { Config } from '../../base/config/config.ts';
-import { type JsonBody, startTestDaemon, type TestDaemon, type TestDaemonOptions } from '../../base/testkit/daemon.ts';
+import {
+  type ApiAnswer,
+  type JsonBody,
+  startTestDaemon,
+  type TestDaemon,
+  type TestDaemonOptions,
+} from '../../base/testkit/daemon.ts';
 import { heardUnder } from './host-crash-testkit.ts';
 
 export interface SessionView {
@@ -87,17 +93,15 @@ export async function createHostBench(
       if (status !== 200) throw new Error(`apply: ${status} ${JSON.stringify(body)}`);
     },
     async start(agent, message, input) {
-      const { status, body } = await api('POST', `P/agents/${agent}/sessions`, { message, ...(input && { input }) });
+      const ask = () => api('POST', `P/agents/${agent}/sessions`, { message, ...(input && { input }) });
+      const { status, body } = await whenFree(ask);
       if (status !== 201) throw new Error(`start: ${status} ${JSON.stringify(body)}`);
       return String(body['id']);
     },
     view,
     async send(session, text) {
       const say = () => api('POST', `P/sessions/${session}/messages`, { text });
-      let { status, body } = await say();
-      // Somebody had the project's lock for two seconds: nothing was done, and callers are told to try again.
-      for (let tries = 0; status === 503 && String(body['code']) === 'busy' && tries < 10; tries += 1)
-        ({ status, body } = await say());
+      const { status, body } = await whenFree(say);
       if (status >= 300) throw new Error(`send: ${status} ${JSON.stringify(body)}`);
     },
     turns: (session) => turnsOf(daemon, session),
@@ -112,6 +116,14 @@ export async function createHostBench(
     },
     stop: () => daemon.stop(),
   };
+}
+
+/** Somebody had the project's lock for two seconds: nothing was done, and callers are told to try again. */
+async function whenFree(ask: () => Promise<ApiAnswer>): Promise<ApiAnswer> {
+  let answer = await ask();
+  for (let tries = 0; answer.status === 503 && String(answer.body['code']) === 'busy' && tries < 10; tries += 1)
+    answer = await ask();
+  return answer;
 }
 
 async function turnsOf({ ctx }: TestDaemon, session: string): Promise<TurnView[]> {

@@ -46,8 +46,9 @@ export async function provision(ctx: FlowContext, of: Provisioning): Promise<Pro
   const { facts, sandbox } = of;
   const { workingDirectory } = facts.spec;
   const notes: string[] = [];
+  // An image is the engine's, and what was kept of a session may go on where nobody has built it yet.
+  if (of.isFresh || sandbox.build !== undefined) await of.watch.steps(() => prepareImage(ctx, of));
   if (of.isFresh) {
-    await of.watch.steps(() => prepareImage(ctx, of));
     await of.watch.timed('mounting', () => mountAll(ctx, of, notes));
   }
   notes.push(...(await nameOrigins(ctx, of)));

@@ -2,24 +2,57 @@
 // daemon and one engine for all. Precondition: root, and dockerd of the distribution; `make test-engines` installs it.
 
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lacking, startEngine, testImage, type TestEngine } from '../../adapters/engine/engine-testkit.ts';
+import { GitFixture } from '../../base/testkit/git-fixture.ts';
+import { GitServer } from '../../base/testkit/git-server.ts';
 import { createHostBench, type HostBench } from './host-testkit.ts';
+import { JUDGED, type Judged, judgeBothWays } from './refusals-testkit.ts';
 
 const missing = lacking('docker');
+
+const ON_ENGINES: readonly Judged[] = [
+  {
+    what: 'a preset without an image',
+    environment: { image: { kind: 'preset', name: 'bare' } },
+    apply: ['preset-image', 'environment.image.name'],
+    launch: /^Preset bare has no image: set sandboxes\.presets\.bare\.image$/,
+  },
+  {
+    what: 'a colon, which engines write between the paths of a mount',
+    agent: {
+      mounts: [{ kind: 'git', repository: 'acme/widgets', mountPath: '/srv/a:b', auth: { kind: 'none' } }],
+    },
+    apply: ['invalid-value', 'mounts[0].mountPath'],
+    launch: /^pod-rejected: /,
+  },
+];
 
 describe('sessions on an engine', { skip: missing !== null && missing }, () => {
   let engine: TestEngine;
   let bench: HostBench;
+  let server: GitServer;
+  let dir: string;
   before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'svc-mounted-'));
+    const repository = await GitFixture.create(join(dir, 'acme', 'widgets.git'));
+    await repository.commit({ 'a.txt': 'one\n' });
+    server = await new GitServer({ root: dir }).start();
     engine = await startEngine('docker');
     const config = {
       sandbox: 'docker',
+      allowPrivateNetwork: true,
       file: {
         sandboxes: {
+          gitBaseUrl: new URL(server.url('')).origin,
+          snapshots: { maxMB: 0 },
           docker: { socket: engine.socket, fence: 'required' },
           presets: {
+            base: { image: testImage },
             node24: { image: testImage },
             gone: { image: '127.0.0.1:1/none:x' },
             bare: {},
@@ -38,7 +71,6 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
         env: { PLAIN: 'word' },
         resources: { memoryMB: 512, cpuCount: 1 },
       }),
-      bare: environment('bare'),
       gone: environment('gone'),
       plain: environment('plain'),
     });
@@ -46,6 +78,8 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
   after(async () => {
     await bench?.stop();
     await engine?.stop();
+    await server?.stop();
+    await rm(dir, { recursive: true, force: true });
   });
   const run = async (agent: string, script: string) => {
     const session = await bench.start(agent, `!exec ${script}\n!say .the-end.`);
@@ -101,9 +135,6 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
   });
 
   it('fail in the words of what is wrong, or wait for the engine and say so', async () => {
-    const bare = await bench.start('bare', 'x');
-    const failed = await bench.until(bare, ({ state }) => state === 'failed');
-    assert.equal(failed.reason, 'Preset bare has no image: set sandboxes.presets.bare.image');
     const gone = await bench.start('gone', 'x');
     const waiting = await bench.until(
       gone,
@@ -116,6 +147,15 @@ describe('sessions on an engine', { skip: missing !== null && missing }, () => {
     );
     const { view } = await run('plain', 'true');
     assert.equal((view.body['sandbox'] as unknown as { provider: string }).provider, 'process');
+  });
+
+  it('are refused at apply where a launch would be, and come up where apply takes them', async () => {
+    await judgeBothWays(bench, [...JUDGED, ...ON_ENGINES]);
+    const more = { resources: { cpuCount: 4_096 } };
+    await bench.apply({ many: { environment: { name: 'many', image: { kind: 'preset', name: 'base' }, ...more } } });
+    const session = await bench.start('many', 'x');
+    const failed = await bench.until(session, ({ state }) => state === 'failed');
+    assert.match(String(failed.reason), /^pod-rejected: .*CPUs/i);
   });
 
   it('are told of by the API: the engine, its version, and each capability', async () => {

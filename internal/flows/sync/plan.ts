@@ -188,6 +188,7 @@ export async function planTree(ctx: FlowContext, tx: Sql, request: ApplyRequest,
     nextTick: await clockOf(desired, state, now),
     sha256,
     shippedAvatars: request.shippedAvatars,
+    network: ctx.catalog?.catalog.network,
   });
   const set = await inSlices(steps);
   const merged = mergeDiagnostics(request.hasSvc ? request.compiled.diagnostics : [], set.diagnostics);

@@ -55,7 +55,7 @@ export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Curre
   const connections = await readConnections(sql, projectId);
   const secrets = await readSecretNames(sql, orgId, projectId, now);
   const assets = await readAssetHashes(sql, projectId);
-  const limits = await readLimits(sql, projectId);
+  const { limits, allow } = await readLimits(sql, projectId);
   return {
     repositories: new Map(owners.map((row) => [row.id, row.name])),
     agents,
@@ -69,6 +69,8 @@ export async function readCurrent(sql: Sql, options: ReadOptions): Promise<Curre
     idleSecrets: secrets.idle,
     assets,
     limits,
+    allow,
+    injections: secrets.injections,
   };
 }
 

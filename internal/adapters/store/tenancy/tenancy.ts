@@ -339,14 +339,19 @@ export interface EnvironmentChange {
 }
 
 /** What `readLimits` reads, for the digest of an apply. */
-export const limitsSeen = 'select limits::text from svc.projects where id = $1::uuid and limits is not null';
+export const limitsSeen =
+  'select limits::text, network::text from svc.projects where id = $1::uuid and (limits is not null or network is not null)';
 
-export async function readLimits(sql: Sql, projectId: string): Promise<ResourceLimits | null> {
-  const { rows } = await sql.query<{ limits: ResourceLimits | null }>(
-    'select limits from svc.projects where id = $1::uuid',
+/** The ceilings and the list of hosts that a project sets for its environments. */
+export async function readLimits(
+  sql: Sql,
+  projectId: string,
+): Promise<{ readonly limits: ResourceLimits | null; readonly allow: readonly string[] | null }> {
+  const { rows } = await sql.query<{ limits: ResourceLimits | null; network: { allow: readonly string[] } | null }>(
+    'select limits, network from svc.projects where id = $1::uuid',
     [projectId],
   );
-  return rows[0]?.limits ?? null;
+  return { limits: rows[0]?.limits ?? null, allow: rows[0]?.network?.allow ?? null };
 }
 
 /** Part of a change of a project, in its transaction. */
