@@ -164,7 +164,7 @@ const SIDE_DOORS: readonly RegExp[] = [
 ];
 
 /** Packages that a test may use anywhere. Real databases and git servers come from base/testkit. */
-const TEST_NPM = ['@octokit/webhooks-examples', 'ajv', 'fast-check'];
+const TEST_NPM = ['@octokit/webhooks-examples', '@smithy/signature-v4', 'ajv', 'fast-check'];
 /** Types from these may be named anywhere above the core. */
 const TYPE_ONLY_NPM = ['pino'];
 

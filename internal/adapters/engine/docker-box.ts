@@ -1,5 +1,7 @@
 // A box as Docker and Podman are asked for it. Nothing here is secret: all of it shows in an inspect.
 
+import { chmod, lchown, lstat, mkdir } from 'node:fs/promises';
+import { join } from 'node:path/posix';
 import type { BoxDirectory, BoxOwner, BoxSpec } from './types.ts';
 
 const user = '1000:1000';
@@ -70,7 +72,9 @@ export function bodyOf(box: BoxSpec, mountpoint: string | null, runtime: string 
     Env: [],
     Labels: labelsOf(box.owner),
     Tty: false,
-    OpenStdin: false,
+    // For the first wire; it stays open when that is cut.
+    OpenStdin: true,
+    StdinOnce: false,
     // The first process of a namespace hears nothing else, and its end is waited for.
     StopSignal: 'SIGKILL',
     Healthcheck: { Test: ['NONE'] },
@@ -118,8 +122,14 @@ function directoryHeader(place: string, uid: number): Buffer {
   return Buffer.concat([tarHeader({ name: Buffer.from('././@LongLink'), kind: longName, size }), padded, header]);
 }
 
-/** An archive of the directories, to be unpacked at the root of the volume: the user's own, those above them root's. */
-export function directoriesTar(directories: readonly BoxDirectory[]): Buffer {
+interface Place {
+  /** Below the root of the volume. */
+  readonly path: string;
+  readonly isOwned: boolean;
+}
+
+/** The directories on the volume, outer ones first: the user's own, and those above them root's. */
+function placesOf(directories: readonly BoxDirectory[]): Place[] {
   const places = directories.map(placeOf);
   const above = places.flatMap((place) =>
     place
@@ -130,7 +140,39 @@ export function directoriesTar(directories: readonly BoxDirectory[]): Buffer {
   const owned = new Set(places);
   const all = [...new Set([...above, ...places])].toSorted();
   // Below a directory of the user's, all is the user's.
-  const isOwned = (place: string): boolean => [...owned].some((one) => place === one || place.startsWith(`${one}/`));
-  const headers = all.map((place) => directoryHeader(place, isOwned(place) ? uidCount : 0));
+  return all.map((path) => ({
+    path,
+    isOwned: [...owned].some((one) => path === one || path.startsWith(`${one}/`)),
+  }));
+}
+
+/** An archive of the directories, to be unpacked at the root of the volume. */
+export function directoriesTar(directories: readonly BoxDirectory[]): Buffer {
+  const headers = placesOf(directories).map(({ path, isOwned }) => directoryHeader(path, isOwned ? uidCount : 0));
   return Buffer.concat([...headers, Buffer.alloc(2 * block)]);
+}
+
+/**
+ * Makes the directories where the volume is this machine's and this process may write to it, which costs the engine no
+ * program of its own. Nothing may run in the box yet: what was a directory stays one. False where an archive has to do it.
+ */
+export async function madeHere(mountpoint: string, directories: readonly BoxDirectory[]): Promise<boolean> {
+  if (process.getuid?.() !== 0) return false;
+  const isDirectory = async (path: string): Promise<boolean> => {
+    const found = await lstat(path).catch(() => null); // Of another machine, or hidden from this process.
+    return found !== null && found.isDirectory() && (path !== mountpoint || found.uid === 0);
+  };
+  if (!(await isDirectory(mountpoint))) return false;
+  for (const { path, isOwned } of placesOf(directories)) {
+    const place = join(mountpoint, path);
+    await mkdir(place, { mode: 0o755 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    // The image may have put a link there.
+    if (!(await isDirectory(place))) return false;
+    await chmod(place, 0o755);
+    const owner = isOwned ? uidCount : 0;
+    await lchown(place, owner, owner);
+  }
+  return true;
 }

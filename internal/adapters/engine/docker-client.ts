@@ -82,14 +82,13 @@ export class DockerClient {
   }
 
   /** The connection itself, after the engine has agreed to give it up. */
-  async upgrade(path: string, body: object): Promise<Duplex> {
+  async upgrade(path: string, body?: object): Promise<Duplex> {
     const options = {
       origin: this.#origin,
       path: api + path,
       method: 'POST',
       protocol: 'tcp',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
+      ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(callMs),
     } as const;
     try {

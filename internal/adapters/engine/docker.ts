@@ -1,9 +1,10 @@
 // Docker and Podman over their API. A box is a container of user 1000 without capabilities and with a read-only root; home,
 // work and mounts lie on the session's one volume, which outlives it. Names and labels say whose everything is.
 
+import { randomUUID } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { type Answer, type DockerAddress, DockerClient, field, messageOf, textField } from './docker-client.ts';
-import { bodyOf, boxName, directoriesTar, labelsOf, ownerOf, volumeName } from './docker-box.ts';
+import { bodyOf, boxName, directoriesTar, labelsOf, madeHere, ownerOf, volumeName } from './docker-box.ts';
 import { pull } from './docker-image.ts';
 import { ExecStream } from './docker-stream.ts';
 import {
@@ -15,6 +16,13 @@ import {
   type EngineFacts,
   type ResolvedImage,
 } from './types.ts';
+
+/** Of a session. */
+interface Volume {
+  readonly mountpoint: string;
+  /** No program of the session has seen it yet. */
+  readonly isNew: boolean;
+}
 
 export interface DockerSettings extends DockerAddress {
   /** A runtime of the engine's; default its own. */
@@ -99,28 +107,29 @@ export class DockerEngine implements Engine {
 
   async create(box: BoxSpec): Promise<BoxRef> {
     const name = boxName(box.owner);
-    const existing = await this.#inspect(name);
-    if (existing !== null) {
-      const ref = this.#ours(existing, box);
-      if (ref.running) return ref;
-      await this.destroy(ref);
-    }
-    const mountpoint = box.purpose === 'session' ? await this.#volume(box) : null;
-    const body = bodyOf(box, mountpoint, this.#runtime);
-    const made = await this.#client.call(`/containers/create?name=${name}`, {
-      method: 'POST',
-      body,
-      signal: box.signal,
-    });
+    const volume = box.purpose === 'session' ? await this.#volume(box) : null;
+    const body = bodyOf(box, volume?.mountpoint ?? null, this.#runtime);
+    const options = { method: 'POST', body, signal: box.signal } as const;
+    let made = await this.#client.call(`/containers/create?name=${name}`, options);
     if (isTaken(made)) {
-      // Made by this daemon a moment ago, whose answer was lost; or by another of this owner's.
-      const other = await this.#inspect(name);
-      if (other !== null) return this.#started(this.#ours(other, box), box);
+      // By a call of this owner's, such as one whose answer was lost.
+      const existing = await this.#inspect(name);
+      if (existing !== null) {
+        const ref = this.#ours(existing, box);
+        if (ref.running) return ref;
+        await this.destroy(ref);
+      }
+      made = await this.#client.call(`/containers/create?name=${name}`, options);
     }
     if (made.status !== 201) throw this.#refusedBox(made, box);
     const uid = textField(made.body, 'Id');
-    const ref: BoxRef = { owner: box.owner, name, uid, running: false };
-    return this.#started(ref, box);
+    return this.#started({ owner: box.owner, name, uid, running: false }, box, volume);
+  }
+
+  async attach(ref: BoxRef): Promise<Duplex> {
+    // Without keys that end it: what goes over it are any bytes.
+    const query = 'stream=true&stdin=true&stdout=true&stderr=true&detachKeys=';
+    return new ExecStream(await this.#client.upgrade(`/containers/${ref.uid}/attach?${query}`));
   }
 
   async wire(ref: BoxRef, bridge: readonly string[]): Promise<Duplex> {
@@ -230,31 +239,33 @@ export class DockerEngine implements Engine {
     return { owner, name, uid: textField(inspected, 'Id'), running: field(inspected, 'State', 'Running') === true };
   }
 
-  /** The volume's directory on the engine's machine; made where it is not there. */
-  async #volume({ owner, signal }: BoxSpec): Promise<string> {
+  /** Its directory on the engine's machine; made where it is not there. */
+  async #volume({ owner, signal }: BoxSpec): Promise<Volume> {
     this.#isPodman ??= saysPodman((await this.#client.expect('/version', [200])).body);
+    const made = randomUUID();
     const body = {
       Name: volumeName(owner.session),
       Driver: 'local',
-      Labels: labelsOf(owner, true),
+      Labels: { ...labelsOf(owner, true), 'svc/made': made },
       // It would give the root of the volume to the user of the box, who could then put links there.
       ...(this.#isPodman && { DriverOpts: { o: 'uid=0,gid=0' } }),
     };
-    const { body: made } = await this.#client.expect('/volumes/create', [200, 201], { method: 'POST', body, signal });
-    if (textField(made, 'Labels', 'svc/installation') !== owner.installation) {
+    const { body: found } = await this.#client.expect('/volumes/create', [200, 201], { method: 'POST', body, signal });
+    if (textField(found, 'Labels', 'svc/installation') !== owner.installation) {
       throw new EngineError(
         'engine-refused',
         `The volume ${body.Name} is another's on the engine at ${this.#client.where}`,
       );
     }
-    return textField(made, 'Mountpoint');
+    return { mountpoint: textField(found, 'Mountpoint'), isNew: textField(found, 'Labels', 'svc/made') === made };
   }
 
   /** Gives the user its directories, and starts. A box that cannot be started is not left behind. */
-  async #started(ref: BoxRef, box: BoxSpec): Promise<BoxRef> {
-    if (ref.running) return ref;
+  async #started(ref: BoxRef, box: BoxSpec, volume: Volume | null): Promise<BoxRef> {
     try {
-      if (box.purpose === 'session') {
+      // Podman fills a volume from its image when the box starts, and only one that is empty.
+      const isHere = volume?.isNew === true && !this.#isPodman && (await madeHere(volume.mountpoint, box.directories));
+      if (volume !== null && !isHere) {
         const path = `/containers/${ref.uid}/archive?path=%2Fhome`;
         const options = { method: 'PUT', body: directoriesTar(box.directories), signal: box.signal } as const;
         await this.#client.expect(path, [200], options);

@@ -29,6 +29,7 @@ const LIMITS = ['nofile=4096:4096', 'nproc=4096:4096'];
 export interface TestEngine {
   readonly name: 'docker' | 'podman';
   readonly socket: string;
+  readonly pid: number;
   /** `127.0.0.1:<port>` where it was started with TLS. */
   readonly host?: string;
   /** Makes a small image that holds nothing but a text. */
@@ -108,7 +109,7 @@ export async function startEngine(name: 'docker' | 'podman', options: TestEngine
     await stop();
     throw error;
   }
-  return { name, socket, ...(host !== undefined && { host }), api, stop, ...imagesOf(agent, api) };
+  return { name, socket, pid: child.pid ?? 0, ...(host !== undefined && { host }), api, stop, ...imagesOf(agent, api) };
 }
 
 type Api = TestEngine['api'];

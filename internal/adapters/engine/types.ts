@@ -158,6 +158,11 @@ export interface Engine {
    * first process takes the newest. Ending or destroying the stream ends that program alone.
    */
   wire(ref: BoxRef, bridge: readonly string[]): Promise<Duplex>;
+  /**
+   * The standard streams of the first process of a box, once: a wire without another program. Absent where the engine has
+   * none. What is said there before anybody listens is lost.
+   */
+  attach?(ref: BoxRef): Promise<Duplex>;
   /** Makes an image of a box as it is, under the tag, and gives its id. Absent where the engine cannot. */
   commit?(ref: BoxRef, tag: string): Promise<ResolvedImage>;
   /** Whether `commit` has made this tag before; null where it has not. */

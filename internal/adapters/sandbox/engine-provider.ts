@@ -136,7 +136,7 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
     return this.engine.create({
       owner: purpose === 'build' ? { ...owner, session: `${id}-build` } : owner,
       image,
-      argv: initArgv({ tag: this.installation, seconds: this.lostSeconds }),
+      argv: initArgv({ tag: this.installation, seconds: this.lostSeconds, stdio: this.engine.attach !== undefined }),
       purpose,
       directories: outermost([declaredHome, declaredWork, ...directories]).map((path) => ({ path })),
       readOnlyPaths: isLocal && purpose === 'session' ? readOnlyPaths.filter((path) => this.#maySee(path)) : [],

@@ -83,6 +83,8 @@ export class EngineSandbox implements Sandbox {
   readonly #listeners = new Set<(state: 'ok' | 'lost') => void>();
   readonly #watch = new AbortController();
   readonly #mounted = new Set<string>();
+  /** Boxes whose own streams nobody has used: later they may hold half of a frame. */
+  readonly #unheard = new Set<string>();
   #notEnforced: NotEnforced[];
   #box: BoxRef | null = null;
   #wire: Wire | null = null;
@@ -213,6 +215,7 @@ export class EngineSandbox implements Sandbox {
       return 'hit';
     }
     const box = await this.#owner.box(spec, resolved, 'build');
+    this.#unheard.add(box.uid);
     let made: ResolvedImage;
     let wire: Wire | undefined;
     try {
@@ -234,12 +237,14 @@ export class EngineSandbox implements Sandbox {
     this.#isBuilt = true;
     watch.onStage?.('starting');
     this.#box = await this.#owner.box(this.#of.spec, image, 'session', watch);
+    this.#unheard.add(this.#box.uid);
     watch.onStage?.('starting');
     this.#wire = await this.#connect(this.#box);
     this.#wire.listen(this.#of.spec.channels ?? []);
     void this.#follow(this.#box, this.#wire);
     // What the steps left in home, of which the volume of a new sandbox has nothing yet.
-    if (!this.#hasOwnHome) await this.run({ command: takeHome, cwd: '/', timeoutMs: 10 * fileMs });
+    if (!this.#hasOwnHome && this.#of.spec.build !== undefined)
+      await this.run({ command: takeHome, cwd: '/', timeoutMs: 10 * fileMs });
     if (this.#trust !== null) await this.setTrust(this.#trust);
   }
 
@@ -282,7 +287,8 @@ export class EngineSandbox implements Sandbox {
     const { engine } = this.#owner;
     const dial = async () => {
       try {
-        return await engine.wire(box, bridgeArgv());
+        const attached = this.#unheard.delete(box.uid) ? await engine.attach?.(box) : undefined;
+        return attached ?? (await engine.wire(box, bridgeArgv()));
       } catch (error) {
         if (await this.#owner.runs(box)) throw error;
         throw new BoxGone('the box of the sandbox has ended');

@@ -2,18 +2,31 @@
 // the programs of the engine; where they are not, its tests are skipped and say why.
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { type Duplex, Readable } from 'node:stream';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { answered, attemptArgv, attempts } from '../../base/testkit/attempts.ts';
 import { lacking, startEngine, testImage, type TestEngine } from '../engine/engine-testkit.ts';
 import { DockerEngine } from '../engine/engine.ts';
+import type { BoxRef } from '../engine/types.ts';
 import { openSandboxes, type SandboxProvider } from './sandbox.ts';
 import { runId, eventually, testPath, temporary } from './test-support.ts';
+
+/** The streams that the newest wires have taken over from their boxes. */
+const cuts: Duplex[] = [];
+class Watched extends DockerEngine {
+  override async attach(ref: BoxRef): Promise<Duplex> {
+    const stream = await super.attach(ref);
+    cuts.push(stream);
+    return stream;
+  }
+}
 
 const TIME = { timeoutMs: 60_000 };
 const IMAGE = { image: testImage };
@@ -41,7 +54,7 @@ for (const { name, kind, ...more } of SUITES) {
         sandbox: 'docker',
         host: { PATH: testPath },
         engineOf: () => ({
-          engine: new DockerEngine({ socket: engine.socket, ...more }),
+          engine: new Watched({ socket: engine.socket, ...more }),
           setting: 'sandboxes.docker',
           fence,
           isLocal: true,
@@ -169,6 +182,14 @@ for (const { name, kind, ...more } of SUITES) {
         ...TIME,
       });
       assert.equal(said.output, '***\n');
+      // Two of them would part a client from its engine, were it a terminal.
+      const bytes = Buffer.from(Array.from({ length: 200_000 }, (_, n) => n % 256));
+      const hashed = await sandbox.run({
+        command: 'sha256sum; cat >/dev/null',
+        input: Readable.from([bytes]),
+        ...TIME,
+      });
+      assert.equal(hashed.output, `${createHash('sha256').update(bytes).digest('hex')}  -\n`);
       const late = await sandbox.run({ command: 'echo begun; sleep 303 & sleep 303', timeoutMs: 2_000 });
       assert.deepEqual([late.timedOut, late.output], [true, 'begun\n']);
     });
@@ -290,7 +311,9 @@ for (const { name, kind, ...more } of SUITES) {
       child.stdin.end();
       const read = child.stdout.toArray();
       await once(child.stdout, 'readable').catch(() => undefined);
-      // The program that carries the stream inside.
+      // Its own streams first, and then the program that carries them inside.
+      cuts.at(-1)?.destroy();
+      assert.ok(await eventually(() => states.includes('lost') && states.at(-1) === 'ok'));
       await sandbox.run({
         command: `for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline | grep -q "@svc-wire *$" && kill -9 \${p#/proc/}; done; true`,
         ...TIME,

@@ -1,8 +1,8 @@
 'use strict';
 // The first process of a box: owns its programs, and speaks one stream of numbered frames with the daemon.
 // It is given to `node -e` as an argument, so that an image needs Node 18 or later and nothing of ours, and holds no secret.
-// usage: node -e SOURCE '{"socket": PATH or "@NAME", "tag": TEXT, "seconds": 60}'; without a socket it speaks over its standard
-// streams, to one peer and until they end.
+// usage: node -e SOURCE '{"socket": PATH or "@NAME", "tag": TEXT, "seconds": 60, "stdio": true}'; with `stdio` the first peer may come over
+// its standard streams too; without a socket it speaks over them alone, to one peer and until they end.
 //
 // A frame is two lengths of 32 bits, a header in JSON and data. Both sides number what may not be lost (`n`), keep it until
 // the other has said `got`, and send it again to a new peer; so a stream that is cut loses and repeats nothing. How much
@@ -91,11 +91,11 @@ function isOurs(offered) {
   return timingSafeEqual(hash, secret);
 }
 
-function accept(stream) {
+function accept(stream, isTimed = true) {
   stream.on('error', () => stream.destroy());
   if (strangers.size >= STRANGERS) return stream.destroy();
   strangers.add(stream);
-  const late = path === undefined ? null : setTimeout(() => stream.destroy(), 5000);
+  const late = !isTimed ? null : setTimeout(() => stream.destroy(), 5000);
   let gotTimer = null;
   stream.on('close', () => {
     clearTimeout(late);
@@ -390,8 +390,11 @@ setInterval(() => {
   if (performance.now() - heardAt > seconds * 1000) void endAll();
 }, Math.min(1000, seconds * 250));
 process.on('SIGTERM', () => void endAll());
-if (path === undefined) {
+const { stdio = path === undefined } = JSON.parse(process.argv[1]);
+if (stdio) {
   const streams = Duplex.from({ readable: process.stdin, writable: process.stdout });
-  streams.on('close', () => void endAll());
-  accept(streams);
-} else net.createServer(accept).listen(path.replace(/^@/, '\0'));
+  if (path === undefined) streams.on('close', () => void endAll());
+  // Whoever started this process may take its time.
+  accept(streams, false);
+}
+if (path !== undefined) net.createServer((stream) => accept(stream)).listen(path.replace(/^@/, '\0'));

@@ -20,8 +20,17 @@ const socketName = '@svc-wire';
  * The first process of a box: a shell, which as the first of its namespace takes in what others leave behind, and the
  * end of the wire as its child. Needs `/bin/sh` and Node 18 or later.
  */
-export const initArgv = (settings: { readonly tag: string; readonly socket?: string; readonly seconds?: number }) => {
-  const script = 'node -e "$1" "$2" & wait $!';
+export const initArgv = (settings: {
+  readonly tag: string;
+  readonly socket?: string;
+  readonly seconds?: number;
+  /** The first peer comes over the standard streams of the box. */
+  readonly stdio?: boolean;
+}) => {
+  // What a shell starts beside itself has no standard input of its own accord.
+  const script = settings.stdio
+    ? 'exec 3<&0; node -e "$1" "$2" <&3 3<&- & exec 3<&- </dev/null; wait $!'
+    : 'node -e "$1" "$2" & wait $!';
   return ['/bin/sh', '-c', script, 'svc-init', init, JSON.stringify({ socket: socketName, ...settings })];
 };
 

@@ -35,6 +35,8 @@ describe('sessions on a cluster', { skip: await whyNoPods() }, () => {
       name: 'inside',
       image: { kind: 'preset', name: 'node24' },
       resources: { memoryMB: 512, cpuCount: 1 },
+      // A cluster keeps no changed image: they change home.
+      steps: ['echo built > $HOME/step'],
     };
     await bench.apply({ inside: { environment } });
   });
@@ -58,7 +60,7 @@ describe('sessions on a cluster', { skip: await whyNoPods() }, () => {
     const stages = body['provisioning'] as unknown as { stage: string; ms: number; at: string }[];
     assert.deepEqual(
       [...new Set(stages.map(({ stage }) => stage))].filter((stage) => stage !== 'pulling'),
-      ['scheduling', 'starting', 'mounting'],
+      ['scheduling', 'starting', 'setup', 'mounting'],
       JSON.stringify(stages),
     );
     assert.equal(stages[0]?.stage, 'pulling');
@@ -67,12 +69,12 @@ describe('sessions on a cluster', { skip: await whyNoPods() }, () => {
   });
 
   it('run in pods, recorded with their digest; wait for the cluster; leave no pod', async () => {
-    const session = await bench.start('inside', '!exec id -u; pwd; echo kept > ~/file\n!say .the-end.');
+    const session = await bench.start('inside', '!exec id -u; pwd; cat ~/step; echo kept > ~/file\n!say .the-end.');
     const view = await bench.until(
       session,
       ({ state, said }) => state === 'failed' || (state === 'idle' && said.endsWith('.the-end.')),
     );
-    assert.match(view.said, /^1000\n\/workspace\n/, JSON.stringify(view.body));
+    assert.match(view.said, /^1000\n\/workspace\nbuilt\n/, JSON.stringify(view.body));
     const { provider, isolation, digest, fenced, notEnforced } = view.body['sandbox'] as unknown as {
       [key: string]: unknown;
     };
