@@ -57,8 +57,10 @@ let missed = 0;
 for (const [name, load] of Object.entries(BENCHES)) {
   if (wanted.length > 0 && !wanted.some((by) => isMeant(by, name))) continue;
   const bench = await load();
+  const start = performance.now();
   const rows = await runBench(bench);
-  console.log(`\n${printRows(`${name}: ${bench.title}`, rows)}`);
+  const seconds = Math.round((performance.now() - start) / 1_000);
+  console.log(`\n${printRows(`${name}: ${bench.title} (${seconds} s)`, rows)}`);
   missed += rows.filter((row) => !isKept(row)).length;
 }
 if (missed > 0) {

@@ -11,7 +11,7 @@ import { type Bench, medianMs, ms } from './harness.ts';
 const agentCount = 1_000;
 /**
  * Of a stretch in which the runtime itself parses one document of eight megabytes and writes it again: some 33 ms of the core
- * on which 100 ms are the bound that is asked.
+ * on which 100 ms are the bound that is asked, so that a third of those is left.
  */
 const bound = 2;
 const document = JSON.stringify(

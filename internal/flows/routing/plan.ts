@@ -84,6 +84,18 @@ export async function writeTexts(tx: Sql, plan: Plan, now: Date): Promise<void> 
   plan.textSize = 0;
 }
 
+/** Whether sessions and decisions are all that it writes, of the first without more than they begin with. */
+const isBrief = (plan: Plan): boolean => isPlain(plan) && plan.messages.length === 0;
+
+/** The brief form: one message, for none of its statements waits for the answer to another. */
+async function writeBrief(tx: Sql, plan: Plan, now: Date, settle: () => Promise<void>): Promise<void> {
+  failpoint('route.before-write');
+  await Promise.all([writeTexts(tx, plan, now), insertRoutes(tx, plan.routes), settle()]);
+  failpoint('route.messages-written');
+  failpoint('route.bindings-written');
+  failpoint('route.before-commit');
+}
+
 /** Writes all of it; a number of statements that does not depend on how many rows there are. */
 export async function writePlan(
   ctx: FlowContext,
@@ -91,6 +103,8 @@ export async function writePlan(
   plan: Plan,
   { now, range }: { readonly now: Date; readonly range: SettledRange },
 ): Promise<void> {
+  const settle = (): Promise<void> => settleEvents(tx, plan.settled, range);
+  if (isBrief(plan)) return writeBrief(tx, plan, now, settle);
   failpoint('route.before-write');
   await writeTexts(tx, plan, now);
   failpoint('route.messages-written');
@@ -102,7 +116,7 @@ export async function writePlan(
   failpoint('route.bindings-written');
   await insertRoutes(tx, plan.routes);
   await beginChecks(tx, now, plan.checks);
-  await settleEvents(tx, plan.settled, range);
+  await settle();
   failpoint('route.before-commit');
 }
 
@@ -112,10 +126,12 @@ export async function writePlainPlan(
   plan: Plan,
   { now, marks }: { readonly now: Date; readonly marks: readonly Mark[] },
 ): Promise<void> {
+  const settle = (): Promise<void> => settleQuiet(tx, plan.settled, marks);
+  if (isBrief(plan)) return writeBrief(tx, plan, now, settle);
   failpoint('route.before-write');
   await writeTexts(tx, plan, now);
   failpoint('route.messages-written');
   await insertRoutes(tx, plan.routes);
-  await settleQuiet(tx, plan.settled, marks);
+  await settle();
   failpoint('route.before-commit');
 }
