@@ -82,7 +82,7 @@ const PLANTED: readonly (readonly [string, string, string])[] = [
   ['cmd/svc/index.ts', '', 'barrel'],
   ['cmd/svc/mainFile.ts', '', 'file-name'],
   ['internal/core/helpers/helpers.ts', door, 'room'],
-  ['internal/core/plan/diff.ts', '', 'door'],
+  ['internal/core/plan/stored.ts', '', 'door'],
   ['internal/core/plan/plan.ts', '// one line\n', 'door'],
   ['internal/core/plan/plan.ts', '// x\n'.repeat(13), 'door'],
   ['cmd/svc/main.ts', '//\n'.repeat(401), 'file-length'],

@@ -93,7 +93,7 @@ const wait = async (sql: string, count: number): Promise<void> => {
     await sleep(50);
   }
 };
-const { enqueueSync } = await load('internal/flows/enqueue.ts');
+const { wishSync } = await load('internal/adapters/store/repositories/polls.ts');
 const repository = await bench.repository('r');
 await repository.commit({ '.svc/agents/a.yaml': agentFile('a') });
 await bench.watch('r');
@@ -105,7 +105,7 @@ const push = async (ask: () => Promise<unknown>): Promise<void> => {
   await ask();
   await wait(`select count(*) from svc.reconciles where status = 'applied'`, pushes);
 };
-await walk('a push becomes agents', () => push(() => enqueueSync(daemon.ctx.db, rows[0].id, 'push')));
+await walk('a push becomes agents', () => push(() => wishSync(daemon.ctx.db, { repositoryId: rows[0].id, reason: 'push' })));
 await walk('a person asks for a sync', () => push(() => daemon.api('POST', 'P/repositories/r/sync', {})));
 const trigger = { event: 'webhook.received', endpoint: 'e', auth: { kind: 'none' }, routing: { kind: 'spawn' } };
 const environment = { name: 'default', image: { kind: 'preset', name: 'base' } };

@@ -7,13 +7,13 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { wishSync } from '../adapters/store/repositories/polls.ts';
 import { decidingSettings, repositoryById } from '../adapters/store/repositories/repositories.ts';
 import { compileSettings } from '../base/config/compile-settings.ts';
 import { apiClient, readClientFile, spawnDaemon } from '../base/testkit/daemon.ts';
 import { createTestDatabase } from '../base/testkit/postgres.ts';
 import { canonicalJson, type Json } from '../domain/json.ts';
-import { enqueueSync } from '../flows/enqueue.ts';
-import { contextOf, inputsText } from '../flows/sync/decide.ts';
+import { contextOf, inputsText } from '../flows/sync/resolve.ts';
 import { agentFile, settled, startBench, until, word } from '../flows/sync/sync-testkit.ts';
 
 import { type Bench, type Bencher, median, medianMs, ms, timed } from './harness.ts';
@@ -66,7 +66,7 @@ export const servers: Bench = {
       version += 1;
       const pushed = await repository.commit({ '.svc/agents/a.yaml': agentFile(`healthy-${version}`) });
       return timed(async () => {
-        await enqueueSync(daemon.ctx.db, rows[0]?.id ?? '', 'push', pushed);
+        await wishSync(daemon.ctx.db, { repositoryId: rows[0]?.id ?? '', reason: 'push', hint: pushed });
         await settled(daemon, 'healthy', (run) => word(run['commit']) === pushed);
       });
     };

@@ -3,16 +3,7 @@
 import { addJob } from '../adapters/store/operations/add-job.ts';
 import type { Sql } from '../adapters/store/store.ts';
 import { routeTask } from '../adapters/store/events/events.ts';
-import { type WishReason, wishSync } from '../adapters/store/repositories/polls.ts';
 import type { FlowContext } from './context.ts';
-
-/**
- * Asks for a sync of a repository inside the caller's transaction. `hint` is a commit that somebody spoke of. Asked again
- * while it waits, it is one sync.
- */
-export async function enqueueSync(sql: Sql, repositoryId: string, reason: WishReason, hint?: string): Promise<void> {
-  await wishSync(sql, { repositoryId, reason, hint });
-}
 
 /**
  * Asks for the routing of what the caller's transaction recorded in these projects: once, after everything is recorded.

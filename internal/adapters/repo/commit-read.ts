@@ -1,10 +1,9 @@
 // One read of one commit, from a git server or a local repository: compares with what an earlier read had, fetches what is new, verifies
 // that everything the commit names is there, and puts the bundle together.
 
-import { commitAbout } from './commit-about.ts';
+import { commitAbout, findInTree, type GitObject, objectId, parseCommit } from './objects.ts';
 import { verifyCommit } from './commit-signature.ts';
 import type { CommitObjects } from './fetch-strategy.ts';
-import { type GitObject, findInTree, objectId, parseCommit } from './objects.ts';
 import {
   isInside,
   type Outside,

@@ -5,10 +5,9 @@ import { createHash } from 'node:crypto';
 import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
-import { decodeName, nameFault, nameFindings, shownPath } from './names.ts';
+import { assemble, decodeName, nameFault, nameFindings, type ReadFile, shownPath } from './snapshot.ts';
 import { objectId } from './objects.ts';
 import { isInside, normalRoot, repositoryPath } from './tree-walk.ts';
-import { assemble, type ReadFile } from './snapshot.ts';
 import {
   defaultCaps,
   type OpenOptions,

@@ -11,7 +11,7 @@ import { type ObjectType, objectId } from './objects.ts';
 import { normalRoot } from './tree-walk.ts';
 import { badPack } from './pack-reader.ts';
 import { sha256Repository } from './protocol.ts';
-import { refMissing, wantedRef } from './names.ts';
+import { refMissing, wantedRef } from './snapshot.ts';
 import {
   defaultCaps,
   type OpenOptions,

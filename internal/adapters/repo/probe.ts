@@ -1,6 +1,6 @@
 // Finds out what a git server supports by asking it, and says it in sentences.
 
-import { createHostCache } from './host-cache.ts';
+import { createHostCache } from './repo.ts';
 import { RemoteSource } from './remote.ts';
 import { type OpenOptions, type ProbeReport, RepoCondition, type Snapshot, type Tip } from './types.ts';
 

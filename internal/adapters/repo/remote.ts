@@ -19,8 +19,8 @@ import { type CommitObjects, FetchStrategies, gone, refusalCondition } from './f
 import { normalRoot } from './tree-walk.ts';
 import { type Capabilities, GitServerError, type RemoteRef, sha256Repository } from './protocol.ts';
 import { CommitRead } from './commit-read.ts';
-import { refMissing, wantedRef } from './names.ts';
-import { createHostCache } from './host-cache.ts';
+import { refMissing, wantedRef } from './snapshot.ts';
+import { createHostCache } from './repo.ts';
 import { GitWire } from './wire.ts';
 import { withoutEnd } from '../../domain/text-end.ts';
 

@@ -5,6 +5,8 @@
 // needed: reading a folder loads neither an HTTP client nor a git library.
 
 import {
+  type HostCache,
+  type HostFacts,
   type OpenOptions,
   type PriorRead,
   type ProbeReport,
@@ -12,13 +14,29 @@ import {
   type RepoTarget,
   type Snapshot,
   type SnapshotOptions,
+  RepoCondition,
   type Tip,
 } from './types.ts';
 
-import { RepoCondition } from './types.ts';
-
 export { RepoCondition };
-export { createHostCache } from './host-cache.ts';
+
+// What git servers support, for all sources of a process.
+
+/** An empty cache, bounded to 10,000 servers; the oldest goes first. */
+export function createHostCache(): HostCache {
+  const facts = new Map<string, HostFacts>();
+  return {
+    get: (key) => facts.get(key),
+    set: (key, value) => {
+      // Bounded: a cache of hosts, not a log of them.
+      if (facts.size >= 10_000 && !facts.has(key)) facts.delete(facts.keys().next().value as string);
+      facts.set(key, value);
+    },
+    delete: (key) => {
+      facts.delete(key);
+    },
+  };
+}
 
 /** Opens a target. Nothing is loaded or contacted yet; what is wrong with an address is thrown by the first call. */
 export function openRepository(target: RepoTarget, options: OpenOptions): RepoSource {

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { nameFault } from './names.ts';
-import { commitAbout } from './commit-about.ts';
-import { buildTree, compareTreeNames, findInTree, objectId, parseCommit, parseTree } from './objects.ts';
+import { nameFault } from './snapshot.ts';
+import { buildTree, commitAbout, compareTreeNames, findInTree, objectId, parseCommit, parseTree } from './objects.ts';
 import { condition } from './test-support.ts';
 import { rebuildTrees, walkTree } from './tree-walk.ts';
 import { defaultCaps, type SnapshotEntry } from './types.ts';

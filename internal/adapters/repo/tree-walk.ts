@@ -2,7 +2,7 @@
 // counting visits (a small set of trees may name each other a billion times over). Pure.
 
 import { posix } from 'node:path';
-import { decodeName, nameFault, nameFindings, shownPath } from './names.ts';
+import { decodeName, nameFault, nameFindings, shownPath } from './snapshot.ts';
 import { buildTree, compareTreeNames, findInTree, objectId, parseTree, type RawTreeEntry } from './objects.ts';
 import {
   type PriorRead,

@@ -11,7 +11,7 @@ import { ListenHub } from './schema/listen.ts';
 import { type Held, type Lane, NoAnswer, Pool, type Tx } from './schema/pool.ts';
 import type { Sql } from './schema/sql.ts';
 export type { Sql, Tx };
-import { type Tell, tellingName, Tells } from './schema/tells.ts';
+import { type Tell, tellingName, Tells } from './schema/listen.ts';
 import { Transaction } from './schema/transaction.ts';
 
 export interface TxOptions {

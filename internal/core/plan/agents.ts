@@ -1,8 +1,7 @@
 // Which agents an apply creates, changes, takes over, deletes or leaves (docs/reference/repositories.md#ownership).
 
 import { asJson } from '../../domain/spec.ts';
-import { diffJson } from './diff.ts';
-import { type Facts, ownerName, type Report } from './stored.ts';
+import { diffJson, type Facts, ownerName, type Report } from './stored.ts';
 import type {
   Action,
   AgentWrite,

@@ -4,8 +4,7 @@
 import { DIAGNOSTIC_CODES } from '../../domain/codes.ts';
 import { asJson } from '../../domain/spec.ts';
 import type { AgentsPlan } from './agents.ts';
-import { diffJson } from './diff.ts';
-import { type Facts, ownerName, type Report } from './stored.ts';
+import { diffJson, type Facts, ownerName, type Report } from './stored.ts';
 import type {
   Action,
   Change,

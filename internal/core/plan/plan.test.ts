@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { AgentSpec, Trigger } from '../../domain/spec.ts';
 import { agent, applied, emptyState, environment, identity, options, tree } from './fixture.ts';
-import { diffJson } from './diff.ts';
+import { diffJson } from './stored.ts';
 import { plan, specsNeeded } from './plan.ts';
 import type { Current, Desired } from './types.ts';
 

@@ -12,10 +12,9 @@ import { overLimits } from '../../domain/limits.ts';
 import { agentActions, changedResources, guard, planAgents, type AgentsPlan, type DesiredAgent } from './agents.ts';
 import { checkEnv, checkToken, checkTool } from './required.ts';
 import { checkInjections } from './injections.ts';
-import { planEndpoints, type EndpointPlan } from './endpoints.ts';
+import { endpointName, type EndpointPlan, planEndpoints, planRows, type RowsPlan } from './rows.ts';
 import { type Facts, indexFacts, type Problem, type Report, sortDiagnostics, toDiagnostic } from './stored.ts';
 import { planGenerated, type GeneratedPlan } from './generated.ts';
-import { endpointName, planRows, type RowsPlan } from './rows.ts';
 import type {
   Action,
   ChangeSet,
@@ -28,7 +27,7 @@ import type {
   Writes,
 } from './types.ts';
 
-export { diffJson } from './diff.ts';
+export { diffJson } from './stored.ts';
 export { sortDiagnostics } from './stored.ts';
 export { drifted } from './types.ts';
 

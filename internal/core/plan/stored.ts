@@ -1,9 +1,9 @@
 // What the rules that need stored state share: lookups over it, built once per plan, and diagnostics, each at the place that compile recorded for its part of the
 // resource, else at the nearest enclosing part that has one, else at the document that made the resource.
 
-import type { DiagnosticCode } from '../../domain/codes.ts';
-import type { Diagnostic, Place, Severity } from '../../domain/diagnostic.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
 import type {
+  Change,
   Current,
   CurrentAgent,
   CurrentConnection,
@@ -14,7 +14,41 @@ import type {
   Desired,
   DesiredResource,
 } from './types.ts';
-import { memberPath } from './diff.ts';
+import type { DiagnosticCode } from '../../domain/codes.ts';
+import type { Diagnostic, Place, Severity } from '../../domain/diagnostic.ts';
+
+const isObject = (value: Json | undefined): value is JsonObject =>
+  value !== null && typeof value === 'object' && !Array.isArray(value);
+
+/** The JSON path of a member: `triggers[0].where["$.a.b"]`. */
+export function memberPath(path: string, key: string): string {
+  if (!/^[A-Za-z_][A-Za-z0-9_-]*$/.test(key)) return `${path}[${JSON.stringify(key)}]`;
+  return path === '' ? key : `${path}.${key}`;
+}
+
+/** Changes that turn `from` into `to`; a side that has no value at a path is null there. Texts are kept whole. */
+export function diffJson(from: Json | undefined, to: Json | undefined, path = ''): Change[] {
+  if (isObject(from) && isObject(to)) return diffObjects(from, to, path);
+  if (Array.isArray(from) && Array.isArray(to)) {
+    const changes: Change[] = [];
+    for (let index = 0; index < Math.max(from.length, to.length); index += 1) {
+      changes.push(...diffJson(from[index] as Json, to[index] as Json, `${path}[${index}]`));
+    }
+    return changes;
+  }
+  return from === to ? [] : [{ path, from: from ?? null, to: to ?? null }];
+}
+
+function diffObjects(from: JsonObject, to: JsonObject, path: string): Change[] {
+  const keys = new Set([...Object.keys(from), ...Object.keys(to)]);
+  const changes: Change[] = [];
+  for (const key of [...keys].sort()) {
+    const before = Object.hasOwn(from, key) ? from[key] : undefined;
+    const after = Object.hasOwn(to, key) ? to[key] : undefined;
+    changes.push(...diffJson(before, after, memberPath(path, key)));
+  }
+  return changes;
+}
 
 export interface Facts {
   readonly current: Current;

@@ -1,10 +1,9 @@
 // The loops behind the reconciler: polling what is due, watching folders, taking over from daemons that are gone, and
 // sweeping. Each turn is a function of flows/sync; here is only when.
 
-import { wishChannel } from '../../adapters/store/repositories/polls.ts';
+import { wishChannel, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { watchedFolders } from '../../adapters/store/repositories/repositories.ts';
 import type { FlowContext } from '../../flows/context.ts';
-import { enqueueSync } from '../../flows/enqueue.ts';
 import { keepPolls, openForWatch, pollTurn, scheduleAll, sweep, SyncLane, takeOver } from '../../flows/sync/sync.ts';
 import { loop, wokenLoop } from './loop.ts';
 
@@ -49,7 +48,7 @@ async function watchOne(ctx: FlowContext, id: string, generation: number): Promi
   }
   const { log } = ctx.runtime;
   const dirty = (): void => {
-    enqueueSync(ctx.db, id, 'watch').catch((error: unknown) => {
+    wishSync(ctx.db, { repositoryId: id, reason: 'watch' }).catch((error: unknown) => {
       // The next poll sees what this did not say.
       log.warn({ err: error, repositoryId: id }, 'repo.watch_failed');
     });

@@ -3,11 +3,11 @@
 
 import * as v from 'valibot';
 import type { Logger } from 'pino';
+import { wishSync } from '../../adapters/store/repositories/polls.ts';
 import { routeTask } from '../../adapters/store/events/events.ts';
 import { wishStatus } from '../../adapters/store/repositories/commit-statuses.ts';
 import type { Role } from '../../base/config/config.ts';
 import type { FlowContext } from '../../flows/context.ts';
-import { enqueueSync } from '../../flows/enqueue.ts';
 import { wakeRouting } from '../../flows/routing/routing.ts';
 import { runRotation } from '../../flows/secrets/secrets.ts';
 
@@ -53,7 +53,7 @@ export const tasks: readonly Task[] = [
     payload: v.object({ repositoryId: id, reason, hint: v.optional(v.string()) }),
     // A sync is wanted in a row of svc.repository_polls now; daemons of an earlier release ask for it with this job.
     async handle(ctx, { repositoryId, reason: why, hint }) {
-      await enqueueSync(ctx.db, repositoryId, why, hint);
+      await wishSync(ctx.db, { repositoryId, reason: why, hint });
       return undefined;
     },
   }),

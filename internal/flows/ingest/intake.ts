@@ -2,6 +2,7 @@
 // the same transaction what later deliveries need to know, and the syncs that a push asks for.
 
 import { createHash } from 'node:crypto';
+import { wishSync } from '../../adapters/store/repositories/polls.ts';
 import * as chat from '../../adapters/providers/chat/chat.ts';
 import * as codehost from '../../adapters/providers/codehost/codehost.ts';
 import * as tracker from '../../adapters/providers/tracker/tracker.ts';
@@ -20,7 +21,6 @@ import { logRejected, logUnreadable } from './rejected.ts';
 import { Fault } from '../../domain/fault.ts';
 import { idAt, textAt } from '../../domain/fields.ts';
 import type { FlowContext } from '../context.ts';
-import { enqueueSync } from '../enqueue.ts';
 import { connectionSecrets } from '../sealed.ts';
 import { takeAnswer } from './answers.ts';
 import { parseBody } from './body.ts';
@@ -249,6 +249,6 @@ async function askForSyncs(tx: Sql, connection: SealedConnection, push: codehost
     if (repository.suspended || followed !== push.branch) continue;
     // The server was reached by somebody: whatever kept us from it may be over.
     await updateState(tx, repository.id, { failures: 0 }, now);
-    await enqueueSync(tx, repository.id, 'push', push.commit);
+    await wishSync(tx, { repositoryId: repository.id, reason: 'push', hint: push.commit });
   }
 }

@@ -9,7 +9,7 @@ import { checkVerifyPolicy, RepoCondition } from '../../adapters/repo/repo.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import { recordAudit } from '../../adapters/store/tenancy/audit.ts';
 import { isUniqueViolation, type Sql } from '../../adapters/store/store.ts';
-import { pollIn } from '../../adapters/store/repositories/polls.ts';
+import { pollIn, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { insertRun, moveRun, type ReconcileRow, runningRun } from '../../adapters/store/repositories/reconciles.ts';
 import {
   deleteRepository,
@@ -28,7 +28,6 @@ import { Fault } from '../../domain/fault.ts';
 import { type Condition, requireVersion } from '../../domain/version.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Actor, FlowContext, ProjectRef } from '../context.ts';
-import { enqueueSync } from '../enqueue.ts';
 import { applyPlan, type ApplyResult, checkFolder, type SyncRequest } from '../sync/sync.ts';
 
 export interface Caller {
@@ -80,7 +79,7 @@ export async function addRepository(
       await insertRepository(tx, { ...settings, id, projectId: caller.project.id, name, suspended, now });
       await pollIn(tx, id, settings.intervalSeconds * 1000);
       await audit(tx, caller, 'repository.created', name, { url, path });
-      if (!suspended) await enqueueSync(tx, id, 'poll');
+      if (!suspended) await wishSync(tx, { repositoryId: id, reason: 'poll' });
       return findRepository(tx, caller.project, name);
     });
   } catch (error) {
@@ -137,7 +136,7 @@ export async function changeRepository(
     if (url !== before.url || path !== before.path)
       await updateState(tx, before.id, { seenHash: null, failures: 0 }, now);
     await audit(tx, caller, 'repository.changed', name, { keys: Object.keys(input) });
-    await enqueueSync(tx, before.id, 'poll');
+    await wishSync(tx, { repositoryId: before.id, reason: 'poll' });
     return findRepository(tx, caller.project, name);
   });
 }
@@ -165,7 +164,7 @@ export async function setSuspended(
       const running = await runningRun(tx, id);
       if (running) await moveRun(tx, running.id, { status: 'superseded', detail: 'the repository was suspended' }, now);
     } else {
-      await enqueueSync(tx, id, 'poll');
+      await wishSync(tx, { repositoryId: id, reason: 'poll' });
     }
     return findRepository(tx, caller.project, name);
   });
@@ -218,7 +217,7 @@ export async function startRun(
     startedAt: now,
     request: { ...request },
   });
-  await Promise.all([made, enqueueSync(tx, repository.id, 'manual')]);
+  await Promise.all([made, wishSync(tx, { repositoryId: repository.id, reason: 'manual' })]);
   return id;
 }
 

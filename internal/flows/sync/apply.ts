@@ -10,9 +10,15 @@ import {
   writeAgentSources,
 } from '../../adapters/store/resources/agents.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
-import { type AssetRow, insertAssets } from '../../adapters/store/resources/assets.ts';
+import {
+  type AssetRow,
+  deleteGenerated,
+  deleteUsers,
+  insertAssets,
+  writeGenerated,
+  writeUsers,
+} from '../../adapters/store/resources/generated.ts';
 import { writeEndpoints } from '../../adapters/store/resources/endpoints.ts';
-import { deleteGenerated, deleteUsers, writeGenerated, writeUsers } from '../../adapters/store/resources/generated.ts';
 import { deleteSchedules, writeSchedules } from '../../adapters/store/resources/schedules.ts';
 import { deleteTriggers, writeTriggers } from '../../adapters/store/resources/triggers.ts';
 import type { StageTiming } from '../../adapters/store/repositories/reconciles.ts';

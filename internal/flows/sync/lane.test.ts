@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { after, before, describe, it, test } from 'node:test';
-import { spreadPolls } from '../../adapters/store/repositories/polls.ts';
-import { enqueueSync } from '../enqueue.ts';
+import { spreadPolls, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { following, relation, SyncLane, takeOver } from './lane.ts';
 import { agentFile, type Bench, ended, runsOf, settled, startBench, syncNow, until, word } from './sync-testkit.ts';
 
@@ -167,10 +166,10 @@ describe('git servers that swallow and trickle', () => {
       `select id from svc.repositories where name = 'pushed'`,
     );
     const id = rows[0]?.id ?? '';
-    await enqueueSync(bench.daemon.ctx.db, id, 'push');
+    await wishSync(bench.daemon.ctx.db, { repositoryId: id, reason: 'push' });
     await until('the read that hangs', async () => bench.server.log.length > asked);
     const commit = await repo.commit({ '.svc/agents/a.yaml': agentFile('pushed-two') });
-    await enqueueSync(bench.daemon.ctx.db, id, 'push', commit);
+    await wishSync(bench.daemon.ctx.db, { repositoryId: id, reason: 'push', hint: commit });
     const run = await settled(bench.daemon, 'pushed', (latest) => word(latest['commit']) === commit);
     free();
     bench.server.fault = () => null;

@@ -22,6 +22,7 @@ import {
   pollsDue,
   spreadPolls,
   wishForgotten,
+  wishSync,
 } from '../../adapters/store/repositories/polls.ts';
 import {
   insertRun,
@@ -33,7 +34,6 @@ import {
 import { conditionCounts, projectOf, repositoryById } from '../../adapters/store/repositories/repositories.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { type FlowContext, syncPortsOf } from '../context.ts';
-import { enqueueSync } from '../enqueue.ts';
 import { Overtaken, runSync, type SyncOutcome } from './run.ts';
 import { HostHealth, openRepository } from './source.ts';
 import { type SyncTask, takeTask } from './task.ts';
@@ -306,7 +306,7 @@ async function startOver(ctx: FlowContext, tx: Sql, run: OrphanedRun): Promise<v
       request: run.request,
     });
   }
-  await enqueueSync(tx, repository.id, run.reason);
+  await wishSync(tx, { repositoryId: repository.id, reason: run.reason });
 }
 
 /** Deletes snapshots and blobs that nothing refers to, in slices; one daemon at a time, the others pass. */

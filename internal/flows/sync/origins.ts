@@ -15,7 +15,7 @@ import type { Trigger } from '../../domain/spec.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { compileWith } from './compile.ts';
-import { contextOf } from './decide.ts';
+import { contextOf } from './resolve.ts';
 import { storedBundle } from './snapshot.ts';
 
 type Wanted = Pick<AgentRow, 'id' | 'name' | 'repositoryId' | 'source'>;

@@ -11,7 +11,7 @@ import { catalogOf, type FlowContext, syncPortsOf } from '../context.ts';
 import { secretText } from '../sealed.ts';
 import { applyPlan } from './apply.ts';
 import { compileWith } from './compile.ts';
-import { contextOf } from './decide.ts';
+import { contextOf } from './resolve.ts';
 import type { ApplyResult } from './plan.ts';
 import { inSvc, remarksOf, storedFiles, storeRead, type TreeFiles } from './snapshot.ts';
 import { createReader, hostOf, openRepository, type SourceReader, sourceKey } from './source.ts';

@@ -3,13 +3,14 @@
 import { createHash } from 'node:crypto';
 import type { Tip } from '../../adapters/repo/types.ts';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import { runById } from '../../adapters/store/repositories/reconciles.ts';
-import { decidingSettings } from '../../adapters/store/repositories/repositories.ts';
+import { type ReconcileReason, runById } from '../../adapters/store/repositories/reconciles.ts';
+import { decidingSettings, type Repository } from '../../adapters/store/repositories/repositories.ts';
 import { snapshotById } from '../../adapters/store/repositories/snapshots.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
+import { canonicalJson, type Json } from '../../domain/json.ts';
+import { withoutEnd } from '../../domain/text-end.ts';
 import { catalogOf } from '../context.ts';
-import { assess, contextOf, inputsText, type Verdict } from './decide.ts';
-import { storedFiles, type ToRead, type TreeFiles } from './snapshot.ts';
+import { storedFiles, type ToRead, type TreeFiles, type Verdict } from './snapshot.ts';
 import type { SyncTask } from './task.ts';
 
 export interface Resolved extends ToRead {
@@ -56,4 +57,71 @@ async function repeat(task: SyncTask, runId: string): Promise<Resolved> {
   if (files === undefined) throw new RepoCondition('stale', `the stored inputs of commit ${run.commit} are gone`);
   const verdict: Verdict = { do: 'sync', prior: false };
   return { tip: { commit: run.commit }, context, hash: hashOf(task, context), verdict, repeated: { lock, files } };
+}
+
+/** A person's sync and the periodic comparison look at everything again, whatever was seen. */
+export function assess(input: {
+  readonly repository: Pick<Repository, 'quarantinedCommit' | 'state'>;
+  readonly commit: string;
+  readonly hash: string;
+  readonly reason: ReconcileReason;
+}): Verdict {
+  const { repository, commit, hash, reason } = input;
+  const { state } = repository;
+  if (commit === repository.quarantinedCommit) {
+    if (state.seenCommit === commit && reason !== 'manual') return settled(state.condition);
+    return { do: 'pass-over' };
+  }
+  const thorough = reason === 'manual' || reason === 'resync';
+  if (!thorough && state.seenCommit === commit && state.seenHash === hash) return settled(state.condition);
+  // After a commit that failed, a commit with the applied one's trees is news again, and good news.
+  return { do: 'sync', prior: !thorough && state.snapshotId !== null && state.appliedHash === hash };
+}
+
+const settled = (condition: string | null): Verdict => ({ do: condition === null ? 'nothing' : 'recover' });
+
+/** Owner and name of a repository address, such as `acme/app`; for a folder the name it is registered under. */
+export function fullNameOf(repository: { readonly name: string; readonly url: string | null }): string {
+  const path = repository.url === null ? undefined : pathOf(repository.url);
+  return path?.split('/').filter(Boolean).join('/') || repository.name;
+}
+
+/** The path of an address with its capitals, which the key has lost. */
+function pathOf(url: string): string | undefined {
+  const scp = /^(?:[^@/\s]+@)?[A-Za-z0-9.-]+:(?!\/\/)([^\s]+)$/.exec(url);
+  const path = scp?.[1] ?? URL.parse(url)?.pathname;
+  return path === undefined ? undefined : withoutEnd(path, '/').replace(/\.git$/i, '');
+}
+
+/**
+ * The context variables of a sync, beneath each document's own (docs/reference/compile.md#variables): what is known of the repository,
+ * then what was declared with it, which wins. A folder has no branch; a connection is there where one is named by the
+ * repository's `auth`, or the project has exactly one.
+ */
+export function contextOf(
+  repository: Pick<Repository, 'name' | 'url' | 'branch' | 'context' | 'auth'>,
+  known: { readonly branch: string | null; readonly connections: readonly string[] },
+): { readonly [name: string]: string } {
+  const fullName = fullNameOf(repository);
+  const parts = fullName.split('/');
+  const branch = repository.branch ?? known.branch;
+  const named = repository.auth?.kind === 'connection' ? repository.auth.connection : undefined;
+  const connection = named ?? (known.connections.length === 1 ? known.connections[0] : undefined);
+  return {
+    repositoryFullName: fullName,
+    repositoryOwner: parts.length > 1 ? parts.slice(0, -1).join('/') : fullName,
+    repositoryName: parts.at(-1) ?? fullName,
+    ...(branch !== null && { branch }),
+    ...(connection !== undefined && { codehostConnection: connection }),
+    ...repository.context,
+  };
+}
+
+/** One text for everything besides the commit that decides what a sync does; hashed by the caller. */
+export function inputsText(input: {
+  readonly context: { readonly [name: string]: string };
+  readonly settings: Json;
+  readonly catalog: string;
+}): string {
+  return canonicalJson({ context: input.context, settings: input.settings, catalog: input.catalog });
 }

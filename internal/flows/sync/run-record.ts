@@ -22,7 +22,15 @@ import {
 import type { Sql } from '../../adapters/store/store.ts';
 import type { CommitAbout } from '../../domain/commit.ts';
 import type { FlowContext } from '../context.ts';
-import { compareRuns, type SyncRequest } from './decide.ts';
+
+/** What was asked for, stored with the run. */
+export type SyncRequest =
+  /** `act`: what a person did that asks for it, where that is more than a sync. */
+  | { readonly kind: 'sync'; readonly act?: 'pin' | 'unpin' | 'release' }
+  /** Re-apply the stored inputs of an earlier run, and quarantine the commit that is left. */
+  | { readonly kind: 'rollback'; readonly from: string; readonly leaves: string | null }
+  /** Apply the stored inputs of a held run without the guard. */
+  | { readonly kind: 'approve'; readonly from: string };
 
 /** How a run ends. `silent` ends a look that found nothing; with a run it is still closed as `unchanged`. */
 export interface Ending {
@@ -313,4 +321,16 @@ export function saying(run: Pick<ReconcileRow, 'status' | 'condition' | 'detail'
     case 'superseded':
       throw new Error(`a run that is ${run.status} has no outcome to tell`);
   }
+}
+
+/** What a run in progress means for another sync of its repository. */
+export function compareRuns(input: {
+  readonly running: { readonly commit: string | null; readonly generation: number | null };
+  readonly commit: string;
+  readonly generation: number;
+}): 'leave' | 'wait' | 'supersede' {
+  // It has not looked yet: what it will see cannot be told.
+  if (input.running.commit === null) return 'wait';
+  const same = input.running.commit === input.commit && input.running.generation === input.generation;
+  return same ? 'leave' : 'supersede';
 }

@@ -5,17 +5,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { RepoCondition } from '../../adapters/repo/repo.ts';
-import { backOff } from '../../adapters/store/repositories/polls.ts';
+import { backOff, wishSync } from '../../adapters/store/repositories/polls.ts';
 import { lastRuns, type ReconcileStatus } from '../../adapters/store/repositories/reconciles.ts';
 import { updateState } from '../../adapters/store/repositories/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
 import { catalogOf, syncPortsOf } from '../context.ts';
-import { enqueueSync } from '../enqueue.ts';
 import { applyPlan } from './apply.ts';
 import { compile, type CompiledTree } from './compile.ts';
-import { backOffMs } from './decide.ts';
-import { type HostHealth, HostPaused, hostOf } from './source.ts';
+import { backOffMs, type HostHealth, HostPaused, hostOf } from './source.ts';
 import type { ApplyRequest, ApplyResult } from './plan.ts';
 import { appliedState, clearedCondition, keepQuarantine, reportSync, subjectOf } from './report.ts';
 import { resolve, type Resolved } from './resolve.ts';
@@ -261,13 +259,13 @@ async function patiently<T>(apply: () => Promise<T>): Promise<T> {
 async function superseded({ ctx, repository, reason, run }: SyncTask): Promise<void> {
   if (run.id === null) return;
   await run.close('superseded', 'superseded: the settings of the repository changed, or a newer sync began');
-  await enqueueSync(ctx.db, repository.id, reason === 'manual' ? 'poll' : reason);
+  await wishSync(ctx.db, { repositoryId: repository.id, reason: reason === 'manual' ? 'poll' : reason });
 }
 
 /** The daemon drains: the run waits for whoever comes next. */
 async function handBack({ ctx, repository, reason, run }: SyncTask): Promise<SyncOutcome> {
   await run.handBack();
-  await enqueueSync(ctx.db, repository.id, reason);
+  await wishSync(ctx.db, { repositoryId: repository.id, reason });
   return { kind: 'nothing' };
 }
 

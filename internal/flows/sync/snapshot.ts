@@ -18,9 +18,19 @@ import type { Diagnostic } from '../../domain/diagnostic.ts';
 import { inputsKey } from '../compiled.ts';
 import { syncPortsOf } from '../context.ts';
 import type { SyncPorts } from '../ports.ts';
-import type { Verdict } from './decide.ts';
 import { sourceKey } from './source.ts';
 import type { SyncTask } from './task.ts';
+
+/** What to do about a tip. */
+export type Verdict =
+  /** Seen to its end already, under these inputs: no write at all. */
+  | { readonly do: 'nothing' }
+  /** The same, but the source had a condition that is over now: forget it. */
+  | { readonly do: 'recover' }
+  /** The commit that a rollback left: say so once, then pass over it. */
+  | { readonly do: 'pass-over' }
+  /** `prior`: a commit with the same relevant trees as the applied one needs no compile. */
+  | { readonly do: 'sync'; readonly prior: boolean };
 
 /** The files that a run compiles, and where they are stored. */
 export interface TreeFiles {

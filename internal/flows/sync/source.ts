@@ -24,7 +24,6 @@ import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf, tokensOf } from '../context.ts';
 import { apiUrlOf } from '../codehost-mounts.ts';
 import { absentSecret, connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
-import { hostPauseMs } from './decide.ts';
 
 /** What a row says is to be read. */
 export function targetOf(repository: Pick<Repository, 'url' | 'path' | 'branch' | 'root'>): RepoTarget {
@@ -342,4 +341,43 @@ async function within<T>(
     clearTimeout(timer);
     signal.removeEventListener('abort', overtaken);
   }
+}
+
+/** Longest pause between two looks at a source that fails. */
+export const backOffMaxMs = 15 * 60 * 1000;
+
+/**
+ * Milliseconds until a source that failed `failures` times in a row (1 is the first) is looked at again: its interval,
+ * doubled with every failure, at most fifteen minutes, spread by a fifth. `random` is 0 to 1. What the server asks for
+ * (`retryAfterMs`) is kept to when it is longer, up to an hour.
+ */
+export function backOffMs(input: {
+  readonly failures: number;
+  readonly intervalMs: number;
+  readonly random: number;
+  readonly retryAfterMs?: number | undefined;
+}): number {
+  const doubled = input.intervalMs * 2 ** Math.min(Math.max(input.failures - 1, 0), 30);
+  const paused = Math.min(doubled, backOffMaxMs) * (0.9 + 0.2 * input.random);
+  const asked = Math.min(input.retryAfterMs ?? 0, 60 * 60 * 1000);
+  return Math.round(Math.max(Math.min(paused, backOffMaxMs), asked));
+}
+
+/** Repositories of a server that fail one after the other before it is taken for away. */
+const hostFailuresMax = 3;
+const hostPause = { firstMs: 5_000, mostMs: 5 * 60_000 } as const;
+
+/**
+ * Milliseconds for which a server is left alone when `failures` of its repositories in a row (1 is the first) could not
+ * reach it: none for the first two, then five seconds, doubled with every further one, at most five minutes, spread by a
+ * fifth. `askedMs` is what the server asks for; it is kept to, up to an hour.
+ */
+export function hostPauseMs(input: {
+  readonly failures: number;
+  readonly askedMs: number;
+  readonly random: number;
+}): number {
+  const over = input.failures - hostFailuresMax;
+  const doubled = over < 0 ? 0 : Math.min(hostPause.firstMs * 2 ** Math.min(over, 30), hostPause.mostMs);
+  return Math.round(Math.max(doubled * (0.9 + 0.2 * input.random), Math.min(input.askedMs, 60 * 60 * 1000)));
 }

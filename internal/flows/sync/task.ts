@@ -8,9 +8,8 @@ import { type Repository, repositoryInHand } from '../../adapters/store/reposito
 import { failpoint } from '../../base/failpoint.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
 import { aloneAt, endedTheProcess, gateOf, parkedAt, putDown, takeInHand } from '../in-hand.ts';
-import type { SyncRequest } from './decide.ts';
 import { createReader, type HostHealth, hostOf, openRepository, type SourceReader } from './source.ts';
-import { RunRecord, type RunSubject } from './run-record.ts';
+import { RunRecord, type RunSubject, type SyncRequest } from './run-record.ts';
 
 /** One sync: what it is about, which stays as it is, and the two things that it works with. */
 export interface SyncTask {

@@ -3,11 +3,10 @@
 
 import type { Current } from '../../../core/plan/types.ts';
 import { agentsSeen, readAgents } from './agents.ts';
-import { assetsSeen, readAssetHashes } from './assets.ts';
+import { assetsSeen, generatedSeen, readAssetHashes, readGenerated } from './generated.ts';
 import { connectionsSeen, readConnections } from '../connections/connections.ts';
 import type { Sql } from '../store.ts';
 import { endpointsSeen, readEndpoints } from './endpoints.ts';
-import { generatedSeen, readGenerated } from './generated.ts';
 import { readSchedules, schedulesSeen } from './schedules.ts';
 import { readSecretNames, secretsSeen } from '../secrets/secret-resolution.ts';
 import { readTriggers, triggersSeen } from './triggers.ts';

@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import type { Sql } from './sql.ts';
 import { Batch } from './batch.ts';
 import { CopyIn } from './copy-in.ts';
-import { type Tell, tellOf } from './tells.ts';
+import { type Tell, tellOf } from './listen.ts';
 
 export interface Lane {
   /** Of all connections, those that this kind of work may have at once. */

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { RepositoryState } from '../../adapters/store/repositories/repositories.ts';
-import { assess, backOffMaxMs, backOffMs, contextOf, compareRuns } from './decide.ts';
+import { assess, contextOf } from './resolve.ts';
+import { compareRuns } from './run-record.ts';
+import { backOffMaxMs, backOffMs } from './source.ts';
 
 const state: RepositoryState = {
   appliedCommit: 'a',

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createTestDatabase, silent, type TestDatabase } from '../../../base/testkit/postgres.ts';
 import { openDatabase } from '../store.ts';
-import { Tells } from './tells.ts';
+import { Tells } from './listen.ts';
 
 const chunks = 500;
 
