@@ -49,6 +49,30 @@ test('a fallback of another agent that stands back or comes in is told of', () =
   assert.deepEqual(told([fallback], [fallback, trigger(0, high)]), ['a#0 +2 e0,e1 -0 ', 'b#0 +0  -2 e0,e1']);
 });
 
+test('changes of several triggers stay apart, in their order, under the place that they have afterwards', () => {
+  const of = (agent: string, ordinal: number, where: MatchTrigger['where'], fallback = false): MatchTrigger =>
+    trigger(ordinal, where, { agent, fallback });
+  const [first, second] = [of('b', 0, {}, true), of('c', 0, {}, true)];
+  const rows: (readonly [before: MatchTrigger[], after: MatchTrigger[], events: Json[], said: string[]])[] = [
+    [[], [of('a', 0, low), of('b', 0, high)], [high, low], ['a#0 +1 e1 -0 ', 'b#0 +1 e0 -0 ']],
+    [
+      [of('a', 0, high), of('b', 0, low)],
+      [of('a', 0, low), of('b', 0, high)],
+      [high, low],
+      ['a#0 +1 e1 -1 e0', 'b#0 +1 e0 -1 e1'],
+    ],
+    [[of('a', 0, high), of('a', 1, high)], [of('a', 1, high)], [high], ['a#0 +0  -1 e0']],
+    [[first, second], [first, second, of('d', 0, {})], [high], ['b#0 +0  -1 e0', 'c#0 +0  -1 e0', 'd#0 +1 e0 -0 ']],
+    [
+      [of('a', 0, high), first],
+      [of('b', 0, low), of('b', 1, {}, true)],
+      [low, high, low],
+      ['a#0 +0  -1 e1', 'b#0 +2 e0,e2 -0 ', 'b#1 +1 e1 -2 e0,e2'],
+    ],
+  ];
+  for (const [before, after, events, said] of rows) assert.deepEqual(told(before, after, events), said);
+});
+
 test('a trigger keeps to its scope, and both spellings of a key are one', () => {
   assert.deepEqual(told([], [trigger(0, {}, { scope: 'other' })]), []);
   const review = (event: string): MatchTrigger => trigger(0, {}, { event, scope: null });

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { TooDeep } from '../../domain/depth.ts';
 import { isLong } from '../../base/testkit/long.ts';
+import { membersOf } from './lazy.ts';
 import { checkJson, NotJson, readLazily, readPayload, TooMany } from './match.ts';
 
 const bytes = (text: string): Uint8Array => Buffer.from(text);
@@ -31,6 +32,96 @@ describe('large JSON', () => {
       }),
       { numRuns: isLong ? 3_000 : 60 },
     );
+  });
+
+  const long = 'x'.repeat(17_000);
+  const short = 'y'.repeat(1_000);
+  const many = Array.from({ length: 40 }, (_, at) => `${short}${at}`);
+  const spaces = ' '.repeat(17_000);
+  const VALUES: readonly string[] = [
+    ...[
+      '{}',
+      '[]',
+      '{ }',
+      '[ ]',
+      '""',
+      '" "',
+      '0',
+      '-0',
+      '10',
+      '12',
+      ' 12 ',
+      '-1.5e+10',
+      '1E-2',
+      '0.5',
+      '1e5',
+      'true',
+      'false',
+      'null',
+    ],
+    ' \t\r\n{ \t"a" \r\n: \t1 , "b" :\t[ 1 ,\r2 , { } ] }\r\n',
+    '"\\u00e9\\uABCD\\uabcd\\uAFaf\\u0909"',
+    '"\\"\\\\\\/\\b\\f\\n\\r\\t"',
+    `"${long}"`,
+    `"\ufeff${long}"`,
+    `"${long}\\""`,
+    `"\\\\${long}\\\\"`,
+    `{${spaces}}`,
+    `[${spaces}]`,
+    `[1,"${long}",2,"${long}","${long}",["${long}"],{"a":"${long}"},3]`,
+    `[ 1 ,\r"${long}"\t, [ ] , "${long}" , "${long}" ]`,
+    `{"a":1,"b":"${long}","c":2,"d":["${long}",1],"e":"${long}","f":{"g":"${long}"},"h":3}`,
+    `{ "a" : 1 ,\r"b" :\t"${long}" , "c" : { } , "d" : "${long}" }`,
+    `{"a":"${long}]}[{","b":1,"c":"]}","d":[1],"e":"}${long}"}`,
+    `{"a\\\\":"${long}","b\\"":1,"\\\\\\"c":"\\"","d":"${long}\\\\\\""}`,
+    JSON.stringify(many),
+    JSON.stringify(Object.fromEntries(many.map((one, at) => [`k${at}`, one]))),
+    JSON.stringify([many, long, many]),
+  ];
+
+  it('is the value that the parser gives, for what people and machines write', () => {
+    for (const text of VALUES) {
+      checkJson(bytes(text), within);
+      assert.equal(print(readLazily(bytes(text))), print(readPayload(text)), text.slice(0, 80));
+    }
+  });
+
+  it('is none where the grammar says so', () => {
+    for (const text of [
+      ...['', ' ', '{', '[', '[1', '[1 2]', '[1;2]', '[1,]', '[,1]', '[1}', '1 2', 'x', 'tru', 'trux', 'nul', 'falsy'],
+      ...[
+        '{"a" 1}',
+        '{"a";1}',
+        '{a:1}',
+        '{1:1}',
+        '{"a":1 "b":2}',
+        '{"a":1;"b":2}',
+        '{"a":1,}',
+        '{,}',
+        '{"a":}',
+        '{"a":1]',
+      ],
+      ...['"', '"a', '["a', '{"a', '"\\"', '"\\x"', '"\\', '"\u0001"', '"\u001f"', '"\\u12"', '"\\u"'],
+      ...['`', '/', ':', '@', 'g', 'G'].map((odd) => `"\\u00${odd}0"`),
+      ...['01', '-', '-x', '1.', '.5', '1e', '1e+', '1.e1', '+1'],
+    ]) {
+      assert.throws(() => checkJson(bytes(text), within), NotJson, text);
+    }
+  });
+
+  it('has members with names and places', () => {
+    const text = ' { "a" : 1 ,"b\\"":[2] , "c":{"d":"}"} } ';
+    const found = [...membersOf(bytes(text))].map(({ key, from, valueFrom, to }) => [
+      key,
+      text.slice(from, to),
+      text.slice(valueFrom, to),
+    ]);
+    assert.deepEqual(found, [
+      ['a', '"a" : 1', '1'],
+      ['b"', '"b\\"":[2]', '[2]'],
+      ['c', '"c":{"d":"}"}', '{"d":"}"}'],
+    ]);
+    assert.deepEqual([...membersOf(bytes(' { } '))], []);
   });
 
   it('is told from what is none as the parser tells it', () => {
@@ -102,6 +193,8 @@ describe('large JSON', () => {
     checkJson(bytes('[[[1,2]]]'), { levels: 3, values: 5 });
     assert.throws(() => checkJson(bytes('[[[1,2]]]'), { levels: 2, values: 5 }), TooDeep);
     assert.throws(() => checkJson(bytes('[[[1,2]]]'), { levels: 3, values: 4 }), TooMany);
+    checkJson(bytes('{"a":{"a":1}}'), { levels: 2, values: 3 });
+    assert.throws(() => checkJson(bytes('{"a":{"a":1}}'), { levels: 1, values: 3 }), TooDeep);
     assert.throws(() => checkJson(bytes('['.repeat(1_000_000)), within), TooDeep);
   });
 
@@ -111,5 +204,9 @@ describe('large JSON', () => {
     assert.equal(typeof Object.getOwnPropertyDescriptor(read, 'a')?.get, 'function');
     assert.equal((read as { a: string }).a.length, 20_000);
     assert.equal(typeof Object.getOwnPropertyDescriptor(read, 'a')?.value, 'string');
+    const plain = { value: 1, writable: true, enumerable: true, configurable: true };
+    assert.deepEqual(Object.getOwnPropertyDescriptor(read, 'b'), plain);
+    const again = readLazily(bytes(`{"a":1,"a":"${'x'.repeat(20_000)}"}`)) as { readonly a: string };
+    assert.equal(again.a.length, 20_000);
   });
 });

@@ -7,6 +7,7 @@ import {
   compileWhere,
   createTriggerIndex,
   exactText,
+  readPrintable,
   explain,
   isExactNumber,
   type MatchEvent,
@@ -45,6 +46,22 @@ describe('clauses', () => {
 
 const base: MatchTrigger = { agent: 'a', ordinal: 0, event: 'webhook.x', scope: null, where: {}, fallback: false };
 const labels = (triggers: readonly MatchTrigger[]): string[] => triggers.map((each) => `${each.agent}#${each.ordinal}`);
+
+test('a long list holds what it holds, asked often', () => {
+  const list = [...Array.from({ length: 99 }, (_, at) => at), { a: 1 }, 'last'] as MatchEvent['payload'];
+  const asks = (operand: unknown): boolean =>
+    matchesAll(compileWhere({ n: { contains: operand } } as Where), { n: list });
+  for (const [operand, isThere] of [
+    [0, true],
+    [98, true],
+    ['last', true],
+    [99, false],
+    ['0', false],
+    [null, false],
+  ] as const) {
+    assert.equal(asks(operand), isThere, String(operand));
+  }
+});
 
 describe('event keys, scopes and fallbacks', () => {
   const both = (triggers: readonly MatchTrigger[], event: MatchEvent): string[] => {
@@ -191,6 +208,13 @@ describe('what explaining quotes', () => {
         assert.ok(size <= 4_096 && size > 4_092, String(size));
       }),
     );
+    const empty = [[], {}, { a: undefined, b: [{}] }, 'z'.repeat(5_000)] as unknown as MatchEvent['payload'];
+    const [found] = explain([{ ...base, where: { n: { exists: true } } }], {
+      key: base.event,
+      scope: null,
+      payload: { n: empty },
+    });
+    assert.equal(found?.clauses[0]?.value, JSON.stringify(empty).slice(0, 4_096));
     const digits = '9'.repeat(5_000);
     assert.equal(clauseOf(0, `{"n":${digits}}`).value, digits.slice(0, 4_096));
     const nested = `${'['.repeat(5_000)}${']'.repeat(5_000)}`;
@@ -288,12 +312,25 @@ describe('numbers', () => {
   test('long digits inside strings are text, and keys that name prototypes stay keys', () => {
     const parsed = readPayload('{"a": "x:9007199254740993", "__proto__": {"n": 9007199254740993}, "b": 1e2}');
     assert.equal(Object.getPrototypeOf(parsed), Object.prototype);
+    const { value: _, ...plain } = Object.getOwnPropertyDescriptor(parsed, '__proto__') ?? {};
+    assert.deepEqual(plain, { writable: true, enumerable: true, configurable: true });
     assert.equal(JSON.stringify(parsed), '{"a":"x:9007199254740993","__proto__":{"n":9007199254740993},"b":100}');
+  });
+
+  test('for printing, every number comes as it was written, and what prints so by itself is a number', () => {
+    for (const text of ['[1e5]', '{"a":1.0}', '[12e400,[1e400],{"b":1e400}]', '[0.10,-0,100000]']) {
+      assert.equal(JSON.stringify(readPrintable(text)), text);
+    }
+    assert.deepEqual(readPrintable('[1, "a\\n", -2.5]'), [1, 'a\n', -2.5]);
+    for (const text of ['[1e400]', '[12e400]', '{"a":1e400}', '-1e400'])
+      assert.equal(JSON.stringify(readPayload(text)), text);
+    assert.deepEqual(readPayload('[1.0, 1.50, 12345678901234567890]')?.[0 as never], 1);
   });
 
   test('what is no JSON is refused on either way of reading', () => {
     for (const bad of ['', '{', '{"a":1e}', '[12345678901234567890', '{"a":01234567890123456789}']) {
       assert.throws(() => readPayload(bad), SyntaxError);
+      assert.throws(() => readPrintable(bad), SyntaxError);
     }
   });
 });
