@@ -10,14 +10,14 @@ import { podsPath, type PodWatch } from './kubernetes-watch.ts';
 import { type BoxEvent, type BoxOwner, type BoxRef, type BoxStage, EngineError } from './types.ts';
 
 /** How long a launch waits at most; each counts from the begin of its stage. */
-export interface Patience {
+export interface PodTimeouts {
   /** A cluster that grows by itself takes a pod that does not fit as the sign to: the next try finds the machine. */
   readonly schedulingMs: number;
   readonly pullingMs: number;
   readonly startingMs: number;
   readonly deletingMs: number;
 }
-export const PATIENCE: Patience = {
+export const podTimeouts: PodTimeouts = {
   schedulingMs: 60_000,
   pullingMs: 600_000,
   startingMs: 120_000,
@@ -27,7 +27,7 @@ export const PATIENCE: Patience = {
 export interface Cluster {
   readonly client: KubernetesClient;
   readonly namespace: string;
-  readonly patience: Patience;
+  readonly timeouts: PodTimeouts;
 }
 
 /** A pod as a box; null where its labels are not those of one. */
@@ -68,7 +68,7 @@ async function getPod(cluster: Cluster, name: string): Promise<Pod | null> {
 
 /** Ends a pod and waits until the cluster has let it go; a lost machine's pod stays, and is waited for no longer than that. */
 export async function deletePod(cluster: Cluster, name: string, uid: string): Promise<void> {
-  const until = performance.now() + cluster.patience.deletingMs;
+  const until = performance.now() + cluster.timeouts.deletingMs;
   if (!(await deleteObject(cluster.client, podPath(cluster, name), uid))) return;
   for (let ms = 50; performance.now() < until; ms = Math.min(1_000, ms * 2)) {
     const pod = await getPod(cluster, name);
@@ -110,8 +110,8 @@ export async function makePod(cluster: Cluster, manifest: PodManifest, owner: Bo
   }
 }
 
-const patienceOf = (patience: Patience, kind: Progress['kind']): number =>
-  kind === 'scheduling' ? patience.schedulingMs : kind === 'pulling' ? patience.pullingMs : patience.startingMs;
+const timeoutOf = (timeouts: PodTimeouts, kind: Progress['kind']): number =>
+  kind === 'scheduling' ? timeouts.schedulingMs : kind === 'pulling' ? timeouts.pullingMs : timeouts.startingMs;
 
 function outOfTime(at: Progress): EngineError {
   if (at.kind === 'scheduling')
@@ -139,12 +139,12 @@ export interface Waiting {
 }
 
 /** The pod when it is so far. Throws EngineError where it will not be, and the reason of the signal. */
-export function waitForPod(watch: PodWatch, patience: Patience, waiting: Waiting): Promise<Pod> {
+export function waitForPod(watch: PodWatch, timeouts: PodTimeouts, waiting: Waiting): Promise<Pod> {
   const { name, uid, signal, onStage } = waiting;
   const { promise, resolve, reject } = Promise.withResolvers<Pod>();
   let at: Progress = { kind: 'scheduling' };
   let isSeen = false;
-  let timer = setTimeout(() => reject(outOfTime(at)), patience.schedulingMs);
+  let timer = setTimeout(() => reject(outOfTime(at)), timeouts.schedulingMs);
   onStage?.('scheduling');
   const leave = watch.on(name, (pod) => {
     const isOurs = pod?.metadata?.uid === uid;
@@ -162,7 +162,7 @@ export function waitForPod(watch: PodWatch, patience: Patience, waiting: Waiting
     if (at.kind === before) return;
     if (at.kind === 'pulling' || at.kind === 'starting') onStage?.(at.kind);
     clearTimeout(timer);
-    timer = setTimeout(() => reject(outOfTime(at)), patienceOf(patience, at.kind));
+    timer = setTimeout(() => reject(outOfTime(at)), timeoutOf(timeouts, at.kind));
   });
   const give = (): void => reject(signal?.reason as Error);
   if (signal?.aborted === true) give();
@@ -238,7 +238,7 @@ export async function startPod(
     const made = await makePod(cluster, manifest, owner);
     const uid = made.metadata?.uid ?? '';
     try {
-      return await waitForPod(watch, cluster.patience, {
+      return await waitForPod(watch, cluster.timeouts, {
         name: boxName(owner),
         uid,
         isDone: ({ kind }) => kind === 'running',

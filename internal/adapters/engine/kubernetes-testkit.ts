@@ -112,8 +112,8 @@ export class Scene {
 
   async open(over: Partial<KubernetesOptions> = {}): Promise<KubernetesEngine> {
     const access = over.access ?? kubeconfigAccess(await this.kubeconfig());
-    const patience = { schedulingMs: 1_500, pullingMs: 1_500 };
-    const made = new KubernetesEngine({ namespace: 'svc', patience, now: Date.now, ...over, access });
+    const timeouts = { schedulingMs: 1_500, pullingMs: 1_500 };
+    const made = new KubernetesEngine({ namespace: 'svc', timeouts, now: Date.now, ...over, access });
     this.#opened.push(made);
     return made;
   }

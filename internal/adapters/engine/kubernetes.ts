@@ -10,8 +10,8 @@ import {
   deletePod,
   eventsOf,
   makePod,
-  PATIENCE,
-  type Patience,
+  podTimeouts,
+  type PodTimeouts,
   refOf,
   startPod,
   waitForPod,
@@ -40,7 +40,7 @@ export interface KubernetesOptions {
   readonly runtimeClass?: string | undefined;
   /** Pools of agent-sandbox by the image, as the presets name it, whose sessions they serve. */
   readonly pools?: { readonly [image: string]: string } | undefined;
-  readonly patience?: Partial<Patience>;
+  readonly timeouts?: Partial<PodTimeouts>;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -83,8 +83,8 @@ export class KubernetesEngine implements Engine {
 
   constructor(options: KubernetesOptions) {
     this.#options = options;
-    const { access, namespace, runtimeClass, patience } = options;
-    this.#cluster = { client: new KubernetesClient(access), namespace, patience: { ...PATIENCE, ...patience } };
+    const { access, namespace, runtimeClass, timeouts } = options;
+    this.#cluster = { client: new KubernetesClient(access), namespace, timeouts: { ...podTimeouts, ...timeouts } };
     this.#claims = new Claims(this.#cluster, runtimeClass, options.now);
   }
 
@@ -266,7 +266,7 @@ export class KubernetesEngine implements Engine {
   /** By a pod that runs the image for a moment: only a node knows what a tag is, and only it may have the right to pull. */
   async #resolve(image: string, signal?: AbortSignal): Promise<ResolvedImage> {
     const name = `svc-image-${randomBytes(8).toString('hex')}`;
-    const { client, namespace, patience } = this.#cluster;
+    const { client, namespace, timeouts } = this.#cluster;
     const watch = new PodWatch(client, namespace, `${imageLabel}=true`);
     const owner = { installation: '', session: '', epoch: 0 };
     let uid = '';
@@ -274,24 +274,24 @@ export class KubernetesEngine implements Engine {
       await watch.ready();
       uid = (await makePod(this.#cluster, imagePod(image, name, this.#options), owner)).metadata?.uid ?? '';
       const isDone = ({ kind }: { kind: string }): boolean => kind === 'ended' || kind === 'running';
-      const pod = await waitForPod(watch, patience, { name, uid, isDone, signal });
+      const pod = await waitForPod(watch, timeouts, { name, uid, isDone, signal });
       const found = resolvedFrom(pod.status?.containerStatuses?.[0]?.imageID ?? '', image);
       if (found === null) throw new EngineError('image-missing', `the cluster does not tell what ${image} is`);
       return found;
     } finally {
       await watch.stop();
-      if (uid !== '') await deletePod({ ...this.#cluster, patience: { ...patience, deletingMs: 0 } }, name, uid);
+      if (uid !== '') await deletePod({ ...this.#cluster, timeouts: { ...timeouts, deletingMs: 0 } }, name, uid);
     }
   }
 
   async #reapImagePods(): Promise<void> {
-    const { client, namespace, patience } = this.#cluster;
+    const { client, namespace, timeouts } = this.#cluster;
     const { items } = await listAll<Pod>(client, podsPath(namespace), `${imageLabel}=true`);
     for (const { metadata } of items) {
       const age = this.#options.now() - Date.parse(metadata?.creationTimestamp ?? '');
       if (!(age > staleImagePodMs)) continue;
       await deletePod(
-        { ...this.#cluster, patience: { ...patience, deletingMs: 0 } },
+        { ...this.#cluster, timeouts: { ...timeouts, deletingMs: 0 } },
         metadata?.name ?? '',
         metadata?.uid ?? '',
       );

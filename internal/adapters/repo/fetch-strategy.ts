@@ -11,10 +11,10 @@ import { type HostCache, type HostFacts, RepoCondition, type RepoCaps } from './
 import type { GitWire } from './wire.ts';
 
 const rememberMs = 24 * 60 * 60 * 1000;
-const rungs = ['sparse3', 'sparse4', 'blobless', 'spool'] as const;
-export type FetchStrategy = (typeof rungs)[number];
+const strategies = ['sparse3', 'sparse4', 'blobless', 'spool'] as const;
+export type FetchStrategy = (typeof strategies)[number];
 
-export interface LadderOptions {
+export interface FetchStrategyOptions {
   readonly wire: GitWire;
   readonly caps: RepoCaps;
   readonly hosts: HostCache;
@@ -34,9 +34,9 @@ export interface CommitObjects {
 }
 
 export class FetchStrategies {
-  readonly #options: LadderOptions;
+  readonly #options: FetchStrategyOptions;
 
-  constructor(options: LadderOptions) {
+  constructor(options: FetchStrategyOptions) {
     this.#options = options;
   }
 
@@ -80,7 +80,7 @@ export class FetchStrategies {
         // Only words about filters say that the rung is too high; anything else is a failure, and must not be
         // remembered as what the server can do.
         const refused = error instanceof GitServerError && /filter/i.test(error.message);
-        const lower = capabilities.filter ? (refused ? rungs[rungs.indexOf(rung) + 1] : undefined) : 'spool';
+        const lower = capabilities.filter ? (refused ? strategies[strategies.indexOf(rung) + 1] : undefined) : 'spool';
         if (lower === undefined || rung === 'spool') throw refusalCondition(error);
         rung = lower;
       }

@@ -25,7 +25,7 @@ import {
   type Extra,
   fault,
   field,
-  type MapSpot,
+  type MapRef,
   type NodeRef,
   optional,
   pathOf,
@@ -146,7 +146,7 @@ export function checkAgent(
 }
 
 /** The root without keys that hold nothing: a bare `key:` counts as not written (docs/reference/compile.md#files). */
-function rootSpot(doc: MergedDocument): MapSpot {
+function rootSpot(doc: MergedDocument): MapRef {
   const entries = new Map<string, MapEntry>();
   for (const [key, entry] of doc.root.entries) {
     if (entry.value.kind !== 'scalar' || entry.value.value !== null) entries.set(key, entry);
@@ -166,7 +166,7 @@ function firstKey(doc: MergedDocument): Range {
   return first?.keyRange ?? doc.own.range;
 }
 
-function checkName(check: Check, root: MapSpot): NameRef | undefined {
+function checkName(check: Check, root: MapRef): NameRef | undefined {
   const at = field(root, 'name');
   const name = at && string(check, at, 'a name')?.trim();
   if (at === undefined || name === undefined) return undefined;
@@ -183,7 +183,7 @@ interface Generating<G> {
 /** A field that holds the name of a resource or the inline resource itself. */
 function nameOrInline<G>(
   check: Check,
-  root: MapSpot,
+  root: MapRef,
   key: string,
   inline: (spot: NodeRef) => G | undefined,
 ): Generating<G> {
@@ -191,7 +191,7 @@ function nameOrInline<G>(
   if (at === undefined) return {};
   if (at.node.kind === 'map') {
     const generated = inline(at);
-    const name = field(at as MapSpot, 'name')?.node;
+    const name = field(at as MapRef, 'name')?.node;
     const broken =
       generated === undefined && name?.kind === 'scalar' && typeof name.value === 'string' ? name.value : undefined;
     return compact<Generating<G>>({ generated, ref: undefined, broken });
@@ -206,12 +206,12 @@ function nameOrInline<G>(
 
 const readEnvironment = (
   check: Check,
-  root: MapSpot,
+  root: MapRef,
   input: Pick<CompileInput, 'catalog'>,
 ): Generating<Generated<EnvironmentSpec>> =>
   nameOrInline(check, root, 'environment', (spot) => checkEnvironment(check, spot, input.catalog));
 
-const readIdentity = (check: Check, root: MapSpot, agentName: string | undefined): Generating<GeneratedIdentity> =>
+const readIdentity = (check: Check, root: MapRef, agentName: string | undefined): Generating<GeneratedIdentity> =>
   nameOrInline(check, root, 'identity', (spot) => checkIdentity(check, spot, agentName));
 
 type Body = {
@@ -229,7 +229,7 @@ const STORED = Object.entries(agentFields).flatMap(([key, field]) => ('stored' i
 
 function readBody(
   check: Check,
-  root: MapSpot,
+  root: MapRef,
   input: Pick<CompileInput, 'catalog'>,
   harness: Harness | undefined,
   triggers: readonly TriggerDraft[],
@@ -265,7 +265,7 @@ function readBody(
 }
 
 /** `replace` needs `concurrency`; `onReplace` needs `replace: auto`. Each is wrong at the dependent key (docs/reference/compile.md#output). */
-function checkReplace(check: Check, root: MapSpot): 'auto' | undefined {
+function checkReplace(check: Check, root: MapRef): 'auto' | undefined {
   const replace = optional(check, root, 'replace', reading(agentFields.replace));
   const at = field(root, 'replace');
   const onReplace = field(root, 'onReplace');

@@ -5,7 +5,7 @@ import { BINDING_TARGETS, CHAT_TARGETS } from '../../domain/spec.ts';
 import { keysOf } from '../../../schemas/grammar.ts';
 import { bindingPolicy, bindings, CONTINUITIES, continuity, LIFECYCLES, lifecycle } from '../../../schemas/routing.ts';
 import { readFields } from './read-field.ts';
-import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
+import type { Check, MapRef, Reader, NodeRef } from './read.ts';
 import { compact, fault, faultAt, field, map, pathOf, strict, suggest } from './read.ts';
 
 type Mode = NonNullable<BindingPolicy['bind']>;
@@ -34,7 +34,7 @@ const POLICY_VALUES: { readonly [name in 'lifecycle' | 'continuity']: readonly (
 };
 
 /** `lifecycle` and `continuity` where a map that was read has them: in `bindings` and as sugar on routes. */
-export function policyValues(spot: MapSpot, target: BindingTarget | undefined): PolicyValue[] {
+export function policyValues(spot: MapRef, target: BindingTarget | undefined): PolicyValue[] {
   const values: PolicyValue[] = [];
   for (const name of ['lifecycle', 'continuity'] as const) {
     const at = field(spot, name);
@@ -74,7 +74,7 @@ function unknownTarget(check: Check, spot: NodeRef, key: string): void {
   fault(check, 'binding-target', message, spot.key, pathOf(spot.trail), { hint });
 }
 
-function checkMode(check: Check, policy: MapSpot, target: BindingTarget, value: Mode | undefined): PolicyValue[] {
+function checkMode(check: Check, policy: MapRef, target: BindingTarget, value: Mode | undefined): PolicyValue[] {
   const at = field(policy, 'bind');
   if (at === undefined || value === undefined) return [];
   const legal: readonly BindingTarget[] = value === 'onMention' ? CHAT_TARGETS : ['codehost.pull_request'];

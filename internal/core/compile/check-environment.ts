@@ -9,7 +9,7 @@ import { environment, image, resources, setupStep } from '../../../schemas/envir
 import { keysOf, without } from '../../../schemas/grammar.ts';
 import { envMap } from './check-env.ts';
 import { readFields, reading } from './read-field.ts';
-import type { Check, MapSpot, NodeRef, Reader } from './read.ts';
+import type { Check, MapRef, NodeRef, Reader } from './read.ts';
 import { compact, faultAt, field, items, pathOf, required, strict, suggest, wrong } from './read.ts';
 import { resourceName } from './resource-name.ts';
 
@@ -54,7 +54,7 @@ export function checkEnvironment(
 /** What is asked for beyond the ceiling of the preset would be refused at the launch. */
 function checkLimits(
   check: Check,
-  found: MapSpot,
+  found: MapRef,
   read: Partial<Pick<EnvironmentSpec, 'image' | 'resources'>>,
   catalog: Catalog,
 ): void {

@@ -5,7 +5,7 @@ import { keysOf, without } from '../../../schemas/grammar.ts';
 import { identity } from '../../../schemas/identity.ts';
 import type { Generated } from './check-environment.ts';
 import { readFields } from './read-field.ts';
-import type { Check, MapSpot, NodeRef } from './read.ts';
+import type { Check, MapRef, NodeRef } from './read.ts';
 import { compact, faultAt, field, optional, pathOf, strict } from './read.ts';
 import { resourceName } from './resource-name.ts';
 
@@ -38,7 +38,7 @@ export function checkIdentity(
   const isSound = check.errors === before;
   // What the avatar's bytes say is judged whatever else is wrong.
   if (!isSound && spec.avatar === undefined) return undefined;
-  const avatar = spec.avatar === undefined ? undefined : (field(found, 'avatar') as MapSpot);
+  const avatar = spec.avatar === undefined ? undefined : (field(found, 'avatar') as MapRef);
   return compact<GeneratedIdentity>({
     name,
     spec,

@@ -5,7 +5,7 @@ import type { Harness, ModelProvider, ModelSpec, ReasoningEffort } from '../../d
 import { keysOf } from '../../../schemas/grammar.ts';
 import { fallbacks, gateway, model, modelId, reasoningEffort, slug } from '../../../schemas/model.ts';
 import { readFields, reading } from './read-field.ts';
-import type { Check, MapSpot, NodeRef } from './read.ts';
+import type { Check, MapRef, NodeRef } from './read.ts';
 import { compact, fault, faultAt, field, items, optional, pathOf, strict, suggest, wrong } from './read.ts';
 
 const IS_SLUG = new RegExp(`^${slug}$`);
@@ -43,7 +43,7 @@ export function checkModel(
 
 function resolveProvider(
   check: Check,
-  spot: MapSpot,
+  spot: MapRef,
   harness: Harness | undefined,
   catalog: Catalog,
 ): ModelProvider | undefined {
@@ -79,7 +79,7 @@ function checkId(check: Check, spot: NodeRef, id: string, provider: ModelProvide
   return false;
 }
 
-function exclusive(check: Check, spot: MapSpot): void {
+function exclusive(check: Check, spot: MapRef): void {
   const [first, second] = [field(spot, 'gateway'), field(spot, 'fallbacks')];
   if (first === undefined || second === undefined) return;
   const message = 'model.gateway and model.fallbacks exclude each other; keep one';
@@ -103,7 +103,7 @@ function checkGateway(
   if (read === undefined) return undefined;
   const taken = new Set(primary === undefined ? [] : [primary]);
   const { what } = gateway.fields.models;
-  for (const item of items(check, field(spot as MapSpot, 'models') as NodeRef, what) ?? [])
+  for (const item of items(check, field(spot as MapRef, 'models') as NodeRef, what) ?? [])
     notTaken(check, item, taken, 'model-gateway');
   return read;
 }

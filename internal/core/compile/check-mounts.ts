@@ -8,7 +8,7 @@ import { keysOf } from '../../../schemas/grammar.ts';
 import { isRef } from '../../domain/git-ref.ts';
 import { capabilities, mount, mountAuth } from '../../../schemas/mount.ts';
 import { readFields, reading, readVariant } from './read-field.ts';
-import type { Check, MapSpot, Reader, NodeRef } from './read.ts';
+import type { Check, MapRef, Reader, NodeRef } from './read.ts';
 import { compact, fault, faultAt, field, items, pathOf, strict, wrong } from './read.ts';
 
 export const checkMounts: Reader<readonly Mount[]> = (check, spot) => {
@@ -105,7 +105,7 @@ export const workingDirectory: Reader<string> = (check, spot) => {
   return wrong(check, spot, `a directory that sessions may write to; this is in /${path.split('/')[1]}`, { hint });
 };
 
-function checkTaken(check: Check, spot: MapSpot, byPath: Map<string, NodeRef>): void {
+function checkTaken(check: Check, spot: MapRef, byPath: Map<string, NodeRef>): void {
   const at = field(spot, 'mountPath');
   if (at?.node.kind !== 'scalar' || typeof at.node.value !== 'string') return;
   const path = join(at.node.value, '/');

@@ -23,7 +23,7 @@ import { BINDING_TARGETS } from '../../domain/spec.ts';
 import type { PolicyValue } from './check-bindings.ts';
 import { policyValues } from './check-bindings.ts';
 import { readVariant } from './read-field.ts';
-import type { Check, MapSpot, NodeRef } from './read.ts';
+import type { Check, MapRef, NodeRef } from './read.ts';
 import { compact, fault, field, missing, pathOf, unknownKey, wrong } from './read.ts';
 
 export interface RoutingDraft {
@@ -47,7 +47,7 @@ export function checkRouting(check: Check, spot: NodeRef): RoutingDraft | undefi
 
 type Draft = Omit<RoutingDraft, 'kindSpot'>;
 
-function draftOf(check: Check, desc: unknown, spot: MapSpot, fields: { readonly [key: string]: unknown }) {
+function draftOf(check: Check, desc: unknown, spot: MapRef, fields: { readonly [key: string]: unknown }) {
   // Each group's fields were read by its own table; what is wrong or missing is an error by now.
   if (desc === spawn) return checkSpawn(check, spot, fields as Partial<Value<typeof spawn>>);
   if (desc === bind) return checkBind(check, spot, fields as Partial<Value<typeof bind>>);
@@ -55,7 +55,7 @@ function draftOf(check: Check, desc: unknown, spot: MapSpot, fields: { readonly 
 }
 
 /** `agent.singleton` holds no policy: nothing may be folded into `bindings` under that key. */
-function inlinePolicy(check: Check, spot: MapSpot, target: RouteTarget | undefined): PolicyValue[] {
+function inlinePolicy(check: Check, spot: MapRef, target: RouteTarget | undefined): PolicyValue[] {
   const bindable = BINDING_TARGETS.find((one) => one === target);
   if (target === 'agent.singleton') {
     for (const name of ['lifecycle', 'continuity']) {
@@ -67,19 +67,19 @@ function inlinePolicy(check: Check, spot: MapSpot, target: RouteTarget | undefin
   return policyValues(spot, bindable);
 }
 
-function checkSpawn(check: Check, spot: MapSpot, { bind: value }: Partial<Value<typeof spawn>>): Draft {
+function checkSpawn(check: Check, spot: MapRef, { bind: value }: Partial<Value<typeof spawn>>): Draft {
   const at = field(spot, 'bind');
   if (at?.node.kind !== 'map' || value === undefined)
     return { routing: { kind: 'spawn' }, aimSpot: undefined, observedSpot: undefined, inline: [] };
-  const map = at as MapSpot;
+  const map = at as MapRef;
   const inline = inlinePolicy(check, map, value.target);
   const route: SpawnRouting = { kind: 'spawn', bind: value };
   return { routing: route, aimSpot: field(map, 'target'), observedSpot: undefined, inline };
 }
 
-function checkDeliver(check: Check, spot: MapSpot, fields: Partial<Value<typeof deliver>>): Draft | undefined {
+function checkDeliver(check: Check, spot: MapRef, fields: Partial<Value<typeof deliver>>): Draft | undefined {
   const aim = field(spot, 'routeBy');
-  const by = aim && fields.routeBy && checkRouteBy(check, aim as MapSpot, fields.routeBy.kind);
+  const by = aim && fields.routeBy && checkRouteBy(check, aim as MapRef, fields.routeBy.kind);
   const onUnmatched = checkUnmatched(check, spot, fields.onUnmatched);
   const at = field(spot, 'bind');
   if (by?.artifact !== undefined && at !== undefined) {
@@ -89,8 +89,8 @@ function checkDeliver(check: Check, spot: MapSpot, fields: Partial<Value<typeof 
   const target = fields.bind?.target;
   const inline: PolicyValue[] = [];
   if (at?.node.kind === 'map' && target !== undefined) {
-    inline.push(...policyValues(at as MapSpot, target));
-    const targetSpot = field(at as MapSpot, 'target');
+    inline.push(...policyValues(at as MapRef, target));
+    const targetSpot = field(at as MapRef, 'target');
     if (targetSpot !== undefined) inline.push({ target, field: 'bind', value: 'onMention', spot: targetSpot });
   }
   const route: Routing =
@@ -106,7 +106,7 @@ function checkDeliver(check: Check, spot: MapSpot, fields: Partial<Value<typeof 
 }
 
 /** Under the legacy kind, which is a delivery that spawns, nothing else may be said. */
-function checkUnmatched(check: Check, spot: MapSpot, read: OnUnmatched | undefined): OnUnmatched {
+function checkUnmatched(check: Check, spot: MapRef, read: OnUnmatched | undefined): OnUnmatched {
   const kind = field(spot, 'kind')?.node;
   if (kind?.kind !== 'scalar' || kind.value !== legacyKind) return read ?? 'drop';
   const at = field(spot, 'onUnmatched');
@@ -122,7 +122,7 @@ interface CheckedRouteBy {
 }
 
 /** What a spelling of `routeBy.kind` stands for: a kind, none, or a bind route over `artifactType`. */
-function checkRouteBy(check: Check, spot: MapSpot, kind: string): CheckedRouteBy | undefined {
+function checkRouteBy(check: Check, spot: MapRef, kind: string): CheckedRouteBy | undefined {
   const at = field(spot, 'kind');
   const artifact = field(spot, 'artifactType');
   if (at === undefined) return undefined;
@@ -137,7 +137,7 @@ function checkRouteBy(check: Check, spot: MapSpot, kind: string): CheckedRouteBy
   return compact<CheckedRouteBy>({ kind: known, spot: at, artifact: undefined });
 }
 
-function checkBind(check: Check, spot: MapSpot, fields: Partial<Value<typeof bind>>): Draft | undefined {
+function checkBind(check: Check, spot: MapRef, fields: Partial<Value<typeof bind>>): Draft | undefined {
   const { target, onUnmatched = 'drop', observedTarget } = fields;
   const release = checkRelease(check, spot, target, fields.release);
   const inline = inlinePolicy(check, spot, target);
@@ -148,7 +148,7 @@ function checkBind(check: Check, spot: MapSpot, fields: Partial<Value<typeof bin
 
 function checkRelease(
   check: Check,
-  spot: MapSpot,
+  spot: MapRef,
   target: RouteTarget | undefined,
   written: Value<typeof bind>['release'] | undefined,
 ): BindRouting['release'] {

@@ -11,7 +11,7 @@ import { readFields, recordReading, variantOf } from './read-field.ts';
 import type { Check, NodeRef, Reader } from './read.ts';
 import { fault, faultAt, items, map, pathOf, strict, string, suggest, wrong } from './read.ts';
 
-export interface ToolWorld {
+export interface ToolContext {
   readonly harness: Harness | undefined;
   /** Undefined where the mounts are wrong, so that what they grant is unknown. */
   readonly mounts: readonly Mount[] | undefined;
@@ -23,7 +23,7 @@ const RESERVED: { readonly [harness in Harness]: readonly string[] } = { 'harnes
 export function checkTools(
   check: Check,
   spot: NodeRef,
-  world: ToolWorld,
+  world: ToolContext,
 ): { readonly [alias: string]: Tool } | undefined {
   const seen = new Map<string, MapKey>();
   const read: Reader<Tool> = (_, at) => {
@@ -63,7 +63,7 @@ function checkAlike(check: Check, seen: ReadonlyMap<string, MapKey>): void {
 }
 
 /** The tool of a kind and, where it is local, of an implementation; what needs the catalog or the mounts is read by its own. */
-function checkTool(check: Check, spot: NodeRef, world: ToolWorld): Tool | undefined {
+function checkTool(check: Check, spot: NodeRef, world: ToolContext): Tool | undefined {
   const found = map(check, spot, tool.what);
   let desc = found && variantOf(check, found, tool);
   if (found !== undefined && desc?.kind === 'variants') desc = variantOf(check, found, desc);
@@ -89,13 +89,13 @@ const httpsUrl: Reader<string> = (check, spot) => {
 
 /** Exactly these tools of the code host; each is looked at, whatever is wrong with another. */
 const toolNames =
-  (world: ToolWorld): Reader<readonly string[]> =>
+  (world: ToolContext): Reader<readonly string[]> =>
   (check, spot) => {
     const names = items(check, spot, codehost.fields.tools.what, codehost.fields.tools.least) ?? [];
     return names.map((item) => checkToolName(check, item, world) ?? '');
   };
 
-function checkToolName(check: Check, spot: NodeRef, world: ToolWorld): string | undefined {
+function checkToolName(check: Check, spot: NodeRef, world: ToolContext): string | undefined {
   const name = string(check, spot, 'the name of a code-host tool');
   if (name === undefined) return undefined;
   const known = world.catalog.codehostTools;

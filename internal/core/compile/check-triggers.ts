@@ -31,7 +31,7 @@ import {
   field,
   items,
   layerOf,
-  type MapSpot,
+  type MapRef,
   type NodeRef,
   pathOf,
   type Reader,
@@ -45,13 +45,13 @@ const manyField = eventTrigger.fields.events;
 
 /** One authored trigger entry: what it expands to, and the places that cross checks and lint point at. */
 export interface TriggerDraft {
-  readonly spot: MapSpot;
+  readonly spot: MapRef;
   readonly triggers: readonly Trigger[];
   /** The event keys with the place of each; empty for a heartbeat. */
   readonly events: readonly { readonly key: string; readonly spot: NodeRef }[];
   readonly routing: RoutingDraft | undefined;
   readonly where: Where;
-  readonly whereSpot: MapSpot | undefined;
+  readonly whereSpot: MapRef | undefined;
   readonly endpoint:
     | { readonly name: string; readonly spot: NodeRef; readonly auth?: EndpointAuth; readonly authSpot?: NodeRef }
     | undefined;
@@ -102,7 +102,7 @@ function checkTrigger(check: Check, item: NodeRef): TriggerDraft | undefined {
     events,
     routing,
     where: fields.where ?? {},
-    whereSpot: whereSpot?.node.kind === 'map' ? (whereSpot as MapSpot) : undefined,
+    whereSpot: whereSpot?.node.kind === 'map' ? (whereSpot as MapRef) : undefined,
     endpoint: endpointOf(spot, fields),
   };
 }
@@ -123,7 +123,7 @@ function eventsOf(fields: Partial<Omit<EventTrigger, 'kind'>>, events: Keys): re
   return events.map(({ key }) => compact<EventTrigger>({ kind: 'event', event: key, ...ways, ...rest }));
 }
 
-function endpointOf(spot: MapSpot, { endpoint, auth }: Partial<Omit<EventTrigger, 'kind'>>): TriggerDraft['endpoint'] {
+function endpointOf(spot: MapRef, { endpoint, auth }: Partial<Omit<EventTrigger, 'kind'>>): TriggerDraft['endpoint'] {
   const at = field(spot, 'endpoint');
   if (endpoint === undefined || at === undefined) return undefined;
   const authSpot = field(spot, 'auth');
@@ -151,7 +151,7 @@ const timezoneText: Reader<string> = (check, spot) => {
 
 type Keys = TriggerDraft['events'];
 
-function eventKeys(check: Check, spot: MapSpot): Keys {
+function eventKeys(check: Check, spot: MapRef): Keys {
   const one = field(spot, 'event');
   const many = field(spot, 'events');
   if (one !== undefined && many !== undefined) {
@@ -216,7 +216,7 @@ const sourcesOf = (events: Keys): ReadonlySet<EventSource> =>
   new Set(events.map(({ key }) => sourceOf(key)).filter((source) => source !== null));
 
 /** `connection`, `endpoint` and `auth` against the sources of the events (docs/reference/events.md; docs/reference/compile.md#triggers). */
-function checkFamilies(check: Check, spot: MapSpot, events: Keys): void {
+function checkFamilies(check: Check, spot: MapRef, events: Keys): void {
   const sources = sourcesOf(events);
   const connection = field(spot, 'connection');
   const without = [...sources].filter((source) => SOURCE_NEEDS[source] !== 'connection');
@@ -260,7 +260,7 @@ function observed(check: Check, routing: RoutingDraft, events: Keys = []): void 
   fault(check, 'observed-target', message + layer, at.key, pathOf(at.trail));
 }
 
-function checkAgainstEvents(check: Check, spot: MapSpot, events: Keys, routing: RoutingDraft | undefined): void {
+function checkAgainstEvents(check: Check, spot: MapRef, events: Keys, routing: RoutingDraft | undefined): void {
   const attached = field(spot, 'attachedUserPrompt');
   if (attached !== undefined && routing !== undefined && routing.routing.kind !== 'spawn') {
     const layer = layerOf(attached.key.file, routing.kindSpot, 'routing');
@@ -282,12 +282,12 @@ function checkAgainstEvents(check: Check, spot: MapSpot, events: Keys, routing: 
 }
 
 /** A chat delivery to attributed sessions must leave out what the service itself wrote (docs/reference/routing.md#matching, 3; docs/reference/compile.md#rules-across-triggers). */
-function attributedAuthored(check: Check, spot: MapSpot, events: Keys, draft: RoutingDraft): void {
+function attributedAuthored(check: Check, spot: MapRef, events: Keys, draft: RoutingDraft): void {
   const { routing, aimSpot } = draft;
   if (routing.kind !== 'deliver' || routing.routeBy?.kind !== 'attributedSessions') return;
   if (!events.some(({ key }) => key.startsWith('chat.message.'))) return;
   const where = field(spot, 'where');
-  const clause = where?.node.kind === 'map' ? field(where as MapSpot, '$.svc.authored') : undefined;
+  const clause = where?.node.kind === 'map' ? field(where as MapRef, '$.svc.authored') : undefined;
   if (clause?.node.kind === 'scalar' && clause.node.value === false) return;
   const message = 'A chat.message trigger with routeBy attributedSessions must filter $.svc.authored equal to false';
   faultAt(check, 'attributed-authored', message, clause ?? aimSpot ?? draft.kindSpot, {
@@ -317,7 +317,7 @@ export const checkChecks: Reader<readonly CheckSpec[]> = (check, spot) => {
   return checks;
 };
 
-function unique(check: Check, spot: MapSpot, key: string, value: string | undefined, seen: Map<string, NodeRef>): void {
+function unique(check: Check, spot: MapRef, key: string, value: string | undefined, seen: Map<string, NodeRef>): void {
   const at = field(spot, key);
   if (value === undefined || at === undefined) return;
   const first = seen.get(value);
@@ -331,7 +331,7 @@ function unique(check: Check, spot: MapSpot, key: string, value: string | undefi
 }
 
 /** `timeout` and `beginTimeout` are one field under two names. */
-function checkBegin(check: Check, spot: MapSpot): CheckDeadline | undefined {
+function checkBegin(check: Check, spot: MapRef): CheckDeadline | undefined {
   const alias = field(spot, 'timeout');
   const begin = field(spot, 'beginTimeout');
   if (alias !== undefined && begin !== undefined) {

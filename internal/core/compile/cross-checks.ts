@@ -1,7 +1,7 @@
 // Rules between triggers, and between a trigger and its agent (docs/reference/routing.md#matching, docs/reference/messages.md; docs/reference/compile.md#output, docs/reference/compile.md#rules-across-triggers).
 
 import type { TriggerDraft } from './check-triggers.ts';
-import type { Check, MapSpot, NodeRef } from './read.ts';
+import type { Check, MapRef, NodeRef } from './read.ts';
 import { faultAt, field } from './read.ts';
 
 /** Targets on which some bind trigger releases (docs/reference/compile.md#bindings). */
@@ -13,7 +13,7 @@ export function releasedTargets(triggers: readonly TriggerDraft[]): ReadonlySet<
   return targets;
 }
 
-export function crossCheck(check: Check, root: MapSpot, triggers: readonly TriggerDraft[]): void {
+export function crossCheck(check: Check, root: MapRef, triggers: readonly TriggerDraft[]): void {
   checkSlot(check, root, triggers);
   checkExclusive(check, triggers);
 }
@@ -27,7 +27,7 @@ const spawnsSlot = ({ routing }: TriggerDraft): boolean => {
 };
 
 /** A plain delivery needs a slot: `concurrency: 1`, or a slot delivery that spawns its member. */
-function checkSlot(check: Check, root: MapSpot, triggers: readonly TriggerDraft[]): void {
+function checkSlot(check: Check, root: MapRef, triggers: readonly TriggerDraft[]): void {
   if (root.node.entries.has('concurrency') || triggers.some(spawnsSlot)) return;
   for (const draft of triggers) {
     if (!isSlotDelivery(draft) || draft.routing === undefined) continue;

@@ -54,7 +54,7 @@ export interface Loaded {
 export type SharedLayers = Map<string, Map<string, Loaded>>;
 
 /** What the documents of a tree share. */
-export interface LayerWorld {
+export interface LayerContext {
   readonly input: CompileInput;
   readonly files: Files;
   readonly shared: SharedLayers;
@@ -98,7 +98,7 @@ export class Layering {
   readonly #name: string;
   readonly #own = new Map<string, Loaded>();
 
-  constructor(world: LayerWorld, substituter: Substituter, name: string) {
+  constructor(world: LayerContext, substituter: Substituter, name: string) {
     const { input, files, shared, budget } = world;
     this.#input = input;
     this.#files = files;

@@ -6,12 +6,12 @@ import type { LintDocument } from '../lint/lint.ts';
 import type { LintTrigger, LintText } from '../lint/types.ts';
 import type { Node } from '../source/node.ts';
 import type { TriggerDraft } from './check-triggers.ts';
-import type { MapSpot } from './read.ts';
+import type { MapRef } from './read.ts';
 import { field, pathOf } from './read.ts';
 import type { Report } from './types.ts';
 
 /** Gives the triggers as the linter sees them, for what only the whole tree can tell. */
-export function lintDocument(root: MapSpot, triggers: readonly TriggerDraft[], report: Report): readonly LintTrigger[] {
+export function lintDocument(root: MapRef, triggers: readonly TriggerDraft[], report: Report): readonly LintTrigger[] {
   const rootKeys = [...root.node.entries].map(([key, entry]) => ({ key, range: entry.keyRange }));
   const seen = triggers.flatMap((draft) => lintTrigger(root.key.file, draft));
   for (const finding of lint({ rootKeys, triggers: seen, refs: mountRefs(root), texts: textsOf(root, triggers) }))
@@ -20,7 +20,7 @@ export function lintDocument(root: MapSpot, triggers: readonly TriggerDraft[], r
 }
 
 /** The refs of the mounts, read where they are texts: what else is wrong with a mount is not the linter's business. */
-function mountRefs(root: MapSpot): LintDocument['refs'] {
+function mountRefs(root: MapRef): LintDocument['refs'] {
   const mounts = root.node.entries.get('mounts')?.value;
   if (mounts?.kind !== 'seq') return [];
   return mounts.items.flatMap((mount, index) => {
@@ -43,7 +43,7 @@ function textOf(file: string, node: Node | undefined, path: string, reads: LintT
 }
 
 /** Prompts and the title, and what triggers say verbatim. */
-function textsOf(root: MapSpot, triggers: readonly TriggerDraft[]): LintText[] {
+function textsOf(root: MapRef, triggers: readonly TriggerDraft[]): LintText[] {
   const { file } = root.key;
   const attached = triggers.flatMap(({ spot }) => {
     const at = field(spot, 'attachedUserPrompt');

@@ -6,7 +6,7 @@ import type { Range } from '../../domain/diagnostic.ts';
 import type { Node } from '../source/node.ts';
 import { printPath } from '../source/node.ts';
 import type { TriggerDraft } from './check-triggers.ts';
-import type { MapSpot } from './read.ts';
+import type { MapRef } from './read.ts';
 
 /** A part of a resource, by `Kind/name` and the JSON path in its stored spec. */
 export interface Part {
@@ -30,7 +30,7 @@ const child = (node: Node | undefined, key: string): Node | undefined =>
   node?.kind === 'map' ? node.entries.get(key)?.value : undefined;
 
 /** The parts of one document. */
-export function partsOf(root: MapSpot, triggers: readonly TriggerDraft[], names: Names): Part[] {
+export function partsOf(root: MapRef, triggers: readonly TriggerDraft[], names: Names): Part[] {
   const agent = `Agent/${names.agent.name}`;
   const parts: Part[] = [{ resource: agent, path: '', range: names.agent.range }];
   addSecrets(parts, agent, child(root.node, 'env'));

@@ -16,7 +16,7 @@ import { keysOf, whatOf } from '../../../schemas/grammar.ts';
 import type { JsonObject, JsonScalar } from '../../domain/json.ts';
 import type { Node } from '../source/node.ts';
 import { noPayloadPrefix } from './check-prompts.ts';
-import type { Check, ChoiceRules, MapSpot, NodeRef, Reader, TextRules } from './read.ts';
+import type { Check, ChoiceRules, MapRef, NodeRef, Reader, TextRules } from './read.ts';
 import {
   boolean,
   compact,
@@ -225,7 +225,7 @@ function aloneReader(desc: AnyGroup, { noun, code }: NonNullable<AnyGroup['alone
 }
 
 /** The group that a map says it is; one that it cannot be is reported. */
-export function variantOf(check: Check, spot: MapSpot, desc: AnyVariants): AnyGroup | AnyVariants | undefined {
+export function variantOf(check: Check, spot: MapRef, desc: AnyVariants): AnyGroup | AnyVariants | undefined {
   const at = field(spot, desc.by);
   if (at === undefined && desc.absent !== undefined) return desc.variants[desc.absent];
   if (at === undefined) {
@@ -242,7 +242,7 @@ export function variantOf(check: Check, spot: MapSpot, desc: AnyVariants): AnyGr
 /** A map that is one of several groups: which one, where it stands, and its fields, as `readFields` gives them. */
 export interface VariantRead {
   readonly desc: AnyGroup;
-  readonly spot: MapSpot;
+  readonly spot: MapRef;
   readonly fields: { readonly [key: string]: unknown };
 }
 
@@ -262,7 +262,7 @@ export function readVariant(
 }
 
 /** Keys that a group does not have: unknown ones, and those that another group of its variants has. */
-function strictVariant(check: Check, spot: MapSpot, desc: AnyVariants, group: AnyGroup): void {
+function strictVariant(check: Check, spot: MapRef, desc: AnyVariants, group: AnyGroup): void {
   const known = keysOf(group);
   for (const [key, entry] of spot.node.entries) {
     if (known.includes(key)) continue;
@@ -295,7 +295,7 @@ export type Read<F extends Fields> = { -readonly [K in keyof F]: Value<F[K]> | u
  * The fields of a group, in the order of its table: defaults filled in, authoring-only ones left out, undefined what is absent
  * or wrong. A required field that is missing is reported. What is not in the table has been, by whoever read the map.
  */
-export function readFields<F extends Fields>(check: Check, spot: MapSpot, fields: F, own: Own<F> = {}): Read<F> {
+export function readFields<F extends Fields>(check: Check, spot: MapRef, fields: F, own: Own<F> = {}): Read<F> {
   const values: { [key: string]: unknown } = {};
   for (const row of rowsOf(fields)) {
     const { key, desc } = row;
@@ -324,7 +324,7 @@ function rowsOf(fields: Fields): readonly Row[] {
 }
 const rows = new WeakMap<Fields, readonly Row[]>();
 
-function absent(check: Check, spot: MapSpot, key: string, desc: Desc): unknown {
+function absent(check: Check, spot: MapRef, key: string, desc: Desc): unknown {
   if (desc.required === true) return missing(check, spot, key, desc.lacking);
   return desc.default;
 }

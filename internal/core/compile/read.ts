@@ -12,17 +12,17 @@ import { exampleAt } from './examples.ts';
 import type { Report } from './types.ts';
 
 /** A path as a chain from leaf to root: made on the way down at no cost, printed only when something is wrong. */
-export interface Trail {
-  readonly parent: Trail | null;
+export interface PathChain {
+  readonly parent: PathChain | null;
   readonly step: PathStep;
 }
 /** A value, its place, and the place of the key or item that holds it. */
 export interface NodeRef<N extends Node = Node> {
   readonly node: N;
   readonly key: Range;
-  readonly trail: Trail | null;
+  readonly trail: PathChain | null;
 }
-export type MapSpot = NodeRef<MapNode>;
+export type MapRef = NodeRef<MapNode>;
 
 /** What one document's readers share. `errors` counts what was reported as an error. */
 export interface Check {
@@ -38,19 +38,19 @@ export interface Extra {
 
 export const createCheck = (report: Report): Check => ({ report, errors: 0 });
 
-function stepsOf(trail: Trail | null, more: readonly PathStep[]): PathStep[] {
+function stepsOf(trail: PathChain | null, more: readonly PathStep[]): PathStep[] {
   const steps: PathStep[] = [...more];
   for (let at = trail; at !== null; at = at.parent) steps.unshift(at.step);
   return steps;
 }
 
 /** Prints a trail, with further steps behind it: `triggers[0].routing.kind`. */
-export const pathOf = (trail: Trail | null, ...more: PathStep[]): string => printPath(stepsOf(trail, more));
+export const pathOf = (trail: PathChain | null, ...more: PathStep[]): string => printPath(stepsOf(trail, more));
 
 const REFERENCES: ReadonlySet<PathStep> = new Set(['$secret', 'secretRef', 'token']);
 
 /** True where the name of a secret belongs: what an author put there instead may be the secret itself. */
-export function isReference(trail: Trail | null): boolean {
+export function isReference(trail: PathChain | null): boolean {
   for (let at = trail; at !== null; at = at.parent) {
     if (REFERENCES.has(at.step) || at.parent?.step === 'env') return true;
   }
@@ -121,7 +121,7 @@ export function wrong(
 }
 
 /** How the field is written where it is right, for a hint. */
-const example = (check: Check, trail: Trail | null, ...more: PathStep[]): string | undefined =>
+const example = (check: Check, trail: PathChain | null, ...more: PathStep[]): string | undefined =>
   check.errors > suggestionsMax ? undefined : exampleAt(stepsOf(trail, more));
 
 function wrongType(check: Check, spot: NodeRef, expected: string, advice?: string): undefined {
@@ -130,26 +130,26 @@ function wrongType(check: Check, spot: NodeRef, expected: string, advice?: strin
 }
 
 /** The value under a key, or undefined where the map does not have it. */
-export function field(spot: MapSpot, name: string): NodeRef | undefined {
+export function field(spot: MapRef, name: string): NodeRef | undefined {
   const entry = spot.node.entries.get(name);
   if (entry === undefined) return undefined;
   return { node: entry.value, key: entry.keyRange, trail: { parent: spot.trail, step: name } };
 }
 
 /** Reads a field where the map has it. */
-export function optional<T>(check: Check, spot: MapSpot, name: string, read: Reader<T>): T | undefined {
+export function optional<T>(check: Check, spot: MapRef, name: string, read: Reader<T>): T | undefined {
   const found = field(spot, name);
   return found === undefined ? undefined : read(check, found);
 }
 
 /** Reads a field that must be there; a missing one is reported where the map begins. */
-export function required<T>(check: Check, spot: MapSpot, name: string, read: Reader<T>, hint?: string): T | undefined {
+export function required<T>(check: Check, spot: MapRef, name: string, read: Reader<T>, hint?: string): T | undefined {
   const found = field(spot, name);
   if (found !== undefined) return read(check, found);
   return missing(check, spot, name, hint);
 }
 
-export function missing(check: Check, spot: MapSpot, name: string, advice?: string): undefined {
+export function missing(check: Check, spot: MapRef, name: string, advice?: string): undefined {
   const hint = advice ?? example(check, spot.trail, name);
   const first = spot.node.entries.values().next().value;
   const path = pathOf(spot.trail, name);
@@ -160,24 +160,24 @@ export function missing(check: Check, spot: MapSpot, name: string, advice?: stri
 export type Reader<T> = (check: Check, spot: NodeRef) => T | undefined;
 
 /** A map of any keys. */
-export function map(check: Check, spot: NodeRef, what = 'a map'): MapSpot | undefined {
-  if (spot.node.kind === 'map') return spot as MapSpot;
+export function map(check: Check, spot: NodeRef, what = 'a map'): MapRef | undefined {
+  if (spot.node.kind === 'map') return spot as MapRef;
   return wrongType(check, spot, what);
 }
 
 /** A map of known keys: every other key is one error at that key, with the nearest known one. */
-export function strict(check: Check, spot: NodeRef, known: readonly string[], what?: string): MapSpot | undefined {
+export function strict(check: Check, spot: NodeRef, known: readonly string[], what?: string): MapRef | undefined {
   if (spot.node.kind !== 'map') {
     return map(check, spot, what ?? `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`);
   }
-  const found = spot as MapSpot;
+  const found = spot as MapRef;
   for (const [key, entry] of found.node.entries) {
     if (!known.includes(key)) unknownKey(check, found, key, entry.keyRange, known);
   }
   return found;
 }
 
-export function unknownKey(check: Check, spot: MapSpot, key: string, range: Range, known: readonly string[]): void {
+export function unknownKey(check: Check, spot: MapRef, key: string, range: Range, known: readonly string[]): void {
   const near = suggest(check, key, known);
   const hint = near === undefined ? `Accepted here: ${known.join(', ')}.` : `Did you mean ${near}?`;
   const where = spot.trail === null ? 'the agent' : pathOf(spot.trail);

@@ -25,14 +25,14 @@ export interface RemoteServer {
   /** Of a credential by consent: what a refusal for want of a scope leads to; undefined where to nothing. */
   wantsScopes?(challenge: string | undefined): Promise<Fault | undefined>;
 }
-export interface Hearing {
+export interface AnswerListener {
   /** The tools have been listed well. */
   listed(): void;
   /** Why a request was not answered by the server: ours to tell, without a secret. */
   failed(fault: Fault): void;
 }
 export interface Remote {
-  pass(at: McpRequest, server: RemoteServer, hearing: Hearing): Promise<void>;
+  pass(at: McpRequest, server: RemoteServer, hearing: AnswerListener): Promise<void>;
   /** Breaks off what is in flight. */
   close(): Promise<void>;
 }
@@ -106,7 +106,7 @@ const CONSENT: readonly string[] = ['authorization-required', 'scope-required'];
 const textOf = (value: string | string[] | undefined): string | undefined => [value].flat().join(', ') || undefined;
 
 /** Stands in for a server that may not be asked: it is there, lists nothing, and calls end with what is missing. */
-function answerWithout({ request, response, body }: McpRequest, fault: Fault, hearing: Hearing): void {
+function answerWithout({ request, response, body }: McpRequest, fault: Fault, hearing: AnswerListener): void {
   const message = messageOf(body);
   if (request.method !== 'POST' || message === undefined)
     return answer(response, 405, `${fault.code}: ${fault.message}`);
@@ -167,7 +167,7 @@ const headersOf = (headers: Dispatcher.ResponseData['headers'], names: readonly 
 async function giveBack(
   { response, body }: McpRequest,
   upstream: Dispatcher.ResponseData,
-  by: { readonly method: string; readonly authorization: string | undefined; readonly hearing: Hearing },
+  by: { readonly method: string; readonly authorization: string | undefined; readonly hearing: AnswerListener },
 ): Promise<void> {
   const { statusCode } = upstream;
   const encoding = upstream.headers['content-encoding'];

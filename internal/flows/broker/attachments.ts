@@ -11,7 +11,7 @@ import type { Json } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import type { FlowContext } from '../context.ts';
 import { fileBytesMax as bytesMax, keepFile } from '../sandbox-files.ts';
-import type { Desk } from './desk.ts';
+import type { CodehostCall } from './codehost-call.ts';
 
 const redirectsMax = 3;
 const ADDRESS = /https?:\/\/[^\s"'<>()[\]\\`]+/g;
@@ -70,23 +70,23 @@ export async function checkAttachment(ctx: FlowContext, caller: ToolCaller, addr
 }
 
 /** Downloads; answers with where it is in the sandbox. Throws Fault. */
-export async function download(desk: Desk, caller: ToolCaller, address: string): Promise<Json> {
-  const { ctx } = desk.options;
+export async function download(codehost: CodehostCall, caller: ToolCaller, address: string): Promise<Json> {
+  const { ctx } = codehost.options;
   const place = ctx.host?.places.get(caller.sessionId);
   if (place === undefined)
     throw outsideFault('not-available', 'the sandbox of this session is not on this daemon; nothing was done');
-  const found = await fetchAttachment(desk, address);
+  const found = await fetchAttachment(codehost, address);
   if (found.mimeType === 'text/html') throw ofPeople();
   return keepFile(ctx, place, { address, ...found });
 }
 
 const ofPeople = (): Fault => outsideFault('not-found', 'it is only for people who are signed in there');
 
-async function fetchAttachment(desk: Desk, address: string): Promise<{ bytes: Buffer; mimeType: string }> {
-  const { ctx } = desk.options;
+async function fetchAttachment(codehost: CodehostCall, address: string): Promise<{ bytes: Buffer; mimeType: string }> {
+  const { ctx } = codehost.options;
   const of = { allowPrivate: ctx.config.allowPrivateNetwork, mostBytes: bytesMax };
-  let at = /\/user-attachments\/assets\//.test(address) ? await signedAddress(desk, address) : address;
-  const authorization = /\/files\//.test(address) ? await desk.authorization() : undefined;
+  let at = /\/user-attachments\/assets\//.test(address) ? await signedAddress(codehost, address) : address;
+  const authorization = /\/files\//.test(address) ? await codehost.authorization() : undefined;
   for (let redirects = 0; ; redirects += 1) {
     const more = redirects === 0 && authorization !== undefined ? { authorization } : {};
     const found = await fetchSigned(at, { ...of, ...more }).catch((error: unknown) => {
@@ -101,9 +101,9 @@ async function fetchAttachment(desk: Desk, address: string): Promise<{ bytes: Bu
 }
 
 /** The provider has no call for it: an image in rendered text gets an address that is good for minutes. */
-async function signedAddress(desk: Desk, address: string): Promise<string> {
-  const body = { text: `![a](${address})`, mode: 'gfm', context: desk.options.repository };
-  const { bytes } = await desk.render(body);
+async function signedAddress(codehost: CodehostCall, address: string): Promise<string> {
+  const body = { text: `![a](${address})`, mode: 'gfm', context: codehost.options.repository };
+  const { bytes } = await codehost.render(body);
   const found = /<img[^<>]+src="([^"<]+)"/.exec(bytes.toString('utf8'))?.[1];
   return found === undefined ? address : found.replaceAll('&amp;', '&');
 }

@@ -20,7 +20,7 @@ import type { FlowContext, ProjectRef } from '../context.ts';
 import { type Call, performRead, performWrite, refusedBefore, type Step } from '../outbox/outbox.ts';
 import { connectionSecrets } from '../sealed.ts';
 import type { Permissions } from '../installation-token.ts';
-import { Desk } from './desk.ts';
+import { CodehostCall } from './codehost-call.ts';
 import { body, type BrokerTool, idAndUrl, sentAround, text } from './tool.ts';
 import { checkAttachment, download, noteAnswer } from './attachments.ts';
 import { type AppMount, confine, hasCapability, missing, mountsWith, type Want } from './confine.ts';
@@ -33,7 +33,7 @@ import { REVIEW_TOOLS } from './tools-reviews.ts';
 import { WORK_TOOLS } from './tools-work.ts';
 
 export { gitWay, type GitWay, noteRefusedPush, sendPush } from './git.ts';
-export { Desk } from './desk.ts';
+export { CodehostCall } from './codehost-call.ts';
 export { lookAtCodehost } from './lookup.ts';
 
 const TOOLS: { readonly [name: string]: BrokerTool } = {
@@ -59,7 +59,7 @@ function remoteOf(ctx: FlowContext, name: string): BrokerTool | undefined {
     effect: 'none',
     write: false,
     wants: () => ['contents:read'],
-    run: (desk, { input }) => desk.remote(url, name, input),
+    run: (codehost, { input }) => codehost.remote(url, name, input),
   };
 }
 
@@ -152,9 +152,9 @@ export async function callCodehost(call: BrokerCall): Promise<Json> {
   return answer;
 }
 
-/** Desks that the call is tried at, in order: one, but where its mount is not named. */
+/** Repositories that the call is tried at, in order: one, but where its mount is not named. */
 interface Plan {
-  readonly desks: readonly Desk[];
+  readonly calls: readonly CodehostCall[];
 }
 
 async function planOf(call: BrokerCall, input: JsonObject): Promise<Plan> {
@@ -172,7 +172,7 @@ async function planOf(call: BrokerCall, input: JsonObject): Promise<Plan> {
     : anywhere(spec, name, wants);
   own?.check?.(input);
   const hosts = await codehosts(ctx, caller.project);
-  return { desks: places.map(({ mount, permissions }) => deskOf(call, mount, permissions, hosts)) };
+  return { calls: places.map(({ mount, permissions }) => codehostCallOf(call, mount, permissions, hosts)) };
 }
 
 /** Every mount that may do it, where the call names none. */
@@ -192,12 +192,12 @@ function anywhere(spec: AgentSpec, name: string, wants: readonly Want[] | undefi
   throw missing(tries[0] ?? []);
 }
 
-function deskOf(
+function codehostCallOf(
   { ctx, caller }: BrokerCall,
   mount: AppMount,
   permissions: Permissions,
   hosts: readonly SealedConnection[],
-): Desk {
+): CodehostCall {
   let connection: SealedConnection;
   try {
     connection = codehostOf(mount, hosts);
@@ -205,7 +205,7 @@ function deskOf(
     if (error instanceof Fault) throw outsideFault('connection-inactive', error.message);
     throw error;
   }
-  return new Desk({
+  return new CodehostCall({
     ctx,
     project: caller.project,
     connection,
@@ -226,10 +226,10 @@ interface Running {
 
 async function run(call: BrokerCall, { input, key, isWrite, row, plan }: Running): Promise<Json> {
   const { ctx, caller, name } = call;
-  const [first] = plan.desks;
+  const [first] = plan.calls;
   const connectionId = first?.options.connection.id ?? null;
   const asked = { ctx, caller, input };
-  if (!isWrite) return performRead(ctx, { ...row, connectionId }, () => read(call, plan.desks, input));
+  if (!isWrite) return performRead(ctx, { ...row, connectionId }, () => read(call, plan.calls, input));
   return performWrite(ctx, {
     ...row,
     connectionId,
@@ -237,40 +237,40 @@ async function run(call: BrokerCall, { input, key, isWrite, row, plan }: Running
     idempotencyKey: key,
     input: await hashed(input, key, caller.sessionId),
     run: async (step, callId) => {
-      const answer = await atOne(plan.desks, (desk) =>
-        (toolOf(ctx, name) as BrokerTool).run(desk.writing(step, callId), asked),
+      const answer = await atOne(plan.calls, (codehost) =>
+        (toolOf(ctx, name) as BrokerTool).run(codehost.writing(step, callId), asked),
       );
       return { answer, url: textAt(objectAt(answer)['url']) };
     },
   });
 }
 
-/** The first desk that knows what the call names; a mount's name, where it names one, has left one desk. */
-async function atOne(desks: readonly Desk[], run: (desk: Desk) => Promise<Json>): Promise<Json> {
-  for (const [index, desk] of desks.entries()) {
+/** At the first repository that knows what the call names; a mount's name, where it names one, has left one. */
+async function atOne(calls: readonly CodehostCall[], run: (codehost: CodehostCall) => Promise<Json>): Promise<Json> {
+  for (const [index, codehost] of calls.entries()) {
     try {
-      return await run(desk);
+      return await run(codehost);
     } catch (error) {
-      if (!(error instanceof Fault) || error.code !== 'not-found' || index === desks.length - 1) throw error;
+      if (!(error instanceof Fault) || error.code !== 'not-found' || index === calls.length - 1) throw error;
     }
   }
   throw outsideFault('not-found', 'no mount of this session has it');
 }
 
-async function read(call: BrokerCall, desks: readonly Desk[], input: JsonObject): Promise<Json> {
+async function read(call: BrokerCall, calls: readonly CodehostCall[], input: JsonObject): Promise<Json> {
   const { ctx, caller, name } = call;
   const search = searchOf(name);
   if (search !== undefined) {
     const found: Rows[] = [];
-    for (const desk of desks) found.push(await searchOne(desk, search, input));
+    for (const codehost of calls) found.push(await searchOne(codehost, search, input));
     const next = found.some((one) => one.nextPage !== undefined) ? Number(input['page'] ?? 1) + 1 : undefined;
     return listed(
       found.flatMap((one) => one.items),
       next,
     );
   }
-  if (name === 'download_attachment') return atOne(desks, (desk) => download(desk, caller, text(input, 'url')));
-  return atOne(desks, (desk) => (toolOf(ctx, name) as BrokerTool).run(desk, { ctx, caller, input }));
+  if (name === 'download_attachment') return atOne(calls, (codehost) => download(codehost, caller, text(input, 'url')));
+  return atOne(calls, (codehost) => (toolOf(ctx, name) as BrokerTool).run(codehost, { ctx, caller, input }));
 }
 
 const derive = promisify<string, string, number, Buffer>(scrypt);
@@ -307,7 +307,7 @@ export function commentOn(ctx: FlowContext, of: OwnComment, step: Step, callId: 
   if (settingText(connectionSecrets(ctx, connection)['privateKey']) === undefined) {
     throw outsideFault('credential-refused', `connection ${connection.name} has no private key; nothing was done`);
   }
-  const desk = new Desk({
+  const codehost = new CodehostCall({
     ctx,
     project,
     connection,
@@ -317,8 +317,8 @@ export function commentOn(ctx: FlowContext, of: OwnComment, step: Step, callId: 
     session: null,
   }).writing(step, callId);
   const path = `/issues/${number}/comments`;
-  return desk.write(
-    { method: 'POST', path, body: { body: body(desk, text) } },
-    { probe: { kind: 'marked', path, since: sentAround(desk), answer: 'id' }, shape: idAndUrl },
+  return codehost.write(
+    { method: 'POST', path, body: { body: body(codehost, text) } },
+    { probe: { kind: 'marked', path, since: sentAround(codehost), answer: 'id' }, shape: idAndUrl },
   );
 }

@@ -8,7 +8,7 @@ import type { Json, JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import type { Permissions } from '../installation-token.ts';
 import type { Found, SoughtStep } from '../ports.ts';
-import { Desk } from './desk.ts';
+import { CodehostCall } from './codehost-call.ts';
 import { digest, idAndUrl, idNumberUrl, number, numberAndUrl, text } from './tool.ts';
 import { headOf, pullAt } from './tools-pulls.ts';
 
@@ -24,7 +24,7 @@ export async function lookAtCodehost(ctx: FlowContext, step: SoughtStep): Promis
   const connection = step.connectionId === null ? undefined : await connectionById(ctx.db, step.connectionId);
   if (connection === undefined) return none;
   const { probe } = step;
-  const desk = new Desk({
+  const codehost = new CodehostCall({
     ctx,
     project: { id: connection.projectId, orgId: connection.orgId },
     connection,
@@ -33,19 +33,19 @@ export async function lookAtCodehost(ctx: FlowContext, step: SoughtStep): Promis
     permissions: (probe['permissions'] ?? {}) as Permissions,
     session: null,
   });
-  return (await LOOKS[text(probe, 'kind')]?.(desk, probe, step)) ?? none;
+  return (await LOOKS[text(probe, 'kind')]?.(codehost, probe, step)) ?? none;
 }
 
-type Look = (desk: Desk, probe: JsonObject, step: SoughtStep) => Promise<Found>;
+type Look = (codehost: CodehostCall, probe: JsonObject, step: SoughtStep) => Promise<Found>;
 
 /** Undefined where it is not there. */
 async function maybeJson(
-  desk: Desk,
+  codehost: CodehostCall,
   path: string,
   query?: { readonly [name: string]: string },
 ): Promise<JsonObject | undefined> {
   try {
-    return objectAt(await desk.json(path, query));
+    return objectAt(await codehost.json(path, query));
   } catch (error) {
     if (error instanceof Fault && error.code === 'not-found') return undefined;
     throw error;
@@ -56,7 +56,7 @@ const hasMark = (row: JsonObject, { id }: SoughtStep): boolean =>
   (textAt(row['body']) ?? '').includes(`<!-- svc:call=${id} -->`);
 
 /** A comment or an issue with our mark: the newest pages, from a minute before it was sent. */
-const marked: Look = async (desk, probe, step) => {
+const marked: Look = async (codehost, probe, step) => {
   const path = text(probe, 'path');
   const isIssue = probe['answer'] === 'number';
   const query = {
@@ -65,7 +65,7 @@ const marked: Look = async (desk, probe, step) => {
     ...(isIssue && { state: 'all', sort: 'created', direction: 'desc' }),
   };
   for (let page = 1; page <= 10; page += 1) {
-    const { json, nextPage } = await desk.read({ path, query: { ...query, page } });
+    const { json, nextPage } = await codehost.read({ path, query: { ...query, page } });
     const row = listAt(json)
       .map(objectAt)
       .find((one) => hasMark(one, step));
@@ -89,17 +89,17 @@ function comparable(row: JsonObject, key: string): Json | undefined {
   return value;
 }
 
-const fields: Look = async (desk, probe) => {
-  const row = await maybeJson(desk, text(probe, 'path'));
+const fields: Look = async (codehost, probe) => {
+  const row = await maybeJson(codehost, text(probe, 'path'));
   if (row === undefined) return none;
   const wanted = Object.entries(objectAt(probe['wanted']));
   const isSet = wanted.every(([key, hash]) => digest(comparable(row, key)) === hash);
   return isThat(isSet, probe['answer'] === 'number' ? numberAndUrl(row) : idAndUrl(row));
 };
 
-const review: Look = async (desk, probe, step) => {
-  const [owner = '', name = ''] = desk.options.repository.split('/');
-  const data = await desk.query(
+const review: Look = async (codehost, probe, step) => {
+  const [owner = '', name = ''] = codehost.options.repository.split('/');
+  const data = await codehost.query(
     `query($owner: String!, $name: String!, $number: Int!) { repository(owner: $owner, name: $name) {
       pullRequest(number: $number) { reviews(last: 50) { nodes { id url state body } } } } }`,
     { owner, name, number: number(probe, 'pull') },
@@ -116,34 +116,34 @@ const LOOKS: { readonly [kind: string]: Look } = {
   marked,
   fields,
   review,
-  async pull(desk, probe, step) {
+  async pull(codehost, probe, step) {
     const query = { head: text(probe, 'head'), base: text(probe, 'base'), state: 'all' };
-    const row = listAt(await desk.json('/pulls', query))
+    const row = listAt(await codehost.json('/pulls', query))
       .map(objectAt)
       .find((one) => hasMark(one, step));
     return row === undefined ? none : found(idNumberUrl(row));
   },
-  async ref(desk, { branch, sha }) {
+  async ref(codehost, { branch, sha }) {
     const at = String(branch).split('/').map(encodeURIComponent).join('/');
-    const row = await maybeJson(desk, `/git/ref/heads/${at}`);
+    const row = await maybeJson(codehost, `/git/ref/heads/${at}`);
     const isThere = row !== undefined && objectAt(row['object'])['sha'] === sha;
     return isThat(isThere, { ref: `refs/heads/${String(branch)}`, sha });
   },
-  async push(desk, probe) {
+  async push(codehost, probe) {
     for (const [name, wanted] of Object.entries(objectAt(probe['refs']))) {
       const at = name
         .replace(/^refs\//, '')
         .split('/')
         .map(encodeURIComponent)
         .join('/');
-      const row = await maybeJson(desk, `/git/ref/${at}`);
+      const row = await maybeJson(codehost, `/git/ref/${at}`);
       const sha = row === undefined ? null : (objectAt(row['object'])['sha'] ?? null);
       if (sha !== wanted) return none;
     }
     return found({ pushed: true });
   },
-  async file(desk, probe) {
-    const row = await maybeJson(desk, `/contents/${text(probe, 'path')}`, { ref: text(probe, 'branch') });
+  async file(codehost, probe) {
+    const row = await maybeJson(codehost, `/contents/${text(probe, 'path')}`, { ref: text(probe, 'branch') });
     const sha = row?.['sha'] ?? null;
     return isThat(sha === (probe['blob'] ?? null), {
       path: row?.['path'] ?? null,
@@ -152,46 +152,46 @@ const LOOKS: { readonly [kind: string]: Look } = {
       url: row?.['html_url'] ?? null,
     });
   },
-  async merged(desk, probe) {
-    const pull = await pullAt(desk, number(probe, 'pull'));
+  async merged(codehost, probe) {
+    const pull = await pullAt(codehost, number(probe, 'pull'));
     return isThat(pull['merged'] === true, { merged: true, sha: pull['merge_commit_sha'] ?? null });
   },
-  async autoMerge(desk, probe) {
-    const pull = await pullAt(desk, number(probe, 'pull'));
+  async autoMerge(codehost, probe) {
+    const pull = await pullAt(codehost, number(probe, 'pull'));
     return isThat((pull['auto_merge'] !== null) === probe['isOn'], { autoMerge: probe['isOn'] });
   },
-  async branchUpdated(desk, probe) {
-    const head = headOf(await pullAt(desk, number(probe, 'pull')));
+  async branchUpdated(codehost, probe) {
+    const head = headOf(await pullAt(codehost, number(probe, 'pull')));
     if (head === probe['expected']) return none;
-    const commit = objectAt(await desk.json(`/commits/${head}`));
+    const commit = objectAt(await codehost.json(`/commits/${head}`));
     const parents = listAt(commit['parents']).map((one) => objectAt(one)['sha']);
     return isThat(parents.includes(probe['expected']), { accepted: true });
   },
-  async reviewers(desk, probe) {
-    const row = objectAt(await desk.json(`/pulls/${number(probe, 'pull')}/requested_reviewers`));
+  async reviewers(codehost, probe) {
+    const row = objectAt(await codehost.json(`/pulls/${number(probe, 'pull')}/requested_reviewers`));
     const people = listAt(row['users']).map((one) => objectAt(one)['login']);
     const teams = listAt(row['teams']).map((one) => objectAt(one)['slug']);
     const isAsked =
       listAt(probe['reviewers']).every((one) => people.includes(one)) &&
       listAt(probe['teams']).every((one) => teams.includes(one));
-    return isThat(isAsked, numberAndUrl(await pullAt(desk, number(probe, 'pull'))));
+    return isThat(isAsked, numberAndUrl(await pullAt(codehost, number(probe, 'pull'))));
   },
-  async rerun(desk, probe) {
-    const run = objectAt(await desk.json(`/actions/runs/${number(probe, 'run')}`));
+  async rerun(codehost, probe) {
+    const run = objectAt(await codehost.json(`/actions/runs/${number(probe, 'run')}`));
     return isThat(Number(run['run_attempt'] ?? 0) > Number(probe['before'] ?? 0), { accepted: true });
   },
-  async cancelled(desk, probe) {
-    const run = objectAt(await desk.json(`/actions/runs/${number(probe, 'run')}`));
+  async cancelled(codehost, probe) {
+    const run = objectAt(await codehost.json(`/actions/runs/${number(probe, 'run')}`));
     return isThat(run['status'] === 'cancelled' || run['conclusion'] === 'cancelled', { accepted: true });
   },
-  async secret(desk, probe) {
-    const row = await maybeJson(desk, text(probe, 'path'));
+  async secret(codehost, probe) {
+    const row = await maybeJson(codehost, text(probe, 'path'));
     const at = textAt(row?.['updated_at']);
     const isNew = at !== undefined && Date.parse(at) >= Date.parse(text(probe, 'at'));
     return isThat(isNew, { name: text(probe, 'name'), created: row?.['created_at'] === row?.['updated_at'] });
   },
-  async exists(desk, probe) {
-    const row = await maybeJson(desk, text(probe, 'path'));
+  async exists(codehost, probe) {
+    const row = await maybeJson(codehost, text(probe, 'path'));
     const name = row?.['name'] ?? probe['name'] ?? decodeURIComponent(text(probe, 'path').split('/').at(-1) ?? '');
     const answers: { readonly [of: string]: Json } = {
       label: { name },
@@ -200,28 +200,28 @@ const LOOKS: { readonly [kind: string]: Look } = {
     };
     return isThat((row !== undefined) === probe['isThere'], answers[text(probe, 'answer')] ?? null);
   },
-  async thread(desk, probe) {
+  async thread(codehost, probe) {
     const query = 'query($id: ID!) { node(id: $id) { ... on PullRequestReviewThread { id isResolved } } }';
-    const node = objectAt((await desk.query(query, { id: text(probe, 'id') }))['node']);
+    const node = objectAt((await codehost.query(query, { id: text(probe, 'id') }))['node']);
     return isThat(node['isResolved'] === probe['isResolved'], { id: probe['id'], isResolved: probe['isResolved'] });
   },
-  async subIssue(desk, probe) {
-    const rows = listAt(await desk.json(text(probe, 'path'), { per_page: 100 })).map(objectAt);
+  async subIssue(codehost, probe) {
+    const rows = listAt(await codehost.json(text(probe, 'path'), { per_page: 100 })).map(objectAt);
     const isThere = rows.some((one) => idAt(one['id']) === String(probe['id']));
-    const issue = objectAt(await desk.json(text(probe, 'path').replace(/\/sub_issues$/, '')));
+    const issue = objectAt(await codehost.json(text(probe, 'path').replace(/\/sub_issues$/, '')));
     return isThat(isThere === probe['isThere'], numberAndUrl(issue));
   },
-  async checkRun(desk, probe) {
+  async checkRun(codehost, probe) {
     const query = { check_name: text(probe, 'name'), filter: 'all', per_page: 100 };
-    const answer = objectAt(await desk.json(`/commits/${text(probe, 'commit')}/check-runs`, query));
+    const answer = objectAt(await codehost.json(`/commits/${text(probe, 'commit')}/check-runs`, query));
     const row = listAt(answer['check_runs'])
       .map(objectAt)
       .find((one) => one['external_id'] === probe['externalId']);
     return row === undefined ? none : found(idAndUrl(row));
   },
   // Annotations are added to those that are there, and a check that is concluded stays so.
-  async checkChanged(desk, probe) {
-    const row = await maybeJson(desk, `/check-runs/${text(probe, 'id')}`);
+  async checkChanged(codehost, probe) {
+    const row = await maybeJson(codehost, `/check-runs/${text(probe, 'id')}`);
     if (row === undefined) return none;
     const count = Number(objectAt(row['output'])['annotations_count'] ?? 0);
     const isSo =
@@ -230,17 +230,19 @@ const LOOKS: { readonly [kind: string]: Look } = {
       (probe['status'] === undefined || probe['status'] === row['status']);
     return isThat(isSo, idAndUrl(row));
   },
-  async status(desk, probe) {
-    const rows = listAt(await desk.json(`/commits/${text(probe, 'commit')}/statuses`, { per_page: 100 })).map(objectAt);
+  async status(codehost, probe) {
+    const rows = listAt(await codehost.json(`/commits/${text(probe, 'commit')}/statuses`, { per_page: 100 })).map(
+      objectAt,
+    );
     const newest = rows.find((one) => textAt(one['context'])?.toLowerCase() === text(probe, 'context').toLowerCase());
     const isThere = newest?.['state'] === probe['state'] && digest(newest?.['description']) === probe['description'];
     return isThat(isThere, idAndUrl(newest ?? {}));
   },
   // A repeat is harmless: the provider keeps one of a kind, and whose it is stands in the list.
-  async reaction(desk, probe) {
-    const rows = listAt(await desk.json(text(probe, 'path'), { content: text(probe, 'content'), per_page: 100 })).map(
-      objectAt,
-    );
+  async reaction(codehost, probe) {
+    const rows = listAt(
+      await codehost.json(text(probe, 'path'), { content: text(probe, 'content'), per_page: 100 }),
+    ).map(objectAt);
     const own = rows.find((one) => objectAt(one['user'])['type'] === 'Bot');
     return own === undefined ? none : found({ id: own['id'] ?? null, reaction: probe['content'] });
   },

@@ -4,7 +4,7 @@
 import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { checkQuery, isSameRepository, type Want } from './confine.ts';
-import type { Desk } from './desk.ts';
+import type { CodehostCall } from './codehost-call.ts';
 import { only, shown } from './shape.ts';
 import { invalidInput, paging, text } from './tool.ts';
 
@@ -59,8 +59,8 @@ export interface Rows {
 }
 
 /** The rows of one mount. */
-export async function searchOne(desk: Desk, tool: SearchTool, input: JsonObject): Promise<Rows> {
-  const { repository } = desk.options;
+export async function searchOne(codehost: CodehostCall, tool: SearchTool, input: JsonObject): Promise<Rows> {
+  const { repository } = codehost.options;
   const q = `${text(input, 'query').trim()} repo:${repository}${tool.narrow}`;
   if ([...q].length > queryMax)
     throw invalidInput(`query: with the repository it has more than ${queryMax} characters`);
@@ -72,7 +72,7 @@ export async function searchOne(desk: Desk, tool: SearchTool, input: JsonObject)
     ...(input['sort'] !== undefined && { sort: text(input, 'sort') }),
     ...(input['order'] !== undefined && { order: text(input, 'order') }),
   };
-  const { json, nextPage } = await desk.read({ path: tool.path, isRoot: true, query, resource: 'search' });
+  const { json, nextPage } = await codehost.read({ path: tool.path, isRoot: true, query, resource: 'search' });
   const rows = listAt(objectAt(json)['items']).filter((row) =>
     isSameRepository(repositoryOf(objectAt(row)) ?? '', repository),
   );

@@ -7,7 +7,7 @@ import { canonicalJson, type Json, type JsonObject } from '../../domain/json.ts'
 import { outsideFault } from '../../domain/outside.ts';
 import type { FlowContext } from '../context.ts';
 import type { Want } from './confine.ts';
-import type { Desk } from './desk.ts';
+import type { CodehostCall } from './codehost-call.ts';
 import { marked } from './shape.ts';
 import { withoutEnd } from '../../domain/text-end.ts';
 
@@ -27,7 +27,7 @@ export interface BrokerTool {
   wants(input: JsonObject): readonly Want[];
   /** Throws Fault `invalid-input` for what the schema cannot say; before anything is asked. */
   check?(input: JsonObject): void;
-  run(desk: Desk, asked: Asked): Promise<Json>;
+  run(codehost: CodehostCall, asked: Asked): Promise<Json>;
 }
 
 export const text = (input: JsonObject, key: string): string => textAt(input[key]) ?? '';
@@ -49,8 +49,8 @@ export const paging = (input: JsonObject): { readonly page: number; readonly per
   per_page: Math.min(100, Number(input['perPage'] ?? input['per_page'] ?? 30)),
 });
 
-export const body = (desk: Desk, said: string): string =>
-  marked(said, { session: desk.options.session, callId: desk.callId });
+export const body = (codehost: CodehostCall, said: string): string =>
+  marked(said, { session: codehost.options.session, callId: codehost.callId });
 
 export const digest = (value: Json | undefined): string =>
   createHash('sha256')
@@ -74,4 +74,4 @@ export const idNumberUrl = (json: JsonObject): JsonObject => ({ id: json['id'] ?
 export const shaOf = (json: Json): string => textAt(objectAt(objectAt(json)['object'])['sha']) ?? '';
 
 /** Marks of a time, a minute earlier: clocks differ. */
-export const sentAround = (desk: Desk): string => new Date(desk.now.getTime() - 60_000).toISOString();
+export const sentAround = (codehost: CodehostCall): string => new Date(codehost.now.getTime() - 60_000).toISOString();

@@ -6,7 +6,7 @@ import { Fault } from '../../domain/fault.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import type { Want } from './confine.ts';
-import type { Desk } from './desk.ts';
+import type { CodehostCall } from './codehost-call.ts';
 import { listed, only, shown } from './shape.ts';
 import { type BrokerTool, given, maybe, pathIn, paging, shaOf, text } from './tool.ts';
 import { page } from './tools-issues.ts';
@@ -17,30 +17,30 @@ const rawBytesMax = 100 * 1024 * 1024;
 const shownBytesMax = 380_000;
 
 /** A tool that reads. */
-const reads = (about: string, run: (desk: Desk, input: JsonObject) => Promise<Json>): BrokerTool => ({
+const reads = (about: string, run: (codehost: CodehostCall, input: JsonObject) => Promise<Json>): BrokerTool => ({
   about,
   effect: 'none',
   write: false,
   wants: contentsRead,
-  run: (desk, { input }) => run(desk, input),
+  run: (codehost, { input }) => run(codehost, input),
 });
 const writes = (
   about: string,
   effect: 'adds' | 'takes',
-  run: (desk: Desk, input: JsonObject) => Promise<Json>,
+  run: (codehost: CodehostCall, input: JsonObject) => Promise<Json>,
 ): BrokerTool => ({
   about,
   effect,
   write: true,
   wants: contentsWrite,
-  run: (desk, { input }) => run(desk, input),
+  run: (codehost, { input }) => run(codehost, input),
 });
 
-async function readFile(desk: Desk, input: JsonObject): Promise<Json> {
+async function readFile(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const path = pathIn(text(input, 'path'));
   const ref = maybe(input, 'sha') ?? maybe(input, 'ref');
   const query = ref === undefined ? {} : { ref };
-  const json = await desk.json(`/contents/${path}`, query);
+  const json = await codehost.json(`/contents/${path}`, query);
   if (Array.isArray(json)) {
     return listed(
       (json as readonly Json[]).map((one) => only(shown(one), input['fields'])),
@@ -53,7 +53,7 @@ async function readFile(desk: Desk, input: JsonObject): Promise<Json> {
   const bytes = isWhole
     ? Buffer.from(textAt(file['content']) ?? '', 'base64')
     : (
-        await desk.read({
+        await codehost.read({
           path: `/contents/${path}`,
           query,
           accept: 'application/vnd.github.raw+json',
@@ -81,25 +81,25 @@ function contentOf(bytes: Buffer): JsonObject {
   };
 }
 
-async function branchHead(desk: Desk, branch: string): Promise<string> {
-  return shaOf(await desk.json(`/git/ref/heads/${branch.split('/').map(encodeURIComponent).join('/')}`));
+async function branchHead(codehost: CodehostCall, branch: string): Promise<string> {
+  return shaOf(await codehost.json(`/git/ref/heads/${branch.split('/').map(encodeURIComponent).join('/')}`));
 }
 
-async function createBranch(desk: Desk, input: JsonObject): Promise<Json> {
-  const from = maybe(input, 'from_branch') ?? textAt(objectAt(await desk.json(''))['default_branch']) ?? '';
-  const sha = await branchHead(desk, from);
+async function createBranch(codehost: CodehostCall, input: JsonObject): Promise<Json> {
+  const from = maybe(input, 'from_branch') ?? textAt(objectAt(await codehost.json(''))['default_branch']) ?? '';
+  const sha = await branchHead(codehost, from);
   const branch = text(input, 'branch');
   const ref = `refs/heads/${branch}`;
   const probe = { kind: 'ref', branch, sha };
   try {
-    return await desk.write(
+    return await codehost.write(
       { method: 'POST', path: '/git/refs', body: { ref, sha } },
       { probe, shape: (): Json => ({ ref, sha }) },
     );
   } catch (error) {
     // One that is there already, at the very same commit, is what was wished for.
     if (!(error instanceof Fault) || error.code !== 'conflict') throw error;
-    if ((await branchHead(desk, branch)) === sha) return { ref, sha };
+    if ((await branchHead(codehost, branch)) === sha) return { ref, sha };
     throw error;
   }
 }
@@ -107,9 +107,9 @@ async function createBranch(desk: Desk, input: JsonObject): Promise<Json> {
 const blobSha = (bytes: Buffer): string =>
   createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 
-async function fileSha(desk: Desk, path: string, branch: string): Promise<string | undefined> {
+async function fileSha(codehost: CodehostCall, path: string, branch: string): Promise<string | undefined> {
   try {
-    return textAt(objectAt(await desk.json(`/contents/${path}`, { ref: branch }))['sha']);
+    return textAt(objectAt(await codehost.json(`/contents/${path}`, { ref: branch }))['sha']);
   } catch (error) {
     if (error instanceof Fault && error.code === 'not-found') return undefined;
     throw error;
@@ -126,11 +126,11 @@ const fileAnswer = (json: JsonObject): Json => {
   };
 };
 
-async function putFile(desk: Desk, input: JsonObject): Promise<Json> {
+async function putFile(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const path = pathIn(text(input, 'path'));
   const branch = text(input, 'branch');
   const bytes = Buffer.from(text(input, 'content'), 'utf8');
-  const sha = maybe(input, 'sha') ?? (await fileSha(desk, path, branch));
+  const sha = maybe(input, 'sha') ?? (await fileSha(codehost, path, branch));
   const sent = {
     message: text(input, 'message'),
     branch,
@@ -138,28 +138,28 @@ async function putFile(desk: Desk, input: JsonObject): Promise<Json> {
     ...(sha !== undefined && { sha }),
   };
   const probe = { kind: 'file', path, branch, blob: blobSha(bytes) };
-  return desk.write({ method: 'PUT', path: `/contents/${path}`, body: sent }, { probe, shape: fileAnswer });
+  return codehost.write({ method: 'PUT', path: `/contents/${path}`, body: sent }, { probe, shape: fileAnswer });
 }
 
-async function deleteFile(desk: Desk, input: JsonObject): Promise<Json> {
+async function deleteFile(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const path = pathIn(text(input, 'path'));
   const branch = text(input, 'branch');
-  const sha = await fileSha(desk, path, branch);
+  const sha = await fileSha(codehost, path, branch);
   if (sha === undefined) throw outsideFault('not-found', 'there is no such file on that branch');
   const sent = { message: text(input, 'message'), branch, sha };
-  return desk.write(
+  return codehost.write(
     { method: 'DELETE', path: `/contents/${path}`, body: sent },
     { probe: { kind: 'file', path, branch, blob: null }, shape: fileAnswer },
   );
 }
 
 /** Several files as one commit: objects first, which nobody sees, and the branch last. */
-async function pushFiles(desk: Desk, input: JsonObject): Promise<Json> {
+async function pushFiles(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const branch = text(input, 'branch');
   const files = listAt(input['files']).map(objectAt);
   for (const one of files) pathIn(text(one, 'path'));
-  const head = await branchHead(desk, branch);
-  const base = textAt(objectAt(objectAt(await desk.json(`/git/commits/${head}`))['tree'])['sha']) ?? head;
+  const head = await branchHead(codehost, branch);
+  const base = textAt(objectAt(objectAt(await codehost.json(`/git/commits/${head}`))['tree'])['sha']) ?? head;
   const tree = files.map((one) => ({
     path: text(one, 'path'),
     mode: '100644',
@@ -167,11 +167,11 @@ async function pushFiles(desk: Desk, input: JsonObject): Promise<Json> {
     content: text(one, 'content'),
   }));
   const unseen = { kind: 'unseen' };
-  const made = await desk.write(
+  const made = await codehost.write(
     { method: 'POST', path: '/git/trees', body: { base_tree: base, tree } },
     { probe: unseen, isLast: false, shape: (json): JsonObject => ({ sha: json['sha'] }) },
   );
-  const commit = await desk.write(
+  const commit = await codehost.write(
     {
       method: 'POST',
       path: '/git/commits',
@@ -180,7 +180,7 @@ async function pushFiles(desk: Desk, input: JsonObject): Promise<Json> {
     { probe: unseen, isLast: false, shape: (json): JsonObject => ({ sha: json['sha'] }) },
   );
   const sha = textAt(commit['sha']) ?? '';
-  return desk.write(
+  return codehost.write(
     {
       method: 'PATCH',
       path: `/git/refs/heads/${branch.split('/').map(encodeURIComponent).join('/')}`,
@@ -190,10 +190,10 @@ async function pushFiles(desk: Desk, input: JsonObject): Promise<Json> {
   );
 }
 
-async function getCommit(desk: Desk, input: JsonObject): Promise<Json> {
+async function getCommit(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const { per_page, page: at } = paging({ perPage: 100, ...input });
   const commit = objectAt(
-    await desk.json(`/commits/${encodeURIComponent(text(input, 'sha'))}`, { per_page, page: at }),
+    await codehost.json(`/commits/${encodeURIComponent(text(input, 'sha'))}`, { per_page, page: at }),
   );
   const { files, stats, ...rest } = objectAt(shown(commit));
   const detail = maybe(input, 'detail') ?? 'stats';
@@ -209,11 +209,11 @@ const blameQuery = `query($owner: String!, $name: String!, $expression: String!,
   repository(owner: $owner, name: $name) { object(expression: $expression) { ... on Commit { blame(path: $path) {
     ranges { startingLine endingLine age commit { oid messageHeadline author { name } } } } } } } }`;
 
-async function blame(desk: Desk, input: JsonObject): Promise<Json> {
-  const [owner = '', name = ''] = desk.options.repository.split('/');
+async function blame(codehost: CodehostCall, input: JsonObject): Promise<Json> {
+  const [owner = '', name = ''] = codehost.options.repository.split('/');
   pathIn(text(input, 'path'));
   const variables = { owner, name, expression: maybe(input, 'ref') ?? 'HEAD', path: text(input, 'path') };
-  const found = objectAt(objectAt((await desk.query(blameQuery, variables))['repository'])['object']);
+  const found = objectAt(objectAt((await codehost.query(blameQuery, variables))['repository'])['object']);
   const [from, to] = [Number(input['start_line'] ?? 1), Number(input['end_line'] ?? Number.MAX_SAFE_INTEGER)];
   const ranges = listAt(objectAt(found['blame'])['ranges']).filter((one) => {
     const { startingLine, endingLine } = objectAt(one);
@@ -225,11 +225,11 @@ async function blame(desk: Desk, input: JsonObject): Promise<Json> {
   return listed(ranges.slice(start, start + size), next);
 }
 
-async function readTree(desk: Desk, input: JsonObject): Promise<Json> {
+async function readTree(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const at = encodeURIComponent(
-    maybe(input, 'tree_sha') ?? textAt(objectAt(await desk.json(''))['default_branch']) ?? 'HEAD',
+    maybe(input, 'tree_sha') ?? textAt(objectAt(await codehost.json(''))['default_branch']) ?? 'HEAD',
   );
-  const tree = objectAt(await desk.json(`/git/trees/${at}`, input['recursive'] === true ? { recursive: '1' } : {}));
+  const tree = objectAt(await codehost.json(`/git/trees/${at}`, input['recursive'] === true ? { recursive: '1' } : {}));
   const filter = maybe(input, 'path_filter');
   const rows = listAt(tree['tree']).filter(
     (one) => filter === undefined || (textAt(objectAt(one)['path']) ?? '').startsWith(filter),
@@ -240,24 +240,26 @@ async function readTree(desk: Desk, input: JsonObject): Promise<Json> {
 export const CODE_TOOLS: { readonly [name: string]: BrokerTool } = {
   get_file_contents: reads('Read a file or list a folder.', readFile),
   get_commit: reads('Read a commit.', getCommit),
-  list_commits: reads('List commits.', (desk, input) =>
-    page(desk, '/commits', input, given(input, 'sha', 'path', 'author', 'since', 'until')),
+  list_commits: reads('List commits.', (codehost, input) =>
+    page(codehost, '/commits', input, given(input, 'sha', 'path', 'author', 'since', 'until')),
   ),
-  list_branches: reads('List branches.', (desk, input) => page(desk, '/branches', input)),
+  list_branches: reads('List branches.', (codehost, input) => page(codehost, '/branches', input)),
   create_branch: writes('Make a branch.', 'adds', createBranch),
   create_or_update_file: writes('Write one file, as a commit.', 'takes', putFile),
   delete_file: writes('Delete one file, as a commit.', 'takes', deleteFile),
   push_files: writes('Write several files, as one commit.', 'takes', pushFiles),
   get_file_blame: reads('Show who wrote the lines of a file.', blame),
   get_repository_tree: reads('List the files of a tree.', readTree),
-  list_tags: reads('List tags.', (desk, input) => page(desk, '/tags', input)),
-  get_tag: reads('Read a tag.', async (desk, input) => {
-    const sha = shaOf(await desk.json(`/git/ref/tags/${pathIn(text(input, 'tag'))}`));
+  list_tags: reads('List tags.', (codehost, input) => page(codehost, '/tags', input)),
+  get_tag: reads('Read a tag.', async (codehost, input) => {
+    const sha = shaOf(await codehost.json(`/git/ref/tags/${pathIn(text(input, 'tag'))}`));
     return { tag: text(input, 'tag'), sha };
   }),
-  list_releases: reads('List releases.', (desk, input) => page(desk, '/releases', input)),
-  get_latest_release: reads('Read the latest release.', async (desk) => shown(await desk.json('/releases/latest'))),
-  get_release_by_tag: reads('Read the release of a tag.', async (desk, input) =>
-    shown(await desk.json(`/releases/tags/${encodeURIComponent(text(input, 'tag'))}`)),
+  list_releases: reads('List releases.', (codehost, input) => page(codehost, '/releases', input)),
+  get_latest_release: reads('Read the latest release.', async (codehost) =>
+    shown(await codehost.json('/releases/latest')),
+  ),
+  get_release_by_tag: reads('Read the release of a tag.', async (codehost, input) =>
+    shown(await codehost.json(`/releases/tags/${encodeURIComponent(text(input, 'tag'))}`)),
   ),
 };

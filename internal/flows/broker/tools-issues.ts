@@ -4,7 +4,7 @@ import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import type { Want } from './confine.ts';
-import type { Desk } from './desk.ts';
+import type { CodehostCall } from './codehost-call.ts';
 import { listed, only, shown } from './shape.ts';
 import {
   body,
@@ -29,24 +29,24 @@ const issuesWrite = (): readonly Want[] => ['issues:write'];
 
 /** A list of the provider as ours, with its next page. */
 export async function page(
-  desk: Desk,
+  codehost: CodehostCall,
   path: string,
   input: JsonObject,
   more: JsonObject = {},
   at?: string,
 ): Promise<Json> {
   const query = { ...paging(input), ...(more as { [name: string]: string }) };
-  const { json, nextPage } = await desk.read({ path, query });
+  const { json, nextPage } = await codehost.read({ path, query });
   const rows = at === undefined ? listAt(json) : listAt(objectAt(json)[at]);
   const total = objectAt(json)['total_count'];
   const items = rows.map((one) => only(shown(one), input['fields']));
   return listed(items, nextPage, total === undefined ? {} : { totalCount: total });
 }
 
-function reaction(desk: Desk, path: string, content: string): Promise<Json> {
+function reaction(codehost: CodehostCall, path: string, content: string): Promise<Json> {
   // A repeat is harmless: the provider keeps one of a kind.
   const probe = { kind: 'reaction', path, content };
-  return desk.write(
+  return codehost.write(
     { method: 'POST', path, body: { content } },
     { probe, shape: ({ id }) => ({ id: id ?? null, reaction: content }) },
   );
@@ -62,17 +62,17 @@ const addIssueComment: BrokerTool = {
       throw invalidInput('give exactly one of body and reaction');
     }
   },
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const issue = number(input, 'issue_number');
     const content = maybe(input, 'reaction');
     if (content !== undefined) {
       const of = input['comment_id'] === undefined ? `${issue}` : `comments/${number(input, 'comment_id')}`;
-      return reaction(desk, `/issues/${of}/reactions`, content);
+      return reaction(codehost, `/issues/${of}/reactions`, content);
     }
     const path = `/issues/${issue}/comments`;
-    const probe = { kind: 'marked', path, since: sentAround(desk) };
-    return desk.write(
-      { method: 'POST', path, body: { body: body(desk, text(input, 'body')) } },
+    const probe = { kind: 'marked', path, since: sentAround(codehost) };
+    return codehost.write(
+      { method: 'POST', path, body: { body: body(codehost, text(input, 'body')) } },
       { probe, shape: idAndUrl },
     );
   },
@@ -83,10 +83,10 @@ const updateIssueComment: BrokerTool = {
   effect: 'takes',
   write: true,
   wants: talkWrite,
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const path = `/issues/comments/${number(input, 'comment_id')}`;
-    const there = objectAt(await desk.json(path));
-    const { session, connection } = desk.options;
+    const there = objectAt(await codehost.json(path));
+    const { session, connection } = codehost.options;
     const user = objectAt(there['user']);
     const bot = textAt(connection.config['botLogin']);
     const bare = (login: string): string => login.replace(/\[bot\]$/, '').toLowerCase();
@@ -96,9 +96,9 @@ const updateIssueComment: BrokerTool = {
       `<!-- svc:v=1 session=[0-9a-f-]{36} agent=${RegExp.escape(session?.agent ?? '')} -->`,
     ).test(said);
     if (!isBot || !isOwn) throw outsideFault('refused', 'comment_id: only comments of this agent may be changed');
-    const wanted = body(desk, text(input, 'body'));
+    const wanted = body(codehost, text(input, 'body'));
     const probe = { kind: 'fields', path, wanted: { body: digest(wanted) }, answer: 'id' };
-    return desk.write({ method: 'PATCH', path, body: { body: wanted } }, { probe, shape: idAndUrl });
+    return codehost.write({ method: 'PATCH', path, body: { body: wanted } }, { probe, shape: idAndUrl });
   },
 };
 
@@ -112,21 +112,21 @@ const issueRead: BrokerTool = {
   effect: 'none',
   write: false,
   wants: talkRead,
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const base = `/issues/${number(input, 'issue_number')}`;
     const list = READS[text(input, 'method')];
-    if (list !== undefined) return page(desk, `${base}${list}`, input);
-    return shown(await desk.json(text(input, 'method') === 'get_parent' ? `${base}/parent` : base));
+    if (list !== undefined) return page(codehost, `${base}${list}`, input);
+    return shown(await codehost.json(text(input, 'method') === 'get_parent' ? `${base}/parent` : base));
   },
 };
 
 const FIELDS = ['title', 'labels', 'assignees', 'milestone', 'type', 'state', 'state_reason'] as const;
 
 /** Changes fields of an issue: a set, so that looking again compares them. */
-export function patchIssue(desk: Desk, issue: number, fields: JsonObject): Promise<Json> {
+export function patchIssue(codehost: CodehostCall, issue: number, fields: JsonObject): Promise<Json> {
   const path = `/issues/${issue}`;
   const wanted = Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, digest(value)]));
-  return desk.write(
+  return codehost.write(
     { method: 'PATCH', path, body: fields },
     { probe: { kind: 'fields', path, wanted, answer: 'number' }, shape: numberAndUrl },
   );
@@ -147,24 +147,24 @@ const issueWrite: BrokerTool = {
       );
     }
   },
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const fields = given(input, ...FIELDS);
     const said = maybe(input, 'body');
     if (text(input, 'method') !== 'create') {
-      return patchIssue(desk, number(input, 'issue_number'), {
+      return patchIssue(codehost, number(input, 'issue_number'), {
         ...fields,
-        ...(said !== undefined && { body: body(desk, said) }),
+        ...(said !== undefined && { body: body(codehost, said) }),
       });
     }
     const { state: _, state_reason: __, ...made } = fields;
-    return createIssue(desk, made, said ?? '');
+    return createIssue(codehost, made, said ?? '');
   },
 };
 
-function createIssue(desk: Desk, fields: JsonObject, said: string): Promise<Json> {
-  return desk.write(
-    { method: 'POST', path: '/issues', body: { ...fields, body: body(desk, said) } },
-    { probe: { kind: 'marked', path: '/issues', since: sentAround(desk), answer: 'number' }, shape: numberAndUrl },
+function createIssue(codehost: CodehostCall, fields: JsonObject, said: string): Promise<Json> {
+  return codehost.write(
+    { method: 'POST', path: '/issues', body: { ...fields, body: body(codehost, said) } },
+    { probe: { kind: 'marked', path: '/issues', since: sentAround(codehost), answer: 'number' }, shape: numberAndUrl },
   );
 }
 
@@ -186,9 +186,9 @@ const listIssues: BrokerTool = {
       throw outsideFault('not-available', 'issue fields need a permission that no mount has; nothing was done');
     }
   },
-  run: async (desk, { input }) => {
-    const [owner = '', name = ''] = desk.options.repository.split('/');
-    const data = await desk.query(listIssuesQuery, {
+  run: async (codehost, { input }) => {
+    const [owner = '', name = ''] = codehost.options.repository.split('/');
+    const data = await codehost.query(listIssuesQuery, {
       owner,
       name,
       first: Math.min(100, Number(input['perPage'] ?? 30)),
@@ -223,32 +223,32 @@ const showNode = (one: JsonObject): JsonObject => ({
 });
 
 /** A tool that sets one field of an issue. */
-const setter = (about: string, fields: (input: JsonObject, desk: Desk) => JsonObject): BrokerTool => ({
+const setter = (about: string, fields: (input: JsonObject, codehost: CodehostCall) => JsonObject): BrokerTool => ({
   about,
   effect: 'takes',
   write: true,
   wants: issuesWrite,
-  run: (desk, { input }) => patchIssue(desk, number(input, 'issue_number'), fields(input, desk)),
+  run: (codehost, { input }) => patchIssue(codehost, number(input, 'issue_number'), fields(input, codehost)),
 });
 const plainNames = (value: Json | undefined, key: string): Json =>
   listAt(value).map((one) => (typeof one === 'string' ? one : (objectAt(one)[key] ?? '')));
 
-const subIssue = (desk: Desk, input: JsonObject, method: string): Promise<Json> => {
+const subIssue = (codehost: CodehostCall, input: JsonObject, method: string): Promise<Json> => {
   const base = `/issues/${number(input, 'issue_number')}`;
   const id = number(input, 'sub_issue_id');
   const probe = { kind: 'subIssue', path: `${base}/sub_issues`, id, isThere: method !== 'remove' };
   if (method === 'remove') {
-    return desk.write(
+    return codehost.write(
       { method: 'DELETE', path: `${base}/sub_issue`, body: { sub_issue_id: id } },
       { probe, shape: numberAndUrl },
     );
   }
   if (method === 'add') {
     const sent = { sub_issue_id: id, ...given(input, 'replace_parent') };
-    return desk.write({ method: 'POST', path: `${base}/sub_issues`, body: sent }, { probe, shape: numberAndUrl });
+    return codehost.write({ method: 'POST', path: `${base}/sub_issues`, body: sent }, { probe, shape: numberAndUrl });
   }
   const sent = { sub_issue_id: id, ...given(input, 'after_id', 'before_id') };
-  return desk.write(
+  return codehost.write(
     { method: 'PATCH', path: `${base}/sub_issues/priority`, body: sent },
     { probe, shape: numberAndUrl },
   );
@@ -263,7 +263,7 @@ const subTool = (about: string, method: string | undefined): BrokerTool => ({
       throw invalidInput('method: expected one of add, remove, reprioritize');
     }
   },
-  run: (desk, { input }) => subIssue(desk, input, method ?? text(input, 'method')),
+  run: (codehost, { input }) => subIssue(codehost, input, method ?? text(input, 'method')),
 });
 
 const labelWrite: BrokerTool = {
@@ -271,7 +271,7 @@ const labelWrite: BrokerTool = {
   effect: 'takes',
   write: true,
   wants: issuesWrite,
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const name = text(input, 'name');
     const path = `/labels/${encodeURIComponent(name)}`;
     const fields = given(input, 'color', 'description', 'new_name');
@@ -284,11 +284,11 @@ const labelWrite: BrokerTool = {
     });
     const shape = (): Json => ({ name: after });
     if (text(input, 'method') === 'delete')
-      return desk.write({ method: 'DELETE', path }, { probe: probe(false), shape });
+      return codehost.write({ method: 'DELETE', path }, { probe: probe(false), shape });
     if (text(input, 'method') === 'update')
-      return desk.write({ method: 'PATCH', path, body: fields }, { probe: probe(true), shape });
+      return codehost.write({ method: 'PATCH', path, body: fields }, { probe: probe(true), shape });
     const { new_name: _, ...made } = fields;
-    return desk.write({ method: 'POST', path: '/labels', body: { name, ...made } }, { probe: probe(true), shape });
+    return codehost.write({ method: 'POST', path: '/labels', body: { name, ...made } }, { probe: probe(true), shape });
   },
 };
 
@@ -297,7 +297,7 @@ const react = (about: string, path: (input: JsonObject) => string, wants: () => 
   effect: 'adds',
   write: true,
   wants,
-  run: (desk, { input }) => reaction(desk, path(input), text(input, 'content')),
+  run: (codehost, { input }) => reaction(codehost, path(input), text(input, 'content')),
 });
 
 const DEPENDENCIES: { readonly [method: string]: string } = { get_blocked_by: 'blocked_by', get_blocking: 'blocking' };
@@ -313,11 +313,11 @@ export const ISSUE_TOOLS: { readonly [name: string]: BrokerTool } = {
     about: 'Create an issue.',
     effect: 'adds',
     check: () => undefined,
-    run: (desk, { input }) => createIssue(desk, given(input, 'title'), text(input, 'body')),
+    run: (codehost, { input }) => createIssue(codehost, given(input, 'title'), text(input, 'body')),
   },
   update_issue_title: setter('Change the title of an issue.', (input) => given(input, 'title')),
-  update_issue_body: setter('Change the body of an issue.', (input, desk) => ({
-    body: body(desk, text(input, 'body')),
+  update_issue_body: setter('Change the body of an issue.', (input, codehost) => ({
+    body: body(codehost, text(input, 'body')),
   })),
   update_issue_assignees: setter('Set the assignees of an issue.', (input) => ({
     assignees: plainNames(input['assignees'], 'login'),
@@ -340,14 +340,15 @@ export const ISSUE_TOOLS: { readonly [name: string]: BrokerTool } = {
     effect: 'none',
     write: false,
     wants: issuesRead,
-    run: async (desk, { input }) => shown(await desk.json(`/labels/${encodeURIComponent(text(input, 'name'))}`)),
+    run: async (codehost, { input }) =>
+      shown(await codehost.json(`/labels/${encodeURIComponent(text(input, 'name'))}`)),
   },
   list_label: {
     about: 'List the labels of a repository.',
     effect: 'none',
     write: false,
     wants: issuesRead,
-    run: (desk, { input }) => page(desk, '/labels', input),
+    run: (codehost, { input }) => page(codehost, '/labels', input),
   },
   add_issue_reaction: react(
     'React to an issue.',
@@ -369,9 +370,9 @@ export const ISSUE_TOOLS: { readonly [name: string]: BrokerTool } = {
     effect: 'none',
     write: false,
     wants: issuesRead,
-    run: (desk, { input }) => {
+    run: (codehost, { input }) => {
       const which = DEPENDENCIES[text(input, 'method')] ?? 'blocked_by';
-      return page(desk, `/issues/${number(input, 'issue_number')}/dependencies/${which}`, input);
+      return page(codehost, `/issues/${number(input, 'issue_number')}/dependencies/${which}`, input);
     },
   },
 };

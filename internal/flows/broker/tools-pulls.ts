@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../../domain/json.ts';
 import { Fault } from '../../domain/fault.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import type { Want } from './confine.ts';
-import type { Desk } from './desk.ts';
+import type { CodehostCall } from './codehost-call.ts';
 import { listed, shown } from './shape.ts';
 import { body, type BrokerTool, digest, given, idNumberUrl, maybe, needs, number, numberAndUrl, text } from './tool.ts';
 import { page } from './tools-issues.ts';
@@ -13,8 +13,8 @@ import { page } from './tools-issues.ts';
 const pullsRead = (): readonly Want[] => ['pullRequests:read'];
 const pullsWrite = (): readonly Want[] => ['pullRequests:write'];
 
-export const pullAt = async (desk: Desk, number: number): Promise<JsonObject> =>
-  objectAt(await desk.json(`/pulls/${number}`));
+export const pullAt = async (codehost: CodehostCall, number: number): Promise<JsonObject> =>
+  objectAt(await codehost.json(`/pulls/${number}`));
 export const headOf = (pull: JsonObject): string => textAt(objectAt(pull['head'])['sha']) ?? '';
 
 /** `ORG/team` names a team of the owner, everything else a person. */
@@ -25,7 +25,7 @@ function reviewersOf(input: JsonObject): JsonObject {
   return { ...(people.length > 0 && { reviewers: people }), ...(teams.length > 0 && { team_reviewers: teams }) };
 }
 
-function askReviewers(desk: Desk, pull: number, input: JsonObject): Promise<Json> {
+function askReviewers(codehost: CodehostCall, pull: number, input: JsonObject): Promise<Json> {
   const wanted = reviewersOf(input);
   const probe = {
     kind: 'reviewers',
@@ -33,7 +33,7 @@ function askReviewers(desk: Desk, pull: number, input: JsonObject): Promise<Json
     reviewers: wanted['reviewers'] ?? [],
     teams: wanted['team_reviewers'] ?? [],
   };
-  return desk.write(
+  return codehost.write(
     { method: 'POST', path: `/pulls/${pull}/requested_reviewers`, body: wanted },
     { probe, shape: numberAndUrl },
   );
@@ -44,20 +44,20 @@ const createPullRequest: BrokerTool = {
   effect: 'adds',
   write: true,
   wants: pullsWrite,
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const head = text(input, 'head');
     const fields = given(input, 'title', 'head', 'base', 'draft', 'maintainer_can_modify');
     const isLast = listAt(input['reviewers']).length === 0;
     const probe = {
       kind: 'pull',
-      head: head.includes(':') ? head : `${desk.owner}:${head}`,
+      head: head.includes(':') ? head : `${codehost.owner}:${head}`,
       base: text(input, 'base'),
     };
-    const made = await desk.write(
-      { method: 'POST', path: '/pulls', body: { ...fields, body: body(desk, text(input, 'body')) } },
+    const made = await codehost.write(
+      { method: 'POST', path: '/pulls', body: { ...fields, body: body(codehost, text(input, 'body')) } },
       { probe, isLast, shape: idNumberUrl },
     );
-    if (!isLast) await after(['created'], () => askReviewers(desk, number(made, 'number'), input));
+    if (!isLast) await after(['created'], () => askReviewers(codehost, number(made, 'number'), input));
     return made;
   },
 };
@@ -75,26 +75,26 @@ async function after<T>(done: readonly string[], step: () => Promise<T>): Promis
   }
 }
 
-const setDraft = (desk: Desk, pull: JsonObject, draft: boolean, isLast: boolean): Promise<Json> => {
+const setDraft = (codehost: CodehostCall, pull: JsonObject, draft: boolean, isLast: boolean): Promise<Json> => {
   const mutation = draft
     ? 'mutation($input: ConvertPullRequestToDraftInput!) { convertPullRequestToDraft(input: $input) { pullRequest { isDraft } } }'
     : 'mutation($input: MarkPullRequestReadyForReviewInput!) { markPullRequestReadyForReview(input: $input) { pullRequest { isDraft } } }';
   const path = `/pulls/${number(pull, 'number')}`;
   const probe = { kind: 'fields', path, wanted: { draft: digest(draft) }, answer: 'number' };
-  return desk.mutate(
+  return codehost.mutate(
     mutation,
     { pullRequestId: pull['node_id'] ?? '' },
     { probe, isLast, shape: () => numberAndUrl(pull) },
   );
 };
 
-async function changePull(desk: Desk, input: JsonObject): Promise<Json> {
+async function changePull(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const path = `/pulls/${number(input, 'pullNumber')}`;
-  const pull = await pullAt(desk, number(input, 'pullNumber'));
+  const pull = await pullAt(codehost, number(input, 'pullNumber'));
   const said = maybe(input, 'body');
   const fields: JsonObject = {
     ...given(input, 'title', 'state', 'base', 'maintainer_can_modify'),
-    ...(said !== undefined && { body: body(desk, said) }),
+    ...(said !== undefined && { body: body(codehost, said) }),
   };
   const wantsDraft = typeof input['draft'] === 'boolean' && input['draft'] !== pull['draft'];
   const wantsReviewers = listAt(input['reviewers']).length > 0;
@@ -105,18 +105,18 @@ async function changePull(desk: Desk, input: JsonObject): Promise<Json> {
     for (const [key, value] of Object.entries(compared)) wanted[key] = digest(value);
     if (base !== undefined) wanted['base.ref'] = digest(base);
     const probe = { kind: 'fields', path, wanted, answer: 'number' };
-    await desk.write(
+    await codehost.write(
       { method: 'PATCH', path, body: fields },
       { probe, isLast: !wantsDraft && !wantsReviewers, shape: numberAndUrl },
     );
     done.push(...Object.keys(fields));
   }
   if (wantsDraft) {
-    await after(done, () => setDraft(desk, pull, input['draft'] === true, !wantsReviewers));
+    await after(done, () => setDraft(codehost, pull, input['draft'] === true, !wantsReviewers));
     done.push('draft');
   }
   if (wantsReviewers) {
-    await after(done, () => askReviewers(desk, number(pull, 'number'), input));
+    await after(done, () => askReviewers(codehost, number(pull, 'number'), input));
     done.push('reviewers');
   }
   return { ...numberAndUrl(pull), done };
@@ -132,7 +132,7 @@ const updatePullRequest: BrokerTool = {
     if (UPDATED.every((key) => input[key] === undefined))
       throw outsideFault('invalid-input', 'nothing to change is given');
   },
-  run: (desk, { input }) => changePull(desk, input),
+  run: (codehost, { input }) => changePull(codehost, input),
 };
 
 const updateBranch: BrokerTool = {
@@ -140,10 +140,10 @@ const updateBranch: BrokerTool = {
   effect: 'adds',
   write: true,
   wants: pullsWrite,
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const pull = number(input, 'pullNumber');
-    const expected = maybe(input, 'expectedHeadSha') ?? headOf(await pullAt(desk, pull));
-    return desk.write(
+    const expected = maybe(input, 'expectedHeadSha') ?? headOf(await pullAt(codehost, pull));
+    return codehost.write(
       { method: 'PUT', path: `/pulls/${pull}/update-branch`, body: { expected_head_sha: expected } },
       { probe: { kind: 'branchUpdated', pull, expected }, shape: (): Json => ({ accepted: true }) },
     );
@@ -155,11 +155,11 @@ const listPulls: BrokerTool = {
   effect: 'none',
   write: false,
   wants: pullsRead,
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const head = maybe(input, 'head');
-    const full = head === undefined || head.includes(':') ? head : `${desk.owner}:${head}`;
+    const full = head === undefined || head.includes(':') ? head : `${codehost.owner}:${head}`;
     const query = { ...given(input, 'state', 'base', 'sort', 'direction'), ...(full !== undefined && { head: full }) };
-    return page(desk, '/pulls', input, query);
+    return page(codehost, '/pulls', input, query);
   },
 };
 
@@ -169,8 +169,8 @@ const threadsQuery = `query($owner: String!, $name: String!, $number: Int!, $fir
       nodes { id isResolved isOutdated path line
         comments(first: 100) { nodes { databaseId body url createdAt author { login } } } } } } } }`;
 
-async function threads(desk: Desk, input: JsonObject): Promise<Json> {
-  const [owner = '', name = ''] = desk.options.repository.split('/');
+async function threads(codehost: CodehostCall, input: JsonObject): Promise<Json> {
+  const [owner = '', name = ''] = codehost.options.repository.split('/');
   const variables = {
     owner,
     name,
@@ -178,7 +178,7 @@ async function threads(desk: Desk, input: JsonObject): Promise<Json> {
     first: Number(input['perPage'] ?? 30),
     after: maybe(input, 'after') ?? null,
   };
-  const data = await desk.query(threadsQuery, variables);
+  const data = await codehost.query(threadsQuery, variables);
   const found = objectAt(objectAt(objectAt(data['repository'])['pullRequest'])['reviewThreads']);
   const items = listAt(found['nodes'])
     .map(objectAt)
@@ -208,32 +208,32 @@ const pullRequestRead: BrokerTool = {
     if (input['method'] === 'get_status') return ['pullRequests:read', 'statuses:read'];
     return input['method'] === 'get_check_runs' ? ['pullRequests:read', 'checks:read'] : pullsRead();
   },
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const at = number(input, 'pullNumber');
     switch (text(input, 'method')) {
       case 'get_diff': {
         const accept = 'application/vnd.github.diff';
-        const { bytes } = await desk.read({ path: `/pulls/${at}`, accept, mostBytes: 32 * 1024 * 1024 });
+        const { bytes } = await codehost.read({ path: `/pulls/${at}`, accept, mostBytes: 32 * 1024 * 1024 });
         const diff = bytes.toString('utf8');
         const cut = diff.slice(0, 380_000);
         return { diff: cut, more: cut.length < diff.length };
       }
       case 'get_files':
-        return page(desk, `/pulls/${at}/files`, input);
+        return page(codehost, `/pulls/${at}/files`, input);
       case 'get_commits':
-        return page(desk, `/pulls/${at}/commits`, input);
+        return page(codehost, `/pulls/${at}/commits`, input);
       case 'get_reviews':
-        return page(desk, `/pulls/${at}/reviews`, input);
+        return page(codehost, `/pulls/${at}/reviews`, input);
       case 'get_comments':
-        return page(desk, `/issues/${at}/comments`, input);
+        return page(codehost, `/issues/${at}/comments`, input);
       case 'get_review_comments':
-        return threads(desk, input);
+        return threads(codehost, input);
       case 'get_status':
-        return shown(await desk.json(`/commits/${headOf(await pullAt(desk, at))}/status`));
+        return shown(await codehost.json(`/commits/${headOf(await pullAt(codehost, at))}/status`));
       case 'get_check_runs':
-        return page(desk, `/commits/${headOf(await pullAt(desk, at))}/check-runs`, input, {}, 'check_runs');
+        return page(codehost, `/commits/${headOf(await pullAt(codehost, at))}/check-runs`, input, {}, 'check_runs');
       default:
-        return shown(await pullAt(desk, at));
+        return shown(await pullAt(codehost, at));
     }
   },
 };
@@ -243,12 +243,12 @@ const mergePullRequest: BrokerTool = {
   effect: 'takes',
   write: true,
   wants: () => ['contents:write', 'pullRequests:write', 'merge:write'],
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const pull = number(input, 'pullNumber');
     // Nobody merges what has come since: without a head of the caller's, the one that is there just now.
-    const sha = maybe(input, 'expectedHeadSha') ?? headOf(await pullAt(desk, pull));
+    const sha = maybe(input, 'expectedHeadSha') ?? headOf(await pullAt(codehost, pull));
     const fields = given(input, 'merge_method', 'commit_title', 'commit_message');
-    return desk.write(
+    return codehost.write(
       { method: 'PUT', path: `/pulls/${pull}/merge`, body: { ...fields, sha } },
       {
         probe: { kind: 'merged', pull, sha },
@@ -268,12 +268,12 @@ const autoMerge = (isOn: boolean): BrokerTool => ({
     ...(isOn ? (['merge:write'] as const) : []),
     'workflows:write?',
   ],
-  run: async (desk, { input }) => {
-    const pull = await pullAt(desk, number(input, 'pullNumber'));
+  run: async (codehost, { input }) => {
+    const pull = await pullAt(codehost, number(input, 'pullNumber'));
     const name = isOn ? 'enablePullRequestAutoMerge' : 'disablePullRequestAutoMerge';
     const type = `${name.charAt(0).toUpperCase()}${name.slice(1)}Input`;
     const method = maybe(input, 'merge_method');
-    return desk.mutate(
+    return codehost.mutate(
       `mutation($input: ${type}!) { ${name}(input: $input) { pullRequest { number } } }`,
       {
         pullRequestId: pull['node_id'] ?? '',
@@ -291,7 +291,7 @@ const setter = (about: string): BrokerTool => ({
   effect: 'takes',
   write: true,
   wants: pullsWrite,
-  run: (desk, { input }) => changePull(desk, input),
+  run: (codehost, { input }) => changePull(codehost, input),
 });
 
 export const PULL_TOOLS: { readonly [name: string]: BrokerTool } = {
@@ -307,7 +307,7 @@ export const PULL_TOOLS: { readonly [name: string]: BrokerTool } = {
     ...setter('Ask for reviews of a pull request.'),
     effect: 'adds',
     check: (input) => needs(input, 'reviewers'),
-    run: (desk, { input }) => askReviewers(desk, number(input, 'pullNumber'), input),
+    run: (codehost, { input }) => askReviewers(codehost, number(input, 'pullNumber'), input),
   },
   update_pull_request_title: setter('Change the title of a pull request.'),
   update_pull_request_body: setter('Change the body of a pull request.'),

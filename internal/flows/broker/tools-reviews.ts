@@ -7,7 +7,7 @@ import { listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { outsideFault } from '../../domain/outside.ts';
 import { isSameRepository, type Want } from './confine.ts';
-import type { Desk } from './desk.ts';
+import type { CodehostCall } from './codehost-call.ts';
 import {
   type Asked,
   body,
@@ -26,9 +26,9 @@ import { headOf, pullAt } from './tools-pulls.ts';
 const pullsWrite = (): readonly Want[] => ['pullRequests:write'];
 const commentsMax = 200;
 
-const draftOf = (desk: Desk, { caller, input }: Asked) => ({
+const draftOf = (codehost: CodehostCall, { caller, input }: Asked) => ({
   sessionId: caller.sessionId,
-  repository: desk.options.repository.toLowerCase(),
+  repository: codehost.options.repository.toLowerCase(),
   pull: number(input, 'pullNumber'),
 });
 
@@ -43,9 +43,9 @@ const addComment: BrokerTool = {
   write: false,
   wants: pullsWrite,
   check: checkLines,
-  run: async (desk, asked) => {
+  run: async (codehost, asked) => {
     const { ctx, input } = asked;
-    const of = draftOf(desk, asked);
+    const of = draftOf(codehost, asked);
     const there = await readDraft(ctx.db, of);
     if ((there?.comments.length ?? 0) >= commentsMax)
       throw outsideFault('too-large', `a review has at most ${commentsMax} comments`);
@@ -68,32 +68,32 @@ interface Review {
 }
 
 /** Sends a review: one mutation. */
-async function sendReview(desk: Desk, pullNumber: number, review: Review): Promise<Json> {
-  const pull = await pullAt(desk, pullNumber);
+async function sendReview(codehost: CodehostCall, pullNumber: number, review: Review): Promise<Json> {
+  const pull = await pullAt(codehost, pullNumber);
   const comments = review.comments.map(objectAt);
   const threads = comments
     .filter((one) => one['subjectType'] !== 'FILE')
-    .map((one) => ({ ...said(desk, one), ...given(one, 'line', 'side', 'startLine', 'startSide') }));
-  const files = comments.filter((one) => one['subjectType'] === 'FILE').map((one) => said(desk, one));
+    .map((one) => ({ ...said(codehost, one), ...given(one, 'line', 'side', 'startLine', 'startSide') }));
+  const files = comments.filter((one) => one['subjectType'] === 'FILE').map((one) => said(codehost, one));
   const pullRequestId = pull['node_id'] ?? '';
   const input = {
     pullRequestId,
-    body: body(desk, review.said ?? ''),
+    body: body(codehost, review.said ?? ''),
     commitOID: review.commitId ?? headOf(pull),
     ...(threads.length > 0 && { threads }),
   };
   const probe = { kind: 'review', pull: pullNumber };
-  if (files.length > 0) return sendWithFiles(desk, { input, files, event: review.event, probe, pullNumber });
-  return desk.mutate(
+  if (files.length > 0) return sendWithFiles(codehost, { input, files, event: review.event, probe, pullNumber });
+  return codehost.mutate(
     reviewQuery,
     { ...input, event: review.event },
     { probe, shape: reviewOf('addPullRequestReview') },
   );
 }
 
-const said = (desk: Desk, one: JsonObject): JsonObject => ({
+const said = (codehost: CodehostCall, one: JsonObject): JsonObject => ({
   path: one['path'],
-  body: body(desk, textAt(one['body']) ?? ''),
+  body: body(codehost, textAt(one['body']) ?? ''),
 });
 const reviewOf =
   (mutation: string) =>
@@ -104,7 +104,7 @@ const reviewOf =
 
 /** A comment on a whole file is no part of the mutation that makes a review: it is begun, added to and submitted in one request. */
 async function sendWithFiles(
-  desk: Desk,
+  codehost: CodehostCall,
   of: {
     readonly input: JsonObject;
     readonly files: readonly JsonObject[];
@@ -129,9 +129,9 @@ async function sendWithFiles(
     submit: { pullRequestId, body: input['body'], event },
   };
   try {
-    return await desk.mutateAll(document, variables, { probe, shape: reviewOf('submitPullRequestReview') });
+    return await codehost.mutateAll(document, variables, { probe, shape: reviewOf('submitPullRequestReview') });
   } catch (error) {
-    if (error instanceof Fault && error.code !== 'outcome-unknown') await dropBegun(desk, pullNumber);
+    if (error instanceof Fault && error.code !== 'outcome-unknown') await dropBegun(codehost, pullNumber);
     throw error;
   }
 }
@@ -142,22 +142,26 @@ const drop = `mutation($input: DeletePullRequestReviewInput!) {
   deletePullRequestReview(input: $input) { pullRequestReview { id } } }`;
 
 /** What a refused request has begun would be in the way of every later review: the bot has one at a time. */
-async function dropBegun(desk: Desk, number: number): Promise<void> {
-  const [owner = '', name = ''] = desk.options.repository.split('/');
-  const found = objectAt((await desk.query(begun, { owner, name, number }))['repository']);
+async function dropBegun(codehost: CodehostCall, number: number): Promise<void> {
+  const [owner = '', name = ''] = codehost.options.repository.split('/');
+  const found = objectAt((await codehost.query(begun, { owner, name, number }))['repository']);
   const reviews = listAt(objectAt(objectAt(found['pullRequest'])['reviews'])['nodes']).map(objectAt);
-  const own = reviews.find((one) => (textAt(one['body']) ?? '').includes(`svc:call=${desk.callId}`));
+  const own = reviews.find((one) => (textAt(one['body']) ?? '').includes(`svc:call=${codehost.callId}`));
   if (own === undefined) return;
   const probe = { kind: 'none' };
-  await desk.mutate(drop, { pullRequestReviewId: own['id'] ?? '' }, { probe, isLast: false, shape: (): Json => null });
+  await codehost.mutate(
+    drop,
+    { pullRequestReviewId: own['id'] ?? '' },
+    { probe, isLast: false, shape: (): Json => null },
+  );
 }
 
-async function create(desk: Desk, asked: Asked): Promise<Json> {
+async function create(codehost: CodehostCall, asked: Asked): Promise<Json> {
   const { ctx, input } = asked;
   const event = maybe(input, 'event');
   const pullNumber = number(input, 'pullNumber');
   if (event !== undefined) {
-    return sendReview(desk, pullNumber, {
+    return sendReview(codehost, pullNumber, {
       event,
       said: maybe(input, 'body'),
       commitId: maybe(input, 'commitID'),
@@ -170,26 +174,26 @@ async function create(desk: Desk, asked: Asked): Promise<Json> {
     commitId: maybe(input, 'commitID') ?? null,
     body: maybe(input, 'body') ?? null,
   };
-  return { pending: await addDraft(ctx.db, draftOf(desk, asked), { ...row, now: ctx.runtime.now() }) };
+  return { pending: await addDraft(ctx.db, draftOf(codehost, asked), { ...row, now: ctx.runtime.now() }) };
 }
 
-async function submit(desk: Desk, asked: Asked): Promise<Json> {
+async function submit(codehost: CodehostCall, asked: Asked): Promise<Json> {
   const { ctx, input } = asked;
-  const of = draftOf(desk, asked);
-  const draft = await takeDraft(ctx.db, of, desk.callId);
+  const of = draftOf(codehost, asked);
+  const draft = await takeDraft(ctx.db, of, codehost.callId);
   if (draft === undefined) throw outsideFault('not-found', 'this session has no pending review of that pull request');
-  const sent = await sendReview(desk, of.pull, {
+  const sent = await sendReview(codehost, of.pull, {
     event: maybe(input, 'event') ?? 'COMMENT',
     said: maybe(input, 'body') ?? draft.body ?? undefined,
     commitId: maybe(input, 'commitID') ?? draft.commitId ?? undefined,
     comments: draft.comments,
   });
-  await dropSent(ctx.db, desk.callId);
+  await dropSent(ctx.db, codehost.callId);
   return sent;
 }
 
-async function remove(desk: Desk, asked: Asked): Promise<Json> {
-  const dropped = await dropDraft(asked.ctx.db, draftOf(desk, asked));
+async function remove(codehost: CodehostCall, asked: Asked): Promise<Json> {
+  const dropped = await dropDraft(asked.ctx.db, draftOf(codehost, asked));
   if (dropped === 0) throw outsideFault('not-found', 'this session has no pending review of that pull request');
   return { deleted: true };
 }
@@ -198,15 +202,15 @@ const thread = `query($id: ID!) { node(id: $id) {
   ... on PullRequestReviewThread { id isResolved repository { nameWithOwner } } } }`;
 
 /** Resolves a thread, after looking whose it is: its id says nothing of a repository. */
-async function resolve(desk: Desk, id: string, isResolved: boolean): Promise<Json> {
-  const node = objectAt((await desk.query(thread, { id }))['node']);
+async function resolve(codehost: CodehostCall, id: string, isResolved: boolean): Promise<Json> {
+  const node = objectAt((await codehost.query(thread, { id }))['node']);
   const where = textAt(objectAt(node['repository'])['nameWithOwner']);
-  if (where === undefined || !isSameRepository(where, desk.options.repository)) {
+  if (where === undefined || !isSameRepository(where, codehost.options.repository)) {
     throw outsideFault('not-found', 'there is no such thread in this repository');
   }
   const name = isResolved ? 'resolveReviewThread' : 'unresolveReviewThread';
   const type = `${name.charAt(0).toUpperCase()}${name.slice(1)}Input`;
-  return desk.mutate(
+  return codehost.mutate(
     `mutation($input: ${type}!) { ${name}(input: $input) { thread { id isResolved } } }`,
     { threadId: id },
     { probe: { kind: 'thread', id, isResolved }, shape: (): Json => ({ id, isResolved }) },
@@ -228,17 +232,17 @@ const reviewWrite: BrokerTool = {
   check(input) {
     if (text(input, 'method').endsWith('resolve_thread')) needs(input, 'threadId');
   },
-  run: (desk, asked) => {
+  run: (codehost, asked) => {
     const { input } = asked;
     switch (text(input, 'method')) {
       case 'create':
-        return create(desk, asked);
+        return create(codehost, asked);
       case 'submit_pending':
-        return submit(desk, asked);
+        return submit(codehost, asked);
       case 'delete_pending':
-        return remove(desk, asked);
+        return remove(codehost, asked);
       default:
-        return resolve(desk, text(input, 'threadId'), text(input, 'method') === 'resolve_thread');
+        return resolve(codehost, text(input, 'threadId'), text(input, 'method') === 'resolve_thread');
     }
   },
 };
@@ -253,32 +257,32 @@ const reply: BrokerTool = {
       throw invalidInput('give exactly one of body and reaction');
     }
   },
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const comment = number(input, 'commentId');
     const content = maybe(input, 'reaction');
     if (content !== undefined) {
       const path = `/pulls/comments/${comment}/reactions`;
       const probe = { kind: 'reaction', path, content };
-      return desk.write(
+      return codehost.write(
         { method: 'POST', path, body: { content } },
         { probe, shape: ({ id }): Json => ({ id: id ?? null, reaction: content }) },
       );
     }
-    const pull = input['pullNumber'] === undefined ? await pullOf(desk, comment) : number(input, 'pullNumber');
-    const since = sentAround(desk);
-    return desk.write(
+    const pull = input['pullNumber'] === undefined ? await pullOf(codehost, comment) : number(input, 'pullNumber');
+    const since = sentAround(codehost);
+    return codehost.write(
       {
         method: 'POST',
         path: `/pulls/${pull}/comments/${comment}/replies`,
-        body: { body: body(desk, text(input, 'body')) },
+        body: { body: body(codehost, text(input, 'body')) },
       },
       { probe: { kind: 'marked', path: `/pulls/${pull}/comments`, since }, shape: idAndUrl },
     );
   },
 };
 
-async function pullOf(desk: Desk, comment: number): Promise<number> {
-  const found = objectAt(await desk.json(`/pulls/comments/${comment}`));
+async function pullOf(codehost: CodehostCall, comment: number): Promise<number> {
+  const found = objectAt(await codehost.json(`/pulls/comments/${comment}`));
   const at = /\/pulls\/(\d+)$/.exec(textAt(found['pull_request_url']) ?? '')?.[1];
   if (at === undefined) throw outsideFault('not-found', 'the comment belongs to no pull request');
   return Number(at);
@@ -290,11 +294,11 @@ const addReviewComment: BrokerTool = {
   write: true,
   wants: pullsWrite,
   check: checkLines,
-  run: async (desk, { input }) => {
+  run: async (codehost, { input }) => {
     const path = `/pulls/${number(input, 'pullNumber')}/comments`;
     const sent: JsonObject = {
-      body: body(desk, text(input, 'body')),
-      commit_id: headOf(await pullAt(desk, number(input, 'pullNumber'))),
+      body: body(codehost, text(input, 'body')),
+      commit_id: headOf(await pullAt(codehost, number(input, 'pullNumber'))),
       path: text(input, 'path'),
       ...given(input, 'line', 'side'),
       ...(input['startLine'] !== undefined && {
@@ -303,9 +307,9 @@ const addReviewComment: BrokerTool = {
       }),
       ...(text(input, 'subjectType') === 'FILE' && { subject_type: 'file' }),
     };
-    return desk.write(
+    return codehost.write(
       { method: 'POST', path, body: sent },
-      { probe: { kind: 'marked', path, since: sentAround(desk) }, shape: idAndUrl },
+      { probe: { kind: 'marked', path, since: sentAround(codehost) }, shape: idAndUrl },
     );
   },
 };
@@ -315,7 +319,7 @@ const resolveTool = (isResolved: boolean): BrokerTool => ({
   effect: 'takes',
   write: true,
   wants: () => ['pullRequests:write', 'contents:write'],
-  run: (desk, { input }) => resolve(desk, text(input, 'threadID'), isResolved),
+  run: (codehost, { input }) => resolve(codehost, text(input, 'threadID'), isResolved),
 });
 
 export const REVIEW_TOOLS: { readonly [name: string]: BrokerTool } = {

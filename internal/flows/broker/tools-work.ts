@@ -7,7 +7,7 @@ import { outsideFault } from '../../domain/outside.ts';
 import { messageOf } from '../../domain/messages.ts';
 import { secretText } from '../sealed.ts';
 import type { Want } from './confine.ts';
-import type { Desk } from './desk.ts';
+import type { CodehostCall } from './codehost-call.ts';
 import { shown } from './shape.ts';
 import { type Asked, type BrokerTool, given, invalidInput, maybe, needs, number, text } from './tool.ts';
 import { page } from './tools-issues.ts';
@@ -24,23 +24,28 @@ const GETS: { readonly [method: string]: (id: string) => string } = {
 };
 
 /** Something that the provider hands out by a signed address, fetched without the token. */
-async function signedText(desk: Desk, path: string): Promise<{ readonly bytes: Buffer; readonly mimeType: string }> {
-  const { location, bytes } = await desk.read({ path, mostBytes: logBytesMax });
+async function signedText(
+  codehost: CodehostCall,
+  path: string,
+): Promise<{ readonly bytes: Buffer; readonly mimeType: string }> {
+  const { location, bytes } = await codehost.read({ path, mostBytes: logBytesMax });
   if (location === undefined) return { bytes, mimeType: 'text/plain' };
   const found = await fetchSigned(location, {
-    allowPrivate: desk.options.ctx.config.allowPrivateNetwork,
+    allowPrivate: codehost.options.ctx.config.allowPrivateNetwork,
     mostBytes: logBytesMax,
   });
   if ('location' in found) throw outsideFault('provider-unavailable', 'the code host leads on and on');
   return found;
 }
 
-async function actionsGet(desk: Desk, input: JsonObject): Promise<Json> {
+async function actionsGet(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const id = encodeURIComponent(text(input, 'resource_id'));
   const at = GETS[text(input, 'method')];
-  if (at !== undefined) return shown(await desk.json(at(id)));
+  if (at !== undefined) return shown(await codehost.json(at(id)));
   const isLogs = text(input, 'method') === 'get_workflow_run_logs_url';
-  const { location } = await desk.read({ path: isLogs ? `/actions/runs/${id}/logs` : `/actions/artifacts/${id}/zip` });
+  const { location } = await codehost.read({
+    path: isLogs ? `/actions/runs/${id}/logs` : `/actions/artifacts/${id}/zip`,
+  });
   if (location === undefined) throw outsideFault('not-found', 'the code host names no address for it');
   return { url: location };
 }
@@ -52,7 +57,7 @@ const LISTS: { readonly [method: string]: (id: string | undefined) => readonly [
   list_workflow_run_artifacts: (id) => [`/actions/runs/${id}/artifacts`, 'artifacts'],
 };
 
-function actionsList(desk: Desk, input: JsonObject): Promise<Json> {
+function actionsList(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const method = text(input, 'method');
   const id = maybe(input, 'resource_id');
   const [path, at] = LISTS[method]?.(id === undefined ? undefined : encodeURIComponent(id)) ?? ['', ''];
@@ -62,43 +67,43 @@ function actionsList(desk: Desk, input: JsonObject): Promise<Json> {
       : method === 'list_workflow_jobs'
         ? input['workflow_jobs_filter']
         : {};
-  return page(desk, path, input, objectAt(filter), at);
+  return page(codehost, path, input, objectAt(filter), at);
 }
 
-async function logOf(desk: Desk, job: number, lines: number): Promise<JsonObject> {
-  const { bytes } = await signedText(desk, `/actions/jobs/${job}/logs`);
+async function logOf(codehost: CodehostCall, job: number, lines: number): Promise<JsonObject> {
+  const { bytes } = await signedText(codehost, `/actions/jobs/${job}/logs`);
   const all = bytes.toString('utf8').split('\n');
   const kept = all.slice(-lines).join('\n');
   return { job_id: job, logs_content: kept.slice(-300_000), original_length: all.length };
 }
 
-async function jobLogs(desk: Desk, input: JsonObject): Promise<Json> {
+async function jobLogs(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const lines = Math.min(5_000, Math.max(1, Number(input['tail_lines'] ?? 500)));
-  if (input['job_id'] !== undefined) return logOf(desk, number(input, 'job_id'), lines);
+  if (input['job_id'] !== undefined) return logOf(codehost, number(input, 'job_id'), lines);
   const run = number(input, 'run_id');
   const jobs = listAt(
-    objectAt(await desk.json(`/actions/runs/${run}/jobs`, { filter: 'latest', per_page: 100 }))['jobs'],
+    objectAt(await codehost.json(`/actions/runs/${run}/jobs`, { filter: 'latest', per_page: 100 }))['jobs'],
   ).map(objectAt);
   const failed = jobs.filter((one) => one['conclusion'] === 'failure');
   const logs: JsonObject[] = [];
   // A model reads all of them: each gets its share, its end being what tells.
   const share = Math.floor(300_000 / Math.max(1, failed.length));
   for (const job of failed.slice(0, 20)) {
-    const log = await logOf(desk, Number(job['id']), lines);
+    const log = await logOf(codehost, Number(job['id']), lines);
     logs.push({ ...log, job_name: job['name'], logs_content: (textAt(log['logs_content']) ?? '').slice(-share) });
   }
   return { run_id: run, total_jobs: jobs.length, failed_jobs: failed.length, logs };
 }
 
-async function rerun(desk: Desk, run: number, which: 'rerun' | 'rerun-failed-jobs'): Promise<Json> {
-  const before = objectAt(await desk.json(`/actions/runs/${run}`))['run_attempt'] ?? 0;
-  return desk.write(
+async function rerun(codehost: CodehostCall, run: number, which: 'rerun' | 'rerun-failed-jobs'): Promise<Json> {
+  const before = objectAt(await codehost.json(`/actions/runs/${run}`))['run_attempt'] ?? 0;
+  return codehost.write(
     { method: 'POST', path: `/actions/runs/${run}/${which}` },
     { probe: { kind: 'rerun', run, before }, shape: (): Json => ({ accepted: true }) },
   );
 }
 
-async function trigger(desk: Desk, input: JsonObject): Promise<Json> {
+async function trigger(codehost: CodehostCall, input: JsonObject): Promise<Json> {
   const accepted = (): Json => ({ accepted: true });
   const run = number(input, 'run_id');
   switch (text(input, 'method')) {
@@ -106,18 +111,18 @@ async function trigger(desk: Desk, input: JsonObject): Promise<Json> {
       const path = `/actions/workflows/${encodeURIComponent(text(input, 'workflow_id'))}/dispatches`;
       // Nothing of a run says who asked for it: an unknown outcome stays unknown.
       const probe = { kind: 'unseen' };
-      return desk.write({ method: 'POST', path, body: given(input, 'ref', 'inputs') }, { probe, shape: accepted });
+      return codehost.write({ method: 'POST', path, body: given(input, 'ref', 'inputs') }, { probe, shape: accepted });
     }
     case 'rerun_workflow_run':
-      return rerun(desk, run, 'rerun');
+      return rerun(codehost, run, 'rerun');
     case 'rerun_failed_jobs':
-      return rerun(desk, run, 'rerun-failed-jobs');
+      return rerun(codehost, run, 'rerun-failed-jobs');
     case 'cancel_workflow_run': {
       const probe = { kind: 'cancelled', run };
-      return desk.write({ method: 'POST', path: `/actions/runs/${run}/cancel` }, { probe, shape: accepted });
+      return codehost.write({ method: 'POST', path: `/actions/runs/${run}/cancel` }, { probe, shape: accepted });
     }
     default:
-      return desk.write(
+      return codehost.write(
         { method: 'DELETE', path: `/actions/runs/${run}/logs` },
         {
           probe: { kind: 'exists', path: `/actions/runs/${run}/logs`, isThere: false, answer: 'accepted' },
@@ -146,17 +151,17 @@ function checkName(input: JsonObject): void {
     throw invalidInput('secret_name: names that begin with GITHUB_ are the code host’s own');
 }
 
-async function setSecret(desk: Desk, { ctx, caller, input }: Asked): Promise<Json> {
+async function setSecret(codehost: CodehostCall, { ctx, caller, input }: Asked): Promise<Json> {
   const name = text(input, 'secret_name');
   const path = `${secretsAt(input)}/${encodeURIComponent(name)}`;
   const value = await valueOf({ ctx, caller, input });
   if (Buffer.byteLength(value) > secretBytesMax)
     throw outsideFault('too-large', `a secret has at most ${secretBytesMax} bytes`);
   // The key changes: it is asked for at each write.
-  const key = objectAt(await desk.json(`${secretsAt(input)}/public-key`));
+  const key = objectAt(await codehost.json(`${secretsAt(input)}/public-key`));
   const sealed = await sealSecret(value, textAt(key['key']) ?? '');
-  const probe = { kind: 'secret', path, name, at: new Date(desk.now.getTime() - 5_000).toISOString() };
-  return desk.write(
+  const probe = { kind: 'secret', path, name, at: new Date(codehost.now.getTime() - 5_000).toISOString() };
+  return codehost.write(
     { method: 'PUT', path, body: { encrypted_value: sealed, key_id: key['key_id'] } },
     { probe, shape: (_, status): Json => ({ name, created: status === 201 }) },
   );
@@ -194,7 +199,7 @@ const listSecrets: BrokerTool = {
   effect: 'none',
   write: false,
   wants: secretWants('read'),
-  run: (desk, { input }) => page(desk, secretsAt(input), input, {}, 'secrets'),
+  run: (codehost, { input }) => page(codehost, secretsAt(input), input, {}, 'secrets'),
 };
 
 export const WORK_TOOLS: { readonly [name: string]: BrokerTool } = {
@@ -203,7 +208,7 @@ export const WORK_TOOLS: { readonly [name: string]: BrokerTool } = {
     effect: 'none',
     write: false,
     wants: actionsRead,
-    run: (desk, { input }) => actionsGet(desk, input),
+    run: (codehost, { input }) => actionsGet(codehost, input),
   },
   actions_list: {
     about: 'List workflows, runs, jobs or artifacts.',
@@ -213,7 +218,7 @@ export const WORK_TOOLS: { readonly [name: string]: BrokerTool } = {
     check(input) {
       if (/jobs|artifacts/.test(text(input, 'method'))) needs(input, 'resource_id');
     },
-    run: (desk, { input }) => actionsList(desk, input),
+    run: (codehost, { input }) => actionsList(codehost, input),
   },
   get_job_logs: {
     about: 'Read the end of a job’s log, or of the failed jobs of a run.',
@@ -225,14 +230,14 @@ export const WORK_TOOLS: { readonly [name: string]: BrokerTool } = {
         throw invalidInput('give job_id, or run_id with failed_only: true');
       }
     },
-    run: (desk, { input }) => jobLogs(desk, input),
+    run: (codehost, { input }) => jobLogs(codehost, input),
   },
   rerun_failed_jobs: {
     about: 'Run the failed jobs of a workflow run again.',
     effect: 'adds',
     write: true,
     wants: actionsWrite,
-    run: (desk, { input }) => rerun(desk, number(input, 'run_id'), 'rerun-failed-jobs'),
+    run: (codehost, { input }) => rerun(codehost, number(input, 'run_id'), 'rerun-failed-jobs'),
   },
   actions_run_trigger: {
     about: 'Run a workflow, run it again, cancel it, or delete its logs.',
@@ -243,7 +248,7 @@ export const WORK_TOOLS: { readonly [name: string]: BrokerTool } = {
       if (text(input, 'method') === 'run_workflow') needs(input, 'workflow_id', 'ref');
       else needs(input, 'run_id');
     },
-    run: (desk, { input }) => trigger(desk, input),
+    run: (codehost, { input }) => trigger(codehost, input),
   },
   list_repository_secrets: listSecrets,
   actions_secret_list: listSecrets,
@@ -255,12 +260,12 @@ export const WORK_TOOLS: { readonly [name: string]: BrokerTool } = {
     write: true,
     wants: secretWants('write'),
     check: checkName,
-    run: async (desk, { input }) => {
+    run: async (codehost, { input }) => {
       const name = text(input, 'secret_name');
       const path = `${secretsAt(input)}/${encodeURIComponent(name)}`;
       const shape = (): Json => ({ name, deleted: true });
       try {
-        return await desk.write(
+        return await codehost.write(
           { method: 'DELETE', path },
           { probe: { kind: 'exists', path, isThere: false, answer: 'secret', name }, shape },
         );

@@ -8,7 +8,7 @@ import { idAt, objectAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Permissions } from '../installation-token.ts';
 import { whereOf } from './comment.ts';
-import { contextName, deskOf, writeOnce } from './hub.ts';
+import { contextName, codehostCallOf, writeOnce } from './hub.ts';
 import { digestOf, idAndUrl } from './shapes.ts';
 import type { Telling } from './telling.ts';
 import { diagnosticText, headline, type PullText, summaryText } from './text.ts';
@@ -63,8 +63,8 @@ async function begin(telling: Telling): Promise<void> {
   const input = digestOf([name, row.head, externalId]);
   const key = telling.keyOf('check', input);
   const of = { alias: 'plan', tool: 'create_check_run', key, fullName: row.fullName, permissions, input } as const;
-  const made = await writeOnce(hub, of, (desk) =>
-    desk.write(
+  const made = await writeOnce(hub, of, (codehost) =>
+    codehost.write(
       { method: 'POST', path: '/check-runs', body },
       { probe: { kind: 'checkRun', commit: row.head, name, externalId }, shape: idAndUrl },
     ),
@@ -77,8 +77,8 @@ async function begin(telling: Telling): Promise<void> {
 async function recount(telling: Telling): Promise<void> {
   const { hub, row } = telling;
   if (row.attempts === 0 && row.checkAnnotated === 0) return;
-  const desk = deskOf(hub, row.fullName, permissions);
-  const check = objectAt(await desk.json(`/check-runs/${row.checkId ?? ''}`));
+  const codehost = codehostCallOf(hub, row.fullName, permissions);
+  const check = objectAt(await codehost.json(`/check-runs/${row.checkId ?? ''}`));
   const count = Number(objectAt(check['output'])['annotations_count'] ?? 0);
   if (count !== row.checkAnnotated) await telling.save({ checkAnnotated: count });
 }
@@ -113,8 +113,8 @@ async function change(telling: Telling, body: JsonObject, annotations: number): 
   const key = telling.keyOf(`check=${id}`, input);
   const of = { alias: 'plan', tool: 'update_check_run', key, fullName: row.fullName, permissions, input } as const;
   const probe = { kind: 'checkChanged', id, annotations, conclusion: body['conclusion'] ?? null };
-  await writeOnce(hub, of, (desk) =>
-    desk.write({ method: 'PATCH', path: `/check-runs/${id}`, body }, { probe, shape: idAndUrl }),
+  await writeOnce(hub, of, (codehost) =>
+    codehost.write({ method: 'PATCH', path: `/check-runs/${id}`, body }, { probe, shape: idAndUrl }),
   );
 }
 

@@ -6,7 +6,7 @@ import { Fault } from '../../domain/fault.ts';
 import { idAt, listAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Permissions } from '../installation-token.ts';
-import { deskOf, type Hub, writeOnce } from './hub.ts';
+import { codehostCallOf, type Hub, writeOnce } from './hub.ts';
 import { digestOf, idAndUrl } from './shapes.ts';
 import type { Telling } from './telling.ts';
 import { commentText, planMarker, type PullText, type Where } from './text.ts';
@@ -44,12 +44,12 @@ export async function bringComment(telling: Telling, text: PullText, mayMake: bo
 /** The oldest comment that is ours: people may copy a marker, but not the author. */
 async function findComment(telling: Telling): Promise<string | null> {
   const { hub, row } = telling;
-  const desk = deskOf(hub, row.fullName, permissions);
+  const codehost = codehostCallOf(hub, row.fullName, permissions);
   const marker = planMarker(hub.repository.id);
   const ours: { readonly id: string; readonly call: string | null }[] = [];
   for (let page: number | undefined = 1; page !== undefined && page <= commentPages; ) {
     const path = `/issues/${row.number}/comments`;
-    const { json, nextPage } = await desk.read({ path, query: { per_page: 100, page } });
+    const { json, nextPage } = await codehost.read({ path, query: { per_page: 100, page } });
     for (const one of listAt(json).map(objectAt)) {
       const id = idAt(one['id']);
       const body = textAt(one['body']) ?? '';
@@ -84,12 +84,12 @@ async function makeComment(telling: Telling, text: PullText): Promise<void> {
   const key = telling.keyOf('comment', digestOf(body));
   const of = { alias: 'plan', tool: 'add_issue_comment', key, fullName: row.fullName, permissions } as const;
   let call: string | null = null;
-  const made = await writeOnce(hub, { ...of, input: digestOf(body) }, (desk) => {
-    call = desk.callId;
-    return desk.write(
+  const made = await writeOnce(hub, { ...of, input: digestOf(body) }, (codehost) => {
+    call = codehost.callId;
+    return codehost.write(
       { method: 'POST', path, body: { body: `${body}\n${callMark(call)}` } },
       {
-        probe: { kind: 'marked', path, since: new Date(desk.now.getTime() - 60_000).toISOString(), answer: 'id' },
+        probe: { kind: 'marked', path, since: new Date(codehost.now.getTime() - 60_000).toISOString(), answer: 'id' },
         shape: idAndUrl,
       },
     );
@@ -107,8 +107,8 @@ async function editComment(telling: Telling, id: string, text: PullText): Promis
   const key = telling.keyOf(`comment=${id}`, digestOf(body));
   const of = { alias: 'plan', tool: 'update_issue_comment', key, fullName: row.fullName, permissions } as const;
   try {
-    await writeOnce(hub, { ...of, input: digestOf(body) }, (desk) =>
-      desk.write(
+    await writeOnce(hub, { ...of, input: digestOf(body) }, (codehost) =>
+      codehost.write(
         { method: 'PATCH', path, body: { body } },
         { probe: { kind: 'fields', path, wanted: { body: digestOf(body) }, answer: 'id' }, shape: idAndUrl },
       ),

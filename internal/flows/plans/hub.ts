@@ -8,7 +8,7 @@ import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { objectAt, textAt } from '../../domain/fields.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
-import { Desk } from '../broker/broker.ts';
+import { CodehostCall } from '../broker/broker.ts';
 import { settingText } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import type { Permissions } from '../installation-token.ts';
@@ -37,8 +37,12 @@ export async function hubOf(ctx: FlowContext, repositoryId: string): Promise<Hub
 /** The name of the check and the context of the status. */
 export const contextName = ({ project, repository }: Hub): string => `svc/${project.slug}/${repository.name}`;
 
-export function deskOf({ ctx, project, connection }: Hub, fullName: string, permissions: Permissions): Desk {
-  return new Desk({
+export function codehostCallOf(
+  { ctx, project, connection }: Hub,
+  fullName: string,
+  permissions: Permissions,
+): CodehostCall {
+  return new CodehostCall({
     ctx,
     project,
     connection,
@@ -64,7 +68,7 @@ export interface HubWrite {
 export async function writeOnce(
   hub: Hub,
   of: HubWrite,
-  send: (desk: Desk) => Promise<JsonObject>,
+  send: (codehost: CodehostCall) => Promise<JsonObject>,
 ): Promise<JsonObject> {
   const { ctx, project, connection } = hub;
   const answer = await performWrite(ctx, {
@@ -78,7 +82,7 @@ export async function writeOnce(
     idempotencyKey: of.key,
     input: of.input,
     run: async (step, callId) => {
-      const made = await send(deskOf(hub, of.fullName, of.permissions).writing(step, callId));
+      const made = await send(codehostCallOf(hub, of.fullName, of.permissions).writing(step, callId));
       return { answer: made, url: textAt(made['url']) };
     },
   });

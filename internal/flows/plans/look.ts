@@ -16,7 +16,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { FlowContext } from '../context.ts';
 import { tellInHand } from '../in-hand.ts';
 import { fullNameOf } from '../sync/sync.ts';
-import { deskOf, type Hub, hubOf } from './hub.ts';
+import { codehostCallOf, type Hub, hubOf } from './hub.ts';
 
 const batch = 8;
 const leaseSeconds = 120;
@@ -64,10 +64,10 @@ async function look(hub: Hub, { repositoryId, lookedCommit, appliedCommit, branc
   const known = await knownHeads(ctx.db, repositoryId);
   // What was never looked at has nothing that was told of another base.
   const isMoved = lookedCommit !== null && lookedCommit !== appliedCommit;
-  const desk = deskOf(hub, fullName, { pull_requests: 'read' });
+  const codehost = codehostCallOf(hub, fullName, { pull_requests: 'read' });
   const query = { state: 'open', sort: 'updated', direction: 'desc', per_page: 100, ...(branch && { base: branch }) };
   for (let page: number | undefined = 1; page !== undefined && page <= pages; ) {
-    const { json, nextPage } = await desk.read({ path: '/pulls', query: { ...query, page } });
+    const { json, nextPage } = await codehost.read({ path: '/pulls', query: { ...query, page } });
     for (const pull of listAt(json).map(objectAt)) {
       const wish = wishOf(pull, fullName, branch);
       if (wish === undefined || (wish.isFork && repository.plan.forks !== true)) continue;

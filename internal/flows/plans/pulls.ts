@@ -12,7 +12,7 @@ import { tellInHand } from '../in-hand.ts';
 import { pathsReadOutside, planCommit } from '../sync/sync.ts';
 import { bringCheck, dropOldCheck } from './check.ts';
 import { bringComment } from './comment.ts';
-import { againAfterMs, deskOf, hubOf, isPassing } from './hub.ts';
+import { againAfterMs, codehostCallOf, hubOf, isPassing } from './hub.ts';
 import { digestOf } from './shapes.ts';
 import { leaseSeconds, Telling } from './telling.ts';
 import { type PullText, settledPart } from './text.ts';
@@ -93,12 +93,12 @@ async function touches(telling: Telling): Promise<boolean | undefined> {
   const isRead = (path: string | undefined): boolean =>
     path?.startsWith(prefix) === true &&
     (path.startsWith(`${prefix}.svc/`) || path === `${prefix}.svc` || outside.has(path.slice(prefix.length)));
-  const desk = deskOf(hub, row.fullName, { pull_requests: 'read' });
+  const codehost = codehostCallOf(hub, row.fullName, { pull_requests: 'read' });
   let touched = false;
   try {
     for (let page: number | undefined = 1; page !== undefined && page <= filePages && !touched; ) {
       const path = `/pulls/${row.number}/files`;
-      const { json, nextPage } = await desk.read({ path, query: { per_page: 100, page } });
+      const { json, nextPage } = await codehost.read({ path, query: { per_page: 100, page } });
       const names = listAt(json).flatMap((one) => [
         textAt(objectAt(one)['filename']),
         textAt(objectAt(one)['previous_filename']),

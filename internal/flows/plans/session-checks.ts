@@ -8,7 +8,7 @@ import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { idAt, objectAt, textAt } from '../../domain/fields.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { Desk } from '../broker/broker.ts';
+import { CodehostCall } from '../broker/broker.ts';
 import { settingText } from '../codehost-mounts.ts';
 import type { FlowContext, ProjectRef } from '../context.ts';
 import { performWrite } from '../outbox/outbox.ts';
@@ -90,8 +90,8 @@ class CheckTelling {
     this.#report = report;
   }
 
-  #desk(): Desk {
-    return new Desk({
+  #codehost(): CodehostCall {
+    return new CodehostCall({
       ctx: this.#ctx,
       project: this.#project,
       connection: this.#connection,
@@ -103,7 +103,11 @@ class CheckTelling {
   }
 
   /** `input`: what makes a repeat the same write. */
-  async #write(tool: string, input: readonly string[], send: (desk: Desk) => Promise<JsonObject>): Promise<JsonObject> {
+  async #write(
+    tool: string,
+    input: readonly string[],
+    send: (codehost: CodehostCall) => Promise<JsonObject>,
+  ): Promise<JsonObject> {
     const answer = await performWrite(this.#ctx, {
       project: this.#project,
       sessionId: null,
@@ -115,7 +119,7 @@ class CheckTelling {
       idempotencyKey: `check:${this.#report.id}:${tool}:${input.join(':')}`,
       input: [this.#report.id, ...input],
       run: async (step, callId) => {
-        const made = await send(this.#desk().writing(step, callId));
+        const made = await send(this.#codehost().writing(step, callId));
         return { answer: made, url: textAt(made['url']) };
       },
     });
@@ -126,8 +130,8 @@ class CheckTelling {
   make(fields: JsonObject): Promise<JsonObject> {
     const { id, headSha, displayName: name } = this.#report;
     const body = { name, head_sha: headSha, external_id: id, ...fields };
-    return this.#write('create_check_run', [], (desk) =>
-      desk.write(
+    return this.#write('create_check_run', [], (codehost) =>
+      codehost.write(
         { method: 'POST', path: '/check-runs', body },
         {
           probe: { kind: 'checkRun', commit: headSha, name, externalId: id },
@@ -141,13 +145,13 @@ class CheckTelling {
     const path = `/check-runs/${encodeURIComponent(externalId)}`;
     const [status, conclusion] = [fields['status'] ?? null, fields['conclusion'] ?? null];
     const probe = { kind: 'checkChanged', id: externalId, annotations: 0, status, conclusion };
-    return this.#write('update_check_run', [digestOf(fields)], (desk) =>
-      desk.write({ method: 'PATCH', path, body: fields }, { probe, shape: idAndUrl }),
+    return this.#write('update_check_run', [digestOf(fields)], (codehost) =>
+      codehost.write({ method: 'PATCH', path, body: fields }, { probe, shape: idAndUrl }),
     );
   }
 
   async isOver(externalId: string): Promise<boolean> {
-    const run = objectAt(await this.#desk().json(`/check-runs/${encodeURIComponent(externalId)}`));
+    const run = objectAt(await this.#codehost().json(`/check-runs/${encodeURIComponent(externalId)}`));
     return run['status'] === 'completed';
   }
 }

@@ -102,8 +102,8 @@ async function send(hub: Hub, row: CommitStatusRow, runId: string, said: Said, r
     key,
     input: digestOf([state, context, description]),
   } as const;
-  await writeOnce(hub, { ...of, fullName: fullNameOf(repository), permissions: { statuses: 'write' } }, (desk) =>
-    desk.write(
+  await writeOnce(hub, { ...of, fullName: fullNameOf(repository), permissions: { statuses: 'write' } }, (codehost) =>
+    codehost.write(
       { method: 'POST', path: `/statuses/${commit}`, body },
       { probe: { kind: 'status', commit, context, state, description: digestOf(description) }, shape: idAndUrl },
     ),

@@ -14,7 +14,7 @@ import {
 } from '../../adapters/store/events/event-routes.ts';
 import { insertMessages, type MessageInsert } from '../../adapters/store/sessions/inbox.ts';
 import type { RoutingTx } from '../../adapters/store/routing/routing-lock.ts';
-import { insertTies, type TieInsert } from '../../adapters/store/sessions/sessions.ts';
+import { insertTies, type AttributionInsert } from '../../adapters/store/sessions/sessions.ts';
 import { insertSpawned, type SpawnedInsert } from '../../adapters/store/routing/spawned.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import { failpoint } from '../../base/failpoint.ts';
@@ -34,7 +34,7 @@ export interface Plan {
   readonly madeBindings: Map<string, Binding>;
   readonly movedBindings: Map<string, Binding>;
   readonly transitions: Transition[];
-  readonly ties: TieInsert[];
+  readonly ties: AttributionInsert[];
   /** Decisions that made no session. */
   readonly routes: RouteInsert[];
   readonly settled: Settled[];

@@ -45,7 +45,7 @@ async function connectionOf(ctx: FlowContext, projectId: string, name: string): 
 async function calling<T>(
   of: TrackerCaller,
   { tool, write }: { readonly tool: string; readonly write: boolean },
-  run: (desk: TrackerDesk, row: Call) => Promise<T>,
+  run: (tracker: TrackerConnection, row: Call) => Promise<T>,
 ): Promise<T> {
   const { ctx, caller, alias } = of;
   const row = { project: caller.project, sessionId: caller.sessionId, provider: 'tracker', alias, tool };
@@ -56,7 +56,7 @@ async function calling<T>(
     if (error instanceof Fault) await refusedBefore(ctx, { ...row, connectionId: null }, { write, code: error.code });
     throw error;
   }
-  return run(new TrackerDesk(ctx, connection), { ...row, connectionId: connection.id });
+  return run(new TrackerConnection(ctx, connection), { ...row, connectionId: connection.id });
 }
 
 const fields = `id identifier title url priority state { id name type } team { id key name } assignee { id name displayName email }`;
@@ -94,10 +94,10 @@ const commentOf = (comment: JsonObject): JsonObject => ({
 });
 
 export function issueGet(of: TrackerCaller, { issue }: ToolInput<'issue_get'>): Promise<Json> {
-  return calling(of, { tool: 'issue_get', write: false }, (desk, row) =>
+  return calling(of, { tool: 'issue_get', write: false }, (tracker, row) =>
     performRead(of.ctx, row, async () => {
       const query = `query($id: String!) { issue(id: $id) { ${whole} comments(last: 50) { nodes { ${said} } } } }`;
-      const found = objectAt((await desk.read(query, { id: issue }))['issue']);
+      const found = objectAt((await tracker.read(query, { id: issue }))['issue']);
       const comments = listAt(objectAt(found['comments'])['nodes']).map(objectAt).map(commentOf);
       return { ...issueOf(found), comments };
     }),
@@ -105,11 +105,11 @@ export function issueGet(of: TrackerCaller, { issue }: ToolInput<'issue_get'>): 
 }
 
 export function issueSearch(of: TrackerCaller, { query, limit }: ToolInput<'issue_search'>): Promise<Json> {
-  return calling(of, { tool: 'issue_search', write: false }, (desk, row) =>
+  return calling(of, { tool: 'issue_search', write: false }, (tracker, row) =>
     performRead(of.ctx, row, async () => {
       const text = `query($term: String!, $first: Int) { searchIssues(term: $term, first: $first) {
         nodes { ${fields} } pageInfo { hasNextPage } } }`;
-      const found = objectAt((await desk.read(text, { term: query, first: limit }))['searchIssues']);
+      const found = objectAt((await tracker.read(text, { term: query, first: limit }))['searchIssues']);
       const items = listAt(found['nodes']).map(objectAt).map(issueOf);
       return { items, more: objectAt(found['pageInfo'])['hasNextPage'] === true };
     }),
@@ -133,16 +133,16 @@ const writing = (
 const commentAnswer = (comment: JsonObject): JsonObject => ({ id: comment['id'] ?? null, url: comment['url'] ?? null });
 
 export function issueComment(of: TrackerCaller, input: ToolInput<'issue_comment'>): Promise<Json> {
-  return calling(of, { tool: 'issue_comment', write: true }, (desk, row) =>
+  return calling(of, { tool: 'issue_comment', write: true }, (tracker, row) =>
     writing(of, row, input, async (step) => {
       if ([...input.body].length > bodyMost) {
         throw outsideFault('too-large', `body: has more than ${bodyMost} characters; nothing was sent`);
       }
       const found = objectAt(
-        (await desk.read('query($id: String!) { issue(id: $id) { id } }', { id: input.issue }))['issue'],
+        (await tracker.read('query($id: String!) { issue(id: $id) { id } }', { id: input.issue }))['issue'],
       );
       const issueId = textAt(found['id']) ?? '';
-      const answer = await sendComment(desk, step, { issueId, body: input.body, parentId: input.parent });
+      const answer = await sendComment(tracker, step, { issueId, body: input.body, parentId: input.parent });
       await tie(of.ctx, of.caller.project.id, of.caller.sessionId, issueId);
       return { answer, url: textAt(answer['url']) };
     }),
@@ -152,12 +152,12 @@ const bodyMost = 65_536;
 
 /** The id is ours, so that a repeat cannot make a second one. */
 function sendComment(
-  desk: TrackerDesk,
+  tracker: TrackerConnection,
   step: Step,
   of: { readonly issueId: string; readonly body: string; readonly parentId?: string | undefined },
 ): Promise<JsonObject> {
-  const id = desk.ctx.runtime.uuid();
-  return desk.write(step, {
+  const id = tracker.ctx.runtime.uuid();
+  return tracker.write(step, {
     query: `mutation($input: CommentCreateInput!) { commentCreate(input: $input) { success comment { id url } } }`,
     variables: { input: presentOf({ id, ...of }) },
     probe: { kind: 'comment', id, issueId: of.issueId },
@@ -172,7 +172,7 @@ export function sayOnIssue(
   step: Step,
 ): Promise<JsonObject> {
   const { connection, issueId, body } = of;
-  return sendComment(new TrackerDesk(ctx, connection), step, { issueId, body });
+  return sendComment(new TrackerConnection(ctx, connection), step, { issueId, body });
 }
 
 /** What follows on the issue is attributed to the session. */
@@ -188,15 +188,15 @@ const labelsOf = `query($team: ID) { issueLabels(first: 250,
 
 /** Names of the call as ids of the issue's team. Throws Fault `refused`, `not-found`. */
 async function wantedOf(
-  desk: TrackerDesk,
+  tracker: TrackerConnection,
   input: ToolInput<'issue_update'>,
 ): Promise<{ readonly issueId: string; readonly wanted: JsonObject }> {
-  const issue = objectAt((await desk.read(standing, { id: input.issue }))['issue']);
+  const issue = objectAt((await tracker.read(standing, { id: input.issue }))['issue']);
   const team = objectAt(issue['team']);
   const nodes = (value: Json | undefined): Named[] =>
     listAt(objectAt(value)['nodes']).map(objectAt) as unknown as Named[];
   const asksLabels = input.addLabels !== undefined || input.removeLabels !== undefined;
-  const labels = asksLabels ? nodes((await desk.read(labelsOf, { team: team['id'] ?? null }))['issueLabels']) : [];
+  const labels = asksLabels ? nodes((await tracker.read(labelsOf, { team: team['id'] ?? null }))['issueLabels']) : [];
   const ids = (names: readonly string[] | undefined, field: string) =>
     names?.map((name) => chosen(labels, name, field));
   const { state, assignee, priority } = input;
@@ -213,10 +213,10 @@ async function wantedOf(
 }
 
 export function issueUpdate(of: TrackerCaller, input: ToolInput<'issue_update'>): Promise<Json> {
-  return calling(of, { tool: 'issue_update', write: true }, (desk, row) =>
+  return calling(of, { tool: 'issue_update', write: true }, (tracker, row) =>
     writing(of, row, input, async (step) => {
-      const { issueId, wanted } = await wantedOf(desk, input);
-      const answer = await desk.write(step, {
+      const { issueId, wanted } = await wantedOf(tracker, input);
+      const answer = await tracker.write(step, {
         query: `mutation($id: String!, $input: IssueUpdateInput!) {
           issueUpdate(id: $id, input: $input) { success issue { ${whole} } } }`,
         variables: { id: issueId, input: wanted },
@@ -232,26 +232,28 @@ export function issueUpdate(of: TrackerCaller, input: ToolInput<'issue_update'>)
 export async function lookAtTracker(ctx: FlowContext, sought: SoughtStep): Promise<Found> {
   const connection = sought.connectionId === null ? undefined : await connectionById(ctx.db, sought.connectionId);
   if (connection === undefined) return { found: false };
-  const desk = new TrackerDesk(ctx, connection);
+  const tracker = new TrackerConnection(ctx, connection);
   const { probe } = sought;
   try {
-    return probe['kind'] === 'comment' ? await lookForComment(desk, sought) : await lookAtIssue(desk, probe);
+    return probe['kind'] === 'comment' ? await lookForComment(tracker, sought) : await lookAtIssue(tracker, probe);
   } catch (error) {
     if (error instanceof Fault && error.code === 'not-found') return { found: false };
     throw error;
   }
 }
 
-async function lookForComment(desk: TrackerDesk, { probe, projectId, sessionId }: SoughtStep): Promise<Found> {
-  const data = await desk.read('query($id: String) { comment(id: $id) { id url } }', { id: probe['id'] ?? null });
+async function lookForComment(tracker: TrackerConnection, { probe, projectId, sessionId }: SoughtStep): Promise<Found> {
+  const data = await tracker.read('query($id: String) { comment(id: $id) { id url } }', { id: probe['id'] ?? null });
   const answer = commentAnswer(objectAt(data['comment']));
-  if (sessionId !== null) await tie(desk.ctx, projectId, sessionId, textAt(probe['issueId']) ?? '');
+  if (sessionId !== null) await tie(tracker.ctx, projectId, sessionId, textAt(probe['issueId']) ?? '');
   const url = textAt(answer['url']);
   return { found: true, answer, ...(url !== undefined && { url }) };
 }
 
-async function lookAtIssue(desk: TrackerDesk, probe: JsonObject): Promise<Found> {
-  const data = await desk.read(`query($id: String!) { issue(id: $id) { ${whole} } }`, { id: probe['issueId'] ?? null });
+async function lookAtIssue(tracker: TrackerConnection, probe: JsonObject): Promise<Found> {
+  const data = await tracker.read(`query($id: String!) { issue(id: $id) { ${whole} } }`, {
+    id: probe['issueId'] ?? null,
+  });
   const issue = objectAt(data['issue']);
   const wanted = objectAt(probe['wanted']);
   const labels = listAt(objectAt(issue['labels'])['nodes']).map((one) => objectAt(one)['id']);
@@ -272,7 +274,7 @@ async function lookAtIssue(desk: TrackerDesk, probe: JsonObject): Promise<Found>
 
 const resource = 'graphql';
 
-export class TrackerDesk {
+export class TrackerConnection {
   readonly ctx: FlowContext;
   readonly connection: SealedConnection;
 

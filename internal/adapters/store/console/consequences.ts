@@ -20,7 +20,7 @@ async function one<T>(sql: Sql, columns: { readonly [name: string]: string }, va
   return rows[0] as T;
 }
 
-export interface AgentHangers {
+export interface AgentDependents {
   readonly triggers: Counted;
   readonly schedules: Counted;
   readonly sessions: Counted;
@@ -29,7 +29,7 @@ export interface AgentHangers {
 }
 
 /** Of some agents of a project. */
-export const hangingOnAgents = (sql: Sql, projectId: string, agents: readonly string[]): Promise<AgentHangers> => {
+export const hangingOnAgents = (sql: Sql, projectId: string, agents: readonly string[]): Promise<AgentDependents> => {
   const ours = `select id from svc.agents where project_id = $1::uuid and name = any($2::text[])`;
   return one(
     sql,
@@ -65,7 +65,7 @@ export async function liveSessionsOf(
   return rows;
 }
 
-export interface SecretHangers {
+export interface SecretDependents {
   readonly agents: Counted;
   readonly endpoints: Counted;
   readonly repositories: Counted;
@@ -79,7 +79,7 @@ export const hangingOnSecret = (
   sql: Sql,
   scope: { readonly orgId: string; readonly projectId: string | null },
   name: string,
-): Promise<SecretHangers> => {
+): Promise<SecretDependents> => {
   // By project, since a name of an organization's means it wherever the project has none of its own.
   const ours = `select p.id, case when $2::uuid is null then p.slug || '/' else '' end as prefix from svc.projects p
     where p.org_id = $1::uuid and ($2::uuid is null or p.id = $2::uuid)
@@ -108,7 +108,7 @@ export const hangingOnSecret = (
   );
 };
 
-export interface ConnectionHangers {
+export interface ConnectionDependents {
   /** Optional triggers, which are skipped from then on. */
   readonly triggers: Counted;
   /** Agents whose tools or mounts name it. */
@@ -119,7 +119,7 @@ export const hangingOnConnection = (
   sql: Sql,
   projectId: string,
   connection: { readonly id: string; readonly name: string },
-): Promise<ConnectionHangers> =>
+): Promise<ConnectionDependents> =>
   one(
     sql,
     {
@@ -145,7 +145,7 @@ export async function callsOfEndpoint(sql: Sql, projectId: string, endpointId: s
 const schedulesOfProject = `select a.name || '#' || s.ordinal as name from svc.schedules s
   join svc.agents a on a.id = s.agent_id where s.project_id = $1::uuid`;
 
-export interface ProjectHangers {
+export interface ProjectDependents {
   readonly agents: Counted;
   readonly repositories: Counted;
   readonly schedules: Counted;
@@ -155,7 +155,7 @@ export interface ProjectHangers {
   readonly endpoints: Counted;
 }
 
-export const hangingOnProject = (sql: Sql, projectId: string): Promise<ProjectHangers> => {
+export const hangingOnProject = (sql: Sql, projectId: string): Promise<ProjectDependents> => {
   const of = (table: string, name: string, more = ''): string =>
     counted(`select ${name} as name from svc.${table} where project_id = $1::uuid${more}`);
   return one(
@@ -173,7 +173,7 @@ export const hangingOnProject = (sql: Sql, projectId: string): Promise<ProjectHa
   );
 };
 
-export interface ArchiveHangers {
+export interface ArchiveDependents {
   readonly repositories: Counted;
   readonly schedules: Counted;
   readonly endpoints: Counted;
@@ -182,7 +182,7 @@ export interface ArchiveHangers {
 }
 
 /** What an archived project does not do. */
-export const restingInProject = (sql: Sql, projectId: string): Promise<ArchiveHangers> => {
+export const restingInProject = (sql: Sql, projectId: string): Promise<ArchiveDependents> => {
   const of = (table: string, name: string, more = ''): string =>
     counted(`select ${name} as name from svc.${table} where project_id = $1::uuid${more}`);
   return one(
@@ -198,7 +198,7 @@ export const restingInProject = (sql: Sql, projectId: string): Promise<ArchiveHa
   );
 };
 
-export interface PrincipalHangers {
+export interface PrincipalDependents {
   /** Projects of the organization in which it has a role. */
   readonly projects: Counted;
   /** Live tokens that open the organization, or a project of it. */
@@ -218,7 +218,7 @@ export const hangingOnPrincipal = (
   orgId: string,
   principalId: string,
   now: Date,
-): Promise<PrincipalHangers> => {
+): Promise<PrincipalDependents> => {
   const ours = `svc.project_members m join svc.projects p on p.id = m.project_id
     where p.org_id = $1::uuid and p.deleted_at is null and m.principal_id = $2::uuid`;
   return one(
@@ -246,14 +246,14 @@ export async function browsersOfToken(sql: Sql, tokenId: string, now: Date): Pro
   return rows[0]?.n ?? 0;
 }
 
-export interface ReceiverHangers {
+export interface ReceiverDependents {
   /** What it was not told yet. */
   readonly pending: Counted;
   /** Others of the project that are told something. */
   readonly others: Counted;
 }
 
-export const hangingOnReceiver = (sql: Sql, projectId: string, name: string): Promise<ReceiverHangers> =>
+export const hangingOnReceiver = (sql: Sql, projectId: string, name: string): Promise<ReceiverDependents> =>
   one(
     sql,
     {
@@ -265,7 +265,7 @@ export const hangingOnReceiver = (sql: Sql, projectId: string, name: string): Pr
     [projectId, name],
   );
 
-export interface OrgHangers {
+export interface OrgDependents {
   readonly members: Counted;
   readonly accounts: Counted;
   readonly secrets: Counted;
@@ -273,7 +273,7 @@ export interface OrgHangers {
 }
 
 /** Of an organization without projects. */
-export const hangingOnOrg = (sql: Sql, orgId: string, now: Date): Promise<OrgHangers> =>
+export const hangingOnOrg = (sql: Sql, orgId: string, now: Date): Promise<OrgDependents> =>
   one(
     sql,
     {

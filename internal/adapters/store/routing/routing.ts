@@ -226,7 +226,7 @@ export interface LiveSession {
   readonly agentId: string;
   readonly agent: string;
 }
-export interface TargetStanding extends LiveSession {
+export interface TargetSession extends LiveSession {
   readonly targetType: BindingTarget;
   readonly targetKey: string;
   /** `thread`, or the relation of a tie. */
@@ -257,9 +257,9 @@ export async function bindingsOn(tx: RoutingTx, targets: readonly TargetName[]):
 }
 
 /** Live sessions that claim one of the chat threads, or are tied to one of the targets. */
-export async function liveSessionsOn(tx: RoutingTx, targets: readonly TargetName[]): Promise<TargetStanding[]> {
+export async function liveSessionsOn(tx: RoutingTx, targets: readonly TargetName[]): Promise<TargetSession[]> {
   if (targets.length === 0) return [];
-  const { rows } = await tx.query<TargetStanding>(
+  const { rows } = await tx.query<TargetSession>(
     `select c.session_id as "sessionId", s.agent_id as "agentId", s.agent, u.type as "targetType",
             u.key as "targetKey", 'thread' as relation
        from unnest($2::text[], $3::text[]) as u (type, key)

@@ -59,7 +59,7 @@ export async function forgetKeys(sql: Sql, daemonId: string): Promise<void> {
   await sql.query('delete from svc.key_holders where daemon_id = $1::uuid', [daemonId]);
 }
 
-export interface KeyQuarrel {
+export interface KeyConflict {
   readonly version: number;
   /** Takes no work: its key is another one. */
   readonly refused: KeyHolder;
@@ -68,10 +68,10 @@ export interface KeyQuarrel {
 }
 
 /** Daemons that live and hold another key than the noted one, in the order in which they came. */
-export async function keyQuarrels(sql: Sql): Promise<KeyQuarrel[]> {
+export async function keyQuarrels(sql: Sql): Promise<KeyConflict[]> {
   const holder = (row: string): string =>
     `json_build_object('daemonId', ${row}.daemon_id, 'host', ${row}.host, 'pid', ${row}.pid)`;
-  const { rows } = await sql.query<KeyQuarrel>(
+  const { rows } = await sql.query<KeyConflict>(
     `select h.version, ${holder('h')} as refused, (
          select ${holder('h')} from svc.key_holders h
            where h.version = o.version and not h.refused and ${livesText} order by h.seen_at, h.daemon_id limit 1) as holder

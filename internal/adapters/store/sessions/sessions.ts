@@ -124,7 +124,7 @@ export async function lockSession(tx: RoutingTx, id: string): Promise<SessionHea
   return rows[0];
 }
 
-export interface TieInsert {
+export interface AttributionInsert {
   readonly targetType: string;
   readonly targetKey: string;
   readonly sessionId: string;
@@ -133,7 +133,12 @@ export interface TieInsert {
 }
 
 /** Records what sessions made or said outside; a tie that stands stays. */
-export async function insertTies(sql: Sql, projectId: string, ties: readonly TieInsert[], now: Date): Promise<void> {
+export async function insertTies(
+  sql: Sql,
+  projectId: string,
+  ties: readonly AttributionInsert[],
+  now: Date,
+): Promise<void> {
   if (ties.length === 0) return;
   await sql.query(
     `insert into svc.session_ties (project_id, target_type, target_key, session_id, agent, relation, created_at)

@@ -24,7 +24,7 @@ import { limitReached, passed, type Step, takeSlot } from '../outbox/outbox.ts';
 const replicationMs = { within: 5_000, pause: 1_000 } as const;
 const triesMax = 4;
 
-export interface DeskOptions {
+export interface CodehostCallOptions {
   readonly ctx: FlowContext;
   readonly project: Pick<ProjectRef, 'id' | 'orgId'>;
   readonly connection: SealedConnection;
@@ -48,12 +48,12 @@ export interface Ask {
   readonly mostBytes?: number;
 }
 
-export class Desk {
-  readonly options: DeskOptions;
+export class CodehostCall {
+  readonly options: CodehostCallOptions;
   #step: Step | undefined;
   #callId: string | undefined;
 
-  constructor(options: DeskOptions) {
+  constructor(options: CodehostCallOptions) {
     this.options = options;
   }
 
