@@ -4,7 +4,7 @@
 // A mutant that ran out of time counts as killed only where it went round the same place a hundred times as often as the
 // code does (`Hit limit reached`), never by the clock.
 
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 
 const killedMin = 95;
 const report = JSON.parse(readFileSync(process.argv[2], 'utf8'));
@@ -22,6 +22,7 @@ const isKilled = ({ status, statusReason = '' }) =>
   status === 'Killed' || status === 'RuntimeError' || (status === 'Timeout' && statusReason.startsWith('Hit limit'));
 
 const faults = [];
+for (const file of Object.keys(listed)) if (!existsSync(file)) faults.push(`${file}: listed and not there`);
 const all = { killed: 0, possible: 0 };
 const show = (name, { killed, possible }) => console.log(`${name}: ${killed} of ${possible}, ${possible === 0 ? 100 : ((100 * killed) / possible).toFixed(1)} %`);
 for (const [file, { source, mutants }] of Object.entries(report.files).sort()) {

@@ -221,6 +221,9 @@ test('only the specs of what differs are asked for', () => {
     environment('fresh'),
   ]);
   assert.deepEqual(specsNeeded(after, current), { agents: ['a'], generated: ['Environment/base'] });
+  const stays = tree([agent('a'), environment('base')]);
+  const same = applied(emptyState(), plan(stays, emptyState(), options()), 'one');
+  assert.equal(plan(stays, lean(stays, same), options()).changed, false, 'and of what is equal none');
 });
 
 test('an avatar whose bytes were lost is stored again', () => {
