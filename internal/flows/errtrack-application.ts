@@ -2,7 +2,8 @@
 // Incomplete or unreadable, nothing of a setup, an intake or a refresh is done: each answers that it is unavailable.
 
 import type { ErrtrackSettings } from '../adapters/providers/errtrack/errtrack.ts';
-import { errtrackSection, secretInFile } from '../base/config/errtrack-settings.ts';
+import { errtrackSection } from '../base/config/errtrack-settings.ts';
+import { secretInFile } from '../base/config/section.ts';
 import { Fault } from '../domain/fault.ts';
 import type { FlowContext } from './context.ts';
 import { secretText } from './sealed.ts';

@@ -1,6 +1,6 @@
 // Reads the report of a run (`node score.mjs REPORT`): per file, how many mutants were killed of those that can be, and each
 // that lives. A mutant that changes nothing which can be seen stands in equivalent.json with the reason, and is subtracted;
-// one listed there that no longer exists, or that a test kills, fails the run, and so does a figure under `killedMin`.
+// `nth` says which it is where a line has several alike. One listed there that no longer exists, or that a test kills, fails the run, and so does a figure under `killedMin`.
 // A mutant that ran out of time counts as killed only where it went round the same place a hundred times as often as the
 // code does (`Hit limit reached`), never by the clock.
 
@@ -35,7 +35,9 @@ for (const [file, { source, mutants }] of Object.entries(report.files).sort()) {
     const line = oneLine(lines[mutant.location.start.line - 1]);
     const from = oneLine(textOf(lines, mutant.location));
     const to = oneLine(mutant.replacement ?? '');
-    const equivalent = known.find((one) => one.line === line && one.from === from && one.to.includes(to));
+    const before = lines[mutant.location.start.line - 1].slice(0, mutant.location.start.column - 1);
+    const nth = before.split(from).length;
+    const equivalent = known.find((one) => one.line === line && one.from === from && one.to.includes(to) && (one.nth ?? nth) === nth);
     if (equivalent !== undefined) {
       equivalent.found += 1;
       if (isKilled(mutant)) faults.push(`${file}: listed as equivalent and killed: ${line} [${from} ⇒ ${to}]`);

@@ -2,7 +2,7 @@
 // gateway saw. Pure. A failed turn is never taken for a good one: a normal end counts only when nothing speaks against
 // it. Cancelling explains an error that follows it; it does not explain one that the gateway refused.
 
-import { fieldsOf, type SessionFailure, sessionFailureOf, textOf } from './updates.ts';
+import { fieldsOf, numberOf, type SessionFailure, sessionFailureOf, textOf } from './updates.ts';
 import type { FailureCause, ModelEvidence, TokenUsage, TurnOutcome } from './types.ts';
 
 /** What the connection noted while a turn ran. */
@@ -93,19 +93,16 @@ function failureOfSession({ category, actions, title }: SessionFailure): Failure
   }
 }
 
-const count = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined;
-
 /** `usage` of a prompt's response; undefined where it is absent, null or all zeros, which says nothing. */
 export function usageOfResponse(response: unknown): TokenUsage | undefined {
   const usage = fieldsOf(fieldsOf(response)['usage']);
-  const inputTokens = count(usage['inputTokens']) ?? 0;
-  const outputTokens = count(usage['outputTokens']) ?? 0;
-  const totalTokens = count(usage['totalTokens']) ?? inputTokens + outputTokens;
+  const inputTokens = numberOf(usage['inputTokens']) ?? 0;
+  const outputTokens = numberOf(usage['outputTokens']) ?? 0;
+  const totalTokens = numberOf(usage['totalTokens']) ?? inputTokens + outputTokens;
   if (totalTokens + inputTokens + outputTokens === 0) return undefined;
-  const cachedReadTokens = count(usage['cachedReadTokens']);
-  const cachedWriteTokens = count(usage['cachedWriteTokens']);
-  const thoughtTokens = count(usage['thoughtTokens']);
+  const cachedReadTokens = numberOf(usage['cachedReadTokens']);
+  const cachedWriteTokens = numberOf(usage['cachedWriteTokens']);
+  const thoughtTokens = numberOf(usage['thoughtTokens']);
   return {
     inputTokens,
     outputTokens,

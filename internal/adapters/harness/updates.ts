@@ -9,7 +9,8 @@ type Fields = { readonly [key: string]: unknown };
 export const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 export const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
-const numberOf = (value: unknown): number | undefined =>
+/** A number that counts something, or undefined. */
+export const numberOf = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined;
 
 interface Cut {

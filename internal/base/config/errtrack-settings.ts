@@ -2,7 +2,6 @@
 // is there. The secret is named, as a file or a secret of the organization. What is absent leaves no setup; what is
 // there and cannot be used ends the start.
 
-import { readFileSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
 import { RESOURCE_NAME } from '../../domain/spec.ts';
@@ -53,14 +52,4 @@ export function errtrackSection(file: ConfigFile, base: string): ErrtrackSection
           path: isAbsolute(clientSecretFile) ? clientSecretFile : resolve(base, clientSecretFile),
         } as const);
   return { ...addresses, regions, clientId, appSlug, secret };
-}
-
-/** The secret in a file, without the line feed at its end; undefined where there is none to read. */
-export function secretInFile(path: string): string | undefined {
-  try {
-    const text = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
-    return text === '' ? undefined : text;
-  } catch {
-    return undefined;
-  }
 }

@@ -9,7 +9,7 @@ import { type SandboxProviderName, SANDBOX_PROVIDERS } from '../../domain/sandbo
 import { HARNESSES, RESOURCE_NAME } from '../../domain/spec.ts';
 import type { ConfigFile } from './file.ts';
 import { KubernetesSection, type KubernetesSettings, kubernetesSettings } from './kubernetes-settings.ts';
-import { readSection } from './section.ts';
+import { isHttpAddress, readSection } from './section.ts';
 import { SetupCacheSection, type SetupCacheSettings, setupCacheSettings } from './setup-cache-settings.ts';
 
 const Name = v.pipe(v.string(), v.regex(RESOURCE_NAME, '1 to 128 characters of A-Za-z0-9_.-'));
@@ -31,13 +31,6 @@ const Preset = v.strictObject({
   /** Ceilings of what an environment may ask for. */
   limits: v.optional(Limits),
 });
-/** A base address: nothing but scheme, host, port and path. */
-const isBase = (text: string): boolean => {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  return (
-    url !== null && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === ''
-  );
-};
 const isLoopback = (host: string): boolean => /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(host.replace(/:\d+$/, ''));
 const Docker = v.pipe(
   v.strictObject({
@@ -58,7 +51,7 @@ const Docker = v.pipe(
 const Section = v.strictObject({
   presets: v.optional(v.record(Name, Preset), {}),
   /** Where mounts without a connection are cloned from: `<base>/<owner>/<name>.git`; default the code host. */
-  gitBaseUrl: v.optional(v.pipe(v.string(), v.maxLength(4096), v.check(isBase, 'not an http or https address'))),
+  gitBaseUrl: v.optional(v.pipe(v.string(), v.maxLength(4096), v.check(isHttpAddress, 'not an http or https address'))),
   /** Home and work of sessions that are not loaded, for another daemon: at most so many megabytes each, packed (0: none), and so many days. */
   snapshots: v.optional(
     v.strictObject({

@@ -1,5 +1,6 @@
 // One section of the SVC_CONFIG file, held against what it may be.
 
+import { readFileSync } from 'node:fs';
 import * as v from 'valibot';
 import type { Json } from '../../domain/json.ts';
 import { hostFault } from '../net/net.ts';
@@ -30,4 +31,22 @@ export function requirePublic(
   const url = new URL(address);
   if (url.protocol === 'https:' && hostFault(url.hostname) === null) return;
   throw new ConfigError(key, 'is not a public https address (SVC_ALLOW_PRIVATE_NETWORK allows it)');
+}
+
+/** An http or https address: nothing but scheme, host, port and path. */
+export const isHttpAddress = (text: string): boolean => {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  return (
+    url !== null && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === ''
+  );
+};
+
+/** The secret in a file, without the line feed at its end; undefined where there is none to read. */
+export function secretInFile(path: string): string | undefined {
+  try {
+    const text = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
+    return text === '' ? undefined : text;
+  } catch {
+    return undefined;
+  }
 }

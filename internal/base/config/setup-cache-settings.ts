@@ -3,18 +3,13 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
+import { isHttpAddress } from './section.ts';
 
 const EnvName = v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable'));
-const isEndpoint = (text: string): boolean => {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  return (
-    url !== null && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === ''
-  );
-};
 
 const S3 = v.strictObject({
   /** `https://host[:port]`; buckets are named in the path. */
-  endpoint: v.pipe(v.string(), v.maxLength(4096), v.check(isEndpoint, 'not an http or https address')),
+  endpoint: v.pipe(v.string(), v.maxLength(4096), v.check(isHttpAddress, 'not an http or https address')),
   bucket: v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'no name of a bucket')),
   region: v.optional(v.pipe(v.string(), v.regex(/^[A-Za-z0-9-]{1,64}$/)), 'us-east-1'),
   /** In front of the name of every object. */

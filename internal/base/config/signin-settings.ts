@@ -1,12 +1,11 @@
 // The `signIn` section of the SVC_CONFIG file: which providers say who a person is, which roles their groups give, and how
 // long a browser stays signed in. Secrets are named, as a file or a secret of the first organization.
 
-import { readFileSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
 import * as v from 'valibot';
 import { RESOURCE_NAME } from '../../domain/spec.ts';
 import { ConfigError, type ConfigFile } from './file.ts';
-import { readSection } from './section.ts';
+import { readSection, secretInFile } from './section.ts';
 
 const name = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9-]{0,31}$/, '1 to 32 of a-z, 0-9 and -'));
 const label = v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(100)));
@@ -154,18 +153,8 @@ function common(
   if ((file === undefined) === (ref === undefined))
     throw new ConfigError(key, 'needs clientSecretFile or clientSecretRef, and one of them only');
   const path = file === undefined || isAbsolute(file) ? file : resolve(base, file);
-  if (path !== undefined && signinSecretInFile(path) === undefined)
+  if (path !== undefined && secretInFile(path) === undefined)
     throw new ConfigError(`${key}.clientSecretFile`, 'cannot be read, or is empty');
   const secret: ClientSecret = path === undefined ? { kind: 'secret', name: ref ?? '' } : { kind: 'file', path };
   return { name: ownName, label: given.label ?? ownName, clientId: given.clientId, secret };
-}
-
-/** The secret in a file, without the line feed at its end; undefined where there is none to read. */
-export function signinSecretInFile(path: string): string | undefined {
-  try {
-    const text = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
-    return text === '' ? undefined : text;
-  } catch {
-    return undefined;
-  }
 }

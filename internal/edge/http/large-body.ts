@@ -4,7 +4,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import type { Readable } from 'node:stream';
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../base/yielding.ts';
 import { errorCodes, type FastifyInstance, type FastifyRequest } from 'fastify';
 import { Fault } from '../../domain/fault.ts';
 import { longTexts, type TextPlace, Unended } from '../../domain/long-texts.ts';

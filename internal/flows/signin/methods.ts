@@ -3,7 +3,8 @@
 import type { GroupRole } from '../../adapters/store/signin/identities.ts';
 import { firstOrgId } from '../../adapters/store/secrets/keys.ts';
 import { SigninRefused } from '../../adapters/providers/oauth/oauth.ts';
-import { signinSecretInFile, type SigninMethod, signinSettings } from '../../base/config/signin-settings.ts';
+import { secretInFile } from '../../base/config/section.ts';
+import { type SigninMethod, signinSettings } from '../../base/config/signin-settings.ts';
 import type { FlowContext } from '../context.ts';
 import { secretText } from '../sealed.ts';
 
@@ -17,7 +18,7 @@ export async function clientSecretOf(ctx: FlowContext, method: SigninMethod): Pr
   const { secret } = method;
   const text =
     secret.kind === 'file'
-      ? signinSecretInFile(secret.path)
+      ? secretInFile(secret.path)
       : await secretText(ctx, { id: noProject, orgId: (await firstOrgId(ctx.db)) ?? noProject }, secret.name, {
           kind: 'tool',
           name: 'sign-in',

@@ -3,7 +3,7 @@
 // apply leaves a run with the reason `apply`, whatever its outcome (docs/reference/repositories.md#runs, `POST P/apply`).
 
 import { createHash } from 'node:crypto';
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../base/yielding.ts';
 import { insertRun, moveRun } from '../../adapters/store/repositories/reconciles.ts';
 import type { Sql } from '../../adapters/store/store.ts';
 import type { CompileOutput } from '../../core/compile/types.ts';

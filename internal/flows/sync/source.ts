@@ -22,7 +22,7 @@ import type { Limiter } from '../limits.ts';
 import { isUsable } from '../../domain/connection.ts';
 import { Fault } from '../../domain/fault.ts';
 import { type FlowContext, type ProjectRef, syncPortsOf, tokensOf } from '../context.ts';
-import { apiUrlOf } from '../codehost-mounts.ts';
+import { apiUrlOf, settingText } from '../codehost-mounts.ts';
 import { absentSecret, connectionSecrets, type SecretReader, secretText } from '../sealed.ts';
 
 /** What a row says is to be read. */
@@ -89,10 +89,6 @@ export function credentialsOf(
   };
 }
 
-/** A setting as text; numbers are identifiers that somebody did not quote. */
-export const text = (value: unknown): string | undefined =>
-  typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined;
-
 /** The token of a code-host connection: its own, or one minted of its installation. Throws RepoCondition `auth-failed`. */
 export async function connectionToken(
   ctx: FlowContext,
@@ -105,13 +101,13 @@ export async function connectionToken(
     throw new RepoCondition('auth-failed', `there is no active code-host connection ${name}; add it, or change auth`);
   }
   const credentials = connectionSecrets(ctx, connection);
-  const token = text(credentials['token']);
+  const token = settingText(credentials['token']);
   if (token !== undefined) return { token };
   const { tokens } = tokensOf(ctx);
   const now = ctx.runtime.now();
   const kept = tokens.get(connection.id);
   if (!refresh && kept !== undefined && kept.until > now) return { username: 'x-access-token', token: kept.token };
-  const minted = await mint(ctx, connection, text(credentials['privateKey']), now);
+  const minted = await mint(ctx, connection, settingText(credentials['privateKey']), now);
   // Four fifths of its life: what is handed out must outlive the longest read.
   const until = new Date(now.getTime() + (minted.expiresAt.getTime() - now.getTime()) * 0.8);
   tokens.set(connection.id, { token: minted.token, until });
@@ -120,8 +116,8 @@ export async function connectionToken(
 
 async function mint(ctx: FlowContext, connection: SealedConnection, privateKey: string | undefined, now: Date) {
   const { config, name } = connection;
-  const appId = text(config['appId']);
-  const installationId = text(config['installationId']);
+  const appId = settingText(config['appId']);
+  const installationId = settingText(config['installationId']);
   const apiUrl = apiUrlOf(ctx, connection);
   if (privateKey === undefined || appId === undefined || installationId === undefined) {
     throw new RepoCondition(

@@ -4,8 +4,9 @@
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { idAt, objectAt, textAt } from '../../../domain/fields.ts';
-import type { Json, JsonObject } from '../../../domain/json.ts';
+import type { JsonObject } from '../../../domain/json.ts';
 import { UUID } from '../../../domain/uuid.ts';
+import { isThere } from './project.ts';
 
 const SIGNATURE = /^[0-9a-f]{64}$/;
 
@@ -14,8 +15,6 @@ export function verifySignature(rawBody: Uint8Array, header: string | undefined,
   if (secret.length === 0 || header === undefined || !SIGNATURE.test(header)) return false;
   return timingSafeEqual(Buffer.from(header, 'hex'), createHmac('sha256', secret).update(rawBody).digest());
 }
-
-const isThere = (value: Json | undefined): boolean => value !== undefined && value !== null;
 
 interface About {
   /** Canonical UUID. */

@@ -6,7 +6,7 @@ import { idAt, objectAt, textAt } from '../../../domain/fields.ts';
 import type { Json, JsonObject } from '../../../domain/json.ts';
 
 type Fields = readonly string[];
-const isThere = (value: Json | undefined): boolean => value !== undefined && value !== null;
+export const isThere = (value: Json | undefined): boolean => value !== undefined && value !== null;
 
 /** Of an object, the fields of that name that are there. */
 const pick = (value: Json | undefined, fields: Fields): JsonObject => {

@@ -2,7 +2,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { yieldToEventLoop } from '../../../base/yielding.ts';
 import { longTexts, type TextPlace, Unended } from '../../../domain/long-texts.ts';
 import { MESSAGES } from '../../../domain/messages.ts';
 import { BodyProblem } from './problem.ts';
