@@ -9,7 +9,6 @@ import { snapshotById } from '../../adapters/store/repositories/snapshots.ts';
 import type { TemplateLock } from '../../domain/bundle.ts';
 import { canonicalJson, type Json } from '../../domain/json.ts';
 import { withoutEnd } from '../../domain/text-end.ts';
-import { catalogOf } from '../context.ts';
 import { storedFiles, type ToRead, type TreeFiles, type Verdict } from './snapshot.ts';
 import type { SyncTask } from './task.ts';
 
@@ -31,8 +30,8 @@ export async function resolve(task: SyncTask): Promise<Resolved> {
   return { tip, context, hash, verdict: assess({ repository, commit: tip.commit, hash, reason }), repeated: null };
 }
 
-function hashOf({ ctx, repository }: SyncTask, context: Resolved['context']): string {
-  const text = inputsText({ context, settings: decidingSettings(repository), catalog: catalogOf(ctx).catalogHash });
+function hashOf({ catalog, repository }: SyncTask, context: Resolved['context']): string {
+  const text = inputsText({ context, settings: decidingSettings(repository), catalog: catalog.catalogHash });
   return createHash('sha256').update(text).digest('hex');
 }
 

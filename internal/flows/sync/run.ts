@@ -10,7 +10,6 @@ import { lastRuns, type ReconcileStatus } from '../../adapters/store/repositorie
 import { updateState } from '../../adapters/store/repositories/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
 import { Fault } from '../../domain/fault.ts';
-import { catalogOf, syncPortsOf } from '../context.ts';
 import { applyPlan } from './apply.ts';
 import { compile, type CompiledTree } from './compile.ts';
 import { backOffMs, type HostHealth, HostPaused, hostOf } from './source.ts';
@@ -106,7 +105,7 @@ async function stages(task: SyncTask, options: RunOptions, progress: { subject: 
   const isQuiet = task.reason === 'resync' && repository.state.seenCommit === resolved.tip.commit;
   // The periodic comparison of a commit that was seen already leaves a row only when it finds something.
   if (!isQuiet) await run.open(progress.subject);
-  const isStored = syncPortsOf(task.ctx).compiled.snapshotOf(repository.id, repository.state.snapshotId ?? '');
+  const isStored = task.ports.compiled.snapshotOf(repository.id, repository.state.snapshotId ?? '');
   const isApplied = isStored !== undefined && repository.state.appliedCommit === resolved.tip.commit;
   // Where nothing has to be read, the end of the run says all of it a moment later.
   if (isApplied) run.isOf(resolved.tip.commit);
@@ -171,7 +170,7 @@ async function applyTree(task: SyncTask, options: RunOptions, resolved: Resolved
   const isLazy = run.id === null;
   const finish: NonNullable<ApplyRequest['finish']> = (tx, result, took) =>
     reportSync(task, tx, { resolved, tree, lazyId, isNews }, result, took);
-  const result = await syncPortsOf(ctx).applying(
+  const result = await task.ports.applying(
     repository.projectId,
     async () => {
       signal.throwIfAborted();
@@ -195,9 +194,9 @@ async function applyTree(task: SyncTask, options: RunOptions, resolved: Resolved
 }
 
 function requestOf(task: SyncTask, { tip, files, output }: CompiledTree): Omit<ApplyRequest, 'operationId'> {
-  const { ctx, repository, request } = task;
-  const { catalog } = catalogOf(ctx);
-  const { compiled } = syncPortsOf(ctx);
+  const { repository, request } = task;
+  const { catalog } = task.catalog;
+  const { compiled } = task.ports;
   return {
     projectId: repository.projectId,
     owner: { kind: 'repository', repositoryId: repository.id, generation: repository.generation },

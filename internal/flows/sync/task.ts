@@ -6,7 +6,8 @@ import type { WishReason } from '../../adapters/store/repositories/polls.ts';
 import { moveRun, runningRun } from '../../adapters/store/repositories/reconciles.ts';
 import { type Repository, repositoryInHand } from '../../adapters/store/repositories/repositories.ts';
 import { failpoint } from '../../base/failpoint.ts';
-import { type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
+import { catalogOf, type FlowContext, type ProjectRef, syncPortsOf } from '../context.ts';
+import type { CatalogPorts, SyncPorts } from '../ports.ts';
 import { aloneAt, endedTheProcess, gateOf, parkedAt, putDown, takeInHand } from '../in-hand.ts';
 import { createReader, type HostHealth, hostOf, openRepository, type SourceReader } from './source.ts';
 import { RunRecord, type RunSubject, type SyncRequest } from './run-record.ts';
@@ -14,6 +15,8 @@ import { RunRecord, type RunSubject, type SyncRequest } from './run-record.ts';
 /** One sync: what it is about, which stays as it is, and the two things that it works with. */
 export interface SyncTask {
   readonly ctx: FlowContext;
+  readonly ports: SyncPorts;
+  readonly catalog: CatalogPorts;
   readonly project: ProjectRef;
   /** As it was when the sync began. */
   readonly repository: Repository;
@@ -51,6 +54,8 @@ export async function takeTask(ctx: FlowContext, options: TakeOptions): Promise<
   const isTurn = reason === 'poll' || reason === 'resync';
   return {
     ctx,
+    ports,
+    catalog: catalogOf(ctx),
     project,
     repository,
     connections,
