@@ -133,6 +133,50 @@ describe('patterns of generated secrets', () => {
     }
   });
 
+  const DRAWS: readonly (readonly [text: string, bytes: readonly number[], value: string])[] = [
+    ['a|bc|[d-h]', [0], 'a'],
+    ['a|bc|[d-h]', [1], 'bc'],
+    ['a|bc|[d-h]', [2, 4], 'h'],
+    ['a|bc|[d-h]', [6, 0], 'd'],
+    // What is no number of a choice is drawn again.
+    ['a|bc|[d-h]', [7, 0], 'a'],
+    ['[ab]{0,2}x', [0], 'x'],
+    ['[ab]{0,2}x', [1, 0], 'ax'],
+    ['[ab]{0,2}x', [2, 1], 'bx'],
+    ['[ab]{0,2}x', [3, 0, 1], 'abx'],
+    ['[ab]{0,2}x', [6, 1, 1], 'bbx'],
+    ['(?:ab|cd){1,2}', [1, 0], 'ab'],
+    ['(?:ab|cd){1,2}', [2, 0, 1], 'abcd'],
+    ['(?:ab|cd){1,2}', [5, 1, 1], 'cdcd'],
+    ['[a-]', [0], '-'],
+    ['[a-]', [1], 'a'],
+    ['[a-a]', [], 'a'],
+    ['[^!-~]', [], ' '],
+    ['a{3}', [], 'aaa'],
+  ];
+  for (const [text, bytes, value] of DRAWS) {
+    it(`${text} drawn with ${bytes.join(', ')} is ${value}`, () => {
+      const left = [...bytes];
+      assert.equal(
+        drawPattern(parsed(text), () => Uint8Array.of(left.shift() ?? assert.fail('too many bytes'))),
+        value,
+      );
+      assert.deepEqual(left, []);
+    });
+  }
+
+  it('count their derivations, and keep to each bound itself', () => {
+    for (const [text, bits] of [
+      ['a|b|c|d', 2],
+      ['[ab]{1,3}', 3],
+      ['[^a-z]{10}', 61],
+      ['a'.repeat(1_024), 0],
+      ['a{4096}', 0],
+    ] as const) {
+      assert.equal(parsed(text).bits, bits, text);
+    }
+  });
+
   it('ask for no more random bytes than a choice needs, and read them as one number', () => {
     const asked: number[] = [];
     const ones = (count: number): Uint8Array => {
