@@ -75,6 +75,11 @@ test('what the sync stored is listed: agents, triggers, endpoints, schedules', a
   const wide = (await svc(['trigger', 'list', '--agent', 'greeter', '-o', 'wide'])).stdout;
   assert.match(wide, /^AGENT .* DECLARED +LAST MATCH\n.*\.svc\/agents\/greeter\.yaml:\d+ +never$/m);
   assert.match((await svc(['spend', '--days', '7'])).stdout, /^no model has been called in the last 7 days$/m);
+  assert.match(
+    (await svc(['spend', '--by', 'session', '--agent', 'greeter'])).stdout,
+    /^no session has called a model$/m,
+  );
+  assert.equal((await svc(['spend', '--by', 'day', '--limit', '3'])).code, 2);
   assert.match((await svc(['schedule', 'list'])).stdout, /gardener +0 +30 7 \* \* 1-5 +Europe\/Lisbon +in /);
 });
 

@@ -88,7 +88,7 @@ const rows = (kind: (one: number) => string, time: string): string[] => [
        output_tokens, cache_read_tokens, cache_write_tokens, estimated)
    select ${kind(8)}, $project, ${agentId}, 'agent', ${kind(2)}, ${time}, 'provider-a', 'm', 1, 1, 0, 0, false from $rows`,
   `insert into svc.usage_sessions (session_id, project_id, calls, unpriced_calls, input_tokens, output_tokens, cache_read_tokens,
-       cache_write_tokens, cost_usd) select ${kind(2)}, $project, 1, 0, 1, 1, 0, 0, 0 from $rows`,
+       cache_write_tokens, cost_usd, agent_id) select ${kind(2)}, $project, 1, 0, 1, 1, 0, 0, n % 1000 / 100.0, ${agentId} from $rows`,
 ];
 
 const history = [

@@ -26,6 +26,23 @@ const KINDS = {
 
 export type OutsideCode = keyof typeof KINDS;
 
+/** Of a failed call: the connection or what stands behind it, and not what the call asked for. */
+const OF_THE_CONNECTION: ReadonlySet<string> = new Set<OutsideCode | 'remote-unavailable' | 'remote-refused'>([
+  'connection-inactive',
+  'authorization-required',
+  'scope-required',
+  'credential-refused',
+  'permission-missing',
+  'rate-limited',
+  'provider-unavailable',
+  'outcome-unknown',
+  'remote-unavailable',
+  'remote-refused',
+]);
+
+/** Whether a call that ended with this code says something of its connection: such calls are counted there. */
+export const isOfConnection = (code: string | null): boolean => code !== null && OF_THE_CONNECTION.has(code);
+
 /** A Fault of that code. */
 export function outsideFault(code: OutsideCode, message: string, retryAfterSeconds?: number): Fault {
   return new Fault(KINDS[code], code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });

@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { CONNECTION_STATUSES } from '../../internal/domain/connection.ts';
 import { authorizePost, connectionPatch, connectionPost, credentialsPut } from '../connection.ts';
-import { dryRun, dryRunQuery, integer, json, projectPath, reasonBody } from './common.ts';
+import { dryRun, dryRunQuery, integer, json, projectPath, reasonBody, timestamp } from './common.ts';
 import { named, operation, pageOf, pageQuery, type Shape, viewQuery } from './operation.ts';
 
 const entries = {
@@ -13,6 +13,10 @@ const entries = {
   status: v.picklist(CONNECTION_STATUSES),
   /** Why it has that status, in one word. */
   reason: v.optional(v.string()),
+  /** When its status became what it is. */
+  since: v.optional(timestamp),
+  /** Calls that have failed on it since then, and not for what they asked. */
+  failedCalls: v.optional(integer),
   /** Where the provider sends its webhooks; null where it sends none. */
   intakeUrl: v.nullable(v.string()),
   /** Agents whose triggers or tools name it; where it is read, not where it is made. */

@@ -15,6 +15,10 @@ export const schedule = named(
     nextAt: timestamp,
     lastAt: v.nullable(timestamp),
     lastStatus: v.nullable(v.string()),
+    /** Ticks that it has passed over since it last fired. */
+    skipped: integer,
+    /** The session of its last tick that fired; null where there is none, or it is gone. */
+    lastSessionId: v.nullable(v.string()),
   }),
 );
 export type Schedule = Shape<typeof schedule>;

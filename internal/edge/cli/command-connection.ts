@@ -46,14 +46,17 @@ const PROVIDERS: { readonly [provider: string]: ProviderShape } = {
 
 export const connectionList: Handler = async (call) => {
   const client = await connect(call);
+  const now = call.screen.now();
   return showList(call, client, {
     operation: connections.listConnections,
     empty: 'no connections',
-    head: ['name', 'provider', 'status', 'agents', 'intake', 'reason'],
+    head: ['name', 'provider', 'status', 'since', 'failed calls', 'agents', 'intake', 'reason'],
     row: (connection) => [
       connection.text('name'),
       connection.text('provider'),
       { text: connection.text('status'), colour: statusColour(connection.text('status')) },
+      relativeTime(connection.at('since'), now),
+      connection.text('failedCalls'),
       connection.text('usedBy'),
       connection.text('intakeUrl'),
       connection.text('reason'),
@@ -108,7 +111,20 @@ const read = (client: Client, name: string) => client.call(connections.getConnec
 /** A connection for people: its status first, and whatever else is told of it. */
 function detailText(call: Call, connection: Detail): string {
   const { paint, now } = call.screen;
-  const { name, provider, status, reason, intakeUrl, config, id, checkedAt, rateLimitedUntil, ...more } = connection;
+  const {
+    name,
+    provider,
+    status,
+    reason,
+    intakeUrl,
+    config,
+    id,
+    checkedAt,
+    rateLimitedUntil,
+    since,
+    failedCalls,
+    ...more
+  } = connection;
   const plain = (value: string | null | undefined): string | undefined =>
     value === null || value === undefined ? undefined : clean(value, true);
   const head = details(
@@ -117,6 +133,8 @@ function detailText(call: Call, connection: Detail): string {
       ['provider', plain(provider)],
       ['status', paint(statusColour(status), plain(status) ?? '-')],
       ['reason', plain(reason)],
+      ['since', since === undefined ? undefined : relativeTime(since, now())],
+      ['failed calls', failedCalls === undefined || failedCalls === 0 ? undefined : `${failedCalls} since then`],
       ['checked', checkedAt === undefined ? undefined : relativeTime(checkedAt, now())],
       ['rate-limited', rateLimitedUntil === undefined ? undefined : relativeTime(rateLimitedUntil, now())],
       ['webhooks', plain(intakeUrl)],

@@ -235,7 +235,7 @@ export const scheduleList: Handler = async (call) => {
   return showList(call, client, {
     operation: schedules.listSchedules,
     empty: 'no schedules',
-    head: ['agent', '#', 'cron', 'time zone', 'next', 'last', 'last status', 'id'],
+    head: ['agent', '#', 'cron', 'time zone', 'next', 'last', 'last status', 'session', 'id'],
     row: (schedule) => [
       schedule.text('agent'),
       schedule.text('ordinal'),
@@ -243,7 +243,8 @@ export const scheduleList: Handler = async (call) => {
       schedule.text('timezone'),
       relativeTime(schedule.at('nextAt'), now),
       relativeTime(schedule.at('lastAt'), now),
-      schedule.text('lastStatus'),
+      `${schedule.text('lastStatus')}${(schedule.at('skipped') ?? 0) > 0 ? ` (skipped ${schedule.text('skipped')})` : ''}`,
+      schedule.text('lastSessionId'),
       schedule.text('scheduleId'),
     ],
     agentOf: (schedule) => schedule.text('agent'),

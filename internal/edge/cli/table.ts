@@ -35,9 +35,20 @@ const tools: readonly CommandSpec[] = [
   },
   {
     words: ['spend'],
-    summary: 'what agents have cost, by agent and day',
+    summary: 'what agents have cost, by agent, day or session',
     args: [],
-    options: [{ name: 'days', type: 'string', value: 'N', help: 'UTC days back, 1 to 366 (default 30)' }],
+    options: [
+      {
+        name: 'by',
+        type: 'string',
+        value: 'WHAT',
+        help: 'agent (default), day, or session: dearest first',
+        choices: ['agent', 'day', 'session'],
+      },
+      { name: 'days', type: 'string', value: 'N', help: 'UTC days back, 1 to 366 (default 30); not by session' },
+      { name: 'agent', type: 'string', value: 'NAME', help: 'by session: its sessions alone' },
+      { name: 'limit', type: 'string', value: 'N', help: 'by session: how many (default 50)' },
+    ],
     load: async () => (await import('./command-spend.ts')).spendCommand,
   },
   {

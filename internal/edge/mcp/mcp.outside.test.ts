@@ -23,6 +23,9 @@ describe('tools whose work is done outside', () => {
     await addConnection(daemon, { provider: 'errtrack', name: 'errors', credentials: {} });
   });
   after(() => bench.stop());
+  /** Of the connection `issues`. */
+  const failedCalls = async (): Promise<number> =>
+    Number((await bench.daemon.api('GET', 'P/connections/issues')).body['failedCalls']);
   const listed = async (seat: Seat, alias: string): Promise<string[]> =>
     (await (await seat.client(alias)).listTools()).tools.map((tool) => tool.name);
 
@@ -75,6 +78,7 @@ describe('tools whose work is done outside', () => {
       'get_issue_details',
       'get_latest_event',
     ]);
+    const before = await failedCalls();
     assert.match((await finder.call('search_issues', {}, 'errors')).text, /^not-connected: /);
     assert.match((await finder.call('update_issue', {}, 'errors')).text, /^no-such-tool: /);
     assert.deepEqual(await listed(finder, 'issues'), ['issue_get', 'issue_search', 'issue_comment', 'issue_update']);
@@ -82,6 +86,10 @@ describe('tools whose work is done outside', () => {
       (await finder.call('issue_get', { issue: 'A-1' }, 'issues')).text,
       /^credential-refused: .*nothing was done/,
     );
+    assert.equal(await failedCalls(), before + 1);
+    // What it asks for is not the connection's fault.
+    assert.match((await finder.call('issue_get', { issue: ' ' }, 'issues')).text, /^invalid-input: /);
+    assert.equal(await failedCalls(), before + 1);
   });
 
   it('chat tools take their input strictly, and say that they did nothing', async () => {
@@ -122,6 +130,8 @@ describe('tools whose work is done outside', () => {
     const client = await signed.client('remote');
     assert.deepEqual((await client.listTools()).tools, []);
     assert.equal(client.getInstructions(), 'authorization-required: connection issues');
+    const before = await failedCalls();
     assert.equal((await signed.call('x', {}, 'remote')).text, 'authorization-required: connection issues');
+    assert.equal(await failedCalls(), before + 1, 'calls are counted, and not what a client asks beside them');
   });
 });

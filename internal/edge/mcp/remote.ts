@@ -24,6 +24,8 @@ export interface RemoteServer {
   authorization(refused?: boolean): Promise<string | undefined>;
   /** Of a credential by consent: what a refusal for want of a scope leads to; undefined where to nothing. */
   wantsScopes?(challenge: string | undefined): Promise<Fault | undefined>;
+  /** Hears of each call of a tool that did not go through. */
+  failed?(fault: Fault): Promise<void>;
 }
 export interface AnswerListener {
   /** The tools have been listed well. */
@@ -88,6 +90,7 @@ export function createRemote(allowPrivate: () => boolean, given?: Dispatcher): R
       } catch (error) {
         if (gone.signal.aborted) return;
         const fault = error instanceof Fault ? error : unreachable(reasonOf(error));
+        if (isToolCall(body)) await server.failed?.(fault);
         if (CONSENT.includes(fault.code) && !response.headersSent) return answerWithout(at, fault, hearing);
         hearing.failed(new Fault(fault.kind, fault.code, `${url.host}: ${fault.message}`));
         if (response.headersSent) response.destroy();
@@ -198,10 +201,13 @@ async function giveBack(
   await pipeline(upstream.body, maskStream(secret, bytesMax), response);
 }
 
-function isList(body: Buffer | undefined): boolean {
+const isList = (body: Buffer | undefined): boolean => asks(body, 'tools/list');
+const isToolCall = (body: Buffer | undefined): boolean => asks(body, 'tools/call');
+
+function asks(body: Buffer | undefined, method: string): boolean {
   try {
     const message = JSON.parse((body ?? '').toString('utf8')) as { method?: unknown } | { method?: unknown }[];
-    return [message].flat().some((one) => one.method === 'tools/list');
+    return [message].flat().some((one) => one.method === method);
   } catch {
     return false;
   }

@@ -8,8 +8,10 @@ export const escapeHtml = (text: string): string =>
 
 interface Parts {
   readonly title: string;
-  /** A module of client/; none: a page without script. */
-  readonly script?: string;
+  /** Modules of client/, run in this order; none: a page without script. */
+  readonly scripts?: readonly string[];
+  /** What it imports, and what those do, as far as they are asked for at once: not one depth after the other. */
+  readonly imports?: readonly string[];
   /** Style beside that of every page. */
   readonly style?: string;
   /** Of the head, as HTML. */
@@ -17,15 +19,10 @@ interface Parts {
   readonly body: string;
 }
 
-function html({ assets }: Visit, { title, script, style, head, body }: Parts): string {
-  // What a module imports is asked for together with it, not one depth after the other.
-  const preloads = (script === 'app.ts' ? assets.shell : [])
-    .map((url) => `<link rel="modulepreload" href="${url}">`)
-    .join('');
-  const scripts =
-    script === undefined
-      ? ''
-      : `<script type="importmap">${assets.importMap}</script>${preloads}<script type="module" src="${assets.url(script)}"></script>`;
+function html({ assets }: Visit, { title, scripts = [], imports = [], style, head, body }: Parts): string {
+  const preloads = imports.map((url) => `<link rel="modulepreload" href="${url}">`).join('');
+  const modules = scripts.map((name) => `<script type="module" src="${assets.url(name)}"></script>`).join('');
+  const run = scripts.length === 0 ? '' : `<script type="importmap">${assets.importMap}</script>${preloads}${modules}`;
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -35,7 +32,7 @@ function html({ assets }: Visit, { title, script, style, head, body }: Parts): s
 <title>${escapeHtml(title)}</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="${assets.url('app.css')}">
-${style === undefined ? '' : `<link rel="stylesheet" href="${assets.url(style)}">`}${head ?? ''}${scripts}
+${style === undefined ? '' : `<link rel="stylesheet" href="${assets.url(style)}">`}${head ?? ''}${run}
 </head>
 <body>${body}</body>
 </html>
@@ -45,8 +42,16 @@ ${style === undefined ? '' : `<link rel="stylesheet" href="${assets.url(style)}"
 const noscript =
   '<noscript><p class="notice">This page needs JavaScript; <code>svc</code> on the command line does not.</p></noscript>';
 
-export const shellPage = (visit: Visit): void =>
-  sendHtml(visit, 200, html(visit, { title: 'svc', script: 'app.ts', body: `<div id="root"></div>${noscript}` }));
+/** The console's shell; `overview`: where the overview of the project is read, on its page. */
+export function shellPage(visit: Visit, overview?: string): void {
+  const { assets } = visit;
+  const early = overview === undefined ? '' : ` data-early="${escapeHtml(overview)}"`;
+  const body = `<div id="root"${early}></div>${noscript}`;
+  const imports = overview === undefined ? assets.shell : [...assets.shell, assets.url('page-overview.ts')];
+  // The module that reads the API runs before the others are there, and asks for what the page shows.
+  const first = overview === undefined ? [] : ['api.ts'];
+  sendHtml(visit, 200, html(visit, { title: 'svc', scripts: [...first, 'app.ts'], imports, body }));
+}
 
 export const signinPage = (visit: Visit): void =>
   sendHtml(
@@ -54,7 +59,7 @@ export const signinPage = (visit: Visit): void =>
     200,
     html(visit, {
       title: 'Sign in · svc',
-      script: 'signin.ts',
+      scripts: ['signin.ts'],
       body: `<div id="root" data-base="${escapeHtml(visit.base.origin)}"></div>${noscript}`,
     }),
   );
@@ -65,7 +70,7 @@ export const devicePage = (visit: Visit): void =>
     200,
     html(visit, {
       title: 'Let a command line in · svc',
-      script: 'device.ts',
+      scripts: ['device.ts'],
       body: `<div id="root"></div>${noscript}`,
     }),
   );

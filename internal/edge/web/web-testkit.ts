@@ -132,6 +132,7 @@ export class Console {
       [`sessions/${asking}`, 'page-session'],
       [`reconciles/${reconcile}`, 'page-reconcile'],
       ['endpoints/reports', 'page-endpoint'],
+      ['spend?by=session', 'page-spend'],
     ];
   }
 

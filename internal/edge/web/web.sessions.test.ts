@@ -109,6 +109,19 @@ describe('pages of what runs and of what people hold', () => {
       const price = { costUsd: cost, estimated: false, priceDate: null };
       await recordCall(ctx.db, { requestId: randomUUID(), ...call, ...spent, ...price, at: atDay });
     }
+    // A schedule that fired, and found its agent at work since; a connection on which calls failed.
+    const tick = randomUUID();
+    await ctx.db.query(
+      `insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision, session_ids)
+       values ($1::uuid, $2::uuid, 1, 'triage', 'spawn', array[$3::uuid])`,
+      [tick, agentId, session],
+    );
+    await ctx.db.query(
+      `update svc.schedules set last_event_id = $1::uuid, last_at = now(), last_status = 'skipped-overlap', skipped = 3
+        where agent_id = $2::uuid and ordinal = 1`,
+      [tick, agentId],
+    );
+    await ctx.db.query(`update svc.connections set failed_calls = 3 where name = 'desk'`);
     await api('POST', '/api/v1/orgs/default/members', { email: 'viewer@example.org', role: 'member' });
     await api('POST', 'P/members', { email: 'viewer@example.org', role: 'viewer' });
     await api('POST', '/api/v1/orgs/default/projects', { slug: 'empty', name: 'Empty' });
@@ -282,10 +295,24 @@ describe('pages of what runs and of what people hold', () => {
   it('draw what their tables say, and take secrets in without showing them', async () => {
     const { page, context, complaints } = await signedIn(`${root}/schedules`);
     await at(page, 'tick').first().waitFor();
+    const fired = page.locator('tr', { hasText: '*/20 * * * *' });
+    assert.match(await fired.innerText(), /skipped 3: at work/);
+    assert.ok((await fired.locator('a').last().getAttribute('href'))?.endsWith(`/sessions/${session}`));
     assert.equal(await at(page, 'tick').count(), 72 + 1);
     await go(page, `${root}/spend`, 'page-spend');
     assert.equal(await at(page, 'spend-bar').count(), 4);
     assert.match(await at(page, 'row-agent-triage').innerText(), /\$2\.42 \+ 1 unpriced/);
+    await page.locator('[data-testid="row-agent-triage"] [data-testid="by-cost"]').click();
+    await at(page, `row-session-${session}`).waitFor();
+    assert.match(page.url(), /\/spend\?by=session&agent=triage$/);
+    assert.match(await at(page, `row-session-${session}`).innerText(), /\$2\.42 of \$20 \+ 1 unpriced/);
+    assert.match(await page.locator('.title .command').innerText(), /svc spend --by session --agent triage/);
+    await hold(page, 'spend-by-session');
+    await at(page, 'filter-by').selectOption('day');
+    await page.locator('[data-testid^="row-day-"]').first().waitFor();
+    assert.match(page.url(), /\/spend\?by=day$/);
+    assert.equal(await at(page, 'spend-bar').count(), 4);
+    await hold(page, 'spend-by-day');
     await go(page, `${root}/endpoints/reports`, 'page-endpoint');
     await page.locator('[data-testid="page-endpoint"] pre').waitFor();
     assert.match(await at(page, 'page-endpoint').innerText(), /curl -sS http.*x-svc-signature-256/s);
@@ -327,6 +354,7 @@ describe('pages of what runs and of what people hold', () => {
     assert.equal((await bench.daemon.api('GET', '/api/v1/orgs/default/secrets/shared')).status, 200);
 
     await go(page, `${root}/connections`, 'page-connections');
+    assert.match(await at(page, 'row-connection-desk').innerText(), /active\s+.+; 3 calls failed/);
     await at(page, 'create').click();
     await at(page, 'connection-provider').selectOption('tracker');
     assert.deepEqual(await axeViolations(page), [], 'connection-dialog');

@@ -146,7 +146,10 @@ async function page(visit: Visit, path: string, ctx: FlowContext): Promise<void>
   if (path === '/device') return devicePage(visit);
   const isSeen =
     found === undefined || (await sessionSees(ctx, session.id, { org: found[1] ?? '', project: found[2] ?? '' }));
-  return isSeen ? shellPage(visit) : errorPage(visit, 404);
+  if (!isSeen) return errorPage(visit, 404);
+  const [, org, project, page = 'overview'] = found ?? [];
+  const isOverview = found !== undefined && page === 'overview';
+  return shellPage(visit, isOverview ? `/api/v1/orgs/${org}/projects/${project}/overview` : undefined);
 }
 
 // The headers of every page and asset. Script comes from this service alone, and inline there is the import map, whose

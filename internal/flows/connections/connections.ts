@@ -11,6 +11,7 @@ import { oauthProviders } from '../../base/config/oauth-settings.ts';
 import { inApply } from '../../adapters/store/routing/project-lock.ts';
 import {
   type ConnectionRow,
+  countFailedCall,
   deleteConnection,
   findConnection,
   findObserved,
@@ -24,6 +25,7 @@ import { setSubscriptions } from '../../adapters/store/connections/errtrack-gran
 import type { Sealed } from '../../adapters/crypto/crypto.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { MESSAGES } from '../../domain/messages.ts';
+import { isOfConnection } from '../../domain/outside.ts';
 import { type Actor, type FlowContext, type ProjectRef, sealingOf } from '../context.ts';
 import { countSealed } from '../secrets/secrets.ts';
 import { isConsented } from './oauth-clients.ts';
@@ -193,6 +195,8 @@ export interface ConsentedAccess {
   authorization(refused?: boolean): Promise<string>;
   /** What a refusal leads to; undefined where another consent would change nothing. */
   wantsScopes(challenge: string | undefined): Promise<Fault | undefined>;
+  /** Counts a call of a tool that did not go through. */
+  failed(fault: Fault): Promise<void>;
 }
 
 /** Access of one call to `url` through the connection of that name. */
@@ -218,6 +222,9 @@ export function consentedAccess(ctx: FlowContext, projectId: string, name: strin
       const before = refused === true ? held?.generation : undefined;
       held = await connectionToken(ctx, await find(), before);
       return `Bearer ${held.accessToken}`;
+    },
+    async failed({ code }) {
+      if (isOfConnection(code)) await countFailedCall(ctx.db, projectId, name);
     },
     async wantsScopes(challenge) {
       const said = challengeOf(challenge);

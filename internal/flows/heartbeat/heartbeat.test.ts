@@ -115,11 +115,12 @@ test('a tick is skipped while the routing of the last one that fired has not end
   await fireAt(0);
   for (const minute of [1, 2, 3]) {
     assert.equal((await fireAt(minute * 60))['skipped-overlap'], 1);
-    const { lastAt, lastStatus } = await schedule();
-    assert.deepEqual([lastAt, lastStatus], [new Date(at(minute * 60)), 'skipped-overlap']);
+    const { lastAt, lastStatus, skipped } = await schedule();
+    assert.deepEqual([lastAt, lastStatus, skipped], [new Date(at(minute * 60)), 'skipped-overlap', minute]);
   }
   await routed();
   assert.equal((await fireAt(240)).fired, 1);
+  assert.equal((await schedule()).skipped, 0);
   assert.deepEqual(await times(), [at(0), at(240)]);
   for (const ended of ['unmatched', 'failed']) {
     await bench.db.query('update svc.events set router_status = $1::text', [ended]);
@@ -276,6 +277,9 @@ test('a daemon sleeps until a tick is due, and fires one that an apply declares 
     const due = Date.parse(String(declared?.['nextAt']));
     assert.deepEqual([shown?.['lastStatus'], shown?.['lastAt']], ['fired', declared?.['nextAt']]);
     assert.equal(Date.parse(String(shown?.['nextAt'])), due + 60_000);
+    while (shown?.['lastSessionId'] === null) shown = await listed();
+    const started = await daemon.api('GET', `P/sessions/${String(shown?.['lastSessionId'])}`);
+    assert.deepEqual([started.status, started.body['agent']], [200, 'beat']);
   } finally {
     await daemon.stop();
   }

@@ -44,6 +44,7 @@ export type ToolServer =
       readonly url: string;
       authorization(refused?: boolean): Promise<string | undefined>;
       wantsScopes?(challenge: string | undefined): Promise<Fault | undefined>;
+      failed?(fault: Fault): Promise<void>;
     };
 
 /** The live session of that id and token; undefined where there is none. */

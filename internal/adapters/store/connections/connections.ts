@@ -25,8 +25,13 @@ export interface ConnectionRow {
   /** Why it has that status, in one word. */
   readonly reason?: string | null;
   readonly config: JsonObject;
+  /** When its status became what it is; absent of one that is just being made. */
+  readonly since?: Date | null;
+  /** Calls that failed on it since then. */
+  readonly failedCalls?: number;
 }
-const shown = 'c.id, c.provider, c.name, c.status, c.reason, c.config';
+const shown = `c.id, c.provider, c.name, c.status, c.reason, c.config, c.status_since as since,
+  c.failed_calls as "failedCalls"`;
 
 export interface ObservedConnection extends ConnectionRow {
   readonly observed: Observed | null;
@@ -164,6 +169,14 @@ export async function setConnectionStatus(
     [at.id, at.to, at.reason ?? null, at.from ?? null, at.now, at.fromReasons ?? null],
   );
   return rows[0]?.before;
+}
+
+/** Counts a call that failed on the connection of a name; `noteCall` counts those that leave a row of their own. */
+export async function countFailedCall(sql: Sql, projectId: string, name: string): Promise<void> {
+  await sql.query(
+    'update svc.connections set failed_calls = failed_calls + 1 where project_id = $1::uuid and name = $2::text',
+    [projectId, name],
+  );
 }
 
 /** Adds to what a connection is set up with. */

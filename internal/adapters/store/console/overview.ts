@@ -36,10 +36,10 @@ export async function readAttention(sql: Sql, projectId: string): Promise<Attent
      union all (select 'asks', 'warning', s.id::text, null, s.agent, s.state, p.title, p.created_at
         from svc.sessions s join svc.permissions p on p.session_id = s.id and p.state = 'open'
        where s.project_id = $1::uuid and s.live order by p.created_at limit ${attentionMax})
-     union all (select 'authorization', 'error', name, null, null, status, reason, updated_at
+     union all (select 'authorization', 'error', name, null, null, status, reason, coalesce(status_since, updated_at)
         from svc.connections where project_id = $1::uuid
          and status in ('authorization_required', 'scope_required', 'uncertain')
-       order by updated_at desc limit ${attentionMax})`,
+       order by 8 desc limit ${attentionMax})`,
     [projectId],
   );
   return rows;

@@ -3,6 +3,7 @@
 // settles a row names itself, so that a daemon which was taken for dead changes nothing any more; a settled row changes once more at most, from `unknown` to `done`.
 
 import type { Json, JsonObject } from '../../../domain/json.ts';
+import { isOfConnection } from '../../../domain/outside.ts';
 import type { Sql } from '../store.ts';
 
 export type CallStatus = 'sending' | 'done' | 'refused' | 'unknown';
@@ -122,10 +123,22 @@ export interface Settlement {
 /** False where the row is not this daemon's any more. */
 export async function settleWrite(sql: Sql, of: Settlement): Promise<boolean> {
   const { rowCount } = await sql.query(
-    `update svc.calls set status = $3::text, code = $4::text, url = $5::text, answer = $6::jsonb, settled_at = now(),
-         lease_until = null
-      where id = $1::uuid and daemon_id = $2::uuid and status = 'sending'`,
-    [of.id, of.daemonId, of.status, of.code, of.url, of.answer === null ? null : JSON.stringify(of.answer)],
+    `with settled as (
+       update svc.calls set status = $3::text, code = $4::text, url = $5::text, answer = $6::jsonb, settled_at = now(),
+           lease_until = null
+        where id = $1::uuid and daemon_id = $2::uuid and status = 'sending' returning connection_id),
+     counted as (update svc.connections c set failed_calls = c.failed_calls + 1
+       from settled s where c.id = s.connection_id and $7::boolean)
+     select from settled`,
+    [
+      of.id,
+      of.daemonId,
+      of.status,
+      of.code,
+      of.url,
+      of.answer === null ? null : JSON.stringify(of.answer),
+      isOfConnection(of.code),
+    ],
     'settle-write',
   );
   return rowCount === 1;
@@ -150,7 +163,8 @@ export async function noteCall(
   row: NewCall & { readonly write: boolean; readonly status: 'done' | 'refused'; readonly code: string | null },
 ): Promise<void> {
   await sql.query(
-    `insert into svc.calls (id, project_id, session_id, provider, connection_id, alias, tool, write, status, code,
+    `with counted as (update svc.connections set failed_calls = failed_calls + 1 where id = $5::uuid and $12::boolean)
+     insert into svc.calls (id, project_id, session_id, provider, connection_id, alias, tool, write, status, code,
        created_at, settled_at)
      values ($1::uuid, $2::uuid, $3::uuid, $4::text, $5::uuid, $6::text, $7::text, $8::boolean, $9::text, $10::text,
        $11::timestamptz, $11::timestamptz)`,
@@ -166,6 +180,7 @@ export async function noteCall(
       row.status,
       row.code,
       row.now,
+      isOfConnection(row.code),
     ],
     'note-call',
   );

@@ -48,6 +48,10 @@ export interface ScheduleRow {
   readonly nextAt: Date;
   readonly lastAt: Date | null;
   readonly lastStatus: string | null;
+  /** Ticks passed over since it last fired. */
+  readonly skipped: number;
+  /** That its last tick that fired started or woke; null where there is none, or it is gone. */
+  readonly lastSessionId: string | null;
 }
 
 /** A page of a project's schedules, by agent and ordinal. */
@@ -58,8 +62,13 @@ export async function listSchedules(
 ): Promise<ScheduleRow[]> {
   const { rows } = await sql.query<ScheduleRow>(
     `select s.id as "scheduleId", a.name as agent, s.ordinal, s.cron, s.timezone, s.next_at as "nextAt",
-            s.last_at as "lastAt", s.last_status as "lastStatus"
+            s.last_at as "lastAt", s.last_status as "lastStatus", s.skipped, fired.id as "lastSessionId"
        from svc.schedules s join svc.agents a on a.id = s.agent_id
+       -- By their keys, one after the other: the offset keeps the planner from reading all of them.
+       left join lateral (select session_ids from svc.event_routes r
+           where r.event_id = s.last_event_id and r.agent_id = s.agent_id and r.ordinal = s.ordinal offset 0) r on true
+       left join lateral (select x.id from svc.sessions x
+           where x.id = any(r.session_ids) and x.project_id = s.project_id order by x.id desc limit 1) fired on true
       where s.project_id = $1::uuid
         and ($2::text is null or (a.name collate "C", s.ordinal) > ($2::text collate "C", $3::int))
       order by a.name collate "C", s.ordinal limit $4::int`,
@@ -135,7 +144,8 @@ export async function writeTicks(tx: Sql, ticks: readonly JudgedTick[]): Promise
   if (ticks.length === 0) return;
   await tx.query(
     `update svc.schedules s set next_at = to_timestamp(w.next / 1000.0), last_at = to_timestamp(w.at / 1000.0),
-            last_status = w.status, last_event_id = coalesce(w.event, s.last_event_id)
+            last_status = w.status, last_event_id = coalesce(w.event, s.last_event_id),
+            skipped = case when w.status like 'skipped-%' then s.skipped + 1 else 0 end
        from json_to_recordset($1::json) as w (id text, status text, at bigint, next bigint, event uuid)
       where s.id = w.id and s.id = any($2::text[])`,
     [

@@ -80,10 +80,10 @@ export async function recordCall(sql: Sql, entry: LedgerEntry): Promise<boolean>
        select agent_id, day, project_id, calls, unpriced_calls, input_tokens, output_tokens, cache_read_tokens,
               cache_write_tokens, cost from sums
        on conflict (agent_id, day) do update set ${adding('usage_days')})
-     insert into svc.usage_sessions (session_id, project_id, ${COUNTED.join(', ')})
-     select session_id, project_id, calls, unpriced_calls, input_tokens, output_tokens, cache_read_tokens,
+     insert into svc.usage_sessions (session_id, project_id, agent_id, ${COUNTED.join(', ')})
+     select session_id, project_id, agent_id, calls, unpriced_calls, input_tokens, output_tokens, cache_read_tokens,
             cache_write_tokens, cost from sums
-     on conflict (session_id) do update set ${adding('usage_sessions')}`,
+     on conflict (session_id) do update set agent_id = excluded.agent_id, ${adding('usage_sessions')}`,
     [
       entry.requestId,
       entry.projectId,

@@ -1,5 +1,6 @@
 // The sums of the ledger by day and agent, for people. Reads only.
 
+import type { SessionState } from '../../../core/session/session.ts';
 import type { Sql } from '../store.ts';
 
 export interface SeriesRow {
@@ -66,6 +67,51 @@ export async function agentSessions(sql: Sql, projectId: string, from: string): 
        left join lateral (select session_id, cost_usd from svc.usage_sessions where session_id = s.id limit 1) u on true
       where s.created_at >= $2::date group by s.agent order by s.agent collate "C"`,
     [projectId, from],
+  );
+  return rows;
+}
+
+export interface CostlySessionRow extends Omit<SeriesRow, 'day' | 'agent'> {
+  readonly id: string;
+  readonly agent: string;
+  readonly state: SessionState;
+  readonly displayTitle: string;
+  readonly createdAt: Date;
+  readonly activeAt: Date;
+  readonly capUsd: string | null;
+}
+
+/** A page of the sessions that have called a model, dearest first; of one agent where it is given. */
+export async function sessionsByCost(
+  sql: Sql,
+  projectId: string,
+  page: {
+    readonly limit: number;
+    readonly agent: string | undefined;
+    readonly after?: readonly [costUsd: string, id: string] | undefined;
+  },
+): Promise<CostlySessionRow[]> {
+  // The page is cut by an index before anything else is read: a row of the sums goes with its session.
+  const ofAgent = `and agent_id = (select id from svc.agents where project_id = $1::uuid and name = $5::text)`;
+  const { rows } = await sql.query<CostlySessionRow>(
+    `select s.id, s.agent, s.state, left(s.display_title, 120) as "displayTitle", s.created_at as "createdAt",
+            s.active_at as "activeAt", u.calls::int as calls, u.unpriced_calls::int as "unpricedCalls",
+            u.input_tokens::float8 as "inputTokens", u.output_tokens::float8 as "outputTokens",
+            u.cache_read_tokens::float8 as "cacheReadTokens", u.cache_write_tokens::float8 as "cacheWriteTokens",
+            trim_scale(u.cost_usd)::text as "costUsd",
+            (select a.spec #>> '{spendCaps,maxPerSessionUsd}' from svc.agents a where a.id = s.agent_id) as "capUsd"
+       from (select * from svc.usage_sessions where project_id = $1::uuid ${page.agent === undefined ? '' : ofAgent}
+           and ($2::numeric is null or (cost_usd, session_id) < ($2::numeric, $3::uuid))
+           order by cost_usd desc, session_id desc limit $4::int) u
+       join lateral (select * from svc.sessions where id = u.session_id offset 0) s on true
+      order by u.cost_usd desc, u.session_id desc`,
+    [
+      projectId,
+      page.after?.[0] ?? null,
+      page.after?.[1] ?? null,
+      page.limit,
+      ...(page.agent === undefined ? [] : [page.agent]),
+    ],
   );
   return rows;
 }

@@ -33,6 +33,8 @@ const show = (ctx: FlowContext, row: ConnectionRow) => ({
   status: row.status,
   ...(typeof row.reason === 'string' && { reason: row.reason }),
   intakeUrl: intakeUrl(ctx, row),
+  ...(row.since instanceof Date && { since: row.since.toISOString() }),
+  ...(row.failedCalls !== undefined && { failedCalls: row.failedCalls }),
 });
 
 const whole = (ctx: FlowContext, row: ObservedConnection) => {

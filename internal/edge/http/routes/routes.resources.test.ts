@@ -130,6 +130,8 @@ test('schedules say when they fire next', async () => {
       nextAt: '2026-11-22T09:00:00.000Z',
       lastAt: null,
       lastStatus: null,
+      skipped: 0,
+      lastSessionId: null,
     },
   );
 });

@@ -1,12 +1,16 @@
-// What sessions leave for people: files and the difference of their work trees (docs/reference/sessions.md#files).
+// What sessions leave for people: files, the difference of their work trees (docs/reference/sessions.md#files), and what
+// they have cost.
 
 import * as api from '../../../../schemas/api/sessions.ts';
+import * as usage from '../../../../schemas/api/usage.ts';
 import { diffsOf, fileContent, listFiles } from '../../../adapters/store/sessions/leavings.ts';
 import { sessionState } from '../../../adapters/store/sessions/session-reads.ts';
+import { type CostlySessionRow, sessionsByCost } from '../../../adapters/store/sessions/usage-series.ts';
 import { Fault } from '../../../domain/fault.ts';
 import { noSession, usageSeriesOf } from '../../../flows/sessions/sessions.ts';
+import { MESSAGES } from '../../../domain/messages.ts';
 import type { FlowContext, ProjectRef } from '../../../flows/context.ts';
-import { pageOf, readTextPage } from '../page.ts';
+import { pageOf, readPage, readTextPage } from '../page.ts';
 import { ok, type Route, serve } from '../route.ts';
 import { isUuid } from '../../../domain/uuid.ts';
 
@@ -25,6 +29,23 @@ function disposition(path: string): string {
   );
   return `attachment; filename="${plain}"; filename*=UTF-8''${whole}`;
 }
+
+/** A page of a list whose key is a cost and a session's id. */
+function readCostPage(query: { limit?: string | undefined; cursor?: string | undefined }) {
+  const { limit, after } = readPage(query);
+  if (after === undefined) return { limit, after };
+  const [cost, id] = after;
+  const isOurs =
+    typeof cost === 'string' && /^\d{1,20}(\.\d{1,20})?$/.test(cost) && typeof id === 'string' && isUuid(id);
+  if (after.length !== 2 || !isOurs) throw new Fault('invalid', 'invalid-cursor', MESSAGES.foreignCursor);
+  return { limit, after: [cost, id] as const };
+}
+
+const showCostly = (row: CostlySessionRow) => {
+  const { id, agent, state, displayTitle, createdAt, activeAt, capUsd, ...used } = row;
+  const entries = { id, agent, state, displayTitle, createdAt, lastActiveAt: activeAt, usage: used };
+  return { ...entries, ...(capUsd !== null && { capUsd }) };
+};
 
 export const leavingRoutes: readonly Route[] = [
   serve(api.listSessionFiles, async ({ ctx, project: where, params, query }) => {
@@ -59,7 +80,13 @@ export const leavingRoutes: readonly Route[] = [
     const id = await requireSession(ctx, where, params.id);
     return ok({ mounts: await diffsOf(ctx.db, id) });
   }),
-  serve(api.getUsageSeries, async ({ ctx, project: where, query }) =>
+  serve(usage.listUsageSessions, async ({ ctx, project: where, query }) => {
+    const { limit, after } = readCostPage(query);
+    const rows = await sessionsByCost(ctx.db, where.id, { limit: limit + 1, agent: query.agent, after });
+    const costOf = ({ costUsd, id }: CostlySessionRow): readonly [string, string] => [costUsd, id];
+    return ok(pageOf(rows, limit, costOf, showCostly));
+  }),
+  serve(usage.getUsageSeries, async ({ ctx, project: where, query }) =>
     ok(await usageSeriesOf(ctx, where.id, { days: Number(query.days ?? 30), by: query.by ?? 'agent' })),
   ),
 ];

@@ -310,6 +310,19 @@ test('what model calls came to stands on the session, its agent and the project'
   assert.deepEqual([dearest?.usage.costUsd, dearest?.usage.unpricedCalls], ['0.75', 1]);
   assert.deepEqual(dearest?.dearest, { id, costUsd: '0.75' });
   assert.deepEqual((await series('days=2&by=day')).items.map(row), [['2026-11-21', null, '0.25']]);
+
+  // Sessions by what they cost, a page at a time.
+  const cheap = { ...modelCall('2026-11-21T01:00:00Z', '0.5'), agentId, sessionId: await start('plain') };
+  await recordCall(bench.db, { ...cheap, requestId: randomUUID() });
+  const byCost = async (query: string) => (await call('GET', `usage/sessions${query}`, undefined, 'viewer')).body;
+  const ids = (body: Body) => (body['items'] as unknown as { id: string }[]).map((one) => one.id);
+  const mine = await byCost('?agent=plain');
+  assert.deepEqual(ids(mine), [id, cheap.sessionId]);
+  assert.deepEqual(ids(await byCost('')), ids(mine));
+  const page = await byCost('?limit=1');
+  assert.deepEqual(ids(page), [id]);
+  assert.deepEqual(ids(await byCost(`?limit=1&cursor=${String(page['nextCursor'])}`)), [cheap.sessionId]);
+  assert.deepEqual(ids(await byCost('?agent=nobody')), []);
 });
 
 test('what is not there is not found, whatever stands in the path', async () => {

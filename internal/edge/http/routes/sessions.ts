@@ -1,6 +1,7 @@
 // Sessions: lists, one, its transcript and its stream, and what people do with it (docs/reference/http-api.md#conventions, docs/reference/sessions.md#states).
 
 import * as api from '../../../../schemas/api/sessions.ts';
+import * as usage from '../../../../schemas/api/usage.ts';
 import { countSessions } from '../../../adapters/store/console/counts.ts';
 import {
   listMessages,
@@ -55,7 +56,7 @@ export const sessionRoutes: readonly Route[] = [
     const shown = query.view === 'row' ? showSessionRow : showSession;
     return ok({ ...pageOf(rows, limit, (row) => [row.id], shown), ...counted(total) });
   }),
-  serve(api.getUsage, async ({ ctx, project: where }) => ok(await spendingOf(ctx, { projectId: where.id }))),
+  serve(usage.getUsage, async ({ ctx, project: where }) => ok(await spendingOf(ctx, { projectId: where.id }))),
   serve(api.getSession, async ({ ctx, project: where, params }) => {
     const row = await sessionById(ctx.db, where.id, requireId(params));
     if (row === undefined) throw noSession();

@@ -151,6 +151,20 @@ test('a connection says how many agents name it', async () => {
   );
   assert.deepEqual([users['wiki'], users['idle']], [1, 0]);
   assert.equal((await daemon.api('GET', 'P/connections/wiki')).body['usedBy'], 1);
+  // Since when it has its status, and what has failed since.
+  const count = `update svc.connections set failed_calls = failed_calls + 1, updated_at = now() where name = 'wiki'`;
+  const shown = async () => {
+    const one = (await daemon.api('GET', 'P/connections/wiki')).body;
+    return { since: Date.parse(String(one['since'])), failed: one['failedCalls'] };
+  };
+  const made = await shown();
+  assert.equal(made.failed, 0);
+  await daemon.ctx.db.query(count);
+  assert.deepEqual(await shown(), { ...made, failed: 1 });
+  await daemon.ctx.db.query(`update svc.connections set status = 'authorization_required' where name = 'wiki'`);
+  const lost = await shown();
+  assert.ok(lost.since > made.since);
+  assert.equal(lost.failed, 0);
   await daemon.ctx.db.query(`delete from svc.connections where name in ('wiki', 'idle')`);
   for (const name of ['reads', 'idles']) assert.equal((await daemon.api('DELETE', `P/agents/${name}`)).status, 204);
 });

@@ -80,13 +80,6 @@ export const quietMs = (): number => (inFlight > 0 ? 0 : performance.now() - qui
 export const fetchApi = (path: string, options: CallOptions = {}): Promise<Response> => send('GET', path, options);
 
 const early = new Map<string, Promise<unknown>>();
-/** Asks for what a page will read before its module is there; the first `call` of this address takes the answer. */
-export function callEarly(path: string): void {
-  const asked = call('GET', path);
-  asked.catch(() => undefined);
-  early.set(path, asked);
-}
-
 /** The same answer for somebody else; it is still the first `call`'s. */
 export const peekEarly = <T>(path: string): Promise<T> => (early.get(path) ?? call('GET', path)) as Promise<T>;
 
@@ -116,6 +109,17 @@ async function answered<T>(method: string, path: string, options: CallOptions): 
   if (!response.ok) throw await problemOf(response);
   hasAnswered = true;
   return (response.status === 204 ? undefined : await response.json()) as T;
+}
+
+/**
+ * Where all that the first page of a project shows comes from, in one answer; undefined on other pages. This module, which
+ * imports nothing, asks for it before the others are there; the first `call` of this address takes the answer.
+ */
+export const earlyPath = document.getElementById('root')?.dataset['early'];
+if (earlyPath !== undefined) {
+  const asked = call('GET', earlyPath);
+  asked.catch(() => undefined);
+  early.set(earlyPath, asked);
 }
 
 /** Signs in; answers whether the cookie was kept. */

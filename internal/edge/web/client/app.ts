@@ -4,7 +4,7 @@
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Me } from '../../../../schemas/api/tenancy.ts';
-import { call, callEarly, peekEarly, signinAddress } from './api.ts';
+import { call, earlyPath, peekEarly, signinAddress } from './api.ts';
 import { absolute, Failure, html, type Markup, ownZone, setZone, zone } from './kit.ts';
 import { startLive, useLiveState, useNewer } from './live.ts';
 import {
@@ -175,17 +175,20 @@ function step(by: 1 | -1): void {
 }
 
 const first = addressOf(location.pathname);
-const firstApi = `/api/v1/orgs/${first.org}/projects/${first.project}`;
-const isOverview = first.org !== '' && first.page === 'overview';
-// Everything that the first page of a project shows comes with one answer, asked for before its module is there.
-if (isOverview) callEarly(`${firstApi}/overview`);
+const isOverview = earlyPath !== undefined;
 
 /** Who is signed in: the overview says it too. */
 async function readMe(): Promise<Me> {
-  if (!isOverview) return call<Me>('GET', '/api/v1/me');
-  const { viewer } = await peekEarly<{ readonly viewer: Me }>(`${firstApi}/overview`);
+  if (earlyPath === undefined) return call<Me>('GET', '/api/v1/me');
+  const { viewer } = await peekEarly<{ readonly viewer: Me }>(earlyPath);
   return viewer;
 }
+// Its module is under way with the shell's: it is there when there is something to show.
+if (isOverview)
+  void import('./page-overview.ts').then(
+    ({ Page }) => loaded.set('overview', Page),
+    () => undefined,
+  );
 
 type Dialogs = typeof import('./palette.ts');
 

@@ -3,7 +3,7 @@
 import type { Connection } from '../../../../schemas/api/connections.ts';
 import { call } from './api.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, html, type Markup, Status, type StatusKind } from './kit.ts';
+import { Action, html, type Markup, Status, type StatusKind, Time } from './kit.ts';
 import type { Place } from './pages.ts';
 
 const kinds: { readonly [status: string]: StatusKind } = {
@@ -20,6 +20,14 @@ const own = ['codehost', 'tracker', 'chat', 'errtrack'];
 /** How many agents name it in their triggers or tools. */
 export const usedText = (count = 0): string =>
   count === 0 ? 'nobody' : `${count} ${count === 1 ? 'agent' : 'agents'}`;
+
+/** Since when it has its state, and what has failed on it since then. */
+export function Since(props: { readonly row: Connection | undefined }): Markup | null {
+  const { since, failedCalls = 0 } = props.row ?? {};
+  if (since === undefined) return null;
+  const failed = failedCalls === 0 ? '' : `; ${failedCalls} ${failedCalls === 1 ? 'call' : 'calls'} failed`;
+  return html`<small><${Time} at=${since} isShort=${true} />${failed}</small>`;
+}
 
 export function ConnectionRow(props: {
   readonly place: Place;
@@ -46,7 +54,7 @@ export function ConnectionRow(props: {
     provider === 'mcp' ? `svc connect mcp ${name} --renew` : `svc connect provider ${provider} ${name} --renew`;
   return html`<tr data-testid=${`row-connection-${name}`}>
     <td>${provider}</td><td>${name}</td>
-    <td><${Status} kind=${kinds[status] ?? 'bad'} text=${status.replaceAll('_', ' ')} />${reason === undefined ? null : html` <small>${reason}</small>`}</td>
+    <td><${Status} kind=${kinds[status] ?? 'bad'} text=${status.replaceAll('_', ' ')} />${reason === undefined ? null : html` <small>${reason}</small>`} <${Since} row=${row} /></td>
     <td>${usedText(row.usedBy)}</td>
     <td><div class="actions">
       ${isConsented ? html`<${Action} place=${place} label=${status === 'active' ? 'Authorize again' : 'Reconnect'} testId=${`authorize-${name}`} needs="connections:write" primary=${status !== 'active'} command=${consent} run=${authorize} />` : null}

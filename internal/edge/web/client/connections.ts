@@ -6,7 +6,7 @@ import type { ErrtrackAttempt, ErrtrackConnectionOption } from '../../../../sche
 import type { PageProps } from './pages.ts';
 import { call, isId } from './api.ts';
 import { AddConnection } from './add-connection.ts';
-import { ConnectionRow, usedText } from './connection-row.ts';
+import { ConnectionRow, Since, usedText } from './connection-row.ts';
 import { Chooser, type Choosing } from './chooser.ts';
 import { Command, Confirm, Copy, Failure, html, Status, Table, Toast, type Markup, useRead } from './kit.ts';
 import { useLive } from './live.ts';
@@ -117,7 +117,7 @@ export function Page(props: PageProps): Markup {
     <${AddConnection} place=${place} again=${rows.again} />
     <${Table} label="Connections" columns=${columns}>
       ${others.map((row) => html`<${ConnectionRow} key=${row.name} place=${place} row=${row} again=${rows.again} />`)}
-      <${ErrtrackRow} isAllowed=${isAllowed} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedBy} name=${own?.name ?? 'NAME'} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
+      <${ErrtrackRow} isAllowed=${isAllowed} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedBy} own=${own} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
     <//>
     ${choosing === undefined ? null : html`<${Chooser} scope=${scope} choosing=${choosing} onDone=${finished} onClose=${close} />`}
     ${isConfirming ? html`<${Confirm} title="Disconnect the error tracker" action="Disconnect" consequence=${consequence} onConfirm=${disconnect} onClose=${closeConfirm} />` : null}
@@ -130,7 +130,7 @@ function ErrtrackRow(props: {
   readonly isConnected: boolean;
   readonly options: { readonly value?: Options | undefined; readonly error?: unknown };
   readonly usedBy: string;
-  readonly name: string;
+  readonly own: Connection | undefined;
   readonly onConnect: () => void;
   readonly onDisconnect: () => void;
 }): Markup {
@@ -139,14 +139,14 @@ function ErrtrackRow(props: {
   const selected = (options.value?.items ?? []).filter((one) => one.selectedProjectIds.length > 0);
   const names = selected.map((one) => `${one.organizationSlug} (${one.selectedProjectIds.length})`).join(', ');
   const state = isConnected ? 'connected' : 'not-connected';
-  const command = isConnected ? `svc connection remove ${props.name}` : 'svc connect errtrack';
+  const command = isConnected ? `svc connection remove ${props.own?.name ?? 'NAME'}` : 'svc connect errtrack';
   const why = isAllowed ? null : html`<small>needs ${needed.join(' and ')}</small>`;
   const button = isConnected
     ? html`<button type="button" data-testid="disconnect" title=${command} disabled=${!isAllowed} onClick=${props.onDisconnect}>Disconnect</button>`
     : html`<button type="button" data-testid="connect" title=${command} disabled=${!isAllowed || !isKnown || props.busy} onClick=${props.onConnect}>Connect</button>`;
   return html`<tr data-testid="connection-errtrack" data-state=${state}>
     <td>errtrack</td><td>${names === '' ? 'Error tracker' : names}</td>
-    <td><${Status} kind=${isConnected ? 'good' : 'off'} text=${isConnected ? 'Connected' : 'Not connected'} /></td>
+    <td><${Status} kind=${isConnected ? 'good' : 'off'} text=${isConnected ? 'Connected' : 'Not connected'} /> ${isConnected ? html`<${Since} row=${props.own} />` : null}</td>
     <td>${isConnected ? props.usedBy : '–'}</td>
     <td><span class="action">${button} ${why ?? html`<${Copy} text=${command} label="svc" />`}</span>${options.error === undefined ? null : html`<${Failure} error=${options.error} />`}</td></tr>`;
 }

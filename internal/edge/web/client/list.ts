@@ -65,6 +65,8 @@ export interface List<R> {
   readonly href?: ((row: R, place: Place) => string) | null;
   /** Above the table. */
   readonly above?: (props: PageProps) => Content;
+  /** What the pages after and before this one are called, where rows do not stand by age. */
+  readonly pages?: readonly [after: string, before: string];
 }
 
 interface Answer<R> {
@@ -191,8 +193,12 @@ function Row<R>(props: { readonly list: List<R>; readonly row: R; readonly place
 /** Pages before this one, as far as this document knows them. */
 type Step = { readonly before?: readonly (string | null)[] } | null;
 
-function Pager(props: { readonly next: string | null; readonly cursor: string | null }): Markup {
-  const { next, cursor } = props;
+function Pager(props: {
+  readonly next: string | null;
+  readonly cursor: string | null;
+  readonly names: readonly [after: string, before: string];
+}): Markup {
+  const { next, cursor, names } = props;
   const before = (history.state as Step)?.before ?? [];
   const older = (): void => {
     setQuery({ cursor: next });
@@ -204,8 +210,8 @@ function Pager(props: { readonly next: string | null; readonly cursor: string | 
     history.replaceState({ before: before.slice(0, -1) } satisfies Step, '', location.href);
   };
   return html`<p class="pager">
-    ${cursor === null ? null : html`<button type="button" data-testid="page-newer" onClick=${newer}>Newer</button>`}
-    ${next === null ? null : html`<button type="button" data-testid="page-older" onClick=${older}>Older</button>`}</p>`;
+    ${cursor === null ? null : html`<button type="button" data-testid="page-newer" onClick=${newer}>${names[1]}</button>`}
+    ${next === null ? null : html`<button type="button" data-testid="page-older" onClick=${older}>${names[0]}</button>`}</p>`;
 }
 
 export function ListPage<R>(props: PageProps & { readonly list: List<R> }): Markup {
@@ -267,6 +273,6 @@ function Shown<R>(props: ShownProps<R>): Markup {
             <thead><tr>${list.columns.map(({ title }) => html`<th scope="col">${capital(title)}</th>`)}</tr></thead>
             <tbody>${rows.map((row) => html`<${Row} key=${list.idOf(row)} list=${list} row=${row} place=${place} />`)}</tbody></table></div>`
     }
-    ${isRead ? html`<${Pager} next=${next} cursor=${cursor} />` : null}
+    ${isRead ? html`<${Pager} next=${next} cursor=${cursor} names=${list.pages ?? ['Older', 'Newer']} />` : null}
   </div>`;
 }

@@ -6,6 +6,10 @@ import { absolute, Failure, html, type Markup, Table, useRead, zone } from './ki
 import { type List, ListPage, statusCell, timeCell } from './list.ts';
 import { type PageProps, pageHref, type Place } from './pages.ts';
 
+/** How often in a row it has not fired, and why it did not the last time. */
+const skippedText = (skipped: number, lastStatus: string | null): string =>
+  `skipped ${skipped}${lastStatus === 'skipped-overlap' ? ': at work' : lastStatus === 'skipped-late' ? ': too late' : ''}`;
+
 const list: List<Schedule> = {
   page: 'schedules',
   title: 'Schedules',
@@ -22,7 +26,18 @@ const list: List<Schedule> = {
     { title: 'Zone', cell: ({ timezone }) => timezone },
     { title: 'Next', cell: ({ nextAt }) => timeCell(nextAt) },
     { title: 'Last', cell: ({ lastAt }) => timeCell(lastAt) },
-    { title: 'How it went', cell: ({ lastStatus }) => statusCell(lastStatus) },
+    {
+      title: 'How it went',
+      cell: ({ lastStatus, skipped }) =>
+        html`<span>${statusCell(lastStatus)}${skipped === 0 ? null : html` <small>${skippedText(skipped, lastStatus)}</small>`}</span>`,
+    },
+    {
+      title: 'Session',
+      cell: ({ lastSessionId }, place) =>
+        lastSessionId === null
+          ? '–'
+          : html`<a href=${pageHref(place, 'sessions', lastSessionId)}><code class="short" title=${lastSessionId}>${lastSessionId.slice(0, 13)}</code></a>`,
+    },
   ],
   topics: ['events'],
   command: 'svc schedule list',
@@ -58,6 +73,21 @@ function shifts(timezone: string, from: number, to: number): boolean {
   return offset(from) !== offset(to);
 }
 
+/** Times of a lane that its zone leaves out on a day: what stands in the cron, and when it fires instead. */
+function leftOut({ schedule, ticks }: Lane): string[] {
+  const { agent, ordinal, cron, timezone } = schedule;
+  const [, minute, hour] = /^(\d{1,2}) (\d{1,2}) /.exec(cron) ?? [];
+  if (minute === undefined || hour === undefined) return [];
+  const wanted = `${hour.padStart(2, '0')}:${minute.padStart(2, '0')}`;
+  const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', timeZone: timezone });
+  const day = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: timezone });
+  return ticks.flatMap((at) => {
+    const fires = clock.format(at);
+    const where = `${agent}#${ordinal}: ${wanted} is not there on ${day.format(at)} in ${timezone}`;
+    return fires === wanted ? [] : [`${where}: fires ${fires}`];
+  });
+}
+
 const hourText = (at: number): string =>
   new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', timeZone: zone() }).format(new Date(at));
 
@@ -78,12 +108,12 @@ function Timeline(props: { readonly place: Place }): Markup | null {
   });
   if (lanes.length === 0) return null;
   const clocks = [...new Set(lanes.map(({ schedule }) => schedule.timezone))].filter((one) => shifts(one, from, to));
-  const skipped = items.filter(({ lastStatus }) => lastStatus?.startsWith('skipped') === true);
+  const missed = lanes.filter(({ schedule }) => clocks.includes(schedule.timezone)).flatMap(leftOut);
   return html`<div><h2>Next 24 hours <small>${zone()}</small></h2>
     <div class="scroll" role="region" aria-label="Next 24 hours" tabIndex=${0}><${Picture} lanes=${lanes.slice(0, 40)} from=${from} to=${to} /></div>
     ${timeline.more ? html`<p class="notice">Only the first 2,000 ticks are shown.</p>` : null}
+    ${missed.map((text) => html`<p class="notice">${text}</p>`)}
     ${clocks.length === 0 ? null : html`<p class="notice">The clocks change within these hours in ${clocks.join(', ')}: a time that is left out fires right after the gap, one that comes twice fires once.</p>`}
-    ${skipped.length === 0 ? null : html`<p class="notice">${skipped.map(({ agent, ordinal, lastStatus }) => `${agent}#${ordinal} ${lastStatus}`).join(', ')}</p>`}
     <details><summary>The same as a table</summary><${Table} label="Ticks" columns=${[{ title: 'Trigger' }, { title: 'How often' }, { title: 'First' }, { title: 'Last' }]}>
       ${lanes.map(({ schedule, ticks }) => html`<tr><td>${schedule.agent}#${schedule.ordinal}</td><td>${ticks.length}</td><td>${absolute(new Date(ticks[0] ?? from).toISOString())}</td><td>${absolute(new Date(ticks.at(-1) ?? from).toISOString())}</td></tr>`)}<//></details>
   </div>`;

@@ -1,10 +1,11 @@
-// Spend: what agents cost by day, as a picture beside the table of the same.
+// Spend: what agents cost by day, as a picture beside the table of the same, or sessions by what they cost.
 
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Spending } from '../../../../schemas/api/common.ts';
-import type { UsageSeries } from '../../../../schemas/api/sessions.ts';
+import type { CostlySession, UsageSeries } from '../../../../schemas/api/usage.ts';
 import { call } from './api.ts';
-import { Command, Empty, Failure, Field, html, type Markup, Table, useRead } from './kit.ts';
+import { Command, Empty, Failure, Field, html, kindOf, type Markup, Status, Table, useRead } from './kit.ts';
+import { type List, ListPage, timeCell } from './list.ts';
 import { useLive } from './live.ts';
 import { sumUsd, tokens, usd } from './numbers.ts';
 import { pageHref, type PageProps, type Place, setQuery } from './pages.ts';
@@ -14,23 +15,82 @@ const dayMs = 86_400_000;
 /** Agents that have a colour of their own; the others share one. */
 const coloured = 6;
 
-async function readSpend(place: Place, days: string, signal: AbortSignal) {
-  const series = await call<UsageSeries>('GET', `${place.api}/usage/series?days=${days}&by=agent`, { signal });
+type By = 'agent' | 'day' | 'session';
+const words: { readonly [by in By]: string } = { agent: 'agent', day: 'day', session: 'session, dearest first' };
+const byOf = (query: URLSearchParams): By => {
+  const asked = query.get('by');
+  return asked === 'day' || asked === 'session' ? asked : 'agent';
+};
+
+/** What the sums are grouped by; what is asked of sessions alone is asked no more of the others. */
+function Grouped(props: { readonly by: By }): Markup {
+  const choose = (event: Event): void =>
+    setQuery({ by: (event.currentTarget as HTMLSelectElement).value, agent: null, cursor: null });
+  return html`<${Field} label="By"><select data-testid="filter-by" value=${props.by} onChange=${choose}>
+    ${Object.entries(words).map(([one, word]) => html`<option value=${one} selected=${one === props.by}>${word}</option>`)}</select><//>`;
+}
+
+export const Page = (props: PageProps): Markup =>
+  byOf(props.query) === 'session' ? html`<${ListPage} ...${props} list=${sessions} />` : html`<${Days} ...${props} />`;
+
+const unpricedText = (calls: number): string => (calls === 0 ? '' : ` + ${calls} unpriced`);
+const ofCap = (capUsd: string | undefined): string => (capUsd === undefined ? '' : ` of $${capUsd}`);
+
+const sessions: List<CostlySession> = {
+  page: 'spend',
+  title: 'Spend by session',
+  kind: 'session',
+  idOf: ({ id }) => id,
+  path: 'usage/sessions',
+  columns: [
+    { title: 'Session', cell: ({ displayTitle }) => displayTitle },
+    {
+      title: 'Cost',
+      cell: ({ usage: { costUsd, unpricedCalls }, capUsd }) =>
+        `${usd(costUsd)}${ofCap(capUsd)}${unpricedText(unpricedCalls)}`,
+    },
+    { title: 'Agent', cell: ({ agent }, place) => html`<a href=${pageHref(place, 'agents', agent)}>${agent}</a>` },
+    {
+      title: 'State',
+      cell: ({ state }) =>
+        html`<${Status} kind=${state === 'running' ? 'good' : kindOf(state)} text=${state.replaceAll('_', ' ')} />`,
+    },
+    { title: 'Calls', cell: ({ usage }) => usage.calls.toLocaleString('en') },
+    { title: 'Tokens in', cell: ({ usage }) => tokens(usage.inputTokens) },
+    { title: 'Tokens out', cell: ({ usage }) => tokens(usage.outputTokens) },
+    { title: 'Active', cell: ({ lastActiveAt }) => timeCell(lastActiveAt) },
+  ],
+  filters: [{ field: 'agent', label: 'Agent' }],
+  topics: ['sessions'],
+  command: 'svc spend --by session',
+  empty: 'No session has called a model yet.',
+  href: ({ id }, place) => pageHref(place, 'sessions', id),
+  above: () => html`<div class="filters"><${Grouped} by="session" /></div>`,
+  pages: ['Cheaper', 'Dearer'],
+};
+
+async function readSpend(place: Place, days: string, by: By, signal: AbortSignal) {
+  const series = await call<UsageSeries>('GET', `${place.api}/usage/series?days=${days}&by=${by}`, { signal });
   const usage = await call<Spending>('GET', `${place.api}/usage`, { signal });
   return { series, usage };
 }
 
-export function Page({ place, query }: PageProps): Markup {
+const commandOf = (by: By, days: string): string =>
+  by === 'day' ? `svc spend --by day --days ${days}` : `svc spend --days ${days}`;
+
+function Days({ place, query }: PageProps): Markup {
+  const by = byOf(query);
   const asked = query.get('days') ?? '30';
   const days = spans.includes(asked) ? asked : '30';
-  const read = useRead((signal) => readSpend(place, days, signal), `${place.api} spend ${days}`);
+  const read = useRead((signal) => readSpend(place, days, by, signal), `${place.api} spend ${days} ${by}`);
   useLive(['sessions'], read.again);
   const choose = (event: Event): void => setQuery({ days: (event.currentTarget as HTMLSelectElement).value });
   const found = read.value;
-  return html`<section data-testid="page-spend"><div class="title"><h1>Spend</h1><${Command} command=${`svc spend --days ${days}`} /></div>
+  return html`<section data-testid="page-spend"><div class="title"><h1>Spend</h1><${Command} command=${commandOf(by, days)} /></div>
     ${read.error === undefined ? null : html`<${Failure} error=${read.error} />`}
     <form class="filters" aria-label="Filters" onSubmit=${(event: Event) => event.preventDefault()}><${Field} label="Days">
-      <select data-testid="filter-days" value=${days} onChange=${choose}>${spans.map((one) => html`<option value=${one} selected=${one === days}>${one} days</option>`)}</select><//></form>
+      <select data-testid="filter-days" value=${days} onChange=${choose}>${spans.map((one) => html`<option value=${one} selected=${one === days}>${one} days</option>`)}</select><//>
+      <${Grouped} by=${by} /></form>
     ${found === undefined ? (read.error === undefined ? html`<p class="empty">Reading…</p>` : null) : html`<${Sums} found=${found} place=${place} />`}
   </section>`;
 }
@@ -46,25 +106,54 @@ function Sums(props: {
   return html`<div>
     <dl class="facts"><div><dt>Today</dt><dd>${sumUsd(usage.day.costUsd)}</dd></div><div><dt>This month</dt><dd>${sumUsd(usage.month.costUsd)}</dd></div>
       <div><dt>Ever</dt><dd>${sumUsd(usage.total.costUsd)}</dd></div>
-      <div><dt>Held by a cap</dt><dd>${series.capHits === 0 ? 'none' : html`<a href=${blocked}>${series.capHits} sessions</a>`}</dd></div>
+      <div><dt>Cap hits</dt><dd>${series.capHits === 0 ? 'none' : html`<a href=${blocked}>${series.capHits} ${series.capHits === 1 ? 'session' : 'sessions'} held</a>`}</dd></div>
       <div><dt>Unpriced calls</dt><dd>${unpriced === 0 ? 'none' : `${unpriced}: their cost is in no sum`}</dd></div></dl>
     ${
       series.items.length === 0
         ? html`<${Empty} text="No model has been called in these days." />`
-        : html`<div><${Bars} series=${series} />
-      <${Table} label="Spend by agent" columns=${['Agent', 'Cost', 'Sessions', 'Dearest session', 'Calls', 'Tokens in', 'Tokens out'].map((title) => ({ title }))}>
-        ${series.agents.map(
-          ({ agent, usage: used, sessions, dearest, capUsd }, index) => html`<tr data-testid=${`row-agent-${agent}`}>
-          <td><span class=${`swatch s${Math.min(index, coloured)}`} aria-hidden="true"></span> <a href=${pageHref(place, 'agents', agent)}>${agent}</a></td>
-          <td>${usd(used.costUsd)}${used.unpricedCalls === 0 ? '' : ` + ${used.unpricedCalls} unpriced`}</td>
-          <td>${sessions === 0 ? '–' : html`<a href=${`${pageHref(place, 'sessions')}?agent=${encodeURIComponent(agent)}`}>${sessions}</a>`}</td>
-          <td>${dearest === null ? '–' : html`<a href=${pageHref(place, 'sessions', dearest.id)}>${usd(dearest.costUsd)}${capUsd === undefined ? '' : ` of $${capUsd}`}</a>`}</td>
-          <td>${used.calls.toLocaleString('en')}</td><td>${tokens(used.inputTokens)}</td><td>${tokens(used.outputTokens)}</td></tr>`,
-        )}<//>
-      <details><summary>By day</summary><${Table} label="Spend by day" columns=${[{ title: 'Day (UTC)' }, { title: 'Agent' }, { title: 'Cost' }, { title: 'Calls' }]}>
-        ${series.items.toReversed().map((one) => html`<tr><td>${one.day}</td><td>${one.agent}</td><td>${usd(one.usage.costUsd)}</td><td>${one.usage.calls}</td></tr>`)}<//></details></div>`
+        : html`<div><${Bars} series=${series} />${series.by === 'day' ? html`<${ByDay} series=${series} />` : html`<${ByAgent} series=${series} place=${place} />`}</div>`
     }
   </div>`;
+}
+
+const columnsOf = (titles: readonly string[]) => titles.map((title) => ({ title }));
+const dayColumns = columnsOf(['Day (UTC)', 'Cost', 'Calls', 'Tokens in', 'Tokens out']);
+const agentColumns = columnsOf([
+  'Agent',
+  'Cost',
+  'Sessions',
+  'Max',
+  'Calls',
+  'Tokens in',
+  'Tokens out',
+  'Dearest first',
+]);
+
+const ByDay = (props: { readonly series: UsageSeries }): Markup =>
+  html`<${Table} label="Spend by day" columns=${dayColumns}>
+    ${props.series.items.toReversed().map(({ day, usage: used }) => html`<tr data-testid=${`row-day-${day}`}><td>${day}</td><td>${usd(used.costUsd)}${unpricedText(used.unpricedCalls)}</td><td>${used.calls.toLocaleString('en')}</td><td>${tokens(used.inputTokens)}</td><td>${tokens(used.outputTokens)}</td></tr>`)}<//>`;
+
+/** Of so many of the project's latest sessions the answer tells how many there are and which was the dearest. */
+const latest = 200;
+
+function ByAgent(props: { readonly series: UsageSeries; readonly place: Place }): Markup {
+  const { series, place } = props;
+  const isCut = series.agents.reduce((sum, one) => sum + one.sessions, 0) >= latest;
+  const listOf = (page: string, agent: string, more = ''): string =>
+    `${pageHref(place, page)}?${more}agent=${encodeURIComponent(agent)}`;
+  return html`<div><${Table} label="Spend by agent" columns=${agentColumns}>
+    ${series.agents.map(
+      ({ agent, usage: used, sessions: count, dearest, capUsd }, index) => html`<tr data-testid=${`row-agent-${agent}`}>
+      <td><span class=${`swatch s${Math.min(index, coloured)}`} aria-hidden="true"></span> <a href=${pageHref(place, 'agents', agent)}>${agent}</a></td>
+      <td>${usd(used.costUsd)}${unpricedText(used.unpricedCalls)}</td>
+      <td>${count === 0 ? '–' : html`<a href=${listOf('sessions', agent)}>${count} ${count === 1 ? 'session' : 'sessions'}</a>`}</td>
+      <td>${dearest === null ? '–' : html`<a href=${pageHref(place, 'sessions', dearest.id)}>${usd(dearest.costUsd)}${ofCap(capUsd)}</a>`}</td>
+      <td>${used.calls.toLocaleString('en')}</td><td>${tokens(used.inputTokens)}</td><td>${tokens(used.outputTokens)}</td>
+      <td><a data-testid="by-cost" href=${listOf('spend', agent, 'by=session&')}>sessions by cost</a></td></tr>`,
+    )}<//>
+  ${isCut ? html`<p class="empty">Sessions and their max are of the project’s latest ${latest}; sessions by cost are all that are kept.</p>` : null}
+  <details><summary>By day</summary><${Table} label="Spend by day" columns=${columnsOf(['Day (UTC)', 'Agent', 'Cost', 'Calls'])}>
+    ${series.items.toReversed().map((one) => html`<tr><td>${one.day}</td><td>${one.agent}</td><td>${usd(one.usage.costUsd)}</td><td>${one.usage.calls}</td></tr>`)}<//></details></div>`;
 }
 
 const width = 1_000;
@@ -87,7 +176,7 @@ function Bars({ series }: { readonly series: UsageSeries }): Markup {
   useLayoutEffect(() => {
     if (box.current !== null) box.current.scrollLeft = box.current.scrollWidth;
   }, [series.from, series.to]);
-  return html`<div class="scroll" ref=${box} role="region" aria-label="Spend by day" tabIndex=${0}><svg class="bars" viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${`Spend by UTC day from ${series.from} to ${series.to}, stacked by agent; the tables below say the same`}>
+  return html`<div class="scroll" ref=${box} role="region" aria-label="Spend by day" tabIndex=${0}><svg class="bars" viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${`Spend by UTC day from ${series.from} to ${series.to}, ${series.by === 'day' ? '' : 'stacked by agent'}; the table below says the same`}>
     <text class="axis" x="0" y="14">${usd(String(most))}</text><line class="grid" x1=${left} x2=${width} y1="10" y2="10"></line>
     <line class="grid" x1=${left} x2=${width} y1=${height - 20} y2=${height - 20}></line>
     <text class="axis" x=${left} y=${height - 5}>${series.from}</text><text class="axis" x=${width} y=${height - 5} text-anchor="end">${series.to}</text>
