@@ -5,29 +5,27 @@ import type { Member } from '../../../../schemas/api/members.ts';
 import { call } from './api.ts';
 import { changed, changingList } from './changed.ts';
 import { asked, because } from './dry-run.ts';
-import { Action, Failure, Field, html, type Markup } from './kit.ts';
+import { Action, Field, html, type Markup } from './kit.ts';
 import { type List, timeCell } from './list.ts';
 import type { Place } from './pages.ts';
 
 const roles = ['viewer', 'operator', 'admin'];
 const pathOf = (place: Place, id: string): string => `${place.api}/members/${encodeURIComponent(id)}`;
 
+/** The role, and a button as soon as another one is chosen: the arrow keys go through the roles, and none is given on the way. */
 function Role({ place, member }: { readonly place: Place; readonly member: Member }): Markup {
-  const [error, setError] = useState<unknown>(undefined);
+  const [role, setRole] = useState<string>(member.role);
   const isAllowed = place.permissions.includes('members:write');
-  const change = async (event: Event): Promise<void> => {
-    const role = (event.currentTarget as HTMLSelectElement).value;
-    setError(undefined);
-    try {
-      await call('PATCH', pathOf(place, member.principalId), { body: { role } });
-    } catch (caught) {
-      setError(caught);
-    }
+  const run = async (): Promise<void> => {
+    await call('PATCH', pathOf(place, member.principalId), { body: { role } });
     changed();
   };
-  return html`<span><select aria-label=${`Role of ${member.name}`} value=${member.role} disabled=${!isAllowed} title=${`svc member set ${member.email ?? member.name}`} onChange=${change}>
-    ${roles.map((one) => html`<option value=${one} selected=${one === member.role}>${one}</option>`)}</select>
-    ${isAllowed ? null : html` <small>needs members:write</small>`}${error === undefined ? null : html`<${Failure} error=${error} />`}</span>`;
+  const choose = (event: Event): void => setRole((event.currentTarget as HTMLSelectElement).value);
+  const who = member.email ?? member.name;
+  return html`<span class="action"><select aria-label=${`Role of ${member.name}`} data-testid="role" value=${role} disabled=${!isAllowed} onChange=${choose}>
+    ${roles.map((one) => html`<option value=${one} selected=${one === role}>${one}</option>`)}</select>
+    ${isAllowed ? null : html`<small>needs members:write</small>`}
+    ${role === member.role ? null : html`<${Action} place=${place} label="Set role" testId="set-role" needs="members:write" primary=${true} command=${`svc member set ${who} --role ${role}`} run=${run} />`}</span>`;
 }
 
 function Add({ place }: { readonly place: Place }): Markup {

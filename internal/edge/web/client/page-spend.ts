@@ -176,7 +176,7 @@ function Bars({ series }: { readonly series: UsageSeries }): Markup {
   useLayoutEffect(() => {
     if (box.current !== null) box.current.scrollLeft = box.current.scrollWidth;
   }, [series.from, series.to]);
-  return html`<div class="scroll" ref=${box} role="region" aria-label="Spend by day" tabIndex=${0}><svg class="bars" viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${`Spend by UTC day from ${series.from} to ${series.to}, ${series.by === 'day' ? '' : 'stacked by agent'}; the table below says the same`}>
+  return html`<div class="scroll" ref=${box} role="region" aria-label="Picture of the spend by day" tabIndex=${0}><svg class="bars" viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${`Spend by UTC day from ${series.from} to ${series.to}, ${series.by === 'day' ? '' : 'stacked by agent'}; the table below says the same`}>
     <text class="axis" x="0" y="14">${usd(String(most))}</text><line class="grid" x1=${left} x2=${width} y1="10" y2="10"></line>
     <line class="grid" x1=${left} x2=${width} y1=${height - 20} y2=${height - 20}></line>
     <text class="axis" x=${left} y=${height - 5}>${series.from}</text><text class="axis" x=${width} y=${height - 5} text-anchor="end">${series.to}</text>
