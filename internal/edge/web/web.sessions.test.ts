@@ -350,7 +350,7 @@ describe('pages of what runs and of what people hold', () => {
     assert.equal((await bench.daemon.api('GET', '/api/v1/orgs/default/secrets/shared')).status, 200);
 
     await go(page, `${root}/connections`, 'page-connections');
-    assert.match(await at(page, 'row-connection-desk').innerText(), /active\s+.+; 3 calls failed/);
+    assert.match(await at(page, 'row-connection-desk').innerText(), /active\s+since .+; 3 calls failed/);
     await at(page, 'create').click();
     await at(page, 'connection-provider').selectOption('tracker');
     assert.deepEqual(await axeViolations(page), [], 'connection-dialog');

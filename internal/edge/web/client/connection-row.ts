@@ -26,7 +26,7 @@ export function Since(props: { readonly row: Connection | undefined }): Markup |
   const { since, failedCalls = 0 } = props.row ?? {};
   if (since === undefined) return null;
   const failed = failedCalls === 0 ? '' : `; ${failedCalls} ${failedCalls === 1 ? 'call' : 'calls'} failed`;
-  return html`<small><${Time} at=${since} isShort=${true} />${failed}</small>`;
+  return html`<small>since <${Time} at=${since} isShort=${true} />${failed}</small>`;
 }
 
 export function ConnectionRow(props: {

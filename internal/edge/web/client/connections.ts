@@ -115,10 +115,14 @@ export function Page(props: PageProps): Markup {
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${rows.error === undefined ? null : html`<${Failure} error=${rows.error} />`}
     <${AddConnection} place=${place} again=${rows.again} />
-    <${Table} label="Connections" columns=${columns}>
+    ${
+      rows.value === undefined && rows.error === undefined
+        ? html`<p class="empty">Reading…</p>`
+        : html`<${Table} label="Connections" columns=${columns}>
       ${others.map((row) => html`<${ConnectionRow} key=${row.name} place=${place} row=${row} again=${rows.again} />`)}
       <${ErrtrackRow} isAllowed=${isAllowed} busy=${busy} isConnected=${isConnected} options=${options} usedBy=${usedBy} own=${own} onConnect=${connect} onDisconnect=${() => setConfirming(true)} />
-    <//>
+    <//>`
+    }
     ${choosing === undefined ? null : html`<${Chooser} scope=${scope} choosing=${choosing} onDone=${finished} onClose=${close} />`}
     ${isConfirming ? html`<${Confirm} title="Disconnect the error tracker" action="Disconnect" consequence=${consequence} onConfirm=${disconnect} onClose=${closeConfirm} />` : null}
   </section>`;

@@ -65,6 +65,8 @@ export interface List<R> {
   readonly href?: ((row: R, place: Place) => string) | null;
   /** Above the table. */
   readonly above?: (props: PageProps) => Content;
+  /** Before its filters, in their line. */
+  readonly choice?: () => Content;
   /** What the pages after and before this one are called, where rows do not stand by age. */
   readonly pages?: readonly [after: string, before: string];
 }
@@ -163,10 +165,14 @@ function useTotal<R>(list: List<R>, place: Place, asked: string, isRead: boolean
   return total;
 }
 
-function Filters(props: { readonly filters: readonly Filter[]; readonly query: URLSearchParams }): Markup {
+function Filters(props: {
+  readonly filters: readonly Filter[];
+  readonly choice: Content;
+  readonly query: URLSearchParams;
+}): Markup {
   const change = (field: string) => (event: Event) =>
     setQuery({ [field]: (event.currentTarget as HTMLInputElement | HTMLSelectElement).value.trim() });
-  return html`<form class="filters" aria-label="Filters" onSubmit=${(event: Event) => event.preventDefault()}>
+  return html`<form class="filters" aria-label="Filters" onSubmit=${(event: Event) => event.preventDefault()}>${props.choice}
     ${props.filters.map(({ field, label, options, none = 'any', words, example }) => {
       const value = props.query.get(field) ?? '';
       const input =
@@ -225,7 +231,7 @@ export function ListPage<R>(props: PageProps & { readonly list: List<R> }): Mark
       <${Command} command=${commandOf(list, query)} /></div>
     ${error === undefined ? null : html`<${Failure} error=${error} />`}
     ${list.above?.(props)}
-    ${list.filters === undefined ? null : html`<${Filters} filters=${list.filters} query=${query} />`}
+    ${list.filters === undefined ? null : html`<${Filters} filters=${list.filters} choice=${list.choice?.()} query=${query} />`}
     <${Shown} list=${list} place=${place} query=${query} shown=${shown} onRelease=${() => heading.current?.focus()} /></section>`;
 }
 

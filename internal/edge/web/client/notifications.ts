@@ -86,7 +86,7 @@ const subjectOf = ({ subject }: Notice): string => {
 };
 
 function Told(props: { readonly notices: readonly Notice[] }): Markup {
-  return html`<${Table} label="What was told last" columns=${['At', 'Condition', 'About', 'Told'].map((title) => ({ title }))}>
+  return html`<${Table} label="What was told last" columns=${['When', 'Condition', 'About', 'Told'].map((title) => ({ title }))}>
     ${props.notices.map(
       (
         one,

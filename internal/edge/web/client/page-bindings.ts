@@ -24,7 +24,7 @@ const list: List<Binding> = {
       cell: ({ sessionId }, place) =>
         sessionId === null
           ? 'waits for a successor'
-          : html`<a href=${pageHref(place, 'sessions', sessionId)}>${sessionId.slice(0, 8)}</a>`,
+          : html`<a href=${pageHref(place, 'sessions', sessionId)}><code class="short" title=${sessionId}>${sessionId.slice(0, 13)}</code></a>`,
     },
     { title: 'Lifecycle', cell: ({ lifecycle, continuity }) => `${lifecycle}, continuity ${continuity}` },
     { title: 'Since', cell: ({ createdAt }) => timeCell(createdAt) },

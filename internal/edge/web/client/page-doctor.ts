@@ -2,12 +2,18 @@
 
 import type { DoctorCheck } from '../../../../schemas/api/repositories.ts';
 import { call } from './api.ts';
-import { Command, Failure, html, type Markup, Status, Table, useRead } from './kit.ts';
+import { Command, Copy, Failure, html, type Markup, Status, Table, useRead } from './kit.ts';
 import { useLive } from './live.ts';
 import type { PageProps } from './pages.ts';
 
 const kinds = { ok: 'good', warning: 'wait', error: 'bad' } as const;
 const order = ['error', 'warning', 'ok'];
+
+/** What to do: a command is there to be copied. */
+const Advice = ({ text }: { readonly text: string }): Markup =>
+  text.startsWith('svc ')
+    ? html`<span class="plain"><code>${text}</code> <${Copy} text=${text} label="Copy" /></span>`
+    : html`<span class="plain">${text}</span>`;
 
 export function Page({ place }: PageProps): Markup {
   const read = useRead(
@@ -26,8 +32,8 @@ export function Page({ place }: PageProps): Markup {
           ? html`<p class="empty">Looking…</p>`
           : null
         : html`<div><p role="status">${wrong === 0 ? html`<${Status} kind="good" text=${summary} />` : summary}</p>
-      <${Table} label="Checks" columns=${[{ title: 'State' }, { title: 'Check' }, { title: 'What' }, { title: 'What to do' }]}>
-        ${checks.map(({ name, status, message, hint }, index) => html`<tr data-testid=${`row-check-${index}`}><td><${Status} kind=${kinds[status]} text=${status} /></td><td>${name}</td><td>${message}</td><td>${hint === undefined ? '–' : html`<span class="plain">${hint}</span>`}</td></tr>`)}<//>
+      <div class="checks"><${Table} label="Checks" columns=${[{ title: 'State' }, { title: 'Check' }, { title: 'What' }, { title: 'What to do' }]}>
+        ${checks.map(({ name, status, message, hint }, index) => html`<tr data-testid=${`row-check-${index}`}><td><${Status} kind=${kinds[status]} text=${status} /></td><td>${name}</td><td>${message}</td><td>${hint === undefined ? '–' : html`<${Advice} text=${hint} />`}</td></tr>`)}<//></div>
       <p><button type="button" onClick=${read.again}>Look again</button></p></div>`
     }</section>`;
 }

@@ -65,7 +65,7 @@ const sessions: List<CostlySession> = {
   command: 'svc spend --by session',
   empty: 'No session has called a model yet.',
   href: ({ id }, place) => pageHref(place, 'sessions', id),
-  above: () => html`<div class="filters"><${Grouped} by="session" /></div>`,
+  choice: () => html`<${Grouped} by="session" />`,
   pages: ['Cheaper', 'Dearer'],
 };
 
@@ -187,7 +187,7 @@ function Bars({ series }: { readonly series: UsageSeries }): Markup {
         .toSorted((a, b) => (order.get(a.agent) ?? 0) - (order.get(b.agent) ?? 0))
         .map(({ agent, cost }) => {
           top -= y(cost);
-          return html`<rect class=${`s${Math.min(order.get(agent) ?? coloured, coloured)}`} data-testid="spend-bar" x=${x + step * 0.1} y=${top} width=${step * 0.8} height=${y(cost)}><title>${`${day} ${agent} ${usd(String(cost))}`}</title></rect>`;
+          return html`<rect class=${`s${series.by === 'day' ? 0 : Math.min(order.get(agent) ?? coloured, coloured)}`} data-testid="spend-bar" x=${x + step * 0.1} y=${top} width=${step * 0.8} height=${y(cost)}><title>${`${day} ${agent} ${usd(String(cost))}`}</title></rect>`;
         });
     })}</svg></div>`;
 }
