@@ -41,6 +41,7 @@ function attentionOf(root: string, row: AttentionRow): Attention {
       href: row.runId === null ? `${root}/repositories/${encodeURIComponent(subject)}` : run,
     },
     asks: { text: `session of ${row.agent} asks${more}`, href: `${root}/sessions/${subject}` },
+    doctor: { text: `connection ${subject} is ${word}${more}`, href: `${root}/doctor` },
     authorization: {
       text: `connection ${subject}: ${word.replaceAll('_', ' ')}${more}`,
       href: `${root}/connections`,

@@ -4,7 +4,7 @@ import type { CommitAbout } from '../../../domain/commit.ts';
 import type { Sql } from '../store.ts';
 
 export interface AttentionRow {
-  readonly kind: 'held' | 'failed' | 'asks' | 'authorization';
+  readonly kind: 'held' | 'failed' | 'asks' | 'authorization' | 'doctor';
   readonly severity: 'error' | 'warning';
   /** A repository's or connection's name, or a session's id. */
   readonly subject: string;
@@ -36,9 +36,11 @@ export async function readAttention(sql: Sql, projectId: string): Promise<Attent
      union all (select 'asks', 'warning', s.id::text, null, s.agent, s.state, p.title, p.created_at
         from svc.sessions s join svc.permissions p on p.session_id = s.id and p.state = 'open'
        where s.project_id = $1::uuid and s.live order by p.created_at limit ${attentionMax})
-     union all (select 'authorization', 'error', name, null, null, status, reason, coalesce(status_since, updated_at)
+     -- What only consent ends is of one kind; of the others the doctor says what to do.
+     union all (select case when status in ('authorization_required', 'scope_required', 'uncertain')
+           then 'authorization' else 'doctor' end, case when status = 'degraded' then 'warning' else 'error' end, name, null, null, status, reason, coalesce(status_since, updated_at)
         from svc.connections where project_id = $1::uuid
-         and status in ('authorization_required', 'scope_required', 'uncertain')
+         and status in ('authorization_required', 'scope_required', 'uncertain', 'suspended', 'removed', 'degraded')
        order by 8 desc limit ${attentionMax})`,
     [projectId],
   );

@@ -287,7 +287,8 @@ test('the overview says what is wrong, what changed, what runs and what comes, i
   const { ctx } = daemon;
   const { rows } = await ctx.db.query<{ id: string }>(`select id from svc.projects where slug = 'default'`);
   await ctx.db.query(
-    `insert into svc.connections (project_id, provider, product, name, status, reason) values ($1, 'mcp', 'mcp', 'docs', 'authorization_required', 'expired')`,
+    `insert into svc.connections (project_id, provider, product, name, status, reason) values ($1, 'mcp', 'mcp', 'docs', 'authorization_required', 'expired'),
+       ($1, 'codehost', 'codehost', 'code', 'suspended', 'suspended')`,
     [rows[0]?.id],
   );
   const { body, bytes } = await overview();
@@ -297,6 +298,11 @@ test('the overview says what is wrong, what changed, what runs and what comes, i
     ['error', 'docs', '/default/default/connections'],
   );
   assert.match(connection?.text ?? '', /docs: authorization required/);
+  const suspended = body.attention.find(({ subject }) => subject === 'code');
+  assert.deepEqual(
+    [suspended?.kind, suspended?.severity, suspended?.href],
+    ['doctor', 'error', '/default/default/doctor'],
+  );
   assert.deepEqual([body.attentionTotal, body.attention.length], [body.attention.length, body.attention.length]);
   assert.ok(body.lastRuns.some(({ status, created }) => status === 'applied' && created > 0));
   assert.equal(body.live[0]?.agent, 'triage');

@@ -1,16 +1,24 @@
 // The first page of a project and the stream of what changes in it (docs/reference/http-api.md#overview).
 
 import * as api from '../../../../schemas/api/overview.ts';
+import { diagnoseConsents } from '../../../flows/connections/connections.ts';
 import { readOverview, watchChanges } from '../../../flows/console/console.ts';
 import { diagnoseSessions } from '../../../flows/session-host/session-host.ts';
 import { diagnose } from '../../../flows/doctor.ts';
+import { diagnoseKeys } from '../../../flows/secrets/secrets.ts';
 import { listGrants } from '../../../flows/tenancy/tenancy.ts';
 import { ok, type Route, serve, streaming } from '../route.ts';
 import { showMe } from './tenancy.ts';
 
 export const overviewRoutes: readonly Route[] = [
   serve(api.getOverview, async ({ ctx, project, principal, session }) => {
-    const doctor = async () => [...(await diagnose(ctx, project)), ...(await diagnoseSessions(ctx, project))];
+    // What is wrong with a connection itself stands in the overview's own reading.
+    const doctor = async () => [
+      ...(await diagnose(ctx, project)),
+      ...(await diagnoseConsents(ctx, project)),
+      ...(await diagnoseSessions(ctx, project)),
+      ...(await diagnoseKeys(ctx)),
+    ];
     const [overview, grants] = await Promise.all([
       readOverview(ctx, project, doctor),
       listGrants(ctx, principal.id, principal.tokenOrgId),
