@@ -118,10 +118,20 @@ export function setZone(choice: 'UTC' | 'own'): void {
   tick();
 }
 
+/** Making a formatter takes longer than the rest of a row: one for each zone and style. */
+const wholeIn = new Map<string, Intl.DateTimeFormat>();
+const relative = {
+  long: new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'long' }),
+  narrow: new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'narrow' }),
+} as const;
+
 /** The whole time in the chosen zone. */
 export function absolute(at: string): string {
-  const parts = { dateStyle: 'medium', timeStyle: 'long', timeZone: zone() } as const;
-  return new Intl.DateTimeFormat('en-GB', parts).format(new Date(at));
+  const timeZone = zone();
+  const known = wholeIn.get(timeZone);
+  const format = known ?? new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'long', timeZone });
+  if (known === undefined) wholeIn.set(timeZone, format);
+  return format.format(new Date(at));
 }
 
 /** `14:02:11Z`, in the chosen zone `14:02:11`; of a transcript without its seconds. */
@@ -171,11 +181,9 @@ export function Time(props: { readonly at: string; readonly isShort?: boolean })
   const ms = Date.parse(props.at) - Date.now();
   if (Number.isNaN(ms)) return html`<span>${props.at}</span>`;
   const [unit, size] = steps.find(([, each]) => Math.abs(ms) >= each) ?? (['second', 1_000] as const);
-  const text = new Intl.RelativeTimeFormat('en', {
-    numeric: 'auto',
-    style: props.isShort === true ? 'narrow' : 'long',
-  }).format(Math.round(ms / size), unit);
-  return html`<time dateTime=${props.at} title=${absolute(props.at)} data-at=${absolute(props.at)} tabIndex=${0}>${text}</time>`;
+  const text = relative[props.isShort === true ? 'narrow' : 'long'].format(Math.round(ms / size), unit);
+  const whole = absolute(props.at);
+  return html`<time dateTime=${props.at} title=${whole} data-at=${whole} tabIndex=${0}>${text}</time>`;
 }
 
 /** `412 ms`, `3 s`, `2 m 41 s`. */
