@@ -2,6 +2,7 @@
 // state, of its budgets, and the bench of the same share.
 
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   axeViolations,
@@ -319,4 +320,33 @@ export async function pressAll(page: Page): Promise<void> {
     pressed.add(name);
     await page.keyboard.press('Escape');
   }
+}
+
+/** A schedule that fired, and found its agent at work since; a connection on which calls failed. */
+export async function seedTroubles(
+  db: TestDatabase['db'] | TestDaemon['ctx']['db'],
+  { agentId, session }: { readonly agentId: string; readonly session: string },
+): Promise<void> {
+  const tick = randomUUID();
+  await db.query(
+    `insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision, session_ids)
+     values ($1::uuid, $2::uuid, 1, 'triage', 'spawn', array[$3::uuid])`,
+    [tick, agentId, session],
+  );
+  await db.query(
+    `update svc.schedules set last_event_id = $1::uuid, last_at = now(), last_status = 'skipped-overlap', skipped = 3
+      where agent_id = $2::uuid and ordinal = 1`,
+    [tick, agentId],
+  );
+  await db.query(`update svc.connections set failed_calls = 3 where name = 'desk'`);
+}
+
+/** From the sums of agents to the sessions of one, dearest first, and on to the sums of days: each has its address. */
+export async function spendBySession(page: Page, session: string): Promise<void> {
+  await page.locator('[data-testid="row-agent-triage"] [data-testid="by-cost"]').click();
+  await at(page, `row-session-${session}`).waitFor();
+  assert.match(page.url(), /\/spend\?by=session&agent=triage$/);
+  assert.match(await at(page, `row-session-${session}`).innerText(), /\$2\.42 of \$20 \+ 1 unpriced/);
+  await at(page, 'filter-by').selectOption('day');
+  await page.locator('[data-testid^="row-day-"]').first().waitFor();
 }

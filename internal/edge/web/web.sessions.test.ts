@@ -15,7 +15,7 @@ import {
 } from '../../base/testkit/browser.ts';
 import { isLong } from '../../base/testkit/long.ts';
 import { createHostBench, type HostBench } from '../../flows/session-host/host-testkit.ts';
-import { at, root, signInOn, type SignInOptions } from './web-testkit.ts';
+import { at, root, seedTroubles, signInOn, type SignInOptions, spendBySession } from './web-testkit.ts';
 
 /** Page and its test id. */
 const pages: readonly (readonly [path: string, testId: string])[] = [
@@ -109,19 +109,7 @@ describe('pages of what runs and of what people hold', () => {
       const price = { costUsd: cost, estimated: false, priceDate: null };
       await recordCall(ctx.db, { requestId: randomUUID(), ...call, ...spent, ...price, at: atDay });
     }
-    // A schedule that fired, and found its agent at work since; a connection on which calls failed.
-    const tick = randomUUID();
-    await ctx.db.query(
-      `insert into svc.event_routes (event_id, agent_id, ordinal, agent, decision, session_ids)
-       values ($1::uuid, $2::uuid, 1, 'triage', 'spawn', array[$3::uuid])`,
-      [tick, agentId, session],
-    );
-    await ctx.db.query(
-      `update svc.schedules set last_event_id = $1::uuid, last_at = now(), last_status = 'skipped-overlap', skipped = 3
-        where agent_id = $2::uuid and ordinal = 1`,
-      [tick, agentId],
-    );
-    await ctx.db.query(`update svc.connections set failed_calls = 3 where name = 'desk'`);
+    await seedTroubles(ctx.db, { agentId, session });
     await api('POST', '/api/v1/orgs/default/members', { email: 'viewer@example.org', role: 'member' });
     await api('POST', 'P/members', { email: 'viewer@example.org', role: 'viewer' });
     await api('POST', '/api/v1/orgs/default/projects', { slug: 'empty', name: 'Empty' });
@@ -302,12 +290,7 @@ describe('pages of what runs and of what people hold', () => {
     await go(page, `${root}/spend`, 'page-spend');
     assert.equal(await at(page, 'spend-bar').count(), 4);
     assert.match(await at(page, 'row-agent-triage').innerText(), /\$2\.42 \+ 1 unpriced/);
-    await page.locator('[data-testid="row-agent-triage"] [data-testid="by-cost"]').click();
-    await at(page, `row-session-${session}`).waitFor();
-    assert.match(page.url(), /\/spend\?by=session&agent=triage$/);
-    assert.match(await at(page, `row-session-${session}`).innerText(), /\$2\.42 of \$20 \+ 1 unpriced/);
-    await at(page, 'filter-by').selectOption('day');
-    await page.locator('[data-testid^="row-day-"]').first().waitFor();
+    await spendBySession(page, session);
     await hold(page, 'spend-by-day');
     await go(page, `${root}/endpoints/reports`, 'page-endpoint');
     await page.locator('[data-testid="page-endpoint"] pre').waitFor();
