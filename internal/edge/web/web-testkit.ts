@@ -324,7 +324,7 @@ export async function pressAll(page: Page): Promise<void> {
 
 /** A schedule that fired, and found its agent at work since; a connection on which calls failed. */
 export async function seedTroubles(
-  db: TestDatabase['db'] | TestDaemon['ctx']['db'],
+  db: TestDatabase['db'],
   { agentId, session }: { readonly agentId: string; readonly session: string },
 ): Promise<void> {
   const tick = randomUUID();
