@@ -212,7 +212,12 @@ export class EngineProvider implements SandboxProvider, EngineOwner {
 /** Throws Fault for what no box can be made with. */
 function checkBox(spec: SandboxSpec): void {
   checkSpec(spec);
-  for (const path of spec.directories ?? []) freePath(path, 'Mount');
+  for (const path of spec.directories ?? []) {
+    freePath(path, 'Mount');
+    // It stands between the two paths of a mount, in words that an engine takes for its own trouble.
+    if (path.includes(':'))
+      throw new Fault('unprocessable', 'mount-path', `Mount ${path}: engines take no path with a colon`);
+  }
 }
 
 /** Without those that lie in another one. */

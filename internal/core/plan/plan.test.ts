@@ -272,6 +272,7 @@ test('paths of changes are JSON paths, in one order', () => {
     );
   }
 });
+
 test('injected secrets are judged as a launch judges them, each mistake once', () => {
   const secret = (name: string) => ({ $secret: name });
   const injections = new Map([

@@ -28,7 +28,7 @@ const ON_ENGINES: readonly Judged[] = [
       mounts: [{ kind: 'git', repository: 'acme/widgets', mountPath: '/srv/a:b', auth: { kind: 'none' } }],
     },
     apply: ['invalid-value', 'mounts[0].mountPath'],
-    launch: /^pod-rejected: /,
+    launch: /^Mount \/srv\/a:b: engines take no path with a colon$/,
   },
 ];
 
