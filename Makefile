@@ -1,6 +1,8 @@
 # svc: every target installs what it needs by itself. `make` alone prints this help.
 .DEFAULT_GOAL := help
-SHELL := /bin/sh
+# Not /bin/sh by its own name: for that one make starts simple commands itself, and the make of macOS (3.81) then looks for them
+# in the PATH that it was started with.
+SHELL := /usr/bin/env sh
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 TESTS := 'cmd/**/!(*.crash|*.fuzz|*.engines|*.kubernetes).test.ts' 'internal/**/!(*.crash|*.fuzz|*.engines|*.kubernetes).test.ts' 'schemas/**/*.test.ts'
 KILL_TESTS := 'cmd/**/*.crash.test.ts' 'internal/**/*.crash.test.ts' 'internal/**/*.kubernetes.test.ts'

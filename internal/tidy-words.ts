@@ -75,6 +75,25 @@ export const WORDS: readonly WordRule[] = [
     message: 'only cmd reads the environment, the arguments and signals',
   },
   {
+    name: 'linux',
+    pattern:
+      /[`'" ]\/proc\/|\/sys\/(?:fs|class|kernel)\/|\/dev\/shm|\b(?:sha256sum|setsid|stat -c|sort=name|grep -\w*[zP]\w*) |\bapt-get /,
+    // Each has a way for a system without: what cannot be read is taken for not told, and another command stands beside.
+    allowed: [
+      'internal/base/process-identity.ts',
+      'internal/adapters/postgres/',
+      'internal/adapters/sandbox/',
+      'internal/adapters/engine/',
+      'internal/flows/session-host/leavings.ts',
+      'internal/base/testkit/',
+      'internal/flows/session-host/host-crash-testkit.ts',
+      'schemas/environment.ts',
+      ...TOOLS,
+    ],
+    inTests: true,
+    message: 'only Linux has it: macOS is a place too',
+  },
+  {
     name: 'citation',
     pattern: /\((?:contract|decisions?|design|spec), (?:section|[A-Z"`0-9])/,
     allowed: [],

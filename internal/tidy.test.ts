@@ -67,6 +67,7 @@ const PLANTED: readonly (readonly [string, string, string])[] = [
   ['internal/flows/sync/sync.ts', `${door}const t = Math.${'random'}();\n`, 'randomness'],
   ['internal/edge/http/http.ts', `${door}const t = process.env['HOME'];\n`, 'environment'],
   ['internal/edge/http/http.ts', `${door}process.on('SIGTERM', stop);\n`, 'environment'],
+  ['internal/edge/http/http.ts', `${door}const t = readFileSync('/proc/self/stat');\n`, 'linux'],
   ['cmd/svc/main.ts', `// ${'TO'}${'DO'} later\n`, 'debt'],
   ['cmd/svc/main.ts', '// as it was decided (contract' + ', section 3)\n', 'citation'],
   ['cmd/svc/svc.test.ts', `test.${'skip'}('x', () => {});\n`, 'silenced'],

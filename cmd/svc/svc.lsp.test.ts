@@ -1,11 +1,12 @@
-// `svc lsp` as an editor speaks to it: the program, and a client of the protocol made by others.
+// `svc lsp` as an editor speaks to it: the program, and a client of the protocol made by others; and Neovim, where it is.
 
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, before, type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import {
   CompletionRequest,
@@ -169,4 +170,78 @@ test('it ends when the editor says so', async () => {
   await client.sendRequest(ShutdownRequest.type);
   await client.sendNotification(ExitNotification.type);
   assert.equal(await ended, 0);
+});
+
+interface Seen {
+  readonly error?: string;
+  readonly missed: readonly string[];
+  readonly first: readonly { readonly line: number; readonly column: number; readonly source: string }[];
+  readonly last: readonly { readonly line: number; readonly code: string; readonly message: string }[];
+  readonly offered: { readonly [name: string]: { readonly words: readonly string[]; readonly line: string } };
+  readonly hover: string;
+  readonly at: string;
+}
+
+/** A tree in which a person goes on typing: testdata/cli/nvim.lua says where, by line. */
+const begun = `name: a
+harness:
+imports: ../fragments/base.yaml
+triggers:
+  - event: 
+    where:
+       
+    message: Push to {{ 
+    routing: { kind: spawn }
+
+environment: { name: e, image: { kind: preset, name: base } }
+`;
+
+/** What Neovim, set up by the lines of the page for editors, shows to a person who types in it. */
+async function inNeovim(place: string): Promise<Seen> {
+  const [, setup = ''] =
+    /^```lua\n([\s\S]*?)^```$/m.exec(
+      await readFile(join(import.meta.dirname, '../../docs/checks-before-merge.md'), 'utf8'),
+    ) ?? [];
+  assert.match(setup, /svc', 'lsp/);
+  await mkdir(join(place, '.svc/agents'), { recursive: true });
+  await mkdir(join(place, '.svc/fragments'), { recursive: true });
+  await mkdir(join(place, 'bin'));
+  await writeFile(join(place, '.svc/agents/a.yaml'), begun);
+  await writeFile(join(place, '.svc/fragments/base.yaml'), fragment);
+  await writeFile(join(place, 'setup.lua'), setup);
+  const main = join(import.meta.dirname, 'main.mjs');
+  await writeFile(join(place, 'bin/svc'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`, { mode: 0o755 });
+  const driver = join(import.meta.dirname, '../../testdata/cli/nvim.lua');
+  const args = ['--headless', '-u', 'NONE', '-i', 'NONE', '-n', '-c', 'luafile setup.lua', '-c', `luafile ${driver}`];
+  const { PATH = '' } = process.env;
+  const env = { PATH: `${join(place, 'bin')}:${PATH}`, HOME: place, SEEN: join(place, 'seen.json'), TERM: 'dumb' };
+  // It would read what it edits from a pipe.
+  const editor = spawn('nvim', args, { cwd: place, env, stdio: 'ignore' });
+  assert.deepEqual(await once(editor, 'exit'), [0, null]);
+  return JSON.parse(await readFile(join(place, 'seen.json'), 'utf8')) as Seen;
+}
+
+test('a person at Neovim is told mistakes, takes what is offered, looks at a key and goes to an import', async (t: TestContext) => {
+  if (spawnSync('nvim', ['--version']).error !== undefined) {
+    t.skip('Neovim is not installed here: svc lsp was tried with a client of the protocol alone');
+    return;
+  }
+  const place = await realpath(await mkdtemp(join(tmpdir(), 'svc-nvim-')));
+  t.after(() => rm(place, { recursive: true, force: true }));
+  const seen = await inNeovim(place);
+  assert.equal(seen.error, undefined);
+  assert.deepEqual(seen.missed, []);
+  assert.deepEqual([seen.first[1]?.line, seen.first[1]?.source], [5, 'svc']);
+  const taken = (name: string): string => seen.offered[name]?.line.trim() ?? '';
+  assert.equal(taken('value'), 'harness: harness-a');
+  assert.deepEqual(seen.offered['value']?.words, ['harness-a', 'harness-b']);
+  assert.equal(taken('event'), '- event: codehost.push');
+  assert.equal(taken('path'), '$.codehost.repository.fullName:');
+  assert.equal(taken('token'), 'message: Push to {{ codehost.push.ref');
+  assert.equal(taken('key'), 'concurrency:');
+  const mistake = seen.last.find(({ code }) => code === 'concurrency-invalid');
+  assert.equal(mistake?.line, 10);
+  assert.match(mistake?.message ?? '', /must be 1/);
+  assert.match(seen.hover, /harness\W+one of harness-a, harness-b/);
+  assert.equal(seen.at, join(place, '.svc/fragments/base.yaml'));
 });

@@ -6,7 +6,8 @@ import { PassThrough, type Readable, type Writable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../domain/fault.ts';
-import { killAll, markerName, type Marker, markerText, whenDead } from './processes.ts';
+import { markerName } from './process-table.ts';
+import { killAll, type Marker, markerText, whenDead } from './processes.ts';
 import type { Exit, RunOptions, RunResult, Sandbox, SandboxProcess } from './types.ts';
 
 /** A program of the host and how it is started. */

@@ -4,19 +4,18 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { markerName } from './processes.ts';
+import { type ProcessTable, processTable } from './process-table.ts';
 
-const script = `
+/** For a shell whose `$1` is the beginning of the markers. */
+export const guardScript = ({ find }: ProcessTable): string => `
 read -r end
 tries=0
 while [ "$tries" -lt 100 ]; do
-  found=
-  for process in /proc/[0-9]*; do
-    if grep -qz "^${markerName}=$1" "$process/environ" 2>/dev/null; then
-      kill -9 "\${process#/proc/}" 2>/dev/null && found=1
-    fi
+  ended=
+  for process in $(${find}); do
+    kill -9 "$process" 2>/dev/null && ended=1
   done
-  [ -z "$found" ] && exit 0
+  [ -z "$ended" ] && exit 0
   tries=$((tries + 1))
   sleep 0.05
 done
@@ -34,7 +33,7 @@ export class Guard {
   /** Returns at once; safe to call before every spawn. */
   start(): void {
     if (this.#shell !== undefined) return;
-    const shell = spawn('/bin/sh', ['-c', script, 'sh', this.#prefix], {
+    const shell = spawn('/bin/sh', ['-c', guardScript(processTable), 'sh', this.#prefix], {
       cwd: '/',
       env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
       stdio: ['pipe', 'ignore', 'ignore'],

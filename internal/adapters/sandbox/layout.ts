@@ -15,8 +15,8 @@ export const declaredWork = '/workspace';
 export const fencedRun = '/run/svc/sockets';
 
 const ID = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/;
-/** Of the kernel, less the terminating zero. */
-const socketPathBytesMax = 107;
+/** Of the kernel, less the terminating zero: Linux takes four more than the others. */
+const socketPathBytesMax = process.platform === 'linux' ? 107 : 103;
 
 export interface PlacedMount {
   /** Normalized. */

@@ -25,7 +25,8 @@ import {
   type SandboxRecord,
 } from './layout.ts';
 import { LocalBox } from './local-box.ts';
-import { killAll, markerName, runningIds } from './processes.ts';
+import { markerName } from './process-table.ts';
+import { killAll, runningIds } from './processes.ts';
 import type {
   NotEnforced,
   RunOptions,
@@ -110,13 +111,13 @@ export class LocalProvider implements SandboxProvider {
   }
 
   async list(): Promise<{ id: string; running: boolean }[]> {
-    const running = new Set(runningIds(this.layout.tag));
+    const running = new Set(await runningIds(this.layout.tag));
     const ids = new Set([...(await this.layout.ids()), ...running]);
     return [...ids].sort().map((id) => ({ id, running: running.has(id) }));
   }
 
   async reap(owned: (ids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<string[]> {
-    const found = new Set([...(await this.layout.ids()), ...runningIds(this.layout.tag)]);
+    const found = new Set([...(await this.layout.ids()), ...(await runningIds(this.layout.tag))]);
     const ids = [...found].filter((id) => !this.#open.has(id)).sort();
     if (ids.length === 0) return [];
     const kept = await owned(ids);

@@ -268,10 +268,12 @@ async function hashFiles(
   files: readonly string[],
   cwd: string,
 ): Promise<string> {
-  const script = `for path; do
+  const script = `sum=sha256sum
+  command -v sha256sum >/dev/null || sum='shasum -a 256'
+  for path; do
     printf '%s\\0' "$path"
-    if [ -f "$path" ]; then sha256sum < "$path"
-    elif [ -d "$path" ]; then find "$path" -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum
+    if [ -f "$path" ]; then $sum < "$path"
+    elif [ -d "$path" ]; then find "$path" -type f -print0 | LC_ALL=C sort -z | xargs -0 -r $sum
     else echo absent; fi || exit 1
   done`;
   const child = await sandbox.spawn({

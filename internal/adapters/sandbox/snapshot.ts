@@ -16,7 +16,9 @@ export interface SnapshotPart {
   readonly mount?: Omit<PlacedMount, 'hostPath'> & { readonly place: string };
 }
 
-const pack = 'exec tar -C "$1" --sort=name -cf - .';
+/** In the order of names where tar can sort: that of macOS cannot. */
+const pack = `sort=; tar --sort=name -cf /dev/null -T /dev/null 2>/dev/null && sort=--sort=name
+exec tar -C "$1" $sort -cf - .`;
 /** Of an engine's image, whose tar may be a small one. */
 const packBox = 'exec tar -C "$1" -cf - .';
 const unpackLocal = 'exec tar -C "$1" --no-same-owner -xpf -';

@@ -1,8 +1,9 @@
 // A real database for a test: a copy of a migrated template, made in some tens of milliseconds, dropped afterwards.
 // The server is the run's (global-setup.ts), else one that this process starts when it is first asked, and takes along.
 
+import { spawnSync } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -86,7 +87,9 @@ function hasEnded(pid: number): boolean {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
     return text.slice(text.lastIndexOf(')') + 2).startsWith('Z');
   } catch {
-    return true;
+    if (existsSync('/proc/self/stat')) return true;
+    const state = spawnSync('/bin/ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' }).stdout.trim();
+    return state === '' || state.startsWith('Z');
   }
 }
 

@@ -153,7 +153,7 @@ function completionOf(word: Word, position: Position, typed: string): Completion
     kind: KINDS[word.kind],
     ...(word.detail !== undefined && { detail: word.detail }),
     ...(word.documentation !== undefined && { documentation: word.documentation }),
-    filterText: word.label,
+    // No filterText: it would be the label, and Neovim replaces what was typed only of items without one.
     textEdit: { range: { start, end: position }, newText: word.insert ?? word.label },
   };
 }

@@ -54,9 +54,12 @@ async function capture(sandbox: Sandbox, argv: readonly string[], most: number):
   return { code, bytes: Buffer.concat(chunks), isCut: size > most };
 }
 
-/** `stat` of each plain file, a line each; what has a line break in its name is not listed. */
-const listing = `cd -- "$1" 2>/dev/null || exit 0; find . -type f ! -name '*
-*' -exec stat -c '%s %Y %n' {} +`;
+/** `stat` of each plain file, a line each; what has a line break in its name is not listed. That of macOS has other words. */
+const listing = `cd -- "$1" 2>/dev/null || exit 0
+as=-c; what='%s %Y %n'
+stat -c %s . >/dev/null 2>&1 || { as=-f; what='%z %m %N'; }
+exec find . -type f ! -name '*
+*' -exec stat "$as" "$what" {} +`;
 
 interface Seen {
   readonly path: string;
