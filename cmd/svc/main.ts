@@ -1,5 +1,6 @@
 // The command line: hands argv, environment and signals to edge/cli and ends with its exit code.
 
+import { writeSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { cacheModules } from '../module-cache.ts';
 
@@ -14,11 +15,16 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     // A second signal ends at once, by its default.
   });
 }
-// A reader that leaves early, such as `head`, is no failure.
+// A reader that leaves early, such as `head`, is no failure; a disk that is full is one.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(process.exitCode ?? 0);
-    throw error;
+    try {
+      writeSync(2, `svc: the output cannot be written: ${error.message}\n`);
+    } catch {
+      // Then there is nobody to tell.
+    }
+    process.exit(1);
   });
 }
 

@@ -256,6 +256,22 @@ const answers: readonly (readonly [line: string, code: number, words: RegExp])[]
   ['project list', 0, /^SLUG .* ARCHIVED\n(?:.*\n)*old .* (?:now|ago)$/m],
   ['secret list', 0, /^idle .* 30d unused /m],
   ['get', 2, /KIND is missing: agents, repos/],
+  ['get all', 2, /there is no kind "all"\none of agents, repos, /],
+  ['ls agents', 0, /^triage /m],
+  ['agent ls', 0, /^triage /m],
+  ['agnet list', 2, /unknown command "agnet"\ndid you mean `svc agent`\?/],
+  ['agents', 2, /did you mean `svc agent list`\?/],
+  ['agent show', 2, /NAME is missing: the name of the agent\nusage: svc agent show NAME/],
+  ['secret show nope', 1, /There is no secret nope, or it is not visible to you/],
+  ['token revoke nope', 1, /There is no token nope, or it is not visible to you/],
+  ['trigger show triage', 2, /AGENT#ORDINAL: triage has triage#0, triage#1\n/],
+  ['trigger show nope', 1, /there is no agent nope/],
+  ['get trigger triage#0', 0, /^triage +0 /m],
+  ['describe trigger triage#1', 0, /^through: +reports$/m],
+  ['trigger list -o name', 0, /^trigger\/triage#0\ntrigger\/triage#1$/m],
+  ['keys list -o name', 0, /^keys\/1$/m],
+  ['event list --key codehost.psh', 0, /no known source emits codehost\.psh: did you mean codehost\.push\?/],
+  ['repo approve x nope', 1, /^svc: reconcileId: Expected the id of a reconcile/m],
 ];
 
 test('what newcomers and operators asked for is answered with what helps', async () => {
@@ -269,6 +285,19 @@ test('what newcomers and operators asked for is answered with what helps', async
     assert.equal(ran.code, code, `${line}\n${said}`);
     assert.match(said, words, line);
   }
+});
+
+test('a reader that leaves is no failure, and an output that cannot be written is one, told in a line', async (t) => {
+  const run = (line: string) =>
+    promisify(execFile)('bash', ['-c', line], { env: shellEnv() }).catch((error: { stderr: string }) => error);
+  const left = await run('svc event list -o json | head -1; echo "${PIPESTATUS[0]}"');
+  assert.deepEqual(left, { stdout: '{\n0\n', stderr: '' });
+  if (spawnSync('test', ['-c', '/dev/full']).status !== 0) {
+    t.diagnostic('no device is always full here: a full disk was not tried');
+    return;
+  }
+  const full = await run('svc agent list > /dev/full');
+  assert.match(full.stderr, /^svc: the output cannot be written: ENOSPC: [^\n]*\n$/);
 });
 
 test('git runs the hook: a broken tree is not committed, a right one is', async () => {

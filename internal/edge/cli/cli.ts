@@ -4,6 +4,7 @@
 // stderr. Never reads the process by itself, never prints a token, holds no business rule: commands that need a
 // server are thin clients of the HTTP API, the offline ones call the same compile that the daemon calls.
 
+import { MESSAGES } from '../../domain/messages.ts';
 import { Misuse, type Problem, Refusal } from './failure.ts';
 import { createScreen, type Format, type Screen } from './screen.ts';
 import { parseArgv, type Parsed } from './parse.ts';
@@ -85,7 +86,19 @@ async function dispatch(parsed: Parsed, commands: readonly CommandSpec[], io: Cl
     return 0;
   }
   const handler = await command.load();
-  return handler(makeCall(command, parsed, io, screen, commands));
+  try {
+    return await handler(makeCall(command, parsed, io, screen, commands));
+  } catch (error) {
+    throw error instanceof Refusal ? named(error, command, parsed.args) : error;
+  }
+}
+
+/** The server says only that something is not there, or not visible: the command line knows what was asked for. */
+function named(error: Refusal, { words, args }: CommandSpec, [given]: readonly string[]): Refusal {
+  const { problem, hint } = error;
+  const isThing = words.length === 2 && /^(?:NAME|ID|SLUG)$/.test(args[0]?.name ?? '');
+  if (problem.status !== 404 || problem.detail !== MESSAGES.notVisible || !isThing || given === undefined) return error;
+  return new Refusal({ ...problem, detail: `There is no ${words[0]} ${given}, or it is not visible to you.` }, hint);
 }
 
 const helpJson = (list: readonly CommandSpec[]): unknown => ({
@@ -155,6 +168,8 @@ async function refuse(screen: Screen, error: Refusal): Promise<number> {
   }
   const { clean } = await import('./text.ts');
   const request = error.problem.requestId === undefined ? '' : ` (request ${error.problem.requestId})`;
-  const detail = clean(`${error.problem.detail ?? error.problem.title ?? 'failed'}${request}`);
+  // What the server calls a body is what was typed.
+  const said = (error.problem.detail ?? error.problem.title ?? 'failed').replace(/^The body is not as expected\. /, '');
+  const detail = clean(`${said}${request}`);
   return report(screen, isDocument(screen) ? error.problem : { ...error.problem, detail }, error.hint, 1);
 }

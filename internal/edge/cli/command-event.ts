@@ -6,7 +6,7 @@ import { wholeId } from './ids.ts';
 import { rowOf, showList } from './lists.ts';
 import { eventText, explainedEventText, routesText, targetText } from './print-event.ts';
 import { statusColour } from './print-run.ts';
-import { clean, relativeTime } from './text.ts';
+import { clean, nearest, relativeTime } from './text.ts';
 import type { Call, Handler } from './types.ts';
 
 const idOf = (call: Call, client: Client): Promise<string> =>
@@ -20,6 +20,7 @@ export const eventList: Handler = async (call) => {
     input: { query: { key: call.text('key'), status: call.text('status'), severity: call.text('severity') } },
     limit: 50,
     empty: 'no events',
+    whenEmpty: async () => await doubt(call),
     head: ['received', 'key', 'status', 'target', 'what came of it', 'id'],
     row: (event) => {
       const status = event.text('routerStatus');
@@ -36,6 +37,15 @@ export const eventList: Handler = async (call) => {
     },
   });
 };
+
+/** A key without events that is nearly one of those that sources emit; a webhook may name any key, so it is no mistake. */
+async function doubt(call: Call): Promise<void> {
+  const key = call.text('key');
+  if (key === undefined || key.includes('*')) return;
+  const { KNOWN_EVENTS } = await import('../../domain/events.ts');
+  const near = KNOWN_EVENTS.has(key) ? undefined : nearest(key, KNOWN_EVENTS);
+  if (near !== undefined) call.screen.note(`no known source emits ${clean(key, true)}: did you mean ${near}?`);
+}
 
 export const eventShow: Handler = async (call) => {
   const client = await connect(call);

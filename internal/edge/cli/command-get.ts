@@ -16,15 +16,15 @@ export const KINDS: readonly Kind[] = [
   { names: ['agents', 'agent', 'ag'], list: 'agent list', show: 'agent show' },
   { names: ['repos', 'repo', 'repository', 'repositories'], list: 'repo list', show: 'repo show' },
   { names: ['reconciles', 'reconcile', 'runs', 'run'], list: 'reconcile list', show: 'reconcile show' },
-  { names: ['triggers', 'trigger'], list: 'trigger list' },
+  { names: ['triggers', 'trigger'], list: 'trigger list', show: 'trigger show' },
   { names: ['endpoints', 'endpoint', 'ep'], list: 'endpoint list', show: 'endpoint show' },
   { names: ['schedules', 'schedule'], list: 'schedule list' },
   { names: ['secrets', 'secret'], list: 'secret list', show: 'secret show' },
   { names: ['events', 'event', 'ev'], list: 'event list', show: 'event show' },
   { names: ['sessions', 'session'], list: 'session list', show: 'session show' },
   { names: ['bindings', 'binding'], list: 'binding list' },
-  { names: ['connections', 'connection'], list: 'connection list' },
-  { names: ['projects', 'project'], list: 'project list' },
+  { names: ['connections', 'connection'], list: 'connection list', show: 'connection show' },
+  { names: ['projects', 'project'], list: 'project list', show: 'project show' },
   { names: ['orgs', 'org', 'organizations', 'organization'], list: 'org list' },
   { names: ['members', 'member'], list: 'member list' },
   { names: ['accounts', 'account'], list: 'account list' },
@@ -40,7 +40,8 @@ function meant(call: Call): { readonly kind: Kind; readonly name: string | undef
   if (kind === undefined) {
     const near = nearest(
       word,
-      KINDS.flatMap(({ names }) => names),
+      // A short one is no better told by a guess at it.
+      KINDS.flatMap(({ names }) => names).filter((name) => name.length > 2),
     );
     const known = KINDS.map(({ names }) => names[0]).join(', ');
     throw new Misuse(`there is no kind "${word}"`, near === undefined ? `one of ${known}` : `did you mean ${near}?`);

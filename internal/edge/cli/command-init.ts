@@ -123,13 +123,17 @@ export const initCommand: Handler = async (call) => {
   }
   const told = paths.map((path) => relative(root, path));
   const at = given === '.' ? '.' : given;
+  const next = [
+    [`svc validate ${at}`, 'what it means, without a server'],
+    [`svc dev ${wishes.name} ${at === '.' ? '' : `${at} `}--message hello`, 'talk to it here'],
+    [`svc repo add NAME --path ${at}`, 'let svcd watch it'],
+  ] as const;
+  const width = Math.max(...next.map(([command]) => command.length));
   call.screen.emit({ directory: root, files: told }, () =>
     [
       ...told.map((path) => `wrote ${path}`),
       '',
-      `svc validate ${at}                    # what it means, without a server`,
-      `svc dev ${wishes.name} ${at === '.' ? '' : `${at} `}--message hello   # talk to it here`,
-      `svc repo add NAME --path ${at}        # let svcd watch it`,
+      ...next.map(([command, why]) => `${command.padEnd(width)}  # ${why}`),
     ].join('\n'),
   );
   return 0;

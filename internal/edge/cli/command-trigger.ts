@@ -5,12 +5,13 @@ import * as endpoints from '../../../schemas/api/endpoints.ts';
 import * as schedules from '../../../schemas/api/schedules.ts';
 import * as triggers from '../../../schemas/api/triggers.ts';
 import { readPayload } from '../../core/match/match.ts';
-import { connect } from './client.ts';
+import { type Client, connect } from './client.ts';
 import { because, dryRun, isMeant } from './confirm.ts';
 import { Misuse } from './failure.ts';
 import { readJson } from './input.ts';
 import { rowOf, type Row, short, showList } from './lists.ts';
 import { explainText } from './print-event.ts';
+import { requireAgent } from './selector.ts';
 import { statusColour } from './print-run.ts';
 import { clean, details, relativeTime, table } from './text.ts';
 import type { Call, Handler } from './types.ts';
@@ -68,9 +69,8 @@ function whereText(where: unknown): string {
 }
 
 export const triggerShow: Handler = async (call) => {
-  const [, agent = '', ordinal] = /^(.+)[#-](\d+)$/.exec(call.arg('TRIGGER')) ?? [];
-  if (ordinal === undefined) throw new Misuse('TRIGGER is AGENT#ORDINAL', 'svc trigger list');
   const client = await connect(call);
+  const { agent, ordinal } = await triggerMeant(client, call.arg('TRIGGER'));
   const value = await client.call(triggers.getTrigger, { params: { agent, ordinal } });
   call.screen.emit(value, () => {
     const one = rowOf(value);
@@ -97,6 +97,24 @@ export const triggerShow: Handler = async (call) => {
   });
   return 0;
 };
+
+/** `AGENT#ORDINAL`; the agent alone where it has one trigger. */
+async function triggerMeant(
+  client: Client,
+  given: string,
+): Promise<{ readonly agent: string; readonly ordinal: string }> {
+  const [, agent = given, ordinal] = /^(.+)[#-](\d+)$/.exec(given) ?? [];
+  if (ordinal !== undefined) return { agent, ordinal };
+  const { items } = await client.list(triggers.listTriggers, { query: { agent } });
+  const [only, ...more] = items;
+  if (only !== undefined && more.length === 0) return { agent, ordinal: String(only.ordinal) };
+  if (only === undefined) await requireAgent(client, agent);
+  const all = items.map((one) => `${agent}#${one.ordinal}`).join(', ');
+  throw new Misuse(
+    `TRIGGER is AGENT#ORDINAL: ${agent} has ${all === '' ? 'no triggers' : all}`,
+    '`svc trigger list` shows what each is for',
+  );
+}
 
 export const triggerExplain: Handler = async (call) => {
   const event = call.text('event');

@@ -19,20 +19,39 @@ export function yamlOf(json: string, isOneOfSeveral: boolean): string {
 
 /** `agent/triage` for each thing of a list, or for the one. */
 export function namesOf(kind: string, value: unknown): string {
-  const { items } = Object(value) as { readonly items?: unknown };
-  return (Array.isArray(items) ? items : [value])
+  return thingsIn(value)
     .map((item) => nameOf(item))
     .filter((name) => name !== undefined)
     .map((name) => `${kind}/${name}`)
     .join('\n');
 }
 
+/** Some answers call their list otherwise than `items`, and have no name of their own. */
+function thingsIn(value: unknown): readonly unknown[] {
+  const members = Object(value) as { readonly [member: string]: unknown };
+  if (Array.isArray(members['items'])) return members['items'];
+  const [list] = Object.values(members).filter((one) => Array.isArray(one));
+  return nameOf(value) === undefined && list !== undefined ? list : [value];
+}
+
 /** What a thing is asked for by: its name or slug, else its id. */
 export function nameOf(item: unknown): string | undefined {
-  const { name, slug, id, principalId } = Object(item) as { readonly [member: string]: unknown };
+  const { name, slug, id, principalId, agent, ordinal, scheduleId, version, session } = Object(item) as {
+    readonly [member: string]: unknown;
+  };
+  // A trigger is told by its agent and its place there.
+  if (typeof agent === 'string' && typeof ordinal === 'number' && scheduleId === undefined)
+    return `${agent}#${ordinal}`;
   // A name that people see is no handle where there is a slug.
-  const found = [slug !== undefined && id !== undefined ? slug : undefined, name, slug, id, principalId].find(
-    (one) => typeof one === 'string' || typeof one === 'number',
-  );
+  const found = [
+    slug !== undefined && id !== undefined ? slug : undefined,
+    name,
+    slug,
+    id,
+    principalId,
+    scheduleId,
+    session,
+    version,
+  ].find((one) => typeof one === 'string' || typeof one === 'number');
   return found === undefined ? undefined : String(found);
 }

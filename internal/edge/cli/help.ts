@@ -16,12 +16,13 @@ export function overview(commands: readonly CommandSpec[], globals: readonly Opt
     '',
     paint('bold', 'commands'),
   ];
-  let group = '';
-  for (const command of commands) {
-    const first = command.words[0] ?? '';
-    if (command.words.length > 1 && first !== group && group !== '') lines.push('');
-    group = first;
-    lines.push(`  ${command.words.join(' ').padEnd(width)}  ${command.summary}`);
+  // Commands of one word stand together, a group of several by itself.
+  let wasGroup = false;
+  for (const group of Map.groupBy(commands, ({ words }) => words[0] ?? '').values()) {
+    const isGroup = group.some(({ words }) => words.length > 1);
+    if (wasGroup || (isGroup && lines.length > 7)) lines.push('');
+    wasGroup = isGroup;
+    for (const command of group) lines.push(`  ${command.words.join(' ').padEnd(width)}  ${command.summary}`);
   }
   return [...lines, '', paint('bold', 'options everywhere'), ...optionLines(globals), '', ...EXITS].join('\n');
 }

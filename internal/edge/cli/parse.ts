@@ -62,7 +62,12 @@ const SYNONYMS: { readonly [word: string]: readonly string[] } = {
   update: ['edit'],
 };
 
+/** Words that hands know for a command of one word. */
+const FIRST: { readonly [word: string]: string } = { ls: 'get', show: 'describe', list: 'get' };
+
 function commandOf(words: string[], commands: readonly CommandSpec[]): CommandSpec | undefined {
+  const first = FIRST[words[0] ?? ''];
+  if (first !== undefined && commands.some((command) => command.words[0] === first)) words[0] = first;
   const named = (all: readonly string[]): readonly CommandSpec[] =>
     commands.filter((command) => all.every((word, index) => command.words[index] === word));
   let matching = named(words);
@@ -84,10 +89,16 @@ function commandOf(words: string[], commands: readonly CommandSpec[]): CommandSp
       `unknown command "${words.join(' ')}"`,
       near === undefined
         ? `\`svc ${[...before, '--help'].join(' ')}\` lists the commands`
-        : `did you mean \`svc ${[...before, near].join(' ')}\`?`,
+        : `did you mean \`svc ${[...before, ...meantBy(near, words[last] ?? '', siblings, last)].join(' ')}\`?`,
     );
   }
   return matching.find((command) => command.words.length === words.length);
+}
+
+/** A group in the plural, such as `agents`, asks for its list. */
+function meantBy(near: string, given: string, siblings: readonly CommandSpec[], at: number): string[] {
+  const list = siblings.some(({ words }) => words[at] === near && words[at + 1] === 'list' && words.length === at + 2);
+  return list && given === `${near}s` ? [near, 'list'] : [near];
 }
 
 function readOption(
@@ -171,7 +182,11 @@ function checkArgs(command: CommandSpec, args: readonly string[]): void {
   for (const [index, spec] of command.args.entries()) {
     const value = args[index];
     if (value === undefined) {
-      if (spec.optional !== true) throw new Misuse(`${spec.name} is missing: ${spec.help}`, usage);
+      if (spec.optional !== true) {
+        const what =
+          spec.help === 'its name' && command.words.length > 1 ? `the name of the ${command.words[0]}` : spec.help;
+        throw new Misuse(`${spec.name} is missing: ${what}`, usage);
+      }
     } else if (value === '' && spec.many !== true) throw new Misuse(`${spec.name} is empty`, usage);
     else if (spec.choices !== undefined && !spec.choices.includes(value)) {
       const near = nearest(value, spec.choices);

@@ -49,7 +49,7 @@ export const everydayCommands: readonly CommandSpec[] = [
     words: ['dev'],
     summary: 'run one agent of a tree in a sandbox here, on a daemon that is thrown away; no server',
     args: [
-      { name: 'AGENT', help: 'its name' },
+      { name: 'AGENT', help: 'the agent’s name in the tree' },
       { name: 'PATH', help: 'the directory that holds .svc/ (default: here)', optional: true, completes: 'directory' },
     ],
     options: [

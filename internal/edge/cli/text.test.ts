@@ -128,6 +128,9 @@ test('the nearest word is offered, and a far one is not', () => {
   assert.equal(nearest('lst', ['list', 'show', 'sync']), 'list');
   assert.equal(nearest('--jsn', ['--json', '--org']), '--json');
   assert.equal(nearest('frobnicate', ['list', 'show']), undefined);
+  assert.equal(nearest('agnet', ['get', 'agent']), 'agent');
+  assert.equal(nearest('al', ['ag', 'repos']), 'ag');
+  assert.equal(nearest('xy', ['ag', 'ep']), undefined);
 });
 
 test('nouns are counted', () => {

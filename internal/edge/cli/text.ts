@@ -169,10 +169,10 @@ export function count(number: number, noun: string): string {
   return `${number} ${noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 }
 
-/** The candidate nearest to `word` within a third of its length (at least 2 edits), for "did you mean". */
+/** The candidate nearest to `word` within a third of its length (at least 2 edits, of a word of two letters 1), for "did you mean". */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1;
+  let bestDistance = Math.max(Math.min(2, Math.max(1, word.length - 1)), Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
     const distance = editDistance(word, candidate, bestDistance);
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
@@ -180,15 +180,21 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return best;
 }
 
+/** Two letters that changed places count as one edit. */
 function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit;
+  let before: number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i++) {
     const row = [i];
     for (let j = 1; j <= b.length; j++) {
       const swap = a[i - 1] === b[j - 1] ? 0 : 1;
-      row.push(Math.min((previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (previous[j - 1] ?? 0) + swap));
+      let least = Math.min((previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (previous[j - 1] ?? 0) + swap);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        least = Math.min(least, (before[j - 2] ?? 0) + 1);
+      row.push(least);
     }
+    before = previous;
     previous = row;
   }
   return previous[b.length] ?? limit;
