@@ -99,6 +99,7 @@ function checkNames(drafts: readonly AgentDraft[], report: Report): void {
         severity: 'error',
         code: 'name-duplicate',
         message,
+        hint: 'Give one of the two another name.',
         range,
         path: 'name',
         ...also('the other one', other),
@@ -167,7 +168,8 @@ function unify<S extends EnvironmentSpec | IdentitySpec>(
       const range = places[index] ?? one.range;
       const against = places[texts[index] === texts[0] ? different : 0] ?? one.range;
       const related = also('the other declaration', against);
-      report({ severity: 'error', code: 'resource-conflict', message, range, path: one.path, ...related });
+      const hint = 'Give one of them another name, or write both alike.';
+      report({ severity: 'error', code: 'resource-conflict', message, hint, range, path: one.path, ...related });
     }
   }
   return resources;

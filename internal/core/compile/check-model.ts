@@ -55,7 +55,9 @@ function resolveProvider(
   const accepted = catalog.harnesses[harness].providers;
   if (accepted.includes(declared)) return declared;
   const message = `model.provider ${declared} does not run under ${harness}, which accepts ${accepted.join(' and ')}`;
-  return fault(check, 'model-provider', message, at.key, pathOf(at.trail));
+  const runs = Object.entries(catalog.harnesses).find(([, { providers }]) => providers.includes(declared))?.[0];
+  const other = runs === undefined ? '' : `, or harness: ${runs}`;
+  return fault(check, 'model-provider', message, at.key, pathOf(at.trail), { hint: `Write ${accepted[0]}${other}.` });
 }
 
 function accepts(provider: ModelProvider, id: string, catalog: Catalog): boolean {

@@ -1,5 +1,6 @@
 // Triggers (docs/reference/compile.md#triggers): event triggers and heartbeats, strict, expanded to one per event key.
 
+import { nearest } from '../../domain/nearest.ts';
 import { check as fields, checks as list, eventTrigger, heartbeat, trigger } from '../../../schemas/trigger.ts';
 import { keysOf } from '../../../schemas/grammar.ts';
 import type {
@@ -134,7 +135,10 @@ const cronText: Reader<string> = (check, spot) => {
   const value = reading(heartbeat.fields.cron)(check, spot);
   if (value === undefined) return undefined;
   const problem = checkCron(value);
-  if (problem !== null) return faultAt(check, 'cron-invalid', `${pathOf(spot.trail)}: ${problem}`, spot);
+  if (problem !== null) {
+    const hint = meantCron(value);
+    return faultAt(check, 'cron-invalid', `${pathOf(spot.trail)}: ${problem}`, spot, hint === null ? {} : { hint });
+  }
   if (neverFires(value)) {
     const message = 'No month has a day that this cron expression names; the trigger applies and never fires';
     const place = { range: spot.node.range, path: pathOf(spot.trail) };
@@ -143,10 +147,34 @@ const cronText: Reader<string> = (check, spot) => {
   return value;
 };
 
+const NICKNAMES: { readonly [word: string]: string } = {
+  '@hourly': '0 * * * *',
+  '@daily': '0 0 * * *',
+  '@midnight': '0 0 * * *',
+  '@weekly': '0 0 * * 0',
+  '@monthly': '0 0 1 * *',
+  '@yearly': '0 0 1 1 *',
+  '@annually': '0 0 1 1 *',
+};
+
+/** Five fields for what other schedulers take: a nickname, and seconds before the minute. */
+function meantCron(value: string): string | null {
+  const [, ...rest] = value.trim().split(/[ \t]+/);
+  const nickname = NICKNAMES[value.trim().toLowerCase()];
+  if (nickname !== undefined) return `Write '${nickname}'`;
+  const five = rest.join(' ');
+  return rest.length === 5 && checkCron(five) === null ? `Leave the seconds out: '${five}'` : null;
+}
+
 const timezoneText: Reader<string> = (check, spot) => {
   const value = reading(heartbeat.fields.timezone)(check, spot);
   if (value === undefined || checkTimezone(value)) return value;
-  return wrong(check, spot, 'a time zone by its IANA name, such as Europe/Paris', { code: 'timezone-invalid' });
+  const near = nearest(value, Intl.supportedValuesOf('timeZone'));
+  const hint = near === undefined ? {} : { hint: `Did you mean ${near}?` };
+  return wrong(check, spot, 'a time zone by its IANA name, such as Europe/Paris', {
+    code: 'timezone-invalid',
+    ...hint,
+  });
 };
 
 type Keys = TriggerDraft['events'];
@@ -238,6 +266,7 @@ function checkFamilies(check: Check, spot: MapRef, events: Keys): void {
       `${name} is accepted only on webhook events, not on ${foreign.join(' and ')}${layerOf(at.key.file, events[0]?.spot, 'event')}`,
       at.key,
       pathOf(at.trail),
+      { hint: 'Remove it, or let the event be webhook.received.' },
     );
   }
   const webhook = events.find(({ key }) => sourceOf(key) === 'webhook');

@@ -68,7 +68,8 @@ export function resolveImport(input: CompileInput, from: FileRef, text: string, 
 /** The problem of a path that leaves the tree or the package. */
 export function outside(from: FileRef, text: string): Problem {
   const what = from.template === null ? 'the repository' : `the template package ${from.template.name}`;
-  return { code: 'import-outside-repository', message: `The path ${shown(text)} leaves ${what}` };
+  const hint = 'Only what lies in it can be used: move the file in, or publish it as a template.';
+  return { code: 'import-outside-repository', message: `The path ${shown(text)} leaves ${what}`, hint };
 }
 
 function resolveSpecifier(input: CompileInput, text: string, dependencies: Dependency[]): Resolved {
@@ -151,7 +152,9 @@ export function adviceFor(ref: FileRef, text: string, files: Files): string | nu
   if (text.includes('\\')) return 'Use "/" between folders; "\\" is an ordinary character.';
   const near = files.nearest(ref);
   if (near === ref.path) return 'It is a folder; name a file in it.';
-  return near === undefined ? null : `Did you mean ${near}?`;
+  return near === undefined
+    ? 'Create it, or correct the path, which begins at the folder of this file.'
+    : `Did you mean ${near}?`;
 }
 
 /** A path as a message shows it. */

@@ -301,7 +301,8 @@ function closing(stack: readonly string[], ref: FileRef): (Problem & { readonly 
   const cycle = stack.slice(at);
   const first = cycle.indexOf([...cycle].sort()[0] ?? '');
   const once = JSON.stringify([...cycle.slice(first), ...cycle.slice(0, first)]);
-  return { code: 'import-cycle', message: `Import cycle: ${[...cycle, ref.id].join(' → ')}`, once };
+  const hint = 'Take one of these imports away; what several need stands in a file that imports none of them.';
+  return { code: 'import-cycle', message: `Import cycle: ${[...cycle, ref.id].join(' → ')}`, hint, once };
 }
 
 function tooDeep(stack: readonly string[], ref: FileRef): Problem | null {

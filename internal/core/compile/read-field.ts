@@ -119,7 +119,13 @@ export function recordReading<T>(desc: AnyKeyed, read: Reader<T>): Reader<{ read
     const path = pathOf(spot.trail);
     const shown = key.slice(0, 80).toWellFormed();
     const prefixed = desc.keyPrefix !== undefined && whole.test(desc.keyPrefix + key);
-    const extra = prefixed ? { hint: `Write ${desc.keyPrefix}${shown}` } : {};
+    const plain = shown.replaceAll(/[^A-Za-z0-9_]/g, '_');
+    const mended = prefixed
+      ? `Write ${desc.keyPrefix}${shown}`
+      : whole.test(plain)
+        ? `Did you mean ${plain}?`
+        : undefined;
+    const extra = mended === undefined ? {} : { hint: mended };
     const said = filled(message, { path, key: JSON.stringify(shown) });
     fault(check, desc.keyCode ?? 'invalid-value', said, spot.key, path, extra);
     read(check, spot);
@@ -212,7 +218,9 @@ function aloneReader(desc: AnyGroup, { noun, code }: NonNullable<AnyGroup['alone
         const name = JSON.stringify(key.slice(0, 80).toWellFormed());
         fault(check, code, `Unknown ${noun} ${name} in ${path}`, entry.keyRange, at, { hint });
       } else if (key !== first) {
-        fault(check, code, `${path} must have exactly one ${noun}; ${key} is a further one`, entry.keyRange, at);
+        fault(check, code, `${path} must have exactly one ${noun}; ${key} is a further one`, entry.keyRange, at, {
+          hint: 'Keep one of them.',
+        });
       }
     }
     if (found.node.entries.size === 0)

@@ -256,7 +256,12 @@ export function boolean(check: Check, spot: NodeRef): boolean | undefined {
   if (typeof value === 'boolean') return value;
   const [, yes, no] = typeof value === 'string' ? (/^(?:(yes|on|y|true)|(no|off|n|false))$/i.exec(value) ?? []) : [];
   const meant = yes === undefined ? no && 'false' : 'true';
-  return wrongType(check, spot, 'true or false', meant && `Write ${meant}, without quotes.`);
+  return wrongType(
+    check,
+    spot,
+    'true or false',
+    meant && (value === meant ? `Write ${meant}, without quotes.` : `Write ${meant}: ${value} is a text.`),
+  );
 }
 
 export const variablesAreText =
@@ -328,7 +333,9 @@ export function text(rules: TextRules = {}): Reader<string> {
     const value = trim ? raw.trim() : raw;
     const path = () => pathOf(spot.trail);
     if (value === '' || (!blank && value.trim() === ''))
-      return faultAt(check, 'invalid-value', `${path()} must not be empty`, spot);
+      return faultAt(check, 'invalid-value', `${path()} must not be empty`, spot, {
+        hint: 'Write a text; a field that is not needed is left out.',
+      });
     if (!longerThan(value, most)) return value;
     return faultAt(
       check,

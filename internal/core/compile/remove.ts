@@ -110,10 +110,9 @@ function unmatched(target: string, key: string, range: Range, path: readonly Pat
     message: `Nothing in the imports has the ${target} key ${JSON.stringify(key.slice(0, 120).toWellFormed())}`,
     range,
     path: printPath(path),
-    ...(target === 'triggers'
-      ? {
-          hint: 'A trigger is removed by its name, else its event, else its joined events, else cron:<cron>:<timezone>.',
-        }
-      : {}),
+    hint:
+      target === 'triggers'
+        ? 'A trigger is removed by its name, else its event, else its joined events, else cron:<cron>:<timezone>.'
+        : 'Take the entry away, or write the key as the import has it.',
   };
 }

@@ -61,7 +61,8 @@ export function ignoredFile(path: string): Finding {
 
 /** Where a document that lies beside `.svc/agents/`, or in a directory of nearly that name, was meant to lie. */
 function meantPath(path: string): string | undefined {
-  const [, directory, name = ''] = /^\.svc\/(?:([^/]+)\/)?([^/.][^/]*\.(?:yaml|yml|json))$/.exec(path) ?? [];
+  const [, directory, name = ''] =
+    /^\.svc\/(?:([^/]+)\/)?([^/.][^/]*\.(?:yaml|yml|json))$/.exec(path.replace(/\.txt$/, '')) ?? [];
   if (name === '' || name.startsWith('config.')) return undefined;
   if (directory !== undefined && nearest(directory, ['agents', 'fragments']) === undefined) return undefined;
   const meant = directory === undefined ? 'agents' : nearest(directory, ['agents', 'fragments']);

@@ -36,11 +36,21 @@ export function createScope(values: ReadonlyMap<string, string>, declared: Reado
   return { values, declared, key: canonicalJson(record) };
 }
 
+const didYouMean = (name: string): string | undefined =>
+  /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? `Did you mean ${name}?` : undefined;
+
 /** The scope of a document's imports: its own `variables` over the context. */
 export function declareVariables(node: Node | undefined, context: Scope, report: Report): Scope {
   if (node === undefined) return context;
-  const fault = (message: string, range: Range, path: readonly PathStep[]): void =>
-    report({ severity: 'error', code: 'variable-invalid', message, range, path: printPath(path) });
+  const fault = (message: string, range: Range, path: readonly PathStep[], hint?: string): void =>
+    report({
+      severity: 'error',
+      code: 'variable-invalid',
+      message,
+      range,
+      path: printPath(path),
+      ...(hint !== undefined && { hint }),
+    });
   if (node.kind !== 'map') {
     fault('"variables" is a map of names to strings, numbers or booleans', node.range, ['variables']);
     return context;
@@ -54,6 +64,7 @@ export function declareVariables(node: Node | undefined, context: Scope, report:
         `The variable name ${JSON.stringify(name.slice(0, 60).toWellFormed())} is not a letter or _ followed by letters, digits or _`,
         keyRange,
         path,
+        didYouMean(name.replaceAll(/[^A-Za-z0-9_]/g, '_').slice(0, 60)),
       );
     } else if (value.kind !== 'scalar' || value.value === null) {
       fault(`The variable ${name} must be a string, a number or a boolean`, value.range, path);

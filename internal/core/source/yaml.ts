@@ -359,7 +359,12 @@ class Builder {
     if (anchor === undefined || anchor === 'open') {
       const why =
         anchor === 'open' ? 'stands inside the node that it names' : 'names no anchor before it in this document';
-      this.report('yaml-alias', `The alias *${quoted(name).slice(1, -1)} ${why}`, start, end);
+      const shown = quoted(name).slice(1, -1);
+      const hint =
+        anchor === 'open'
+          ? 'Write out what it repeats.'
+          : `Write &${shown} before the value that it repeats, further up; what is meant as text stands in quotes.`;
+      this.report('yaml-alias', `The alias *${shown} ${why}`, start, end, hint);
       return nothing;
     }
     this.#aliasNodes += anchor.nodes;
